@@ -1,0 +1,70 @@
+// The contract of a backend. To add one, make a folder beside cpu/ and give it
+// a row in registry.cc.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "core/base/status.h"
+#include "core/plan/plan.h"
+
+namespace topk {
+
+/// Where the answer goes: plan.values.bytes and plan.indices.bytes, zeroed by
+/// the caller; empty where the plan does not want the output.
+struct Outputs {
+  std::span<std::byte> values;
+  std::span<std::byte> indices;
+};
+
+/// What ran. The texts outlive the process's requests.
+struct Execution {
+  std::string_view backend;
+  std::string_view kernel;
+  std::string_view instruction_set;
+};
+
+/// One tensor's selection in progress: start, feed, finish. The answer does not
+/// depend on how the tensor was cut.
+class Fold {
+ public:
+  virtual ~Fold() = default;
+
+  /// Takes the next bytes of the tensor, in row-major order, cut anywhere.
+  /// REQUIRES: all pieces together do not exceed plan.input.bytes.
+  virtual void Feed(std::span<const std::byte> piece) = 0;
+
+  /// Writes what is left of the answer. REQUIRES: all of plan.input.bytes fed.
+  virtual Execution Finish() = 0;
+};
+
+/// An implementation of the selection. Thread-safe. All of them give the same
+/// bytes.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  /// A short stable name, e.g. "cpu".
+  virtual std::string_view name() const = 0;
+  /// The instruction set it uses on this machine.
+  virtual std::string_view instruction_set() const = 0;
+  /// How many threads it may use, 0 where that has no meaning.
+  virtual int threads() const = 0;
+
+  /// OK, or why this backend cannot run the plan (UNIMPLEMENTED).
+  virtual Status Supports(const Plan& plan) const = 0;
+
+  /// Computes the whole answer from the whole tensor. REQUIRES: Supports(plan),
+  /// tensor.size() >= plan.input.bytes.
+  virtual Execution Run(const Plan& plan, std::span<const std::byte> tensor,
+                        const Outputs& outputs) const = 0;
+
+  /// Starts a fold over a tensor that arrives in pieces. REQUIRES:
+  /// Supports(plan), plan.input.packed; plan and outputs outlive the fold.
+  virtual std::unique_ptr<Fold> Start(const Plan& plan,
+                                      const Outputs& outputs) const = 0;
+};
+
+}  // namespace topk

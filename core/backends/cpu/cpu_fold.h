@@ -1,0 +1,20 @@
+// A selection over a packed tensor that arrives in pieces.
+#pragma once
+
+#include <tbb/task_arena.h>
+
+#include <memory>
+
+#include "core/backends/backend.h"
+
+namespace topk::cpu {
+
+/// Returns the fold of Backend::Start. It keeps `inner` selections, those of
+/// the slices that are under way, and writes each slice when its last element
+/// has come, so its memory is O(k * inner) however long the tensor is. The
+/// arena outlives the fold.
+std::unique_ptr<Fold> MakeFold(const Plan& plan, const Outputs& outputs,
+                               std::string_view instruction_set,
+                               tbb::task_arena& arena);
+
+}  // namespace topk::cpu

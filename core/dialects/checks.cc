@@ -1,0 +1,102 @@
+#include "core/dialects/checks.h"
+
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "core/base/text.h"
+
+namespace topk {
+namespace {
+
+std::string ShapeText(const v1::Tensor& tensor) {
+  std::string text = "[";
+  // A hostile shape may have millions of dimensions; a message need not.
+  constexpr int kShown = 8;
+  for (int i = 0; i < tensor.shape_size() && i < kShown; ++i) {
+    text += Cat(i > 0 ? ", " : "", tensor.shape(i));
+  }
+  return text + (tensor.shape_size() > kShown ? ", ...]" : "]");
+}
+
+// Reads an integer of the given type. REQUIRES: bytes has its size.
+int64_t ReadInteger(DType type, const std::string& bytes) {
+  const DTypeInfo& info = InfoOf(type);
+  uint64_t bits = 0;
+  std::memcpy(&bits, bytes.data(), bytes.size());
+  if (info.sign != 0) {  // extend the sign
+    return static_cast<int64_t>((bits ^ info.sign) - info.sign);
+  }
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  return bits > static_cast<uint64_t>(kMax) ? kMax : static_cast<int64_t>(bits);
+}
+
+}  // namespace
+
+std::string DataTypeName(int data_type) {
+  const DTypeInfo* info = FindDType(data_type);
+  return info != nullptr ? std::string(info->name) : Cat(data_type);
+}
+
+Result<DType> CheckDataType(int data_type, std::span<const DType> allowed,
+                            std::string_view field, std::string_view owner) {
+  std::string names;
+  for (const DType type : allowed) {
+    if (static_cast<int>(type) == data_type) return type;
+    names += Cat(names.empty() ? "" : " ", InfoOf(type).name);
+  }
+  if (data_type == v1::DATA_TYPE_UNSPECIFIED) {
+    return InvalidArgument("DATA_TYPE_MISSING", field,
+                           Cat(field, " is required: one of ", names));
+  }
+  return InvalidArgument("DATA_TYPE_NOT_ALLOWED", field,
+                         Cat("data type ", DataTypeName(data_type),
+                             " is not one of ", owner, "'s: ", names));
+}
+
+Status CheckNoStrides(const v1::Tensor& tensor, std::string_view field,
+                      std::string_view owner) {
+  if (tensor.strides().empty()) return {};
+  return InvalidArgument("STRIDES_NOT_ALLOWED", Cat(field, ".strides"),
+                         Cat(owner,
+                             " takes packed tensors; strides are "
+                             "DirectML's"));
+}
+
+Result<int64_t> ReadK(const v1::KInput* k, const KRule& rule,
+                      std::string_view field, std::string_view owner) {
+  if (k == nullptr || k->source_case() == v1::KInput::SOURCE_NOT_SET) {
+    return InvalidArgument("K_MISSING", field, Cat(owner, " requires k"));
+  }
+  if (k->has_value()) return k->value();
+
+  const v1::Tensor& tensor = k->tensor();
+  const std::string path = Cat(field, ".tensor");
+  const Result<DType> type =
+      CheckDataType(tensor.data_type(), rule.data_types,
+                    Cat(path, ".data_type"), Cat(owner, " K"));
+  if (!type.ok()) return type.status();
+  if (tensor.shape_size() != rule.rank ||
+      (rule.rank == 1 && tensor.shape(0) != 1)) {
+    return InvalidArgument(
+        "K_SHAPE", Cat(path, ".shape"),
+        Cat("K has shape ", ShapeText(tensor), "; ", owner, " takes ",
+            rule.rank == 1 ? "exactly [1]" : "a scalar, []"));
+  }
+  if (Status s = CheckNoStrides(tensor, path, owner); !s.ok()) return s;
+  if (tensor.has_shared_memory()) {
+    return Unimplemented("SHARED_MEMORY_NOT_ALLOWED",
+                         Cat(path, ".shared_memory"),
+                         "this server does not use shared memory");
+  }
+  const size_t bytes = static_cast<size_t>(InfoOf(*type).bytes);
+  if (tensor.data().size() != bytes) {
+    return InvalidArgument(
+        "DATA_LENGTH", Cat(path, ".data"),
+        Cat("K has ", tensor.data().size(), " bytes of data; one ",
+            InfoOf(*type).name, " element has ", bytes));
+  }
+  return ReadInteger(*type, tensor.data());
+}
+
+}  // namespace topk

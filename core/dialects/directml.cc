@@ -1,0 +1,233 @@
+// DirectML DML_OPERATOR_TOP_K and DML_OPERATOR_TOP_K1. Clauses are those of the
+// page of DML_TOP_K1_OPERATOR_DESC, learn.microsoft.com/windows/win32/api/
+// directml; DML_TOP_K_OPERATOR_DESC is its case AxisDirection = DECREASING.
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "core/base/text.h"
+#include "core/dialects/checks.h"
+#include "core/dialects/dialect.h"
+
+namespace topk {
+namespace {
+
+// "Tensor support": 1_0 (TOP_K alone) has the first two types, 2_1 the first
+// eight, 5_0 all ten.
+constexpr std::array<DType, 10> kTypes = {
+    DType::kF32, DType::kF16, DType::kI32, DType::kI16, DType::kI8,
+    DType::kU32, DType::kU16, DType::kU8,  DType::kI64, DType::kU64};
+constexpr std::span<const DType> kAllTypes = kTypes;
+constexpr std::array<DType, 2> kIndexTypes = {DType::kU32, DType::kU64};
+constexpr std::span<const DType> kAllIndexTypes = kIndexTypes;
+
+constexpr int kTopK = 0;
+constexpr std::array<OperatorVersion, 2> kVersions = {{
+    {kTopK, "DirectML TOP_K", kTypes, kIndexTypes},
+    {1, "DirectML TOP_K1", kTypes, kIndexTypes},
+}};
+
+constexpr int64_t kMaxUint = std::numeric_limits<uint32_t>::max();
+
+// A row of the page's "Tensor support" tables.
+struct LevelRow {
+  v1::FeatureLevel from;
+  int min_dimensions;
+  int max_dimensions;
+  std::span<const DType> types;
+  std::span<const DType> index_types;
+};
+constexpr std::array<LevelRow, 4> kLevels = {{
+    {v1::FEATURE_LEVEL_1_0, 4, 4, kAllTypes.first(2), kAllIndexTypes.first(1)},
+    {v1::FEATURE_LEVEL_2_1, 4, 4, kAllTypes.first(8), kAllIndexTypes.first(1)},
+    {v1::FEATURE_LEVEL_3_1, 1, 8, kAllTypes.first(8), kAllIndexTypes.first(1)},
+    {v1::FEATURE_LEVEL_5_0, 1, 8, kAllTypes, kAllIndexTypes},
+}};
+
+// Returns the newest row at or below the requested feature level.
+// "This operator was introduced in DML_FEATURE_LEVEL_2_1" (TOP_K1).
+Result<const LevelRow*> FindLevel(const v1::DirectMLTopK& directml,
+                                  const OperatorVersion& version) {
+  const v1::FeatureLevel level = directml.feature_level();
+  if (level == v1::FEATURE_LEVEL_UNSPECIFIED) return &kLevels.back();
+  if (!v1::FeatureLevel_IsValid(level)) {
+    return InvalidArgument("UNKNOWN_FEATURE_LEVEL", "directml.feature_level",
+                           Cat("feature level ", static_cast<int>(level),
+                               " is not a published one; the newest is ",
+                               v1::FeatureLevel_Name(v1::FeatureLevel_MAX)));
+  }
+  if (version.version != kTopK && level < v1::FEATURE_LEVEL_2_1) {
+    return InvalidArgument("OPERATOR_NOT_AT_LEVEL", "directml.feature_level",
+                           Cat(version.name,
+                               " appeared in feature level 2_1;"
+                               " the request has ",
+                               v1::FeatureLevel_Name(level)));
+  }
+  const LevelRow* row = &kLevels.front();
+  for (const LevelRow& candidate : kLevels) {
+    if (candidate.from <= level) row = &candidate;
+  }
+  return row;
+}
+
+// "DimensionCount" by level; Sizes are UINT and an empty tensor has no
+// description.
+Status CheckSizes(const v1::Tensor& tensor, const LevelRow& level) {
+  const int count = tensor.shape_size();
+  if (count < level.min_dimensions || count > level.max_dimensions) {
+    return InvalidArgument(
+        "DIMENSION_COUNT", "tensor.shape",
+        Cat(count, " dimensions; ", v1::FeatureLevel_Name(level.from),
+            " takes ", level.min_dimensions, " .. ", level.max_dimensions));
+  }
+  for (int i = 0; i < count; ++i) {
+    if (tensor.shape(i) < 1 || tensor.shape(i) > kMaxUint) {
+      return InvalidArgument("SIZE_RANGE", Cat("tensor.shape[", i, "]"),
+                             Cat("size ", tensor.shape(i), " of dimension ", i,
+                                 " is outside 1 .. 4294967295 (UINT)"));
+    }
+  }
+  return {};
+}
+
+// "If set to DML_AXIS_DIRECTION_INCREASING, this operator returns the smallest
+// K elements in order of increasing value. Otherwise, the largest K elements in
+// order of decreasing value." TOP_K has no such field.
+Result<Direction> ReadDirection(const v1::DirectMLTopK& directml,
+                                const OperatorVersion& version) {
+  const v1::AxisDirection direction = directml.axis_direction();
+  if (version.version == kTopK) {
+    if (direction == v1::AXIS_DIRECTION_UNSPECIFIED) {
+      return Direction::kLargest;
+    }
+    return InvalidArgument("ATTRIBUTE_NOT_IN_VERSION",
+                           "directml.axis_direction",
+                           "DirectML TOP_K has no AxisDirection; it selects "
+                           "the largest. TOP_K1 (version 1) has one");
+  }
+  switch (direction) {
+    case v1::AXIS_DIRECTION_INCREASING:
+      return Direction::kSmallest;
+    case v1::AXIS_DIRECTION_DECREASING:
+      return Direction::kLargest;
+    case v1::AXIS_DIRECTION_UNSPECIFIED:
+      return InvalidArgument("ATTRIBUTE_MISSING", "directml.axis_direction",
+                             "axis_direction is required: increasing or "
+                             "decreasing");
+    default:
+      return InvalidArgument(
+          "ATTRIBUTE_VALUE", "directml.axis_direction",
+          Cat("axis_direction ", static_cast<int>(direction),
+              " is not one of 1 (increasing) and 2 (decreasing)"));
+  }
+}
+
+// "K must be greater than 0, but less than the number of elements in the
+// InputTensor along the dimension specified by Axis." DirectML itself accepts
+// equality; the words rule only if asked for.
+Status CheckStrict(const v1::TopKRequest& request) {
+  const v1::DirectMLTopK& directml = request.directml();
+  const int64_t axis = directml.axis();
+  if (!directml.strict() || axis < 0 || axis >= request.tensor().shape_size() ||
+      directml.k() != request.tensor().shape(static_cast<int>(axis))) {
+    return {};
+  }
+  return InvalidArgument("K_EQUALS_DIMENSION", "directml.k",
+                         Cat("k = ", directml.k(),
+                             " equals the size along "
+                             "axis ",
+                             axis, "; strict requires less"));
+}
+
+// "This tensor must have sizes equal to the InputTensor's, except for the
+// dimension specified by the Axis parameter, which must have a size equal to
+// K."
+Status CheckOutputSizes(const v1::TopKRequest& request,
+                        const v1::TensorDesc& desc, std::string_view field) {
+  if (desc.sizes().empty()) return {};
+  const v1::Tensor& tensor = request.tensor();
+  if (desc.sizes_size() != tensor.shape_size()) {
+    return InvalidArgument(
+        "OUTPUT_SIZES", Cat(field, ".sizes"),
+        Cat(desc.sizes_size(), " sizes; the input has ", tensor.shape_size(),
+            " dimensions, and the output must have as many"));
+  }
+  for (int i = 0; i < desc.sizes_size(); ++i) {
+    const int64_t expected = i == request.directml().axis()
+                                 ? request.directml().k()
+                                 : tensor.shape(i);
+    if (desc.sizes(i) != expected) {
+      return InvalidArgument(
+          "OUTPUT_SIZES", Cat(field, ".sizes[", i, "]"),
+          Cat("size ", desc.sizes(i), " of dimension ", i, " must be ",
+              expected, ": the input's, with k along the axis"));
+    }
+  }
+  return {};
+}
+
+// Checks an output's description against what it must agree with, and returns
+// its element type and layout.
+Result<DType> ReadOutput(const v1::TopKRequest& request,
+                         const v1::TensorDesc& desc, std::string_view field,
+                         std::span<const DType> types, std::string_view owner,
+                         OutputRequest& output) {
+  output.field = field;
+  if (Status s = CheckOutputSizes(request, desc, field); !s.ok()) return s;
+  output.strides.assign(desc.strides().begin(), desc.strides().end());
+  output.total_bytes = desc.total_tensor_size_bytes();
+  if (output.total_bytes < 0) {
+    return InvalidArgument(
+        "TOTAL_SIZE_TOO_SMALL", Cat(field, ".total_tensor_size_bytes"),
+        Cat("total size ", output.total_bytes, " must not be negative"));
+  }
+  if (desc.data_type() == v1::DATA_TYPE_UNSPECIFIED) return types.front();
+  return CheckDataType(desc.data_type(), types, Cat(field, ".data_type"),
+                       owner);
+}
+
+Result<PlanRequest> Understand(const v1::TopKRequest& request,
+                               const OperatorVersion& version) {
+  const v1::DirectMLTopK& directml = request.directml();
+  const Result<const LevelRow*> level = FindLevel(directml, version);
+  if (!level.ok()) return level.status();
+  if (Status s = CheckSizes(request.tensor(), **level); !s.ok()) return s;
+
+  PlanRequest plan;
+  const std::string owner =
+      Cat(version.name, " at ", v1::FeatureLevel_Name((*level)->from));
+  const Result<DType> type = CheckDataType(
+      request.tensor().data_type(), (*level)->types, "tensor.data_type", owner);
+  if (!type.ok()) return type.status();
+  plan.dtype = *type;
+  plan.strides.assign(request.tensor().strides().begin(),
+                      request.tensor().strides().end());
+  // "Axis must be less than the DimensionCount of the InputTensor"; UINT.
+  plan.axis = directml.axis();
+  plan.axis_from_back = false;
+  plan.k = directml.k();
+  if (Status s = CheckStrict(request); !s.ok()) return s;
+  const Result<Direction> direction = ReadDirection(directml, version);
+  if (!direction.ok()) return direction.status();
+  plan.direction = *direction;
+
+  // "InputTensor and OutputValueTensor must have the same DataType."
+  const std::array<DType, 1> value_types = {*type};
+  const Result<DType> values =
+      ReadOutput(request, directml.output_value(), "directml.output_value",
+                 value_types, "the input", plan.values);
+  if (!values.ok()) return values.status();
+  const Result<DType> indices =
+      ReadOutput(request, directml.output_index(), "directml.output_index",
+                 (*level)->index_types, owner, plan.indices);
+  if (!indices.ok()) return indices.status();
+  plan.index_type = *indices;
+  return plan;
+}
+
+}  // namespace
+
+const Dialect kDirectML = {v1::DIALECT_DIRECTML, "directml",
+                           v1::TopKRequest::kDirectml, kVersions, Understand};
+
+}  // namespace topk

@@ -1,0 +1,100 @@
+// ONNX TopK, opsets 1, 10, 11 and 24. Clauses are those of the operator's page,
+// https://onnx.ai/onnx/operators/onnx__TopK.html
+#include <array>
+
+#include "core/base/text.h"
+#include "core/dialects/checks.h"
+#include "core/dialects/dialect.h"
+
+namespace topk {
+namespace {
+
+// "Type Constraints", T: opset 24 adds bfloat16 to opset 11's; 1 and 10
+// "constrain input and output types to float tensors".
+constexpr std::array<DType, 12> kTypes = {
+    DType::kF16, DType::kF32, DType::kF64, DType::kI8,
+    DType::kI16, DType::kI32, DType::kI64, DType::kU8,
+    DType::kU16, DType::kU32, DType::kU64, DType::kBF16};
+constexpr std::span<const DType> kTypes24 = kTypes;
+constexpr std::span<const DType> kTypes11 = kTypes24.first(11);
+constexpr std::span<const DType> kTypes1 = kTypes24.first(3);
+// "Type Constraints", I: "constrain index tensor to int64".
+constexpr std::array<DType, 1> kIndexTypes = {DType::kI64};
+// "Inputs", K: tensor(int64), "a 1-D tensor containing a single positive
+// value".
+constexpr KRule kKRule = {kIndexTypes, 1};
+
+constexpr std::array<OperatorVersion, 4> kVersions = {{
+    {1, "ONNX TopK-1", kTypes1, kIndexTypes},
+    {10, "ONNX TopK-10", kTypes1, kIndexTypes},
+    {11, "ONNX TopK-11", kTypes11, kIndexTypes},
+    {24, "ONNX TopK-24", kTypes24, kIndexTypes},
+}};
+
+// Returns a 0-or-1 attribute of opset 11, "Attributes", largest and sorted:
+// default 1; the text defines 1 and 0 alone. Earlier opsets have neither.
+Result<bool> ReadFlag(bool has, int64_t value, std::string_view name,
+                      const OperatorVersion& version) {
+  if (!has) return true;
+  if (version.version < 11) {
+    return InvalidArgument(
+        "ATTRIBUTE_NOT_IN_VERSION", Cat("onnx.", name),
+        Cat(version.name, " has no attribute ", name, "; it came with 11"));
+  }
+  if (value != 0 && value != 1) {
+    return InvalidArgument("ATTRIBUTE_NOT_BOOLEAN", Cat("onnx.", name),
+                           Cat(name, " = ", value, " must be 0 or 1"));
+  }
+  return value == 1;
+}
+
+Result<PlanRequest> Understand(const v1::TopKRequest& request,
+                               const OperatorVersion& version) {
+  const v1::OnnxTopK& onnx = request.onnx();
+  PlanRequest plan;
+
+  const Result<DType> type =
+      CheckDataType(request.tensor().data_type(), version.data_types,
+                    "tensor.data_type", version.name);
+  if (!type.ok()) return type.status();
+  plan.dtype = *type;
+  plan.index_type = DType::kI64;
+  if (Status s = CheckNoStrides(request.tensor(), "tensor", version.name);
+      !s.ok()) {
+    return s;
+  }
+
+  // "Attributes", axis: default -1; opset 11: "negative value means counting
+  // dimensions from the back". Opsets 1 and 10 say nothing of negative values
+  // but have a negative default, so they take them too.
+  plan.axis = onnx.has_axis() ? onnx.axis() : -1;
+
+  // TopK-1, "Attributes", k (required). From 10 on k is an input.
+  if (version.version == 1 && onnx.k().has_tensor()) {
+    return InvalidArgument("K_IS_ATTRIBUTE", "onnx.k.tensor",
+                           "in ONNX TopK-1 k is an attribute, not an input; "
+                           "send onnx.k.value");
+  }
+  const Result<int64_t> k =
+      ReadK(onnx.has_k() ? &onnx.k() : nullptr, kKRule, "onnx.k", version.name);
+  if (!k.ok()) return k.status();
+  plan.k = *k;
+
+  const Result<bool> largest =
+      ReadFlag(onnx.has_largest(), onnx.largest(), "largest", version);
+  if (!largest.ok()) return largest.status();
+  plan.direction = *largest ? Direction::kLargest : Direction::kSmallest;
+  // sorted = 0: "order of returned Values and Indices are undefined", so the
+  // order of sorted = 1 is one of the right ones.
+  const Result<bool> sorted =
+      ReadFlag(onnx.has_sorted(), onnx.sorted(), "sorted", version);
+  if (!sorted.ok()) return sorted.status();
+  return plan;
+}
+
+}  // namespace
+
+const Dialect kOnnx = {v1::DIALECT_ONNX, "onnx", v1::TopKRequest::kOnnx,
+                       kVersions, Understand};
+
+}  // namespace topk

@@ -1,0 +1,143 @@
+// OpenVINO TopK-1, TopK-3 and TopK-11. Clauses are those of the operators'
+// pages, https://docs.openvino.ai, "Operation Set Specification".
+#include <array>
+
+#include "core/base/text.h"
+#include "core/dialects/checks.h"
+#include "core/dialects/dialect.h"
+
+namespace topk {
+namespace {
+
+// "Types", T: "any numeric type".
+constexpr std::array<DType, 12> kTypes = {
+    DType::kF16, DType::kBF16, DType::kF32, DType::kF64,
+    DType::kI8,  DType::kI16,  DType::kI32, DType::kI64,
+    DType::kU8,  DType::kU16,  DType::kU32, DType::kU64};
+// "Types", T_IND: "int64 or int32"; "index_element_type", default "i32".
+constexpr std::array<DType, 2> kIndexTypes = {DType::kI32, DType::kI64};
+constexpr std::span<const DType> kIndexTypes1 =
+    std::span<const DType>(kIndexTypes).first(1);
+// "Inputs", 2: "scalar of any integer type"; in version 1 i8, i32 or i64.
+constexpr std::array<DType, 8> kKTypes = {DType::kI8,  DType::kI32, DType::kI64,
+                                          DType::kI16, DType::kU8,  DType::kU16,
+                                          DType::kU32, DType::kU64};
+constexpr KRule kKRule = {kKTypes, 0};
+constexpr KRule kKRule1 = {std::span<const DType>(kKTypes).first(3), 0};
+
+constexpr std::array<OperatorVersion, 3> kVersions = {{
+    {1, "OpenVINO TopK-1", kTypes, kIndexTypes1},
+    {3, "OpenVINO TopK-3", kTypes, kIndexTypes},
+    {11, "OpenVINO TopK-11", kTypes, kIndexTypes},
+}};
+
+Status Missing(std::string_view attribute, std::string_view values) {
+  return InvalidArgument("ATTRIBUTE_MISSING", Cat("openvino.", attribute),
+                         Cat(attribute, " is required: one of ", values));
+}
+
+Status Unknown(std::string_view attribute, std::string_view value,
+               std::string_view values) {
+  return InvalidArgument("ATTRIBUTE_VALUE", Cat("openvino.", attribute),
+                         Cat(attribute, " = \"", value.substr(0, 64),
+                             "\" is not one of ", values));
+}
+
+// "mode": "Range of values: min, max. Required: yes".
+Status ReadMode(const v1::OpenVinoTopK& openvino, PlanRequest& plan) {
+  constexpr std::string_view kValues = "\"min\" and \"max\"";
+  if (openvino.mode().empty()) return Missing("mode", kValues);
+  if (openvino.mode() != "min" && openvino.mode() != "max") {
+    return Unknown("mode", openvino.mode(), kValues);
+  }
+  plan.direction =
+      openvino.mode() == "max" ? Direction::kLargest : Direction::kSmallest;
+  return {};
+}
+
+// "sort": "Range of values: value, index, none. Required: yes". The order of
+// "none" is undefined, so that of "value" is one of the right ones.
+Status ReadSort(const v1::OpenVinoTopK& openvino, PlanRequest& plan) {
+  constexpr std::string_view kValues = "\"value\", \"index\" and \"none\"";
+  const std::string& sort = openvino.sort();
+  if (sort.empty()) return Missing("sort", kValues);
+  if (sort != "value" && sort != "index" && sort != "none") {
+    return Unknown("sort", sort, kValues);
+  }
+  plan.order = sort == "index" ? Order::kIndex : Order::kValue;
+  return {};
+}
+
+// TopK-11, "stable": "only in effect when the sort attribute is set to value or
+// index". The order is stable in any case, so its value changes nothing else.
+Status CheckStable(const v1::OpenVinoTopK& openvino,
+                   const OperatorVersion& version) {
+  if (!openvino.has_stable()) return {};
+  if (version.version < 11) {
+    return InvalidArgument(
+        "ATTRIBUTE_NOT_IN_VERSION", "openvino.stable",
+        Cat(version.name, " has no attribute stable; it came with 11"));
+  }
+  if (openvino.stable() && openvino.sort() == "none") {
+    return InvalidArgument("STABLE_WITHOUT_SORT", "openvino.stable",
+                           "stable = true needs sort = \"value\" or "
+                           "\"index\", not \"none\"");
+  }
+  return {};
+}
+
+// "index_element_type": "Range of values: "i64" or "i32". Default: "i32"".
+// TopK-1 has no such attribute; its indices are i32.
+Status ReadIndexType(const v1::OpenVinoTopK& openvino,
+                     const OperatorVersion& version, PlanRequest& plan) {
+  plan.index_type = DType::kI32;
+  if (!openvino.has_index_element_type()) return {};
+  const std::string& name = openvino.index_element_type();
+  if (version.version == 1) {
+    return InvalidArgument(
+        "ATTRIBUTE_NOT_IN_VERSION", "openvino.index_element_type",
+        "OpenVINO TopK-1 has no attribute index_element_type; it came with 3");
+  }
+  if (name != "i32" && name != "i64") {
+    return Unknown("index_element_type", name, "\"i32\" and \"i64\"");
+  }
+  if (name == "i64") plan.index_type = DType::kI64;
+  return {};
+}
+
+Result<PlanRequest> Understand(const v1::TopKRequest& request,
+                               const OperatorVersion& version) {
+  const v1::OpenVinoTopK& openvino = request.openvino();
+  PlanRequest plan;
+
+  const Result<DType> type =
+      CheckDataType(request.tensor().data_type(), version.data_types,
+                    "tensor.data_type", version.name);
+  if (!type.ok()) return type.status();
+  plan.dtype = *type;
+  if (Status s = CheckNoStrides(request.tensor(), "tensor", version.name);
+      !s.ok()) {
+    return s;
+  }
+  // "axis": "Negative value means counting dimension from the end. Required:
+  // yes".
+  if (!openvino.has_axis()) return Missing("axis", "-r .. r-1");
+  plan.axis = openvino.axis();
+  if (Status s = ReadMode(openvino, plan); !s.ok()) return s;
+  if (Status s = ReadSort(openvino, plan); !s.ok()) return s;
+  if (Status s = CheckStable(openvino, version); !s.ok()) return s;
+  if (Status s = ReadIndexType(openvino, version, plan); !s.ok()) return s;
+  const Result<int64_t> k = ReadK(openvino.has_k() ? &openvino.k() : nullptr,
+                                  version.version == 1 ? kKRule1 : kKRule,
+                                  "openvino.k", version.name);
+  if (!k.ok()) return k.status();
+  plan.k = *k;
+  return plan;
+}
+
+}  // namespace
+
+const Dialect kOpenVino = {v1::DIALECT_OPENVINO, "openvino",
+                           v1::TopKRequest::kOpenvino, kVersions, Understand};
+
+}  // namespace topk

@@ -1,0 +1,106 @@
+#include "core/dialects/registry.h"
+
+#include <array>
+#include <string>
+
+#include "core/base/text.h"
+
+namespace topk {
+namespace {
+
+constexpr std::array<const Dialect*, 3> kDialects = {&kOnnx, &kOpenVino,
+                                                     &kDirectML};
+constexpr size_t kMaxRequestIdBytes = 256;
+
+Result<const Dialect*> FindDialect(const v1::Spec& spec) {
+  for (const Dialect* dialect : kDialects) {
+    if (dialect->id == spec.dialect()) return dialect;
+  }
+  return InvalidArgument(
+      "UNKNOWN_DIALECT", "spec.dialect",
+      Cat("dialect ", static_cast<int>(spec.dialect()),
+          " is not one of 1 (ONNX), 2 (OpenVINO) and 3 (DirectML)"));
+}
+
+// An unpublished version means the newest one published before it (ONNX: the
+// opset in which the operator last changed), which the message names.
+Result<const OperatorVersion*> FindVersion(const Dialect& dialect,
+                                           int32_t number) {
+  const OperatorVersion* use = &dialect.versions.front();
+  for (const OperatorVersion& version : dialect.versions) {
+    if (version.version == number) return &version;
+    if (version.version < number) use = &version;
+  }
+  return InvalidArgument(
+      "UNKNOWN_VERSION", "spec.version",
+      Cat("there is no TopK version ", number, " in ", dialect.name, "; use ",
+          use->version, " (", use->name, ")"));
+}
+
+Status CheckAttributes(const v1::TopKRequest& request, const Dialect& dialect) {
+  if (request.attributes_case() == dialect.attributes) return {};
+  if (request.attributes_case() ==
+      v1::TopKRequest::AttributesCase::ATTRIBUTES_NOT_SET) {
+    return InvalidArgument("ATTRIBUTES_MISSING", dialect.name,
+                           Cat("spec.dialect is ", dialect.name, ", but ",
+                               dialect.name, ", its attributes, is not set"));
+  }
+  return InvalidArgument(
+      "ATTRIBUTES_MISMATCH", "attributes",
+      Cat("spec.dialect is ", dialect.name,
+          ", but the attributes are those of another dialect"));
+}
+
+Status SetOutputs(const v1::TopKRequest& request, PlanRequest& plan) {
+  const v1::OutputOptions& output = request.output();
+  if (!v1::OutputSelection_IsValid(output.selection())) {
+    return InvalidArgument(
+        "UNKNOWN_OUTPUT_SELECTION", "output.selection",
+        Cat("output selection ", static_cast<int>(output.selection()),
+            " is not one of 0 (both), 1 (values) and 2 (indices)"));
+  }
+  if (output.has_values() || output.has_indices()) {
+    return Unimplemented(
+        "SHARED_MEMORY_NOT_ALLOWED",
+        output.has_values() ? "output.values" : "output.indices",
+        "this server does not use shared memory");
+  }
+  plan.wants_values = output.selection() != v1::OUTPUT_SELECTION_INDICES_ONLY;
+  plan.wants_indices = output.selection() != v1::OUTPUT_SELECTION_VALUES_ONLY;
+  return {};
+}
+
+}  // namespace
+
+std::span<const Dialect* const> Dialects() { return kDialects; }
+
+Result<Plan> Lower(const v1::TopKRequest& request, const Limits& limits) {
+  if (request.request_id().size() > kMaxRequestIdBytes) {
+    return InvalidArgument("REQUEST_ID_TOO_LONG", "request_id",
+                           Cat("request_id of ", request.request_id().size(),
+                               " bytes exceeds ", kMaxRequestIdBytes));
+  }
+  if (!request.has_spec()) {
+    return InvalidArgument("SPEC_MISSING", "spec", "spec is required");
+  }
+  if (!request.has_tensor()) {
+    return InvalidArgument("TENSOR_MISSING", "tensor", "tensor is required");
+  }
+  const Result<const Dialect*> dialect = FindDialect(request.spec());
+  if (!dialect.ok()) return dialect.status();
+  const Result<const OperatorVersion*> version =
+      FindVersion(**dialect, request.spec().version());
+  if (!version.ok()) return version.status();
+  if (Status s = CheckAttributes(request, **dialect); !s.ok()) return s;
+
+  Result<PlanRequest> plan = (*dialect)->understand(request, **version);
+  if (!plan.ok()) return plan.status();
+  plan->attributes = (*dialect)->name;
+  plan->shape.assign(request.tensor().shape().begin(),
+                     request.tensor().shape().end());
+  plan->index_offset = request.index_offset();
+  if (Status s = SetOutputs(request, *plan); !s.ok()) return s;
+  return MakePlan(*plan, limits);
+}
+
+}  // namespace topk

@@ -1,0 +1,20 @@
+// From a request to a plan, whatever its dialect.
+#pragma once
+
+#include <span>
+
+#include "core/base/status.h"
+#include "core/dialects/dialect.h"
+#include "core/plan/plan.h"
+#include "topk/v1/topk.pb.h"
+
+namespace topk {
+
+/// Returns every dialect.
+std::span<const Dialect* const> Dialects();
+
+/// Returns the plan of a request, or the first rule it breaks. Looks at all but
+/// the tensor's source, so a stream's header is lowered before its data comes.
+Result<Plan> Lower(const v1::TopKRequest& request, const Limits& limits);
+
+}  // namespace topk

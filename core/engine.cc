@@ -1,0 +1,49 @@
+#include "core/engine.h"
+
+#include <chrono>
+
+#include "core/answer.h"
+#include "core/backends/registry.h"
+#include "core/base/processors.h"
+#include "core/dialects/registry.h"
+
+namespace topk {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+int64_t NanosecondsSince(Clock::time_point start) {
+  return std::chrono::nanoseconds(Clock::now() - start).count();
+}
+
+}  // namespace
+
+Engine::Engine(const EngineOptions& options)
+    : limits_(options.limits),
+      backends_(MakeBackends(options.threads > 0 ? options.threads
+                                                 : AvailableProcessors())) {}
+
+Result<v1::TopKResponse> Engine::Compute(const v1::TopKRequest& request) const {
+  const Result<Plan> plan = Lower(request, limits_);
+  if (!plan.ok()) return plan.status();
+  const Result<std::span<const std::byte>> tensor =
+      Payload(request.tensor(), *plan);
+  if (!tensor.ok()) return tensor.status();
+
+  v1::TopKResponse response;
+  response.set_request_id(request.request_id());
+  const Outputs outputs = PrepareOutputs(*plan, response);
+  const Clock::time_point start = Clock::now();
+  const Execution execution = Choose(*plan).Run(*plan, *tensor, outputs);
+  SetExecution(execution, NanosecondsSince(start), response);
+  return response;
+}
+
+const Backend& Engine::Choose(const Plan& plan) const {
+  for (const std::unique_ptr<Backend>& backend : backends_) {
+    if (backend->Supports(plan).ok()) return *backend;
+  }
+  return *backends_.back();  // the portable one accepts everything
+}
+
+}  // namespace topk

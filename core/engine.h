@@ -1,0 +1,68 @@
+// The whole story: a request comes in, the answer goes out.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/backends/backend.h"
+#include "core/base/status.h"
+#include "core/plan/plan.h"
+#include "topk/v1/topk.pb.h"
+
+namespace topk {
+
+/// What an engine may use.
+struct EngineOptions {
+  /// 0 = as many as this process may use at once (AvailableProcessors()).
+  int threads = 0;
+  Limits limits;
+};
+
+/// Answers requests. Thread-safe; one serves a whole process.
+class Engine {
+ public:
+  explicit Engine(const EngineOptions& options);
+
+  /// Answers one request. Errors: see Lower() and CheckPayload().
+  Result<v1::TopKResponse> Compute(const v1::TopKRequest& request) const;
+
+  /// What is served here; the limits of the transport are the caller's to add.
+  v1::Capabilities GetCapabilities() const;
+
+ private:
+  friend class TensorStream;
+
+  /// Returns the first backend that accepts the plan.
+  const Backend& Choose(const Plan& plan) const;
+
+  Limits limits_;
+  std::vector<std::unique_ptr<Backend>> backends_;
+};
+
+/// One request whose tensor arrives in pieces: start, feed, finish. Memory is
+/// that of the answer and of the selections under way; a strided tensor alone
+/// is collected whole.
+class TensorStream {
+ public:
+  /// Checks the header, a request whose tensor has no source, before any data.
+  /// The engine outlives the stream.
+  static Result<TensorStream> Start(const Engine& engine,
+                                    const v1::TopKRequest& header);
+  TensorStream(TensorStream&&) noexcept;
+  ~TensorStream();
+
+  /// Takes the next bytes. INVALID_ARGUMENT as soon as there are too many.
+  Status Feed(std::span<const std::byte> piece);
+
+  /// Returns the answer. INVALID_ARGUMENT if bytes are missing.
+  Result<v1::TopKResponse> Finish();
+
+ private:
+  struct State;
+  explicit TensorStream(std::unique_ptr<State> state);
+
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace topk

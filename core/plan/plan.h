@@ -1,0 +1,119 @@
+// The one form into which every dialect is lowered, and all that a backend
+// needs to know.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/dtype.h"
+#include "core/base/status.h"
+
+namespace topk {
+
+/// Which end of the order to select.
+enum class Direction { kLargest, kSmallest };
+
+/// How the selected elements are arranged: by rank, or by ascending index.
+enum class Order { kValue, kIndex };
+
+/// Where a tensor's elements are in its bytes.
+struct Layout {
+  /// In elements, one per dimension.
+  std::vector<int64_t> strides;
+  /// The length of the tensor's data, in bytes.
+  int64_t bytes = 0;
+  /// Another length that is accepted for an input: with the padding to a
+  /// multiple of 4 of DirectML. Equal to `bytes` elsewhere.
+  int64_t padded_bytes = 0;
+  /// Whether the strides are those of a packed row-major tensor.
+  bool packed = true;
+};
+
+/// A valid selection: for every slice of a tensor along an axis, k of n.
+///
+/// The tensor is seen as [outer, n, inner] and has outer * inner slices; slice
+/// number o * inner + c has the elements [o, :, c]. Outputs are [outer, k,
+/// inner]. Only MakePlan makes one, so a backend need not check it.
+struct Plan {
+  DType dtype = DType::kF32;
+  int64_t outer = 1;
+  int64_t n = 1;
+  int64_t inner = 1;
+  /// 1 <= k <= n.
+  int64_t k = 1;
+  Direction direction = Direction::kLargest;
+  Order order = Order::kValue;
+  /// I32, I64, U32 or U64.
+  DType index_type = DType::kI64;
+  /// Added to every index; the sums fit index_type.
+  int64_t index_offset = 0;
+  bool wants_values = true;
+  bool wants_indices = true;
+
+  /// The input's shape, and which of its dimensions is n.
+  std::vector<int64_t> shape;
+  int axis = 0;
+
+  Layout input;
+  /// Outputs have the input's shape with k along the axis.
+  Layout values;
+  Layout indices;
+
+  int64_t slices() const { return outer * inner; }
+  std::vector<int64_t> output_shape() const;
+};
+
+/// The limits of one request, in elements and bytes.
+struct Limits {
+  /// Elements of the input's shape, those repeated by a stride of 0 included:
+  /// they cost time though no bytes.
+  int64_t max_elements = int64_t{1} << 34;
+  /// Both outputs together: a protobuf message ends at 2 GiB.
+  int64_t max_output_bytes = (int64_t{1} << 31) - (int64_t{1} << 20);
+};
+
+/// An output's layout as a request asks for it.
+struct OutputRequest {
+  /// The path of its description, for errors, e.g. "directml.output_value".
+  std::string field = "tensor.shape";
+  /// In elements; empty = packed.
+  std::vector<int64_t> strides;
+  /// 0 = what shape and strides imply.
+  int64_t total_bytes = 0;
+};
+
+/// What a dialect has understood of a request, its own rules checked.
+struct PlanRequest {
+  /// The name of the attributes' field, for errors, e.g. "onnx".
+  std::string_view attributes;
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+  /// In elements; empty = packed.
+  std::vector<int64_t> strides;
+  int64_t axis = -1;
+  /// Whether -r .. -1 count from the back.
+  bool axis_from_back = true;
+  int64_t k = 0;
+  Direction direction = Direction::kLargest;
+  Order order = Order::kValue;
+  DType index_type = DType::kI64;
+  int64_t index_offset = 0;
+  bool wants_values = true;
+  bool wants_indices = true;
+  OutputRequest values;
+  OutputRequest indices;
+};
+
+/// Returns the plan, or the first rule that the request breaks:
+/// INVALID_ARGUMENT for what no dialect allows (rank 0, negative or overflowing
+/// sizes, an axis outside the rank, k < 1, k > n, indices that do not fit their
+/// type, outputs that overlap themselves), RESOURCE_EXHAUSTED over a limit.
+Result<Plan> MakePlan(const PlanRequest& request, const Limits& limits);
+
+/// Returns the position of a slice's first element in a tensor of this layout,
+/// in elements.
+int64_t SliceOffset(const Plan& plan, const Layout& layout, int64_t slice);
+
+}  // namespace topk
