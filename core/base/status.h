@@ -69,8 +69,9 @@ class [[nodiscard]] Result {
   /// REQUIRES: !ok().
   const Status& status() const { return std::get<Status>(state_); }
   /// REQUIRES: ok(), for all of the following.
-  T& operator*() { return std::get<T>(state_); }
-  const T& operator*() const { return std::get<T>(state_); }
+  T& operator*() & { return std::get<T>(state_); }
+  const T& operator*() const& { return std::get<T>(state_); }
+  T&& operator*() && { return std::get<T>(std::move(state_)); }
   T* operator->() { return &std::get<T>(state_); }
   const T* operator->() const { return &std::get<T>(state_); }
 

@@ -1,0 +1,58 @@
+// What a server can be told: flags, environment and config file, in that order
+// of precedence.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace topk {
+
+/// The settings of one server process. Each has a flag --like-this and a
+/// variable TOPKD_LIKE_THIS of its name.
+struct ServerConfig {
+  /// Where to serve: host:port (port 0 = any free one) or unix:path.
+  std::vector<std::string> listen = {"127.0.0.1:50051"};
+  /// Where to serve Prometheus metrics over HTTP, host:port; "" = nowhere.
+  std::string metrics_listen;
+  /// Threads that compute; 0 = the processors this process may use.
+  int threads = 0;
+  /// The largest request message, in bytes.
+  int64_t max_message_bytes = int64_t{64} << 20;
+  /// The most elements a tensor may have.
+  int64_t max_elements = int64_t{1} << 34;
+  /// The largest answer, in bytes.
+  int64_t max_output_bytes = (int64_t{1} << 31) - (int64_t{1} << 20);
+  /// How long calls may run on after SIGTERM, in seconds.
+  double drain_timeout_seconds = 25;
+  /// Where to write the bound addresses, as JSON, when serving; "" = nowhere.
+  std::string ready_file;
+  /// trace, debug, info, warn, error or off.
+  std::string log_level = "info";
+  /// text or json.
+  std::string log_format = "text";
+};
+
+/// What `topkd healthcheck` is told.
+struct HealthcheckConfig {
+  std::string target = "127.0.0.1:50051";
+  std::string service;
+  double timeout_seconds = 1;
+};
+
+/// What a command line asks for.
+struct CommandLine {
+  enum class Action { kServe, kHealthcheck, kExit };
+  Action action = Action::kServe;
+  /// kExit: the status to exit with, after --help, --version or an error.
+  int exit_code = 0;
+  ServerConfig server;
+  HealthcheckConfig healthcheck;
+};
+
+/// Reads the command line, the environment and the config file. Help goes to
+/// stdout; an error to stderr, naming the flag and the value, with kExit and
+/// status 2 (1 for the sub-command healthcheck, as grpc_health_probe has it).
+CommandLine ReadCommandLine(int argc, const char* const* argv);
+
+}  // namespace topk

@@ -1,0 +1,78 @@
+// topkd: reads its settings, serves, drains on SIGTERM or SIGINT.
+#include <pthread.h>
+
+#include <csignal>
+#include <string>
+#include <thread>
+
+#include "server/config.h"
+#include "server/healthcheck.h"
+#include "server/logging.h"
+#include "server/server.h"
+
+namespace {
+
+constexpr int kFailure = 1;
+
+// Blocks the signals that end the server, for this thread and all that it
+// starts, so that sigwait alone receives them.
+sigset_t BlockSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  return set;
+}
+
+int WaitFor(const sigset_t& set) {
+  int received = 0;
+  sigwait(&set, &received);
+  return received;
+}
+
+int Serve(const topk::ServerConfig& config) {
+  const sigset_t signals = BlockSignals();
+  std::signal(SIGPIPE, SIG_IGN);  // a scraper that hangs up
+  const auto log = topk::MakeLogger(config.log_level, config.log_format);
+  auto server = topk::Server::Start(config, *log);
+  if (!server.ok()) {
+    log->critical("{}", server.status().message);
+    return kFailure;
+  }
+  for (const std::string& address : (*server)->addresses()) {
+    log->info("serving on {}", address);
+  }
+  if (const std::string metrics = (*server)->metrics_address();
+      !metrics.empty()) {
+    log->info("metrics on http://{}/metrics", metrics);
+  }
+  const int received = WaitFor(signals);
+  log->info("{}: draining for at most {} s", strsignal(received),
+            config.drain_timeout_seconds);
+  // A second signal ends the process at once, whatever is under way.
+  std::thread([&signals, log] {
+    WaitFor(signals);
+    log->warn("second signal: ending at once");
+    std::_Exit(kFailure);
+  }).detach();
+  (*server)->Drain(std::chrono::milliseconds(
+      static_cast<int64_t>(config.drain_timeout_seconds * 1000)));
+  log->info("drained");
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const topk::CommandLine line = topk::ReadCommandLine(argc, argv);
+  switch (line.action) {
+    case topk::CommandLine::Action::kExit:
+      return line.exit_code;
+    case topk::CommandLine::Action::kHealthcheck:
+      return topk::RunHealthcheck(line.healthcheck);
+    case topk::CommandLine::Action::kServe:
+      return Serve(line.server);
+  }
+  return kFailure;
+}

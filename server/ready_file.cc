@@ -1,0 +1,33 @@
+#include "server/ready_file.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/base/text.h"
+
+namespace topk {
+
+Status WriteReadyFile(const std::string& path,
+                      const std::vector<std::string>& listen,
+                      const std::string& metrics) {
+  nlohmann::json content = {{"listen", listen}};
+  if (!metrics.empty()) content["metrics"] = metrics;
+  const std::string temporary = Cat(path, ".", getpid());
+  std::ofstream file(temporary);
+  file << content.dump() << "\n";
+  file.close();
+  if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) {
+    const int error = errno;
+    std::remove(temporary.c_str());
+    return Status{Code::kUnavailable, "READY_FILE", "ready_file",
+                  Cat("cannot write ", path, ": ", std::strerror(error))};
+  }
+  return {};
+}
+
+}  // namespace topk

@@ -1,0 +1,45 @@
+// A running server: everything that listens, and what it listens with.
+#pragma once
+
+#include <spdlog/logger.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "server/config.h"
+
+namespace topk {
+
+/// Serves from Start until it is destroyed.
+class Server {
+ public:
+  /// Binds all addresses and serves, then writes the ready file. An address
+  /// that cannot be bound is an error that names it. The logger outlives the
+  /// server.
+  static Result<std::unique_ptr<Server>> Start(const ServerConfig& config,
+                                               spdlog::logger& log);
+
+  /// Stops at once if Drain was not called.
+  ~Server();
+
+  /// The bound addresses: host:port with the real port, or unix:path.
+  const std::vector<std::string>& addresses() const;
+  /// The bound address of the metrics, or "".
+  std::string metrics_address() const;
+
+  /// Health goes to NOT_SERVING, new calls are refused, and calls under way
+  /// may finish until the timeout, when they are cancelled. Returns when all
+  /// have ended. Call it once.
+  void Drain(std::chrono::milliseconds timeout);
+
+ private:
+  struct Impl;
+  explicit Server(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace topk

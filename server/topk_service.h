@@ -1,0 +1,62 @@
+// The RPCs: admit, decode, engine, map the status. No operator logic.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+#include <spdlog/logger.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "core/engine.h"
+#include "server/metrics.h"
+#include "topk/v1/topk.grpc.pb.h"
+
+namespace topk {
+
+/// topk.v1.TopKService over an engine. Thread-safe.
+///
+/// Synchronous: a handler runs on a thread of gRPC's and computes there. The
+/// callback API would answer some calls 50-100 ms late after a second of idling
+/// (gRPC 1.51).
+class TopKService final : public v1::TopKService::Service {
+ public:
+  /// All three outlive the service.
+  TopKService(const Engine& engine, Metrics& metrics, spdlog::logger& log,
+              int64_t max_message_bytes)
+      : engine_(engine),
+        metrics_(metrics),
+        log_(log),
+        max_message_bytes_(max_message_bytes) {}
+
+  grpc::Status ComputeTopK(grpc::ServerContext* context,
+                           const v1::TopKRequest* request,
+                           v1::TopKResponse* response) override;
+
+  grpc::Status StreamTopK(
+      grpc::ServerContext* context,
+      grpc::ServerReaderWriter<v1::TopKResponseChunk, v1::TopKRequestChunk>*
+          stream) override;
+
+  grpc::Status ComputeTopKMany(
+      grpc::ServerContext* context,
+      grpc::ServerReaderWriter<v1::TopKResult, v1::TopKRequest>* stream)
+      override;
+
+  grpc::Status GetCapabilities(grpc::ServerContext* context,
+                               const v1::GetCapabilitiesRequest* request,
+                               v1::Capabilities* response) override;
+
+ private:
+  struct Call;
+
+  /// Counts and logs one request's outcome.
+  void Record(const Call& call, const v1::TopKRequest& request,
+              int64_t tensor_bytes, const Result<v1::TopKResponse>& outcome);
+
+  const Engine& engine_;
+  Metrics& metrics_;
+  spdlog::logger& log_;
+  const int64_t max_message_bytes_;
+};
+
+}  // namespace topk
