@@ -33,20 +33,6 @@ Status CheckPayload(const Plan& plan, int64_t bytes) {
           InfoOf(plan.dtype).name, ") imply ", input.bytes, padded));
 }
 
-Result<std::span<const std::byte>> Payload(const v1::Tensor& tensor,
-                                           const Plan& plan) {
-  if (tensor.has_shared_memory()) {
-    return Unimplemented("SHARED_MEMORY_NOT_ALLOWED", "tensor.shared_memory",
-                         "this server does not use shared memory");
-  }
-  const std::string& data = tensor.data();
-  if (Status s = CheckPayload(plan, static_cast<int64_t>(data.size()));
-      !s.ok()) {
-    return s;
-  }
-  return std::as_bytes(std::span(data));
-}
-
 Outputs PrepareOutputs(const Plan& plan, v1::TopKResponse& response) {
   Outputs outputs;
   if (plan.wants_values) {

@@ -1,4 +1,4 @@
-// Between plans and messages: the payload of a request, the tensors of an
+// Between plans and messages: the length of a request's data, the tensors of an
 // answer.
 #pragma once
 
@@ -15,11 +15,6 @@ namespace topk {
 /// OK if `bytes` is the length of data that the plan's input has (DirectML:
 /// with or without the padding to 4); otherwise INVALID_ARGUMENT naming both.
 Status CheckPayload(const Plan& plan, int64_t bytes);
-
-/// Returns the request's data after CheckPayload. UNIMPLEMENTED for shared
-/// memory.
-Result<std::span<const std::byte>> Payload(const v1::Tensor& tensor,
-                                           const Plan& plan);
 
 /// Fills in the response's tensors, their data zeroed, and returns where the
 /// answer goes. The response must not move meanwhile.

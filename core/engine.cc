@@ -23,18 +23,29 @@ Engine::Engine(const EngineOptions& options)
       backends_(MakeBackends(options.threads > 0 ? options.threads
                                                  : AvailableProcessors())) {}
 
-Result<v1::TopKResponse> Engine::Compute(const v1::TopKRequest& request) const {
+Result<v1::TopKResponse> Engine::Compute(
+    const v1::TopKRequest& request) const {
+  const v1::Tensor& tensor = request.tensor();
+  if (tensor.has_shared_memory()) {
+    return Unimplemented("SHARED_MEMORY_NOT_ALLOWED", "tensor.shared_memory",
+                         "this server does not use shared memory");
+  }
+  return Compute(request, std::as_bytes(std::span(tensor.data())));
+}
+
+Result<v1::TopKResponse> Engine::Compute(
+    const v1::TopKRequest& request, std::span<const std::byte> tensor) const {
   const Result<Plan> plan = Lower(request, limits_);
   if (!plan.ok()) return plan.status();
-  const Result<std::span<const std::byte>> tensor =
-      Payload(request.tensor(), *plan);
-  if (!tensor.ok()) return tensor.status();
-
+  if (Status s = CheckPayload(*plan, static_cast<int64_t>(tensor.size()));
+      !s.ok()) {
+    return s;
+  }
   v1::TopKResponse response;
   response.set_request_id(request.request_id());
   const Outputs outputs = PrepareOutputs(*plan, response);
   const Clock::time_point start = Clock::now();
-  const Execution execution = Choose(*plan).Run(*plan, *tensor, outputs);
+  const Execution execution = Choose(*plan).Run(*plan, tensor, outputs);
   SetExecution(execution, NanosecondsSince(start), response);
   return response;
 }

@@ -27,6 +27,10 @@ class Engine {
   /// Answers one request. Errors: see Lower() and CheckPayload().
   Result<v1::TopKResponse> Compute(const v1::TopKRequest& request) const;
 
+  /// The same, with the tensor's data beside the request, whose own is ignored.
+  Result<v1::TopKResponse> Compute(const v1::TopKRequest& request,
+                                   std::span<const std::byte> tensor) const;
+
   /// What is served here; the limits of the transport are the caller's to add.
   v1::Capabilities GetCapabilities() const;
 

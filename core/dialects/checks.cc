@@ -38,6 +38,14 @@ std::string DataTypeName(int data_type) {
   return info != nullptr ? std::string(info->name) : Cat(data_type);
 }
 
+std::string Quote(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text.substr(0, 64)) {
+    quoted += c >= 0x20 && c < 0x7f ? c : '?';
+  }
+  return quoted + (text.size() > 64 ? "...\"" : "\"");
+}
+
 Result<DType> CheckDataType(int data_type, std::span<const DType> allowed,
                             std::string_view field, std::string_view owner) {
   std::string names;

@@ -39,8 +39,8 @@ Status Missing(std::string_view attribute, std::string_view values) {
 Status Unknown(std::string_view attribute, std::string_view value,
                std::string_view values) {
   return InvalidArgument("ATTRIBUTE_VALUE", Cat("openvino.", attribute),
-                         Cat(attribute, " = \"", value.substr(0, 64),
-                             "\" is not one of ", values));
+                         Cat(attribute, " = ", Quote(value), " is not one of ",
+                             values));
 }
 
 // "mode": "Range of values: min, max. Required: yes".

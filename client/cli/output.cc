@@ -1,0 +1,217 @@
+#include "client/cli/output.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+
+#include "core/base/text.h"
+
+namespace topk::cli {
+namespace {
+
+template <class T>
+T Read(const std::string& data, int64_t i) {
+  T value;
+  std::memcpy(&value, data.data() + static_cast<size_t>(i) * sizeof(T),
+              sizeof(T));
+  return value;
+}
+
+// Half precision by its parts: exact, and needs no compiler's type.
+float FromF16(uint16_t bits) {
+  const int exponent = bits >> 10 & 31;
+  const int mantissa = bits & 1023;
+  float magnitude;
+  if (exponent == 31) {
+    magnitude = mantissa == 0 ? INFINITY : NAN;
+  } else if (exponent == 0) {
+    magnitude = std::ldexp(static_cast<float>(mantissa), -24);
+  } else {
+    magnitude = std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25);
+  }
+  return bits & 0x8000 ? -magnitude : magnitude;
+}
+
+template <class T>
+std::string Number(T value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (std::isnan(value)) return "nan";
+  }
+  char text[64];
+  const auto [end, error] = std::to_chars(text, text + sizeof(text), value);
+  return error == std::errc() ? std::string(text, end) : "?";
+}
+
+// Calls fn with element i as a number that holds it exactly.
+template <class Fn>
+auto WithNumber(DType dtype, const std::string& data, int64_t i, Fn fn) {
+  switch (dtype) {
+    case DType::kF16:
+      return fn(FromF16(Read<uint16_t>(data, i)));
+    case DType::kBF16:
+      return fn(std::bit_cast<float>(uint32_t{Read<uint16_t>(data, i)} << 16));
+    case DType::kF32:
+      return fn(Read<float>(data, i));
+    case DType::kF64:
+      return fn(Read<double>(data, i));
+    case DType::kI8:
+      return fn(int{Read<int8_t>(data, i)});
+    case DType::kI16:
+      return fn(int{Read<int16_t>(data, i)});
+    case DType::kI32:
+      return fn(Read<int32_t>(data, i));
+    case DType::kI64:
+      return fn(Read<int64_t>(data, i));
+    case DType::kU8:
+      return fn(int{Read<uint8_t>(data, i)});
+    case DType::kU16:
+      return fn(int{Read<uint16_t>(data, i)});
+    case DType::kU32:
+      return fn(Read<uint32_t>(data, i));
+    case DType::kU64:
+      break;
+  }
+  return fn(Read<uint64_t>(data, i));
+}
+
+int64_t CountOf(const v1::Tensor& tensor) {
+  int64_t count = 1;
+  for (const int64_t size : tensor.shape()) count *= size;
+  return count;
+}
+
+// "[3, :, 0]": the coordinates of a slice, the axis as a colon.
+std::string SliceName(const v1::Tensor& tensor, int axis, int64_t slice) {
+  std::vector<std::string> parts(static_cast<size_t>(tensor.shape_size()));
+  for (int d = tensor.shape_size(); d-- > 0;) {
+    std::string& part = parts[static_cast<size_t>(d)];
+    if (d == axis) {
+      part = ":";
+      continue;
+    }
+    part = std::to_string(slice % tensor.shape(d));
+    slice /= tensor.shape(d);
+  }
+  std::string name = "[";
+  for (size_t i = 0; i < parts.size(); ++i) {
+    name += Cat(i > 0 ? ", " : "", parts[i]);
+  }
+  return name + "]";
+}
+
+void Pad(std::string& text, size_t width) {
+  if (text.size() < width) text.insert(0, width - text.size(), ' ');
+}
+
+nlohmann::json JsonNumbers(const v1::Tensor& tensor) {
+  const auto dtype = static_cast<DType>(tensor.data_type());
+  nlohmann::json list = nlohmann::json::array();
+  for (int64_t i = 0; i < CountOf(tensor); ++i) {
+    list.push_back(
+        WithNumber(dtype, tensor.data(), i, [](auto value) -> nlohmann::json {
+          if constexpr (std::is_floating_point_v<decltype(value)>) {
+            if (!std::isfinite(value)) return Number(value);
+          }
+          return value;
+        }));
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string ElementText(DType dtype, const std::string& data, int64_t i) {
+  return WithNumber(dtype, data, i, [](auto value) { return Number(value); });
+}
+
+std::vector<std::string> AllElements(const v1::Tensor& tensor) {
+  std::vector<std::string> texts;
+  const auto dtype = static_cast<DType>(tensor.data_type());
+  for (int64_t i = 0; i < CountOf(tensor); ++i) {
+    texts.push_back(ElementText(dtype, tensor.data(), i));
+  }
+  return texts;
+}
+
+void PrintTable(const v1::TopKResponse& response, int axis,
+                const Labels& labels, int64_t max_slices, std::ostream& out) {
+  const v1::Tensor& values = response.values();
+  const v1::Tensor& indices = response.indices();
+  const int64_t k = values.shape(axis);
+  int64_t inner = 1;
+  for (int d = axis + 1; d < values.shape_size(); ++d) inner *= values.shape(d);
+  const int64_t slices = k == 0 ? 0 : CountOf(values) / k;
+  const int64_t shown = std::min(slices, max_slices);
+  const auto dtype = static_cast<DType>(values.data_type());
+  const auto index_type = static_cast<DType>(indices.data_type());
+
+  // All cells first: columns as wide as their widest cell.
+  struct Row {
+    std::string name, found;
+    std::vector<std::string> values, indices;
+  };
+  std::vector<Row> rows;
+  size_t name_width = 0, value_width = 0, index_width = 0;
+  for (int64_t slice = 0; slice < shown; ++slice) {
+    Row row;
+    row.name = SliceName(values, axis, slice);
+    if (!labels.of_slice.empty()) {
+      row.name += " " + labels.of_slice[static_cast<size_t>(slice)];
+    }
+    for (int64_t j = 0; j < k; ++j) {
+      const int64_t at = (slice / inner * k + j) * inner + slice % inner;
+      row.values.push_back(ElementText(dtype, values.data(), at));
+      row.indices.push_back(ElementText(index_type, indices.data(), at));
+      value_width = std::max(value_width, row.values.back().size());
+      index_width = std::max(index_width, row.indices.back().size());
+      if (!labels.of_index.empty()) {
+        const size_t index = std::stoull(row.indices.back());
+        row.found += " " + labels.of_index[index];
+      }
+    }
+    name_width = std::max(name_width, row.name.size());
+    rows.push_back(std::move(row));
+  }
+  for (Row& row : rows) {
+    row.name.append(name_width - row.name.size(), ' ');
+    out << row.name << (row.found.empty() ? "" : "  ->") << row.found;
+    for (size_t j = 0; j < row.values.size(); ++j) {
+      Pad(row.values[j], value_width);
+      row.indices[j].append(index_width - row.indices[j].size(), ' ');
+      out << "  " << row.values[j] << " @" << row.indices[j];
+    }
+    out << "\n";
+  }
+  if (slices > shown) {
+    out << "... and " << slices - shown << " more slices; --max-slices shows "
+        << "more, --json and --out all\n";
+  }
+}
+
+nlohmann::json ToJson(const v1::TopKResponse& response) {
+  nlohmann::json json;
+  const v1::Tensor& any =
+      response.has_values() ? response.values() : response.indices();
+  json["shape"] = std::vector<int64_t>(any.shape().begin(), any.shape().end());
+  const auto add = [&](const char* name, const v1::Tensor& tensor) {
+    json[name] = JsonNumbers(tensor);
+    json[Cat(name, "_type")] =
+        InfoOf(static_cast<DType>(tensor.data_type())).name;
+  };
+  if (response.has_values()) add("values", response.values());
+  if (response.has_indices()) add("indices", response.indices());
+  if (!response.request_id().empty()) {
+    json["request_id"] = response.request_id();
+  }
+  const v1::ExecutionInfo& execution = response.execution();
+  json["execution"] = {
+      {"backend", execution.backend()},
+      {"kernel", execution.kernel()},
+      {"instruction_set", execution.instruction_set()},
+      {"compute_nanoseconds", execution.compute_nanoseconds()}};
+  return json;
+}
+
+}  // namespace topk::cli

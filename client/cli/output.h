@@ -1,0 +1,44 @@
+// Answers for people and for programs.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "core/base/dtype.h"
+#include "topk/v1/topk.pb.h"
+
+namespace topk::cli {
+
+/// Names for the positions of a tensor, so that a table says what they mean.
+struct Labels {
+  /// One for each position along the axis, or empty.
+  std::vector<std::string> of_index;
+  /// One for each slice, or empty.
+  std::vector<std::string> of_slice;
+};
+
+/// Returns element `i` of packed data in its shortest exact form: 0.1, -3,
+/// nan, inf.
+std::string ElementText(DType dtype, const std::string& data, int64_t i);
+
+/// Returns every element of packed data as ElementText writes it.
+std::vector<std::string> AllElements(const v1::Tensor& tensor);
+
+/// Writes a line per slice, at most `max_slices` of them, e.g.
+///   [3, :]  0.98 @12  0.97 @40
+/// or, with labels, what was found first:
+///   [3] digit 7:  7 7 9   0.98 @12  0.97 @40  0.91 @7
+/// and a last line that counts what was left out. `axis` is a dimension of the
+/// answer.
+void PrintTable(const v1::TopKResponse& response, int axis,
+                const Labels& labels, int64_t max_slices, std::ostream& out);
+
+/// Returns {"shape", "values", "indices", …}: flat row-major lists. Numbers are
+/// JSON numbers; those that JSON has none for are the strings "nan", "inf",
+/// "-inf".
+nlohmann::json ToJson(const v1::TopKResponse& response);
+
+}  // namespace topk::cli

@@ -1,0 +1,151 @@
+#include "client/cli/run.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <iomanip>
+#include <iostream>
+
+#include "client/cli/output.h"
+#include "client/npy.h"
+#include "core/base/text.h"
+#include "core/engine.h"
+
+namespace topk::cli {
+namespace {
+
+// A larger tensor is streamed: one message would be copied several times, and
+// the server bounds its size.
+constexpr size_t kStreamBytes = size_t{4} << 20;
+// A transfer worth watching.
+constexpr int64_t kProgressBytes = int64_t{64} << 20;
+
+// Draws one line that overwrites itself: bytes, share and rate.
+class ProgressLine {
+ public:
+  void Show(int64_t sent, int64_t total) {
+    const auto now = std::chrono::steady_clock::now();
+    if (sent < total && now - shown_ < std::chrono::milliseconds(100)) return;
+    shown_ = now;
+    const double seconds = std::chrono::duration<double>(now - start_).count();
+    std::cerr << "\rsent " << (sent >> 20) << " of " << (total >> 20)
+              << " MiB (" << sent * 100 / total << " %), " << std::fixed
+              << std::setprecision(2)
+              << static_cast<double>(sent) / 1e9 / std::max(seconds, 1e-9)
+              << " GB/s" << (sent == total ? "\n" : "") << std::flush;
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point start_ =
+      std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point shown_;
+};
+
+Result<v1::TopKResponse> Compute(const RunFlags& flags,
+                                 v1::TopKRequest& request,
+                                 const NpyArray& array) {
+  if (flags.local) return Engine({}).Compute(request, array.data);
+  const Client client(flags.client);
+  const bool stream =
+      flags.stream == "on" ||
+      (flags.stream == "auto" && array.data.size() > kStreamBytes);
+  if (!stream) {
+    request.mutable_tensor()->set_data(array.data.data(), array.data.size());
+    return client.ComputeTopK(request);
+  }
+  CallOptions options;
+  ProgressLine line;
+  if (isatty(STDERR_FILENO) &&
+      static_cast<int64_t>(array.data.size()) >= kProgressBytes) {
+    options.progress = [&line](int64_t sent, int64_t total) {
+      line.Show(sent, total);
+    };
+  }
+  return client.StreamTopK(request, array.data, options);
+}
+
+// Reads one label for each of `count` positions.
+Result<std::vector<std::string>> ReadLabels(const std::string& path,
+                                            int64_t count) {
+  Result<NpyArray> array = ReadNpy(path, false);
+  if (!array.ok()) return array.status();
+  if (array->shape.size() != 1 || array->shape[0] != count) {
+    return InvalidArgument("LABELS", "labels",
+                           Cat("its labels must be one for each of ", count));
+  }
+  v1::Tensor tensor;
+  tensor.set_data_type(static_cast<v1::DataType>(array->dtype));
+  tensor.add_shape(count);
+  tensor.set_data(array->data.data(), array->data.size());
+  return AllElements(tensor);
+}
+
+Status WriteTensor(const std::string& directory, const char* name,
+                   const v1::Tensor& tensor) {
+  const std::vector<int64_t> shape(tensor.shape().begin(),
+                                   tensor.shape().end());
+  return WriteNpy(Cat(directory, "/", name, ".npy"),
+                  static_cast<DType>(tensor.data_type()), shape, tensor.data());
+}
+
+ExitCode WriteFiles(const RunFlags& flags, const v1::TopKResponse& response) {
+  std::error_code error;
+  std::filesystem::create_directories(flags.out_directory, error);
+  if (error) {
+    std::cerr << "topk: cannot make " << flags.out_directory << ": "
+              << error.message() << "\n";
+    return kFailed;
+  }
+  for (const Status& status :
+       {WriteTensor(flags.out_directory, "values", response.values()),
+        WriteTensor(flags.out_directory, "indices", response.indices())}) {
+    if (!status.ok()) {
+      std::cerr << "topk: " << status.message << "\n";
+      return kFailed;
+    }
+  }
+  return kOk;
+}
+
+}  // namespace
+
+ExitCode Run(const RunFlags& flags) {
+  const Result<NpyArray> array = ReadNpy(flags.file, flags.as_bf16);
+  if (!array.ok()) return ReportInput(flags.file, array.status());
+  Result<v1::TopKRequest> request = MakeRequest(
+      flags.operation, static_cast<v1::DataType>(array->dtype), array->shape);
+  if (!request.ok()) {
+    std::cerr << "topk: " << request.status().message << "\n";
+    return kUsage;
+  }
+  const Result<v1::TopKResponse> response = Compute(flags, *request, *array);
+  if (!response.ok()) return Report(response.status());
+
+  if (!flags.out_directory.empty()) return WriteFiles(flags, *response);
+  if (flags.json) {
+    std::cout << ToJson(*response).dump() << "\n";
+    return kOk;
+  }
+  // The server has accepted the axis, so it is one of the tensor's.
+  const auto rank = static_cast<int64_t>(array->shape.size());
+  const int64_t axis = flags.operation.axis.value_or(-1);
+  const auto dimension = static_cast<size_t>(axis < 0 ? axis + rank : axis);
+  Labels labels;
+  int64_t slices = 1;
+  for (size_t d = 0; d < array->shape.size(); ++d) {
+    if (d != dimension) slices *= array->shape[d];
+  }
+  for (const auto& [path, count, into] :
+       {std::tuple(flags.labels, array->shape[dimension], &labels.of_index),
+        std::tuple(flags.slice_labels, slices, &labels.of_slice)}) {
+    if (path.empty()) continue;
+    Result<std::vector<std::string>> read = ReadLabels(path, count);
+    if (!read.ok()) return ReportInput(path, read.status());
+    *into = *std::move(read);
+  }
+  PrintTable(*response, static_cast<int>(dimension), labels, flags.max_slices,
+             std::cout);
+  return kOk;
+}
+
+}  // namespace topk::cli

@@ -1,0 +1,70 @@
+#include "client/cli/server_commands.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <iomanip>
+#include <iostream>
+
+#include "core/base/dtype.h"
+
+namespace topk::cli {
+namespace {
+
+std::string TypeNames(const google::protobuf::RepeatedField<int>& types) {
+  std::string names;
+  for (const int type : types) {
+    const DTypeInfo* row = FindDType(type);
+    names += names.empty() ? "" : " ";
+    names += row != nullptr ? std::string(row->name) : std::to_string(type);
+  }
+  return names;
+}
+
+void PrintCapabilities(const v1::Capabilities& capabilities,
+                       std::ostream& out) {
+  out << "build " << capabilities.build_version() << "\n\noperators\n";
+  for (const v1::OperatorCapability& row : capabilities.operators()) {
+    out << "  " << std::left << std::setw(18) << row.name() << "elements "
+        << TypeNames(row.data_types()) << "; indices "
+        << TypeNames(row.index_types()) << "\n";
+  }
+  out << "\nbackends\n";
+  for (const v1::BackendCapability& row : capabilities.backends()) {
+    out << "  " << std::setw(18) << row.name() << row.instruction_set() << ", "
+        << row.thread_count() << " threads\n";
+  }
+  const v1::Limits& limits = capabilities.limits();
+  out << "\nlimits\n"
+      << "  message           " << limits.max_message_bytes() << " bytes\n"
+      << "  tensor            " << limits.max_elements() << " elements\n"
+      << "  answer            " << limits.max_output_bytes() << " bytes\n"
+      << "  shared memory     " << (limits.shared_memory() ? "yes" : "no")
+      << "\n\norder\n  " << capabilities.ordering_rule() << "\n";
+}
+
+}  // namespace
+
+ExitCode Health(const ClientOptions& client, const std::string& service) {
+  const Result<bool> serving = Client(client).IsServing(service);
+  if (!serving.ok()) return Report(serving.status());
+  std::cout << (*serving ? "SERVING" : "NOT_SERVING") << "\n";
+  return *serving ? kOk : kUnavailable;
+}
+
+ExitCode Info(const ClientOptions& client, bool json) {
+  const Result<v1::Capabilities> capabilities =
+      Client(client).GetCapabilities();
+  if (!capabilities.ok()) return Report(capabilities.status());
+  if (!json) {
+    PrintCapabilities(*capabilities, std::cout);
+    return kOk;
+  }
+  std::string text;
+  if (!google::protobuf::util::MessageToJsonString(*capabilities, &text).ok()) {
+    return kFailed;
+  }
+  std::cout << text << "\n";
+  return kOk;
+}
+
+}  // namespace topk::cli

@@ -1,0 +1,81 @@
+// The C++ client of topk.v1.TopKService.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "topk/v1/topk.pb.h"
+
+namespace topk {
+
+/// How a client reaches its servers.
+struct ClientOptions {
+  /// host:port, unix:path, dns:///name:port (all of whose addresses are used in
+  /// turn), or a list of IPv4 host:port separated by commas.
+  std::string target = "localhost:50051";
+  /// How long a call may take, unless its own options say otherwise.
+  std::chrono::milliseconds deadline = std::chrono::minutes(1);
+  /// How often a call that ends with UNAVAILABLE is sent, 1 .. 5; 1 = no retry.
+  /// A TopK changes nothing, so sending it again is safe.
+  int max_attempts = 4;
+};
+
+/// How one call is made.
+struct CallOptions {
+  /// 0 = the client's.
+  std::chrono::milliseconds deadline{0};
+  /// StreamTopK: called after each piece with the bytes sent so far and in all.
+  std::function<void(int64_t sent, int64_t total)> progress;
+};
+
+/// A connection to one or several servers. Thread-safe; make one and keep it.
+/// Calls go to the servers in turn (round robin), past those whose health check
+/// says NOT_SERVING. Connects at the first call.
+///
+/// Every call returns the server's answer, or its error with the code, the
+/// reason and field of its google.rpc details, and the message. Calls that
+/// reach no server end with UNAVAILABLE or DEADLINE_EXCEEDED.
+class Client {
+ public:
+  explicit Client(const ClientOptions& options);
+  Client(Client&&) noexcept;
+  ~Client();
+
+  /// Answers one tensor with one message.
+  Result<v1::TopKResponse> ComputeTopK(const v1::TopKRequest& request,
+                                       const CallOptions& options = {}) const;
+
+  /// Answers a tensor of any size, sent from where it lies in pieces of 1 MiB.
+  /// The header is a request whose tensor has no source.
+  Result<v1::TopKResponse> StreamTopK(const v1::TopKRequest& header,
+                                      std::span<const std::byte> tensor,
+                                      const CallOptions& options = {}) const;
+
+  /// Answers many tensors on one stream. Returns as many results, in order; if
+  /// the stream breaks, the rest have its error.
+  std::vector<Result<v1::TopKResponse>> ComputeTopKMany(
+      std::span<const v1::TopKRequest> requests,
+      const CallOptions& options = {}) const;
+
+  /// Returns what the server serves.
+  Result<v1::Capabilities> GetCapabilities(
+      const CallOptions& options = {}) const;
+
+  /// Returns whether a service ("" = the whole server) is SERVING, or NOT_FOUND
+  /// for one that the server lacks.
+  Result<bool> IsServing(const std::string& service,
+                         const CallOptions& options = {}) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace topk
