@@ -202,6 +202,9 @@ Result<PlanRequest> Understand(const v1::TopKRequest& request,
   plan.dtype = *type;
   plan.strides.assign(request.tensor().strides().begin(),
                       request.tensor().strides().end());
+  // A buffer's implied size is rounded up to 4 bytes; clients that send just
+  // the elements are served too.
+  plan.may_be_padded = true;
   // "Axis must be less than the DimensionCount of the InputTensor"; UINT.
   plan.axis = directml.axis();
   plan.axis_from_back = false;

@@ -38,9 +38,9 @@ Status Missing(std::string_view attribute, std::string_view values) {
 
 Status Unknown(std::string_view attribute, std::string_view value,
                std::string_view values) {
-  return InvalidArgument("ATTRIBUTE_VALUE", Cat("openvino.", attribute),
-                         Cat(attribute, " = ", Quote(value), " is not one of ",
-                             values));
+  return InvalidArgument(
+      "ATTRIBUTE_VALUE", Cat("openvino.", attribute),
+      Cat(attribute, " = ", Quote(value), " is not one of ", values));
 }
 
 // "mode": "Range of values: min, max. Required: yes".

@@ -85,10 +85,10 @@ Result<Layout> StridedLayout(std::span<const int64_t> shape,
     }
   }
   if (!CheckedAdd(last, 1, &last) ||
-      !CheckedMultiply(last, element_bytes, &layout.bytes) ||
-      !CheckedRoundUp4(layout.bytes, &layout.padded_bytes)) {
+      !CheckedMultiply(last, element_bytes, &layout.bytes)) {
     return Overflow(field);
   }
+  layout.padded_bytes = layout.bytes;
   return layout;
 }
 

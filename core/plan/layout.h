@@ -22,10 +22,9 @@ Result<int64_t> CountElements(std::span<const int64_t> shape,
 Result<Layout> PackedLayout(std::span<const int64_t> shape, int element_bytes,
                             std::string_view field);
 
-/// Returns the layout of a strided tensor, its length rounded up to 4 bytes
-/// only in padded_bytes. INVALID_ARGUMENT naming the field if the strides are
-/// not as many as the sizes, one is outside 0 .. 2^32 - 1, or the length
-/// overflows.
+/// Returns the layout of a strided tensor. INVALID_ARGUMENT naming the field if
+/// the strides are not as many as the sizes, one is outside 0 .. 2^32 - 1, or
+/// the length overflows.
 Result<Layout> StridedLayout(std::span<const int64_t> shape,
                              std::span<const int64_t> strides,
                              int element_bytes, std::string_view field);

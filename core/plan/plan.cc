@@ -156,6 +156,11 @@ Result<Plan> MakePlan(const PlanRequest& request, const Limits& limits) {
                           "tensor.strides");
   if (!input.ok()) return input.status();
   plan.input = *std::move(input);
+  if (request.may_be_padded &&
+      !CheckedRoundUp4(plan.input.bytes, &plan.input.padded_bytes)) {
+    return InvalidArgument("SIZE_OVERFLOW", "tensor.shape",
+                           "the tensor's size exceeds 63 bits");
+  }
   Result<Layout> values = OutputLayout(plan, request.values, bytes);
   if (!values.ok()) return values.status();
   plan.values = *std::move(values);

@@ -92,6 +92,8 @@ struct PlanRequest {
   std::vector<int64_t> shape;
   /// In elements; empty = packed.
   std::vector<int64_t> strides;
+  /// Whether the data may be padded to a multiple of 4 bytes.
+  bool may_be_padded = false;
   int64_t axis = -1;
   /// Whether -r .. -1 count from the back.
   bool axis_from_back = true;

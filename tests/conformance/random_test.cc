@@ -1,0 +1,69 @@
+// Random requests, right and wrong, against the oracle.
+#include <gtest/gtest.h>
+
+#include "tests/conformance/run_everywhere.h"
+#include "tests/support/oracle.h"
+
+namespace topk::testing {
+namespace {
+
+TEST(Random, RequestsHaveTheOraclesBytes) {
+  Random random(Seed(20261121));
+  const Everywhere ways;
+  for (int i = 0; i < 10000; ++i) {
+    const v1::TopKRequest request = RandomRequest(random);
+    const Expectation oracle = Oracle(request);
+    ASSERT_TRUE(oracle.violations.empty()) << oracle.violations[0].field << "\n"
+                                           << request.DebugString();
+    const std::string expected = Comparable(oracle.response);
+    for (const Outcome& outcome : ways.Run(request, random)) {
+      ASSERT_TRUE(outcome.response.ok())
+          << outcome.way << ": " << outcome.response.status().message << "\n"
+          << request.DebugString();
+      ASSERT_EQ(Comparable(*outcome.response), expected)
+          << outcome.way << "\n"
+          << request.DebugString() << outcome.response->DebugString()
+          << oracle.response.DebugString();
+    }
+  }
+}
+
+TEST(Random, WrongRequestsAreRefusedByARuleTheyBreak) {
+  Random random(Seed(20261122));
+  // Small limits: a corrupted size must not cost the oracle its memory.
+  const Engine engine({1, {1 << 20, 1 << 24}});
+  int refused = 0;
+  for (int i = 0; i < 50000; ++i) {
+    v1::TopKRequest request = RandomRequest(random);
+    for (int64_t n = Pick(random, 1, 3); n > 0; --n) Corrupt(random, request);
+    const Result<v1::TopKResponse> outcome = engine.Compute(request);
+    // Only this process's limits refuse what no rule of the operator does.
+    if (!outcome.ok() && outcome.status().code == Code::kResourceExhausted) {
+      continue;
+    }
+    const Expectation oracle = Oracle(request);
+    if (outcome.ok()) {
+      ASSERT_TRUE(oracle.violations.empty())
+          << oracle.violations[0].field << "\n"
+          << request.DebugString();
+      ASSERT_EQ(Comparable(*outcome), Comparable(oracle.response));
+      continue;
+    }
+    ++refused;
+    const Status& status = outcome.status();
+    bool named = false;
+    std::string broken;
+    for (const Violation& violation : oracle.violations) {
+      named |= violation.code == static_cast<int>(status.code) &&
+               violation.field == status.field;
+      broken += " " + violation.field;
+    }
+    ASSERT_TRUE(named) << status.field << ": " << status.message
+                       << "\nbroken:" << broken << "\n"
+                       << request.DebugString();
+  }
+  EXPECT_GT(refused, 20000);
+}
+
+}  // namespace
+}  // namespace topk::testing

@@ -1,0 +1,110 @@
+// One request on every way through the core.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/answer.h"
+#include "core/backends/registry.h"
+#include "core/dialects/registry.h"
+#include "core/engine.h"
+#include "tests/support/generators.h"
+
+namespace topk::testing {
+
+/// A way through the core, and what came out.
+struct Outcome {
+  std::string way;
+  Result<v1::TopKResponse> response;
+};
+
+/// Cuts the data at random, `piece` bytes at most (0 = all at once), and feeds
+/// it to a stream.
+inline Result<v1::TopKResponse> Stream(const Engine& engine,
+                                       const v1::TopKRequest& request,
+                                       int64_t piece, Random& random) {
+  v1::TopKRequest header = request;
+  header.mutable_tensor()->clear_source();
+  Result<TensorStream> stream = TensorStream::Start(engine, header);
+  if (!stream.ok()) return stream.status();
+  const std::string& data = request.tensor().data();
+  auto rest = std::as_bytes(std::span(data));
+  while (!rest.empty()) {
+    size_t size = rest.size();
+    if (piece > 0) {
+      size = std::min(size, static_cast<size_t>(Pick(random, 1, piece)));
+    }
+    if (Status s = stream->Feed(rest.first(size)); !s.ok()) return s;
+    rest = rest.subspan(size);
+  }
+  return stream->Finish();
+}
+
+/// Runs a request on one backend alone, past the engine's choice; nothing if
+/// the backend declines the plan.
+inline std::optional<Result<v1::TopKResponse>> RunOn(
+    const Backend& backend, const v1::TopKRequest& request) {
+  const Result<Plan> plan = Lower(request, Limits());
+  if (!plan.ok()) return plan.status();
+  if (!backend.Supports(*plan).ok()) return std::nullopt;
+  const std::string& data = request.tensor().data();
+  if (Status s = CheckPayload(*plan, static_cast<int64_t>(data.size()));
+      !s.ok()) {
+    return s;
+  }
+  v1::TopKResponse response;
+  response.set_request_id(request.request_id());
+  const Outputs outputs = PrepareOutputs(*plan, response);
+  backend.Run(*plan, std::as_bytes(std::span(data)), outputs);
+  return response;
+}
+
+/// Engines of 1, 2 and 4 threads and every backend that was built in.
+class Everywhere {
+ public:
+  Everywhere() {
+    for (const int threads : {1, 2, 4}) {
+      engines_.push_back(std::make_unique<Engine>(EngineOptions{threads, {}}));
+      for (auto& backend : MakeBackends(threads)) {
+        backends_.push_back(std::move(backend));
+      }
+    }
+  }
+
+  /// Returns one outcome for each way. A backend that does not support the plan
+  /// has none: it may decline, and the portable one never does.
+  std::vector<Outcome> Run(const v1::TopKRequest& request,
+                           Random& random) const {
+    std::vector<Outcome> outcomes;
+    for (size_t i = 0; i < engines_.size(); ++i) {
+      outcomes.push_back({"engine", engines_[i]->Compute(request)});
+    }
+    // What lies in shared memory is refused before it is read or streamed.
+    if (request.tensor().has_shared_memory()) return outcomes;
+    for (const auto& backend : backends_) {
+      auto outcome = RunOn(*backend, request);
+      if (outcome) {
+        outcomes.push_back({std::string(backend->name()), *std::move(outcome)});
+      }
+    }
+    for (const int64_t piece : {0, 1, 3, 7, 64}) {
+      outcomes.push_back({"stream of " + std::to_string(piece),
+                          Stream(*engines_[0], request, piece, random)});
+    }
+    return outcomes;
+  }
+
+ private:
+  std::vector<std::unique_ptr<Engine>> engines_;
+  std::vector<std::unique_ptr<Backend>> backends_;
+};
+
+/// Returns the response without what may differ between ways.
+inline std::string Comparable(v1::TopKResponse response) {
+  response.clear_execution();
+  return response.SerializeAsString();
+}
+
+}  // namespace topk::testing

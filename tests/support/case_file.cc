@@ -1,0 +1,274 @@
+#include "tests/support/case_file.h"
+
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <random>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+
+#include "tests/support/oracle.h"
+
+namespace topk::testing {
+namespace {
+
+const std::map<std::string, int> kTypes = {
+    {"f16", v1::DATA_TYPE_F16}, {"bf16", v1::DATA_TYPE_BF16},
+    {"f32", v1::DATA_TYPE_F32}, {"f64", v1::DATA_TYPE_F64},
+    {"i8", v1::DATA_TYPE_I8},   {"i16", v1::DATA_TYPE_I16},
+    {"i32", v1::DATA_TYPE_I32}, {"i64", v1::DATA_TYPE_I64},
+    {"u8", v1::DATA_TYPE_U8},   {"u16", v1::DATA_TYPE_U16},
+    {"u32", v1::DATA_TYPE_U32}, {"u64", v1::DATA_TYPE_U64}};
+
+class Reader {
+ public:
+  explicit Reader(const std::string& where) : where_(where) {}
+
+  [[noreturn]] void Fail(const std::string& what) const {
+    throw std::runtime_error(where_ + ": " + what);
+  }
+
+  std::vector<std::string> Columns(const std::string& line) const {
+    std::vector<std::string> columns;
+    size_t begin = 0;
+    for (;;) {
+      const size_t end = line.find(" | ", begin);
+      std::string column = line.substr(begin, end - begin);
+      column.erase(0, column.find_first_not_of(' '));
+      column.erase(column.find_last_not_of(' ') + 1);
+      columns.push_back(column);
+      if (end == std::string::npos) break;
+      begin = end + 3;
+    }
+    if (columns.size() != 6) Fail("a case has 6 columns");
+    return columns;
+  }
+
+  void ReadSpec(const std::string& text, v1::Spec& spec) const {
+    std::istringstream in(text);
+    std::string dialect;
+    int32_t version = 0;
+    if (!(in >> dialect >> version)) Fail("no `dialect version`: " + text);
+    if (dialect == "onnx") {
+      spec.set_dialect(v1::DIALECT_ONNX);
+    } else if (dialect == "openvino") {
+      spec.set_dialect(v1::DIALECT_OPENVINO);
+    } else if (dialect == "directml") {
+      spec.set_dialect(v1::DIALECT_DIRECTML);
+    } else {
+      spec.set_dialect(static_cast<v1::Dialect>(Integer(dialect)));
+    }
+    spec.set_version(version);
+  }
+
+  void ReadTensor(const std::string& text, v1::Tensor& tensor) const {
+    const size_t open = text.find(" [");
+    if (open == std::string::npos || text.back() != ']') {
+      Fail("no `type [shape]`: " + text);
+    }
+    const auto type = kTypes.find(text.substr(0, open));
+    tensor.set_data_type(static_cast<v1::DataType>(
+        type != kTypes.end() ? type->second : Integer(text.substr(0, open))));
+    std::string sizes = text.substr(open + 2, text.size() - open - 3);
+    std::replace(sizes.begin(), sizes.end(), ',', ' ');
+    std::istringstream in(sizes);
+    std::string size;
+    while (in >> size) tensor.add_shape(Integer(size));
+  }
+
+  int64_t Integer(const std::string& text) const {
+    size_t used = 0;
+    int64_t value = 0;
+    try {
+      value = std::stoll(text, &used);
+    } catch (const std::exception&) {
+      Fail("not an integer: " + text);
+    }
+    if (used != text.size()) Fail("not an integer: " + text);
+    return value;
+  }
+
+  // One element's bits.
+  uint64_t Element(int type, const std::string& text) const {
+    if (text.rfind("0x", 0) == 0) return std::stoull(text, nullptr, 16);
+    size_t used = 0;
+    long double value = 0;
+    try {
+      value = std::stold(text, &used);
+    } catch (const std::exception&) {
+      Fail("not a number: " + text);
+    }
+    if (used != text.size()) Fail("not a number: " + text);
+    switch (type) {
+      case v1::DATA_TYPE_F64:
+        return Bits<uint64_t>(static_cast<double>(value));
+      case v1::DATA_TYPE_F32:
+        return Bits<uint32_t>(static_cast<float>(value));
+      case v1::DATA_TYPE_BF16:
+        return Bits<uint32_t>(static_cast<float>(value)) >> 16;
+      case v1::DATA_TYPE_F16:
+        return HalfBits(static_cast<float>(value));
+      case v1::DATA_TYPE_U64:
+        return static_cast<uint64_t>(value);
+      default:
+        return static_cast<uint64_t>(static_cast<int64_t>(value));
+    }
+  }
+
+  std::string Elements(int type, const std::string& text) const {
+    const size_t bytes = ElementBytes(type);
+    if (bytes == 0) Fail("the type has no elements: write `bytes N`");
+    std::string data;
+    const auto add = [&](uint64_t bits) {
+      data.append(reinterpret_cast<const char*>(&bits), bytes);
+    };
+    std::istringstream in(text);
+    std::string word;
+    while (in >> word) {
+      const size_t dots = word.find("..");
+      if (dots == std::string::npos) {
+        add(Element(type, word));
+        continue;
+      }
+      const int64_t first = Integer(word.substr(0, dots));
+      const int64_t last = Integer(word.substr(dots + 2));
+      const int64_t step = first <= last ? 1 : -1;
+      for (int64_t i = first; i != last + step; i += step) {
+        add(Element(type, std::to_string(i)));
+      }
+    }
+    return data;
+  }
+
+  std::string Data(const v1::Tensor& tensor, const std::string& text) const {
+    std::istringstream in(text);
+    std::string word, argument;
+    in >> word >> argument;
+    if (word == "bytes") {
+      return std::string(static_cast<size_t>(Integer(argument)), '\0');
+    }
+    if (word != "zeros" && word != "random") {
+      return Elements(tensor.data_type(), text);
+    }
+    int64_t count = 1;
+    for (const int64_t size : tensor.shape()) count *= size;
+    std::string data(
+        static_cast<size_t>(count) * ElementBytes(tensor.data_type()), '\0');
+    if (word == "random") {
+      std::mt19937_64 random(static_cast<uint64_t>(Integer(argument)));
+      for (char& byte : data) byte = static_cast<char>(random());
+    }
+    return data;
+  }
+
+ private:
+  template <class To, class From>
+  static To Bits(From value) {
+    To bits;
+    static_assert(sizeof(bits) == sizeof(value));
+    std::memcpy(&bits, &value, sizeof(bits));
+    return bits;
+  }
+
+  // Exact for the values that cases write: small numbers, zeros, inf, nan.
+  uint64_t HalfBits(float value) const {
+    const uint64_t sign = std::signbit(value) ? 0x8000 : 0;
+    const float magnitude = std::fabs(value);
+    if (std::isnan(value)) return sign | 0x7E00;
+    if (std::isinf(value)) return sign | 0x7C00;
+    for (uint64_t bits = 0; bits < 0x7C00; ++bits) {
+      const std::string data(reinterpret_cast<const char*>(&bits), 2);
+      if (ReadNumber(v1::DATA_TYPE_F16, data, 0).value == magnitude) {
+        return sign | bits;
+      }
+    }
+    Fail("not a half: " + std::to_string(value));
+  }
+
+  const std::string where_;
+};
+
+}  // namespace
+
+Case ParseCase(const std::string& line, const std::string& where) {
+  const Reader reader(where);
+  const std::vector<std::string> columns = reader.Columns(line);
+  Case result;
+  result.name = columns[0];
+  result.where = where;
+  if (result.name.empty() ||
+      result.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz"
+                                    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") !=
+          std::string::npos) {
+    reader.Fail("not a name: " + result.name);
+  }
+  v1::TopKRequest& request = result.request;
+  if (!google::protobuf::TextFormat::ParseFromString(columns[3], &request)) {
+    reader.Fail("not a request: " + columns[3]);
+  }
+  reader.ReadSpec(columns[1], *request.mutable_spec());
+  reader.ReadTensor(columns[2], *request.mutable_tensor());
+  if (!request.tensor().has_shared_memory()) {
+    request.mutable_tensor()->set_data(
+        reader.Data(request.tensor(), columns[4]));
+  }
+  const std::string& expected = columns[5];
+  if (expected == "oracle") return result;
+  const size_t semicolon = expected.find(';');
+  if (semicolon == std::string::npos) {
+    std::istringstream in(expected);
+    if (!(in >> result.code >> result.field >> result.reason)) {
+      reader.Fail("neither an answer nor `CODE field REASON`: " + expected);
+    }
+    return result;
+  }
+  int index_type = v1::DATA_TYPE_I64;
+  if (request.has_openvino() &&
+      request.openvino().index_element_type() != "i64") {
+    index_type = v1::DATA_TYPE_I32;
+  }
+  if (request.has_directml()) {
+    const int asked = request.directml().output_index().data_type();
+    index_type = asked == 0 ? static_cast<int>(v1::DATA_TYPE_U32) : asked;
+  }
+  result.values = reader.Elements(request.tensor().data_type(),
+                                  expected.substr(0, semicolon));
+  result.indices = reader.Elements(index_type, expected.substr(semicolon + 1));
+  return result;
+}
+
+std::vector<Case> AllCases() {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(TOPK_SOURCE_DIR "/tests/cases")) {
+    if (entry.path().extension() == ".cases") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  std::vector<Case> cases;
+  std::set<std::string> names;
+  for (const auto& file : files) {
+    std::ifstream in(file);
+    std::string line;
+    for (int number = 1; std::getline(in, line); ++number) {
+      if (line.empty() || line[0] == '#') continue;
+      const std::string where =
+          file.filename().string() + ":" + std::to_string(number);
+      cases.push_back(ParseCase(line, where));
+      cases.back().name = file.stem().string() + "_" + cases.back().name;
+      if (!names.insert(cases.back().name).second) {
+        throw std::runtime_error(where + ": the name stands twice");
+      }
+    }
+  }
+  if (cases.empty()) throw std::runtime_error("no cases in tests/cases");
+  return cases;
+}
+
+}  // namespace topk::testing

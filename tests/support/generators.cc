@@ -1,0 +1,373 @@
+#include "tests/support/generators.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "tests/support/oracle.h"
+
+namespace topk::testing {
+namespace {
+
+using Types = std::vector<v1::DataType>;
+const Types kFloats = {v1::DATA_TYPE_F16, v1::DATA_TYPE_F32, v1::DATA_TYPE_F64};
+const Types kOnnx11 = {v1::DATA_TYPE_F16, v1::DATA_TYPE_F32, v1::DATA_TYPE_F64,
+                       v1::DATA_TYPE_I8,  v1::DATA_TYPE_I16, v1::DATA_TYPE_I32,
+                       v1::DATA_TYPE_I64, v1::DATA_TYPE_U8,  v1::DATA_TYPE_U16,
+                       v1::DATA_TYPE_U32, v1::DATA_TYPE_U64};
+const Types kDirectML21 = {
+    v1::DATA_TYPE_F32, v1::DATA_TYPE_F16, v1::DATA_TYPE_I32, v1::DATA_TYPE_I16,
+    v1::DATA_TYPE_I8,  v1::DATA_TYPE_U32, v1::DATA_TYPE_U16, v1::DATA_TYPE_U8};
+
+template <class T>
+T OneOf(Random& random, const std::vector<T>& choices) {
+  return choices[static_cast<size_t>(
+      Pick(random, 0, static_cast<int64_t>(choices.size()) - 1))];
+}
+
+bool Chance(Random& random, int one_in) { return Pick(random, 1, one_in) == 1; }
+
+// The bits of -inf, -1, -0, 0, 1, inf, and three NaNs.
+std::vector<uint64_t> SpecialBits(v1::DataType type) {
+  switch (type) {
+    case v1::DATA_TYPE_F16:
+      return {0xFC00, 0xBC00, 0x8000, 0,     0x3C00,
+              0x7C00, 0x7E00, 0xFE01, 0x7C01};
+    case v1::DATA_TYPE_BF16:
+      return {0xFF80, 0xBF80, 0x8000, 0,     0x3F80,
+              0x7F80, 0x7FC0, 0xFFC1, 0x7F81};
+    case v1::DATA_TYPE_F32:
+      return {0xFF800000, 0xBF800000, 0x80000000, 0,         0x3F800000,
+              0x7F800000, 0x7FC00000, 0xFFC00001, 0x7F800001};
+    case v1::DATA_TYPE_F64:
+      return {0xFFF0000000000000, 0xBFF0000000000000,
+              0x8000000000000000, 0,
+              0x3FF0000000000000, 0x7FF0000000000000,
+              0x7FF8000000000000, 0xFFF8000000000001,
+              0x7FF0000000000001};
+    default:  // the extremes and the neighbours of 0, in any width
+      return {0,
+              1,
+              ~uint64_t{0},
+              0x8080808080808080 >> 0,
+              0x7F,
+              0x7FFF,
+              0x8000,
+              0x7FFFFFFF,
+              0x80000000,
+              0x7FFFFFFFFFFFFFFF,
+              0x8000000000000000};
+  }
+}
+
+std::vector<int64_t> RandomShape(Random& random, int64_t low, int64_t high) {
+  const int64_t rank = Pick(random, low, high);
+  if (rank == 1 && Chance(random, 5)) return {Pick(random, 1, 3000)};
+  const int64_t limit = rank == 1 ? 70 : rank == 2 ? 24 : rank < 5 ? 7 : 3;
+  std::vector<int64_t> shape;
+  for (int64_t i = 0; i < rank; ++i) shape.push_back(Pick(random, 1, limit));
+  return shape;
+}
+
+int64_t RandomK(Random& random, int64_t n) {
+  return OneOf<int64_t>(random, {1, n, Pick(random, 1, n)});
+}
+
+void SetTensor(Random& random, v1::DataType type,
+               const std::vector<int64_t>& shape, v1::Tensor& tensor) {
+  tensor.set_data_type(type);
+  tensor.mutable_shape()->Add(shape.begin(), shape.end());
+  int64_t count = 1;
+  for (const int64_t size : shape) count *= size;
+  tensor.set_data(RandomData(random, type, count));
+}
+
+void SetKTensor(v1::DataType type, bool scalar, int64_t k, v1::KInput& input) {
+  v1::Tensor& tensor = *input.mutable_tensor();
+  tensor.set_data_type(type);
+  if (!scalar) tensor.add_shape(1);
+  tensor.set_data(&k, ElementBytes(type));
+}
+
+void MakeOnnx(Random& random, v1::TopKRequest& request) {
+  const int version = OneOf<int>(random, {1, 10, 11, 24});
+  request.mutable_spec()->set_dialect(v1::DIALECT_ONNX);
+  request.mutable_spec()->set_version(version);
+  Types types = version < 11 ? kFloats : kOnnx11;
+  if (version == 24) types.push_back(v1::DATA_TYPE_BF16);
+  std::vector<int64_t> shape = RandomShape(random, 1, 5);
+  const auto rank = static_cast<int64_t>(shape.size());
+  v1::OnnxTopK& onnx = *request.mutable_onnx();
+  int64_t axis = -1;
+  if (!Chance(random, 3)) onnx.set_axis(axis = Pick(random, -rank, rank - 1));
+  const auto dimension = static_cast<size_t>(axis < 0 ? axis + rank : axis);
+  if (Chance(random, 30)) {  // empty outputs
+    const auto zero = static_cast<size_t>(Pick(random, 0, rank - 1));
+    if (zero != dimension) shape[zero] = 0;
+  }
+  SetTensor(random, OneOf(random, types), shape, *request.mutable_tensor());
+  const int64_t k = RandomK(random, shape[dimension]);
+  if (version > 1 && Chance(random, 2)) {
+    SetKTensor(v1::DATA_TYPE_I64, false, k, *onnx.mutable_k());
+  } else {
+    onnx.mutable_k()->set_value(k);
+  }
+  if (version < 11) return;
+  if (Chance(random, 2)) onnx.set_largest(Pick(random, 0, 1));
+  if (Chance(random, 2)) onnx.set_sorted(Pick(random, 0, 1));
+}
+
+void MakeOpenVino(Random& random, v1::TopKRequest& request) {
+  const int version = OneOf<int>(random, {1, 3, 11});
+  request.mutable_spec()->set_dialect(v1::DIALECT_OPENVINO);
+  request.mutable_spec()->set_version(version);
+  Types types = kOnnx11;
+  types.push_back(v1::DATA_TYPE_BF16);
+  const std::vector<int64_t> shape = RandomShape(random, 1, 5);
+  const auto rank = static_cast<int64_t>(shape.size());
+  v1::OpenVinoTopK& openvino = *request.mutable_openvino();
+  const int64_t axis = Pick(random, -rank, rank - 1);
+  openvino.set_axis(axis);
+  SetTensor(random, OneOf(random, types), shape, *request.mutable_tensor());
+  const int64_t k = RandomK(
+      random, shape[static_cast<size_t>(axis < 0 ? axis + rank : axis)]);
+  if (k < 128 && Chance(random, 2)) {
+    Types k_types = {v1::DATA_TYPE_I8, v1::DATA_TYPE_I32, v1::DATA_TYPE_I64};
+    if (version > 1) {
+      k_types.insert(k_types.end(),
+                     {v1::DATA_TYPE_I16, v1::DATA_TYPE_U8, v1::DATA_TYPE_U16,
+                      v1::DATA_TYPE_U32, v1::DATA_TYPE_U64});
+    }
+    SetKTensor(OneOf(random, k_types), true, k, *openvino.mutable_k());
+  } else {
+    openvino.mutable_k()->set_value(k);
+  }
+  openvino.set_mode(OneOf<std::string>(random, {"min", "max"}));
+  openvino.set_sort(OneOf<std::string>(random, {"value", "index", "none"}));
+  if (version > 1 && Chance(random, 2)) {
+    openvino.set_index_element_type(OneOf<std::string>(random, {"i32", "i64"}));
+  }
+  if (version == 11 && openvino.sort() != "none" && Chance(random, 2)) {
+    openvino.set_stable(Chance(random, 2));
+  }
+}
+
+// Returns strides that give every coordinate a place of its own, in a random
+// order of dimensions, some with padding.
+std::vector<int64_t> RandomStrides(Random& random,
+                                   const std::vector<int64_t>& shape) {
+  std::vector<size_t> order(shape.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::shuffle(order.begin(), order.end(), random);
+  std::vector<int64_t> strides(shape.size());
+  int64_t step = 1;
+  for (const size_t d : order) {
+    strides[d] = step;
+    step = step * shape[d] + Pick(random, 0, 2);
+  }
+  return strides;
+}
+
+void DescribeOutput(Random& random, const std::vector<int64_t>& shape,
+                    v1::TensorDesc& desc) {
+  if (Chance(random, 2)) {
+    desc.mutable_sizes()->Add(shape.begin(), shape.end());
+  }
+  if (Chance(random, 2)) {
+    const auto strides = RandomStrides(random, shape);
+    desc.mutable_strides()->Add(strides.begin(), strides.end());
+  }
+  if (Chance(random, 4)) {  // more than any of these tensors needs
+    desc.set_total_tensor_size_bytes(200000 + Pick(random, 0, 9));
+  }
+}
+
+void MakeDirectML(Random& random, v1::TopKRequest& request) {
+  const int version = static_cast<int>(Pick(random, 0, 1));
+  request.mutable_spec()->set_dialect(v1::DIALECT_DIRECTML);
+  request.mutable_spec()->set_version(version);
+  v1::DirectMLTopK& directml = *request.mutable_directml();
+  std::vector<int> levels = {0,      0x2100, 0x3000, 0x3100, 0x4000,
+                             0x4100, 0x5000, 0x5100, 0x6000, 0x6400};
+  if (version == 0) levels.insert(levels.end(), {0x1000, 0x2000});
+  const int level = OneOf(random, levels);
+  directml.set_feature_level(static_cast<v1::FeatureLevel>(level));
+  const bool newest = level == 0 || level >= 0x5000;
+  Types types = level == 0 || level >= 0x2100
+                    ? kDirectML21
+                    : Types{v1::DATA_TYPE_F32, v1::DATA_TYPE_F16};
+  if (newest) {
+    types.insert(types.end(), {v1::DATA_TYPE_I64, v1::DATA_TYPE_U64});
+  }
+  const bool old = level != 0 && level < 0x3100;
+  const std::vector<int64_t> shape =
+      old ? RandomShape(random, 4, 4) : RandomShape(random, 1, 8);
+  const auto rank = static_cast<int64_t>(shape.size());
+  const v1::DataType type = OneOf(random, types);
+  v1::Tensor& tensor = *request.mutable_tensor();
+  SetTensor(random, type, shape, tensor);
+  if (Chance(random, 2)) {
+    std::vector<int64_t> strides = RandomStrides(random, shape);
+    for (int64_t& stride : strides) {
+      if (Chance(random, 6)) stride = 0;  // one element repeated
+    }
+    int64_t count = 1;
+    for (size_t i = 0; i < shape.size(); ++i) {
+      count += (shape[i] - 1) * strides[i];
+    }
+    tensor.mutable_strides()->Add(strides.begin(), strides.end());
+    tensor.set_data(RandomData(random, type, count));
+  }
+  if (Chance(random, 3)) {
+    std::string& data = *tensor.mutable_data();
+    data.resize((data.size() + 3) / 4 * 4);
+  }
+  const int64_t axis = Pick(random, 0, rank - 1);
+  directml.set_axis(axis);
+  const int64_t n = shape[static_cast<size_t>(axis)];
+  const int64_t k = RandomK(random, n);
+  directml.set_k(k);
+  directml.set_strict(k < n && Chance(random, 4));
+  if (version == 1) {
+    directml.set_axis_direction(Chance(random, 2)
+                                    ? v1::AXIS_DIRECTION_INCREASING
+                                    : v1::AXIS_DIRECTION_DECREASING);
+  }
+  std::vector<int64_t> output = shape;
+  output[static_cast<size_t>(axis)] = k;
+  if (Chance(random, 2)) {
+    DescribeOutput(random, output, *directml.mutable_output_value());
+  }
+  if (Chance(random, 2)) {
+    v1::TensorDesc& desc = *directml.mutable_output_index();
+    DescribeOutput(random, output, desc);
+    if (newest && Chance(random, 2)) desc.set_data_type(v1::DATA_TYPE_U64);
+  }
+}
+
+// Sets one field of a message, which may be nested, to something odd.
+void CorruptMessage(Random& random, google::protobuf::Message& message) {
+  using google::protobuf::FieldDescriptor;
+  const auto& descriptor = *message.GetDescriptor();
+  const auto& reflection = *message.GetReflection();
+  const FieldDescriptor& field = *descriptor.field(
+      static_cast<int>(Pick(random, 0, descriptor.field_count() - 1)));
+  const int64_t number = OneOf<int64_t>(
+      random, {-9, -2, -1, 0, 1, 2, 3, 5, 7, 11, 100, int64_t{1} << 31,
+               int64_t{1} << 32, int64_t{1} << 62});
+  if (field.is_repeated()) {
+    if (field.cpp_type() != FieldDescriptor::CPPTYPE_INT64) return;
+    const int size = reflection.FieldSize(message, &field);
+    if (size > 0 && Chance(random, 2)) {
+      reflection.SetRepeatedInt64(&message, &field,
+                                  static_cast<int>(Pick(random, 0, size - 1)),
+                                  number);
+    } else if (size > 0 && Chance(random, 2)) {
+      reflection.RemoveLast(&message, &field);
+    } else {
+      reflection.AddInt64(&message, &field, number);
+    }
+    return;
+  }
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT64:
+      reflection.SetInt64(&message, &field, number);
+      break;
+    case FieldDescriptor::CPPTYPE_INT32:
+      reflection.SetInt32(&message, &field, static_cast<int32_t>(number));
+      break;
+    case FieldDescriptor::CPPTYPE_ENUM:
+      reflection.SetEnumValue(
+          &message, &field,
+          static_cast<int>(OneOf<int64_t>(
+              random, {-1, 0, 1, 2, 3, 4, 8, 12, 13, 0x1000, 0x2100, 0x7000})));
+      break;
+    case FieldDescriptor::CPPTYPE_BOOL:
+      reflection.SetBool(&message, &field, Chance(random, 2));
+      break;
+    case FieldDescriptor::CPPTYPE_STRING:
+      if (field.name() == "data") {
+        std::string data = reflection.GetString(message, &field);
+        data.resize(static_cast<size_t>(std::max<int64_t>(
+            0, static_cast<int64_t>(data.size()) + Pick(random, -2, 9))));
+        reflection.SetString(&message, &field, data);
+      } else {
+        reflection.SetString(
+            &message, &field,
+            OneOf<std::string>(random, {"", "max", "value", "index", "none",
+                                        "i32", "i64", "f32", "MAX"}));
+      }
+      break;
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      if (Chance(random, 6)) {
+        reflection.ClearField(&message, &field);
+      } else {
+        CorruptMessage(random, *reflection.MutableMessage(&message, &field));
+      }
+      break;
+    default:
+      break;
+  }
+}
+
+}  // namespace
+
+uint64_t Seed(uint64_t usual) {
+  const char* text = std::getenv("TOPK_TEST_SEED");
+  const uint64_t seed =
+      text == nullptr ? usual : std::strtoull(text, nullptr, 10);
+  std::printf("TOPK_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  return seed;
+}
+
+int64_t Pick(Random& random, int64_t low, int64_t high) {
+  return std::uniform_int_distribution<int64_t>(low, high)(random);
+}
+
+std::string RandomData(Random& random, v1::DataType type, int64_t count) {
+  const size_t bytes = ElementBytes(type);
+  std::string data(static_cast<size_t>(count) * bytes, '\0');
+  const int64_t family = Pick(random, 0, 5);
+  const std::vector<uint64_t> specials = SpecialBits(type);
+  const uint64_t constant = OneOf(random, specials);
+  for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+    uint64_t bits = random();
+    if (family == 1) bits = OneOf(random, specials);
+    if (family == 2) bits = constant;
+    if (family == 3) bits = i;  // ascending, as positive floats are too
+    if (family == 4) bits = static_cast<uint64_t>(count) - i;
+    if (family == 5) bits = i % 3;
+    std::memcpy(data.data() + i * bytes, &bits, bytes);
+  }
+  return data;
+}
+
+v1::TopKRequest RandomRequest(Random& random) {
+  v1::TopKRequest request;
+  switch (Pick(random, 0, 2)) {
+    case 0:
+      MakeOnnx(random, request);
+      break;
+    case 1:
+      MakeOpenVino(random, request);
+      break;
+    default:
+      MakeDirectML(random, request);
+  }
+  if (Chance(random, 4)) {
+    request.mutable_output()->set_selection(
+        static_cast<v1::OutputSelection>(Pick(random, 0, 2)));
+  }
+  if (Chance(random, 4)) request.set_index_offset(Pick(random, 0, 1 << 20));
+  if (Chance(random, 4)) request.set_request_id("a request");
+  return request;
+}
+
+void Corrupt(Random& random, v1::TopKRequest& request) {
+  CorruptMessage(random, request);
+}
+
+}  // namespace topk::testing

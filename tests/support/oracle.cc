@@ -1,0 +1,583 @@
+#include "tests/support/oracle.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <set>
+
+namespace topk::testing {
+namespace {
+
+static_assert(std::numeric_limits<long double>::digits >= 64,
+              "the oracle's numbers must hold 64-bit integers");
+
+constexpr int kInvalid = 3;
+constexpr int kUnimplemented = 12;
+constexpr long double kMaxSize = 9.2e18L;
+
+using TypeSet = std::set<int>;
+const TypeSet kFloats = {v1::DATA_TYPE_F16, v1::DATA_TYPE_F32,
+                         v1::DATA_TYPE_F64};
+const TypeSet kIntegers = {
+    v1::DATA_TYPE_I8, v1::DATA_TYPE_I16, v1::DATA_TYPE_I32, v1::DATA_TYPE_I64,
+    v1::DATA_TYPE_U8, v1::DATA_TYPE_U16, v1::DATA_TYPE_U32, v1::DATA_TYPE_U64};
+
+TypeSet Union(TypeSet a, const TypeSet& b) {
+  a.insert(b.begin(), b.end());
+  return a;
+}
+
+// Sign, exponent of `e` bits, mantissa of `m` bits.
+Number ReadFloat(uint64_t bits, int e, int m) {
+  const uint64_t mantissa = bits & ((uint64_t{1} << m) - 1);
+  const uint64_t exponent = bits >> m & ((uint64_t{1} << e) - 1);
+  const uint64_t top = (uint64_t{1} << e) - 1;
+  const int bias = (1 << (e - 1)) - 1;
+  if (exponent == top && mantissa != 0) return {true, 0};
+  long double value;
+  if (exponent == top) {
+    value = std::numeric_limits<long double>::infinity();
+  } else if (exponent == 0) {
+    value = std::ldexp(static_cast<long double>(mantissa), 1 - bias - m);
+  } else {
+    value = std::ldexp(static_cast<long double>(mantissa + (uint64_t{1} << m)),
+                       static_cast<int>(exponent) - bias - m);
+  }
+  return {false, bits >> (e + m) ? -value : value};
+}
+
+// What is being asked for, whichever operator asks.
+struct Question {
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;
+  int64_t axis = 0;
+  int64_t k = 0;
+  bool largest = true;
+  bool by_index = false;
+  v1::DataType index_type = v1::DATA_TYPE_I64;
+  v1::TensorDesc values;
+  v1::TensorDesc indices;
+};
+
+class Judge {
+ public:
+  explicit Judge(const v1::TopKRequest& request) : request_(request) {}
+
+  Expectation Decide() {
+    if (request_.request_id().size() > 256) Refuse("request_id");
+    if (tensor().has_shared_memory()) {
+      Refuse("tensor.shared_memory", kUnimplemented);
+    }
+    if (!request_.has_spec()) Refuse("spec");
+    if (!request_.has_tensor()) Refuse("tensor");
+    if (request_.output().has_values()) {
+      Refuse("output.values", kUnimplemented);
+    }
+    if (request_.output().has_indices()) {
+      Refuse("output.indices", kUnimplemented);
+    }
+    if (request_.output().selection() < 0 ||
+        request_.output().selection() > 2) {
+      Refuse("output.selection");
+    }
+    if (!request_.has_spec() || !request_.has_tensor()) return result_;
+    q_.shape.assign(tensor().shape().begin(), tensor().shape().end());
+    if (q_.shape.empty()) Refuse("tensor.shape");
+    switch (request_.spec().dialect()) {
+      case v1::DIALECT_ONNX:
+        Onnx();
+        break;
+      case v1::DIALECT_OPENVINO:
+        OpenVino();
+        break;
+      case v1::DIALECT_DIRECTML:
+        DirectML();
+        break;
+      default:
+        Refuse("spec.dialect");
+        return result_;
+    }
+    Common();
+    if (result_.violations.empty()) Answer();
+    return result_;
+  }
+
+ private:
+  const v1::Tensor& tensor() const { return request_.tensor(); }
+  int version() const { return request_.spec().version(); }
+  int64_t rank() const { return static_cast<int64_t>(q_.shape.size()); }
+
+  void Refuse(const std::string& field, int code = kInvalid) {
+    result_.violations.push_back({code, field});
+  }
+
+  // The attributes must be the dialect's own.
+  bool Has(bool own, const std::string& name) {
+    if (own) return true;
+    const bool none =
+        request_.attributes_case() == v1::TopKRequest::ATTRIBUTES_NOT_SET;
+    Refuse(none ? name : "attributes");
+    return false;
+  }
+
+  void CheckType(const TypeSet& types) {
+    if (types.count(tensor().data_type()) == 0) Refuse("tensor.data_type");
+  }
+
+  void CheckPacked() {
+    if (tensor().strides_size() > 0) Refuse("tensor.strides");
+  }
+
+  void ReadK(const v1::KInput& k, const std::string& field,
+             const TypeSet& types, const std::vector<int64_t>& shape) {
+    if (k.has_value()) {
+      q_.k = k.value();
+      return;
+    }
+    if (!k.has_tensor()) {
+      Refuse(field);
+      return;
+    }
+    const v1::Tensor& t = k.tensor();
+    const std::string path = field + ".tensor";
+    const bool type_ok = types.count(t.data_type()) > 0;
+    if (!type_ok) Refuse(path + ".data_type");
+    if (std::vector<int64_t>(t.shape().begin(), t.shape().end()) != shape) {
+      Refuse(path + ".shape");
+    }
+    if (t.strides_size() > 0) Refuse(path + ".strides");
+    if (t.has_shared_memory()) Refuse(path + ".shared_memory", kUnimplemented);
+    if (!type_ok) return;
+    if (t.data().size() != ElementBytes(t.data_type())) {
+      if (!t.has_shared_memory()) Refuse(path + ".data");
+      return;
+    }
+    const long double value = ReadNumber(t.data_type(), t.data(), 0).value;
+    q_.k = value > kMaxSize ? std::numeric_limits<int64_t>::max()
+                            : static_cast<int64_t>(value);
+  }
+
+  void SetAxis(int64_t axis, const std::string& field, bool from_back) {
+    q_.axis = axis;
+    if (axis < (from_back ? -rank() : 0) || axis >= rank()) {
+      if (rank() > 0) Refuse(field);
+      axis_ok_ = false;
+      return;
+    }
+    if (axis < 0) q_.axis += rank();
+  }
+
+  void Onnx() {
+    const int v = version();
+    if (v != 1 && v != 10 && v != 11 && v != 24) Refuse("spec.version");
+    if (!Has(request_.has_onnx(), "onnx")) return;
+    const v1::OnnxTopK& a = request_.onnx();
+    field_ = "onnx";
+    TypeSet types = kFloats;
+    if (v >= 11) types = Union(types, kIntegers);
+    if (v >= 24) types.insert(v1::DATA_TYPE_BF16);
+    CheckType(types);
+    CheckPacked();
+    SetAxis(a.has_axis() ? a.axis() : -1, "onnx.axis", true);
+    if (v == 1 && a.k().has_tensor()) {
+      Refuse("onnx.k.tensor");
+    } else {
+      ReadK(a.k(), "onnx.k", {v1::DATA_TYPE_I64}, {1});
+    }
+    for (const auto& [has, value, name] :
+         {std::tuple(a.has_largest(), a.largest(), "onnx.largest"),
+          std::tuple(a.has_sorted(), a.sorted(), "onnx.sorted")}) {
+      if (has && (v < 11 || value < 0 || value > 1)) Refuse(name);
+    }
+    q_.largest = !a.has_largest() || a.largest() == 1;
+    q_.index_type = v1::DATA_TYPE_I64;
+  }
+
+  void OpenVino() {
+    const int v = version();
+    if (v != 1 && v != 3 && v != 11) Refuse("spec.version");
+    if (!Has(request_.has_openvino(), "openvino")) return;
+    const v1::OpenVinoTopK& a = request_.openvino();
+    field_ = "openvino";
+    TypeSet types = Union(kFloats, kIntegers);
+    types.insert(v1::DATA_TYPE_BF16);
+    CheckType(types);
+    CheckPacked();
+    if (!a.has_axis()) Refuse("openvino.axis");
+    SetAxis(a.axis(), "openvino.axis", true);
+    if (a.mode() != "min" && a.mode() != "max") Refuse("openvino.mode");
+    if (a.sort() != "value" && a.sort() != "index" && a.sort() != "none") {
+      Refuse("openvino.sort");
+    }
+    ReadK(a.k(), "openvino.k",
+          v == 1
+              ? TypeSet{v1::DATA_TYPE_I8, v1::DATA_TYPE_I32, v1::DATA_TYPE_I64}
+              : kIntegers,
+          {});
+    if (a.has_stable() && (v < 11 || (a.stable() && a.sort() == "none"))) {
+      Refuse("openvino.stable");
+    }
+    q_.index_type = v1::DATA_TYPE_I32;
+    if (a.has_index_element_type()) {
+      if (v == 1 || (a.index_element_type() != "i32" &&
+                     a.index_element_type() != "i64")) {
+        Refuse("openvino.index_element_type");
+      }
+      if (a.index_element_type() == "i64") q_.index_type = v1::DATA_TYPE_I64;
+    }
+    q_.largest = a.mode() == "max";
+    q_.by_index = a.sort() == "index";
+  }
+
+  void DirectML() {
+    const int v = version();
+    if (v != 0 && v != 1) Refuse("spec.version");
+    if (!Has(request_.has_directml(), "directml")) return;
+    const v1::DirectMLTopK& a = request_.directml();
+    field_ = "directml";
+    const std::set<int> levels = {0x1000, 0x2000, 0x2100, 0x3000, 0x3100,
+                                  0x4000, 0x4100, 0x5000, 0x5100, 0x5200,
+                                  0x6000, 0x6100, 0x6200, 0x6300, 0x6400};
+    int level = a.feature_level();
+    if (level == 0) level = 0x6400;
+    if (levels.count(level) == 0 || (v == 1 && level < 0x2100)) {
+      Refuse("directml.feature_level");
+    }
+    const bool old = level < 0x3100;
+    if (rank() > 0 && (old ? rank() != 4 : rank() > 8)) Refuse("tensor.shape");
+    for (size_t i = 0; i < q_.shape.size(); ++i) {
+      if (q_.shape[i] < 1 || q_.shape[i] > 4294967295) {
+        Refuse("tensor.shape[" + std::to_string(i) + "]");
+      }
+    }
+    TypeSet types = {v1::DATA_TYPE_F32, v1::DATA_TYPE_F16};
+    if (level >= 0x2100) {
+      types = Union(types,
+                    {v1::DATA_TYPE_I32, v1::DATA_TYPE_I16, v1::DATA_TYPE_I8,
+                     v1::DATA_TYPE_U32, v1::DATA_TYPE_U16, v1::DATA_TYPE_U8});
+    }
+    if (level >= 0x5000) {
+      types = Union(types, {v1::DATA_TYPE_I64, v1::DATA_TYPE_U64});
+    }
+    CheckType(types);
+    SetAxis(a.axis(), "directml.axis", false);
+    q_.k = a.k();
+    if (a.strict() && axis_ok_ && rank() > 0 &&
+        q_.k == q_.shape[static_cast<size_t>(q_.axis)]) {
+      Refuse("directml.k");
+    }
+    const int direction = a.axis_direction();
+    if (v == 0 ? direction != 0 : direction != 1 && direction != 2) {
+      Refuse("directml.axis_direction");
+    }
+    q_.largest = direction != v1::AXIS_DIRECTION_INCREASING;
+    q_.strides.assign(tensor().strides().begin(), tensor().strides().end());
+    CheckStrides(q_.strides, "tensor.strides");
+    q_.values = a.output_value();
+    q_.indices = a.output_index();
+    CheckOutput(q_.values, "directml.output_value", {tensor().data_type()},
+                ElementBytes(tensor().data_type()));
+    TypeSet index_types = {v1::DATA_TYPE_U32};
+    if (level >= 0x5000) index_types.insert(v1::DATA_TYPE_U64);
+    q_.index_type = q_.indices.data_type() == 0 ? v1::DATA_TYPE_U32
+                                                : q_.indices.data_type();
+    CheckOutput(q_.indices, "directml.output_index", index_types,
+                q_.index_type == v1::DATA_TYPE_U64 ? 8 : 4);
+  }
+
+  void CheckStrides(const std::vector<int64_t>& strides,
+                    const std::string& field) {
+    if (strides.empty()) return;
+    if (strides.size() != q_.shape.size()) Refuse(field);
+    for (size_t i = 0; i < strides.size(); ++i) {
+      if (strides[i] < 0 || strides[i] > 4294967295) {
+        Refuse(field + "[" + std::to_string(i) + "]");
+      }
+    }
+  }
+
+  // The length that sizes and strides imply, rounded up to 4; < 0 if the
+  // description is broken in other ways.
+  int64_t Implied(const std::vector<int64_t>& sizes,
+                  const std::vector<int64_t>& strides, size_t bytes) const {
+    if (!strides.empty() && strides.size() != sizes.size()) return -1;
+    long double last = 0;
+    long double packed = 1;
+    for (size_t i = sizes.size(); i-- > 0;) {
+      const long double stride =
+          strides.empty() ? packed : static_cast<long double>(strides[i]);
+      if (sizes[i] < 1 || stride < 0) return -1;
+      last += static_cast<long double>(sizes[i] - 1) * stride;
+      packed *= static_cast<long double>(sizes[i]);
+    }
+    const long double length = (last + 1) * static_cast<long double>(bytes);
+    return length > kMaxSize ? -1 : (static_cast<int64_t>(length) + 3) / 4 * 4;
+  }
+
+  std::vector<int64_t> OutputShape() const {
+    std::vector<int64_t> shape = q_.shape;
+    if (axis_ok_ && !shape.empty()) shape[static_cast<size_t>(q_.axis)] = q_.k;
+    return shape;
+  }
+
+  void CheckOutput(const v1::TensorDesc& desc, const std::string& field,
+                   const TypeSet& types, size_t bytes) {
+    if (desc.data_type() != 0 && types.count(desc.data_type()) == 0) {
+      Refuse(field + ".data_type");
+    }
+    const std::vector<int64_t> shape = OutputShape();
+    if (desc.sizes_size() > 0) {
+      if (desc.sizes_size() != static_cast<int>(shape.size())) {
+        Refuse(field + ".sizes");
+      } else {
+        for (int i = 0; i < desc.sizes_size(); ++i) {
+          if (desc.sizes(i) != shape[static_cast<size_t>(i)]) {
+            Refuse(field + ".sizes[" + std::to_string(i) + "]");
+          }
+        }
+      }
+    }
+    const std::vector<int64_t> strides(desc.strides().begin(),
+                                       desc.strides().end());
+    CheckStrides(strides, field + ".strides");
+    const int64_t implied = Implied(shape, strides, bytes);
+    if (desc.total_tensor_size_bytes() < 0 ||
+        (desc.total_tensor_size_bytes() > 0 &&
+         desc.total_tensor_size_bytes() < implied)) {
+      Refuse(field + ".total_tensor_size_bytes");
+    }
+    const bool wanted =
+        request_.output().selection() !=
+        (field == "directml.output_value" ? v1::OUTPUT_SELECTION_INDICES_ONLY
+                                          : v1::OUTPUT_SELECTION_VALUES_ONLY);
+    if (wanted && implied >= 0 && !strides.empty() && Count(shape) < 1000000) {
+      std::set<int64_t> places;
+      bool overlap = false;
+      ForEachCoordinate(shape, [&](const std::vector<int64_t>& at) {
+        overlap |= !places.insert(Place(at, strides)).second;
+      });
+      if (overlap) Refuse(field + ".strides");
+    }
+  }
+
+  // What no dialect allows.
+  void Common() {
+    long double product = 1;
+    for (size_t i = 0; i < q_.shape.size(); ++i) {
+      const std::string path = "tensor.shape[" + std::to_string(i) + "]";
+      if (q_.shape[i] < 0) Refuse(path);
+      if (q_.shape[i] > 0) product *= static_cast<long double>(q_.shape[i]);
+      if (product > kMaxSize) Refuse(path);
+    }
+    if (product * 8 > kMaxSize) Refuse("tensor.shape");
+    if (field_.empty()) return;
+    if (q_.k < 1) Refuse(field_ + ".k");
+    if (axis_ok_ && rank() > 0) {
+      const int64_t n = q_.shape[static_cast<size_t>(q_.axis)];
+      if (q_.k > n) Refuse(field_ + ".k");
+      const long double max = q_.index_type == v1::DATA_TYPE_I32 ? 2147483647.0L
+                              : q_.index_type == v1::DATA_TYPE_U32
+                                  ? 4294967295.0L
+                                  : 9223372036854775807.0L;
+      if (static_cast<long double>(n) + request_.index_offset() > max) {
+        Refuse(request_.index_offset() > 0 ? "index_offset" : "tensor.shape");
+      }
+    }
+    if (request_.index_offset() < 0) Refuse("index_offset");
+    if (result_.violations.empty()) {
+      const size_t bytes = ElementBytes(tensor().data_type());
+      const bool dml = field_ == "directml";
+      const auto size = static_cast<int64_t>(tensor().data().size());
+      int64_t exact = Count(q_.shape) * static_cast<int64_t>(bytes);
+      if (!q_.strides.empty()) {
+        int64_t last = 0;
+        for (size_t i = 0; i < q_.shape.size(); ++i) {
+          last += (q_.shape[i] - 1) * q_.strides[i];
+        }
+        exact = (last + 1) * static_cast<int64_t>(bytes);
+      }
+      const int64_t rounded = (exact + 3) / 4 * 4;
+      const bool padded = dml && !q_.strides.empty() && size == rounded;
+      const bool padded_packed = dml && q_.strides.empty() && size == rounded;
+      if (size != exact && !padded && !padded_packed) Refuse("tensor.data");
+    }
+  }
+
+  // The number of elements, or kMaxSize for more.
+  static int64_t Count(const std::vector<int64_t>& shape) {
+    long double count = 1;
+    for (const int64_t size : shape) count *= static_cast<long double>(size);
+    return static_cast<int64_t>(std::min(count, kMaxSize));
+  }
+
+  static int64_t Place(const std::vector<int64_t>& at,
+                       const std::vector<int64_t>& strides) {
+    return std::inner_product(at.begin(), at.end(), strides.begin(),
+                              int64_t{0});
+  }
+
+  static std::vector<int64_t> Packed(const std::vector<int64_t>& shape) {
+    std::vector<int64_t> strides(shape.size(), 1);
+    for (size_t i = shape.size(); i-- > 1;) {
+      strides[i - 1] = strides[i] * shape[i];
+    }
+    return strides;
+  }
+
+  template <class Fn>
+  static void ForEachCoordinate(const std::vector<int64_t>& shape, Fn fn) {
+    if (Count(shape) == 0) return;
+    std::vector<int64_t> at(shape.size(), 0);
+    for (;;) {
+      fn(at);
+      size_t d = shape.size();
+      while (d > 0 && ++at[d - 1] == shape[d - 1]) at[--d] = 0;
+      if (d == 0) return;
+    }
+  }
+
+  v1::Tensor Empty(v1::DataType type, const v1::TensorDesc& desc) const {
+    v1::Tensor t;
+    t.set_data_type(type);
+    const std::vector<int64_t> shape = OutputShape();
+    t.mutable_shape()->Add(shape.begin(), shape.end());
+    *t.mutable_strides() = desc.strides();
+    const std::vector<int64_t> strides(desc.strides().begin(),
+                                       desc.strides().end());
+    const size_t bytes = ElementBytes(type);
+    int64_t length = strides.empty()
+                         ? Count(shape) * static_cast<int64_t>(bytes)
+                         : Implied(shape, strides, bytes);
+    if (desc.total_tensor_size_bytes() > 0) {
+      length = desc.total_tensor_size_bytes();
+    }
+    t.set_data(std::string(static_cast<size_t>(length), '\0'));
+    return t;
+  }
+
+  void Answer() {
+    v1::Tensor values = Empty(tensor().data_type(), q_.values);
+    v1::Tensor indices = Empty(q_.index_type, q_.indices);
+    const std::vector<int64_t> out = OutputShape();
+    const auto in_strides = q_.strides.empty() ? Packed(q_.shape) : q_.strides;
+    const auto strides_of = [&](const v1::Tensor& t) {
+      return t.strides_size() == 0
+                 ? Packed(out)
+                 : std::vector<int64_t>(t.strides().begin(), t.strides().end());
+    };
+    const auto value_strides = strides_of(values);
+    const auto index_strides = strides_of(indices);
+    const auto axis = static_cast<size_t>(q_.axis);
+    const size_t bytes = ElementBytes(tensor().data_type());
+    const size_t index_bytes = ElementBytes(q_.index_type);
+
+    std::vector<int64_t> slices = q_.shape;
+    slices[axis] = 1;
+    ForEachCoordinate(slices, [&](std::vector<int64_t> at) {
+      const int64_t base = Place(at, in_strides);
+      const auto place = [&](int64_t i) {
+        return static_cast<size_t>(base + i * in_strides[axis]);
+      };
+      std::vector<Number> numbers;
+      std::vector<int64_t> order(static_cast<size_t>(q_.shape[axis]));
+      std::iota(order.begin(), order.end(), 0);
+      for (const int64_t i : order) {
+        numbers.push_back(
+            ReadNumber(tensor().data_type(), tensor().data(), place(i)));
+      }
+      // Stable: equal elements keep their order, the lower index first.
+      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+        const Number& x = numbers[static_cast<size_t>(q_.largest ? b : a)];
+        const Number& y = numbers[static_cast<size_t>(q_.largest ? a : b)];
+        return x.nan ? false : y.nan ? true : x.value < y.value;
+      });
+      order.resize(static_cast<size_t>(q_.k));
+      if (q_.by_index) std::sort(order.begin(), order.end());
+      for (int64_t j = 0; j < q_.k; ++j) {
+        const int64_t i = order[static_cast<size_t>(j)];
+        at[axis] = j;
+        values.mutable_data()->replace(
+            static_cast<size_t>(Place(at, value_strides)) * bytes, bytes,
+            tensor().data().substr(place(i) * bytes, bytes));
+        const int64_t index = i + request_.index_offset();
+        std::memcpy(
+            indices.mutable_data()->data() +
+                static_cast<size_t>(Place(at, index_strides)) * index_bytes,
+            &index, index_bytes);
+      }
+    });
+    const auto selection = request_.output().selection();
+    if (selection != v1::OUTPUT_SELECTION_INDICES_ONLY) {
+      *result_.response.mutable_values() = values;
+    }
+    if (selection != v1::OUTPUT_SELECTION_VALUES_ONLY) {
+      *result_.response.mutable_indices() = indices;
+    }
+    result_.response.set_request_id(request_.request_id());
+  }
+
+  const v1::TopKRequest& request_;
+  Question q_;
+  std::string field_;  // of the attributes; empty until they are read
+  bool axis_ok_ = true;
+  Expectation result_;
+};
+
+}  // namespace
+
+size_t ElementBytes(int data_type) {
+  switch (data_type) {
+    case v1::DATA_TYPE_I8:
+    case v1::DATA_TYPE_U8:
+      return 1;
+    case v1::DATA_TYPE_F16:
+    case v1::DATA_TYPE_BF16:
+    case v1::DATA_TYPE_I16:
+    case v1::DATA_TYPE_U16:
+      return 2;
+    case v1::DATA_TYPE_F32:
+    case v1::DATA_TYPE_I32:
+    case v1::DATA_TYPE_U32:
+      return 4;
+    case v1::DATA_TYPE_F64:
+    case v1::DATA_TYPE_I64:
+    case v1::DATA_TYPE_U64:
+      return 8;
+    default:
+      return 0;
+  }
+}
+
+Number ReadNumber(v1::DataType type, const std::string& data, size_t i) {
+  const size_t bytes = ElementBytes(type);
+  uint64_t bits = 0;
+  std::memcpy(&bits, data.data() + i * bytes, bytes);
+  switch (type) {
+    case v1::DATA_TYPE_F16:
+      return ReadFloat(bits, 5, 10);
+    case v1::DATA_TYPE_BF16:
+      return ReadFloat(bits, 8, 7);
+    case v1::DATA_TYPE_F32:
+      return ReadFloat(bits, 8, 23);
+    case v1::DATA_TYPE_F64:
+      return ReadFloat(bits, 11, 52);
+    case v1::DATA_TYPE_I8:
+      return {false, static_cast<long double>(static_cast<int8_t>(bits))};
+    case v1::DATA_TYPE_I16:
+      return {false, static_cast<long double>(static_cast<int16_t>(bits))};
+    case v1::DATA_TYPE_I32:
+      return {false, static_cast<long double>(static_cast<int32_t>(bits))};
+    case v1::DATA_TYPE_I64:
+      return {false, static_cast<long double>(static_cast<int64_t>(bits))};
+    default:
+      return {false, static_cast<long double>(bits)};
+  }
+}
+
+Expectation Oracle(const v1::TopKRequest& request) {
+  return Judge(request).Decide();
+}
+
+}  // namespace topk::testing

@@ -1,0 +1,78 @@
+#include "tests/support/test_server.h"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "server/logging.h"
+
+namespace topk::testing {
+
+ServerConfig TestServer::LoopbackConfig() {
+  ServerConfig config;
+  config.listen = {"127.0.0.1:0"};
+  config.log_format = "json";
+  return config;
+}
+
+TestServer::TestServer(ServerConfig config)
+    : log_(MakeLoggerTo(
+          std::make_shared<spdlog::sinks::ostream_sink_mt>(log_text_),
+          config.log_level, config.log_format)) {
+  auto server = Server::Start(config, *log_);
+  if (!server.ok()) {
+    std::fprintf(stderr, "%s\n", server.status().message.c_str());
+    std::abort();
+  }
+  server_ = *std::move(server);
+}
+
+std::shared_ptr<grpc::Channel> TestServer::Connect() const {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  // A connection of its own: tests of one do not share another's.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(target(), grpc::InsecureChannelCredentials(),
+                                   arguments);
+}
+
+v1::TopKRequest OnnxRequest(const std::vector<float>& values, int64_t k) {
+  v1::TopKRequest request;
+  request.mutable_spec()->set_dialect(v1::DIALECT_ONNX);
+  request.mutable_spec()->set_version(11);
+  request.mutable_onnx()->mutable_k()->set_value(k);
+  request.mutable_tensor()->set_data_type(v1::DATA_TYPE_F32);
+  request.mutable_tensor()->add_shape(static_cast<int64_t>(values.size()));
+  request.mutable_tensor()->set_data(values.data(),
+                                     values.size() * sizeof(float));
+  return request;
+}
+
+std::string HttpGet(const std::string& address, const std::string& path) {
+  const size_t colon = address.rfind(':');
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port =
+      htons(static_cast<uint16_t>(std::stoi(address.substr(colon + 1))));
+  inet_pton(AF_INET, address.substr(0, colon).c_str(), &to.sin_addr);
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  std::string answer;
+  const std::string request =
+      "GET " + path + " HTTP/1.0\r\nHost: localhost\r\n\r\n";
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0 &&
+      write(fd, request.data(), request.size()) ==
+          static_cast<ssize_t>(request.size())) {
+    char buffer[4096];
+    for (ssize_t got; (got = read(fd, buffer, sizeof(buffer))) > 0;) {
+      answer.append(buffer, static_cast<size_t>(got));
+    }
+  }
+  close(fd);
+  const size_t body = answer.find("\r\n\r\n");
+  return body == std::string::npos ? "" : answer.substr(body + 4);
+}
+
+}  // namespace topk::testing
