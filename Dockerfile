@@ -1,0 +1,40 @@
+# topkd in a small image: built on Debian 12, run on Debian 12 without compilers.
+FROM debian:bookworm AS build
+WORKDIR /src
+COPY deploy/packages.sh deploy/
+RUN ["/bin/bash", "-c", "source deploy/packages.sh && install_packages \"${TOPK_BUILD_PACKAGES[@]}\""]
+COPY . .
+RUN cmake --preset release \
+ && cmake --build --preset release \
+ && cmake --install build/release --prefix /stage/usr --strip
+
+FROM debian:bookworm-slim
+# The libraries by apt, not linked in: they get Debian's security updates.
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends \
+    libgrpc++1.51 libprotobuf32 libtbb12 libspdlog1.10 \
+    libprometheus-cpp-pull1.0 \
+ && rm -rf /var/lib/apt/lists/*
+COPY --from=build /stage/usr/bin/topkd /stage/usr/bin/topk /usr/bin/
+
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+ARG CREATED=unknown
+LABEL org.opencontainers.image.title="topkd" \
+      org.opencontainers.image.description="TopK of ONNX, OpenVINO and DirectML as a gRPC service" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}" \
+      org.opencontainers.image.licenses="Apache-2.0"
+
+# Each arena of glibc's allocator keeps memory that others cannot use.
+ENV MALLOC_ARENA_MAX=4 \
+    TOPKD_LISTEN=0.0.0.0:50051 \
+    TOPKD_METRICS_LISTEN=0.0.0.0:9090
+# A number, so that Kubernetes can see that it is not root.
+USER 65532:65532
+EXPOSE 50051 9090
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=2s --start-period=5s \
+  CMD ["/usr/bin/topkd", "healthcheck"]
+ENTRYPOINT ["/usr/bin/topkd"]

@@ -1,0 +1,46 @@
+"""Makes the data set of the quickstart: which handwritten digits look alike.
+
+usage: make_digits.py DIRECTORY      (needs scikit-learn and NumPy)
+
+Takes the 1797 images of 8 x 8 pixels of sklearn.datasets.load_digits, and 120
+of them as queries: the first 12 of each digit, in the order of the data set.
+Writes
+
+  digits_similarity.npy    f32 [120, 1797], the cosine similarity of each query
+                           to each image; -1 for the query's own image, which
+                           would otherwise be its nearest neighbour
+  digits_labels.npy        u8 [1797], the digit of each image
+  digits_query_labels.npy  u8 [120], the digit of each query
+"""
+
+import pathlib
+import sys
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+QUERIES_OF_EACH = 12
+
+
+def main():
+    directory = pathlib.Path(sys.argv[1])
+    digits = load_digits()
+    images = digits.data.astype(np.float64)
+    images /= np.linalg.norm(images, axis=1, keepdims=True)
+    labels = digits.target.astype(np.uint8)
+    queries = np.concatenate(
+        [np.flatnonzero(labels == digit)[:QUERIES_OF_EACH]
+         for digit in range(10)])
+    similarity = images[queries] @ images.T
+    similarity[np.arange(len(queries)), queries] = -1
+    np.save(directory / "digits_similarity.npy", similarity.astype(np.float32))
+    np.save(directory / "digits_labels.npy", labels)
+    np.save(directory / "digits_query_labels.npy", labels[queries])
+
+    nearest = labels[np.argsort(-similarity, axis=1)[:, :5]]
+    share = (nearest == labels[queries][:, None]).mean()
+    print(f"{share:.1%} of the 5 nearest neighbours show the query's digit")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# From a bare Debian 12 machine to an answer: installs what is needed, builds
+# topkd and topk, starts the server, finds the nearest neighbours of handwritten
+# digits through it, and stops it.
+set -euo pipefail
+
+if [ $# -gt 0 ]; then
+  sed -n '2,4s/^# //p' "$0"
+  [ "$1" = --help ] && exit 0
+  exit 2
+fi
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=deploy/packages.sh
+source deploy/packages.sh
+
+step() { echo "== $*" >&2; }
+
+install_packages "${TOPK_BUILD_PACKAGES[@]}"
+step "building (about 2 minutes the first time)"
+cmake --preset release >&2
+cmake --build --preset release >&2
+
+work=$(mktemp -d)
+server=
+cleanup() {
+  if [ -n "$server" ]; then kill "$server" 2>/dev/null || true; fi
+  rm -rf "$work"
+}
+trap cleanup EXIT
+
+step "starting the server on a free port of this machine"
+build/release/bin/topkd --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 \
+  --ready-file "$work/ready.json" --log-level warn &
+server=$!
+for _ in $(seq 200); do
+  if [ -e "$work/ready.json" ]; then break; fi
+  if ! kill -0 "$server" 2>/dev/null; then
+    step "the server did not start"
+    exit 1
+  fi
+  sleep 0.1
+done
+target=$(sed -n 's/.*"listen":\["\([^"]*\)".*/\1/p' "$work/ready.json")
+
+step "topk run: each query's digit, the digits of its 5 nearest neighbours," \
+  "and their similarity @image"
+build/release/bin/topk run deploy/data/digits_similarity.npy --k 5 \
+  --target "$target" --max-slices 120 \
+  --labels deploy/data/digits_labels.npy \
+  --slice-labels deploy/data/digits_query_labels.npy >"$work/answer.txt"
+awk 'NR % 6 == 1' "$work/answer.txt"
+# "[3, :] 7  -> 7 7 9 7 7  0.98 @12 ...": field 3 is the query's digit, 5 to 9
+# are its neighbours'.
+awk '{ for (i = 5; i <= 9; i++) { n++; same += $i == $3 } }
+     END { printf "%d of %d neighbours of %d queries show the same digit\n",
+                  same, n, NR }' "$work/answer.txt"
+
+step "stopping the server"
+kill -TERM "$server"
+status=0
+wait "$server" || status=$?
+server=
+if [ "$status" -ne 0 ]; then
+  step "the server ended with status $status"
+  exit 1
+fi
+cat >&2 <<'END'
+== done. To go on:
+   build/release/bin/topkd --listen 127.0.0.1:50051 &
+   build/release/bin/topk run deploy/data/digits_similarity.npy --k 3
+   build/release/bin/topk --help;  README.md
+END

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Installs what the tests need, builds, and runs every test; then unit and
+# conformance again under AddressSanitizer and UndefinedBehaviorSanitizer.
+#
+# usage: tests/run.sh [--fast]     --fast leaves the sanitizers out
+set -euo pipefail
+
+fast=false
+case "${1:-}" in
+  "") ;;
+  --fast) fast=true ;;
+  *)
+    sed -n '2,5s/^# \{0,1\}//p' "$0"
+    [ "$1" = --help ] && exit 0
+    exit 2
+    ;;
+esac
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=deploy/packages.sh
+source deploy/packages.sh
+
+step() { echo "== $*" >&2; }
+
+install_packages "${TOPK_BUILD_PACKAGES[@]}" "${TOPK_TEST_PACKAGES[@]}"
+
+# The real Prometheus for one test. Unpacked, not installed: its package would
+# start a service on this machine.
+if [ ! -x build/tools/usr/bin/promtool ]; then
+  step "fetching Prometheus"
+  mkdir -p build/tools
+  # apt drops its privileges to write here, and may not: it says so, harmlessly.
+  (cd build/tools && apt-get download -qq prometheus 2>/dev/null &&
+    dpkg -x prometheus_*.deb . && rm prometheus_*.deb)
+fi
+
+step "building"
+cmake --preset dev
+cmake --build --preset dev
+cmake --build --preset dev --target all_verify_interface_header_sets
+step "running every test"
+ctest --preset dev
+
+if [ "$fast" = false ]; then
+  step "building unit and conformance with sanitizers"
+  cmake --preset asan
+  cmake --build --preset asan --target topk_sanitized_tests
+  step "running unit and conformance with sanitizers"
+  ctest --preset asan -L '^(unit|conformance)$'
+fi
