@@ -9,7 +9,9 @@ RUN cmake --preset release \
  && cmake --install build/release --prefix /stage/usr --strip
 
 FROM debian:bookworm-slim
-# The libraries by apt, not linked in: they get Debian's security updates.
+# The libraries by apt, not linked in, and of no fixed version: each build has
+# Debian's security updates.
+# hadolint ignore=DL3008
 RUN apt-get update \
  && apt-get install -y --no-install-recommends \
     libgrpc++1.51 libprotobuf32 libtbb12 libspdlog1.10 \
@@ -20,11 +22,13 @@ COPY --from=build /stage/usr/bin/topkd /stage/usr/bin/topk /usr/bin/
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 ARG CREATED=unknown
+ARG SOURCE=
 LABEL org.opencontainers.image.title="topkd" \
       org.opencontainers.image.description="TopK of ONNX, OpenVINO and DirectML as a gRPC service" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.created="${CREATED}" \
+      org.opencontainers.image.source="${SOURCE}" \
       org.opencontainers.image.licenses="Apache-2.0"
 
 # Each arena of glibc's allocator keeps memory that others cannot use.

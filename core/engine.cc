@@ -23,8 +23,7 @@ Engine::Engine(const EngineOptions& options)
       backends_(MakeBackends(options.threads > 0 ? options.threads
                                                  : AvailableProcessors())) {}
 
-Result<v1::TopKResponse> Engine::Compute(
-    const v1::TopKRequest& request) const {
+Result<v1::TopKResponse> Engine::Compute(const v1::TopKRequest& request) const {
   const v1::Tensor& tensor = request.tensor();
   if (tensor.has_shared_memory()) {
     return Unimplemented("SHARED_MEMORY_NOT_ALLOWED", "tensor.shared_memory",

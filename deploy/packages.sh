@@ -16,30 +16,59 @@ TOPK_BUILD_PACKAGES=(
 TOPK_TEST_PACKAGES=(
   libgtest-dev libgmock-dev
   python3 python3-numpy python3-grpcio python3-protobuf
-  clang-format-14 shellcheck git
+  clang-format-14 shellcheck
 )
 
-# Installs what is missing of the named packages; says how if it may not.
+# Runs a command as root: apt-get's own, or nothing.
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo "$@"
+  else
+    echo "Not root, and no sudo. As root, run: $*" >&2
+    return 1
+  fi
+}
+
+# Installs what is missing of the named packages; says how if it cannot. Where
+# nothing is missing it needs neither apt nor root.
 install_packages() {
-  local missing=() package sudo=()
+  local missing=() package
   for package in "$@"; do
     dpkg-query -W -f '${Status}' "$package" 2>/dev/null |
       grep -q 'install ok installed' || missing+=("$package")
   done
   if [ ${#missing[@]} -eq 0 ]; then return 0; fi
   if ! command -v apt-get >/dev/null; then
-    echo "This needs Debian 12's packages: ${missing[*]}" >&2
+    echo "No apt-get here. This needs a machine or container with Debian 12," \
+      "and its packages: ${missing[*]}" >&2
     return 1
   fi
-  if [ "$(id -u)" -ne 0 ]; then
-    if ! command -v sudo >/dev/null; then
-      echo "Not root, and no sudo. As root: apt-get install ${missing[*]}" >&2
-      return 1
-    fi
-    sudo=(sudo)
-  fi
   echo "== installing ${missing[*]}" >&2
-  "${sudo[@]}" apt-get update -qq
-  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
+  as_root apt-get update -qq
+  # dpkg's progress goes unseen; what apt has to say comes on stderr.
+  as_root env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# Unpacks a package into a folder, once: for what would start a service on this
+# machine if it were installed.
+unpack_package() {
+  local package=$1 folder=$2 deb
+  if [ -e "$folder/.$package" ]; then return 0; fi
+  echo "== unpacking $package into $folder" >&2
+  mkdir -p "$folder"
+  # As root apt would drop its rights for a user who may not write there.
+  local get=(apt-get download -qq -o APT::Sandbox::User=root "$package")
+  # Without lists, or with old ones, the package is not found at first.
+  if ! (cd "$folder" && "${get[@]}" 2>/dev/null); then
+    as_root apt-get update -qq
+    (cd "$folder" && "${get[@]}")
+  fi
+  for deb in "$folder/${package}"_*.deb; do
+    dpkg -x "$deb" "$folder"
+    rm "$deb"
+  done
+  touch "$folder/.$package"
 }

@@ -1,8 +1,12 @@
 #include "server/config.h"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdlib>
 #include <iostream>
 #include <limits>
+
+#include "core/base/text.h"
 
 namespace topk {
 namespace {
@@ -10,40 +14,106 @@ namespace {
 constexpr int kUsageError = 2;
 constexpr int kHealthcheckUsageError = 1;
 
-// A listening address: host:port with a port in range, or unix:path.
-std::string CheckAddress(const std::string& address) {
-  if (address.rfind("unix:", 0) == 0) {
-    return address.size() > 5 ? "" : "unix: needs a path";
+std::string Environment(const std::string& name) {
+  const char* value = name.empty() ? nullptr : std::getenv(name.c_str());
+  return value == nullptr ? "" : value;
+}
+
+// CLI11 alone would let the config file outrank the environment. What a
+// variable sets is dropped from the file here; unknown keys are not, so that
+// they stay errors.
+class FileBelowEnvironment final : public CLI::ConfigTOML {
+ public:
+  explicit FileBelowEnvironment(const CLI::App& app) : app_(app) {}
+
+  std::vector<CLI::ConfigItem> from_config(std::istream& in) const override {
+    std::vector<CLI::ConfigItem> read = CLI::ConfigTOML::from_config(in);
+    std::erase_if(read, [this](const CLI::ConfigItem& item) {
+      const CLI::Option* option = app_.get_option_no_throw("--" + item.name);
+      return item.parents.empty() && option != nullptr &&
+             !Environment(option->get_envname()).empty();
+    });
+    return read;
   }
+
+ private:
+  const CLI::App& app_;
+};
+
+// host:port with a port in range; the host may be an IPv6 address in brackets.
+std::string CheckHostPort(const std::string& address) {
+  const std::string wanted = Cat("\"", address, "\" is not host:port");
   const size_t colon = address.rfind(':');
-  const std::string wanted =
-      "\"" + address + "\" is not host:port or unix:path";
   if (colon == std::string::npos || colon == 0) return wanted;
   const std::string port = address.substr(colon + 1);
   if (port.empty() || port.size() > 5 ||
       port.find_first_not_of("0123456789") != std::string::npos ||
       std::stoi(port) > 65535) {
-    return wanted;
+    return Cat(wanted, " with a port of 0 .. 65535");
   }
   return "";
+}
+
+std::string CheckListen(const std::string& address) {
+  constexpr size_t kMaxUnixPath = 107;  // sun_path with its final NUL
+  if (!address.starts_with("unix:")) return CheckHostPort(address);
+  const size_t length = address.size() - 5;
+  if (length == 0) return "unix: needs a path";
+  return length <= kMaxUnixPath ? ""
+                                : Cat("the path of a unix socket has at most ",
+                                      kMaxUnixPath, " bytes, not ", length);
+}
+
+std::string CheckMetricsListen(const std::string& address) {
+  if (address.empty()) return "";
+  if (address.starts_with('[')) {
+    return Cat("\"", address, "\": metrics are served over IPv4 only");
+  }
+  return CheckHostPort(address);
+}
+
+// A duration in seconds, with or without a unit; rewrites it as a number.
+CLI::Validator Seconds(double least, double most) {
+  const auto check = [least, most](std::string& text) -> std::string {
+    const char* end = text.data() + text.size();
+    double seconds = 0;
+    const auto [rest, error] = std::from_chars(text.data(), end, seconds);
+    const std::string_view unit(rest, static_cast<size_t>(end - rest));
+    if (unit == "ms") seconds /= 1000;
+    if (unit == "m") seconds *= 60;
+    const bool known =
+        unit.empty() || unit == "s" || unit == "ms" || unit == "m";
+    // Written so that NaN, which compares with nothing, is refused.
+    if (error != std::errc() || !known ||
+        !(seconds >= least && seconds <= most)) {
+      return Cat("\"", text, "\" is not a duration such as 25, 1.5s, 500ms or ",
+                 "1m in the range of ", CLI::detail::to_string(least), " s to ",
+                 CLI::detail::to_string(most), " s");
+    }
+    text = CLI::detail::to_string(seconds);
+    return "";
+  };
+  return CLI::Validator(check, "DURATION");
 }
 
 void AddServerFlags(CLI::App& app, ServerConfig& config) {
   constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
   constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
-  const CLI::Validator address(CheckAddress, "ADDRESS");
   app.add_option("--listen", config.listen,
                  "Where to serve gRPC: host:port, with port 0 for any free "
-                 "one, or unix:path. May be repeated")
+                 "one, or unix:path. May be repeated, or be a list with "
+                 "commas. There is no encryption and no authentication here, "
+                 "so the default is this machine alone; 0.0.0.0:50051 serves "
+                 "all")
       ->envname("TOPKD_LISTEN")
       ->delimiter(',')
-      ->check(address)
+      ->check(CLI::Validator(CheckListen, "ADDRESS"))
       ->capture_default_str();
   app.add_option("--metrics-listen", config.metrics_listen,
                  "Where to serve Prometheus metrics at /metrics: host:port; "
-                 "off if not given")
+                 "off if empty")
       ->envname("TOPKD_METRICS_LISTEN")
-      ->check(address);
+      ->check(CLI::Validator(CheckMetricsListen, "ADDRESS"));
   app.add_option("--threads", config.threads,
                  "Threads that compute; 0 for as many as the affinity mask "
                  "and the cgroup's quota grant")
@@ -66,12 +136,15 @@ void AddServerFlags(CLI::App& app, ServerConfig& config) {
       ->check(CLI::Range(int64_t{1}, config.max_output_bytes))
       ->capture_default_str();
   app.add_option("--drain-timeout", config.drain_timeout_seconds,
-                 "Seconds that calls may run on after SIGTERM")
+                 "How long calls may run on after SIGTERM, in seconds or with "
+                 "a unit, e.g. 500ms. Keep it below the grace period of what "
+                 "sends SIGTERM (30 s in Kubernetes)")
       ->envname("TOPKD_DRAIN_TIMEOUT")
-      ->check(CLI::Range(0.0, 86400.0))
+      ->transform(Seconds(0, 86400))
       ->capture_default_str();
   app.add_option("--ready-file", config.ready_file,
-                 "Where to write the bound addresses, as JSON, when serving")
+                 "Where to write the bound addresses, as JSON, when serving; "
+                 "removed at exit")
       ->envname("TOPKD_READY_FILE");
   app.add_option("--log-level", config.log_level,
                  "The least level that is logged")
@@ -90,7 +163,9 @@ CLI::App* AddHealthcheck(CLI::App& app, HealthcheckConfig& config) {
       "Asks a server whether it serves. Exit status: 0 yes, 1 wrong "
       "arguments, 2 no connection, 3 the call failed, 4 not serving");
   command->configurable(false);
-  command->add_option("--target", config.target, "The server's address")
+  command
+      ->add_option("--target", config.target,
+                   "The server's address: host:port or unix:path")
       ->envname("TOPKD_HEALTHCHECK_TARGET")
       ->capture_default_str();
   command->add_option("--service", config.service,
@@ -98,8 +173,8 @@ CLI::App* AddHealthcheck(CLI::App& app, HealthcheckConfig& config) {
                       "given");
   command
       ->add_option("--timeout", config.timeout_seconds,
-                   "Seconds to wait for the answer")
-      ->check(CLI::Range(0.001, 3600.0))
+                   "How long to wait for the answer, in seconds or with a unit")
+      ->transform(Seconds(0.001, 3600))
       ->capture_default_str();
   return command;
 }
@@ -111,12 +186,22 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
   CLI::App app("topkd serves TopK of ONNX, OpenVINO and DirectML over gRPC",
                "topkd");
   app.set_version_flag("--version", "topkd " TOPK_VERSION);
-  app.set_config("--config", "", "A file of settings, `flag = value` a line")
+  // CLI11 reads the environment after the config file, too late to name it.
+  const std::string file = Environment("TOPKD_CONFIG");
+  app.set_config("--config", file, "A file of settings, `flag = value` a line",
+                 /*config_required=*/!file.empty())
       ->envname("TOPKD_CONFIG");
+  app.config_formatter(std::make_shared<FileBelowEnvironment>(app));
   app.allow_config_extras(CLI::config_extras_mode::error);
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return Cat("topkd: ", error.what(),
+               "\nRun with --help for the settings.\n");
+  });
   app.footer(
       "Flags outrank environment variables (TOPKD_THREADS for --threads), "
-      "which outrank the config file. SIGTERM drains: calls under way finish.");
+      "which outrank the config file. SIGTERM drains: calls under way finish; "
+      "a second one ends the process. Exit status: 0 after a drain, 1 failure, "
+      "2 wrong settings.");
   AddServerFlags(app, result.server);
   const CLI::App* healthcheck = AddHealthcheck(app, result.healthcheck);
 

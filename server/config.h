@@ -11,9 +11,11 @@ namespace topk {
 /// The settings of one server process. Each has a flag --like-this and a
 /// variable TOPKD_LIKE_THIS of its name.
 struct ServerConfig {
-  /// Where to serve: host:port (port 0 = any free one) or unix:path.
+  /// Where to serve: host:port (port 0 = any free one) or unix:path. This
+  /// machine alone by default: there is no encryption, no authentication.
   std::vector<std::string> listen = {"127.0.0.1:50051"};
-  /// Where to serve Prometheus metrics over HTTP, host:port; "" = nowhere.
+  /// Where to serve Prometheus metrics over HTTP: host:port over IPv4, which
+  /// is what the HTTP library has; "" = nowhere.
   std::string metrics_listen;
   /// Threads that compute; 0 = the processors this process may use.
   int threads = 0;
@@ -26,6 +28,7 @@ struct ServerConfig {
   /// How long calls may run on after SIGTERM, in seconds.
   double drain_timeout_seconds = 25;
   /// Where to write the bound addresses, as JSON, when serving; "" = nowhere.
+  /// A file that a killed server left there is removed at the start.
   std::string ready_file;
   /// trace, debug, info, warn, error or off.
   std::string log_level = "info";

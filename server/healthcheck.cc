@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <iostream>
+#include <string>
 
 #include "grpc/health/v1/health.grpc.pb.h"
 
@@ -29,10 +30,14 @@ int RunHealthcheck(const HealthcheckConfig& config) {
   const auto deadline = std::chrono::system_clock::now() +
                         std::chrono::microseconds(
                             static_cast<int64_t>(config.timeout_seconds * 1e6));
-  const auto channel =
-      grpc::CreateChannel(config.target, grpc::InsecureChannelCredentials());
+  // The probe of a container asks its own server, whatever http_proxy says.
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  const auto channel = grpc::CreateCustomChannel(
+      config.target, grpc::InsecureChannelCredentials(), arguments);
   if (!channel->WaitForConnected(deadline)) {
-    return Fail(kNoConnection, "no connection to " + config.target);
+    return Fail(kNoConnection,
+                "no connection to " + config.target + " in time");
   }
   grpc::ClientContext context;
   context.set_deadline(deadline);

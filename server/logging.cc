@@ -1,5 +1,6 @@
 #include "server/logging.h"
 
+#include <grpc/support/log.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
@@ -10,11 +11,11 @@
 namespace topk {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
-// Access lines are JSON texts in either format; this byte marks them for the
-// JSON formatter, which splices them in. No other message can begin with it:
-// the text formatter below is the only other reader, and it drops it.
+// An access line is a JSON object in either format. This byte before it tells
+// the JSON formatter to splice it in instead of quoting it; the text formatter
+// drops it. Other messages begin with words of ours.
 constexpr char kFieldsMark = '\x1e';
 
 std::string ToText(const json& value) {
@@ -31,19 +32,18 @@ class JsonFormatter final : public spdlog::formatter {
   void format(const spdlog::details::log_msg& msg,
               spdlog::memory_buf_t& out) override {
     const auto level = spdlog::level::to_string_view(msg.level);
-    json line = {
-        {"ts",
-         std::chrono::duration<double>(msg.time.time_since_epoch()).count()},
-        {"level", std::string(level.data(), level.size())}};
-    std::string_view text = Payload(msg);
-    if (!text.empty() && text.front() == kFieldsMark) {
-      line.update(json::parse(text.substr(1)));
-    } else {
-      line["msg"] = std::string(text);
-    }
-    const std::string written = ToText(line);
-    out.append(written.data(), written.data() + written.size());
-    out.push_back('\n');
+    const std::chrono::duration<double> ts = msg.time.time_since_epoch();
+    std::string line =
+        ToText({{"ts", ts.count()},
+                {"level", std::string(level.data(), level.size())}});
+    const std::string_view text = Payload(msg);
+    const bool is_object = text.starts_with(kFieldsMark);
+    const std::string object = is_object ? std::string(text.substr(1))
+                                         : ToText({{"msg", std::string(text)}});
+    line.back() = ',';  // two objects become one
+    line.append(object, 1);
+    line += '\n';
+    out.append(line.data(), line.data() + line.size());
   }
 
   std::unique_ptr<spdlog::formatter> clone() const override {
@@ -95,6 +95,18 @@ std::shared_ptr<spdlog::logger> MakeLogger(const std::string& level,
                                            const std::string& format) {
   return MakeLoggerTo(std::make_shared<spdlog::sinks::stderr_sink_mt>(), level,
                       format);
+}
+
+void CaptureGrpcLog(std::shared_ptr<spdlog::logger> log) {
+  // gRPC's threads may log until the process ends: never destroyed.
+  static auto& target = *new std::shared_ptr<spdlog::logger>();
+  target = std::move(log);
+  gpr_set_log_function([](gpr_log_func_args* args) {
+    const auto level = args->severity == GPR_LOG_SEVERITY_ERROR
+                           ? spdlog::level::err
+                           : spdlog::level::debug;
+    target->log(level, "gRPC: {}", args->message);
+  });
 }
 
 void LogAccess(spdlog::logger& log, const AccessRecord& record) {

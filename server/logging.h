@@ -3,8 +3,10 @@
 
 #include <spdlog/logger.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace topk {
 
@@ -30,6 +32,10 @@ std::shared_ptr<spdlog::logger> MakeLogger(const std::string& level,
 std::shared_ptr<spdlog::logger> MakeLoggerTo(
     std::shared_ptr<spdlog::sinks::sink> sink, const std::string& level,
     const std::string& format);
+
+/// Makes gRPC's own messages, which go to stderr as they are, lines of this
+/// log. For the whole process and for good; call it before gRPC is used.
+void CaptureGrpcLog(std::shared_ptr<spdlog::logger> log);
 
 /// Logs a finished call: at debug if it was OK, else at info. Never the tensor.
 void LogAccess(spdlog::logger& log, const AccessRecord& record);

@@ -2,6 +2,8 @@
 #include <pthread.h>
 
 #include <csignal>
+#include <cstdlib>
+#include <cstring>
 #include <string>
 #include <thread>
 
@@ -35,6 +37,7 @@ int Serve(const topk::ServerConfig& config) {
   const sigset_t signals = BlockSignals();
   std::signal(SIGPIPE, SIG_IGN);  // a scraper that hangs up
   const auto log = topk::MakeLogger(config.log_level, config.log_format);
+  topk::CaptureGrpcLog(log);
   auto server = topk::Server::Start(config, *log);
   if (!server.ok()) {
     log->critical("{}", server.status().message);
@@ -51,7 +54,7 @@ int Serve(const topk::ServerConfig& config) {
   log->info("{}: draining for at most {} s", strsignal(received),
             config.drain_timeout_seconds);
   // A second signal ends the process at once, whatever is under way.
-  std::thread([&signals, log] {
+  std::thread([signals, log] {
     WaitFor(signals);
     log->warn("second signal: ending at once");
     std::_Exit(kFailure);

@@ -1,7 +1,6 @@
 #include "server/metrics.h"
 
 #include <array>
-#include <exception>
 
 #include "core/base/text.h"
 #include "core/dialects/registry.h"
@@ -119,23 +118,5 @@ void Metrics::Record(const v1::TopKRequest& request, Code code,
 }
 
 void Metrics::SetReady(bool ready) { ready_->Set(ready ? 1 : 0); }
-
-Result<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
-    const std::string& address,
-    std::shared_ptr<prometheus::Registry> registry) {
-  std::unique_ptr<prometheus::Exposer> exposer;
-  try {  // civetweb's wrapper throws
-    exposer = std::make_unique<prometheus::Exposer>(address, 1);
-  } catch (const std::exception& error) {
-    return Status{Code::kUnavailable, "METRICS_LISTEN", "metrics_listen",
-                  Cat("cannot serve metrics at ", address, ": ", error.what())};
-  }
-  exposer->RegisterCollectable(registry);
-  const std::vector<int> ports = exposer->GetListeningPorts();
-  std::string bound = address.substr(0, address.rfind(':') + 1);
-  bound += std::to_string(ports.empty() ? 0 : ports.front());
-  return std::unique_ptr<MetricsEndpoint>(
-      new MetricsEndpoint(std::move(exposer), std::move(bound)));
-}
 
 }  // namespace topk

@@ -1,8 +1,7 @@
-// The topk_* metric families and the HTTP endpoint of all metrics.
+// The topk_* metric families.
 #pragma once
 
 #include <prometheus/counter.h>
-#include <prometheus/exposer.h>
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
@@ -52,26 +51,6 @@ class Metrics {
   /// By dialect and version; filled by the constructor alone.
   std::map<std::pair<int, int>, OfOperator> operators_;
   OfOperator unknown_operator_;
-};
-
-/// An HTTP endpoint for /metrics.
-class MetricsEndpoint {
- public:
-  /// Serves the registry at host:port, or says why not.
-  static Result<std::unique_ptr<MetricsEndpoint>> Start(
-      const std::string& address,
-      std::shared_ptr<prometheus::Registry> registry);
-
-  /// The bound host:port.
-  const std::string& address() const { return address_; }
-
- private:
-  MetricsEndpoint(std::unique_ptr<prometheus::Exposer> exposer,
-                  std::string address)
-      : exposer_(std::move(exposer)), address_(std::move(address)) {}
-
-  std::unique_ptr<prometheus::Exposer> exposer_;
-  std::string address_;
 };
 
 }  // namespace topk

@@ -1,5 +1,6 @@
 #include "server/rpc_metrics.h"
 
+#include <google/protobuf/descriptor.h>
 #include <grpcpp/support/status.h>
 #include <prometheus/counter.h>
 #include <prometheus/histogram.h>
@@ -7,9 +8,10 @@
 #include <array>
 #include <chrono>
 #include <map>
-#include <mutex>
-#include <shared_mutex>
 #include <string>
+#include <string_view>
+
+#include "core/base/text.h"
 
 namespace topk {
 namespace {
@@ -40,18 +42,11 @@ constexpr std::array<const char*, 17> kCodes = {"OK",
                                                 "DataLoss",
                                                 "Unauthenticated"};
 
-const char* TypeName(ServerRpcInfo::Type type) {
-  switch (type) {
-    case ServerRpcInfo::Type::UNARY:
-      return "unary";
-    case ServerRpcInfo::Type::CLIENT_STREAMING:
-      return "client_stream";
-    case ServerRpcInfo::Type::SERVER_STREAMING:
-      return "server_stream";
-    case ServerRpcInfo::Type::BIDI_STREAMING:
-      return "bidi_stream";
+const char* TypeName(const google::protobuf::MethodDescriptor& method) {
+  if (method.client_streaming()) {
+    return method.server_streaming() ? "bidi_stream" : "client_stream";
   }
-  return "unknown";
+  return method.server_streaming() ? "server_stream" : "unary";
 }
 
 // One method's metrics.
@@ -63,11 +58,11 @@ struct Method {
   std::array<Counter*, kCodes.size()> handled;
 };
 
-// All methods' metrics. A method gets its own at its first call; there are as
-// many as the server's services have, and one for all that clients make up.
+// All methods' metrics, looked up once and for all.
 class MethodTable {
  public:
-  explicit MethodTable(prometheus::Registry& registry)
+  MethodTable(prometheus::Registry& registry,
+              const std::vector<std::string>& services)
       : started_(MakeCounter(registry, "grpc_server_started_total",
                              "RPCs started on the server")),
         handled_(MakeCounter(registry, "grpc_server_handled_total",
@@ -80,19 +75,24 @@ class MethodTable {
                      .Name("grpc_server_handling_seconds")
                      .Help("Latency of RPCs, from the handler's start to "
                            "the status")
-                     .Register(registry)) {}
-
-  const Method& Find(const ServerRpcInfo& info) {
-    const std::string path = info.method();
-    {
-      const std::shared_lock lock(mutex_);
-      const auto found = methods_.find(path);
-      if (found != methods_.end()) return found->second;
+                     .Register(registry)),
+        // gRPC handles a method that it does not know as a bidi stream.
+        unknown_(Make("bidi_stream", "unknown", "unknown")) {
+    const auto* pool = google::protobuf::DescriptorPool::generated_pool();
+    for (const std::string& name : services) {
+      const auto* service = pool->FindServiceByName(name);
+      if (service == nullptr) continue;
+      for (int i = 0; i < service->method_count(); ++i) {
+        const auto* method = service->method(i);
+        methods_.emplace(Cat("/", name, "/", method->name()),
+                         Make(TypeName(*method), name, method->name()));
+      }
     }
-    const std::unique_lock lock(mutex_);
+  }
+
+  const Method& Find(std::string_view path) const {
     const auto found = methods_.find(path);
-    if (found != methods_.end()) return found->second;
-    return methods_.emplace(path, Make(path, info.type())).first->second;
+    return found == methods_.end() ? unknown_ : found->second;
   }
 
  private:
@@ -101,15 +101,10 @@ class MethodTable {
     return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
   }
 
-  Method Make(const std::string& path, ServerRpcInfo::Type type) {
-    // "/package.Service/Method"; gRPC's name for all it does not know has no
-    // slash.
-    const size_t slash = path.rfind('/');
-    const bool known = slash != std::string::npos && slash > 0;
+  Method Make(const std::string& type, const std::string& service,
+              const std::string& name) {
     prometheus::Labels labels = {
-        {"grpc_type", TypeName(type)},
-        {"grpc_service", known ? path.substr(1, slash - 1) : "unknown"},
-        {"grpc_method", known ? path.substr(slash + 1) : "unknown"}};
+        {"grpc_type", type}, {"grpc_service", service}, {"grpc_method", name}};
     Method method;
     method.started = &started_.Add(labels);
     method.received = &received_.Add(labels);
@@ -130,8 +125,8 @@ class MethodTable {
   Family<Counter>& received_;
   Family<Counter>& sent_;
   Family<Histogram>& seconds_;
-  std::shared_mutex mutex_;
-  std::map<std::string, Method> methods_;
+  const Method unknown_;
+  std::map<std::string, Method, std::less<>> methods_;
 };
 
 // Counts one call.
@@ -171,22 +166,25 @@ class Interceptor final : public grpc::experimental::Interceptor {
 class Factory final
     : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
-  explicit Factory(prometheus::Registry& registry) : table_(registry) {}
+  Factory(prometheus::Registry& registry,
+          const std::vector<std::string>& services)
+      : table_(registry, services) {}
 
   grpc::experimental::Interceptor* CreateServerInterceptor(
       ServerRpcInfo* info) override {
-    return new Interceptor(table_.Find(*info));
+    return new Interceptor(table_.Find(info->method()));
   }
 
  private:
-  MethodTable table_;
+  const MethodTable table_;
 };
 
 }  // namespace
 
 std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
-MakeRpcMetrics(prometheus::Registry& registry) {
-  return std::make_unique<Factory>(registry);
+MakeRpcMetrics(prometheus::Registry& registry,
+               const std::vector<std::string>& services) {
+  return std::make_unique<Factory>(registry, services);
 }
 
 }  // namespace topk

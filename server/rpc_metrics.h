@@ -6,6 +6,8 @@
 #include <prometheus/registry.h>
 
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace topk {
 
@@ -13,9 +15,11 @@ namespace topk {
 /// latencies in the registry, with the names and labels of go-grpc-prometheus:
 /// grpc_server_started_total, grpc_server_handled_total,
 /// grpc_server_msg_received_total, grpc_server_msg_sent_total and
-/// grpc_server_handling_seconds. Methods that the server does not know, which
-/// anyone can make up, are counted together as "unknown".
+/// grpc_server_handling_seconds. The methods of the named services, whose
+/// descriptors must be linked in, have their own series, from zero; all others,
+/// which anyone can make up, are counted together as "unknown".
 std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
-MakeRpcMetrics(prometheus::Registry& registry);
+MakeRpcMetrics(prometheus::Registry& registry,
+               const std::vector<std::string>& services);
 
 }  // namespace topk

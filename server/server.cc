@@ -9,11 +9,14 @@
 
 #include <cstdio>
 #include <cstring>
-#include <optional>
+#include <future>
 
 #include "core/base/text.h"
 #include "core/engine.h"
+#include "server/health_watches.h"
+#include "server/malformed_request.h"
 #include "server/metrics.h"
+#include "server/metrics_endpoint.h"
 #include "server/ready_file.h"
 #include "server/rpc_metrics.h"
 #include "server/topk_service.h"
@@ -21,32 +24,43 @@
 namespace topk {
 namespace {
 
+using InterceptorFactories = std::vector<
+    std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>;
+
 constexpr std::string_view kUnix = "unix:";
+constexpr char kHealth[] = "grpc.health.v1.Health";
+constexpr char kReflection[] = "grpc.reflection.v1alpha.ServerReflection";
 
 // Returns the path of a unix: address, or "".
 std::string UnixPath(const std::string& address) {
   return address.rfind(kUnix, 0) == 0 ? address.substr(kUnix.size()) : "";
 }
 
-// Removes the socket that a dead server left, which would block the bind. A
-// socket that answers is a live server's and stays.
-void RemoveStaleSocket(const std::string& path) {
+// Whether a server answers at a unix socket. gRPC removes whatever socket is in
+// its way, which is right for that of a dead server alone.
+bool IsServed(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof(address.sun_path)) return;
+  if (path.empty() || path.size() >= sizeof(address.sun_path)) return false;
   std::memcpy(address.sun_path, path.data(), path.size());
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return;
+  if (fd < 0) return false;
   const int connected =
       connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
-  if (connected != 0 && errno == ECONNREFUSED) unlink(path.c_str());
   close(fd);
+  return connected == 0;
 }
 
 // Returns the address with the port that was bound.
 std::string Bound(const std::string& address, int port) {
   if (!UnixPath(address).empty()) return address;
   return Cat(address.substr(0, address.rfind(':') + 1), port);
+}
+
+Status CannotListen(const std::string& address) {
+  return {Code::kUnavailable, "LISTEN", "listen",
+          Cat("cannot listen on ", address,
+              ": in use, not an address of this machine, or not permitted")};
 }
 
 }  // namespace
@@ -58,7 +72,11 @@ struct Server::Impl {
         service(engine, metrics, log, config.max_message_bytes),
         ready_file(config.ready_file) {}
 
+  // Binds and starts to serve gRPC.
+  Status Listen(const ServerConfig& config);
+
   Metrics metrics;
+  HealthWatches watches;
   Engine engine;
   TopKService service;
   std::unique_ptr<grpc::Server> grpc;
@@ -66,6 +84,48 @@ struct Server::Impl {
   std::vector<std::string> addresses;
   std::string ready_file;
 };
+
+Status Server::Impl::Listen(const ServerConfig& config) {
+  // Both are process-wide switches that the next builder reads.
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+
+  const std::string name = v1::TopKService::service_full_name();
+  grpc::ServerBuilder builder;
+  builder.RegisterService(&service);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(config.max_message_bytes));
+  builder.SetMaxSendMessageSize(-1);  // Limits.max_output_bytes bounds it
+  // Two servers on one port would each get a part of the calls.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  InterceptorFactories interceptors;
+  interceptors.push_back(MakeMalformedRequestStatus());
+  interceptors.push_back(
+      MakeRpcMetrics(*metrics.registry(), {name, kHealth, kReflection}));
+  interceptors.push_back(watches.MakeInterceptorFactory());
+  builder.experimental().SetInterceptorCreators(std::move(interceptors));
+  std::vector<int> ports(config.listen.size());
+  for (size_t i = 0; i < config.listen.size(); ++i) {
+    if (IsServed(UnixPath(config.listen[i]))) {
+      return CannotListen(config.listen[i]);
+    }
+    builder.AddListeningPort(config.listen[i],
+                             grpc::InsecureServerCredentials(), &ports[i]);
+  }
+  grpc = builder.BuildAndStart();
+  for (size_t i = 0; i < config.listen.size(); ++i) {
+    // gRPC stops at the first address that fails: it has port 0.
+    if (ports[i] == 0) return CannotListen(config.listen[i]);
+    addresses.push_back(Bound(config.listen[i], ports[i]));
+  }
+  if (grpc == nullptr) {
+    return {Code::kInternal, "START", "", "gRPC could not start the server"};
+  }
+  auto* health = grpc->GetHealthCheckService();
+  for (const std::string& service_name : {name, std::string(kHealth)}) {
+    health->SetServingStatus(service_name, true);
+  }
+  return {};
+}
 
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
@@ -83,55 +143,19 @@ Server::~Server() {
 
 Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
                                               spdlog::logger& log) {
-  // Both are process-wide switches that the next builder reads.
-  grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-
-  auto impl = std::make_unique<Impl>(config, log);
-  grpc::ServerBuilder builder;
-  builder.RegisterService(&impl->service);
-  builder.SetMaxReceiveMessageSize(static_cast<int>(config.max_message_bytes));
-  builder.SetMaxSendMessageSize(-1);  // Limits.max_output_bytes bounds it
-  // Two servers on one port would each get a part of the calls.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  std::vector<
-      std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
-      interceptors;
-  interceptors.push_back(MakeRpcMetrics(*impl->metrics.registry()));
-  builder.experimental().SetInterceptorCreators(std::move(interceptors));
-  std::vector<int> ports(config.listen.size());
-  for (size_t i = 0; i < config.listen.size(); ++i) {
-    RemoveStaleSocket(UnixPath(config.listen[i]));
-    builder.AddListeningPort(config.listen[i],
-                             grpc::InsecureServerCredentials(), &ports[i]);
-  }
-  impl->grpc = builder.BuildAndStart();
-  for (size_t i = 0; i < config.listen.size(); ++i) {
-    if (impl->grpc == nullptr || ports[i] == 0) {
-      // gRPC stops at the first address that fails: it has port 0.
-      if (ports[i] != 0) continue;
-      return Status{Code::kUnavailable, "LISTEN", "listen",
-                    Cat("cannot listen on ", config.listen[i],
-                        ": in use, not local, or not permitted")};
-    }
-    impl->addresses.push_back(Bound(config.listen[i], ports[i]));
-  }
-  if (impl->grpc == nullptr) {
-    return Status{Code::kUnavailable, "LISTEN", "listen",
-                  "gRPC could not start the server"};
-  }
-  auto server = std::unique_ptr<Server>(new Server(std::move(impl)));
-  Impl& running = *server->impl_;
+  // What a killed server left would say that this one is ready.
+  if (!config.ready_file.empty()) std::remove(config.ready_file.c_str());
+  std::unique_ptr<Server> server(
+      new Server(std::make_unique<Impl>(config, log)));
+  Impl& impl = *server->impl_;
+  if (Status s = impl.Listen(config); !s.ok()) return s;
   if (!config.metrics_listen.empty()) {
-    Result<std::unique_ptr<MetricsEndpoint>> endpoint = MetricsEndpoint::Start(
-        config.metrics_listen, running.metrics.registry());
+    Result<std::unique_ptr<MetricsEndpoint>> endpoint =
+        MetricsEndpoint::Start(config.metrics_listen, impl.metrics.registry());
     if (!endpoint.ok()) return endpoint.status();
-    running.endpoint = *std::move(endpoint);
+    impl.endpoint = *std::move(endpoint);
   }
-  auto* health = running.grpc->GetHealthCheckService();
-  health->SetServingStatus(v1::TopKService::service_full_name(), true);
-  health->SetServingStatus("grpc.health.v1.Health", true);
-  running.metrics.SetReady(true);
+  impl.metrics.SetReady(true);
   if (!config.ready_file.empty()) {
     if (Status s = WriteReadyFile(config.ready_file, server->addresses(),
                                   server->metrics_address());
@@ -154,8 +178,14 @@ void Server::Drain(std::chrono::milliseconds timeout) {
   impl_->metrics.SetReady(false);
   // All names at once, and it stays so.
   impl_->grpc->GetHealthCheckService()->Shutdown();
-  impl_->grpc->Shutdown(std::chrono::system_clock::now() + timeout);
-  impl_->grpc->Wait();
+  const auto deadline = std::chrono::system_clock::now() + timeout;
+  const std::future<void> done =
+      std::async(std::launch::async, [&] { impl_->grpc->Shutdown(deadline); });
+  // Watchers have been told; the first wait lets the news reach them.
+  while (done.wait_for(std::chrono::milliseconds(100)) !=
+         std::future_status::ready) {
+    impl_->watches.EndAll();
+  }
 }
 
 }  // namespace topk

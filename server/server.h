@@ -30,9 +30,12 @@ class Server {
   /// The bound address of the metrics, or "".
   std::string metrics_address() const;
 
-  /// Health goes to NOT_SERVING, new calls are refused, and calls under way
-  /// may finish until the timeout, when they are cancelled. Returns when all
-  /// have ended. Call it once.
+  /// Health goes to NOT_SERVING, new calls are refused as UNAVAILABLE, and
+  /// calls under way may finish until the timeout, when they are cancelled.
+  /// Returns when all have ended. Call it once.
+  ///
+  /// gRPC ends a call that arrives just as this begins with CANCELLED (its
+  /// issue 41785): take the server out of the balancer's list before.
   void Drain(std::chrono::milliseconds timeout);
 
  private:

@@ -5,10 +5,10 @@
 #include <spdlog/logger.h>
 
 #include <cstdint>
-#include <memory>
 
 #include "core/engine.h"
 #include "server/metrics.h"
+#include "server/stream_io.h"
 #include "topk/v1/topk.grpc.pb.h"
 
 namespace topk {
@@ -22,25 +22,11 @@ class TopKService final : public v1::TopKService::Service {
  public:
   /// All three outlive the service.
   TopKService(const Engine& engine, Metrics& metrics, spdlog::logger& log,
-              int64_t max_message_bytes)
-      : engine_(engine),
-        metrics_(metrics),
-        log_(log),
-        max_message_bytes_(max_message_bytes) {}
+              int64_t max_message_bytes);
 
   grpc::Status ComputeTopK(grpc::ServerContext* context,
                            const v1::TopKRequest* request,
                            v1::TopKResponse* response) override;
-
-  grpc::Status StreamTopK(
-      grpc::ServerContext* context,
-      grpc::ServerReaderWriter<v1::TopKResponseChunk, v1::TopKRequestChunk>*
-          stream) override;
-
-  grpc::Status ComputeTopKMany(
-      grpc::ServerContext* context,
-      grpc::ServerReaderWriter<v1::TopKResult, v1::TopKRequest>* stream)
-      override;
 
   grpc::Status GetCapabilities(grpc::ServerContext* context,
                                const v1::GetCapabilitiesRequest* request,
@@ -49,9 +35,20 @@ class TopKService final : public v1::TopKService::Service {
  private:
   struct Call;
 
+  // In the place of the generated methods, whose requests are parsed already.
+  grpc::Status ServeStream(grpc::ServerContext& context, ChunkStream& stream);
+  grpc::Status ServeMany(grpc::ServerContext& context, ManyStream& stream);
+
+  Status AnswerStream(Call& call, v1::TopKRequest& header, ChunkStream& stream);
+  Status AnswerMany(grpc::ServerContext& context, ManyStream& stream);
+
+  /// Runs the engine on one request.
+  Status Compute(Call& call, const v1::TopKRequest& request,
+                 v1::TopKResponse& answer);
+
   /// Counts and logs one request's outcome.
   void Record(const Call& call, const v1::TopKRequest& request,
-              int64_t tensor_bytes, const Result<v1::TopKResponse>& outcome);
+              const Status& status);
 
   const Engine& engine_;
   Metrics& metrics_;

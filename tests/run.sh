@@ -23,15 +23,8 @@ step() { echo "== $*" >&2; }
 
 install_packages "${TOPK_BUILD_PACKAGES[@]}" "${TOPK_TEST_PACKAGES[@]}"
 
-# The real Prometheus for one test. Unpacked, not installed: its package would
-# start a service on this machine.
-if [ ! -x build/tools/usr/bin/promtool ]; then
-  step "fetching Prometheus"
-  mkdir -p build/tools
-  # apt drops its privileges to write here, and may not: it says so, harmlessly.
-  (cd build/tools && apt-get download -qq prometheus 2>/dev/null &&
-    dpkg -x prometheus_*.deb . && rm prometheus_*.deb)
-fi
+# The real Prometheus, for the test that has it scrape a server.
+unpack_package prometheus build/tools
 
 step "building"
 cmake --preset dev

@@ -1,8 +1,10 @@
 // One request on every way through the core.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,8 +22,27 @@ struct Outcome {
   Result<v1::TopKResponse> response;
 };
 
-/// Cuts the data at random, `piece` bytes at most (0 = all at once), and feeds
-/// it to a stream.
+/// Feeds the data in pieces of `piece` bytes; all at once for 0, and in pieces
+/// of 1 .. -piece bytes at random for a negative number.
+template <class Feed>
+Status FeedInPieces(const std::string& data, int64_t piece, Random& random,
+                    const Feed& feed) {
+  auto rest = std::as_bytes(std::span(data));
+  while (!rest.empty()) {
+    size_t size = rest.size();
+    if (piece != 0) {
+      const int64_t wanted = piece > 0 ? piece : Pick(random, 1, -piece);
+      size = std::min(size, static_cast<size_t>(wanted));
+    }
+    // A copy of its own, so that who keeps the piece is found out.
+    const std::vector<std::byte> copy(rest.begin(), rest.begin() + size);
+    if (Status s = feed(copy); !s.ok()) return s;
+    rest = rest.subspan(size);
+  }
+  return {};
+}
+
+/// Feeds the data to a stream, in pieces as above.
 inline Result<v1::TopKResponse> Stream(const Engine& engine,
                                        const v1::TopKRequest& request,
                                        int64_t piece, Random& random) {
@@ -29,23 +50,19 @@ inline Result<v1::TopKResponse> Stream(const Engine& engine,
   header.mutable_tensor()->clear_source();
   Result<TensorStream> stream = TensorStream::Start(engine, header);
   if (!stream.ok()) return stream.status();
-  const std::string& data = request.tensor().data();
-  auto rest = std::as_bytes(std::span(data));
-  while (!rest.empty()) {
-    size_t size = rest.size();
-    if (piece > 0) {
-      size = std::min(size, static_cast<size_t>(Pick(random, 1, piece)));
-    }
-    if (Status s = stream->Feed(rest.first(size)); !s.ok()) return s;
-    rest = rest.subspan(size);
-  }
+  Status fed = FeedInPieces(
+      request.tensor().data(), piece, random,
+      [&](std::span<const std::byte> p) { return stream->Feed(p); });
+  if (!fed.ok()) return fed;
   return stream->Finish();
 }
 
 /// Runs a request on one backend alone, past the engine's choice; nothing if
-/// the backend declines the plan.
+/// the backend declines the plan. With a `piece`, through a fold that is fed as
+/// above; a strided tensor has none and is run whole.
 inline std::optional<Result<v1::TopKResponse>> RunOn(
-    const Backend& backend, const v1::TopKRequest& request) {
+    const Backend& backend, const v1::TopKRequest& request,
+    std::optional<int64_t> piece, Random& random) {
   const Result<Plan> plan = Lower(request, Limits());
   if (!plan.ok()) return plan.status();
   if (!backend.Supports(*plan).ok()) return std::nullopt;
@@ -57,7 +74,18 @@ inline std::optional<Result<v1::TopKResponse>> RunOn(
   v1::TopKResponse response;
   response.set_request_id(request.request_id());
   const Outputs outputs = PrepareOutputs(*plan, response);
-  backend.Run(*plan, std::as_bytes(std::span(data)), outputs);
+  if (!piece || !plan->input.packed) {
+    backend.Run(*plan, std::as_bytes(std::span(data)), outputs);
+    return response;
+  }
+  const std::unique_ptr<Fold> fold = backend.Start(*plan, outputs);
+  const auto exact = static_cast<size_t>(plan->input.bytes);  // no padding
+  (void)FeedInPieces(data.substr(0, exact), *piece, random,
+                     [&](std::span<const std::byte> p) {
+                       fold->Feed(p);
+                       return Status();
+                     });
+  fold->Finish();
   return response;
 }
 
@@ -74,7 +102,7 @@ class Everywhere {
   }
 
   /// Returns one outcome for each way. A backend that does not support the plan
-  /// has none: it may decline, and the portable one never does.
+  /// has none: it may decline, all but the last.
   std::vector<Outcome> Run(const v1::TopKRequest& request,
                            Random& random) const {
     std::vector<Outcome> outcomes;
@@ -84,12 +112,17 @@ class Everywhere {
     // What lies in shared memory is refused before it is read or streamed.
     if (request.tensor().has_shared_memory()) return outcomes;
     for (const auto& backend : backends_) {
-      auto outcome = RunOn(*backend, request);
-      if (outcome) {
-        outcomes.push_back({std::string(backend->name()), *std::move(outcome)});
+      for (const std::optional<int64_t> piece :
+           {std::optional<int64_t>(), std::optional<int64_t>(-1000)}) {
+        auto outcome = RunOn(*backend, request, piece, random);
+        if (outcome) {
+          outcomes.push_back(
+              {std::string(backend->name()) + (piece ? " fold" : ""),
+               *std::move(outcome)});
+        }
       }
     }
-    for (const int64_t piece : {0, 1, 3, 7, 64}) {
+    for (const int64_t piece : {0, 1, 3, 7, -64}) {
       outcomes.push_back({"stream of " + std::to_string(piece),
                           Stream(*engines_[0], request, piece, random)});
     }

@@ -55,7 +55,9 @@ class Reader {
     std::istringstream in(text);
     std::string dialect;
     int32_t version = 0;
-    if (!(in >> dialect >> version)) Fail("no `dialect version`: " + text);
+    if (!(in >> dialect >> version) || !(in >> std::ws).eof()) {
+      Fail("no `dialect version`: " + text);
+    }
     if (dialect == "onnx") {
       spec.set_dialect(v1::DIALECT_ONNX);
     } else if (dialect == "openvino") {
@@ -97,8 +99,20 @@ class Reader {
 
   // One element's bits.
   uint64_t Element(int type, const std::string& text) const {
-    if (text.rfind("0x", 0) == 0) return std::stoull(text, nullptr, 16);
     size_t used = 0;
+    if (text.rfind("0x", 0) == 0) {
+      uint64_t bits = 0;
+      try {
+        bits = std::stoull(text, &used, 16);
+      } catch (const std::exception&) {
+        Fail("not bits: " + text);
+      }
+      const size_t width = 8 * ElementBytes(type);
+      if (used != text.size() || (width < 64 && bits >> width != 0)) {
+        Fail("not bits of the type: " + text);
+      }
+      return bits;
+    }
     long double value = 0;
     try {
       value = std::stold(text, &used);
@@ -106,20 +120,32 @@ class Reader {
       Fail("not a number: " + text);
     }
     if (used != text.size()) Fail("not a number: " + text);
+    uint64_t bits = 0;
     switch (type) {
       case v1::DATA_TYPE_F64:
         return Bits<uint64_t>(static_cast<double>(value));
       case v1::DATA_TYPE_F32:
         return Bits<uint32_t>(static_cast<float>(value));
       case v1::DATA_TYPE_BF16:
-        return Bits<uint32_t>(static_cast<float>(value)) >> 16;
+        bits = Bits<uint32_t>(static_cast<float>(value)) >> 16;
+        break;
       case v1::DATA_TYPE_F16:
-        return HalfBits(static_cast<float>(value));
-      case v1::DATA_TYPE_U64:
-        return static_cast<uint64_t>(value);
+        bits = HalfBits(static_cast<float>(value));
+        break;
       default:
-        return static_cast<uint64_t>(static_cast<int64_t>(value));
+        if (!(value > -9223372036854775809.0L && value < 0x1p64L)) {
+          Fail("not an integer of the type: " + text);
+        }
+        bits = value < 0 ? static_cast<uint64_t>(static_cast<int64_t>(value))
+                         : static_cast<uint64_t>(value);
     }
+    // What cannot be written exactly is a mistake of the line.
+    const std::string data(reinterpret_cast<const char*>(&bits), sizeof(bits));
+    const Number number = ReadNumber(static_cast<v1::DataType>(type), data, 0);
+    if (number.nan ? !std::isnan(value) : number.value != value) {
+      Fail("not a value of the type: " + text);
+    }
+    return bits;
   }
 
   std::string Elements(int type, const std::string& text) const {
@@ -149,13 +175,18 @@ class Reader {
 
   std::string Data(const v1::Tensor& tensor, const std::string& text) const {
     std::istringstream in(text);
-    std::string word, argument;
-    in >> word >> argument;
-    if (word == "bytes") {
-      return std::string(static_cast<size_t>(Integer(argument)), '\0');
-    }
-    if (word != "zeros" && word != "random") {
+    std::string word, argument, more;
+    in >> word >> argument >> more;
+    if (word != "zeros" && word != "random" && word != "bytes") {
       return Elements(tensor.data_type(), text);
+    }
+    if (!more.empty() || (word == "zeros") != argument.empty()) {
+      Fail("not `zeros`, `random SEED` or `bytes N`: " + text);
+    }
+    if (word == "bytes") {
+      const int64_t size = Integer(argument);
+      if (size < 0 || size > 1000000) Fail("not a length: " + argument);
+      return std::string(static_cast<size_t>(size), '\0');
     }
     int64_t count = 1;
     for (const int64_t size : tensor.shape()) count *= size;
@@ -223,8 +254,11 @@ Case ParseCase(const std::string& line, const std::string& where) {
   if (expected == "oracle") return result;
   const size_t semicolon = expected.find(';');
   if (semicolon == std::string::npos) {
+    static const std::set<std::string> kCodes = {
+        "INVALID_ARGUMENT", "RESOURCE_EXHAUSTED", "UNIMPLEMENTED"};
     std::istringstream in(expected);
-    if (!(in >> result.code >> result.field >> result.reason)) {
+    if (!(in >> result.code >> result.field >> result.reason) ||
+        !(in >> std::ws).eof() || kCodes.count(result.code) == 0) {
       reader.Fail("neither an answer nor `CODE field REASON`: " + expected);
     }
     return result;

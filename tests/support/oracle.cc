@@ -14,8 +14,11 @@ static_assert(std::numeric_limits<long double>::digits >= 64,
               "the oracle's numbers must hold 64-bit integers");
 
 constexpr int kInvalid = 3;
+constexpr int kExhausted = 8;
 constexpr int kUnimplemented = 12;
-constexpr long double kMaxSize = 9.2e18L;
+// 2^63 - 1. Products of whole numbers are exact up to 2^64, so comparing them
+// with this is exact too.
+constexpr long double kMaxSize = 9223372036854775807.0L;
 
 using TypeSet = std::set<int>;
 const TypeSet kFloats = {v1::DATA_TYPE_F16, v1::DATA_TYPE_F32,
@@ -63,7 +66,8 @@ struct Question {
 
 class Judge {
  public:
-  explicit Judge(const v1::TopKRequest& request) : request_(request) {}
+  Judge(const v1::TopKRequest& request, const OracleLimits& limits)
+      : request_(request), limits_(limits) {}
 
   Expectation Decide() {
     if (request_.request_id().size() > 256) Refuse("request_id");
@@ -133,7 +137,7 @@ class Judge {
   void ReadK(const v1::KInput& k, const std::string& field,
              const TypeSet& types, const std::vector<int64_t>& shape) {
     if (k.has_value()) {
-      q_.k = k.value();
+      SetK(k.value());
       return;
     }
     if (!k.has_tensor()) {
@@ -155,8 +159,13 @@ class Judge {
       return;
     }
     const long double value = ReadNumber(t.data_type(), t.data(), 0).value;
-    q_.k = value > kMaxSize ? std::numeric_limits<int64_t>::max()
-                            : static_cast<int64_t>(value);
+    SetK(value > kMaxSize ? std::numeric_limits<int64_t>::max()
+                          : static_cast<int64_t>(value));
+  }
+
+  void SetK(int64_t k) {
+    q_.k = k;
+    k_known_ = true;
   }
 
   void SetAxis(int64_t axis, const std::string& field, bool from_back) {
@@ -263,7 +272,7 @@ class Judge {
     }
     CheckType(types);
     SetAxis(a.axis(), "directml.axis", false);
-    q_.k = a.k();
+    SetK(a.k());
     if (a.strict() && axis_ok_ && rank() > 0 &&
         q_.k == q_.shape[static_cast<size_t>(q_.axis)]) {
       Refuse("directml.k");
@@ -298,22 +307,29 @@ class Judge {
     }
   }
 
-  // The length that sizes and strides imply, rounded up to 4; < 0 if the
-  // description is broken in other ways.
-  int64_t Implied(const std::vector<int64_t>& sizes,
-                  const std::vector<int64_t>& strides, size_t bytes) const {
+  // The bytes from the first to the last element; < 0 if the description is
+  // broken in other ways. Empty strides are packed ones.
+  static long double Length(const std::vector<int64_t>& sizes,
+                            const std::vector<int64_t>& strides, size_t bytes) {
     if (!strides.empty() && strides.size() != sizes.size()) return -1;
     long double last = 0;
     long double packed = 1;
+    bool empty = false;
     for (size_t i = sizes.size(); i-- > 0;) {
       const long double stride =
           strides.empty() ? packed : static_cast<long double>(strides[i]);
-      if (sizes[i] < 1 || stride < 0) return -1;
-      last += static_cast<long double>(sizes[i] - 1) * stride;
-      packed *= static_cast<long double>(sizes[i]);
+      if (sizes[i] < 0 || stride < 0) return -1;
+      empty |= sizes[i] == 0;
+      const auto size =
+          static_cast<long double>(std::max<int64_t>(1, sizes[i]));
+      last += (size - 1) * stride;
+      packed *= size;
     }
-    const long double length = (last + 1) * static_cast<long double>(bytes);
-    return length > kMaxSize ? -1 : (static_cast<int64_t>(length) + 3) / 4 * 4;
+    return empty ? 0 : (last + 1) * static_cast<long double>(bytes);
+  }
+
+  static long double RoundUp4(long double bytes) {
+    return std::ceil(bytes / 4) * 4;
   }
 
   std::vector<int64_t> OutputShape() const {
@@ -342,67 +358,120 @@ class Judge {
     const std::vector<int64_t> strides(desc.strides().begin(),
                                        desc.strides().end());
     CheckStrides(strides, field + ".strides");
-    const int64_t implied = Implied(shape, strides, bytes);
-    if (desc.total_tensor_size_bytes() < 0 ||
-        (desc.total_tensor_size_bytes() > 0 &&
-         desc.total_tensor_size_bytes() < implied)) {
+    const long double implied = RoundUp4(Length(shape, strides, bytes));
+    const auto total = static_cast<long double>(desc.total_tensor_size_bytes());
+    if (total < 0 || (total > 0 && total < implied)) {
       Refuse(field + ".total_tensor_size_bytes");
     }
-    const bool wanted =
-        request_.output().selection() !=
-        (field == "directml.output_value" ? v1::OUTPUT_SELECTION_INDICES_ONLY
-                                          : v1::OUTPUT_SELECTION_VALUES_ONLY);
-    if (wanted && implied >= 0 && !strides.empty() && Count(shape) < 1000000) {
-      std::set<int64_t> places;
-      bool overlap = false;
-      ForEachCoordinate(shape, [&](const std::vector<int64_t>& at) {
-        overlap |= !places.insert(Place(at, strides)).second;
-      });
-      if (overlap) Refuse(field + ".strides");
+    if (implied > kMaxSize) {
+      Refuse(field);
+      Refuse(field + ".strides");
+      for (size_t i = 0; i < strides.size(); ++i) {
+        Refuse(field + ".strides[" + std::to_string(i) + "]");
+      }
+      return;
     }
+    const bool value = field == "directml.output_value";
+    if (!(value ? WantsValues() : WantsIndices()) || strides.empty() ||
+        implied <= 0 || implied > limits_.max_output_bytes) {
+      return;
+    }
+    std::vector<bool> places(static_cast<size_t>(implied));
+    bool overlap = false;
+    ForEachCoordinate(shape, [&](const std::vector<int64_t>& at) {
+      const auto place = static_cast<size_t>(Place(at, strides));
+      overlap |= places[place];
+      places[place] = true;
+    });
+    if (overlap) Refuse(field + ".strides");
   }
 
-  // What no dialect allows.
+  bool WantsValues() const {
+    return request_.output().selection() != v1::OUTPUT_SELECTION_INDICES_ONLY;
+  }
+  bool WantsIndices() const {
+    return request_.output().selection() != v1::OUTPUT_SELECTION_VALUES_ONLY;
+  }
+
+  // What no dialect allows, and what this process does not.
   void Common() {
-    long double product = 1;
+    long double product = 1;  // of the sizes that are not 0
+    bool lawful = true;
+    bool empty = false;
     for (size_t i = 0; i < q_.shape.size(); ++i) {
       const std::string path = "tensor.shape[" + std::to_string(i) + "]";
-      if (q_.shape[i] < 0) Refuse(path);
       if (q_.shape[i] > 0) product *= static_cast<long double>(q_.shape[i]);
-      if (product > kMaxSize) Refuse(path);
+      empty |= q_.shape[i] == 0;
+      if (q_.shape[i] < 0 || product > kMaxSize) {
+        Refuse(path);
+        lawful = false;
+      }
     }
-    if (product * 8 > kMaxSize) Refuse("tensor.shape");
     if (field_.empty()) return;
-    if (q_.k < 1) Refuse(field_ + ".k");
+    if (k_known_ && q_.k < 1) Refuse(field_ + ".k");
+    if (request_.index_offset() < 0) Refuse("index_offset");
     if (axis_ok_ && rank() > 0) {
       const int64_t n = q_.shape[static_cast<size_t>(q_.axis)];
-      if (q_.k > n) Refuse(field_ + ".k");
+      if (k_known_ && q_.k > n) Refuse(field_ + ".k");
       const long double max = q_.index_type == v1::DATA_TYPE_I32 ? 2147483647.0L
                               : q_.index_type == v1::DATA_TYPE_U32
                                   ? 4294967295.0L
-                                  : 9223372036854775807.0L;
-      if (static_cast<long double>(n) + request_.index_offset() > max) {
+                                  : kMaxSize;
+      if (static_cast<long double>(n) +
+              static_cast<long double>(request_.index_offset()) >
+          max) {
         Refuse(request_.index_offset() > 0 ? "index_offset" : "tensor.shape");
       }
     }
-    if (request_.index_offset() < 0) Refuse("index_offset");
-    if (result_.violations.empty()) {
-      const size_t bytes = ElementBytes(tensor().data_type());
-      const bool dml = field_ == "directml";
-      const auto size = static_cast<int64_t>(tensor().data().size());
-      int64_t exact = Count(q_.shape) * static_cast<int64_t>(bytes);
-      if (!q_.strides.empty()) {
-        int64_t last = 0;
-        for (size_t i = 0; i < q_.shape.size(); ++i) {
-          last += (q_.shape[i] - 1) * q_.strides[i];
-        }
-        exact = (last + 1) * static_cast<int64_t>(bytes);
-      }
-      const int64_t rounded = (exact + 3) / 4 * 4;
-      const bool padded = dml && !q_.strides.empty() && size == rounded;
-      const bool padded_packed = dml && q_.strides.empty() && size == rounded;
-      if (size != exact && !padded && !padded_packed) Refuse("tensor.data");
+    if (!lawful) return;
+    if (!empty && product > static_cast<long double>(limits_.max_elements)) {
+      Refuse("tensor.shape", kExhausted);
     }
+    CheckInputLength();
+    if (axis_ok_ && rank() > 0 && q_.k >= 1) CheckOutputLength();
+  }
+
+  void CheckInputLength() {
+    const size_t bytes = ElementBytes(tensor().data_type());
+    const long double exact = Length(q_.shape, q_.strides, bytes);
+    const bool padded = field_ == "directml";
+    if ((padded ? RoundUp4(exact) : exact) > kMaxSize) {
+      Refuse("tensor.shape");
+      if (!q_.strides.empty()) Refuse("tensor.strides");
+      for (size_t i = 0; i < q_.strides.size(); ++i) {
+        Refuse("tensor.strides[" + std::to_string(i) + "]");
+      }
+    }
+    if (tensor().has_shared_memory()) {
+      Refuse("tensor.shared_memory", kUnimplemented);
+      return;
+    }
+    const auto size = static_cast<long double>(tensor().data().size());
+    if (size == exact || (padded && size == RoundUp4(exact))) return;
+    Refuse("tensor.data");
+  }
+
+  void CheckOutputLength() {
+    const long double values =
+        AnswerLength(q_.values, ElementBytes(tensor().data_type()));
+    const long double indices =
+        AnswerLength(q_.indices, ElementBytes(q_.index_type));
+    if (values > kMaxSize || indices > kMaxSize) Refuse("tensor.shape");
+    if ((WantsValues() ? values : 0) + (WantsIndices() ? indices : 0) >
+        static_cast<long double>(limits_.max_output_bytes)) {
+      Refuse("tensor.shape", kExhausted);
+    }
+  }
+
+  // The bytes of an output's data.
+  long double AnswerLength(const v1::TensorDesc& desc, size_t bytes) const {
+    if (desc.total_tensor_size_bytes() > 0) {
+      return static_cast<long double>(desc.total_tensor_size_bytes());
+    }
+    const std::vector<int64_t> strides(desc.strides().begin(),
+                                       desc.strides().end());
+    const long double exact = Length(OutputShape(), strides, bytes);
+    return strides.empty() ? exact : RoundUp4(exact);
   }
 
   // The number of elements, or kMaxSize for more.
@@ -444,22 +513,20 @@ class Judge {
     const std::vector<int64_t> shape = OutputShape();
     t.mutable_shape()->Add(shape.begin(), shape.end());
     *t.mutable_strides() = desc.strides();
-    const std::vector<int64_t> strides(desc.strides().begin(),
-                                       desc.strides().end());
-    const size_t bytes = ElementBytes(type);
-    int64_t length = strides.empty()
-                         ? Count(shape) * static_cast<int64_t>(bytes)
-                         : Implied(shape, strides, bytes);
-    if (desc.total_tensor_size_bytes() > 0) {
-      length = desc.total_tensor_size_bytes();
-    }
+    const long double length = AnswerLength(desc, ElementBytes(type));
     t.set_data(std::string(static_cast<size_t>(length), '\0'));
     return t;
   }
 
   void Answer() {
-    v1::Tensor values = Empty(tensor().data_type(), q_.values);
-    v1::Tensor indices = Empty(q_.index_type, q_.indices);
+    // An output that is not wanted may be described as any size.
+    const auto selection = request_.output().selection();
+    if (selection == v1::OUTPUT_SELECTION_INDICES_ONLY) q_.values.Clear();
+    if (selection == v1::OUTPUT_SELECTION_VALUES_ONLY) q_.indices.Clear();
+    v1::Tensor values;
+    v1::Tensor indices;
+    if (WantsValues()) values = Empty(tensor().data_type(), q_.values);
+    if (WantsIndices()) indices = Empty(q_.index_type, q_.indices);
     const std::vector<int64_t> out = OutputShape();
     const auto in_strides = q_.strides.empty() ? Packed(q_.shape) : q_.strides;
     const auto strides_of = [&](const v1::Tensor& t) {
@@ -498,30 +565,33 @@ class Judge {
       for (int64_t j = 0; j < q_.k; ++j) {
         const int64_t i = order[static_cast<size_t>(j)];
         at[axis] = j;
-        values.mutable_data()->replace(
-            static_cast<size_t>(Place(at, value_strides)) * bytes, bytes,
-            tensor().data().substr(place(i) * bytes, bytes));
-        const int64_t index = i + request_.index_offset();
-        std::memcpy(
-            indices.mutable_data()->data() +
-                static_cast<size_t>(Place(at, index_strides)) * index_bytes,
-            &index, index_bytes);
+        if (WantsValues()) {
+          values.mutable_data()->replace(
+              static_cast<size_t>(Place(at, value_strides)) * bytes, bytes,
+              tensor().data().substr(place(i) * bytes, bytes));
+        }
+        if (WantsIndices()) {
+          const int64_t index = i + request_.index_offset();
+          std::memcpy(
+              indices.mutable_data()->data() +
+                  static_cast<size_t>(Place(at, index_strides)) * index_bytes,
+              &index, index_bytes);
+        }
       }
     });
-    const auto selection = request_.output().selection();
-    if (selection != v1::OUTPUT_SELECTION_INDICES_ONLY) {
-      *result_.response.mutable_values() = values;
-    }
-    if (selection != v1::OUTPUT_SELECTION_VALUES_ONLY) {
-      *result_.response.mutable_indices() = indices;
+    if (WantsValues()) *result_.response.mutable_values() = std::move(values);
+    if (WantsIndices()) {
+      *result_.response.mutable_indices() = std::move(indices);
     }
     result_.response.set_request_id(request_.request_id());
   }
 
   const v1::TopKRequest& request_;
+  const OracleLimits limits_;
   Question q_;
   std::string field_;  // of the attributes; empty until they are read
   bool axis_ok_ = true;
+  bool k_known_ = false;  // whether K could be read
   Expectation result_;
 };
 
@@ -576,8 +646,15 @@ Number ReadNumber(v1::DataType type, const std::string& data, size_t i) {
   }
 }
 
-Expectation Oracle(const v1::TopKRequest& request) {
-  return Judge(request).Decide();
+Expectation Oracle(const v1::TopKRequest& request, const OracleLimits& limits) {
+  return Judge(request, limits).Decide();
+}
+
+bool Allows(const Expectation& expectation, int code,
+            const std::string& field) {
+  return std::any_of(
+      expectation.violations.begin(), expectation.violations.end(),
+      [&](const Violation& v) { return v.code == code && v.field == field; });
 }
 
 }  // namespace topk::testing

@@ -2,6 +2,7 @@
 // else: it shares no code with core/.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,18 @@ struct Expectation {
   v1::TopKResponse response;
 };
 
-/// Returns what a request must give, whatever the limits of a server.
-Expectation Oracle(const v1::TopKRequest& request);
+/// The limits of the process that is asked; as core/plan/plan.h has them.
+struct OracleLimits {
+  int64_t max_elements = int64_t{1} << 34;
+  int64_t max_output_bytes = (int64_t{1} << 31) - (int64_t{1} << 20);
+};
+
+/// Returns what a request must give.
+Expectation Oracle(const v1::TopKRequest& request,
+                   const OracleLimits& limits = OracleLimits());
+
+/// Returns whether a violation of this code and field is among those expected.
+bool Allows(const Expectation& expectation, int code, const std::string& field);
 
 /// An element as the number it means. On the machines we test, long double
 /// holds every value of the twelve types exactly.

@@ -4,8 +4,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 
 #include "server/logging.h"
 
@@ -19,9 +21,7 @@ ServerConfig TestServer::LoopbackConfig() {
 }
 
 TestServer::TestServer(ServerConfig config)
-    : log_(MakeLoggerTo(
-          std::make_shared<spdlog::sinks::ostream_sink_mt>(log_text_),
-          config.log_level, config.log_format)) {
+    : log_(MakeLoggerTo(log_sink_, config.log_level, config.log_format)) {
   auto server = Server::Start(config, *log_);
   if (!server.ok()) {
     std::fprintf(stderr, "%s\n", server.status().message.c_str());
@@ -49,6 +49,16 @@ v1::TopKRequest OnnxRequest(const std::vector<float>& values, int64_t k) {
   request.mutable_tensor()->set_data(values.data(),
                                      values.size() * sizeof(float));
   return request;
+}
+
+bool Eventually(const std::function<bool()>& condition) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point end = Clock::now() + std::chrono::seconds(20);
+  while (!condition()) {
+    if (Clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
 }
 
 std::string HttpGet(const std::string& address, const std::string& path) {

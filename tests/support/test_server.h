@@ -2,17 +2,39 @@
 #pragma once
 
 #include <grpcpp/grpcpp.h>
-#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/sinks/base_sink.h>
 
+#include <functional>
 #include <memory>
-#include <sstream>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "server/config.h"
 #include "server/server.h"
 #include "topk/v1/topk.grpc.pb.h"
 
 namespace topk::testing {
+
+/// Keeps what is logged, for a test to read meanwhile.
+class LogSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  /// Returns all lines so far.
+  std::string Text() {
+    const std::lock_guard lock(mutex_);
+    return text_;
+  }
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& msg) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(msg, line);
+    text_.append(line.data(), line.size());
+  }
+  void flush_() override {}
+
+  std::string text_;
+};
 
 /// Serves from its construction to its destruction; aborts if it cannot.
 class TestServer {
@@ -31,16 +53,19 @@ class TestServer {
     return v1::TopKService::NewStub(Connect());
   }
   /// What the server has logged, in the config's format.
-  std::string Log() const { return log_text_.str(); }
+  std::string Log() const { return log_sink_->Text(); }
 
  private:
-  std::ostringstream log_text_;
+  const std::shared_ptr<LogSink> log_sink_ = std::make_shared<LogSink>();
   std::shared_ptr<spdlog::logger> log_;
   std::unique_ptr<Server> server_;
 };
 
 /// Returns an ONNX-11 request for the k largest of f32 values.
 v1::TopKRequest OnnxRequest(const std::vector<float>& values, int64_t k);
+
+/// Returns whether the condition holds, asking again for at most 20 s.
+bool Eventually(const std::function<bool()>& condition);
 
 /// Returns the body of an HTTP GET of host:port and path, or "".
 std::string HttpGet(const std::string& address, const std::string& path);

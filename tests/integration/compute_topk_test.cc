@@ -1,0 +1,116 @@
+// ComputeTopK and GetCapabilities over a channel.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/support/test_server.h"
+
+namespace topk::testing {
+namespace {
+
+using ::testing::ElementsAre;
+
+template <class Element>
+std::vector<Element> Elements(const v1::Tensor& tensor) {
+  std::vector<Element> elements(tensor.data().size() / sizeof(Element));
+  std::memcpy(elements.data(), tensor.data().data(), tensor.data().size());
+  return elements;
+}
+
+v1::TopKResponse Ask(const TestServer& server, const v1::TopKRequest& request) {
+  grpc::ClientContext context;
+  v1::TopKResponse response;
+  const grpc::Status status =
+      server.Stub()->ComputeTopK(&context, request, &response);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  return response;
+}
+
+TEST(ComputeTopK, AnswersValuesAndIndices) {
+  const TestServer server;
+  v1::TopKRequest request = OnnxRequest({1, 5, 3, 5, 2}, 3);
+  request.set_request_id("a");
+  request.set_index_offset(10);
+  const v1::TopKResponse response = Ask(server, request);
+  EXPECT_THAT(Elements<float>(response.values()), ElementsAre(5, 5, 3));
+  EXPECT_THAT(Elements<int64_t>(response.indices()), ElementsAre(11, 13, 12));
+  EXPECT_THAT(response.values().shape(), ElementsAre(3));
+  EXPECT_EQ(response.indices().data_type(), v1::DATA_TYPE_I64);
+  EXPECT_EQ(response.request_id(), "a");
+  EXPECT_EQ(response.execution().backend(), "cpu");
+  EXPECT_GT(response.execution().compute_nanoseconds(), 0);
+}
+
+TEST(ComputeTopK, SendsOneOutputAlone) {
+  const TestServer server;
+  v1::TopKRequest request = OnnxRequest({1, 5, 3}, 1);
+  request.mutable_output()->set_selection(v1::OUTPUT_SELECTION_INDICES_ONLY);
+  const v1::TopKResponse response = Ask(server, request);
+  EXPECT_FALSE(response.has_values());
+  EXPECT_THAT(Elements<int64_t>(response.indices()), ElementsAre(1));
+}
+
+TEST(ComputeTopK, TakesEveryDialect) {
+  const TestServer server;
+  v1::TopKRequest openvino = OnnxRequest({1, 5, 3}, 1);
+  openvino.mutable_spec()->set_dialect(v1::DIALECT_OPENVINO);
+  openvino.mutable_openvino()->set_axis(0);
+  openvino.mutable_openvino()->set_mode("min");
+  openvino.mutable_openvino()->set_sort("value");
+  openvino.mutable_openvino()->mutable_k()->set_value(1);
+  EXPECT_THAT(Elements<int32_t>(Ask(server, openvino).indices()),
+              ElementsAre(0));
+  v1::TopKRequest directml = OnnxRequest({1, 5, 3}, 1);
+  directml.mutable_spec()->set_dialect(v1::DIALECT_DIRECTML);
+  directml.mutable_spec()->set_version(1);
+  directml.mutable_directml()->set_axis(0);
+  directml.mutable_directml()->set_k(2);
+  directml.mutable_directml()->set_axis_direction(
+      v1::AXIS_DIRECTION_DECREASING);
+  EXPECT_THAT(Elements<uint32_t>(Ask(server, directml).indices()),
+              ElementsAre(1, 2));
+}
+
+TEST(ComputeTopK, AnswersOverAUnixSocketAndSeveralAddresses) {
+  ServerConfig config = TestServer::LoopbackConfig();
+  const std::string path = ::testing::TempDir() + "topk_compute_test.sock";
+  config.listen = {"unix:" + path, "127.0.0.1:0", "localhost:0"};
+  {
+    const TestServer server(config);
+    EXPECT_EQ(server.target(), "unix:" + path);
+    const std::vector<std::string> addresses =
+        const_cast<TestServer&>(server).server().addresses();
+    ASSERT_EQ(addresses.size(), 3u);
+    for (const std::string& address : addresses) {
+      const auto stub = v1::TopKService::NewStub(
+          grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+      grpc::ClientContext context;
+      v1::TopKResponse response;
+      EXPECT_TRUE(
+          stub->ComputeTopK(&context, OnnxRequest({1, 2}, 1), &response).ok())
+          << address;
+    }
+  }
+  EXPECT_NE(access(path.c_str(), F_OK), 0) << "the socket outlives the server";
+}
+
+TEST(GetCapabilities, NamesTheLimitsInForce) {
+  ServerConfig config = TestServer::LoopbackConfig();
+  config.max_message_bytes = 12345;
+  config.max_elements = 678;
+  config.max_output_bytes = 90;
+  const TestServer server(config);
+  grpc::ClientContext context;
+  v1::Capabilities capabilities;
+  ASSERT_TRUE(server.Stub()->GetCapabilities(&context, {}, &capabilities).ok());
+  EXPECT_EQ(capabilities.limits().max_message_bytes(), 12345);
+  EXPECT_EQ(capabilities.limits().max_elements(), 678);
+  EXPECT_EQ(capabilities.limits().max_output_bytes(), 90);
+  EXPECT_FALSE(capabilities.limits().shared_memory());
+  EXPECT_EQ(capabilities.operators_size(), 9);
+  EXPECT_FALSE(capabilities.build_version().empty());
+}
+
+}  // namespace
+}  // namespace topk::testing

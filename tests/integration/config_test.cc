@@ -1,0 +1,186 @@
+// Flags, environment and config file.
+#include "server/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "tests/integration/subprocess.h"
+
+namespace topk {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::TemporaryFolder;
+using ::testing::internal::CaptureStderr;
+using ::testing::internal::CaptureStdout;
+using ::testing::internal::GetCapturedStderr;
+using ::testing::internal::GetCapturedStdout;
+
+struct Read {
+  CommandLine line;
+  std::string out;
+  std::string error;
+};
+
+Read ReadWords(std::vector<const char*> words) {
+  words.insert(words.begin(), "topkd");
+  CaptureStdout();
+  CaptureStderr();
+  Read read;
+  read.line = ReadCommandLine(static_cast<int>(words.size()), words.data());
+  read.out = GetCapturedStdout();
+  read.error = GetCapturedStderr();
+  return read;
+}
+
+// Sets a variable for a test.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) {
+    setenv(name, value.c_str(), 1);
+  }
+  ~Variable() { unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+TEST(Config, HasDefaults) {
+  const Read read = ReadWords({});
+  EXPECT_EQ(read.line.action, CommandLine::Action::kServe);
+  EXPECT_THAT(read.line.server.listen, ElementsAre("127.0.0.1:50051"));
+  EXPECT_EQ(read.line.server.metrics_listen, "");
+  EXPECT_EQ(read.line.server.threads, 0);
+  EXPECT_EQ(read.line.server.max_message_bytes, 64 << 20);
+  EXPECT_EQ(read.line.server.drain_timeout_seconds, 25);
+}
+
+TEST(Config, FlagsOutrankTheEnvironmentWhichOutranksTheFile) {
+  const TemporaryFolder folder;
+  const std::string file = folder.File("topkd.toml");
+  std::ofstream(file) << "threads = 1\nmax-elements = 1\nlog-level = 'debug'\n"
+                         "listen = ['127.0.0.1:1', 'unix:/a']\n";
+  const Variable threads("TOPKD_THREADS", "2");
+  const Variable elements("TOPKD_MAX_ELEMENTS", "2");
+  const Read read =
+      ReadWords({"--config", file.c_str(), "--max-elements", "3"});
+  EXPECT_EQ(read.error, "");
+  EXPECT_EQ(read.line.server.max_elements, 3);
+  EXPECT_EQ(read.line.server.threads, 2);
+  EXPECT_EQ(read.line.server.log_level, "debug");
+  EXPECT_THAT(read.line.server.listen, ElementsAre("127.0.0.1:1", "unix:/a"));
+}
+
+TEST(Config, TheEnvironmentNamesTheFile) {
+  const TemporaryFolder folder;
+  const std::string file = folder.File("topkd.toml");
+  std::ofstream(file) << "threads = 5\n";
+  {
+    const Variable config("TOPKD_CONFIG", file);
+    EXPECT_EQ(ReadWords({}).line.server.threads, 5);
+  }
+  const Variable config("TOPKD_CONFIG", folder.File("absent"));
+  const Read read = ReadWords({});
+  EXPECT_EQ(read.line.exit_code, 2);
+  EXPECT_THAT(read.error, HasSubstr("absent"));
+}
+
+TEST(Config, ListsInTheEnvironmentHaveCommas) {
+  const Variable listen("TOPKD_LISTEN", "[::1]:0,unix:/tmp/s");
+  EXPECT_THAT(ReadWords({}).line.server.listen,
+              ElementsAre("[::1]:0", "unix:/tmp/s"));
+  EXPECT_THAT(
+      ReadWords({"--listen", "a:1", "--listen", "b:2"}).line.server.listen,
+      ElementsAre("a:1", "b:2"));
+}
+
+TEST(Config, DurationsHaveUnits) {
+  const auto drain = [](const char* text) {
+    return ReadWords({"--drain-timeout", text})
+        .line.server.drain_timeout_seconds;
+  };
+  EXPECT_EQ(drain("2"), 2);
+  EXPECT_EQ(drain("1.5s"), 1.5);
+  EXPECT_EQ(drain("500ms"), 0.5);
+  EXPECT_EQ(drain("2m"), 120);
+  EXPECT_EQ(ReadWords({"healthcheck", "--timeout", "1s"})
+                .line.healthcheck.timeout_seconds,
+            1);
+}
+
+TEST(Config, AnEmptyMetricsAddressIsOff) {
+  EXPECT_EQ(ReadWords({"--metrics-listen", ""}).line.action,
+            CommandLine::Action::kServe);
+}
+
+TEST(Config, RefusesUnknownKeysOfTheFile) {
+  const TemporaryFolder folder;
+  for (const char* text : {"bogus = 1\n", "[server]\nthreads = 1\n",
+                           "threads = 1\nThread = 2\n"}) {
+    const std::string file = folder.File("topkd.toml");
+    std::ofstream(file) << text;
+    const Read read = ReadWords({"--config", file.c_str()});
+    EXPECT_EQ(read.line.action, CommandLine::Action::kExit) << text;
+    EXPECT_EQ(read.line.exit_code, 2) << text;
+    EXPECT_NE(read.error, "") << text;
+  }
+}
+
+using Words = std::vector<std::string>;
+
+class WrongSetting : public ::testing::TestWithParam<Words> {};
+
+TEST_P(WrongSetting, IsAUsageErrorThatNamesIt) {
+  std::vector<const char*> words;
+  for (const std::string& word : GetParam()) words.push_back(word.c_str());
+  const Read read = ReadWords(words);
+  EXPECT_EQ(read.line.action, CommandLine::Action::kExit);
+  EXPECT_EQ(read.line.exit_code, 2);
+  EXPECT_THAT(read.error, HasSubstr("topkd: "));
+  EXPECT_THAT(read.error, HasSubstr(GetParam().front()));
+  EXPECT_EQ(read.out, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Config, WrongSetting,
+    ::testing::Values(
+        Words{"--bogus"}, Words{"--threads", "x"}, Words{"--threads", "-1"},
+        Words{"--listen", "nowhere"}, Words{"--listen", "127.0.0.1:65536"},
+        Words{"--listen", "unix:"}, Words{"--metrics-listen", "unix:/a"},
+        Words{"--metrics-listen", "[::1]:0"},
+        Words{"--max-message-bytes", "2147483648"},
+        Words{"--max-message-bytes", "0"},
+        Words{"--max-output-bytes", "2147483647"},
+        Words{"--max-elements", "1e30"}, Words{"--drain-timeout", "nan"},
+        Words{"--drain-timeout", "-1"}, Words{"--drain-timeout", "3 days"},
+        Words{"--log-level", "loud"}, Words{"--log-format", "xml"}));
+
+TEST(Config, WrongVariablesAreErrorsToo) {
+  const Variable threads("TOPKD_THREADS", "many");
+  const Read read = ReadWords({});
+  EXPECT_EQ(read.line.exit_code, 2);
+  EXPECT_THAT(read.error, HasSubstr("many"));
+}
+
+TEST(Config, HelpAndVersionGoToStdout) {
+  const Read help = ReadWords({"--help"});
+  EXPECT_EQ(help.line.action, CommandLine::Action::kExit);
+  EXPECT_EQ(help.line.exit_code, 0);
+  EXPECT_THAT(help.out, HasSubstr("TOPKD_MAX_MESSAGE_BYTES"));
+  const Read version = ReadWords({"--version"});
+  EXPECT_EQ(version.line.exit_code, 0);
+  EXPECT_THAT(version.out, HasSubstr("topkd "));
+  EXPECT_EQ(help.error + version.error, "");
+}
+
+TEST(Config, AHealthcheckReportsUsageErrorsAs1) {
+  EXPECT_EQ(ReadWords({"healthcheck", "--bogus"}).line.exit_code, 1);
+  EXPECT_EQ(ReadWords({"healthcheck", "--timeout", "soon"}).line.exit_code, 1);
+}
+
+}  // namespace
+}  // namespace topk

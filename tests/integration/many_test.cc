@@ -1,0 +1,91 @@
+// ComputeTopKMany: answers in order, errors of their own.
+#include <gtest/gtest.h>
+
+#include "tests/integration/raw_call.h"
+#include "tests/integration/rpc_status.h"
+#include "tests/support/test_server.h"
+
+namespace topk::testing {
+namespace {
+
+constexpr char kMany[] = "/topk.v1.TopKService/ComputeTopKMany";
+
+v1::TopKResult Result(const std::string& message) {
+  v1::TopKResult result;
+  EXPECT_TRUE(result.ParseFromString(message));
+  return result;
+}
+
+TEST(ComputeTopKMany, KeepsTheOrderWithErrorsInTheMiddle) {
+  const TestServer server;
+  const auto stub = server.Stub();
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::seconds(60));
+  const auto stream = stub->ComputeTopKMany(&context);
+  const auto is_bad = [](int i) { return i % 7 == 3; };
+  for (int i = 0; i < 200; ++i) {
+    v1::TopKRequest request = OnnxRequest({1, 2, 3}, is_bad(i) ? 4 : 1);
+    request.set_request_id(std::to_string(i));
+    request.set_index_offset(i);
+    ASSERT_TRUE(stream->Write(request));
+  }
+  stream->WritesDone();
+  v1::TopKResult result;
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(stream->Read(&result));
+    EXPECT_EQ(result.request_id(), std::to_string(i));
+    ASSERT_EQ(result.has_error(), is_bad(i));
+    if (is_bad(i)) {
+      EXPECT_EQ(DetailsOf(result.error()).info.reason(), "K_EXCEEDS_DIMENSION");
+      EXPECT_EQ(result.error().code(), 3);
+    } else {
+      ASSERT_TRUE(result.has_response());
+      EXPECT_EQ(result.response().request_id(), std::to_string(i));
+      EXPECT_EQ(result.response().indices().data()[0], static_cast<char>(2 + i))
+          << "not the answer to request " << i;
+    }
+  }
+  EXPECT_FALSE(stream->Read(&result));
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST(ComputeTopKMany, AnswersEachBeforeTheNextIsSent) {
+  const TestServer server;
+  const auto stub = server.Stub();
+  grpc::ClientContext context;
+  const auto stream = stub->ComputeTopKMany(&context);
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(stream->Write(OnnxRequest({1, 2, 3}, 1)));
+    v1::TopKResult result;
+    ASSERT_TRUE(stream->Read(&result));
+    EXPECT_TRUE(result.has_response());
+  }
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST(ComputeTopKMany, AnswersBytesThatAreNoMessageWithAnError) {
+  const TestServer server;
+  const std::string good = OnnxRequest({1, 2, 3}, 1).SerializeAsString();
+  // The middle one names itself before it breaks off.
+  const std::string bad("\x3a\x02id\x0a\x7f", 6);
+  const RawAnswer answer = RawCall(server.Connect(), kMany, {good, bad, good});
+  EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
+  ASSERT_EQ(answer.messages.size(), 3u);
+  EXPECT_TRUE(Result(answer.messages[0]).has_response());
+  EXPECT_EQ(DetailsOf(Result(answer.messages[1]).error()).info.reason(),
+            "MALFORMED_MESSAGE");
+  EXPECT_EQ(Result(answer.messages[1]).request_id(), "");
+  EXPECT_TRUE(Result(answer.messages[2]).has_response());
+}
+
+TEST(ComputeTopKMany, OfNothingIsNothing) {
+  const TestServer server;
+  const RawAnswer answer = RawCall(server.Connect(), kMany, {});
+  EXPECT_TRUE(answer.status.ok());
+  EXPECT_TRUE(answer.messages.empty());
+}
+
+}  // namespace
+}  // namespace topk::testing

@@ -1,0 +1,165 @@
+// Metrics, scraped over HTTP.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "tests/integration/raw_call.h"
+#include "tests/support/test_server.h"
+
+namespace topk::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+ServerConfig WithMetrics() {
+  ServerConfig config = TestServer::LoopbackConfig();
+  config.metrics_listen = "127.0.0.1:0";
+  return config;
+}
+
+std::string Scrape(TestServer& server) {
+  return HttpGet(server.server().metrics_address(), "/metrics");
+}
+
+void Ask(const TestServer& server, const v1::TopKRequest& request) {
+  grpc::ClientContext context;
+  v1::TopKResponse response;
+  (void)server.Stub()->ComputeTopK(&context, request, &response);
+}
+
+// A grpc_server_* sample as it is exposed, labels in their order there.
+std::string Grpc(const std::string& family, const std::string& code,
+                 const std::string& service, const std::string& method,
+                 const std::string& type, int value) {
+  return "\ngrpc_server_" + family + "{" +
+         (code.empty() ? "" : "grpc_code=\"" + code + "\",") +
+         "grpc_method=\"" + method + "\",grpc_service=\"" + service +
+         "\",grpc_type=\"" + type + "\"} " + std::to_string(value) + "\n";
+}
+
+TEST(Metrics, CountTheCallsOfEveryService) {
+  TestServer server(WithMetrics());
+  for (int i = 0; i < 3; ++i) Ask(server, OnnxRequest({1, 2, 3}, 1));
+  Ask(server, OnnxRequest({1, 2, 3}, 4));
+  const auto health = grpc::health::v1::Health::NewStub(server.Connect());
+  grpc::ClientContext context;
+  grpc::health::v1::HealthCheckResponse response;
+  ASSERT_TRUE(health->Check(&context, {}, &response).ok());
+
+  const std::string text = Scrape(server);
+  const char service[] = "topk.v1.TopKService";
+  for (const std::string& sample : {
+           Grpc("started_total", "", service, "ComputeTopK", "unary", 4),
+           Grpc("handled_total", "OK", service, "ComputeTopK", "unary", 3),
+           Grpc("handled_total", "InvalidArgument", service, "ComputeTopK",
+                "unary", 1),
+           Grpc("handled_total", "Internal", service, "ComputeTopK", "unary",
+                0),
+           Grpc("msg_received_total", "", service, "ComputeTopK", "unary", 4),
+           Grpc("msg_sent_total", "", service, "ComputeTopK", "unary", 3),
+           Grpc("handling_seconds_count", "", service, "ComputeTopK", "unary",
+                4),
+           Grpc("handled_total", "OK", "grpc.health.v1.Health", "Check",
+                "unary", 1),
+       }) {
+    EXPECT_THAT(text, HasSubstr(sample));
+  }
+}
+
+TEST(Metrics, CountTheMessagesOfStreams) {
+  TestServer server(WithMetrics());
+  v1::TopKRequestChunk header;
+  v1::TopKRequestChunk data;
+  const v1::TopKRequest request = OnnxRequest({1, 2, 3}, 1);
+  *header.mutable_header() = request;
+  header.mutable_header()->mutable_tensor()->clear_source();
+  data.set_data(request.tensor().data());
+  RawCall(server.Connect(), "/topk.v1.TopKService/StreamTopK",
+          {header.SerializeAsString(), data.SerializeAsString()});
+  RawCall(server.Connect(), "/topk.v1.TopKService/ComputeTopKMany",
+          {request.SerializeAsString(), request.SerializeAsString(), ""});
+  const std::string text = Scrape(server);
+  const char service[] = "topk.v1.TopKService";
+  for (const std::string& sample :
+       {Grpc("msg_received_total", "", service, "StreamTopK", "bidi_stream", 2),
+        Grpc("msg_sent_total", "", service, "StreamTopK", "bidi_stream", 1),
+        Grpc("msg_received_total", "", service, "ComputeTopKMany",
+             "bidi_stream", 3),
+        Grpc("msg_sent_total", "", service, "ComputeTopKMany", "bidi_stream",
+             3),
+        Grpc("handled_total", "OK", service, "ComputeTopKMany", "bidi_stream",
+             1)}) {
+    EXPECT_THAT(text, HasSubstr(sample));
+  }
+  EXPECT_THAT(text, HasSubstr("topk_requests_total{code=\"OK\",dialect="
+                              "\"onnx\",version=\"11\"} 3\n"));
+  EXPECT_THAT(text, HasSubstr("topk_requests_total{code=\"INVALID_ARGUMENT\","
+                              "dialect=\"unknown\",version=\"unknown\"} 1\n"));
+}
+
+TEST(Metrics, HaveTheServicesOwnFamilies) {
+  TestServer server(WithMetrics());
+  Ask(server, OnnxRequest({1, 2, 3}, 2));
+  const std::string text = Scrape(server);
+  EXPECT_THAT(text, HasSubstr("topk_compute_seconds_count{dialect=\"onnx\","
+                              "version=\"11\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("\ntopk_tensor_bytes_sum 12\n"));
+  EXPECT_THAT(text, HasSubstr("\ntopk_k_elements_sum 2\n"));
+  EXPECT_THAT(text, HasSubstr("\ntopk_build_info{version=\""));
+  EXPECT_THAT(text, HasSubstr("\ntopk_ready 1\n"));
+  server.server().Drain(std::chrono::milliseconds(0));
+  EXPECT_THAT(Scrape(server), HasSubstr("\ntopk_ready 0\n"));
+}
+
+TEST(Metrics, StayAsManyWhateverClientsSend) {
+  TestServer server(WithMetrics());
+  const auto lines = [&] {
+    const std::string text = Scrape(server);
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  const auto before = lines();
+  const auto channel = server.Connect();
+  for (int i = 0; i < 50; ++i) {
+    RawCall(channel, "/made.up/Method" + std::to_string(i), {""});
+    RawCall(channel, "/topk.v1.TopKService/Made" + std::to_string(i), {""});
+    v1::TopKRequest request = OnnxRequest({1, 2, 3}, 1);
+    request.mutable_spec()->set_version(100 + i);
+    request.mutable_spec()->set_dialect(static_cast<v1::Dialect>(i));
+    Ask(server, request);
+  }
+  // The scrapes themselves may add the exposer's own few.
+  EXPECT_LE(lines(), before + 10);
+  const std::string text = Scrape(server);
+  EXPECT_THAT(text, HasSubstr(Grpc("handled_total", "Unimplemented", "unknown",
+                                   "unknown", "bidi_stream", 100)));
+  EXPECT_THAT(text, Not(HasSubstr("made.up")));
+  EXPECT_THAT(text, Not(HasSubstr("Made1")));
+}
+
+TEST(Metrics, PassPromtoolSilently) {
+  if (std::system("command -v promtool >/dev/null") != 0) {
+    GTEST_SKIP() << "promtool is not installed";
+  }
+  TestServer server(WithMetrics());
+  Ask(server, OnnxRequest({1, 2, 3}, 1));
+  const std::string path = ::testing::TempDir() + "topk_promtool_output";
+  FILE* promtool =
+      popen(("promtool check metrics >" + path + " 2>&1").c_str(), "w");
+  ASSERT_NE(promtool, nullptr);
+  const std::string text = Scrape(server);
+  fwrite(text.data(), 1, text.size(), promtool);
+  const int status = pclose(promtool);
+  FILE* output = fopen(path.c_str(), "r");
+  char line[1000] = "";
+  EXPECT_EQ(fgets(line, sizeof(line), output), nullptr) << line;
+  fclose(output);
+  remove(path.c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+}  // namespace
+}  // namespace topk::testing

@@ -1,0 +1,146 @@
+// The binary topkd, as an operator runs it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/integration/topkd.h"
+
+namespace topk::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+std::unique_ptr<v1::TopKService::Stub> Stub(const std::string& target) {
+  return v1::TopKService::NewStub(
+      grpc::CreateChannel(target, grpc::InsecureChannelCredentials()));
+}
+
+bool Answers(const std::string& target) {
+  grpc::ClientContext context;
+  v1::TopKResponse response;
+  return Stub(target)
+      ->ComputeTopK(&context, OnnxRequest({1, 2}, 1), &response)
+      .ok();
+}
+
+TEST(Topkd, WritesTheReadyFileAndExits0OnSigterm) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    Topkd topkd({"--metrics-listen", "127.0.0.1:0"});
+    EXPECT_TRUE(Answers(topkd.target()));
+    EXPECT_THAT(HttpGet(topkd.ready()["metrics"], "/metrics"),
+                HasSubstr("topk_ready 1"));
+    topkd.process().Signal(signal);
+    EXPECT_EQ(topkd.process().Wait(), 0) << topkd.process().Output();
+    EXPECT_EQ(ReadFile(topkd.ready_file()), "") << "removed at exit";
+  }
+}
+
+TEST(Topkd, LogsValidJson) {
+  Topkd topkd({"--log-format", "json", "--log-level", "debug"});
+  EXPECT_TRUE(Answers(topkd.target()));
+  topkd.process().Signal(SIGTERM);
+  EXPECT_EQ(topkd.process().Wait(), 0);
+  std::istringstream lines(topkd.process().Output());
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    EXPECT_TRUE(json::accept(line)) << line;
+  }
+  EXPECT_GE(count, 4);
+}
+
+TEST(Topkd, FinishesWhatIsInFlight) {
+  Topkd topkd;
+  const auto stub = Stub(topkd.target());
+  grpc::ClientContext context;
+  const auto many = stub->ComputeTopKMany(&context);
+  v1::TopKResult result;
+  ASSERT_TRUE(many->Write(OnnxRequest({1, 2}, 1)));
+  ASSERT_TRUE(many->Read(&result));
+  topkd.process().Signal(SIGTERM);
+  ASSERT_TRUE(Eventually([&] { return !Answers(topkd.target()); }));
+  ASSERT_TRUE(many->Write(OnnxRequest({3, 4}, 1)));
+  EXPECT_TRUE(many->Read(&result));
+  EXPECT_TRUE(result.has_response());
+  many->WritesDone();
+  EXPECT_TRUE(many->Finish().ok());
+  EXPECT_EQ(topkd.process().Wait(), 0);
+}
+
+TEST(Topkd, EndsAtTheDrainTimeoutOrAtASecondSignal) {
+  for (const char* timeout : {"200ms", "10m"}) {
+    Topkd topkd({"--drain-timeout", timeout});
+    const auto stub = Stub(topkd.target());
+    grpc::ClientContext context;
+    const auto many = stub->ComputeTopKMany(&context);
+    v1::TopKResult result;
+    ASSERT_TRUE(many->Write(OnnxRequest({1, 2}, 1)));
+    ASSERT_TRUE(many->Read(&result));
+    topkd.process().Signal(SIGTERM);
+    ASSERT_TRUE(topkd.HasLogged("draining"));
+    const bool second = timeout == std::string("10m");
+    if (second) topkd.process().Signal(SIGTERM);
+    EXPECT_EQ(topkd.process().Wait(), second ? 1 : 0);
+    EXPECT_FALSE(many->Finish().ok());
+  }
+}
+
+TEST(Topkd, NamesAnAddressThatIsInUse) {
+  const TakenPort taken(/*listens=*/true);
+  for (const char* flag : {"--listen", "--metrics-listen"}) {
+    const std::string other =
+        flag == std::string("--listen") ? "--metrics-listen" : "--listen";
+    Subprocess topkd({kTopkd, flag, taken.address(), other, "127.0.0.1:0",
+                      "--log-format", "json"});
+    EXPECT_EQ(topkd.Wait(), 1);
+    EXPECT_THAT(topkd.Output(), HasSubstr(taken.address()));
+    std::istringstream lines(topkd.Output());
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_TRUE(json::accept(line)) << line;  // gRPC's own too
+    }
+  }
+}
+
+TEST(Topkd, ReportsUsageErrorsAs2) {
+  Subprocess topkd({kTopkd, "--threads", "many"});
+  EXPECT_EQ(topkd.Wait(), 2);
+  EXPECT_THAT(topkd.Output(), HasSubstr("many"));
+  EXPECT_EQ(Subprocess({kTopkd, "--version"}).Wait(), 0);
+  EXPECT_EQ(Subprocess({kTopkd}, {"TOPKD_LISTEN=nowhere"}).Wait(), 2);
+}
+
+TEST(Topkd, TakesOverTheSocketAndReadyFileOfADeadServer) {
+  const TemporaryFolder folder;
+  const std::string listen = "unix:" + folder.File("socket");
+  {
+    Topkd killed({}, listen);
+    killed.process().Signal(SIGKILL);
+    EXPECT_EQ(killed.process().Wait(), 128 + SIGKILL);
+    EXPECT_EQ(access(folder.File("socket").c_str(), F_OK), 0);
+  }
+  Topkd topkd({}, listen);
+  EXPECT_EQ(topkd.target(), listen);
+  EXPECT_TRUE(Answers(listen));
+  // But not that of one that lives.
+  Subprocess second({kTopkd, "--listen", listen});
+  EXPECT_EQ(second.Wait(), 1) << second.Output();
+  EXPECT_THAT(second.Output(), HasSubstr(listen));
+  EXPECT_TRUE(Answers(listen));
+  topkd.process().Signal(SIGTERM);
+  EXPECT_EQ(topkd.process().Wait(), 0);
+  EXPECT_NE(access(folder.File("socket").c_str(), F_OK), 0);
+}
+
+TEST(Topkd, RefusesAReadyFileThatCannotBeWritten) {
+  Subprocess topkd({kTopkd, "--listen", "127.0.0.1:0", "--ready-file",
+                    "/nonexistent/ready.json"});
+  EXPECT_EQ(topkd.Wait(), 1);
+  EXPECT_THAT(topkd.Output(), HasSubstr("/nonexistent/ready.json"));
+}
+
+}  // namespace
+}  // namespace topk::testing

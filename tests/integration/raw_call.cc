@@ -1,0 +1,60 @@
+#include "tests/integration/raw_call.h"
+
+#include <grpcpp/generic/generic_stub.h>
+
+#include <chrono>
+
+namespace topk::testing {
+namespace {
+
+// Waits for the one operation that is under way; false if it failed.
+bool Done(grpc::CompletionQueue& queue) {
+  void* tag = nullptr;
+  bool ok = false;
+  return queue.Next(&tag, &ok) && ok;
+}
+
+std::string Text(const grpc::ByteBuffer& bytes) {
+  std::vector<grpc::Slice> slices;
+  std::string text;
+  if (!bytes.Dump(&slices).ok()) return text;
+  for (const grpc::Slice& slice : slices) {
+    text.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  }
+  return text;
+}
+
+}  // namespace
+
+RawAnswer RawCall(const std::shared_ptr<grpc::Channel>& channel,
+                  const std::string& method,
+                  const std::vector<std::string>& messages) {
+  grpc::CompletionQueue queue;
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::seconds(20));
+  const auto call =
+      grpc::GenericStub(channel).PrepareCall(&context, method, &queue);
+  call->StartCall(nullptr);
+  bool open = Done(queue);
+  for (size_t i = 0; open && i < messages.size(); ++i) {
+    const grpc::Slice slice(messages[i]);
+    call->Write(grpc::ByteBuffer(&slice, 1), nullptr);
+    open = Done(queue);
+  }
+  if (open) {
+    call->WritesDone(nullptr);
+    Done(queue);
+  }
+  RawAnswer answer;
+  grpc::ByteBuffer bytes;
+  for (call->Read(&bytes, nullptr); Done(queue); call->Read(&bytes, nullptr)) {
+    answer.messages.push_back(Text(bytes));
+  }
+  call->Finish(&answer.status, nullptr);
+  Done(queue);
+  queue.Shutdown();
+  return answer;
+}
+
+}  // namespace topk::testing

@@ -1,0 +1,24 @@
+// The details of an error, decoded as a client would.
+#pragma once
+
+#include <grpcpp/support/status.h>
+
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+
+namespace topk::testing {
+
+/// The details that our errors carry; default messages where one is absent.
+struct Details {
+  google::rpc::Status status;
+  google::rpc::ErrorInfo info;
+  google::rpc::BadRequest bad_request;
+};
+
+/// Decodes the details of a gRPC status.
+Details DetailsOf(const grpc::Status& status);
+
+/// Decodes the details of an error in a message.
+Details DetailsOf(const google::rpc::Status& status);
+
+}  // namespace topk::testing

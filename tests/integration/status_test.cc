@@ -1,0 +1,179 @@
+// Every status code that a client can get, with its details.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "server/status_map.h"
+#include "tests/integration/raw_call.h"
+#include "tests/integration/rpc_status.h"
+#include "tests/support/test_server.h"
+
+namespace topk::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kCompute[] = "/topk.v1.TopKService/ComputeTopK";
+
+grpc::Status Ask(const TestServer& server, const v1::TopKRequest& request) {
+  grpc::ClientContext context;
+  v1::TopKResponse response;
+  return server.Stub()->ComputeTopK(&context, request, &response);
+}
+
+TEST(StatusCode, InvalidArgumentNamesTheFieldAndTheValues) {
+  const TestServer server;
+  const grpc::Status status = Ask(server, OnnxRequest({1, 2, 3, 4, 5}, 7));
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("7"));
+  EXPECT_THAT(status.error_message(), HasSubstr("5"));
+  const Details details = DetailsOf(status);
+  EXPECT_EQ(details.status.code(), 3);
+  EXPECT_EQ(details.status.message(), status.error_message());
+  EXPECT_EQ(details.info.domain(), "topk.v1");
+  EXPECT_EQ(details.info.reason(), "K_EXCEEDS_DIMENSION");
+  EXPECT_EQ(details.info.metadata().at("field"), "onnx.k");
+  ASSERT_EQ(details.bad_request.field_violations_size(), 1);
+  EXPECT_EQ(details.bad_request.field_violations(0).field(), "onnx.k");
+  EXPECT_EQ(details.bad_request.field_violations(0).description(),
+            status.error_message());
+}
+
+TEST(StatusCode, InvalidArgumentForBytesThatAreNoMessage) {
+  const TestServer server;
+  const grpc::Status status =
+      RawCall(server.Connect(), kCompute, {"\x0a\xff\xff"}).status;
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(DetailsOf(status).info.reason(), "MALFORMED_MESSAGE");
+}
+
+TEST(StatusCode, UnimplementedForSharedMemory) {
+  const TestServer server;
+  v1::TopKRequest request = OnnxRequest({1, 2}, 1);
+  request.mutable_tensor()->mutable_shared_memory()->set_name("/x");
+  const grpc::Status status = Ask(server, request);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_EQ(DetailsOf(status).info.metadata().at("field"),
+            "tensor.shared_memory");
+  EXPECT_EQ(DetailsOf(status).bad_request.field_violations_size(), 0);
+}
+
+TEST(StatusCode, UnimplementedForUnknownMethods) {
+  const TestServer server;
+  for (const char* method : {"/topk.v1.TopKService/Nothing", "/a.B/C", "/"}) {
+    EXPECT_EQ(RawCall(server.Connect(), method, {""}).status.error_code(),
+              grpc::StatusCode::UNIMPLEMENTED)
+        << method;
+  }
+}
+
+TEST(StatusCode, ResourceExhaustedOverALimit) {
+  ServerConfig config = TestServer::LoopbackConfig();
+  config.max_elements = 4;
+  config.max_output_bytes = 24;
+  const TestServer server(config);
+  EXPECT_TRUE(Ask(server, OnnxRequest({1, 2, 3, 4}, 2)).ok());
+  const grpc::Status elements = Ask(server, OnnxRequest({1, 2, 3, 4, 5}, 1));
+  EXPECT_EQ(elements.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_FALSE(DetailsOf(elements).info.reason().empty());
+  EXPECT_EQ(Ask(server, OnnxRequest({1, 2, 3, 4}, 3)).error_code(),
+            grpc::StatusCode::RESOURCE_EXHAUSTED);
+}
+
+TEST(StatusCode, ResourceExhaustedForAMessageThatIsTooLarge) {
+  ServerConfig config = TestServer::LoopbackConfig();
+  config.max_message_bytes = 1024;
+  const TestServer server(config);
+  const std::string large(1025, '\0');
+  const std::string text = "Received message larger than max (1025 vs. 1024)";
+  for (const char* method : {"ComputeTopK", "StreamTopK", "ComputeTopKMany"}) {
+    const grpc::Status status =
+        RawCall(server.Connect(), std::string("/topk.v1.TopKService/") + method,
+                {large})
+            .status;
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED)
+        << method;
+    EXPECT_THAT(status.error_message(), HasSubstr(text)) << method;
+  }
+  EXPECT_TRUE(Ask(server, OnnxRequest({1, 2}, 1)).ok());
+}
+
+// Opens a stream that the client leaves incomplete.
+class OpenStream {
+ public:
+  explicit OpenStream(const TestServer& server,
+                      std::chrono::milliseconds timeout)
+      : stub_(server.Stub()) {
+    context_.set_deadline(std::chrono::system_clock::now() + timeout);
+    stream_ = stub_->StreamTopK(&context_);
+    v1::TopKRequestChunk chunk;
+    *chunk.mutable_header() = OnnxRequest({1, 2, 3}, 1);
+    chunk.mutable_header()->mutable_tensor()->clear_data();
+    stream_->Write(chunk);
+  }
+
+  grpc::ClientContext& context() { return context_; }
+
+  grpc::Status Finish() {
+    v1::TopKResponseChunk chunk;
+    while (stream_->Read(&chunk)) {
+    }
+    return stream_->Finish();
+  }
+
+ private:
+  grpc::ClientContext context_;
+  std::unique_ptr<v1::TopKService::Stub> stub_;
+  std::unique_ptr<
+      grpc::ClientReaderWriter<v1::TopKRequestChunk, v1::TopKResponseChunk>>
+      stream_;
+};
+
+TEST(StatusCode, DeadlineExceededEndsTheHandlerToo) {
+  const TestServer server;
+  OpenStream stream(server, std::chrono::milliseconds(200));
+  EXPECT_EQ(stream.Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  // By its own clock, or by the client's reset: whichever is first.
+  EXPECT_TRUE(Eventually([&] {
+    const std::string log = server.Log();
+    return log.find("DEADLINE_EXCEEDED") != std::string::npos ||
+           log.find("CANCELLED") != std::string::npos;
+  })) << server.Log();
+}
+
+TEST(StatusCode, CancelledIsNotTakenForTheEndOfTheStream) {
+  ServerConfig config = TestServer::LoopbackConfig();
+  config.metrics_listen = "127.0.0.1:0";
+  TestServer server(config);
+  OpenStream stream(server, std::chrono::seconds(20));
+  ASSERT_TRUE(Eventually([&] {
+    return HttpGet(server.server().metrics_address(), "/metrics")
+               .find(
+                   "grpc_server_msg_received_total{grpc_method="
+                   "\"StreamTopK\",grpc_service=\"topk.v1.TopKService\","
+                   "grpc_type=\"bidi_stream\"} 1\n") != std::string::npos;
+  })) << "the header has not arrived";
+  stream.context().TryCancel();
+  EXPECT_EQ(stream.Finish().error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_TRUE(Eventually([&] {
+    return server.Log().find("\"CANCELLED\"") != std::string::npos;
+  })) << server.Log();
+  EXPECT_EQ(server.Log().find("INVALID_ARGUMENT"), std::string::npos);
+}
+
+TEST(StatusMap, KeepsTrailersSmallWhateverTheTextIs) {
+  const std::string huge(1 << 20, 'x');
+  const grpc::Status status = ToGrpcStatus(InvalidArgument("R", huge, huge));
+  EXPECT_EQ(status.error_message().size(), 1024u);
+  EXPECT_LT(status.error_details().size() + status.error_message().size(),
+            size_t{6000});
+}
+
+TEST(StatusMap, MapsOkToOk) {
+  EXPECT_TRUE(ToGrpcStatus({}).ok());
+  EXPECT_EQ(ToRpcStatus({}).code(), 0);
+}
+
+}  // namespace
+}  // namespace topk::testing

@@ -1,0 +1,83 @@
+// What a case of tests/cases cannot say: messages, and what is missing whole.
+#include <gtest/gtest.h>
+
+#include "core/dialects/checks.h"
+#include "core/dialects/registry.h"
+
+namespace topk {
+namespace {
+
+v1::TopKRequest Request() {
+  v1::TopKRequest request;
+  request.mutable_spec()->set_dialect(v1::DIALECT_ONNX);
+  request.mutable_spec()->set_version(11);
+  request.mutable_onnx()->mutable_k()->set_value(1);
+  request.mutable_tensor()->set_data_type(v1::DATA_TYPE_F32);
+  request.mutable_tensor()->add_shape(4);
+  return request;
+}
+
+TEST(Lower, SpecIsMissing) {
+  v1::TopKRequest request = Request();
+  request.clear_spec();
+  EXPECT_EQ(Lower(request, Limits()).status().field, "spec");
+}
+
+TEST(Lower, TensorIsMissing) {
+  v1::TopKRequest request = Request();
+  request.clear_tensor();
+  EXPECT_EQ(Lower(request, Limits()).status().field, "tensor");
+}
+
+TEST(Lower, RequestIdIsTooLong) {
+  v1::TopKRequest request = Request();
+  request.set_request_id(std::string(256, 'x'));
+  EXPECT_TRUE(Lower(request, Limits()).ok());
+  request.set_request_id(std::string(257, 'x'));
+  EXPECT_EQ(Lower(request, Limits()).status().field, "request_id");
+}
+
+TEST(Lower, VersionBetweenNamesTheOneToUse) {
+  v1::TopKRequest request = Request();
+  for (const auto& [sent, use] :
+       {std::pair(13, "ONNX TopK-11"), std::pair(23, "ONNX TopK-11"),
+        std::pair(9, "ONNX TopK-1"), std::pair(99, "ONNX TopK-24"),
+        std::pair(-1, "ONNX TopK-1")}) {
+    request.mutable_spec()->set_version(sent);
+    const Status status = Lower(request, Limits()).status();
+    EXPECT_NE(status.message.find(use), std::string::npos) << status.message;
+  }
+}
+
+TEST(Lower, MessagesQuoteStrangersTextSafely) {
+  v1::TopKRequest request = Request();
+  request.mutable_spec()->set_dialect(v1::DIALECT_OPENVINO);
+  request.mutable_spec()->set_version(3);
+  request.mutable_openvino()->set_axis(0);
+  request.mutable_openvino()->set_mode("m\xC3\xA4x\n" + std::string(1000, 'x'));
+  const Status status = Lower(request, Limits()).status();
+  EXPECT_EQ(status.field, "openvino.mode");
+  EXPECT_LT(status.message.size(), 200u);
+  for (const char c : status.message) EXPECT_TRUE(c >= 0x20 && c < 0x7f);
+}
+
+TEST(Quote, CutsAndReplaces) {
+  EXPECT_EQ(Quote("a\"b\xff"), "\"a\"b?\"");
+  EXPECT_EQ(Quote(std::string(65, 'x')), "\"" + std::string(64, 'x') + "...\"");
+}
+
+TEST(Dialects, VersionsAscendAndNamesAreTheirs) {
+  ASSERT_EQ(Dialects().size(), 3u);
+  for (const Dialect* dialect : Dialects()) {
+    int last = -1;
+    for (const OperatorVersion& version : dialect->versions) {
+      EXPECT_GT(version.version, last);
+      last = version.version;
+      EXPECT_FALSE(version.data_types.empty());
+      EXPECT_FALSE(version.index_types.empty());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace topk

@@ -1,0 +1,172 @@
+#include "client/npy.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "core/base/text.h"
+
+using namespace std::string_literals;  // NOLINT: "..."s keeps zeros
+
+namespace topk {
+namespace {
+
+// A file's content: magic, version, header, data.
+std::string File(int major, std::string header, const std::string& data) {
+  std::string file("\x93NUMPY", 6);
+  file += static_cast<char>(major);
+  file += '\0';
+  const auto length = static_cast<uint32_t>(header.size());
+  file.append(reinterpret_cast<const char*>(&length), major == 1 ? 2 : 4);
+  return file + header + data;
+}
+
+std::string Header(const std::string& descr, const char* fortran,
+                   const std::string& shape) {
+  return Cat("{'descr': '", descr, "', 'fortran_order': ", fortran,
+             ", 'shape': ", shape, ", }   \n");
+}
+
+Result<NpyArray> Parse(const std::string& file, bool as_bf16 = false) {
+  return ParseNpy(std::as_bytes(std::span(file)), nullptr, as_bf16);
+}
+
+std::string Data(const NpyArray& array) {
+  return {reinterpret_cast<const char*>(array.data.data()), array.data.size()};
+}
+
+TEST(Npy, EveryVersion) {
+  for (const int major : {1, 2, 3}) {
+    const std::string file =
+        File(major, Header("<i2", "False", "(2,)"), "\1\0\2\0"s);
+    const auto array = Parse(file);
+    ASSERT_TRUE(array.ok()) << array.status().message;
+    EXPECT_EQ(array->dtype, DType::kI16);
+    EXPECT_EQ(array->shape, (std::vector<int64_t>{2}));
+  }
+}
+
+TEST(Npy, BigEndianIsSwapped) {
+  const std::string file = File(1, Header(">i4", "False", "(2,)"),
+                                std::string("\0\0\0\1\0\0\1\0", 8));
+  const auto array = Parse(file);
+  ASSERT_TRUE(array.ok());
+  EXPECT_EQ(Data(*array), std::string("\1\0\0\0\0\1\0\0", 8));
+}
+
+TEST(Npy, FortranOrderIsTransposed) {
+  const std::string file = File(1, Header("|u1", "True", "(2, 3)"), "adbecf");
+  const auto array = Parse(file);
+  ASSERT_TRUE(array.ok());
+  EXPECT_EQ(Data(*array), "abcdef");
+  EXPECT_EQ(array->shape, (std::vector<int64_t>{2, 3}));
+}
+
+TEST(Npy, ThreeDimensionsInFortranOrder) {
+  // element [i, j, l] of shape (2, 2, 2) holds 4 i + 2 j + l
+  const std::string file =
+      File(1, Header("|u1", "True", "(2, 2, 2)"), "\0\4\2\6\1\5\3\7"s);
+  const auto array = Parse(file);
+  ASSERT_TRUE(array.ok());
+  EXPECT_EQ(Data(*array), "\0\1\2\3\4\5\6\7"s);
+}
+
+TEST(Npy, ScalarsAndEmptyShapes) {
+  auto array = Parse(File(1, Header("<f8", "False", "()"), "12345678"));
+  ASSERT_TRUE(array.ok());
+  EXPECT_TRUE(array->shape.empty());
+  array = Parse(File(1, Header("<f8", "True", "(0, 3)"), ""));
+  ASSERT_TRUE(array.ok());
+  EXPECT_EQ(array->shape, (std::vector<int64_t>{0, 3}));
+}
+
+TEST(Npy, BFloat16OnRequest) {
+  const std::string file = File(1, Header("|V2", "False", "(1,)"), "ab");
+  EXPECT_EQ(Parse(file).status().reason, "NPY_DTYPE");
+  const auto array = Parse(file, true);
+  ASSERT_TRUE(array.ok());
+  EXPECT_EQ(array->dtype, DType::kBF16);
+  EXPECT_FALSE(
+      Parse(File(1, Header("<f4", "False", "(1,)"), "abcd"), true).ok());
+}
+
+TEST(Npy, ForeignTypesAreNamed) {
+  for (const char* type : {"|O", "<c8", "<U4", "|S3", "|b1", "<f16", "<M8"}) {
+    const auto array = Parse(File(1, Header(type, "False", "(1,)"), "abcd"));
+    ASSERT_FALSE(array.ok()) << type;
+    EXPECT_NE(array.status().message.find(type + 1), std::string::npos)
+        << array.status().message;
+  }
+}
+
+TEST(Npy, MalformedFilesAreRefused) {
+  const std::string good = File(1, Header("<f4", "False", "(1,)"), "abcd");
+  ASSERT_TRUE(Parse(good).ok());
+  for (size_t size = 0; size < good.size(); ++size) {  // cut off anywhere
+    EXPECT_FALSE(Parse(good.substr(0, size)).ok()) << size;
+  }
+  for (const std::string& header : {
+           Header("<f4", "false", "(1,)"),
+           Header("<f4", "False", "(1"),
+           Header("<f4", "False", "(-1,)"),
+           Header("<f4", "False", "1"),
+           Header("<f4", "False", "(1 1)"),
+           Header("=f4", "False", "(1,)"),
+           Header("<f4", "False", "(99999999999, 99999999999, 99999999999)"),
+           Header("<f4", "False", "(99999999999999999999,)"),
+           std::string("{'descr': '<f4', 'shape': (1,)}"),
+           std::string("{'descr': '<f4', 'descr': '<f4', 'shape': (1,)}"),
+           std::string("{'descr': [('a', '<f4')], 'fortran_order': False, "
+                       "'shape': (1,)}"),
+           std::string("{'descr': '<f4', 'fortran_order': False, 'shape': "
+                       "(1,), 'x': 1}"),
+           std::string("{'descr': '<f4', 'fortran_order': False, 'shape': "
+                       "(1,)} x"),
+           std::string("["),
+           std::string(),
+           std::string("{"),
+       }) {
+    EXPECT_FALSE(Parse(File(1, header, "abcd")).ok()) << header;
+  }
+  EXPECT_FALSE(Parse(good + "x").ok());
+  EXPECT_FALSE(Parse(File(4, Header("<f4", "False", "(1,)"), "abcd")).ok());
+}
+
+TEST(Npy, AHugeHeaderIsRefused) {
+  const std::string file =
+      File(2, Header("<f4", "False", "(1,)") + std::string(20000, ' '), "abcd");
+  EXPECT_FALSE(Parse(file).ok());
+}
+
+TEST(Npy, WhatIsWrittenIsRead) {
+  const std::string path = Cat(std::filesystem::temp_directory_path().string(),
+                               "/topk-npy-test-", getpid(), ".npy");
+  for (const DTypeInfo& type : DTypes()) {
+    const std::vector<int64_t> shape = {2, 3};
+    std::string data;
+    for (int i = 0; i < 6 * type.bytes; ++i) data += static_cast<char>(i);
+    ASSERT_TRUE(WriteNpy(path, type.type, shape, data).ok());
+    const auto array = ReadNpy(path, type.type == DType::kBF16);
+    ASSERT_TRUE(array.ok()) << array.status().message;
+    EXPECT_EQ(array->dtype, type.type);
+    EXPECT_EQ(array->shape, shape);
+    EXPECT_EQ(Data(*array), data);
+    const auto size = std::filesystem::file_size(path);
+    EXPECT_EQ((size - data.size()) % 64, 0u);
+  }
+  std::filesystem::remove(path);
+}
+
+TEST(Npy, AFileThatIsNotThere) {
+  EXPECT_EQ(ReadNpy("/does/not/exist.npy", false).status().code,
+            Code::kNotFound);
+  EXPECT_EQ(ReadNpy("/", false).status().code, Code::kNotFound);
+  EXPECT_EQ(WriteNpy("/does/not/exist.npy", DType::kU8, {}, "a").code,
+            Code::kNotFound);
+}
+
+}  // namespace
+}  // namespace topk

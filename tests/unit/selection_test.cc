@@ -1,0 +1,195 @@
+// cpu::Selection: the k best of what was offered, however it was cut.
+#include "core/backends/cpu/selection.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <random>
+#include <tuple>
+
+namespace topk::cpu {
+namespace {
+
+using Rank = std::tuple<uint64_t, uint64_t, uint64_t>;  // key, bits, index
+
+// The bits that go with a key at an index: something to tell them apart by.
+template <class Key>
+Key BitsAt(size_t index) {
+  return static_cast<Key>(index * 37 + 11);
+}
+
+// The right answer: a stable sort keeps the lower of equal indices first.
+template <class Key>
+std::vector<Rank> Best(const std::vector<Key>& keys, size_t k) {
+  std::vector<size_t> order(keys.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return keys[a] > keys[b]; });
+  order.resize(k);
+  std::sort(order.begin(), order.end());
+  std::vector<Rank> best;
+  for (const size_t i : order) best.emplace_back(keys[i], BitsAt<Key>(i), i);
+  return best;
+}
+
+// What a selection holds, by ascending index.
+template <class Key>
+std::vector<Rank> Chosen(Selection<Key>& selection) {
+  std::vector<Rank> chosen;
+  for (const Candidate<Key>& c : selection.Finish()) {
+    chosen.emplace_back(c.key, c.bits, c.index);
+  }
+  std::sort(chosen.begin(), chosen.end(), [](const Rank& a, const Rank& b) {
+    return std::get<2>(a) < std::get<2>(b);
+  });
+  return chosen;
+}
+
+template <class Key>
+void Offer(const std::vector<Key>& keys, size_t begin, size_t end,
+           Selection<Key>& selection) {
+  for (size_t i = begin; i < end; ++i) {
+    selection.Offer(keys[i], BitsAt<Key>(i), i);
+  }
+}
+
+template <class Key>
+std::vector<Key> Family(int family, size_t n, std::mt19937_64& random) {
+  std::vector<Key> keys(n);
+  for (size_t i = 0; i < n; ++i) {
+    const std::array<uint64_t, 6> families = {
+        random(), random() % 3, 0, i, n - i, ~uint64_t{0} - i % 2};
+    keys[i] = static_cast<Key>(families[static_cast<size_t>(family)]);
+  }
+  return keys;
+}
+constexpr int kFamilies = 6;
+
+template <class Key>
+class SelectionTest : public ::testing::Test {};
+using Keys = ::testing::Types<uint8_t, uint16_t, uint32_t, uint64_t>;
+TYPED_TEST_SUITE(SelectionTest, Keys);
+
+TYPED_TEST(SelectionTest, KeepsTheBestWhateverTheSlack) {
+  std::mt19937_64 random(1);
+  for (int family = 0; family < kFamilies; ++family) {
+    for (const size_t n : {1, 2, 3, 17, 100, 1000}) {
+      const auto keys = Family<TypeParam>(family, n, random);
+      for (const size_t k : {size_t{1}, size_t{2}, n / 2, n - 1, n}) {
+        if (k < 1 || k > n) continue;
+        for (const size_t slack : {k, k + 1, k + 256, n + k}) {
+          Selection<TypeParam> selection(static_cast<int64_t>(k),
+                                         static_cast<int64_t>(slack),
+                                         static_cast<int64_t>(n));
+          Offer(keys, 0, n, selection);
+          ASSERT_EQ(Chosen(selection), Best(keys, k))
+              << "family " << family << " n " << n << " k " << k << " slack "
+              << slack;
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(SelectionTest, MergesInAnyGroupingAndOrder) {
+  std::mt19937_64 random(2);
+  const auto pick = [&](size_t low, size_t high) {
+    return low + static_cast<size_t>(random() % (high - low + 1));
+  };
+  for (int round = 0; round < 1000; ++round) {
+    const size_t n = pick(1, 200);
+    const size_t k = pick(1, n);
+    const auto keys = Family<TypeParam>(round % kFamilies, n, random);
+    // Cut anywhere: pieces may be empty, or shorter than k.
+    std::vector<size_t> cuts = {0, n};
+    for (size_t i = pick(0, 7); i > 0; --i) cuts.push_back(pick(0, n));
+    std::sort(cuts.begin(), cuts.end());
+    std::vector<Selection<TypeParam>> parts;
+    for (size_t i = 0; i + 1 < cuts.size(); ++i) {
+      parts.emplace_back(static_cast<int64_t>(k), static_cast<int64_t>(k + 3),
+                         static_cast<int64_t>(n));
+      Offer(keys, cuts[i], cuts[i + 1], parts.back());
+    }
+    std::shuffle(parts.begin(), parts.end(), random);
+    while (parts.size() > 1) {  // any two, either into the other
+      const size_t from = pick(0, parts.size() - 1);
+      std::swap(parts[from], parts.back());
+      parts[pick(0, parts.size() - 2)].Merge(parts.back());
+      parts.pop_back();
+    }
+    ASSERT_EQ(Chosen(parts[0]), Best(keys, k))
+        << "round " << round << " n " << n << " k " << k;
+  }
+}
+
+TEST(Selection, TakesMoreAfterAMerge) {
+  const std::vector<uint32_t> keys = {5, 9, 5, 5, 9, 5, 9, 1, 5, 9};
+  for (size_t k = 1; k <= keys.size(); ++k) {
+    Selection<uint32_t> first(static_cast<int64_t>(k), 100, 10);
+    Selection<uint32_t> second(static_cast<int64_t>(k), 100, 10);
+    Offer(keys, 0, 3, first);
+    Offer(keys, 3, 6, second);
+    first.Merge(second);
+    Offer(keys, 6, 10, first);
+    EXPECT_EQ(Chosen(first), Best(keys, k)) << k;
+  }
+}
+
+TEST(Selection, TiesAtTheBoundaryKeepTheLowestIndices) {
+  const std::vector<uint32_t> keys(1000, 7);
+  Selection<uint32_t> low(3, 5, 1000);
+  Selection<uint32_t> high(3, 5, 1000);
+  Offer(keys, 0, 500, low);
+  Offer(keys, 500, 1000, high);
+  high.Merge(low);  // the later piece first
+  EXPECT_EQ(Chosen(high), Best(keys, 3));
+}
+
+TEST(Selection, ThresholdLetsNothingEqualIn) {
+  // A full buffer of 4 = k + slack sets the threshold at 8; an 8 must not
+  // replace an 8, and a 9 must replace the last of them.
+  const std::vector<uint32_t> keys = {8, 8, 8, 8, 8, 8, 9, 8, 8, 8, 8};
+  Selection<uint32_t> selection(2, 2, 11);
+  Offer(keys, 0, keys.size(), selection);
+  EXPECT_EQ(Chosen(selection),
+            (std::vector<Rank>{{8, BitsAt<uint32_t>(0), 0},
+                               {9, BitsAt<uint32_t>(6), 6}}));
+}
+
+TEST(Selection, MergeLeavesTheOtherEmptyForUseAgain) {
+  const std::vector<uint32_t> keys = {9, 9, 9, 1, 2, 3};
+  Selection<uint32_t> first(2, 2, 6);
+  Selection<uint32_t> second(2, 2, 6);
+  Offer(keys, 0, 3, second);
+  first.Merge(second);
+  Offer(keys, 3, 6, second);  // low keys: a threshold kept would stop them
+  EXPECT_EQ(Chosen(first), Best<uint32_t>({9, 9, 9}, 2));
+  EXPECT_EQ(Chosen(second), (std::vector<Rank>{{2, BitsAt<uint32_t>(4), 4},
+                                               {3, BitsAt<uint32_t>(5), 5}}));
+}
+
+TEST(Selection, ResetForgetsTheThreshold) {
+  const std::vector<uint32_t> high(100, 1000);
+  const std::vector<uint32_t> low = {4, 2, 3, 4, 0};
+  Selection<uint32_t> selection(3, 3, 100);
+  Offer(high, 0, high.size(), selection);
+  selection.Finish();
+  selection.Reset();
+  Offer(low, 0, low.size(), selection);
+  EXPECT_EQ(Chosen(selection), Best(low, 3));
+}
+
+TEST(Selection, MemoryIsThatOfTheBufferNotOfTheSlice) {
+  constexpr size_t kCount = 100000;
+  std::vector<uint32_t> keys(kCount);  // ascending: every element enters
+  std::iota(keys.begin(), keys.end(), 0u);
+  Selection<uint32_t> selection(10, 30, kCount);
+  Offer(keys, 0, kCount, selection);
+  EXPECT_LE(selection.Finish().capacity(), 2u * (10 + 30));
+  EXPECT_EQ(Chosen(selection), Best(keys, 10));
+}
+
+}  // namespace
+}  // namespace topk::cpu
