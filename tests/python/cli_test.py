@@ -1,0 +1,189 @@
+"""The command topk against a real server and NumPy.
+
+usage: cli_test.py TOPKD TOPK
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+import topk_stubs
+
+TOPKD, TOPK = sys.argv[1:3]
+
+
+class Command(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.server = topk_stubs.Server(TOPKD, cls.folder.name)
+        rng = np.random.default_rng(1)
+        cls.x = rng.standard_normal((3, 4, 50)).astype(np.float32)
+        cls.path = cls.save("x.npy", cls.x)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.__exit__()
+        cls.folder.cleanup()
+
+    @classmethod
+    def save(cls, name, array):
+        path = os.path.join(cls.folder.name, name)
+        np.save(path, array)
+        return path
+
+    def topk(self, *arguments, code=0, target=None, **options):
+        """Runs the command; returns its stdout."""
+        environment = dict(os.environ, TOPK_TARGET=target
+                           or self.server.target)
+        done = subprocess.run([TOPK, *map(str, arguments)],
+                              capture_output=True, check=False,
+                              env=environment, **options)
+        self.assertEqual(done.returncode, code, done.stderr.decode())
+        if code == 0:
+            self.assertEqual(done.stderr, b"")
+        else:
+            self.assertNotEqual(done.stderr, b"")
+        self.stderr = done.stderr.decode()
+        return done.stdout.decode()
+
+    def expected(self, array, axis, k, largest=True):
+        order = np.argsort(-array if largest else array, axis, kind="stable")
+        return np.take(order, range(k), axis)
+
+    def test_json_is_what_numpy_says(self):
+        for flags, axis, largest in (((), -1, True),
+                                     (("--axis", 0), 0, True),
+                                     (("--axis", 1, "--smallest"), 1, False)):
+            for way in ((), ("--local",), ("--stream", "on")):
+                answer = json.loads(self.topk("run", self.path, "--k", 2,
+                                              "--json", *flags, *way))
+                indices = np.reshape(answer["indices"], answer["shape"])
+                expected = self.expected(self.x, axis, 2, largest)
+                np.testing.assert_array_equal(indices, expected)
+
+    def test_every_dialect(self):
+        for flags in (("--dialect", "onnx", "--version", 1),
+                      ("--dialect", "openvino", "--order", "value",
+                       "--index-type", "i64"),
+                      ("--dialect", "directml", "--version", 0),
+                      ("--dialect", "directml", "--feature-level", "5_0",
+                       "--index-type", "u64")):
+            answer = json.loads(self.topk("run", self.path, "--k", 3, "--json",
+                                          *flags))
+            np.testing.assert_array_equal(
+                np.reshape(answer["indices"], answer["shape"]),
+                self.expected(self.x, -1, 3))
+
+    def test_files_are_npy_pairs(self):
+        for kind in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2",
+                     "u4", "u8"):
+            array = (np.arange(60).reshape(4, 15) * 7 % 31).astype(kind)
+            out = os.path.join(self.folder.name, "out-" + kind)
+            self.assertEqual(
+                self.topk("run", self.save("a.npy", array), "--k", 4, "--out",
+                          out), "")
+            values = np.load(os.path.join(out, "values.npy"))
+            indices = np.load(os.path.join(out, "indices.npy"))
+            self.assertEqual(values.dtype, array.dtype)
+            self.assertEqual(indices.dtype, np.int64)
+            np.testing.assert_array_equal(
+                values, np.take_along_axis(array, indices, -1))
+            order = np.lexsort((np.broadcast_to(np.arange(15), array.shape),
+                                -array.astype(np.float64)), axis=-1)
+            np.testing.assert_array_equal(indices, order[:, :4])
+
+    def test_other_orders_of_bytes_and_dimensions(self):
+        for array in (np.asfortranarray(self.x), self.x.astype(">f4"),
+                      np.asfortranarray(self.x.astype(">f8"))):
+            path = self.save("order.npy", array)
+            answer = json.loads(self.topk("run", path, "--k", 2, "--json"))
+            np.testing.assert_array_equal(
+                np.reshape(answer["indices"], answer["shape"]),
+                self.expected(self.x, -1, 2))
+
+    def test_bfloat16(self):
+        bits = np.array([0x3F80, 0xC000, 0x4040, 0x7FC0], np.uint16)
+        answer = json.loads(
+            self.topk("run", self.save("bf16.npy", bits), "--k", 3, "--dtype",
+                      "bf16", "--json"))
+        self.assertEqual(answer["values"], ["nan", 3, 1])
+        self.assertEqual(answer["values_type"], "bf16")
+
+    def test_standard_input(self):
+        with open(self.path, "rb") as file:
+            answer = self.topk("run", "-", "--k", 1, "--json", stdin=file)
+        self.assertEqual(json.loads(answer)["shape"], [3, 4, 1])
+
+    def test_a_large_tensor_is_streamed(self):
+        array = np.random.default_rng(2).random((2, 3_000_000), np.float32)
+        path = self.save("large.npy", array)
+        answer = json.loads(self.topk("run", path, "--k", 5, "--json"))
+        self.assertEqual(answer["execution"]["kernel"], "fold")
+        np.testing.assert_array_equal(
+            np.reshape(answer["indices"], (2, 5)), self.expected(array, -1, 5))
+
+    def test_the_table(self):
+        table = self.topk("run", self.path, "--k", 2)
+        self.assertEqual(len(table.splitlines()), 12)
+        self.assertTrue(table.startswith("[0, 0, :]"), table)
+        short = self.topk("run", self.path, "--k", 2, "--max-slices", 1)
+        self.assertIn("11 more slices", short)
+        labels = self.save("labels.npy", np.arange(50) + 100)
+        names = self.save("names.npy", np.arange(12))
+        table = self.topk("run", self.path, "--k", 1, "--labels", labels,
+                          "--slice-labels", names)
+        first = int(self.expected(self.x, -1, 1)[0, 0, 0])
+        self.assertIn(f"[0, 0, :] 0   -> {first + 100}", table)
+
+    def test_exit_codes(self):
+        self.topk(code=2)
+        self.topk("run", self.path, code=2)
+        self.topk("run", self.path, "--k", 1, "--dialect", "torch", code=2)
+        self.topk("run", self.path, "--k", 1, "--strict", code=2)
+        self.topk("run", "/does/not/exist.npy", "--k", 1, code=3)
+        self.topk("run", self.save("c.npy", np.zeros(3, complex)), "--k", 1,
+                  code=3)
+        self.assertIn("c16", self.stderr)
+        for way in ((), ("--local",)):
+            self.topk("run", self.path, "--k", 51, *way, code=4)
+            self.assertIn("INVALID_ARGUMENT: onnx.k: k = 51 exceeds dimension "
+                          "50 along axis 2", self.stderr)
+        self.topk("run", self.path, "--k", 1, "--deadline", 1,
+                  target="127.0.0.1:1", code=5)
+        self.topk("health", "--service", "no.such", code=1)
+
+    def test_health_and_info(self):
+        self.assertEqual(self.topk("health"), "SERVING\n")
+        self.assertIn("OpenVINO TopK-11", self.topk("info"))
+        info = json.loads(self.topk("info", "--json"))
+        self.assertEqual(len(info["operators"]), 9)
+
+    def test_bench(self):
+        result = json.loads(
+            self.topk("bench", "--shape", "4,500", "--k", 3, "--requests", 50,
+                      "--concurrency", 2, "--json"))
+        self.assertEqual(result["requests"], 50)
+        self.assertGreater(result["requests_per_second"], 0)
+        self.assertLessEqual(result["p50_us"], result["p99_us"])
+        for kind in ("f16", "bf16", "f64", "u8", "i64"):
+            self.topk("bench", "--dtype", kind, "--k", 3, "--requests", 3)
+
+    def test_completion(self):
+        script = pathlib.Path(self.folder.name) / "completion"
+        script.write_text(self.topk("completion", "bash"), encoding="utf-8")
+        ask = (f"source {script}; COMP_WORDS=(topk run --sm); COMP_CWORD=2; "
+               "_topk; echo ${COMPREPLY[@]}")
+        done = subprocess.run(["bash", "-c", ask], capture_output=True,
+                              text=True, check=True)
+        self.assertEqual(done.stdout, "--smallest\n")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
