@@ -1,5 +1,6 @@
 #include "server/logging.h"
 
+#include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -97,8 +98,8 @@ std::shared_ptr<spdlog::logger> MakeLogger(const std::string& level,
                       format);
 }
 
-void CaptureGrpcLog(std::shared_ptr<spdlog::logger> log) {
-  // gRPC's threads may log until the process ends: never destroyed.
+void CaptureLibraryLogs(std::shared_ptr<spdlog::logger> log) {
+  // Their threads may log until the process ends: never destroyed.
   static auto& target = *new std::shared_ptr<spdlog::logger>();
   target = std::move(log);
   gpr_set_log_function([](gpr_log_func_args* args) {
@@ -106,6 +107,15 @@ void CaptureGrpcLog(std::shared_ptr<spdlog::logger> log) {
                            ? spdlog::level::err
                            : spdlog::level::debug;
     target->log(level, "gRPC: {}", args->message);
+  });
+  google::protobuf::SetLogHandler([](google::protobuf::LogLevel severity,
+                                     const char*, int,
+                                     const std::string& message) {
+    // Its "errors" are clients' bad bytes; the call's own line tells of them.
+    const auto level = severity == google::protobuf::LOGLEVEL_FATAL
+                           ? spdlog::level::critical
+                           : spdlog::level::debug;
+    target->log(level, "protobuf: {}", message);
   });
 }
 

@@ -33,9 +33,10 @@ std::shared_ptr<spdlog::logger> MakeLoggerTo(
     std::shared_ptr<spdlog::sinks::sink> sink, const std::string& level,
     const std::string& format);
 
-/// Makes gRPC's own messages, which go to stderr as they are, lines of this
-/// log. For the whole process and for good; call it before gRPC is used.
-void CaptureGrpcLog(std::shared_ptr<spdlog::logger> log);
+/// Makes the messages of gRPC and protobuf, which they write to stderr as they
+/// are, lines of this log. For the whole process and for good; call it before
+/// gRPC is used.
+void CaptureLibraryLogs(std::shared_ptr<spdlog::logger> log);
 
 /// Logs a finished call: at debug if it was OK, else at info. Never the tensor.
 void LogAccess(spdlog::logger& log, const AccessRecord& record);

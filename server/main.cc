@@ -37,7 +37,7 @@ int Serve(const topk::ServerConfig& config) {
   const sigset_t signals = BlockSignals();
   std::signal(SIGPIPE, SIG_IGN);  // a scraper that hangs up
   const auto log = topk::MakeLogger(config.log_level, config.log_format);
-  topk::CaptureGrpcLog(log);
+  topk::CaptureLibraryLogs(log);
   auto server = topk::Server::Start(config, *log);
   if (!server.ok()) {
     log->critical("{}", server.status().message);

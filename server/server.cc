@@ -1,5 +1,6 @@
 #include "server/server.h"
 
+#include <grpc/grpc.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
@@ -13,10 +14,10 @@
 
 #include "core/base/text.h"
 #include "core/engine.h"
-#include "server/health_watches.h"
 #include "server/malformed_request.h"
 #include "server/metrics.h"
 #include "server/metrics_endpoint.h"
+#include "server/open_calls.h"
 #include "server/ready_file.h"
 #include "server/rpc_metrics.h"
 #include "server/topk_service.h"
@@ -76,7 +77,7 @@ struct Server::Impl {
   Status Listen(const ServerConfig& config);
 
   Metrics metrics;
-  HealthWatches watches;
+  OpenCalls open_calls;
   Engine engine;
   TopKService service;
   std::unique_ptr<grpc::Server> grpc;
@@ -101,7 +102,7 @@ Status Server::Impl::Listen(const ServerConfig& config) {
   interceptors.push_back(MakeMalformedRequestStatus());
   interceptors.push_back(
       MakeRpcMetrics(*metrics.registry(), {name, kHealth, kReflection}));
-  interceptors.push_back(watches.MakeInterceptorFactory());
+  interceptors.push_back(open_calls.MakeInterceptorFactory());
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
   std::vector<int> ports(config.listen.size());
   for (size_t i = 0; i < config.listen.size(); ++i) {
@@ -181,10 +182,18 @@ void Server::Drain(std::chrono::milliseconds timeout) {
   const auto deadline = std::chrono::system_clock::now() + timeout;
   const std::future<void> done =
       std::async(std::launch::async, [&] { impl_->grpc->Shutdown(deadline); });
-  // Watchers have been told; the first wait lets the news reach them.
+  // gRPC would wait on, for health watches and for idle connections, whose
+  // clients may take 10 s to notice. No call for two rounds is the end: one may
+  // be between gRPC and its count, and the news of the drain needs a moment. A
+  // unary call whose body is still arriving is lost either way: gRPC would end
+  // it with CANCELLED, this ends it with UNAVAILABLE.
+  int quiet_rounds = 0;
   while (done.wait_for(std::chrono::milliseconds(100)) !=
          std::future_status::ready) {
-    impl_->watches.EndAll();
+    quiet_rounds = impl_->open_calls.count() == 0 ? quiet_rounds + 1 : 0;
+    if (quiet_rounds >= 2) {
+      grpc_server_cancel_all_calls(impl_->grpc->c_server());
+    }
   }
 }
 

@@ -36,8 +36,8 @@ std::vector<std::string> AllElements(const v1::Tensor& tensor);
 void PrintTable(const v1::TopKResponse& response, int axis,
                 const Labels& labels, int64_t max_slices, std::ostream& out);
 
-/// Returns {"shape", "values", "indices", …}: flat row-major lists. Numbers are
-/// JSON numbers; those that JSON has none for are the strings "nan", "inf",
+/// Returns {"shape", "values", "indices", ...}: flat row-major lists. Numbers
+/// are JSON numbers; those that JSON has none for are the strings "nan", "inf",
 /// "-inf".
 nlohmann::json ToJson(const v1::TopKResponse& response);
 

@@ -75,7 +75,7 @@ TEST(ComputeTopK, TakesEveryDialect) {
 TEST(ComputeTopK, AnswersOverAUnixSocketAndSeveralAddresses) {
   ServerConfig config = TestServer::LoopbackConfig();
   const std::string path = ::testing::TempDir() + "topk_compute_test.sock";
-  config.listen = {"unix:" + path, "127.0.0.1:0", "localhost:0"};
+  config.listen = {"unix:" + path, "127.0.0.1:0", "127.0.0.1:0"};
   {
     const TestServer server(config);
     EXPECT_EQ(server.target(), "unix:" + path);

@@ -1,5 +1,8 @@
 // What calls see of a server that drains.
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <thread>
 
@@ -69,6 +72,30 @@ TEST(Drain, EndsAtTheTimeout) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
   EXPECT_FALSE(many->Read(&result));
   EXPECT_EQ(many->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST(Drain, IsNotHeldUpByAnIdleConnection) {
+  TestServer server;
+  const int port = std::stoi(server.target().substr(sizeof("127.0.0.1:") - 1));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  ASSERT_EQ(
+      connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
+      0);
+  // HTTP/2's greeting with empty settings; then the client sleeps.
+  const std::string greeting =
+      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string("\0\0\0\4\0\0\0\0\0", 9);
+  ASSERT_EQ(write(fd, greeting.data(), greeting.size()),
+            static_cast<ssize_t>(greeting.size()));
+  char settings[9];
+  ASSERT_EQ(read(fd, settings, sizeof(settings)), 9);
+  const auto start = std::chrono::steady_clock::now();
+  server.server().Drain(std::chrono::minutes(5));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  close(fd);
 }
 
 TEST(Drain, IsNotNeededBeforeTheEnd) {

@@ -60,20 +60,6 @@ TEST(Health, WatchersAreToldOfADrainAndDoNotHoldItUp) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
 }
 
-TEST(Health, AWatchThatItsClientLeftIsForgotten) {
-  TestServer server;
-  const auto stub = Health::NewStub(server.Connect());
-  for (int i = 0; i < 50; ++i) {
-    grpc::ClientContext context;
-    const auto watch = stub->Watch(&context, For(""));
-    HealthCheckResponse response;
-    EXPECT_TRUE(watch->Read(&response));
-    context.TryCancel();
-    EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::CANCELLED);
-  }
-  server.server().Drain(std::chrono::minutes(5));
-}
-
 TEST(Reflection, ListsTheService) {
   const TestServer server;
   // ServerReflectionRequest.list_services, field 7, of any text.

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tests/integration/raw_call.h"
 #include "tests/integration/topkd.h"
 
 namespace topk::testing {
@@ -43,8 +44,14 @@ TEST(Topkd, WritesTheReadyFileAndExits0OnSigterm) {
 TEST(Topkd, LogsValidJson) {
   Topkd topkd({"--log-format", "json", "--log-level", "debug"});
   EXPECT_TRUE(Answers(topkd.target()));
+  // A request_id that is not UTF-8, of which protobuf has something to say.
+  EXPECT_FALSE(RawCall(grpc::CreateChannel(topkd.target(),
+                                           grpc::InsecureChannelCredentials()),
+                       "/topk.v1.TopKService/ComputeTopK", {"\x3a\x01\xff"})
+                   .status.ok());
   topkd.process().Signal(SIGTERM);
   EXPECT_EQ(topkd.process().Wait(), 0);
+  EXPECT_THAT(topkd.process().Output(), HasSubstr("UTF-8"));
   std::istringstream lines(topkd.process().Output());
   int count = 0;
   for (std::string line; std::getline(lines, line); ++count) {

@@ -79,7 +79,7 @@ v1::TopKResponse AskUnary(const TestServer& server,
 
 std::vector<float> Numbers(int count) {
   std::vector<float> numbers;
-  for (int i = 0; i < count; ++i) {
+  for (int64_t i = 0; i < count; ++i) {
     numbers.push_back(static_cast<float>(i * 7919 % 4093));
   }
   return numbers;

@@ -51,8 +51,8 @@ Key Load(const std::byte* elements, int64_t position) {
   return bits;
 }
 
-/// Offers elements 0, stride, 2 * stride … to one selection, with the indices
-/// first, first + 1, …
+/// Offers elements 0, stride, 2 * stride ... to one selection, with the indices
+/// first, first + 1, ...
 template <class Key, bool kFloat>
 void FeedRow(const KeyMap<Key, kFloat>& map, const std::byte* elements,
              int64_t count, int64_t stride, int64_t first,
