@@ -7,12 +7,10 @@ namespace {
 
 constexpr std::string_view kOrderingRule =
     "Elements rank by value, descending for the largest and ascending for the "
-    "smallest, then by index, ascending in both. -0 equals +0; every NaN "
-    "equals "
-    "every other NaN and exceeds +infinity. The first k in rank are the "
-    "answer, "
-    "in rank order or, for sort = index, by ascending index. Values are bit "
-    "copies of the input.";
+    "smallest, then by index, ascending in both. -0 equals +0; every NaN is "
+    "one value, above +infinity. The first k in rank are the answer, in rank "
+    "order or, for sort = index, by ascending index. Values are bit copies of "
+    "the input.";
 
 void AddTypes(std::span<const DType> types,
               google::protobuf::RepeatedField<int>* field) {

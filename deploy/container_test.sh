@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Builds the Dockerfile and tries the image: the server as a user who is not
-# root on a read-only root, its health check, a request from outside, SIGTERM.
-# With Docker where its engine runs; otherwise with buildah, which needs none
-# (as root, with buildah, podman and debootstrap installed), on a base image
-# made by debootstrap. Takes about 10 minutes. Not part of the two commands: it
-# needs what a newcomer's machine may not allow.
+# Builds the Dockerfile and tries the image: the server as PID 1, as a user who
+# is not root, on a read-only root, without capabilities; its health check, its
+# metrics, a request from outside, SIGTERM. With Docker where its engine runs;
+# otherwise with buildah, which needs none (as root, with buildah, podman and
+# debootstrap installed), on a base image made by debootstrap. Takes about 5
+# minutes. Not part of the two commands: it needs what a newcomer's machine may
+# not allow.
 #
 # usage: deploy/container_test.sh      after deploy/quickstart.sh, for its topk
 set -euo pipefail
@@ -16,16 +17,21 @@ topk=build/release/bin/topk
   exit 1
 }
 image=topkd:container-test
+buildah=(buildah --storage-driver=vfs)
+podman=(podman --storage-driver=vfs)
 work=$(mktemp -d)
+engine=buildah
+if docker info >/dev/null 2>&1; then engine=docker; fi
 container=
+server=
 step() { echo "== $*" >&2; }
 
 cleanup() {
-  if [ -n "$container" ] && [ "$engine" = docker ]; then
+  if [ -n "$server" ]; then kill -KILL "$server" 2>/dev/null || true; fi
+  if [ -n "$container" ] && [ $engine = docker ]; then
     docker rm -f "$container" >/dev/null 2>&1 || true
-  fi
-  if [ "$engine" = buildah ]; then
-    [ -z "$container" ] || $buildah rm "$container" >/dev/null || true
+  elif [ -n "$container" ]; then
+    "${buildah[@]}" rm "$container" >/dev/null || true
   fi
   rm -rf "$work"
 }
@@ -41,8 +47,9 @@ wait_for() {
   return 1
 }
 
+# Compares the server's answer with the one computed here.
 ask() {
-  TOPK_TARGET="$1" $topk run deploy/data/digits_similarity.npy --k 5 --json \
+  $topk run deploy/data/digits_similarity.npy --k 5 --json --target "$1" \
     >"$work/remote.json"
   $topk run deploy/data/digits_similarity.npy --k 5 --json --local \
     >"$work/local.json"
@@ -54,52 +61,112 @@ ask() {
   step "an answer of $(wc -c <"$work/remote.answer") bytes is right"
 }
 
-if docker info >/dev/null 2>&1; then
-  engine=docker
-  step "building with docker"
-  docker build -t $image .
-  container=$(docker run -d --read-only --cap-drop ALL \
-    --security-opt no-new-privileges -p 127.0.0.1::50051 $image)
-  target=$(docker port "$container" 50051 | head -n 1)
-  wait_for docker exec "$container" /usr/bin/topkd healthcheck
-  ask "$target"
-  docker stop -t 30 "$container" >/dev/null
-  status=$(docker inspect -f '{{.State.ExitCode}}' "$container")
-else
-  engine=buildah
-  buildah="buildah --storage-driver=vfs"
-  if ! podman --storage-driver=vfs image exists debian:bookworm-slim; then
+# Reads the metrics at host:port without a tool that may not be installed.
+scrape() {
+  exec 3<>"/dev/tcp/${1%:*}/${1##*:}"
+  printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3
+  cat <&3 >"$work/metrics"
+  exec 3>&-
+  grep -q '^topk_ready 1' "$work/metrics"
+  step "$(grep -c '^[a-z]' "$work/metrics") samples of metrics"
+}
+
+# The base image without a registry: a minimal Debian 12 made here.
+make_base() {
+  if ! "${podman[@]}" image exists debian:bookworm-slim; then
     step "making the base image with debootstrap"
-    debootstrap --variant=minbase bookworm "$work/root" >"$work/log" ||
-      { tail "$work/log" >&2 && exit 1; }
+    debootstrap --variant=minbase bookworm "$work/root" >"$work/log" || {
+      tail "$work/log" >&2
+      return 1
+    }
     # The build reaches packages as this machine does.
     cp /etc/apt/apt.conf.d/* "$work/root/etc/apt/apt.conf.d/" 2>/dev/null ||
       true
     tar -C "$work/root" -c . |
-      podman --storage-driver=vfs import - debian:bookworm-slim >/dev/null
+      "${podman[@]}" import - debian:bookworm-slim >/dev/null
     rm -rf "$work/root"
   fi
-  podman --storage-driver=vfs tag debian:bookworm-slim debian:bookworm
+  "${podman[@]}" tag debian:bookworm-slim debian:bookworm
+}
+
+# Prints an image's size.
+size() { "${buildah[@]}" images --format '{{.Size}}' "$1" | head -n 1; }
+
+# Prints a field of the image's configuration, a list as one line each.
+config() { "${buildah[@]}" inspect --format "{{$1}}" $image; }
+config_list() {
+  config "range .Docker.Config.$1}}{{println .}}{{end" | sed '/^$/d'
+}
+
+# Runs a command in a root folder as an engine would: the root read-only, PID 1
+# of its own, its user without rights. chroot and setpriv need what they take
+# away, so they come last.
+contain() {
+  local root=$1 user=$2
+  shift 2
+  # shellcheck disable=SC2016  # expanded by the inner shell
+  exec unshare --mount --pid --fork bash -euc '
+    root=$1 user=$2
+    shift 2
+    mount --bind "$root" "$root"
+    mount -t proc proc "$root/proc"
+    mount -o remount,bind,ro "$root"
+    if touch "$root/written" 2>/dev/null; then
+      echo "the root is not read-only" >&2
+      exit 1
+    fi
+    exec chroot "$root" /usr/bin/setpriv --reuid="${user%:*}" \
+      --regid="${user#*:}" --clear-groups --no-new-privs --inh-caps=-all \
+      --bounding-set=-all /usr/bin/env -i "$@"' contain "$root" "$user" "$@"
+}
+
+if [ $engine = docker ]; then
+  step "building with docker"
+  docker build -t $image .
+  container=$(docker run -d --read-only --cap-drop ALL \
+    --security-opt no-new-privileges -p 127.0.0.1::50051 -p 127.0.0.1::9090 \
+    $image)
+  target=$(docker port "$container" 50051 | head -n 1)
+  wait_for docker exec "$container" /usr/bin/topkd healthcheck
+  ask "$target"
+  scrape "$(docker port "$container" 9090 | head -n 1)"
+  step "sending SIGTERM"
+  docker stop -t 30 "$container" >/dev/null
+  status=$(docker inspect -f '{{.State.ExitCode}}' "$container")
+else
+  make_base
   step "building with buildah"
-  $buildah bud --format docker --isolation chroot -t $image .
-  container=$($buildah from $image)
-  mount=$($buildah mount "$container")
-  # chroot isolation shares the network; read-only is what the user 65532 sees:
-  # the server has nothing it may write to but /tmp.
-  step "running as $($buildah inspect --format '{{.Docker.Config.User}}' \
-    $image), health check $($buildah inspect \
-    --format '{{.Docker.Config.Healthcheck.Test}}' $image)"
+  "${buildah[@]}" bud --format docker --isolation chroot -t $image .
+  container=$("${buildah[@]}" from $image)
+  mount=$("${buildah[@]}" mount "$container")
+  user=$(config .Docker.Config.User)
+  mapfile -t variables < <(config_list Env)
+  mapfile -t command < <(config_list Entrypoint && config_list Cmd)
+  mapfile -t probe < <(config_list Healthcheck.Test | sed 1d)  # after "CMD"
+  step "image: $(size $image) on a base of $(size debian:bookworm-slim); user" \
+    "$user; ${command[*]}; check: ${probe[*]}"
+  # The network is this machine's: free ports instead of the image's.
   port=$((20000 + RANDOM % 10000))
-  chroot --userspec=65532:65532 "$mount" /usr/bin/env -i MALLOC_ARENA_MAX=4 \
-    TOPKD_LISTEN=127.0.0.1:$port TOPKD_METRICS_LISTEN=127.0.0.1:0 \
-    /usr/bin/topkd &
-  server=$!
-  wait_for chroot --userspec=65532:65532 "$mount" /usr/bin/topkd healthcheck \
-    --target 127.0.0.1:$port
+  contain "$mount" "$user" "${variables[@]}" TOPKD_LISTEN=127.0.0.1:$port \
+    TOPKD_METRICS_LISTEN=127.0.0.1:$((port + 1)) "${command[@]}" &
+  unshare=$!
+  wait_for pgrep -P $unshare
+  server=$(pgrep -P $unshare)
+  wait_for "${buildah[@]}" run --isolation chroot "$container" -- \
+    "${probe[@]}" --target 127.0.0.1:$port
+  grep -E '^(Uid|NSpid|CapEff|CapBnd|NoNewPrivs)' "/proc/$server/status" >&2
   ask 127.0.0.1:$port
-  kill -TERM $server
+  scrape 127.0.0.1:$((port + 1))
+  step "sending SIGTERM"
+  kill -TERM "$server"
   status=0
-  wait $server || status=$?
+  wait $unshare || status=$?
+  server=
+  if "${buildah[@]}" run --isolation chroot "$container" -- "${probe[@]}" \
+    --target 127.0.0.1:$port >/dev/null 2>&1; then
+    step "the health check finds a server that has stopped"
+    exit 1
+  fi
 fi
 step "the server ended with status $status"
 [ "$status" -eq 0 ]

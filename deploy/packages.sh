@@ -4,15 +4,14 @@
 
 # To build topkd and topk.
 TOPK_BUILD_PACKAGES=(
-  g++ cmake ninja-build pkg-config
+  g++ cmake ninja-build
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libtbb-dev libspdlog-dev prometheus-cpp-dev libcli11-dev
   nlohmann-json3-dev
 )
 
-# To build and run the tests as well: GoogleTest, the Python client's NumPy and
-# gRPC, the house rules' formatter and script checker, and what fetches the
-# Prometheus that scrapes the server.
+# To build and run the tests as well: GoogleTest, what the Python client needs,
+# and the house rules' formatter and script checker.
 TOPK_TEST_PACKAGES=(
   libgtest-dev libgmock-dev
   python3 python3-numpy python3-grpcio python3-protobuf
@@ -46,7 +45,10 @@ install_packages() {
     return 1
   fi
   echo "== installing ${missing[*]}" >&2
-  as_root apt-get update -qq
+  as_root apt-get update -qq || {
+    echo "Then: apt-get install --no-install-recommends ${missing[*]}" >&2
+    return 1
+  }
   # dpkg's progress goes unseen; what apt has to say comes on stderr.
   as_root env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

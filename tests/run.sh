@@ -21,22 +21,29 @@ source deploy/packages.sh
 
 step() { echo "== $*" >&2; }
 
+# ctest has two lines for each test, as wide as the longest name: one will do.
+run_tests() {
+  ctest "$@" | sed -uE '/^ +Start +[0-9]+: /d
+    s/^( *[0-9]+\/[0-9]+ Test +#.*[^.])\.{4,}/\1 .../'
+}
+
 install_packages "${TOPK_BUILD_PACKAGES[@]}" "${TOPK_TEST_PACKAGES[@]}"
 
-# The real Prometheus, for the test that has it scrape a server.
+# The real Prometheus, for the tests that have it read a server's metrics.
 unpack_package prometheus build/tools
+PATH="$PWD/build/tools/usr/bin:$PATH"
 
 step "building"
 cmake --preset dev
 cmake --build --preset dev
 cmake --build --preset dev --target all_verify_interface_header_sets
 step "running every test"
-ctest --preset dev
+run_tests --preset dev
 
 if [ "$fast" = false ]; then
   step "building unit and conformance with sanitizers"
   cmake --preset asan
   cmake --build --preset asan --target topk_sanitized_tests
   step "running unit and conformance with sanitizers"
-  ctest --preset asan -L '^(unit|conformance)$'
+  run_tests --preset asan -L '^(unit|conformance)$'
 fi

@@ -185,6 +185,13 @@ Result<Plan> MakePlan(const PlanRequest& request, const Limits& limits) {
 }
 
 int64_t SliceOffset(const Plan& plan, const Layout& layout, int64_t slice) {
+  // A packed tensor is [outer, n or k, inner] whatever its rank, which a
+  // stranger may have made thousands.
+  if (layout.packed) {
+    const auto axis = static_cast<size_t>(plan.axis);
+    const int64_t outer_stride = axis > 0 ? layout.strides[axis - 1] : 0;
+    return slice / plan.inner * outer_stride + slice % plan.inner;
+  }
   int64_t offset = 0;
   for (size_t i = plan.shape.size(); i-- > 0;) {
     if (static_cast<int>(i) == plan.axis) continue;

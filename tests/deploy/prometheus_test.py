@@ -1,14 +1,16 @@
 """A real Prometheus scrapes a real topkd.
 
-usage: prometheus_test.py TOPKD TOPK TOOLS
+usage: prometheus_test.py TOPKD TOPK PROMETHEUS PROMTOOL
 
-TOOLS holds usr/bin/prometheus and usr/bin/promtool. Calls the server with topk,
-demands that `promtool check metrics` has nothing to say about its exposition,
-lets Prometheus scrape it, and asks Prometheus for what it found.
+Calls the server with topk, demands that `promtool check metrics` has nothing to
+say about its exposition, lets Prometheus scrape it, and asks Prometheus for
+what it found.
 """
 
 import json
+import os
 import pathlib
+import socket
 import subprocess
 import sys
 import tempfile
@@ -39,8 +41,6 @@ def poll(what, function):
 
 
 def free_port():
-    import socket
-
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -59,8 +59,11 @@ def query(address, expression):
 
 
 def main():
-    topkd, topk = sys.argv[1:3]
-    tools = pathlib.Path(sys.argv[3]) / "usr/bin"
+    topkd, topk, prometheus, promtool = sys.argv[1:]
+    for tool in (prometheus, promtool):
+        if not os.access(tool, os.X_OK):
+            sys.exit(f"{tool} is missing: tests/run.sh fetches it, or "
+                     "configure with -DTOPK_PROMETHEUS=OFF")
     with tempfile.TemporaryDirectory() as directory, topk_stubs.Server(
             topkd, directory, "--metrics-listen", "127.0.0.1:0") as server:
         run = [topk, "run", str(DATA), "--k", "3", "--target", server.target]
@@ -73,7 +76,7 @@ def main():
         metrics = server.addresses["metrics"]
         with urllib.request.urlopen(f"http://{metrics}/metrics") as answer:
             exposition = answer.read()
-        check = subprocess.run([tools / "promtool", "check", "metrics"],
+        check = subprocess.run([promtool, "check", "metrics"],
                                input=exposition, capture_output=True,
                                check=False)
         assert check.returncode == 0 and not check.stdout + check.stderr, check
@@ -81,8 +84,8 @@ def main():
         config = pathlib.Path(directory) / "prometheus.yml"
         config.write_text(CONFIG % metrics, encoding="utf-8")
         address = f"127.0.0.1:{free_port()}"
-        prometheus = subprocess.Popen(
-            [tools / "prometheus", f"--config.file={config}",
+        scraper = subprocess.Popen(
+            [prometheus, f"--config.file={config}",
              f"--storage.tsdb.path={directory}/data",
              f"--web.listen-address={address}", "--log.level=error"])
         try:
@@ -99,8 +102,8 @@ def main():
                 poll(f"{expression} == {expected}",
                      lambda e=expression, x=expected: query(address, e) == x)
         finally:
-            prometheus.terminate()
-            prometheus.wait(timeout=30)
+            scraper.terminate()
+            scraper.wait(timeout=30)
     print("1 passed, 0 failed")
 
 

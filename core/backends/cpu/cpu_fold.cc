@@ -21,7 +21,8 @@ class TypedFold final : public Fold {
         map_(map),
         instruction_set_(instruction_set),
         arena_(arena),
-        selections_(static_cast<size_t>(plan.inner),
+        // An empty tensor has none, however many columns its shape names.
+        selections_(static_cast<size_t>(plan.slices() == 0 ? 0 : plan.inner),
                     Selection<Key>(plan.k, plan.k, plan.n)) {}
 
   void Feed(std::span<const std::byte> piece) override {

@@ -1,0 +1,70 @@
+// Shapes that cost their sender a few bytes and must not cost us more.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+
+#include "core/engine.h"
+
+namespace topk {
+namespace {
+
+v1::TopKRequest Request() {
+  v1::TopKRequest request;
+  request.mutable_spec()->set_dialect(v1::DIALECT_ONNX);
+  request.mutable_spec()->set_version(11);
+  request.mutable_onnx()->mutable_k()->set_value(1);
+  request.mutable_tensor()->set_data_type(v1::DATA_TYPE_U8);
+  return request;
+}
+
+// Nothing will ever be fed, so nothing need be kept for 2^36 columns.
+TEST(HostileShapes, StreamOfAnEmptyTensorKeepsNoSelections) {
+  v1::TopKRequest header = Request();
+  header.mutable_onnx()->set_axis(1);
+  for (const int64_t size : {int64_t{0}, int64_t{3}, int64_t{1} << 36}) {
+    header.mutable_tensor()->add_shape(size);
+  }
+  const Engine engine({1, {}});
+  Result<TensorStream> stream = TensorStream::Start(engine, header);
+  ASSERT_TRUE(stream.ok()) << stream.status().message;
+  const auto answer = stream->Finish();
+  ASSERT_TRUE(answer.ok()) << answer.status().message;
+  EXPECT_EQ(answer->values().shape_size(), 3);
+  EXPECT_TRUE(answer->values().data().empty());
+}
+
+// 16000 slices of rank 16000: 32 kB on the wire. Time in proportion to slices
+// times rank is half a minute; to their sum, milliseconds. Refusing is as good.
+TEST(HostileShapes, ManyDimensionsCostNoTimeForEachSlice) {
+  constexpr int kMany = 16000;
+  v1::TopKRequest request = Request();
+  request.mutable_tensor()->add_shape(kMany);
+  for (int i = 1; i < kMany; ++i) request.mutable_tensor()->add_shape(1);
+  request.mutable_tensor()->set_data(std::string(kMany, 'x'));
+  const Engine engine({1, {}});
+  const auto start = std::chrono::steady_clock::now();
+  (void)engine.Compute(request);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+}
+
+// One element repeated 2^32 - 1 times: the first k are the answer.
+TEST(HostileShapes, BroadcastAlongTheAxisIsNotWalked) {
+  v1::TopKRequest request = Request();
+  request.mutable_spec()->set_dialect(v1::DIALECT_DIRECTML);
+  request.mutable_spec()->set_version(0);
+  request.mutable_directml()->set_k(2);
+  request.mutable_tensor()->add_shape(4294967295);
+  request.mutable_tensor()->add_strides(0);
+  request.mutable_tensor()->set_data("x");
+  const Engine engine({1, {}});
+  const auto start = std::chrono::steady_clock::now();
+  const auto answer = engine.Compute(request);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+  ASSERT_TRUE(answer.ok()) << answer.status().message;
+  EXPECT_EQ(answer->values().data(), "xx");
+  EXPECT_EQ(answer->indices().data(), std::string("\0\0\0\0\1\0\0\0", 8));
+}
+
+}  // namespace
+}  // namespace topk
