@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -17,122 +16,6 @@
 
 namespace topk {
 namespace {
-
-constexpr std::string_view kMagic("\x93NUMPY", 6);
-// NumPy itself refuses longer headers of untrusted files.
-constexpr size_t kMaxHeaderBytes = 10000;
-
-Status Malformed(std::string what) {
-  return InvalidArgument("NPY_MALFORMED", "file",
-                         Cat("not a .npy file: ", what));
-}
-
-// Reads the header's Python dictionary: a strict reader of exactly what NumPy
-// writes and documents, {'descr': '<f4', 'fortran_order': False, 'shape': (3,
-// 4), }.
-class HeaderReader {
- public:
-  explicit HeaderReader(std::string_view text) : text_(text) {}
-
-  Result<NpyHeader> Read() {
-    NpyHeader header;
-    bool has_descr = false, has_order = false, has_shape = false;
-    if (!Take('{')) return Malformed("the header is not a dictionary");
-    while (!Take('}')) {
-      std::string key;
-      if (!TakeString(key) || !Take(':')) {
-        return Malformed("the header has no key where one must be");
-      }
-      bool* seen = key == "descr"           ? &has_descr
-                   : key == "fortran_order" ? &has_order
-                   : key == "shape"         ? &has_shape
-                                            : nullptr;
-      if (seen == nullptr || *seen) {
-        return Malformed(
-            "the header's keys must be descr, fortran_order and "
-            "shape, once each");
-      }
-      *seen = true;
-      const bool ok = key == "descr"           ? TakeType(header)
-                      : key == "fortran_order" ? TakeBool(header.fortran_order)
-                                               : TakeShape(header.shape);
-      if (!ok) {
-        return Malformed(
-            Cat("the header's ", key,
-                key == "descr" ? " is not a plain element type" : " is wrong"));
-      }
-      if (!Take(',') && !Peek('}')) {
-        return Malformed("the header has no comma where one must be");
-      }
-    }
-    SkipSpace();
-    if (!text_.empty()) return Malformed("the header has text after its end");
-    if (!has_descr || !has_order || !has_shape) {
-      return Malformed("the header lacks descr, fortran_order or shape");
-    }
-    return header;
-  }
-
- private:
-  void SkipSpace() {
-    const size_t at = text_.find_first_not_of(" \n\t");
-    text_.remove_prefix(std::min(at, text_.size()));
-  }
-  bool Peek(char c) {
-    SkipSpace();
-    return !text_.empty() && text_.front() == c;
-  }
-  bool Take(char c) {
-    if (!Peek(c)) return false;
-    text_.remove_prefix(1);
-    return true;
-  }
-  bool TakeWord(std::string_view word) {
-    SkipSpace();
-    if (text_.substr(0, word.size()) != word) return false;
-    text_.remove_prefix(word.size());
-    return true;
-  }
-  bool TakeString(std::string& out) {
-    const char quote = Peek('"') ? '"' : '\'';
-    if (!Take(quote)) return false;
-    const size_t end = text_.find(quote);
-    if (end == std::string_view::npos) return false;
-    out = std::string(text_.substr(0, end));
-    text_.remove_prefix(end + 1);
-    return true;
-  }
-  bool TakeType(NpyHeader& header) {
-    std::string descr;
-    if (!TakeString(descr) || descr.size() < 2) return false;
-    const char order = descr.front();
-    header.big_endian = order == '>';
-    // '=' would be the writing machine's order; NumPy never writes it.
-    if (order != '<' && order != '>' && order != '|') return false;
-    header.type = descr.substr(1);
-    return true;
-  }
-  bool TakeBool(bool& out) {
-    out = TakeWord("True");
-    return out || TakeWord("False");
-  }
-  bool TakeShape(std::vector<int64_t>& shape) {
-    if (!Take('(')) return false;
-    while (!Take(')')) {
-      SkipSpace();
-      int64_t size = 0;
-      const auto [end, error] =
-          std::from_chars(text_.data(), text_.data() + text_.size(), size);
-      if (error != std::errc() || size < 0) return false;
-      text_.remove_prefix(static_cast<size_t>(end - text_.data()));
-      shape.push_back(size);
-      if (!Take(',') && !Peek(')')) return false;
-    }
-    return true;
-  }
-
-  std::string_view text_;
-};
 
 // Returns our name of NumPy's type, e.g. "f32" of "f4".
 Result<DType> TypeOf(const NpyHeader& header, bool as_bf16) {
@@ -185,19 +68,21 @@ std::vector<std::byte> Reorder(const NpyHeader& header,
   return out;
 }
 
-Status CannotRead(const std::string& path) {
+Status CannotRead() {
   return {Code::kNotFound, "FILE", "file",
-          Cat("cannot read ", path, ": ", std::strerror(errno))};
+          Cat("cannot be read: ", std::strerror(errno))};
 }
 
-Result<NpyArray> ReadStandardInput(bool as_bf16) {
+// Reads to the end: for pipes.
+Result<NpyArray> ReadAll(int fd, bool as_bf16) {
   auto content = std::make_shared<std::vector<std::byte>>();
   size_t size = 0;
   for (;;) {
     content->resize(std::max<size_t>(size * 2, size_t{1} << 16));
     const ssize_t got =
-        read(STDIN_FILENO, content->data() + size, content->size() - size);
-    if (got < 0) return CannotRead("standard input");
+        read(fd, content->data() + size, content->size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return CannotRead();
     if (got == 0) break;
     size += static_cast<size_t>(got);
   }
@@ -205,34 +90,24 @@ Result<NpyArray> ReadStandardInput(bool as_bf16) {
   return ParseNpy(bytes, std::move(content), as_bf16);
 }
 
-}  // namespace
-
-Result<NpyHeader> ParseNpyHeader(std::span<const std::byte> file) {
-  const std::string_view text(reinterpret_cast<const char*>(file.data()),
-                              file.size());
-  if (text.substr(0, kMagic.size()) != kMagic || text.size() < 10) {
-    return Malformed("it does not begin with \\x93NUMPY");
+Result<NpyArray> ReadDescriptor(int fd, bool as_bf16) {
+  struct stat info {};
+  if (fstat(fd, &info) != 0) return CannotRead();
+  // A regular file that is read from its start, also as "topk run - <file".
+  if (!S_ISREG(info.st_mode) || info.st_size == 0 ||
+      lseek(fd, 0, SEEK_CUR) != 0) {
+    return ReadAll(fd, as_bf16);
   }
-  const auto major = static_cast<unsigned char>(text[6]);
-  const auto minor = static_cast<unsigned char>(text[7]);
-  if (major < 1 || major > 3 || minor != 0) {
-    return Malformed(Cat("format ", static_cast<int>(major), ".",
-                         static_cast<int>(minor), " is not 1.0, 2.0 or 3.0"));
-  }
-  // The header's length: 2 bytes in format 1.0, 4 from 2.0 on.
-  const size_t length_bytes = major == 1 ? 2 : 4;
-  uint32_t length = 0;
-  if (text.size() < 8 + length_bytes) return Malformed("it is cut off");
-  std::memcpy(&length, text.data() + 8, length_bytes);
-  const size_t begin = 8 + length_bytes;
-  if (length > kMaxHeaderBytes || text.size() - begin < length) {
-    return Malformed(Cat("its header of ", length, " bytes is ",
-                         length > kMaxHeaderBytes ? "too long" : "cut off"));
-  }
-  Result<NpyHeader> header = HeaderReader(text.substr(begin, length)).Read();
-  if (header.ok()) header->data_offset = begin + length;
-  return header;
+  const auto size = static_cast<size_t>(info.st_size);
+  void* memory = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (memory == MAP_FAILED) return CannotRead();
+  std::shared_ptr<const void> owner(
+      memory, [size](void* mapped) { munmap(mapped, size); });
+  return ParseNpy({static_cast<const std::byte*>(memory), size},
+                  std::move(owner), as_bf16);
 }
+
+}  // namespace
 
 Result<NpyArray> ParseNpy(std::span<const std::byte> file,
                           std::shared_ptr<const void> owner, bool as_bf16) {
@@ -244,13 +119,14 @@ Result<NpyArray> ParseNpy(std::span<const std::byte> file,
   int64_t bytes = width;
   for (const int64_t size : header->shape) {
     if (!CheckedMultiply(bytes, size, &bytes)) {
-      return Malformed("its shape overflows 63 bits");
+      return MalformedNpy("its shape overflows 63 bits");
     }
   }
   const std::span<const std::byte> data = file.subspan(header->data_offset);
   if (data.size() != static_cast<size_t>(bytes)) {
-    return Malformed(Cat("it has ", data.size(),
-                         " bytes of data; its shape and type imply ", bytes));
+    return MalformedNpy(Cat("it has ", data.size(),
+                            " bytes of data; its shape and type imply ",
+                            bytes));
   }
   NpyArray array{*dtype, header->shape, data, std::move(owner)};
   const bool transposed = header->fortran_order && header->shape.size() > 1;
@@ -264,27 +140,12 @@ Result<NpyArray> ParseNpy(std::span<const std::byte> file,
 }
 
 Result<NpyArray> ReadNpy(const std::string& path, bool as_bf16) {
-  if (path == "-") return ReadStandardInput(as_bf16);
+  if (path == "-") return ReadDescriptor(STDIN_FILENO, as_bf16);
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return CannotRead(path);
-  struct stat info {};
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    close(fd);
-    return Status{Code::kNotFound, "FILE", "file",
-                  Cat("cannot read ", path, ": not a regular file")};
-  }
-  const auto size = static_cast<size_t>(info.st_size);
-  if (size == 0) {
-    close(fd);
-    return Malformed("it is empty");
-  }
-  void* memory = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
-  close(fd);
-  if (memory == MAP_FAILED) return CannotRead(path);
-  std::shared_ptr<const void> owner(
-      memory, [size](void* mapped) { munmap(mapped, size); });
-  return ParseNpy({static_cast<const std::byte*>(memory), size},
-                  std::move(owner), as_bf16);
+  if (fd < 0) return CannotRead();
+  Result<NpyArray> array = ReadDescriptor(fd, as_bf16);
+  close(fd);  // a mapping outlives it
+  return array;
 }
 
 Status WriteNpy(const std::string& path, DType dtype,
@@ -294,20 +155,9 @@ Status WriteNpy(const std::string& path, DType dtype,
                                ? "|V2"
                                : Cat(info.bytes == 1 ? "|" : "<",
                                      info.name.substr(0, 1), info.bytes);
-  std::string header =
-      Cat("{'descr': '", type, "', 'fortran_order': False, 'shape': (");
-  for (const int64_t size : shape) header += Cat(size, ", ");
-  header += "), }";
-  // The data begins at a multiple of 64 bytes, so that it can be mapped.
-  header.append(63 - (header.size() + 10) % 64, ' ');
-  header += '\n';
-  const auto length = static_cast<uint16_t>(header.size());
-  std::string start = Cat(kMagic, std::string_view("\x01\x00", 2));
-  start.append(reinterpret_cast<const char*>(&length), 2);
-
   const std::string temporary = Cat(path, ".", getpid());
   std::ofstream file(temporary, std::ios::binary);
-  file << start << header << data;
+  file << NpyFileStart(type, shape) << data;
   file.close();
   if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) {
     const int error = errno;

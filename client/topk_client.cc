@@ -3,11 +3,14 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
 #include <thread>
 
+#include "client/channel.h"
+#include "client/rpc_error.h"
 #include "core/base/text.h"
-#include "google/rpc/error_details.pb.h"
-#include "google/rpc/status.pb.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "topk/v1/topk.grpc.pb.h"
 
@@ -16,71 +19,16 @@ namespace {
 
 // Measured: 1 MiB messages move bytes fastest.
 constexpr size_t kPieceBytes = size_t{1} << 20;
-// gRPC stops retrying, silently, once a call has sent more than this; its
-// default is 256 KiB. As much as the server's largest unary message.
-constexpr int kRetryBufferBytes = (64 << 20) + (1 << 20);
+// protobuf has no larger messages, and gRPC 1.51 aborts on one.
+constexpr size_t kMaxMessageBytes = std::numeric_limits<int32_t>::max();
 
-std::string ServiceConfig(int max_attempts) {
-  const std::string retry =
-      max_attempts <= 1
-          ? ""
-          : Cat(R"(, "retryPolicy": {"maxAttempts": )", max_attempts,
-                R"(, "initialBackoff": "0.05s", "maxBackoff": "1s",)"
-                R"( "backoffMultiplier": 2,)"
-                R"( "retryableStatusCodes": ["UNAVAILABLE"]})");
-  return Cat(R"({"loadBalancingConfig": [{"round_robin": {}}],)"
-             R"( "healthCheckConfig": {"serviceName": "topk.v1.TopKService"},)"
-             R"( "methodConfig": [{"name": [{"service":)"
-             R"( "topk.v1.TopKService"}])",
-             retry, "}]}");
-}
-
-// A list of addresses is gRPC's ipv4 scheme.
-std::string Target(const std::string& target) {
-  const bool list = target.find(',') != std::string::npos &&
-                    target.find_first_of("/") == std::string::npos &&
-                    target.rfind("ipv", 0) != 0;
-  return list ? "ipv4:" + target : target;
-}
-
-std::shared_ptr<grpc::Channel> Connect(const ClientOptions& options) {
-  grpc::ChannelArguments arguments;
-  arguments.SetServiceConfigJSON(
-      ServiceConfig(std::clamp(options.max_attempts, 1, 5)));
-  arguments.SetMaxReceiveMessageSize(-1);
-  arguments.SetMaxSendMessageSize(-1);
-  arguments.SetInt(GRPC_ARG_PER_RPC_RETRY_BUFFER_SIZE, kRetryBufferBytes);
-  return grpc::CreateCustomChannel(
-      Target(options.target), grpc::InsecureChannelCredentials(), arguments);
-}
-
-// Fills in reason and field from google.rpc details.
-void ReadDetails(const google::rpc::Status& rpc, Status& status) {
-  for (const google::protobuf::Any& detail : rpc.details()) {
-    google::rpc::ErrorInfo info;
-    google::rpc::BadRequest bad;
-    if (detail.UnpackTo(&info)) {
-      status.reason = info.reason();
-      const auto field = info.metadata().find("field");
-      if (field != info.metadata().end()) status.field = field->second;
-    } else if (detail.UnpackTo(&bad) && bad.field_violations_size() > 0) {
-      status.field = bad.field_violations(0).field();
-    }
-  }
-}
-
-Status FromRpc(const google::rpc::Status& rpc) {
-  Status status{static_cast<Code>(rpc.code()), "", "", rpc.message()};
-  ReadDetails(rpc, status);
-  return status;
-}
-
-Status FromGrpc(const grpc::Status& grpc) {
-  Status status{static_cast<Code>(grpc.error_code()), "", "",
-                grpc.error_message()};
-  google::rpc::Status rpc;
-  if (rpc.ParseFromString(grpc.error_details())) ReadDetails(rpc, status);
-  return status;
+Status CheckSize(const v1::TopKRequest& request) {
+  const size_t bytes = request.ByteSizeLong();
+  if (bytes <= kMaxMessageBytes) return {};
+  return ResourceExhausted(
+      "REQUEST_TOO_LARGE", "tensor.data",
+      Cat("a request of ", bytes, " bytes is no message, whose limit is ",
+          kMaxMessageBytes, "; StreamTopK has none"));
 }
 
 Status BadAnswer(std::string message) {
@@ -115,9 +63,11 @@ Status Collect(v1::TopKResponseChunk& chunk, bool& has_header,
 struct Client::Impl {
   explicit Impl(const ClientOptions& client_options)
       : options(client_options),
-        channel(Connect(client_options)),
-        topk(v1::TopKService::NewStub(channel)),
-        health(grpc::health::v1::Health::NewStub(channel)) {}
+        topk(v1::TopKService::NewStub(
+            Connect(client_options, ToUnhealthy::kNo))),
+        // Whoever asks a server that does not serve wants to hear just that.
+        health(grpc::health::v1::Health::NewStub(
+            Connect(client_options, ToUnhealthy::kYes))) {}
 
   void SetDeadline(const CallOptions& call, grpc::ClientContext& context) {
     context.set_deadline(
@@ -126,7 +76,6 @@ struct Client::Impl {
   }
 
   ClientOptions options;
-  std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::TopKService::Stub> topk;
   std::unique_ptr<grpc::health::v1::Health::Stub> health;
 };
@@ -138,6 +87,7 @@ Client::~Client() = default;
 
 Result<v1::TopKResponse> Client::ComputeTopK(const v1::TopKRequest& request,
                                              const CallOptions& options) const {
+  if (Status s = CheckSize(request); !s.ok()) return s;
   grpc::ClientContext context;
   impl_->SetDeadline(options, context);
   v1::TopKResponse response;
@@ -191,19 +141,33 @@ std::vector<Result<v1::TopKResponse>> Client::ComputeTopKMany(
   grpc::ClientContext context;
   impl_->SetDeadline(options, context);
   const auto stream = impl_->topk->ComputeTopKMany(&context);
+  std::vector<Status> unsent(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    unsent[i] = CheckSize(requests[i]);
+  }
+  std::vector<Result<v1::TopKResponse>> results;
+  results.reserve(requests.size());
   // Flow control stops both ways once nobody reads: write on a thread of its
   // own.
   std::thread writer([&] {
-    for (const v1::TopKRequest& request : requests) {
-      if (!stream->Write(request)) break;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      if (unsent[i].ok() && !stream->Write(requests[i])) break;
     }
     stream->WritesDone();
   });
-  std::vector<Result<v1::TopKResponse>> results;
-  results.reserve(requests.size());
+  // Moves on to the next request that has an answer to wait for.
+  const auto has_next = [&] {
+    while (results.size() < requests.size() && !unsent[results.size()].ok()) {
+      results.emplace_back(unsent[results.size()]);
+    }
+    return results.size() < requests.size();
+  };
   v1::TopKResult result;
-  while (results.size() < requests.size() && stream->Read(&result)) {
-    if (result.has_response()) {
+  bool too_many = false;
+  while (!too_many && stream->Read(&result)) {
+    if (!has_next()) {
+      too_many = true;
+    } else if (result.has_response()) {
       results.emplace_back(std::move(*result.mutable_response()));
     } else if (result.error().code() != 0) {
       results.emplace_back(FromRpc(result.error()));
@@ -211,11 +175,17 @@ std::vector<Result<v1::TopKResponse>> Client::ComputeTopKMany(
       results.emplace_back(BadAnswer("the server sent an empty result"));
     }
   }
+  if (too_many) context.TryCancel();
   writer.join();
   const grpc::Status status = stream->Finish();
+  if (too_many) {
+    // Which of them belongs to which request is anybody's guess.
+    results.assign(requests.size(),
+                   BadAnswer("the server sent too many results"));
+  }
   const Status rest = status.ok() ? BadAnswer("the server sent too few results")
                                   : FromGrpc(status);
-  while (results.size() < requests.size()) results.emplace_back(rest);
+  while (has_next()) results.emplace_back(rest);
   return results;
 }
 

@@ -18,13 +18,15 @@ namespace topk {
 /// How a client reaches its servers.
 struct ClientOptions {
   /// host:port, unix:path, dns:///name:port (all of whose addresses are used in
-  /// turn), or a list of IPv4 host:port separated by commas.
+  /// turn), or a list of IP addresses with ports, separated by commas.
   std::string target = "localhost:50051";
   /// How long a call may take, unless its own options say otherwise.
   std::chrono::milliseconds deadline = std::chrono::minutes(1);
   /// How often a call that ends with UNAVAILABLE is sent, 1 .. 5; 1 = no retry.
   /// A TopK changes nothing, so sending it again is safe.
   int max_attempts = 4;
+  /// What the servers see before gRPC's own name in the user-agent header.
+  std::string user_agent = {};
 };
 
 /// How one call is made.
@@ -48,7 +50,8 @@ class Client {
   Client(Client&&) noexcept;
   ~Client();
 
-  /// Answers one tensor with one message.
+  /// Answers one tensor with one message. RESOURCE_EXHAUSTED, without asking,
+  /// for a request of 2 GiB or more.
   Result<v1::TopKResponse> ComputeTopK(const v1::TopKRequest& request,
                                        const CallOptions& options = {}) const;
 
@@ -58,8 +61,9 @@ class Client {
                                       std::span<const std::byte> tensor,
                                       const CallOptions& options = {}) const;
 
-  /// Answers many tensors on one stream. Returns as many results, in order; if
-  /// the stream breaks, the rest have its error.
+  /// Answers many tensors on one stream, which the deadline bounds as a whole.
+  /// Returns as many results, in order; if the stream breaks, the rest have its
+  /// error.
   std::vector<Result<v1::TopKResponse>> ComputeTopKMany(
       std::span<const v1::TopKRequest> requests,
       const CallOptions& options = {}) const;
@@ -69,7 +73,8 @@ class Client {
       const CallOptions& options = {}) const;
 
   /// Returns whether a service ("" = the whole server) is SERVING, or NOT_FOUND
-  /// for one that the server lacks.
+  /// for one that the server lacks. Reaches a server also while it does not
+  /// serve; of several, any one.
   Result<bool> IsServing(const std::string& service,
                          const CallOptions& options = {}) const;
 

@@ -21,10 +21,12 @@ source deploy/packages.sh
 
 step() { echo "== $*" >&2; }
 
-# ctest has two lines for each test, as wide as the longest name: one will do.
+# ctest has two lines for each test, as wide as the longest name and parameter:
+# one without will do.
 run_tests() {
   ctest "$@" | sed -uE '/^ +Start +[0-9]+: /d
-    s/^( *[0-9]+\/[0-9]+ Test +#.*[^.])\.{4,}/\1 .../'
+    s/^( *[0-9]+\/[0-9]+ Test +#.*[^.])\.{4,}/\1 .../
+    s/^( *[0-9]+\/[0-9]+ Test +#.*)  # GetParam\(\) = .* \.\.\./\1 .../'
 }
 
 install_packages "${TOPK_BUILD_PACKAGES[@]}" "${TOPK_TEST_PACKAGES[@]}"

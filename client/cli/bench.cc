@@ -7,6 +7,7 @@
 #include <cstring>
 #include <iomanip>
 #include <iostream>
+#include <limits>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -20,6 +21,9 @@ namespace topk::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// A message is below 2 GiB, and has a little beside its tensor.
+constexpr int64_t kMaxTensorBytes = (int64_t{2} << 30) - (1 << 20);
 
 // Random numbers of the type: floats from 0 to 1, integers of any bits.
 std::string RandomData(const DTypeInfo& type, int64_t count, uint64_t seed) {
@@ -67,8 +71,9 @@ void Load(const Client& client, const v1::TopKRequest& request,
   std::vector<double> seconds;
   Status error;
   bool wrong = false;
+  // At least one each, however late the thread begins.
   while (!wrong && error.ok() && shared.left.fetch_sub(1) > 0 &&
-         Clock::now() < shared.end) {
+         (seconds.empty() || Clock::now() < shared.end)) {
     const Clock::time_point start = Clock::now();
     const Result<v1::TopKResponse> answer = client.ComputeTopK(request);
     seconds.push_back(
@@ -83,10 +88,8 @@ void Load(const Client& client, const v1::TopKRequest& request,
   const std::lock_guard lock(shared.mutex);
   shared.seconds.insert(shared.seconds.end(), seconds.begin(), seconds.end());
   shared.wrong |= wrong;
-  if (!error.ok()) {
-    shared.error = error;
-    shared.left = 0;  // one failure ends the run
-  }
+  if (!error.ok()) shared.error = error;
+  if (wrong || !error.ok()) shared.left = 0;  // one failure ends the run
 }
 
 double Percentile(const std::vector<double>& sorted, double share) {
@@ -129,11 +132,12 @@ void PrintResult(const BenchFlags& flags, std::vector<double> latencies,
 
 ExitCode Bench(const BenchFlags& flags) {
   const DTypeInfo& type = *FindDType(flags.dtype);
-  int64_t count = 1;
+  int64_t bytes = type.bytes;
   for (const int64_t size : flags.shape) {
-    if (size < 0 || !CheckedMultiply(count, size, &count) ||
-        count > int64_t{1} << 31) {
-      std::cerr << "topk: --shape has too many elements for a benchmark\n";
+    if (size < 0 || !CheckedMultiply(bytes, size, &bytes) ||
+        bytes > kMaxTensorBytes) {
+      std::cerr << "topk: --shape must have sizes >= 0 and at most "
+                << kMaxTensorBytes << " bytes, as one message has to hold it\n";
       return kUsage;
     }
   }
@@ -143,13 +147,14 @@ ExitCode Bench(const BenchFlags& flags) {
     std::cerr << "topk: " << request.status().message << "\n";
     return kUsage;
   }
-  request->mutable_tensor()->set_data(RandomData(type, count, flags.seed));
+  request->mutable_tensor()->set_data(
+      RandomData(type, bytes / type.bytes, flags.seed));
   const Result<v1::TopKResponse> expected = Engine({}).Compute(*request);
   if (!expected.ok()) return Report(expected.status());
 
   const Client client(flags.client);
   if (const auto warm = client.ComputeTopK(*request); !warm.ok()) {
-    return Report(warm.status());
+    return Report(warm.status(), request->request_id());
   }
   Shared shared;
   const Clock::time_point start = Clock::now();
@@ -167,7 +172,9 @@ ExitCode Bench(const BenchFlags& flags) {
   for (std::thread& thread : threads) thread.join();
   const double elapsed =
       std::chrono::duration<double>(Clock::now() - start).count();
-  if (!shared.error.ok()) return Report(shared.error);
+  if (!shared.error.ok()) {
+    return Report(shared.error, request->request_id());
+  }
   if (shared.wrong) {
     std::cerr << "topk: an answer differs from the one computed here\n";
     return kWrongAnswer;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <iostream>
+#include <string>
+#include <string_view>
 
 #include "core/base/status.h"
 
@@ -19,12 +21,13 @@ enum ExitCode : int {
 };
 
 /// Says on stderr what went wrong in a call or a computation, and returns the
-/// exit status that it means.
-inline ExitCode Report(const Status& status) {
+/// exit status that it means. `request_id` is what the server's log has it by.
+inline ExitCode Report(const Status& status, std::string_view request_id = "") {
   std::cerr << "topk: " << CodeName(status.code);
   if (!status.field.empty()) std::cerr << ": " << status.field;
   std::cerr << ": " << status.message;
   if (!status.reason.empty()) std::cerr << " [" << status.reason << "]";
+  if (!request_id.empty()) std::cerr << " (request " << request_id << ")";
   std::cerr << "\n";
   switch (status.code) {
     case Code::kInvalidArgument:

@@ -1,5 +1,6 @@
 // topk: TopK from the command line.
 #include <CLI/CLI.hpp>
+#include <exception>
 #include <iostream>
 #include <limits>
 
@@ -56,18 +57,23 @@ CLI::App* AddRun(CLI::App& app, RunFlags& flags, double& deadline) {
   auto* out = run->add_option("--out", flags.out_directory,
                               "Write values.npy and indices.npy there (bf16 as "
                               "V2) instead of a table");
-  run->add_flag("--json", flags.json, "Print JSON instead of a table")
-      ->excludes(out);
+  auto* json =
+      run->add_flag("--json", flags.json, "Print JSON instead of a table")
+          ->excludes(out);
   run->add_option("--max-slices", flags.max_slices,
                   "How many slices the table shows")
       ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()))
       ->capture_default_str();
   run->add_option("--labels", flags.labels,
                   "A .npy file with a number for each position along the axis, "
-                  "to show in the table for what was found");
+                  "to show in the table for what was found")
+      ->excludes(out)
+      ->excludes(json);
   run->add_option("--slice-labels", flags.slice_labels,
                   "A .npy file with a number for each slice, to show beside "
-                  "its name");
+                  "its name")
+      ->excludes(out)
+      ->excludes(json);
   AddClientFlags(*run, flags.client, deadline);
   return run;
 }
@@ -107,9 +113,14 @@ CLI::App* AddBench(CLI::App& app, BenchFlags& flags, double& deadline) {
   return bench;
 }
 
-}  // namespace
+// A full disk or a closed pipe is a failure, not an answer.
+int AtEnd(int exit_code) {
+  if (std::cout.flush() || exit_code != kOk) return exit_code;
+  std::cerr << "topk: cannot write to stdout\n";
+  return kFailed;
+}
 
-int main(int argc, char** argv) {
+int Main(int argc, char** argv) {
   CLI::App app("topk asks a TopK service, or computes itself", "topk");
   app.footer(kFooter);
   app.set_version_flag("--version", "topk " TOPK_VERSION);
@@ -142,15 +153,29 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kOk : kUsage;
+    return AtEnd(app.exit(error) == 0 ? kOk : kUsage);
   }
   const auto milliseconds =
       std::chrono::milliseconds(static_cast<int64_t>(deadline * 1000));
-  run.client.deadline = bench.client.deadline = client.deadline = milliseconds;
-  if (run_command->parsed()) return Run(run);
-  if (bench_command->parsed()) return Bench(bench);
-  if (health->parsed()) return Health(client, service);
-  if (info->parsed()) return Info(client, json);
+  for (topk::ClientOptions* options : {&run.client, &bench.client, &client}) {
+    options->deadline = milliseconds;
+    options->user_agent = "topk/" TOPK_VERSION;
+  }
+  if (run_command->parsed()) return AtEnd(Run(run));
+  if (bench_command->parsed()) return AtEnd(Bench(bench));
+  if (health->parsed()) return AtEnd(Health(client, service));
+  if (info->parsed()) return AtEnd(Info(client, json));
   std::cout << BashCompletion(app);
-  return kOk;
+  return AtEnd(kOk);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return Main(argc, argv);
+  } catch (const std::exception& error) {  // no memory, no threads
+    std::cerr << "topk: " << error.what() << "\n";
+    return kFailed;
+  }
 }

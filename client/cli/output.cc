@@ -184,6 +184,10 @@ void PrintTable(const v1::TopKResponse& response, int axis,
     }
     out << "\n";
   }
+  if (slices == 0) {
+    // An answer all the same; silence would look like a failure.
+    out << "no slices: the input has no elements\n";
+  }
   if (slices > shown) {
     out << "... and " << slices - shown << " more slices; --max-slices shows "
         << "more, --json and --out all\n";

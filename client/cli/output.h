@@ -31,8 +31,8 @@ std::vector<std::string> AllElements(const v1::Tensor& tensor);
 ///   [3, :]  0.98 @12  0.97 @40
 /// or, with labels, what was found first:
 ///   [3] digit 7:  7 7 9   0.98 @12  0.97 @40  0.91 @7
-/// and a last line that counts what was left out. `axis` is a dimension of the
-/// answer.
+/// and a last line that counts what was left out, or says that there are none.
+/// REQUIRES: an answer and its axis that passed CheckAnswer().
 void PrintTable(const v1::TopKResponse& response, int axis,
                 const Labels& labels, int64_t max_slices, std::ostream& out);
 

@@ -6,6 +6,7 @@
 #include <iomanip>
 #include <iostream>
 
+#include "client/cli/check_answer.h"
 #include "client/cli/output.h"
 #include "client/npy.h"
 #include "core/base/text.h"
@@ -23,10 +24,16 @@ constexpr int64_t kProgressBytes = int64_t{64} << 20;
 // Draws one line that overwrites itself: bytes, share and rate.
 class ProgressLine {
  public:
+  // A transfer that ends early leaves its line to stay as it is.
+  ~ProgressLine() {
+    if (open_) std::cerr << "\n";
+  }
+
   void Show(int64_t sent, int64_t total) {
     const auto now = std::chrono::steady_clock::now();
     if (sent < total && now - shown_ < std::chrono::milliseconds(100)) return;
     shown_ = now;
+    open_ = sent < total;
     const double seconds = std::chrono::duration<double>(now - start_).count();
     std::cerr << "\rsent " << (sent >> 20) << " of " << (total >> 20)
               << " MiB (" << sent * 100 / total << " %), " << std::fixed
@@ -39,6 +46,7 @@ class ProgressLine {
   const std::chrono::steady_clock::time_point start_ =
       std::chrono::steady_clock::now();
   std::chrono::steady_clock::time_point shown_;
+  bool open_ = false;
 };
 
 Result<v1::TopKResponse> Compute(const RunFlags& flags,
@@ -119,32 +127,37 @@ ExitCode Run(const RunFlags& flags) {
     return kUsage;
   }
   const Result<v1::TopKResponse> response = Compute(flags, *request, *array);
-  if (!response.ok()) return Report(response.status());
+  if (!response.ok()) {
+    return Report(response.status(), request->request_id());
+  }
+  const Result<int> dimension =
+      CheckAnswer({array->dtype, array->shape,
+                   flags.operation.axis.value_or(-1), flags.operation.k},
+                  *response);
+  if (!dimension.ok()) {
+    return Report(dimension.status(), request->request_id());
+  }
 
   if (!flags.out_directory.empty()) return WriteFiles(flags, *response);
   if (flags.json) {
     std::cout << ToJson(*response).dump() << "\n";
     return kOk;
   }
-  // The server has accepted the axis, so it is one of the tensor's.
-  const auto rank = static_cast<int64_t>(array->shape.size());
-  const int64_t axis = flags.operation.axis.value_or(-1);
-  const auto dimension = static_cast<size_t>(axis < 0 ? axis + rank : axis);
+  const auto axis = static_cast<size_t>(*dimension);
   Labels labels;
   int64_t slices = 1;
   for (size_t d = 0; d < array->shape.size(); ++d) {
-    if (d != dimension) slices *= array->shape[d];
+    if (d != axis) slices *= array->shape[d];
   }
   for (const auto& [path, count, into] :
-       {std::tuple(flags.labels, array->shape[dimension], &labels.of_index),
+       {std::tuple(flags.labels, array->shape[axis], &labels.of_index),
         std::tuple(flags.slice_labels, slices, &labels.of_slice)}) {
     if (path.empty()) continue;
     Result<std::vector<std::string>> read = ReadLabels(path, count);
     if (!read.ok()) return ReportInput(path, read.status());
     *into = *std::move(read);
   }
-  PrintTable(*response, static_cast<int>(dimension), labels, flags.max_slices,
-             std::cout);
+  PrintTable(*response, *dimension, labels, flags.max_slices, std::cout);
   return kOk;
 }
 

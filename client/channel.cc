@@ -1,0 +1,63 @@
+#include "client/channel.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <algorithm>
+#include <string>
+
+#include "core/base/text.h"
+
+namespace topk {
+namespace {
+
+// gRPC stops retrying, silently, once a call has sent more than this; its
+// default is 256 KiB. As much as the server's largest unary message.
+constexpr int kRetryBufferBytes = (64 << 20) + (1 << 20);
+
+std::string ServiceConfig(int max_attempts) {
+  const std::string retry =
+      max_attempts <= 1
+          ? ""
+          : Cat(R"(, "retryPolicy": {"maxAttempts": )", max_attempts,
+                R"(, "initialBackoff": "0.05s", "maxBackoff": "1s",)"
+                R"( "backoffMultiplier": 2,)"
+                R"( "retryableStatusCodes": ["UNAVAILABLE"]})");
+  return Cat(R"({"loadBalancingConfig": [{"round_robin": {}}],)"
+             R"( "healthCheckConfig": {"serviceName": "topk.v1.TopKService"},)"
+             R"( "methodConfig": [{"name": [{"service":)"
+             R"( "topk.v1.TopKService"}])",
+             retry, "}]}");
+}
+
+// A list of addresses is gRPC's ipv4 scheme, or ipv6 where they have brackets.
+std::string Target(const std::string& target) {
+  const bool list = target.find(',') != std::string::npos &&
+                    target.find('/') == std::string::npos &&
+                    target.rfind("ipv", 0) != 0;
+  if (!list) return target;
+  return (target.front() == '[' ? "ipv6:" : "ipv4:") + target;
+}
+
+}  // namespace
+
+std::shared_ptr<grpc::Channel> Connect(const ClientOptions& options,
+                                       ToUnhealthy to_unhealthy) {
+  grpc::ChannelArguments arguments;
+  arguments.SetServiceConfigJSON(
+      ServiceConfig(std::clamp(options.max_attempts, 1, 5)));
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetMaxSendMessageSize(-1);
+  arguments.SetInt(GRPC_ARG_PER_RPC_RETRY_BUFFER_SIZE, kRetryBufferBytes);
+  if (to_unhealthy == ToUnhealthy::kYes) {
+    arguments.SetInt(GRPC_ARG_INHIBIT_HEALTH_CHECKING, 1);
+  }
+  if (!options.user_agent.empty()) {
+    arguments.SetUserAgentPrefix(options.user_agent);
+  }
+  return grpc::CreateCustomChannel(
+      Target(options.target), grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace topk

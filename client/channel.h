@@ -1,0 +1,21 @@
+// How the client's gRPC channels are set up.
+#pragma once
+
+#include <grpcpp/channel.h>
+
+#include <memory>
+
+#include "client/topk_client.h"
+
+namespace topk {
+
+/// Whether a channel sends calls to servers whose health check says
+/// NOT_SERVING.
+enum class ToUnhealthy { kNo, kYes };
+
+/// Returns a channel to the options' target that connects at its first call:
+/// round robin, retries of UNAVAILABLE, messages of any size.
+std::shared_ptr<grpc::Channel> Connect(const ClientOptions& options,
+                                       ToUnhealthy to_unhealthy);
+
+}  // namespace topk

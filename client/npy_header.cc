@@ -1,0 +1,180 @@
+#include "client/npy_header.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <string_view>
+
+#include "core/base/text.h"
+
+namespace topk {
+namespace {
+
+constexpr std::string_view kMagic("\x93NUMPY", 6);
+// NumPy itself refuses longer headers of untrusted files.
+constexpr size_t kMaxHeaderBytes = 10000;
+
+// Reads the header's Python dictionary: a strict reader of exactly what NumPy
+// writes and documents, {'descr': '<f4', 'fortran_order': False, 'shape': (3,
+// 4), }.
+class HeaderReader {
+ public:
+  explicit HeaderReader(std::string_view text) : text_(text) {}
+
+  Result<NpyHeader> Read() {
+    NpyHeader header;
+    bool has_descr = false, has_order = false, has_shape = false;
+    if (!Take('{')) return MalformedNpy("the header is not a dictionary");
+    while (!Take('}')) {
+      std::string key;
+      if (!TakeString(key) || !Take(':')) {
+        return MalformedNpy("the header has no key where one must be");
+      }
+      bool* seen = key == "descr"           ? &has_descr
+                   : key == "fortran_order" ? &has_order
+                   : key == "shape"         ? &has_shape
+                                            : nullptr;
+      if (seen == nullptr || *seen) {
+        return MalformedNpy(
+            "the header's keys must be descr, fortran_order and "
+            "shape, once each");
+      }
+      *seen = true;
+      const bool ok = key == "descr"           ? TakeType(header)
+                      : key == "fortran_order" ? TakeBool(header.fortran_order)
+                                               : TakeShape(header.shape);
+      if (!ok) {
+        return MalformedNpy(
+            Cat("the header's ", key,
+                key == "descr" ? " is not a plain element type" : " is wrong"));
+      }
+      if (!Take(',') && !Peek('}')) {
+        return MalformedNpy("the header has no comma where one must be");
+      }
+    }
+    SkipSpace();
+    if (!text_.empty())
+      return MalformedNpy("the header has text after its end");
+    if (!has_descr || !has_order || !has_shape) {
+      return MalformedNpy("the header lacks descr, fortran_order or shape");
+    }
+    return header;
+  }
+
+ private:
+  void SkipSpace() {
+    const size_t at = text_.find_first_not_of(" \n\t");
+    text_.remove_prefix(std::min(at, text_.size()));
+  }
+  bool Peek(char c) {
+    SkipSpace();
+    return !text_.empty() && text_.front() == c;
+  }
+  bool Take(char c) {
+    if (!Peek(c)) return false;
+    text_.remove_prefix(1);
+    return true;
+  }
+  bool TakeWord(std::string_view word) {
+    SkipSpace();
+    if (text_.substr(0, word.size()) != word) return false;
+    text_.remove_prefix(word.size());
+    return true;
+  }
+  bool TakeString(std::string& out) {
+    const char quote = Peek('"') ? '"' : '\'';
+    if (!Take(quote)) return false;
+    const size_t end = text_.find(quote);
+    if (end == std::string_view::npos) return false;
+    out = std::string(text_.substr(0, end));
+    text_.remove_prefix(end + 1);
+    return true;
+  }
+  bool TakeType(NpyHeader& header) {
+    std::string descr;
+    if (!TakeString(descr) || descr.size() < 2) return false;
+    const char order = descr.front();
+    header.big_endian = order == '>';
+    // '=' would be the writing machine's order; NumPy never writes it.
+    if (order != '<' && order != '>' && order != '|') return false;
+    header.type = descr.substr(1);
+    return true;
+  }
+  bool TakeBool(bool& out) {
+    out = TakeWord("True");
+    return out || TakeWord("False");
+  }
+  bool TakeShape(std::vector<int64_t>& shape) {
+    if (!Take('(')) return false;
+    bool comma = false;
+    while (!Take(')')) {
+      SkipSpace();
+      int64_t size = 0;
+      const auto [end, error] =
+          std::from_chars(text_.data(), text_.data() + text_.size(), size);
+      if (error != std::errc() || size < 0) return false;
+      text_.remove_prefix(static_cast<size_t>(end - text_.data()));
+      shape.push_back(size);
+      comma = Take(',');
+      if (!comma && !Peek(')')) return false;
+    }
+    // "(3)" is a number to Python; a tuple of one has a comma.
+    return shape.size() != 1 || comma;
+  }
+
+  std::string_view text_;
+};
+
+}  // namespace
+
+Status MalformedNpy(std::string_view what) {
+  return InvalidArgument("NPY_MALFORMED", "file",
+                         Cat("not a .npy file: ", what));
+}
+
+Result<NpyHeader> ParseNpyHeader(std::span<const std::byte> file) {
+  const std::string_view text(reinterpret_cast<const char*>(file.data()),
+                              file.size());
+  if (text.substr(0, kMagic.size()) != kMagic || text.size() < 10) {
+    return MalformedNpy("it does not begin with \\x93NUMPY");
+  }
+  const auto major = static_cast<unsigned char>(text[6]);
+  const auto minor = static_cast<unsigned char>(text[7]);
+  if (major < 1 || major > 3 || minor != 0) {
+    return MalformedNpy(Cat("format ", static_cast<int>(major), ".",
+                            static_cast<int>(minor),
+                            " is not 1.0, 2.0 or 3.0"));
+  }
+  // The header's length: 2 bytes in format 1.0, 4 from 2.0 on.
+  const size_t length_bytes = major == 1 ? 2 : 4;
+  uint32_t length = 0;
+  if (text.size() < 8 + length_bytes) return MalformedNpy("it is cut off");
+  std::memcpy(&length, text.data() + 8, length_bytes);
+  const size_t begin = 8 + length_bytes;
+  if (length > kMaxHeaderBytes || text.size() - begin < length) {
+    return MalformedNpy(Cat("its header of ", length, " bytes is ",
+                            length > kMaxHeaderBytes ? "too long" : "cut off"));
+  }
+  Result<NpyHeader> header = HeaderReader(text.substr(begin, length)).Read();
+  if (header.ok()) header->data_offset = begin + length;
+  return header;
+}
+
+std::string NpyFileStart(std::string_view descr,
+                         std::span<const int64_t> shape) {
+  std::string sizes;
+  for (const int64_t size : shape) {
+    sizes += Cat(sizes.empty() ? "" : ", ", size);
+  }
+  std::string header =
+      Cat("{'descr': '", descr, "', 'fortran_order': False, 'shape': (", sizes,
+          shape.size() == 1 ? "," : "", "), }");
+  header.append(63 - (header.size() + 10) % 64, ' ');
+  header += '\n';
+  const auto length = static_cast<uint16_t>(header.size());
+  std::string start = Cat(kMagic, std::string_view("\x01\x00", 2));
+  start.append(reinterpret_cast<const char*>(&length), 2);
+  return start + header;
+}
+
+}  // namespace topk

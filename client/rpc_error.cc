@@ -1,0 +1,39 @@
+#include "client/rpc_error.h"
+
+#include "google/rpc/error_details.pb.h"
+
+namespace topk {
+namespace {
+
+// Fills in reason and field from google.rpc details.
+void ReadDetails(const google::rpc::Status& rpc, Status& status) {
+  for (const google::protobuf::Any& detail : rpc.details()) {
+    google::rpc::ErrorInfo info;
+    google::rpc::BadRequest bad;
+    if (detail.UnpackTo(&info)) {
+      status.reason = info.reason();
+      const auto field = info.metadata().find("field");
+      if (field != info.metadata().end()) status.field = field->second;
+    } else if (detail.UnpackTo(&bad) && bad.field_violations_size() > 0) {
+      status.field = bad.field_violations(0).field();
+    }
+  }
+}
+
+}  // namespace
+
+Status FromRpc(const google::rpc::Status& rpc) {
+  Status status{static_cast<Code>(rpc.code()), "", "", rpc.message()};
+  ReadDetails(rpc, status);
+  return status;
+}
+
+Status FromGrpc(const grpc::Status& grpc) {
+  Status status{static_cast<Code>(grpc.error_code()), "", "",
+                grpc.error_message()};
+  google::rpc::Status rpc;
+  if (rpc.ParseFromString(grpc.error_details())) ReadDetails(rpc, status);
+  return status;
+}
+
+}  // namespace topk

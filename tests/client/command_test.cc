@@ -1,0 +1,204 @@
+// The command topk where things go wrong: wrong servers, full disks, flags that
+// contradict each other.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "client/npy.h"
+#include "core/base/text.h"
+#include "tests/client/fake_server.h"
+#include "tests/integration/subprocess.h"
+
+namespace topk::testing {
+namespace {
+
+// What a run of the command left behind.
+struct Outcome {
+  int status;
+  std::string out;
+  std::string error;
+};
+
+class Command : public ::testing::Test {
+ protected:
+  Command() {
+    const float values[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+    const int64_t labels[] = {0, 1, 2, 3, 4};
+    Write("x.npy", DType::kF32, {2, 5}, values, sizeof(values));
+    Write("none.npy", DType::kF32, {0, 5}, values, 0);
+    Write("labels.npy", DType::kI64, {5}, labels, sizeof(labels));
+  }
+
+  // Runs "topk ARGUMENTS" by the shell, in the folder of the files.
+  Outcome Topk(const std::string& arguments, const std::string& to = "out") {
+    const std::string script =
+        Cat("cd ", folder_.File(""), " && ", TOPK_BINARY_DIR, "/bin/topk ",
+            arguments, " >", to, " 2>error");
+    Subprocess shell({"/bin/bash", "-c", script});
+    const int status = shell.Wait();
+    return {status, ReadFile(folder_.File("out")),
+            ReadFile(folder_.File("error"))};
+  }
+
+  void Write(const char* name, DType dtype, std::vector<int64_t> shape,
+             const void* data, size_t size) {
+    ASSERT_TRUE(WriteNpy(folder_.File(name), dtype, shape,
+                         {static_cast<const char*>(data), size})
+                    .ok());
+  }
+
+  TemporaryFolder folder_;
+};
+
+v1::TopKResponse RightAnswer() {
+  v1::TopKResponse answer;
+  for (v1::Tensor* tensor :
+       {answer.mutable_values(), answer.mutable_indices()}) {
+    tensor->add_shape(2);
+    tensor->add_shape(2);
+  }
+  answer.mutable_values()->set_data_type(v1::DATA_TYPE_F32);
+  answer.mutable_values()->set_data(std::string(16, '\0'));
+  answer.mutable_indices()->set_data_type(v1::DATA_TYPE_I64);
+  answer.mutable_indices()->set_data(std::string(32, '\0'));
+  return answer;
+}
+
+TEST_F(Command, ReadsNothingBeyondAWrongAnswer) {
+  const std::pair<const char*, std::function<void(v1::TopKResponse&)>> wrong[] =
+      {
+          {"nothing", [](auto& a) { a.Clear(); }},
+          {"no data", [](auto& a) { a.mutable_values()->clear_data(); }},
+          {"huge shape",
+           [](auto& a) { a.mutable_values()->set_shape(0, 1000000000); }},
+          {"no shape", [](auto& a) { a.mutable_values()->clear_shape(); }},
+          {"unknown type",
+           [](auto& a) {
+             a.mutable_values()->set_data_type(static_cast<v1::DataType>(77));
+           }},
+          {"great index",
+           [](auto& a) {
+             a.mutable_indices()->set_data(std::string(32, '\x7f'));
+           }},
+      };
+  for (const auto& [name, spoil] : wrong) {
+    v1::TopKResponse answer = RightAnswer();
+    spoil(answer);
+    Fake fake;
+    fake.compute = [&answer](auto&, auto&, v1::TopKResponse& response) {
+      response = answer;
+      return grpc::Status::OK;
+    };
+    const FakeServer server(fake);
+    for (const char* how : {"", "--json", "--labels labels.npy", "--out d"}) {
+      const Outcome outcome =
+          Topk(Cat("run x.npy --k 2 --target ", server.target(), " ", how));
+      EXPECT_EQ(outcome.status, 1) << name << " " << how;
+      EXPECT_EQ(outcome.out, "") << name << " " << how;
+      EXPECT_NE(outcome.error.find("[BAD_ANSWER]"), std::string::npos)
+          << name << " " << how << ": " << outcome.error;
+    }
+  }
+}
+
+TEST_F(Command, HealthOfAServerThatDoesNotServe) {
+  FakeServer server({});
+  server.SetServing(false);
+  const Outcome outcome = Topk(
+      Cat("health --service topk.v1.TopKService --target ", server.target()));
+  EXPECT_EQ(outcome.status, 5) << outcome.error;
+  EXPECT_EQ(outcome.out, "NOT_SERVING\n");
+}
+
+TEST_F(Command, BenchTellsAWrongAnswer) {
+  Fake fake;
+  fake.compute = [](auto&, auto&, v1::TopKResponse& response) {
+    response = RightAnswer();
+    return grpc::Status::OK;
+  };
+  const FakeServer server(fake);
+  const Outcome outcome =
+      Topk(Cat("bench --shape 2,5 --k 2 --duration 60 --concurrency 3 "
+               "--target ",
+               server.target()));
+  EXPECT_EQ(outcome.status, 6) << outcome.error;
+  EXPECT_EQ(outcome.out, "");
+}
+
+TEST_F(Command, BenchRefusesWhatNoMessageHolds) {
+  for (const char* flags :
+       {"--shape 2147483648", "--shape 300000000 --dtype f64",
+        "--shape 99999999999,99999999999", "--shape 4,-1"}) {
+    const Outcome outcome =
+        Topk(Cat("bench --k 2 --requests 1 --target 127.0.0.1:1 ", flags));
+    EXPECT_EQ(outcome.status, 2) << flags << ": " << outcome.error;
+  }
+}
+
+TEST_F(Command, AFullDiskIsAFailure) {
+  for (const char* arguments :
+       {"run x.npy --k 2 --local", "run x.npy --k 2 --local --json",
+        "completion bash", "--help", "--version"}) {
+    const Outcome outcome = Topk(arguments, "/dev/full");
+    EXPECT_EQ(outcome.status, 1) << arguments;
+    EXPECT_EQ(outcome.error, "topk: cannot write to stdout\n") << arguments;
+  }
+}
+
+TEST_F(Command, ErrorsNameTheRequest) {
+  const Outcome outcome = Topk("run x.npy --k 9 --local --request-id r-17");
+  EXPECT_EQ(outcome.status, 4);
+  EXPECT_NE(outcome.error.find("(request r-17)"), std::string::npos)
+      << outcome.error;
+}
+
+TEST_F(Command, LabelsAreForTheTableAlone) {
+  for (const char* flags :
+       {"--labels labels.npy --json", "--labels labels.npy --out d",
+        "--slice-labels labels.npy --json"}) {
+    EXPECT_EQ(Topk(Cat("run x.npy --k 2 --local ", flags)).status, 2) << flags;
+  }
+}
+
+TEST_F(Command, ReadsFilesPipesAndRedirections) {
+  const Outcome file = Topk("run x.npy --k 2 --local");
+  EXPECT_EQ(file.status, 0) << file.error;
+  EXPECT_EQ(file.out, "[0, :]  4 @4  3 @3\n[1, :]  9 @4  8 @3\n");
+  for (const char* arguments :
+       {"run - --k 2 --local <x.npy", "run - --k 2 --local < <(cat x.npy)",
+        "run <(cat x.npy) --k 2 --local"}) {
+    EXPECT_EQ(Topk(arguments).out, file.out) << arguments;
+  }
+}
+
+TEST_F(Command, SaysWhyAFileCannotBeRead) {
+  Outcome outcome = Topk("run no.npy --k 2 --local");
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_EQ(outcome.error,
+            "topk: no.npy: cannot be read: No such file or directory\n");
+  outcome = Topk("run . --k 2 --local");
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_EQ(outcome.error, "topk: .: cannot be read: Is a directory\n");
+  outcome = Topk("run /dev/null --k 2 --local");
+  EXPECT_EQ(outcome.status, 3);
+}
+
+TEST_F(Command, AnAnswerOfNothingSaysSo) {
+  const Outcome outcome = Topk("run none.npy --k 2 --local");
+  EXPECT_EQ(outcome.status, 0) << outcome.error;
+  EXPECT_EQ(outcome.out, "no slices: the input has no elements\n");
+}
+
+TEST_F(Command, CompletionIsAScriptThatKnowsEveryCommand) {
+  const Outcome outcome = Topk("completion bash");
+  EXPECT_EQ(outcome.status, 0);
+  for (const char* word : {"run", "health", "info", "bench", "completion",
+                           "--smallest", "--slice-labels", "--concurrency"}) {
+    EXPECT_NE(outcome.out.find(word), std::string::npos) << word;
+  }
+  EXPECT_EQ(Topk("completion bash | bash -n").status, 0);
+}
+
+}  // namespace
+}  // namespace topk::testing
