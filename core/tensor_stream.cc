@@ -3,10 +3,26 @@
 #include <string>
 
 #include "core/answer.h"
+#include "core/base/text.h"
 #include "core/dialects/registry.h"
 #include "core/engine.h"
 
 namespace topk {
+namespace {
+
+// A fold keeps a selection for each column that is under way, from the header
+// on: a few bytes of header must not cost more than an answer may.
+Status CheckColumns(const Plan& plan, const Limits& limits) {
+  constexpr int64_t kColumnBytes = 64;
+  const int64_t most = limits.max_output_bytes / kColumnBytes;
+  if (!plan.input.packed || plan.slices() == 0 || plan.inner <= most) return {};
+  return ResourceExhausted("TOO_MANY_COLUMNS", "tensor.shape",
+                           Cat(plan.inner, " columns beside axis ", plan.axis,
+                               " exceed the limit of a stream, ", most,
+                               "; a tensor whose axis is last has none"));
+}
+
+}  // namespace
 
 struct TensorStream::State {
   Plan plan;
@@ -33,6 +49,7 @@ Result<TensorStream> TensorStream::Start(const Engine& engine,
                            "a stream's header has no data; send it in the "
                            "messages that follow");
   }
+  if (Status s = CheckColumns(*plan, engine.limits_); !s.ok()) return s;
   auto state = std::make_unique<State>();
   state->plan = *std::move(plan);
   state->response.set_request_id(header.request_id());

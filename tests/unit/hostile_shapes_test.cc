@@ -34,6 +34,21 @@ TEST(HostileShapes, StreamOfAnEmptyTensorKeepsNoSelections) {
   EXPECT_TRUE(answer->values().data().empty());
 }
 
+// A selection for each column would cost far more than the answer may.
+TEST(HostileShapes, StreamOfManyColumnsIsRefusedByItsHeader) {
+  v1::TopKRequest header = Request();
+  header.mutable_onnx()->set_axis(0);
+  header.mutable_output()->set_selection(v1::OUTPUT_SELECTION_VALUES_ONLY);
+  header.mutable_tensor()->add_shape(3);
+  header.mutable_tensor()->add_shape(1000001);
+  const Engine engine({1, {1 << 30, 64000000}});
+  const auto refused = TensorStream::Start(engine, header);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().reason, "TOO_MANY_COLUMNS");
+  header.mutable_tensor()->set_shape(1, 1000000);
+  EXPECT_TRUE(TensorStream::Start(engine, header).ok());
+}
+
 // 16000 slices of rank 16000: 32 kB on the wire. Time in proportion to slices
 // times rank is half a minute; to their sum, milliseconds. Refusing is as good.
 TEST(HostileShapes, ManyDimensionsCostNoTimeForEachSlice) {
