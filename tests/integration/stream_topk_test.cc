@@ -127,7 +127,7 @@ TEST(StreamTopK, SendsAnAnswerWholeUpToOneMiB) {
     const RawAnswer answer =
         RawCall(server.Connect(), kStream,
                 Cut(OnnxRequest(Numbers(100'000), count), kMiB));
-    EXPECT_TRUE(answer.status.ok());
+    EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
     return answer.messages.size();
   };
   EXPECT_EQ(pieces(k), 1u);
