@@ -23,6 +23,8 @@ Engine::Engine(const EngineOptions& options)
       backends_(MakeBackends(options.threads > 0 ? options.threads
                                                  : AvailableProcessors())) {}
 
+Status Engine::CheckEnvironment() { return topk::CheckEnvironment(); }
+
 Result<v1::TopKResponse> Engine::Compute(const v1::TopKRequest& request) const {
   const v1::Tensor& tensor = request.tensor();
   if (tensor.has_shared_memory()) {

@@ -22,7 +22,12 @@ struct EngineOptions {
 /// Answers requests. Thread-safe; one serves a whole process.
 class Engine {
  public:
+  /// REQUIRES: CheckEnvironment() is OK.
   explicit Engine(const EngineOptions& options);
+
+  /// OK, or why no engine can be had in this process: INVALID_ARGUMENT if
+  /// TOPK_INSTRUCTION_SET names none that this machine can run.
+  static Status CheckEnvironment();
 
   /// Answers one request. Errors: see Lower() and CheckPayload().
   Result<v1::TopKResponse> Compute(const v1::TopKRequest& request) const;

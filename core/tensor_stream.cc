@@ -13,7 +13,7 @@ namespace {
 // A fold keeps a selection for each column that is under way, from the header
 // on: a few bytes of header must not cost more than an answer may.
 Status CheckColumns(const Plan& plan, const Limits& limits) {
-  constexpr int64_t kColumnBytes = 64;
+  constexpr int64_t kColumnBytes = 192;
   const int64_t most = limits.max_output_bytes / kColumnBytes;
   if (!plan.input.packed || plan.slices() == 0 || plan.inner <= most) return {};
   return ResourceExhausted("TOO_MANY_COLUMNS", "tensor.shape",

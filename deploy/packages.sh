@@ -6,7 +6,7 @@
 TOPK_BUILD_PACKAGES=(
   g++ cmake ninja-build
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
-  libtbb-dev libspdlog-dev prometheus-cpp-dev libcli11-dev
+  libtbb-dev libhwy-dev libspdlog-dev prometheus-cpp-dev libcli11-dev
   nlohmann-json3-dev
 )
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "core/engine.h"
 #include "server/config.h"
 #include "server/healthcheck.h"
 #include "server/logging.h"
@@ -38,6 +39,10 @@ int Serve(const topk::ServerConfig& config) {
   std::signal(SIGPIPE, SIG_IGN);  // a scraper that hangs up
   const auto log = topk::MakeLogger(config.log_level, config.log_format);
   topk::CaptureLibraryLogs(log);
+  if (const topk::Status s = topk::Engine::CheckEnvironment(); !s.ok()) {
+    log->critical("{}: {}", s.field, s.message);
+    return kFailure;
+  }
   auto server = topk::Server::Start(config, *log);
   if (!server.ok()) {
     log->critical("{}", server.status().message);

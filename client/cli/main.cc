@@ -9,6 +9,7 @@
 #include "client/cli/run.h"
 #include "client/cli/server_commands.h"
 #include "core/base/dtype.h"
+#include "core/engine.h"
 
 namespace {
 
@@ -121,6 +122,10 @@ int AtEnd(int exit_code) {
 }
 
 int Main(int argc, char** argv) {
+  if (const topk::Status s = topk::Engine::CheckEnvironment(); !s.ok()) {
+    std::cerr << "topk: " << s.field << ": " << s.message << "\n";
+    return kUsage;
+  }
   CLI::App app("topk asks a TopK service, or computes itself", "topk");
   app.footer(kFooter);
   app.set_version_flag("--version", "topk " TOPK_VERSION);

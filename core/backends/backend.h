@@ -56,6 +56,9 @@ class Backend {
   /// OK, or why this backend cannot run the plan (UNIMPLEMENTED).
   virtual Status Supports(const Plan& plan) const = 0;
 
+  /// The kernel that Run() would use for the plan. REQUIRES: Supports(plan).
+  virtual std::string_view KernelFor(const Plan& plan) const = 0;
+
   /// Computes the whole answer from the whole tensor. REQUIRES: Supports(plan),
   /// tensor.size() >= plan.input.bytes.
   virtual Execution Run(const Plan& plan, std::span<const std::byte> tensor,

@@ -1,12 +1,29 @@
 #include "core/backends/registry.h"
 
+#include <cstdlib>
+
 #include "core/backends/cpu/cpu_backend.h"
 
 namespace topk {
+namespace {
+
+Result<cpu::InstructionSet> ForcedOrBest() {
+  const char* name = std::getenv(kInstructionSetVariable);
+  return cpu::ChooseInstructionSet(name == nullptr ? "" : name);
+}
+
+}  // namespace
+
+Status CheckEnvironment() {
+  const Result<cpu::InstructionSet> set = ForcedOrBest();
+  return set.ok() ? Status() : set.status();
+}
 
 std::vector<std::unique_ptr<Backend>> MakeBackends(int threads) {
+  const Result<cpu::InstructionSet> set = ForcedOrBest();
+  if (!set.ok()) std::abort();  // never another one in silence
   std::vector<std::unique_ptr<Backend>> backends;
-  backends.push_back(MakeCpuBackend(threads));
+  backends.push_back(MakeCpuBackend(threads, *set));
   return backends;
 }
 

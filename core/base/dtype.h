@@ -85,6 +85,21 @@ struct KeyMap {
       return static_cast<Key>(bits ^ sign ^ flip);
     }
   }
+
+  /// Whether elements with different bits share this key: zeros, NaNs.
+  bool IsShared(Key key) const {
+    if constexpr (!kFloat) return false;
+    const Key ordered = static_cast<Key>(key ^ flip);
+    return ordered == sign || ordered == static_cast<Key>(~Key{0});
+  }
+
+  /// Returns the bits of the one element with this key.
+  /// REQUIRES: !IsShared(key).
+  Key Bits(Key key) const {
+    if constexpr (!kFloat) return static_cast<Key>(key ^ sign ^ flip);
+    const Key ordered = static_cast<Key>(key ^ flip);
+    return static_cast<Key>(ordered & sign ? ordered ^ sign : ~ordered);
+  }
 };
 
 }  // namespace topk

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "core/answer.h"
-#include "core/backends/registry.h"
 #include "core/dialects/registry.h"
 #include "core/engine.h"
+#include "tests/support/backends.h"
 #include "tests/support/generators.h"
 
 namespace topk::testing {
@@ -95,7 +95,7 @@ class Everywhere {
   Everywhere() {
     for (const int threads : {1, 2, 4}) {
       engines_.push_back(std::make_unique<Engine>(EngineOptions{threads, {}}));
-      for (auto& backend : MakeBackends(threads)) {
+      for (auto& backend : AllBackends(threads)) {
         backends_.push_back(std::move(backend));
       }
     }
@@ -116,9 +116,8 @@ class Everywhere {
            {std::optional<int64_t>(), std::optional<int64_t>(-1000)}) {
         auto outcome = RunOn(*backend, request, piece, random);
         if (outcome) {
-          outcomes.push_back(
-              {std::string(backend->name()) + (piece ? " fold" : ""),
-               *std::move(outcome)});
+          outcomes.push_back({Describe(*backend) + (piece ? " fold" : ""),
+                              *std::move(outcome)});
         }
       }
     }

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/backends/registry.h"
+#include "tests/support/backends.h"
 #include "tests/support/oracle.h"
 
 namespace topk::testing {
@@ -104,7 +104,7 @@ TEST_P(Exhaustive, EveryWordEveryK) {
   const Alphabet& alphabet = GetParam();
   const std::vector<int> ranks = Ranks(alphabet);
   const auto bytes = static_cast<size_t>(InfoOf(alphabet.type).bytes);
-  const auto backends = MakeBackends(2);
+  const auto backends = AllBackends(2);
   int64_t checked = 0;
   for (int n = 1; n <= alphabet.max_n; ++n) {
     const Words words = AllWords(alphabet, n);
@@ -148,7 +148,7 @@ TEST_P(Exhaustive, EveryWordEveryK) {
                 const auto i =
                     static_cast<size_t>(expected[static_cast<size_t>(j)]);
                 ASSERT_EQ(indices[at], static_cast<int32_t>(i))
-                    << backend->name() << ", word " << w << " of " << n
+                    << Describe(*backend) << ", word " << w << " of " << n
                     << ", k " << k;
                 ASSERT_EQ(values.compare(
                               at * bytes, bytes, words.data,
@@ -204,7 +204,7 @@ std::string Transposed(const std::string& data, int64_t rows, int64_t columns,
 TEST_P(Exhaustive, ColumnsAndFoldsAreRows) {
   const Alphabet& alphabet = GetParam();
   const auto bytes = static_cast<size_t>(InfoOf(alphabet.type).bytes);
-  const auto backends = MakeBackends(2);
+  const auto backends = AllBackends(2);
   for (int n = 1; n <= std::min(alphabet.max_n, 4); ++n) {
     const Words words = AllWords(alphabet, n);
     const std::string columns = Transposed(words.data, words.count, n, bytes);
@@ -245,14 +245,14 @@ TEST_P(Exhaustive, ColumnsAndFoldsAreRows) {
           }
           const Bytes rows = run(by_row, words.data);
           ASSERT_TRUE(fold(by_row, words.data) == rows)
-              << backend->name() << ", n " << n << ", k " << k;
+              << Describe(*backend) << ", n " << n << ", k " << k;
           const Bytes turned = {
               Transposed(rows.values, words.count, k, bytes),
               Transposed(rows.indices, words.count, k, sizeof(int64_t))};
           ASSERT_TRUE(run(by_column, columns) == turned)
-              << backend->name() << ", n " << n << ", k " << k;
+              << Describe(*backend) << ", n " << n << ", k " << k;
           ASSERT_TRUE(fold(by_column, columns) == turned)
-              << backend->name() << ", n " << n << ", k " << k;
+              << Describe(*backend) << ", n " << n << ", k " << k;
         }
       }
     }

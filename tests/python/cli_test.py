@@ -38,10 +38,11 @@ class Command(unittest.TestCase):
         np.save(path, array)
         return path
 
-    def topk(self, *arguments, code=0, target=None, **options):
+    def topk(self, *arguments, code=0, target=None, set_name="", **options):
         """Runs the command; returns its stdout."""
         environment = dict(os.environ, TOPK_TARGET=target
-                           or self.server.target)
+                           or self.server.target,
+                           TOPK_INSTRUCTION_SET=set_name)
         done = subprocess.run([TOPK, *map(str, arguments)],
                               capture_output=True, check=False,
                               env=environment, **options)
@@ -158,6 +159,40 @@ class Command(unittest.TestCase):
         self.topk("run", self.path, "--k", 1, "--deadline", 1,
                   target="127.0.0.1:1", code=5)
         self.topk("health", "--service", "no.such", code=1)
+
+    def instruction_sets(self):
+        """Returns those that this machine has, best first."""
+        self.topk("run", self.path, "--k", 1, "--local", code=2,
+                  set_name="mmx")
+        self.assertIn('"mmx"', self.stderr)
+        return self.stderr.strip().split("it has ")[1].split(", ")
+
+    def test_a_forced_instruction_set_is_the_one_that_runs(self):
+        names = self.instruction_sets()
+        self.assertEqual(names[-1], "scalar")
+        values = set()
+        for name in names:
+            answer = json.loads(self.topk("run", self.path, "--k", 2, "--json",
+                                          "--local", set_name=name))
+            self.assertEqual(answer["execution"]["instruction_set"], name)
+            values.add(str(answer["values"]))
+            # The server too: it says so itself.
+            with tempfile.TemporaryDirectory() as folder, \
+                    topk_stubs.Server(TOPKD, folder,
+                                      TOPK_INSTRUCTION_SET=name) as server:
+                answer = json.loads(self.topk("run", self.path, "--k", 2,
+                                              "--json", target=server.target))
+                self.assertEqual(answer["execution"]["instruction_set"], name)
+                values.add(str(answer["values"]))
+        self.assertEqual(len(values), 1)
+
+    def test_an_unknown_instruction_set_is_a_start_up_error(self):
+        done = subprocess.run([TOPKD, "--listen", "127.0.0.1:0"],
+                              capture_output=True, check=False, timeout=60,
+                              env=dict(os.environ, TOPK_INSTRUCTION_SET="mmx"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("TOPK_INSTRUCTION_SET", (done.stdout + done.stderr
+                                               ).decode())
 
     def test_health_and_info(self):
         self.assertEqual(self.topk("health"), "SERVING\n")

@@ -41,11 +41,12 @@ def load_stubs(directory):
 class Server:
     """A topkd on a free loopback port, stopped at the end of a with block."""
 
-    def __init__(self, topkd, directory, *flags):
+    def __init__(self, topkd, directory, *flags, **environment):
         ready = os.path.join(directory, "ready.json")
         self._process = subprocess.Popen(
             [topkd, "--listen", "127.0.0.1:0", "--ready-file", ready,
-             "--log-level", "warn", *flags])
+             "--log-level", "warn", *flags],
+            env=dict(os.environ, **environment))
         for _ in range(600):  # a loaded machine may take seconds to start one
             if os.path.exists(ready):
                 break

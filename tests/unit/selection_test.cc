@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <numeric>
 #include <random>
 #include <tuple>
@@ -34,16 +35,23 @@ std::vector<Rank> Best(const std::vector<Key>& keys, size_t k) {
   return best;
 }
 
-// What a selection holds, by ascending index.
+// Kernels::kth, slowly.
+template <class Key>
+Key Kth(const Key* keys, int64_t count, int64_t k) {
+  std::vector<Key> sorted(keys, keys + count);
+  std::sort(sorted.begin(), sorted.end(), std::greater<Key>());
+  return sorted[static_cast<size_t>(k - 1)];
+}
+
+// What a selection holds, which is in ascending index.
 template <class Key>
 std::vector<Rank> Chosen(Selection<Key>& selection) {
   std::vector<Rank> chosen;
-  for (const Candidate<Key>& c : selection.Finish()) {
-    chosen.emplace_back(c.key, c.bits, c.index);
+  selection.Finish();
+  for (size_t i = 0; i < static_cast<size_t>(selection.size()); ++i) {
+    chosen.emplace_back(selection.key(i), selection.bits(i),
+                        selection.index(i));
   }
-  std::sort(chosen.begin(), chosen.end(), [](const Rank& a, const Rank& b) {
-    return std::get<2>(a) < std::get<2>(b);
-  });
   return chosen;
 }
 
@@ -80,9 +88,9 @@ TYPED_TEST(SelectionTest, KeepsTheBestWhateverTheSlack) {
       for (const size_t k : {size_t{1}, size_t{2}, n / 2, n - 1, n}) {
         if (k < 1 || k > n) continue;
         for (const size_t slack : {k, k + 1, k + 256, n + k}) {
-          Selection<TypeParam> selection(static_cast<int64_t>(k),
-                                         static_cast<int64_t>(slack),
-                                         static_cast<int64_t>(n));
+          Selection<TypeParam> selection(
+              Kth<TypeParam>, static_cast<int64_t>(k),
+              static_cast<int64_t>(slack), static_cast<int64_t>(n));
           Offer(keys, 0, n, selection);
           ASSERT_EQ(Chosen(selection), Best(keys, k))
               << "family " << family << " n " << n << " k " << k << " slack "
@@ -108,8 +116,8 @@ TYPED_TEST(SelectionTest, MergesInAnyGroupingAndOrder) {
     std::sort(cuts.begin(), cuts.end());
     std::vector<Selection<TypeParam>> parts;
     for (size_t i = 0; i + 1 < cuts.size(); ++i) {
-      parts.emplace_back(static_cast<int64_t>(k), static_cast<int64_t>(k + 3),
-                         static_cast<int64_t>(n));
+      parts.emplace_back(Kth<TypeParam>, static_cast<int64_t>(k),
+                         static_cast<int64_t>(k + 3), static_cast<int64_t>(n));
       Offer(keys, cuts[i], cuts[i + 1], parts.back());
     }
     std::shuffle(parts.begin(), parts.end(), random);
@@ -127,8 +135,8 @@ TYPED_TEST(SelectionTest, MergesInAnyGroupingAndOrder) {
 TEST(Selection, TakesMoreAfterAMerge) {
   const std::vector<uint32_t> keys = {5, 9, 5, 5, 9, 5, 9, 1, 5, 9};
   for (size_t k = 1; k <= keys.size(); ++k) {
-    Selection<uint32_t> first(static_cast<int64_t>(k), 100, 10);
-    Selection<uint32_t> second(static_cast<int64_t>(k), 100, 10);
+    Selection<uint32_t> first(Kth<uint32_t>, static_cast<int64_t>(k), 100, 10);
+    Selection<uint32_t> second(Kth<uint32_t>, static_cast<int64_t>(k), 100, 10);
     Offer(keys, 0, 3, first);
     Offer(keys, 3, 6, second);
     first.Merge(second);
@@ -139,8 +147,8 @@ TEST(Selection, TakesMoreAfterAMerge) {
 
 TEST(Selection, TiesAtTheBoundaryKeepTheLowestIndices) {
   const std::vector<uint32_t> keys(1000, 7);
-  Selection<uint32_t> low(3, 5, 1000);
-  Selection<uint32_t> high(3, 5, 1000);
+  Selection<uint32_t> low(Kth<uint32_t>, 3, 5, 1000);
+  Selection<uint32_t> high(Kth<uint32_t>, 3, 5, 1000);
   Offer(keys, 0, 500, low);
   Offer(keys, 500, 1000, high);
   high.Merge(low);  // the later piece first
@@ -151,7 +159,7 @@ TEST(Selection, ThresholdLetsNothingEqualIn) {
   // A full buffer of 4 = k + slack sets the threshold at 8; an 8 must not
   // replace an 8, and a 9 must replace the last of them.
   const std::vector<uint32_t> keys = {8, 8, 8, 8, 8, 8, 9, 8, 8, 8, 8};
-  Selection<uint32_t> selection(2, 2, 11);
+  Selection<uint32_t> selection(Kth<uint32_t>, 2, 2, 11);
   Offer(keys, 0, keys.size(), selection);
   EXPECT_EQ(Chosen(selection),
             (std::vector<Rank>{{8, BitsAt<uint32_t>(0), 0},
@@ -160,8 +168,8 @@ TEST(Selection, ThresholdLetsNothingEqualIn) {
 
 TEST(Selection, MergeLeavesTheOtherEmptyForUseAgain) {
   const std::vector<uint32_t> keys = {9, 9, 9, 1, 2, 3};
-  Selection<uint32_t> first(2, 2, 6);
-  Selection<uint32_t> second(2, 2, 6);
+  Selection<uint32_t> first(Kth<uint32_t>, 2, 2, 6);
+  Selection<uint32_t> second(Kth<uint32_t>, 2, 2, 6);
   Offer(keys, 0, 3, second);
   first.Merge(second);
   Offer(keys, 3, 6, second);  // low keys: a threshold kept would stop them
@@ -173,7 +181,7 @@ TEST(Selection, MergeLeavesTheOtherEmptyForUseAgain) {
 TEST(Selection, ResetForgetsTheThreshold) {
   const std::vector<uint32_t> high(100, 1000);
   const std::vector<uint32_t> low = {4, 2, 3, 4, 0};
-  Selection<uint32_t> selection(3, 3, 100);
+  Selection<uint32_t> selection(Kth<uint32_t>, 3, 3, 100);
   Offer(high, 0, high.size(), selection);
   selection.Finish();
   selection.Reset();
@@ -185,9 +193,9 @@ TEST(Selection, MemoryIsThatOfTheBufferNotOfTheSlice) {
   constexpr size_t kCount = 100000;
   std::vector<uint32_t> keys(kCount);  // ascending: every element enters
   std::iota(keys.begin(), keys.end(), 0u);
-  Selection<uint32_t> selection(10, 30, kCount);
+  Selection<uint32_t> selection(Kth<uint32_t>, 10, 30, kCount);
   Offer(keys, 0, kCount, selection);
-  EXPECT_LE(selection.Finish().capacity(), 2u * (10 + 30));
+  EXPECT_LE(selection.size() + selection.room(), 10 + 30);
   EXPECT_EQ(Chosen(selection), Best(keys, 10));
 }
 

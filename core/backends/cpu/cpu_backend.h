@@ -1,14 +1,20 @@
-// The portable CPU backend.
+// The CPU backend.
 #pragma once
 
 #include <memory>
 
 #include "core/backends/backend.h"
+#include "core/backends/cpu/chooser.h"
+#include "core/backends/cpu/instruction_set.h"
 
 namespace topk {
 
-/// Returns a backend that accepts every plan and runs it with oneTBB on at most
-/// `threads` threads, the caller's included. REQUIRES: threads >= 1.
-std::unique_ptr<Backend> MakeCpuBackend(int threads);
+/// Returns a backend that accepts every plan and runs it with one instruction
+/// set and with oneTBB on at most `threads` threads, the caller's included.
+/// A task has at least `task` nanoseconds of work; tests cut finer than pays.
+/// REQUIRES: threads >= 1; this machine supports the set.
+std::unique_ptr<Backend> MakeCpuBackend(int threads,
+                                        const cpu::InstructionSet& set,
+                                        double task = cpu::kTaskNanoseconds);
 
 }  // namespace topk

@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <vector>
+#include <optional>
 
-#include "core/backends/cpu/kernels.h"
+#include "core/backends/cpu/column_feed.h"
+#include "core/backends/cpu/key_maps.h"
+#include "core/backends/cpu/row_feed.h"
+#include "core/backends/cpu/run.h"
+#include "core/backends/cpu/slice_writer.h"
 
 namespace topk::cpu {
 namespace {
@@ -14,16 +18,20 @@ template <class Key, bool kFloat>
 class TypedFold final : public Fold {
  public:
   TypedFold(const Plan& plan, const Outputs& outputs,
-            const KeyMap<Key, kFloat>& map, std::string_view instruction_set,
-            tbb::task_arena& arena)
+            const KeyMap<Key, kFloat>& map, const InstructionSet& set,
+            int64_t sort_pieces, tbb::task_arena& arena)
       : plan_(plan),
         outputs_(outputs),
         map_(map),
-        instruction_set_(instruction_set),
+        kernels_(set.kernels<Key, kFloat>()),
+        instruction_set_(set.name),
         arena_(arena),
         // An empty tensor has none, however many columns its shape names.
-        selections_(static_cast<size_t>(plan.slices() == 0 ? 0 : plan.inner),
-                    Selection<Key>(plan.k, plan.k, plan.n)) {}
+        selections_(kernels_, map_, plan.slices() == 0 ? 0 : plan.inner, plan.k,
+                    plan.inner == 1 ? SlackFor(plan.k) : plan.k, plan.n),
+        bounds_(kernels_, map_),
+        sort_pieces_(sort_pieces),
+        writer_(plan_, outputs_, sort_pieces) {}
 
   void Feed(std::span<const std::byte> piece) override {
     if (straddling_ > 0) {  // complete the element that the last cut divided
@@ -54,19 +62,16 @@ class TypedFold final : public Fold {
       int64_t run;
       if (inner == 1) {
         run = std::min(count, plan_.n - index);
-        FeedRow(map_, elements, run, 1, index, selections_[0]);
+        FeedRun(elements, run, index);
       } else {
         run = std::min(count, inner - column);
-        FeedColumns(map_, elements, index,
-                    std::span(selections_)
-                        .subspan(static_cast<size_t>(column),
-                                 static_cast<size_t>(run)));
+        selections_.Feed(elements, column, run, index);
       }
       position_ += run;
       elements += run * static_cast<int64_t>(sizeof(Key));
       count -= run;
       if (position_ % (plan_.n * inner) == 0) {
-        if (SortsInParallel(plan_)) {
+        if (sort_pieces_ > 1) {
           arena_.execute([this] { WriteSlices(); });
         } else {
           WriteSlices();
@@ -75,22 +80,43 @@ class TypedFold final : public Fold {
     }
   }
 
+  // A long run is looked at beforehand, while there is no bound or a run let
+  // much in: it may ascend.
+  void FeedRun(const std::byte* elements, int64_t run, int64_t index) {
+    constexpr int64_t kLong = int64_t{1} << 14;
+    constexpr int64_t kMuch = 8;
+    Selection<Key>& selection = selections_[0];
+    const int64_t reselections = selection.reselections();
+    if (run >= kLong && (!selection.bounded() || much_)) {
+      std::optional<Key> no_hint;
+      FeedWithBounds(kernels_, map_, elements, run, index, plan_.k, bounds_,
+                     no_hint, std::span(&selection, 1));
+    } else {
+      FeedRow(kernels_, map_, elements, run, index, selection);
+      much_ = selection.reselections() - reselections > kMuch;
+    }
+  }
+
   // Writes the slices of the block [o, :, :] that has just ended.
   void WriteSlices() {
     const int64_t outer = position_ / (plan_.n * plan_.inner) - 1;
     for (int64_t c = 0; c < plan_.inner; ++c) {
-      Selection<Key>& selection = selections_[static_cast<size_t>(c)];
-      WriteSlice(plan_, outer * plan_.inner + c, selection, outputs_);
-      selection.Reset();
+      writer_.Write(outer * plan_.inner + c, selections_[c]);
     }
+    selections_.Reset();
   }
 
   const Plan& plan_;
   const Outputs outputs_;
   const KeyMap<Key, kFloat> map_;
+  const Kernels<Key, kFloat>& kernels_;
   const std::string_view instruction_set_;
   tbb::task_arena& arena_;
-  std::vector<Selection<Key>> selections_;
+  ColumnSelections<Key, kFloat> selections_;
+  Bounds<Key, kFloat> bounds_;
+  const int64_t sort_pieces_;
+  SliceWriter<Key> writer_;
+  bool much_ = false;
   int64_t position_ = 0;  // elements taken so far
   std::array<std::byte, sizeof(Key)> element_{};
   size_t straddling_ = 0;  // bytes of element_ that have come
@@ -99,13 +125,13 @@ class TypedFold final : public Fold {
 }  // namespace
 
 std::unique_ptr<Fold> MakeFold(const Plan& plan, const Outputs& outputs,
-                               std::string_view instruction_set,
+                               const InstructionSet& set, int64_t sort_pieces,
                                tbb::task_arena& arena) {
   return WithKeyMap(plan,
                     [&]<class Key, bool kFloat>(const KeyMap<Key, kFloat>& map)
                         -> std::unique_ptr<Fold> {
                       return std::make_unique<TypedFold<Key, kFloat>>(
-                          plan, outputs, map, instruction_set, arena);
+                          plan, outputs, map, set, sort_pieces, arena);
                     });
 }
 

@@ -6,15 +6,16 @@
 #include <memory>
 
 #include "core/backends/backend.h"
+#include "core/backends/cpu/instruction_set.h"
 
 namespace topk::cpu {
 
 /// Returns the fold of Backend::Start. It keeps `inner` selections, those of
 /// the slices that are under way, and writes each slice when its last element
 /// has come, so its memory is O(k * inner) however long the tensor is. The
-/// arena outlives the fold.
+/// arena, in which a slice is sorted if in several pieces, outlives the fold.
 std::unique_ptr<Fold> MakeFold(const Plan& plan, const Outputs& outputs,
-                               std::string_view instruction_set,
+                               const InstructionSet& set, int64_t sort_pieces,
                                tbb::task_arena& arena);
 
 }  // namespace topk::cpu

@@ -1,128 +1,115 @@
-// The loops over elements, shared by whole tensors and folds: feed a run of a
-// row, feed runs of columns, write a finished slice.
+// The inner loops, compiled once for each instruction set: what they do, and a
+// table of them for each. They know neither plans nor threads.
 #pragma once
 
-#include <tbb/parallel_sort.h>
-
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <span>
-#include <vector>
+#include <tuple>
 
-#include "core/backends/backend.h"
-#include "core/backends/cpu/selection.h"
+#include "core/backends/cpu/probe.h"
 #include "core/base/dtype.h"
-#include "core/plan/plan.h"
 
 namespace topk::cpu {
 
-/// Calls `fn` with the KeyMap of the plan's element type and direction. The
-/// twelve types share seven maps: a width, and whether it is a float.
-template <class Fn>
-auto WithKeyMap(const Plan& plan, Fn fn) {
-  const DTypeInfo& type = InfoOf(plan.dtype);
-  const bool largest = plan.direction == Direction::kLargest;
-  switch (type.bytes * 2 + (type.is_float ? 1 : 0)) {
-    case 2:
-      return fn(KeyMap<uint8_t, false>(type, largest));
-    case 4:
-      return fn(KeyMap<uint16_t, false>(type, largest));
-    case 5:
-      return fn(KeyMap<uint16_t, true>(type, largest));
-    case 8:
-      return fn(KeyMap<uint32_t, false>(type, largest));
-    case 9:
-      return fn(KeyMap<uint32_t, true>(type, largest));
-    case 16:
-      return fn(KeyMap<uint64_t, false>(type, largest));
-    default:
-      return fn(KeyMap<uint64_t, true>(type, largest));
-  }
-}
+/// How far a scan came.
+struct Scanned {
+  int64_t elements;  ///< of the row
+  int64_t found;     ///< positions written
+};
 
-/// Returns the element at a position of unaligned memory.
+/// Rows that lie one after another, for SelectShortRows.
 template <class Key>
-Key Load(const std::byte* elements, int64_t position) {
-  Key bits;
-  std::memcpy(&bits, elements + position * static_cast<int64_t>(sizeof(Key)),
-              sizeof(Key));
-  return bits;
-}
+struct ShortRows {
+  const std::byte* rows;  ///< unaligned; [count, n]
+  int64_t count;
+  int64_t n;
+  int64_t k;
+  bool by_index;       ///< arrange by index, else by rank
+  std::byte* values;   ///< [count, k], or null where not wanted
+  std::byte* indices;  ///< [count, k], or null where not wanted
+  int index_bytes;     ///< 4 or 8
+  uint64_t offset;     ///< added to every index
+};
 
-/// Offers elements 0, stride, 2 * stride ... to one selection, with the indices
-/// first, first + 1, ...
+/// No vector is longer, in bytes.
+inline constexpr int64_t kVectorBytes = 64;
+
+/// Columns that lie side by side: the k best of each so far, best first, and
+/// their indices, in blocks of columns: all of a block lies together.
+template <class Key>
+struct ColumnState {
+  /// How many columns a block has.
+  static constexpr int64_t kBlock =
+      kVectorBytes / static_cast<int64_t>(sizeof(Key));
+
+  Key* blocks;      ///< [blocks, keys or indices, k, kBlock], aligned
+  int64_t columns;  ///< how many there are
+  int64_t k;
+
+  static int64_t Blocks(int64_t columns) {
+    return (columns + kBlock - 1) / kBlock;
+  }
+  /// Where a column's key of rank j is; its index is k * kBlock further on.
+  Key* at(int64_t column, int64_t j) const {
+    return blocks + (column / kBlock * 2 * k + j) * kBlock + column % kBlock;
+  }
+};
+
+/// Positions that Scan may write beyond those it found.
+inline constexpr int64_t kScanSlack = 128;
+/// SelectShortRows takes k up to this, and n up to that.
+inline constexpr int64_t kShortK = 16;
+inline constexpr int64_t kShortN = 4096;
+/// FeedColumns takes k up to this.
+inline constexpr int64_t kColumnK = 32;
+
+/// The kernels of one instruction set for one kind of key.
 template <class Key, bool kFloat>
-void FeedRow(const KeyMap<Key, kFloat>& map, const std::byte* elements,
-             int64_t count, int64_t stride, int64_t first,
-             Selection<Key>& selection) {
-  for (int64_t i = 0; i < count; ++i) {
-    const Key bits = Load<Key>(elements, i * stride);
-    selection.Offer(map(bits), bits, static_cast<uint64_t>(first + i));
-  }
-}
+struct Kernels {
+  using Map = KeyMap<Key, kFloat>;
 
-/// Offers neighbouring elements to neighbouring selections, all with one index.
-template <class Key, bool kFloat>
-void FeedColumns(const KeyMap<Key, kFloat>& map, const std::byte* elements,
-                 int64_t index, std::span<Selection<Key>> selections) {
-  for (size_t c = 0; c < selections.size(); ++c) {
-    const Key bits = Load<Key>(elements, static_cast<int64_t>(c));
-    selections[c].Offer(map(bits), bits, static_cast<uint64_t>(index));
-  }
-}
+  /// Writes the positions, first + 0, first + 1, ..., of the elements that the
+  /// probe lets in, in order, and stops when all were scanned or when less than
+  /// kScanSlack of `room` is left. REQUIRES: room >= kScanSlack.
+  Scanned (*scan)(const Probe<Key>& probe, const std::byte* elements,
+                  int64_t count, uint32_t first, uint32_t* positions,
+                  int64_t room);
 
-/// Whether WriteSlice sorts on several threads, and so must be called inside
-/// the backend's arena, which bounds them.
-inline bool SortsInParallel(const Plan& plan) {
-  constexpr int64_t kParallelSort = int64_t{1} << 15;
-  return plan.k >= kParallelSort;
-}
+  /// Deals the elements to groups and raises the greatest key of each: the r-th
+  /// greatest of these is a bound that at least r elements reach. A rest that
+  /// does not fill a vector is left out. REQUIRES: `groups` fills whole vectors
+  /// (kVectorBytes).
+  void (*raise_maxima)(const Map& map, const std::byte* elements, int64_t count,
+                       Key* maxima, int64_t groups);
 
-/// Puts the selected candidates into the plan's order.
-template <class Key>
-void Arrange(const Plan& plan, std::vector<Candidate<Key>>& best) {
-  const auto sort = [&](auto before) {
-    if (SortsInParallel(plan)) {
-      tbb::parallel_sort(best.begin(), best.end(), before);
-    } else {
-      std::sort(best.begin(), best.end(), before);
-    }
-  };
-  if (plan.order == Order::kValue) {
-    sort(RanksBefore<Key>);
-  } else {
-    sort([](const auto& a, const auto& b) { return a.index < b.index; });
-  }
-}
+  /// Returns a key that exactly k of the keys reach, or else (ties) the k-th
+  /// greatest key. 1 <= k <= count.
+  Key (*kth)(const Key* keys, int64_t count, int64_t k);
 
-/// Finishes a selection and writes its slice of the outputs.
-template <class Key>
-void WriteSlice(const Plan& plan, int64_t slice, Selection<Key>& selection,
-                const Outputs& outputs) {
-  std::vector<Candidate<Key>>& best = selection.Finish();
-  Arrange(plan, best);
-  const auto write = [&](const Layout& layout, std::span<std::byte> output,
-                         int bytes, auto word) {
-    const int64_t base = SliceOffset(plan, layout, slice);
-    const int64_t stride = layout.strides[static_cast<size_t>(plan.axis)];
-    for (size_t j = 0; j < best.size(); ++j) {
-      const uint64_t bits = word(best[j]);
-      const int64_t place = base + static_cast<int64_t>(j) * stride;
-      std::memcpy(output.data() + place * bytes, &bits,
-                  static_cast<size_t>(bytes));
-    }
-  };
-  if (plan.wants_values) {
-    write(plan.values, outputs.values, sizeof(Key),
-          [](const Candidate<Key>& c) { return uint64_t{c.bits}; });
-  }
-  if (plan.wants_indices) {
-    const auto offset = static_cast<uint64_t>(plan.index_offset);
-    write(plan.indices, outputs.indices, InfoOf(plan.index_type).bytes,
-          [offset](const Candidate<Key>& c) { return c.index + offset; });
-  }
-}
+  /// Writes which of `count` neighbouring elements have a key that exceeds the
+  /// bound of the same number, in order; `columns` has kScanSlack more room
+  /// than there are elements. Returns how many.
+  int64_t (*scan_columns)(const Map& map, const std::byte* elements,
+                          int64_t count, const Key* bounds, uint32_t* columns);
+
+  /// Selects from rows one after another, from `begin` on, until all are done
+  /// or one needs the long way; returns the first that is not done.
+  int64_t (*select_short_rows)(const Map& map, const ShortRows<Key>& rows,
+                               int64_t begin);
+
+  /// Takes `count` rows of `state.columns` elements, `pitch` elements apart,
+  /// with the indices first, first + 1, ... Those below k must come first, to
+  /// fill the state. Null for keys of 8 and 16 bits.
+  void (*feed_columns)(const Map& map, const ColumnState<Key>& state,
+                       const std::byte* elements, int64_t count, int64_t pitch,
+                       int64_t first);
+};
+
+/// The kernels of one instruction set.
+using KernelTable =
+    std::tuple<Kernels<uint8_t, false>, Kernels<uint16_t, false>,
+               Kernels<uint16_t, true>, Kernels<uint32_t, false>,
+               Kernels<uint32_t, true>, Kernels<uint64_t, false>,
+               Kernels<uint64_t, true>>;
 
 }  // namespace topk::cpu

@@ -1,16 +1,16 @@
 // One slice's selection in progress.
 //
 // What: a threshold buffer. Candidates collect in a buffer somewhat larger than
-// k; when it is full, the k best stay and the k-th becomes the threshold; from
-// then on an element enters only if its key exceeds the threshold's.
+// k; when it is full, the k best stay and the k-th becomes the bound; from then
+// on an element enters only if its key exceeds the bound.
 //
 // Why: most elements of a long slice cost one comparison. A slice that ascends,
-// the worst case, costs one partition of the buffer per `slack` elements, which
-// is O(1) an element, because slack is at least k.
+// the worst case, costs one look for the k-th of the buffer per `slack`
+// elements, which is O(1) an element, because slack is at least k.
 //
-// Ties: elements are offered in ascending index, so an element with the
-// threshold's key always has a higher index than every candidate and ranks
-// behind it: the strict comparison on keys alone keeps the lowest indices.
+// Ties: candidates are in ascending index, always. So an element with the
+// bound's key has a higher index than every candidate and ranks behind it: the
+// strict comparison on keys alone keeps the lowest indices.
 //
 // Tests: unit/selection_test.cc, exhaustive/.
 #pragma once
@@ -22,76 +22,160 @@
 
 namespace topk::cpu {
 
-/// An element that may belong to the answer.
-template <class Key>
-struct Candidate {
-  /// The ordered key; higher ranks first.
-  Key key;
-  /// The element's own bits: several may share a key (-0 and +0, NaNs).
-  Key bits;
-  uint64_t index;
-};
-
-/// The total order: by key, descending, then by index, ascending.
-template <class Key>
-bool RanksBefore(const Candidate<Key>& a, const Candidate<Key>& b) {
-  return a.key != b.key ? a.key > b.key : a.index < b.index;
-}
-
 /// The best k of what was offered, as a fold: start, offer, merge, finish.
-/// Key is an unsigned integer of the element's width.
+/// Key is an unsigned integer of the element's width; the greatest ranks first.
 template <class Key>
 class Selection {
  public:
-  /// Starts empty. `slack` >= k trades memory for fewer partitions: the buffer
-  /// holds at most min(n, k + slack) candidates, 16 to 24 bytes each.
-  Selection(int64_t k, int64_t slack, int64_t n)
-      : k_(static_cast<size_t>(k)),
+  /// Kernels::kth.
+  using Kth = Key (*)(const Key* keys, int64_t count, int64_t k);
+
+  /// Starts empty. `slack` >= k trades memory for fewer reselections: the
+  /// buffer holds at most min(n, k + slack) candidates, 10 to 24 bytes each.
+  Selection(Kth kth, int64_t k, int64_t slack, int64_t n)
+      : kth_(kth),
+        k_(static_cast<size_t>(k)),
         capacity_(static_cast<size_t>(std::min(k + slack, n))) {}
 
-  /// Takes one element. REQUIRES: indices ascend, also over those merged.
+  /// Takes one element. `bits` are its own: several may share a key (-0 and
+  /// +0, NaNs). REQUIRES: indices ascend, also over those merged.
   void Offer(Key key, Key bits, uint64_t index) {
-    if (has_threshold_ && key <= threshold_) return;
-    candidates_.push_back({key, bits, index});
-    if (candidates_.size() >= capacity_) Partition();
+    if (bounded_ && key <= bound_) return;
+    keys_.push_back(key);
+    elements_.push_back({bits, index});
+    if (keys_.size() >= capacity_) Reselect();
   }
 
   /// Takes all of another selection of the same k, which may have seen any
   /// other part of the slice. The other is left empty.
   void Merge(Selection& other) {
-    candidates_.insert(candidates_.end(), other.candidates_.begin(),
-                       other.candidates_.end());
+    const auto middle = static_cast<ptrdiff_t>(keys_.size());
+    keys_.insert(keys_.end(), other.keys_.begin(), other.keys_.end());
+    elements_.insert(elements_.end(), other.elements_.begin(),
+                     other.elements_.end());
     other.Reset();
-    if (candidates_.size() >= k_) Partition();
+    if (middle > 0 && static_cast<size_t>(middle) < keys_.size() &&
+        elements_[static_cast<size_t>(middle)].index <
+            elements_[static_cast<size_t>(middle) - 1].index) {
+      SortByIndex();
+    }
+    if (keys_.size() >= k_) Reselect();
   }
 
-  /// Keeps the k best and returns them in no order. REQUIRES: k were offered.
-  std::vector<Candidate<Key>>& Finish() {
-    Partition();
-    return candidates_;
+  /// Keeps the k best, in ascending index. REQUIRES: k were offered.
+  void Finish() {
+    if (keys_.size() > k_) Reselect();
   }
 
   /// Starts again, keeping the memory.
   void Reset() {
-    candidates_.clear();
-    has_threshold_ = false;
+    keys_.clear();
+    elements_.clear();
+    bounded_ = false;
   }
+
+  /// Whether there is a bound, and which keys do not exceed it.
+  bool bounded() const { return bounded_; }
+  Key bound() const { return bound_; }
+
+  /// How many candidates there are, and how many fit before a reselection.
+  int64_t size() const { return static_cast<int64_t>(keys_.size()); }
+  int64_t room() const {
+    return static_cast<int64_t>(capacity_ - keys_.size());
+  }
+
+  /// How often the k best were chosen from more, all in all.
+  int64_t reselections() const { return reselections_; }
+
+  /// Leaves out from now on what does not exceed a bound of which it is not
+  /// known whether k elements do, until it is kept or given up.
+  void TryBound(Key bound) {
+    tried_ = {keys_.size(), bounded_, bound_, reselections_};
+    if (!bounded_ || bound > bound_) bound_ = bound;
+    bounded_ = true;
+  }
+  /// How many came in since the bound is tried; k if the k best were chosen
+  /// from more, for then it has been shown to hold.
+  int64_t CameInSince() const {
+    return static_cast<int64_t>(
+        reselections_ > tried_.reselections ? k_ : keys_.size() - tried_.size);
+  }
+  /// Forgets the bound and what came in since. REQUIRES: CameInSince() < k.
+  void GiveBoundUp() {
+    keys_.resize(tried_.size);
+    elements_.resize(tried_.size);
+    bounded_ = tried_.bounded;
+    bound_ = tried_.bound;
+  }
+
+  /// The candidates, in ascending index.
+  Key key(size_t slot) const { return keys_[slot]; }
+  Key bits(size_t slot) const { return elements_[slot].bits; }
+  uint64_t index(size_t slot) const { return elements_[slot].index; }
 
  private:
-  void Partition() {
-    const auto last = candidates_.begin() + static_cast<ptrdiff_t>(k_) - 1;
-    std::nth_element(candidates_.begin(), last, candidates_.end(),
-                     RanksBefore<Key>);
-    candidates_.resize(k_);
-    threshold_ = candidates_.back().key;
-    has_threshold_ = true;
+  struct Element {
+    Key bits;
+    uint64_t index;
+  };
+
+  // Keeps the k best, in order, and bounds by the least of them.
+  void Reselect() {
+    const Key bar = kth_(keys_.data(), size(), static_cast<int64_t>(k_));
+    size_t greater = 0;
+    for (const Key key : keys_) greater += key > bar;
+    size_t ties = k_ - greater;  // of those that equal the bar, the first
+    size_t kept = 0;
+    Key least = static_cast<Key>(~Key{0});
+    for (size_t i = 0; i < keys_.size(); ++i) {
+      const Key key = keys_[i];
+      const bool tie = key == bar && ties > 0;
+      const bool keep = key > bar || tie;
+      keys_[kept] = key;
+      elements_[kept] = elements_[i];
+      ties -= tie;
+      kept += keep;
+      least = keep ? std::min(least, key) : least;
+    }
+    keys_.resize(k_);
+    elements_.resize(k_);
+    bound_ = least;
+    bounded_ = true;
+    ++reselections_;
   }
 
+  void SortByIndex() {
+    std::vector<size_t> order(keys_.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::sort(order.begin(), order.end(), [this](size_t a, size_t b) {
+      return elements_[a].index < elements_[b].index;
+    });
+    std::vector<Key> keys(keys_.size());
+    std::vector<Element> elements(keys_.size());
+    for (size_t i = 0; i < order.size(); ++i) {
+      keys[i] = keys_[order[i]];
+      elements[i] = elements_[order[i]];
+    }
+    keys_.swap(keys);
+    elements_.swap(elements);
+  }
+
+  Kth kth_;
   size_t k_;
   size_t capacity_;
-  std::vector<Candidate<Key>> candidates_;
-  Key threshold_ = 0;
-  bool has_threshold_ = false;
+  std::vector<Key> keys_;
+  std::vector<Element> elements_;
+  Key bound_ = 0;
+  bool bounded_ = false;
+  int64_t reselections_ = 0;
+
+  // Before the bound that is tried.
+  struct {
+    size_t size = 0;
+    bool bounded = false;
+    Key bound = 0;
+    int64_t reselections = 0;
+  } tried_;
 };
 
 }  // namespace topk::cpu

@@ -1,0 +1,108 @@
+// Before a row is read: a bound that at least k of its elements reach, so that
+// hardly more than k need be looked at twice.
+//
+// What: the maxima of groups of a row's elements (simd/bound-inl.h), of all of
+// a middling row, of a sample of a long one. From all, the k-th greatest
+// maximum is a bound for certain. From a sample of a 1/f-th, the bound is taken
+// at a rank some way beyond k / f, so that it very likely holds; whoever uses
+// it counts, and takes a lower one if fewer than k reached it.
+//
+// Why: the first bound of a selection that starts with nothing comes late and
+// is poor, and comes never where the row ascends. A sample from everywhere sees
+// the same whatever the order, and a constant row shows itself. Costs a few per
+// cent of the read; a bound that fails costs one more read.
+//
+// Tests: unit/bound_test.cc.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/backends/cpu/kernels.h"
+
+namespace topk::cpu {
+
+/// The bounds of one row, or of one piece of a stream.
+template <class Key, bool kFloat>
+class Bounds {
+ public:
+  /// `kernels` outlives this.
+  Bounds(const Kernels<Key, kFloat>& kernels, const KeyMap<Key, kFloat>& map)
+      : kernels_(kernels), map_(map) {}
+
+  /// Looks at a row, whose k best are wanted. REQUIRES: 1 <= k <= count.
+  void Sample(const std::byte* elements, int64_t count, int64_t k) {
+    const auto wanted = static_cast<double>(k);
+    const bool whole = count <= kWhole;
+    const int64_t sampled =
+        whole
+            ? count
+            : std::clamp(count / kFraction, std::min(kLeast, count / 2), kMost);
+    double rank = wanted;
+    if (!whole) {
+      const double expected =
+          wanted * static_cast<double>(sampled) / static_cast<double>(count);
+      rank = expected + kDeviations * std::sqrt(expected) + kDeviations;
+    }
+    rank_ = static_cast<int64_t>(std::ceil(rank));
+    // Each chunk has groups of its own: where the row is in order, the best
+    // chunk must not fill them all.
+    const int64_t chunks = whole ? 1 : kChunks;
+    int64_t window = kVectorBytes / static_cast<int64_t>(sizeof(Key));
+    if (whole) window *= 4;  // accumulators do not wait for each other
+    while (chunks * window < 2 * rank_ && window < sampled / chunks) {
+      window *= 2;
+    }
+    maxima_.assign(static_cast<size_t>(chunks * window), Key{0});
+    if (whole) {
+      kernels_.raise_maxima(map_, elements, count, maxima_.data(), window);
+      return;
+    }
+    // Chunks from all over the row, each somewhere in its stretch: the next
+    // number of a linear congruence says where, for a pattern in the row must
+    // not be met by one here.
+    const int64_t chunk = sampled / chunks;
+    uint64_t random = 0x9E3779B97F4A7C15;
+    for (int64_t c = 0; c < chunks; ++c) {
+      const int64_t begin = c * (count / chunks);
+      const int64_t spare = count / chunks - chunk;
+      random = random * 6364136223846793005u + 1442695040888963407u;
+      const int64_t jitter = static_cast<int64_t>(
+          (random >> 33) % static_cast<uint64_t>(spare + 1));
+      kernels_.raise_maxima(
+          map_, elements + (begin + jitter) * static_cast<int64_t>(sizeof(Key)),
+          chunk, maxima_.data() + c * window, window);
+    }
+  }
+
+  /// Returns the bound to try next, each lower than the one before; nothing
+  /// when only going without is left.
+  std::optional<Key> Next() {
+    const auto groups = static_cast<int64_t>(maxima_.size());
+    if (rank_ > groups * 7 / 8) return std::nullopt;
+    const Key key = kernels_.kth(maxima_.data(), groups, rank_);
+    rank_ *= 8;
+    if (key == 0) return std::nullopt;
+    return key;
+  }
+
+ private:
+  /// Rows of fewer elements are looked at whole.
+  static constexpr int64_t kWhole = 4096;
+  /// Of longer ones one of so many elements, but at least and at most ...
+  static constexpr int64_t kFraction = 32;
+  static constexpr int64_t kLeast = 8192;
+  static constexpr int64_t kMost = 65536;
+  static constexpr int64_t kChunks = 64;
+  static constexpr double kDeviations = 2.5;
+
+  const Kernels<Key, kFloat>& kernels_;
+  const KeyMap<Key, kFloat>& map_;
+  int64_t rank_ = 0;
+  std::vector<Key> maxima_;
+};
+
+}  // namespace topk::cpu

@@ -1,0 +1,138 @@
+#include "core/backends/cpu/chooser.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/backends/cpu/kernels.h"
+
+namespace topk::cpu {
+namespace {
+
+// Of the second cache, what the state of a tile of columns may take.
+constexpr int64_t kTileBytes = int64_t{1} << 19;
+// Narrower tiles read too little of each page.
+constexpr int64_t kLeastTile = 256;
+// Narrow tensors are folded to about this width.
+constexpr int64_t kFoldWidth = 256;
+// Above a half of n, choosing first does not pay.
+constexpr int64_t kSortFraction = 2;
+
+int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Roughly what a unit costs on the slower of the machines measured.
+double UnitNanoseconds(Algorithm algorithm, const Plan& plan, int64_t tile) {
+  const auto n = static_cast<double>(plan.n);
+  const auto k = static_cast<double>(plan.k);
+  const auto bytes = static_cast<double>(InfoOf(plan.dtype).bytes);
+  switch (algorithm) {
+    case Algorithm::kShortRows:
+      return 60 + n * bytes * 0.05;
+    case Algorithm::kScan:
+      return 300 + n * bytes * 0.012 + k * 10;
+    case Algorithm::kSort:
+      return 100 + n * bytes * 2;
+    case Algorithm::kStrided:
+      return 300 + n * 2 + k * 10;
+    case Algorithm::kColumns:
+      return static_cast<double>(tile) * (n * bytes * 0.05 + k * 20);
+    default:
+      return static_cast<double>(tile) * (n * bytes * 0.1 + k * 40);
+  }
+}
+
+bool RowsLieTogether(const Plan& plan) {
+  return plan.input.strides[static_cast<size_t>(plan.axis)] == 1;
+}
+
+Algorithm AlgorithmFor(const Plan& plan) {
+  const int bytes = InfoOf(plan.dtype).bytes;
+  const bool packed =
+      plan.input.packed && plan.values.packed && plan.indices.packed;
+  if (plan.slices() == 0) return Algorithm::kNothing;
+  if (plan.input.packed && plan.inner > 1) {
+    const bool counted = bytes == 8 || plan.n < int64_t{1} << 32;
+    return bytes >= 4 && plan.k <= kColumnK && counted
+               ? Algorithm::kColumns
+               : Algorithm::kScanColumns;
+  }
+  if (!RowsLieTogether(plan)) return Algorithm::kStrided;
+  if (packed && plan.n <= kShortN && plan.k <= kShortK) {
+    return Algorithm::kShortRows;
+  }
+  if (plan.k > plan.n / kSortFraction && plan.n < int64_t{1} << 32) {
+    return Algorithm::kSort;
+  }
+  return Algorithm::kScan;
+}
+
+}  // namespace
+
+int64_t SortPieces(int64_t k, int threads, double task) {
+  constexpr double kSortNanoseconds = 4;  // a candidate
+  const auto useful =
+      static_cast<int64_t>(static_cast<double>(k) * kSortNanoseconds / task);
+  return std::clamp(useful, int64_t{1}, int64_t{threads});
+}
+
+Choice Choose(const Plan& plan, int threads, double task) {
+  Choice choice;
+  choice.algorithm = AlgorithmFor(plan);
+  if (choice.algorithm == Algorithm::kNothing) return choice;
+  int64_t units = plan.slices();
+  const bool columns = choice.algorithm == Algorithm::kColumns ||
+                       choice.algorithm == Algorithm::kScanColumns;
+  if (columns) {
+    const int64_t column_bytes = 2 * plan.k * 16;
+    choice.tile = std::clamp(kTileBytes / column_bytes, int64_t{64},
+                             std::max(plan.inner, int64_t{64}));
+    // Enough tiles for the threads, if they stay wide.
+    const int64_t wanted = CeilDivide(threads, plan.outer);
+    choice.tile = std::min(
+        choice.tile, std::max(CeilDivide(plan.inner, wanted), kLeastTile));
+    choice.tile = std::min(choice.tile, plan.inner);
+    units = plan.outer * CeilDivide(plan.inner, choice.tile);
+    if (choice.algorithm == Algorithm::kColumns) {
+      choice.fold = std::clamp(kFoldWidth / plan.inner, int64_t{1},
+                               std::max(plan.n / (8 * plan.k), int64_t{1}));
+    }
+  }
+  const double cost = UnitNanoseconds(choice.algorithm, plan, choice.tile);
+  const double all = cost * static_cast<double>(units);
+  if (threads == 1 || all < 2 * task) {
+    choice.grain = units;
+    return choice;
+  }
+  choice.inline_here = false;
+  choice.grain = static_cast<int64_t>(
+      std::clamp(kTaskNanoseconds / cost, 1.0, static_cast<double>(units)));
+  if (units < threads) {
+    // A few long units: each is cut, so that all threads have a piece.
+    const auto useful = static_cast<int64_t>(cost / task);
+    int64_t most = plan.n / choice.fold / plan.k;
+    if (choice.algorithm == Algorithm::kSort) most = plan.n;
+    if (choice.algorithm == Algorithm::kStrided) most = 1;
+    choice.pieces =
+        std::clamp(std::min({CeilDivide(threads, units), useful, most}),
+                   int64_t{1}, plan.n);
+  }
+  choice.sort_pieces = choice.algorithm == Algorithm::kSort
+                           ? choice.pieces
+                           : SortPieces(plan.k, threads, task);
+  return choice;
+}
+
+std::string_view NameOf(const Choice& choice) {
+  constexpr std::array<std::array<std::string_view, 2>, 7> kNames = {{
+      {"nothing", "nothing"},
+      {"short-rows", "short-rows"},
+      {"scan", "scan-split"},
+      {"sort", "sort-split"},
+      {"strided", "strided-split"},
+      {"columns", "columns-split"},
+      {"scan-columns", "scan-columns-split"},
+  }};
+  return kNames[static_cast<size_t>(choice.algorithm)]
+               [choice.pieces > 1 ? 1 : 0];
+}
+
+}  // namespace topk::cpu

@@ -1,0 +1,52 @@
+// Which algorithm, and how it is cut for the threads.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/plan/plan.h"
+
+namespace topk::cpu {
+
+/// What there is to choose from.
+enum class Algorithm {
+  kNothing,      ///< no slices
+  kShortRows,    ///< simd/short_rows-inl.h
+  kScan,         ///< bound.h, simd/scan-inl.h
+  kSort,         ///< rank_sort.h, of whole rows
+  kStrided,      ///< rows whose elements do not lie together, copied first
+  kColumns,      ///< simd/columns-inl.h
+  kScanColumns,  ///< a selection for each column
+};
+
+/// A way to run a plan. A unit is a row, or a tile of columns.
+struct Choice {
+  Algorithm algorithm = Algorithm::kNothing;
+  /// Into how many pieces each unit is cut along the axis.
+  int64_t pieces = 1;
+  /// How many units a task has at least.
+  int64_t grain = 1;
+  /// Columns in a tile.
+  int64_t tile = 1;
+  /// kColumns: how many rows of a narrow tensor are taken for one.
+  int64_t fold = 1;
+  /// On how many threads the k best of a slice are sorted.
+  int64_t sort_pieces = 1;
+  /// Whether one thread does it all: the caller's, which need not hand over.
+  bool inline_here = true;
+};
+
+/// A task of less work costs more to hand over than to run, in nanoseconds.
+inline constexpr double kTaskNanoseconds = 20000;
+
+/// Chooses for `threads` >= 1 and tasks of `task` nanoseconds at least. A pure
+/// function of the shape; the constants are those of tests/bench.
+Choice Choose(const Plan& plan, int threads, double task = kTaskNanoseconds);
+
+/// Returns on how many of the threads to sort k candidates.
+int64_t SortPieces(int64_t k, int threads, double task = kTaskNanoseconds);
+
+/// Returns a choice's name, e.g. "scan" or, cut along the axis, "scan-split".
+std::string_view NameOf(const Choice& choice);
+
+}  // namespace topk::cpu

@@ -1,0 +1,219 @@
+// Slices of a packed tensor that lie side by side: the axis is not the last.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "core/backends/cpu/column_feed.h"
+#include "core/backends/cpu/run.h"
+#include "core/backends/cpu/slice_writer.h"
+
+namespace topk::cpu {
+
+/// Runs tiles of columns. REQUIRES: one of the algorithms for columns.
+template <class Key, bool kFloat>
+class ColumnRunner {
+ public:
+  explicit ColumnRunner(const Run<Key, kFloat>& run)
+      : run_(run), plan_(run.plan) {}
+
+  /// Runs the tiles begin .. end - 1 of Choice::tile columns.
+  void Do(int64_t begin, int64_t end) {
+    const int64_t tile = run_.choice.tile;
+    const int64_t tiles = (plan_.inner + tile - 1) / tile;
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int64_t outer = unit / tiles;
+      const int64_t column = unit % tiles * tile;
+      const int64_t width = std::min(tile, plan_.inner - column);
+      if (run_.choice.algorithm == Algorithm::kColumns) {
+        DoTile(outer, column, width);
+      } else {
+        DoTileOfSelections(outer, column, width);
+      }
+    }
+  }
+
+ private:
+  using State = ColumnState<Key>;
+
+  struct Free {
+    void operator()(Key* p) const {
+      ::operator delete(p, std::align_val_t(kVectorBytes));
+    }
+  };
+  // The state of a tile, or of a piece of it.
+  using Memory = std::unique_ptr<Key, Free>;
+
+  // A candidate of a column that was cut or folded.
+  struct Part {
+    Key key;
+    int64_t index;
+  };
+
+  // Where a column's outputs begin, in elements.
+  struct Place {
+    int64_t value;
+    int64_t index;
+  };
+
+  // `fold` rows of the tensor are one row of fold * width columns here; what is
+  // left of them is a row of fewer columns. Each piece takes some of the rows.
+  void DoTile(int64_t outer, int64_t column, int64_t width) {
+    const int64_t fold = run_.choice.fold;
+    const int64_t pieces = run_.choice.pieces;
+    const int64_t rows = plan_.n / fold;
+    const int64_t pitch = plan_.inner * fold;
+    const std::byte* tile = run_.at(outer * plan_.n * plan_.inner + column);
+    while (static_cast<int64_t>(pieces_.size()) < pieces) {
+      const int64_t size =
+          State::Blocks(run_.choice.tile * fold) * 2 * plan_.k * State::kBlock;
+      pieces_.emplace_back(static_cast<Key*>(
+          ::operator new(static_cast<size_t>(size) * sizeof(Key),
+                         std::align_val_t(kVectorBytes))));
+    }
+    ForEachPiece(pieces, [&](int64_t p) {
+      State state = StateOf(p, width * fold);
+      const int64_t first = p * rows / pieces;
+      const int64_t last = (p + 1) * rows / pieces;
+      const auto row = [&](int64_t r) {
+        return tile + r * pitch * static_cast<int64_t>(sizeof(Key));
+      };
+      run_.kernels.feed_columns(run_.map, state, row(first), last - first,
+                                pitch, 0);
+      if (p == pieces - 1 && plan_.n % fold > 0) {
+        state.columns = plan_.n % fold * width;
+        run_.kernels.feed_columns(run_.map, state, row(rows), 1, pitch,
+                                  rows - first);
+      }
+    });
+    FindPlaces(outer * plan_.inner + column, width);
+    if (fold == 1 && pieces == 1 && plan_.order == Order::kValue) {
+      WriteTile(width, tile);
+    } else {
+      MergeTile(width, tile, rows);
+    }
+  }
+
+  State StateOf(int64_t piece, int64_t columns) const {
+    return {pieces_[static_cast<size_t>(piece)].get(), columns, plan_.k};
+  }
+
+  // Writes the state of a tile as it is.
+  void WriteTile(int64_t width, const std::byte* tile) const {
+    const State state = StateOf(0, width);
+    for (int64_t j = 0; j < plan_.k; ++j) {
+      for (int64_t c = 0; c < width; ++c) {
+        const Key* key = state.at(c, j);
+        Put(tile, c, j,
+            {*key, static_cast<int64_t>(key[plan_.k * State::kBlock])});
+      }
+    }
+  }
+
+  // Merges what the pieces and the folds have of each column.
+  void MergeTile(int64_t width, const std::byte* tile, int64_t rows) {
+    const int64_t fold = run_.choice.fold;
+    const auto pieces = static_cast<int64_t>(pieces_.size());
+    for (int64_t c = 0; c < width; ++c) {
+      parts_.clear();
+      for (int64_t p = 0; p < pieces; ++p) {
+        const State state = StateOf(p, width * fold);
+        for (int64_t f = 0; f < fold; ++f) {
+          for (int64_t j = 0; j < plan_.k; ++j) {
+            const Key* key = state.at(f * width + c, j);
+            const auto row = static_cast<int64_t>(key[plan_.k * State::kBlock]);
+            parts_.push_back({*key, (p * rows / pieces + row) * fold + f});
+          }
+        }
+      }
+      const auto best = parts_.begin() + plan_.k;
+      std::partial_sort(
+          parts_.begin(), best, parts_.end(), [](const Part& a, const Part& b) {
+            return a.key != b.key ? a.key > b.key : a.index < b.index;
+          });
+      if (plan_.order == Order::kIndex) {
+        std::sort(parts_.begin(), best, [](const Part& a, const Part& b) {
+          return a.index < b.index;
+        });
+      }
+      for (int64_t j = 0; j < plan_.k; ++j) {
+        Put(tile, c, j, parts_[static_cast<size_t>(j)]);
+      }
+    }
+  }
+
+  // Looks up where the outputs of a tile's columns begin.
+  void FindPlaces(int64_t slice, int64_t width) {
+    places_.resize(static_cast<size_t>(width));
+    for (int64_t c = 0; c < width; ++c) {
+      places_[static_cast<size_t>(c)] = {
+          SliceOffset(plan_, plan_.values, slice + c),
+          SliceOffset(plan_, plan_.indices, slice + c)};
+    }
+  }
+
+  void Put(const std::byte* tile, int64_t c, int64_t j,
+           const Part& part) const {
+    const auto axis = static_cast<size_t>(plan_.axis);
+    const Place& place = places_[static_cast<size_t>(c)];
+    if (plan_.wants_values) {
+      const Key bits = run_.map.IsShared(part.key)
+                           ? Load<Key>(tile, part.index * plan_.inner + c)
+                           : run_.map.Bits(part.key);
+      const int64_t at = place.value + j * plan_.values.strides[axis];
+      std::memcpy(
+          run_.outputs.values.data() + at * static_cast<int64_t>(sizeof(Key)),
+          &bits, sizeof(Key));
+    }
+    if (plan_.wants_indices) {
+      const int64_t index = part.index + plan_.index_offset;
+      const int64_t at = place.index + j * plan_.indices.strides[axis];
+      if (InfoOf(plan_.index_type).bytes == 8) {
+        std::memcpy(run_.outputs.indices.data() + at * 8, &index, 8);
+      } else {
+        const auto narrow = static_cast<uint32_t>(index);
+        std::memcpy(run_.outputs.indices.data() + at * 4, &narrow, 4);
+      }
+    }
+  }
+
+  void DoTileOfSelections(int64_t outer, int64_t column, int64_t width) {
+    const int64_t pieces = run_.choice.pieces;
+    const std::byte* tile = run_.at(outer * plan_.n * plan_.inner + column);
+    while (static_cast<int64_t>(selections_.size()) < pieces) {
+      // Little slack: there are many selections.
+      selections_.emplace_back(run_.kernels, run_.map, run_.choice.tile,
+                               plan_.k, std::max(plan_.k, int64_t{8}), plan_.n);
+    }
+    ForEachPiece(pieces, [&](int64_t p) {
+      auto& selections = selections_[static_cast<size_t>(p)];
+      const int64_t last = (p + 1) * plan_.n / pieces;
+      for (int64_t i = p * plan_.n / pieces; i < last; ++i) {
+        selections.Feed(
+            tile + i * plan_.inner * static_cast<int64_t>(sizeof(Key)), 0,
+            width, i);
+      }
+    });
+    SliceWriter<Key> writer(plan_, run_.outputs, run_.choice.sort_pieces);
+    for (int64_t c = 0; c < width; ++c) {
+      Selection<Key>& selection = selections_[0][c];
+      for (size_t p = 1; p < selections_.size(); ++p) {
+        selection.Merge(selections_[p][c]);
+      }
+      writer.Write(outer * plan_.inner + column + c, selection);
+    }
+    for (auto& selections : selections_) selections.Reset();
+  }
+
+  const Run<Key, kFloat>& run_;
+  const Plan& plan_;
+  std::vector<Memory> pieces_;
+  std::vector<Part> parts_;
+  std::vector<Place> places_;
+  std::vector<ColumnSelections<Key, kFloat>> selections_;
+};
+
+}  // namespace topk::cpu

@@ -1,0 +1,70 @@
+// Compiles simd/ once for each instruction set (Highway includes this file
+// again for each) and lists the tables.
+#include "core/backends/cpu/kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/backends/cpu/kernels.cc"
+#include <hwy/foreach_target.h>  // first, as Highway asks
+
+#include "core/backends/cpu/instruction_set.h"
+#include "core/backends/cpu/simd/bound-inl.h"
+#include "core/backends/cpu/simd/columns-inl.h"
+#include "core/backends/cpu/simd/scan-inl.h"
+#include "core/backends/cpu/simd/short_rows-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace topk::cpu::HWY_NAMESPACE {
+
+template <class Key, bool kFloat>
+constexpr Kernels<Key, kFloat> Table() {
+  Kernels<Key, kFloat> kernels = {Scan<Key>,
+                                  RaiseMaxima<Key, kFloat>,
+                                  Kth<Key>,
+                                  ScanColumns<Key, kFloat>,
+                                  SelectShortRows<Key, kFloat>,
+                                  nullptr};
+  if constexpr (sizeof(Key) >= 4) {
+    kernels.feed_columns = FeedColumns<Key, kFloat>;
+  }
+  return kernels;
+}
+
+constexpr KernelTable kTable = {
+    Table<uint8_t, false>(), Table<uint16_t, false>(),
+    Table<uint16_t, true>(), Table<uint32_t, false>(),
+    Table<uint32_t, true>(), Table<uint64_t, false>(),
+    Table<uint64_t, true>()};
+
+}  // namespace topk::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace topk::cpu {
+
+// Best first. A name is what users write.
+std::span<const InstructionSet> CompiledInstructionSets() {
+  static constexpr InstructionSet kSets[] = {
+#if HWY_TARGETS & HWY_AVX3
+    {"avx512", HWY_AVX3, &N_AVX3::kTable},
+#endif
+#if HWY_TARGETS & HWY_AVX2
+    {"avx2", HWY_AVX2, &N_AVX2::kTable},
+#endif
+#if HWY_TARGETS & HWY_SSE4
+    {"sse4", HWY_SSE4, &N_SSE4::kTable},
+#endif
+#if HWY_TARGETS & HWY_NEON
+    {"neon", HWY_NEON, &N_NEON::kTable},
+#endif
+#if HWY_TARGETS & HWY_EMU128
+    {"scalar", HWY_EMU128, &N_EMU128::kTable},
+#endif
+#if HWY_TARGETS & HWY_SCALAR
+    {"scalar", HWY_SCALAR, &N_SCALAR::kTable},
+#endif
+  };
+  return kSets;
+}
+
+}  // namespace topk::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,106 @@
+// Slices that are rows: their elements lie together, or a stride apart.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "core/backends/cpu/row_feed.h"
+#include "core/backends/cpu/run.h"
+#include "core/backends/cpu/slice_writer.h"
+
+namespace topk::cpu {
+
+/// Runs the rows begin .. end - 1. REQUIRES: one of the algorithms for rows.
+template <class Key, bool kFloat>
+class RowRunner {
+ public:
+  explicit RowRunner(const Run<Key, kFloat>& run)
+      : run_(run),
+        plan_(run.plan),
+        stride_(plan_.input.strides[static_cast<size_t>(plan_.axis)]),
+        // All elements of a slice with stride 0 are one: the first k win.
+        n_(stride_ == 0 ? plan_.k : plan_.n),
+        bounds_(run.kernels, run.map),
+        writer_(plan_, run.outputs, run.choice.sort_pieces) {}
+
+  void Do(int64_t begin, int64_t end) {
+    if (run_.choice.algorithm == Algorithm::kShortRows) {
+      DoShort(begin, end);
+      return;
+    }
+    for (int64_t slice = begin; slice < end; ++slice) DoLong(slice);
+  }
+
+ private:
+  void DoShort(int64_t begin, int64_t end) {
+    const int index_bytes = InfoOf(plan_.index_type).bytes;
+    const auto key_bytes = static_cast<int64_t>(sizeof(Key));
+    const Outputs& outputs = run_.outputs;
+    const ShortRows<Key> rows = {
+        run_.at(begin * plan_.n),
+        end - begin,
+        plan_.n,
+        plan_.k,
+        plan_.order == Order::kIndex,
+        plan_.wants_values ? outputs.values.data() + begin * plan_.k * key_bytes
+                           : nullptr,
+        plan_.wants_indices
+            ? outputs.indices.data() + begin * plan_.k * index_bytes
+            : nullptr,
+        index_bytes,
+        static_cast<uint64_t>(plan_.index_offset)};
+    int64_t row = 0;
+    while ((row = run_.kernels.select_short_rows(run_.map, rows, row)) <
+           rows.count) {
+      DoLong(begin + row);  // many equal elements
+      ++row;
+    }
+  }
+
+  void DoLong(int64_t slice) {
+    const std::byte* row = run_.at(SliceOffset(plan_, plan_.input, slice));
+    if (run_.choice.algorithm == Algorithm::kSort) {
+      writer_.WriteSorted(slice, run_.map, row);
+      return;
+    }
+    while (static_cast<int64_t>(parts_.size()) < run_.choice.pieces) {
+      parts_.emplace_back(run_.kernels.kth, plan_.k, SlackFor(plan_.k), n_);
+    }
+    if (stride_ == 1) {
+      FeedWithBounds(run_.kernels, run_.map, row, n_, 0, plan_.k, bounds_,
+                     hint_, std::span(parts_));
+    } else {
+      FeedStrided(row);
+    }
+    for (size_t p = 1; p < parts_.size(); ++p) parts_[0].Merge(parts_[p]);
+    writer_.Write(slice, parts_[0]);
+    parts_[0].Reset();
+  }
+
+  // Copies a block at a time to where the elements lie together.
+  void FeedStrided(const std::byte* row) {
+    constexpr int64_t kBlock = 2048;
+    std::array<Key, kBlock> block;
+    for (int64_t i = 0; i < n_; i += kBlock) {
+      const int64_t count = std::min(kBlock, n_ - i);
+      for (int64_t j = 0; j < count; ++j) {
+        block[static_cast<size_t>(j)] = Load<Key>(row, (i + j) * stride_);
+      }
+      FeedRow(run_.kernels, run_.map,
+              reinterpret_cast<const std::byte*>(block.data()), count, i,
+              parts_[0]);
+    }
+  }
+
+  const Run<Key, kFloat>& run_;
+  const Plan& plan_;
+  const int64_t stride_;
+  const int64_t n_;
+  Bounds<Key, kFloat> bounds_;
+  std::optional<Key> hint_;
+  std::vector<Selection<Key>> parts_;
+  SliceWriter<Key> writer_;
+};
+
+}  // namespace topk::cpu

@@ -1,0 +1,37 @@
+// What the runners of rows and of columns share.
+#pragma once
+
+#include <cstdint>
+
+#include "core/backends/backend.h"
+#include "core/backends/cpu/chooser.h"
+#include "core/backends/cpu/kernels.h"
+#include "core/base/dtype.h"
+#include "core/plan/plan.h"
+
+namespace topk::cpu {
+
+/// One tensor's run. All that it refers to outlives it.
+template <class Key, bool kFloat>
+struct Run {
+  const Plan& plan;
+  const Choice& choice;
+  const Kernels<Key, kFloat>& kernels;
+  const KeyMap<Key, kFloat>& map;
+  const std::byte* tensor;
+  const Outputs& outputs;
+
+  /// Where the tensor's element of this number is.
+  const std::byte* at(int64_t element) const {
+    return tensor + element * static_cast<int64_t>(sizeof(Key));
+  }
+};
+
+/// How many candidates a selection holds beside k: small k would reselect too
+/// often with k, large k costs memory enough.
+inline int64_t SlackFor(int64_t k) {
+  constexpr int64_t kLeastSlack = 64;
+  return k < kLeastSlack ? kLeastSlack : k;
+}
+
+}  // namespace topk::cpu

@@ -1,0 +1,117 @@
+// What bound do k elements reach? Without sorting anything.
+//
+// RaiseMaxima, what: deals elements to groups and keeps each group's greatest
+// key. Why: the r greatest of the maxima are r different elements, so that the
+// r-th greatest is a bound that at least r elements reach; finding it among the
+// maxima costs little, and dealing costs one instruction more than the keys.
+// It looks at all of a middling row, and at a sample of a long one.
+//
+// Kth, what: halves the range of keys until exactly k reach its middle. Why: a
+// pass over n keys in vectors is n / 16 comparisons, and random keys part after
+// about log2(n) passes; no input needs more passes than a key has bits, so that
+// there is no bad order and no pivot to be unlucky with.
+//
+// Tests: unit/kernels_test.cc.
+#if defined(TOPK_SIMD_BOUND) == defined(HWY_TARGET_TOGGLE)
+#ifdef TOPK_SIMD_BOUND
+#undef TOPK_SIMD_BOUND
+#else
+#define TOPK_SIMD_BOUND
+#endif
+
+#include <algorithm>
+
+#include "core/backends/cpu/simd/vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace topk::cpu::HWY_NAMESPACE {
+
+/// Kernels::raise_maxima.
+template <class Key, bool kFloat>
+void RaiseMaxima(const KeyMap<Key, kFloat>& map, const std::byte* elements,
+                 int64_t count, Key* maxima, int64_t groups) {
+  const Tag<Key> d;
+  constexpr int64_t kLanes = hn::MaxLanes(Tag<Key>());
+  const VectorMap<Key, kFloat> vector_map(map);
+  const auto raise = [&](auto keys) HWY_ATTR {
+    int64_t i = 0;
+    if (groups == kLanes) {  // in registers: memory would be waited for
+      auto even = hn::LoadU(d, maxima);
+      auto odd = even;
+      for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
+        const auto x = LoadElements(d, elements + i * sizeof(Key));
+        const auto y = LoadElements(d, elements + (i + kLanes) * sizeof(Key));
+        even = hn::Max(even, keys(x));
+        odd = hn::Max(odd, keys(y));
+      }
+      hn::StoreU(hn::Max(even, odd), d, maxima);
+    }
+    int64_t group = 0;
+    for (; i + kLanes <= count; i += kLanes) {
+      const auto x = LoadElements(d, elements + i * sizeof(Key));
+      hn::StoreU(hn::Max(hn::LoadU(d, maxima + group), keys(x)), d,
+                 maxima + group);
+      group += kLanes;
+      if (group == groups) group = 0;
+    }
+  };
+  if (map.flip == 0) {
+    raise([&](auto x) HWY_ATTR { return vector_map.KeysFromBelow(x); });
+  } else {
+    raise([&](auto x) HWY_ATTR { return vector_map.Keys(x); });
+  }
+}
+
+/// Kernels::kth.
+template <class Key>
+Key Kth(const Key* keys, int64_t count, int64_t k) {
+  const Tag<Key> d;
+  constexpr int64_t kLanes = hn::MaxLanes(Tag<Key>());
+  const int64_t whole = count - count % kLanes;
+  // The rest, with zeros, which reach no middle: a middle is 1 at least.
+  alignas(kVectorBytes) Key rest[kLanes] = {};
+  Key low = keys[0];
+  Key high = keys[0];
+  for (int64_t i = whole; i < count; ++i) {
+    rest[i - whole] = keys[i];
+    low = std::min(low, keys[i]);
+    high = std::max(high, keys[i]);
+  }
+  auto lows = hn::Set(d, low);
+  auto highs = hn::Set(d, high);
+  for (int64_t i = 0; i < whole; i += kLanes) {
+    const auto key = hn::LoadU(d, keys + i);
+    lows = hn::Min(lows, key);
+    highs = hn::Max(highs, key);
+  }
+  alignas(kVectorBytes) Key low_lanes[kLanes];
+  alignas(kVectorBytes) Key high_lanes[kLanes];
+  hn::Store(lows, d, low_lanes);
+  hn::Store(highs, d, high_lanes);
+  for (int64_t i = 0; i < kLanes; ++i) {
+    low = std::min(low, low_lanes[i]);
+    high = std::max(high, high_lanes[i]);
+  }
+  const auto rests = hn::Load(d, rest);
+  while (low < high) {  // at least k reach low, fewer reach high + 1
+    const Key range = static_cast<Key>(high - low);
+    const Key middle = static_cast<Key>(low + range / 2 + range % 2);
+    const auto below = hn::Set(d, static_cast<Key>(middle - 1));
+    size_t reach = hn::CountTrue(d, hn::Gt(rests, below));
+    for (int64_t i = 0; i < whole; i += kLanes) {
+      reach += hn::CountTrue(d, hn::Gt(hn::LoadU(d, keys + i), below));
+    }
+    if (reach == static_cast<size_t>(k)) return middle;
+    if (reach > static_cast<size_t>(k)) {
+      low = middle;
+    } else {
+      high = static_cast<Key>(middle - 1);
+    }
+  }
+  return low;
+}
+
+}  // namespace topk::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // once for each instruction set

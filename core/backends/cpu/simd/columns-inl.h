@@ -1,0 +1,125 @@
+// Small k where the axis is not the last: a lane is a column.
+//
+// What: the k best keys and indices of every column are k rows of a state, best
+// first. A row of the tensor is compared with the last row of the state, a
+// vector of columns at a time; where some column has a better element, it is
+// inserted, in all columns at once: each level takes the element, or what the
+// level above had, or stays.
+//
+// Why: loads are contiguous however narrow the tensor, and a vector that brings
+// nothing new, by far the most when n is large against k, costs its keys and
+// one comparison. Rows come in ascending index and must exceed, so that ties
+// stay with the lower index.
+//
+// When: k <= kColumnK, keys of 32 and 64 bits. Costs: the read and about 4 k
+// instructions a vector and insertion.
+//
+// Tests: unit/kernels_test.cc, conformance/, exhaustive/.
+#if defined(TOPK_SIMD_COLUMNS) == defined(HWY_TARGET_TOGGLE)
+#ifdef TOPK_SIMD_COLUMNS
+#undef TOPK_SIMD_COLUMNS
+#else
+#define TOPK_SIMD_COLUMNS
+#endif
+
+#include <algorithm>
+
+#include "core/backends/cpu/simd/vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace topk::cpu::HWY_NAMESPACE {
+
+/// Puts a vector of keys where they belong among the best `levels` of their
+/// columns; the last level is lost. `keys` and `indices` are the first level's.
+template <class Key, class V>
+HWY_INLINE void Insert(V key, Key index, Key* keys, Key* indices,
+                       int64_t levels) {
+  const Tag<Key> d;
+  constexpr int64_t kPitch = ColumnState<Key>::kBlock;
+  const V new_index = hn::Set(d, index);
+  int64_t at = (levels - 1) * kPitch;
+  V level_key = hn::Load(d, keys + at);
+  V level_index = hn::Load(d, indices + at);
+  auto here = hn::Gt(key, level_key);
+  for (; at > 0; at -= kPitch) {
+    const V above_key = hn::Load(d, keys + at - kPitch);
+    const V above_index = hn::Load(d, indices + at - kPitch);
+    const auto above = hn::Gt(key, above_key);
+    const V down_key = hn::IfThenElse(above, above_key, key);
+    const V down_index = hn::IfThenElse(above, above_index, new_index);
+    hn::Store(hn::IfThenElse(here, down_key, level_key), d, keys + at);
+    hn::Store(hn::IfThenElse(here, down_index, level_index), d, indices + at);
+    level_key = above_key;
+    level_index = above_index;
+    here = above;
+  }
+  hn::Store(hn::IfThenElse(here, key, level_key), d, keys);
+  hn::Store(hn::IfThenElse(here, new_index, level_index), d, indices);
+}
+
+/// Kernels::feed_columns.
+template <class Key, bool kFloat>
+void FeedColumns(const KeyMap<Key, kFloat>& map, const ColumnState<Key>& state,
+                 const std::byte* elements, int64_t count, int64_t pitch,
+                 int64_t first) {
+  const Tag<Key> d;
+  constexpr int64_t kLanes = hn::MaxLanes(Tag<Key>());
+  constexpr int64_t kBlock = ColumnState<Key>::kBlock;
+  const VectorMap<Key, kFloat> vector_map(map);
+  const int64_t whole = state.columns - state.columns % kLanes;
+  for (int64_t i = 0; i < count; ++i) {
+    const std::byte* row = elements + i * pitch * sizeof(Key);
+    const auto index = static_cast<Key>(first + i);
+    // The first k rows are taken whatever they are: a key of 0 exceeds none.
+    const bool filling = first + i < state.k;
+    const int64_t levels = filling ? first + i + 1 : state.k;
+    const int64_t last = (levels - 1) * kBlock;
+    const auto insert = [&](auto key, int64_t column) HWY_ATTR {
+      Key* keys = state.at(column, 0);
+      Key* indices = keys + state.k * kBlock;
+      if (filling) {
+        hn::Store(hn::Zero(d), d, keys + last);
+        hn::Store(hn::Set(d, index), d, indices + last);
+      }
+      Insert(key, index, keys, indices, levels);
+    };
+    const auto keys_at = [&](int64_t column) HWY_ATTR {
+      return vector_map.Keys(LoadElements(d, row + column * sizeof(Key)));
+    };
+    for (int64_t column = 0; column < whole;) {
+      // First which vectors have something better, then those: a branch for
+      // each would wait for its element to come from memory.
+      const int64_t strip = column;
+      const int64_t vectors = std::min(kWord, (whole - strip) / kLanes);
+      uint64_t better = filling ? ~uint64_t{0} >> (kWord - vectors) : 0;
+      for (int64_t v = 0; v < vectors && !filling; ++v, column += kLanes) {
+        const auto exceeds =
+            hn::Gt(keys_at(column), hn::Load(d, state.at(column, 0) + last));
+        better |= uint64_t{MaskBits(d, exceeds) != 0} << v;
+      }
+      column = strip + vectors * kLanes;
+      for (; better != 0; better &= better - 1) {
+        const int64_t c =
+            strip + kLanes * static_cast<int64_t>(
+                                 hwy::Num0BitsBelowLS1Bit_Nonzero64(better));
+        insert(keys_at(c), c);
+      }
+    }
+    if (whole < state.columns) {
+      alignas(kVectorBytes) Key rest[kLanes] = {};
+      std::memcpy(rest, row + whole * sizeof(Key),
+                  static_cast<size_t>(state.columns - whole) * sizeof(Key));
+      // A key of 0 exceeds none: the lanes behind may be columns of a wider
+      // row.
+      const auto lanes =
+          hn::FirstN(d, static_cast<size_t>(state.columns - whole));
+      insert(hn::IfThenElseZero(lanes, vector_map.Keys(hn::Load(d, rest))),
+             whole);
+    }
+  }
+}
+
+}  // namespace topk::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // once for each instruction set

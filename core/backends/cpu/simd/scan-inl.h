@@ -1,0 +1,111 @@
+// Small k on a long row: where are the elements beyond a bound?
+//
+// What: a probe (probe.h) against 8 vectors at once: the greatest of them is
+// compared. Only where it passes are the vectors looked at one by one, as words
+// of mask bits, and the positions of those let in appended.
+//
+// Why: with a good bound nearly every block fails at once, and a block that
+// fails costs two or three instructions a vector: less than its way from
+// memory. Positions come out in ascending order, which is what makes ties
+// right (selection.h).
+//
+// When: every row that is neither short nor sorted, every fold. Costs: the
+// read, and 10 to 20 ns for each element let in. Neither prefetching nor
+// looking at what was let in after a strip of blocks, without a branch for each
+// block, made it faster (Zen 4).
+//
+// Tests: unit/kernels_test.cc, conformance/, exhaustive/.
+#if defined(TOPK_SIMD_SCAN) == defined(HWY_TARGET_TOGGLE)
+#ifdef TOPK_SIMD_SCAN
+#undef TOPK_SIMD_SCAN
+#else
+#define TOPK_SIMD_SCAN
+#endif
+
+#include <algorithm>
+
+#include "core/backends/cpu/simd/vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace topk::cpu::HWY_NAMESPACE {
+
+/// Vectors in a block.
+inline constexpr int64_t kBlockVectors = 8;
+
+/// Kernels::scan.
+template <class Key>
+Scanned Scan(const Probe<Key>& probe, const std::byte* elements, int64_t count,
+             uint32_t first, uint32_t* positions, int64_t room) {
+  constexpr int64_t kLanes = hn::MaxLanes(Tag<Key>());
+  constexpr int64_t kBlock = std::max(kWord, kBlockVectors * kLanes);
+  const VectorProbe<Key> vector_probe(probe);
+  const auto at = [elements](int64_t i) {
+    return elements + i * static_cast<int64_t>(sizeof(Key));
+  };
+  int64_t i = 0;
+  int64_t found = 0;
+  // Looks at whole words of elements up to `end`; whether there was room.
+  const auto look = [&](int64_t end) HWY_ATTR {
+    for (; i + kWord <= end; i += kWord) {
+      if (found + kScanSlack > room) return false;
+      found +=
+          AppendPositions(vector_probe.Word(at(i)),
+                          first + static_cast<uint32_t>(i), positions + found);
+    }
+    return true;
+  };
+  while (i + kBlock <= count) {
+    if (!vector_probe.template MayLetIn<kBlock / kLanes>(at(i))) {
+      i += kBlock;
+    } else if (!look(i + kBlock)) {
+      return {i, found};
+    }
+  }
+  if (!look(count)) return {i, found};
+  if (i < count) {
+    if (found + kScanSlack > room) return {i, found};
+    const PaddedWord<Key> rest(at(i), count - i);
+    found +=
+        AppendPositions(vector_probe.Word(rest.bytes) & FirstBits(count - i),
+                        first + static_cast<uint32_t>(i), positions + found);
+  }
+  return {count, found};
+}
+
+/// Kernels::scan_columns.
+template <class Key, bool kFloat>
+int64_t ScanColumns(const KeyMap<Key, kFloat>& map, const std::byte* elements,
+                    int64_t count, const Key* bounds, uint32_t* columns) {
+  const Tag<Key> d;
+  constexpr int64_t kLanes = hn::MaxLanes(Tag<Key>());
+  const VectorMap<Key, kFloat> vector_map(map);
+  const auto word = [&](const std::byte* row, const Key* bound) HWY_ATTR {
+    uint64_t bits = 0;
+    for (int64_t i = 0; i < kWord; i += kLanes) {
+      const auto keys = vector_map.Keys(LoadElements(d, row + i * sizeof(Key)));
+      bits |= MaskBits(d, hn::Gt(keys, hn::LoadU(d, bound + i))) << i;
+    }
+    return bits;
+  };
+  int64_t found = 0;
+  int64_t i = 0;
+  for (; i + kWord <= count; i += kWord) {
+    found += AppendPositions(word(elements + i * sizeof(Key), bounds + i),
+                             static_cast<uint32_t>(i), columns + found);
+  }
+  if (i < count) {
+    const PaddedWord<Key> row(elements + i * sizeof(Key), count - i);
+    const PaddedWord<Key> bound(reinterpret_cast<const std::byte*>(bounds + i),
+                                count - i);
+    const uint64_t bits =
+        word(row.bytes, reinterpret_cast<const Key*>(bound.bytes));
+    found += AppendPositions(bits & FirstBits(count - i),
+                             static_cast<uint32_t>(i), columns + found);
+  }
+  return found;
+}
+
+}  // namespace topk::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // once for each instruction set

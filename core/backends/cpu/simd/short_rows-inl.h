@@ -1,0 +1,290 @@
+// Small k on short rows, one after another.
+//
+// What: the greatest keys of at least 2k groups of a row, in registers; the
+// k-th greatest of them bounds the row's k best from below, and a second look
+// at the row, which is in the first cache by now, finds all elements that reach
+// it: k and a few more. Each of those is then put where it belongs by counting
+// how many rank before it.
+//
+// Why: no branch depends on the data but for rows with many equal elements, no
+// element moves twice, and rows do not wait for each other. Counting ranks
+// takes a comparison of each with all, which is cheap below 32.
+//
+// When: k <= kShortK and n <= kShortN, packed, axis last. Costs: two reads from
+// the first cache and about 100 ns a row. A row whose bound lets more than
+// kMost in goes the long way.
+//
+// Tests: unit/kernels_test.cc, conformance/, exhaustive/.
+#if defined(TOPK_SIMD_SHORT_ROWS) == defined(HWY_TARGET_TOGGLE)
+#ifdef TOPK_SIMD_SHORT_ROWS
+#undef TOPK_SIMD_SHORT_ROWS
+#else
+#define TOPK_SIMD_SHORT_ROWS
+#endif
+
+#include <algorithm>
+
+#include "core/backends/cpu/simd/vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace topk::cpu::HWY_NAMESPACE {
+
+template <class Key, bool kFloat>
+class ShortRowSelector {
+ public:
+  using D = Tag<Key>;
+  using V = hn::Vec<D>;
+
+  ShortRowSelector(const KeyMap<Key, kFloat>& map, const ShortRows<Key>& rows)
+      : map_(map), vector_map_(map), rows_(rows) {}
+
+  /// Selects from up to kRows rows, `count` of them; returns how many were done
+  /// before one that needs the long way. A step is taken for all of them before
+  /// the next: the steps of one row wait for each other, those of several fill
+  /// the time.
+  int64_t Select(int64_t first, int64_t count) {
+    const int64_t row_bytes = rows_.n * static_cast<int64_t>(sizeof(Key));
+    const std::byte* elements = rows_.rows + first * row_bytes;
+    if (rows_.n > kMost) {
+      for (int64_t r = 0; r < count; ++r) {
+        slots_[r].bound = Bound(elements + r * row_bytes);
+      }
+    }
+    int64_t done = 0;
+    for (; done < count; ++done) {
+      Slots& slots = slots_[done];
+      slots.found = Find(elements + done * row_bytes, slots);
+      if (slots.found < rows_.k) break;
+    }
+    for (int64_t r = 0; r < done; ++r) {
+      Load(elements + r * row_bytes, slots_[r]);
+    }
+    for (int64_t r = 0; r < done; ++r) Rank(slots_[r]);
+    for (int64_t r = 0; r < done; ++r) Write(first + r, slots_[r]);
+    return done;
+  }
+
+  static constexpr int64_t kRows = 8;
+
+ private:
+  static constexpr int64_t kLanes = hn::MaxLanes(D());
+  /// Elements that a row may have to rank.
+  static constexpr int64_t kMost = 32;
+  /// Groups: two for each of k, in whole vectors.
+  static constexpr int64_t kGroups = std::max(2 * kShortK, kLanes);
+
+  /// What is known of one row: the elements that may belong to its answer.
+  struct Slots {
+    alignas(kVectorBytes) Key bits[kMost + kLanes] = {};
+    alignas(kVectorBytes) Key keys[kMost + kLanes];
+    alignas(kVectorBytes) Key ranks[kMost + kLanes];
+    uint32_t positions[kMost + kScanSlack];
+    int64_t found;
+    Key bound;
+  };
+
+  /// Writes the positions of all elements that may belong to the answer, or
+  /// returns -1: they are more than kMost.
+  int64_t Find(const std::byte* elements, Slots& slots) {
+    if (rows_.n <= kMost) {
+      for (int64_t i = 0; i < rows_.n; ++i) {
+        slots.positions[i] = static_cast<uint32_t>(i);
+      }
+      return rows_.n;
+    }
+    if (slots.bound == 0) return -1;
+    const VectorProbe<Key> probe(
+        ProbeAbove(map_, static_cast<Key>(slots.bound - 1)));
+    int64_t found = 0;
+    int64_t i = 0;
+    for (; i + kWord <= rows_.n; i += kWord) {
+      const uint64_t in = probe.Word(elements + i * sizeof(Key));
+      found += AppendPositions(in, static_cast<uint32_t>(i),
+                               slots.positions + found);
+      if (found > kMost) return -1;
+    }
+    if (i < rows_.n) {
+      const PaddedWord<Key> rest(elements + i * sizeof(Key), rows_.n - i);
+      found +=
+          AppendPositions(probe.Word(rest.bytes) & FirstBits(rows_.n - i),
+                          static_cast<uint32_t>(i), slots.positions + found);
+      if (found > kMost) return -1;
+    }
+    return found;
+  }
+
+  /// Returns a bound that at least k elements reach.
+  Key Bound(const std::byte* elements) {
+    const int64_t k = rows_.k;
+    // As few vectors of maxima as hold 2k groups.
+    if (2 * k <= kLanes) return BoundOf<1>(elements);
+    if constexpr (kGroups >= 2 * kLanes) {
+      if (2 * k <= 2 * kLanes) return BoundOf<2>(elements);
+    }
+    if constexpr (kGroups >= 4 * kLanes) {
+      if (2 * k <= 4 * kLanes) return BoundOf<4>(elements);
+    }
+    return BoundOf<kGroups / kLanes>(elements);
+  }
+
+  template <int kVectors>
+  Key BoundOf(const std::byte* elements) {
+    // Two maxima for a small number of vectors: they do not wait so long.
+    const D d;
+    V maxima[kVectors];
+    for (int v = 0; v < kVectors; ++v) maxima[v] = hn::Zero(d);
+    const auto raise = [&](auto keys) HWY_ATTR {
+      int64_t i = 0;
+      for (; i + kVectors * kLanes <= rows_.n; i += kVectors * kLanes) {
+        for (int v = 0; v < kVectors; ++v) {
+          const V x =
+              LoadElements(d, elements + (i + v * kLanes) * sizeof(Key));
+          maxima[v] = hn::Max(maxima[v], keys(x));
+        }
+      }
+      // The rest is a sample left out: the bound holds all the same.
+      for (int v = 0; v + 1 < kVectors && i + kLanes <= rows_.n; ++v) {
+        const V x = LoadElements(d, elements + i * sizeof(Key));
+        maxima[v] = hn::Max(maxima[v], keys(x));
+        i += kLanes;
+      }
+    };
+    if (map_.flip == 0) {
+      raise([&](V x) HWY_ATTR { return vector_map_.KeysFromBelow(x); });
+    } else {
+      raise([&](V x) HWY_ATTR { return vector_map_.Keys(x); });
+    }
+    // The k-th greatest: the least of those that fewer than k exceed.
+    alignas(kVectorBytes) Key groups[kVectors * kLanes];
+    V ranks[kVectors];
+    for (int v = 0; v < kVectors; ++v) {
+      hn::Store(maxima[v], d, groups + v * kLanes);
+      ranks[v] = hn::Zero(d);
+    }
+    for (int64_t g = 0; g < kVectors * kLanes; ++g) {
+      const V group = hn::Set(d, groups[g]);
+      for (int v = 0; v < kVectors; ++v) {
+        // A true lane is -1.
+        ranks[v] =
+            hn::Sub(ranks[v], hn::VecFromMask(d, hn::Gt(group, maxima[v])));
+      }
+    }
+    const V k = hn::Set(d, static_cast<Key>(rows_.k));
+    const V ones = hn::Set(d, static_cast<Key>(~Key{0}));
+    V least = ones;
+    for (int v = 0; v < kVectors; ++v) {
+      least =
+          hn::Min(least, hn::IfThenElse(hn::Lt(ranks[v], k), maxima[v], ones));
+    }
+    return LeastLane(least);
+  }
+
+  static HWY_INLINE Key LeastLane(V v) {
+    const D d;
+    if constexpr (sizeof(Key) >= 4) {
+      return hn::GetLane(hn::MinOfLanes(d, v));
+    } else {
+      alignas(kVectorBytes) Key lanes[kLanes];
+      hn::Store(v, d, lanes);
+      Key least = lanes[0];
+      for (int64_t i = 1; i < kLanes; ++i) least = std::min(least, lanes[i]);
+      return least;
+    }
+  }
+
+  void Load(const std::byte* elements, Slots& slots) {
+    for (int64_t i = 0; i < slots.found; ++i) {
+      std::memcpy(&slots.bits[i], elements + slots.positions[i] * sizeof(Key),
+                  sizeof(Key));
+    }
+    const D d;
+    for (int64_t i = 0; i < slots.found; i += kLanes) {
+      hn::Store(vector_map_.Keys(hn::Load(d, slots.bits + i)), d,
+                slots.keys + i);
+    }
+  }
+
+  /// Counts for each how many rank before it: a greater key, or an equal one
+  /// at a lower position.
+  static void Rank(Slots& slots) {
+    const D d;
+    for (int64_t v = 0; v < slots.found; v += kLanes) {
+      const V keys = hn::Load(d, slots.keys + v);
+      const V places = hn::Iota(d, static_cast<Key>(v));
+      V ranks = hn::Zero(d);
+      for (int64_t i = 0; i < slots.found; ++i) {
+        const V key = hn::Set(d, slots.keys[i]);
+        const auto before =
+            hn::Or(hn::Gt(key, keys),
+                   hn::And(hn::Eq(key, keys),
+                           hn::Gt(places, hn::Set(d, static_cast<Key>(i)))));
+        ranks = hn::Sub(ranks, hn::VecFromMask(d, before));
+      }
+      hn::Store(ranks, d, slots.ranks + v);
+    }
+  }
+
+  void Write(int64_t row, const Slots& slots) {
+    const auto k = static_cast<Key>(rows_.k);
+    Key chosen[kMost];
+    int64_t count = 0;
+    for (int64_t i = 0; i < slots.found; ++i) {
+      if (rows_.by_index) {
+        chosen[count] = static_cast<Key>(i);
+        count += slots.ranks[i] < k;
+      } else {
+        chosen[slots.ranks[i]] = static_cast<Key>(i);
+      }
+    }
+    const int64_t base = row * rows_.k;
+    if (rows_.values != nullptr) {
+      auto* values = rows_.values + base * static_cast<int64_t>(sizeof(Key));
+      for (int64_t j = 0; j < rows_.k; ++j) {
+        std::memcpy(values + j * sizeof(Key), &slots.bits[chosen[j]],
+                    sizeof(Key));
+      }
+    }
+    if (rows_.indices != nullptr) {
+      if (rows_.index_bytes == 8) {
+        WriteIndices<uint64_t>(base, slots, chosen);
+      } else {
+        WriteIndices<uint32_t>(base, slots, chosen);
+      }
+    }
+  }
+
+  template <class Index>
+  void WriteIndices(int64_t base, const Slots& slots, const Key* chosen) {
+    auto* indices = rows_.indices + base * static_cast<int64_t>(sizeof(Index));
+    for (int64_t j = 0; j < rows_.k; ++j) {
+      const auto index =
+          static_cast<Index>(slots.positions[chosen[j]] + rows_.offset);
+      std::memcpy(indices + j * sizeof(Index), &index, sizeof(Index));
+    }
+  }
+
+  const KeyMap<Key, kFloat>& map_;
+  const VectorMap<Key, kFloat> vector_map_;
+  const ShortRows<Key>& rows_;
+  Slots slots_[kRows];
+};
+
+/// Kernels::select_short_rows.
+template <class Key, bool kFloat>
+int64_t SelectShortRows(const KeyMap<Key, kFloat>& map,
+                        const ShortRows<Key>& rows, int64_t begin) {
+  ShortRowSelector<Key, kFloat> selector(map, rows);
+  constexpr int64_t kRows = ShortRowSelector<Key, kFloat>::kRows;
+  for (int64_t row = begin; row < rows.count;) {
+    const int64_t count = std::min(kRows, rows.count - row);
+    const int64_t done = selector.Select(row, count);
+    row += done;
+    if (done < count) return row;
+  }
+  return rows.count;
+}
+
+}  // namespace topk::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // once for each instruction set

@@ -1,0 +1,207 @@
+// Vectors of elements and of their keys. Included once for each instruction
+// set; so are the other files of this folder, by kernels.cc.
+#if defined(TOPK_SIMD_VECTORS) == defined(HWY_TARGET_TOGGLE)
+#ifdef TOPK_SIMD_VECTORS
+#undef TOPK_SIMD_VECTORS
+#else
+#define TOPK_SIMD_VECTORS
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "core/backends/cpu/kernels.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace topk::cpu::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Whole vectors of keys.
+template <class Key>
+using Tag = hn::ScalableTag<Key>;
+
+/// Elements, or groups of them, are scanned 64 at a time: a word of mask bits.
+inline constexpr int64_t kWord = 64;
+
+/// Returns the elements at an address that need not be aligned.
+template <class D>
+HWY_INLINE hn::Vec<D> LoadElements(D d, const std::byte* elements) {
+  return hn::LoadU(d, reinterpret_cast<const hn::TFromD<D>*>(elements));
+}
+
+/// Returns the bits of a mask, lane 0 the lowest.
+template <class D, class M>
+HWY_INLINE uint64_t MaskBits(D d, M mask) {
+  uint64_t bits = 0;
+  hn::StoreMaskBits(d, mask, reinterpret_cast<uint8_t*>(&bits));
+  return bits;
+}
+
+/// KeyMap, for vectors.
+template <class Key, bool kFloat>
+class VectorMap {
+ public:
+  using D = Tag<Key>;
+  using V = hn::Vec<D>;
+
+  explicit VectorMap(const KeyMap<Key, kFloat>& map)
+      : sign_(hn::Set(D(), map.sign)),
+        infinity_(hn::Set(D(), map.infinity)),
+        flip_(hn::Set(D(), map.flip)),
+        sign_flip_(hn::Set(D(), static_cast<Key>(map.sign ^ map.flip))) {}
+
+  HWY_INLINE V Keys(V bits) const {
+    const D d;
+    if constexpr (kFloat) {
+      const hn::RebindToSigned<D> s;
+      const V magnitude = hn::AndNot(sign_, bits);
+      V key = Ordered(bits);
+      key = hn::IfThenElse(hn::Eq(magnitude, hn::Zero(d)), sign_, key);
+      const auto nan = hn::RebindMask(
+          d, hn::Gt(hn::BitCast(s, magnitude), hn::BitCast(s, infinity_)));
+      key = hn::Or(key, hn::VecFromMask(d, nan));
+      return hn::Xor(key, flip_);
+    } else {
+      return hn::Xor(bits, sign_flip_);
+    }
+  }
+
+  /// A cheaper map for the largest: no key is greater than the true one. It
+  /// puts -0 below +0 and the NaNs with a sign below all.
+  /// REQUIRES: the direction is LARGEST.
+  HWY_INLINE V KeysFromBelow(V bits) const {
+    if constexpr (kFloat) {
+      return Ordered(bits);
+    } else {
+      return hn::Xor(bits, sign_flip_);
+    }
+  }
+
+ private:
+  HWY_INLINE V Ordered(V bits) const {
+    const D d;
+    const hn::RebindToSigned<D> s;
+    const V negative =
+        hn::BitCast(d, hn::BroadcastSignBit(hn::BitCast(s, bits)));
+    return hn::Xor(bits, hn::Or(negative, sign_));
+  }
+
+  V sign_;
+  V infinity_;
+  V flip_;
+  V sign_flip_;
+};
+
+/// Probe, for vectors.
+template <class Key>
+class VectorProbe {
+ public:
+  using D = Tag<Key>;
+  using V = hn::Vec<D>;
+
+  explicit VectorProbe(const Probe<Key>& probe)
+      : flip_(hn::Set(D(), probe.flip)),
+        limit_(hn::Set(D(), probe.limit)),
+        nan_(hn::Set(D(), probe.nan)) {}
+
+  /// Which of 64 elements are let in.
+  HWY_INLINE uint64_t Word(const std::byte* elements) const {
+    const D d;
+    constexpr int64_t kLanes = hn::MaxLanes(D());
+    uint64_t bits = 0;
+    for (int64_t i = 0; i < kWord; i += kLanes) {
+      const V x = LoadElements(d, elements + i * sizeof(Key));
+      const auto in =
+          hn::Xor(hn::Gt(hn::Xor(x, flip_), limit_), hn::Gt(x, nan_));
+      bits |= MaskBits(d, in) << i;
+    }
+    return bits;
+  }
+
+  /// Whether one of `kVectors` vectors of elements may be let in: false is
+  /// certain. Greatest first, one comparison afterwards.
+  template <int kVectors>
+  HWY_INLINE bool MayLetIn(const std::byte* elements) const {
+    const D d;
+    constexpr int64_t kLanes = hn::MaxLanes(D());
+    V number0 = hn::Zero(d), number1 = hn::Zero(d);
+    V nan0 = hn::Zero(d), nan1 = hn::Zero(d);
+    for (int64_t i = 0; i < kVectors; i += 2) {
+      const V x0 = LoadElements(d, elements + i * kLanes * sizeof(Key));
+      const V x1 = LoadElements(d, elements + (i + 1) * kLanes * sizeof(Key));
+      number0 = hn::Max(number0, hn::Xor(x0, flip_));
+      number1 = hn::Max(number1, hn::Xor(x1, flip_));
+      nan0 = hn::Max(nan0, x0);
+      nan1 = hn::Max(nan1, x1);
+    }
+    return !hn::AllFalse(d, hn::Or(hn::Gt(hn::Max(number0, number1), limit_),
+                                   hn::Gt(hn::Max(nan0, nan1), nan_)));
+  }
+
+ private:
+  V flip_;
+  V limit_;
+  V nan_;
+};
+
+/// Writes first + i for every bit i, in order, and up to 64 positions of no
+/// meaning behind them. Returns how many bits there were.
+HWY_INLINE int64_t AppendPositions(uint64_t bits, uint32_t first,
+                                   uint32_t* positions) {
+  constexpr int64_t kFew = 6;
+  const auto count = static_cast<int64_t>(hwy::PopCount(bits));
+  if (count <= kFew) {  // the usual case, without a branch on how many
+    for (int64_t i = 0; i < kFew; ++i, bits &= bits - 1) {
+      // The bit above all stands for none.
+      positions[i] =
+          first + static_cast<uint32_t>(hwy::Num0BitsBelowLS1Bit_Nonzero64(
+                      bits | (uint64_t{1} << 63)));
+    }
+    return count;
+  }
+  const hn::ScalableTag<uint32_t> d;
+  constexpr int64_t kLanes = hn::MaxLanes(d);
+  if constexpr (kLanes < 8) {
+    for (; bits != 0; bits &= bits - 1) {
+      *positions++ = first + static_cast<uint32_t>(
+                                 hwy::Num0BitsBelowLS1Bit_Nonzero64(bits));
+    }
+    return count;
+  }
+  for (int64_t i = 0; i < kWord; i += kLanes, bits >>= kLanes) {
+    const uint64_t part = bits & ((uint64_t{1} << kLanes) - 1);
+    const auto mask =
+        hn::LoadMaskBits(d, reinterpret_cast<const uint8_t*>(&part));
+    // Compressed in a register: the form that stores is slow on Zen 4.
+    hn::StoreU(
+        hn::Compress(hn::Iota(d, first + static_cast<uint32_t>(i)), mask), d,
+        positions);
+    positions += hwy::PopCount(part);
+  }
+  return count;
+}
+
+/// A word of elements, copied from fewer; the rest is zero.
+template <class Key>
+struct PaddedWord {
+  PaddedWord(const std::byte* elements, int64_t count) {
+    std::memset(bytes, 0, sizeof(bytes));
+    std::memcpy(bytes, elements, static_cast<size_t>(count) * sizeof(Key));
+  }
+  alignas(kVectorBytes) std::byte bytes[kWord * sizeof(Key)];
+};
+
+/// The bits of the first `count` of 64.
+HWY_INLINE uint64_t FirstBits(int64_t count) {
+  return count >= kWord ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
+}
+
+}  // namespace topk::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // once for each instruction set

@@ -1,0 +1,146 @@
+// Puts what was selected into the plan's order and into the outputs.
+#pragma once
+
+#include <cstring>
+#include <vector>
+
+#include "core/backends/backend.h"
+#include "core/backends/cpu/pieces.h"
+#include "core/backends/cpu/rank_sort.h"
+#include "core/backends/cpu/selection.h"
+#include "core/plan/plan.h"
+
+namespace topk::cpu {
+
+/// Writes slices; keeps its memory between them. Not thread-safe.
+template <class Key>
+class SliceWriter {
+ public:
+  /// All outlive this. A slice is sorted in `pieces` side by side: if there are
+  /// several, inside the backend's arena, which bounds the threads.
+  SliceWriter(const Plan& plan, const Outputs& outputs, int64_t pieces)
+      : plan_(plan), outputs_(outputs), pieces_(pieces) {}
+
+  /// Writes the k best of a selection. REQUIRES: it was offered k.
+  void Write(int64_t slice, Selection<Key>& selection) {
+    selection.Finish();
+    const auto k = static_cast<size_t>(plan_.k);
+    if (plan_.order == Order::kIndex) {  // as they are
+      Store(slice, [&](size_t j, auto store) {
+        store(selection.bits(j), selection.index(j));
+      });
+      return;
+    }
+    items_.resize(k);
+    for (size_t j = 0; j < k; ++j) {
+      items_[j] = {static_cast<Key>(~selection.key(j)),
+                   static_cast<uint32_t>(j)};
+    }
+    const auto ranked = Sort();
+    Store(slice, [&](size_t j, auto store) {
+      const size_t slot = ranked[j].slot;
+      store(selection.bits(slot), selection.index(slot));
+    });
+  }
+
+  /// Sorts a whole row of n elements, which lie together, and writes the k
+  /// first.
+  template <bool kFloat>
+  void WriteSorted(int64_t slice, const KeyMap<Key, kFloat>& map,
+                   const std::byte* row) {
+    const auto element = [row](uint32_t i) {
+      Key bits;
+      std::memcpy(&bits, row + int64_t{i} * static_cast<int64_t>(sizeof(Key)),
+                  sizeof(Key));
+      return bits;
+    };
+    items_.resize(static_cast<size_t>(plan_.n));
+    ForEachPiece(pieces_, [&](int64_t p) {
+      const int64_t end = (p + 1) * plan_.n / pieces_;
+      for (int64_t i = p * plan_.n / pieces_; i < end; ++i) {
+        const auto slot = static_cast<uint32_t>(i);
+        items_[slot] = {static_cast<Key>(~map(element(slot))), slot};
+      }
+    });
+    const auto ranked = Sort();
+    const auto store_ranked = [&](size_t j, auto store) {
+      // From the key where it tells: the row's own element is far away.
+      const Key key = static_cast<Key>(~ranked[j].key);
+      const uint32_t slot = ranked[j].slot;
+      store(map.IsShared(key) ? element(slot) : map.Bits(key), slot);
+    };
+    if (plan_.order == Order::kValue) {
+      Store(slice, store_ranked);
+      return;
+    }
+    // The k first by rank, by index.
+    slots_.resize(static_cast<size_t>(plan_.k));
+    for (size_t j = 0; j < slots_.size(); ++j) slots_[j] = ranked[j].slot;
+    std::sort(slots_.begin(), slots_.end());
+    Store(slice,
+          [&](size_t j, auto store) { store(element(slots_[j]), slots_[j]); });
+  }
+
+ private:
+  std::span<const Ranked<Key>> Sort() {
+    other_.resize(items_.size());
+    return SortByRank<Key>(items_, other_, pieces_);
+  }
+
+  // Calls each(j, store) for j = 0 .. k - 1, which calls store(bits, index).
+  template <class Each>
+  void Store(int64_t slice, const Each& each) const {
+    if (InfoOf(plan_.index_type).bytes == 8) {
+      StoreAs<uint64_t>(slice, each);
+    } else {
+      StoreAs<uint32_t>(slice, each);
+    }
+  }
+
+  template <class Index, class Each>
+  void StoreAs(int64_t slice, const Each& each) const {
+    const auto axis = static_cast<size_t>(plan_.axis);
+    const int64_t value_stride = plan_.values.strides[axis];
+    const int64_t index_stride = plan_.indices.strides[axis];
+    const auto offset = static_cast<uint64_t>(plan_.index_offset);
+    std::byte* values = nullptr;
+    std::byte* indices = nullptr;
+    if (plan_.wants_values) {
+      values =
+          outputs_.values.data() + SliceOffset(plan_, plan_.values, slice) *
+                                       static_cast<int64_t>(sizeof(Key));
+    }
+    if (plan_.wants_indices) {
+      indices =
+          outputs_.indices.data() + SliceOffset(plan_, plan_.indices, slice) *
+                                        static_cast<int64_t>(sizeof(Index));
+    }
+    ForEachPiece(pieces_, [&](int64_t p) {
+      const int64_t end = (p + 1) * plan_.k / pieces_;
+      for (int64_t j = p * plan_.k / pieces_; j < end; ++j) {
+        each(static_cast<size_t>(j), [&](Key bits, uint64_t at) {
+          if (values != nullptr) {
+            std::memcpy(
+                values + j * value_stride * static_cast<int64_t>(sizeof(Key)),
+                &bits, sizeof(Key));
+          }
+          if (indices != nullptr) {
+            const auto index = static_cast<Index>(at + offset);
+            std::memcpy(indices + j * index_stride *
+                                      static_cast<int64_t>(sizeof(Index)),
+                        &index, sizeof(Index));
+          }
+        });
+      }
+    });
+  }
+
+  const Plan& plan_;
+  const Outputs& outputs_;
+  const int64_t pieces_;
+  std::vector<Ranked<Key>> items_;
+  std::vector<Ranked<Key>> other_;
+  std::vector<uint32_t> slots_;
+};
+
+}  // namespace topk::cpu
