@@ -40,29 +40,22 @@ double UnitNanoseconds(Algorithm algorithm, const Plan& plan, int64_t tile) {
   }
 }
 
-bool RowsLieTogether(const Plan& plan) {
-  return plan.input.strides[static_cast<size_t>(plan.axis)] == 1;
+bool IsColumns(Algorithm algorithm) {
+  return algorithm == Algorithm::kColumns ||
+         algorithm == Algorithm::kScanColumns;
 }
 
 Algorithm AlgorithmFor(const Plan& plan) {
-  const int bytes = InfoOf(plan.dtype).bytes;
-  const bool packed =
-      plan.input.packed && plan.values.packed && plan.indices.packed;
-  if (plan.slices() == 0) return Algorithm::kNothing;
-  if (plan.input.packed && plan.inner > 1) {
-    const bool counted = bytes == 8 || plan.n < int64_t{1} << 32;
-    return bytes >= 4 && plan.k <= kColumnK && counted
-               ? Algorithm::kColumns
-               : Algorithm::kScanColumns;
+  for (const Algorithm first :
+       {Algorithm::kNothing, Algorithm::kColumns, Algorithm::kScanColumns,
+        Algorithm::kShortRows}) {
+    if (CanRun(first, plan)) return first;
   }
-  if (!RowsLieTogether(plan)) return Algorithm::kStrided;
-  if (packed && plan.n <= kShortN && plan.k <= kShortK) {
-    return Algorithm::kShortRows;
-  }
-  if (plan.k > plan.n / kSortFraction && plan.n < int64_t{1} << 32) {
+  if (plan.k > plan.n / kSortFraction && CanRun(Algorithm::kSort, plan)) {
     return Algorithm::kSort;
   }
-  return Algorithm::kScan;
+  return CanRun(Algorithm::kScan, plan) ? Algorithm::kScan
+                                        : Algorithm::kStrided;
 }
 
 }  // namespace
@@ -74,15 +67,46 @@ int64_t SortPieces(int64_t k, int threads, double task) {
   return std::clamp(useful, int64_t{1}, int64_t{threads});
 }
 
+bool CanRun(Algorithm algorithm, const Plan& plan) {
+  const int bytes = InfoOf(plan.dtype).bytes;
+  const bool empty = plan.slices() == 0;
+  const bool columns = !empty && plan.input.packed && plan.inner > 1;
+  const bool rows = !empty && !columns;
+  const bool together =
+      rows && plan.input.strides[static_cast<size_t>(plan.axis)] == 1;
+  const bool counts = plan.n < int64_t{1} << 32;  // in 32 bits
+  switch (algorithm) {
+    case Algorithm::kNothing:
+      return empty;
+    case Algorithm::kShortRows:
+      return together && plan.input.packed && plan.values.packed &&
+             plan.indices.packed && plan.n <= kShortN && plan.k <= kShortK;
+    case Algorithm::kScan:
+      return together;
+    case Algorithm::kSort:
+      return together && counts;
+    case Algorithm::kStrided:
+      return rows;
+    case Algorithm::kColumns:
+      return columns && bytes >= 4 && plan.k <= kColumnK &&
+             (counts || bytes == 8);
+    case Algorithm::kScanColumns:
+      return columns;
+  }
+  return false;
+}
+
 Choice Choose(const Plan& plan, int threads, double task) {
+  return Cut(AlgorithmFor(plan), plan, threads, task);
+}
+
+Choice Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   Choice choice;
-  choice.algorithm = AlgorithmFor(plan);
-  if (choice.algorithm == Algorithm::kNothing) return choice;
+  choice.algorithm = algorithm;
+  if (algorithm == Algorithm::kNothing) return choice;
   int64_t units = plan.slices();
-  const bool columns = choice.algorithm == Algorithm::kColumns ||
-                       choice.algorithm == Algorithm::kScanColumns;
-  if (columns) {
-    const int64_t column_bytes = 2 * plan.k * 16;
+  if (IsColumns(algorithm)) {
+    const int64_t column_bytes = 2 * plan.k * InfoOf(plan.dtype).bytes;
     choice.tile = std::clamp(kTileBytes / column_bytes, int64_t{64},
                              std::max(plan.inner, int64_t{64}));
     // Enough tiles for the threads, if they stay wide.

@@ -36,12 +36,19 @@ struct Choice {
   bool inline_here = true;
 };
 
+/// Whether an algorithm can run a plan at all, well or badly.
+bool CanRun(Algorithm algorithm, const Plan& plan);
+
 /// A task of less work costs more to hand over than to run, in nanoseconds.
 inline constexpr double kTaskNanoseconds = 20000;
 
 /// Chooses for `threads` >= 1 and tasks of `task` nanoseconds at least. A pure
 /// function of the shape; the constants are those of tests/bench.
 Choice Choose(const Plan& plan, int threads, double task = kTaskNanoseconds);
+
+/// Cuts the work of an algorithm as Choose() does. REQUIRES: CanRun.
+Choice Cut(Algorithm algorithm, const Plan& plan, int threads,
+           double task = kTaskNanoseconds);
 
 /// Returns on how many of the threads to sort k candidates.
 int64_t SortPieces(int64_t k, int threads, double task = kTaskNanoseconds);

@@ -197,7 +197,8 @@ class ColumnRunner {
             width, i);
       }
     });
-    SliceWriter<Key> writer(plan_, run_.outputs, run_.choice.sort_pieces);
+    SliceWriter<Key> writer(plan_, run_.outputs, run_.kernels,
+                            run_.choice.sort_pieces);
     for (int64_t c = 0; c < width; ++c) {
       Selection<Key>& selection = selections_[0][c];
       for (size_t p = 1; p < selections_.size(); ++p) {

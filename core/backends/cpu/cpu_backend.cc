@@ -1,5 +1,5 @@
-// The CPU backend: chooses an algorithm, cuts a tensor into tasks for oneTBB,
-// and hands each to a runner of rows or of columns.
+// The CPU backend: chooses how to run a plan, and where: here, or in an arena
+// of its own threads.
 //
 // Why no cut can be seen in the answer: the order is total (selection.h).
 //
@@ -9,15 +9,12 @@
 #include <tbb/task_arena.h>
 
 #include "core/backends/cpu/chooser.h"
-#include "core/backends/cpu/columns.h"
 #include "core/backends/cpu/cpu_fold.h"
-#include "core/backends/cpu/key_maps.h"
-#include "core/backends/cpu/rows.h"
+#include "core/backends/cpu/run_choice.h"
 
 namespace topk {
 namespace {
 
-using cpu::Algorithm;
 using cpu::Choice;
 using cpu::InstructionSet;
 
@@ -40,11 +37,7 @@ class CpuBackend final : public Backend {
                 const Outputs& outputs) const override {
     const Choice choice = cpu::Choose(plan, threads_, task_);
     const auto run = [&] {
-      cpu::WithKeyMap(
-          plan, [&]<class Key, bool kFloat>(const KeyMap<Key, kFloat>& map) {
-            RunChoice<Key, kFloat>({plan, choice, set_.kernels<Key, kFloat>(),
-                                    map, tensor.data(), outputs});
-          });
+      cpu::RunChoice(plan, choice, set_, tensor.data(), outputs);
     };
     // Entering the arena is a hand-over too: a small tensor stays here.
     if (choice.inline_here) {
@@ -62,29 +55,6 @@ class CpuBackend final : public Backend {
   }
 
  private:
-  template <class Key, bool kFloat>
-  static void RunChoice(const cpu::Run<Key, kFloat>& run) {
-    const Plan& plan = run.plan;
-    const Choice& choice = run.choice;
-    const int64_t tiles = (plan.inner + choice.tile - 1) / choice.tile;
-    switch (choice.algorithm) {
-      case Algorithm::kNothing:
-        return;
-      case Algorithm::kColumns:
-      case Algorithm::kScanColumns:
-        cpu::ForEachRange(plan.outer * tiles, choice.grain,
-                          [&](int64_t begin, int64_t end) {
-                            cpu::ColumnRunner<Key, kFloat>(run).Do(begin, end);
-                          });
-        return;
-      default:
-        cpu::ForEachRange(plan.slices(), choice.grain,
-                          [&](int64_t begin, int64_t end) {
-                            cpu::RowRunner<Key, kFloat>(run).Do(begin, end);
-                          });
-    }
-  }
-
   const int threads_;
   const InstructionSet set_;
   const double task_;

@@ -31,7 +31,7 @@ class TypedFold final : public Fold {
                     plan.inner == 1 ? SlackFor(plan.k) : plan.k, plan.n),
         bounds_(kernels_, map_),
         sort_pieces_(sort_pieces),
-        writer_(plan_, outputs_, sort_pieces) {}
+        writer_(plan_, outputs_, kernels_, sort_pieces) {}
 
   void Feed(std::span<const std::byte> piece) override {
     if (straddling_ > 0) {  // complete the element that the last cut divided

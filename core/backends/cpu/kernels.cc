@@ -9,6 +9,7 @@
 #include "core/backends/cpu/instruction_set.h"
 #include "core/backends/cpu/simd/bound-inl.h"
 #include "core/backends/cpu/simd/columns-inl.h"
+#include "core/backends/cpu/simd/rank-inl.h"
 #include "core/backends/cpu/simd/scan-inl.h"
 #include "core/backends/cpu/simd/short_rows-inl.h"
 
@@ -17,11 +18,9 @@ namespace topk::cpu::HWY_NAMESPACE {
 
 template <class Key, bool kFloat>
 constexpr Kernels<Key, kFloat> Table() {
-  Kernels<Key, kFloat> kernels = {Scan<Key>,
-                                  RaiseMaxima<Key, kFloat>,
-                                  Kth<Key>,
-                                  ScanColumns<Key, kFloat>,
-                                  SelectShortRows<Key, kFloat>,
+  Kernels<Key, kFloat> kernels = {Scan<Key>, RaiseMaxima<Key, kFloat>,
+                                  Kth<Key>,  ScanColumns<Key, kFloat>,
+                                  Rank<Key>, SelectShortRows<Key, kFloat>,
                                   nullptr};
   if constexpr (sizeof(Key) >= 4) {
     kernels.feed_columns = FeedColumns<Key, kFloat>;

@@ -60,6 +60,8 @@ inline constexpr int64_t kScanSlack = 128;
 /// SelectShortRows takes k up to this, and n up to that.
 inline constexpr int64_t kShortK = 16;
 inline constexpr int64_t kShortN = 4096;
+/// Rank takes so many keys.
+inline constexpr int64_t kRankMost = 64;
 /// FeedColumns takes k up to this.
 inline constexpr int64_t kColumnK = 32;
 
@@ -91,6 +93,11 @@ struct Kernels {
   /// than there are elements. Returns how many.
   int64_t (*scan_columns)(const Map& map, const std::byte* elements,
                           int64_t count, const Key* bounds, uint32_t* columns);
+
+  /// Writes how many keys rank before each: the greater, and the equal in front
+  /// of it. REQUIRES: count <= kRankMost; both aligned, with room for whole
+  /// vectors.
+  void (*rank)(const Key* keys, int64_t count, Key* ranks);
 
   /// Selects from rows one after another, from `begin` on, until all are done
   /// or one needs the long way; returns the first that is not done.

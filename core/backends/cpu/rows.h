@@ -22,7 +22,7 @@ class RowRunner {
         // All elements of a slice with stride 0 are one: the first k win.
         n_(stride_ == 0 ? plan_.k : plan_.n),
         bounds_(run.kernels, run.map),
-        writer_(plan_, run.outputs, run.choice.sort_pieces) {}
+        writer_(plan_, run.outputs, run.kernels, run.choice.sort_pieces) {}
 
   void Do(int64_t begin, int64_t end) {
     if (run_.choice.algorithm == Algorithm::kShortRows) {

@@ -1,12 +1,15 @@
 // Puts what was selected into the plan's order and into the outputs.
 #pragma once
 
+#include <array>
 #include <cstring>
-#include <vector>
+#include <span>
 
 #include "core/backends/backend.h"
+#include "core/backends/cpu/kernels.h"
 #include "core/backends/cpu/pieces.h"
 #include "core/backends/cpu/rank_sort.h"
+#include "core/backends/cpu/scratch.h"
 #include "core/backends/cpu/selection.h"
 #include "core/plan/plan.h"
 
@@ -18,8 +21,10 @@ class SliceWriter {
  public:
   /// All outlive this. A slice is sorted in `pieces` side by side: if there are
   /// several, inside the backend's arena, which bounds the threads.
-  SliceWriter(const Plan& plan, const Outputs& outputs, int64_t pieces)
-      : plan_(plan), outputs_(outputs), pieces_(pieces) {}
+  template <bool kFloat>
+  SliceWriter(const Plan& plan, const Outputs& outputs,
+              const Kernels<Key, kFloat>& kernels, int64_t pieces)
+      : plan_(plan), outputs_(outputs), rank_(kernels.rank), pieces_(pieces) {}
 
   /// Writes the k best of a selection. REQUIRES: it was offered k.
   void Write(int64_t slice, Selection<Key>& selection) {
@@ -31,12 +36,16 @@ class SliceWriter {
       });
       return;
     }
-    items_.resize(k);
-    for (size_t j = 0; j < k; ++j) {
-      items_[j] = {static_cast<Key>(~selection.key(j)),
-                   static_cast<uint32_t>(j)};
+    if (plan_.k <= kRankMost) {
+      WriteFew(slice, selection);
+      return;
     }
-    const auto ranked = Sort();
+    const std::span<Ranked<Key>> items = items_.Get(k);
+    for (size_t j = 0; j < k; ++j) {
+      items[j] = {static_cast<Key>(~selection.key(j)),
+                  static_cast<uint32_t>(j)};
+    }
+    const auto ranked = Sort(items);
     Store(slice, [&](size_t j, auto store) {
       const size_t slot = ranked[j].slot;
       store(selection.bits(slot), selection.index(slot));
@@ -54,15 +63,15 @@ class SliceWriter {
                   sizeof(Key));
       return bits;
     };
-    items_.resize(static_cast<size_t>(plan_.n));
+    const auto items = items_.Get(static_cast<size_t>(plan_.n));
     ForEachPiece(pieces_, [&](int64_t p) {
       const int64_t end = (p + 1) * plan_.n / pieces_;
       for (int64_t i = p * plan_.n / pieces_; i < end; ++i) {
         const auto slot = static_cast<uint32_t>(i);
-        items_[slot] = {static_cast<Key>(~map(element(slot))), slot};
+        items[slot] = {static_cast<Key>(~map(element(slot))), slot};
       }
     });
-    const auto ranked = Sort();
+    const auto ranked = Sort(items);
     const auto store_ranked = [&](size_t j, auto store) {
       // From the key where it tells: the row's own element is far away.
       const Key key = static_cast<Key>(~ranked[j].key);
@@ -74,17 +83,32 @@ class SliceWriter {
       return;
     }
     // The k first by rank, by index.
-    slots_.resize(static_cast<size_t>(plan_.k));
-    for (size_t j = 0; j < slots_.size(); ++j) slots_[j] = ranked[j].slot;
-    std::sort(slots_.begin(), slots_.end());
+    const auto slots = slots_.Get(static_cast<size_t>(plan_.k));
+    for (size_t j = 0; j < slots.size(); ++j) slots[j] = ranked[j].slot;
+    std::sort(slots.begin(), slots.end());
     Store(slice,
-          [&](size_t j, auto store) { store(element(slots_[j]), slots_[j]); });
+          [&](size_t j, auto store) { store(element(slots[j]), slots[j]); });
   }
 
  private:
-  std::span<const Ranked<Key>> Sort() {
-    other_.resize(items_.size());
-    return SortByRank<Key>(items_, other_, pieces_);
+  void WriteFew(int64_t slice, const Selection<Key>& selection) const {
+    constexpr size_t kRoom = kRankMost + kVectorBytes / sizeof(Key);
+    alignas(kVectorBytes) std::array<Key, kRoom> keys = {};
+    alignas(kVectorBytes) std::array<Key, kRoom> ranks;
+    std::array<uint8_t, kRankMost> slots;
+    const auto k = static_cast<size_t>(plan_.k);
+    for (size_t j = 0; j < k; ++j) keys[j] = selection.key(j);
+    rank_(keys.data(), plan_.k, ranks.data());
+    for (size_t j = 0; j < k; ++j) {
+      slots[static_cast<size_t>(ranks[j])] = static_cast<uint8_t>(j);
+    }
+    Store(slice, [&](size_t j, auto store) {
+      store(selection.bits(slots[j]), selection.index(slots[j]));
+    });
+  }
+
+  std::span<const Ranked<Key>> Sort(std::span<Ranked<Key>> items) {
+    return SortByRank<Key>(items, other_.Get(items.size()), pieces_);
   }
 
   // Calls each(j, store) for j = 0 .. k - 1, which calls store(bits, index).
@@ -137,10 +161,11 @@ class SliceWriter {
 
   const Plan& plan_;
   const Outputs& outputs_;
+  void (*const rank_)(const Key*, int64_t, Key*);
   const int64_t pieces_;
-  std::vector<Ranked<Key>> items_;
-  std::vector<Ranked<Key>> other_;
-  std::vector<uint32_t> slots_;
+  Scratch<Ranked<Key>> items_;
+  Scratch<Ranked<Key>> other_;
+  Scratch<uint32_t> slots_;
 };
 
 }  // namespace topk::cpu

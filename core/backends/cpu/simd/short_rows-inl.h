@@ -3,12 +3,11 @@
 // What: the greatest keys of at least 2k groups of a row, in registers; the
 // k-th greatest of them bounds the row's k best from below, and a second look
 // at the row, which is in the first cache by now, finds all elements that reach
-// it: k and a few more. Each of those is then put where it belongs by counting
-// how many rank before it.
+// it: k and a few more. Each of those is then put where it belongs
+// (rank-inl.h).
 //
 // Why: no branch depends on the data but for rows with many equal elements, no
-// element moves twice, and rows do not wait for each other. Counting ranks
-// takes a comparison of each with all, which is cheap below 32.
+// element moves twice, and rows do not wait for each other.
 //
 // When: k <= kShortK and n <= kShortN, packed, axis last. Costs: two reads from
 // the first cache and about 100 ns a row. A row whose bound lets more than
@@ -24,11 +23,13 @@
 
 #include <algorithm>
 
+#include "core/backends/cpu/simd/rank-inl.h"
 #include "core/backends/cpu/simd/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
 
+/// The selection from rows of one tensor, and the memory that it takes.
 template <class Key, bool kFloat>
 class ShortRowSelector {
  public:
@@ -59,7 +60,9 @@ class ShortRowSelector {
     for (int64_t r = 0; r < done; ++r) {
       Load(elements + r * row_bytes, slots_[r]);
     }
-    for (int64_t r = 0; r < done; ++r) Rank(slots_[r]);
+    for (int64_t r = 0; r < done; ++r) {
+      Rank(slots_[r].keys, slots_[r].found, slots_[r].ranks);
+    }
     for (int64_t r = 0; r < done; ++r) Write(first + r, slots_[r]);
     return done;
   }
@@ -201,26 +204,6 @@ class ShortRowSelector {
     for (int64_t i = 0; i < slots.found; i += kLanes) {
       hn::Store(vector_map_.Keys(hn::Load(d, slots.bits + i)), d,
                 slots.keys + i);
-    }
-  }
-
-  /// Counts for each how many rank before it: a greater key, or an equal one
-  /// at a lower position.
-  static void Rank(Slots& slots) {
-    const D d;
-    for (int64_t v = 0; v < slots.found; v += kLanes) {
-      const V keys = hn::Load(d, slots.keys + v);
-      const V places = hn::Iota(d, static_cast<Key>(v));
-      V ranks = hn::Zero(d);
-      for (int64_t i = 0; i < slots.found; ++i) {
-        const V key = hn::Set(d, slots.keys[i]);
-        const auto before =
-            hn::Or(hn::Gt(key, keys),
-                   hn::And(hn::Eq(key, keys),
-                           hn::Gt(places, hn::Set(d, static_cast<Key>(i)))));
-        ranks = hn::Sub(ranks, hn::VecFromMask(d, before));
-      }
-      hn::Store(ranks, d, slots.ranks + v);
     }
   }
 

@@ -1,0 +1,33 @@
+// What topk_bench can do beside running Google Benchmark.
+#pragma once
+
+#include <vector>
+
+#include "core/backends/backend.h"
+#include "tests/bench/workload.h"
+
+namespace topk::bench {
+
+/// Prints what would run for each workload. Returns the exit status.
+int PrintSupport(const std::vector<Workload>& workloads, int threads);
+
+/// Measures every algorithm that can run, over a grid of shapes, beside the one
+/// that is chosen, and prints a table. Returns the exit status.
+int MeasureAlgorithms(int threads);
+
+/// Obeys peers.py over stdin and stdout, a line of JSON for a line. Returns the
+/// exit status.
+int Work(int threads);
+
+/// The memory of an answer.
+struct Answer {
+  explicit Answer(const Plan& plan)
+      : values(static_cast<size_t>(plan.values.bytes)),
+        indices(static_cast<size_t>(plan.indices.bytes)) {}
+  Outputs outputs() { return {values, indices}; }
+
+  std::vector<std::byte> values;
+  std::vector<std::byte> indices;
+};
+
+}  // namespace topk::bench

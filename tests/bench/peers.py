@@ -1,0 +1,361 @@
+"""Our kernels beside ONNX Runtime, OpenVINO, NumPy and PyTorch.
+
+usage: peers.py TOPK_BENCH [--threads N] [--only CASE] [--torch]
+                [--seconds S] [--json FILE]
+
+Each has the same tensor and the same number of threads. They take turns, so
+that all meet the same machine; each has at least 30 runs, or S seconds, and the
+least time of a run counts. Our answer is verified, byte for byte, against a
+stable sort by NumPy. A peer's answer is not: where theirs differ is no matter
+of time.
+"""
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import ml_dtypes
+import numpy as np
+
+HERE = pathlib.Path(__file__).parent
+DTYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32,
+          "f64": np.float64, "u8": np.uint8, "i8": np.int8, "u16": np.uint16,
+          "i16": np.int16, "u32": np.uint32, "i32": np.int32,
+          "u64": np.uint64, "i64": np.int64}
+
+
+class Workload:
+    """A line of workloads.cases and its tensor."""
+
+    def __init__(self, line):
+        self.line = line
+        name, tensor, axis, k, direction, self.family = [
+            field.strip() for field in line.split("|")]
+        self.name = name
+        self.type, shape = tensor.split(maxsplit=1)
+        self.shape = [int(size) for size in re.findall(r"\d+", shape)]
+        self.axis = int(axis) % len(self.shape)
+        self.k = int(k)
+        self.largest = direction == "largest"
+
+    def tensor(self):
+        rng = np.random.default_rng(1)
+        count = math.prod(self.shape)
+        dtype = np.dtype(DTYPES[self.type])
+        if self.family == "normal":
+            if dtype.itemsize == 1:
+                x = rng.integers(0, 256, count, np.uint8).view(dtype)
+            elif dtype.kind in "iu":  # eight deviations fill the type
+                bits = 8 * dtype.itemsize
+                x = rng.standard_normal(count) * 2.0 ** (bits - 4)
+                limit = 2.0 ** (bits - 1) * 0.999
+                x = np.clip(x, -limit, limit).astype(f"i{dtype.itemsize}")
+                if dtype.kind == "u":
+                    x = x.view(dtype) ^ dtype.type(1 << (bits - 1))
+            else:
+                x = rng.standard_normal(count, np.float32)
+        elif self.family == "ascending":
+            x = np.arange(count)
+        elif self.family == "constant":
+            x = np.ones(count)
+        elif self.family == "zeros":
+            x = np.where(rng.integers(0, 10, count) == 0,
+                         rng.standard_normal(count), 0)
+        else:
+            raise ValueError(self.line)
+        return np.ascontiguousarray(x.astype(dtype).reshape(self.shape))
+
+    def answer(self, x):
+        """The right values and indices; there is no NaN here."""
+        if self.type == "bf16":
+            keys = x.astype(np.float32)
+        else:
+            keys = x
+        if self.largest:
+            # Descending and stable: reversed, ascending and stable, reversed.
+            order = np.flip(np.argsort(np.flip(keys, self.axis), self.axis,
+                                       kind="stable"), self.axis)
+            order = x.shape[self.axis] - 1 - order
+        else:
+            order = np.argsort(keys, self.axis, kind="stable")
+        indices = np.take(order, range(self.k), self.axis)
+        return np.take_along_axis(x, indices, self.axis), indices
+
+
+class Topk:
+    """Our kernels, in a process of their own: they share no library."""
+
+    name = "topk"
+
+    def __init__(self, program, threads, folder):
+        self.data = os.path.join(folder, "data")
+        self.outputs = [os.path.join(folder, name)
+                        for name in ("values", "indices")]
+        self.process = subprocess.Popen(
+            [program, "--mode=worker", f"--threads={threads}"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, **order):
+        self.process.stdin.write(json.dumps(order) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError("topk_bench died")
+        return json.loads(line)
+
+    def load(self, workload, x):
+        x.tofile(self.data)
+        return self.ask(do="load", workload=workload.line, data=self.data)
+
+    def times(self, what, seconds, runs):
+        done = self.ask(do=what, seconds=seconds, runs=runs)
+        return done["min_us"], done["runs"]
+
+    def verify(self, workload, x):
+        self.ask(do="answer", values=self.outputs[0], indices=self.outputs[1])
+        values, indices = workload.answer(x)
+        assert values.tobytes() == pathlib.Path(self.outputs[0]).read_bytes()
+        assert (indices.astype(np.int64).tobytes()
+                == pathlib.Path(self.outputs[1]).read_bytes())
+
+
+def ort_call(workload, x, threads):
+    import onnx
+    import onnxruntime as ort
+    proto = {"f16": onnx.TensorProto.FLOAT16, "f32": onnx.TensorProto.FLOAT,
+             "f64": onnx.TensorProto.DOUBLE, "u8": onnx.TensorProto.UINT8,
+             "i8": onnx.TensorProto.INT8, "i32": onnx.TensorProto.INT32,
+             "i64": onnx.TensorProto.INT64}
+    if workload.type == "bf16":  # what its users do
+        x = x.astype(np.float32)
+        element = onnx.TensorProto.FLOAT
+    else:
+        element = proto[workload.type]
+    shape = list(workload.shape)
+    out = shape.copy()
+    out[workload.axis] = workload.k
+    helper = onnx.helper
+    graph = helper.make_graph(
+        [helper.make_node("TopK", ["x", "k"], ["v", "i"], axis=workload.axis,
+                          largest=int(workload.largest), sorted=1)],
+        "topk", [helper.make_tensor_value_info("x", element, shape)],
+        [helper.make_tensor_value_info("v", element, out),
+         helper.make_tensor_value_info("i", onnx.TensorProto.INT64, out)],
+        [helper.make_tensor("k", onnx.TensorProto.INT64, [1], [workload.k])])
+    model = helper.make_model(graph,
+                              opset_imports=[helper.make_opsetid("", 18)],
+                              ir_version=9)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    session = ort.InferenceSession(model.SerializeToString(), options,
+                                   providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
+    values = np.empty(out, x.dtype)
+    indices = np.empty(out, np.int64)
+    keep = [ort.OrtValue.ortvalue_from_numpy(a) for a in (x, values, indices)]
+    binding.bind_ortvalue_input("x", keep[0])
+    binding.bind_ortvalue_output("v", keep[1])
+    binding.bind_ortvalue_output("i", keep[2])
+    return lambda: session.run_with_iobinding(binding)
+
+
+def openvino_call(workload, x, threads):
+    import openvino as ov
+    from openvino import opset11
+    if workload.type in ("u16", "i16", "u32", "u64"):
+        raise TypeError("not run by its CPU plugin as such")
+    element = {"bf16": ov.Type.bf16}.get(workload.type,
+                                         ov.Type(x.dtype)
+                                         if workload.type != "bf16" else None)
+    parameter = opset11.parameter(workload.shape, element)
+    top = opset11.topk(parameter, opset11.constant(workload.k, np.int64),
+                       workload.axis, "max" if workload.largest else "min",
+                       "value", index_element_type="i64")
+    model = ov.Model([top.output(0), top.output(1)], [parameter])
+    compiled = ov.Core().compile_model(model, "CPU", {
+        "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1,
+        "INFERENCE_PRECISION_HINT":
+            "f16" if workload.type == "f16" else
+            "bf16" if workload.type == "bf16" else "f32",
+        "PERFORMANCE_HINT": "LATENCY"})
+    request = compiled.create_infer_request()
+    if workload.type == "bf16":
+        tensor = ov.Tensor(x.view(np.uint16), ov.Shape(workload.shape),
+                           ov.Type.bf16)
+    else:
+        tensor = ov.Tensor(x, shared_memory=True)
+    request.set_input_tensor(0, tensor)
+    return request.infer
+
+
+def numpy_call(workload, x, threads):
+    if workload.type == "bf16":
+        raise TypeError("NumPy has none")
+    axis, k = workload.axis, workload.k
+
+    def call():
+        if k == x.shape[axis]:
+            order = np.argsort(x, axis)
+            if workload.largest:
+                order = np.flip(order, axis)
+            return np.take_along_axis(x, order, axis), order
+        if workload.largest:
+            part = np.argpartition(x, x.shape[axis] - k, axis)
+            part = np.take(part, range(x.shape[axis] - k, x.shape[axis]), axis)
+        else:
+            part = np.take(np.argpartition(x, k, axis), range(k), axis)
+        values = np.take_along_axis(x, part, axis)
+        order = np.argsort(values, axis)
+        if workload.largest:
+            order = np.flip(order, axis)
+        return (np.take_along_axis(values, order, axis),
+                np.take_along_axis(part, order, axis))
+    return call
+
+
+def torch_call(workload, x, threads):
+    import torch
+    torch.set_num_threads(threads)
+    if workload.type == "bf16":
+        tensor = torch.from_numpy(x.view(np.int16)).view(torch.bfloat16)
+    else:
+        tensor = torch.from_numpy(x)
+    values, indices = torch.topk(tensor, workload.k, workload.axis,
+                                 workload.largest, True)
+    return lambda: torch.topk(tensor, workload.k, workload.axis,
+                              workload.largest, True, out=(values, indices))
+
+
+PEERS = {"ort": ort_call, "openvino": openvino_call, "numpy": numpy_call,
+         "torch": torch_call}
+
+
+class Peer:
+    """A call, and the least time that it took so far."""
+
+    def __init__(self, call):
+        self.call = call
+        self.best = math.inf
+        self.runs = 0
+        self.spent = 0.0
+        self.call()  # threads, memory and code are there from now on
+
+    def turn(self, seconds):
+        """Runs for a while, at least once."""
+        begin = time.perf_counter_ns()
+        while True:
+            start = time.perf_counter_ns()
+            self.call()
+            end = time.perf_counter_ns()
+            self.best = min(self.best, (end - start) / 1e3)
+            self.runs += 1
+            if end - begin >= seconds * 1e9:
+                break
+        self.spent += (end - begin) / 1e9
+
+    def done(self, seconds):
+        return self.runs >= 30 or self.spent >= seconds
+
+
+def measure(workload, topk, names, threads, seconds):
+    x = workload.tensor()
+    ran = topk.load(workload, x)
+    peers = {}
+    for name in names:
+        try:
+            peers[name] = Peer(PEERS[name](workload, x, threads))
+        except (ImportError, TypeError, KeyError, RuntimeError) as error:
+            print(f"   {name} does not run {workload.name}: "
+                  f"{str(error).splitlines()[0][:60]}", file=sys.stderr)
+    turn = min(0.05, seconds / 10)
+    ours = read = math.inf
+    runs, turns = 0, 0
+    while (runs < 30 or turns < 5
+           or not all(peer.done(seconds) for peer in peers.values())):
+        for what in ("read", "time"):
+            least, count = topk.times(what, turn, 3)
+            if what == "read":
+                read = min(read, least)
+            else:
+                ours = min(ours, least)
+                runs += count
+        for peer in peers.values():
+            if not peer.done(seconds) or turns < 5:
+                peer.turn(turn)
+        turns += 1
+    topk.verify(workload, x)
+    times = {name: round(peer.best, 2) for name, peer in peers.items()}
+    best = min(times, key=times.get)
+    return {"case": workload.name, "threads": threads, **ran,
+            "topk_us": round(ours, 3),
+            **{f"{name}_us": time for name, time in times.items()},
+            "best_peer": best, "ratio": round(times[best] / ours, 2),
+            "read_us": round(read, 2),
+            "roofline_fraction": round(read / ours, 3)}
+
+
+def processor():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        names = re.findall(r"(?:model name|cpu family|model)\s*: (.*)",
+                           file.read())
+    return " / ".join(dict.fromkeys(names))
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("program")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--torch", action="store_true")
+    parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--json")
+    flags = parser.parse_args()
+    names = [name for name in PEERS if name != "torch" or flags.torch]
+    lines = [line.strip() for line in
+             (HERE / "workloads.cases").read_text().splitlines()
+             if line.strip() and not line.startswith("#")]
+    workloads = [workload for workload in map(Workload, lines)
+                 if workload.name.startswith(flags.only)]
+    if not workloads:
+        sys.exit(f"no case begins with {flags.only}")
+    print(f"{processor()}, {flags.threads} thread(s); microseconds, the least "
+          "of the runs", flush=True)
+    header = ["case", "topk", *names, "ratio", "of read", "kernel"]
+    print(f"{header[0]:14}" + "".join(f"{h:>11}" for h in header[1:]),
+          flush=True)
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        topk = Topk(flags.program, flags.threads, folder)
+        for workload in workloads:
+            result = measure(workload, topk, names, flags.threads,
+                             flags.seconds)
+            results.append(result)
+            cells = [f"{result['topk_us']:11.1f}"]
+            cells += [f"{result[f'{name}_us']:11.1f}"
+                      if f"{name}_us" in result else f"{'-':>11}"
+                      for name in names]
+            print(f"{workload.name:14}" + "".join(cells)
+                  + f"{result['ratio']:11.2f}"
+                  f"{result['roofline_fraction']:11.2f}"
+                  f"   {result['kernel']}", flush=True)
+    table = [r for r in results if r["case"][0].isdigit()]
+    if table:
+        mean = statistics.geometric_mean(r["ratio"] for r in table)
+        print(f"geometric mean of {len(table)}: {mean:.2f}")
+    text = "".join(json.dumps(result) + "\n" for result in results)
+    print(text, end="")
+    if flags.json:
+        pathlib.Path(flags.json).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

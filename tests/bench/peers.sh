@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Runs our kernels beside the libraries that people use, on the workloads of
+# workloads.cases, and prints a table and a line of JSON for each.
+#
+# usage: tests/bench/peers.sh [--threads N] [--only CASE] [--torch]
+#                             [--seconds S] [--json FILE]
+#
+# --threads N   for us and for each peer (1)
+# --only CASE   those whose name begins so
+# --torch       PyTorch too (large to install)
+# --seconds S   at least so long for each, and 30 runs (2)
+# --json FILE   writes the lines of JSON there too, for plot.py
+set -euo pipefail
+
+case "${1:-}" in
+  -h | --help)
+    sed -n '2,12s/^# \{0,1\}//p' "$0"
+    exit 0
+    ;;
+esac
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+# shellcheck source=deploy/packages.sh
+source deploy/packages.sh
+install_packages "${TOPK_BUILD_PACKAGES[@]}" libbenchmark-dev libgtest-dev \
+  libgmock-dev python3 python3-venv >&2
+
+venv=build/peers
+packages=(onnxruntime onnx openvino numpy ml_dtypes)
+for argument in "$@"; do
+  if [ "$argument" = --torch ]; then packages+=(torch); fi
+done
+if [ ! -x "$venv/bin/pip" ]; then /usr/bin/python3 -m venv "$venv"; fi
+echo "== installing ${packages[*]} into $venv" >&2
+"$venv/bin/pip" install -q "${packages[@]}" >&2
+
+echo "== building" >&2
+cmake -S . -B build/bench -G Ninja -DCMAKE_BUILD_TYPE=Release >/dev/null
+cmake --build build/bench --target topk_bench >&2
+exec "$venv/bin/python" tests/bench/peers.py build/bench/bin/topk_bench "$@"

@@ -1,0 +1,110 @@
+// The half of peers.py that runs our kernels: obeys lines of JSON.
+//
+//   {"do": "load", "workload": LINE OF workloads.cases, "data": FILE}
+//       -> {"kernel": ..., "instruction_set": ...}
+//   {"do": "time", "seconds": S, "runs": N}
+//       -> {"min_us": ..., "median_us": ..., "runs": ...}
+//   {"do": "read", the same}  -> the same, of reading the tensor
+//   {"do": "answer", "values": FILE, "indices": FILE}  -> {}
+#include <algorithm>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "core/backends/registry.h"
+#include "tests/bench/modes.h"
+#include "tests/bench/roofline.h"
+
+namespace topk::bench {
+namespace {
+
+using nlohmann::json;
+
+class Worker {
+ public:
+  explicit Worker(int threads)
+      : backends_(MakeBackends(threads)), arena_(threads) {}
+
+  json Do(const json& order) {
+    const std::string what = order.at("do");
+    if (what == "load") return Load(order);
+    if (plan_.empty()) throw std::runtime_error("nothing is loaded");
+    const Backend& backend = *backends_.back();
+    if (what == "time") {
+      return Time(order, [&] {
+        const auto start = std::chrono::steady_clock::now();
+        backend.Run(plan_[0], data_, answer_[0].outputs());
+        return std::chrono::nanoseconds(std::chrono::steady_clock::now() -
+                                        start)
+            .count();
+      });
+    }
+    if (what == "read") {
+      return Time(order, [&] { return TimeToRead(data_, arena_); });
+    }
+    if (what != "answer") throw std::runtime_error("cannot " + what);
+    Save(order.at("values"), answer_[0].values);
+    Save(order.at("indices"), answer_[0].indices);
+    return json::object();
+  }
+
+ private:
+  json Load(const json& order) {
+    const std::string& line = order.at("workload");
+    plan_ = {ParseWorkload(line).plan()};
+    answer_.assign(1, Answer(plan_[0]));
+    std::ifstream in(std::string(order.at("data")), std::ios::binary);
+    data_.resize(static_cast<size_t>(plan_[0].input.bytes));
+    if (!in.read(reinterpret_cast<char*>(data_.data()),
+                 static_cast<std::streamsize>(data_.size()))) {
+      throw std::runtime_error("the data is too short");
+    }
+    const Backend& backend = *backends_.back();
+    return {{"kernel", backend.KernelFor(plan_[0])},
+            {"instruction_set", backend.instruction_set()}};
+  }
+
+  static json Time(const json& order, const std::function<int64_t()>& run) {
+    const double seconds = order.at("seconds");
+    const size_t runs = order.at("runs");
+    std::vector<double> times;
+    const auto begin = std::chrono::steady_clock::now();
+    while (times.size() < runs || std::chrono::duration<double>(
+                                      std::chrono::steady_clock::now() - begin)
+                                          .count() < seconds) {
+      times.push_back(static_cast<double>(run()) / 1e3);
+    }
+    std::sort(times.begin(), times.end());
+    return {{"min_us", times.front()},
+            {"median_us", times[times.size() / 2]},
+            {"runs", times.size()}};
+  }
+
+  static void Save(const std::string& path,
+                   const std::vector<std::byte>& bytes) {
+    std::ofstream out(path, std::ios::binary);
+    out.write(reinterpret_cast<const char*>(bytes.data()),
+              static_cast<std::streamsize>(bytes.size()));
+    if (!out.flush()) throw std::runtime_error("cannot write " + path);
+  }
+
+  const std::vector<std::unique_ptr<Backend>> backends_;
+  tbb::task_arena arena_;
+  std::vector<Plan> plan_;      // one, once loaded
+  std::vector<Answer> answer_;  // its
+  std::vector<std::byte> data_;
+};
+
+}  // namespace
+
+int Work(int threads) {
+  Worker worker(threads);
+  for (std::string line; std::getline(std::cin, line);) {
+    std::cout << worker.Do(json::parse(line)).dump() << std::endl;
+  }
+  return 0;
+}
+
+}  // namespace topk::bench

@@ -1,0 +1,148 @@
+#include "tests/bench/workload.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <random>
+#include <sstream>
+#include <stdexcept>
+
+namespace topk::bench {
+namespace {
+
+std::string Trim(const std::string& text) {
+  const size_t begin = text.find_first_not_of(" \t");
+  if (begin == std::string::npos) return "";
+  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
+}
+
+}  // namespace
+
+Workload ParseWorkload(const std::string& line) {
+  std::vector<std::string> fields;
+  std::istringstream in(line);
+  for (std::string field; std::getline(in, field, '|');) {
+    fields.push_back(Trim(field));
+  }
+  if (fields.size() != 6) throw std::runtime_error("not six fields: " + line);
+  Workload workload;
+  workload.name = fields[0];
+  PlanRequest& request = workload.request;
+  request.attributes = "onnx";
+  std::istringstream tensor(fields[1]);
+  std::string type;
+  tensor >> type;
+  const DTypeInfo* info = FindDType(type);
+  if (info == nullptr) throw std::runtime_error("no such type: " + line);
+  request.dtype = info->type;
+  for (char separator; tensor >> separator && separator != ']';) {
+    int64_t size = 0;
+    if (!(tensor >> size)) throw std::runtime_error("no shape: " + line);
+    request.shape.push_back(size);
+  }
+  request.axis = std::stoll(fields[2]);
+  request.k = std::stoll(fields[3]);
+  if (fields[4] != "largest" && fields[4] != "smallest") {
+    throw std::runtime_error("no such direction: " + line);
+  }
+  request.direction =
+      fields[4] == "largest" ? Direction::kLargest : Direction::kSmallest;
+  workload.data = fields[5];
+  workload.plan();
+  return workload;
+}
+
+namespace {
+
+// The number of one element, about normal.
+double Number(const std::string& data, int64_t i, std::mt19937_64& random,
+              std::normal_distribution<double>& normal) {
+  if (data == "normal") return normal(random);
+  if (data == "ascending") return static_cast<double>(i);
+  if (data == "constant") return 1;
+  if (data == "zeros") return random() % 10 == 0 ? normal(random) : 0;
+  throw std::runtime_error("no such data: " + data);
+}
+
+// The upper half of an f32, which is a bf16; toward zero.
+uint16_t ToBFloat16(float x) {
+  return static_cast<uint16_t>(std::bit_cast<uint32_t>(x) >> 16);
+}
+
+// Toward zero; what is too small becomes zero.
+uint16_t ToHalf(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  const uint32_t sign = bits >> 16 & 0x8000;
+  const int exponent = static_cast<int>(bits >> 23 & 0xFF) - 127 + 15;
+  if (exponent <= 0) return static_cast<uint16_t>(sign);
+  if (exponent >= 31) return static_cast<uint16_t>(sign | 0x7BFF);
+  return static_cast<uint16_t>(sign | static_cast<uint32_t>(exponent) << 10 |
+                               (bits >> 13 & 0x3FF));
+}
+
+uint64_t Bits(const DTypeInfo& type, double x) {
+  const auto f = static_cast<float>(x);
+  switch (type.type) {
+    case DType::kF16:
+      return ToHalf(f);
+    case DType::kBF16:
+      return ToBFloat16(f);
+    case DType::kF32:
+      return std::bit_cast<uint32_t>(f);
+    case DType::kF64:
+      return std::bit_cast<uint64_t>(x);
+    default:
+      break;
+  }
+  // Integers: eight deviations fill the type, around the middle of its range.
+  const double scale = std::ldexp(1.0, 8 * type.bytes - 4);
+  const double limit = std::ldexp(1.0, 8 * type.bytes - 1) * 0.999;
+  const auto value =
+      static_cast<int64_t>(std::max(-limit, std::min(limit, x * scale)));
+  // 0 is in the middle for signed types; the sign bit turned is for unsigned.
+  const uint64_t middle =
+      type.sign == 0 ? uint64_t{1} << (8 * type.bytes - 1) : 0;
+  return static_cast<uint64_t>(value) ^ middle;
+}
+
+}  // namespace
+
+Plan Workload::plan() const {
+  Result<Plan> plan = MakePlan(request, Limits());
+  if (!plan.ok()) throw std::runtime_error(name + ": " + plan.status().message);
+  return *std::move(plan);
+}
+
+std::vector<Workload> ReadWorkloads(const std::string& path) {
+  std::ifstream in(path);
+  std::vector<Workload> workloads;
+  for (std::string line; std::getline(in, line);) {
+    if (line.empty() || line.front() == '#') continue;
+    workloads.push_back(ParseWorkload(line));
+  }
+  if (workloads.empty()) throw std::runtime_error("no workloads in " + path);
+  return workloads;
+}
+
+std::vector<std::byte> MakeData(const Workload& workload, uint64_t seed) {
+  const Plan plan = workload.plan();
+  const DTypeInfo& type = InfoOf(plan.dtype);
+  std::vector<std::byte> data(static_cast<size_t>(plan.input.bytes));
+  std::mt19937_64 random(seed);
+  if (type.bytes == 1 && workload.data == "normal") {  // uniform
+    for (std::byte& byte : data) byte = static_cast<std::byte>(random());
+    return data;
+  }
+  std::normal_distribution<double> normal;
+  const auto bytes = static_cast<size_t>(type.bytes);
+  for (size_t i = 0; i < data.size() / bytes; ++i) {
+    const uint64_t bits = Bits(
+        type, Number(workload.data, static_cast<int64_t>(i), random, normal));
+    std::memcpy(&data[i * bytes], &bits, bytes);
+  }
+  return data;
+}
+
+}  // namespace topk::bench
