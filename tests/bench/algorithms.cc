@@ -90,8 +90,8 @@ int MeasureAlgorithms(int threads) {
             std::cout << std::setw(14) << "-";
             continue;
           }
-          const double time = Microseconds(plan, cpu::Cut(algorithm, plan, threads),
-                                           set, data, answer);
+          const double time = Microseconds(
+              plan, cpu::Cut(algorithm, plan, threads), set, data, answer);
           best = std::min(best, time);
           if (algorithm == chosen) of_chosen = time;
           std::cout << std::setw(13) << time

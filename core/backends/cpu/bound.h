@@ -65,7 +65,7 @@ class Bounds {
     // number of a linear congruence says where, for a pattern in the row must
     // not be met by one here.
     const int64_t chunk = sampled / chunks;
-    uint64_t random = 0x9E3779B97F4A7C15;
+    uint64_t random = 0x853C49E6748FEA9B;
     for (int64_t c = 0; c < chunks; ++c) {
       const int64_t begin = c * (count / chunks);
       const int64_t spare = count / chunks - chunk;
@@ -93,11 +93,11 @@ class Bounds {
   /// Rows of fewer elements are looked at whole.
   static constexpr int64_t kWhole = 4096;
   /// Of longer ones one of so many elements, but at least and at most ...
-  static constexpr int64_t kFraction = 32;
+  static constexpr int64_t kFraction = 64;
   static constexpr int64_t kLeast = 8192;
   static constexpr int64_t kMost = 65536;
   static constexpr int64_t kChunks = 64;
-  static constexpr double kDeviations = 2.5;
+  static constexpr double kDeviations = 1.5;
 
   const Kernels<Key, kFloat>& kernels_;
   const KeyMap<Key, kFloat>& map_;

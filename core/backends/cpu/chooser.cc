@@ -13,9 +13,7 @@ constexpr int64_t kTileBytes = int64_t{1} << 19;
 // Narrower tiles read too little of each page.
 constexpr int64_t kLeastTile = 256;
 // Narrow tensors are folded to about this width.
-constexpr int64_t kFoldWidth = 256;
-// Above a half of n, choosing first does not pay.
-constexpr int64_t kSortFraction = 2;
+constexpr int64_t kFoldWidth = 64;
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -28,13 +26,14 @@ double UnitNanoseconds(Algorithm algorithm, const Plan& plan, int64_t tile) {
     case Algorithm::kShortRows:
       return 60 + n * bytes * 0.05;
     case Algorithm::kScan:
-      return 300 + n * bytes * 0.012 + k * 10;
+      return 300 + n * bytes * 0.012 + k * 16;
     case Algorithm::kSort:
       return 100 + n * bytes * 2;
     case Algorithm::kStrided:
       return 300 + n * 2 + k * 10;
     case Algorithm::kColumns:
-      return static_cast<double>(tile) * (n * bytes * 0.05 + k * 20);
+      return static_cast<double>(tile) *
+             (n * bytes * (0.04 + 0.012 * k) + k * 20);
     default:
       return static_cast<double>(tile) * (n * bytes * 0.1 + k * 40);
   }
@@ -51,7 +50,9 @@ Algorithm AlgorithmFor(const Plan& plan) {
         Algorithm::kShortRows}) {
     if (CanRun(first, plan)) return first;
   }
-  if (plan.k > plan.n / kSortFraction && CanRun(Algorithm::kSort, plan)) {
+  // Above a half of n, of bytes above a quarter, choosing first does not pay.
+  const int64_t fraction = InfoOf(plan.dtype).bytes == 1 ? 4 : 2;
+  if (plan.k > plan.n / fraction && CanRun(Algorithm::kSort, plan)) {
     return Algorithm::kSort;
   }
   return CanRun(Algorithm::kScan, plan) ? Algorithm::kScan

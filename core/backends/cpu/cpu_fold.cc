@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <optional>
 
 #include "core/backends/cpu/column_feed.h"
 #include "core/backends/cpu/key_maps.h"
@@ -80,20 +79,16 @@ class TypedFold final : public Fold {
     }
   }
 
-  // A long run is looked at beforehand, while there is no bound or a run let
-  // much in: it may ascend.
+  // The first run of a slice is looked at beforehand if it is long.
   void FeedRun(const std::byte* elements, int64_t run, int64_t index) {
-    constexpr int64_t kLong = int64_t{1} << 14;
-    constexpr int64_t kMuch = 8;
     Selection<Key>& selection = selections_[0];
-    const int64_t reselections = selection.reselections();
-    if (run >= kLong && (!selection.bounded() || much_)) {
-      std::optional<Key> no_hint;
+    if (!selection.bounded()) {
+      Hint<Key> no_hint;
       FeedWithBounds(kernels_, map_, elements, run, index, plan_.k, bounds_,
                      no_hint, std::span(&selection, 1));
     } else {
-      FeedRow(kernels_, map_, elements, run, index, selection);
-      much_ = selection.reselections() - reselections > kMuch;
+      FeedPatiently(kernels_, map_, elements, run, index, plan_.k, kPatience,
+                    selection);
     }
   }
 
@@ -116,7 +111,6 @@ class TypedFold final : public Fold {
   Bounds<Key, kFloat> bounds_;
   const int64_t sort_pieces_;
   SliceWriter<Key> writer_;
-  bool much_ = false;
   int64_t position_ = 0;  // elements taken so far
   std::array<std::byte, sizeof(Key)> element_{};
   size_t straddling_ = 0;  // bytes of element_ that have come

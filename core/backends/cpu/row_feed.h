@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -26,26 +27,29 @@ Key Load(const std::byte* elements, int64_t position) {
 
 /// Offers neighbouring elements to one selection, with the indices first,
 /// first + 1, ... Its bound, if it has one, is applied to vectors at a time.
+/// Stops after `patience` reselections; returns how many elements it took.
 template <class Key, bool kFloat>
-void FeedRow(const Kernels<Key, kFloat>& kernels,
-             const KeyMap<Key, kFloat>& map, const std::byte* elements,
-             int64_t count, int64_t first, Selection<Key>& selection) {
+int64_t FeedRow(const Kernels<Key, kFloat>& kernels,
+                const KeyMap<Key, kFloat>& map, const std::byte* elements,
+                int64_t count, int64_t first, int64_t patience,
+                Selection<Key>& selection) {
   constexpr Key kOnes = static_cast<Key>(~Key{0});
   constexpr int64_t kPositions = 1024;
   constexpr int64_t kScanMost = int64_t{1} << 31;  // positions are 32 bits wide
   std::array<uint32_t, kPositions> positions;
+  const int64_t enough = selection.reselections() + patience;
   int64_t i = 0;
   const auto offer = [&](int64_t at) {
     const Key bits = Load<Key>(elements, at);
     selection.Offer(map(bits), bits, static_cast<uint64_t>(first + at));
   };
-  while (i < count) {
+  while (i < count && selection.reselections() < enough) {
     if (!selection.bounded()) {
       const int64_t end = std::min(count, i + selection.room());
       for (; i < end; ++i) offer(i);
       continue;
     }
-    if (selection.bound() == kOnes) return;  // nothing ranks before k such
+    if (selection.bound() == kOnes) return count;  // nothing ranks before those
     const Scanned scanned =
         kernels.scan(ProbeAbove(map, selection.bound()),
                      elements + i * static_cast<int64_t>(sizeof(Key)),
@@ -56,7 +60,52 @@ void FeedRow(const Kernels<Key, kFloat>& kernels,
     }
     i += scanned.elements;
   }
+  return i;
 }
+
+/// The same for all of the elements, however much comes in: when `patience` is
+/// at its end, the elements probably rank higher and higher, and a look at all
+/// that are left finds a better bound.
+template <class Key, bool kFloat>
+void FeedPatiently(const Kernels<Key, kFloat>& kernels,
+                   const KeyMap<Key, kFloat>& map, const std::byte* elements,
+                   int64_t count, int64_t first, int64_t k, int64_t patience,
+                   Selection<Key>& selection) {
+  const int64_t taken =
+      FeedRow(kernels, map, elements, count, first, patience, selection);
+  const int64_t left = count - taken;
+  if (left == 0) return;
+  const std::byte* rest = elements + taken * static_cast<int64_t>(sizeof(Key));
+  const auto feed = [&] {
+    FeedPatiently(kernels, map, rest, left, first + taken, k, 2 * patience,
+                  selection);
+  };
+  if (k <= left / 2) {
+    Bounds<Key, kFloat> bounds(kernels, map);
+    bounds.Sample(rest, left, k);
+    while (const std::optional<Key> reached = bounds.Next()) {
+      const auto bound = static_cast<Key>(*reached - 1);
+      if (bound <= selection.bound()) break;
+      selection.TryBound(bound);
+      feed();
+      if (selection.CameInSince() >= k) return;
+      selection.GiveBoundUp();
+    }
+  }
+  feed();
+}
+
+/// How many reselections of one row are taken for chance.
+inline constexpr int64_t kPatience = 8;
+
+/// A bound from the row before: rows that come together are often alike.
+template <class Key>
+struct Hint {
+  std::optional<Key> bound;
+  /// For how many rows to go without: a hint that fails costs a read of the
+  /// row, which rows that are not alike shall not pay each time.
+  int wait = 0;
+};
 
 /// Offers a row, or a long run of one, whose first element has the index
 /// `first`, cut into as many pieces as there are selections, side by side: with
@@ -66,16 +115,16 @@ template <class Key, bool kFloat>
 void FeedWithBounds(const Kernels<Key, kFloat>& kernels,
                     const KeyMap<Key, kFloat>& map, const std::byte* elements,
                     int64_t count, int64_t first, int64_t k,
-                    Bounds<Key, kFloat>& bounds, std::optional<Key>& hint,
+                    Bounds<Key, kFloat>& bounds, Hint<Key>& hint,
                     std::span<Selection<Key>> selections) {
   const auto pieces = static_cast<int64_t>(selections.size());
   const auto feed = [&] {
     ForEachPiece(pieces, [&](int64_t p) {
       const int64_t begin = p * count / pieces;
-      FeedRow(kernels, map,
-              elements + begin * static_cast<int64_t>(sizeof(Key)),
-              (p + 1) * count / pieces - begin, first + begin,
-              selections[static_cast<size_t>(p)]);
+      FeedPatiently(kernels, map,
+                    elements + begin * static_cast<int64_t>(sizeof(Key)),
+                    (p + 1) * count / pieces - begin, first + begin, k,
+                    kPatience, selections[static_cast<size_t>(p)]);
     });
   };
   // Feeds with a bound; whether at least k elements exceeded it.
@@ -91,27 +140,40 @@ void FeedWithBounds(const Kernels<Key, kFloat>& kernels,
     }
     feed();
     int64_t came = 0;
-    for (Selection<Key>& selection : selections) {
+    for (const Selection<Key>& selection : selections) {
       reselections += selection.reselections();
       came += selection.CameInSince();
     }
-    if (came < k) {
+    // A reselection chose k of more: also where a piece tried more bounds
+    // since.
+    if (came < k && reselections == 0) {
       for (Selection<Key>& selection : selections) selection.GiveBoundUp();
       return false;
     }
-    // Of rows alike the next will do with it; not if it let too many in.
-    constexpr int64_t kUseful = 8;
-    hint = reselections <= kUseful ? std::optional(bound) : std::nullopt;
+    // Of rows alike the next will do with it, or with what somewhat more than k
+    // exceeded; not if it let too many in.
+    hint.bound = reselections < kPatience ? std::optional(bound) : std::nullopt;
+    if (reselections == 0 && pieces == 1) {
+      const auto some = static_cast<int64_t>(
+          static_cast<double>(k) + 4 * std::sqrt(static_cast<double>(k)) + 4);
+      if (came > some) hint.bound = selections[0].BoundOf(some);
+    }
     return true;
   };
   if (k <= count / 2) {
-    if (hint && holds(*hint)) return;
+    if (hint.wait > 0) {
+      --hint.wait;
+    } else if (hint.bound) {
+      if (holds(*hint.bound)) return;
+      constexpr int kWait = 32;
+      hint.wait = kWait;
+    }
     bounds.Sample(elements, count, k);
     while (const std::optional<Key> reached = bounds.Next()) {
       if (holds(static_cast<Key>(*reached - 1))) return;
     }
   }
-  hint.reset();
+  hint.bound.reset();
   feed();
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <optional>
 #include <vector>
 
 #include "core/backends/cpu/row_feed.h"
@@ -87,9 +86,9 @@ class RowRunner {
       for (int64_t j = 0; j < count; ++j) {
         block[static_cast<size_t>(j)] = Load<Key>(row, (i + j) * stride_);
       }
-      FeedRow(run_.kernels, run_.map,
-              reinterpret_cast<const std::byte*>(block.data()), count, i,
-              parts_[0]);
+      FeedPatiently(run_.kernels, run_.map,
+                    reinterpret_cast<const std::byte*>(block.data()), count, i,
+                    plan_.k, kPatience, parts_[0]);
     }
   }
 
@@ -98,7 +97,7 @@ class RowRunner {
   const int64_t stride_;
   const int64_t n_;
   Bounds<Key, kFloat> bounds_;
-  std::optional<Key> hint_;
+  Hint<Key> hint_;
   std::vector<Selection<Key>> parts_;
   SliceWriter<Key> writer_;
 };

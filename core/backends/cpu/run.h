@@ -30,7 +30,7 @@ struct Run {
 /// How many candidates a selection holds beside k: small k would reselect too
 /// often with k, large k costs memory enough.
 inline int64_t SlackFor(int64_t k) {
-  constexpr int64_t kLeastSlack = 64;
+  constexpr int64_t kLeastSlack = 128;
   return k < kLeastSlack ? kLeastSlack : k;
 }
 

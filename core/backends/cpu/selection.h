@@ -100,6 +100,11 @@ class Selection {
     return static_cast<int64_t>(
         reselections_ > tried_.reselections ? k_ : keys_.size() - tried_.size);
   }
+  /// A bound that `rank` candidates exceed, or fewer for ties.
+  /// REQUIRES: 1 <= rank <= size(); no key is 0.
+  Key BoundOf(int64_t rank) const {
+    return static_cast<Key>(kth_(keys_.data(), size(), rank) - 1);
+  }
   /// Forgets the bound and what came in since. REQUIRES: CameInSince() < k.
   void GiveBoundUp() {
     keys_.resize(tried_.size);

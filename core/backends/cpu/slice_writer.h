@@ -63,6 +63,17 @@ class SliceWriter {
                   sizeof(Key));
       return bits;
     };
+    if (plan_.n <= kRankMost && plan_.order == Order::kValue) {
+      Ranks ranks;
+      for (int64_t i = 0; i < plan_.n; ++i) {
+        ranks.keys[static_cast<size_t>(i)] =
+            map(element(static_cast<uint32_t>(i)));
+      }
+      const auto slots = ranks.Slots(rank_, plan_.n);
+      Store(slice,
+            [&](size_t j, auto store) { store(element(slots[j]), slots[j]); });
+      return;
+    }
     const auto items = items_.Get(static_cast<size_t>(plan_.n));
     ForEachPiece(pieces_, [&](int64_t p) {
       const int64_t end = (p + 1) * plan_.n / pieces_;
@@ -91,17 +102,31 @@ class SliceWriter {
   }
 
  private:
-  void WriteFew(int64_t slice, const Selection<Key>& selection) const {
-    constexpr size_t kRoom = kRankMost + kVectorBytes / sizeof(Key);
+  // Up to kRankMost keys, put into order by counting.
+  struct Ranks {
+    static constexpr size_t kRoom = kRankMost + kVectorBytes / sizeof(Key);
     alignas(kVectorBytes) std::array<Key, kRoom> keys = {};
-    alignas(kVectorBytes) std::array<Key, kRoom> ranks;
-    std::array<uint8_t, kRankMost> slots;
-    const auto k = static_cast<size_t>(plan_.k);
-    for (size_t j = 0; j < k; ++j) keys[j] = selection.key(j);
-    rank_(keys.data(), plan_.k, ranks.data());
-    for (size_t j = 0; j < k; ++j) {
-      slots[static_cast<size_t>(ranks[j])] = static_cast<uint8_t>(j);
+
+    // Returns the slots of the first `count` keys by rank.
+    std::array<uint8_t, kRankMost> Slots(void (*rank)(const Key*, int64_t,
+                                                      Key*),
+                                         int64_t count) const {
+      alignas(kVectorBytes) std::array<Key, kRoom> ranks;
+      rank(keys.data(), count, ranks.data());
+      std::array<uint8_t, kRankMost> slots;
+      for (size_t j = 0; j < static_cast<size_t>(count); ++j) {
+        slots[static_cast<size_t>(ranks[j])] = static_cast<uint8_t>(j);
+      }
+      return slots;
     }
+  };
+
+  void WriteFew(int64_t slice, const Selection<Key>& selection) const {
+    Ranks ranks;
+    for (size_t j = 0; j < static_cast<size_t>(plan_.k); ++j) {
+      ranks.keys[j] = selection.key(j);
+    }
+    const auto slots = ranks.Slots(rank_, plan_.k);
     Store(slice, [&](size_t j, auto store) {
       store(selection.bits(slots[j]), selection.index(slots[j]));
     });

@@ -1,6 +1,6 @@
 // Small k on a long row: where are the elements beyond a bound?
 //
-// What: a probe (probe.h) against 8 vectors at once: the greatest of them is
+// What: a probe (probe.h) against 4 vectors at once: the greatest of them is
 // compared. Only where it passes are the vectors looked at one by one, as words
 // of mask bits, and the positions of those let in appended.
 //
@@ -30,7 +30,7 @@ HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
 
 /// Vectors in a block.
-inline constexpr int64_t kBlockVectors = 8;
+inline constexpr int64_t kBlockVectors = 4;
 
 /// Kernels::scan.
 template <class Key>
