@@ -77,10 +77,10 @@ struct Kernels {
                   int64_t count, uint32_t first, uint32_t* positions,
                   int64_t room);
 
-  /// Deals the elements to groups and raises the greatest key of each: the r-th
-  /// greatest of these is a bound that at least r elements reach. A rest that
-  /// does not fill a vector is left out. REQUIRES: `groups` fills whole vectors
-  /// (kVectorBytes).
+  /// Deals the elements to groups and raises the greatest key of each: at least
+  /// r elements reach BoundFrom() the r-th greatest of these, if that is the
+  /// key of a number: NaNs have none here. A rest that does not fill a vector
+  /// is left out. REQUIRES: `groups` fills whole vectors (kVectorBytes).
   void (*raise_maxima)(const Map& map, const std::byte* elements, int64_t count,
                        Key* maxima, int64_t groups);
 

@@ -56,4 +56,14 @@ Probe<Key> ProbeAbove(const KeyMap<Key, kFloat>& map, Key bound) {
   }
 }
 
+/// Returns a bound that is reached by the elements whose maxima (raise_maxima)
+/// reach `maximum`.
+template <class Key, bool kFloat>
+Key BoundFrom(const KeyMap<Key, kFloat>& map, Key maximum) {
+  // Among the smallest a maximum takes -0 for less than +0.
+  const auto minus_zero = static_cast<Key>((map.sign - 1) ^ map.flip);
+  const bool lower = kFloat && map.flip != 0 && maximum == minus_zero;
+  return static_cast<Key>(maximum - (lower ? 1 : 0));
+}
+
 }  // namespace topk::cpu

@@ -150,13 +150,17 @@ void FeedWithBounds(const Kernels<Key, kFloat>& kernels,
       for (Selection<Key>& selection : selections) selection.GiveBoundUp();
       return false;
     }
-    // Of rows alike the next will do with it, or with what somewhat more than k
-    // exceeded; not if it let too many in.
+    // Of rows alike the next will do with it; not if it let too many in. If it
+    // let in more than need be, what k and a few deviations exceeded will do.
+    // It is not raised for less, or rows that are alike would raise it
+    // again and again, until it fails.
     hint.bound = reselections < kPatience ? std::optional(bound) : std::nullopt;
     if (reselections == 0 && pieces == 1) {
-      const auto some = static_cast<int64_t>(
-          static_cast<double>(k) + 4 * std::sqrt(static_cast<double>(k)) + 4);
-      if (came > some) hint.bound = selections[0].BoundOf(some);
+      const double deviation = std::sqrt(static_cast<double>(k));
+      const int64_t enough = k + static_cast<int64_t>(4.5 * deviation) + 5;
+      if (came > enough + enough / 3) {
+        hint.bound = selections[0].BoundOf(enough);
+      }
     }
     return true;
   };

@@ -56,9 +56,11 @@ void RaiseMaxima(const KeyMap<Key, kFloat>& map, const std::byte* elements,
     }
   };
   if (map.flip == 0) {
-    raise([&](auto x) HWY_ATTR { return vector_map.KeysFromBelow(x); });
+    raise([&](auto x)
+              HWY_ATTR { return vector_map.template KeysFromBelow<true>(x); });
   } else {
-    raise([&](auto x) HWY_ATTR { return vector_map.Keys(x); });
+    raise([&](auto x)
+              HWY_ATTR { return vector_map.template KeysFromBelow<false>(x); });
   }
 }
 

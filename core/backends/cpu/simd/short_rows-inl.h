@@ -153,9 +153,13 @@ class ShortRowSelector {
       }
     };
     if (map_.flip == 0) {
-      raise([&](V x) HWY_ATTR { return vector_map_.KeysFromBelow(x); });
+      raise([&](V x) HWY_ATTR {
+        return vector_map_.template KeysFromBelow<true>(x);
+      });
     } else {
-      raise([&](V x) HWY_ATTR { return vector_map_.Keys(x); });
+      raise([&](V x) HWY_ATTR {
+        return vector_map_.template KeysFromBelow<false>(x);
+      });
     }
     // The k-th greatest: the least of those that fewer than k exceed.
     alignas(kVectorBytes) Key groups[kVectors * kLanes];
@@ -179,7 +183,7 @@ class ShortRowSelector {
       least =
           hn::Min(least, hn::IfThenElse(hn::Lt(ranks[v], k), maxima[v], ones));
     }
-    return LeastLane(least);
+    return BoundFrom(map_, LeastLane(least));
   }
 
   static HWY_INLINE Key LeastLane(V v) {

@@ -71,14 +71,18 @@ class VectorMap {
     }
   }
 
-  /// A cheaper map for the largest: no key is greater than the true one. It
-  /// puts -0 below +0 and the NaNs with a sign below all.
-  /// REQUIRES: the direction is LARGEST.
+  /// A cheaper map: no key is greater than the true one, but for -0, whose key
+  /// among the smallest is greater by one (BoundFrom() takes care of that). It
+  /// puts the NaNs with a sign below all.
+  template <bool kLargest>
   HWY_INLINE V KeysFromBelow(V bits) const {
-    if constexpr (kFloat) {
+    if constexpr (!kFloat) {
+      return hn::Xor(bits, sign_flip_);
+    } else if constexpr (kLargest) {
       return Ordered(bits);
     } else {
-      return hn::Xor(bits, sign_flip_);
+      return hn::IfThenZeroElse(hn::Gt(bits, hn::Or(sign_, infinity_)),
+                                hn::Not(Ordered(bits)));
     }
   }
 

@@ -1,0 +1,94 @@
+// Choose: what runs for which shape, as data.
+#include "core/backends/cpu/chooser.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/unit/run_plan.h"
+
+namespace topk::cpu {
+namespace {
+
+using testing::Ask;
+using testing::ValidPlan;
+
+struct Row {
+  DType dtype;
+  std::vector<int64_t> shape;
+  int64_t axis;
+  int64_t k;
+  /// With one thread and with two.
+  const char* one;
+  const char* two;
+};
+
+const Row kRows[] = {
+    {DType::kF32, {8192, 256}, 1, 8, "short-rows", "short-rows"},
+    {DType::kF32, {1, 1000}, 1, 5, "short-rows", "short-rows"},
+    {DType::kU8, {3, 4096}, 1, 16, "short-rows", "short-rows"},
+    {DType::kU8, {3, 4097}, 1, 16, "scan", "scan"},
+    {DType::kF32, {32, 131072}, 1, 50, "scan", "scan"},
+    {DType::kF32, {1, 131072}, 1, 50, "scan", "scan"},
+    {DType::kF32, {10000000}, 0, 1000, "scan", "scan-split"},
+    {DType::kF32, {1000000}, 0, 1000000, "sort", "sort-split"},
+    {DType::kF32, {1000}, 0, 500, "scan", "scan"},
+    {DType::kF32, {1000}, 0, 501, "sort", "sort"},
+    {DType::kI8, {1000}, 0, 251, "sort", "sort"},
+    {DType::kF32, {4, 1000, 64, 64}, 1, 5, "columns", "columns"},
+    {DType::kF32, {100000, 64}, 0, 10, "columns", "columns-split"},
+    {DType::kF64, {50, 3}, 0, 32, "columns", "columns"},
+    {DType::kF64, {50, 3}, 0, 33, "scan-columns", "scan-columns"},
+    {DType::kF16, {1000, 64}, 0, 5, "scan-columns", "scan-columns"},
+    {DType::kI16, {1000000, 4}, 0, 5, "scan-columns", "scan-columns-split"},
+    {DType::kF32, {0, 5}, 1, 2, "nothing", "nothing"},
+};
+
+TEST(Chooser, ChoosesByShape) {
+  std::set<Algorithm> chosen;
+  for (const Row& row : kRows) {
+    const Plan plan = ValidPlan(Ask(row.dtype, row.shape, row.axis, row.k));
+    SCOPED_TRACE(::testing::PrintToString(row.shape) + " k " +
+                 std::to_string(row.k));
+    const Choice one = Choose(plan, 1);
+    EXPECT_EQ(NameOf(one), row.one);
+    EXPECT_TRUE(one.inline_here);
+    EXPECT_EQ(one.pieces, 1);
+    EXPECT_EQ(NameOf(Choose(plan, 2)), row.two);
+    EXPECT_TRUE(CanRun(one.algorithm, plan));
+    chosen.insert(one.algorithm);
+  }
+  PlanRequest request = Ask(DType::kF32, {4, 100}, 1, 3);
+  request.strides = {1, 4};
+  const Choice strided = Choose(ValidPlan(request), 2);
+  EXPECT_EQ(NameOf(strided), "strided");
+  chosen.insert(strided.algorithm);
+  // An algorithm that is never chosen is to go.
+  EXPECT_EQ(chosen.size(), 7u);
+}
+
+TEST(Chooser, CutsNoTaskTooSmall) {
+  // Work for about two tasks stays where it is; more is cut, for all threads.
+  const Plan small = ValidPlan(Ask(DType::kF32, {64, 256}, 1, 8));
+  EXPECT_TRUE(Choose(small, 8).inline_here);
+  const Plan large = ValidPlan(Ask(DType::kF32, {8192, 256}, 1, 8));
+  const Choice choice = Choose(large, 8);
+  EXPECT_FALSE(choice.inline_here);
+  EXPECT_GT(choice.grain, 100);
+  EXPECT_LT(choice.grain, 1000);
+  EXPECT_EQ(choice.pieces, 1);
+  const Plan row = ValidPlan(Ask(DType::kF32, {100000000}, 0, 8));
+  EXPECT_EQ(Choose(row, 8).pieces, 8);
+}
+
+TEST(Chooser, KeepsTheStateOfColumnsInTheSecondCache) {
+  const Plan plan = ValidPlan(Ask(DType::kF32, {1000, 1000000}, 0, 32));
+  const Choice choice = Choose(plan, 1);
+  EXPECT_LE(choice.tile * 2 * 32 * 4, 1 << 19);
+  // Narrow ones are folded, but not so far that k is not reached.
+  EXPECT_EQ(Choose(ValidPlan(Ask(DType::kF32, {100000, 3}, 0, 5)), 1).fold, 21);
+  EXPECT_EQ(Choose(ValidPlan(Ask(DType::kF32, {40, 3}, 0, 30)), 1).fold, 1);
+}
+
+}  // namespace
+}  // namespace topk::cpu

@@ -1,0 +1,336 @@
+// Every kernel of every instruction set against the loop that it stands for.
+#include "core/backends/cpu/kernels.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "core/backends/cpu/instruction_set.h"
+#include "core/backends/cpu/row_feed.h"
+
+namespace topk::cpu {
+namespace {
+
+// Calls fn(kernels, map, type) for every instruction set, type and direction.
+template <class Fn>
+void ForAll(const Fn& fn) {
+  for (const InstructionSet& set : SupportedInstructionSets()) {
+    for (const DTypeInfo& type : DTypes()) {
+      for (const bool largest : {true, false}) {
+        SCOPED_TRACE(std::string(set.name) + " " + std::string(type.name) +
+                     (largest ? " largest" : " smallest"));
+        const auto call = [&]<class Key, bool kFloat>() {
+          fn(set.kernels<Key, kFloat>(), KeyMap<Key, kFloat>(type, largest),
+             type);
+        };
+        switch (type.bytes * 2 + (type.is_float ? 1 : 0)) {
+          case 2:
+            call.template operator()<uint8_t, false>();
+            break;
+          case 4:
+            call.template operator()<uint16_t, false>();
+            break;
+          case 5:
+            call.template operator()<uint16_t, true>();
+            break;
+          case 8:
+            call.template operator()<uint32_t, false>();
+            break;
+          case 9:
+            call.template operator()<uint32_t, true>();
+            break;
+          case 16:
+            call.template operator()<uint64_t, false>();
+            break;
+          default:
+            call.template operator()<uint64_t, true>();
+        }
+        if (::testing::Test::HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+// Elements at an address that is aligned to nothing.
+template <class Key>
+class Elements {
+ public:
+  Elements(std::mt19937_64& random, const DTypeInfo& type, int64_t count)
+      : bytes_(static_cast<size_t>(count) * sizeof(Key) + 1) {
+    const uint64_t family = random() % 4;
+    for (int64_t i = 0; i < count; ++i) {
+      uint64_t x = random();
+      if (family == 1) x = random() % 3;                      // ties
+      if (family == 2) x = random() % 2 ? type.sign : 0;      // zeros
+      if (family == 3) x = type.infinity + random() % 5 - 2;  // NaNs
+      if (family == 3 && random() % 2) x |= type.sign;
+      const auto bits = static_cast<Key>(x);
+      std::memcpy(at(i), &bits, sizeof(Key));
+    }
+  }
+  std::byte* at(int64_t i) {
+    return bytes_.data() + 1 + i * static_cast<int64_t>(sizeof(Key));
+  }
+  Key operator[](int64_t i) { return Load<Key>(at(0), i); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+// The keys of elements.
+template <class Key, bool kFloat>
+std::vector<Key> KeysOf(const KeyMap<Key, kFloat>& map, Elements<Key>& elements,
+                        int64_t count) {
+  std::vector<Key> keys;
+  for (int64_t i = 0; i < count; ++i) keys.push_back(map(elements[i]));
+  return keys;
+}
+
+// The slots of the k best keys, by rank.
+template <class Key>
+std::vector<int64_t> Best(const std::vector<Key>& keys, int64_t k) {
+  std::vector<int64_t> slots(keys.size());
+  std::iota(slots.begin(), slots.end(), int64_t{0});
+  std::stable_sort(slots.begin(), slots.end(), [&](int64_t a, int64_t b) {
+    return keys[static_cast<size_t>(a)] > keys[static_cast<size_t>(b)];
+  });
+  slots.resize(static_cast<size_t>(k));
+  return slots;
+}
+
+TEST(Kernels, ScanFindsWhatExceedsABound) {
+  std::mt19937_64 random(1);
+  ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
+                                     const KeyMap<Key, kFloat>& map,
+                                     const DTypeInfo& type) {
+    for (const int64_t count : {0, 1, 63, 64, 65, 700, 3000}) {
+      Elements<Key> elements(random, type, count + 1);
+      const Key bound = map(elements[0]);
+      if (bound == static_cast<Key>(~Key{0})) continue;
+      std::vector<uint32_t> expected;
+      for (int64_t i = 0; i < count; ++i) {
+        if (map(elements[i]) > bound) {
+          expected.push_back(static_cast<uint32_t>(i) + 5);
+        }
+      }
+      // Little room: it stops, and goes on where it stopped.
+      const int64_t room = kScanSlack + static_cast<int64_t>(random() % 200);
+      std::vector<uint32_t> found;
+      for (int64_t begin = 0; begin < count;) {
+        std::vector<uint32_t> positions(static_cast<size_t>(room));
+        const Scanned scanned = kernels.scan(
+            ProbeAbove(map, bound), elements.at(begin), count - begin,
+            static_cast<uint32_t>(begin) + 5, positions.data(), room);
+        ASSERT_GT(scanned.elements, 0);
+        ASSERT_LE(scanned.found, room);
+        begin += scanned.elements;
+        found.insert(found.end(), positions.begin(),
+                     positions.begin() + scanned.found);
+      }
+      ASSERT_EQ(found, expected) << count;
+    }
+  });
+}
+
+TEST(Kernels, MaximaAreABoundThatAsManyReach) {
+  std::mt19937_64 random(2);
+  ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
+                                     const KeyMap<Key, kFloat>& map,
+                                     const DTypeInfo& type) {
+    const int64_t lanes = kVectorBytes / static_cast<int64_t>(sizeof(Key));
+    for (const int64_t groups : {lanes, 4 * lanes}) {
+      for (const int64_t count : {int64_t{1}, lanes, 1000 + lanes / 2}) {
+        Elements<Key> elements(random, type, count);
+        std::vector<Key> maxima(static_cast<size_t>(groups), Key{0});
+        kernels.raise_maxima(map, elements.at(0), count, maxima.data(), groups);
+        std::sort(maxima.begin(), maxima.end(), std::greater<Key>());
+        const std::vector<Key> keys = KeysOf(map, elements, count);
+        // Among the smallest no number's key is less than that of infinity.
+        const Key least = std::max<Key>(
+            1, kFloat && map.flip != 0 ? map(map.infinity) : Key{1});
+        for (size_t r = 0; r < maxima.size() && maxima[r] >= least; ++r) {
+          const auto reach = std::count_if(
+              keys.begin(), keys.end(),
+              [&](Key key) { return key >= BoundFrom(map, maxima[r]); });
+          ASSERT_GE(reach, static_cast<int64_t>(r) + 1);
+        }
+        // And it is not far too low: all whole vectors were looked at.
+        if (count == lanes && !kFloat) {
+          ASSERT_EQ(maxima[0], *std::max_element(keys.begin(), keys.end()));
+        }
+      }
+    }
+  });
+}
+
+TEST(Kernels, KthIsReachedByKOrIsTheKth) {
+  std::mt19937_64 random(3);
+  ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
+                                     const KeyMap<Key, kFloat>& map,
+                                     const DTypeInfo& type) {
+    for (const int64_t count : {1, 2, 63, 64, 500}) {
+      Elements<Key> elements(random, type, count);
+      std::vector<Key> keys = KeysOf(map, elements, count);
+      std::vector<Key> sorted = keys;
+      std::sort(sorted.begin(), sorted.end(), std::greater<Key>());
+      for (const int64_t k : {int64_t{1}, count / 3 + 1, count}) {
+        const Key bar = kernels.kth(keys.data(), count, k);
+        const auto reach = std::count_if(keys.begin(), keys.end(),
+                                         [bar](Key key) { return key >= bar; });
+        if (reach != k) {
+          ASSERT_EQ(bar, sorted[static_cast<size_t>(k) - 1]);
+        }
+      }
+    }
+  });
+}
+
+TEST(Kernels, ScanColumnsFindsWhatExceedsItsOwnBound) {
+  std::mt19937_64 random(4);
+  ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
+                                     const KeyMap<Key, kFloat>& map,
+                                     const DTypeInfo& type) {
+    for (const int64_t count : {1, 63, 64, 200}) {
+      Elements<Key> elements(random, type, count);
+      Elements<Key> others(random, type, count);
+      const std::vector<Key> bounds = KeysOf(map, others, count);
+      std::vector<uint32_t> expected;
+      for (int64_t c = 0; c < count; ++c) {
+        if (map(elements[c]) > bounds[static_cast<size_t>(c)]) {
+          expected.push_back(static_cast<uint32_t>(c));
+        }
+      }
+      std::vector<uint32_t> found(static_cast<size_t>(count + kScanSlack));
+      found.resize(static_cast<size_t>(kernels.scan_columns(
+          map, elements.at(0), count, bounds.data(), found.data())));
+      ASSERT_EQ(found, expected);
+    }
+  });
+}
+
+TEST(Kernels, RankIsAStableSort) {
+  std::mt19937_64 random(5);
+  ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
+                                     const KeyMap<Key, kFloat>& map,
+                                     const DTypeInfo& type) {
+    for (const int64_t count : {int64_t{1}, int64_t{7}, kRankMost}) {
+      Elements<Key> elements(random, type, count);
+      const std::vector<Key> some = KeysOf(map, elements, count);
+      alignas(kVectorBytes) Key keys[kRankMost + kVectorBytes] = {};
+      alignas(kVectorBytes) Key ranks[kRankMost + kVectorBytes];
+      std::copy(some.begin(), some.end(), keys);
+      kernels.rank(keys, count, ranks);
+      const std::vector<int64_t> best = Best(some, count);
+      for (size_t r = 0; r < best.size(); ++r) {
+        ASSERT_EQ(ranks[best[r]], r);
+      }
+    }
+  });
+}
+
+TEST(Kernels, ShortRowsAreRightOrLeftAlone) {
+  std::mt19937_64 random(6);
+  int64_t done = 0;
+  int64_t left = 0;
+  ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
+                                     const KeyMap<Key, kFloat>& map,
+                                     const DTypeInfo& type) {
+    for (const int64_t n : {1, 5, 32, 33, 64, 150, 256, 1000}) {
+      for (const int64_t k : {int64_t{1}, int64_t{8}, kShortK}) {
+        if (k > n) continue;
+        for (const bool by_index : {false, true}) {
+          constexpr int64_t kCount = 11;
+          Elements<Key> elements(random, type, kCount * n);
+          std::vector<Key> values(static_cast<size_t>(kCount * k));
+          std::vector<uint32_t> indices(static_cast<size_t>(kCount * k));
+          const ShortRows<Key> rows = {
+              elements.at(0),
+              kCount,
+              n,
+              k,
+              by_index,
+              reinterpret_cast<std::byte*>(values.data()),
+              reinterpret_cast<std::byte*>(indices.data()),
+              4,
+              100};
+          for (int64_t row = 0; row < kCount;) {
+            const int64_t next = kernels.select_short_rows(map, rows, row);
+            ASSERT_GE(next, row);
+            for (; row < next; ++row, ++done) {
+              std::vector<Key> keys;
+              for (int64_t i = 0; i < n; ++i) {
+                keys.push_back(map(elements[row * n + i]));
+              }
+              std::vector<int64_t> best = Best(keys, k);
+              if (by_index) std::sort(best.begin(), best.end());
+              for (int64_t j = 0; j < k; ++j) {
+                const auto at = static_cast<size_t>(row * k + j);
+                const int64_t i = best[static_cast<size_t>(j)];
+                ASSERT_EQ(indices[at], i + 100) << "n " << n << " k " << k;
+                ASSERT_EQ(values[at], elements[row * n + i]);
+              }
+            }
+            if (row < kCount) {
+              ASSERT_GT(n, 32);
+              ++row;
+              ++left;
+            }
+          }
+        }
+      }
+    }
+  });
+  EXPECT_GT(done, left);  // those left are the ties
+  EXPECT_GT(left, 0);
+}
+
+TEST(Kernels, ColumnsAreRightHoweverTheyAreFed) {
+  std::mt19937_64 random(7);
+  ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
+                                     const KeyMap<Key, kFloat>& map,
+                                     const DTypeInfo& type) {
+    if (sizeof(Key) < 4) {
+      ASSERT_EQ(kernels.feed_columns, nullptr);
+      return;
+    }
+    using State = ColumnState<Key>;
+    for (const int64_t columns : {1, 7, 16, 40, 1030}) {
+      for (const int64_t k : {int64_t{1}, int64_t{5}, kColumnK}) {
+        const int64_t n = k + static_cast<int64_t>(random() % 40);
+        const int64_t pitch = columns + 3;
+        Elements<Key> elements(random, type, n * pitch);
+        const auto size =
+            static_cast<size_t>(State::Blocks(columns) * 2 * k * State::kBlock);
+        std::vector<Key> memory(size + kVectorBytes);
+        void* aligned = memory.data();
+        size_t space = memory.size() * sizeof(Key);
+        std::align(kVectorBytes, size * sizeof(Key), aligned, space);
+        const State state = {static_cast<Key*>(aligned), columns, k};
+        const int64_t first = n / 3;  // in two goes
+        kernels.feed_columns(map, state, elements.at(0), first, pitch, 0);
+        kernels.feed_columns(map, state, elements.at(first * pitch), n - first,
+                             pitch, first);
+        for (int64_t c = 0; c < columns; ++c) {
+          std::vector<Key> keys;
+          for (int64_t i = 0; i < n; ++i) {
+            keys.push_back(map(elements[i * pitch + c]));
+          }
+          const std::vector<int64_t> best = Best(keys, k);
+          for (int64_t j = 0; j < k; ++j) {
+            const int64_t i = best[static_cast<size_t>(j)];
+            ASSERT_EQ(*state.at(c, j), keys[static_cast<size_t>(i)]);
+            ASSERT_EQ(state.at(c, j)[k * State::kBlock], static_cast<Key>(i))
+                << "column " << c << " rank " << j << " n " << n;
+          }
+        }
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace topk::cpu

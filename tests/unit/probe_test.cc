@@ -1,0 +1,120 @@
+// ProbeAbove: a comparison of raw bits says what one of keys says.
+#include "core/backends/cpu/probe.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+namespace topk::cpu {
+namespace {
+
+template <class Key, bool kFloat>
+void ExpectSame(const KeyMap<Key, kFloat>& map, const std::vector<Key>& bits,
+                const std::vector<Key>& bounds) {
+  for (const Key bound : bounds) {
+    if (bound == static_cast<Key>(~Key{0})) continue;
+    const Probe<Key> probe = ProbeAbove(map, bound);
+    for (const Key x : bits) {
+      const bool in =
+          (static_cast<Key>(x ^ probe.flip) > probe.limit) != (x > probe.nan);
+      ASSERT_EQ(in, map(x) > bound)
+          << "bits " << uint64_t{x} << " bound " << uint64_t{bound};
+    }
+  }
+}
+
+// What is around every place where the order of bits and keys parts, and more.
+template <class Key>
+std::vector<Key> Interesting(const DTypeInfo& type, int random_count) {
+  std::vector<Key> all;
+  for (const uint64_t place :
+       {uint64_t{0}, type.sign, type.infinity, type.sign | type.infinity,
+        ~type.infinity, ~(type.sign | type.infinity), ~type.sign,
+        type.infinity / 2, ~uint64_t{0}}) {
+    for (uint64_t near = 0; near < 8; ++near) {
+      all.push_back(static_cast<Key>(place + near - 4));
+    }
+  }
+  std::mt19937_64 random(7);
+  for (int i = 0; i < random_count; ++i) {
+    all.push_back(static_cast<Key>(random()));
+  }
+  return all;
+}
+
+template <class Key, bool kFloat>
+void ExpectSameForType(const DTypeInfo& type, bool all_bits) {
+  for (const bool largest : {true, false}) {
+    SCOPED_TRACE(largest ? "largest" : "smallest");
+    const KeyMap<Key, kFloat> map(type, largest);
+    std::vector<Key> bits = Interesting<Key>(type, 500);
+    if (all_bits) {
+      bits.clear();
+      for (uint64_t x = 0; x <= Key(~Key{0}) && x < 65536; ++x) {
+        bits.push_back(static_cast<Key>(x));
+      }
+    }
+    ExpectSame(map, bits, Interesting<Key>(type, 100));
+  }
+}
+
+TEST(Probe, SaysWhatKeysSay) {
+  for (const DTypeInfo& type : DTypes()) {
+    SCOPED_TRACE(type.name);
+    switch (type.bytes) {
+      case 1:
+        ExpectSameForType<uint8_t, false>(type, true);
+        break;
+      case 2:
+        if (type.is_float) {
+          ExpectSameForType<uint16_t, true>(type, true);
+        } else {
+          ExpectSameForType<uint16_t, false>(type, true);
+        }
+        break;
+      case 4:
+        if (type.is_float) {
+          ExpectSameForType<uint32_t, true>(type, false);
+        } else {
+          ExpectSameForType<uint32_t, false>(type, false);
+        }
+        break;
+      default:
+        if (type.is_float) {
+          ExpectSameForType<uint64_t, true>(type, false);
+        } else {
+          ExpectSameForType<uint64_t, false>(type, false);
+        }
+    }
+  }
+}
+
+// The way back from a key to the one element that has it.
+TEST(KeyMap, KnowsTheBitsOfAKeyThatIsNotShared) {
+  for (const DType dtype : {DType::kF16, DType::kBF16}) {
+    for (const bool largest : {true, false}) {
+      const KeyMap<uint16_t, true> map(InfoOf(dtype), largest);
+      for (uint32_t x = 0; x < 65536; ++x) {
+        const auto bits = static_cast<uint16_t>(x);
+        const uint16_t key = map(bits);
+        const uint32_t magnitude = x & 0x7FFF;
+        const bool shared =
+            magnitude == 0 || magnitude > InfoOf(dtype).infinity;
+        ASSERT_EQ(map.IsShared(key), shared) << x;
+        if (!shared) {
+          ASSERT_EQ(map.Bits(key), bits);
+        }
+      }
+    }
+  }
+  const KeyMap<uint8_t, false> map(InfoOf(DType::kI8), false);
+  for (uint32_t x = 0; x < 256; ++x) {
+    const auto bits = static_cast<uint8_t>(x);
+    ASSERT_FALSE(map.IsShared(map(bits)));
+    ASSERT_EQ(map.Bits(map(bits)), bits);
+  }
+}
+
+}  // namespace
+}  // namespace topk::cpu

@@ -1,0 +1,139 @@
+// The way of long rows: right whatever the hints and bounds were worth, and
+// without much work where the order is bad.
+#include "core/backends/cpu/row_feed.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "core/backends/cpu/instruction_set.h"
+
+namespace topk::cpu {
+namespace {
+
+using Map = KeyMap<uint32_t, false>;
+
+const std::byte* Bytes(const std::vector<uint32_t>& row) {
+  return reinterpret_cast<const std::byte*>(row.data());
+}
+
+// The k greatest, the first of equal ones, by index.
+std::vector<uint64_t> Best(const std::vector<uint32_t>& row, size_t k) {
+  std::vector<uint64_t> order(row.size());
+  std::iota(order.begin(), order.end(), uint64_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint64_t a, uint64_t b) { return row[a] > row[b]; });
+  order.resize(k);
+  std::sort(order.begin(), order.end());
+  return order;
+}
+
+std::vector<uint64_t> Chosen(Selection<uint32_t>& selection) {
+  selection.Finish();
+  std::vector<uint64_t> chosen;
+  for (size_t i = 0; i < static_cast<size_t>(selection.size()); ++i) {
+    chosen.push_back(selection.index(i));
+  }
+  return chosen;
+}
+
+class RowFeed : public ::testing::TestWithParam<InstructionSet> {
+ protected:
+  const Kernels<uint32_t, false>& kernels_ =
+      GetParam().kernels<uint32_t, false>();
+  const Map map_{InfoOf(DType::kU32), true};
+};
+
+// Rows of which each has other greatest values than the one before: hints that
+// hold, hints that do not, and hints that let everything in.
+TEST_P(RowFeed, IsRightWhateverTheHint) {
+  constexpr int64_t kCount = 20000;
+  constexpr int64_t kK = 60;
+  std::mt19937 random(1);
+  Bounds<uint32_t, false> bounds(kernels_, map_);
+  Hint<uint32_t> hint;
+  Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
+  int failed = 0;
+  for (int round = 0; round < 100; ++round) {
+    std::vector<uint32_t> row(kCount);
+    const int shift = static_cast<int>(random() % 3) * 8;
+    for (uint32_t& x : row) x = static_cast<uint32_t>(random()) >> shift;
+    FeedWithBounds(kernels_, map_, Bytes(row), kCount, 0, kK, bounds, hint,
+                   std::span(&selection, 1));
+    failed += hint.wait > 30;
+    ASSERT_EQ(Chosen(selection), Best(row, kK)) << round;
+    selection.Reset();
+  }
+  EXPECT_GT(failed, 0);  // else no hint was ever wrong
+}
+
+// A row that ascends lets everything in that comes: a look at what is left
+// stops that. Counted, not timed.
+TEST_P(RowFeed, ARowThatAscendsIsNotChosenFromAgainAndAgain) {
+  constexpr int64_t kCount = 1000000;
+  constexpr int64_t kK = 100;
+  std::vector<uint32_t> row(kCount);
+  std::iota(row.begin(), row.end(), 1u);
+  Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
+  FeedPatiently(kernels_, map_, Bytes(row), kCount, 0, kK, kPatience,
+                selection);
+  EXPECT_EQ(Chosen(selection), Best(row, kK));
+  EXPECT_LT(selection.reselections(), 100);  // without looks, 7812
+}
+
+// What is left may have a sample that promises too much: k - 1 great elements
+// everywhere, so that the bound is not reached by k.
+TEST_P(RowFeed, ABoundThatFailsIsGivenUp) {
+  constexpr int64_t kCount = 200000;
+  for (const int64_t great : {1, 50, 99, 100, 101, 3000}) {
+    std::vector<uint32_t> row(kCount);
+    std::iota(row.begin(), row.end(), 1u);
+    for (int64_t i = 0; i < great; ++i) {
+      row[static_cast<size_t>(i * (kCount / great))] = 0x80000000;
+    }
+    Selection<uint32_t> selection(kernels_.kth, 100, 128, kCount);
+    Bounds<uint32_t, false> bounds(kernels_, map_);
+    Hint<uint32_t> hint;
+    FeedWithBounds(kernels_, map_, Bytes(row), kCount, 0, 100, bounds, hint,
+                   std::span(&selection, 1));
+    ASSERT_EQ(Chosen(selection), Best(row, 100)) << great;
+    selection.Reset();
+    FeedPatiently(kernels_, map_, Bytes(row), kCount, 0, 100, 1, selection);
+    ASSERT_EQ(Chosen(selection), Best(row, 100)) << great;
+  }
+}
+
+// A bound is the same for all pieces, and holds if they reach it together.
+TEST_P(RowFeed, PiecesShareABound) {
+  constexpr int64_t kCount = 100000;
+  constexpr int64_t kK = 500;
+  std::mt19937 random(2);
+  for (const bool ascending : {false, true}) {
+    std::vector<uint32_t> row(kCount);
+    for (uint32_t& x : row) x = static_cast<uint32_t>(random());
+    if (ascending) std::sort(row.begin(), row.end());
+    for (const int pieces : {2, 7}) {
+      std::vector<Selection<uint32_t>> parts(
+          static_cast<size_t>(pieces),
+          Selection<uint32_t>(kernels_.kth, kK, kK, kCount));
+      Bounds<uint32_t, false> bounds(kernels_, map_);
+      Hint<uint32_t> hint;
+      FeedWithBounds(kernels_, map_, Bytes(row), kCount, 0, kK, bounds, hint,
+                     std::span(parts));
+      for (size_t p = 1; p < parts.size(); ++p) parts[0].Merge(parts[p]);
+      ASSERT_EQ(Chosen(parts[0]), Best(row, kK));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RowFeed,
+                         ::testing::ValuesIn(SupportedInstructionSets()),
+                         [](const auto& param) {
+                           return std::string(param.param.name);
+                         });
+
+}  // namespace
+}  // namespace topk::cpu
