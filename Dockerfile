@@ -14,7 +14,8 @@ FROM debian:bookworm-slim
 # hadolint ignore=DL3008
 RUN apt-get update \
  && apt-get install -y --no-install-recommends \
-    libgrpc++1.51 libprotobuf32 libtbb12 libspdlog1.10 \
+    libgrpc++1.51 libprotobuf32 libtbb12 libtbbmalloc2 libhwy1 \
+    libspdlog1.10 \
     libprometheus-cpp-pull1.0 \
  && rm -rf /var/lib/apt/lists/*
 COPY --from=build /stage/usr/bin/topkd /stage/usr/bin/topk /usr/bin/
