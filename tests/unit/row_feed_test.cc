@@ -106,6 +106,47 @@ TEST_P(RowFeed, ABoundThatFailsIsGivenUp) {
   }
 }
 
+// Stretches of other heights, fed as a stream is: in runs of any length, each
+// with bounds of its own, of which many fail.
+TEST_P(RowFeed, IsRightHoweverItIsCut) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 150; ++round) {
+    const int64_t count = 1 + static_cast<int64_t>(random() % 30000);
+    std::vector<uint32_t> row(static_cast<size_t>(count));
+    for (size_t i = 0; i < row.size();) {
+      const size_t end = std::min(row.size(), i + 1 + random() % 9000);
+      const uint32_t height =
+          static_cast<uint32_t>(random()) >> (random() % 30);
+      const uint32_t spread = 1 + static_cast<uint32_t>(random() % 3 * 5000);
+      for (; i < end; ++i) {
+        row[i] = height + static_cast<uint32_t>(random() % spread);
+        if (random() % 700 == 0) {
+          row[i] = 0xFFFF0000 + static_cast<uint32_t>(random() % 3);
+        }
+      }
+    }
+    const int64_t k =
+        1 + static_cast<int64_t>(random()) % std::min<int64_t>(count, 300);
+    Selection<uint32_t> selection(kernels_.kth, k, std::max<int64_t>(k, 128),
+                                  count);
+    Bounds<uint32_t, false> bounds(kernels_, map_);
+    for (int64_t i = 0; i < count;) {
+      const int64_t run =
+          std::min(count - i, 1 + static_cast<int64_t>(random() % 12000));
+      Hint<uint32_t> hint;
+      if (random() % 2 == 0) {
+        FeedWithBounds(kernels_, map_, Bytes(row) + i * 4, run, i, k, bounds,
+                       hint, std::span(&selection, 1));
+      } else {
+        FeedPatiently(kernels_, map_, Bytes(row) + i * 4, run, i, k, 1,
+                      selection);
+      }
+      i += run;
+    }
+    ASSERT_EQ(Chosen(selection), Best(row, static_cast<size_t>(k))) << round;
+  }
+}
+
 // A bound is the same for all pieces, and holds if they reach it together.
 TEST_P(RowFeed, PiecesShareABound) {
   constexpr int64_t kCount = 100000;

@@ -178,6 +178,34 @@ TEST(Selection, MergeLeavesTheOtherEmptyForUseAgain) {
                                                {3, BitsAt<uint32_t>(5), 5}}));
 }
 
+// Candidates from before fill the buffer, so that what exceeds the bound is
+// chosen from with them: that does not make the bound hold.
+TEST(Selection, ABoundThatFewerThanKExceedIsGivenUp) {
+  Selection<uint32_t> selection(Kth<uint32_t>, 3, 4, 100);
+  const std::vector<uint32_t> before = {1, 2, 3, 4, 5, 6};
+  Offer(before, 0, before.size(), selection);
+  const std::vector<uint32_t> all = {1, 2, 3, 4, 5, 6, 50, 200, 40};
+  selection.TryBound(100);
+  Offer(all, 6, 9, selection);
+  EXPECT_GT(selection.reselections(), 0);
+  EXPECT_EQ(selection.Exceeding(100), 1);
+  selection.GiveBoundUp(6);
+  EXPECT_FALSE(selection.bounded());
+  Offer(all, 6, 9, selection);
+  EXPECT_EQ(Chosen(selection), Best(all, 3));
+}
+
+TEST(Selection, ABoundThatHoldsIsNotLoweredByAReselection) {
+  Selection<uint32_t> selection(Kth<uint32_t>, 2, 2, 100);
+  const std::vector<uint32_t> all = {9, 9, 9, 20, 15, 30, 11};
+  Offer(all, 0, 3, selection);
+  selection.TryBound(10);
+  Offer(all, 3, 7, selection);  // 20 comes in, and 9 with it is chosen from
+  EXPECT_GE(selection.bound(), 10u);
+  EXPECT_EQ(selection.Exceeding(10), 2);
+  EXPECT_EQ(Chosen(selection), Best(all, 2));
+}
+
 TEST(Selection, ResetForgetsTheThreshold) {
   const std::vector<uint32_t> high(100, 1000);
   const std::vector<uint32_t> low = {4, 2, 3, 4, 0};

@@ -88,8 +88,8 @@ void FeedPatiently(const Kernels<Key, kFloat>& kernels,
       if (bound <= selection.bound()) break;
       selection.TryBound(bound);
       feed();
-      if (selection.CameInSince() >= k) return;
-      selection.GiveBoundUp();
+      if (selection.Exceeding(bound) >= k) return;
+      selection.GiveBoundUp(static_cast<uint64_t>(first + taken));
     }
   }
   feed();
@@ -142,12 +142,12 @@ void FeedWithBounds(const Kernels<Key, kFloat>& kernels,
     int64_t came = 0;
     for (const Selection<Key>& selection : selections) {
       reselections += selection.reselections();
-      came += selection.CameInSince();
+      came += selection.Exceeding(bound);
     }
-    // A reselection chose k of more: also where a piece tried more bounds
-    // since.
-    if (came < k && reselections == 0) {
-      for (Selection<Key>& selection : selections) selection.GiveBoundUp();
+    if (came < k) {
+      for (Selection<Key>& selection : selections) {
+        selection.GiveBoundUp(static_cast<uint64_t>(first));
+      }
       return false;
     }
     // Of rows alike the next will do with it; not if it let too many in. If it

@@ -88,29 +88,32 @@ class Selection {
   int64_t reselections() const { return reselections_; }
 
   /// Leaves out from now on what does not exceed a bound of which it is not
-  /// known whether k elements do, until it is kept or given up.
+  /// known whether k elements do. It holds once Exceeding(bound) is at least k,
+  /// with the candidates of other pieces; else it must be given up.
   void TryBound(Key bound) {
-    tried_ = {keys_.size(), bounded_, bound_, reselections_};
+    proven_ = {bounded_, bound_};
     if (!bounded_ || bound > bound_) bound_ = bound;
     bounded_ = true;
   }
-  /// How many came in since the bound is tried; k if the k best were chosen
-  /// from more, for then it has been shown to hold.
-  int64_t CameInSince() const {
-    return static_cast<int64_t>(
-        reselections_ > tried_.reselections ? k_ : keys_.size() - tried_.size);
+  /// How many candidates exceed a bound.
+  int64_t Exceeding(Key bound) const {
+    return std::count_if(keys_.begin(), keys_.end(),
+                         [bound](Key key) { return key > bound; });
+  }
+  /// Goes back to the bound before. What has an index of `first` or more is
+  /// forgotten: offer it again, and all that the bound has left out.
+  void GiveBoundUp(uint64_t first) {
+    size_t kept = keys_.size();
+    while (kept > 0 && elements_[kept - 1].index >= first) --kept;
+    keys_.resize(kept);
+    elements_.resize(kept);
+    bounded_ = proven_.bounded;
+    bound_ = proven_.bound;
   }
   /// A bound that `rank` candidates exceed, or fewer for ties.
   /// REQUIRES: 1 <= rank <= size(); no key is 0.
   Key BoundOf(int64_t rank) const {
     return static_cast<Key>(kth_(keys_.data(), size(), rank) - 1);
-  }
-  /// Forgets the bound and what came in since. REQUIRES: CameInSince() < k.
-  void GiveBoundUp() {
-    keys_.resize(tried_.size);
-    elements_.resize(tried_.size);
-    bounded_ = tried_.bounded;
-    bound_ = tried_.bound;
   }
 
   /// The candidates, in ascending index.
@@ -144,7 +147,8 @@ class Selection {
     }
     keys_.resize(k_);
     elements_.resize(k_);
-    bound_ = least;
+    // Not below a bound that is tried, for what that left out is gone.
+    bound_ = bounded_ ? std::max(bound_, least) : least;
     bounded_ = true;
     ++reselections_;
   }
@@ -174,13 +178,11 @@ class Selection {
   bool bounded_ = false;
   int64_t reselections_ = 0;
 
-  // Before the bound that is tried.
+  // The bound before the one that is tried.
   struct {
-    size_t size = 0;
     bool bounded = false;
     Key bound = 0;
-    int64_t reselections = 0;
-  } tried_;
+  } proven_;
 };
 
 }  // namespace topk::cpu
