@@ -1,5 +1,21 @@
-// Feeds rows to selections: the way of every row that is not short, and of
-// every fold.
+// Long rows, and runs of them that arrive one by one: the way of every row that
+// is neither short nor sorted whole.
+//
+// What: a bound from a look at the row (bound.h), a scan for what exceeds it
+// (simd/scan-inl.h), a selection of that (selection.h). On several threads the
+// row is cut into pieces, each with a selection of its own under the one bound,
+// merged in order. Elements of 8 and 16 bits go the same way, 64 or 32 to a
+// vector; where k of them have the greatest key there is, the scan is over.
+//
+// Why: two reads at most for nearly all inputs, one of them of a sample. A
+// bound that k elements do not exceed is found out by counting, and given up;
+// one that lets too much in, because the row ascends say, is found out by how
+// often the selection fills up, and what is left of the row is looked at again.
+// So no order of the elements is a bad one.
+//
+// Costs: the read, some 10 ns for each of the 1.1 to 3 k candidates, and their
+// order. Memory: 2 k candidates for each piece.
+// Tests: unit/row_feed_test.cc, unit/bound_test.cc, unit/long_slices_test.cc.
 #pragma once
 
 #include <algorithm>
