@@ -1,5 +1,6 @@
 #include "core/engine.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "core/answer.h"
@@ -14,6 +15,30 @@ using Clock = std::chrono::steady_clock;
 
 int64_t NanosecondsSince(Clock::time_point start) {
   return std::chrono::nanoseconds(Clock::now() - start).count();
+}
+
+// Runs a plan on a tensor in pieces: folded over them, or put together first
+// where that is faster.
+Execution Run(const Backend& backend, const Plan& plan,
+              std::span<const std::span<const std::byte>> pieces,
+              const Outputs& outputs) {
+  if (pieces.size() == 1) return backend.Run(plan, pieces[0], outputs);
+  if (backend.FoldsWell(plan)) {
+    const std::unique_ptr<Fold> fold = backend.Start(plan, outputs);
+    auto left = static_cast<size_t>(plan.input.bytes);  // without padding
+    for (const auto& piece : pieces) {
+      const size_t size = std::min(left, piece.size());
+      fold->Feed(piece.first(size));
+      left -= size;
+    }
+    return fold->Finish();
+  }
+  std::vector<std::byte> whole;
+  whole.reserve(static_cast<size_t>(plan.input.padded_bytes));
+  for (const auto& piece : pieces) {
+    whole.insert(whole.end(), piece.begin(), piece.end());
+  }
+  return backend.Run(plan, whole, outputs);
 }
 
 }  // namespace
@@ -36,17 +61,22 @@ Result<v1::TopKResponse> Engine::Compute(const v1::TopKRequest& request) const {
 
 Result<v1::TopKResponse> Engine::Compute(
     const v1::TopKRequest& request, std::span<const std::byte> tensor) const {
+  return Compute(request, std::span(&tensor, 1));
+}
+
+Result<v1::TopKResponse> Engine::Compute(
+    const v1::TopKRequest& request,
+    std::span<const std::span<const std::byte>> pieces) const {
   const Result<Plan> plan = Lower(request, limits_);
   if (!plan.ok()) return plan.status();
-  if (Status s = CheckPayload(*plan, static_cast<int64_t>(tensor.size()));
-      !s.ok()) {
-    return s;
-  }
+  int64_t bytes = 0;
+  for (const auto& piece : pieces) bytes += static_cast<int64_t>(piece.size());
+  if (Status s = CheckPayload(*plan, bytes); !s.ok()) return s;
   v1::TopKResponse response;
   response.set_request_id(request.request_id());
   const Outputs outputs = PrepareOutputs(*plan, response);
   const Clock::time_point start = Clock::now();
-  const Execution execution = Choose(*plan).Run(*plan, tensor, outputs);
+  const Execution execution = Run(Choose(*plan), *plan, pieces, outputs);
   SetExecution(execution, NanosecondsSince(start), response);
   return response;
 }

@@ -36,6 +36,11 @@ class Engine {
   Result<v1::TopKResponse> Compute(const v1::TopKRequest& request,
                                    std::span<const std::byte> tensor) const;
 
+  /// The same, with the data in pieces, cut anywhere.
+  Result<v1::TopKResponse> Compute(
+      const v1::TopKRequest& request,
+      std::span<const std::span<const std::byte>> pieces) const;
+
   /// What is served here; the limits of the transport are the caller's to add.
   v1::Capabilities GetCapabilities() const;
 

@@ -1,7 +1,7 @@
 #include "server/malformed_request.h"
 
+#include "server/raw_message.h"
 #include "server/status_map.h"
-#include "server/stream_io.h"
 
 namespace topk {
 namespace {

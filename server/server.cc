@@ -91,7 +91,7 @@ Status Server::Impl::Listen(const ServerConfig& config) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 
-  const std::string name = v1::TopKService::service_full_name();
+  const std::string name = TopKService::service_full_name();
   grpc::ServerBuilder builder;
   builder.RegisterService(&service);
   builder.SetMaxReceiveMessageSize(static_cast<int>(config.max_message_bytes));

@@ -63,21 +63,17 @@ Status CheckAlive(const grpc::ServerContext& context) {
   return Cancelled();
 }
 
-Status MalformedMessage() {
-  return InvalidArgument("MALFORMED_MESSAGE", "",
-                         "the bytes are not the protobuf message that this "
-                         "method takes");
-}
-
 Status ReadHeader(const grpc::ServerContext& context, ChunkStream& stream,
                   v1::TopKRequest& header) {
-  v1::TopKRequestChunk chunk;
-  const Result<bool> read = ReadMessage(context, stream, chunk);
+  RawMessage<v1::TopKRequestChunk> raw;
+  const Result<bool> read = ReadMessage(context, stream, raw);
   if (!read.ok()) return read.status();
+  v1::TopKRequestChunk& chunk = raw.message;
   if (!chunk.has_header()) {
-    return InvalidArgument("HEADER_MISSING",
-                           chunk.has_data() ? "data" : "header",
-                           "the first message of a stream must be the header");
+    return InvalidArgument(
+        "HEADER_MISSING",
+        chunk.has_data() || !raw.data.empty() ? "data" : "header",
+        "the first message of a stream must be the header");
   }
   header = std::move(*chunk.mutable_header());
   return {};
@@ -85,11 +81,17 @@ Status ReadHeader(const grpc::ServerContext& context, ChunkStream& stream,
 
 Status FeedAll(const grpc::ServerContext& context, ChunkStream& stream,
                TensorStream& tensor, int64_t& tensor_bytes) {
-  v1::TopKRequestChunk chunk;
+  RawMessage<v1::TopKRequestChunk> raw;
+  const v1::TopKRequestChunk& chunk = raw.message;
   while (true) {
-    const Result<bool> read = ReadMessage(context, stream, chunk);
+    const Result<bool> read = ReadMessage(context, stream, raw);
     if (!read.ok()) return read.status();
     if (!*read) return {};
+    for (const auto& piece : raw.data) {
+      tensor_bytes += static_cast<int64_t>(piece.size());
+      if (Status s = tensor.Feed(piece); !s.ok()) return s;
+    }
+    if (!raw.data.empty()) continue;
     if (chunk.has_header()) {
       return InvalidArgument("HEADER_REPEATED", "header",
                              "a stream has one header, its first message");

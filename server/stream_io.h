@@ -1,7 +1,6 @@
 // Messages in and out of the streaming calls.
 #pragma once
 
-#include <grpcpp/impl/codegen/proto_utils.h>
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/sync_stream.h>
@@ -10,6 +9,7 @@
 
 #include "core/base/status.h"
 #include "core/engine.h"
+#include "server/raw_message.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {
@@ -28,25 +28,18 @@ using ManyStream = grpc::ServerReaderWriter<v1::TopKResult, grpc::ByteBuffer>;
 /// is why, once it does not.
 Status CheckAlive(const grpc::ServerContext& context);
 
-/// Returns the INVALID_ARGUMENT status of bytes that are not the message that
-/// the method takes.
-Status MalformedMessage();
-
 /// Reads the next message. Returns false at the end of the stream;
 /// INVALID_ARGUMENT for a message that is not valid, CheckAlive()'s status if
 /// the call has ended.
 template <class Stream, class Message>
 Result<bool> ReadMessage(const grpc::ServerContext& context, Stream& stream,
-                         Message& message) {
+                         RawMessage<Message>& message) {
   grpc::ByteBuffer bytes;
   if (!stream.Read(&bytes)) {
     if (Status s = CheckAlive(context); !s.ok()) return s;
     return false;
   }
-  if (!grpc::SerializationTraits<Message>::Deserialize(&bytes, &message).ok()) {
-    message.Clear();  // half a message is none
-    return MalformedMessage();
-  }
+  if (Status s = ReadRaw(bytes, message); !s.ok()) return s;
   return true;
 }
 

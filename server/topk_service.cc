@@ -1,18 +1,23 @@
 #include "server/topk_service.h"
 
+#include <grpcpp/impl/codegen/method_handler.h>
+#include <grpcpp/impl/codegen/proto_utils.h>
+
 #include <new>
 #include <string>
 #include <utility>
 
+#include "core/base/text.h"
 #include "server/logging.h"
 #include "server/status_map.h"
 
 namespace topk {
 namespace {
 
-// The generated service's numbers of the streaming methods, in proto order.
-constexpr int kStreamTopK = 1;
-constexpr int kComputeTopKMany = 2;
+// A method's path.
+std::string PathOf(const char* method) {
+  return Cat("/", TopKService::service_full_name(), "/", method);
+}
 
 // Runs fn and turns the one exception that our modules let through into a
 // status: the process has no memory for this request now, but may later.
@@ -49,21 +54,42 @@ TopKService::TopKService(const Engine& engine, Metrics& metrics,
       metrics_(metrics),
       log_(log),
       max_message_bytes_(max_message_bytes) {
-  // As the generated constructor does it, with bytes for requests. gRPC's sync
-  // API has no public way to say so (WithRawMethod_ is for the async one).
-  using grpc::internal::TemplatedBidiStreamingHandler;
-  MarkMethodStreamed(
-      kStreamTopK,
-      new TemplatedBidiStreamingHandler<ChunkStream, false>(
+  // As the generated constructor does it, with bytes for tensors.
+  using grpc::internal::BidiStreamingHandler;
+  using grpc::internal::MethodHandler;
+  using grpc::internal::RpcMethod;
+  const auto add = [this](const char* name, RpcMethod::RpcType type,
+                          MethodHandler* handler) {
+    paths_.push_back(PathOf(name));
+    AddMethod(new grpc::internal::RpcServiceMethod(paths_.back().c_str(), type,
+                                                   handler));
+  };
+  add("ComputeTopK", RpcMethod::NORMAL_RPC,
+      new grpc::internal::RpcMethodHandler<TopKService, grpc::ByteBuffer,
+                                           grpc::ByteBuffer>(
+          [](TopKService* service, grpc::ServerContext* context,
+             const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+            return service->ComputeTopK(*context, *request, *response);
+          },
+          this));
+  add("StreamTopK", RpcMethod::BIDI_STREAMING,
+      new grpc::internal::TemplatedBidiStreamingHandler<ChunkStream, false>(
           [this](grpc::ServerContext* context, ChunkStream* stream) {
             return ServeStream(*context, *stream);
           }));
-  MarkMethodStreamed(
-      kComputeTopKMany,
-      new TemplatedBidiStreamingHandler<ManyStream, false>(
+  add("ComputeTopKMany", RpcMethod::BIDI_STREAMING,
+      new grpc::internal::TemplatedBidiStreamingHandler<ManyStream, false>(
           [this](grpc::ServerContext* context, ManyStream* stream) {
             return ServeMany(*context, *stream);
           }));
+  add("GetCapabilities", RpcMethod::NORMAL_RPC,
+      new grpc::internal::RpcMethodHandler<
+          TopKService, v1::GetCapabilitiesRequest, v1::Capabilities>(
+          [](TopKService* service, grpc::ServerContext*,
+             const v1::GetCapabilitiesRequest*, v1::Capabilities* response) {
+            return service->GetCapabilities(*response);
+          },
+          this));
 }
 
 void TopKService::Record(const Call& call, const v1::TopKRequest& request,
@@ -87,25 +113,39 @@ void TopKService::Record(const Call& call, const v1::TopKRequest& request,
   LogAccess(log_, record);
 }
 
-Status TopKService::Compute(Call& call, const v1::TopKRequest& request,
+Status TopKService::Compute(Call& call,
+                            const RawMessage<v1::TopKRequest>& request,
                             v1::TopKResponse& answer) {
-  call.tensor_bytes = static_cast<int64_t>(request.tensor().data().size());
+  const v1::TopKRequest& message = request.message;
+  call.tensor_bytes = static_cast<int64_t>(message.tensor().data().size());
+  for (const auto& piece : request.data) {
+    call.tensor_bytes += static_cast<int64_t>(piece.size());
+  }
   // It may have waited for a thread longer than its client for it.
   if (Status s = CheckAlive(call.context); !s.ok()) return s;
-  Result<v1::TopKResponse> computed = engine_.Compute(request);
+  Result<v1::TopKResponse> computed =
+      request.data.empty() ? engine_.Compute(message)
+                           : engine_.Compute(message, request.data);
   if (!computed.ok()) return computed.status();
   call.NoteAnswer(*computed);
   answer = *std::move(computed);
   return {};
 }
 
-grpc::Status TopKService::ComputeTopK(grpc::ServerContext* context,
-                                      const v1::TopKRequest* request,
-                                      v1::TopKResponse* response) {
-  Call call{"ComputeTopK", *context};
-  const Status status =
-      CatchBadAlloc([&] { return Compute(call, *request, *response); });
-  Record(call, *request, status);
+grpc::Status TopKService::ComputeTopK(grpc::ServerContext& context,
+                                      const grpc::ByteBuffer& request,
+                                      grpc::ByteBuffer& response) {
+  Call call{"ComputeTopK", context};
+  RawMessage<v1::TopKRequest> raw;
+  const Status status = CatchBadAlloc([&]() -> Status {
+    grpc::ByteBuffer bytes = request;  // a reference to the same slices
+    if (Status s = ReadRaw(bytes, raw); !s.ok()) return s;
+    v1::TopKResponse answer;
+    if (Status s = Compute(call, raw, answer); !s.ok()) return s;
+    response = WriteRaw(std::move(answer));
+    return {};
+  });
+  Record(call, raw.message, status);
   return ToGrpcStatus(status);
 }
 
@@ -142,10 +182,9 @@ grpc::Status TopKService::ServeMany(grpc::ServerContext& context,
 
 Status TopKService::AnswerMany(grpc::ServerContext& context,
                                ManyStream& stream) {
-  v1::TopKRequest request;
+  RawMessage<v1::TopKRequest> request;
   v1::TopKResult result;
   while (true) {
-    request.Clear();
     result.Clear();
     Call call{"ComputeTopKMany", context};
     const Result<bool> read = ReadMessage(context, stream, request);
@@ -155,18 +194,16 @@ Status TopKService::AnswerMany(grpc::ServerContext& context,
       return Compute(call, request, *result.mutable_response());
     });
     if (!status.ok()) *result.mutable_error() = ToRpcStatus(status);
-    result.set_request_id(request.request_id());
-    Record(call, request, status);
+    result.set_request_id(request.message.request_id());
+    Record(call, request.message, status);
     if (!stream.Write(result)) return CheckAlive(context);
   }
 }
 
-grpc::Status TopKService::GetCapabilities(grpc::ServerContext*,
-                                          const v1::GetCapabilitiesRequest*,
-                                          v1::Capabilities* response) {
-  *response = engine_.GetCapabilities();
-  response->mutable_limits()->set_max_message_bytes(max_message_bytes_);
-  response->mutable_limits()->set_shared_memory(false);
+grpc::Status TopKService::GetCapabilities(v1::Capabilities& response) const {
+  response = engine_.GetCapabilities();
+  response.mutable_limits()->set_max_message_bytes(max_message_bytes_);
+  response.mutable_limits()->set_shared_memory(false);
   return grpc::Status::OK;
 }
 

@@ -5,11 +5,14 @@
 #include <spdlog/logger.h>
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "core/engine.h"
 #include "server/metrics.h"
+#include "server/raw_message.h"
 #include "server/stream_io.h"
-#include "topk/v1/topk.grpc.pb.h"
+#include "topk/v1/topk.pb.h"
 
 namespace topk {
 
@@ -17,33 +20,34 @@ namespace topk {
 ///
 /// Synchronous: a handler runs on a thread of gRPC's and computes there. The
 /// callback API would answer some calls 50-100 ms late after a second of idling
-/// (gRPC 1.51).
-class TopKService final : public v1::TopKService::Service {
+/// (gRPC 1.51). Not the generated service: that one's requests are parsed, and
+/// their tensors copied, before a handler sees them, and its answers after.
+class TopKService final : public grpc::Service {
  public:
+  /// The service's name in the contract.
+  static constexpr const char* service_full_name() {
+    return "topk.v1.TopKService";
+  }
+
   /// All three outlive the service.
   TopKService(const Engine& engine, Metrics& metrics, spdlog::logger& log,
               int64_t max_message_bytes);
 
-  grpc::Status ComputeTopK(grpc::ServerContext* context,
-                           const v1::TopKRequest* request,
-                           v1::TopKResponse* response) override;
-
-  grpc::Status GetCapabilities(grpc::ServerContext* context,
-                               const v1::GetCapabilitiesRequest* request,
-                               v1::Capabilities* response) override;
-
  private:
   struct Call;
 
-  // In the place of the generated methods, whose requests are parsed already.
+  grpc::Status ComputeTopK(grpc::ServerContext& context,
+                           const grpc::ByteBuffer& request,
+                           grpc::ByteBuffer& response);
   grpc::Status ServeStream(grpc::ServerContext& context, ChunkStream& stream);
   grpc::Status ServeMany(grpc::ServerContext& context, ManyStream& stream);
+  grpc::Status GetCapabilities(v1::Capabilities& response) const;
 
   Status AnswerStream(Call& call, v1::TopKRequest& header, ChunkStream& stream);
   Status AnswerMany(grpc::ServerContext& context, ManyStream& stream);
 
   /// Runs the engine on one request.
-  Status Compute(Call& call, const v1::TopKRequest& request,
+  Status Compute(Call& call, const RawMessage<v1::TopKRequest>& request,
                  v1::TopKResponse& answer);
 
   /// Counts and logs one request's outcome.
@@ -54,6 +58,7 @@ class TopKService final : public v1::TopKService::Service {
   Metrics& metrics_;
   spdlog::logger& log_;
   const int64_t max_message_bytes_;
+  std::vector<std::string> paths_;
 };
 
 }  // namespace topk

@@ -59,6 +59,10 @@ class Backend {
   /// The kernel that Run() would use for the plan. REQUIRES: Supports(plan).
   virtual std::string_view KernelFor(const Plan& plan) const = 0;
 
+  /// Whether a fold over the pieces of a tensor is about as fast as Run() over
+  /// the whole, so that putting it together is not worth a copy.
+  virtual bool FoldsWell(const Plan& plan) const = 0;
+
   /// Computes the whole answer from the whole tensor. REQUIRES: Supports(plan),
   /// tensor.size() >= plan.input.bytes.
   virtual Execution Run(const Plan& plan, std::span<const std::byte> tensor,

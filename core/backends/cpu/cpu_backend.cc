@@ -33,6 +33,11 @@ class CpuBackend final : public Backend {
     return NameOf(cpu::Choose(plan, threads_, task_));
   }
 
+  bool FoldsWell(const Plan& plan) const override {
+    return plan.input.packed && cpu::Choose(plan, threads_, task_).algorithm ==
+                                    cpu::Algorithm::kScan;
+  }
+
   Execution Run(const Plan& plan, std::span<const std::byte> tensor,
                 const Outputs& outputs) const override {
     const Choice choice = cpu::Choose(plan, threads_, task_);

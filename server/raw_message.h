@@ -1,0 +1,42 @@
+// Messages whose tensor stays where gRPC received it, and answers that are sent
+// from where they were computed.
+#pragma once
+
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/slice.h>
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "core/base/status.h"
+#include "topk/v1/topk.pb.h"
+
+namespace topk {
+
+/// A request, or a chunk of a stream, with the tensor's data beside it.
+template <class Message>
+struct RawMessage {
+  /// The message; its tensor's data is empty if `data` is not.
+  Message message;
+  /// The data, in pieces, cut anywhere: those of the slices that hold them.
+  std::vector<std::span<const std::byte>> data;
+  /// Keeps the data alive.
+  std::vector<grpc::Slice> slices;
+};
+
+/// Returns the INVALID_ARGUMENT status of bytes that are not the message that
+/// the method takes.
+Status MalformedMessage();
+
+/// Reads a message as the generated parser does, bytes for bytes: what is valid
+/// and what it means do not depend on where its data is left. INVALID_ARGUMENT
+/// if it is not valid. The bytes are the reader's from then on.
+Status ReadRaw(grpc::ByteBuffer& bytes, RawMessage<v1::TopKRequest>& to);
+Status ReadRaw(grpc::ByteBuffer& bytes, RawMessage<v1::TopKRequestChunk>& to);
+
+/// Returns the bytes of an answer, with slices that point into its data where
+/// that is large.
+grpc::ByteBuffer WriteRaw(v1::TopKResponse answer);
+
+}  // namespace topk
