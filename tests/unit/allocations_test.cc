@@ -1,0 +1,64 @@
+// No row allocates: as many rows again take no more allocations. A program of
+// its own, for it counts every operator new.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "tests/support/backends.h"
+#include "tests/unit/run_plan.h"
+
+namespace {
+std::atomic<int64_t> allocations = 0;
+}  // namespace
+
+void* operator new(size_t size) {
+  ++allocations;
+  if (void* p = std::malloc(size)) return p;
+  throw std::bad_alloc();
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, size_t) noexcept { std::free(p); }
+
+namespace topk::testing {
+namespace {
+
+// The allocations of one run over `rows` rows, by the kernel that is meant.
+int64_t Count(const Backend& backend, DType dtype, int64_t rows, int64_t n,
+              int64_t k, const char* kernel) {
+  const Plan plan = ValidPlan(Ask(dtype, {rows, n}, 1, k));
+  EXPECT_EQ(backend.KernelFor(plan), kernel);
+  const std::string tensor = SomeData(dtype, rows * n, 1);
+  std::string values(static_cast<size_t>(plan.values.bytes), '\0');
+  std::string indices(static_cast<size_t>(plan.indices.bytes), '\0');
+  const int64_t before = allocations;
+  backend.Run(plan, std::as_bytes(std::span(tensor)),
+              {std::as_writable_bytes(std::span(values)),
+               std::as_writable_bytes(std::span(indices))});
+  return allocations - before;
+}
+
+TEST(Allocations, AreNotMadeForEachRow) {
+  struct Shape {
+    const char* kernel;
+    int64_t n;
+    int64_t k;
+  };
+  for (const auto& backend : AllBackends(1)) {
+    for (const DType dtype : {DType::kF32, DType::kI64, DType::kU8}) {
+      for (const Shape& s :
+           {Shape{"short-rows", 200, 8}, Shape{"scan", 6000, 40},
+            Shape{"scan", 300, 70}, Shape{"sort", 300, 300}}) {
+        const int64_t few = Count(*backend, dtype, 10, s.n, s.k, s.kernel);
+        const int64_t many = Count(*backend, dtype, 200, s.n, s.k, s.kernel);
+        // A buffer may grow a little more in the worst of more rows.
+        EXPECT_LE(many, few + 8) << Describe(*backend) << " " << s.kernel;
+        EXPECT_LT(many, 60) << Describe(*backend) << " " << s.kernel;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace topk::testing
