@@ -110,7 +110,7 @@ TEST_P(RowFeed, ABoundThatFailsIsGivenUp) {
 // with bounds of its own, of which many fail.
 TEST_P(RowFeed, IsRightHoweverItIsCut) {
   std::mt19937 random(3);
-  for (int round = 0; round < 150; ++round) {
+  for (int round = 0; round < 100; ++round) {
     const int64_t count = 1 + static_cast<int64_t>(random() % 30000);
     std::vector<uint32_t> row(static_cast<size_t>(count));
     for (size_t i = 0; i < row.size();) {
