@@ -6,6 +6,7 @@
 #include <grpcpp/impl/codegen/proto_utils.h>
 #include <grpcpp/support/proto_buffer_reader.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -195,14 +196,13 @@ Status ReadRaw(grpc::ByteBuffer& bytes, RawMessage<v1::TopKRequestChunk>& to) {
 
 grpc::ByteBuffer WriteRaw(v1::TopKResponse answer) {
   std::vector<grpc::Slice> slices;
-  std::string head;
   const bool has_values = answer.has_values();
   const bool has_indices = answer.has_indices();
   v1::Tensor values = std::move(*answer.mutable_values());
   v1::Tensor indices = std::move(*answer.mutable_indices());
   answer.clear_values();
   answer.clear_indices();
-  head = answer.SerializeAsString();
+  std::string head = answer.SerializeAsString();
   if (has_values) {
     AppendTensor(v1::TopKResponse::kValuesFieldNumber, values, head, slices);
   }

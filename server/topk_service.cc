@@ -7,17 +7,11 @@
 #include <string>
 #include <utility>
 
-#include "core/base/text.h"
 #include "server/logging.h"
 #include "server/status_map.h"
 
 namespace topk {
 namespace {
-
-// A method's path.
-std::string PathOf(const char* method) {
-  return Cat("/", TopKService::service_full_name(), "/", method);
-}
 
 // Runs fn and turns the one exception that our modules let through into a
 // status: the process has no memory for this request now, but may later.
@@ -55,16 +49,13 @@ TopKService::TopKService(const Engine& engine, Metrics& metrics,
       log_(log),
       max_message_bytes_(max_message_bytes) {
   // As the generated constructor does it, with bytes for tensors.
-  using grpc::internal::BidiStreamingHandler;
   using grpc::internal::MethodHandler;
   using grpc::internal::RpcMethod;
-  const auto add = [this](const char* name, RpcMethod::RpcType type,
+  const auto add = [this](const char* path, RpcMethod::RpcType type,
                           MethodHandler* handler) {
-    paths_.push_back(PathOf(name));
-    AddMethod(new grpc::internal::RpcServiceMethod(paths_.back().c_str(), type,
-                                                   handler));
+    AddMethod(new grpc::internal::RpcServiceMethod(path, type, handler));
   };
-  add("ComputeTopK", RpcMethod::NORMAL_RPC,
+  add("/topk.v1.TopKService/ComputeTopK", RpcMethod::NORMAL_RPC,
       new grpc::internal::RpcMethodHandler<TopKService, grpc::ByteBuffer,
                                            grpc::ByteBuffer>(
           [](TopKService* service, grpc::ServerContext* context,
@@ -72,17 +63,17 @@ TopKService::TopKService(const Engine& engine, Metrics& metrics,
             return service->ComputeTopK(*context, *request, *response);
           },
           this));
-  add("StreamTopK", RpcMethod::BIDI_STREAMING,
+  add("/topk.v1.TopKService/StreamTopK", RpcMethod::BIDI_STREAMING,
       new grpc::internal::TemplatedBidiStreamingHandler<ChunkStream, false>(
           [this](grpc::ServerContext* context, ChunkStream* stream) {
             return ServeStream(*context, *stream);
           }));
-  add("ComputeTopKMany", RpcMethod::BIDI_STREAMING,
+  add("/topk.v1.TopKService/ComputeTopKMany", RpcMethod::BIDI_STREAMING,
       new grpc::internal::TemplatedBidiStreamingHandler<ManyStream, false>(
           [this](grpc::ServerContext* context, ManyStream* stream) {
             return ServeMany(*context, *stream);
           }));
-  add("GetCapabilities", RpcMethod::NORMAL_RPC,
+  add("/topk.v1.TopKService/GetCapabilities", RpcMethod::NORMAL_RPC,
       new grpc::internal::RpcMethodHandler<
           TopKService, v1::GetCapabilitiesRequest, v1::Capabilities>(
           [](TopKService* service, grpc::ServerContext*,

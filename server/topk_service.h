@@ -5,8 +5,6 @@
 #include <spdlog/logger.h>
 
 #include <cstdint>
-#include <string>
-#include <vector>
 
 #include "core/engine.h"
 #include "server/metrics.h"
@@ -58,7 +56,6 @@ class TopKService final : public grpc::Service {
   Metrics& metrics_;
   spdlog::logger& log_;
   const int64_t max_message_bytes_;
-  std::vector<std::string> paths_;
 };
 
 }  // namespace topk

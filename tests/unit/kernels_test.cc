@@ -9,8 +9,9 @@
 #include <random>
 #include <vector>
 
+#include "core/backends/cpu/elements.h"
 #include "core/backends/cpu/instruction_set.h"
-#include "core/backends/cpu/row_feed.h"
+#include "core/backends/cpu/key_maps.h"
 
 namespace topk::cpu {
 namespace {
@@ -23,32 +24,10 @@ void ForAll(const Fn& fn) {
       for (const bool largest : {true, false}) {
         SCOPED_TRACE(std::string(set.name) + " " + std::string(type.name) +
                      (largest ? " largest" : " smallest"));
-        const auto call = [&]<class Key, bool kFloat>() {
-          fn(set.kernels<Key, kFloat>(), KeyMap<Key, kFloat>(type, largest),
-             type);
-        };
-        switch (type.bytes * 2 + (type.is_float ? 1 : 0)) {
-          case 2:
-            call.template operator()<uint8_t, false>();
-            break;
-          case 4:
-            call.template operator()<uint16_t, false>();
-            break;
-          case 5:
-            call.template operator()<uint16_t, true>();
-            break;
-          case 8:
-            call.template operator()<uint32_t, false>();
-            break;
-          case 9:
-            call.template operator()<uint32_t, true>();
-            break;
-          case 16:
-            call.template operator()<uint64_t, false>();
-            break;
-          default:
-            call.template operator()<uint64_t, true>();
-        }
+        WithKeyMap(type, largest,
+                   [&]<class Key, bool kFloat>(const KeyMap<Key, kFloat>& map) {
+                     fn(set.kernels<Key, kFloat>(), map, type);
+                   });
         if (::testing::Test::HasFatalFailure()) return;
       }
     }
@@ -114,7 +93,7 @@ TEST(Kernels, ScanFindsWhatExceedsABound) {
       std::vector<uint32_t> expected;
       for (int64_t i = 0; i < count; ++i) {
         if (map(elements[i]) > bound) {
-          expected.push_back(static_cast<uint32_t>(i) + 5);
+          expected.push_back(static_cast<uint32_t>(i));
         }
       }
       // Little room: it stops, and goes on where it stopped.
@@ -122,14 +101,16 @@ TEST(Kernels, ScanFindsWhatExceedsABound) {
       std::vector<uint32_t> found;
       for (int64_t begin = 0; begin < count;) {
         std::vector<uint32_t> positions(static_cast<size_t>(room));
-        const Scanned scanned = kernels.scan(
-            ProbeAbove(map, bound), elements.at(begin), count - begin,
-            static_cast<uint32_t>(begin) + 5, positions.data(), room);
+        const Scanned scanned =
+            kernels.scan(ProbeAbove(map, bound), elements.at(begin),
+                         count - begin, positions.data(), room);
         ASSERT_GT(scanned.elements, 0);
         ASSERT_LE(scanned.found, room);
+        for (int64_t p = 0; p < scanned.found; ++p) {
+          found.push_back(static_cast<uint32_t>(begin) +
+                          positions[static_cast<size_t>(p)]);
+        }
         begin += scanned.elements;
-        found.insert(found.end(), positions.begin(),
-                     positions.begin() + scanned.found);
       }
       ASSERT_EQ(found, expected) << count;
     }

@@ -21,6 +21,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/backends/cpu/elements.h"
 #include "core/backends/cpu/kernels.h"
 
 namespace topk::cpu {
@@ -72,9 +73,8 @@ class Bounds {
       random = random * 6364136223846793005u + 1442695040888963407u;
       const int64_t jitter = static_cast<int64_t>(
           (random >> 33) % static_cast<uint64_t>(spare + 1));
-      kernels_.raise_maxima(
-          map_, elements + (begin + jitter) * static_cast<int64_t>(sizeof(Key)),
-          chunk, maxima_.data() + c * window, window);
+      kernels_.raise_maxima(map_, At<Key>(elements, begin + jitter), chunk,
+                            maxima_.data() + c * window, window);
     }
   }
 

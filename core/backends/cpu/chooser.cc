@@ -39,11 +39,6 @@ double UnitNanoseconds(Algorithm algorithm, const Plan& plan, int64_t tile) {
   }
 }
 
-bool IsColumns(Algorithm algorithm) {
-  return algorithm == Algorithm::kColumns ||
-         algorithm == Algorithm::kScanColumns;
-}
-
 Algorithm AlgorithmFor(const Plan& plan) {
   for (const Algorithm first :
        {Algorithm::kNothing, Algorithm::kColumns, Algorithm::kScanColumns,
@@ -106,7 +101,7 @@ Choice Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   choice.algorithm = algorithm;
   if (algorithm == Algorithm::kNothing) return choice;
   int64_t units = plan.slices();
-  if (IsColumns(algorithm)) {
+  if (choice.columns()) {
     const int64_t column_bytes = 2 * plan.k * InfoOf(plan.dtype).bytes;
     choice.tile = std::clamp(kTileBytes / column_bytes, int64_t{64},
                              std::max(plan.inner, int64_t{64}));
@@ -115,7 +110,7 @@ Choice Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
     choice.tile = std::min(
         choice.tile, std::max(CeilDivide(plan.inner, wanted), kLeastTile));
     choice.tile = std::min(choice.tile, plan.inner);
-    units = plan.outer * CeilDivide(plan.inner, choice.tile);
+    units = plan.outer * choice.tiles(plan);
     if (choice.algorithm == Algorithm::kColumns) {
       choice.fold = std::clamp(kFoldWidth / plan.inner, int64_t{1},
                                std::max(plan.n / (8 * plan.k), int64_t{1}));
@@ -129,7 +124,7 @@ Choice Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   }
   choice.inline_here = false;
   choice.grain = static_cast<int64_t>(
-      std::clamp(kTaskNanoseconds / cost, 1.0, static_cast<double>(units)));
+      std::clamp(task / cost, 1.0, static_cast<double>(units)));
   if (units < threads) {
     // A few long units: each is cut, so that all threads have a piece.
     const auto useful = static_cast<int64_t>(cost / task);
@@ -152,7 +147,7 @@ std::string_view NameOf(const Choice& choice) {
       {"short-rows", "short-rows"},
       {"scan", "scan-split"},
       {"sort", "sort-split"},
-      {"strided", "strided-split"},
+      {"strided", "strided"},  // never cut
       {"columns", "columns-split"},
       {"scan-columns", "scan-columns-split"},
   }};

@@ -34,6 +34,16 @@ struct Choice {
   int64_t sort_pieces = 1;
   /// Whether one thread does it all: the caller's, which need not hand over.
   bool inline_here = true;
+
+  /// Whether a unit is a tile of columns.
+  bool columns() const {
+    return algorithm == Algorithm::kColumns ||
+           algorithm == Algorithm::kScanColumns;
+  }
+  /// How many tiles lie side by side.
+  int64_t tiles(const Plan& plan) const {
+    return (plan.inner + tile - 1) / tile;
+  }
 };
 
 /// Whether an algorithm can run a plan at all, well or badly.

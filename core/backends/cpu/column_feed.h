@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/backends/cpu/elements.h"
 #include "core/backends/cpu/kernels.h"
-#include "core/backends/cpu/row_feed.h"
 #include "core/backends/cpu/selection.h"
 
 namespace topk::cpu {
@@ -32,8 +32,9 @@ class ColumnSelections {
   void Feed(const std::byte* elements, int64_t first_column, int64_t count,
             int64_t index) {
     if (bounded_ < static_cast<int64_t>(selections_.size())) {
-      for (int64_t c = 0; c < count; ++c)
+      for (int64_t c = 0; c < count; ++c) {
         Offer(elements, c, first_column, index);
+      }
       return;
     }
     const int64_t found = kernels_.scan_columns(

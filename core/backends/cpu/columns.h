@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <new>
 #include <vector>
@@ -23,7 +22,7 @@ class ColumnRunner {
   /// Runs the tiles begin .. end - 1 of Choice::tile columns.
   void Do(int64_t begin, int64_t end) {
     const int64_t tile = run_.choice.tile;
-    const int64_t tiles = (plan_.inner + tile - 1) / tile;
+    const int64_t tiles = run_.choice.tiles(plan_);
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t outer = unit / tiles;
       const int64_t column = unit % tiles * tile;
@@ -78,9 +77,7 @@ class ColumnRunner {
       State state = StateOf(p, width * fold);
       const int64_t first = p * rows / pieces;
       const int64_t last = (p + 1) * rows / pieces;
-      const auto row = [&](int64_t r) {
-        return tile + r * pitch * static_cast<int64_t>(sizeof(Key));
-      };
+      const auto row = [&](int64_t r) { return At<Key>(tile, r * pitch); };
       run_.kernels.feed_columns(run_.map, state, row(first), last - first,
                                 pitch, 0);
       if (p == pieces - 1 && plan_.n % fold > 0) {
@@ -163,19 +160,16 @@ class ColumnRunner {
       const Key bits = run_.map.IsShared(part.key)
                            ? Load<Key>(tile, part.index * plan_.inner + c)
                            : run_.map.Bits(part.key);
-      const int64_t at = place.value + j * plan_.values.strides[axis];
-      std::memcpy(
-          run_.outputs.values.data() + at * static_cast<int64_t>(sizeof(Key)),
-          &bits, sizeof(Key));
+      Store(run_.outputs.values.data(),
+            place.value + j * plan_.values.strides[axis], bits);
     }
     if (plan_.wants_indices) {
-      const int64_t index = part.index + plan_.index_offset;
+      const auto index = static_cast<uint64_t>(part.index + plan_.index_offset);
       const int64_t at = place.index + j * plan_.indices.strides[axis];
       if (InfoOf(plan_.index_type).bytes == 8) {
-        std::memcpy(run_.outputs.indices.data() + at * 8, &index, 8);
+        Store(run_.outputs.indices.data(), at, index);
       } else {
-        const auto narrow = static_cast<uint32_t>(index);
-        std::memcpy(run_.outputs.indices.data() + at * 4, &narrow, 4);
+        Store(run_.outputs.indices.data(), at, static_cast<uint32_t>(index));
       }
     }
   }
@@ -192,9 +186,7 @@ class ColumnRunner {
       auto& selections = selections_[static_cast<size_t>(p)];
       const int64_t last = (p + 1) * plan_.n / pieces;
       for (int64_t i = p * plan_.n / pieces; i < last; ++i) {
-        selections.Feed(
-            tile + i * plan_.inner * static_cast<int64_t>(sizeof(Key)), 0,
-            width, i);
+        selections.Feed(At<Key>(tile, i * plan_.inner), 0, width, i);
       }
     });
     SliceWriter<Key> writer(plan_, run_.outputs, run_.kernels,

@@ -70,12 +70,11 @@ template <class Key, bool kFloat>
 struct Kernels {
   using Map = KeyMap<Key, kFloat>;
 
-  /// Writes the positions, first + 0, first + 1, ..., of the elements that the
-  /// probe lets in, in order, and stops when all were scanned or when less than
+  /// Writes the positions of the elements that the probe lets in, in order, and
+  /// stops when all were scanned or when less than
   /// kScanSlack of `room` is left. REQUIRES: room >= kScanSlack.
   Scanned (*scan)(const Probe<Key>& probe, const std::byte* elements,
-                  int64_t count, uint32_t first, uint32_t* positions,
-                  int64_t room);
+                  int64_t count, uint32_t* positions, int64_t room);
 
   /// Deals the elements to groups and raises the greatest key of each: at least
   /// r elements reach BoundFrom() the r-th greatest of these, if that is the

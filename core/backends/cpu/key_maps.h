@@ -1,17 +1,17 @@
 // From a plan to the key map, and so to the loops, of its element type.
 #pragma once
 
+#include <utility>
+
 #include "core/base/dtype.h"
 #include "core/plan/plan.h"
 
 namespace topk::cpu {
 
-/// Calls `fn` with the KeyMap of the plan's element type and direction. The
-/// twelve types share seven maps: a width, and whether it is a float.
+/// Calls `fn` with the KeyMap of an element type and direction. The twelve
+/// types share seven maps: a width, and whether it is a float.
 template <class Fn>
-auto WithKeyMap(const Plan& plan, Fn fn) {
-  const DTypeInfo& type = InfoOf(plan.dtype);
-  const bool largest = plan.direction == Direction::kLargest;
+auto WithKeyMap(const DTypeInfo& type, bool largest, Fn fn) {
   switch (type.bytes * 2 + (type.is_float ? 1 : 0)) {
     case 2:
       return fn(KeyMap<uint8_t, false>(type, largest));
@@ -28,6 +28,13 @@ auto WithKeyMap(const Plan& plan, Fn fn) {
     default:
       return fn(KeyMap<uint64_t, true>(type, largest));
   }
+}
+
+/// The same, of a plan's.
+template <class Fn>
+auto WithKeyMap(const Plan& plan, Fn fn) {
+  return WithKeyMap(InfoOf(plan.dtype), plan.direction == Direction::kLargest,
+                    std::move(fn));
 }
 
 }  // namespace topk::cpu

@@ -21,25 +21,16 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <optional>
 #include <span>
 
 #include "core/backends/cpu/bound.h"
+#include "core/backends/cpu/elements.h"
 #include "core/backends/cpu/kernels.h"
 #include "core/backends/cpu/pieces.h"
 #include "core/backends/cpu/selection.h"
 
 namespace topk::cpu {
-
-/// Returns the element at a position of unaligned memory.
-template <class Key>
-Key Load(const std::byte* elements, int64_t position) {
-  Key bits;
-  std::memcpy(&bits, elements + position * static_cast<int64_t>(sizeof(Key)),
-              sizeof(Key));
-  return bits;
-}
 
 /// Offers neighbouring elements to one selection, with the indices first,
 /// first + 1, ... Its bound, if it has one, is applied to vectors at a time.
@@ -67,9 +58,8 @@ int64_t FeedRow(const Kernels<Key, kFloat>& kernels,
     }
     if (selection.bound() == kOnes) return count;  // nothing ranks before those
     const Scanned scanned =
-        kernels.scan(ProbeAbove(map, selection.bound()),
-                     elements + i * static_cast<int64_t>(sizeof(Key)),
-                     std::min(count - i, kScanMost), 0, positions.data(),
+        kernels.scan(ProbeAbove(map, selection.bound()), At<Key>(elements, i),
+                     std::min(count - i, kScanMost), positions.data(),
                      std::min(kPositions, selection.room() + kScanSlack));
     for (int64_t p = 0; p < scanned.found; ++p) {
       offer(i + positions[static_cast<size_t>(p)]);
@@ -91,7 +81,7 @@ void FeedPatiently(const Kernels<Key, kFloat>& kernels,
       FeedRow(kernels, map, elements, count, first, patience, selection);
   const int64_t left = count - taken;
   if (left == 0) return;
-  const std::byte* rest = elements + taken * static_cast<int64_t>(sizeof(Key));
+  const std::byte* rest = At<Key>(elements, taken);
   const auto feed = [&] {
     FeedPatiently(kernels, map, rest, left, first + taken, k, 2 * patience,
                   selection);
@@ -137,8 +127,7 @@ void FeedWithBounds(const Kernels<Key, kFloat>& kernels,
   const auto feed = [&] {
     ForEachPiece(pieces, [&](int64_t p) {
       const int64_t begin = p * count / pieces;
-      FeedPatiently(kernels, map,
-                    elements + begin * static_cast<int64_t>(sizeof(Key)),
+      FeedPatiently(kernels, map, At<Key>(elements, begin),
                     (p + 1) * count / pieces - begin, first + begin, k,
                     kPatience, selections[static_cast<size_t>(p)]);
     });

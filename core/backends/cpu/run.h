@@ -5,6 +5,7 @@
 
 #include "core/backends/backend.h"
 #include "core/backends/cpu/chooser.h"
+#include "core/backends/cpu/elements.h"
 #include "core/backends/cpu/kernels.h"
 #include "core/base/dtype.h"
 #include "core/plan/plan.h"
@@ -23,7 +24,7 @@ struct Run {
 
   /// Where the tensor's element of this number is.
   const std::byte* at(int64_t element) const {
-    return tensor + element * static_cast<int64_t>(sizeof(Key));
+    return At<Key>(tensor, element);
   }
 };
 

@@ -16,10 +16,8 @@ void RunChoice(const Plan& plan, const Choice& choice,
     const auto each = [&](int64_t units, auto do_range) {
       ForEachRange(units, choice.inline_here ? units : choice.grain, do_range);
     };
-    if (choice.algorithm == Algorithm::kColumns ||
-        choice.algorithm == Algorithm::kScanColumns) {
-      const int64_t tiles = (plan.inner + choice.tile - 1) / choice.tile;
-      each(plan.outer * tiles, [&](int64_t begin, int64_t end) {
+    if (choice.columns()) {
+      each(plan.outer * choice.tiles(plan), [&](int64_t begin, int64_t end) {
         ColumnRunner<Key, kFloat>(run).Do(begin, end);
       });
     } else {

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <array>
-#include <cstring>
 #include <span>
 
 #include "core/backends/backend.h"
+#include "core/backends/cpu/elements.h"
 #include "core/backends/cpu/kernels.h"
 #include "core/backends/cpu/pieces.h"
 #include "core/backends/cpu/rank_sort.h"
@@ -31,7 +31,7 @@ class SliceWriter {
     selection.Finish();
     const auto k = static_cast<size_t>(plan_.k);
     if (plan_.order == Order::kIndex) {  // as they are
-      Store(slice, [&](size_t j, auto store) {
+      StoreEach(slice, [&](size_t j, auto store) {
         store(selection.bits(j), selection.index(j));
       });
       return;
@@ -46,7 +46,7 @@ class SliceWriter {
                   static_cast<uint32_t>(j)};
     }
     const auto ranked = Sort(items);
-    Store(slice, [&](size_t j, auto store) {
+    StoreEach(slice, [&](size_t j, auto store) {
       const size_t slot = ranked[j].slot;
       store(selection.bits(slot), selection.index(slot));
     });
@@ -57,21 +57,16 @@ class SliceWriter {
   template <bool kFloat>
   void WriteSorted(int64_t slice, const KeyMap<Key, kFloat>& map,
                    const std::byte* row) {
-    const auto element = [row](uint32_t i) {
-      Key bits;
-      std::memcpy(&bits, row + int64_t{i} * static_cast<int64_t>(sizeof(Key)),
-                  sizeof(Key));
-      return bits;
-    };
+    const auto element = [row](int64_t i) { return Load<Key>(row, i); };
     if (plan_.n <= kRankMost && plan_.order == Order::kValue) {
       Ranks ranks;
       for (int64_t i = 0; i < plan_.n; ++i) {
-        ranks.keys[static_cast<size_t>(i)] =
-            map(element(static_cast<uint32_t>(i)));
+        ranks.keys[static_cast<size_t>(i)] = map(element(i));
       }
       const auto slots = ranks.Slots(rank_, plan_.n);
-      Store(slice,
-            [&](size_t j, auto store) { store(element(slots[j]), slots[j]); });
+      StoreEach(slice, [&](size_t j, auto store) {
+        store(element(slots[j]), slots[j]);
+      });
       return;
     }
     const auto items = items_.Get(static_cast<size_t>(plan_.n));
@@ -90,15 +85,16 @@ class SliceWriter {
       store(map.IsShared(key) ? element(slot) : map.Bits(key), slot);
     };
     if (plan_.order == Order::kValue) {
-      Store(slice, store_ranked);
+      StoreEach(slice, store_ranked);
       return;
     }
     // The k first by rank, by index.
     const auto slots = slots_.Get(static_cast<size_t>(plan_.k));
     for (size_t j = 0; j < slots.size(); ++j) slots[j] = ranked[j].slot;
     std::sort(slots.begin(), slots.end());
-    Store(slice,
-          [&](size_t j, auto store) { store(element(slots[j]), slots[j]); });
+    StoreEach(slice, [&](size_t j, auto store) {
+      store(element(slots[j]), slots[j]);
+    });
   }
 
  private:
@@ -127,7 +123,7 @@ class SliceWriter {
       ranks.keys[j] = selection.key(j);
     }
     const auto slots = ranks.Slots(rank_, plan_.k);
-    Store(slice, [&](size_t j, auto store) {
+    StoreEach(slice, [&](size_t j, auto store) {
       store(selection.bits(slots[j]), selection.index(slots[j]));
     });
   }
@@ -138,7 +134,7 @@ class SliceWriter {
 
   // Calls each(j, store) for j = 0 .. k - 1, which calls store(bits, index).
   template <class Each>
-  void Store(int64_t slice, const Each& each) const {
+  void StoreEach(int64_t slice, const Each& each) const {
     if (InfoOf(plan_.index_type).bytes == 8) {
       StoreAs<uint64_t>(slice, each);
     } else {
@@ -152,32 +148,18 @@ class SliceWriter {
     const int64_t value_stride = plan_.values.strides[axis];
     const int64_t index_stride = plan_.indices.strides[axis];
     const auto offset = static_cast<uint64_t>(plan_.index_offset);
-    std::byte* values = nullptr;
-    std::byte* indices = nullptr;
-    if (plan_.wants_values) {
-      values =
-          outputs_.values.data() + SliceOffset(plan_, plan_.values, slice) *
-                                       static_cast<int64_t>(sizeof(Key));
-    }
-    if (plan_.wants_indices) {
-      indices =
-          outputs_.indices.data() + SliceOffset(plan_, plan_.indices, slice) *
-                                        static_cast<int64_t>(sizeof(Index));
-    }
+    const int64_t value_base = SliceOffset(plan_, plan_.values, slice);
+    const int64_t index_base = SliceOffset(plan_, plan_.indices, slice);
     ForEachPiece(pieces_, [&](int64_t p) {
       const int64_t end = (p + 1) * plan_.k / pieces_;
       for (int64_t j = p * plan_.k / pieces_; j < end; ++j) {
         each(static_cast<size_t>(j), [&](Key bits, uint64_t at) {
-          if (values != nullptr) {
-            std::memcpy(
-                values + j * value_stride * static_cast<int64_t>(sizeof(Key)),
-                &bits, sizeof(Key));
+          if (plan_.wants_values) {
+            Store(outputs_.values.data(), value_base + j * value_stride, bits);
           }
-          if (indices != nullptr) {
-            const auto index = static_cast<Index>(at + offset);
-            std::memcpy(indices + j * index_stride *
-                                      static_cast<int64_t>(sizeof(Index)),
-                        &index, sizeof(Index));
+          if (plan_.wants_indices) {
+            Store(outputs_.indices.data(), index_base + j * index_stride,
+                  static_cast<Index>(at + offset));
           }
         });
       }

@@ -35,7 +35,7 @@ inline constexpr int64_t kBlockVectors = 4;
 /// Kernels::scan.
 template <class Key>
 Scanned Scan(const Probe<Key>& probe, const std::byte* elements, int64_t count,
-             uint32_t first, uint32_t* positions, int64_t room) {
+             uint32_t* positions, int64_t room) {
   constexpr int64_t kLanes = hn::MaxLanes(Tag<Key>());
   constexpr int64_t kBlock = std::max(kWord, kBlockVectors * kLanes);
   const VectorProbe<Key> vector_probe(probe);
@@ -48,9 +48,8 @@ Scanned Scan(const Probe<Key>& probe, const std::byte* elements, int64_t count,
   const auto look = [&](int64_t end) HWY_ATTR {
     for (; i + kWord <= end; i += kWord) {
       if (found + kScanSlack > room) return false;
-      found +=
-          AppendPositions(vector_probe.Word(at(i)),
-                          first + static_cast<uint32_t>(i), positions + found);
+      found += AppendPositions(vector_probe.Word(at(i)),
+                               static_cast<uint32_t>(i), positions + found);
     }
     return true;
   };
@@ -67,7 +66,7 @@ Scanned Scan(const Probe<Key>& probe, const std::byte* elements, int64_t count,
     const PaddedWord<Key> rest(at(i), count - i);
     found +=
         AppendPositions(vector_probe.Word(rest.bytes) & FirstBits(count - i),
-                        first + static_cast<uint32_t>(i), positions + found);
+                        static_cast<uint32_t>(i), positions + found);
   }
   return {count, found};
 }
