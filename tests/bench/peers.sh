@@ -19,10 +19,9 @@ case "${1:-}" in
     ;;
 esac
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-# shellcheck source=deploy/packages.sh
-source deploy/packages.sh
-install_packages "${TOPK_BUILD_PACKAGES[@]}" libbenchmark-dev libgtest-dev \
-  libgmock-dev python3 python3-venv >&2
+# shellcheck source=tests/bench/build.sh
+source tests/bench/build.sh
+build_bench topk_bench
 
 venv=build/peers
 packages=(onnxruntime onnx openvino numpy ml_dtypes)
@@ -33,7 +32,4 @@ if [ ! -x "$venv/bin/pip" ]; then /usr/bin/python3 -m venv "$venv"; fi
 echo "== installing ${packages[*]} into $venv" >&2
 "$venv/bin/pip" install -q "${packages[@]}" >&2
 
-echo "== building" >&2
-cmake -S . -B build/bench -G Ninja -DCMAKE_BUILD_TYPE=Release >/dev/null
-cmake --build build/bench --target topk_bench >&2
 exec "$venv/bin/python" tests/bench/peers.py build/bench/bin/topk_bench "$@"

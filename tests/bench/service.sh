@@ -13,12 +13,9 @@ case "${1:-}" in
     ;;
 esac
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-# shellcheck source=deploy/packages.sh
-source deploy/packages.sh
-install_packages "${TOPK_BUILD_PACKAGES[@]}" libbenchmark-dev libgtest-dev \
-  libgmock-dev python3 >&2
-cmake -S . -B build/bench -G Ninja -DCMAKE_BUILD_TYPE=Release >/dev/null
-cmake --build build/bench --target service_bench topk_server >&2
+# shellcheck source=tests/bench/build.sh
+source tests/bench/build.sh
+build_bench service_bench topk_server
 
 work=$(mktemp -d)
 cleanup() {

@@ -1,23 +1,17 @@
 // service_bench: topkd beside a server that does nothing, over the wire.
 //
-// usage: service_bench --mode=null --listen=ADDRESS --ready-file=FILE
-//        service_bench --topkd=TARGET --null=TARGET [--seconds=S]
-//                      [--only=PATH] [--most=BYTES]
-//
 // The null server takes the same messages by the generated code and answers
 // with as many bytes, computing nothing: what a call costs before anyone
 // computes. Both are asked by the same client, in turn. service.sh starts them.
 #include <grpcpp/grpcpp.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
-#include <functional>
-#include <iomanip>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -31,7 +25,18 @@ namespace topk::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Flags = std::map<std::string, std::string>;
+
+// The command line.
+struct Flags {
+  std::string mode = "measure";
+  std::string listen = "127.0.0.1:0";
+  std::string ready_file;
+  std::string topkd;
+  std::string null;
+  double seconds = 3;
+  std::string only;
+  int64_t most = int64_t{256} << 20;
+};
 
 constexpr int64_t kK = 10;
 constexpr int64_t kPieceBytes = int64_t{1} << 20;
@@ -74,17 +79,17 @@ int ServeNull(const Flags& flags) {
   grpc::ServerBuilder builder;
   int port = 0;
   builder.SetMaxReceiveMessageSize(-1);
-  builder.AddListeningPort(flags.at("listen"),
-                           grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort(flags.listen, grpc::InsecureServerCredentials(),
+                           &port);
   builder.RegisterService(&service);
   const auto server = builder.BuildAndStart();
   if (server == nullptr) throw std::runtime_error("cannot listen");
-  const std::string& listen = flags.at("listen");
+  const std::string& listen = flags.listen;
   const std::string target =
       listen.rfind("unix:", 0) == 0
           ? listen
           : listen.substr(0, listen.rfind(':') + 1) + std::to_string(port);
-  const std::string ready = flags.at("ready-file");
+  const std::string ready = flags.ready_file;
   std::ofstream(ready + ".new") << target << "\n";
   std::rename((ready + ".new").c_str(), ready.c_str());
   server->Wait();  // until a signal ends the process
@@ -202,21 +207,19 @@ struct Side {
 };
 
 void Measure(const std::string& path, int64_t bytes, int callers,
-             const Flags& flags, double seconds) {
+             const Flags& flags) {
   Side topkd;
   Side null;
   for (int i = 0; i < callers; ++i) {
-    topkd.callers.push_back(
-        std::make_unique<Caller>(flags.at("topkd"), path, bytes));
-    null.callers.push_back(
-        std::make_unique<Caller>(flags.at("null"), path, bytes));
+    topkd.callers.push_back(std::make_unique<Caller>(flags.topkd, path, bytes));
+    null.callers.push_back(std::make_unique<Caller>(flags.null, path, bytes));
     topkd.callers.back()->Call();
     null.callers.back()->Call();
   }
   constexpr int kTurns = 6;
   for (int turn = 0; turn < kTurns; ++turn) {
-    topkd.Turn(seconds / kTurns);
-    null.Turn(seconds / kTurns);
+    topkd.Turn(flags.seconds / kTurns);
+    null.Turn(flags.seconds / kTurns);
   }
   const double gigabytes = static_cast<double>(bytes) / 1e9;
   const auto round = [](double x) { return std::round(x * 1000) / 1000; };
@@ -236,31 +239,38 @@ void Measure(const std::string& path, int64_t bytes, int callers,
 }
 
 int Main(int argc, char** argv) {
-  Flags flags = {{"mode", "measure"},
-                 {"seconds", "3"},
-                 {"only", ""},
-                 {"most", "268435456"}};
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
-    const size_t equal = argument.find('=');
-    if (argument.rfind("--", 0) != 0 || equal == std::string::npos) {
-      throw std::runtime_error("not --name=value: " + argument);
-    }
-    flags[argument.substr(2, equal - 2)] = argument.substr(equal + 1);
-  }
-  if (flags["mode"] == "null") return ServeNull(flags);
-  const double seconds = std::stod(flags["seconds"]);
+  Flags flags;
+  CLI::App app("topkd beside a server that does nothing, over the wire",
+               "service_bench");
+  app.add_option("--mode", flags.mode, "measure; null: be that server")
+      ->check(CLI::IsMember({"measure", "null"}))
+      ->capture_default_str();
+  app.add_option("--listen", flags.listen, "null: where")
+      ->capture_default_str();
+  app.add_option("--ready-file", flags.ready_file,
+                 "null: where to write its address");
+  app.add_option("--topkd", flags.topkd, "measure: the address of topkd");
+  app.add_option("--null", flags.null, "measure: that of the null server");
+  app.add_option("--seconds", flags.seconds, "measure: for each row and server")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--only", flags.only, "measure: one path")
+      ->check(CLI::IsMember({"unary", "stream"}));
+  app.add_option("--most", flags.most, "measure: the largest tensor, in bytes")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  if (flags.mode == "null") return ServeNull(flags);
   for (const std::string path : {"unary", "stream"}) {
-    if (!flags["only"].empty() && flags["only"] != path) continue;
+    if (!flags.only.empty() && flags.only != path) continue;
     for (const int64_t bytes :
          {1 << 10, 1 << 16, 1 << 20, 4 << 20, 64 << 20, 256 << 20}) {
       // One message holds so much by topkd's own limit.
-      const int64_t most =
-          path == "unary" ? (64 << 20) - 4096 : std::stoll(flags["most"]);
+      const int64_t most = path == "unary" ? (64 << 20) - 4096 : flags.most;
       for (const int callers : {1, 8}) {
         if (callers == 8 && bytes > (4 << 20)) continue;
         if (path == "unary" && bytes > (64 << 20)) continue;
-        Measure(path, std::min(bytes, most), callers, flags, seconds);
+        Measure(path, std::min(bytes, most), callers, flags);
       }
       if (bytes > most) break;
     }

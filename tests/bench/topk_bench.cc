@@ -1,20 +1,12 @@
 // topk_bench: the CPU kernels, in process, without a server.
-//
-// usage: topk_bench [--threads=N] [--mode=MODE] [--workloads=FILE]
-//                   [--benchmark_... of Google Benchmark]
-//
-// MODE: benchmark (the usual), with a read roofline measured beside each;
-// support: what would run for each workload; algorithms: what the chooser's
-// constants were taken from; worker: for peers.py.
-//
-// TOPK_INSTRUCTION_SET forces an instruction set.
 #include <benchmark/benchmark.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <string>
+#include <vector>
 
 #include "core/backends/registry.h"
 #include "tests/bench/modes.h"
@@ -54,31 +46,26 @@ void RunWorkload(benchmark::State& state, const Workload& workload,
       static_cast<double>(best_read) / static_cast<double>(best_run);
 }
 
-// Returns the value of --name=value and takes it from the arguments, or
-// `usual`.
-std::string Take(int& argc, char** argv, const std::string& name,
-                 const std::string& usual) {
-  const std::string prefix = "--" + name + "=";
-  std::string value = usual;
-  int kept = 1;
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
-    if (argument.rfind(prefix, 0) == 0) {
-      value = argument.substr(prefix.size());
-    } else {
-      argv[kept++] = argv[i];
-    }
-  }
-  argc = kept;
-  return value;
-}
-
 int Main(int argc, char** argv) {
-  const int threads = std::stoi(Take(argc, argv, "threads", "1"));
-  const std::string mode = Take(argc, argv, "mode", "benchmark");
-  const std::string file = Take(argc, argv, "workloads",
-                                TOPK_SOURCE_DIR "/tests/bench/workloads.cases");
-  if (threads < 1) throw std::runtime_error("--threads must be at least 1");
+  int threads = 1;
+  std::string mode = "benchmark";
+  std::string file = TOPK_SOURCE_DIR "/tests/bench/workloads.cases";
+  CLI::App app("The CPU kernels, in process, without a server", "topk_bench");
+  app.add_option("--threads", threads)
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--mode", mode,
+                 "benchmark; support: what would run for each workload; "
+                 "algorithms: what the chooser's constants were taken from; "
+                 "worker: for peers.py")
+      ->check(CLI::IsMember({"benchmark", "support", "algorithms", "worker"}))
+      ->capture_default_str();
+  app.add_option("--workloads", file)->capture_default_str();
+  app.allow_extras();
+  app.footer(
+      "--benchmark_... are Google Benchmark's own. TOPK_INSTRUCTION_SET "
+      "forces an instruction set.");
+  CLI11_PARSE(app, argc, argv);
   if (const Status s = CheckEnvironment(); !s.ok()) {
     throw std::runtime_error(s.message);
   }
@@ -86,15 +73,18 @@ int Main(int argc, char** argv) {
   if (mode == "algorithms") return MeasureAlgorithms(threads);
   const std::vector<Workload> workloads = ReadWorkloads(file);
   if (mode == "support") return PrintSupport(workloads, threads);
-  if (mode != "benchmark") throw std::runtime_error("no such mode: " + mode);
   for (const Workload& workload : workloads) {
     benchmark::RegisterBenchmark(workload.name.c_str(), RunWorkload, workload,
                                  threads)
         ->UseManualTime()
         ->Unit(benchmark::kMicrosecond);
   }
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  std::vector<std::string> extras = app.remaining();
+  std::vector<char*> rest = {argv[0]};
+  for (std::string& extra : extras) rest.push_back(extra.data());
+  int count = static_cast<int>(rest.size());
+  benchmark::Initialize(&count, rest.data());
+  if (benchmark::ReportUnrecognizedArguments(count, rest.data())) return 2;
   benchmark::RunSpecifiedBenchmarks();
   return 0;
 }

@@ -6,26 +6,16 @@
 #include <functional>
 #include <vector>
 
+#include "tests/client/right_answer.h"
+
 namespace topk::cli {
 namespace {
+
+using ::topk::testing::RightAnswer;
 
 constexpr int64_t kShape[] = {2, 5};
 
 Question TwoOfFive() { return {DType::kF32, kShape, -1, 2}; }
-
-v1::TopKResponse RightAnswer() {
-  v1::TopKResponse answer;
-  for (v1::Tensor* tensor :
-       {answer.mutable_values(), answer.mutable_indices()}) {
-    tensor->add_shape(2);
-    tensor->add_shape(2);
-  }
-  answer.mutable_values()->set_data_type(v1::DATA_TYPE_F32);
-  answer.mutable_values()->set_data(std::string(16, '\0'));
-  answer.mutable_indices()->set_data_type(v1::DATA_TYPE_I64);
-  answer.mutable_indices()->set_data(std::string(32, '\0'));
-  return answer;
-}
 
 void SetIndex(v1::TopKResponse& answer, int64_t index) {
   std::memcpy(answer.mutable_indices()->mutable_data()->data() + 24, &index,

@@ -8,6 +8,7 @@
 #include "client/npy.h"
 #include "core/base/text.h"
 #include "tests/client/fake_server.h"
+#include "tests/client/right_answer.h"
 #include "tests/integration/subprocess.h"
 
 namespace topk::testing {
@@ -50,20 +51,6 @@ class Command : public ::testing::Test {
 
   TemporaryFolder folder_;
 };
-
-v1::TopKResponse RightAnswer() {
-  v1::TopKResponse answer;
-  for (v1::Tensor* tensor :
-       {answer.mutable_values(), answer.mutable_indices()}) {
-    tensor->add_shape(2);
-    tensor->add_shape(2);
-  }
-  answer.mutable_values()->set_data_type(v1::DATA_TYPE_F32);
-  answer.mutable_values()->set_data(std::string(16, '\0'));
-  answer.mutable_indices()->set_data_type(v1::DATA_TYPE_I64);
-  answer.mutable_indices()->set_data(std::string(32, '\0'));
-  return answer;
-}
 
 TEST_F(Command, ReadsNothingBeyondAWrongAnswer) {
   const std::pair<const char*, std::function<void(v1::TopKResponse&)>> wrong[] =

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <random>
 #include <vector>
 
 #include "core/backends/cpu/elements.h"
 #include "core/backends/cpu/instruction_set.h"
 #include "core/backends/cpu/key_maps.h"
+#include "tests/unit/best.h"
 
 namespace topk::cpu {
 namespace {
@@ -67,18 +67,6 @@ std::vector<Key> KeysOf(const KeyMap<Key, kFloat>& map, Elements<Key>& elements,
   std::vector<Key> keys;
   for (int64_t i = 0; i < count; ++i) keys.push_back(map(elements[i]));
   return keys;
-}
-
-// The slots of the k best keys, by rank.
-template <class Key>
-std::vector<int64_t> Best(const std::vector<Key>& keys, int64_t k) {
-  std::vector<int64_t> slots(keys.size());
-  std::iota(slots.begin(), slots.end(), int64_t{0});
-  std::stable_sort(slots.begin(), slots.end(), [&](int64_t a, int64_t b) {
-    return keys[static_cast<size_t>(a)] > keys[static_cast<size_t>(b)];
-  });
-  slots.resize(static_cast<size_t>(k));
-  return slots;
 }
 
 TEST(Kernels, ScanFindsWhatExceedsABound) {
@@ -205,7 +193,8 @@ TEST(Kernels, RankIsAStableSort) {
       alignas(kVectorBytes) Key ranks[kRankMost + kVectorBytes];
       std::copy(some.begin(), some.end(), keys);
       kernels.rank(keys, count, ranks);
-      const std::vector<int64_t> best = Best(some, count);
+      const std::vector<size_t> best =
+          testing::BestSlots(some, static_cast<size_t>(count));
       for (size_t r = 0; r < best.size(); ++r) {
         ASSERT_EQ(ranks[best[r]], r);
       }
@@ -246,11 +235,14 @@ TEST(Kernels, ShortRowsAreRightOrLeftAlone) {
               for (int64_t i = 0; i < n; ++i) {
                 keys.push_back(map(elements[row * n + i]));
               }
-              std::vector<int64_t> best = Best(keys, k);
-              if (by_index) std::sort(best.begin(), best.end());
+              const auto best =
+                  by_index
+                      ? testing::BestSlotsInOrder(keys, static_cast<size_t>(k))
+                      : testing::BestSlots(keys, static_cast<size_t>(k));
               for (int64_t j = 0; j < k; ++j) {
                 const auto at = static_cast<size_t>(row * k + j);
-                const int64_t i = best[static_cast<size_t>(j)];
+                const auto i =
+                    static_cast<int64_t>(best[static_cast<size_t>(j)]);
                 ASSERT_EQ(indices[at], i + 100) << "n " << n << " k " << k;
                 ASSERT_EQ(values[at], elements[row * n + i]);
               }
@@ -300,10 +292,11 @@ TEST(Kernels, ColumnsAreRightHoweverTheyAreFed) {
           for (int64_t i = 0; i < n; ++i) {
             keys.push_back(map(elements[i * pitch + c]));
           }
-          const std::vector<int64_t> best = Best(keys, k);
+          const std::vector<size_t> best =
+              testing::BestSlots(keys, static_cast<size_t>(k));
           for (int64_t j = 0; j < k; ++j) {
-            const int64_t i = best[static_cast<size_t>(j)];
-            ASSERT_EQ(*state.at(c, j), keys[static_cast<size_t>(i)]);
+            const size_t i = best[static_cast<size_t>(j)];
+            ASSERT_EQ(*state.at(c, j), keys[i]);
             ASSERT_EQ(state.at(c, j)[k * State::kBlock], static_cast<Key>(i))
                 << "column " << c << " rank " << j << " n " << n;
           }

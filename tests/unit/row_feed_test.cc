@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/backends/cpu/instruction_set.h"
+#include "tests/unit/best.h"
 
 namespace topk::cpu {
 namespace {
@@ -20,20 +21,9 @@ const std::byte* Bytes(const std::vector<uint32_t>& row) {
   return reinterpret_cast<const std::byte*>(row.data());
 }
 
-// The k greatest, the first of equal ones, by index.
-std::vector<uint64_t> Best(const std::vector<uint32_t>& row, size_t k) {
-  std::vector<uint64_t> order(row.size());
-  std::iota(order.begin(), order.end(), uint64_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](uint64_t a, uint64_t b) { return row[a] > row[b]; });
-  order.resize(k);
-  std::sort(order.begin(), order.end());
-  return order;
-}
-
-std::vector<uint64_t> Chosen(Selection<uint32_t>& selection) {
+std::vector<size_t> Chosen(Selection<uint32_t>& selection) {
   selection.Finish();
-  std::vector<uint64_t> chosen;
+  std::vector<size_t> chosen;
   for (size_t i = 0; i < static_cast<size_t>(selection.size()); ++i) {
     chosen.push_back(selection.index(i));
   }
@@ -64,7 +54,7 @@ TEST_P(RowFeed, IsRightWhateverTheHint) {
     FeedWithBounds(kernels_, map_, Bytes(row), kCount, 0, kK, bounds, hint,
                    std::span(&selection, 1));
     failed += hint.wait > 30;
-    ASSERT_EQ(Chosen(selection), Best(row, kK)) << round;
+    ASSERT_EQ(Chosen(selection), testing::BestSlotsInOrder(row, kK)) << round;
     selection.Reset();
   }
   EXPECT_GT(failed, 0);  // else no hint was ever wrong
@@ -80,7 +70,7 @@ TEST_P(RowFeed, ARowThatAscendsIsNotChosenFromAgainAndAgain) {
   Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
   FeedPatiently(kernels_, map_, Bytes(row), kCount, 0, kK, kPatience,
                 selection);
-  EXPECT_EQ(Chosen(selection), Best(row, kK));
+  EXPECT_EQ(Chosen(selection), testing::BestSlotsInOrder(row, kK));
   EXPECT_LT(selection.reselections(), 100);  // without looks, 7812
 }
 
@@ -99,10 +89,10 @@ TEST_P(RowFeed, ABoundThatFailsIsGivenUp) {
     Hint<uint32_t> hint;
     FeedWithBounds(kernels_, map_, Bytes(row), kCount, 0, 100, bounds, hint,
                    std::span(&selection, 1));
-    ASSERT_EQ(Chosen(selection), Best(row, 100)) << great;
+    ASSERT_EQ(Chosen(selection), testing::BestSlotsInOrder(row, 100)) << great;
     selection.Reset();
     FeedPatiently(kernels_, map_, Bytes(row), kCount, 0, 100, 1, selection);
-    ASSERT_EQ(Chosen(selection), Best(row, 100)) << great;
+    ASSERT_EQ(Chosen(selection), testing::BestSlotsInOrder(row, 100)) << great;
   }
 }
 
@@ -143,7 +133,9 @@ TEST_P(RowFeed, IsRightHoweverItIsCut) {
       }
       i += run;
     }
-    ASSERT_EQ(Chosen(selection), Best(row, static_cast<size_t>(k))) << round;
+    ASSERT_EQ(Chosen(selection),
+              testing::BestSlotsInOrder(row, static_cast<size_t>(k)))
+        << round;
   }
 }
 
@@ -165,7 +157,7 @@ TEST_P(RowFeed, PiecesShareABound) {
       FeedWithBounds(kernels_, map_, Bytes(row), kCount, 0, kK, bounds, hint,
                      std::span(parts));
       for (size_t p = 1; p < parts.size(); ++p) parts[0].Merge(parts[p]);
-      ASSERT_EQ(Chosen(parts[0]), Best(row, kK));
+      ASSERT_EQ(Chosen(parts[0]), testing::BestSlotsInOrder(row, kK));
     }
   }
 }

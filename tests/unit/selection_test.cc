@@ -10,6 +10,8 @@
 #include <random>
 #include <tuple>
 
+#include "tests/unit/best.h"
+
 namespace topk::cpu {
 namespace {
 
@@ -24,14 +26,10 @@ Key BitsAt(size_t index) {
 // The right answer: a stable sort keeps the lower of equal indices first.
 template <class Key>
 std::vector<Rank> Best(const std::vector<Key>& keys, size_t k) {
-  std::vector<size_t> order(keys.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return keys[a] > keys[b]; });
-  order.resize(k);
-  std::sort(order.begin(), order.end());
   std::vector<Rank> best;
-  for (const size_t i : order) best.emplace_back(keys[i], BitsAt<Key>(i), i);
+  for (const size_t i : testing::BestSlotsInOrder(keys, k)) {
+    best.emplace_back(keys[i], BitsAt<Key>(i), i);
+  }
   return best;
 }
 

@@ -1,0 +1,15 @@
+# shellcheck shell=bash
+# Installs what the benchmarks need and builds some of their targets, optimised,
+# in build/bench. Sourced, in the repository's root.
+
+# shellcheck source=deploy/packages.sh
+source deploy/packages.sh
+
+# build_bench TARGET...
+build_bench() {
+  install_packages "${TOPK_BUILD_PACKAGES[@]}" libbenchmark-dev libgtest-dev \
+    libgmock-dev python3 python3-venv >&2
+  echo "== building $*" >&2
+  cmake -S . -B build/bench -G Ninja -DCMAKE_BUILD_TYPE=Release >/dev/null
+  cmake --build build/bench --target "$@" >&2
+}
