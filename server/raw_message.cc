@@ -23,6 +23,9 @@ using google::protobuf::io::StringOutputStream;
 constexpr size_t kLeastRaw = size_t{16} << 10;
 // Data up to this goes with its message, not in a slice of its own.
 constexpr size_t kLeastSlice = size_t{4} << 10;
+// A streamed answer up to this size comes whole in the header, a larger one in
+// pieces of it. Measured: 1 MiB messages move bytes fastest.
+constexpr size_t kPieceBytes = size_t{1} << 20;
 
 // Which field holds the data: the numbers from the message down. `rival` is the
 // other member of its oneof, which takes its place if it comes later.
@@ -136,13 +139,34 @@ Status Read(grpc::ByteBuffer& bytes, const Path& path,
     return {};
   }
   to.slices.clear();
-  if (!grpc::SerializationTraits<Message>::Deserialize(&bytes, &to.message)
-           .ok()) {
-    to.message.Clear();  // half a message is none
-    return MalformedMessage();
-  }
-  return {};
+  return ReadMessage(bytes, to.message);
 }
+
+// Returns a slice that points into a string and keeps it.
+grpc::Slice SliceOf(std::unique_ptr<std::string> data) {
+  char* const begin = data->data();
+  const size_t size = data->size();
+  return {begin, size,
+          [](void* owner) { delete static_cast<std::string*>(owner); },
+          data.release()};
+}
+
+// A message's bytes in the making: large data are slices, all else is put
+// together in `head`, which becomes the slice before the next.
+struct Bytes {
+  std::string head;
+  std::vector<grpc::Slice> slices;
+
+  void AppendSlice(grpc::Slice slice) {
+    slices.emplace_back(head);
+    head.clear();
+    slices.push_back(std::move(slice));
+  }
+  grpc::ByteBuffer Take() {
+    if (!head.empty() || slices.empty()) slices.emplace_back(head);
+    return {slices.data(), slices.size()};
+  }
+};
 
 void AppendVarint(uint64_t value, std::string& to) {
   for (; value >= 0x80; value >>= 7) {
@@ -151,28 +175,58 @@ void AppendVarint(uint64_t value, std::string& to) {
   to.push_back(static_cast<char>(value));
 }
 
-// Appends a tensor as a field: what precedes its data to `head`, which then
-// becomes a slice, as its data does.
-void AppendTensor(int number, v1::Tensor& tensor, std::string& head,
-                  std::vector<grpc::Slice>& slices) {
+// Begins a field of bytes or of a message.
+void AppendTag(int number, size_t size, std::string& to) {
+  AppendVarint(TagOf(number), to);
+  AppendVarint(size, to);
+}
+
+void AppendTensor(int number, v1::Tensor& tensor, Bytes& to) {
+  AppendTag(number, tensor.ByteSizeLong(), to.head);
   std::unique_ptr<std::string> data;
   if (tensor.data().size() >= kLeastSlice) data.reset(tensor.release_data());
-  std::string bytes = tensor.SerializeAsString();
-  if (data != nullptr) {
-    AppendVarint(TagOf(v1::Tensor::kDataFieldNumber), bytes);
-    AppendVarint(data->size(), bytes);
-  }
-  AppendVarint(TagOf(number), head);
-  AppendVarint(bytes.size() + (data != nullptr ? data->size() : 0), head);
-  head += bytes;
+  tensor.AppendToString(&to.head);
   if (data == nullptr) return;
-  slices.emplace_back(head);
-  head.clear();
-  const size_t size = data->size();
-  char* const begin = data->data();
-  slices.emplace_back(
-      begin, size, [](void* owner) { delete static_cast<std::string*>(owner); },
-      data.release());
+  AppendTag(v1::Tensor::kDataFieldNumber, data->size(), to.head);
+  to.AppendSlice(SliceOf(std::move(data)));
+}
+
+void AppendAnswer(v1::TopKResponse& answer, Bytes& to) {
+  const bool has_values = answer.has_values();
+  const bool has_indices = answer.has_indices();
+  v1::Tensor values = std::move(*answer.mutable_values());
+  v1::Tensor indices = std::move(*answer.mutable_indices());
+  answer.clear_values();
+  answer.clear_indices();
+  answer.AppendToString(&to.head);
+  if (has_values) {
+    AppendTensor(v1::TopKResponse::kValuesFieldNumber, values, to);
+  }
+  if (has_indices) {
+    AppendTensor(v1::TopKResponse::kIndicesFieldNumber, indices, to);
+  }
+}
+
+// Takes a tensor's data out of it, so that its source is unset.
+std::unique_ptr<std::string> TakeData(v1::Tensor& tensor) {
+  return std::unique_ptr<std::string>(tensor.release_data());
+}
+
+// Appends messages with pieces of the data in a field.
+void AppendPieces(int number, std::unique_ptr<std::string> data,
+                  std::vector<grpc::ByteBuffer>& messages) {
+  if (data == nullptr) return;
+  const grpc::Slice whole = SliceOf(std::move(data));
+  for (size_t begin = 0; begin < whole.size(); begin += kPieceBytes) {
+    const size_t size = std::min(kPieceBytes, whole.size() - begin);
+    Bytes bytes;
+    AppendTag(number, size, bytes.head);
+    const grpc_slice all = whole.c_slice();
+    bytes.AppendSlice(
+        {grpc_slice_sub(all, begin, begin + size), grpc::Slice::STEAL_REF});
+    grpc_slice_unref(all);
+    messages.push_back(bytes.Take());
+  }
 }
 
 }  // namespace
@@ -194,23 +248,64 @@ Status ReadRaw(grpc::ByteBuffer& bytes, RawMessage<v1::TopKRequestChunk>& to) {
   return Read(bytes, {kNumbers, v1::TopKRequestChunk::kHeaderFieldNumber}, to);
 }
 
+int64_t DataBytes(const RawMessage<v1::TopKRequest>& request) {
+  size_t bytes = request.message.tensor().data().size();
+  for (const auto& piece : request.data) bytes += piece.size();
+  return static_cast<int64_t>(bytes);
+}
+
+Status ReadMessage(grpc::ByteBuffer& bytes, google::protobuf::Message& to) {
+  grpc::ProtoBufferReader reader(&bytes);
+  if (!reader.status().ok() || !to.ParseFromZeroCopyStream(&reader)) {
+    to.Clear();  // half a message is none
+    return MalformedMessage();
+  }
+  return {};
+}
+
+grpc::ByteBuffer WriteMessage(const google::protobuf::Message& message) {
+  const grpc::Slice slice(message.SerializeAsString());
+  return {&slice, 1};
+}
+
 grpc::ByteBuffer WriteRaw(v1::TopKResponse answer) {
-  std::vector<grpc::Slice> slices;
-  const bool has_values = answer.has_values();
-  const bool has_indices = answer.has_indices();
-  v1::Tensor values = std::move(*answer.mutable_values());
-  v1::Tensor indices = std::move(*answer.mutable_indices());
-  answer.clear_values();
-  answer.clear_indices();
-  std::string head = answer.SerializeAsString();
-  if (has_values) {
-    AppendTensor(v1::TopKResponse::kValuesFieldNumber, values, head, slices);
+  Bytes bytes;
+  AppendAnswer(answer, bytes);
+  return bytes.Take();
+}
+
+grpc::ByteBuffer WriteResult(v1::TopKResponse answer,
+                             const std::string& request_id) {
+  Bytes bytes;
+  AppendTag(v1::TopKResult::kResponseFieldNumber, answer.ByteSizeLong(),
+            bytes.head);
+  AppendAnswer(answer, bytes);
+  if (!request_id.empty()) {
+    AppendTag(v1::TopKResult::kRequestIdFieldNumber, request_id.size(),
+              bytes.head);
+    bytes.head += request_id;
   }
-  if (has_indices) {
-    AppendTensor(v1::TopKResponse::kIndicesFieldNumber, indices, head, slices);
+  return bytes.Take();
+}
+
+std::vector<grpc::ByteBuffer> WriteChunks(v1::TopKResponse answer) {
+  std::unique_ptr<std::string> values;
+  std::unique_ptr<std::string> indices;
+  if (answer.values().data().size() + answer.indices().data().size() >
+      kPieceBytes) {
+    if (answer.has_values()) values = TakeData(*answer.mutable_values());
+    if (answer.has_indices()) indices = TakeData(*answer.mutable_indices());
   }
-  if (!head.empty()) slices.emplace_back(head);
-  return {slices.data(), slices.size()};
+  Bytes header;
+  AppendTag(v1::TopKResponseChunk::kHeaderFieldNumber, answer.ByteSizeLong(),
+            header.head);
+  AppendAnswer(answer, header);
+  std::vector<grpc::ByteBuffer> messages = {header.Take()};
+  AppendPieces(v1::TopKResponseChunk::kValuesFieldNumber, std::move(values),
+               messages);
+  AppendPieces(v1::TopKResponseChunk::kIndicesFieldNumber, std::move(indices),
+               messages);
+  return messages;
 }
 
 }  // namespace topk

@@ -2,11 +2,14 @@
 // from where they were computed.
 #pragma once
 
+#include <google/protobuf/message.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/slice.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/base/status.h"
@@ -25,6 +28,9 @@ struct RawMessage {
   std::vector<grpc::Slice> slices;
 };
 
+/// Returns the size of a request's data, wherever that is.
+int64_t DataBytes(const RawMessage<v1::TopKRequest>& request);
+
 /// Returns the INVALID_ARGUMENT status of bytes that are not the message that
 /// the method takes.
 Status MalformedMessage();
@@ -35,8 +41,23 @@ Status MalformedMessage();
 Status ReadRaw(grpc::ByteBuffer& bytes, RawMessage<v1::TopKRequest>& to);
 Status ReadRaw(grpc::ByteBuffer& bytes, RawMessage<v1::TopKRequestChunk>& to);
 
-/// Returns the bytes of an answer, with slices that point into its data where
-/// that is large.
+/// Reads a message that holds no tensor.
+Status ReadMessage(grpc::ByteBuffer& bytes, google::protobuf::Message& to);
+
+/// Returns a message's bytes.
+grpc::ByteBuffer WriteMessage(const google::protobuf::Message& message);
+
+// Answers have slices that point into their data where that is large.
+
+/// Returns the bytes of an answer.
 grpc::ByteBuffer WriteRaw(v1::TopKResponse answer);
+
+/// Returns the bytes of a TopKResult with this answer.
+grpc::ByteBuffer WriteResult(v1::TopKResponse answer,
+                             const std::string& request_id);
+
+/// Returns the messages of StreamTopK's answer: the whole if its data is at
+/// most 1 MiB, else a header without data, pieces of values, pieces of indices.
+std::vector<grpc::ByteBuffer> WriteChunks(v1::TopKResponse answer);
 
 }  // namespace topk

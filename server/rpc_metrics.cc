@@ -5,8 +5,8 @@
 #include <prometheus/counter.h>
 #include <prometheus/histogram.h>
 
+#include <algorithm>
 #include <array>
-#include <chrono>
 #include <map>
 #include <string>
 #include <string_view>
@@ -49,8 +49,9 @@ const char* TypeName(const google::protobuf::MethodDescriptor& method) {
   return method.server_streaming() ? "server_stream" : "unary";
 }
 
-// One method's metrics.
-struct Method {
+}  // namespace
+
+struct RpcMetrics::Method {
   Counter* started;
   Counter* received;
   Counter* sent;
@@ -59,10 +60,10 @@ struct Method {
 };
 
 // All methods' metrics, looked up once and for all.
-class MethodTable {
+class RpcMetrics::Table {
  public:
-  MethodTable(prometheus::Registry& registry,
-              const std::vector<std::string>& services)
+  Table(prometheus::Registry& registry,
+        const std::vector<std::string>& services)
       : started_(MakeCounter(registry, "grpc_server_started_total",
                              "RPCs started on the server")),
         handled_(MakeCounter(registry, "grpc_server_handled_total",
@@ -129,62 +130,83 @@ class MethodTable {
   std::map<std::string, Method, std::less<>> methods_;
 };
 
-// Counts one call.
+namespace {
+
+// Counts one call of a service that does not count its own.
 class Interceptor final : public grpc::experimental::Interceptor {
  public:
-  explicit Interceptor(const Method& method) : method_(method) {
-    method_.started->Increment();
-  }
+  explicit Interceptor(const RpcMetrics::Method& method) : count_(method) {}
 
   void Intercept(InterceptorBatchMethods* methods) override {
     using Hook = InterceptionHookPoints;
     // A null message at POST_RECV_MESSAGE is the end of a stream.
     if (methods->QueryInterceptionHookPoint(Hook::POST_RECV_MESSAGE) &&
         methods->GetRecvMessage() != nullptr) {
-      method_.received->Increment();
+      count_.Received();
     }
     if (methods->QueryInterceptionHookPoint(Hook::PRE_SEND_MESSAGE)) {
-      method_.sent->Increment();
+      count_.Sent();
     }
     if (methods->QueryInterceptionHookPoint(Hook::PRE_SEND_STATUS)) {
-      const auto code =
-          static_cast<size_t>(methods->GetSendStatus().error_code());
-      method_.handled[code < kCodes.size() ? code : 2]->Increment();
-      method_.seconds->Observe(std::chrono::duration<double>(
-                                   std::chrono::steady_clock::now() - start_)
-                                   .count());
+      count_.Handled(methods->GetSendStatus().error_code());
     }
     methods->Proceed();
   }
 
  private:
-  const Method& method_;
-  const std::chrono::steady_clock::time_point start_ =
-      std::chrono::steady_clock::now();
+  const RpcCount count_;
 };
 
 class Factory final
     : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
-  Factory(prometheus::Registry& registry,
-          const std::vector<std::string>& services)
-      : table_(registry, services) {}
+  Factory(const RpcMetrics& metrics, std::vector<std::string> but)
+      : metrics_(metrics), but_(std::move(but)) {}
 
   grpc::experimental::Interceptor* CreateServerInterceptor(
       ServerRpcInfo* info) override {
-    return new Interceptor(table_.Find(info->method()));
+    return std::find(but_.begin(), but_.end(), info->method()) != but_.end()
+               ? nullptr
+               : new Interceptor(metrics_.Find(info->method()));
   }
 
  private:
-  const MethodTable table_;
+  const RpcMetrics& metrics_;
+  const std::vector<std::string> but_;
 };
 
 }  // namespace
 
+RpcMetrics::RpcMetrics(prometheus::Registry& registry,
+                       const std::vector<std::string>& services)
+    : table_(std::make_unique<Table>(registry, services)) {}
+
+RpcMetrics::~RpcMetrics() = default;
+
+const RpcMetrics::Method& RpcMetrics::Find(std::string_view path) const {
+  return table_->Find(path);
+}
+
 std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
-MakeRpcMetrics(prometheus::Registry& registry,
-               const std::vector<std::string>& services) {
-  return std::make_unique<Factory>(registry, services);
+RpcMetrics::MakeInterceptorFactory(std::vector<std::string> but) const {
+  return std::make_unique<Factory>(*this, std::move(but));
+}
+
+RpcCount::RpcCount(const RpcMetrics::Method& method)
+    : method_(method), start_(std::chrono::steady_clock::now()) {
+  method_.started->Increment();
+}
+
+void RpcCount::Received() const { method_.received->Increment(); }
+
+void RpcCount::Sent() const { method_.sent->Increment(); }
+
+void RpcCount::Handled(int code) const {
+  const auto at = static_cast<size_t>(code);
+  method_.handled[at < kCodes.size() ? at : 2]->Increment();
+  method_.seconds->Observe(
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_)
+          .count());
 }
 
 }  // namespace topk

@@ -3,7 +3,6 @@
 #include <grpc/grpc.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/health_check_service_interface.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -12,12 +11,13 @@
 #include <cstring>
 #include <future>
 
+#include "core/base/processors.h"
 #include "core/base/text.h"
 #include "core/engine.h"
-#include "server/malformed_request.h"
+#include "server/event_loop.h"
+#include "server/health_service.h"
 #include "server/metrics.h"
 #include "server/metrics_endpoint.h"
-#include "server/open_calls.h"
 #include "server/ready_file.h"
 #include "server/rpc_metrics.h"
 #include "server/topk_service.h"
@@ -58,6 +58,10 @@ std::string Bound(const std::string& address, int port) {
   return Cat(address.substr(0, address.rfind(':') + 1), port);
 }
 
+// Threads that poll. Each takes events that another must be woken to see: on
+// two processors a second one adds 15 us to a small call.
+int PollersFor(int threads) { return std::max(1, threads / 2); }
+
 Status CannotListen(const std::string& address) {
   return {Code::kUnavailable, "LISTEN", "listen",
           Cat("cannot listen on ", address,
@@ -68,41 +72,45 @@ Status CannotListen(const std::string& address) {
 
 struct Server::Impl {
   Impl(const ServerConfig& config, spdlog::logger& log)
-      : engine(
-            {config.threads, {config.max_elements, config.max_output_bytes}}),
-        service(engine, metrics, log, config.max_message_bytes),
+      : threads(config.threads > 0 ? config.threads : AvailableProcessors()),
+        engine({threads, {config.max_elements, config.max_output_bytes}}),
+        service(engine, metrics, rpc_metrics, log, config.max_message_bytes,
+                threads),
         ready_file(config.ready_file) {}
 
   // Binds and starts to serve gRPC.
   Status Listen(const ServerConfig& config);
 
+  const int threads;
   Metrics metrics;
-  OpenCalls open_calls;
+  RpcMetrics rpc_metrics{
+      *metrics.registry(),
+      {TopKService::service_full_name(), kHealth, kReflection}};
   Engine engine;
   TopKService service;
+  HealthService health{{"", TopKService::service_full_name(), kHealth}};
   std::unique_ptr<grpc::Server> grpc;
+  std::unique_ptr<EventLoop> loop;
   std::unique_ptr<MetricsEndpoint> endpoint;
   std::vector<std::string> addresses;
   std::string ready_file;
 };
 
 Status Server::Impl::Listen(const ServerConfig& config) {
-  // Both are process-wide switches that the next builder reads.
-  grpc::EnableDefaultHealthCheckService(true);
+  // Process-wide: the next builder reads it.
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 
-  const std::string name = TopKService::service_full_name();
   grpc::ServerBuilder builder;
-  builder.RegisterService(&service);
+  builder.RegisterService(&service.rpc());
+  builder.RegisterService(&health.rpc());
   builder.SetMaxReceiveMessageSize(static_cast<int>(config.max_message_bytes));
   builder.SetMaxSendMessageSize(-1);  // Limits.max_output_bytes bounds it
   // Two servers on one port would each get a part of the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   InterceptorFactories interceptors;
-  interceptors.push_back(MakeMalformedRequestStatus());
-  interceptors.push_back(
-      MakeRpcMetrics(*metrics.registry(), {name, kHealth, kReflection}));
-  interceptors.push_back(open_calls.MakeInterceptorFactory());
+  interceptors.push_back(rpc_metrics.MakeInterceptorFactory(
+      {TopKService::kComputeTopK, TopKService::kStreamTopK,
+       TopKService::kComputeTopKMany, TopKService::kGetCapabilities}));
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
   std::vector<int> ports(config.listen.size());
   for (size_t i = 0; i < config.listen.size(); ++i) {
@@ -112,7 +120,10 @@ Status Server::Impl::Listen(const ServerConfig& config) {
     builder.AddListeningPort(config.listen[i],
                              grpc::InsecureServerCredentials(), &ports[i]);
   }
+  std::unique_ptr<grpc::ServerCompletionQueue> queue =
+      builder.AddCompletionQueue();
   grpc = builder.BuildAndStart();
+  loop = std::make_unique<EventLoop>(std::move(queue), PollersFor(threads));
   for (size_t i = 0; i < config.listen.size(); ++i) {
     // gRPC stops at the first address that fails: it has port 0.
     if (ports[i] == 0) return CannotListen(config.listen[i]);
@@ -121,10 +132,8 @@ Status Server::Impl::Listen(const ServerConfig& config) {
   if (grpc == nullptr) {
     return {Code::kInternal, "START", "", "gRPC could not start the server"};
   }
-  auto* health = grpc->GetHealthCheckService();
-  for (const std::string& service_name : {name, std::string(kHealth)}) {
-    health->SetServingStatus(service_name, true);
-  }
+  service.Start(loop->queue());
+  health.Start(loop->queue());
   return {};
 }
 
@@ -133,6 +142,7 @@ Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Server::~Server() {
   if (impl_->grpc != nullptr) {
     impl_->grpc->Shutdown(std::chrono::system_clock::now());
+    impl_->loop.reset();
   }
   for (const std::string& address : impl_->addresses) {
     if (const std::string path = UnixPath(address); !path.empty()) {
@@ -178,7 +188,7 @@ std::string Server::metrics_address() const {
 void Server::Drain(std::chrono::milliseconds timeout) {
   impl_->metrics.SetReady(false);
   // All names at once, and it stays so.
-  impl_->grpc->GetHealthCheckService()->Shutdown();
+  impl_->health.Stop();
   const auto deadline = std::chrono::system_clock::now() + timeout;
   const std::future<void> done =
       std::async(std::launch::async, [&] { impl_->grpc->Shutdown(deadline); });
@@ -190,7 +200,7 @@ void Server::Drain(std::chrono::milliseconds timeout) {
   int quiet_rounds = 0;
   while (done.wait_for(std::chrono::milliseconds(100)) !=
          std::future_status::ready) {
-    quiet_rounds = impl_->open_calls.count() == 0 ? quiet_rounds + 1 : 0;
+    quiet_rounds = impl_->service.open_calls() == 0 ? quiet_rounds + 1 : 0;
     if (quiet_rounds >= 2) {
       grpc_server_cancel_all_calls(impl_->grpc->c_server());
     }

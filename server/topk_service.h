@@ -1,61 +1,128 @@
-// The RPCs: admit, decode, engine, map the status. No operator logic.
+// topk.v1.TopKService: what its calls share. No operator logic.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
 #include <spdlog/logger.h>
+#include <tbb/global_control.h>
+#include <tbb/task_arena.h>
 
+#include <atomic>
 #include <cstdint>
+#include <new>
+#include <string_view>
+#include <utility>
 
 #include "core/engine.h"
 #include "server/metrics.h"
 #include "server/raw_message.h"
-#include "server/stream_io.h"
+#include "server/rpc_metrics.h"
+#include "topk/v1/topk.grpc.pb.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {
 
+/// The service without handlers, its messages as the bytes that they are: the
+/// generated ones would be parsed, and their tensors copied, before anyone sees
+/// them, and the answers after.
+using RawTopKService = v1::TopKService::WithRawMethod_ComputeTopK<
+    v1::TopKService::WithRawMethod_StreamTopK<
+        v1::TopKService::WithRawMethod_ComputeTopKMany<
+            v1::TopKService::WithRawMethod_GetCapabilities<
+                v1::TopKService::Service>>>>;
+
+/// What one request took, for the log and the metrics.
+struct Tally {
+  int64_t tensor_bytes = 0;
+  int64_t answer_bytes = 0;
+  int64_t compute_nanoseconds = 0;
+
+  /// Adds what an answer says.
+  void Note(const v1::TopKResponse& answer);
+};
+
 /// topk.v1.TopKService over an engine. Thread-safe.
 ///
-/// Synchronous: a handler runs on a thread of gRPC's and computes there. The
-/// callback API would answer some calls 50-100 ms late after a second of idling
-/// (gRPC 1.51). Not the generated service: that one's requests are parsed, and
-/// their tensors copied, before a handler sees them, and its answers after.
-class TopKService final : public grpc::Service {
+/// On gRPC's completion queue. Its callback API answers some calls 50-100 ms
+/// late after a second of idling; its synchronous one takes a thread for each
+/// open stream (gRPC 1.51).
+class TopKService {
  public:
   /// The service's name in the contract.
-  static constexpr const char* service_full_name() {
-    return "topk.v1.TopKService";
+  static const char* service_full_name() {
+    return v1::TopKService::service_full_name();
   }
 
-  /// All three outlive the service.
-  TopKService(const Engine& engine, Metrics& metrics, spdlog::logger& log,
-              int64_t max_message_bytes);
+  /// The methods' paths, as gRPC names them.
+  static constexpr char kComputeTopK[] = "/topk.v1.TopKService/ComputeTopK";
+  static constexpr char kStreamTopK[] = "/topk.v1.TopKService/StreamTopK";
+  static constexpr char kComputeTopKMany[] =
+      "/topk.v1.TopKService/ComputeTopKMany";
+  static constexpr char kGetCapabilities[] =
+      "/topk.v1.TopKService/GetCapabilities";
 
- private:
-  struct Call;
+  /// All of them outlive the service. `threads` as many as compute.
+  TopKService(const Engine& engine, Metrics& metrics,
+              const RpcMetrics& rpc_metrics, spdlog::logger& log,
+              int64_t max_message_bytes, int threads);
 
-  grpc::Status ComputeTopK(grpc::ServerContext& context,
-                           const grpc::ByteBuffer& request,
-                           grpc::ByteBuffer& response);
-  grpc::Status ServeStream(grpc::ServerContext& context, ChunkStream& stream);
-  grpc::Status ServeMany(grpc::ServerContext& context, ManyStream& stream);
-  grpc::Status GetCapabilities(v1::Capabilities& response) const;
+  /// What the server registers and the calls are taken from.
+  RawTopKService& rpc() { return rpc_; }
 
-  Status AnswerStream(Call& call, v1::TopKRequest& header, ChunkStream& stream);
-  Status AnswerMany(grpc::ServerContext& context, ManyStream& stream);
+  /// Takes calls from a queue until the server shuts down.
+  void Start(grpc::ServerCompletionQueue& queue);
+
+  /// How many calls are under way.
+  std::atomic<int64_t>& open_calls() { return open_calls_; }
+
+  const Engine& engine() const { return engine_; }
+  const RpcMetrics& rpc_metrics() const { return rpc_metrics_; }
+  v1::Capabilities GetCapabilities() const;
+
+  /// Does work on a tensor of so many bytes: at once if it is small, so that it
+  /// is not handed over; otherwise on a thread that does not poll.
+  template <class Work>
+  void Run(int64_t bytes, Work work) {
+    // A full sort of so much takes 0.3 ms, not much more than a call.
+    constexpr int64_t kSmall = int64_t{128} << 10;
+    if (bytes <= kSmall) {
+      work();
+    } else {
+      workers_.enqueue(std::move(work));
+    }
+  }
 
   /// Runs the engine on one request.
-  Status Compute(Call& call, const RawMessage<v1::TopKRequest>& request,
-                 v1::TopKResponse& answer);
+  Status Compute(const RawMessage<v1::TopKRequest>& request, Tally& tally,
+                 v1::TopKResponse& answer) const;
 
   /// Counts and logs one request's outcome.
-  void Record(const Call& call, const v1::TopKRequest& request,
+  void Record(const grpc::ServerContext& context, std::string_view method,
+              const v1::TopKRequest& request, const Tally& tally,
               const Status& status);
 
+ private:
   const Engine& engine_;
   Metrics& metrics_;
+  const RpcMetrics& rpc_metrics_;
   spdlog::logger& log_;
   const int64_t max_message_bytes_;
+  RawTopKService rpc_;
+  std::atomic<int64_t> open_calls_ = 0;
+  /// oneTBB counts on the thread that calls it; ours polls.
+  const tbb::global_control all_workers_;
+  tbb::task_arena workers_;
 };
+
+/// Runs fn and turns the one exception that our modules let through into a
+/// status: the process has no memory for this request now, but may later.
+template <class Fn>
+Status CatchBadAlloc(const Fn& fn) {
+  try {
+    return fn();
+  } catch (const std::bad_alloc&) {
+    return ResourceExhausted("OUT_OF_MEMORY", "",
+                             "the server has no memory for this request");
+  }
+}
 
 }  // namespace topk

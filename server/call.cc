@@ -1,0 +1,51 @@
+#include "server/call.h"
+
+#include <chrono>
+
+namespace topk {
+
+Call::Call(TopKService& service, grpc::ServerCompletionQueue& queue,
+           const RpcMetrics::Method& method)
+    : service_(service), queue_(queue), method_(method) {
+  context_.AsyncNotifyWhenDone(&ended_);
+}
+
+Call::~Call() {
+  if (count_.has_value()) --service_.open_calls();
+}
+
+void Call::Release() {
+  if (--owed_ == 0) delete this;
+}
+
+Status Call::CheckAlive() const {
+  if (!cancelled_) return {};
+  if (context_.deadline() <= std::chrono::system_clock::now()) {
+    return {Code::kDeadlineExceeded, "DEADLINE_EXCEEDED", "",
+            "the call's deadline has passed"};
+  }
+  return Cancelled();
+}
+
+Status Call::Cancelled() {
+  return {Code::kCancelled, "CANCELLED", "", "the client cancelled the call"};
+}
+
+void Call::Arrive(bool ok) {
+  if (!ok) {  // the server shuts down; `ended_` does not come for such
+    delete this;
+    return;
+  }
+  count_.emplace(method_);
+  ++service_.open_calls();
+  Hold();  // for `ended_`
+  Begin();
+}
+
+void Call::End(bool) {
+  if (context_.IsCancelled()) cancelled_ = true;
+  Ended();
+  Release();
+}
+
+}  // namespace topk

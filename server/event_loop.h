@@ -1,0 +1,55 @@
+// gRPC's completion queue, and the threads that take from it.
+#pragma once
+
+#include <grpcpp/completion_queue.h>
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace topk {
+
+/// What gRPC's queue hands back: something that was begun has ended.
+class Event {
+ public:
+  /// `ok` as gRPC has it: false for a read at the end of a stream, a write to a
+  /// client that has gone, a call that will not come any more. Must not take
+  /// long: the thread polls.
+  virtual void Happen(bool ok) = 0;
+
+ protected:
+  ~Event() = default;
+};
+
+/// An event that calls a member function of what it is a part of.
+template <class Owner, void (Owner::*kMember)(bool)>
+class EventOf final : public Event {
+ public:
+  explicit EventOf(Owner* owner) : owner_(owner) {}
+  void Happen(bool ok) override { (owner_->*kMember)(ok); }
+
+ private:
+  Owner* const owner_;
+};
+
+/// Threads that wait for events and let them happen. Only these wait, whatever
+/// the number of connections and calls.
+class EventLoop {
+ public:
+  /// Begins to poll, with one thread or more.
+  EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue, int threads);
+
+  /// Returns when all that was begun has ended. The server has been shut down.
+  ~EventLoop();
+
+  /// Where to begin.
+  grpc::ServerCompletionQueue& queue() { return *queue_; }
+
+ private:
+  void Poll();
+
+  const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace topk

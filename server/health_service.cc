@@ -1,0 +1,130 @@
+#include "server/health_service.h"
+
+#include <utility>
+
+#include "server/event_loop.h"
+
+namespace topk {
+
+using grpc::health::v1::HealthCheckRequest;
+using grpc::health::v1::HealthCheckResponse;
+
+class HealthService::CheckCall {
+ public:
+  CheckCall(HealthService& health, grpc::ServerCompletionQueue& queue)
+      : health_(health), queue_(queue) {
+    health_.rpc_.RequestCheck(&context_, &request_, &responder_, &queue_,
+                              &queue_, &arrived_);
+  }
+
+ private:
+  void Arrive(bool ok) {
+    if (!ok) return Finish(false);  // the server shuts down
+    new CheckCall(health_, queue_);
+    if (health_.names_.count(request_.service()) == 0) {
+      responder_.FinishWithError(
+          {grpc::StatusCode::NOT_FOUND, "no such service"}, &finished_);
+      return;
+    }
+    responder_.Finish(health_.Answer(request_.service()), grpc::Status::OK,
+                      &finished_);
+  }
+  void Finish(bool) { delete this; }
+
+  HealthService& health_;
+  grpc::ServerCompletionQueue& queue_;
+  grpc::ServerContext context_;
+  HealthCheckRequest request_;
+  grpc::ServerAsyncResponseWriter<HealthCheckResponse> responder_{&context_};
+  EventOf<CheckCall, &CheckCall::Arrive> arrived_{this};
+  EventOf<CheckCall, &CheckCall::Finish> finished_{this};
+};
+
+// Sends the state, and again when it has changed, until the client goes.
+class HealthService::WatchCall {
+ public:
+  WatchCall(HealthService& health, grpc::ServerCompletionQueue& queue)
+      : health_(health), queue_(queue) {
+    context_.AsyncNotifyWhenDone(&ended_);
+    health_.rpc_.RequestWatch(&context_, &request_, &writer_, &queue_, &queue_,
+                              &arrived_);
+  }
+
+  // The state may have changed; the service's mutex is held.
+  void Send() {
+    const HealthCheckResponse answer = health_.Answer(request_.service());
+    if (writing_ || over_ || answer.status() == sent_) return;
+    sent_ = answer.status();
+    writing_ = true;
+    writer_.Write(answer, &written_);
+  }
+
+ private:
+  void Arrive(bool ok) {
+    if (!ok) {  // the server shuts down; `ended_` does not come for such
+      delete this;
+      return;
+    }
+    new WatchCall(health_, queue_);
+    const std::lock_guard lock(health_.mutex_);
+    health_.watches_.insert(this);
+    Send();
+  }
+
+  void Written(bool ok) {
+    std::unique_lock lock(health_.mutex_);
+    writing_ = false;
+    if (ok && !over_) return Send();
+    FinishOnceIdle(std::move(lock));
+  }
+
+  void End(bool) {
+    std::unique_lock lock(health_.mutex_);
+    over_ = true;
+    FinishOnceIdle(std::move(lock));
+  }
+
+  void FinishOnceIdle(std::unique_lock<std::mutex> lock) {
+    if (!over_ || writing_) return;
+    health_.watches_.erase(this);
+    lock.unlock();
+    delete this;
+  }
+
+  HealthService& health_;
+  grpc::ServerCompletionQueue& queue_;
+  grpc::ServerContext context_;
+  HealthCheckRequest request_;
+  grpc::ServerAsyncWriter<HealthCheckResponse> writer_{&context_};
+  HealthCheckResponse::ServingStatus sent_ = HealthCheckResponse::UNKNOWN;
+  bool writing_ = false;
+  bool over_ = false;
+  EventOf<WatchCall, &WatchCall::Arrive> arrived_{this};
+  EventOf<WatchCall, &WatchCall::Written> written_{this};
+  EventOf<WatchCall, &WatchCall::End> ended_{this};
+};
+
+HealthService::HealthService(std::set<std::string> names)
+    : names_(std::move(names)) {}
+
+void HealthService::Start(grpc::ServerCompletionQueue& queue) {
+  new CheckCall(*this, queue);
+  new WatchCall(*this, queue);
+}
+
+void HealthService::Stop() {
+  const std::lock_guard lock(mutex_);
+  serving_ = false;
+  for (WatchCall* watch : watches_) watch->Send();
+}
+
+HealthCheckResponse HealthService::Answer(const std::string& name) {
+  HealthCheckResponse answer;
+  answer.set_status(names_.count(name) == 0
+                        ? HealthCheckResponse::SERVICE_UNKNOWN
+                    : serving_ ? HealthCheckResponse::SERVING
+                               : HealthCheckResponse::NOT_SERVING);
+  return answer;
+}
+
+}  // namespace topk

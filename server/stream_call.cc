@@ -1,0 +1,220 @@
+#include "server/stream_call.h"
+
+#include <grpcpp/support/async_stream.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/call.h"
+#include "server/intake.h"
+#include "server/raw_message.h"
+#include "server/status_map.h"
+
+namespace topk {
+namespace {
+
+// Reads the header out of the first message. INVALID_ARGUMENT if it has none.
+Status ReadHeader(grpc::ByteBuffer& bytes, v1::TopKRequest& header) {
+  RawMessage<v1::TopKRequestChunk> chunk;
+  if (Status s = ReadRaw(bytes, chunk); !s.ok()) return s;
+  if (!chunk.message.has_header()) {
+    const bool has_data = chunk.message.has_data() || !chunk.data.empty();
+    return InvalidArgument("HEADER_MISSING", has_data ? "data" : "header",
+                           "the first message of a stream must be the header");
+  }
+  header = std::move(*chunk.message.mutable_header());
+  return {};
+}
+
+// Feeds a message after the first. INVALID_ARGUMENT if it is not data, and as
+// TensorStream::Feed.
+Status FeedMessage(grpc::ByteBuffer& bytes, TensorStream& tensor,
+                   int64_t& tensor_bytes) {
+  RawMessage<v1::TopKRequestChunk> chunk;
+  if (Status s = ReadRaw(bytes, chunk); !s.ok()) return s;
+  if (chunk.message.has_header()) {
+    return InvalidArgument("HEADER_REPEATED", "header",
+                           "a stream has one header, its first message");
+  }
+  if (chunk.data.empty() && !chunk.message.has_data()) {
+    return InvalidArgument("DATA_MISSING", "data",
+                           "a message after the header must be data");
+  }
+  if (chunk.data.empty()) {
+    chunk.data = {std::as_bytes(std::span(chunk.message.data()))};
+  }
+  for (const auto& piece : chunk.data) {
+    tensor_bytes += static_cast<int64_t>(piece.size());
+    if (Status s = tensor.Feed(piece); !s.ok()) return s;
+  }
+  return {};
+}
+
+// Messages arrive while those before them are computed.
+class StreamCall final : public Call {
+ public:
+  StreamCall(TopKService& service, grpc::ServerCompletionQueue& queue)
+      : Call(service, queue,
+             service.rpc_metrics().Find(TopKService::kStreamTopK)) {
+    service_.rpc().RequestStreamTopK(&context_, &stream_, &queue_, &queue_,
+                                     &arrived_);
+  }
+
+ private:
+  void Begin() override {
+    AcceptStreamTopK(service_, queue_);
+    Read();
+  }
+
+  void Read() {
+    Hold();
+    stream_.Read(&incoming_, &received_);
+  }
+
+  void Receive(bool ok) {
+    if (ok) count().Received();
+    const Intake::Next next = intake_.Receive(ok, incoming_);
+    if (next.read) Read();
+    if (next.work) {
+      Hold();
+      service_.Run(next.bytes, [this] {
+        Work();
+        Release();
+      });
+    }
+    Release();
+  }
+
+  // Takes what has been received until there is no more; one thread at a time.
+  void Work() {
+    std::vector<grpc::ByteBuffer> messages;
+    while (true) {
+      const Intake::Taken taken = intake_.Take(messages);
+      if (taken.read) Read();
+      if (taken.end) return Finish();
+      if (!taken.any) return;
+      const Status status = CatchBadAlloc([&] { return Feed(messages); });
+      if (!status.ok()) {
+        Record(status);
+        return Fail(status);
+      }
+    }
+  }
+
+  Status Feed(std::vector<grpc::ByteBuffer>& messages) {
+    for (grpc::ByteBuffer& message : messages) {
+      if (Status s = CheckAlive(); !s.ok()) return s;
+      if (Status s = tensor_.has_value()
+                         ? FeedMessage(message, *tensor_, tally_.tensor_bytes)
+                         : Start(message);
+          !s.ok()) {
+        return s;
+      }
+      message.Clear();  // its memory, before the next one's turn
+    }
+    return {};
+  }
+
+  Status Start(grpc::ByteBuffer& message) {
+    if (Status s = ReadHeader(message, header_); !s.ok()) return s;
+    Result<TensorStream> tensor =
+        TensorStream::Start(service_.engine(), header_);
+    if (!tensor.ok()) return tensor.status();
+    tensor_.emplace(*std::move(tensor));
+    return {};
+  }
+
+  // The client has sent all that it will.
+  void Finish() {
+    const Status status = CatchBadAlloc([this] { return MakeAnswer(); });
+    if (status.ok()) return SendNext();
+    // If it was not the client that ended the stream but its end, that is what
+    // the log should say; the call's end will tell.
+    at_end_ = status;
+    Fail(status);
+  }
+
+  Status MakeAnswer() {
+    if (!tensor_.has_value()) {
+      return InvalidArgument(
+          "HEADER_MISSING", "header",
+          "the first message of a stream must be the header");
+    }
+    Result<v1::TopKResponse> answer = tensor_->Finish();
+    if (!answer.ok()) return answer.status();
+    tally_.Note(*answer);
+    outgoing_ = WriteChunks(*std::move(answer));
+    return {};
+  }
+
+  void Ended() override {
+    if (at_end_.ok()) return;
+    const Status gone = CheckAlive();
+    Record(gone.ok() ? at_end_ : gone);
+  }
+
+  // Sends the next message of the answer; the status with the last one.
+  void SendNext() {
+    const grpc::ByteBuffer& message = outgoing_[sent_++];
+    count().Sent();
+    Hold();
+    if (sent_ < outgoing_.size()) {
+      stream_.Write(message, &written_);
+      return;
+    }
+    Record({});
+    count().Handled(grpc::StatusCode::OK);
+    stream_.WriteAndFinish(message, {}, grpc::Status::OK, &finished_);
+  }
+
+  void Written(bool ok) {
+    if (ok) {
+      SendNext();
+    } else {
+      const Status status = Cancelled();
+      Record(status);
+      Fail(status);
+    }
+    Release();
+  }
+
+  void Fail(const Status& status) {
+    intake_.Stop();
+    const grpc::Status end = ToGrpcStatus(status);
+    count().Handled(end.error_code());
+    Hold();
+    stream_.Finish(end, &finished_);
+  }
+
+  void Record(const Status& status) {
+    service_.Record(context_, "StreamTopK", header_, tally_, status);
+  }
+
+  void Finished(bool) { Release(); }
+
+  grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> stream_{
+      &context_};
+  grpc::ByteBuffer incoming_;
+  Intake intake_;
+  v1::TopKRequest header_;
+  std::optional<TensorStream> tensor_;
+  Tally tally_;
+  std::vector<grpc::ByteBuffer> outgoing_;
+  size_t sent_ = 0;
+  Status at_end_;
+  EventOf<StreamCall, &StreamCall::Receive> received_{this};
+  EventOf<StreamCall, &StreamCall::Written> written_{this};
+  EventOf<StreamCall, &StreamCall::Finished> finished_{this};
+};
+
+}  // namespace
+
+void AcceptStreamTopK(TopKService& service,
+                      grpc::ServerCompletionQueue& queue) {
+  new StreamCall(service, queue);
+}
+
+}  // namespace topk
