@@ -53,6 +53,9 @@ std::shared_ptr<grpc::Channel> Connect(const ClientOptions& options,
   if (to_unhealthy == ToUnhealthy::kYes) {
     arguments.SetInt(GRPC_ARG_INHIBIT_HEALTH_CHECKING, 1);
   }
+  if (options.own_connection) {
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  }
   if (!options.user_agent.empty()) {
     arguments.SetUserAgentPrefix(options.user_agent);
   }

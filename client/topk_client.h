@@ -27,6 +27,9 @@ struct ClientOptions {
   int max_attempts = 4;
   /// What the servers see before gRPC's own name in the user-agent header.
   std::string user_agent = {};
+  /// Whether it has connections of its own; otherwise gRPC lets the clients of
+  /// a process that are alike share theirs.
+  bool own_connection = false;
 };
 
 /// How one call is made.

@@ -8,7 +8,6 @@
 #include "client/cli/completion.h"
 #include "client/cli/run.h"
 #include "client/cli/server_commands.h"
-#include "core/base/dtype.h"
 #include "core/engine.h"
 
 namespace {
@@ -81,35 +80,8 @@ CLI::App* AddRun(CLI::App& app, RunFlags& flags, double& deadline) {
 
 CLI::App* AddBench(CLI::App& app, BenchFlags& flags, double& deadline) {
   CLI::App* bench = app.add_subcommand(
-      "bench", "Loads a server with a random tensor and verifies the answers");
-  bench->add_option("--shape", flags.shape, "The tensor's sizes, e.g. 8,1000")
-      ->delimiter(',')
-      ->capture_default_str();
-  std::vector<std::string> types;
-  for (const topk::DTypeInfo& row : topk::DTypes()) {
-    types.emplace_back(row.name);
-  }
-  bench->add_option("--dtype", flags.dtype, "The element type")
-      ->check(CLI::IsMember(types))
-      ->capture_default_str();
-  AddOperatorFlags(*bench, flags.operation);
-  bench
-      ->add_option("--concurrency", flags.concurrency,
-                   "Requests under way at a time")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  auto* requests =
-      bench->add_option("--requests", flags.requests, "How many in all")
-          ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
-  bench
-      ->add_option("--duration", flags.seconds,
-                   "How many seconds, unless --requests is given")
-      ->check(CLI::Range(0.01, 86400.0))
-      ->excludes(requests)
-      ->capture_default_str();
-  bench->add_option("--seed", flags.seed, "Of the random tensor")
-      ->capture_default_str();
-  bench->add_flag("--json", flags.json, "Print JSON");
+      "bench", "Loads a server with random tensors and verifies the answers");
+  AddBenchFlags(*bench, flags);
   AddClientFlags(*bench, flags.client, deadline);
   return bench;
 }

@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
+#include <sstream>
 
 #include "client/cli/check_answer.h"
 #include "client/cli/output.h"
+#include "client/cli/progress_line.h"
 #include "client/npy.h"
 #include "core/base/text.h"
 #include "core/engine.h"
@@ -21,33 +23,15 @@ constexpr size_t kStreamBytes = size_t{4} << 20;
 // A transfer worth watching.
 constexpr int64_t kProgressBytes = int64_t{64} << 20;
 
-// Draws one line that overwrites itself: bytes, share and rate.
-class ProgressLine {
- public:
-  // A transfer that ends early leaves its line to stay as it is.
-  ~ProgressLine() {
-    if (open_) std::cerr << "\n";
-  }
-
-  void Show(int64_t sent, int64_t total) {
-    const auto now = std::chrono::steady_clock::now();
-    if (sent < total && now - shown_ < std::chrono::milliseconds(100)) return;
-    shown_ = now;
-    open_ = sent < total;
-    const double seconds = std::chrono::duration<double>(now - start_).count();
-    std::cerr << "\rsent " << (sent >> 20) << " of " << (total >> 20)
-              << " MiB (" << sent * 100 / total << " %), " << std::fixed
-              << std::setprecision(2)
-              << static_cast<double>(sent) / 1e9 / std::max(seconds, 1e-9)
-              << " GB/s" << (sent == total ? "\n" : "") << std::flush;
-  }
-
- private:
-  const std::chrono::steady_clock::time_point start_ =
-      std::chrono::steady_clock::now();
-  std::chrono::steady_clock::time_point shown_;
-  bool open_ = false;
-};
+// How far a transfer is: bytes, share and rate.
+void ShowProgress(int64_t sent, int64_t total, ProgressLine& line) {
+  if (sent < total && !line.Due()) return;
+  std::ostringstream text;
+  text << "sent " << (sent >> 20) << " of " << (total >> 20) << " MiB ("
+       << sent * 100 / total << " %), " << std::fixed << std::setprecision(2)
+       << static_cast<double>(sent) / 1e9 / line.Seconds() << " GB/s";
+  line.Show(text.str(), sent == total);
+}
 
 Result<v1::TopKResponse> Compute(const RunFlags& flags,
                                  v1::TopKRequest& request,
@@ -66,7 +50,7 @@ Result<v1::TopKResponse> Compute(const RunFlags& flags,
   if (isatty(STDERR_FILENO) &&
       static_cast<int64_t>(array.data.size()) >= kProgressBytes) {
     options.progress = [&line](int64_t sent, int64_t total) {
-      line.Show(sent, total);
+      ShowProgress(sent, total, line);
     };
   }
   return client.StreamTopK(request, array.data, options);

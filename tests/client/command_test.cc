@@ -2,7 +2,10 @@
 // contradict each other.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
+#include <mutex>
+#include <set>
 #include <string>
 
 #include "client/npy.h"
@@ -113,13 +116,60 @@ TEST_F(Command, BenchTellsAWrongAnswer) {
   EXPECT_EQ(outcome.out, "");
 }
 
+TEST_F(Command, BenchCountsFailuresIfItIsToGoOn) {
+  std::atomic<int> calls = 0;
+  Fake fake;
+  fake.compute = [&calls](auto&, auto&, auto&) {
+    // The first one connects.
+    return ++calls % 2 == 0
+               ? grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "full")
+               : grpc::Status::OK;
+  };
+  const FakeServer server(fake);
+  const std::string bench = Cat(
+      "bench --k 2 --requests 10 --verify 0 --json --target ", server.target());
+  Outcome outcome = Topk(bench);
+  EXPECT_EQ(outcome.status, 4);
+  EXPECT_NE(outcome.error.find("full"), std::string::npos) << outcome.error;
+  calls = 0;
+  outcome = Topk(Cat(bench, " --keep-going"));
+  EXPECT_EQ(outcome.status, 0) << outcome.error;
+  EXPECT_NE(outcome.out.find("\"errors\":{\"RESOURCE_EXHAUSTED\":5}"),
+            std::string::npos)
+      << outcome.out;
+}
+
+TEST_F(Command, BenchMakesTheConnectionsItIsToldTo) {
+  for (const size_t connections : {1, 3}) {
+    std::mutex mutex;
+    std::set<std::string> peers;
+    Fake fake;
+    fake.compute = [&](grpc::ServerContext& context, auto&, auto&) {
+      const std::lock_guard lock(mutex);
+      peers.insert(context.peer());
+      return grpc::Status::OK;
+    };
+    const FakeServer server(fake);
+    const Outcome outcome =
+        Topk(Cat("bench --k 2 --requests 30 --verify 0 --concurrency 6 "
+                 "--connections ",
+                 connections, " --target ", server.target()));
+    EXPECT_EQ(outcome.status, 0) << outcome.error;
+    EXPECT_EQ(peers.size(), connections);
+  }
+}
+
 TEST_F(Command, BenchRefusesWhatNoMessageHolds) {
   for (const char* flags :
        {"--shape 2147483648", "--shape 300000000 --dtype f64",
-        "--shape 99999999999,99999999999", "--shape 4,-1"}) {
+        "--shape 99999999999,99999999999", "--shape 4,-1",
+        "--shape 600000000 --path many --batch 1",
+        "--shape 100000000 --path many --batch 100",
+        "--shape 99999999999,99999999999 --path stream"}) {
     const Outcome outcome =
-        Topk(Cat("bench --k 2 --requests 1 --target 127.0.0.1:1 ", flags));
+        Topk(Cat("bench --k 2 --target 127.0.0.1:1 ", flags));
     EXPECT_EQ(outcome.status, 2) << flags << ": " << outcome.error;
+    EXPECT_EQ(outcome.error.rfind("topk: --shape: ", 0), 0u) << outcome.error;
   }
 }
 

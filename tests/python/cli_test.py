@@ -210,6 +210,93 @@ class Command(unittest.TestCase):
         for kind in ("f16", "bf16", "f64", "u8", "i64"):
             self.topk("bench", "--dtype", kind, "--k", 3, "--requests", 3)
 
+    def bench(self, *flags):
+        """Returns the JSON of a short load."""
+        result = json.loads(self.topk("bench", "--k", 3, "--json", *flags))
+        self.assertEqual(result["errors"], {})
+        self.assertEqual(sum(row["requests"] for row in result["kinds"]),
+                         result["requests"])
+        self.assertLessEqual(result["p50_us"], result["p99_9_us"])
+        self.assertLessEqual(result["p99_9_us"], result["max_us"])
+        self.assertEqual(sum(step["count"] for step in result["histogram"]),
+                         result["requests"] / result["batch"])
+        return result
+
+    def test_bench_paths(self):
+        for path, batch in (("unary", 1), ("stream", 1), ("many", 16)):
+            result = self.bench("--path", path, "--requests", 64,
+                                "--concurrency", 2, "--connections", 2)
+            self.assertEqual(result["path"], path)
+            self.assertEqual(result["batch"], batch)
+            self.assertEqual(result["verified"], 64)
+            self.assertIsNone(result["rate"])
+        result = self.bench("--path", "many", "--batch", 5, "--requests", 20,
+                            "--verify", 0)
+        self.assertEqual(result["verified"], 0)
+
+    def test_bench_open_loop(self):
+        for arrivals in ("constant", "poisson"):
+            result = self.bench("--rate", 100, "--duration", 0.4, "--warmup",
+                                0.1, "--arrivals", arrivals)
+            self.assertEqual(result["rate"], 100)
+            self.assertEqual(result["concurrency"], 64)
+            self.assertAlmostEqual(result["requests"], 40, delta=30)
+            self.assertGreaterEqual(result["seconds"], 0.4)
+        result = self.bench("--rate", 1e6, "--concurrency", 1, "--duration",
+                            0.2, "--warmup", 0.1)
+        self.assertFalse(result["kept_up"])
+        self.assertGreater(result["missed"], 0)
+        self.assertGreater(result["max_us"], 50_000)
+
+    def mix(self, *rows):
+        path = os.path.join(self.folder.name, "mix")
+        pathlib.Path(path).write_text("\n".join(rows), encoding="utf-8")
+        return path
+
+    def test_bench_mix(self):
+        path = self.mix('{"weight": 4, "shape": [2, 300]}', "",
+                        '{"dtype": "i16", "k": 7, "smallest": true}',
+                        '{"shape": [60, 4], "axis": 0}')
+        for way in ("unary", "stream", "many"):
+            result = self.bench("--mix", path, "--requests", 480, "--path",
+                                way)
+            self.assertEqual([row["name"] for row in result["kinds"]],
+                             ["2x300 f32 k 3", "1x1000 i16 k 7 smallest",
+                              "60x4 f32 k 3 axis 0"])
+            self.assertEqual(result["verified"], 480)
+            self.assertAlmostEqual(result["kinds"][0]["requests"], 320,
+                                   delta=128)
+        text = self.topk("bench", "--mix", path, "--k", 3, "--requests", 9)
+        for word in ("seed 1", "9 verified", "p99.9", "2x300 f32 k 3", "all"):
+            self.assertIn(word, text)
+        self.assertTrue(all(len(line) <= 80 for line in text.splitlines()
+                            if "|" in line), text)
+
+    def test_bench_wrong_flags(self):
+        def refused(*flags, says, code=2):
+            self.topk("bench", *flags, code=code)
+            self.assertIn(says, self.stderr)
+
+        refused("--requests", 3, says="--k is required")
+        bench = ("--k", 3, "--requests", 3)
+        refused(*bench, "--batch", 3, says="--path unary")
+        refused(*bench, "--path", "many", says="no multiple of --batch 16")
+        refused(*bench, "--path", "post", says="--path")
+        refused(*bench, "--duration", 3, says="--duration")
+        refused(*bench, "--arrivals", "poisson", says="--rate")
+        refused(*bench, "--connections", 2, says="--concurrency 1")
+        refused(*bench, "--rate", 0, says="--rate")
+        refused(*bench, "--mix", "/does/not/exist", says="No such file",
+                code=3)
+        mix = self.mix("{}", '{"dtype": "f31"}')
+        refused(*bench, "--mix", mix, says=f"{mix}:2: dtype: must be")
+        mix = self.mix('{"kk": 1}')
+        refused(*bench, "--mix", mix, says=f"{mix}:1: kk: is no key")
+        mix = self.mix('{"k": 1}', '{"shape": [99999999999]}')
+        refused(*bench, "--mix", mix, says=f"{mix}:2: shape: must have")
+        mix = self.mix('{"k": 1001}')
+        refused(*bench, "--mix", mix, says="1x1000 f32 k 1001", code=4)
+
     def test_completion(self):
         script = pathlib.Path(self.folder.name) / "completion"
         script.write_text(self.topk("completion", "bash"), encoding="utf-8")

@@ -61,6 +61,7 @@ MAY_INCLUDE = {
     "client/cli/main.cc": ["client", "core/base", "core/engine.h"],
     "client/cli/run.cc": ["client", "core/base", "core/engine.h"],
     "client/cli/bench.cc": ["client", "core/base", "core/engine.h"],
+    "client/cli/bench_kind.cc": ["client", "core/base", "core/engine.h"],
 }
 
 

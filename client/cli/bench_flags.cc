@@ -1,0 +1,159 @@
+#include "client/cli/bench_flags.h"
+
+#include <cstdint>
+#include <vector>
+
+#include "core/base/dtype.h"
+#include "core/base/text.h"
+
+namespace topk::cli {
+namespace {
+
+constexpr int kOpenLoopCallers = 64;
+constexpr int64_t kBatch = 16;
+constexpr double kDaySeconds = 86400;
+
+void AddKindFlags(CLI::App& command, BenchFlags& flags) {
+  command
+      .add_option("--shape", flags.kind.shape,
+                  "The tensor's sizes, e.g. 8,1000")
+      ->delimiter(',')
+      ->capture_default_str();
+  std::vector<std::string> types;
+  for (const DTypeInfo& row : DTypes()) types.emplace_back(row.name);
+  command.add_option("--dtype", flags.kind.dtype, "The element type")
+      ->check(CLI::IsMember(types))
+      ->capture_default_str();
+  AddOperatorFlags(command, flags.kind.operation);
+  command.get_option("--k")->required(false);  // a mix may have it
+  command.add_option(
+      "--mix", flags.mix,
+      "A file of several kinds of requests, a JSON object a line, drawn by "
+      "weight: {\"weight\": 3, \"shape\": [8, 1000], \"dtype\": \"f32\", "
+      "\"k\": "
+      "5, \"axis\": -1, \"smallest\": false}; missing keys are as the flags");
+}
+
+void AddPathFlags(CLI::App& command, BenchFlags& flags) {
+  std::vector<std::string> paths;
+  for (const BenchPath& path : BenchPaths()) paths.emplace_back(path.name);
+  command
+      .add_option("--path", flags.path,
+                  "How requests are sent: a message each, each in pieces, or "
+                  "many on a stream")
+      ->check(CLI::IsMember(paths))
+      ->capture_default_str();
+  command
+      .add_option("--batch", flags.pace.batch,
+                  Cat("--path many: requests in a call, all of one kind; ",
+                      kBatch, " if not given. Latency is the whole call's"))
+      ->check(CLI::Range(1, 1 << 16));
+  command
+      .add_option("--connections", flags.connections,
+                  "How many connections the callers share")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+}
+
+void AddPaceFlags(CLI::App& command, BenchFlags& flags) {
+  Pace& pace = flags.pace;
+  command
+      .add_option("--concurrency", flags.concurrency,
+                  Cat("Callers, each with one call under way at a time; 1, or ",
+                      kOpenLoopCallers, " with --rate, if not given"))
+      ->check(CLI::Range(1, 1024));
+  auto* rate =
+      command
+          .add_option("--rate", pace.rate,
+                      "Requests a second, sent by a schedule that waits for "
+                      "no answer; latency then counts from when a call was "
+                      "due. Otherwise a caller sends the next one as soon as "
+                      "its answer is there")
+          ->check(CLI::Range(0.1, 1e7));
+  command
+      .add_option_function<std::string>(
+          "--arrivals",
+          [&pace](const std::string& name) {
+            pace.poisson = name == "poisson";
+          },
+          "The gaps of the schedule: constant, or random as of independent "
+          "users; constant if not given")
+      ->check(CLI::IsMember({"constant", "poisson"}))
+      ->needs(rate);
+  auto* requests =
+      command.add_option("--requests", pace.requests, "How many to count")
+          ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  command
+      .add_option("--duration", pace.seconds,
+                  "How many seconds to count, unless --requests is given")
+      ->check(CLI::Range(0.01, kDaySeconds))
+      ->excludes(requests)
+      ->capture_default_str();
+  command
+      .add_option("--warmup", pace.warmup,
+                  "How many seconds before that are not counted; 1, or 0 with "
+                  "--requests, if not given")
+      ->check(CLI::Range(0.0, kDaySeconds));
+}
+
+void AddResultFlags(CLI::App& command, BenchFlags& flags) {
+  command
+      .add_option("--verify", flags.pace.verify,
+                  "Which share of the calls has its answers compared with "
+                  "those computed here")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command.add_flag("--keep-going", flags.keep_going,
+                   "Count failures by their codes; otherwise the first one "
+                   "ends the run. A wrong answer always does");
+  command
+      .add_option("--seed", flags.pace.seed,
+                  "Of tensors, kinds, arrivals and what is verified")
+      ->capture_default_str();
+  command.add_flag("--json", flags.json, "Print JSON");
+}
+
+// Sets what depends on other flags; throws where they contradict each other.
+void Settle(const CLI::App& command, BenchFlags& flags) {
+  const auto given = [&command](const char* name) {
+    return command.get_option(name)->count() > 0;
+  };
+  const auto refuse = [](const char* flag, const std::string& why) {
+    throw CLI::ValidationError(flag, why);
+  };
+  Pace& pace = flags.pace;
+  if (!given("--k") && !given("--mix")) throw CLI::RequiredError("--k");
+  if (!given("--concurrency") && given("--rate")) {
+    flags.concurrency = kOpenLoopCallers;
+  }
+  if (!given("--warmup") && given("--requests")) pace.warmup = 0;
+  if (flags.connections > flags.concurrency) {
+    refuse("--connections",
+           Cat(flags.connections, " exceeds --concurrency ", flags.concurrency,
+               ": a connection needs a caller"));
+  }
+  bool batched = false;
+  for (const BenchPath& path : BenchPaths()) {
+    batched |= path.batched && path.name == flags.path;
+  }
+  if (!batched && given("--batch")) {
+    refuse("--batch", Cat("--path ", flags.path, " has one request in a call"));
+  }
+  if (batched && !given("--batch")) pace.batch = kBatch;
+  if (pace.requests % pace.batch != 0) {
+    refuse("--requests",
+           Cat(pace.requests, " is no multiple of --batch ", pace.batch));
+  }
+}
+
+}  // namespace
+
+void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
+  AddKindFlags(command, flags);
+  AddPathFlags(command, flags);
+  AddPaceFlags(command, flags);
+  AddResultFlags(command, flags);
+  command.callback([&command, &flags] { Settle(command, flags); });
+}
+
+}  // namespace topk::cli

@@ -1,0 +1,33 @@
+// What `topk bench` is told.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "client/cli/bench_mix.h"
+#include "client/cli/bench_path.h"
+#include "client/cli/schedule.h"
+#include "client/topk_client.h"
+
+namespace topk::cli {
+
+/// The flags of `topk bench`, but for those of AddClientFlags().
+struct BenchFlags {
+  /// The one kind of request, or what the mix's lines leave out.
+  KindSpec kind;
+  /// A file; "" = no mix.
+  std::string mix;
+  std::string path{BenchPaths().front().name};
+  Pace pace;
+  int concurrency = 1;
+  int connections = 1;
+  bool keep_going = false;
+  bool json = false;
+  ClientOptions client;
+};
+
+/// Adds the flags to the sub-command. Parsing sets those that were not given by
+/// what was, and throws CLI::ValidationError for what contradicts itself.
+void AddBenchFlags(CLI::App& command, BenchFlags& flags);
+
+}  // namespace topk::cli

@@ -1,0 +1,106 @@
+#include "client/cli/bench_kind.h"
+
+#include <cstring>
+#include <limits>
+#include <random>
+#include <span>
+
+#include "core/base/checked.h"
+#include "core/base/dtype.h"
+#include "core/base/text.h"
+#include "core/engine.h"
+
+namespace topk::cli {
+namespace {
+
+// A message is below 2 GiB, and has a little beside its tensor.
+constexpr int64_t kMaxMessageTensorBytes = (int64_t{2} << 30) - (1 << 20);
+// A batch lies in memory, once for each kind.
+constexpr int64_t kMaxBatchBytes = int64_t{4} << 30;
+
+// Random numbers of the type: floats from 0 to 1, integers of any bits.
+std::string RandomData(const DTypeInfo& type, int64_t bytes, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto width = static_cast<size_t>(type.bytes);
+  std::string data(static_cast<size_t>(bytes), '\0');
+  for (size_t at = 0; at < data.size(); at += width) {
+    uint64_t bits = random();
+    if (type.is_float) {
+      const double value = static_cast<double>(bits >> 11) * 0x1p-53;
+      const auto single = static_cast<float>(value);
+      uint32_t single_bits;
+      std::memcpy(&single_bits, &single, 4);
+      switch (type.type) {
+        case DType::kF64:
+          std::memcpy(&bits, &value, 8);
+          break;
+        case DType::kF32:
+          bits = single_bits;
+          break;
+        case DType::kBF16:
+          bits = single_bits >> 16;
+          break;
+        default:  // f16: any finite value >= 0
+          bits %= type.infinity;
+      }
+    }
+    std::memcpy(data.data() + at, &bits, width);
+  }
+  return data;
+}
+
+}  // namespace
+
+Result<Kind> MakeKind(const KindSpec& spec, const Carriage& carriage,
+                      uint64_t seed) {
+  const DTypeInfo& type = *FindDType(spec.dtype);
+  const int64_t most = carriage.beside ? std::numeric_limits<int64_t>::max()
+                                       : kMaxMessageTensorBytes;
+  int64_t bytes = type.bytes;
+  for (const int64_t size : spec.shape) {
+    if (size < 0 || !CheckedMultiply(bytes, size, &bytes) || bytes > most) {
+      return InvalidArgument(
+          "SHAPE", "shape",
+          Cat(spec.origin, ": must have sizes >= 0 and at most ", most,
+              " bytes",
+              carriage.beside ? ""
+                              : ", as one message has to hold it; --path "
+                                "stream has no such limit"));
+    }
+  }
+  if (bytes > kMaxBatchBytes / carriage.batch && carriage.batch > 1) {
+    return InvalidArgument(
+        "BATCH", "batch",
+        Cat(spec.origin, ": a --batch of ", carriage.batch, " tensors of ",
+            bytes, " bytes is more than ", kMaxBatchBytes, " bytes"));
+  }
+  Result<v1::TopKRequest> request = MakeRequest(
+      spec.operation, static_cast<v1::DataType>(type.type), spec.shape);
+  if (!request.ok()) return request.status();
+  Kind kind;
+  kind.name = spec.Name();
+  kind.weight = spec.weight;
+  std::string data = RandomData(type, bytes, seed);
+  if (carriage.beside) {
+    kind.tensor = std::move(data);
+  } else {
+    request->mutable_tensor()->set_data(std::move(data));
+  }
+  kind.request_bytes =
+      static_cast<int64_t>(request->ByteSizeLong() + kind.tensor.size());
+  kind.requests.assign(static_cast<size_t>(carriage.batch), *request);
+  return kind;
+}
+
+Status SetExpected(const Engine& engine, Kind& kind) {
+  const v1::TopKRequest& request = kind.requests.front();
+  const std::string& data =
+      kind.tensor.empty() ? request.tensor().data() : kind.tensor;
+  Result<v1::TopKResponse> answer =
+      engine.Compute(request, std::as_bytes(std::span(data)));
+  if (!answer.ok()) return answer.status();
+  kind.expected = *std::move(answer);
+  return {};
+}
+
+}  // namespace topk::cli

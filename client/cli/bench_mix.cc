@@ -1,0 +1,124 @@
+#include "client/cli/bench_mix.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "core/base/dtype.h"
+#include "core/base/text.h"
+
+namespace topk::cli {
+namespace {
+
+using Json = nlohmann::json;
+
+// So that no sum of them overflows.
+constexpr double kMaxWeight = 1e9;
+constexpr char kWeight[] = "must be a number above 0, at most 1e9";
+
+// JSON's integers include unsigned ones that int64_t has no room for.
+bool GetInteger(const Json& value, int64_t* integer) {
+  if (!value.is_number_integer() ||
+      (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX)) {
+    return false;
+  }
+  *integer = value.get<int64_t>();
+  return true;
+}
+
+bool GetShape(const Json& value, std::vector<int64_t>* shape) {
+  if (!value.is_array()) return false;
+  shape->clear();
+  for (const Json& size : value) {
+    if (!GetInteger(size, &shape->emplace_back()) || shape->back() < 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Sets what a key stands for. Returns what it has to be if it is not, or "".
+std::string_view SetKey(std::string_view key, const Json& value,
+                        KindSpec& kind) {
+  if (key == "weight") {
+    if (!value.is_number()) return kWeight;
+    kind.weight = value.get<double>();
+    if (!(kind.weight > 0 && kind.weight <= kMaxWeight)) return kWeight;
+  } else if (key == "shape") {
+    if (!GetShape(value, &kind.shape)) return "must be a list of sizes >= 0";
+  } else if (key == "dtype") {
+    if (!value.is_string() ||
+        FindDType(value.get_ref<const std::string&>()) == nullptr) {
+      return "must be an element type, e.g. \"f32\"";
+    }
+    kind.dtype = value.get<std::string>();
+  } else if (key == "k") {
+    if (!GetInteger(value, &kind.operation.k)) return "must be an integer";
+  } else if (key == "axis") {
+    if (!GetInteger(value, &kind.operation.axis.emplace())) {
+      return "must be an integer";
+    }
+  } else if (key == "smallest") {
+    if (!value.is_boolean()) return "must be true or false";
+    kind.operation.smallest = value.get<bool>();
+  } else {
+    return "is no key of a mix: weight, shape, dtype, k, axis, smallest";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string KindSpec::Name() const {
+  std::string name;
+  for (const int64_t size : shape) {
+    name += Cat(name.empty() ? "" : "x", size);
+  }
+  name += Cat(" ", dtype, " k ", operation.k);
+  if (operation.axis) name += Cat(" axis ", *operation.axis);
+  if (operation.smallest) name += " smallest";
+  return name;
+}
+
+Result<std::vector<KindSpec>> ParseMix(std::istream& in,
+                                       const std::string& name,
+                                       const KindSpec& defaults) {
+  const auto bad = [](const std::string& where, std::string_view what) {
+    return InvalidArgument("MIX", where, Cat(where, ": ", what));
+  };
+  std::vector<KindSpec> kinds;
+  std::string line;
+  for (int64_t number = 1; std::getline(in, line); ++number) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const std::string where = Cat(name, ":", number);
+    const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!object.is_object()) return bad(where, "is no JSON object");
+    KindSpec kind = defaults;
+    kind.origin = Cat(where, ": shape");
+    for (const auto& [key, value] : object.items()) {
+      const std::string_view fault = SetKey(key, value, kind);
+      if (!fault.empty()) return bad(Cat(where, ": ", key), fault);
+    }
+    if (kind.operation.k == 0) {
+      return bad(Cat(where, ": k"),
+                 "must be given, here or by --k, and not be 0");
+    }
+    kinds.push_back(std::move(kind));
+  }
+  if (kinds.empty()) return bad(name, "has no kind of request");
+  return kinds;
+}
+
+Result<std::vector<KindSpec>> ReadMix(const std::string& path,
+                                      const KindSpec& defaults) {
+  std::ifstream file(path);
+  if (!file) {
+    return Status{Code::kNotFound, "MIX", path,
+                  Cat("cannot be read: ", std::strerror(errno))};
+  }
+  return ParseMix(file, path, defaults);
+}
+
+}  // namespace topk::cli

@@ -1,0 +1,156 @@
+#include "client/cli/bench_report.h"
+
+#include <cmath>
+#include <iomanip>
+#include <string>
+
+#include "client/cli/latency_plot.h"
+
+namespace topk::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// What is reported of a latency's distribution.
+struct Column {
+  const char* name;
+  const char* key;
+  double share;
+};
+constexpr Column kPercentiles[] = {
+    {"p50", "p50_us", 0.5},       {"p90", "p90_us", 0.9},
+    {"p95", "p95_us", 0.95},      {"p99", "p99_us", 0.99},
+    {"p99.9", "p99_9_us", 0.999}, {"max", "max_us", 1}};
+
+Tally Total(const LoadResult& result) {
+  Tally total;
+  for (const Tally& tally : result.tallies) total.Add(tally);
+  return total;
+}
+
+double Bytes(const BenchReport& report) {
+  double bytes = 0;
+  for (size_t i = 0; i < report.kinds.size(); ++i) {
+    bytes += static_cast<double>(report.result.tallies[i].answered) *
+             static_cast<double>(report.kinds[i].request_bytes);
+  }
+  return bytes;
+}
+
+void AddTally(const Tally& tally, Json& json) {
+  json["mean_us"] = tally.latency.mean() / 1e3;
+  for (const Column& column : kPercentiles) {
+    json[column.key] =
+        static_cast<double>(tally.latency.Percentile(column.share)) / 1e3;
+  }
+  json["verified"] = tally.verified;
+  json["errors"] = tally.errors;
+}
+
+void PrintRow(const Tally& tally, const std::string& name, std::ostream& out) {
+  out << std::setw(8) << tally.answered << std::setw(7)
+      << TimeText(tally.latency.mean());
+  for (const Column& column : kPercentiles) {
+    out << std::setw(7)
+        << TimeText(
+               static_cast<double>(tally.latency.Percentile(column.share)));
+  }
+  out << "  " << name << "\n";
+}
+
+// One line: how the load was made.
+void PrintLoad(const BenchFlags& flags, std::ostream& out) {
+  const Pace& pace = flags.pace;
+  out << flags.path;
+  if (pace.batch > 1) out << " (" << pace.batch << " a call)";
+  if (pace.rate > 0) {
+    out << ", " << pace.rate << " requests/s asked for ("
+        << (pace.poisson ? "poisson" : "constant") << ")";
+  } else {
+    out << ", closed loop";
+  }
+  out << ", concurrency " << flags.concurrency << ", connections "
+      << flags.connections << ", seed " << pace.seed << "\n";
+}
+
+}  // namespace
+
+void PrintText(const BenchReport& report, int columns, std::ostream& out) {
+  const LoadResult& result = report.result;
+  const Tally total = Total(result);
+  out << std::defaultfloat << std::setprecision(6);
+  PrintLoad(report.flags, out);
+  const double rate = static_cast<double>(total.answered) / result.seconds;
+  out << std::fixed << total.answered << " requests in " << std::setprecision(2)
+      << result.seconds << " s: " << std::setprecision(rate < 100 ? 2 : 0)
+      << rate << " requests/s, " << std::setprecision(3)
+      << Bytes(report) / result.seconds / 1e9 << " GB/s; " << total.verified
+      << " verified\n";
+  if (!result.kept_up) {
+    out << "the callers could not keep up: " << result.missed
+        << " due requests were not sent, the last one was sent "
+        << TimeText(result.lag * 1e9) << " late\n";
+  }
+  for (const auto& [code, count] : total.errors) {
+    out << count << " requests failed: " << code << "\n";
+  }
+  out << "\nrequests   mean";
+  for (const Column& column : kPercentiles) out << std::setw(7) << column.name;
+  out << "\n";
+  if (report.kinds.size() > 1) {
+    for (size_t i = 0; i < report.kinds.size(); ++i) {
+      PrintRow(result.tallies[i], report.kinds[i].name, out);
+    }
+    PrintRow(total, "all", out);
+  } else {
+    PrintRow(total, report.kinds.front().name, out);
+  }
+  out << "\n";
+  PrintPlot(total.latency, columns, out);
+}
+
+Json ToJson(const BenchReport& report) {
+  const BenchFlags& flags = report.flags;
+  const LoadResult& result = report.result;
+  const Tally total = Total(result);
+  const auto answered = static_cast<double>(total.answered);
+  Json json = {{"path", flags.path},
+               {"requests", total.answered},
+               {"concurrency", flags.concurrency},
+               {"connections", flags.connections},
+               {"batch", flags.pace.batch},
+               {"seed", flags.pace.seed},
+               {"seconds", result.seconds},
+               {"request_bytes", std::llround(Bytes(report) / answered)},
+               {"requests_per_second", answered / result.seconds},
+               {"gigabytes_per_second", Bytes(report) / result.seconds / 1e9},
+               {"rate", nullptr}};
+  if (flags.pace.rate > 0) {
+    json["rate"] = flags.pace.rate;
+    json["arrivals"] = flags.pace.poisson ? "poisson" : "constant";
+    json["kept_up"] = result.kept_up;
+    json["missed"] = result.missed;
+    json["lag_us"] = result.lag * 1e6;
+  }
+  AddTally(total, json);
+  json["kinds"] = Json::array();
+  for (size_t i = 0; i < report.kinds.size(); ++i) {
+    const Kind& kind = report.kinds[i];
+    Json row = {{"name", kind.name},
+                {"weight", kind.weight},
+                {"requests", result.tallies[i].answered},
+                {"request_bytes", kind.request_bytes}};
+    AddTally(result.tallies[i], row);
+    json["kinds"].push_back(std::move(row));
+  }
+  json["histogram"] = Json::array();
+  for (const Histogram::Step& step : total.latency.Steps()) {
+    json["histogram"].push_back(
+        {{"from_us", static_cast<double>(step.low) / 1e3},
+         {"to_us", static_cast<double>(step.high) / 1e3},
+         {"count", step.count}});
+  }
+  return json;
+}
+
+}  // namespace topk::cli

@@ -1,0 +1,28 @@
+// What came of a load, for people and for programs.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <vector>
+
+#include "client/cli/bench_flags.h"
+#include "client/cli/bench_kind.h"
+#include "client/cli/load.h"
+
+namespace topk::cli {
+
+/// What a report tells of. REQUIRES: the flags, kinds and result of one load
+/// that had an answer.
+struct BenchReport {
+  const BenchFlags& flags;
+  const std::vector<Kind>& kinds;
+  const LoadResult& result;
+};
+
+/// Prints rate, percentiles for each kind and a plot, `columns` wide.
+void PrintText(const BenchReport& report, int columns, std::ostream& out);
+
+/// Returns all of it; times are in microseconds where their names say "us".
+nlohmann::ordered_json ToJson(const BenchReport& report);
+
+}  // namespace topk::cli

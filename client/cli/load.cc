@@ -1,0 +1,175 @@
+#include "client/cli/load.h"
+
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+namespace topk::cli {
+namespace {
+
+using Time = std::chrono::nanoseconds;
+
+class MachineClock final : public LoadClock {
+ public:
+  Time Now() override {
+    return std::chrono::steady_clock::now().time_since_epoch();
+  }
+  void SleepUntil(Time time) override {
+    std::this_thread::sleep_until(std::chrono::steady_clock::time_point(time));
+  }
+};
+
+// How soon a caller that waits for its next arrival notices the end.
+constexpr Time kNap = std::chrono::milliseconds(100);
+
+// What the callers share.
+struct Shared {
+  const LoadOptions& options;
+  const std::vector<Kind>& kinds;
+  LoadClock& clock;
+  const Time start;
+  Schedule schedule;
+  std::atomic<int64_t> requests = 0;
+  std::mutex mutex{};  // of what follows
+  LoadResult result{};
+  Time last_sent{0};
+  Time last_lag{0};
+  Time last_answer{0};
+
+  Time Now() const { return clock.Now() - start; }
+};
+
+// Returns whether the load still goes on at that time.
+bool Await(Time at, Shared& shared) {
+  for (Time now = shared.Now(); now < at; now = shared.Now()) {
+    if (shared.schedule.stopped()) return false;
+    shared.clock.SleepUntil(shared.start + std::min(at, now + kNap));
+  }
+  return true;
+}
+
+bool IsRight(const v1::TopKResponse& answer, const v1::TopKResponse& expected) {
+  return answer.values().data() == expected.values().data() &&
+         answer.indices().data() == expected.indices().data();
+}
+
+// Adds a call's answers to the tally. Returns whether the load may go on.
+bool Judge(const Answers& answers, const Kind& kind, bool verify, Tally& tally,
+           Shared& shared) {
+  const Status* error = nullptr;
+  bool wrong = false;
+  for (const Result<v1::TopKResponse>& answer : answers) {
+    if (!answer.ok()) {
+      error = &answer.status();
+      ++tally.errors[std::string(CodeName(error->code))];
+      continue;
+    }
+    ++tally.answered;
+    if (!verify || !kind.expected) continue;
+    ++tally.verified;
+    wrong |= !IsRight(*answer, *kind.expected);
+  }
+  if (error == nullptr && !wrong) return true;
+  const std::lock_guard lock(shared.mutex);
+  if (wrong) shared.result.wrong = kind.name;
+  if (error != nullptr && shared.result.error.ok()) {
+    shared.result.error = *error;
+  }
+  return !wrong && shared.options.keep_going;
+}
+
+// One caller's life.
+void MakeCalls(const Send& send, Shared& shared) {
+  // The kernel may wake a sleeper 50 us late unless it is told not to.
+  prctl(PR_SET_TIMERSLACK, 1);
+  const bool open = shared.options.pace.rate > 0;
+  std::vector<Tally> tallies(shared.kinds.size());
+  Tally warmup;
+  Time last_sent{0};
+  Time last_lag{0};
+  Time last_answer{0};
+  while (const auto call = shared.schedule.Next(shared.Now())) {
+    if (!Await(call->at, shared)) break;
+    const Kind& kind = shared.kinds[call->kind];
+    last_sent = shared.Now();
+    last_lag = last_sent - call->at;
+    const Answers answers = send(kind);
+    const Time answered = shared.Now();
+    if (call->counted) last_answer = answered;
+    Tally& tally = call->counted ? tallies[call->kind] : warmup;
+    if (std::all_of(answers.begin(), answers.end(),
+                    [](const auto& answer) { return answer.ok(); })) {
+      tally.latency.Record((answered - (open ? call->at : last_sent)).count());
+    }
+    if (!Judge(answers, kind, call->verify, tally, shared)) {
+      shared.schedule.Stop();
+    }
+    const auto count = static_cast<int64_t>(answers.size());
+    const int64_t requests = shared.requests += count;
+    if (shared.options.progress) shared.options.progress(requests);
+  }
+  const std::lock_guard lock(shared.mutex);
+  for (size_t i = 0; i < tallies.size(); ++i) {
+    shared.result.tallies[i].Add(tallies[i]);
+  }
+  shared.last_answer = std::max(shared.last_answer, last_answer);
+  if (last_sent > shared.last_sent) {
+    shared.last_sent = last_sent;
+    shared.last_lag = last_lag;
+  }
+}
+
+std::vector<double> Weights(const std::vector<Kind>& kinds) {
+  std::vector<double> weights;
+  for (const Kind& kind : kinds) weights.push_back(kind.weight);
+  return weights;
+}
+
+double Seconds(Time time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+}  // namespace
+
+LoadClock& SteadyClock() {
+  static MachineClock clock;
+  return clock;
+}
+
+void Tally::Add(const Tally& other) {
+  latency.Merge(other.latency);
+  answered += other.answered;
+  verified += other.verified;
+  for (const auto& [code, count] : other.errors) errors[code] += count;
+}
+
+LoadResult RunLoad(const LoadOptions& options, const std::vector<Kind>& kinds,
+                   const std::vector<Send>& callers, LoadClock& clock) {
+  const Pace& pace = options.pace;
+  Shared shared{options, kinds, clock, clock.Now(),
+                Schedule(pace, Weights(kinds))};
+  shared.result.tallies.resize(kinds.size());
+  {
+    std::vector<std::jthread> threads;
+    for (const Send& send : callers) {
+      threads.emplace_back(MakeCalls, std::cref(send), std::ref(shared));
+    }
+  }
+  LoadResult& result = shared.result;
+  const double counted = Seconds(shared.last_answer) - pace.warmup;
+  if (pace.rate == 0) {
+    result.seconds = counted;
+    return std::move(result);
+  }
+  result.seconds =
+      pace.requests > 0 ? counted : std::max(counted, pace.seconds);
+  result.missed = shared.schedule.missed() * pace.batch;
+  result.lag = Seconds(shared.last_lag);
+  result.kept_up = result.lag <= result.seconds / 100;
+  return std::move(result);
+}
+
+}  // namespace topk::cli

@@ -1,0 +1,88 @@
+// Calls made as a schedule has them, timed, counted and compared.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "client/cli/bench_kind.h"
+#include "client/cli/histogram.h"
+#include "client/cli/schedule.h"
+#include "core/base/status.h"
+#include "topk/v1/topk.pb.h"
+
+namespace topk::cli {
+
+/// An answer for each request of a call.
+using Answers = std::vector<Result<v1::TopKResponse>>;
+
+/// Makes one call of a kind and waits for its answers. Each caller has its own.
+using Send = std::function<Answers(const Kind& kind)>;
+
+/// The time by which a load runs. Thread-safe.
+class LoadClock {
+ public:
+  virtual ~LoadClock() = default;
+  /// The time since some moment.
+  virtual std::chrono::nanoseconds Now() = 0;
+  /// Returns once Now() has reached `time`.
+  virtual void SleepUntil(std::chrono::nanoseconds time) = 0;
+};
+
+/// Returns the machine's steady clock.
+LoadClock& SteadyClock();
+
+/// What a load is beside its pace.
+struct LoadOptions {
+  Pace pace;
+  /// Whether a failed request is counted and the load goes on; otherwise the
+  /// first one ends it. A wrong answer always does.
+  bool keep_going = false;
+  /// Called after each call, by any caller, with the requests made so far, the
+  /// warm-up's too; or empty.
+  std::function<void(int64_t requests)> progress;
+};
+
+/// What came of the requests of a kind, without the warm-up's.
+struct Tally {
+  /// Of calls all of whose requests were answered, in nanoseconds: from when
+  /// one was due (closed loop: sent) until its last answer was there.
+  Histogram latency;
+  int64_t answered = 0;
+  int64_t verified = 0;
+  /// How many requests failed with each code.
+  std::map<std::string, int64_t> errors;
+
+  /// Adds another one.
+  void Add(const Tally& other);
+};
+
+/// What came of a load.
+struct LoadResult {
+  /// For each kind.
+  std::vector<Tally> tallies;
+  /// From the end of the warm-up to the last answer; in an open loop by time,
+  /// at least to the end of that.
+  double seconds = 0;
+  /// Open loop: how many requests were due and not sent when the time was up,
+  /// how many seconds the last one was sent late, and whether that is next to
+  /// nothing: at most 1 % of the seconds.
+  int64_t missed = 0;
+  double lag = 0;
+  bool kept_up = true;
+  /// The first failure.
+  Status error;
+  /// The name of a kind that had a wrong answer, or "".
+  std::string wrong;
+};
+
+/// Makes calls from as many threads as there are callers, until the pace's
+/// requests or seconds are used up. REQUIRES: a kind, a caller.
+LoadResult RunLoad(const LoadOptions& options, const std::vector<Kind>& kinds,
+                   const std::vector<Send>& callers,
+                   LoadClock& clock = SteadyClock());
+
+}  // namespace topk::cli

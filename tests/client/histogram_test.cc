@@ -1,0 +1,107 @@
+#include "client/cli/histogram.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+namespace topk::cli {
+namespace {
+
+// Values of every magnitude that a latency may have.
+std::vector<int64_t> Values(size_t count) {
+  std::mt19937_64 random(7);
+  std::lognormal_distribution<double> value(13, 4);
+  std::vector<int64_t> values(count);
+  for (int64_t& v : values) {
+    v = static_cast<int64_t>(std::min(value(random), 1e14));
+  }
+  return values;
+}
+
+TEST(Histogram, PercentilesAreNearTheExactOnes) {
+  std::vector<int64_t> values = Values(20000);
+  Histogram histogram;
+  double sum = 0;
+  for (const int64_t value : values) {
+    histogram.Record(value);
+    sum += static_cast<double>(value);
+  }
+  std::sort(values.begin(), values.end());
+  for (const double share : {0.0, 0.1, 0.5, 0.9, 0.95, 0.99, 0.999, 0.9999}) {
+    const auto rank = static_cast<size_t>(
+        std::ceil(share * static_cast<double>(values.size())));
+    const auto exact =
+        static_cast<double>(values[std::max<size_t>(rank, 1) - 1]);
+    EXPECT_NEAR(static_cast<double>(histogram.Percentile(share)), exact,
+                exact * 0.008)
+        << share;
+  }
+  EXPECT_EQ(histogram.Percentile(1), values.back());
+  EXPECT_EQ(histogram.max(), values.back());
+  EXPECT_EQ(histogram.count(), 20000);
+  EXPECT_DOUBLE_EQ(histogram.mean(), sum / 20000);
+}
+
+TEST(Histogram, SmallValuesAreExact) {
+  Histogram histogram;
+  for (int64_t value = 0; value < 128; ++value) histogram.Record(value);
+  for (int64_t value = 0; value < 128; ++value) {
+    EXPECT_EQ(histogram.Percentile(static_cast<double>(value + 1) / 128),
+              value);
+  }
+}
+
+TEST(Histogram, MergingIsRecordingAll) {
+  const std::vector<int64_t> values = Values(3000);
+  Histogram all;
+  Histogram merged;
+  Histogram parts[3];
+  for (size_t i = 0; i < values.size(); ++i) {
+    all.Record(values[i]);
+    parts[i % 3].Record(values[i]);
+  }
+  for (const Histogram& part : parts) merged.Merge(part);
+  EXPECT_EQ(merged.count(), all.count());
+  EXPECT_EQ(merged.max(), all.max());
+  EXPECT_NEAR(merged.mean(), all.mean(), all.mean() * 1e-9);
+  for (const double share : {0.0, 0.5, 0.99, 1.0}) {
+    EXPECT_EQ(merged.Percentile(share), all.Percentile(share));
+  }
+}
+
+TEST(Histogram, Extremes) {
+  Histogram histogram;
+  EXPECT_EQ(histogram.Percentile(0.5), 0);
+  EXPECT_EQ(histogram.max(), 0);
+  EXPECT_EQ(histogram.mean(), 0);
+  EXPECT_TRUE(histogram.Steps().empty());
+  histogram.Record(-5);
+  EXPECT_EQ(histogram.Percentile(1), 0);
+  histogram.Record(INT64_MAX);
+  EXPECT_EQ(histogram.max(), INT64_MAX);
+  EXPECT_EQ(histogram.Percentile(1), INT64_MAX);
+  EXPECT_EQ(histogram.Percentile(0), 0);
+}
+
+TEST(Histogram, StepsHoldWhatWasRecorded) {
+  std::vector<int64_t> values = Values(1000);
+  Histogram histogram;
+  for (const int64_t value : values) histogram.Record(value);
+  std::sort(values.begin(), values.end());
+  int64_t end = 0;
+  for (const Histogram::Step& step : histogram.Steps()) {
+    EXPECT_GE(step.low, end);
+    end = step.high;
+    const auto first = std::lower_bound(values.begin(), values.end(), step.low);
+    const auto last = std::lower_bound(values.begin(), values.end(), step.high);
+    EXPECT_EQ(step.count, last - first) << step.low;
+  }
+  EXPECT_GT(end, values.back());
+}
+
+}  // namespace
+}  // namespace topk::cli

@@ -1,0 +1,271 @@
+#include "client/cli/load.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace topk::cli {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+// Time that passes only where somebody waits or works. For one caller.
+class FakeClock final : public LoadClock {
+ public:
+  nanoseconds Now() override { return now_; }
+  void SleepUntil(nanoseconds time) override { now_ = std::max(now_, time); }
+  void Work(nanoseconds time) { now_ += time; }
+
+ private:
+  nanoseconds now_{1234567};
+};
+
+std::vector<Kind> OneKind() {
+  std::vector<Kind> kinds(1);
+  kinds[0].name = "a kind";
+  return kinds;
+}
+
+Answers Right() {
+  Answers answers;
+  answers.emplace_back(v1::TopKResponse());
+  return answers;
+}
+
+Pace Counted(int64_t requests, double rate = 0) {
+  Pace pace;
+  pace.requests = requests;
+  pace.rate = rate;
+  pace.warmup = 0;
+  return pace;
+}
+
+LoadOptions Options(const Pace& pace) {
+  LoadOptions options;
+  options.pace = pace;
+  return options;
+}
+
+// The first call takes 30 ms, each later one 1 ms.
+LoadResult RunSlowFirst(const Pace& pace) {
+  FakeClock clock;
+  bool first = true;
+  return RunLoad(Options(pace), OneKind(), {[&](const Kind&) {
+                   clock.Work(milliseconds(first ? 30 : 1));
+                   first = false;
+                   return Right();
+                 }},
+                 clock);
+}
+
+void ExpectMilliseconds(const Histogram& latency, double share, double expect) {
+  EXPECT_NEAR(static_cast<double>(latency.Percentile(share)) / 1e6, expect,
+              expect * 0.01)
+      << share;
+}
+
+TEST(Load, OpenLoopCountsLatencyFromTheSchedule) {
+  // Due at 0, 10, 20, .. ms; answered at 30, 31, 32, 33, 41, 51, ..
+  const LoadResult result = RunSlowFirst(Counted(10, 100));
+  const Histogram& latency = result.tallies[0].latency;
+  EXPECT_EQ(latency.count(), 10);
+  ExpectMilliseconds(latency, 0.6, 1);
+  ExpectMilliseconds(latency, 0.7, 3);
+  ExpectMilliseconds(latency, 0.8, 12);
+  ExpectMilliseconds(latency, 0.9, 21);
+  ExpectMilliseconds(latency, 1, 30);
+  EXPECT_NEAR(result.seconds, 0.091, 1e-9);
+  EXPECT_TRUE(result.kept_up);
+}
+
+TEST(Load, ClosedLoopCountsLatencyFromTheCall) {
+  const LoadResult result = RunSlowFirst(Counted(10));
+  const Histogram& latency = result.tallies[0].latency;
+  EXPECT_EQ(latency.count(), 10);
+  ExpectMilliseconds(latency, 0.9, 1);
+  ExpectMilliseconds(latency, 1, 30);
+  EXPECT_NEAR(result.seconds, 0.039, 1e-9);
+}
+
+TEST(Load, SaysThatTheCallersCannotKeepUp) {
+  FakeClock clock;
+  Pace pace;
+  pace.rate = 1000;
+  pace.seconds = 1;
+  pace.warmup = 0.5;
+  const LoadResult result =
+      RunLoad(Options(pace), OneKind(), {[&](const Kind&) {
+                clock.Work(milliseconds(10));
+                return Right();
+              }},
+              clock);
+  EXPECT_EQ(result.tallies[0].answered, 100);
+  EXPECT_EQ(result.missed, 900);
+  EXPECT_FALSE(result.kept_up);
+  EXPECT_NEAR(result.lag, 0.891, 1e-9);
+  EXPECT_NEAR(result.seconds, 1, 1e-9);
+}
+
+TEST(Load, WarmUpIsNotCounted) {
+  for (const double rate : {0.0, 50.0}) {
+    FakeClock clock;
+    int calls = 0;
+    Pace pace = Counted(5, rate);
+    pace.warmup = 1;
+    const LoadResult result =
+        RunLoad(Options(pace), OneKind(), {[&](const Kind&) {
+                  ++calls;
+                  clock.Work(milliseconds(20));
+                  return Right();
+                }},
+                clock);
+    EXPECT_EQ(calls, 55);
+    EXPECT_EQ(result.tallies[0].answered, 5);
+    EXPECT_NEAR(result.seconds, 0.1, 1e-9);
+  }
+}
+
+TEST(Load, CountsAtLeastOneCall) {
+  FakeClock clock;
+  Pace pace;
+  pace.seconds = 0.01;
+  const LoadResult result =
+      RunLoad(Options(pace), OneKind(), {[&](const Kind&) {
+                clock.Work(std::chrono::seconds(7));
+                return Right();
+              }},
+              clock);
+  EXPECT_EQ(result.tallies[0].answered, 1);
+}
+
+TEST(Load, TheFirstFailureEndsItOrIsCounted) {
+  for (const bool keep_going : {false, true}) {
+    FakeClock clock;
+    int calls = 0;
+    LoadOptions options = Options(Counted(10));
+    options.keep_going = keep_going;
+    const LoadResult result =
+        RunLoad(options, OneKind(), {[&](const Kind&) {
+                  Answers answers = Right();
+                  if (++calls % 2 == 0) {
+                    answers[0] = Status{Code::kUnavailable, "", "", "gone"};
+                  }
+                  return answers;
+                }},
+                clock);
+    EXPECT_EQ(calls, keep_going ? 10 : 2);
+    EXPECT_EQ(result.tallies[0].answered, keep_going ? 5 : 1);
+    EXPECT_EQ(result.tallies[0].latency.count(), keep_going ? 5 : 1);
+    EXPECT_EQ(
+        result.tallies[0].errors,
+        (std::map<std::string, int64_t>{{"UNAVAILABLE", keep_going ? 5 : 1}}));
+    EXPECT_EQ(result.error.message, "gone");
+    EXPECT_EQ(result.wrong, "");
+  }
+}
+
+TEST(Load, AWrongAnswerEndsIt) {
+  FakeClock clock;
+  std::vector<Kind> kinds = OneKind();
+  kinds[0].expected.emplace();
+  int calls = 0;
+  LoadOptions options = Options(Counted(10));
+  options.keep_going = true;
+  const LoadResult result =
+      RunLoad(options, kinds, {[&](const Kind&) {
+                Answers answers = Right();
+                if (++calls == 3) answers[0]->mutable_indices()->set_data("x");
+                return answers;
+              }},
+              clock);
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(result.wrong, "a kind");
+  EXPECT_EQ(result.tallies[0].verified, 3);
+}
+
+TEST(Load, ABatchIsOneLatencyAndManyRequests) {
+  FakeClock clock;
+  Pace pace = Counted(20, 100);  // 4 calls, 50 ms apart
+  pace.batch = 5;
+  const LoadResult result =
+      RunLoad(Options(pace), OneKind(), {[&](const Kind&) {
+                clock.Work(milliseconds(2));
+                Answers answers;
+                for (int i = 0; i < 5; ++i) {
+                  answers.emplace_back(v1::TopKResponse());
+                }
+                return answers;
+              }},
+              clock);
+  EXPECT_EQ(result.tallies[0].answered, 20);
+  EXPECT_EQ(result.tallies[0].latency.count(), 4);
+  EXPECT_NEAR(result.seconds, 0.152, 1e-9);
+}
+
+TEST(Load, ManyCallersShareTheRequests) {
+  std::vector<Kind> kinds(2);
+  kinds[1].weight = 3;
+  std::atomic<int> calls = 0;
+  std::atomic<int64_t> most = 0;
+  LoadOptions options = Options(Counted(8000));
+  options.progress = [&](int64_t requests) {
+    if (requests == 8000) most = requests;
+  };
+  const std::vector<Send> callers(8, [&](const Kind&) {
+    ++calls;
+    return Right();
+  });
+  const LoadResult result = RunLoad(options, kinds, callers);
+  EXPECT_EQ(calls, 8000);
+  EXPECT_EQ(most, 8000);
+  EXPECT_EQ(result.tallies[0].answered + result.tallies[1].answered, 8000);
+  EXPECT_NEAR(static_cast<double>(result.tallies[1].answered), 6000, 300);
+}
+
+TEST(Schedule, TheSeedMakesTheSequence) {
+  Pace pace = Counted(1000, 100);
+  pace.poisson = true;
+  pace.verify = 0.25;
+  Schedule one(pace, {1, 1});
+  Schedule same(pace, {1, 1});
+  pace.seed = 2;
+  Schedule other(pace, {1, 1});
+  int verified = 0;
+  nanoseconds last{0};
+  bool differs = false;
+  for (int i = 0; i < 1000; ++i) {
+    const auto a = one.Next(nanoseconds(0));
+    const auto b = same.Next(nanoseconds(0));
+    const auto c = other.Next(nanoseconds(0));
+    ASSERT_TRUE(a && b && c);
+    EXPECT_EQ(a->at, b->at);
+    EXPECT_EQ(a->kind, b->kind);
+    EXPECT_EQ(a->verify, b->verify);
+    EXPECT_GE(a->at, last);
+    last = a->at;
+    differs |= a->at != c->at;
+    verified += a->verify;
+  }
+  EXPECT_FALSE(one.Next(nanoseconds(0)));
+  EXPECT_TRUE(differs);
+  EXPECT_NEAR(verified, 250, 60);
+  // 1000 gaps of 10 ms on average: 10 s, with a deviation of 0.3 s.
+  EXPECT_NEAR(std::chrono::duration<double>(last).count(), 10, 1.5);
+}
+
+TEST(Schedule, StopsAtOnce) {
+  Schedule schedule(Counted(10), {1});
+  EXPECT_TRUE(schedule.Next(nanoseconds(0)));
+  schedule.Stop();
+  EXPECT_TRUE(schedule.stopped());
+  EXPECT_FALSE(schedule.Next(nanoseconds(0)));
+}
+
+}  // namespace
+}  // namespace topk::cli
