@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <thread>
+#include <utility>
 
+#include "client/bytes_call.h"
 #include "client/channel.h"
 #include "client/rpc_error.h"
 #include "core/base/text.h"
+#include "core/wire/message_pieces.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "topk/v1/topk.grpc.pb.h"
 
@@ -22,8 +24,11 @@ constexpr size_t kPieceBytes = size_t{1} << 20;
 // protobuf has no larger messages, and gRPC 1.51 aborts on one.
 constexpr size_t kMaxMessageBytes = std::numeric_limits<int32_t>::max();
 
-Status CheckSize(const v1::TopKRequest& request) {
-  const size_t bytes = request.ByteSizeLong();
+constexpr char kComputeTopK[] = "/topk.v1.TopKService/ComputeTopK";
+constexpr char kStreamTopK[] = "/topk.v1.TopKService/StreamTopK";
+constexpr char kComputeTopKMany[] = "/topk.v1.TopKService/ComputeTopKMany";
+
+Status CheckSize(size_t bytes) {
   if (bytes <= kMaxMessageBytes) return {};
   return ResourceExhausted(
       "REQUEST_TOO_LARGE", "tensor.data",
@@ -63,8 +68,9 @@ Status Collect(v1::TopKResponseChunk& chunk, bool& has_header,
 struct Client::Impl {
   explicit Impl(const ClientOptions& client_options)
       : options(client_options),
-        topk(v1::TopKService::NewStub(
-            Connect(client_options, ToUnhealthy::kNo))),
+        channel(Connect(client_options, ToUnhealthy::kNo)),
+        calls(channel),
+        topk(v1::TopKService::NewStub(channel)),
         // Whoever asks a server that does not serve wants to hear just that.
         health(grpc::health::v1::Health::NewStub(
             Connect(client_options, ToUnhealthy::kYes))) {}
@@ -75,7 +81,25 @@ struct Client::Impl {
         (call.deadline.count() > 0 ? call.deadline : options.deadline));
   }
 
+  // Sends a request's pieces in one message.
+  Result<v1::TopKResponse> Compute(const std::vector<MessagePiece>& request,
+                                   const CallOptions& call) {
+    grpc::ByteBuffer answer;
+    if (Status s = CallUnary(
+            calls, kComputeTopK, request,
+            [&](grpc::ClientContext& context) { SetDeadline(call, context); },
+            answer);
+        !s.ok()) {
+      return s;
+    }
+    v1::TopKResponse response;
+    if (Status s = ReadAnswer(answer, response); !s.ok()) return s;
+    return response;
+  }
+
   ClientOptions options;
+  std::shared_ptr<grpc::Channel> channel;
+  grpc::GenericStub calls;
   std::unique_ptr<v1::TopKService::Stub> topk;
   std::unique_ptr<grpc::health::v1::Health::Stub> health;
 };
@@ -87,50 +111,58 @@ Client::~Client() = default;
 
 Result<v1::TopKResponse> Client::ComputeTopK(const v1::TopKRequest& request,
                                              const CallOptions& options) const {
-  if (Status s = CheckSize(request); !s.ok()) return s;
-  grpc::ClientContext context;
-  impl_->SetDeadline(options, context);
-  v1::TopKResponse response;
-  const grpc::Status status =
-      impl_->topk->ComputeTopK(&context, request, &response);
-  if (!status.ok()) return FromGrpc(status);
-  return response;
+  if (Status s = CheckSize(request.ByteSizeLong()); !s.ok()) return s;
+  return impl_->Compute(PiecesOf(request), options);
+}
+
+Result<v1::TopKResponse> Client::ComputeTopK(const v1::TopKRequest& header,
+                                             std::span<const std::byte> tensor,
+                                             const CallOptions& options) const {
+  constexpr size_t kFields = 32;  // what begins those around the data, at most
+  if (Status s = CheckSize(header.ByteSizeLong() + tensor.size() + kFields);
+      !s.ok()) {
+    return s;
+  }
+  return impl_->Compute(PiecesOf(header, tensor), options);
 }
 
 Result<v1::TopKResponse> Client::StreamTopK(const v1::TopKRequest& header,
                                             std::span<const std::byte> tensor,
                                             const CallOptions& options) const {
-  grpc::ClientContext context;
-  impl_->SetDeadline(options, context);
-  const auto stream = impl_->topk->StreamTopK(&context);
-  v1::TopKRequestChunk piece;
-  *piece.mutable_header() = header;
-  bool open = stream->Write(piece);
-  // A failed write means that the server has ended the call: its status says
-  // why, below.
-  for (size_t begin = 0; open && begin < tensor.size(); begin += kPieceBytes) {
-    const auto part =
-        tensor.subspan(begin, std::min(kPieceBytes, tensor.size() - begin));
-    piece.set_data(part.data(), part.size());
-    open = stream->Write(piece);
-    if (open && options.progress) {
-      options.progress(static_cast<int64_t>(begin + part.size()),
+  using Message = StreamHandlers::Message;
+  v1::TopKRequestChunk first;
+  *first.mutable_header() = header;
+  bool begun = false;
+  size_t sent = 0;
+  StreamHandlers handlers;
+  handlers.next = [&]() -> std::optional<Message> {
+    if (!begun) {
+      begun = true;
+      return Message{PiecesOf(first), false};
+    }
+    if (sent > 0 && options.progress) {
+      options.progress(static_cast<int64_t>(sent),
                        static_cast<int64_t>(tensor.size()));
     }
-  }
-  stream->WritesDone();
-
+    if (sent == tensor.size()) return {};
+    const auto part =
+        tensor.subspan(sent, std::min(kPieceBytes, tensor.size() - sent));
+    sent += part.size();
+    return Message{PiecesOf(v1::TopKRequestChunk::kDataFieldNumber, part),
+                   false};
+  };
   v1::TopKResponse response;
-  v1::TopKResponseChunk chunk;
   bool has_header = false;
-  Status bad;
-  while (bad.ok() && stream->Read(&chunk)) {
-    bad = Collect(chunk, has_header, response);
-  }
-  if (!bad.ok()) context.TryCancel();
-  const grpc::Status status = stream->Finish();
-  if (!bad.ok()) return bad;
-  if (!status.ok()) return FromGrpc(status);
+  handlers.receive = [&](grpc::ByteBuffer& bytes) {
+    v1::TopKResponseChunk chunk;
+    if (Status s = ReadAnswer(bytes, chunk); !s.ok()) return s;
+    return Collect(chunk, has_header, response);
+  };
+  const Status status = CallStream(impl_->calls, kStreamTopK, handlers,
+                                   [&](grpc::ClientContext& context) {
+                                     impl_->SetDeadline(options, context);
+                                   });
+  if (!status.ok()) return status;
   if (!has_header) return BadAnswer("the server sent no answer");
   return response;
 }
@@ -138,53 +170,56 @@ Result<v1::TopKResponse> Client::StreamTopK(const v1::TopKRequest& header,
 std::vector<Result<v1::TopKResponse>> Client::ComputeTopKMany(
     std::span<const v1::TopKRequest> requests,
     const CallOptions& options) const {
-  grpc::ClientContext context;
-  impl_->SetDeadline(options, context);
-  const auto stream = impl_->topk->ComputeTopKMany(&context);
+  using Message = StreamHandlers::Message;
+  // So many wait for each other before they leave.
+  constexpr size_t kTogether = 32;
   std::vector<Status> unsent(requests.size());
   for (size_t i = 0; i < requests.size(); ++i) {
-    unsent[i] = CheckSize(requests[i]);
+    unsent[i] = CheckSize(requests[i].ByteSizeLong());
   }
+  size_t next = 0;
+  StreamHandlers handlers;
+  handlers.next = [&]() -> std::optional<Message> {
+    while (next < requests.size() && !unsent[next].ok()) ++next;
+    if (next == requests.size()) return {};
+    const v1::TopKRequest& request = requests[next++];
+    return Message{PiecesOf(request), next % kTogether != 0};
+  };
   std::vector<Result<v1::TopKResponse>> results;
   results.reserve(requests.size());
-  // Flow control stops both ways once nobody reads: write on a thread of its
-  // own.
-  std::thread writer([&] {
-    for (size_t i = 0; i < requests.size(); ++i) {
-      if (unsent[i].ok() && !stream->Write(requests[i])) break;
-    }
-    stream->WritesDone();
-  });
   // Moves on to the next request that has an answer to wait for.
   const auto has_next = [&] {
-    while (results.size() < requests.size() && !unsent[results.size()].ok()) {
+    while (results.size() < next && !unsent[results.size()].ok()) {
       results.emplace_back(unsent[results.size()]);
     }
-    return results.size() < requests.size();
+    return results.size() < next;
   };
-  v1::TopKResult result;
   bool too_many = false;
-  while (!too_many && stream->Read(&result)) {
-    if (!has_next()) {
-      too_many = true;
-    } else if (result.has_response()) {
+  handlers.receive = [&](grpc::ByteBuffer& bytes) -> Status {
+    v1::TopKResult result;
+    if (Status s = ReadAnswer(bytes, result); !s.ok()) return s;
+    if (!has_next())
+      return {Code::kInternal, kTooMany, "",
+              "the server sent too many results"};
+    if (result.has_response()) {
       results.emplace_back(std::move(*result.mutable_response()));
     } else if (result.error().code() != 0) {
       results.emplace_back(FromRpc(result.error()));
     } else {
       results.emplace_back(BadAnswer("the server sent an empty result"));
     }
-  }
-  if (too_many) context.TryCancel();
-  writer.join();
-  const grpc::Status status = stream->Finish();
+    return {};
+  };
+  Status rest = CallStream(impl_->calls, kComputeTopKMany, handlers,
+                           [&](grpc::ClientContext& context) {
+                             impl_->SetDeadline(options, context);
+                           });
   if (too_many) {
     // Which of them belongs to which request is anybody's guess.
-    results.assign(requests.size(),
-                   BadAnswer("the server sent too many results"));
+    results.assign(requests.size(), rest);
   }
-  const Status rest = status.ok() ? BadAnswer("the server sent too few results")
-                                  : FromGrpc(status);
+  if (rest.ok()) rest = BadAnswer("the server sent too few results");
+  next = requests.size();
   while (has_next()) results.emplace_back(rest);
   return results;
 }

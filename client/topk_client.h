@@ -58,6 +58,12 @@ class Client {
   Result<v1::TopKResponse> ComputeTopK(const v1::TopKRequest& request,
                                        const CallOptions& options = {}) const;
 
+  /// The same with the tensor where it lies. The header is a request whose
+  /// tensor has no source.
+  Result<v1::TopKResponse> ComputeTopK(const v1::TopKRequest& header,
+                                       std::span<const std::byte> tensor,
+                                       const CallOptions& options = {}) const;
+
   /// Answers a tensor of any size, sent from where it lies in pieces of 1 MiB.
   /// The header is a request whose tensor has no source.
   Result<v1::TopKResponse> StreamTopK(const v1::TopKRequest& header,

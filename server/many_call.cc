@@ -77,23 +77,16 @@ class ManyCall final : public Call {
   grpc::ByteBuffer Compute(grpc::ByteBuffer& bytes) {
     RawMessage<v1::TopKRequest> request;
     Tally tally;
-    grpc::ByteBuffer result;
+    v1::TopKResult result;
     const Status status = CatchBadAlloc([&]() -> Status {
       if (Status s = ReadRaw(bytes, request); !s.ok()) return s;
-      v1::TopKResponse answer;
-      if (Status s = service_.Compute(request, tally, answer); !s.ok()) {
-        return s;
-      }
-      result = WriteResult(std::move(answer), request.message.request_id());
-      return {};
+      return service_.Compute(request, tally, *result.mutable_response());
     });
+    if (!status.ok()) *result.mutable_error() = ToRpcStatus(status);
+    result.set_request_id(request.message.request_id());
     service_.Record(context_, "ComputeTopKMany", request.message, tally,
                     status);
-    if (status.ok()) return result;
-    v1::TopKResult error;
-    *error.mutable_error() = ToRpcStatus(status);
-    error.set_request_id(request.message.request_id());
-    return WriteMessage(error);
+    return WriteMessage(std::move(result));
   }
 
   void SendNext() {

@@ -11,6 +11,8 @@
 #include <string>
 #include <utility>
 
+#include "core/wire/message_pieces.h"
+
 namespace topk {
 namespace {
 
@@ -21,7 +23,7 @@ using google::protobuf::io::StringOutputStream;
 
 // Below this a copy costs less than taking the message apart.
 constexpr size_t kLeastRaw = size_t{16} << 10;
-// Data up to this goes with its message, not in a slice of its own.
+// Messages up to this are one slice.
 constexpr size_t kLeastSlice = size_t{4} << 10;
 // A streamed answer up to this size comes whole in the header, a larger one in
 // pieces of it. Measured: 1 MiB messages move bytes fastest.
@@ -142,90 +144,39 @@ Status Read(grpc::ByteBuffer& bytes, const Path& path,
   return ReadMessage(bytes, to.message);
 }
 
-// Returns a slice that points into a string and keeps it.
-grpc::Slice SliceOf(std::unique_ptr<std::string> data) {
-  char* const begin = data->data();
-  const size_t size = data->size();
-  return {begin, size,
-          [](void* owner) { delete static_cast<std::string*>(owner); },
-          data.release()};
+// Returns a slice of memory that its owner keeps.
+grpc::Slice SliceOf(std::span<const std::byte> memory,
+                    const std::shared_ptr<const void>& owner) {
+  using Owner = std::shared_ptr<const void>;
+  return {const_cast<std::byte*>(memory.data()), memory.size(),
+          [](void* kept) { delete static_cast<Owner*>(kept); },
+          new Owner(owner)};
 }
 
-// A message's bytes in the making: large data are slices, all else is put
-// together in `head`, which becomes the slice before the next.
-struct Bytes {
-  std::string head;
+grpc::ByteBuffer BufferOf(const std::vector<MessagePiece>& pieces,
+                          const std::shared_ptr<const void>& owner) {
   std::vector<grpc::Slice> slices;
-
-  void AppendSlice(grpc::Slice slice) {
-    slices.emplace_back(head);
-    head.clear();
-    slices.push_back(std::move(slice));
+  for (const MessagePiece& piece : pieces) {
+    slices.push_back(piece.lent.empty() ? grpc::Slice(piece.own)
+                                        : SliceOf(piece.lent, owner));
   }
-  grpc::ByteBuffer Take() {
-    if (!head.empty() || slices.empty()) slices.emplace_back(head);
-    return {slices.data(), slices.size()};
-  }
-};
-
-void AppendVarint(uint64_t value, std::string& to) {
-  for (; value >= 0x80; value >>= 7) {
-    to.push_back(static_cast<char>(value | 0x80));
-  }
-  to.push_back(static_cast<char>(value));
-}
-
-// Begins a field of bytes or of a message.
-void AppendTag(int number, size_t size, std::string& to) {
-  AppendVarint(TagOf(number), to);
-  AppendVarint(size, to);
-}
-
-void AppendTensor(int number, v1::Tensor& tensor, Bytes& to) {
-  AppendTag(number, tensor.ByteSizeLong(), to.head);
-  std::unique_ptr<std::string> data;
-  if (tensor.data().size() >= kLeastSlice) data.reset(tensor.release_data());
-  tensor.AppendToString(&to.head);
-  if (data == nullptr) return;
-  AppendTag(v1::Tensor::kDataFieldNumber, data->size(), to.head);
-  to.AppendSlice(SliceOf(std::move(data)));
-}
-
-void AppendAnswer(v1::TopKResponse& answer, Bytes& to) {
-  const bool has_values = answer.has_values();
-  const bool has_indices = answer.has_indices();
-  v1::Tensor values = std::move(*answer.mutable_values());
-  v1::Tensor indices = std::move(*answer.mutable_indices());
-  answer.clear_values();
-  answer.clear_indices();
-  answer.AppendToString(&to.head);
-  if (has_values) {
-    AppendTensor(v1::TopKResponse::kValuesFieldNumber, values, to);
-  }
-  if (has_indices) {
-    AppendTensor(v1::TopKResponse::kIndicesFieldNumber, indices, to);
-  }
+  return {slices.data(), slices.size()};
 }
 
 // Takes a tensor's data out of it, so that its source is unset.
-std::unique_ptr<std::string> TakeData(v1::Tensor& tensor) {
-  return std::unique_ptr<std::string>(tensor.release_data());
+std::shared_ptr<const std::string> TakeData(v1::Tensor& tensor) {
+  return std::shared_ptr<const std::string>(tensor.release_data());
 }
 
 // Appends messages with pieces of the data in a field.
-void AppendPieces(int number, std::unique_ptr<std::string> data,
+void AppendPieces(int number, const std::shared_ptr<const std::string>& data,
                   std::vector<grpc::ByteBuffer>& messages) {
   if (data == nullptr) return;
-  const grpc::Slice whole = SliceOf(std::move(data));
-  for (size_t begin = 0; begin < whole.size(); begin += kPieceBytes) {
-    const size_t size = std::min(kPieceBytes, whole.size() - begin);
-    Bytes bytes;
-    AppendTag(number, size, bytes.head);
-    const grpc_slice all = whole.c_slice();
-    bytes.AppendSlice(
-        {grpc_slice_sub(all, begin, begin + size), grpc::Slice::STEAL_REF});
-    grpc_slice_unref(all);
-    messages.push_back(bytes.Take());
+  const auto all = std::as_bytes(std::span(*data));
+  for (size_t begin = 0; begin < all.size(); begin += kPieceBytes) {
+    const size_t size = std::min(kPieceBytes, all.size() - begin);
+    messages.push_back(
+        BufferOf(PiecesOf(number, all.subspan(begin, size)), data));
   }
 }
 
@@ -263,48 +214,29 @@ Status ReadMessage(grpc::ByteBuffer& bytes, google::protobuf::Message& to) {
   return {};
 }
 
-grpc::ByteBuffer WriteMessage(const google::protobuf::Message& message) {
-  const grpc::Slice slice(message.SerializeAsString());
+grpc::ByteBuffer WriteShared(
+    std::shared_ptr<const google::protobuf::Message> message) {
+  const size_t size = message->ByteSizeLong();
+  if (size > kLeastSlice) return BufferOf(PiecesOf(*message), message);
+  grpc_slice bytes = grpc_slice_malloc(size);
+  message->SerializeWithCachedSizesToArray(GRPC_SLICE_START_PTR(bytes));
+  const grpc::Slice slice(bytes, grpc::Slice::STEAL_REF);
   return {&slice, 1};
 }
 
-grpc::ByteBuffer WriteRaw(v1::TopKResponse answer) {
-  Bytes bytes;
-  AppendAnswer(answer, bytes);
-  return bytes.Take();
-}
-
-grpc::ByteBuffer WriteResult(v1::TopKResponse answer,
-                             const std::string& request_id) {
-  Bytes bytes;
-  AppendTag(v1::TopKResult::kResponseFieldNumber, answer.ByteSizeLong(),
-            bytes.head);
-  AppendAnswer(answer, bytes);
-  if (!request_id.empty()) {
-    AppendTag(v1::TopKResult::kRequestIdFieldNumber, request_id.size(),
-              bytes.head);
-    bytes.head += request_id;
-  }
-  return bytes.Take();
-}
-
 std::vector<grpc::ByteBuffer> WriteChunks(v1::TopKResponse answer) {
-  std::unique_ptr<std::string> values;
-  std::unique_ptr<std::string> indices;
+  std::shared_ptr<const std::string> values;
+  std::shared_ptr<const std::string> indices;
   if (answer.values().data().size() + answer.indices().data().size() >
       kPieceBytes) {
     if (answer.has_values()) values = TakeData(*answer.mutable_values());
     if (answer.has_indices()) indices = TakeData(*answer.mutable_indices());
   }
-  Bytes header;
-  AppendTag(v1::TopKResponseChunk::kHeaderFieldNumber, answer.ByteSizeLong(),
-            header.head);
-  AppendAnswer(answer, header);
-  std::vector<grpc::ByteBuffer> messages = {header.Take()};
-  AppendPieces(v1::TopKResponseChunk::kValuesFieldNumber, std::move(values),
-               messages);
-  AppendPieces(v1::TopKResponseChunk::kIndicesFieldNumber, std::move(indices),
-               messages);
+  v1::TopKResponseChunk header;
+  *header.mutable_header() = std::move(answer);
+  std::vector<grpc::ByteBuffer> messages = {WriteMessage(std::move(header))};
+  AppendPieces(v1::TopKResponseChunk::kValuesFieldNumber, values, messages);
+  AppendPieces(v1::TopKResponseChunk::kIndicesFieldNumber, indices, messages);
   return messages;
 }
 

@@ -8,8 +8,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/status.h"
@@ -44,17 +45,14 @@ Status ReadRaw(grpc::ByteBuffer& bytes, RawMessage<v1::TopKRequestChunk>& to);
 /// Reads a message that holds no tensor.
 Status ReadMessage(grpc::ByteBuffer& bytes, google::protobuf::Message& to);
 
-/// Returns a message's bytes.
-grpc::ByteBuffer WriteMessage(const google::protobuf::Message& message);
-
-// Answers have slices that point into their data where that is large.
-
-/// Returns the bytes of an answer.
-grpc::ByteBuffer WriteRaw(v1::TopKResponse answer);
-
-/// Returns the bytes of a TopKResult with this answer.
-grpc::ByteBuffer WriteResult(v1::TopKResponse answer,
-                             const std::string& request_id);
+/// Returns a message's bytes, with slices that point into its data, which they
+/// keep, where that is large.
+grpc::ByteBuffer WriteShared(
+    std::shared_ptr<const google::protobuf::Message> message);
+template <class Message>
+grpc::ByteBuffer WriteMessage(Message message) {
+  return WriteShared(std::make_shared<const Message>(std::move(message)));
+}
 
 /// Returns the messages of StreamTopK's answer: the whole if its data is at
 /// most 1 MiB, else a header without data, pieces of values, pieces of indices.

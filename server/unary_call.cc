@@ -68,7 +68,7 @@ class ComputeCall final : public UnaryCall {
       if (Status s = ReadRaw(request_, raw); !s.ok()) return s;
       v1::TopKResponse response;
       if (Status s = service_.Compute(raw, tally, response); !s.ok()) return s;
-      answer = WriteRaw(std::move(response));
+      answer = WriteMessage(std::move(response));
       return {};
     });
     // Before it is sent: whoever has an answer finds it in the metrics.

@@ -34,17 +34,14 @@ void ShowProgress(int64_t sent, int64_t total, ProgressLine& line) {
 }
 
 Result<v1::TopKResponse> Compute(const RunFlags& flags,
-                                 v1::TopKRequest& request,
+                                 const v1::TopKRequest& request,
                                  const NpyArray& array) {
   if (flags.local) return Engine({}).Compute(request, array.data);
   const Client client(flags.client);
   const bool stream =
       flags.stream == "on" ||
       (flags.stream == "auto" && array.data.size() > kStreamBytes);
-  if (!stream) {
-    request.mutable_tensor()->set_data(array.data.data(), array.data.size());
-    return client.ComputeTopK(request);
-  }
+  if (!stream) return client.ComputeTopK(request, array.data);
   CallOptions options;
   ProgressLine line;
   if (isatty(STDERR_FILENO) &&

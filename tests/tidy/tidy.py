@@ -52,10 +52,11 @@ MAY_INCLUDE = {
     "core/plan": ["core/plan", "core/base"],
     "core/backends": ["core/backends", "core/plan", "core/base"],
     "core/dialects": ["core/dialects", "core/plan", "core/base"],
+    "core/wire": ["core/wire"],
     "core": ["core"],
-    "server": ["server", "core/base", "core/engine.h",
+    "server": ["server", "core/base", "core/engine.h", "core/wire",
                "core/dialects/registry.h"],
-    "client": ["client", "core/base"],
+    "client": ["client", "core/base", "core/wire"],
     # --local, the bench's check of what the server answers, and whether an
     # engine can be had at all.
     "client/cli/main.cc": ["client", "core/base", "core/engine.h"],

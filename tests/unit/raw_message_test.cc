@@ -215,7 +215,7 @@ TEST(RawMessage, WritesAnAnswerLikeTheGeneratedCode) {
         answer.mutable_indices()->set_data_type(v1::DATA_TYPE_I64);
         answer.mutable_indices()->set_data(std::string(2 * size, 'i'));
       }
-      const grpc::ByteBuffer bytes = WriteRaw(answer);
+      const grpc::ByteBuffer bytes = WriteMessage(answer);
       std::vector<grpc::Slice> slices;
       ASSERT_TRUE(bytes.Dump(&slices).ok());
       std::string joined;

@@ -1,0 +1,154 @@
+#include "client/bytes_call.h"
+
+#include <grpcpp/completion_queue.h>
+#include <grpcpp/support/proto_buffer_reader.h>
+
+#include "client/lent_memory.h"
+#include "client/rpc_error.h"
+
+namespace topk {
+namespace {
+
+// What has ended.
+enum class Event { kStart = 1, kWrite, kWritesDone, kRead, kFinish };
+
+void* TagOf(Event event) {
+  return reinterpret_cast<void*>(static_cast<intptr_t>(event));
+}
+
+// Waits for the next event of a call that is owed one.
+Event Next(grpc::CompletionQueue& queue, bool& ok) {
+  void* tag = nullptr;
+  queue.Next(&tag, &ok);
+  return static_cast<Event>(reinterpret_cast<intptr_t>(tag));
+}
+
+// One stream: a write and a read under way at a time.
+class Stream {
+ public:
+  Stream(grpc::GenericStub& stub, const std::string& method,
+         const StreamHandlers& handlers, grpc::CompletionQueue& queue,
+         grpc::ClientContext& context, LentMemory& lent)
+      : handlers_(handlers),
+        queue_(queue),
+        context_(context),
+        lent_(lent),
+        stream_(stub.PrepareCall(&context, method, &queue)) {}
+
+  Status Run() {
+    stream_->StartCall(TagOf(Event::kStart));
+    bool ok = false;
+    Next(queue_, ok);
+    if (ok) {
+      Read();
+      Write();
+      while (reading_ || writing_) Take();
+    }
+    grpc::Status status;
+    stream_->Finish(&status, TagOf(Event::kFinish));
+    Next(queue_, ok);
+    if (!bad_.ok()) return bad_;
+    return status.ok() ? Status{} : FromGrpc(status);
+  }
+
+ private:
+  void Read() {
+    reading_ = true;
+    stream_->Read(&incoming_, TagOf(Event::kRead));
+  }
+
+  void Write() {
+    writing_ = true;
+    const std::optional<StreamHandlers::Message> message = handlers_.next();
+    if (!message.has_value()) {
+      stream_->WritesDone(TagOf(Event::kWritesDone));
+      return;
+    }
+    grpc::WriteOptions options;
+    if (message->more) options.set_buffer_hint();
+    stream_->Write(lent_.Lend(message->pieces), options, TagOf(Event::kWrite));
+  }
+
+  void Take() {
+    bool ok = false;
+    switch (Next(queue_, ok)) {
+      case Event::kWrite:
+        writing_ = false;
+        // If not ok, the server has ended the call: its status says why.
+        if (ok && reading_) Write();
+        break;
+      case Event::kRead:
+        reading_ = false;
+        if (!ok) break;
+        bad_ = handlers_.receive(incoming_);
+        if (bad_.ok()) {
+          Read();
+        } else {
+          context_.TryCancel();
+        }
+        break;
+      default:
+        writing_ = false;
+    }
+  }
+
+  const StreamHandlers& handlers_;
+  grpc::CompletionQueue& queue_;
+  grpc::ClientContext& context_;
+  LentMemory& lent_;
+  const std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
+  grpc::ByteBuffer incoming_;
+  bool reading_ = false;
+  bool writing_ = false;
+  Status bad_;
+};
+
+}  // namespace
+
+Status CallUnary(grpc::GenericStub& stub, const std::string& method,
+                 const std::vector<MessagePiece>& request,
+                 const std::function<void(grpc::ClientContext&)>& prepare,
+                 grpc::ByteBuffer& answer) {
+  LentMemory lent;
+  grpc::CompletionQueue queue;
+  grpc::Status status;
+  {
+    grpc::ClientContext context;
+    prepare(context);
+    const auto call =
+        stub.PrepareUnaryCall(&context, method, lent.Lend(request), &queue);
+    call->StartCall();
+    call->Finish(&answer, &status, TagOf(Event::kFinish));
+    bool ok = false;
+    Next(queue, ok);
+  }
+  lent.AwaitReturn(queue);
+  return status.ok() ? Status{} : FromGrpc(status);
+}
+
+Status CallStream(grpc::GenericStub& stub, const std::string& method,
+                  const StreamHandlers& handlers,
+                  const std::function<void(grpc::ClientContext&)>& prepare) {
+  LentMemory lent;
+  grpc::CompletionQueue queue;
+  Status status;
+  {
+    grpc::ClientContext context;
+    prepare(context);
+    status = Stream(stub, method, handlers, queue, context, lent).Run();
+  }
+  lent.AwaitReturn(queue);
+  return status;
+}
+
+Status ReadAnswer(grpc::ByteBuffer& bytes,
+                  google::protobuf::MessageLite& message) {
+  grpc::ProtoBufferReader reader(&bytes);
+  if (reader.status().ok() && message.ParseFromZeroCopyStream(&reader)) {
+    return {};
+  }
+  return {Code::kInternal, "BAD_ANSWER", "",
+          "the server's bytes are not the message that the method returns"};
+}
+
+}  // namespace topk

@@ -1,0 +1,50 @@
+// Calls of bytes, by the thread that calls.
+#pragma once
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/wire/message_pieces.h"
+
+namespace topk {
+
+/// What a stream sends and takes.
+struct StreamHandlers {
+  /// A message of the client's.
+  struct Message {
+    std::vector<MessagePiece> pieces;
+    /// Another one follows at once: this one may wait for it.
+    bool more = false;
+  };
+  /// Returns the next message, or nothing after the last.
+  std::function<std::optional<Message>()> next;
+  /// Takes a message of the server's. An error ends the call.
+  std::function<Status(grpc::ByteBuffer&)> receive;
+};
+
+/// Sends one message and receives one, in place, and returns the call's status.
+/// What the pieces lend is the caller's again afterwards. `prepare` sets the
+/// call's deadline.
+Status CallUnary(grpc::GenericStub& stub, const std::string& method,
+                 const std::vector<MessagePiece>& request,
+                 const std::function<void(grpc::ClientContext&)>& prepare,
+                 grpc::ByteBuffer& answer);
+
+/// Sends and receives at the same time until the server ends the call; the same
+/// otherwise.
+Status CallStream(grpc::GenericStub& stub, const std::string& method,
+                  const StreamHandlers& handlers,
+                  const std::function<void(grpc::ClientContext&)>& prepare);
+
+/// Reads a message of the server's. INTERNAL if it is not one.
+Status ReadAnswer(grpc::ByteBuffer& bytes,
+                  google::protobuf::MessageLite& message);
+
+}  // namespace topk
