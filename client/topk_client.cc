@@ -198,9 +198,10 @@ std::vector<Result<v1::TopKResponse>> Client::ComputeTopKMany(
   handlers.receive = [&](grpc::ByteBuffer& bytes) -> Status {
     v1::TopKResult result;
     if (Status s = ReadAnswer(bytes, result); !s.ok()) return s;
-    if (!has_next())
-      return {Code::kInternal, kTooMany, "",
-              "the server sent too many results"};
+    if (!has_next()) {
+      too_many = true;
+      return BadAnswer("the server sent too many results");
+    }
     if (result.has_response()) {
       results.emplace_back(std::move(*result.mutable_response()));
     } else if (result.error().code() != 0) {
