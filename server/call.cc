@@ -4,9 +4,9 @@
 
 namespace topk {
 
-Call::Call(TopKService& service, grpc::ServerCompletionQueue& queue,
+Call::Call(TopKService& service, EventLoop& loop,
            const RpcMetrics::Method& method)
-    : service_(service), queue_(queue), method_(method) {
+    : EventSource(loop), service_(service), method_(method) {
   context_.AsyncNotifyWhenDone(&ended_);
 }
 

@@ -14,16 +14,12 @@
 namespace topk {
 
 /// What all kinds of calls have. Deletes itself when gRPC owes it no event.
-class Call {
+class Call : public EventSource {
  public:
-  Call(const Call&) = delete;
-  Call& operator=(const Call&) = delete;
-
  protected:
   /// Waits for a call: the derived class asks for one, with `arrived_` as its
-  /// tag. The service and the queue outlive it.
-  Call(TopKService& service, grpc::ServerCompletionQueue& queue,
-       const RpcMetrics::Method& method);
+  /// tag. The service and the loop outlive it.
+  Call(TopKService& service, EventLoop& loop, const RpcMetrics::Method& method);
   virtual ~Call();
 
   /// The call is here. The derived class sees to it that another one waits.
@@ -47,7 +43,6 @@ class Call {
   const RpcCount& count() const { return *count_; }
 
   TopKService& service_;
-  grpc::ServerCompletionQueue& queue_;
   grpc::ServerContext context_;
 
  private:

@@ -4,6 +4,10 @@
 
 namespace topk {
 
+EventSource::EventSource(EventLoop& loop) : loop_(loop) { ++loop_.sources_; }
+
+EventSource::~EventSource() { --loop_.sources_; }
+
 EventLoop::EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue,
                      int threads)
     : queue_(std::move(queue)) {
@@ -11,6 +15,11 @@ EventLoop::EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue,
 }
 
 EventLoop::~EventLoop() {
+  // gRPC aborts if something begins in a queue that has been shut down. The
+  // last source may go on any thread, which must not touch this afterwards.
+  while (sources_ > 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   queue_->Shutdown();
   for (std::thread& thread : threads_) thread.join();
 }

@@ -3,6 +3,8 @@
 
 #include <grpcpp/completion_queue.h>
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -32,6 +34,21 @@ class EventOf final : public Event {
   Owner* const owner_;
 };
 
+class EventLoop;
+
+/// What begins events, and is there until the last of them has happened.
+class EventSource {
+ public:
+  explicit EventSource(EventLoop& loop);
+  EventSource(const EventSource&) = delete;
+  EventSource& operator=(const EventSource&) = delete;
+
+ protected:
+  ~EventSource();
+
+  EventLoop& loop_;
+};
+
 /// Threads that wait for events and let them happen. Only these wait, whatever
 /// the number of connections and calls.
 class EventLoop {
@@ -39,15 +56,20 @@ class EventLoop {
   /// Begins to poll, with one thread or more.
   EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue, int threads);
 
-  /// Returns when all that was begun has ended. The server has been shut down.
+  /// Returns when all sources of events are gone. The server has been shut
+  /// down, so that each comes to its end; those whose connections are lost may
+  /// still be at it.
   ~EventLoop();
 
   /// Where to begin.
   grpc::ServerCompletionQueue& queue() { return *queue_; }
 
  private:
+  friend class EventSource;
+
   void Poll();
 
+  std::atomic<int64_t> sources_ = 0;
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::vector<std::thread> threads_;
 };

@@ -9,18 +9,18 @@ namespace topk {
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 
-class HealthService::CheckCall {
+class HealthService::CheckCall final : private EventSource {
  public:
-  CheckCall(HealthService& health, grpc::ServerCompletionQueue& queue)
-      : health_(health), queue_(queue) {
-    health_.rpc_.RequestCheck(&context_, &request_, &responder_, &queue_,
-                              &queue_, &arrived_);
+  CheckCall(HealthService& health, EventLoop& loop)
+      : EventSource(loop), health_(health) {
+    health_.rpc_.RequestCheck(&context_, &request_, &responder_, &loop_.queue(),
+                              &loop_.queue(), &arrived_);
   }
 
  private:
   void Arrive(bool ok) {
     if (!ok) return Finish(false);  // the server shuts down
-    new CheckCall(health_, queue_);
+    new CheckCall(health_, loop_);
     if (health_.names_.count(request_.service()) == 0) {
       responder_.FinishWithError(
           {grpc::StatusCode::NOT_FOUND, "no such service"}, &finished_);
@@ -32,7 +32,6 @@ class HealthService::CheckCall {
   void Finish(bool) { delete this; }
 
   HealthService& health_;
-  grpc::ServerCompletionQueue& queue_;
   grpc::ServerContext context_;
   HealthCheckRequest request_;
   grpc::ServerAsyncResponseWriter<HealthCheckResponse> responder_{&context_};
@@ -41,13 +40,13 @@ class HealthService::CheckCall {
 };
 
 // Sends the state, and again when it has changed, until the client goes.
-class HealthService::WatchCall {
+class HealthService::WatchCall final : private EventSource {
  public:
-  WatchCall(HealthService& health, grpc::ServerCompletionQueue& queue)
-      : health_(health), queue_(queue) {
+  WatchCall(HealthService& health, EventLoop& loop)
+      : EventSource(loop), health_(health) {
     context_.AsyncNotifyWhenDone(&ended_);
-    health_.rpc_.RequestWatch(&context_, &request_, &writer_, &queue_, &queue_,
-                              &arrived_);
+    health_.rpc_.RequestWatch(&context_, &request_, &writer_, &loop_.queue(),
+                              &loop_.queue(), &arrived_);
   }
 
   // The state may have changed; the service's mutex is held.
@@ -65,7 +64,7 @@ class HealthService::WatchCall {
       delete this;
       return;
     }
-    new WatchCall(health_, queue_);
+    new WatchCall(health_, loop_);
     const std::lock_guard lock(health_.mutex_);
     health_.watches_.insert(this);
     Send();
@@ -92,7 +91,6 @@ class HealthService::WatchCall {
   }
 
   HealthService& health_;
-  grpc::ServerCompletionQueue& queue_;
   grpc::ServerContext context_;
   HealthCheckRequest request_;
   grpc::ServerAsyncWriter<HealthCheckResponse> writer_{&context_};
@@ -107,9 +105,9 @@ class HealthService::WatchCall {
 HealthService::HealthService(std::set<std::string> names)
     : names_(std::move(names)) {}
 
-void HealthService::Start(grpc::ServerCompletionQueue& queue) {
-  new CheckCall(*this, queue);
-  new WatchCall(*this, queue);
+void HealthService::Start(EventLoop& loop) {
+  new CheckCall(*this, loop);
+  new WatchCall(*this, loop);
 }
 
 void HealthService::Stop() {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "server/event_loop.h"
 
 namespace topk {
 
@@ -24,8 +25,8 @@ class HealthService {
   /// What the server registers.
   grpc::Service& rpc() { return rpc_; }
 
-  /// Takes calls from a queue until the server shuts down.
-  void Start(grpc::ServerCompletionQueue& queue);
+  /// Takes calls from a loop until the server shuts down.
+  void Start(EventLoop& loop);
 
   /// Nothing serves from now on: whoever watches is told.
   void Stop();

@@ -19,16 +19,16 @@ namespace {
 // one buffer. Meanwhile the next group arrives.
 class ManyCall final : public Call {
  public:
-  ManyCall(TopKService& service, grpc::ServerCompletionQueue& queue)
-      : Call(service, queue,
+  ManyCall(TopKService& service, EventLoop& loop)
+      : Call(service, loop,
              service.rpc_metrics().Find(TopKService::kComputeTopKMany)) {
-    service_.rpc().RequestComputeTopKMany(&context_, &stream_, &queue_, &queue_,
-                                          &arrived_);
+    service_.rpc().RequestComputeTopKMany(&context_, &stream_, &loop_.queue(),
+                                          &loop_.queue(), &arrived_);
   }
 
  private:
   void Begin() override {
-    AcceptComputeTopKMany(service_, queue_);
+    AcceptComputeTopKMany(service_, loop_);
     Read();
   }
 
@@ -132,9 +132,8 @@ class ManyCall final : public Call {
 
 }  // namespace
 
-void AcceptComputeTopKMany(TopKService& service,
-                           grpc::ServerCompletionQueue& queue) {
-  new ManyCall(service, queue);
+void AcceptComputeTopKMany(TopKService& service, EventLoop& loop) {
+  new ManyCall(service, loop);
 }
 
 }  // namespace topk

@@ -132,8 +132,8 @@ Status Server::Impl::Listen(const ServerConfig& config) {
   if (grpc == nullptr) {
     return {Code::kInternal, "START", "", "gRPC could not start the server"};
   }
-  service.Start(loop->queue());
-  health.Start(loop->queue());
+  service.Start(*loop);
+  health.Start(*loop);
   return {};
 }
 

@@ -56,16 +56,16 @@ Status FeedMessage(grpc::ByteBuffer& bytes, TensorStream& tensor,
 // Messages arrive while those before them are computed.
 class StreamCall final : public Call {
  public:
-  StreamCall(TopKService& service, grpc::ServerCompletionQueue& queue)
-      : Call(service, queue,
+  StreamCall(TopKService& service, EventLoop& loop)
+      : Call(service, loop,
              service.rpc_metrics().Find(TopKService::kStreamTopK)) {
-    service_.rpc().RequestStreamTopK(&context_, &stream_, &queue_, &queue_,
-                                     &arrived_);
+    service_.rpc().RequestStreamTopK(&context_, &stream_, &loop_.queue(),
+                                     &loop_.queue(), &arrived_);
   }
 
  private:
   void Begin() override {
-    AcceptStreamTopK(service_, queue_);
+    AcceptStreamTopK(service_, loop_);
     Read();
   }
 
@@ -212,9 +212,8 @@ class StreamCall final : public Call {
 
 }  // namespace
 
-void AcceptStreamTopK(TopKService& service,
-                      grpc::ServerCompletionQueue& queue) {
-  new StreamCall(service, queue);
+void AcceptStreamTopK(TopKService& service, EventLoop& loop) {
+  new StreamCall(service, loop);
 }
 
 }  // namespace topk

@@ -27,11 +27,11 @@ TopKService::TopKService(const Engine& engine, Metrics& metrics,
                    static_cast<size_t>(threads) + 1),
       workers_(threads, /*reserved_for_masters=*/0) {}
 
-void TopKService::Start(grpc::ServerCompletionQueue& queue) {
-  AcceptComputeTopK(*this, queue);
-  AcceptStreamTopK(*this, queue);
-  AcceptComputeTopKMany(*this, queue);
-  AcceptGetCapabilities(*this, queue);
+void TopKService::Start(EventLoop& loop) {
+  AcceptComputeTopK(*this, loop);
+  AcceptStreamTopK(*this, loop);
+  AcceptComputeTopKMany(*this, loop);
+  AcceptGetCapabilities(*this, loop);
 }
 
 v1::Capabilities TopKService::GetCapabilities() const {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "core/engine.h"
+#include "server/event_loop.h"
 #include "server/metrics.h"
 #include "server/raw_message.h"
 #include "server/rpc_metrics.h"
@@ -68,8 +69,8 @@ class TopKService {
   /// What the server registers and the calls are taken from.
   RawTopKService& rpc() { return rpc_; }
 
-  /// Takes calls from a queue until the server shuts down.
-  void Start(grpc::ServerCompletionQueue& queue);
+  /// Takes calls from a loop until the server shuts down.
+  void Start(EventLoop& loop);
 
   /// How many calls are under way.
   std::atomic<int64_t>& open_calls() { return open_calls_; }

@@ -40,16 +40,17 @@ class UnaryCall : public Call {
 
 class ComputeCall final : public UnaryCall {
  public:
-  ComputeCall(TopKService& service, grpc::ServerCompletionQueue& queue)
-      : UnaryCall(service, queue,
+  ComputeCall(TopKService& service, EventLoop& loop)
+      : UnaryCall(service, loop,
                   service.rpc_metrics().Find(TopKService::kComputeTopK)) {
     service_.rpc().RequestComputeTopK(&context_, &request_, &responder_,
-                                      &queue_, &queue_, &arrived_);
+                                      &loop_.queue(), &loop_.queue(),
+                                      &arrived_);
   }
 
  private:
   void Begin() override {
-    AcceptComputeTopK(service_, queue_);
+    AcceptComputeTopK(service_, loop_);
     count().Received();
     Hold();
     service_.Run(static_cast<int64_t>(request_.Length()), [this] {
@@ -79,16 +80,17 @@ class ComputeCall final : public UnaryCall {
 
 class CapabilitiesCall final : public UnaryCall {
  public:
-  CapabilitiesCall(TopKService& service, grpc::ServerCompletionQueue& queue)
-      : UnaryCall(service, queue,
+  CapabilitiesCall(TopKService& service, EventLoop& loop)
+      : UnaryCall(service, loop,
                   service.rpc_metrics().Find(TopKService::kGetCapabilities)) {
     service_.rpc().RequestGetCapabilities(&context_, &request_, &responder_,
-                                          &queue_, &queue_, &arrived_);
+                                          &loop_.queue(), &loop_.queue(),
+                                          &arrived_);
   }
 
  private:
   void Begin() override {
-    AcceptGetCapabilities(service_, queue_);
+    AcceptGetCapabilities(service_, loop_);
     count().Received();
     v1::GetCapabilitiesRequest request;
     if (Status s = ReadMessage(request_, request); !s.ok()) return Send(s);
@@ -98,14 +100,12 @@ class CapabilitiesCall final : public UnaryCall {
 
 }  // namespace
 
-void AcceptComputeTopK(TopKService& service,
-                       grpc::ServerCompletionQueue& queue) {
-  new ComputeCall(service, queue);
+void AcceptComputeTopK(TopKService& service, EventLoop& loop) {
+  new ComputeCall(service, loop);
 }
 
-void AcceptGetCapabilities(TopKService& service,
-                           grpc::ServerCompletionQueue& queue) {
-  new CapabilitiesCall(service, queue);
+void AcceptGetCapabilities(TopKService& service, EventLoop& loop) {
+  new CapabilitiesCall(service, loop);
 }
 
 }  // namespace topk
