@@ -72,6 +72,18 @@ std::string CheckMetricsListen(const std::string& address) {
   return CheckHostPort(address);
 }
 
+// Permissions in octal; rewrites them as a decimal number.
+std::string ReadMode(std::string& text) {
+  unsigned mode = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, mode, 8);
+  if (error != std::errc() || rest != end || mode > 0777) {
+    return Cat("\"", text, "\" is not a mode of 0 .. 0777 in octal");
+  }
+  text = std::to_string(mode);
+  return "";
+}
+
 // A duration in seconds, with or without a unit; rewrites it as a number.
 CLI::Validator Seconds(double least, double most) {
   const auto check = [least, most](std::string& text) -> std::string {
@@ -109,6 +121,12 @@ void AddServerFlags(CLI::App& app, ServerConfig& config) {
       ->delimiter(',')
       ->check(CLI::Validator(CheckListen, "ADDRESS"))
       ->capture_default_str();
+  app.add_option("--unix-socket-mode", config.unix_socket_mode,
+                 "Who may connect to unix: sockets, in octal as chmod has it: "
+                 "whoever may write. 0660 lets the group in, 0666 everybody")
+      ->envname("TOPKD_UNIX_SOCKET_MODE")
+      ->transform(CLI::Validator(ReadMode, "MODE"))
+      ->default_str("0600");
   app.add_option("--metrics-listen", config.metrics_listen,
                  "Where to serve Prometheus metrics at /metrics: host:port; "
                  "off if empty")

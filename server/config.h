@@ -14,6 +14,8 @@ struct ServerConfig {
   /// Where to serve: host:port (port 0 = any free one) or unix:path. This
   /// machine alone by default: there is no encryption, no authentication.
   std::vector<std::string> listen = {"127.0.0.1:50051"};
+  /// Who may connect to unix: sockets, as chmod has it: those who may write.
+  unsigned unix_socket_mode = 0600;
   /// Where to serve Prometheus metrics over HTTP: host:port over IPv4, which
   /// is what the HTTP library has; "" = nowhere.
   std::string metrics_listen;

@@ -4,6 +4,7 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include "core/engine.h"
 #include "server/event_loop.h"
 #include "server/health_service.h"
+#include "server/memory_trimmer.h"
 #include "server/metrics.h"
 #include "server/metrics_endpoint.h"
 #include "server/ready_file.h"
@@ -92,6 +94,9 @@ struct Server::Impl {
   std::unique_ptr<grpc::Server> grpc;
   std::unique_ptr<EventLoop> loop;
   std::unique_ptr<MetricsEndpoint> endpoint;
+  MemoryTrimmer trimmer{[this] {
+    return Activity{service.open_calls(), service.bytes()};
+  }};
   std::vector<std::string> addresses;
   std::string ready_file;
 };
@@ -122,11 +127,18 @@ Status Server::Impl::Listen(const ServerConfig& config) {
   }
   std::unique_ptr<grpc::ServerCompletionQueue> queue =
       builder.AddCompletionQueue();
+  // Nobody else may connect before the sockets have their permissions.
+  const mode_t inherited = umask(0177);
   grpc = builder.BuildAndStart();
+  umask(inherited);
   loop = std::make_unique<EventLoop>(std::move(queue), PollersFor(threads));
   for (size_t i = 0; i < config.listen.size(); ++i) {
     // gRPC stops at the first address that fails: it has port 0.
     if (ports[i] == 0) return CannotListen(config.listen[i]);
+    const std::string path = UnixPath(config.listen[i]);
+    if (!path.empty() && chmod(path.c_str(), config.unix_socket_mode) != 0) {
+      return CannotListen(config.listen[i]);
+    }
     addresses.push_back(Bound(config.listen[i], ports[i]));
   }
   if (grpc == nullptr) {

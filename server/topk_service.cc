@@ -57,6 +57,7 @@ void TopKService::Record(const grpc::ServerContext& context,
                          std::string_view method,
                          const v1::TopKRequest& request, const Tally& tally,
                          const Status& status) {
+  bytes_ += tally.tensor_bytes + tally.answer_bytes;
   metrics_.Record(request, status.code, tally.tensor_bytes,
                   tally.compute_nanoseconds);
   if (!log_.should_log(status.ok() ? spdlog::level::debug

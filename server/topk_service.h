@@ -75,6 +75,9 @@ class TopKService {
   /// How many calls are under way.
   std::atomic<int64_t>& open_calls() { return open_calls_; }
 
+  /// Bytes of tensors and answers so far.
+  int64_t bytes() const { return bytes_; }
+
   const Engine& engine() const { return engine_; }
   const RpcMetrics& rpc_metrics() const { return rpc_metrics_; }
   v1::Capabilities GetCapabilities() const;
@@ -109,6 +112,7 @@ class TopKService {
   const int64_t max_message_bytes_;
   RawTopKService rpc_;
   std::atomic<int64_t> open_calls_ = 0;
+  std::atomic<int64_t> bytes_ = 0;
   /// oneTBB counts on the thread that calls it; ours polls.
   const tbb::global_control all_workers_;
   tbb::task_arena workers_;

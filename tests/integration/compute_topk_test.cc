@@ -76,9 +76,13 @@ TEST(ComputeTopK, AnswersOverAUnixSocketAndSeveralAddresses) {
   ServerConfig config = TestServer::LoopbackConfig();
   const std::string path = ::testing::TempDir() + "topk_compute_test.sock";
   config.listen = {"unix:" + path, "127.0.0.1:0", "127.0.0.1:0"};
+  config.unix_socket_mode = 0640;
   {
     const TestServer server(config);
     EXPECT_EQ(server.target(), "unix:" + path);
+    struct stat status {};
+    ASSERT_EQ(stat(path.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777, 0640u);
     const std::vector<std::string> addresses =
         const_cast<TestServer&>(server).server().addresses();
     ASSERT_EQ(addresses.size(), 3u);

@@ -112,6 +112,15 @@ TEST(Config, DurationsHaveUnits) {
             1);
 }
 
+TEST(Config, ModesAreOctal) {
+  EXPECT_EQ(ReadWords({}).line.server.unix_socket_mode, 0600u);
+  const auto mode = [](const char* text) {
+    return ReadWords({"--unix-socket-mode", text}).line.server.unix_socket_mode;
+  };
+  EXPECT_EQ(mode("0660"), 0660u);
+  EXPECT_EQ(mode("666"), 0666u);
+}
+
 TEST(Config, AnEmptyMetricsAddressIsOff) {
   EXPECT_EQ(ReadWords({"--metrics-listen", ""}).line.action,
             CommandLine::Action::kServe);
@@ -157,7 +166,9 @@ INSTANTIATE_TEST_SUITE_P(
         Words{"--max-output-bytes", "2147483647"},
         Words{"--max-elements", "1e30"}, Words{"--drain-timeout", "nan"},
         Words{"--drain-timeout", "-1"}, Words{"--drain-timeout", "3 days"},
-        Words{"--log-level", "loud"}, Words{"--log-format", "xml"}));
+        Words{"--unix-socket-mode", "0680"},
+        Words{"--unix-socket-mode", "1777"}, Words{"--log-level", "loud"},
+        Words{"--log-format", "xml"}));
 
 TEST(Config, WrongVariablesAreErrorsToo) {
   const Variable threads("TOPKD_THREADS", "many");

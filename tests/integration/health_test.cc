@@ -60,6 +60,21 @@ TEST(Health, WatchersAreToldOfADrainAndDoNotHoldItUp) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
 }
 
+TEST(Health, WatchersOfNobodyAreToldSoAndMayGo) {
+  TestServer server;
+  const auto stub = Health::NewStub(server.Connect());
+  for (int i = 0; i < 20; ++i) {
+    grpc::ClientContext context;
+    const auto watch = stub->Watch(&context, For("nobody"));
+    HealthCheckResponse response;
+    ASSERT_TRUE(watch->Read(&response));
+    EXPECT_EQ(response.status(), HealthCheckResponse::SERVICE_UNKNOWN);
+    context.TryCancel();
+    EXPECT_FALSE(watch->Read(&response));
+    EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  }
+}
+
 TEST(Reflection, ListsTheService) {
   const TestServer server;
   // ServerReflectionRequest.list_services, field 7, of any text.

@@ -1,6 +1,10 @@
 // ComputeTopKMany: answers in order, errors of their own.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstring>
+#include <thread>
+
 #include "tests/integration/raw_call.h"
 #include "tests/integration/rpc_status.h"
 #include "tests/support/test_server.h"
@@ -62,6 +66,71 @@ TEST(ComputeTopKMany, AnswersEachBeforeTheNextIsSent) {
     EXPECT_TRUE(result.has_response());
   }
   stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+// Groups form, large enough to be shared out.
+TEST(ComputeTopKMany, KeepsTheOrderOfThousandsAtOnce) {
+  const TestServer server;
+  const auto stub = server.Stub();
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::seconds(60));
+  const auto stream = stub->ComputeTopKMany(&context);
+  constexpr int kRequests = 3000;
+  std::thread writer([&] {
+    v1::TopKRequest request = OnnxRequest(std::vector<float>(1000), 1);
+    for (int i = 0; i < kRequests; ++i) {
+      request.set_index_offset(i);
+      stream->Write(request, grpc::WriteOptions().set_buffer_hint());
+    }
+    stream->WritesDone();
+  });
+  v1::TopKResult result;
+  for (int64_t i = 0; i < kRequests; ++i) {
+    ASSERT_TRUE(stream->Read(&result));
+    int64_t index = 0;
+    ASSERT_EQ(result.response().indices().data().size(), sizeof(index));
+    std::memcpy(&index, result.response().indices().data().data(),
+                sizeof(index));
+    ASSERT_EQ(index, i);
+  }
+  writer.join();
+  EXPECT_FALSE(stream->Read(&result));
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST(ComputeTopKMany, HoldsBackAClientThatDoesNotRead) {
+  const TestServer server;
+  const auto stub = server.Stub();
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::seconds(60));
+  const auto stream = stub->ComputeTopKMany(&context);
+  constexpr int kRequests = 2000;  // 128 MB there, 384 MB back
+  std::atomic<int> written = 0;
+  std::thread writer([&] {
+    v1::TopKRequest request = OnnxRequest(std::vector<float>(16000), 16000);
+    while (written < kRequests && stream->Write(request)) ++written;
+    stream->WritesDone();
+  });
+  // It stands still once what lies between has room for no more.
+  int before = -1;
+  int still = 0;
+  EXPECT_TRUE(Eventually([&] {
+    still = written > 0 && written == before ? still + 1 : 0;
+    before = written;
+    return still >= 20;
+  }));
+  EXPECT_LT(written, kRequests / 2);
+  v1::TopKResult result;
+  int read = 0;
+  while (stream->Read(&result)) {
+    EXPECT_TRUE(result.has_response());
+    ++read;
+  }
+  writer.join();
+  EXPECT_EQ(read, kRequests);
   EXPECT_TRUE(stream->Finish().ok());
 }
 

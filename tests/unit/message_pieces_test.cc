@@ -1,0 +1,66 @@
+// A message's bytes in pieces are its bytes, and large data is not copied.
+#include "core/wire/message_pieces.h"
+
+#include <gtest/gtest.h>
+
+namespace topk {
+namespace {
+
+std::string Joined(const std::vector<MessagePiece>& pieces) {
+  std::string all;
+  for (const MessagePiece& piece : pieces) {
+    EXPECT_TRUE(piece.own.empty() != piece.lent.empty());
+    all += piece.own;
+    all.append(reinterpret_cast<const char*>(piece.lent.data()),
+               piece.lent.size());
+  }
+  return all;
+}
+
+v1::TopKRequest Request() {
+  v1::TopKRequest request;
+  request.set_request_id("id");
+  request.mutable_onnx()->mutable_k()->set_value(3);
+  request.mutable_tensor()->add_shape(7);
+  return request;
+}
+
+TEST(MessagePieces, AreTheMessagesBytes) {
+  for (const size_t size : {0, 1, 100, 4000, 4096, 5000, 100000}) {
+    v1::TopKRequest request = Request();
+    request.mutable_tensor()->set_data(std::string(size, 'd'));
+    const std::vector<MessagePiece> pieces = PiecesOf(request);
+    EXPECT_EQ(Joined(pieces), request.SerializeAsString()) << size;
+    bool lent = false;
+    for (const MessagePiece& piece : pieces) {
+      lent |= static_cast<const void*>(piece.lent.data()) ==
+              request.tensor().data().data();
+    }
+    EXPECT_EQ(lent, size >= 4096) << size;
+  }
+  EXPECT_EQ(Joined(PiecesOf(v1::TopKRequest())), "");
+}
+
+TEST(MessagePieces, PutATensorIntoARequest) {
+  for (const size_t size : {1, 100, 5000, 3000000}) {
+    const std::string data(size, 'd');
+    v1::TopKRequest request = Request();
+    v1::TopKRequest read;
+    ASSERT_TRUE(read.ParseFromString(
+        Joined(PiecesOf(request, std::as_bytes(std::span(data))))));
+    request.mutable_tensor()->set_data(data);
+    EXPECT_EQ(read.SerializeAsString(), request.SerializeAsString()) << size;
+  }
+}
+
+TEST(MessagePieces, OfAFieldAreAMessageThatHasIt) {
+  const std::string data(1000, 'd');
+  v1::TopKRequestChunk read;
+  ASSERT_TRUE(read.ParseFromString(
+      Joined(PiecesOf(v1::TopKRequestChunk::kDataFieldNumber,
+                      std::as_bytes(std::span(data))))));
+  EXPECT_EQ(read.data(), data);
+}
+
+}  // namespace
+}  // namespace topk
