@@ -66,6 +66,9 @@ class TensorStream {
   TensorStream(TensorStream&&) noexcept;
   ~TensorStream();
 
+  /// Whether to take bytes costs little more than to read them.
+  bool FeedsFast() const;
+
   /// Takes the next bytes. INVALID_ARGUMENT as soon as there are too many.
   Status Feed(std::span<const std::byte> piece);
 

@@ -61,6 +61,10 @@ Result<TensorStream> TensorStream::Start(const Engine& engine,
   return TensorStream(std::move(state));
 }
 
+bool TensorStream::FeedsFast() const {
+  return state_->fold != nullptr && state_->backend->FoldsWell(state_->plan);
+}
+
 Status TensorStream::Feed(std::span<const std::byte> piece) {
   const auto size = static_cast<int64_t>(piece.size());
   const Layout& input = state_->plan.input;

@@ -79,8 +79,12 @@ class StreamCall final : public Call {
     const Intake::Next next = intake_.Receive(ok, incoming_);
     if (next.read) Read();
     if (next.work) {
+      // What is read here and now is in this processor's cache: handed over,
+      // 256 MiB took 1.5 times as long.
+      constexpr int64_t kFaster = 32;
+      const bool fast = tensor_.has_value() && tensor_->FeedsFast();
       Hold();
-      service_.Run(next.bytes, [this] {
+      service_.Run(fast ? next.bytes / kFaster : next.bytes, [this] {
         Work();
         Release();
       });

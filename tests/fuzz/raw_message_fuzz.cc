@@ -1,0 +1,79 @@
+// ReadRaw against the generated parser, on any bytes. The first byte says which
+// message, the second how the bytes are cut; the rest is the message.
+#include <google/protobuf/stubs/logging.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "server/raw_message.h"
+
+namespace topk {
+namespace {
+
+// An unknown field that makes a message large enough to be taken apart.
+std::string Padding() {
+  const std::string bytes(size_t{17} << 10, 'p');
+  return "\xba\x3e\x80\x88\x01" + bytes;  // field 999, its length
+}
+
+grpc::ByteBuffer Cut(const std::string& bytes, size_t size) {
+  std::vector<grpc::Slice> slices;
+  for (size_t i = 0; i < bytes.size(); i += size) {
+    slices.emplace_back(bytes.substr(i, size));
+  }
+  return {slices.data(), slices.size()};
+}
+
+std::string& DataOf(v1::TopKRequest& request) {
+  return *request.mutable_tensor()->mutable_data();
+}
+std::string& DataOf(v1::TopKRequestChunk& chunk) {
+  return *chunk.mutable_data();
+}
+
+void Require(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "%s\n", what);
+  std::abort();
+}
+
+template <class Message>
+void Check(const std::string& bytes, size_t cut) {
+  Message expected;
+  const bool valid = expected.ParseFromString(bytes);
+  RawMessage<Message> raw;
+  grpc::ByteBuffer buffer = Cut(bytes, cut);
+  Require(ReadRaw(buffer, raw).ok() == valid, "judged in two ways");
+  if (!valid) return;
+  if (!raw.data.empty()) {
+    std::string& data = DataOf(raw.message);
+    Require(data.empty(), "data in two places");
+    for (const auto& piece : raw.data) {
+      data.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+    }
+  }
+  Require(raw.message.SerializeAsString() == expected.SerializeAsString(),
+          "read in two ways");
+}
+
+}  // namespace
+}  // namespace topk
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const google::protobuf::LogSilencer quiet;
+  if (size < 2) return 0;
+  const size_t cut = data[1] == 0 ? 8192 : data[1];
+  const std::string rest(reinterpret_cast<const char*>(data) + 2, size - 2);
+  for (const std::string& bytes :
+       {rest + topk::Padding(), topk::Padding() + rest}) {
+    if (data[0] % 2 == 0) {
+      topk::Check<topk::v1::TopKRequest>(bytes, cut);
+    } else {
+      topk::Check<topk::v1::TopKRequestChunk>(bytes, cut);
+    }
+  }
+  return 0;
+}
