@@ -13,3 +13,13 @@ build_bench() {
   cmake -S . -B build/bench -G Ninja -DCMAKE_BUILD_TYPE=Release >/dev/null
   cmake --build build/bench --target "$@" >&2
 }
+
+# install_python PACKAGE... from PyPI, into $peers_venv.
+peers_venv=build/peers
+install_python() {
+  if [ ! -x "$peers_venv/bin/pip" ]; then
+    /usr/bin/python3 -m venv "$peers_venv"
+  fi
+  echo "== installing $* into $peers_venv" >&2
+  "$peers_venv/bin/pip" install -q "$@" >&2
+}

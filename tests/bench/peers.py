@@ -130,6 +130,7 @@ class Topk:
 def ort_call(workload, x, threads):
     import onnx
     import onnxruntime as ort
+    from topk_model import topk_model
     proto = {"f16": onnx.TensorProto.FLOAT16, "f32": onnx.TensorProto.FLOAT,
              "f64": onnx.TensorProto.DOUBLE, "u8": onnx.TensorProto.UINT8,
              "i8": onnx.TensorProto.INT8, "i32": onnx.TensorProto.INT32,
@@ -142,21 +143,12 @@ def ort_call(workload, x, threads):
     shape = list(workload.shape)
     out = shape.copy()
     out[workload.axis] = workload.k
-    helper = onnx.helper
-    graph = helper.make_graph(
-        [helper.make_node("TopK", ["x", "k"], ["v", "i"], axis=workload.axis,
-                          largest=int(workload.largest), sorted=1)],
-        "topk", [helper.make_tensor_value_info("x", element, shape)],
-        [helper.make_tensor_value_info("v", element, out),
-         helper.make_tensor_value_info("i", onnx.TensorProto.INT64, out)],
-        [helper.make_tensor("k", onnx.TensorProto.INT64, [1], [workload.k])])
-    model = helper.make_model(graph,
-                              opset_imports=[helper.make_opsetid("", 18)],
-                              ir_version=9)
+    model = topk_model(element, shape, workload.k, workload.axis,
+                       workload.largest)
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    session = ort.InferenceSession(model.SerializeToString(), options,
+    session = ort.InferenceSession(model, options,
                                    providers=["CPUExecutionProvider"])
     binding = session.io_binding()
     values = np.empty(out, x.dtype)

@@ -23,13 +23,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tests/bench/build.sh
 build_bench topk_bench
 
-venv=build/peers
 packages=(onnxruntime onnx openvino numpy ml_dtypes)
 for argument in "$@"; do
   if [ "$argument" = --torch ]; then packages+=(torch); fi
 done
-if [ ! -x "$venv/bin/pip" ]; then /usr/bin/python3 -m venv "$venv"; fi
-echo "== installing ${packages[*]} into $venv" >&2
-"$venv/bin/pip" install -q "${packages[@]}" >&2
+install_python "${packages[@]}"
 
-exec "$venv/bin/python" tests/bench/peers.py build/bench/bin/topk_bench "$@"
+exec "$peers_venv/bin/python" tests/bench/peers.py \
+  build/bench/bin/topk_bench "$@"

@@ -1,0 +1,62 @@
+#include "tests/bench/service/question.h"
+
+#include <stdexcept>
+
+#include "core/engine.h"
+
+namespace topk::bench {
+namespace {
+
+v1::TopKRequest MakeHeader(int64_t elements, int64_t k) {
+  v1::TopKRequest request;
+  request.mutable_spec()->set_dialect(v1::DIALECT_ONNX);
+  request.mutable_spec()->set_version(11);
+  request.mutable_onnx()->mutable_k()->set_value(k);
+  request.mutable_tensor()->set_data_type(v1::DATA_TYPE_F32);
+  request.mutable_tensor()->add_shape(elements);
+  return request;
+}
+
+void Require(const Status& status) {
+  if (!status.ok()) throw std::runtime_error(status.message);
+}
+
+v1::TopKResponse Answer(const Question& question) {
+  const Engine engine(EngineOptions{});
+  Result<TensorStream> stream = TensorStream::Start(engine, question.header);
+  if (!stream.ok()) Require(stream.status());
+  for (int64_t i = 0; i < question.repeats; ++i) {
+    Require(stream->Feed(question.data()));
+  }
+  Result<v1::TopKResponse> answer = stream->Finish();
+  if (!answer.ok()) Require(answer.status());
+  return std::move(*answer);
+}
+
+}  // namespace
+
+QuestionPtr MakeQuestion(int64_t bytes, int64_t k, int64_t repeats) {
+  auto question = std::make_shared<Question>();
+  question->elements.resize(static_cast<size_t>(bytes) / sizeof(float));
+  uint32_t random = 1;
+  for (float& x : question->elements) {
+    random = random * 1664525u + 1013904223u;
+    x = static_cast<float>(random >> 8);
+  }
+  question->repeats = repeats;
+  question->header = MakeHeader(question->bytes() / 4, k);
+  question->answer = Answer(*question);
+  return question;
+}
+
+void SpotCheck::Take(const v1::TopKResponse& answer) {
+  constexpr int64_t kEvery = 16;
+  if (taken_++ % kEvery != 0) return;
+  const v1::TopKResponse& right = question_->answer;
+  if (answer.values().data() != right.values().data() ||
+      answer.indices().data() != right.indices().data()) {
+    throw std::runtime_error("a wrong answer");
+  }
+}
+
+}  // namespace topk::bench

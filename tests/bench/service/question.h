@@ -1,0 +1,54 @@
+// What the callers ask, and the one right answer to it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "topk/v1/topk.pb.h"
+
+namespace topk::bench {
+
+/// The k largest of a tensor of f32 by ONNX-11.
+struct Question {
+  /// The request; its tensor has no source.
+  v1::TopKRequest header;
+  /// The tensor, or what it repeats so many times.
+  std::vector<float> elements;
+  int64_t repeats = 1;
+  /// What the engine answers in this process.
+  v1::TopKResponse answer;
+
+  /// Returns the bytes of `elements`.
+  std::span<const std::byte> data() const {
+    return std::as_bytes(std::span(elements));
+  }
+  /// Returns the size of the tensor in bytes.
+  int64_t bytes() const {
+    return static_cast<int64_t>(data().size()) * repeats;
+  }
+};
+
+/// Shared by the callers: gRPC borrows the elements of a call under way.
+using QuestionPtr = std::shared_ptr<const Question>;
+
+/// Returns a question about so many bytes of random elements, repeated.
+QuestionPtr MakeQuestion(int64_t bytes, int64_t k = 10, int64_t repeats = 1);
+
+/// Keeps a question and checks answers to it, byte for byte: the first and
+/// every 16th.
+class SpotCheck {
+ public:
+  explicit SpotCheck(QuestionPtr question) : question_(std::move(question)) {}
+
+  /// Throws std::runtime_error if it is checked and wrong.
+  void Take(const v1::TopKResponse& answer);
+
+ private:
+  const QuestionPtr question_;
+  int64_t taken_ = 0;
+};
+
+}  // namespace topk::bench
