@@ -84,6 +84,13 @@ std::string ReadMode(std::string& text) {
   return "";
 }
 
+std::string CheckPrefix(const std::string& prefix) {
+  if (prefix.starts_with('/') && prefix.find('/', 1) == std::string::npos) {
+    return "";
+  }
+  return Cat(Quote(prefix), " does not begin with the one slash that it has");
+}
+
 // A duration in seconds, with or without a unit; rewrites it as a number.
 CLI::Validator Seconds(double least, double most) {
   const auto check = [least, most](std::string& text) -> std::string {
@@ -152,6 +159,16 @@ void AddServerFlags(CLI::App& app, ServerConfig& config) {
                  "The largest answer, values and indices together")
       ->envname("TOPKD_MAX_OUTPUT_BYTES")
       ->check(CLI::Range(int64_t{1}, config.max_output_bytes))
+      ->capture_default_str();
+  app.add_flag("--allow-shared-memory", config.allow_shared_memory,
+               "Take tensors from POSIX shared memory and put answers there: "
+               "whoever may connect can then read and write each object with "
+               "the prefix that this process can")
+      ->envname("TOPKD_ALLOW_SHARED_MEMORY");
+  app.add_option("--shared-memory-prefix", config.shared_memory_prefix,
+                 "What the names of these objects begin with")
+      ->envname("TOPKD_SHARED_MEMORY_PREFIX")
+      ->check(CLI::Validator(CheckPrefix, "PREFIX"))
       ->capture_default_str();
   app.add_option("--drain-timeout", config.drain_timeout_seconds,
                  "How long calls may run on after SIGTERM, in seconds or with "

@@ -27,6 +27,10 @@ struct ServerConfig {
   int64_t max_elements = int64_t{1} << 34;
   /// The largest answer, in bytes.
   int64_t max_output_bytes = (int64_t{1} << 31) - (int64_t{1} << 20);
+  /// Whether tensors and answers may lie in POSIX shared memory, in objects
+  /// whose names begin with the prefix: a slash, and no other one.
+  bool allow_shared_memory = false;
+  std::string shared_memory_prefix = "/topk";
   /// How long calls may run on after SIGTERM, in seconds.
   double drain_timeout_seconds = 25;
   /// Where to write the bound addresses, as JSON, when serving; "" = nowhere.

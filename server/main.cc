@@ -55,6 +55,10 @@ int Serve(const topk::ServerConfig& config) {
       !metrics.empty()) {
     log->info("metrics on http://{}/metrics", metrics);
   }
+  if (config.allow_shared_memory) {
+    log->info("shared memory is allowed: objects named {}*",
+              config.shared_memory_prefix);
+  }
   const int received = WaitFor(signals);
   log->info("{}: draining for at most {} s", strsignal(received),
             config.drain_timeout_seconds);

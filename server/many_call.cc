@@ -51,8 +51,12 @@ class ManyCall final : public Call {
     if (taken.read) Read();
     if (taken.end) return Finish({});
     if (!taken.any) return;
+    int64_t bytes = 0;
+    for (grpc::ByteBuffer& request : group_) {
+      bytes += service_.WorkBytes(request);
+    }
     Hold();
-    service_.Run(taken.bytes, [this, bytes = taken.bytes] {
+    service_.Run(bytes, [this, bytes] {
       Answer(bytes);
       Release();
     });

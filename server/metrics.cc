@@ -11,10 +11,15 @@ namespace {
 using prometheus::Histogram;
 
 // What a request can end with; see TopKService in topk.proto.
-constexpr std::array<Code, 7> kCodes = {
-    Code::kOk,        Code::kInvalidArgument,   Code::kUnimplemented,
-    Code::kCancelled, Code::kResourceExhausted, Code::kDeadlineExceeded,
-    Code::kInternal};
+constexpr std::array<Code, 9> kCodes = {Code::kOk,
+                                        Code::kInvalidArgument,
+                                        Code::kUnimplemented,
+                                        Code::kCancelled,
+                                        Code::kResourceExhausted,
+                                        Code::kDeadlineExceeded,
+                                        Code::kPermissionDenied,
+                                        Code::kFailedPrecondition,
+                                        Code::kInternal};
 
 // From one cache line's work to a long tensor: 10 us .. 40 s, factors of 4.
 Histogram::BucketBoundaries SecondsBuckets() {

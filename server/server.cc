@@ -22,6 +22,7 @@
 #include "server/metrics_endpoint.h"
 #include "server/ready_file.h"
 #include "server/rpc_metrics.h"
+#include "server/shared_objects.h"
 #include "server/topk_service.h"
 
 namespace topk {
@@ -76,8 +77,12 @@ struct Server::Impl {
   Impl(const ServerConfig& config, spdlog::logger& log)
       : threads(config.threads > 0 ? config.threads : AvailableProcessors()),
         engine({threads, {config.max_elements, config.max_output_bytes}}),
-        service(engine, metrics, rpc_metrics, log, config.max_message_bytes,
-                threads),
+        shared_objects(
+            config.allow_shared_memory
+                ? std::make_unique<SharedObjects>(config.shared_memory_prefix)
+                : nullptr),
+        service(engine, metrics, rpc_metrics, log, shared_objects.get(),
+                config.max_message_bytes, threads),
         ready_file(config.ready_file) {}
 
   // Binds and starts to serve gRPC.
@@ -89,6 +94,7 @@ struct Server::Impl {
       *metrics.registry(),
       {TopKService::service_full_name(), kHealth, kReflection}};
   Engine engine;
+  const std::unique_ptr<SharedObjects> shared_objects;
   TopKService service;
   HealthService health{{"", TopKService::service_full_name(), kHealth}};
   std::unique_ptr<grpc::Server> grpc;

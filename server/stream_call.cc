@@ -11,6 +11,7 @@
 #include "server/call.h"
 #include "server/intake.h"
 #include "server/raw_message.h"
+#include "server/request_memory.h"
 #include "server/status_map.h"
 
 namespace topk {
@@ -124,6 +125,11 @@ class StreamCall final : public Call {
 
   Status Start(grpc::ByteBuffer& message) {
     if (Status s = ReadHeader(message, header_); !s.ok()) return s;
+    output_ = header_.output();
+    // Its mistakes now; held it is not, or idle streams would take what there
+    // is for all.
+    RequestMemory memory(service_.shared_objects());
+    if (Status s = memory.OpenOutputs(header_); !s.ok()) return s;
     Result<TensorStream> tensor =
         TensorStream::Start(service_.engine(), header_);
     if (!tensor.ok()) return tensor.status();
@@ -150,6 +156,10 @@ class StreamCall final : public Call {
     Result<v1::TopKResponse> answer = tensor_->Finish();
     if (!answer.ok()) return answer.status();
     tally_.Note(*answer);
+    RequestMemory memory(service_.shared_objects());
+    *header_.mutable_output() = output_;
+    if (Status s = memory.OpenOutputs(header_); !s.ok()) return s;
+    if (Status s = memory.Deliver(*answer); !s.ok()) return s;
     outgoing_ = WriteChunks(*std::move(answer));
     return {};
   }
@@ -204,6 +214,7 @@ class StreamCall final : public Call {
   grpc::ByteBuffer incoming_;
   Intake intake_;
   v1::TopKRequest header_;
+  v1::OutputOptions output_;  // the header's, with its shared memory
   std::optional<TensorStream> tensor_;
   Tally tally_;
   std::vector<grpc::ByteBuffer> outgoing_;

@@ -1,9 +1,11 @@
 #include "server/topk_service.h"
 
+#include <algorithm>
 #include <string>
 
 #include "server/logging.h"
 #include "server/many_call.h"
+#include "server/request_memory.h"
 #include "server/stream_call.h"
 #include "server/unary_call.h"
 
@@ -17,11 +19,13 @@ void Tally::Note(const v1::TopKResponse& answer) {
 
 TopKService::TopKService(const Engine& engine, Metrics& metrics,
                          const RpcMetrics& rpc_metrics, spdlog::logger& log,
+                         SharedObjects* shared_objects,
                          int64_t max_message_bytes, int threads)
     : engine_(engine),
       metrics_(metrics),
       rpc_metrics_(rpc_metrics),
       log_(log),
+      shared_objects_(shared_objects),
       max_message_bytes_(max_message_bytes),
       all_workers_(tbb::global_control::max_allowed_parallelism,
                    static_cast<size_t>(threads) + 1),
@@ -37,18 +41,43 @@ void TopKService::Start(EventLoop& loop) {
 v1::Capabilities TopKService::GetCapabilities() const {
   v1::Capabilities capabilities = engine_.GetCapabilities();
   capabilities.mutable_limits()->set_max_message_bytes(max_message_bytes_);
-  capabilities.mutable_limits()->set_shared_memory(false);
+  capabilities.mutable_limits()->set_shared_memory(shared_objects_ != nullptr);
   return capabilities;
 }
 
-Status TopKService::Compute(const RawMessage<v1::TopKRequest>& request,
-                            Tally& tally, v1::TopKResponse& answer) const {
+int64_t TopKService::WorkBytes(grpc::ByteBuffer& request) const {
+  const auto own = static_cast<int64_t>(request.Length());
+  if (shared_objects_ == nullptr || own > kSmall) return own;
+  v1::TopKRequest read;
+  if (!ReadMessage(request, read).ok()) return own;
+  // Whatever it says, a call has sums of these.
+  constexpr int64_t kMost = int64_t{1} << 40;
+  return own + std::clamp(read.tensor().shared_memory().byte_size(), int64_t{0},
+                          kMost);
+}
+
+Status TopKService::Compute(RawMessage<v1::TopKRequest>& request, Tally& tally,
+                            v1::TopKResponse& answer) const {
   tally.tensor_bytes = DataBytes(request);
+  RequestMemory memory(shared_objects_);
+  if (Status s = memory.OpenTensor(request.message); !s.ok()) return s;
+  if (Status s = memory.OpenOutputs(request.message); !s.ok()) return s;
+  const auto shared = memory.tensor();
+  if (shared) tally.tensor_bytes = static_cast<int64_t>(shared->size());
   Result<v1::TopKResponse> computed =
-      request.data.empty() ? engine_.Compute(request.message)
-                           : engine_.Compute(request.message, request.data);
-  if (!computed.ok()) return computed.status();
+      shared                 ? engine_.Compute(request.message, *shared)
+      : request.data.empty() ? engine_.Compute(request.message)
+                             : engine_.Compute(request.message, request.data);
+  if (!computed.ok()) {
+    Status status = computed.status();
+    if (shared && status.field == "tensor.data") {
+      status.field = "tensor.shared_memory.byte_size";
+    }
+    return status;
+  }
+  if (Status s = memory.CheckTensor(); !s.ok()) return s;
   tally.Note(*computed);
+  if (Status s = memory.Deliver(*computed); !s.ok()) return s;
   answer = *std::move(computed);
   return {};
 }

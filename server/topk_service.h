@@ -17,6 +17,7 @@
 #include "server/metrics.h"
 #include "server/raw_message.h"
 #include "server/rpc_metrics.h"
+#include "server/shared_objects.h"
 #include "topk/v1/topk.grpc.pb.h"
 #include "topk/v1/topk.pb.h"
 
@@ -61,10 +62,12 @@ class TopKService {
   static constexpr char kGetCapabilities[] =
       "/topk.v1.TopKService/GetCapabilities";
 
-  /// All of them outlive the service. `threads` as many as compute.
+  /// All of them outlive the service. `threads` as many as compute. No shared
+  /// memory is allowed if `shared_objects` are null.
   TopKService(const Engine& engine, Metrics& metrics,
               const RpcMetrics& rpc_metrics, spdlog::logger& log,
-              int64_t max_message_bytes, int threads);
+              SharedObjects* shared_objects, int64_t max_message_bytes,
+              int threads);
 
   /// What the server registers and the calls are taken from.
   RawTopKService& rpc() { return rpc_; }
@@ -80,14 +83,17 @@ class TopKService {
 
   const Engine& engine() const { return engine_; }
   const RpcMetrics& rpc_metrics() const { return rpc_metrics_; }
+  SharedObjects* shared_objects() const { return shared_objects_; }
   v1::Capabilities GetCapabilities() const;
+
+  /// Returns how many bytes there are to work on for a request: its own, and
+  /// those of the shared memory that it says it names.
+  int64_t WorkBytes(grpc::ByteBuffer& request) const;
 
   /// Does work on a tensor of so many bytes: at once if it is small, so that it
   /// is not handed over; otherwise on a thread that does not poll.
   template <class Work>
   void Run(int64_t bytes, Work work) {
-    // A full sort of so much takes 0.3 ms, not much more than a call.
-    constexpr int64_t kSmall = int64_t{128} << 10;
     if (bytes <= kSmall) {
       work();
     } else {
@@ -95,8 +101,8 @@ class TopKService {
     }
   }
 
-  /// Runs the engine on one request.
-  Status Compute(const RawMessage<v1::TopKRequest>& request, Tally& tally,
+  /// Runs the engine on one request, whose shared memory it takes out.
+  Status Compute(RawMessage<v1::TopKRequest>& request, Tally& tally,
                  v1::TopKResponse& answer) const;
 
   /// Counts and logs one request's outcome.
@@ -105,10 +111,14 @@ class TopKService {
               const Status& status);
 
  private:
+  /// A full sort of so much takes 0.3 ms, not much more than a call.
+  static constexpr int64_t kSmall = int64_t{128} << 10;
+
   const Engine& engine_;
   Metrics& metrics_;
   const RpcMetrics& rpc_metrics_;
   spdlog::logger& log_;
+  SharedObjects* const shared_objects_;
   const int64_t max_message_bytes_;
   RawTopKService rpc_;
   std::atomic<int64_t> open_calls_ = 0;

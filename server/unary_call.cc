@@ -53,7 +53,7 @@ class ComputeCall final : public UnaryCall {
     AcceptComputeTopK(service_, loop_);
     count().Received();
     Hold();
-    service_.Run(static_cast<int64_t>(request_.Length()), [this] {
+    service_.Run(service_.WorkBytes(request_), [this] {
       Answer();
       Release();
     });

@@ -39,8 +39,9 @@ void AddPathFlags(CLI::App& command, BenchFlags& flags) {
   for (const BenchPath& path : BenchPaths()) paths.emplace_back(path.name);
   command
       .add_option("--path", flags.path,
-                  "How requests are sent: a message each, each in pieces, or "
-                  "many on a stream")
+                  "How requests are sent: a message each, each in pieces, many "
+                  "on a stream, or a message each that names its tensor in "
+                  "shared memory")
       ->check(CLI::IsMember(paths))
       ->capture_default_str();
   command

@@ -1,5 +1,12 @@
 #include "client/cli/bench_path.h"
 
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <span>
+
+#include "client/shared_memory.h"
+
 namespace topk::cli {
 namespace {
 
@@ -28,9 +35,47 @@ Send Many(const Client& client) {
   };
 }
 
+// A caller's tensors in shared memory, one for each kind; the results come in
+// the response.
+class SharedTensors {
+ public:
+  explicit SharedTensors(const Client& client) : client_(client) {}
+
+  Result<v1::TopKResponse> Compute(const Kind& kind) {
+    auto found = shared_.find(&kind);
+    if (found == shared_.end()) {
+      Result<SharedMemory> memory =
+          SharedMemory::Create("", kind.tensor.size());
+      if (!memory.ok()) return memory.status();
+      std::ranges::copy(std::as_bytes(std::span(kind.tensor)),
+                        memory->data().begin());
+      v1::TopKRequest request = kind.requests.front();
+      *request.mutable_tensor()->mutable_shared_memory() =
+          memory->Region(0, kind.tensor.size());
+      found = shared_.emplace(&kind, Shared{*std::move(memory), request}).first;
+    }
+    return client_.ComputeTopK(found->second.request);
+  }
+
+ private:
+  struct Shared {
+    SharedMemory memory;
+    v1::TopKRequest request;
+  };
+
+  const Client& client_;
+  std::map<const Kind*, Shared> shared_;
+};
+
+Send InSharedMemory(const Client& client) {
+  const auto tensors = std::make_shared<SharedTensors>(client);
+  return [tensors](const Kind& kind) { return One(tensors->Compute(kind)); };
+}
+
 constexpr BenchPath kPaths[] = {{"unary", false, false, Unary},
                                 {"stream", true, false, Stream},
-                                {"many", false, true, Many}};
+                                {"many", false, true, Many},
+                                {"shm", true, false, InSharedMemory}};
 
 }  // namespace
 

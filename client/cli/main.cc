@@ -49,11 +49,18 @@ CLI::App* AddRun(CLI::App& app, RunFlags& flags, double& deadline) {
          "--dtype", [&flags](const std::string&) { flags.as_bf16 = true; },
          "Read 2-byte elements (V2, u2) as bf16, for which .npy has no type")
       ->check(CLI::IsMember({"bf16"}));
-  run->add_flag("--local", flags.local, "Compute here, without a server");
-  run->add_option("--stream", flags.stream,
-                  "Whether to send the tensor in pieces; auto does above 4 MiB")
-      ->check(CLI::IsMember({"auto", "on", "off"}))
-      ->capture_default_str();
+  auto* local =
+      run->add_flag("--local", flags.local, "Compute here, without a server");
+  auto* stream = run->add_option("--stream", flags.stream,
+                                 "Whether to send the tensor in pieces; auto "
+                                 "does above 4 MiB")
+                     ->check(CLI::IsMember({"auto", "on", "off"}))
+                     ->capture_default_str();
+  run->add_flag("--shared-memory", flags.shared_memory,
+                "Leave the tensor and take the answer in shared memory, of a "
+                "server on this machine that allows it for names of /topk*")
+      ->excludes(local)
+      ->excludes(stream);
   auto* out = run->add_option("--out", flags.out_directory,
                               "Write values.npy and indices.npy there (bf16 as "
                               "V2) instead of a table");

@@ -10,6 +10,7 @@
 #include "client/cli/check_answer.h"
 #include "client/cli/output.h"
 #include "client/cli/progress_line.h"
+#include "client/cli/run_shared.h"
 #include "client/npy.h"
 #include "core/base/text.h"
 #include "core/engine.h"
@@ -38,6 +39,10 @@ Result<v1::TopKResponse> Compute(const RunFlags& flags,
                                  const NpyArray& array) {
   if (flags.local) return Engine({}).Compute(request, array.data);
   const Client client(flags.client);
+  if (flags.shared_memory) {
+    return ComputeShared(client, request, flags.operation.axis.value_or(-1),
+                         flags.operation.k, array);
+  }
   const bool stream =
       flags.stream == "on" ||
       (flags.stream == "auto" && array.data.size() > kStreamBytes);

@@ -17,6 +17,7 @@ struct RunFlags {
   bool as_bf16 = false;
   bool local = false;
   std::string stream = "auto";
+  bool shared_memory = false;
   std::string out_directory;
   bool json = false;
   int64_t max_slices = 20;

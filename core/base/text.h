@@ -24,4 +24,14 @@ std::string Cat(const Pieces&... pieces) {
   return out;
 }
 
+/// Returns a stranger's text for a message: in quotes, cut to 64 bytes, and '?'
+/// for all that is not printable ASCII.
+inline std::string Quote(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text.substr(0, 64)) {
+    quoted += c >= 0x20 && c < 0x7f ? c : '?';
+  }
+  return quoted + (text.size() > 64 ? "...\"" : "\"");
+}
+
 }  // namespace topk

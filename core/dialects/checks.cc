@@ -38,14 +38,6 @@ std::string DataTypeName(int data_type) {
   return info != nullptr ? std::string(info->name) : Cat(data_type);
 }
 
-std::string Quote(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text.substr(0, 64)) {
-    quoted += c >= 0x20 && c < 0x7f ? c : '?';
-  }
-  return quoted + (text.size() > 64 ? "...\"" : "\"");
-}
-
 Result<DType> CheckDataType(int data_type, std::span<const DType> allowed,
                             std::string_view field, std::string_view owner) {
   std::string names;
@@ -95,7 +87,7 @@ Result<int64_t> ReadK(const v1::KInput* k, const KRule& rule,
   if (tensor.has_shared_memory()) {
     return Unimplemented("SHARED_MEMORY_NOT_ALLOWED",
                          Cat(path, ".shared_memory"),
-                         "this server does not use shared memory");
+                         "K lies in the request, not in shared memory");
   }
   const size_t bytes = static_cast<size_t>(InfoOf(*type).bytes);
   if (tensor.data().size() != bytes) {

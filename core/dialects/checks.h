@@ -15,10 +15,6 @@ namespace topk {
 /// Returns the type as users write it, e.g. "f32", or its number if unknown.
 std::string DataTypeName(int data_type);
 
-/// Returns a stranger's text for a message: in quotes, cut to 64 bytes, and '?'
-/// for all that is not printable ASCII.
-std::string Quote(std::string_view text);
-
 /// Returns the element type if it is one of `allowed`; otherwise
 /// INVALID_ARGUMENT naming the field and `owner`, whose rule it breaks.
 Result<DType> CheckDataType(int data_type, std::span<const DType> allowed,

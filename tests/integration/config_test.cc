@@ -121,6 +121,22 @@ TEST(Config, ModesAreOctal) {
   EXPECT_EQ(mode("666"), 0666u);
 }
 
+TEST(Config, SharedMemoryIsAFlagAVariableAndAKey) {
+  EXPECT_FALSE(ReadWords({}).line.server.allow_shared_memory);
+  EXPECT_EQ(ReadWords({}).line.server.shared_memory_prefix, "/topk");
+  EXPECT_TRUE(
+      ReadWords({"--allow-shared-memory"}).line.server.allow_shared_memory);
+  const TemporaryFolder folder;
+  const std::string file = folder.File("topkd.toml");
+  std::ofstream(file) << "allow-shared-memory = true\n"
+                         "shared-memory-prefix = '/mine'\n";
+  const Read read = ReadWords({"--config", file.c_str()});
+  EXPECT_TRUE(read.line.server.allow_shared_memory);
+  EXPECT_EQ(read.line.server.shared_memory_prefix, "/mine");
+  const Variable allow("TOPKD_ALLOW_SHARED_MEMORY", "true");
+  EXPECT_TRUE(ReadWords({}).line.server.allow_shared_memory);
+}
+
 TEST(Config, AnEmptyMetricsAddressIsOff) {
   EXPECT_EQ(ReadWords({"--metrics-listen", ""}).line.action,
             CommandLine::Action::kServe);
@@ -167,7 +183,10 @@ INSTANTIATE_TEST_SUITE_P(
         Words{"--max-elements", "1e30"}, Words{"--drain-timeout", "nan"},
         Words{"--drain-timeout", "-1"}, Words{"--drain-timeout", "3 days"},
         Words{"--unix-socket-mode", "0680"},
-        Words{"--unix-socket-mode", "1777"}, Words{"--log-level", "loud"},
+        Words{"--unix-socket-mode", "1777"},
+        Words{"--shared-memory-prefix", "topk"},
+        Words{"--shared-memory-prefix", "/a/b"},
+        Words{"--shared-memory-prefix", ""}, Words{"--log-level", "loud"},
         Words{"--log-format", "xml"}));
 
 TEST(Config, WrongVariablesAreErrorsToo) {

@@ -96,6 +96,12 @@ TEST(Topkd, EndsAtTheDrainTimeoutOrAtASecondSignal) {
   }
 }
 
+TEST(Topkd, LogsThatItAllowsSharedMemory) {
+  Topkd topkd({"--allow-shared-memory", "--shared-memory-prefix", "/mine"});
+  EXPECT_TRUE(
+      topkd.HasLogged("shared memory is allowed: objects named /mine*"));
+}
+
 TEST(Topkd, NamesAnAddressThatIsInUse) {
   const TakenPort taken(/*listens=*/true);
   for (const char* flag : {"--listen", "--metrics-listen"}) {

@@ -234,6 +234,34 @@ class Command(unittest.TestCase):
                             "--verify", 0)
         self.assertEqual(result["verified"], 0)
 
+    def test_shared_memory(self):
+        run = ("run", self.path, "--k", 2)
+        with tempfile.TemporaryDirectory() as folder, \
+                topk_stubs.Server(TOPKD, folder,
+                                  "--allow-shared-memory") as server:
+            for flags in ((), ("--axis", 0), ("--axis", 1, "--smallest"),
+                          ("--dialect", "openvino"),
+                          ("--dialect", "directml", "--index-type", "u64")):
+                outputs = {self.topk(*run, *flags, *way, target=server.target)
+                           for way in ((), ("--shared-memory",))}
+                self.assertEqual(len(outputs), 1, outputs)
+            self.topk("run", self.path, "--k", 51, "--shared-memory",
+                      target=server.target, code=4)
+            self.assertIn("onnx.k: k = 51 exceeds dimension 50", self.stderr)
+            result = json.loads(
+                self.topk("bench", "--path", "shm", "--k", 3, "--requests",
+                          64, "--concurrency", 2, "--json",
+                          target=server.target))
+            self.assertEqual(result["verified"], 64)
+            self.assertIn("shared memory     yes",
+                          self.topk("info", target=server.target))
+        self.topk(*run, "--shared-memory", code=4)
+        self.assertIn("UNIMPLEMENTED", self.stderr)
+        self.assertIn("does not use shared memory", self.stderr)
+        self.topk("bench", "--path", "shm", "--k", 3, "--requests", 3, code=4)
+        for flag in (("--local",), ("--stream", "on")):
+            self.topk(*run, "--shared-memory", *flag, code=2)
+
     def test_bench_open_loop(self):
         for arrivals in ("constant", "poisson"):
             result = self.bench("--rate", 100, "--duration", 0.4, "--warmup",

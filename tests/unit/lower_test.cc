@@ -1,6 +1,7 @@
 // What a case of tests/cases cannot say: messages, and what is missing whole.
 #include <gtest/gtest.h>
 
+#include "core/base/text.h"
 #include "core/dialects/checks.h"
 #include "core/dialects/registry.h"
 

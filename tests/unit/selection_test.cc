@@ -193,6 +193,21 @@ TEST(Selection, ABoundThatFewerThanKExceedIsGivenUp) {
   EXPECT_EQ(Chosen(selection), Best(all, 3));
 }
 
+// As where the elements change between two reads: what pushed the others out is
+// not offered again.
+TEST(Selection, HasKInTheEndWhateverIsGivenUp) {
+  Selection<uint32_t> selection(Kth<uint32_t>, 3, 4, 100);
+  const std::vector<uint32_t> all = {1, 2, 3, 4, 5, 6, 50, 200, 40};
+  Offer(all, 0, 6, selection);
+  selection.TryBound(100);
+  Offer(all, 6, 9, selection);
+  selection.GiveBoundUp(6);
+  EXPECT_LT(selection.size(), 3);
+  const std::vector<Rank> chosen = Chosen(selection);
+  ASSERT_EQ(chosen.size(), 3u);
+  EXPECT_EQ(chosen.back(), Rank(0, 0, 0));
+}
+
 TEST(Selection, ABoundThatHoldsIsNotLoweredByAReselection) {
   Selection<uint32_t> selection(Kth<uint32_t>, 2, 2, 100);
   const std::vector<uint32_t> all = {9, 9, 9, 20, 15, 30, 11};

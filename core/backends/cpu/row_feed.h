@@ -13,6 +13,10 @@
 // often the selection fills up, and what is left of the row is looked at again.
 // So no order of the elements is a bad one.
 //
+// Elements in shared memory may change between these reads. Then the answer may
+// be anything, but no count of one read is trusted by the next: a selection has
+// k candidates in the end whatever came, and each bound is tried once.
+//
 // Costs: the read, some 10 ns for each of the 1.1 to 3 k candidates, and their
 // order. Memory: 2 k candidates for each piece.
 // Tests: unit/row_feed_test.cc, unit/bound_test.cc, unit/long_slices_test.cc.
@@ -93,7 +97,11 @@ void FeedPatiently(const Kernels<Key, kFloat>& kernels,
       const auto bound = static_cast<Key>(*reached - 1);
       if (bound <= selection.bound()) break;
       selection.TryBound(bound);
+      const int64_t before = selection.reselections();
       feed();
+      // So many reselections took k elements that exceed it. Where fewer are
+      // left, the elements changed meanwhile, and trying on would have no end.
+      if (selection.reselections() - before >= 2 * patience) return;
       if (selection.Exceeding(bound) >= k) return;
       selection.GiveBoundUp(static_cast<uint64_t>(first + taken));
     }

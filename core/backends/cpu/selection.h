@@ -62,9 +62,14 @@ class Selection {
     if (keys_.size() >= k_) Reselect();
   }
 
-  /// Keeps the k best, in ascending index. REQUIRES: k were offered.
+  /// Keeps the k best, in ascending index. REQUIRES: k were offered. There are
+  /// k afterwards in any case: an element that changed between two reads may
+  /// have pushed others out, and then be gone itself; zeros take their place.
   void Finish() {
     if (keys_.size() > k_) Reselect();
+    if (keys_.size() == k_) return;
+    keys_.resize(k_);
+    elements_.resize(k_);
   }
 
   /// Starts again, keeping the memory.

@@ -1,0 +1,44 @@
+// SIGBUS within memory that a client shares, made an error of its request.
+//
+// What: whoever truncates a shared object takes away pages that another process
+// has mapped; touching one is SIGBUS. A handler looks the address up among the
+// ranges named here, puts pages of zeros in the place of those from there to
+// the range's end, and notes that the range is broken. The instruction then
+// goes on, and whoever used the range asks afterwards.
+//
+// Why: no check beforehand could do, for the object may be truncated at any
+// moment; and a copy of the tensor would cost more than most computations.
+//
+// Tests: unit/bus_error_test.cc, integration/shared_memory_test.cc.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace topk {
+
+/// A range of mapped memory in which SIGBUS is survived, from its construction
+/// to its destruction. At most kMost of them exist at a time.
+class BusGuard {
+ public:
+  static constexpr size_t kMost = 256;
+
+  /// Guards a mapping, from a page's begin on. `writable` as it was mapped.
+  BusGuard(std::span<const std::byte> memory, bool writable);
+  ~BusGuard();
+  BusGuard(const BusGuard&) = delete;
+  BusGuard& operator=(const BusGuard&) = delete;
+
+  /// Whether there was room for it; the range is not guarded otherwise.
+  bool guards() const { return slot_ < kMost; }
+
+  /// Whether a page of the range was gone: what is read there since is zero,
+  /// and what is written goes nowhere.
+  bool broken() const;
+
+ private:
+  size_t slot_;
+};
+
+}  // namespace topk

@@ -1,0 +1,132 @@
+// A tensor that is written to while it is read, as one in shared memory may be:
+// the answer may be anything, but each index lies on the axis, and nothing
+// crashes, hangs or touches memory that is not its own (which a build with
+// AddressSanitizer sees).
+//
+// It races by design, so it does not run under ThreadSanitizer.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/backends.h"
+#include "tests/unit/run_plan.h"
+
+namespace topk::testing {
+namespace {
+
+struct Changing {
+  const char* name;
+  DType dtype;
+  std::vector<int64_t> shape;
+  int64_t axis;
+  int64_t k;
+};
+
+void PrintTo(const Changing& c, std::ostream* out) { *out << c.name; }
+
+const Changing kCases[] = {
+    {"short_rows", DType::kF32, {400, 300}, 1, 8},
+    {"short_rows_of_u8", DType::kU8, {400, 300}, 1, 3},
+    {"middling_row", DType::kF32, {4000}, 0, 100},
+    {"long_row", DType::kF32, {60000}, 0, 5},
+    {"long_row_middle_k", DType::kF32, {60000}, 0, 3000},
+    {"long_row_half", DType::kBF16, {60000}, 0, 29000},
+    {"long_row_sorted", DType::kI32, {30000}, 0, 29999},
+    {"long_row_of_u8", DType::kU8, {100000}, 0, 100},
+    {"long_row_of_f16", DType::kF16, {100000}, 0, 700},
+    {"long_row_of_f64", DType::kF64, {40000}, 0, 50},
+    {"long_row_of_i64", DType::kI64, {40000}, 0, 1000},
+    {"rows", DType::kU16, {20, 5000}, 1, 40},
+    {"few_sorted", DType::kI16, {900, 60}, 1, 50},
+    {"columns", DType::kF32, {600, 100}, 0, 5},
+    {"narrow_columns", DType::kI64, {9000, 3}, 0, 4},
+    {"columns_of_selections", DType::kF32, {600, 100}, 0, 70},
+    {"columns_of_u8", DType::kU8, {3, 900, 40}, 1, 20},
+    {"columns_all_but_one", DType::kF64, {300, 40}, 0, 299},
+};
+
+// Writes until it is destroyed: random bits, constants, zeros, NaNs and what
+// ascends, here a little of it, there over all of the tensor.
+class Writer {
+ public:
+  explicit Writer(std::string& tensor) : tensor_(tensor) {
+    const size_t size = tensor.size();
+    std::mt19937_64 random(1);
+    std::string bits(size, '\0');
+    for (char& c : bits) c = static_cast<char>(random());
+    std::string ascending(size, '\0');
+    for (size_t i = 0; i < size; ++i) {
+      ascending[i] = static_cast<char>(i % 8 == 7 ? i * 64 / size : i);
+    }
+    patterns_ = {
+        bits,      std::string(size, '\0'),   std::string(size, '\x7f'),
+        ascending, std::string(size, '\x3f'), std::string(size, '\xff')};
+    thread_ = std::thread([this] { Write(); });
+  }
+  ~Writer() {
+    stop_ = true;
+    thread_.join();
+  }
+
+ private:
+  void Write() {
+    std::mt19937_64 random(2);
+    while (!stop_) {
+      const std::string& pattern = patterns_[random() % patterns_.size()];
+      const size_t begin = random() % 2 == 0 ? 0 : random() % tensor_.size();
+      const size_t most = random() % 4 == 0 ? 64 : tensor_.size();
+      const size_t size = std::min(most, tensor_.size() - begin);
+      std::memcpy(tensor_.data() + begin, pattern.data() + begin, size);
+    }
+  }
+
+  std::string& tensor_;
+  std::vector<std::string> patterns_;
+  std::atomic<bool> stop_ = false;
+  std::thread thread_;
+};
+
+class ChangingTensor : public ::testing::TestWithParam<Changing> {};
+
+TEST_P(ChangingTensor, GivesSomeAnswer) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "it races by design";
+#endif
+  const Changing& c = GetParam();
+  int64_t count = 1;
+  for (const int64_t size : c.shape) count *= size;
+  std::string tensor = SomeData(c.dtype, count, 3);
+  const Writer writer(tensor);
+  for (const int threads : {1, 2}) {
+    for (const auto& backend : AllBackends(threads)) {
+      for (int round = 0; round < 30; ++round) {
+        PlanRequest request = Ask(c.dtype, c.shape, c.axis, c.k);
+        request.direction =
+            round % 2 == 0 ? Direction::kLargest : Direction::kSmallest;
+        request.order = round % 4 < 2 ? Order::kValue : Order::kIndex;
+        const Plan plan = ValidPlan(request);
+        const Answer answer = RunPlan(*backend, plan, tensor);
+        std::vector<int64_t> indices(answer.indices.size() / sizeof(int64_t));
+        std::memcpy(indices.data(), answer.indices.data(),
+                    answer.indices.size());
+        for (const int64_t index : indices) {
+          ASSERT_GE(index, 0) << Describe(*backend);
+          ASSERT_LT(index, plan.n) << Describe(*backend);
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ChangingTensor, ::testing::ValuesIn(kCases),
+                         [](const auto& param) {
+                           return std::string(param.param.name);
+                         });
+
+}  // namespace
+}  // namespace topk::testing

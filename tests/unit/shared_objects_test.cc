@@ -1,0 +1,91 @@
+// Which mappings a server keeps.
+#include "server/shared_objects.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "client/shared_memory.h"
+#include "core/base/text.h"
+#include "tests/support/test_server.h"
+
+namespace topk {
+namespace {
+
+constexpr size_t kMost = SharedObjects::kMostIdle;
+
+// More objects than are kept.
+class SharedObjectsTest : public ::testing::Test {
+ protected:
+  SharedObjectsTest() {
+    for (size_t i = 0; i < kMost + 20; ++i) {
+      Result<SharedMemory> made = SharedMemory::Create("", 4096);
+      EXPECT_TRUE(made.ok());
+      memory_.push_back(*std::move(made));
+    }
+  }
+
+  SharedRegion Open(size_t i, Access access = Access::kRead) {
+    Result<SharedRegion> region =
+        objects_.Open(memory_[i].Region(0, 4096), access, "x");
+    EXPECT_TRUE(region.ok()) << region.status().message;
+    return *std::move(region);
+  }
+
+  std::vector<SharedMemory> memory_;
+  SharedObjects objects_{"/topk"};
+};
+
+TEST_F(SharedObjectsTest, AMappingIsUsedAgain) {
+  const std::byte* first = Open(0).bytes().data();
+  EXPECT_EQ(Open(0).bytes().data(), first);
+  EXPECT_NE(Open(0, Access::kWrite).bytes().data(), first);
+  EXPECT_EQ(objects_.size(), 2u);
+}
+
+TEST_F(SharedObjectsTest, TheirNumberIsBounded) {
+  const std::byte* first = Open(0).bytes().data();
+  for (size_t i = 1; i < memory_.size(); ++i) {
+    Open(i);
+    EXPECT_EQ(Open(0).bytes().data(), first) << "it is used all the time";
+    EXPECT_LE(objects_.size(), kMost);
+  }
+  EXPECT_EQ(objects_.size(), kMost);
+}
+
+TEST_F(SharedObjectsTest, WhatIsUsedIsNotForgotten) {
+  std::vector<SharedRegion> used;
+  for (size_t i = 0; i < memory_.size(); ++i) used.push_back(Open(i));
+  EXPECT_EQ(objects_.size(), kMost);
+  for (size_t i = 0; i < memory_.size(); ++i) {
+    memory_[i].data()[7] = static_cast<std::byte>(i);
+    EXPECT_EQ(used[i].bytes()[7], static_cast<std::byte>(i));
+    EXPECT_TRUE(used[i].Check("x").ok());
+  }
+}
+
+TEST_F(SharedObjectsTest, TooManyInUseAreRefused) {
+  std::vector<SharedRegion> used;
+  Result<SharedRegion> region = Open(0);
+  for (size_t i = 0; region.ok() && i < 2 * BusGuard::kMost; ++i) {
+    Result<SharedMemory> memory = SharedMemory::Create("", 1);
+    ASSERT_TRUE(memory.ok());
+    region = objects_.Open(memory->Region(0, 1), Access::kRead, "x");
+    if (region.ok()) used.push_back(*region);
+  }
+  EXPECT_EQ(region.status().code, Code::kResourceExhausted);
+  EXPECT_EQ(region.status().field, "x.name");
+}
+
+TEST_F(SharedObjectsTest, WhatIsUnlinkedIsGivenBack) {
+  const SharedRegion used = Open(0);
+  for (size_t i = 1; i < 9; ++i) Open(i);
+  EXPECT_EQ(objects_.size(), 9u);
+  memory_.clear();
+  EXPECT_TRUE(testing::Eventually([this] { return objects_.size() == 0; }));
+  EXPECT_TRUE(used.Check("x").ok());
+}
+
+}  // namespace
+}  // namespace topk
