@@ -9,7 +9,7 @@
 // Why: no check beforehand could do, for the object may be truncated at any
 // moment; and a copy of the tensor would cost more than most computations.
 //
-// Tests: unit/bus_error_test.cc, integration/shared_memory_test.cc.
+// Tests: unit/bus_error_test.cc, integration/shared_memory_misuse_test.cc.
 #pragma once
 
 #include <cstddef>

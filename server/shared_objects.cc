@@ -81,7 +81,8 @@ Result<SharedRegion> SharedObjects::Open(const v1::SharedMemoryRegion& region,
 Result<std::shared_ptr<MappedObject>> SharedObjects::Map(
     const std::string& name, Access access,
     std::shared_ptr<MappedObject> opened, const std::string& field) {
-  std::shared_ptr<MappedObject> before;  // unmapped after the lock
+  std::shared_ptr<MappedObject> before;  // both unmapped after the lock
+  std::shared_ptr<MappedObject> oldest;
   const std::lock_guard lock(mutex_);
   const auto found =
       std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
@@ -94,7 +95,7 @@ Result<std::shared_ptr<MappedObject>> SharedObjects::Map(
     entries_.erase(found);
   }
   if (Status s = opened->Map(field); !s.ok()) return s;
-  MakeRoom();
+  oldest = MakeRoom();
   if (entries_.size() < kMostIdle) {
     entries_.push_back({name, access, opened, ++uses_});
     kept_.notify_one();
@@ -102,9 +103,8 @@ Result<std::shared_ptr<MappedObject>> SharedObjects::Map(
   return opened;
 }
 
-// Forgets what was not used for the longest time.
-void SharedObjects::MakeRoom() {
-  if (entries_.size() < kMostIdle) return;
+std::shared_ptr<MappedObject> SharedObjects::MakeRoom() {
+  if (entries_.size() < kMostIdle) return nullptr;
   auto oldest = entries_.end();
   for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
     if (entry->object.use_count() == 1 &&
@@ -112,7 +112,10 @@ void SharedObjects::MakeRoom() {
       oldest = entry;
     }
   }
-  if (oldest != entries_.end()) entries_.erase(oldest);
+  if (oldest == entries_.end()) return nullptr;
+  std::shared_ptr<MappedObject> object = std::move(oldest->object);
+  entries_.erase(oldest);
+  return object;
 }
 
 size_t SharedObjects::size() const {

@@ -5,7 +5,7 @@
 // object and size. Why: opening and comparing costs some 3 us, mapping anew a
 // fault for each page that is touched.
 //
-// Tests: integration/shared_memory_test.cc.
+// Tests: unit/shared_objects_test.cc, integration/shared_memory_test.cc.
 #pragma once
 
 #include <condition_variable>
@@ -79,7 +79,9 @@ class SharedObjects {
   Result<std::shared_ptr<MappedObject>> Map(
       const std::string& name, Access access,
       std::shared_ptr<MappedObject> opened, const std::string& field);
-  void MakeRoom();
+  // Forgets what was not used for the longest time, if there is no room for
+  // one more; returns it, to be unmapped when nobody waits.
+  std::shared_ptr<MappedObject> MakeRoom();
   // Gives the memory of objects back that nobody can name any more.
   void LetGo(const std::stop_token& stop);
 

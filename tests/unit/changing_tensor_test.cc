@@ -30,8 +30,8 @@ struct Changing {
 void PrintTo(const Changing& c, std::ostream* out) { *out << c.name; }
 
 const Changing kCases[] = {
-    {"short_rows", DType::kF32, {400, 300}, 1, 8},
-    {"short_rows_of_u8", DType::kU8, {400, 300}, 1, 3},
+    {"short_rows", DType::kF32, {100, 300}, 1, 8},
+    {"short_rows_of_u8", DType::kU8, {100, 300}, 1, 3},
     {"middling_row", DType::kF32, {4000}, 0, 100},
     {"long_row", DType::kF32, {60000}, 0, 5},
     {"long_row_middle_k", DType::kF32, {60000}, 0, 3000},
@@ -42,7 +42,7 @@ const Changing kCases[] = {
     {"long_row_of_f64", DType::kF64, {40000}, 0, 50},
     {"long_row_of_i64", DType::kI64, {40000}, 0, 1000},
     {"rows", DType::kU16, {20, 5000}, 1, 40},
-    {"few_sorted", DType::kI16, {900, 60}, 1, 50},
+    {"few_sorted", DType::kI16, {200, 60}, 1, 50},
     {"columns", DType::kF32, {600, 100}, 0, 5},
     {"narrow_columns", DType::kI64, {9000, 3}, 0, 4},
     {"columns_of_selections", DType::kF32, {600, 100}, 0, 70},

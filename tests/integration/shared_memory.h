@@ -1,0 +1,141 @@
+// Requests whose tensors lie in shared memory, and a server that allows them.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/shared_memory.h"
+#include "core/base/text.h"
+#include "tests/integration/rpc_status.h"
+#include "tests/support/generators.h"
+#include "tests/support/test_server.h"
+
+namespace topk::testing {
+
+/// A server's settings that allow shared memory.
+inline ServerConfig Allowing(const std::string& prefix = "/topk") {
+  ServerConfig config = TestServer::LoopbackConfig();
+  config.allow_shared_memory = true;
+  config.shared_memory_prefix = prefix;
+  return config;
+}
+
+/// A name of this process's and this test's own.
+inline std::string Name(const std::string& what) {
+  return Cat("/topk-test-", getpid(), "-",
+             ::testing::UnitTest::GetInstance()->current_test_info()->name(),
+             "-", what);
+}
+
+/// Makes an object, which must succeed.
+inline SharedMemory Make(const std::string& name, size_t bytes) {
+  Result<SharedMemory> memory = SharedMemory::Create(name, bytes);
+  EXPECT_TRUE(memory.ok()) << memory.status().message;
+  return *std::move(memory);
+}
+
+/// Writes bytes to an offset of the memory.
+inline void Write(std::string_view bytes, size_t offset, SharedMemory& memory) {
+  std::ranges::copy(std::as_bytes(std::span(bytes)),
+                    memory.data().begin() + static_cast<ptrdiff_t>(offset));
+}
+
+/// What a part of the memory holds.
+inline std::string Bytes(const SharedMemory& memory,
+                         const v1::SharedMemoryRegion& region) {
+  return {reinterpret_cast<const char*>(memory.data().data()) + region.offset(),
+          static_cast<size_t>(region.byte_size())};
+}
+
+/// Truncates, or grows, what has the name.
+inline void Resize(const std::string& name, size_t bytes) {
+  const int fd = shm_open(name.c_str(), O_RDWR, 0);
+  ASSERT_GE(fd, 0);
+  EXPECT_EQ(ftruncate(fd, static_cast<off_t>(bytes)), 0);
+  close(fd);
+}
+
+/// A request for a tensor of random data, in the message.
+inline v1::TopKRequest Request(v1::DataType type,
+                               const std::vector<int64_t>& shape, int64_t axis,
+                               int64_t k) {
+  v1::TopKRequest request;
+  request.mutable_spec()->set_dialect(v1::DIALECT_ONNX);
+  request.mutable_spec()->set_version(24);
+  request.mutable_onnx()->set_axis(axis);
+  request.mutable_onnx()->mutable_k()->set_value(k);
+  request.mutable_tensor()->set_data_type(type);
+  request.mutable_tensor()->mutable_shape()->Add(shape.begin(), shape.end());
+  int64_t count = 1;
+  for (const int64_t size : shape) count *= size;
+  Random random(7);
+  request.mutable_tensor()->set_data(RandomData(random, type, count));
+  return request;
+}
+
+/// The request with its tensor's data moved to an offset of the memory.
+inline v1::TopKRequest InMemory(v1::TopKRequest request, size_t offset,
+                                SharedMemory& memory) {
+  const std::string data = request.tensor().data();
+  Write(data, offset, memory);
+  *request.mutable_tensor()->mutable_shared_memory() =
+      memory.Region(offset, data.size());
+  return request;
+}
+
+/// The response without what may differ between ways.
+inline std::string Comparable(v1::TopKResponse response) {
+  response.clear_execution();
+  return response.SerializeAsString();
+}
+
+/// What came of a call.
+struct Asked {
+  grpc::Status status;
+  v1::TopKResponse response;
+
+  std::string reason() const { return DetailsOf(status).info.reason(); }
+  std::string field() const {
+    return DetailsOf(status).info.metadata().at("field");
+  }
+};
+
+/// Asks a server by ComputeTopK.
+inline Asked Ask(v1::TopKService::Stub& stub, const v1::TopKRequest& request) {
+  grpc::ClientContext context;
+  Asked asked;
+  asked.status = stub.ComputeTopK(&context, request, &asked.response);
+  return asked;
+}
+
+/// A server that allows shared memory, and its client.
+class SharedMemoryTest : public ::testing::Test {
+ protected:
+  v1::TopKResponse Answer(const v1::TopKRequest& request) {
+    Asked asked = Ask(*stub_, request);
+    EXPECT_TRUE(asked.status.ok()) << asked.status.error_message();
+    return std::move(asked.response);
+  }
+
+  void ExpectRefused(const v1::TopKRequest& request, grpc::StatusCode code,
+                     const std::string& reason, const std::string& field) {
+    const Asked asked = Ask(*stub_, request);
+    EXPECT_EQ(asked.status.error_code(), code) << reason;
+    ASSERT_FALSE(asked.status.ok());
+    EXPECT_EQ(asked.reason(), reason) << asked.status.error_message();
+    EXPECT_EQ(asked.field(), field) << asked.status.error_message();
+  }
+
+  const TestServer server_{Allowing()};
+  const std::unique_ptr<v1::TopKService::Stub> stub_ = server_.Stub();
+};
+
+}  // namespace topk::testing

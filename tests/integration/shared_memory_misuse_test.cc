@@ -1,0 +1,220 @@
+// Clients that misuse shared memory: what it costs is their request.
+#include <sys/stat.h>
+
+#include <atomic>
+#include <chrono>
+#include <limits>
+#include <thread>
+
+#include "tests/integration/shared_memory.h"
+
+namespace topk::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+TEST_F(SharedMemoryTest, MistakesAreErrorsThatNameThem) {
+  constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
+  constexpr auto kDenied = grpc::StatusCode::PERMISSION_DENIED;
+  SharedMemory memory = Make(Name("x"), 16);
+  const v1::TopKRequest right =
+      InMemory(Request(v1::DATA_TYPE_F32, {4}, 0, 2), 0, memory);
+  const std::string tensor = "tensor.shared_memory";
+
+  const auto with_name = [&](const std::string& name) {
+    v1::TopKRequest request = right;
+    request.mutable_tensor()->mutable_shared_memory()->set_name(name);
+    return request;
+  };
+  for (const std::string& name :
+       {std::string(), std::string("/"), std::string("topk"),
+        std::string("/topk/x"), std::string("//topk"),
+        memory.name() + std::string(1, '\0'),
+        "/topk" + std::string(300, 'x')}) {
+    ExpectRefused(with_name(name), kInvalid, "SHARED_MEMORY_NAME",
+                  tensor + ".name");
+  }
+  ExpectRefused(with_name("/other"), kDenied, "SHARED_MEMORY_PREFIX",
+                tensor + ".name");
+  ExpectRefused(with_name(Name("absent")), kInvalid, "SHARED_MEMORY_NOT_FOUND",
+                tensor + ".name");
+
+  const auto with_range = [&](int64_t offset, int64_t bytes) {
+    v1::TopKRequest request = right;
+    request.mutable_tensor()->mutable_shared_memory()->set_offset(offset);
+    request.mutable_tensor()->mutable_shared_memory()->set_byte_size(bytes);
+    return request;
+  };
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  const std::pair<v1::TopKRequest, const char*> ranges[] = {
+      {with_range(-1, 16), ".offset"},      {with_range(17, 0), ".offset"},
+      {with_range(kMax, kMax), ".offset"},  {with_range(0, -1), ".byte_size"},
+      {with_range(0, 17), ".byte_size"},    {with_range(1, 16), ".byte_size"},
+      {with_range(16, kMax), ".byte_size"},
+  };
+  for (const auto& [request, field] : ranges) {
+    ExpectRefused(request, kInvalid, "SHARED_MEMORY_RANGE", tensor + field);
+  }
+  ExpectRefused(with_range(0, 12), kInvalid, "DATA_LENGTH",
+                tensor + ".byte_size");
+
+  v1::TopKRequest request = right;
+  v1::OutputOptions& output = *request.mutable_output();
+  *output.mutable_values() = memory.Region(0, 7);
+  ExpectRefused(request, kInvalid, "SHARED_MEMORY_TOO_SMALL",
+                "output.values.byte_size");
+  output.mutable_values()->set_byte_size(17);
+  ExpectRefused(request, kInvalid, "SHARED_MEMORY_RANGE",
+                "output.values.byte_size");
+  output.clear_values();
+  *output.mutable_indices() = memory.Region(0, 15);
+  ExpectRefused(request, kInvalid, "SHARED_MEMORY_TOO_SMALL",
+                "output.indices.byte_size");
+  output.mutable_indices()->set_name("/elsewhere");
+  ExpectRefused(request, kDenied, "SHARED_MEMORY_PREFIX",
+                "output.indices.name");
+  *output.mutable_indices() = memory.Region(0, 16);
+  *output.mutable_values() = memory.Region(8, 8);
+  ExpectRefused(request, kInvalid, "SHARED_MEMORY_OVERLAP", "output.indices");
+  output.clear_values();
+  output.set_selection(v1::OUTPUT_SELECTION_VALUES_ONLY);
+  ExpectRefused(request, kInvalid, "OUTPUT_NOT_SELECTED", "output.indices");
+  v1::TopKRequest k = right;
+  *k.mutable_onnx()->mutable_k()->mutable_tensor()->mutable_shared_memory() =
+      memory.Region(0, 8);
+  k.mutable_onnx()->mutable_k()->mutable_tensor()->set_data_type(
+      v1::DATA_TYPE_I64);
+  k.mutable_onnx()->mutable_k()->mutable_tensor()->add_shape(1);
+  ExpectRefused(k, grpc::StatusCode::UNIMPLEMENTED, "SHARED_MEMORY_NOT_ALLOWED",
+                "onnx.k.tensor.shared_memory");
+}
+
+TEST_F(SharedMemoryTest, OnlyRegularFilesAreTaken) {
+  const std::string other = Name("other");
+  const std::string path = "/dev/shm" + other;
+  v1::TopKRequest request = Request(v1::DATA_TYPE_F32, {4}, 0, 2);
+  v1::SharedMemoryRegion& region =
+      *request.mutable_tensor()->mutable_shared_memory();
+  region.set_name(other);
+  region.set_byte_size(16);
+  const auto refused = [&](const char* reason) {
+    ExpectRefused(request, grpc::StatusCode::INVALID_ARGUMENT, reason,
+                  "tensor.shared_memory.name");
+    unlink(path.c_str());
+  };
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  refused("SHARED_MEMORY_NAME");
+  ASSERT_EQ(symlink("/etc/passwd", path.c_str()), 0);
+  refused("SHARED_MEMORY_NOT_FOUND");
+}
+
+bool Allows(v1::TopKService::Stub& stub) {
+  grpc::ClientContext context;
+  v1::Capabilities capabilities;
+  EXPECT_TRUE(stub.GetCapabilities(&context, {}, &capabilities).ok());
+  return capabilities.limits().shared_memory();
+}
+
+TEST_F(SharedMemoryTest, IsOffUnlessAllowed) {
+  const TestServer server;
+  const auto stub = server.Stub();
+  SharedMemory memory = Make(Name("x"), 64);
+  const v1::TopKRequest plain = Request(v1::DATA_TYPE_F32, {4}, 0, 2);
+  v1::TopKRequest values = plain;
+  *values.mutable_output()->mutable_values() = memory.Region(0, 64);
+  v1::TopKRequest indices = plain;
+  *indices.mutable_output()->mutable_indices() = memory.Region(0, 64);
+  const std::pair<v1::TopKRequest, const char*> requests[] = {
+      {InMemory(plain, 0, memory), "tensor.shared_memory"},
+      {values, "output.values"},
+      {indices, "output.indices"},
+  };
+  for (const auto& [request, field] : requests) {
+    const Asked asked = Ask(*stub, request);
+    EXPECT_EQ(asked.status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+    EXPECT_EQ(asked.reason(), "SHARED_MEMORY_NOT_ALLOWED");
+    EXPECT_EQ(asked.field(), field);
+  }
+  EXPECT_FALSE(Allows(*stub));
+  EXPECT_TRUE(Allows(*stub_));
+}
+
+TEST_F(SharedMemoryTest, ThePrefixIsTheServers) {
+  const std::string prefix = Name("mine");
+  const TestServer server(Allowing(prefix));
+  const auto stub = server.Stub();
+  const v1::TopKRequest plain = Request(v1::DATA_TYPE_F32, {4}, 0, 2);
+  SharedMemory mine = Make(prefix + "1", 16);
+  SharedMemory other = Make(Name("other"), 16);
+  EXPECT_TRUE(Ask(*stub, InMemory(plain, 0, mine)).status.ok());
+  const Asked asked = Ask(*stub, InMemory(plain, 0, other));
+  EXPECT_EQ(asked.status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(asked.reason(), "SHARED_MEMORY_PREFIX");
+}
+
+// What may come of a request whose memory is truncated at any moment.
+void ExpectRightOrChanged(const Asked& asked, const std::string& expected,
+                          int& changed) {
+  if (asked.status.ok()) {
+    EXPECT_EQ(Comparable(asked.response), expected);
+  } else if (asked.reason() == "SHARED_MEMORY_CHANGED") {
+    EXPECT_EQ(asked.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+    ++changed;
+  } else {  // before the request came
+    EXPECT_EQ(asked.reason(), "SHARED_MEMORY_RANGE");
+  }
+}
+
+TEST_F(SharedMemoryTest, TruncationDuringARequestIsItsError) {
+  for (const int64_t axis : {0, 1}) {
+    const v1::TopKRequest plain =
+        Request(v1::DATA_TYPE_F32, {2000, 2000}, axis, 40);
+    const std::string expected = Comparable(Answer(plain));
+    const std::string& data = plain.tensor().data();
+    Clock::duration usual{};
+    int changed = 0;
+    for (int round = 0; round < 24; ++round) {
+      SharedMemory memory = Make(Name("x"), data.size());
+      const v1::TopKRequest request = InMemory(plain, 0, memory);
+      const Clock::time_point start = Clock::now();
+      if (round == 0) {
+        EXPECT_EQ(Comparable(Answer(request)), expected);
+        usual = Clock::now() - start;
+        continue;
+      }
+      std::jthread truncating([&] {  // at moments from all over a request
+        const Clock::time_point due = start + usual * round / 24;
+        while (Clock::now() < due) std::this_thread::yield();
+        Resize(memory.name(), data.size() * static_cast<size_t>(round) / 30);
+      });
+      const Asked asked = Ask(*stub_, request);
+      ExpectRightOrChanged(asked, expected, changed);
+    }
+    EXPECT_GT(changed, 0);
+  }
+}
+
+TEST_F(SharedMemoryTest, TruncationOfAnOutputIsAnErrorToo) {
+  v1::TopKRequest request = Request(v1::DATA_TYPE_U8, {3000, 100}, 1, 60);
+  SharedMemory memory = Make(Name("x"), 3000 * 60 * 9);
+  *request.mutable_output()->mutable_values() = memory.Region(0, 180000);
+  *request.mutable_output()->mutable_indices() = memory.Region(180000, 1440000);
+  std::atomic<bool> stop = false;
+  std::jthread resizing([&] {
+    while (!stop) {
+      Resize(memory.name(), 5000);
+      Resize(memory.name(), memory.data().size());
+    }
+  });
+  for (int round = 0; round < 100; ++round) {
+    const Asked asked = Ask(*stub_, request);
+    if (asked.status.ok()) continue;
+    EXPECT_TRUE(asked.reason() == "SHARED_MEMORY_CHANGED" ||
+                asked.reason() == "SHARED_MEMORY_RANGE")
+        << asked.status.error_message();
+  }
+  stop = true;
+}
+
+}  // namespace
+}  // namespace topk::testing
