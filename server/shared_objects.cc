@@ -1,7 +1,6 @@
 #include "server/shared_objects.h"
 
 #include <algorithm>
-#include <chrono>
 #include <climits>
 #include <iterator>
 
@@ -55,8 +54,10 @@ Status SharedRegion::Check(const std::string& field) const {
               bytes_, " bytes from ", offset_, " on were used")};
 }
 
-SharedObjects::SharedObjects(std::string prefix)
+SharedObjects::SharedObjects(std::string prefix,
+                             std::chrono::milliseconds period)
     : prefix_(std::move(prefix)),
+      period_(period),
       let_go_([this](const std::stop_token& stop) { LetGo(stop); }) {}
 
 Result<SharedRegion> SharedObjects::Open(const v1::SharedMemoryRegion& region,
@@ -124,7 +125,6 @@ size_t SharedObjects::size() const {
 }
 
 void SharedObjects::LetGo(const std::stop_token& stop) {
-  constexpr std::chrono::seconds kPeriod(1);
   std::unique_lock lock(mutex_);
   const auto any = [this] { return !entries_.empty(); };
   while (kept_.wait(lock, stop, any) && !stop.stop_requested()) {
@@ -137,7 +137,7 @@ void SharedObjects::LetGo(const std::stop_token& stop) {
     lock.unlock();
     gone.clear();  // which may take long
     lock.lock();
-    kept_.wait_for(lock, stop, kPeriod, [] { return false; });
+    kept_.wait_for(lock, stop, period_, [] { return false; });
   }
 }
 

@@ -8,6 +8,7 @@
 // Tests: unit/shared_objects_test.cc, integration/shared_memory_test.cc.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -53,8 +54,10 @@ class SharedObjects {
   /// How many objects are kept mapped while nobody uses them.
   static constexpr size_t kMostIdle = 64;
 
-  /// Allows names that begin with the prefix.
-  explicit SharedObjects(std::string prefix);
+  /// Allows names that begin with the prefix. What was unlinked is let go of
+  /// within the period.
+  explicit SharedObjects(std::string prefix, std::chrono::milliseconds period =
+                                                 std::chrono::seconds(1));
 
   /// Returns the part of an object that a request names in `field`.
   /// INVALID_ARGUMENT for what is no name, no object, or no part of it;
@@ -86,6 +89,7 @@ class SharedObjects {
   void LetGo(const std::stop_token& stop);
 
   const std::string prefix_;
+  const std::chrono::milliseconds period_;
   mutable std::mutex mutex_;  // of what follows
   std::vector<Entry> entries_;
   uint64_t uses_ = 0;

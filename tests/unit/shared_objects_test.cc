@@ -34,7 +34,7 @@ class SharedObjectsTest : public ::testing::Test {
   }
 
   std::vector<SharedMemory> memory_;
-  SharedObjects objects_{"/topk"};
+  SharedObjects objects_{"/topk", std::chrono::milliseconds(10)};
 };
 
 TEST_F(SharedObjectsTest, AMappingIsUsedAgain) {

@@ -1,7 +1,9 @@
+#include <chrono>
 #include <fstream>
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/bench/service/caller.h"
@@ -42,6 +44,23 @@ void MeasureLongStream(const Run& run) {
          {"gbps", Rounded(bytes / seconds / 1e9)}});
 }
 
+// Returns what a process has resident once it is idle: unchanged for 2 s, or
+// after 10. What a request is taking at the moment says nothing of the next.
+double IdleMemoryOf(int process) {
+  constexpr auto kStep = std::chrono::milliseconds(100);
+  constexpr int kStill = 20;
+  constexpr int kMost = 100;
+  double before = 0;
+  int still = 0;
+  for (int i = 0; i < kMost && still < kStill; ++i) {
+    const double now = MemoryOf(process, "VmRSS");
+    still = now == before ? still + 1 : 0;
+    before = now;
+    std::this_thread::sleep_for(kStep);
+  }
+  return before;
+}
+
 // What the mixed requests are drawn from: callers of every size on one channel.
 class Mix {
  public:
@@ -71,9 +90,9 @@ void MeasureMixed(const Run& run) {
   const int process = run.processes.at("mixed");
   Mix mix(run.servers.at("mixed"), 15);  // 1 KiB .. 16 MiB
   for (int i = 0; i < 100; ++i) mix.Call();
-  const double early = MemoryOf(process, "VmRSS");
+  const double early = IdleMemoryOf(process);
   for (int i = 100; i < calls; ++i) mix.Call();
-  const double late = MemoryOf(process, "VmRSS");
+  const double late = IdleMemoryOf(process);
   Print({{"path", "memory"},
          {"what", std::to_string(calls) + " mixed"},
          {"rss_after_100_mib", Rounded(early)},
