@@ -4,7 +4,7 @@
 #include <iostream>
 #include <limits>
 
-#include "client/cli/bench.h"
+#include "client/bench/bench.h"
 #include "client/cli/completion.h"
 #include "client/cli/run.h"
 #include "client/cli/server_commands.h"

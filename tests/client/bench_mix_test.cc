@@ -1,9 +1,9 @@
-#include "client/cli/bench_mix.h"
-
 #include <gtest/gtest.h>
 
 #include <sstream>
 #include <string>
+
+#include "client/bench/mix.h"
 
 namespace topk::cli {
 namespace {

@@ -61,8 +61,8 @@ MAY_INCLUDE = {
     # engine can be had at all.
     "client/cli/main.cc": ["client", "core/base", "core/engine.h"],
     "client/cli/run.cc": ["client", "core/base", "core/engine.h"],
-    "client/cli/bench.cc": ["client", "core/base", "core/engine.h"],
-    "client/cli/bench_kind.cc": ["client", "core/base", "core/engine.h"],
+    "client/bench/bench.cc": ["client", "core/base", "core/engine.h"],
+    "client/bench/kind.cc": ["client", "core/base", "core/engine.h"],
 }
 
 

@@ -4,9 +4,9 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-#include "client/cli/bench_mix.h"
-#include "client/cli/bench_path.h"
-#include "client/cli/schedule.h"
+#include "client/bench/mix.h"
+#include "client/bench/path.h"
+#include "client/bench/schedule.h"
 #include "client/topk_client.h"
 
 namespace topk::cli {

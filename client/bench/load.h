@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "client/cli/bench_kind.h"
-#include "client/cli/histogram.h"
-#include "client/cli/schedule.h"
+#include "client/bench/histogram.h"
+#include "client/bench/kind.h"
+#include "client/bench/schedule.h"
 #include "core/base/status.h"
 #include "topk/v1/topk.pb.h"
 

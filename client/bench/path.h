@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-#include "client/cli/load.h"
+#include "client/bench/load.h"
 #include "client/topk_client.h"
 
 namespace topk::cli {

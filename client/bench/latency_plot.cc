@@ -1,4 +1,4 @@
-#include "client/cli/latency_plot.h"
+#include "client/bench/latency_plot.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,7 +4,7 @@
 #include <ostream>
 #include <string>
 
-#include "client/cli/histogram.h"
+#include "client/bench/histogram.h"
 
 namespace topk::cli {
 

@@ -1,4 +1,4 @@
-#include "client/cli/bench.h"
+#include "client/bench/bench.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -8,10 +8,10 @@
 #include <mutex>
 #include <vector>
 
-#include "client/cli/bench_kind.h"
-#include "client/cli/bench_mix.h"
-#include "client/cli/bench_report.h"
-#include "client/cli/load.h"
+#include "client/bench/kind.h"
+#include "client/bench/load.h"
+#include "client/bench/mix.h"
+#include "client/bench/report.h"
 #include "client/cli/progress_line.h"
 #include "core/base/text.h"
 #include "core/engine.h"

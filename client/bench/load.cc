@@ -1,4 +1,4 @@
-#include "client/cli/load.h"
+#include "client/bench/load.h"
 
 #include <sys/prctl.h>
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "client/cli/bench_mix.h"
+#include "client/bench/mix.h"
 #include "core/base/status.h"
 #include "topk/v1/topk.pb.h"
 

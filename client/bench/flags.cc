@@ -1,4 +1,4 @@
-#include "client/cli/bench_flags.h"
+#include "client/bench/flags.h"
 
 #include <cstdint>
 #include <vector>

@@ -1,10 +1,10 @@
-#include "client/cli/bench_report.h"
+#include "client/bench/report.h"
 
 #include <cmath>
 #include <iomanip>
 #include <string>
 
-#include "client/cli/latency_plot.h"
+#include "client/bench/latency_plot.h"
 
 namespace topk::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "client/cli/bench_mix.h"
+#include "client/bench/mix.h"
 
 #include <cerrno>
 #include <cstring>

@@ -1,7 +1,7 @@
 // topk bench: load on a server, with its answers checked.
 #pragma once
 
-#include "client/cli/bench_flags.h"
+#include "client/bench/flags.h"
 #include "client/cli/exit_code.h"
 
 namespace topk::cli {

@@ -1,4 +1,4 @@
-#include "client/cli/histogram.h"
+#include "client/bench/histogram.h"
 
 #include <algorithm>
 #include <bit>

@@ -5,9 +5,9 @@
 #include <ostream>
 #include <vector>
 
-#include "client/cli/bench_flags.h"
-#include "client/cli/bench_kind.h"
-#include "client/cli/load.h"
+#include "client/bench/flags.h"
+#include "client/bench/kind.h"
+#include "client/bench/load.h"
 
 namespace topk::cli {
 

@@ -1,4 +1,4 @@
-#include "client/cli/bench_path.h"
+#include "client/bench/path.h"
 
 #include <algorithm>
 #include <map>

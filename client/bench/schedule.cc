@@ -1,4 +1,4 @@
-#include "client/cli/schedule.h"
+#include "client/bench/schedule.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "client/cli/bench_kind.h"
+#include "client/bench/kind.h"
 
 #include <cstring>
 #include <limits>
