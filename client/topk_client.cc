@@ -19,6 +19,9 @@
 namespace topk {
 namespace {
 
+// Larger tensors are streamed. One caller waits for 64 KiB 176 us in a message
+// and 190 in a stream, for 1 MiB 608 and 418, for 64 MiB 27 ms and 16.
+constexpr size_t kStreamedBytes = size_t{512} << 10;
 // Measured: 1 MiB messages move bytes fastest.
 constexpr size_t kPieceBytes = size_t{1} << 20;
 // protobuf has no larger messages, and gRPC 1.51 aborts on one.
@@ -118,6 +121,9 @@ Result<v1::TopKResponse> Client::ComputeTopK(const v1::TopKRequest& request,
 Result<v1::TopKResponse> Client::ComputeTopK(const v1::TopKRequest& header,
                                              std::span<const std::byte> tensor,
                                              const CallOptions& options) const {
+  if (options.stream.value_or(tensor.size() > kStreamedBytes)) {
+    return StreamTopK(header, tensor, options);
+  }
   constexpr size_t kFields = 32;  // what begins those around the data, at most
   if (Status s = CheckSize(header.ByteSizeLong() + tensor.size() + kFields);
       !s.ok()) {

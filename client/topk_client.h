@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,8 +37,11 @@ struct ClientOptions {
 struct CallOptions {
   /// 0 = the client's.
   std::chrono::milliseconds deadline{0};
-  /// StreamTopK: called after each piece with the bytes sent so far and in all.
+  /// Streams: called after each piece with the bytes sent so far and in all.
   std::function<void(int64_t sent, int64_t total)> progress;
+  /// ComputeTopK with the tensor beside the request: whether to stream it;
+  /// unset = if it has more than 512 KiB, from where on that is faster.
+  std::optional<bool> stream;
 };
 
 /// A connection to one or several servers. Thread-safe; make one and keep it.
@@ -58,8 +62,8 @@ class Client {
   Result<v1::TopKResponse> ComputeTopK(const v1::TopKRequest& request,
                                        const CallOptions& options = {}) const;
 
-  /// The same with the tensor where it lies. The header is a request whose
-  /// tensor has no source.
+  /// The same with the tensor where it lies, in one message or streamed. The
+  /// header is a request whose tensor has no source.
   Result<v1::TopKResponse> ComputeTopK(const v1::TopKRequest& header,
                                        std::span<const std::byte> tensor,
                                        const CallOptions& options = {}) const;

@@ -1,27 +1,26 @@
 #include "server/many_call.h"
 
-#include <grpcpp/support/async_stream.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <tbb/parallel_for.h>
 
 #include <utility>
 #include <vector>
 
-#include "server/call.h"
-#include "server/intake.h"
 #include "server/raw_message.h"
 #include "server/status_map.h"
+#include "server/streaming_call.h"
 
 namespace topk {
 namespace {
 
 // What has arrived is answered as a group: computed in one pass, written into
 // one buffer. Meanwhile the next group arrives.
-class ManyCall final : public Call {
+class ManyCall final : public StreamingCall {
  public:
   ManyCall(TopKService& service, EventLoop& loop)
-      : Call(service, loop,
-             service.rpc_metrics().Find(TopKService::kComputeTopKMany)) {
+      : StreamingCall(
+            service, loop,
+            service.rpc_metrics().Find(TopKService::kComputeTopKMany)) {
     service_.rpc().RequestComputeTopKMany(&context_, &stream_, &loop_.queue(),
                                           &loop_.queue(), &arrived_);
   }
@@ -32,23 +31,11 @@ class ManyCall final : public Call {
     Read();
   }
 
-  void Read() {
-    Hold();
-    stream_.Read(&incoming_, &received_);
-  }
-
-  void Receive(bool ok) {
-    if (ok) count().Received();
-    const Intake::Next next = intake_.Receive(ok, incoming_);
-    if (next.read) Read();
-    if (next.work) Work();
-    Release();
-  }
+  void Work(int64_t) override { AnswerGroup(); }
 
   // Answers what has been received; one group at a time.
-  void Work() {
-    const Intake::Taken taken = intake_.Take(group_);
-    if (taken.read) Read();
+  void AnswerGroup() {
+    const Intake::Taken taken = Take(group_);
     if (taken.end) return Finish({});
     if (!taken.any) return;
     int64_t bytes = 0;
@@ -94,44 +81,19 @@ class ManyCall final : public Call {
   }
 
   void SendNext() {
-    count().Sent();
-    Hold();
     grpc::WriteOptions options;
     if (sent_ + 1 < answers_.size()) options.set_buffer_hint();
-    stream_.Write(answers_[sent_++], options, &written_);
+    Write(answers_[sent_++], options);
   }
 
-  void Written(bool ok) {
-    if (!ok) {
-      Finish(Cancelled());
-    } else if (sent_ < answers_.size()) {
-      SendNext();
-    } else {
-      Work();
-    }
-    Release();
+  void Sent(bool ok) override {
+    if (!ok) return Finish(Cancelled());
+    sent_ < answers_.size() ? SendNext() : AnswerGroup();
   }
 
-  void Finish(const Status& status) {
-    intake_.Stop();
-    const grpc::Status end = ToGrpcStatus(status);
-    count().Handled(end.error_code());
-    Hold();
-    stream_.Finish(end, &finished_);
-  }
-
-  void Finished(bool) { Release(); }
-
-  grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> stream_{
-      &context_};
-  grpc::ByteBuffer incoming_;
-  Intake intake_;
   std::vector<grpc::ByteBuffer> group_;
   std::vector<grpc::ByteBuffer> answers_;
   size_t sent_ = 0;
-  EventOf<ManyCall, &ManyCall::Receive> received_{this};
-  EventOf<ManyCall, &ManyCall::Written> written_{this};
-  EventOf<ManyCall, &ManyCall::Finished> finished_{this};
 };
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "server/stream_call.h"
 
-#include <grpcpp/support/async_stream.h>
 #include <grpcpp/support/byte_buffer.h>
 
 #include <optional>
@@ -8,11 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "server/call.h"
-#include "server/intake.h"
 #include "server/raw_message.h"
 #include "server/request_memory.h"
-#include "server/status_map.h"
+#include "server/streaming_call.h"
 
 namespace topk {
 namespace {
@@ -55,11 +52,11 @@ Status FeedMessage(grpc::ByteBuffer& bytes, TensorStream& tensor,
 }
 
 // Messages arrive while those before them are computed.
-class StreamCall final : public Call {
+class StreamCall final : public StreamingCall {
  public:
   StreamCall(TopKService& service, EventLoop& loop)
-      : Call(service, loop,
-             service.rpc_metrics().Find(TopKService::kStreamTopK)) {
+      : StreamingCall(service, loop,
+                      service.rpc_metrics().Find(TopKService::kStreamTopK)) {
     service_.rpc().RequestStreamTopK(&context_, &stream_, &loop_.queue(),
                                      &loop_.queue(), &arrived_);
   }
@@ -70,41 +67,29 @@ class StreamCall final : public Call {
     Read();
   }
 
-  void Read() {
+  void Work(int64_t bytes) override {
+    // What is read here and now is in this processor's cache: handed over, 256
+    // MiB took 1.5 times as long.
+    constexpr int64_t kFaster = 32;
+    const bool fast = tensor_.has_value() && tensor_->FeedsFast();
     Hold();
-    stream_.Read(&incoming_, &received_);
+    service_.Run(fast ? bytes / kFaster : bytes, [this] {
+      FeedAll();
+      Release();
+    });
   }
 
-  void Receive(bool ok) {
-    if (ok) count().Received();
-    const Intake::Next next = intake_.Receive(ok, incoming_);
-    if (next.read) Read();
-    if (next.work) {
-      // What is read here and now is in this processor's cache: handed over,
-      // 256 MiB took 1.5 times as long.
-      constexpr int64_t kFaster = 32;
-      const bool fast = tensor_.has_value() && tensor_->FeedsFast();
-      Hold();
-      service_.Run(fast ? next.bytes / kFaster : next.bytes, [this] {
-        Work();
-        Release();
-      });
-    }
-    Release();
-  }
-
-  // Takes what has been received until there is no more; one thread at a time.
-  void Work() {
+  // Takes what has been received until there is no more.
+  void FeedAll() {
     std::vector<grpc::ByteBuffer> messages;
     while (true) {
-      const Intake::Taken taken = intake_.Take(messages);
-      if (taken.read) Read();
-      if (taken.end) return Finish();
+      const Intake::Taken taken = Take(messages);
+      if (taken.end) return Answer();
       if (!taken.any) return;
       const Status status = CatchBadAlloc([&] { return Feed(messages); });
       if (!status.ok()) {
         Record(status);
-        return Fail(status);
+        return Finish(status);
       }
     }
   }
@@ -138,13 +123,13 @@ class StreamCall final : public Call {
   }
 
   // The client has sent all that it will.
-  void Finish() {
+  void Answer() {
     const Status status = CatchBadAlloc([this] { return MakeAnswer(); });
     if (status.ok()) return SendNext();
     // If it was not the client that ended the stream but its end, that is what
     // the log should say; the call's end will tell.
     at_end_ = status;
-    Fail(status);
+    Finish(status);
   }
 
   Status MakeAnswer() {
@@ -173,46 +158,22 @@ class StreamCall final : public Call {
   // Sends the next message of the answer; the status with the last one.
   void SendNext() {
     const grpc::ByteBuffer& message = outgoing_[sent_++];
-    count().Sent();
-    Hold();
-    if (sent_ < outgoing_.size()) {
-      stream_.Write(message, &written_);
-      return;
-    }
+    if (sent_ < outgoing_.size()) return Write(message);
     Record({});
-    count().Handled(grpc::StatusCode::OK);
-    stream_.WriteAndFinish(message, {}, grpc::Status::OK, &finished_);
+    WriteAndFinish(message);
   }
 
-  void Written(bool ok) {
-    if (ok) {
-      SendNext();
-    } else {
-      const Status status = Cancelled();
-      Record(status);
-      Fail(status);
-    }
-    Release();
-  }
-
-  void Fail(const Status& status) {
-    intake_.Stop();
-    const grpc::Status end = ToGrpcStatus(status);
-    count().Handled(end.error_code());
-    Hold();
-    stream_.Finish(end, &finished_);
+  void Sent(bool ok) override {
+    if (ok) return SendNext();
+    const Status status = Cancelled();
+    Record(status);
+    Finish(status);
   }
 
   void Record(const Status& status) {
     service_.Record(context_, "StreamTopK", header_, tally_, status);
   }
 
-  void Finished(bool) { Release(); }
-
-  grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> stream_{
-      &context_};
-  grpc::ByteBuffer incoming_;
-  Intake intake_;
   v1::TopKRequest header_;
   v1::OutputOptions output_;  // the header's, with its shared memory
   std::optional<TensorStream> tensor_;
@@ -220,9 +181,6 @@ class StreamCall final : public Call {
   std::vector<grpc::ByteBuffer> outgoing_;
   size_t sent_ = 0;
   Status at_end_;
-  EventOf<StreamCall, &StreamCall::Receive> received_{this};
-  EventOf<StreamCall, &StreamCall::Written> written_{this};
-  EventOf<StreamCall, &StreamCall::Finished> finished_{this};
 };
 
 }  // namespace

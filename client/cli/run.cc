@@ -18,9 +18,6 @@
 namespace topk::cli {
 namespace {
 
-// A larger tensor is streamed: one message would be copied several times, and
-// the server bounds its size.
-constexpr size_t kStreamBytes = size_t{4} << 20;
 // A transfer worth watching.
 constexpr int64_t kProgressBytes = int64_t{64} << 20;
 
@@ -43,11 +40,8 @@ Result<v1::TopKResponse> Compute(const RunFlags& flags,
     return ComputeShared(client, request, flags.operation.axis.value_or(-1),
                          flags.operation.k, array);
   }
-  const bool stream =
-      flags.stream == "on" ||
-      (flags.stream == "auto" && array.data.size() > kStreamBytes);
-  if (!stream) return client.ComputeTopK(request, array.data);
   CallOptions options;
+  if (flags.stream != "auto") options.stream = flags.stream == "on";
   ProgressLine line;
   if (isatty(STDERR_FILENO) &&
       static_cast<int64_t>(array.data.size()) >= kProgressBytes) {
@@ -55,7 +49,7 @@ Result<v1::TopKResponse> Compute(const RunFlags& flags,
       ShowProgress(sent, total, line);
     };
   }
-  return client.StreamTopK(request, array.data, options);
+  return client.ComputeTopK(request, array.data, options);
 }
 
 // Reads one label for each of `count` positions.
