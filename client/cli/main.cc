@@ -53,7 +53,7 @@ CLI::App* AddRun(CLI::App& app, RunFlags& flags, double& deadline) {
       run->add_flag("--local", flags.local, "Compute here, without a server");
   auto* stream = run->add_option("--stream", flags.stream,
                                  "Whether to send the tensor in pieces; auto "
-                                 "does above 4 MiB")
+                                 "does above 512 KiB")
                      ->check(CLI::IsMember({"auto", "on", "off"}))
                      ->capture_default_str();
   run->add_flag("--shared-memory", flags.shared_memory,

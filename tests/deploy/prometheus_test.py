@@ -66,7 +66,8 @@ def main():
                      "configure with -DTOPK_PROMETHEUS=OFF")
     with tempfile.TemporaryDirectory() as directory, topk_stubs.Server(
             topkd, directory, "--metrics-listen", "127.0.0.1:0") as server:
-        run = [topk, "run", str(DATA), "--k", "3", "--target", server.target]
+        run = [topk, "run", str(DATA), "--k", "3", "--stream", "off",
+               "--target", server.target]
         for _ in range(5):
             subprocess.run(run, check=True, stdout=subprocess.DEVNULL)
         refused = subprocess.run(run + ["--axis", "9"], check=False,
