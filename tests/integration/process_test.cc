@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -58,6 +59,45 @@ TEST(Topkd, LogsValidJson) {
     EXPECT_TRUE(json::accept(line)) << line;
   }
   EXPECT_GE(count, 4);
+}
+
+// Returns how many threads a process has.
+size_t ThreadsOf(pid_t process) {
+  size_t threads = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(
+           "/proc/" + std::to_string(process) + "/task")) {
+    threads += entry.exists() ? 1 : 0;
+  }
+  return threads;
+}
+
+TEST(Topkd, IdleConnectionsAndStreamsCostNoThreads) {
+  Topkd topkd;
+  EXPECT_TRUE(Answers(topkd.target()));
+  const size_t before = ThreadsOf(topkd.process().pid());
+  struct Caller {
+    std::unique_ptr<v1::TopKService::Stub> stub;
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReaderWriter<v1::TopKRequest, v1::TopKResult>>
+        stream;
+  };
+  std::vector<Caller> callers(200);
+  for (Caller& caller : callers) {
+    grpc::ChannelArguments own;
+    own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    caller.stub = v1::TopKService::NewStub(grpc::CreateCustomChannel(
+        topkd.target(), grpc::InsecureChannelCredentials(), own));
+    caller.stream = caller.stub->ComputeTopKMany(&caller.context);
+    v1::TopKResult result;
+    ASSERT_TRUE(caller.stream->Write(OnnxRequest({1, 2}, 1)));
+    ASSERT_TRUE(caller.stream->Read(&result));
+  }
+  // oneTBB and gRPC start a few of their own when they are first needed.
+  EXPECT_LE(ThreadsOf(topkd.process().pid()), before + 4);
+  for (Caller& caller : callers) {
+    caller.stream->WritesDone();
+    EXPECT_TRUE(caller.stream->Finish().ok());
+  }
 }
 
 TEST(Topkd, FinishesWhatIsInFlight) {

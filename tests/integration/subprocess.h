@@ -35,6 +35,9 @@ class Subprocess {
   ~Subprocess();
   Subprocess(const Subprocess&) = delete;
 
+  /// Its process id.
+  pid_t pid() const { return pid_; }
+
   /// Sends a signal.
   void Signal(int number);
 
