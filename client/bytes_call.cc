@@ -3,7 +3,6 @@
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/support/proto_buffer_reader.h>
 
-#include "client/lent_memory.h"
 #include "client/rpc_error.h"
 
 namespace topk {
@@ -106,10 +105,10 @@ class Stream {
 }  // namespace
 
 Status CallUnary(grpc::GenericStub& stub, const std::string& method,
-                 const std::vector<MessagePiece>& request,
+                 Memory memory, const std::vector<MessagePiece>& request,
                  const std::function<void(grpc::ClientContext&)>& prepare,
                  grpc::ByteBuffer& answer) {
-  LentMemory lent;
+  LentMemory lent(memory);
   grpc::CompletionQueue queue;
   grpc::Status status;
   {
@@ -127,9 +126,9 @@ Status CallUnary(grpc::GenericStub& stub, const std::string& method,
 }
 
 Status CallStream(grpc::GenericStub& stub, const std::string& method,
-                  const StreamHandlers& handlers,
+                  Memory memory, const StreamHandlers& handlers,
                   const std::function<void(grpc::ClientContext&)>& prepare) {
-  LentMemory lent;
+  LentMemory lent(memory);
   grpc::CompletionQueue queue;
   Status status;
   {

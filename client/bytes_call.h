@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "client/lent_memory.h"
 #include "core/base/status.h"
 #include "core/wire/message_pieces.h"
 
@@ -33,14 +34,14 @@ struct StreamHandlers {
 /// What the pieces lend is the caller's again afterwards. `prepare` sets the
 /// call's deadline.
 Status CallUnary(grpc::GenericStub& stub, const std::string& method,
-                 const std::vector<MessagePiece>& request,
+                 Memory memory, const std::vector<MessagePiece>& request,
                  const std::function<void(grpc::ClientContext&)>& prepare,
                  grpc::ByteBuffer& answer);
 
 /// Sends and receives at the same time until the server ends the call; the same
 /// otherwise.
 Status CallStream(grpc::GenericStub& stub, const std::string& method,
-                  const StreamHandlers& handlers,
+                  Memory memory, const StreamHandlers& handlers,
                   const std::function<void(grpc::ClientContext&)>& prepare);
 
 /// Reads a message of the server's. INTERNAL if it is not one.

@@ -16,6 +16,14 @@ namespace {
 // default is 256 KiB. As much as the server's largest unary message.
 constexpr int kRetryBufferBytes = (64 << 20) + (1 << 20);
 
+// A connection that takes no bytes for so long is given up; without that a
+// server that stands still would keep what it has been sent, the caller's
+// memory, and the call that waits for it.
+constexpr int kStuckMilliseconds = 10'000;
+// Pings between calls' messages are not wanted: servers refuse them below 5
+// minutes. But gRPC sets the kernel's limit, TCP_USER_TIMEOUT, with them alone.
+constexpr int kPingMilliseconds = 600'000;
+
 std::string ServiceConfig(int max_attempts) {
   const std::string retry =
       max_attempts <= 1
@@ -50,6 +58,8 @@ std::shared_ptr<grpc::Channel> Connect(const ClientOptions& options,
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetMaxSendMessageSize(-1);
   arguments.SetInt(GRPC_ARG_PER_RPC_RETRY_BUFFER_SIZE, kRetryBufferBytes);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingMilliseconds);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kStuckMilliseconds);
   if (to_unhealthy == ToUnhealthy::kYes) {
     arguments.SetInt(GRPC_ARG_INHIBIT_HEALTH_CHECKING, 1);
   }

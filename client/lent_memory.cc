@@ -11,6 +11,10 @@ grpc::ByteBuffer LentMemory::Lend(const std::vector<MessagePiece>& pieces) {
       slices.emplace_back(piece.own);
       continue;
     }
+    if (memory_ == Memory::kCopied) {
+      slices.emplace_back(piece.lent.data(), piece.lent.size());
+      continue;
+    }
     ++out_;
     slices.emplace_back(
         const_cast<std::byte*>(piece.lent.data()), piece.lent.size(),

@@ -12,12 +12,18 @@
 
 namespace topk {
 
+/// Whether gRPC sends from the caller's memory, or from a copy of it.
+enum class Memory { kLent, kCopied };
+
 /// Knows what gRPC has of a caller's memory. A call that was cancelled ends
 /// before its bytes have left the connection's buffers, so whoever lends must
 /// wait for their return.
 class LentMemory {
  public:
-  /// Returns the pieces as slices: those that are lent point to where they are.
+  explicit LentMemory(Memory memory) : memory_(memory) {}
+
+  /// Returns the pieces as slices: those that are lent point to where they are,
+  /// if that is how gRPC is to send them.
   grpc::ByteBuffer Lend(const std::vector<MessagePiece>& pieces);
 
   /// Returns when gRPC has given all back: the call and its context are gone.
@@ -25,6 +31,7 @@ class LentMemory {
   void AwaitReturn(grpc::CompletionQueue& queue) const;
 
  private:
+  const Memory memory_;
   std::atomic<int64_t> out_ = 0;
 };
 

@@ -89,7 +89,7 @@ struct Client::Impl {
                                    const CallOptions& call) {
     grpc::ByteBuffer answer;
     if (Status s = CallUnary(
-            calls, kComputeTopK, request,
+            calls, kComputeTopK, memory, request,
             [&](grpc::ClientContext& context) { SetDeadline(call, context); },
             answer);
         !s.ok()) {
@@ -101,6 +101,10 @@ struct Client::Impl {
   }
 
   ClientOptions options;
+  // A Unix socket whose server stands still cannot be given up: nobody would
+  // know when the caller's memory is its own again.
+  const Memory memory =
+      options.target.rfind("unix", 0) == 0 ? Memory::kCopied : Memory::kLent;
   std::shared_ptr<grpc::Channel> channel;
   grpc::GenericStub calls;
   std::unique_ptr<v1::TopKService::Stub> topk;
@@ -164,8 +168,8 @@ Result<v1::TopKResponse> Client::StreamTopK(const v1::TopKRequest& header,
     if (Status s = ReadAnswer(bytes, chunk); !s.ok()) return s;
     return Collect(chunk, has_header, response);
   };
-  const Status status = CallStream(impl_->calls, kStreamTopK, handlers,
-                                   [&](grpc::ClientContext& context) {
+  const Status status = CallStream(impl_->calls, kStreamTopK, impl_->memory,
+                                   handlers, [&](grpc::ClientContext& context) {
                                      impl_->SetDeadline(options, context);
                                    });
   if (!status.ok()) return status;
@@ -217,8 +221,8 @@ std::vector<Result<v1::TopKResponse>> Client::ComputeTopKMany(
     }
     return {};
   };
-  Status rest = CallStream(impl_->calls, kComputeTopKMany, handlers,
-                           [&](grpc::ClientContext& context) {
+  Status rest = CallStream(impl_->calls, kComputeTopKMany, impl_->memory,
+                           handlers, [&](grpc::ClientContext& context) {
                              impl_->SetDeadline(options, context);
                            });
   if (too_many) {

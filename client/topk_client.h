@@ -50,7 +50,9 @@ struct CallOptions {
 ///
 /// Every call returns the server's answer, or its error with the code, the
 /// reason and field of its google.rpc details, and the message. Calls that
-/// reach no server end with UNAVAILABLE or DEADLINE_EXCEEDED.
+/// reach no server end with UNAVAILABLE or DEADLINE_EXCEEDED. A server that
+/// stands still while it is sent a tensor may hold a call for 10 s beyond its
+/// deadline: its connection is then given up, and the tensor the caller's own.
 class Client {
  public:
   explicit Client(const ClientOptions& options);

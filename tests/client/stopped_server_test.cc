@@ -1,0 +1,49 @@
+// A server that stands still, with the caller's memory in the connection.
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "client/topk_client.h"
+#include "tests/integration/topkd.h"
+
+namespace topk::testing {
+namespace {
+
+using std::chrono::steady_clock;
+
+class StoppedServer : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(StoppedServer, ACallEnds) {
+  const TemporaryFolder folder;
+  const std::string where = GetParam();
+  Topkd topkd({}, where == "unix" ? "unix:" + folder.File("socket") : where);
+  ClientOptions options;
+  options.target = topkd.target();
+  const Client client(options);
+  v1::TopKRequest request = OnnxRequest({1, 2, 3}, 1);
+  ASSERT_TRUE(client.ComputeTopK(request).ok());
+
+  const std::vector<std::byte> tensor(size_t{60} << 20);
+  request.mutable_tensor()->clear_source();
+  request.mutable_tensor()->set_shape(
+      0, static_cast<int64_t>(tensor.size() / sizeof(float)));
+  topkd.process().Signal(SIGSTOP);
+  CallOptions call;
+  call.deadline = std::chrono::milliseconds(500);
+  const auto start = steady_clock::now();
+  const auto answer = client.ComputeTopK(request, tensor, call);
+  EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(40));
+  ASSERT_FALSE(answer.ok());
+  EXPECT_EQ(answer.status().code, Code::kDeadlineExceeded);
+  topkd.process().Signal(SIGCONT);
+  EXPECT_TRUE(client.ComputeTopK(request, tensor).ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(Over, StoppedServer,
+                         ::testing::Values("127.0.0.1:0", "unix"),
+                         [](const auto& param) {
+                           return param.index == 0 ? "tcp" : "unix";
+                         });
+
+}  // namespace
+}  // namespace topk::testing
