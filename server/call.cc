@@ -39,6 +39,11 @@ void Call::Arrive(bool ok) {
   count_.emplace(method_);
   ++service_.open_calls();
   Hold();  // for `ended_`
+  Accept();
+  if (service_.draining()) {
+    return Refuse({Code::kUnavailable, "SHUTTING_DOWN", "",
+                   "the server is shutting down"});
+  }
   Begin();
 }
 

@@ -22,8 +22,12 @@ class Call : public EventSource {
   Call(TopKService& service, EventLoop& loop, const RpcMetrics::Method& method);
   virtual ~Call();
 
-  /// The call is here. The derived class sees to it that another one waits.
+  /// The call is here: lets another one wait.
+  virtual void Accept() = 0;
+  /// Serves it.
   virtual void Begin() = 0;
+  /// Ends it with an error instead.
+  virtual void Refuse(const Status& status) = 0;
 
   /// The call has ended; CheckAlive() says how.
   virtual void Ended() {}

@@ -26,10 +26,7 @@ class ManyCall final : public StreamingCall {
   }
 
  private:
-  void Begin() override {
-    AcceptComputeTopKMany(service_, loop_);
-    Read();
-  }
+  void Accept() override { AcceptComputeTopKMany(service_, loop_); }
 
   void Work(int64_t) override { AnswerGroup(); }
 

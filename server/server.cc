@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 #include <future>
+#include <thread>
 
 #include "core/base/processors.h"
 #include "core/base/text.h"
@@ -208,6 +209,13 @@ void Server::Drain(std::chrono::milliseconds timeout) {
   // All names at once, and it stays so.
   impl_->health.Stop();
   const auto deadline = std::chrono::system_clock::now() + timeout;
+  // gRPC may keep a call that crosses its shutdown until that ends: it begins
+  // when none is under way, and we refuse new ones until then.
+  impl_->service.Drain();
+  while (impl_->service.open_calls() > 0 &&
+         std::chrono::system_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
   const std::future<void> done =
       std::async(std::launch::async, [&] { impl_->grpc->Shutdown(deadline); });
   // gRPC would wait on, for health watches and for idle connections, whose

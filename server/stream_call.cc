@@ -62,10 +62,7 @@ class StreamCall final : public StreamingCall {
   }
 
  private:
-  void Begin() override {
-    AcceptStreamTopK(service_, loop_);
-    Read();
-  }
+  void Accept() override { AcceptStreamTopK(service_, loop_); }
 
   void Work(int64_t bytes) override {
     // What is read here and now is in this processor's cache: handed over, 256

@@ -39,6 +39,8 @@ class StreamingCall : public Call {
       &context_};
 
  private:
+  void Begin() override { Read(); }
+  void Refuse(const Status& status) override { Finish(status); }
   void OnRead(bool ok);
   void OnWritten(bool ok);
   void OnFinished(bool ok);

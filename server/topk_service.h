@@ -75,6 +75,10 @@ class TopKService {
   /// Takes calls from a loop until the server shuts down.
   void Start(EventLoop& loop);
 
+  /// Refuses new calls from now on, as UNAVAILABLE.
+  void Drain() { draining_ = true; }
+  bool draining() const { return draining_; }
+
   /// How many calls are under way.
   std::atomic<int64_t>& open_calls() { return open_calls_; }
 
@@ -121,6 +125,7 @@ class TopKService {
   SharedObjects* const shared_objects_;
   const int64_t max_message_bytes_;
   RawTopKService rpc_;
+  std::atomic<bool> draining_ = false;
   std::atomic<int64_t> open_calls_ = 0;
   std::atomic<int64_t> bytes_ = 0;
   /// oneTBB counts on the thread that calls it; ours polls.

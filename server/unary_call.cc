@@ -33,6 +33,7 @@ class UnaryCall : public Call {
   grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> responder_{&context_};
 
  private:
+  void Refuse(const Status& status) override { Send(status); }
   void Finish(bool) { Release(); }
 
   EventOf<UnaryCall, &UnaryCall::Finish> finished_{this};
@@ -49,8 +50,9 @@ class ComputeCall final : public UnaryCall {
   }
 
  private:
+  void Accept() override { AcceptComputeTopK(service_, loop_); }
+
   void Begin() override {
-    AcceptComputeTopK(service_, loop_);
     count().Received();
     Hold();
     service_.Run(service_.WorkBytes(request_), [this] {
@@ -89,8 +91,9 @@ class CapabilitiesCall final : public UnaryCall {
   }
 
  private:
+  void Accept() override { AcceptGetCapabilities(service_, loop_); }
+
   void Begin() override {
-    AcceptGetCapabilities(service_, loop_);
     count().Received();
     v1::GetCapabilitiesRequest request;
     if (Status s = ReadMessage(request_, request); !s.ok()) return Send(s);
