@@ -2,12 +2,16 @@
 
 #include <chrono>
 
+#include "server/status_map.h"
+
 namespace topk {
 
-Call::Call(TopKService& service, EventLoop& loop,
-           const RpcMetrics::Method& method)
-    : EventSource(loop), service_(service), method_(method) {
+Call::Call(TopKService& service, EventLoop& loop, Method method)
+    : EventSource(loop),
+      service_(service),
+      method_(service.rpc_metrics().Find(PathOf(method))) {
   context_.AsyncNotifyWhenDone(&ended_);
+  service_.rpc().Request(method, context_, stream_, loop_.queue(), &arrived_);
 }
 
 Call::~Call() {
@@ -15,7 +19,7 @@ Call::~Call() {
 }
 
 void Call::Release() {
-  if (--owed_ == 0) delete this;
+  if (--held_ == 0) delete this;
 }
 
 Status Call::CheckAlive() const {
@@ -31,20 +35,48 @@ Status Call::Cancelled() {
   return {Code::kCancelled, "CANCELLED", "", "the client cancelled the call"};
 }
 
+void Call::Read() {
+  Hold();
+  stream_.Read(&incoming_, &read_);
+}
+
+void Call::Write(const grpc::ByteBuffer& message, grpc::WriteOptions options) {
+  count_->Sent();
+  Hold();
+  stream_.Write(message, options, &written_);
+}
+
+void Call::Finish(const grpc::ByteBuffer& last) {
+  count_->Sent();
+  count_->Handled(grpc::StatusCode::OK);
+  Hold();
+  stream_.WriteAndFinish(last, {}, grpc::Status::OK, &finished_);
+}
+
+void Call::Finish(const Status& status) {
+  const grpc::Status end = ToGrpcStatus(status);
+  count_->Handled(end.error_code());
+  Hold();
+  stream_.Finish(end, &finished_);
+}
+
 void Call::Arrive(bool ok) {
   if (!ok) {  // the server shuts down; `ended_` does not come for such
     delete this;
     return;
   }
+  Hold();  // for `ended_`, which another thread may get at any time
+  Hold();  // for this function
   count_.emplace(method_);
   ++service_.open_calls();
-  Hold();  // for `ended_`
   Accept();
   if (service_.draining()) {
-    return Refuse({Code::kUnavailable, "SHUTTING_DOWN", "",
-                   "the server is shutting down"});
+    Finish({Code::kUnavailable, "SHUTTING_DOWN", "",
+            "the server is shutting down"});
+  } else {
+    Read();
   }
-  Begin();
+  Release();
 }
 
 void Call::End(bool) {
@@ -52,5 +84,18 @@ void Call::End(bool) {
   Ended();
   Release();
 }
+
+void Call::OnRead(bool ok) {
+  if (ok) count_->Received();
+  Received(ok, incoming_);
+  Release();
+}
+
+void Call::OnWritten(bool ok) {
+  Sent(ok);
+  Release();
+}
+
+void Call::OnFinished(bool) { Release(); }
 
 }  // namespace topk

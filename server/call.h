@@ -2,38 +2,48 @@
 #pragma once
 
 #include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
 
 #include <atomic>
 #include <optional>
 
 #include "core/base/status.h"
+#include "core/wire/methods.h"
 #include "server/event_loop.h"
+#include "server/raw_service.h"
 #include "server/rpc_metrics.h"
 #include "server/topk_service.h"
 
 namespace topk {
 
-/// What all kinds of calls have. Deletes itself when gRPC owes it no event.
+/// What all kinds of calls have: a stream of messages in, one out. Deletes
+/// itself when gRPC owes it no event and nobody else holds it.
 class Call : public EventSource {
- public:
  protected:
-  /// Waits for a call: the derived class asks for one, with `arrived_` as its
-  /// tag. The service and the loop outlive it.
-  Call(TopKService& service, EventLoop& loop, const RpcMetrics::Method& method);
+  /// Waits for a call. The service and the loop outlive it.
+  Call(TopKService& service, EventLoop& loop, Method method);
   virtual ~Call();
 
   /// The call is here: lets another one wait.
   virtual void Accept() = 0;
-  /// Serves it.
-  virtual void Begin() = 0;
-  /// Ends it with an error instead.
-  virtual void Refuse(const Status& status) = 0;
-
+  /// A read has ended: with a message, or not `ok`, with the client's last.
+  virtual void Received(bool ok, grpc::ByteBuffer& message) = 0;
+  /// A write has ended; not `ok` if the client has gone.
+  virtual void Sent(bool ok) { (void)ok; }
   /// The call has ended; CheckAlive() says how.
   virtual void Ended() {}
 
-  /// An event is owed; it has come.
-  void Hold() { ++owed_; }
+  /// Begins to read; Received() follows. The first read is begun already. One
+  /// at a time.
+  void Read();
+  /// Begins to write; Sent() follows. One at a time.
+  void Write(const grpc::ByteBuffer& message, grpc::WriteOptions options = {});
+  /// Ends the call, with a last message or with a status. Once.
+  void Finish(const grpc::ByteBuffer& last);
+  void Finish(const Status& status);
+
+  /// Is there until as many Release().
+  void Hold() { ++held_; }
   void Release();
 
   /// Returns OK while the client waits; CANCELLED, or DEADLINE_EXCEEDED if that
@@ -43,24 +53,27 @@ class Call : public EventSource {
   /// The status of a call whose client has gone.
   static Status Cancelled();
 
-  /// The call's counts, once it has begun.
-  const RpcCount& count() const { return *count_; }
-
   TopKService& service_;
   grpc::ServerContext context_;
 
  private:
   void Arrive(bool ok);
   void End(bool ok);
+  void OnRead(bool ok);
+  void OnWritten(bool ok);
+  void OnFinished(bool ok);
 
-  std::atomic<int> owed_ = 0;
+  RawStream stream_{&context_};
+  grpc::ByteBuffer incoming_;
+  std::atomic<int> held_ = 0;
   std::atomic<bool> cancelled_ = false;
   const RpcMetrics::Method& method_;
   std::optional<RpcCount> count_;
-  EventOf<Call, &Call::End> ended_{this};
-
- protected:
   EventOf<Call, &Call::Arrive> arrived_{this};
+  EventOf<Call, &Call::End> ended_{this};
+  EventOf<Call, &Call::OnRead> read_{this};
+  EventOf<Call, &Call::OnWritten> written_{this};
+  EventOf<Call, &Call::OnFinished> finished_{this};
 };
 
 }  // namespace topk

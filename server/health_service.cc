@@ -52,9 +52,9 @@ class HealthService::WatchCall final : private EventSource {
   // The state may have changed; the service's mutex is held.
   void Send() {
     const HealthCheckResponse answer = health_.Answer(request_.service());
-    if (writing_ || over_ || answer.status() == sent_) return;
+    if (busy_ || over_ || answer.status() == sent_) return;
     sent_ = answer.status();
-    writing_ = true;
+    busy_ = true;
     writer_.Write(answer, &written_);
   }
 
@@ -65,14 +65,16 @@ class HealthService::WatchCall final : private EventSource {
       return;
     }
     new WatchCall(health_, loop_);
-    const std::lock_guard lock(health_.mutex_);
+    std::unique_lock lock(health_.mutex_);
+    busy_ = false;
+    if (over_) return FinishOnceIdle(std::move(lock));
     health_.watches_.insert(this);
     Send();
   }
 
   void Written(bool ok) {
     std::unique_lock lock(health_.mutex_);
-    writing_ = false;
+    busy_ = false;
     if (ok && !over_) return Send();
     FinishOnceIdle(std::move(lock));
   }
@@ -84,7 +86,7 @@ class HealthService::WatchCall final : private EventSource {
   }
 
   void FinishOnceIdle(std::unique_lock<std::mutex> lock) {
-    if (!over_ || writing_) return;
+    if (!over_ || busy_) return;
     health_.watches_.erase(this);
     lock.unlock();
     delete this;
@@ -95,7 +97,8 @@ class HealthService::WatchCall final : private EventSource {
   HealthCheckRequest request_;
   grpc::ServerAsyncWriter<HealthCheckResponse> writer_{&context_};
   HealthCheckResponse::ServingStatus sent_ = HealthCheckResponse::UNKNOWN;
-  bool writing_ = false;
+  // Arriving, or writing: until then it must not go.
+  bool busy_ = true;
   bool over_ = false;
   EventOf<WatchCall, &WatchCall::Arrive> arrived_{this};
   EventOf<WatchCall, &WatchCall::Written> written_{this};

@@ -18,12 +18,7 @@ namespace {
 class ManyCall final : public StreamingCall {
  public:
   ManyCall(TopKService& service, EventLoop& loop)
-      : StreamingCall(
-            service, loop,
-            service.rpc_metrics().Find(TopKService::kComputeTopKMany)) {
-    service_.rpc().RequestComputeTopKMany(&context_, &stream_, &loop_.queue(),
-                                          &loop_.queue(), &arrived_);
-  }
+      : StreamingCall(service, loop, Method::kComputeTopKMany) {}
 
  private:
   void Accept() override { AcceptComputeTopKMany(service_, loop_); }
@@ -33,7 +28,7 @@ class ManyCall final : public StreamingCall {
   // Answers what has been received; one group at a time.
   void AnswerGroup() {
     const Intake::Taken taken = Take(group_);
-    if (taken.end) return Finish({});
+    if (taken.end) return Finish(Status{});
     if (!taken.any) return;
     int64_t bytes = 0;
     for (grpc::ByteBuffer& request : group_) {
@@ -49,10 +44,9 @@ class ManyCall final : public StreamingCall {
   void Answer(int64_t bytes) {
     if (const Status gone = CheckAlive(); !gone.ok()) return Finish(gone);
     // One by one where all of them take less than handing them out.
-    constexpr int64_t kWorthSharing = int64_t{128} << 10;
     answers_.resize(group_.size());
     const auto answer = [this](size_t i) { answers_[i] = Compute(group_[i]); };
-    if (bytes > kWorthSharing) {
+    if (bytes > TopKService::kSmall) {
       tbb::parallel_for(size_t{0}, group_.size(), answer);
     } else {
       for (size_t i = 0; i < group_.size(); ++i) answer(i);
@@ -72,8 +66,8 @@ class ManyCall final : public StreamingCall {
     });
     if (!status.ok()) *result.mutable_error() = ToRpcStatus(status);
     result.set_request_id(request.message.request_id());
-    service_.Record(context_, "ComputeTopKMany", request.message, tally,
-                    status);
+    service_.Record(context_, NameOf(Method::kComputeTopKMany), request.message,
+                    tally, status);
     return WriteMessage(std::move(result));
   }
 

@@ -16,6 +16,7 @@
 #include "core/base/processors.h"
 #include "core/base/text.h"
 #include "core/engine.h"
+#include "core/wire/methods.h"
 #include "server/event_loop.h"
 #include "server/health_service.h"
 #include "server/memory_trimmer.h"
@@ -121,8 +122,7 @@ Status Server::Impl::Listen(const ServerConfig& config) {
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   InterceptorFactories interceptors;
   interceptors.push_back(rpc_metrics.MakeInterceptorFactory(
-      {TopKService::kComputeTopK, TopKService::kStreamTopK,
-       TopKService::kComputeTopKMany, TopKService::kGetCapabilities}));
+      {kMethodPaths.begin(), kMethodPaths.end()}));
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
   std::vector<int> ports(config.listen.size());
   for (size_t i = 0; i < config.listen.size(); ++i) {

@@ -2,6 +2,7 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
+#include <atomic>
 #include <optional>
 #include <string>
 #include <utility>
@@ -55,11 +56,7 @@ Status FeedMessage(grpc::ByteBuffer& bytes, TensorStream& tensor,
 class StreamCall final : public StreamingCall {
  public:
   StreamCall(TopKService& service, EventLoop& loop)
-      : StreamingCall(service, loop,
-                      service.rpc_metrics().Find(TopKService::kStreamTopK)) {
-    service_.rpc().RequestStreamTopK(&context_, &stream_, &loop_.queue(),
-                                     &loop_.queue(), &arrived_);
-  }
+      : StreamingCall(service, loop, Method::kStreamTopK) {}
 
  private:
   void Accept() override { AcceptStreamTopK(service_, loop_); }
@@ -127,6 +124,7 @@ class StreamCall final : public StreamingCall {
     // the log should say; the call's end will tell.
     at_end_ = status;
     Finish(status);
+    RecordEnd();
   }
 
   Status MakeAnswer() {
@@ -146,8 +144,11 @@ class StreamCall final : public StreamingCall {
     return {};
   }
 
-  void Ended() override {
-    if (at_end_.ok()) return;
+  void Ended() override { RecordEnd(); }
+
+  // The second of two to come here records.
+  void RecordEnd() {
+    if (ends_++ == 0) return;
     const Status gone = CheckAlive();
     Record(gone.ok() ? at_end_ : gone);
   }
@@ -157,7 +158,7 @@ class StreamCall final : public StreamingCall {
     const grpc::ByteBuffer& message = outgoing_[sent_++];
     if (sent_ < outgoing_.size()) return Write(message);
     Record({});
-    WriteAndFinish(message);
+    Finish(message);
   }
 
   void Sent(bool ok) override {
@@ -168,7 +169,8 @@ class StreamCall final : public StreamingCall {
   }
 
   void Record(const Status& status) {
-    service_.Record(context_, "StreamTopK", header_, tally_, status);
+    service_.Record(context_, NameOf(Method::kStreamTopK), header_, tally_,
+                    status);
   }
 
   v1::TopKRequest header_;
@@ -178,6 +180,7 @@ class StreamCall final : public StreamingCall {
   std::vector<grpc::ByteBuffer> outgoing_;
   size_t sent_ = 0;
   Status at_end_;
+  std::atomic<int> ends_ = 0;
 };
 
 }  // namespace

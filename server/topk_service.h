@@ -16,21 +16,12 @@
 #include "server/event_loop.h"
 #include "server/metrics.h"
 #include "server/raw_message.h"
+#include "server/raw_service.h"
 #include "server/rpc_metrics.h"
 #include "server/shared_objects.h"
-#include "topk/v1/topk.grpc.pb.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {
-
-/// The service without handlers, its messages as the bytes that they are: the
-/// generated ones would be parsed, and their tensors copied, before anyone sees
-/// them, and the answers after.
-using RawTopKService = v1::TopKService::WithRawMethod_ComputeTopK<
-    v1::TopKService::WithRawMethod_StreamTopK<
-        v1::TopKService::WithRawMethod_ComputeTopKMany<
-            v1::TopKService::WithRawMethod_GetCapabilities<
-                v1::TopKService::Service>>>>;
 
 /// What one request took, for the log and the metrics.
 struct Tally {
@@ -54,13 +45,9 @@ class TopKService {
     return v1::TopKService::service_full_name();
   }
 
-  /// The methods' paths, as gRPC names them.
-  static constexpr char kComputeTopK[] = "/topk.v1.TopKService/ComputeTopK";
-  static constexpr char kStreamTopK[] = "/topk.v1.TopKService/StreamTopK";
-  static constexpr char kComputeTopKMany[] =
-      "/topk.v1.TopKService/ComputeTopKMany";
-  static constexpr char kGetCapabilities[] =
-      "/topk.v1.TopKService/GetCapabilities";
+  /// Less work than on so many bytes is done where it is; a full sort of them
+  /// takes 0.3 ms, not much more than a call.
+  static constexpr int64_t kSmall = int64_t{128} << 10;
 
   /// All of them outlive the service. `threads` as many as compute. No shared
   /// memory is allowed if `shared_objects` are null.
@@ -70,7 +57,7 @@ class TopKService {
               int threads);
 
   /// What the server registers and the calls are taken from.
-  RawTopKService& rpc() { return rpc_; }
+  RawService& rpc() { return rpc_; }
 
   /// Takes calls from a loop until the server shuts down.
   void Start(EventLoop& loop);
@@ -115,16 +102,13 @@ class TopKService {
               const Status& status);
 
  private:
-  /// A full sort of so much takes 0.3 ms, not much more than a call.
-  static constexpr int64_t kSmall = int64_t{128} << 10;
-
   const Engine& engine_;
   Metrics& metrics_;
   const RpcMetrics& rpc_metrics_;
   spdlog::logger& log_;
   SharedObjects* const shared_objects_;
   const int64_t max_message_bytes_;
-  RawTopKService rpc_;
+  RawService rpc_;
   std::atomic<bool> draining_ = false;
   std::atomic<int64_t> open_calls_ = 0;
   std::atomic<int64_t> bytes_ = 0;

@@ -1,67 +1,53 @@
 #include "server/unary_call.h"
 
-#include <grpcpp/support/async_unary_call.h>
 #include <grpcpp/support/byte_buffer.h>
 
 #include <utility>
 
 #include "server/call.h"
 #include "server/raw_message.h"
-#include "server/status_map.h"
 
 namespace topk {
 namespace {
 
+// One message in, one out.
 class UnaryCall : public Call {
  protected:
   using Call::Call;
 
-  void Send(const grpc::ByteBuffer& answer) {
-    count().Sent();
-    count().Handled(grpc::StatusCode::OK);
-    Hold();
-    responder_.Finish(answer, grpc::Status::OK, &finished_);
-  }
-  void Send(const Status& error) {
-    const grpc::Status status = ToGrpcStatus(error);
-    count().Handled(status.error_code());
-    Hold();
-    responder_.FinishWithError(status, &finished_);
-  }
+  // Answers the message.
+  virtual void Answer() = 0;
 
   grpc::ByteBuffer request_;
-  grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> responder_{&context_};
 
  private:
-  void Refuse(const Status& status) override { Send(status); }
-  void Finish(bool) { Release(); }
-
-  EventOf<UnaryCall, &UnaryCall::Finish> finished_{this};
+  void Received(bool ok, grpc::ByteBuffer& message) override {
+    if (!ok) {  // or it was too large: then gRPC has ended the call itself
+      return Finish(InvalidArgument("MESSAGE_MISSING", "",
+                                    "the call has no request message"));
+    }
+    request_.Swap(&message);
+    Answer();
+  }
 };
 
 class ComputeCall final : public UnaryCall {
  public:
   ComputeCall(TopKService& service, EventLoop& loop)
-      : UnaryCall(service, loop,
-                  service.rpc_metrics().Find(TopKService::kComputeTopK)) {
-    service_.rpc().RequestComputeTopK(&context_, &request_, &responder_,
-                                      &loop_.queue(), &loop_.queue(),
-                                      &arrived_);
-  }
+      : UnaryCall(service, loop, Method::kComputeTopK) {}
 
  private:
   void Accept() override { AcceptComputeTopK(service_, loop_); }
 
-  void Begin() override {
-    count().Received();
+  void Answer() override {
     Hold();
     service_.Run(service_.WorkBytes(request_), [this] {
-      Answer();
+      Compute();
       Release();
     });
   }
 
-  void Answer() {
+  void Compute() {
     RawMessage<v1::TopKRequest> raw;
     Tally tally;
     grpc::ByteBuffer answer;
@@ -75,29 +61,24 @@ class ComputeCall final : public UnaryCall {
       return {};
     });
     // Before it is sent: whoever has an answer finds it in the metrics.
-    service_.Record(context_, "ComputeTopK", raw.message, tally, status);
-    status.ok() ? Send(answer) : Send(status);
+    service_.Record(context_, NameOf(Method::kComputeTopK), raw.message, tally,
+                    status);
+    status.ok() ? Finish(answer) : Finish(status);
   }
 };
 
 class CapabilitiesCall final : public UnaryCall {
  public:
   CapabilitiesCall(TopKService& service, EventLoop& loop)
-      : UnaryCall(service, loop,
-                  service.rpc_metrics().Find(TopKService::kGetCapabilities)) {
-    service_.rpc().RequestGetCapabilities(&context_, &request_, &responder_,
-                                          &loop_.queue(), &loop_.queue(),
-                                          &arrived_);
-  }
+      : UnaryCall(service, loop, Method::kGetCapabilities) {}
 
  private:
   void Accept() override { AcceptGetCapabilities(service_, loop_); }
 
-  void Begin() override {
-    count().Received();
+  void Answer() override {
     v1::GetCapabilitiesRequest request;
-    if (Status s = ReadMessage(request_, request); !s.ok()) return Send(s);
-    Send(WriteMessage(service_.GetCapabilities()));
+    if (Status s = ReadMessage(request_, request); !s.ok()) return Finish(s);
+    Finish(WriteMessage(service_.GetCapabilities()));
   }
 };
 

@@ -1,0 +1,34 @@
+// The methods of topk.v1.TopKService.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace topk {
+
+/// In the contract's order.
+enum class Method {
+  kComputeTopK,
+  kStreamTopK,
+  kComputeTopKMany,
+  kGetCapabilities,
+};
+
+/// Their paths, as gRPC names them.
+inline constexpr std::array<const char*, 4> kMethodPaths = {
+    "/topk.v1.TopKService/ComputeTopK", "/topk.v1.TopKService/StreamTopK",
+    "/topk.v1.TopKService/ComputeTopKMany",
+    "/topk.v1.TopKService/GetCapabilities"};
+
+/// Returns a method's path: "/package.Service/Method".
+constexpr const char* PathOf(Method method) {
+  return kMethodPaths[static_cast<size_t>(method)];
+}
+
+/// Returns its name alone.
+constexpr std::string_view NameOf(Method method) {
+  const std::string_view path = PathOf(method);
+  return path.substr(path.rfind('/') + 1);
+}
+
+}  // namespace topk
