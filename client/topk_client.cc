@@ -13,8 +13,8 @@
 #include "client/rpc_error.h"
 #include "core/base/text.h"
 #include "core/wire/message_pieces.h"
+#include "core/wire/methods.h"
 #include "grpc/health/v1/health.grpc.pb.h"
-#include "topk/v1/topk.grpc.pb.h"
 
 namespace topk {
 namespace {
@@ -26,10 +26,6 @@ constexpr size_t kStreamedBytes = size_t{512} << 10;
 constexpr size_t kPieceBytes = size_t{1} << 20;
 // protobuf has no larger messages, and gRPC 1.51 aborts on one.
 constexpr size_t kMaxMessageBytes = std::numeric_limits<int32_t>::max();
-
-constexpr char kComputeTopK[] = "/topk.v1.TopKService/ComputeTopK";
-constexpr char kStreamTopK[] = "/topk.v1.TopKService/StreamTopK";
-constexpr char kComputeTopKMany[] = "/topk.v1.TopKService/ComputeTopKMany";
 
 Status CheckSize(size_t bytes) {
   if (bytes <= kMaxMessageBytes) return {};
@@ -66,14 +62,17 @@ Status Collect(v1::TopKResponseChunk& chunk, bool& has_header,
   }
 }
 
+bool IsUnix(const std::string& target) {
+  return target.rfind("unix:", 0) == 0 ||
+         target.rfind("unix-abstract:", 0) == 0;
+}
+
 }  // namespace
 
 struct Client::Impl {
   explicit Impl(const ClientOptions& client_options)
       : options(client_options),
-        channel(Connect(client_options, ToUnhealthy::kNo)),
-        calls(channel),
-        topk(v1::TopKService::NewStub(channel)),
+        calls(Connect(client_options, ToUnhealthy::kNo)),
         // Whoever asks a server that does not serve wants to hear just that.
         health(grpc::health::v1::Health::NewStub(
             Connect(client_options, ToUnhealthy::kYes))) {}
@@ -84,30 +83,39 @@ struct Client::Impl {
         (call.deadline.count() > 0 ? call.deadline : options.deadline));
   }
 
+  // Returns what sets up the contexts of a call.
+  auto Prepare(const CallOptions& call) {
+    return [this, &call](grpc::ClientContext& context) {
+      SetDeadline(call, context);
+    };
+  }
+
   // Sends a request's pieces in one message.
-  Result<v1::TopKResponse> Compute(const std::vector<MessagePiece>& request,
-                                   const CallOptions& call) {
-    grpc::ByteBuffer answer;
-    if (Status s = CallUnary(
-            calls, kComputeTopK, memory, request,
-            [&](grpc::ClientContext& context) { SetDeadline(call, context); },
-            answer);
+  template <class Answer>
+  Result<Answer> Ask(Method method, const std::vector<MessagePiece>& request,
+                     const CallOptions& call) {
+    grpc::ByteBuffer bytes;
+    if (Status s = CallUnary(calls, PathOf(method), memory, request,
+                             Prepare(call), bytes);
         !s.ok()) {
       return s;
     }
-    v1::TopKResponse response;
-    if (Status s = ReadAnswer(answer, response); !s.ok()) return s;
-    return response;
+    Answer answer;
+    if (Status s = ReadAnswer(bytes, answer); !s.ok()) return s;
+    return answer;
+  }
+
+  Status Stream(Method method, const StreamHandlers& handlers,
+                const CallOptions& call) {
+    return CallStream(calls, PathOf(method), memory, handlers, Prepare(call));
   }
 
   ClientOptions options;
   // A Unix socket whose server stands still cannot be given up: nobody would
   // know when the caller's memory is its own again.
   const Memory memory =
-      options.target.rfind("unix", 0) == 0 ? Memory::kCopied : Memory::kLent;
-  std::shared_ptr<grpc::Channel> channel;
+      IsUnix(options.target) ? Memory::kCopied : Memory::kLent;
   grpc::GenericStub calls;
-  std::unique_ptr<v1::TopKService::Stub> topk;
   std::unique_ptr<grpc::health::v1::Health::Stub> health;
 };
 
@@ -119,7 +127,8 @@ Client::~Client() = default;
 Result<v1::TopKResponse> Client::ComputeTopK(const v1::TopKRequest& request,
                                              const CallOptions& options) const {
   if (Status s = CheckSize(request.ByteSizeLong()); !s.ok()) return s;
-  return impl_->Compute(PiecesOf(request), options);
+  return impl_->Ask<v1::TopKResponse>(Method::kComputeTopK, PiecesOf(request),
+                                      options);
 }
 
 Result<v1::TopKResponse> Client::ComputeTopK(const v1::TopKRequest& header,
@@ -133,7 +142,8 @@ Result<v1::TopKResponse> Client::ComputeTopK(const v1::TopKRequest& header,
       !s.ok()) {
     return s;
   }
-  return impl_->Compute(PiecesOf(header, tensor), options);
+  return impl_->Ask<v1::TopKResponse>(Method::kComputeTopK,
+                                      PiecesOf(header, tensor), options);
 }
 
 Result<v1::TopKResponse> Client::StreamTopK(const v1::TopKRequest& header,
@@ -168,10 +178,7 @@ Result<v1::TopKResponse> Client::StreamTopK(const v1::TopKRequest& header,
     if (Status s = ReadAnswer(bytes, chunk); !s.ok()) return s;
     return Collect(chunk, has_header, response);
   };
-  const Status status = CallStream(impl_->calls, kStreamTopK, impl_->memory,
-                                   handlers, [&](grpc::ClientContext& context) {
-                                     impl_->SetDeadline(options, context);
-                                   });
+  const Status status = impl_->Stream(Method::kStreamTopK, handlers, options);
   if (!status.ok()) return status;
   if (!has_header) return BadAnswer("the server sent no answer");
   return response;
@@ -221,10 +228,7 @@ std::vector<Result<v1::TopKResponse>> Client::ComputeTopKMany(
     }
     return {};
   };
-  Status rest = CallStream(impl_->calls, kComputeTopKMany, impl_->memory,
-                           handlers, [&](grpc::ClientContext& context) {
-                             impl_->SetDeadline(options, context);
-                           });
+  Status rest = impl_->Stream(Method::kComputeTopKMany, handlers, options);
   if (too_many) {
     // Which of them belongs to which request is anybody's guess.
     results.assign(requests.size(), rest);
@@ -237,13 +241,9 @@ std::vector<Result<v1::TopKResponse>> Client::ComputeTopKMany(
 
 Result<v1::Capabilities> Client::GetCapabilities(
     const CallOptions& options) const {
-  grpc::ClientContext context;
-  impl_->SetDeadline(options, context);
-  v1::Capabilities capabilities;
-  const grpc::Status status = impl_->topk->GetCapabilities(
-      &context, v1::GetCapabilitiesRequest(), &capabilities);
-  if (!status.ok()) return FromGrpc(status);
-  return capabilities;
+  return impl_->Ask<v1::Capabilities>(Method::kGetCapabilities,
+                                      PiecesOf(v1::GetCapabilitiesRequest()),
+                                      options);
 }
 
 Result<bool> Client::IsServing(const std::string& service,

@@ -80,12 +80,8 @@ start_topkd() {
   address=$(sed -nE 's/.*"listen": *\["([^"]*)".*/\1/p' "$work/$name")
 }
 
-topkd_flags=(--listen "unix:$work/topkd.socket"
-  --max-message-bytes 2147483647)
-if [[ $(build/bench/bin/topkd --help) == *--allow-shared-memory* ]]; then
-  topkd_flags+=(--allow-shared-memory)
-fi
-start_topkd topkd "${topkd_flags[@]}"
+start_topkd topkd --listen "unix:$work/topkd.socket" \
+  --max-message-bytes 2147483647 --allow-shared-memory
 arguments+=(--topkd "$address" --topkd-unix "unix:$work/topkd.socket")
 start null build/bench/bin/service_bench --mode null --listen 127.0.0.1:0 \
   --listen "unix:$work/null.socket" --ready-file "$work/null"

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <initializer_list>
-#include <iostream>
 #include <string>
 
 #include "tests/bench/service/shared_memory.h"
@@ -142,15 +141,6 @@ void MeasureUnix(const Run& run) {
 }
 
 void MeasureShared(const Run& run) {
-  const auto stub = v1::TopKService::NewStub(Connect(run.servers.at("topkd")));
-  grpc::ClientContext context;
-  Bound(context);
-  v1::Capabilities capabilities;
-  Require(stub->GetCapabilities(&context, {}, &capabilities));
-  if (!capabilities.limits().shared_memory()) {
-    std::cerr << "service_bench: shm is skipped: topkd has no shared memory\n";
-    return;
-  }
   const auto measure = [&](const QuestionPtr& question, int callers) {
     const SharedMemory memory(run.shared_memory, question->data());
     v1::TopKRequest request = question->header;
