@@ -1,6 +1,7 @@
 #include "server/call.h"
 
 #include <chrono>
+#include <string>
 
 #include "server/status_map.h"
 
@@ -9,6 +10,7 @@ namespace topk {
 Call::Call(TopKService& service, EventLoop& loop, Method method)
     : EventSource(loop),
       service_(service),
+      name_(NameOf(method)),
       method_(service.rpc_metrics().Find(PathOf(method))) {
   context_.AsyncNotifyWhenDone(&ended_);
   service_.rpc().Request(method, context_, stream_, loop_.queue(), &arrived_);
@@ -55,6 +57,12 @@ void Call::Finish(const grpc::ByteBuffer& last) {
 
 void Call::Finish(const Status& status) {
   const grpc::Status end = ToGrpcStatus(status);
+  if (status.code == Code::kResourceExhausted) {
+    // gRPC's clients obey it if they retry; a negative one is not to.
+    const auto wait = status.retry_after.count();
+    context_.AddTrailingMetadata("grpc-retry-pushback-ms",
+                                 std::to_string(wait > 0 ? wait : -1));
+  }
   count_->Handled(end.error_code());
   Hold();
   stream_.Finish(end, &finished_);
@@ -70,13 +78,14 @@ void Call::Arrive(bool ok) {
   count_.emplace(method_);
   ++service_.open_calls();
   Accept();
-  if (service_.draining()) {
-    Finish({Code::kUnavailable, "SHUTTING_DOWN", "",
-            "the server is shutting down"});
-  } else {
-    Read();
-  }
+  const Status status = service_.Admit(context_, share_);
+  status.ok() ? Read() : Refuse(status);
   Release();
+}
+
+void Call::Refuse(const Status& status) {
+  service_.Record(context_, name_, {}, {}, status);
+  Finish(status);
 }
 
 void Call::End(bool) {

@@ -6,9 +6,11 @@
 
 #include <atomic>
 #include <optional>
+#include <string_view>
 
 #include "core/base/status.h"
 #include "core/wire/methods.h"
+#include "server/admission.h"
 #include "server/event_loop.h"
 #include "server/raw_service.h"
 #include "server/rpc_metrics.h"
@@ -41,6 +43,8 @@ class Call : public EventSource {
   /// Ends the call, with a last message or with a status. Once.
   void Finish(const grpc::ByteBuffer& last);
   void Finish(const Status& status);
+  /// The same, and records it, before any work on it has begun.
+  void Refuse(const Status& status);
 
   /// Is there until as many Release().
   void Hold() { ++held_; }
@@ -52,6 +56,9 @@ class Call : public EventSource {
 
   /// The status of a call whose client has gone.
   static Status Cancelled();
+
+  /// What it takes of the server.
+  Admission::Share& share() { return share_; }
 
   TopKService& service_;
   grpc::ServerContext context_;
@@ -65,8 +72,10 @@ class Call : public EventSource {
 
   RawStream stream_{&context_};
   grpc::ByteBuffer incoming_;
+  Admission::Share share_;
   std::atomic<int> held_ = 0;
   std::atomic<bool> cancelled_ = false;
+  const std::string_view name_;
   const RpcMetrics::Method& method_;
   std::optional<RpcCount> count_;
   EventOf<Call, &Call::Arrive> arrived_{this};

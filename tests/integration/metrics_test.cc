@@ -111,7 +111,7 @@ TEST(Metrics, HaveTheServicesOwnFamilies) {
   EXPECT_THAT(text, HasSubstr("\ntopk_k_elements_sum 2\n"));
   EXPECT_THAT(text, HasSubstr("\ntopk_build_info{version=\""));
   EXPECT_THAT(text, HasSubstr("\ntopk_ready 1\n"));
-  server.server().Drain(std::chrono::milliseconds(0));
+  server.server().Drain({}, std::chrono::milliseconds(0));
   EXPECT_THAT(Scrape(server), HasSubstr("\ntopk_ready 0\n"));
 }
 
