@@ -1,13 +1,18 @@
 #include "server/config.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <cctype>
-#include <charconv>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <limits>
+#include <set>
+#include <sstream>
 
 #include "core/base/text.h"
+#include "server/config_values.h"
 
 namespace topk {
 namespace {
@@ -41,81 +46,6 @@ class FileBelowEnvironment final : public CLI::ConfigTOML {
   const CLI::App& app_;
 };
 
-// host:port with a port in range; the host may be an IPv6 address in brackets.
-std::string CheckHostPort(const std::string& address) {
-  const std::string wanted = Cat("\"", address, "\" is not host:port");
-  const size_t colon = address.rfind(':');
-  if (colon == std::string::npos || colon == 0) return wanted;
-  const std::string port = address.substr(colon + 1);
-  if (port.empty() || port.size() > 5 ||
-      port.find_first_not_of("0123456789") != std::string::npos ||
-      std::stoi(port) > 65535) {
-    return Cat(wanted, " with a port of 0 .. 65535");
-  }
-  return "";
-}
-
-std::string CheckListen(const std::string& address) {
-  constexpr size_t kMaxUnixPath = 107;  // sun_path with its final NUL
-  if (!address.starts_with("unix:")) return CheckHostPort(address);
-  const size_t length = address.size() - 5;
-  if (length == 0) return "unix: needs a path";
-  return length <= kMaxUnixPath ? ""
-                                : Cat("the path of a unix socket has at most ",
-                                      kMaxUnixPath, " bytes, not ", length);
-}
-
-std::string CheckMetricsListen(const std::string& address) {
-  if (address.empty()) return "";
-  if (address.starts_with('[')) {
-    return Cat("\"", address, "\": metrics are served over IPv4 only");
-  }
-  return CheckHostPort(address);
-}
-
-// Permissions in octal; rewrites them as a decimal number.
-std::string ReadMode(std::string& text) {
-  unsigned mode = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, mode, 8);
-  if (error != std::errc() || rest != end || mode > 0777) {
-    return Cat("\"", text, "\" is not a mode of 0 .. 0777 in octal");
-  }
-  text = std::to_string(mode);
-  return "";
-}
-
-std::string CheckPrefix(const std::string& prefix) {
-  if (prefix.starts_with('/') && prefix.find('/', 1) == std::string::npos) {
-    return "";
-  }
-  return Cat(Quote(prefix), " does not begin with the one slash that it has");
-}
-
-// A duration in seconds, with or without a unit; rewrites it as a number.
-CLI::Validator Seconds(double least, double most) {
-  const auto check = [least, most](std::string& text) -> std::string {
-    const char* end = text.data() + text.size();
-    double seconds = 0;
-    const auto [rest, error] = std::from_chars(text.data(), end, seconds);
-    const std::string_view unit(rest, static_cast<size_t>(end - rest));
-    if (unit == "ms") seconds /= 1000;
-    if (unit == "m") seconds *= 60;
-    const bool known =
-        unit.empty() || unit == "s" || unit == "ms" || unit == "m";
-    // Written so that NaN, which compares with nothing, is refused.
-    if (error != std::errc() || !known ||
-        !(seconds >= least && seconds <= most)) {
-      return Cat("\"", text, "\" is not a duration such as 25, 1.5s, 500ms or ",
-                 "1m in the range of ", CLI::detail::to_string(least), " s to ",
-                 CLI::detail::to_string(most), " s");
-    }
-    text = CLI::detail::to_string(seconds);
-    return "";
-  };
-  return CLI::Validator(check, "DURATION");
-}
-
 // The one table of settings: each row is a flag, a variable of the environment
 // and a key of the config file.
 class Table {
@@ -130,6 +60,12 @@ class Table {
                    const std::string& help) {
     return Finish(
         name, app_.add_option("--" + name, value, help)->capture_default_str());
+  }
+  CLI::Option* Row(const std::string& name,
+                   const std::function<void(const std::string&)>& set,
+                   const std::string& help) {
+    return Finish(
+        name, app_.add_option_function<std::string>("--" + name, set, help));
   }
   CLI::Option* Switch(const std::string& name, bool& value,
                       const std::string& help) {
@@ -149,19 +85,6 @@ class Table {
   std::string heading_;
 };
 
-const CLI::Validator kAddress(CheckListen, "ADDRESS");
-
-// A number of bytes, with or without a unit: 65536, 64KiB, 1.5GiB.
-CLI::Validator Bytes(int64_t least, int64_t most) {
-  const CLI::AsSizeValue size(/*kb_is_1000=*/false);
-  const CLI::Range range(least, most);
-  const auto check = [size, range](std::string& text) -> std::string {
-    std::string error = size(text);
-    return error.empty() ? range(text) : error;
-  };
-  return CLI::Validator(check, "BYTES");
-}
-
 void AddListening(Table& table, ServerConfig& config) {
   table.Heading("Listening");
   table
@@ -171,18 +94,24 @@ void AddListening(Table& table, ServerConfig& config) {
            "encryption and no authentication here, so the default is this "
            "machine alone; 0.0.0.0:50051 serves all")
       ->delimiter(',')
-      ->check(kAddress);
+      ->default_str(config.listen.front())
+      ->check(Address());
   table
-      .Row("unix-socket-mode", config.unix_socket_mode,
+      .Row("unix-socket-mode",
+           std::function<void(const std::string&)>(
+               [&config](const std::string& text) {
+                 config.unix_socket_mode =
+                     static_cast<unsigned>(std::stoul(text, nullptr, 8));
+               }),
            "Who may connect to unix: sockets, in octal as chmod has it: "
            "whoever may write. 0660 lets the group in, 0666 everybody")
-      ->transform(CLI::Validator(ReadMode, "MODE"))
+      ->check(OctalMode())
       ->default_str("0600");
   table
       .Row("metrics-listen", config.metrics_listen,
            "Where to serve Prometheus metrics at /metrics: host:port; off if "
            "empty")
-      ->check(CLI::Validator(CheckMetricsListen, "ADDRESS"));
+      ->check(HttpAddress());
   table.Row("ready-file", config.ready_file,
             "Where to write the bound addresses, as JSON, when serving; "
             "removed at exit");
@@ -202,7 +131,7 @@ void AddWork(Table& table, ServerConfig& config) {
   table
       .Row("shared-memory-prefix", config.shared_memory_prefix,
            "What the names of these objects begin with")
-      ->check(CLI::Validator(CheckPrefix, "PREFIX"));
+      ->check(ObjectPrefix());
 }
 
 void AddLimits(Table& table, ServerConfig& config) {
@@ -272,6 +201,39 @@ void AddLogging(Table& table, ServerConfig& config) {
       ->check(CLI::IsMember({"text", "json"}));
 }
 
+// The settings as lines of a config file, without the sub-commands'.
+std::string Settings(const CLI::App& app) {
+  std::istringstream all(app.config_to_str(/*default_also=*/true));
+  std::string lines;
+  for (std::string line; std::getline(all, line);) {
+    const std::string key = line.substr(0, line.find('='));
+    if (key.find('.') == std::string::npos) lines += line + "\n";
+  }
+  return lines;
+}
+
+// Throws for a variable TOPKD_... that sets nothing: a typo must not go
+// unnoticed. Kubernetes puts such into each container, for services by that
+// name.
+void CheckEnvironment(const CLI::App& app) {
+  std::set<std::string> known = {"TOPKD_HEALTHCHECK_TARGET"};
+  for (const CLI::Option* option : app.get_options()) {
+    known.insert(option->get_envname());
+  }
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const std::string name = text.substr(0, text.find('='));
+    const auto has = [&](const char* part) {
+      return name.find(part) != std::string::npos;
+    };
+    const bool of_kubernetes = has("_SERVICE_HOST") || has("_SERVICE_PORT") ||
+                               has("_PORT_") || name.ends_with("_PORT");
+    if (name.starts_with("TOPKD_") && !known.contains(name) && !of_kubernetes) {
+      throw CLI::ValidationError(name, "the variable sets nothing");
+    }
+  }
+}
+
 CLI::App* AddHealthcheck(CLI::App& app, HealthcheckConfig& config) {
   CLI::App* command = app.add_subcommand(
       "healthcheck",
@@ -325,8 +287,14 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
   AddLogging(table, result.server);
   const CLI::App* healthcheck = AddHealthcheck(app, result.healthcheck);
 
+  bool check = false;
+  app.add_flag("--check-config", check,
+               "Say whether a server could start with these settings, print "
+               "them and exit")
+      ->configurable(false);
   try {
     app.parse(argc, argv);
+    if (!healthcheck->parsed()) CheckEnvironment(app);
   } catch (const CLI::ParseError& error) {
     result.action = CommandLine::Action::kExit;
     const bool ok = app.exit(error, std::cout, std::cerr) == 0;
@@ -335,8 +303,11 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
                                                : kUsageError;
     return result;
   }
+  result.settings = Settings(app);
   if (healthcheck->parsed()) {
     result.action = CommandLine::Action::kHealthcheck;
+  } else if (check) {
+    result.action = CommandLine::Action::kCheckConfig;
   }
   return result;
 }

@@ -61,11 +61,14 @@ struct HealthcheckConfig {
 
 /// What a command line asks for.
 struct CommandLine {
-  enum class Action { kServe, kHealthcheck, kExit };
+  enum class Action { kServe, kCheckConfig, kHealthcheck, kExit };
   Action action = Action::kServe;
   /// kExit: the status to exit with, after --help, --version or an error.
   int exit_code = 0;
   ServerConfig server;
+  /// All settings as they are now, in the form of a config file. None of them
+  /// is a secret: those are in files, whose names these are.
+  std::string settings;
   HealthcheckConfig healthcheck;
 };
 

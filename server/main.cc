@@ -1,9 +1,11 @@
 // topkd: reads its settings, serves, drains on SIGTERM or SIGINT.
 #include <pthread.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <iostream>
 #include <string>
 #include <thread>
 
@@ -34,7 +36,7 @@ int WaitFor(const sigset_t& set) {
   return received;
 }
 
-int Serve(const topk::ServerConfig& config) {
+int Serve(const topk::ServerConfig& config, const std::string& settings) {
   const sigset_t signals = BlockSignals();
   std::signal(SIGPIPE, SIG_IGN);  // a scraper that hangs up
   const auto log = topk::MakeLogger(config.log_level, config.log_format);
@@ -48,6 +50,9 @@ int Serve(const topk::ServerConfig& config) {
     log->critical("{}", server.status().message);
     return kFailure;
   }
+  std::string line = settings;
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  log->info("settings: {}", line);
   for (const std::string& address : (*server)->addresses()) {
     log->info("serving on {}", address);
   }
@@ -85,10 +90,13 @@ int main(int argc, char** argv) {
   switch (line.action) {
     case topk::CommandLine::Action::kExit:
       return line.exit_code;
+    case topk::CommandLine::Action::kCheckConfig:
+      std::cout << line.settings;
+      return 0;
     case topk::CommandLine::Action::kHealthcheck:
       return topk::RunHealthcheck(line.healthcheck);
     case topk::CommandLine::Action::kServe:
-      return Serve(line.server);
+      return Serve(line.server, line.settings);
   }
   return kFailure;
 }

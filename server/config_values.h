@@ -1,0 +1,29 @@
+// What the values of settings may be.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+
+namespace topk {
+
+/// Where to serve: host:port, the host an IPv6 address in brackets if it is
+/// one, or unix:path.
+CLI::Validator Address();
+
+/// Where to serve HTTP: host:port over IPv4, or nothing.
+CLI::Validator HttpAddress();
+
+/// Permissions in octal.
+CLI::Validator OctalMode();
+
+/// What the names of POSIX shared memory objects begin with.
+CLI::Validator ObjectPrefix();
+
+/// A duration in seconds, with or without a unit; rewrites it as a number.
+CLI::Validator Seconds(double least, double most);
+
+/// A number of bytes, with or without a unit: 65536, 64KiB, 1.5GiB; rewrites it
+/// as a number.
+CLI::Validator Bytes(int64_t least, int64_t most);
+
+}  // namespace topk
