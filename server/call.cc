@@ -44,6 +44,9 @@ void Call::Arrive(bool ok) {
     return Refuse({Code::kUnavailable, "SHUTTING_DOWN", "",
                    "the server is shutting down"});
   }
+  Result<Caller> caller = service_.Authenticate(context_);
+  if (!caller.ok()) return Refuse(caller.status());
+  caller_ = *std::move(caller);
   Begin();
 }
 

@@ -43,6 +43,9 @@ class Call : public EventSource {
   /// The status of a call whose client has gone.
   static Status Cancelled();
 
+  /// Who calls, once it has begun.
+  const Caller& caller() const { return caller_; }
+
   /// The call's counts, once it has begun.
   const RpcCount& count() const { return *count_; }
 
@@ -57,6 +60,7 @@ class Call : public EventSource {
   std::atomic<bool> cancelled_ = false;
   const RpcMetrics::Method& method_;
   std::optional<RpcCount> count_;
+  Caller caller_;
   EventOf<Call, &Call::End> ended_{this};
 
  protected:

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/base/text.h"
+#include "server/security_flags.h"
 
 namespace topk {
 namespace {
@@ -72,6 +73,10 @@ std::string CheckMetricsListen(const std::string& address) {
   return CheckHostPort(address);
 }
 
+std::string CheckHealthListen(const std::string& address) {
+  return address.empty() ? "" : CheckHostPort(address);
+}
+
 // Permissions in octal; rewrites them as a decimal number.
 std::string ReadMode(std::string& text) {
   unsigned mode = 0;
@@ -121,9 +126,8 @@ void AddServerFlags(CLI::App& app, ServerConfig& config) {
   app.add_option("--listen", config.listen,
                  "Where to serve gRPC: host:port, with port 0 for any free "
                  "one, or unix:path. May be repeated, or be a list with "
-                 "commas. There is no encryption and no authentication here, "
-                 "so the default is this machine alone; 0.0.0.0:50051 serves "
-                 "all")
+                 "commas. The default is this machine alone; 0.0.0.0:50051 "
+                 "serves all, see --tls-cert and --auth-tokens-file")
       ->envname("TOPKD_LISTEN")
       ->delimiter(',')
       ->check(CLI::Validator(CheckListen, "ADDRESS"))
@@ -139,6 +143,12 @@ void AddServerFlags(CLI::App& app, ServerConfig& config) {
                  "off if empty")
       ->envname("TOPKD_METRICS_LISTEN")
       ->check(CLI::Validator(CheckMetricsListen, "ADDRESS"));
+  app.add_option("--health-listen", config.health_listen,
+                 "Where to serve grpc.health.v1 and nothing else, in plain "
+                 "text, for probes that have no certificate: host:port; off "
+                 "if empty")
+      ->envname("TOPKD_HEALTH_LISTEN")
+      ->check(CLI::Validator(CheckHealthListen, "ADDRESS"));
   app.add_option("--threads", config.threads,
                  "Threads that compute; 0 for as many as the affinity mask "
                  "and the cgroup's quota grant")
@@ -211,6 +221,17 @@ CLI::App* AddHealthcheck(CLI::App& app, HealthcheckConfig& config) {
                    "How long to wait for the answer, in seconds or with a unit")
       ->transform(Seconds(0.001, 3600))
       ->capture_default_str();
+  AddHealthcheckTlsFlags(*command, config);
+  return command;
+}
+
+CLI::App* AddHashToken(CLI::App& app, std::string& name) {
+  CLI::App* command = app.add_subcommand(
+      "hash-token",
+      "Reads a token from stdin and prints its line of --auth-tokens-file");
+  command->configurable(false);
+  command->add_option("name", name, "Who has the token, for limits and logs")
+      ->required();
   return command;
 }
 
@@ -238,7 +259,9 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
       "a second one ends the process. Exit status: 0 after a drain, 1 failure, "
       "2 wrong settings.");
   AddServerFlags(app, result.server);
+  AddSecurityFlags(app, result.server.security);
   const CLI::App* healthcheck = AddHealthcheck(app, result.healthcheck);
+  const CLI::App* hash_token = AddHashToken(app, result.token_name);
 
   try {
     app.parse(argc, argv);
@@ -252,6 +275,8 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
   }
   if (healthcheck->parsed()) {
     result.action = CommandLine::Action::kHealthcheck;
+  } else if (hash_token->parsed()) {
+    result.action = CommandLine::Action::kHashToken;
   }
   return result;
 }

@@ -9,6 +9,7 @@
 
 #include "core/engine.h"
 #include "server/config.h"
+#include "server/hash_token.h"
 #include "server/healthcheck.h"
 #include "server/logging.h"
 #include "server/server.h"
@@ -16,6 +17,7 @@
 namespace {
 
 constexpr int kFailure = 1;
+constexpr int kWrongSettings = 2;
 
 // Blocks the signals that end the server, for this thread and all that it
 // starts, so that sigwait alone receives them.
@@ -46,7 +48,8 @@ int Serve(const topk::ServerConfig& config) {
   auto server = topk::Server::Start(config, *log);
   if (!server.ok()) {
     log->critical("{}", server.status().message);
-    return kFailure;
+    return server.status().code == topk::Code::kInvalidArgument ? kWrongSettings
+                                                                : kFailure;
   }
   for (const std::string& address : (*server)->addresses()) {
     log->info("serving on {}", address);
@@ -54,6 +57,9 @@ int Serve(const topk::ServerConfig& config) {
   if (const std::string metrics = (*server)->metrics_address();
       !metrics.empty()) {
     log->info("metrics on http://{}/metrics", metrics);
+  }
+  if (const std::string health = (*server)->health_address(); !health.empty()) {
+    log->info("health checks, in plain text, on {}", health);
   }
   if (config.allow_shared_memory) {
     log->info("shared memory is allowed: objects named {}*",
@@ -83,6 +89,8 @@ int main(int argc, char** argv) {
       return line.exit_code;
     case topk::CommandLine::Action::kHealthcheck:
       return topk::RunHealthcheck(line.healthcheck);
+    case topk::CommandLine::Action::kHashToken:
+      return topk::RunHashToken(line.token_name);
     case topk::CommandLine::Action::kServe:
       return Serve(line.server);
   }

@@ -67,7 +67,9 @@ class ManyCall final : public StreamingCall {
     Tally tally;
     v1::TopKResult result;
     const Status status = CatchBadAlloc([&]() -> Status {
+      const auto size = static_cast<int64_t>(bytes.Length());
       if (Status s = ReadRaw(bytes, request); !s.ok()) return s;
+      if (Status s = service_.Limit(caller(), 1, size); !s.ok()) return s;
       return service_.Compute(request, tally, *result.mutable_response());
     });
     if (!status.ok()) *result.mutable_error() = ToRpcStatus(status);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "core/base/text.h"
 #include "server/logging.h"
 #include "server/many_call.h"
 #include "server/request_memory.h"
@@ -43,6 +44,16 @@ v1::Capabilities TopKService::GetCapabilities() const {
   capabilities.mutable_limits()->set_max_message_bytes(max_message_bytes_);
   capabilities.mutable_limits()->set_shared_memory(shared_objects_ != nullptr);
   return capabilities;
+}
+
+Status TopKService::Limit(const Caller& caller, int64_t requests,
+                          int64_t bytes) const {
+  const auto wait = limiter_->Take(caller.name, requests, bytes);
+  if (!wait.has_value()) return {};
+  return ResourceExhausted(
+      "RATE_LIMITED", "",
+      Cat("the limit of ", Quote(caller.name), " is reached; try again in ",
+          wait->count(), " ms"));
 }
 
 int64_t TopKService::WorkBytes(grpc::ByteBuffer& request) const {

@@ -13,8 +13,10 @@
 #include <utility>
 
 #include "core/engine.h"
+#include "server/authenticator.h"
 #include "server/event_loop.h"
 #include "server/metrics.h"
+#include "server/rate_limiter.h"
 #include "server/raw_message.h"
 #include "server/rpc_metrics.h"
 #include "server/shared_objects.h"
@@ -68,6 +70,26 @@ class TopKService {
               const RpcMetrics& rpc_metrics, spdlog::logger& log,
               SharedObjects* shared_objects, int64_t max_message_bytes,
               int threads);
+
+  /// Has callers checked. Before Start; both outlive the service.
+  void SetCallerChecks(const Authenticator* authenticator,
+                       RateLimiter* limiter) {
+    authenticator_ = authenticator;
+    limiter_ = limiter;
+  }
+
+  /// Returns who makes a call: see Authenticator::Authenticate().
+  Result<Caller> Authenticate(const grpc::ServerContext& context) const {
+    return authenticator_->Authenticate(context);
+  }
+
+  /// Admits a caller's requests, or RESOURCE_EXHAUSTED with how long to wait.
+  Status Limit(const Caller& caller, int64_t requests, int64_t bytes) const;
+
+  /// Bytes have come already: whoever sent them waits afterwards.
+  void Owe(const Caller& caller, int64_t bytes) const {
+    limiter_->Owe(caller.name, bytes);
+  }
 
   /// What the server registers and the calls are taken from.
   RawTopKService& rpc() { return rpc_; }
@@ -123,6 +145,8 @@ class TopKService {
   const RpcMetrics& rpc_metrics_;
   spdlog::logger& log_;
   SharedObjects* const shared_objects_;
+  const Authenticator* authenticator_ = nullptr;
+  RateLimiter* limiter_ = nullptr;
   const int64_t max_message_bytes_;
   RawTopKService rpc_;
   std::atomic<bool> draining_ = false;

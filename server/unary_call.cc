@@ -16,6 +16,9 @@ class UnaryCall : public Call {
  protected:
   using Call::Call;
 
+  Status Admit() {
+    return service_.Limit(caller(), 1, static_cast<int64_t>(request_.Length()));
+  }
   void Send(const grpc::ByteBuffer& answer) {
     count().Sent();
     count().Handled(grpc::StatusCode::OK);
@@ -54,6 +57,7 @@ class ComputeCall final : public UnaryCall {
 
   void Begin() override {
     count().Received();
+    if (Status s = Admit(); !s.ok()) return Send(s);
     Hold();
     service_.Run(service_.WorkBytes(request_), [this] {
       Answer();
@@ -95,6 +99,7 @@ class CapabilitiesCall final : public UnaryCall {
 
   void Begin() override {
     count().Received();
+    if (Status s = Admit(); !s.ok()) return Send(s);
     v1::GetCapabilitiesRequest request;
     if (Status s = ReadMessage(request_, request); !s.ok()) return Send(s);
     Send(WriteMessage(service_.GetCapabilities()));
