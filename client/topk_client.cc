@@ -10,6 +10,7 @@
 
 #include "client/bytes_call.h"
 #include "client/channel.h"
+#include "client/credentials.h"
 #include "client/rpc_error.h"
 #include "core/base/text.h"
 #include "core/wire/message_pieces.h"
@@ -71,14 +72,22 @@ Status Collect(v1::TopKResponseChunk& chunk, bool& has_header,
 struct Client::Impl {
   explicit Impl(const ClientOptions& client_options)
       : options(client_options),
-        channel(Connect(client_options, ToUnhealthy::kNo)),
+        setup(CheckCredentials(client_options)),
+        // One object for both channels, which then share a connection.
+        credentials(setup.ok() ? MakeCredentials(client_options)
+                               : grpc::InsecureChannelCredentials()),
+        token(client_options.token_file),
+        channel(Connect(client_options, credentials, ToUnhealthy::kNo)),
         calls(channel),
         topk(v1::TopKService::NewStub(channel)),
         // Whoever asks a server that does not serve wants to hear just that.
         health(grpc::health::v1::Health::NewStub(
-            Connect(client_options, ToUnhealthy::kYes))) {}
+            Connect(client_options, credentials, ToUnhealthy::kYes))) {}
 
-  void SetDeadline(const CallOptions& call, grpc::ClientContext& context) {
+  void Prepare(const CallOptions& call, grpc::ClientContext& context) {
+    if (std::string header = token.Header(); !header.empty()) {
+      context.AddMetadata("authorization", header);
+    }
     context.set_deadline(
         std::chrono::system_clock::now() +
         (call.deadline.count() > 0 ? call.deadline : options.deadline));
@@ -87,10 +96,11 @@ struct Client::Impl {
   // Sends a request's pieces in one message.
   Result<v1::TopKResponse> Compute(const std::vector<MessagePiece>& request,
                                    const CallOptions& call) {
+    if (!setup.ok()) return setup;
     grpc::ByteBuffer answer;
     if (Status s = CallUnary(
             calls, kComputeTopK, memory, request,
-            [&](grpc::ClientContext& context) { SetDeadline(call, context); },
+            [&](grpc::ClientContext& context) { Prepare(call, context); },
             answer);
         !s.ok()) {
       return s;
@@ -101,6 +111,9 @@ struct Client::Impl {
   }
 
   ClientOptions options;
+  const Status setup;  // an error: nothing is sent
+  const std::shared_ptr<grpc::ChannelCredentials> credentials;
+  TokenFile token;
   // A Unix socket whose server stands still cannot be given up: nobody would
   // know when the caller's memory is its own again.
   const Memory memory =
@@ -110,6 +123,10 @@ struct Client::Impl {
   std::unique_ptr<v1::TopKService::Stub> topk;
   std::unique_ptr<grpc::health::v1::Health::Stub> health;
 };
+
+Status Client::Check(const ClientOptions& options) {
+  return CheckCredentials(options);
+}
 
 Client::Client(const ClientOptions& options)
     : impl_(std::make_unique<Impl>(options)) {}
@@ -139,6 +156,7 @@ Result<v1::TopKResponse> Client::ComputeTopK(const v1::TopKRequest& header,
 Result<v1::TopKResponse> Client::StreamTopK(const v1::TopKRequest& header,
                                             std::span<const std::byte> tensor,
                                             const CallOptions& options) const {
+  if (!impl_->setup.ok()) return impl_->setup;
   using Message = StreamHandlers::Message;
   v1::TopKRequestChunk first;
   *first.mutable_header() = header;
@@ -168,10 +186,9 @@ Result<v1::TopKResponse> Client::StreamTopK(const v1::TopKRequest& header,
     if (Status s = ReadAnswer(bytes, chunk); !s.ok()) return s;
     return Collect(chunk, has_header, response);
   };
-  const Status status = CallStream(impl_->calls, kStreamTopK, impl_->memory,
-                                   handlers, [&](grpc::ClientContext& context) {
-                                     impl_->SetDeadline(options, context);
-                                   });
+  const Status status = CallStream(
+      impl_->calls, kStreamTopK, impl_->memory, handlers,
+      [&](grpc::ClientContext& context) { impl_->Prepare(options, context); });
   if (!status.ok()) return status;
   if (!has_header) return BadAnswer("the server sent no answer");
   return response;
@@ -180,6 +197,9 @@ Result<v1::TopKResponse> Client::StreamTopK(const v1::TopKRequest& header,
 std::vector<Result<v1::TopKResponse>> Client::ComputeTopKMany(
     std::span<const v1::TopKRequest> requests,
     const CallOptions& options) const {
+  if (!impl_->setup.ok()) {
+    return std::vector<Result<v1::TopKResponse>>(requests.size(), impl_->setup);
+  }
   using Message = StreamHandlers::Message;
   // So many wait for each other before they leave.
   constexpr size_t kTogether = 32;
@@ -221,10 +241,9 @@ std::vector<Result<v1::TopKResponse>> Client::ComputeTopKMany(
     }
     return {};
   };
-  Status rest = CallStream(impl_->calls, kComputeTopKMany, impl_->memory,
-                           handlers, [&](grpc::ClientContext& context) {
-                             impl_->SetDeadline(options, context);
-                           });
+  Status rest = CallStream(
+      impl_->calls, kComputeTopKMany, impl_->memory, handlers,
+      [&](grpc::ClientContext& context) { impl_->Prepare(options, context); });
   if (too_many) {
     // Which of them belongs to which request is anybody's guess.
     results.assign(requests.size(), rest);
@@ -237,8 +256,9 @@ std::vector<Result<v1::TopKResponse>> Client::ComputeTopKMany(
 
 Result<v1::Capabilities> Client::GetCapabilities(
     const CallOptions& options) const {
+  if (!impl_->setup.ok()) return impl_->setup;
   grpc::ClientContext context;
-  impl_->SetDeadline(options, context);
+  impl_->Prepare(options, context);
   v1::Capabilities capabilities;
   const grpc::Status status = impl_->topk->GetCapabilities(
       &context, v1::GetCapabilitiesRequest(), &capabilities);
@@ -248,8 +268,9 @@ Result<v1::Capabilities> Client::GetCapabilities(
 
 Result<bool> Client::IsServing(const std::string& service,
                                const CallOptions& options) const {
+  if (!impl_->setup.ok()) return impl_->setup;
   grpc::ClientContext context;
-  impl_->SetDeadline(options, context);
+  impl_->Prepare(options, context);
   grpc::health::v1::HealthCheckRequest request;
   request.set_service(service);
   grpc::health::v1::HealthCheckResponse response;
