@@ -1,5 +1,8 @@
 #include "server/security_flags.h"
 
+#include <charconv>
+
+#include "core/base/text.h"
 #include "server/client_names.h"
 
 namespace topk {
@@ -9,10 +12,20 @@ std::string CheckSan(const std::string& name) {
   return CheckAllowedName(name).message;
 }
 
+// Written so that NaN, which compares with nothing, is refused.
+std::string CheckRate(const std::string& text) {
+  constexpr double kMost = 1e15;
+  const char* end = text.data() + text.size();
+  double rate = 0;
+  const auto [rest, error] = std::from_chars(text.data(), end, rate);
+  return error == std::errc() && rest == end && rate >= 0 && rate <= kMost
+             ? ""
+             : Cat(Quote(text), " is not a number of 0 .. 1e15");
+}
+
 }  // namespace
 
 void AddSecurityFlags(CLI::App& app, SecurityConfig& config) {
-  constexpr double kMost = 1e15;
   app.add_option("--tls-cert", config.tls_cert,
                  "Serve TLS 1.2 and 1.3: a PEM file of the server's "
                  "certificate and those between it and its authority. For "
@@ -50,14 +63,14 @@ void AddSecurityFlags(CLI::App& app, SecurityConfig& config) {
                  "in a second; 0 for any number. Who the caller is, its token "
                  "says, else its certificate, else its address")
       ->envname("TOPKD_CLIENT_REQUESTS_PER_SECOND")
-      ->check(CLI::Range(0.0, kMost))
+      ->check(CLI::Validator(CheckRate, "RATE"))
       ->default_str("0");
   app.add_option("--client-bytes-per-second", config.client_bytes_per_second,
                  "How many bytes of requests each caller may send; the same "
                  "otherwise. A larger request is admitted after a second of "
                  "rest, and keeps the next one waiting")
       ->envname("TOPKD_CLIENT_BYTES_PER_SECOND")
-      ->check(CLI::Range(0.0, kMost))
+      ->check(CLI::Validator(CheckRate, "RATE"))
       ->default_str("0");
 }
 

@@ -62,8 +62,9 @@ class ServerTls::Material {
     version = version_;
     const grpc_ssl_pem_key_cert_pair pair = {contents_[1].c_str(),
                                              contents_[0].c_str()};
+    // gRPC wants authorities also where it asks for no certificate.
     return grpc_ssl_server_certificate_config_create(
-        verifies_clients() ? contents_[2].c_str() : nullptr, &pair, 1);
+        contents_[verifies_clients() ? 2 : 0].c_str(), &pair, 1);
   }
 
  private:
