@@ -15,7 +15,7 @@ FROM debian:bookworm-slim
 RUN apt-get update \
  && apt-get install -y --no-install-recommends \
     libgrpc++1.51 libprotobuf32 libtbb12 libtbbmalloc2 libhwy1 \
-    libspdlog1.10 \
+    libspdlog1.10 libssl3 \
     libprometheus-cpp-pull1.0 \
  && rm -rf /var/lib/apt/lists/*
 COPY --from=build /stage/usr/bin/topkd /stage/usr/bin/topk /usr/bin/

@@ -1,12 +1,12 @@
 #include "client/channel.h"
 
 #include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 
 #include <algorithm>
 #include <string>
 
+#include "client/credentials.h"
 #include "core/base/text.h"
 
 namespace topk {
@@ -50,8 +50,10 @@ std::string Target(const std::string& target) {
 
 }  // namespace
 
-std::shared_ptr<grpc::Channel> Connect(const ClientOptions& options,
-                                       ToUnhealthy to_unhealthy) {
+std::shared_ptr<grpc::Channel> Connect(
+    const ClientOptions& options,
+    const std::shared_ptr<grpc::ChannelCredentials>& credentials,
+    ToUnhealthy to_unhealthy) {
   grpc::ChannelArguments arguments;
   arguments.SetServiceConfigJSON(
       ServiceConfig(std::clamp(options.max_attempts, 1, 5)));
@@ -69,8 +71,15 @@ std::shared_ptr<grpc::Channel> Connect(const ClientOptions& options,
   if (!options.user_agent.empty()) {
     arguments.SetUserAgentPrefix(options.user_agent);
   }
-  return grpc::CreateCustomChannel(
-      Target(options.target), grpc::InsecureChannelCredentials(), arguments);
+  if (!options.tls_server_name.empty()) {
+    arguments.SetSslTargetNameOverride(options.tls_server_name);
+  }
+  if (!options.token_file.empty() && !UsesTls(options)) {
+    // A token for this machine is not one for the proxy.
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  }
+  return grpc::CreateCustomChannel(Target(options.target), credentials,
+                                   arguments);
 }
 
 }  // namespace topk

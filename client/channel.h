@@ -2,6 +2,7 @@
 #pragma once
 
 #include <grpcpp/channel.h>
+#include <grpcpp/security/credentials.h>
 
 #include <memory>
 
@@ -16,7 +17,9 @@ enum class ToUnhealthy { kNo, kYes };
 /// Returns a channel to the options' target that connects at its first call:
 /// round robin, retries of UNAVAILABLE and, when the server says when, of
 /// RESOURCE_EXHAUSTED; messages of any size.
-std::shared_ptr<grpc::Channel> Connect(const ClientOptions& options,
-                                       ToUnhealthy to_unhealthy);
+std::shared_ptr<grpc::Channel> Connect(
+    const ClientOptions& options,
+    const std::shared_ptr<grpc::ChannelCredentials>& credentials,
+    ToUnhealthy to_unhealthy);
 
 }  // namespace topk

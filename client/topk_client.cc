@@ -10,6 +10,7 @@
 
 #include "client/bytes_call.h"
 #include "client/channel.h"
+#include "client/credentials.h"
 #include "client/rpc_error.h"
 #include "core/base/text.h"
 #include "core/wire/message_pieces.h"
@@ -72,31 +73,39 @@ bool IsUnix(const std::string& target) {
 struct Client::Impl {
   explicit Impl(const ClientOptions& client_options)
       : options(client_options),
-        calls(Connect(client_options, ToUnhealthy::kNo)),
+        setup(CheckCredentials(client_options)),
+        // One object for both channels, which then share a connection.
+        credentials(setup.ok() ? MakeCredentials(client_options)
+                               : grpc::InsecureChannelCredentials()),
+        token(client_options.token_file),
+        calls(Connect(client_options, credentials, ToUnhealthy::kNo)),
         // Whoever asks a server that does not serve wants to hear just that.
         health(grpc::health::v1::Health::NewStub(
-            Connect(client_options, ToUnhealthy::kYes))) {}
+            Connect(client_options, credentials, ToUnhealthy::kYes))) {}
 
-  void SetDeadline(const CallOptions& call, grpc::ClientContext& context) {
+  void Prepare(const CallOptions& call, grpc::ClientContext& context) {
+    if (std::string header = token.Header(); !header.empty()) {
+      context.AddMetadata("authorization", header);
+    }
     context.set_deadline(
         std::chrono::system_clock::now() +
         (call.deadline.count() > 0 ? call.deadline : options.deadline));
   }
 
-  // Returns what sets up the contexts of a call.
-  auto Prepare(const CallOptions& call) {
-    return [this, &call](grpc::ClientContext& context) {
-      SetDeadline(call, context);
-    };
+  // Returns what does so for all attempts.
+  auto Prepares(const CallOptions& call) {
+    return
+        [this, &call](grpc::ClientContext& context) { Prepare(call, context); };
   }
 
   // Sends a request's pieces in one message.
   template <class Answer>
   Result<Answer> Ask(Method method, const std::vector<MessagePiece>& request,
                      const CallOptions& call) {
+    if (!setup.ok()) return setup;
     grpc::ByteBuffer bytes;
     if (Status s = CallUnary(calls, PathOf(method), memory, request,
-                             Prepare(call), bytes);
+                             Prepares(call), bytes);
         !s.ok()) {
       return s;
     }
@@ -107,10 +116,14 @@ struct Client::Impl {
 
   Status Stream(Method method, const StreamHandlers& handlers,
                 const CallOptions& call) {
-    return CallStream(calls, PathOf(method), memory, handlers, Prepare(call));
+    if (!setup.ok()) return setup;
+    return CallStream(calls, PathOf(method), memory, handlers, Prepares(call));
   }
 
   ClientOptions options;
+  const Status setup;  // an error: nothing is sent
+  const std::shared_ptr<grpc::ChannelCredentials> credentials;
+  TokenFile token;
   // A Unix socket whose server stands still cannot be given up: nobody would
   // know when the caller's memory is its own again.
   const Memory memory =
@@ -118,6 +131,10 @@ struct Client::Impl {
   grpc::GenericStub calls;
   std::unique_ptr<grpc::health::v1::Health::Stub> health;
 };
+
+Status Client::Check(const ClientOptions& options) {
+  return CheckCredentials(options);
+}
 
 Client::Client(const ClientOptions& options)
     : impl_(std::make_unique<Impl>(options)) {}
@@ -248,8 +265,9 @@ Result<v1::Capabilities> Client::GetCapabilities(
 
 Result<bool> Client::IsServing(const std::string& service,
                                const CallOptions& options) const {
+  if (!impl_->setup.ok()) return impl_->setup;
   grpc::ClientContext context;
-  impl_->SetDeadline(options, context);
+  impl_->Prepare(options, context);
   grpc::health::v1::HealthCheckRequest request;
   request.set_service(service);
   grpc::health::v1::HealthCheckResponse response;

@@ -32,6 +32,23 @@ struct ClientOptions {
   /// Whether it has connections of its own; otherwise gRPC lets the clients of
   /// a process that are alike share theirs.
   bool own_connection = false;
+
+  /// TLS 1.2 or later, if this or any of the next four is set. The server is
+  /// believed if an authority of `tls_ca`, or of this machine without it, has
+  /// signed its certificate for the target's name, or `tls_server_name`.
+  bool tls = false;
+  /// PEM files of authorities, and of the client's own certificate and key.
+  /// Read again when they change; a certificate and its key are to be replaced
+  /// together (a directory, a symbolic link), or connections fail in between.
+  std::string tls_ca = {};
+  std::string tls_cert = {};
+  std::string tls_key = {};
+  std::string tls_server_name = {};
+  /// A file with a token that each call carries, "authorization: Bearer ...";
+  /// read again when it changes. Without TLS it is for targets on this machine
+  /// alone, unless the flag says otherwise.
+  std::string token_file = {};
+  bool token_over_plaintext = false;
 };
 
 /// How one call is made.
@@ -56,6 +73,11 @@ struct CallOptions {
 /// deadline: its connection is then given up, and the tensor the caller's own.
 class Client {
  public:
+  /// Returns what is wrong with options, naming the command's flag: files that
+  /// cannot be used, a token without TLS. A client made of such options ends
+  /// each call with this.
+  static Status Check(const ClientOptions& options);
+
   explicit Client(const ClientOptions& options);
   Client(Client&&) noexcept;
   ~Client();

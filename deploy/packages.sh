@@ -7,7 +7,7 @@ TOPK_BUILD_PACKAGES=(
   g++ cmake ninja-build
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libtbb-dev libhwy-dev libspdlog-dev prometheus-cpp-dev libcli11-dev
-  nlohmann-json3-dev
+  nlohmann-json3-dev libssl-dev
 )
 
 # To build and run the tests as well: GoogleTest, what the Python client needs,

@@ -78,7 +78,7 @@ void Call::Arrive(bool ok) {
   count_.emplace(method_);
   ++service_.open_calls();
   Accept();
-  const Status status = service_.Admit(context_, share_);
+  const Status status = service_.gate().Enter(context_, visit_);
   status.ok() ? Read() : Refuse(status);
   Release();
 }

@@ -10,8 +10,8 @@
 
 #include "core/base/status.h"
 #include "core/wire/methods.h"
-#include "server/admission.h"
 #include "server/event_loop.h"
+#include "server/gate.h"
 #include "server/raw_service.h"
 #include "server/rpc_metrics.h"
 #include "server/topk_service.h"
@@ -57,8 +57,8 @@ class Call : public EventSource {
   /// The status of a call whose client has gone.
   static Status Cancelled();
 
-  /// What it takes of the server.
-  Admission::Share& share() { return share_; }
+  /// Who calls, and what that takes of the server.
+  Visit& visit() { return visit_; }
 
   TopKService& service_;
   grpc::ServerContext context_;
@@ -72,7 +72,7 @@ class Call : public EventSource {
 
   RawStream stream_{&context_};
   grpc::ByteBuffer incoming_;
-  Admission::Share share_;
+  Visit visit_;
   std::atomic<int> held_ = 0;
   std::atomic<bool> cancelled_ = false;
   const std::string_view name_;

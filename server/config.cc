@@ -12,7 +12,9 @@
 #include <sstream>
 
 #include "core/base/text.h"
+#include "server/config_table.h"
 #include "server/config_values.h"
+#include "server/security_flags.h"
 
 namespace topk {
 namespace {
@@ -46,53 +48,15 @@ class FileBelowEnvironment final : public CLI::ConfigTOML {
   const CLI::App& app_;
 };
 
-// The one table of settings: each row is a flag, a variable of the environment
-// and a key of the config file.
-class Table {
- public:
-  explicit Table(CLI::App& app) : app_(app) {}
-
-  // Rows from now on stand under this heading of --help.
-  void Heading(std::string heading) { heading_ = std::move(heading); }
-
-  template <class Value>
-  CLI::Option* Row(const std::string& name, Value& value,
-                   const std::string& help) {
-    return Finish(
-        name, app_.add_option("--" + name, value, help)->capture_default_str());
-  }
-  CLI::Option* Row(const std::string& name,
-                   const std::function<void(const std::string&)>& set,
-                   const std::string& help) {
-    return Finish(
-        name, app_.add_option_function<std::string>("--" + name, set, help));
-  }
-  CLI::Option* Switch(const std::string& name, bool& value,
-                      const std::string& help) {
-    return Finish(name, app_.add_flag("--" + name, value, help));
-  }
-
- private:
-  CLI::Option* Finish(const std::string& name, CLI::Option* option) const {
-    std::string variable = "TOPKD_" + name;
-    for (char& c : variable) {
-      c = c == '-' ? '_' : static_cast<char>(std::toupper(c));
-    }
-    return option->envname(variable)->group(heading_);
-  }
-
-  CLI::App& app_;
-  std::string heading_;
-};
-
-void AddListening(Table& table, ServerConfig& config) {
+void AddListening(ConfigTable& table, ServerConfig& config) {
   table.Heading("Listening");
   table
-      .Row("listen", config.listen,
-           "Where to serve gRPC: host:port, with port 0 for any free one, or "
-           "unix:path. May be repeated, or be a list with commas. There is no "
-           "encryption and no authentication here, so the default is this "
-           "machine alone; 0.0.0.0:50051 serves all")
+      .Row(
+          "listen", config.listen,
+          "Where to serve gRPC: host:port, with port 0 for any free one, or "
+          "unix:path. May be repeated, or be a list with commas. The default "
+          "is this machine alone; 0.0.0.0:50051 serves all, see --tls-cert and "
+          "--auth-tokens-file")
       ->delimiter(',')
       ->default_str(config.listen.front())
       ->check(Address());
@@ -112,12 +76,17 @@ void AddListening(Table& table, ServerConfig& config) {
            "Where to serve Prometheus metrics at /metrics: host:port; off if "
            "empty")
       ->check(HttpAddress());
+  table
+      .Row("health-listen", config.health_listen,
+           "Where to serve grpc.health.v1 and nothing else, in plain text, for "
+           "probes that have no certificate: host:port; off if empty")
+      ->check(PlainAddress());
   table.Row("ready-file", config.ready_file,
             "Where to write the bound addresses, as JSON, when serving; "
             "removed at exit");
 }
 
-void AddWork(Table& table, ServerConfig& config) {
+void AddWork(ConfigTable& table, ServerConfig& config) {
   table.Heading("Work");
   table
       .Row("threads", config.threads,
@@ -134,7 +103,7 @@ void AddWork(Table& table, ServerConfig& config) {
       ->check(ObjectPrefix());
 }
 
-void AddLimits(Table& table, ServerConfig& config) {
+void AddLimits(ConfigTable& table, ServerConfig& config) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   table.Heading("Limits of one request");
   table
@@ -178,7 +147,7 @@ void AddLimits(Table& table, ServerConfig& config) {
       ->transform(Bytes(0, kMost));
 }
 
-void AddDrain(Table& table, ServerConfig& config) {
+void AddDrain(ConfigTable& table, ServerConfig& config) {
   table.Heading("Draining");
   table
       .Row("drain-delay", config.drain_delay_seconds,
@@ -192,7 +161,7 @@ void AddDrain(Table& table, ServerConfig& config) {
       ->transform(Seconds(0, 86400));
 }
 
-void AddLogging(Table& table, ServerConfig& config) {
+void AddLogging(ConfigTable& table, ServerConfig& config) {
   table.Heading("Logging");
   table.Row("log-level", config.log_level, "The least level that is logged")
       ->check(
@@ -216,10 +185,14 @@ std::string Settings(const CLI::App& app) {
 // unnoticed. Kubernetes puts such into each container, for services by that
 // name.
 void CheckEnvironment(const CLI::App& app) {
-  std::set<std::string> known = {"TOPKD_HEALTHCHECK_TARGET"};
-  for (const CLI::Option* option : app.get_options()) {
-    known.insert(option->get_envname());
-  }
+  std::set<std::string> known;
+  const auto add = [&known](const CLI::App& of) {
+    for (const CLI::Option* option : of.get_options()) {
+      known.insert(option->get_envname());
+    }
+  };
+  add(app);
+  for (const CLI::App* command : app.get_subcommands({})) add(*command);
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
     const std::string name = text.substr(0, text.find('='));
@@ -253,6 +226,17 @@ CLI::App* AddHealthcheck(CLI::App& app, HealthcheckConfig& config) {
                    "How long to wait for the answer, in seconds or with a unit")
       ->transform(Seconds(0.001, 3600))
       ->capture_default_str();
+  AddHealthcheckTlsFlags(*command, config);
+  return command;
+}
+
+CLI::App* AddHashToken(CLI::App& app, std::string& name) {
+  CLI::App* command = app.add_subcommand(
+      "hash-token",
+      "Reads a token from stdin and prints its line of --auth-tokens-file");
+  command->configurable(false);
+  command->add_option("name", name, "Who has the token, for limits and logs")
+      ->required();
   return command;
 }
 
@@ -279,13 +263,15 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
       "which outrank the config file. SIGTERM drains: calls under way finish; "
       "a second one ends the process. Exit status: 0 after a drain, 1 failure, "
       "2 wrong settings.");
-  Table table(app);
+  ConfigTable table(app);
   AddListening(table, result.server);
+  AddSecurityFlags(table, result.server.security);
   AddWork(table, result.server);
   AddLimits(table, result.server);
   AddDrain(table, result.server);
   AddLogging(table, result.server);
   const CLI::App* healthcheck = AddHealthcheck(app, result.healthcheck);
+  const CLI::App* hash_token = AddHashToken(app, result.token_name);
 
   bool check = false;
   app.add_flag("--check-config", check,
@@ -294,7 +280,7 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
       ->configurable(false);
   try {
     app.parse(argc, argv);
-    if (!healthcheck->parsed()) CheckEnvironment(app);
+    CheckEnvironment(app);
   } catch (const CLI::ParseError& error) {
     result.action = CommandLine::Action::kExit;
     const bool ok = app.exit(error, std::cout, std::cerr) == 0;
@@ -306,6 +292,8 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
   result.settings = Settings(app);
   if (healthcheck->parsed()) {
     result.action = CommandLine::Action::kHealthcheck;
+  } else if (hash_token->parsed()) {
+    result.action = CommandLine::Action::kHashToken;
   } else if (check) {
     result.action = CommandLine::Action::kCheckConfig;
   }

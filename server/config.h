@@ -6,19 +6,25 @@
 #include <string>
 #include <vector>
 
+#include "server/security_config.h"
+
 namespace topk {
 
 /// The settings of one server process. Each has a flag --like-this and a
 /// variable TOPKD_LIKE_THIS of its name.
 struct ServerConfig {
   /// Where to serve: host:port (port 0 = any free one) or unix:path. This
-  /// machine alone by default: there is no encryption, no authentication.
+  /// machine alone by default: neither TLS nor tokens are asked for.
   std::vector<std::string> listen = {"127.0.0.1:50051"};
   /// Who may connect to unix: sockets, as chmod has it: those who may write.
   unsigned unix_socket_mode = 0600;
   /// Where to serve Prometheus metrics over HTTP: host:port over IPv4, which
   /// is what the HTTP library has; "" = nowhere.
   std::string metrics_listen;
+  /// Where to serve health checks alone, in plain text; "" = nowhere else.
+  std::string health_listen;
+  /// Who may call, and how much.
+  SecurityConfig security;
   /// Threads that compute; 0 = the processors this process may use.
   int threads = 0;
   /// The largest request message, in bytes.
@@ -57,11 +63,17 @@ struct HealthcheckConfig {
   std::string target = "127.0.0.1:50051";
   std::string service;
   double timeout_seconds = 1;
+  /// TLS, if one of them is set; see the flags of their names.
+  bool tls = false;
+  std::string tls_ca;
+  std::string tls_cert;
+  std::string tls_key;
+  std::string tls_server_name;
 };
 
 /// What a command line asks for.
 struct CommandLine {
-  enum class Action { kServe, kCheckConfig, kHealthcheck, kExit };
+  enum class Action { kServe, kCheckConfig, kHealthcheck, kHashToken, kExit };
   Action action = Action::kServe;
   /// kExit: the status to exit with, after --help, --version or an error.
   int exit_code = 0;
@@ -70,6 +82,8 @@ struct CommandLine {
   /// is a secret: those are in files, whose names these are.
   std::string settings;
   HealthcheckConfig healthcheck;
+  /// kHashToken: whose token it is.
+  std::string token_name;
 };
 
 /// Reads the command line, the environment and the config file. Help goes to

@@ -33,6 +33,10 @@ std::string CheckListen(const std::string& address) {
                                       kMaxUnixPath, " bytes, not ", length);
 }
 
+std::string CheckPlain(const std::string& address) {
+  return address.empty() ? "" : CheckHostPort(address);
+}
+
 std::string CheckMetricsListen(const std::string& address) {
   if (address.empty()) return "";
   if (address.starts_with('[')) {
@@ -61,6 +65,8 @@ std::string CheckPrefix(const std::string& prefix) {
 }  // namespace
 
 CLI::Validator Address() { return {CheckListen, "ADDRESS"}; }
+
+CLI::Validator PlainAddress() { return {CheckPlain, "ADDRESS"}; }
 
 CLI::Validator HttpAddress() { return {CheckMetricsListen, "ADDRESS"}; }
 

@@ -10,6 +10,9 @@ namespace topk {
 /// one, or unix:path.
 CLI::Validator Address();
 
+/// host:port, or nothing.
+CLI::Validator PlainAddress();
+
 /// Where to serve HTTP: host:port over IPv4, or nothing.
 CLI::Validator HttpAddress();
 

@@ -21,13 +21,13 @@ class HealthService::CheckCall final : private EventSource {
   void Arrive(bool ok) {
     if (!ok) return Finish(false);  // the server shuts down
     new CheckCall(health_, loop_);
-    if (health_.names_.count(request_.service()) == 0) {
+    if (!health_.state_.Has(request_.service())) {
       responder_.FinishWithError(
           {grpc::StatusCode::NOT_FOUND, "no such service"}, &finished_);
       return;
     }
-    responder_.Finish(health_.Answer(request_.service()), grpc::Status::OK,
-                      &finished_);
+    responder_.Finish(health_.state_.Answer(request_.service()),
+                      grpc::Status::OK, &finished_);
   }
   void Finish(bool) { delete this; }
 
@@ -40,7 +40,8 @@ class HealthService::CheckCall final : private EventSource {
 };
 
 // Sends the state, and again when it has changed, until the client goes.
-class HealthService::WatchCall final : private EventSource {
+class HealthService::WatchCall final : private EventSource,
+                                       private HealthState::Watcher {
  public:
   WatchCall(HealthService& health, EventLoop& loop)
       : EventSource(loop), health_(health) {
@@ -49,45 +50,45 @@ class HealthService::WatchCall final : private EventSource {
                               &loop_.queue(), &arrived_);
   }
 
-  // The state may have changed; the service's mutex is held.
-  void Send() {
-    const HealthCheckResponse answer = health_.Answer(request_.service());
+ private:
+  void Send() override {
+    const HealthCheckResponse answer =
+        health_.state_.Answer(request_.service());
     if (busy_ || over_ || answer.status() == sent_) return;
     sent_ = answer.status();
     busy_ = true;
     writer_.Write(answer, &written_);
   }
 
- private:
   void Arrive(bool ok) {
     if (!ok) {  // the server shuts down; `ended_` does not come for such
       delete this;
       return;
     }
     new WatchCall(health_, loop_);
-    std::unique_lock lock(health_.mutex_);
+    std::unique_lock lock(health_.state_.mutex());
     busy_ = false;
     if (over_) return FinishOnceIdle(std::move(lock));
-    health_.watches_.insert(this);
+    health_.state_.Add(this);
     Send();
   }
 
   void Written(bool ok) {
-    std::unique_lock lock(health_.mutex_);
+    std::unique_lock lock(health_.state_.mutex());
     busy_ = false;
     if (ok && !over_) return Send();
     FinishOnceIdle(std::move(lock));
   }
 
   void End(bool) {
-    std::unique_lock lock(health_.mutex_);
+    std::unique_lock lock(health_.state_.mutex());
     over_ = true;
     FinishOnceIdle(std::move(lock));
   }
 
   void FinishOnceIdle(std::unique_lock<std::mutex> lock) {
     if (!over_ || busy_) return;
-    health_.watches_.erase(this);
+    health_.state_.Remove(this);
     lock.unlock();
     delete this;
   }
@@ -105,24 +106,23 @@ class HealthService::WatchCall final : private EventSource {
   EventOf<WatchCall, &WatchCall::End> ended_{this};
 };
 
-HealthService::HealthService(std::set<std::string> names)
-    : names_(std::move(names)) {}
-
 void HealthService::Start(EventLoop& loop) {
   new CheckCall(*this, loop);
   new WatchCall(*this, loop);
 }
 
-void HealthService::Stop() {
+HealthState::HealthState(std::set<std::string> names)
+    : names_(std::move(names)) {}
+
+void HealthState::Stop() {
   const std::lock_guard lock(mutex_);
   serving_ = false;
-  for (WatchCall* watch : watches_) watch->Send();
+  for (Watcher* watcher : watchers_) watcher->Send();
 }
 
-HealthCheckResponse HealthService::Answer(const std::string& name) {
+HealthCheckResponse HealthState::Answer(const std::string& name) const {
   HealthCheckResponse answer;
-  answer.set_status(names_.count(name) == 0
-                        ? HealthCheckResponse::SERVICE_UNKNOWN
+  answer.set_status(!Has(name) ? HealthCheckResponse::SERVICE_UNKNOWN
                     : serving_ ? HealthCheckResponse::SERVING
                                : HealthCheckResponse::NOT_SERVING);
   return answer;

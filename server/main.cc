@@ -11,6 +11,7 @@
 
 #include "core/engine.h"
 #include "server/config.h"
+#include "server/hash_token.h"
 #include "server/healthcheck.h"
 #include "server/logging.h"
 #include "server/server.h"
@@ -18,6 +19,7 @@
 namespace {
 
 constexpr int kFailure = 1;
+constexpr int kWrongSettings = 2;
 
 // Blocks the signals that end the server, for this thread and all that it
 // starts, so that sigwait alone receives them.
@@ -48,7 +50,8 @@ int Serve(const topk::ServerConfig& config, const std::string& settings) {
   auto server = topk::Server::Start(config, *log);
   if (!server.ok()) {
     log->critical("{}", server.status().message);
-    return kFailure;
+    return server.status().code == topk::Code::kInvalidArgument ? kWrongSettings
+                                                                : kFailure;
   }
   std::string line = settings;
   std::replace(line.begin(), line.end(), '\n', ' ');
@@ -59,6 +62,9 @@ int Serve(const topk::ServerConfig& config, const std::string& settings) {
   if (const std::string metrics = (*server)->metrics_address();
       !metrics.empty()) {
     log->info("metrics on http://{}/metrics", metrics);
+  }
+  if (const std::string health = (*server)->health_address(); !health.empty()) {
+    log->info("health checks, in plain text, on {}", health);
   }
   if (config.allow_shared_memory) {
     log->info("shared memory is allowed: objects named {}*",
@@ -83,6 +89,17 @@ int Serve(const topk::ServerConfig& config, const std::string& settings) {
   return 0;
 }
 
+int Check(const topk::CommandLine& line) {
+  const auto log =
+      topk::MakeLogger(line.server.log_level, line.server.log_format);
+  if (const topk::Status s = topk::Server::Check(line.server, *log); !s.ok()) {
+    log->critical("{}", s.message);
+    return kWrongSettings;
+  }
+  std::cout << line.settings;
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -91,10 +108,11 @@ int main(int argc, char** argv) {
     case topk::CommandLine::Action::kExit:
       return line.exit_code;
     case topk::CommandLine::Action::kCheckConfig:
-      std::cout << line.settings;
-      return 0;
+      return Check(line);
     case topk::CommandLine::Action::kHealthcheck:
       return topk::RunHealthcheck(line.healthcheck);
+    case topk::CommandLine::Action::kHashToken:
+      return topk::RunHashToken(line.token_name);
     case topk::CommandLine::Action::kServe:
       return Serve(line.server, line.settings);
   }

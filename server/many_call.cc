@@ -62,7 +62,8 @@ class ManyCall final : public StreamingCall {
     Tally tally;
     v1::TopKResult result;
     const Status status = CatchBadAlloc([&]() -> Status {
-      if (Status s = share().Take(static_cast<int64_t>(bytes.Length()));
+      if (Status s = service_.gate().Ask(visit(),
+                                         static_cast<int64_t>(bytes.Length()));
           !s.ok()) {
         return s;
       }
@@ -85,7 +86,7 @@ class ManyCall final : public StreamingCall {
   void Sent(bool ok) override {
     if (!ok) return Finish(Cancelled());
     if (sent_ < answers_.size()) return SendNext();
-    share().ReturnAll();
+    visit().share.ReturnAll();
     AnswerGroup();
   }
 

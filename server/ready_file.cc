@@ -14,9 +14,10 @@ namespace topk {
 
 Status WriteReadyFile(const std::string& path,
                       const std::vector<std::string>& listen,
-                      const std::string& metrics) {
+                      const std::string& metrics, const std::string& health) {
   nlohmann::json content = {{"listen", listen}};
   if (!metrics.empty()) content["metrics"] = metrics;
+  if (!health.empty()) content["health"] = health;
   const std::string temporary = Cat(path, ".", getpid());
   std::ofstream file(temporary);
   file << content.dump() << "\n";

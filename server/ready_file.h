@@ -8,10 +8,11 @@
 
 namespace topk {
 
-/// Writes {"listen": [...], "metrics": "..."} to the path, whole or not at all
-/// (a temporary file beside it, renamed). "metrics" is absent if empty.
+/// Writes {"listen": [...], "metrics": "...", "health": "..."} to the path,
+/// whole or not at all (a temporary file beside it, renamed). "metrics" and
+/// "health" are absent if empty.
 Status WriteReadyFile(const std::string& path,
                       const std::vector<std::string>& listen,
-                      const std::string& metrics);
+                      const std::string& metrics, const std::string& health);
 
 }  // namespace topk

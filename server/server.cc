@@ -18,17 +18,22 @@
 #include "core/base/text.h"
 #include "core/engine.h"
 #include "core/wire/methods.h"
-#include "server/admission.h"
+#include "server/auth_interceptor.h"
+#include "server/authenticator.h"
 #include "server/event_loop.h"
+#include "server/gate.h"
 #include "server/goaway.h"
+#include "server/health_endpoint.h"
 #include "server/health_service.h"
 #include "server/listeners.h"
 #include "server/memory_limit.h"
 #include "server/memory_trimmer.h"
 #include "server/metrics.h"
 #include "server/metrics_endpoint.h"
+#include "server/rate_limiter.h"
 #include "server/ready_file.h"
 #include "server/rpc_metrics.h"
+#include "server/server_tls.h"
 #include "server/shared_objects.h"
 #include "server/topk_service.h"
 
@@ -91,6 +96,12 @@ AdmissionLimits AdmissionLimitsOf(const ServerConfig& config) {
   return limits;
 }
 
+// Whether only this machine can reach an address.
+bool IsLocal(const std::string& address) {
+  return !UnixPath(address).empty() || address.starts_with("127.") ||
+         address.starts_with("localhost:") || address.starts_with("[::1]:");
+}
+
 Status CannotListen(const std::string& address) {
   return {Code::kUnavailable, "LISTEN", "listen",
           Cat("cannot listen on ", address,
@@ -107,11 +118,15 @@ struct Server::Impl {
             config.allow_shared_memory
                 ? std::make_unique<SharedObjects>(config.shared_memory_prefix)
                 : nullptr),
-        admission(AdmissionLimitsOf(config)),
-        service(engine, metrics, rpc_metrics, log, shared_objects.get(),
-                admission, config.max_message_bytes, threads),
+        gate(AdmissionLimitsOf(config),
+             {config.security.client_requests_per_second,
+              config.security.client_bytes_per_second}),
+        service(engine, metrics, rpc_metrics, log, shared_objects.get(), gate,
+                config.max_message_bytes, threads),
         ready_file(config.ready_file) {}
 
+  // Loads certificates and tokens.
+  Status Secure(const ServerConfig& config, spdlog::logger& log);
   // Binds and starts to serve gRPC.
   Status Listen(const ServerConfig& config);
 
@@ -122,18 +137,44 @@ struct Server::Impl {
       {TopKService::service_full_name(), kHealth, kReflection}};
   Engine engine;
   const std::unique_ptr<SharedObjects> shared_objects;
-  Admission admission;
+  std::unique_ptr<ServerTls> tls;  // null: plain text
+  std::unique_ptr<Authenticator> authenticator;
+  Gate gate;
   TopKService service;
-  HealthService health{{"", TopKService::service_full_name(), kHealth}};
+  HealthState health_state{{"", TopKService::service_full_name(), kHealth}};
+  HealthService health{health_state};
   std::unique_ptr<grpc::Server> grpc;
   std::unique_ptr<EventLoop> loop;
   std::unique_ptr<MetricsEndpoint> endpoint;
+  std::unique_ptr<HealthEndpoint> health_endpoint;
   MemoryTrimmer trimmer{[this] {
     return Activity{service.open_calls(), service.bytes()};
   }};
   std::vector<std::string> addresses;
   std::string ready_file;
 };
+
+Status Server::Impl::Secure(const ServerConfig& config, spdlog::logger& log) {
+  const SecurityConfig& security = config.security;
+  if (security.tls()) {
+    Result<std::unique_ptr<ServerTls>> made = ServerTls::Start(
+        {security.tls_cert, security.tls_key, security.tls_client_ca}, log);
+    if (!made.ok()) return made.status();
+    tls = *std::move(made);
+  }
+  Result<std::unique_ptr<Authenticator>> made =
+      Authenticator::Start(security, log);
+  if (!made.ok()) return made.status();
+  authenticator = *std::move(made);
+  gate.SetAuthenticator(authenticator.get());
+  if (!security.auth_tokens_file.empty() && tls == nullptr &&
+      !std::ranges::all_of(config.listen, IsLocal)) {
+    log.warn(
+        "tokens come in plain text, for all on their way to read: TLS is "
+        "off, which is right behind a proxy that ends it alone");
+  }
+  return {};
+}
 
 Status Server::Impl::Listen(const ServerConfig& config) {
   // Process-wide: the next builder reads it.
@@ -151,17 +192,28 @@ Status Server::Impl::Listen(const ServerConfig& config) {
   builder.SetResourceQuota(memory);
   // Two servers on one port would each get a part of the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  const std::vector<std::string> own = {kMethodPaths.begin(),
+                                        kMethodPaths.end()};
   InterceptorFactories interceptors;
-  interceptors.push_back(rpc_metrics.MakeInterceptorFactory(
-      {kMethodPaths.begin(), kMethodPaths.end()}));
+  if (!authenticator->off()) {
+    std::vector<std::string> but = own;
+    but.insert(but.end(),
+               {Cat("/", kHealth, "/Check"), Cat("/", kHealth, "/Watch")});
+    interceptors.push_back(
+        MakeAuthInterceptorFactory(*authenticator, std::move(but)));
+  }
+  interceptors.push_back(rpc_metrics.MakeInterceptorFactory(own));
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
   std::vector<int> ports(config.listen.size());
   for (size_t i = 0; i < config.listen.size(); ++i) {
     if (IsServed(UnixPath(config.listen[i]))) {
       return CannotListen(config.listen[i]);
     }
-    builder.AddListeningPort(config.listen[i],
-                             grpc::InsecureServerCredentials(), &ports[i]);
+    const bool plain = tls == nullptr || !UnixPath(config.listen[i]).empty();
+    builder.AddListeningPort(
+        config.listen[i],
+        plain ? grpc::InsecureServerCredentials() : tls->Credentials(),
+        &ports[i]);
   }
   std::unique_ptr<grpc::ServerCompletionQueue> queue =
       builder.AddCompletionQueue();
@@ -209,6 +261,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
   std::unique_ptr<Server> server(
       new Server(std::make_unique<Impl>(config, log)));
   Impl& impl = *server->impl_;
+  if (Status s = impl.Secure(config, log); !s.ok()) return s;
   if (Status s = impl.Listen(config); !s.ok()) return s;
   if (!config.metrics_listen.empty()) {
     Result<std::unique_ptr<MetricsEndpoint>> endpoint =
@@ -216,15 +269,26 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
     if (!endpoint.ok()) return endpoint.status();
     impl.endpoint = *std::move(endpoint);
   }
+  if (!config.health_listen.empty()) {
+    Result<std::unique_ptr<HealthEndpoint>> endpoint =
+        HealthEndpoint::Start(config.health_listen, impl.health_state);
+    if (!endpoint.ok()) return endpoint.status();
+    impl.health_endpoint = *std::move(endpoint);
+  }
   impl.metrics.SetReady(true);
   if (!config.ready_file.empty()) {
-    if (Status s = WriteReadyFile(config.ready_file, server->addresses(),
-                                  server->metrics_address());
+    if (Status s =
+            WriteReadyFile(config.ready_file, server->addresses(),
+                           server->metrics_address(), server->health_address());
         !s.ok()) {
       return s;
     }
   }
   return server;
+}
+
+Status Server::Check(const ServerConfig& config, spdlog::logger& log) {
+  return Impl(config, log).Secure(config, log);
 }
 
 const std::vector<std::string>& Server::addresses() const {
@@ -235,11 +299,16 @@ std::string Server::metrics_address() const {
   return impl_->endpoint == nullptr ? "" : impl_->endpoint->address();
 }
 
+std::string Server::health_address() const {
+  return impl_->health_endpoint == nullptr ? ""
+                                           : impl_->health_endpoint->address();
+}
+
 void Server::Drain(std::chrono::milliseconds delay,
                    std::chrono::milliseconds timeout) {
   impl_->metrics.SetReady(false);
   // All names at once, and it stays so.
-  impl_->health.Stop();
+  impl_->health_state.Stop();
   std::this_thread::sleep_for(delay);
   const auto start = std::chrono::steady_clock::now();
   const auto wait_until = [&](std::chrono::milliseconds limit, auto done) {
@@ -258,7 +327,7 @@ void Server::Drain(std::chrono::milliseconds delay,
   }
   // gRPC must not begin to shut down before the last call has ended: it may
   // keep one that crosses that until the deadline.
-  impl_->service.Drain();
+  impl_->gate.Close();
   wait_until(timeout, no_calls);
   const auto deadline =
       std::chrono::system_clock::now() +

@@ -22,6 +22,10 @@ class Server {
   static Result<std::unique_ptr<Server>> Start(const ServerConfig& config,
                                                spdlog::logger& log);
 
+  /// OK if the files that the settings name are what they should be, else what
+  /// Start would say.
+  static Status Check(const ServerConfig& config, spdlog::logger& log);
+
   /// Stops at once if Drain was not called.
   ~Server();
 
@@ -29,6 +33,8 @@ class Server {
   const std::vector<std::string>& addresses() const;
   /// The bound address of the metrics, or "".
   std::string metrics_address() const;
+  /// The bound address of the health checks alone, or "".
+  std::string health_address() const;
 
   /// Health goes to NOT_SERVING, and calls are served on for the delay. Then
   /// connections are told to go elsewhere, calls on new ones are refused as

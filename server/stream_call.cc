@@ -96,6 +96,13 @@ class StreamCall final : public StreamingCall {
   Status Feed(std::vector<grpc::ByteBuffer>& messages) {
     for (grpc::ByteBuffer& message : messages) {
       if (Status s = CheckAlive(); !s.ok()) return s;
+      // A tensor is admitted with its header; what follows is owed.
+      const auto size = static_cast<int64_t>(message.Length());
+      if (tensor_.has_value()) {
+        service_.gate().Owe(visit(), size);
+      } else if (Status s = service_.gate().Ask(visit(), size); !s.ok()) {
+        return s;
+      }
       if (Status s = tensor_.has_value()
                          ? FeedMessage(message, *tensor_, tally_.tensor_bytes)
                          : Start(message);

@@ -20,14 +20,14 @@ void Tally::Note(const v1::TopKResponse& answer) {
 
 TopKService::TopKService(const Engine& engine, Metrics& metrics,
                          const RpcMetrics& rpc_metrics, spdlog::logger& log,
-                         SharedObjects* shared_objects, Admission& admission,
+                         SharedObjects* shared_objects, Gate& gate,
                          int64_t max_message_bytes, int threads)
     : engine_(engine),
       metrics_(metrics),
       rpc_metrics_(rpc_metrics),
       log_(log),
       shared_objects_(shared_objects),
-      admission_(admission),
+      gate_(gate),
       max_message_bytes_(max_message_bytes),
       work_(threads) {}
 
@@ -36,18 +36,6 @@ void TopKService::Start(EventLoop& loop) {
   AcceptStreamTopK(*this, loop);
   AcceptComputeTopKMany(*this, loop);
   AcceptGetCapabilities(*this, loop);
-}
-
-Status TopKService::Admit(const grpc::ServerContext& context,
-                          Admission::Share& share) {
-  if (draining_) {
-    return {Code::kUnavailable, "SHUTTING_DOWN", "",
-            "the server is shutting down"};
-  }
-  // An address without the port, which each connection has its own of.
-  const std::string peer = context.peer();
-  return admission_.Admit(std::string_view(peer).substr(0, peer.rfind(':')),
-                          share);
 }
 
 Status TopKService::CheckDeadline(

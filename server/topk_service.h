@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "core/engine.h"
-#include "server/admission.h"
 #include "server/event_loop.h"
+#include "server/gate.h"
 #include "server/metrics.h"
 #include "server/raw_message.h"
 #include "server/raw_service.h"
@@ -50,7 +50,7 @@ class TopKService {
   /// memory is allowed if `shared_objects` are null.
   TopKService(const Engine& engine, Metrics& metrics,
               const RpcMetrics& rpc_metrics, spdlog::logger& log,
-              SharedObjects* shared_objects, Admission& admission,
+              SharedObjects* shared_objects, Gate& gate,
               int64_t max_message_bytes, int threads);
 
   /// What the server registers and the calls are taken from.
@@ -59,12 +59,8 @@ class TopKService {
   /// Takes calls from a loop until the server shuts down.
   void Start(EventLoop& loop);
 
-  /// Refuses new calls from now on, as UNAVAILABLE.
-  void Drain() { draining_ = true; }
-
-  /// Lets a call in, which then has a share of what there is. UNAVAILABLE in a
-  /// drain; RESOURCE_EXHAUSTED: see Admission::Admit().
-  Status Admit(const grpc::ServerContext& context, Admission::Share& share);
+  /// Where calls are let in.
+  Gate& gate() { return gate_; }
 
   /// How many calls are under way.
   std::atomic<int64_t>& open_calls() { return open_calls_; }
@@ -104,10 +100,9 @@ class TopKService {
   const RpcMetrics& rpc_metrics_;
   spdlog::logger& log_;
   SharedObjects* const shared_objects_;
-  Admission& admission_;
+  Gate& gate_;
   const int64_t max_message_bytes_;
   RawService rpc_;
-  std::atomic<bool> draining_ = false;
   std::atomic<int64_t> open_calls_ = 0;
   std::atomic<int64_t> bytes_ = 0;
   WorkQueue work_;

@@ -18,6 +18,12 @@ class UnaryCall : public Call {
   // Answers the message.
   virtual void Answer() = 0;
 
+  // Whether its bytes may stay.
+  Status Ask() {
+    return service_.gate().Ask(visit(),
+                               static_cast<int64_t>(request_.Length()));
+  }
+
   grpc::ByteBuffer request_;
 
  private:
@@ -41,9 +47,10 @@ class ComputeCall final : public UnaryCall {
 
   void Answer() override {
     const int64_t bytes = service_.WorkBytes(request_);
-    Status status = share().Take(static_cast<int64_t>(request_.Length()));
-    if (status.ok())
+    Status status = Ask();
+    if (status.ok()) {
       status = service_.CheckDeadline(bytes, context_.deadline());
+    }
     if (!status.ok()) return Refuse(status);
     Hold();
     service_.work().Run(bytes, [this, bytes] {
@@ -82,6 +89,7 @@ class CapabilitiesCall final : public UnaryCall {
   void Accept() override { AcceptGetCapabilities(service_, loop_); }
 
   void Answer() override {
+    if (Status s = Ask(); !s.ok()) return Refuse(s);
     v1::GetCapabilitiesRequest request;
     if (Status s = ReadMessage(request_, request); !s.ok()) return Finish(s);
     Finish(WriteMessage(service_.GetCapabilities()));

@@ -7,6 +7,7 @@
 #include "client/bench/bench.h"
 #include "client/cli/completion.h"
 #include "client/cli/run.h"
+#include "client/cli/security_flags.h"
 #include "client/cli/server_commands.h"
 #include "core/engine.h"
 
@@ -37,6 +38,7 @@ void AddClientFlags(CLI::App& command, topk::ClientOptions& client,
                   "How often to send a call that finds no server")
       ->check(CLI::Range(1, 5))
       ->capture_default_str();
+  AddSecurityFlags(command, client);
 }
 
 CLI::App* AddRun(CLI::App& app, RunFlags& flags, double& deadline) {
@@ -144,6 +146,15 @@ int Main(int argc, char** argv) {
   for (topk::ClientOptions* options : {&run.client, &bench.client, &client}) {
     options->deadline = milliseconds;
     options->user_agent = "topk/" TOPK_VERSION;
+  }
+  const topk::ClientOptions* used = run_command->parsed()     ? &run.client
+                                    : bench_command->parsed() ? &bench.client
+                                                              : &client;
+  if (!run.local && !completion->parsed()) {
+    if (const topk::Status s = topk::Client::Check(*used); !s.ok()) {
+      std::cerr << "topk: " << s.message << "\n";
+      return kUsage;
+    }
   }
   if (run_command->parsed()) return AtEnd(Run(run));
   if (bench_command->parsed()) return AtEnd(Bench(bench));

@@ -237,5 +237,19 @@ TEST_F(Command, CompletionIsAScriptThatKnowsEveryCommand) {
   EXPECT_EQ(Topk("completion bash | bash -n").status, 0);
 }
 
+TEST_F(Command, TellsWhatIsWrongWithCertificatesAndTokens) {
+  Outcome outcome = Topk("info --tls-ca nothing.pem");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_EQ(outcome.error,
+            "topk: --tls-ca: cannot read nothing.pem: No such file or "
+            "directory\n");
+  Write("token", DType::kF32, {0}, nullptr, 0);
+  outcome = Topk("bench --k 1 --target example.org:1 --token-file token");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_NE(outcome.error.find("in plain text"), std::string::npos);
+  // Who computes here needs neither.
+  EXPECT_EQ(Topk("run x.npy --k 1 --local --tls-ca nothing.pem").status, 0);
+}
+
 }  // namespace
 }  // namespace topk::testing

@@ -212,5 +212,45 @@ TEST(Config, AHealthcheckReportsUsageErrorsAs1) {
   EXPECT_EQ(ReadWords({"healthcheck", "--timeout", "soon"}).line.exit_code, 1);
 }
 
+TEST(Config, SecurityHasFlagsAndVariables) {
+  const Variable san("TOPKD_TLS_ALLOWED_SAN", "a.example,spiffe://b");
+  const Variable rate("TOPKD_CLIENT_BYTES_PER_SECOND", "1e6");
+  const Read read =
+      ReadWords({"--tls-cert", "c", "--tls-key", "k", "--tls-client-ca", "a",
+                 "--auth-tokens-file", "t", "--health-listen", "[::1]:0"});
+  EXPECT_EQ(read.error, "");
+  const SecurityConfig& security = read.line.server.security;
+  EXPECT_EQ(security.tls_cert + security.tls_key + security.tls_client_ca +
+                security.auth_tokens_file,
+            "ckat");
+  EXPECT_THAT(security.tls_allowed_san, ElementsAre("a.example", "spiffe://b"));
+  EXPECT_EQ(security.client_bytes_per_second, 1e6);
+  EXPECT_EQ(security.client_requests_per_second, 0);
+  EXPECT_EQ(read.line.server.health_listen, "[::1]:0");
+  EXPECT_FALSE(ReadWords({}).line.server.security.tls());
+}
+
+TEST(Config, SecurityNamesTheFlagAndTheRule) {
+  EXPECT_THAT(ReadWords({"--tls-allowed-san", "a b"}).error,
+              HasSubstr("--tls-allowed-san: \"a b\" is not a DNS name"));
+  EXPECT_THAT(ReadWords({"--client-requests-per-second", "-1"}).error,
+              HasSubstr("--client-requests-per-second"));
+  EXPECT_THAT(ReadWords({"--client-bytes-per-second", "nan"}).error,
+              HasSubstr("--client-bytes-per-second"));
+  EXPECT_THAT(ReadWords({"--health-listen", "nowhere"}).error,
+              HasSubstr("--health-listen: \"nowhere\" is not host:port"));
+  EXPECT_EQ(ReadWords({"hash-token"}).line.exit_code, 2);
+  EXPECT_EQ(ReadWords({"hash-token", "alice"}).line.token_name, "alice");
+}
+
+TEST(Config, HealthcheckHasTlsOfItsOwn) {
+  const Variable cert("TOPKD_TLS_CERT", "server.pem");
+  const Variable ca("TOPKD_HEALTHCHECK_TLS_CA", "ca.pem");
+  const Read read = ReadWords({"healthcheck", "--tls-cert", "client.pem"});
+  EXPECT_EQ(read.line.healthcheck.tls_cert, "client.pem");
+  EXPECT_EQ(read.line.healthcheck.tls_ca, "ca.pem");
+  EXPECT_EQ(read.line.server.security.tls_cert, "server.pem");
+}
+
 }  // namespace
 }  // namespace topk

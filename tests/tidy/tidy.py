@@ -53,10 +53,11 @@ MAY_INCLUDE = {
     "core/backends": ["core/backends", "core/plan", "core/base"],
     "core/dialects": ["core/dialects", "core/plan", "core/base"],
     "core/wire": ["core/wire"],
+    "core/security": ["core/security", "core/base"],
     "core": ["core"],
     "server": ["server", "core/base", "core/engine.h", "core/wire",
-               "core/dialects/registry.h"],
-    "client": ["client", "core/base", "core/wire"],
+               "core/security", "core/dialects/registry.h"],
+    "client": ["client", "core/base", "core/security", "core/wire"],
     # --local, the bench's check of what the server answers, and whether an
     # engine can be had at all.
     "client/cli/main.cc": ["client", "core/base", "core/engine.h"],

@@ -1,0 +1,135 @@
+#include "client/credentials.h"
+
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_credentials_options.h>
+
+#include <string_view>
+#include <utility>
+
+#include "core/base/text.h"
+#include "core/security/bearer_token.h"
+#include "core/security/certificates.h"
+#include "core/security/small_file.h"
+
+namespace topk {
+namespace {
+
+constexpr unsigned kReloadSeconds = 1;
+
+bool HasCertificate(const ClientOptions& options) {
+  return !options.tls_cert.empty() || !options.tls_key.empty();
+}
+
+bool IsUnix(std::string_view target) { return target.starts_with("unix"); }
+
+bool IsLocalAddress(std::string_view address) {
+  if (address == "localhost" || address == "::1") return true;
+  if (address.starts_with("[::1]")) {
+    address.remove_prefix(5);
+    return address.empty() || address.front() == ':';
+  }
+  const std::string_view host = address.substr(0, address.find(':'));
+  // A name may begin with 127. too.
+  return host == "localhost" ||
+         (host.starts_with("127.") &&
+          host.find_first_not_of("0123456789.") == std::string_view::npos);
+}
+
+Result<std::string> ReadToken(const std::string& path) {
+  const NamedFile file{"--token-file", path};
+  const Result<std::string> content = ReadSmallFile(file);
+  if (!content.ok()) return content.status();
+  const std::string_view token = TrimToken(*content);
+  if (Status s = CheckToken(token); !s.ok()) {
+    s.message = Cat(file.flag, ": ", path, ": ", s.message);
+    return s;
+  }
+  return std::string(token);
+}
+
+}  // namespace
+
+bool UsesTls(const ClientOptions& options) {
+  return options.tls || HasCertificate(options) || !options.tls_ca.empty() ||
+         !options.tls_server_name.empty();
+}
+
+bool IsLocalTarget(const std::string& target) {
+  if (IsUnix(target)) return true;
+  std::string_view rest = target;
+  // scheme:[//authority/]addresses. The authority is who is asked for them.
+  for (const std::string_view scheme : {"dns:", "ipv4:", "ipv6:"}) {
+    if (rest.starts_with(scheme)) {
+      rest.remove_prefix(scheme.size());
+      break;
+    }
+  }
+  if (rest.starts_with("//")) {
+    if (!rest.starts_with("///")) return false;
+    rest.remove_prefix(3);
+  }
+  while (true) {
+    const size_t comma = rest.find(',');
+    if (!IsLocalAddress(rest.substr(0, comma))) return false;
+    if (comma == std::string_view::npos) return true;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+Status CheckCredentials(const ClientOptions& options) {
+  if (UsesTls(options) && IsUnix(options.target)) {
+    return InvalidArgument(
+        "TLS_TARGET", "target",
+        Cat("--tls: ", options.target, " is a Unix socket, which has no TLS"));
+  }
+  if (!options.tls_ca.empty()) {
+    PemFile ca{{"--tls-ca", options.tls_ca}, ""};
+    if (Status s = ReadCaBundle(ca); !s.ok()) return s;
+  }
+  if (HasCertificate(options)) {
+    PemFile certificate{{"--tls-cert", options.tls_cert}, ""};
+    PemFile key{{"--tls-key", options.tls_key}, ""};
+    if (Status s = ReadKeyPair(certificate, key); !s.ok()) return s;
+  }
+  if (options.token_file.empty()) return {};
+  if (!UsesTls(options) && !options.token_over_plaintext &&
+      !IsLocalTarget(options.target)) {
+    return InvalidArgument(
+        "TOKEN_OVER_PLAINTEXT", "token_file",
+        Cat("--token-file: the token would go to ", options.target,
+            " in plain text, for all on its way to read; use --tls, or "
+            "--token-over-plaintext if that way is safe"));
+  }
+  const Result<std::string> token = ReadToken(options.token_file);
+  return token.ok() ? Status{} : token.status();
+}
+
+std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(
+    const ClientOptions& options) {
+  using grpc::experimental::FileWatcherCertificateProvider;
+  if (!UsesTls(options)) return grpc::InsecureChannelCredentials();
+  grpc::experimental::TlsChannelCredentialsOptions tls;
+  if (!options.tls_ca.empty() || HasCertificate(options)) {
+    tls.set_certificate_provider(
+        std::make_shared<FileWatcherCertificateProvider>(
+            options.tls_key, options.tls_cert, options.tls_ca, kReloadSeconds));
+  }
+  // Without authorities of its own, those of this machine.
+  if (!options.tls_ca.empty()) tls.watch_root_certs();
+  if (HasCertificate(options)) tls.watch_identity_key_cert_pairs();
+  return grpc::experimental::TlsCredentials(tls);
+}
+
+std::string TokenFile::Header() {
+  if (path_.empty()) return "";
+  const auto now = std::chrono::steady_clock::now();
+  const std::lock_guard lock(mutex_);
+  if (header_.empty() || now - read_ >= std::chrono::seconds(1)) {
+    read_ = now;
+    const Result<std::string> token = ReadToken(path_);
+    if (token.ok()) header_ = Cat("Bearer ", *token);
+  }
+  return header_;
+}
+
+}  // namespace topk

@@ -1,0 +1,50 @@
+// What a client shows its servers, and asks them to show.
+#pragma once
+
+#include <grpcpp/security/credentials.h>
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "client/topk_client.h"
+#include "core/base/status.h"
+
+namespace topk {
+
+/// Whether a client's calls go over TLS.
+bool UsesTls(const ClientOptions& options);
+
+/// Whether all of a target's addresses are of this machine: unix:, localhost,
+/// 127.0.0.0/8 or ::1.
+bool IsLocalTarget(const std::string& target);
+
+/// Returns what is wrong with the options: files that cannot be read or are not
+/// what they should be, a token that would be sent for all to read.
+Status CheckCredentials(const ClientOptions& options);
+
+/// Returns the credentials of options that are good. Certificates are read
+/// again, within a second or so, when their files change.
+std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(
+    const ClientOptions& options);
+
+/// The token of a file, which is read again every second at most: tokens that a
+/// cluster hands out live for an hour. Thread-safe.
+class TokenFile {
+ public:
+  /// "" = no token.
+  explicit TokenFile(std::string path) : path_(std::move(path)) {}
+
+  /// Returns the header's value "Bearer ...", "" if there is no file. The last
+  /// good token stays if the file goes bad.
+  std::string Header();
+
+ private:
+  const std::string path_;
+  std::mutex mutex_;
+  std::string header_;
+  std::chrono::steady_clock::time_point read_;
+};
+
+}  // namespace topk

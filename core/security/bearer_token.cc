@@ -1,0 +1,62 @@
+#include "core/security/bearer_token.h"
+
+#include <openssl/sha.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "core/base/text.h"
+
+namespace topk {
+namespace {
+
+constexpr size_t kShortest = 16;
+constexpr char kHexDigits[] = "0123456789abcdef";
+
+bool MayBeInToken(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+         (c >= 'A' && c <= 'Z') ||
+         std::string_view("-._~+/=").find(c) != std::string_view::npos;
+}
+
+}  // namespace
+
+Status CheckToken(std::string_view token) {
+  // The message never has the token, not even a part.
+  if (!std::ranges::all_of(token, MayBeInToken)) {
+    return InvalidArgument("TOKEN", "token",
+                           "a token has letters, digits and -._~+/= only");
+  }
+  if (token.size() < kShortest) {
+    return InvalidArgument(
+        "TOKEN", "token",
+        Cat("a token of ", token.size(), " characters can be guessed; it has ",
+            kShortest, " or more, e.g. those of: openssl rand -hex 32"));
+  }
+  return {};
+}
+
+TokenHash HashToken(std::string_view token) {
+  TokenHash hash;
+  SHA256(reinterpret_cast<const unsigned char*>(token.data()), token.size(),
+         hash.data());
+  return hash;
+}
+
+std::string ToHex(const TokenHash& hash) {
+  std::string hex;
+  for (const unsigned char byte : hash) {
+    hex += kHexDigits[byte >> 4];
+    hex += kHexDigits[byte & 15];
+  }
+  return hex;
+}
+
+std::string_view TrimToken(std::string_view content) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const size_t first = content.find_first_not_of(kSpace);
+  if (first == std::string_view::npos) return {};
+  return content.substr(first, content.find_last_not_of(kSpace) + 1 - first);
+}
+
+}  // namespace topk

@@ -1,0 +1,53 @@
+#include "core/security/small_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/base/text.h"
+
+namespace topk {
+namespace {
+
+constexpr size_t kMostBytes = size_t{1} << 20;
+
+// Reads until the end or one byte too many. Returns errno's number, or 0.
+int ReadAll(int fd, std::string& content) {
+  content.resize(kMostBytes + 1);
+  size_t size = 0;
+  while (size < content.size()) {
+    const ssize_t got = read(fd, content.data() + size, content.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return errno;
+    if (got == 0) break;
+    size += static_cast<size_t>(got);
+  }
+  content.resize(size);
+  return 0;
+}
+
+}  // namespace
+
+Result<std::string> ReadSmallFile(const NamedFile& file) {
+  const auto error = [&](const std::string& why) {
+    return Status{Code::kNotFound, "FILE", file.flag,
+                  Cat(file.flag, ": cannot read ", file.path, ": ", why)};
+  };
+  // A pipe must not keep whoever reads it again later.
+  const int fd = open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return error(std::strerror(errno));
+  struct stat info {};
+  std::string content;
+  const bool regular = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+  const int failure = regular ? ReadAll(fd, content) : 0;
+  close(fd);
+  if (!regular) return error("not a regular file");
+  if (failure != 0) return error(std::strerror(failure));
+  if (content.size() > kMostBytes) return error("it has more than 1 MiB");
+  return content;
+}
+
+}  // namespace topk

@@ -1,0 +1,57 @@
+#include "server/health_endpoint.h"
+
+#include <grpcpp/impl/server_builder_option.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
+
+#include <chrono>
+#include <vector>
+
+#include "core/base/text.h"
+
+namespace topk {
+namespace {
+
+// Reflection is for all builders of the process.
+class NoPlugins final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(
+      std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* all) override {
+    all->clear();
+  }
+};
+
+}  // namespace
+
+Result<std::unique_ptr<HealthEndpoint>> HealthEndpoint::Start(
+    const std::string& address, HealthState& state) {
+  std::unique_ptr<HealthEndpoint> endpoint(new HealthEndpoint(state));
+  grpc::ServerBuilder builder;
+  builder.SetOption(std::make_unique<NoPlugins>());
+  builder.RegisterService(&endpoint->health_.rpc());
+  builder.SetMaxReceiveMessageSize(4096);  // a service's name
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  int port = 0;
+  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+  std::unique_ptr<grpc::ServerCompletionQueue> queue =
+      builder.AddCompletionQueue();
+  endpoint->grpc_ = builder.BuildAndStart();
+  endpoint->loop_ = std::make_unique<EventLoop>(std::move(queue), 1);
+  if (endpoint->grpc_ == nullptr || port == 0) {
+    return Status{Code::kUnavailable, "HEALTH_LISTEN", "health_listen",
+                  Cat("cannot serve health on ", address,
+                      ": in use, not an address of this machine, or not "
+                      "permitted")};
+  }
+  endpoint->health_.Start(*endpoint->loop_);
+  endpoint->address_ = Cat(address.substr(0, address.rfind(':') + 1), port);
+  return endpoint;
+}
+
+HealthEndpoint::~HealthEndpoint() {
+  if (grpc_ != nullptr) grpc_->Shutdown(std::chrono::system_clock::now());
+  loop_.reset();
+}
+
+}  // namespace topk

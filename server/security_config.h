@@ -1,0 +1,33 @@
+// Who may call the server, and how much: the settings.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace topk {
+
+/// The settings of a server's security; see the flags of their names.
+struct SecurityConfig {
+  /// PEM files; "" = no TLS.
+  std::string tls_cert;
+  std::string tls_key;
+  /// A PEM file; "" = clients need no certificate.
+  std::string tls_client_ca;
+  /// The names of which a client's certificate needs one; none = any.
+  std::vector<std::string> tls_allowed_san;
+  /// Lines of name:sha256; "" = no tokens.
+  std::string auth_tokens_file;
+  /// For each caller; 0 = no limit.
+  double client_requests_per_second = 0;
+  double client_bytes_per_second = 0;
+
+  bool tls() const {
+    return !tls_cert.empty() || !tls_key.empty() || !tls_client_ca.empty();
+  }
+  bool limits() const {
+    return client_requests_per_second > 0 || client_bytes_per_second > 0;
+  }
+};
+
+}  // namespace topk

@@ -1,0 +1,115 @@
+// What is wrong with a client's certificates and tokens, before it connects.
+#include "client/credentials.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/integration/subprocess.h"
+#include "tests/support/authority.h"
+
+namespace topk {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(LocalTarget, IsOfThisMachineAlone) {
+  for (const char* local :
+       {"localhost:1", "localhost", "127.0.0.1:1", "127.3.2.1:1", "[::1]:1",
+        "unix:/a", "unix:///a", "unix-abstract:a", "dns:///localhost:1",
+        "dns:localhost:1", "ipv4:127.0.0.1:1,127.0.0.2:1", "ipv6:[::1]:1",
+        "127.0.0.1:1,127.0.0.1:2"}) {
+    EXPECT_TRUE(IsLocalTarget(local)) << local;
+  }
+  for (const char* other :
+       {"example.org:1", "10.0.0.1:1", "127.0.0.1.example.org:1",
+        "localhost.example.org:1", "127.0.0.1:1,10.0.0.1:1", "[::2]:1",
+        "[::1]x:1", "dns://8.8.8.8/localhost:1", "dns:///example.org:1",
+        "0.0.0.0:1", ""}) {
+    EXPECT_FALSE(IsLocalTarget(other)) << other;
+  }
+}
+
+class ClientCheck : public ::testing::Test {
+ protected:
+  ClientCheck() {
+    const testing::Identity client = authority_.Issue();
+    Write("ca.pem", authority_.certificate());
+    Write("client.pem", client.certificate);
+    Write("client.key", client.key);
+    Write("token", "0123456789abcdef\n");
+    Write("short", "0123\n");
+  }
+  void Write(const std::string& name, const std::string& text) {
+    testing::WriteText(folder_.File(name), text);
+  }
+  std::string File(const std::string& name) { return folder_.File(name); }
+
+  const testing::TemporaryFolder folder_;
+  const testing::Authority authority_;
+};
+
+TEST_F(ClientCheck, FindsNothingWrongWhereNothingIs) {
+  for (const ClientOptions& options : std::initializer_list<ClientOptions>{
+           {},
+           {.tls = true},
+           {.tls_ca = File("ca.pem")},
+           {.tls_cert = File("client.pem"), .tls_key = File("client.key")},
+           {.target = "example.org:1",
+           .tls_ca = File("ca.pem"),
+           .token_file = File("token")},
+           {.target = "127.0.0.1:1", .token_file = File("token")},
+           {.target = "example.org:1",
+           .token_file = File("token"),
+           .token_over_plaintext = true}}) {
+    EXPECT_EQ(Client::Check(options).message, "");
+  }
+}
+
+TEST_F(ClientCheck, NamesTheFlagTheFileAndTheRule) {
+  const auto check = [](const ClientOptions& options) {
+    return Client::Check(options).message;
+  };
+  EXPECT_EQ(check({.tls_ca = "/nonexistent"}),
+            "--tls-ca: cannot read /nonexistent: No such file or directory");
+  EXPECT_THAT(check({.tls_ca = File("token")}),
+              HasSubstr("has no certificate in PEM form"));
+  EXPECT_EQ(check({.tls_cert = File("client.pem")}),
+            "--tls-cert and --tls-key need each other; --tls-key is not given");
+  EXPECT_EQ(check({.tls_key = File("client.key")}),
+            "--tls-cert and --tls-key need each other; --tls-cert is not "
+            "given");
+  EXPECT_THAT(
+      check({.tls_cert = File("ca.pem"), .tls_key = File("client.key")}),
+      HasSubstr("is not the key of the first certificate of --tls-cert"));
+  EXPECT_EQ(check({.target = "unix:/a", .tls = true}),
+            "--tls: unix:/a is a Unix socket, which has no TLS");
+  EXPECT_THAT(check({.target = "example.org:1", .token_file = File("token")}),
+              HasSubstr("the token would go to example.org:1 in plain text"));
+  EXPECT_EQ(check({.token_file = "/nonexistent"}),
+            "--token-file: cannot read /nonexistent: No such file or "
+            "directory");
+  EXPECT_THAT(check({.token_file = File("short")}),
+              HasSubstr("a token of 4 characters can be guessed"));
+}
+
+TEST_F(ClientCheck, AClientOfSuchOptionsSaysSoAtEachCall) {
+  const Client client({.tls_ca = "/nonexistent"});
+  const std::string what = Client::Check({.tls_ca = "/nonexistent"}).message;
+  const v1::TopKRequest request;
+  EXPECT_EQ(client.ComputeTopK(request).status().message, what);
+  EXPECT_EQ(client.StreamTopK(request, {}).status().message, what);
+  EXPECT_EQ(client.ComputeTopKMany({&request, 1})[0].status().message, what);
+  EXPECT_EQ(client.GetCapabilities().status().message, what);
+  EXPECT_EQ(client.IsServing("").status().message, what);
+}
+
+TEST_F(ClientCheck, TokensAreReadAgainAndTheLastGoodOneStays) {
+  EXPECT_EQ(TokenFile("").Header(), "");
+  TokenFile token(File("token"));
+  EXPECT_EQ(token.Header(), "Bearer 0123456789abcdef");
+  Write("token", "bad token");
+  EXPECT_EQ(token.Header(), "Bearer 0123456789abcdef");
+}
+
+}  // namespace
+}  // namespace topk

@@ -1,0 +1,276 @@
+// Tokens, limits, and what is open to all.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "tests/integration/raw_call.h"
+#include "tests/integration/secured.h"
+#include "tests/integration/topkd.h"
+
+namespace topk::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kReflection[] =
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
+
+class Tokens : public Secured {
+ protected:
+  ServerConfig TokensConfig() const {
+    ServerConfig config = PlainConfig();
+    config.security.auth_tokens_file = File("tokens");
+    return config;
+  }
+
+  // Calls with any headers at all.
+  static grpc::Status Call(const TestServer& server,
+                           const std::vector<std::string>& authorization) {
+    grpc::ClientContext context;
+    for (const std::string& value : authorization) {
+      context.AddMetadata("authorization", value);
+    }
+    v1::TopKResponse response;
+    return server.Stub()->ComputeTopK(&context, OnnxRequest({1, 2}, 1),
+                                      &response);
+  }
+};
+
+TEST_F(Tokens, OneThatIsKnownIsNeeded) {
+  const TestServer server(TokensConfig());
+  const ClientOptions options = PlainOptions(server);
+  EXPECT_EQ(Ask(options, "alice").message, "");
+  EXPECT_EQ(Ask(options, "bob").message, "");
+  Status status = Ask(options, "stranger");
+  EXPECT_EQ(status.code, Code::kUnauthenticated);
+  EXPECT_EQ(status.reason, "TOKEN_UNKNOWN");
+  EXPECT_THAT(status.message, Not(HasSubstr("stranger")));
+  status = Ask(options);
+  EXPECT_EQ(status.code, Code::kUnauthenticated);
+  EXPECT_EQ(status.reason, "TOKEN_MISSING");
+}
+
+TEST_F(Tokens, ForAllKindsOfCalls) {
+  const TestServer server(TokensConfig());
+  const Client client(PlainOptions(server));
+  const v1::TopKRequest request = OnnxRequest({1, 2}, 1);
+  v1::TopKRequest header = request;
+  header.mutable_tensor()->clear_source();
+  const std::vector<float> values = {1, 2};
+  EXPECT_EQ(
+      client.StreamTopK(header, std::as_bytes(std::span(values))).status().code,
+      Code::kUnauthenticated);
+  for (const auto& result : client.ComputeTopKMany({&request, 1})) {
+    EXPECT_EQ(result.status().code, Code::kUnauthenticated);
+  }
+  EXPECT_EQ(client.GetCapabilities().status().code, Code::kUnauthenticated);
+}
+
+TEST_F(Tokens, TheHeaderIsAsRfc6750HasIt) {
+  const TestServer server(TokensConfig());
+  const std::string token = kAliceToken;
+  EXPECT_TRUE(Call(server, {"Bearer " + token}).ok());
+  EXPECT_TRUE(Call(server, {"bearer " + token}).ok());
+  EXPECT_TRUE(Call(server, {"BEARER   " + token}).ok());
+  for (const std::vector<std::string>& bad :
+       std::initializer_list<std::vector<std::string>>{
+           {token},
+           {"Basic " + token},
+           {"Bearer"},
+           {"Bearer "},
+           {""},
+           {"Bearer " + token, "Bearer " + token},
+           {"Bearer " + token + "1"},
+           {"Bearer " + std::string(4000, 'a')},
+           {"Bearer " + ToHex(HashToken(token))}}) {
+    EXPECT_EQ(Call(server, bad).error_code(), grpc::StatusCode::UNAUTHENTICATED)
+        << bad[0];
+  }
+}
+
+TEST_F(Tokens, AreReadAgain) {
+  const TestServer server(TokensConfig());
+  const ClientOptions options = PlainOptions(server);
+  EXPECT_EQ(Ask(options, "bob").message, "");
+  Write("tokens", Line("stranger", "token-of-a-stranger"));
+  EXPECT_TRUE(Eventually([&] { return Ask(options, "stranger").ok(); }));
+  EXPECT_EQ(Ask(options, "bob").reason, "TOKEN_UNKNOWN");
+  Write("tokens", Line("alice", kAliceToken) + "bob:0123\n");
+  EXPECT_TRUE(Eventually([&] {
+    return server.Log().find("line 2: it is not name:SHA-256") !=
+           std::string::npos;
+  }));
+  EXPECT_EQ(Ask(options, "stranger").message, "");
+  EXPECT_EQ(Ask(options, "alice").reason, "TOKEN_UNKNOWN");
+}
+
+TEST_F(Tokens, AreReadAgainByTheClient) {
+  const TestServer server(TokensConfig());
+  ClientOptions options = PlainOptions(server);
+  Write("mine", "token-of-a-stranger");
+  options.token_file = File("mine");
+  const Client client(options);
+  EXPECT_EQ(client.GetCapabilities().status().reason, "TOKEN_UNKNOWN");
+  Write("mine", Cat(kAliceToken, "\n"));
+  EXPECT_TRUE(Eventually([&] { return client.GetCapabilities().ok(); }));
+}
+
+TEST_F(Tokens, HealthIsOpenToAll) {
+  const TestServer server(TokensConfig());
+  const auto serving = Client(PlainOptions(server)).IsServing("");
+  ASSERT_TRUE(serving.ok()) << serving.status().message;
+  EXPECT_TRUE(*serving);
+  const auto stub = grpc::health::v1::Health::NewStub(server.Connect());
+  grpc::ClientContext context;
+  const auto watch = stub->Watch(&context, {});
+  grpc::health::v1::HealthCheckResponse response;
+  EXPECT_TRUE(watch->Read(&response));
+  context.TryCancel();
+  EXPECT_FALSE(watch->Read(&response));
+  EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::CANCELLED);
+}
+
+TEST_F(Tokens, ReflectionIsNot) {
+  const TestServer server(TokensConfig());
+  const auto channel = server.Connect();
+  // It is refused before it is answered, however fast the handler is.
+  for (int i = 0; i < 300; ++i) {
+    const RawAnswer answer = RawCall(channel, kReflection, {"\x3a\x01*"});
+    ASSERT_EQ(answer.status.error_code(), grpc::StatusCode::UNAUTHENTICATED)
+        << answer.status.error_message();
+    ASSERT_TRUE(answer.messages.empty());
+  }
+  EXPECT_EQ(RawCall(channel, "/nobody/Knows", {}).status.error_code(),
+            grpc::StatusCode::UNAUTHENTICATED);
+}
+
+TEST_F(Tokens, BesideCertificatesBothAreNeeded) {
+  ServerConfig config = MutualConfig();
+  config.security.auth_tokens_file = File("tokens");
+  config.security.tls_allowed_san = {"*.example.org"};
+  const TestServer server(config);
+  EXPECT_EQ(Ask(MutualOptions(server), "alice").message, "");
+  EXPECT_EQ(Ask(MutualOptions(server)).reason, "TOKEN_MISSING");
+  EXPECT_EQ(Ask(TlsOptions(server), "alice").code, Code::kUnavailable);
+}
+
+TEST_F(Tokens, LimitsAreThoseOfTheToken) {
+  ServerConfig config = TokensConfig();
+  config.security.client_requests_per_second = 0.001;
+  const TestServer server(config);
+  const ClientOptions options = PlainOptions(server);
+  EXPECT_EQ(Ask(options, "alice").message, "");
+  const Status status = Ask(options, "alice");
+  EXPECT_EQ(status.code, Code::kResourceExhausted);
+  EXPECT_EQ(status.reason, "RATE_LIMITED");
+  EXPECT_THAT(status.message, HasSubstr("\"alice\""));
+  EXPECT_EQ(Ask(options, "bob").message, "");
+  EXPECT_EQ(Ask(options, "bob").reason, "RATE_LIMITED");
+  EXPECT_EQ(Ask(options, "stranger").reason, "TOKEN_UNKNOWN");
+}
+
+TEST_F(Tokens, WithoutThemLimitsAreThoseOfTheAddress) {
+  ServerConfig config = PlainConfig();
+  config.security.client_bytes_per_second = 1;
+  const TestServer server(config);
+  EXPECT_EQ(Ask(PlainOptions(server)).message, "");
+  const Status status = Ask(PlainOptions(server));
+  EXPECT_EQ(status.reason, "RATE_LIMITED");
+  EXPECT_THAT(status.message, HasSubstr("\"127.0.0.1\""));
+}
+
+TEST_F(Tokens, AStreamIsOwedAndItsItemsAreCounted) {
+  ServerConfig config = PlainConfig();
+  config.security.client_requests_per_second = 2;
+  const TestServer server(config);
+  const Client client(PlainOptions(server));
+  const std::vector<v1::TopKRequest> requests(100, OnnxRequest({1, 2}, 1));
+  int good = 0;
+  for (const auto& result : client.ComputeTopKMany(requests)) {
+    good += result.ok() ? 1 : 0;
+    if (!result.ok()) {
+      EXPECT_EQ(result.status().reason, "RATE_LIMITED");
+    }
+  }
+  EXPECT_GE(good, 2);
+  EXPECT_LT(good, 100);
+}
+
+TEST_F(Tokens, ALineIsMadeByTheCommand) {
+  Subprocess command(
+      {"/bin/bash", "-c",
+       Cat("printf %s ", kAliceToken, " | ", kTopkd, " hash-token alice")});
+  EXPECT_EQ(command.Wait(), 0);
+  EXPECT_EQ(command.Output(), Line("alice", kAliceToken));
+  Subprocess bad(
+      {"/bin/bash", "-c", Cat("echo short | ", kTopkd, " hash-token alice")});
+  EXPECT_EQ(bad.Wait(), 1);
+  EXPECT_THAT(bad.Output(), HasSubstr("can be guessed"));
+}
+
+using HealthListen = Secured;
+
+TEST_F(HealthListen, HasHealthInPlainTextAndNothingElse) {
+  ServerConfig config = MutualConfig();
+  config.security.auth_tokens_file = File("tokens");
+  config.health_listen = "127.0.0.1:0";
+  TestServer server(config);
+  ClientOptions options;
+  options.target = server.server().health_address();
+  options.max_attempts = 1;
+  const Client probe(options);
+  const auto serving = probe.IsServing("topk.v1.TopKService");
+  ASSERT_TRUE(serving.ok()) << serving.status().message;
+  EXPECT_TRUE(*serving);
+  EXPECT_EQ(probe.IsServing("nobody").status().code, Code::kNotFound);
+  const auto channel =
+      grpc::CreateChannel(options.target, grpc::InsecureChannelCredentials());
+  for (const char* method :
+       {kReflection, "/topk.v1.TopKService/ComputeTopK", "/a/b"}) {
+    EXPECT_EQ(RawCall(channel, method, {"\x3a\x01*"}).status.error_code(),
+              grpc::StatusCode::UNIMPLEMENTED)
+        << method;
+  }
+  // It tells of the drain, to the end and after it.
+  const auto stub = grpc::health::v1::Health::NewStub(channel);
+  grpc::ClientContext context;
+  const auto watch = stub->Watch(&context, {});
+  grpc::health::v1::HealthCheckResponse response;
+  ASSERT_TRUE(watch->Read(&response));
+  EXPECT_EQ(response.status(), response.SERVING);
+  server.server().Drain({}, std::chrono::seconds(20));
+  ASSERT_TRUE(watch->Read(&response));
+  EXPECT_EQ(response.status(), response.NOT_SERVING);
+  const auto drained = probe.IsServing("");
+  ASSERT_TRUE(drained.ok()) << drained.status().message;
+  EXPECT_FALSE(*drained);
+}
+
+TEST_F(HealthListen, IsInTheReadyFileAndAskedByHealthcheck) {
+  Topkd topkd({"--health-listen", "127.0.0.1:0", "--tls-cert",
+               File("server.pem"), "--tls-key", File("server.key")});
+  const std::string health = topkd.ready()["health"];
+  const auto check = [](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {kTopkd, "healthcheck", "--target"});
+    return Subprocess(flags).Wait();
+  };
+  EXPECT_EQ(check({health, "--timeout", "10s"}), 0);
+  EXPECT_EQ(
+      check({topkd.target(), "--timeout", "10s", "--tls-ca", File("ca.pem")}),
+      0);
+  EXPECT_EQ(check({topkd.target(), "--timeout", "500ms"}), 2);
+  EXPECT_EQ(check({topkd.target(), "--tls-ca", File("server.key")}), 1);
+}
+
+TEST_F(HealthListen, NamesAnAddressThatIsInUse) {
+  const TakenPort taken(/*listens=*/true);
+  Subprocess topkd(
+      {kTopkd, "--listen", "127.0.0.1:0", "--health-listen", taken.address()});
+  EXPECT_EQ(topkd.Wait(), 1);
+  EXPECT_THAT(topkd.Output(),
+              HasSubstr("cannot serve health on " + taken.address()));
+}
+
+}  // namespace
+}  // namespace topk::testing

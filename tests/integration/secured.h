@@ -1,0 +1,99 @@
+// Servers with certificates and tokens, and clients of theirs.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "client/topk_client.h"
+#include "core/base/text.h"
+#include "core/security/bearer_token.h"
+#include "tests/integration/subprocess.h"
+#include "tests/support/authority.h"
+#include "tests/support/test_server.h"
+
+namespace topk::testing {
+
+/// The tokens that the server knows, when it does.
+inline constexpr char kAliceToken[] = "token-of-alice-1";
+inline constexpr char kBobToken[] = "token-of-bob-001";
+
+/// A folder of files, a server that uses them, clients that use others.
+class Secured : public ::testing::Test {
+ protected:
+  Secured() {
+    Put("server", authority_.Issue());
+    Put("client", authority_.Issue(
+                      {"alice", "DNS:alice.example.org,URI:spiffe://x/alice"}));
+    Write("ca.pem", authority_.certificate());
+    Write("tokens", Cat(Line("alice", kAliceToken), Line("bob", kBobToken)));
+    Write("alice", kAliceToken);
+    Write("bob", kBobToken);
+    Write("stranger", "token-of-a-stranger");
+  }
+
+  std::string File(const std::string& name) const { return folder_.File(name); }
+  void Write(const std::string& name, const std::string& text) const {
+    WriteText(File(name), text);
+  }
+  void Put(const std::string& name, const Identity& identity) const {
+    Write(name + ".pem", identity.certificate);
+    Write(name + ".key", identity.key);
+  }
+  static std::string Line(const std::string& name, std::string_view token) {
+    return Cat(name, ":", ToHex(HashToken(token)), "\n");
+  }
+
+  ServerConfig PlainConfig() const { return TestServer::LoopbackConfig(); }
+  ServerConfig TlsConfig() const {
+    ServerConfig config = PlainConfig();
+    config.security.tls_cert = File("server.pem");
+    config.security.tls_key = File("server.key");
+    return config;
+  }
+  ServerConfig MutualConfig() const {
+    ServerConfig config = TlsConfig();
+    config.security.tls_client_ca = File("ca.pem");
+    return config;
+  }
+
+  // A client without a certificate that knows the authority.
+  ClientOptions TlsOptions(const TestServer& server) const {
+    ClientOptions options = PlainOptions(server);
+    options.tls_ca = File("ca.pem");
+    return options;
+  }
+  ClientOptions MutualOptions(const TestServer& server) const {
+    ClientOptions options = TlsOptions(server);
+    options.tls_cert = File("client.pem");
+    options.tls_key = File("client.key");
+    return options;
+  }
+  static ClientOptions PlainOptions(const TestServer& server) {
+    ClientOptions options;
+    options.target = server.target();
+    options.deadline = std::chrono::seconds(20);
+    options.max_attempts = 1;
+    options.own_connection = true;
+    return options;
+  }
+
+  // Asks for one element.
+  static Status Ask(const ClientOptions& options) {
+    const auto answer = Client(options).ComputeTopK(OnnxRequest({1, 2}, 1));
+    return answer.ok() ? Status{} : answer.status();
+  }
+  // A token's file.
+  Status Ask(ClientOptions options, const std::string& token) const {
+    options.token_file = File(token);
+    return Ask(options);
+  }
+
+  const TemporaryFolder folder_;
+  const Authority authority_;
+};
+
+}  // namespace topk::testing

@@ -1,0 +1,138 @@
+// Certificates are replaced under load.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "tests/integration/secured.h"
+
+namespace topk::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+
+class Reload : public Secured {
+ protected:
+  // Connects anew and asks. Returns the serial number that was served, 0 for a
+  // failure.
+  long Call(const TestServer& server) const {
+    grpc::SslCredentialsOptions options;
+    options.pem_root_certs = authority_.certificate();
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    const auto stub = v1::TopKService::NewStub(grpc::CreateCustomChannel(
+        server.target(), grpc::SslCredentials(options), arguments));
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::chrono::seconds(20));
+    v1::TopKResponse response;
+    const grpc::Status status =
+        stub->ComputeTopK(&context, OnnxRequest({1, 2}, 1), &response);
+    if (!status.ok()) {
+      ADD_FAILURE() << status.error_message();
+      return 0;
+    }
+    const auto certificates =
+        context.auth_context()->FindPropertyValues("x509_pem_cert");
+    return certificates.empty() ? 0
+                                : SerialOf(std::string(certificates[0].data(),
+                                                       certificates[0].size()));
+  }
+};
+
+TEST_F(Reload, AnswersEveryCallMeanwhile) {
+  Put("server", authority_.Issue({.serial = 1}));
+  const TestServer server(TlsConfig());
+  std::atomic<bool> stop = false;
+  std::atomic<int> calls = 0;
+  std::atomic<int> failures = 0;
+  std::atomic<long> newest = 0;
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 3; ++i) {
+    callers.emplace_back([&] {
+      while (!stop) {
+        const long serial = Call(server);
+        ++calls;
+        if (serial == 0) ++failures;
+        for (long seen = newest;
+             serial > seen && !newest.compare_exchange_weak(seen, serial);) {
+        }
+      }
+    });
+  }
+  EXPECT_TRUE(Eventually([&] { return newest == 1; }));
+  const auto logged = [&](const std::string& text) {
+    return Eventually(
+        [&] { return server.Log().find(text) != std::string::npos; });
+  };
+
+  // One after the other, with all the time between them that is needed to see
+  // that they do not match.
+  Identity next = authority_.Issue({.serial = 2});
+  Write("server.pem", next.certificate);
+  EXPECT_TRUE(logged("is not the key of the first certificate"));
+  EXPECT_EQ(newest, 1);
+  Clock::time_point start = Clock::now();
+  Write("server.key", next.key);
+  EXPECT_TRUE(Eventually([&] { return newest == 2; }));
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(5));
+
+  // Together, as a link to a folder.
+  next = authority_.Issue({.serial = 3});
+  Put("third", next);
+  for (const char* ending : {".pem", ".key"}) {
+    std::filesystem::create_symlink(File(Cat("third", ending)),
+                                    File(Cat("link", ending)));
+    std::filesystem::rename(File(Cat("link", ending)),
+                            File(Cat("server", ending)));
+  }
+  start = Clock::now();
+  EXPECT_TRUE(Eventually([&] { return newest == 3; }));
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(5));
+
+  // Bad ones, of every kind.
+  Put("third", {"", ""});
+  EXPECT_TRUE(logged("has no certificate"));
+  std::filesystem::remove(File("server.key"));
+  EXPECT_TRUE(logged("cannot read"));
+  const int before = calls;
+  EXPECT_TRUE(Eventually([&] { return calls > before + 20; }));
+  EXPECT_EQ(newest, 3);
+
+  stop = true;
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(failures, 0);
+  RecordProperty("calls", calls);
+}
+
+TEST_F(Reload, AuthoritiesOfClientsToo) {
+  const TestServer server(MutualConfig());
+  const Authority second;
+  Put("second", second.Issue({"second", ""}));
+  ClientOptions options = MutualOptions(server);
+  options.tls_cert = File("second.pem");
+  options.tls_key = File("second.key");
+  Write("both.pem", authority_.certificate());
+  options.tls_ca = File("both.pem");
+  EXPECT_EQ(Ask(options).code, Code::kUnavailable);
+  Write("ca.pem", authority_.certificate() + second.certificate());
+  EXPECT_TRUE(Eventually([&] { return Ask(options).ok(); }));
+  EXPECT_EQ(Ask(MutualOptions(server)).message, "");
+}
+
+TEST_F(Reload, OfAClientsCertificate) {
+  const TestServer server(MutualConfig());
+  Put("client", Authority().Issue());
+  const Client client(MutualOptions(server));
+  EXPECT_EQ(client.GetCapabilities().status().code, Code::kUnavailable);
+  Put("client", authority_.Issue());
+  EXPECT_TRUE(Eventually([&] { return client.GetCapabilities().ok(); }));
+}
+
+}  // namespace
+}  // namespace topk::testing

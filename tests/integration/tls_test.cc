@@ -1,0 +1,178 @@
+// TLS: who gets a connection, and what becomes of one that does not.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/logging.h"
+#include "tests/integration/secured.h"
+
+namespace topk::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Tls = Secured;
+using MutualTls = Secured;
+
+TEST_F(Tls, ServesThoseWhoKnowItsAuthority) {
+  const TestServer server(TlsConfig());
+  const Client client(TlsOptions(server));
+  const auto answer = client.ComputeTopK(OnnxRequest({1, 2}, 1));
+  ASSERT_TRUE(answer.ok()) << answer.status().message;
+  // All kinds of calls, large ones too.
+  const std::vector<float> large(1 << 20, 1.0f);
+  v1::TopKRequest header = OnnxRequest({}, 1);
+  header.mutable_tensor()->set_shape(0, 1 << 20);
+  header.mutable_tensor()->clear_source();
+  EXPECT_TRUE(client.StreamTopK(header, std::as_bytes(std::span(large))).ok());
+  const v1::TopKRequest requests[] = {OnnxRequest({1, 2}, 1),
+                                      OnnxRequest({3}, 1)};
+  for (const auto& result : client.ComputeTopKMany(requests)) {
+    EXPECT_TRUE(result.ok()) << result.status().message;
+  }
+  EXPECT_TRUE(client.GetCapabilities().ok());
+  EXPECT_TRUE(client.IsServing("").ok());
+}
+
+TEST_F(Tls, IsNotForThoseWhoDoNot) {
+  const TestServer server(TlsConfig());
+  Write("other.pem", Authority().certificate());
+  ClientOptions options = TlsOptions(server);
+  options.tls_ca = File("other.pem");
+  const Status status = Ask(options);
+  EXPECT_EQ(status.code, Code::kUnavailable);
+  EXPECT_THAT(status.message, HasSubstr("certificate verify failed"));
+}
+
+TEST_F(Tls, TheNameIsChecked) {
+  Put("server", authority_.Issue({"topk", "DNS:topk.example"}));
+  const TestServer server(TlsConfig());
+  ClientOptions options = TlsOptions(server);
+  EXPECT_EQ(Ask(options).code, Code::kUnavailable);
+  options.tls_server_name = "topk.example";
+  EXPECT_EQ(Ask(options).message, "");
+}
+
+TEST_F(Tls, PlainTextIsCutOffAndHurtsNobody) {
+  const TestServer server(TlsConfig());
+  EXPECT_EQ(Ask(PlainOptions(server)).code, Code::kUnavailable);
+  EXPECT_EQ(Ask(TlsOptions(server)).message, "");
+}
+
+TEST_F(Tls, SeveralPortsHaveItAndUnixSocketsDoNot) {
+  ServerConfig config = MutualConfig();
+  config.listen = {"127.0.0.1:0", "localhost:0", "unix:" + File("socket")};
+  config.security.tls_allowed_san = {"nobody.example"};
+  TestServer server(config);
+  ClientOptions options = MutualOptions(server);
+  for (const std::string& address : server.server().addresses()) {
+    options.target = address;
+    if (address.starts_with("unix:")) {
+      EXPECT_EQ(Ask(options).message, Cat("--tls: ", address,
+                                          " is a Unix socket, which has no "
+                                          "TLS"));
+      EXPECT_EQ(Ask({.target = address}).message, "");
+    } else {
+      EXPECT_EQ(Ask(options).reason, "CLIENT_NOT_ALLOWED") << address;
+    }
+  }
+}
+
+TEST_F(MutualTls, NeedsACertificateOfTheRightAuthority) {
+  const TestServer server(MutualConfig());
+  EXPECT_EQ(Ask(MutualOptions(server)).message, "");
+  EXPECT_EQ(Ask(TlsOptions(server)).code, Code::kUnavailable);
+  Put("wrong", Authority().Issue());
+  ClientOptions options = MutualOptions(server);
+  options.tls_cert = File("wrong.pem");
+  options.tls_key = File("wrong.key");
+  EXPECT_EQ(Ask(options).code, Code::kUnavailable);
+  EXPECT_EQ(Ask(MutualOptions(server)).message, "");
+}
+
+TEST_F(MutualTls, OneOfTheNamesMustBeAllowed) {
+  for (const char* allowed :
+       {"alice.example.org", "*.example.org", "spiffe://x/alice"}) {
+    ServerConfig config = MutualConfig();
+    config.security.tls_allowed_san = {"nobody.example", allowed};
+    const TestServer server(config);
+    EXPECT_EQ(Ask(MutualOptions(server)).message, "") << allowed;
+  }
+  ServerConfig config = MutualConfig();
+  config.security.tls_allowed_san = {"bob.example.org", "*.example.com"};
+  const TestServer server(config);
+  const Status status = Ask(MutualOptions(server));
+  EXPECT_EQ(status.code, Code::kPermissionDenied);
+  EXPECT_EQ(status.reason, "CLIENT_NOT_ALLOWED");
+  EXPECT_THAT(status.message, AllOf(HasSubstr("DNS:alice.example.org"),
+                                    HasSubstr("URI:spiffe://x/alice")));
+  // A probe may know how it is.
+  EXPECT_TRUE(Client(MutualOptions(server)).IsServing("").ok());
+}
+
+TEST_F(MutualTls, ACommonNameIsNotAName) {
+  Put("client", authority_.Issue({"alice.example.org", ""}));
+  ServerConfig config = MutualConfig();
+  {
+    const TestServer server(config);
+    EXPECT_EQ(Ask(MutualOptions(server)).message, "");
+  }
+  config.security.tls_allowed_san = {"alice.example.org"};
+  const TestServer server(config);
+  EXPECT_EQ(Ask(MutualOptions(server)).message,
+            "the client's certificate has no name");
+}
+
+// What Start says of settings.
+std::string StartError(const ServerConfig& config) {
+  const auto sink = std::make_shared<LogSink>();
+  const auto log = MakeLoggerTo(sink, "info", "text");
+  const auto server = Server::Start(config, *log);
+  return server.ok() ? "" : server.status().message;
+}
+
+TEST_F(Tls, BadFilesAreErrorsAtTheStart) {
+  const auto with = [this](auto change) {
+    ServerConfig config = MutualConfig();
+    change(config.security);
+    return StartError(config);
+  };
+  using Config = SecurityConfig;
+  EXPECT_EQ(with([](Config&) {}), "");
+  EXPECT_EQ(with([](Config& c) { c.tls_cert = ""; }),
+            "TLS needs --tls-cert and --tls-key; --tls-cert is not given");
+  EXPECT_EQ(with([](Config& c) { c.tls_key = ""; }),
+            "TLS needs --tls-cert and --tls-key; --tls-key is not given");
+  EXPECT_EQ(with([](Config& c) { c.tls_cert = c.tls_key = ""; }),
+            "TLS needs --tls-cert and --tls-key; --tls-cert is not given");
+  EXPECT_EQ(with([](Config& c) { c.tls_key = "/nonexistent"; }),
+            "--tls-key: cannot read /nonexistent: No such file or directory");
+  EXPECT_EQ(with([](Config& c) { c.tls_client_ca = "/nonexistent"; }),
+            "--tls-client-ca: cannot read /nonexistent: No such file or "
+            "directory");
+  EXPECT_EQ(with([&](Config& c) { c.tls_client_ca = c.tls_key; }),
+            Cat("--tls-client-ca: ", File("server.key"),
+                " has no certificate in PEM form"));
+  EXPECT_EQ(with([&](Config& c) { c.tls_key = File("client.key"); }),
+            Cat("--tls-key: ", File("client.key"),
+                " is not the key of the first certificate of --tls-cert ",
+                File("server.pem")));
+  EXPECT_EQ(with([](Config& c) {
+              c.tls_client_ca = "";
+              c.tls_allowed_san = {"a.example"};
+            }),
+            "--tls-allowed-san needs --tls-client-ca: without it clients have "
+            "no certificate");
+  EXPECT_EQ(with([&](Config& c) { c.auth_tokens_file = File("ca.pem"); }),
+            Cat("--auth-tokens-file: ", File("ca.pem"),
+                ": line 1: it is not name:SHA-256 with 64 hexadecimal digits, "
+                "as topkd hash-token prints it"));
+  Put("old", authority_.Issue({"old", "", 1, -7200, -3600}));
+  EXPECT_THAT(with([&](Config& c) {
+                c.tls_cert = File("old.pem");
+                c.tls_key = File("old.key");
+              }),
+              HasSubstr("old.pem expired at 2"));
+}
+
+}  // namespace
+}  // namespace topk::testing

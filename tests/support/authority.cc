@@ -1,0 +1,128 @@
+#include "tests/support/authority.h"
+
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+#include <openssl/x509v3.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+
+namespace topk::testing {
+namespace {
+
+void Must(bool good) {
+  if (!good) std::abort();
+}
+
+template <class Write>
+std::string Pem(const Write& write) {
+  BIO* bio = BIO_new(BIO_s_mem());
+  Must(write(bio) == 1);
+  char* text = nullptr;
+  const long size = BIO_get_mem_data(bio, &text);
+  std::string pem(text, static_cast<size_t>(size));
+  BIO_free(bio);
+  return pem;
+}
+
+void Extend(X509* certificate, int nid, const std::string& value) {
+  X509_EXTENSION* extension =
+      X509V3_EXT_conf_nid(nullptr, nullptr, nid, value.c_str());
+  Must(extension != nullptr && X509_add_ext(certificate, extension, -1) == 1);
+  X509_EXTENSION_free(extension);
+}
+
+// Returns an unsigned certificate.
+X509* Make(const Wanted& wanted, EVP_PKEY* key, X509_NAME* issuer) {
+  X509* certificate = X509_new();
+  X509_set_version(certificate, X509_VERSION_3);
+  ASN1_INTEGER_set(X509_get_serialNumber(certificate), wanted.serial);
+  X509_gmtime_adj(X509_getm_notBefore(certificate), wanted.valid_from);
+  X509_gmtime_adj(X509_getm_notAfter(certificate), wanted.valid_to);
+  X509_NAME* subject = X509_get_subject_name(certificate);
+  if (!wanted.common_name.empty()) {
+    X509_NAME_add_entry_by_txt(
+        subject, "CN", MBSTRING_ASC,
+        reinterpret_cast<const unsigned char*>(wanted.common_name.c_str()), -1,
+        -1, 0);
+  }
+  X509_set_issuer_name(certificate, issuer == nullptr ? subject : issuer);
+  X509_set_pubkey(certificate, key);
+  if (!wanted.names.empty()) {
+    Extend(certificate, NID_subject_alt_name, wanted.names);
+  }
+  return certificate;
+}
+
+std::string CertificatePem(X509* certificate) {
+  return Pem([&](BIO* bio) { return PEM_write_bio_X509(bio, certificate); });
+}
+
+}  // namespace
+
+struct Authority::Impl {
+  EVP_PKEY* key = EVP_EC_gen("P-256");
+  X509* certificate = nullptr;
+  std::string pem;
+};
+
+Authority::Authority() : impl_(std::make_unique<Impl>()) {
+  // OpenSSL finds the signer by its name.
+  static std::atomic<int> count = 0;
+  impl_->certificate = Make({"authority " + std::to_string(++count), "", 1},
+                            impl_->key, nullptr);
+  Extend(impl_->certificate, NID_basic_constraints, "critical,CA:TRUE");
+  Must(X509_sign(impl_->certificate, impl_->key, EVP_sha256()) > 0);
+  impl_->pem = CertificatePem(impl_->certificate);
+}
+
+Authority::~Authority() {
+  X509_free(impl_->certificate);
+  EVP_PKEY_free(impl_->key);
+}
+
+const std::string& Authority::certificate() const { return impl_->pem; }
+
+Identity Authority::Issue(const Wanted& wanted) const {
+  EVP_PKEY* key = EVP_EC_gen("P-256");
+  X509* certificate =
+      Make(wanted, key, X509_get_subject_name(impl_->certificate));
+  Must(X509_sign(certificate, impl_->key, EVP_sha256()) > 0);
+  Identity identity{CertificatePem(certificate), Pem([&](BIO* bio) {
+                      return PEM_write_bio_PrivateKey(
+                          bio, key, nullptr, nullptr, 0, nullptr, nullptr);
+                    })};
+  X509_free(certificate);
+  EVP_PKEY_free(key);
+  return identity;
+}
+
+std::string EncryptedKey() {
+  EVP_PKEY* key = EVP_EC_gen("P-256");
+  unsigned char passphrase[] = "secret";
+  std::string pem = Pem([&](BIO* bio) {
+    return PEM_write_bio_PrivateKey(bio, key, EVP_aes_128_cbc(), passphrase,
+                                    sizeof(passphrase) - 1, nullptr, nullptr);
+  });
+  EVP_PKEY_free(key);
+  return pem;
+}
+
+long SerialOf(const std::string& certificate) {
+  BIO* bio =
+      BIO_new_mem_buf(certificate.data(), static_cast<int>(certificate.size()));
+  X509* read = PEM_read_bio_X509(bio, nullptr, nullptr, nullptr);
+  BIO_free(bio);
+  if (read == nullptr) return -1;
+  const long serial = ASN1_INTEGER_get(X509_get_serialNumber(read));
+  X509_free(read);
+  return serial;
+}
+
+void WriteText(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::trunc) << text;
+}
+
+}  // namespace topk::testing

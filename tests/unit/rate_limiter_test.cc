@@ -1,0 +1,127 @@
+#include "server/rate_limiter.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "core/base/text.h"
+
+namespace topk {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A limiter whose clock stands still unless it is told.
+class Limited : public ::testing::Test {
+ protected:
+  RateLimiter Make(RateLimiter::Rates rates, size_t most_callers = 100) {
+    return RateLimiter(rates, most_callers, [this] { return now_; });
+  }
+  void Pass(milliseconds time) { now_ += time; }
+
+  RateLimiter::Time now_;
+};
+
+using RateLimiterTest = Limited;
+
+TEST_F(RateLimiterTest, WithoutLimitsAdmitsAll) {
+  RateLimiter limiter = Make({});
+  EXPECT_TRUE(limiter.off());
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_FALSE(limiter.Take("a", 1000, int64_t{1} << 60).has_value());
+  }
+  limiter.Owe("a", int64_t{1} << 60);
+  EXPECT_FALSE(limiter.Take("a", 1, 1).has_value());
+}
+
+TEST_F(RateLimiterTest, ABurstIsASecondsWorth) {
+  RateLimiter limiter = Make({.requests = 10});
+  EXPECT_FALSE(limiter.off());
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(limiter.Take("a", 1, 5)) << i;
+  EXPECT_EQ(limiter.Take("a", 1, 5), milliseconds(100));
+  Pass(milliseconds(40));
+  EXPECT_EQ(limiter.Take("a", 1, 5), milliseconds(60));
+  Pass(milliseconds(60));
+  EXPECT_FALSE(limiter.Take("a", 1, 5));
+  EXPECT_TRUE(limiter.Take("a", 1, 5));
+  Pass(std::chrono::hours(1));  // saves up no more than that
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(limiter.Take("a", 1, 5)) << i;
+  EXPECT_TRUE(limiter.Take("a", 1, 5));
+}
+
+TEST_F(RateLimiterTest, WhatIsRefusedCostsNothing) {
+  RateLimiter limiter = Make({.requests = 2, .bytes = 100});
+  EXPECT_FALSE(limiter.Take("a", 1, 100));
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(limiter.Take("a", 1, 50), milliseconds(500));
+  }
+  Pass(milliseconds(500));
+  EXPECT_FALSE(limiter.Take("a", 1, 50));
+}
+
+TEST_F(RateLimiterTest, CallersDoNotSeeEachOther) {
+  RateLimiter limiter = Make({.requests = 1});
+  EXPECT_FALSE(limiter.Take("a", 1, 0));
+  EXPECT_FALSE(limiter.Take("b", 1, 0));
+  EXPECT_TRUE(limiter.Take("a", 1, 0));
+}
+
+TEST_F(RateLimiterTest, RatesBelowOneAdmitOneAtATime) {
+  RateLimiter limiter = Make({.requests = 0.1});
+  EXPECT_FALSE(limiter.Take("a", 1, 0));
+  EXPECT_EQ(limiter.Take("a", 1, 0), milliseconds(10'000));
+  Pass(milliseconds(10'000));
+  EXPECT_FALSE(limiter.Take("a", 1, 0));
+}
+
+TEST_F(RateLimiterTest, ALargeRequestIsAdmittedAndOwed) {
+  RateLimiter limiter = Make({.bytes = 1000});
+  EXPECT_FALSE(limiter.Take("a", 1, 10'000));
+  // 9000 are owed: 9 s until none is, 10 until such a one is admitted again.
+  EXPECT_EQ(limiter.Take("a", 1, 0), milliseconds(9000));
+  EXPECT_EQ(limiter.Take("a", 1, 10'000), milliseconds(10'000));
+  Pass(milliseconds(9000));
+  EXPECT_FALSE(limiter.Take("a", 1, 0));
+  EXPECT_EQ(limiter.Take("a", 1, 1), milliseconds(1));
+}
+
+TEST_F(RateLimiterTest, WhatHasComeIsOwed) {
+  RateLimiter limiter = Make({.bytes = 1000});
+  limiter.Owe("a", 3000);
+  EXPECT_EQ(limiter.Take("a", 1, 0), milliseconds(2000));
+  EXPECT_FALSE(limiter.Take("b", 1, 0));
+}
+
+TEST_F(RateLimiterTest, ForgetsThoseThatWereIdleLongest) {
+  RateLimiter limiter = Make({.requests = 0.001}, 160);  // 10 in a shard
+  for (int i = 0; i < 1000; ++i) {
+    const std::string other = Cat("other", i);
+    EXPECT_FALSE(limiter.Take(other, 1, 0)) << i;
+    // Asked all the time, it is never the one.
+    EXPECT_EQ(limiter.Take("a", 1, 0).has_value(), i > 0) << i;
+  }
+  EXPECT_TRUE(limiter.Take("other999", 1, 0)) << "remembered";
+  EXPECT_FALSE(limiter.Take("other0", 1, 0)) << "forgotten";
+}
+
+TEST(RateLimiterThreads, AdmitNoMoreThanThereIs) {
+  RateLimiter limiter({.requests = 1000}, 100, [] {
+    return RateLimiter::Time();  // stands still
+  });
+  std::atomic<int> admitted = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 1000; ++i) {
+        if (!limiter.Take("a", 1, 0)) ++admitted;
+        (void)limiter.Take(Cat("other", i), 1, 0);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(admitted, 1000);
+}
+
+}  // namespace
+}  // namespace topk

@@ -1,0 +1,106 @@
+#include "server/token_set.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "core/base/text.h"
+#include "server/hash_token.h"
+
+namespace topk {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kAlice[] = "token-of-alice-1";
+constexpr char kBob[] = "token-of-bob-001";
+
+std::string Line(const std::string& name, std::string_view token) {
+  return Cat(name, ":", ToHex(HashToken(token)), "\n");
+}
+
+std::string NameOf(const TokenSet& set, std::string_view token) {
+  const std::string* name = set.Find(token);
+  return name == nullptr ? "nobody" : *name;
+}
+
+TEST(BearerToken, HashIsSha256) {
+  EXPECT_EQ(ToHex(HashToken("abc")),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST(TokenSet, FindsWhoseATokenIs) {
+  const auto set = TokenSet::Parse(Cat("# who\n\n", Line("alice", kAlice), "  ",
+                                       Line("bob@x", kBob), "\r\n",
+                                       Line("alice", "another-of-alice")));
+  ASSERT_TRUE(set.ok()) << set.status().message;
+  EXPECT_EQ(NameOf(*set, kAlice), "alice");
+  EXPECT_EQ(NameOf(*set, "another-of-alice"), "alice");
+  EXPECT_EQ(NameOf(*set, kBob), "bob@x");
+  EXPECT_EQ(NameOf(*set, "token-of-alice-2"), "nobody");
+  EXPECT_EQ(NameOf(*set, "token-of-alice-"), "nobody");
+  EXPECT_EQ(NameOf(*set, ""), "nobody");
+  EXPECT_EQ(NameOf(*set, ToHex(HashToken(kAlice))), "nobody");
+}
+
+TEST(TokenSet, TakesCapitalsAndNoEndOfTheLastLine) {
+  const auto set = TokenSet::Parse(
+      "a:BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD");
+  ASSERT_TRUE(set.ok()) << set.status().message;
+  EXPECT_EQ(NameOf(*set, "abc"), "a");
+}
+
+TEST(TokenSet, NamesTheLineAndTheRule) {
+  const std::string good = Line("alice", kAlice);
+  const std::string hash = ToHex(HashToken(kBob));
+  std::string many;
+  for (int i = 0; i <= 1000; ++i) many += Line("x", Cat("token", i));
+  for (const auto& [text, says] :
+       std::initializer_list<std::pair<std::string, std::vector<std::string>>>{
+           {"", {"no token"}},
+           {"# only\n\n", {"no token"}},
+           {good + kBob, {"line 2", "name:SHA-256"}},
+           {Cat(good, "#\nbob:", hash.substr(1)), {"line 3", "64"}},
+           {Cat("bob:", hash, "0"), {"line 1", "64"}},
+           {Cat("bob:g", hash.substr(1)), {"line 1", "hexadecimal"}},
+           {Cat("bob:", hash.substr(2), " 0"), {"line 1"}},
+           {Cat(":", hash), {"line 1", "name of 1 .. 64"}},
+           {Cat("b c:", hash), {"line 1", "\"b c\""}},
+           {Cat(std::string(65, 'a'), ":", hash), {"line 1", "64 letters"}},
+           {Cat(good, Line("bob", kAlice)), {"line 2", "there already"}},
+           {many, {"line 1001", "more than 1000"}}}) {
+    const auto set = TokenSet::Parse(text);
+    ASSERT_FALSE(set.ok()) << text;
+    for (const std::string& part : says) {
+      EXPECT_THAT(set.status().message, HasSubstr(part));
+    }
+    EXPECT_THAT(set.status().message, Not(HasSubstr(kBob)))
+        << "what may be a token is not repeated";
+  }
+}
+
+TEST(HashToken, MakesALineThatIsRead) {
+  for (const char* end : {"", "\n", "\r\n"}) {
+    std::istringstream in(Cat(kAlice, end));
+    const auto line = HashTokenLine("alice", in);
+    ASSERT_TRUE(line.ok()) << line.status().message;
+    EXPECT_EQ(*line + "\n", Line("alice", kAlice));
+  }
+}
+
+TEST(HashToken, RefusesWhatCanBeGuessedOrSentInNoHeader) {
+  for (const auto& [name, token, says] :
+       {std::tuple("alice", "short", "16"), std::tuple("alice", "", "16"),
+        std::tuple("alice", "with a space in its middle", "letters"),
+        std::tuple("a:b", kAlice, "\"a:b\"")}) {
+    std::istringstream in(token);
+    const auto line = HashTokenLine(name, in);
+    ASSERT_FALSE(line.ok()) << token;
+    EXPECT_THAT(line.status().message, HasSubstr(says));
+  }
+}
+
+}  // namespace
+}  // namespace topk
