@@ -1,6 +1,7 @@
 #include "server/call.h"
 
 #include <chrono>
+#include <string>
 
 #include "server/status_map.h"
 
@@ -9,6 +10,7 @@ namespace topk {
 Call::Call(TopKService& service, EventLoop& loop, Method method)
     : EventSource(loop),
       service_(service),
+      info_{&context_, NameOf(method), {}, {}, ""},
       method_(service.rpc_metrics().Find(PathOf(method))) {
   context_.AsyncNotifyWhenDone(&ended_);
   service_.rpc().Request(method, context_, stream_, loop_.queue(), &arrived_);
@@ -67,16 +69,33 @@ void Call::Arrive(bool ok) {
   }
   Hold();  // for `ended_`, which another thread may get at any time
   Hold();  // for this function
+  info_.arrived = std::chrono::steady_clock::now();
   count_.emplace(method_);
   ++service_.open_calls();
+  ContinueTrace();
   Accept();
   if (service_.draining()) {
+    service_.metrics().Reject(Rejection::kDraining);
     Finish({Code::kUnavailable, "SHUTTING_DOWN", "",
             "the server is shutting down"});
   } else {
     Read();
   }
   Release();
+}
+
+void Call::ContinueTrace() {
+  // Returns a header's value, "" if it is not there exactly once.
+  const auto header = [this](const char* name) -> std::string {
+    const auto [first, last] = context_.client_metadata().equal_range(name);
+    if (first == last || std::next(first) != last) return "";
+    return {first->second.data(), first->second.size()};
+  };
+  const std::string parent = header("traceparent");
+  info_.trace =
+      topk::ContinueTrace(parent, parent.empty() ? "" : header("tracestate"));
+  if (info_.trace.parent == 0) return;
+  context_.AddInitialMetadata("traceparent", ToTraceParent(info_.trace));
 }
 
 void Call::End(bool) {

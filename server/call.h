@@ -9,6 +9,7 @@
 
 #include "core/base/status.h"
 #include "core/wire/methods.h"
+#include "server/access_log.h"
 #include "server/event_loop.h"
 #include "server/raw_service.h"
 #include "server/rpc_metrics.h"
@@ -53,11 +54,15 @@ class Call : public EventSource {
   /// The status of a call whose client has gone.
   static Status Cancelled();
 
+  /// What its requests share. There once the call is.
+  const CallInfo& info() const { return info_; }
+
   TopKService& service_;
   grpc::ServerContext context_;
 
  private:
   void Arrive(bool ok);
+  void ContinueTrace();
   void End(bool ok);
   void OnRead(bool ok);
   void OnWritten(bool ok);
@@ -65,6 +70,7 @@ class Call : public EventSource {
 
   RawStream stream_{&context_};
   grpc::ByteBuffer incoming_;
+  CallInfo info_;
   std::atomic<int> held_ = 0;
   std::atomic<bool> cancelled_ = false;
   const RpcMetrics::Method& method_;

@@ -72,6 +72,10 @@ std::string CheckMetricsListen(const std::string& address) {
   return CheckHostPort(address);
 }
 
+std::string CheckAdminListen(const std::string& address) {
+  return address.empty() ? "" : CheckHostPort(address);
+}
+
 // Permissions in octal; rewrites them as a decimal number.
 std::string ReadMode(std::string& text) {
   unsigned mode = 0;
@@ -89,6 +93,16 @@ std::string CheckPrefix(const std::string& prefix) {
     return "";
   }
   return Cat(Quote(prefix), " does not begin with the one slash that it has");
+}
+
+// A number of 0 to 1. CLI11's own range lets NaN through.
+std::string ReadShare(std::string& text) {
+  double share = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, share);
+  if (error == std::errc() && rest == end && share >= 0 && share <= 1)
+    return "";
+  return Cat("\"", text, "\" is not a share of 0 to 1");
 }
 
 // A duration in seconds, with or without a unit; rewrites it as a number.
@@ -139,6 +153,12 @@ void AddServerFlags(CLI::App& app, ServerConfig& config) {
                  "off if empty")
       ->envname("TOPKD_METRICS_LISTEN")
       ->check(CLI::Validator(CheckMetricsListen, "ADDRESS"));
+  app.add_option("--admin-listen", config.admin_listen,
+                 "Where to serve channelz, which tells of all connections and "
+                 "calls, and reflection, over gRPC in plain text: host:port; "
+                 "off if empty. For operators alone")
+      ->envname("TOPKD_ADMIN_LISTEN")
+      ->check(CLI::Validator(CheckAdminListen, "ADDRESS"));
   app.add_option("--threads", config.threads,
                  "Threads that compute; 0 for as many as the affinity mask "
                  "and the cgroup's quota grant")
@@ -189,6 +209,19 @@ void AddServerFlags(CLI::App& app, ServerConfig& config) {
   app.add_option("--log-format", config.log_format, "The form of the log")
       ->envname("TOPKD_LOG_FORMAT")
       ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  app.add_option("--access-log-sample", config.access_log_sample,
+                 "The share of requests that are OK which have a line in the "
+                 "log, 0 to 1; those that their caller traces all have one "
+                 "unless it is 0. What failed has one anyhow")
+      ->envname("TOPKD_ACCESS_LOG_SAMPLE")
+      ->transform(CLI::Validator(ReadShare, "SHARE"))
+      ->capture_default_str();
+  app.add_option("--slow-request", config.slow_request_seconds,
+                 "Requests that took longer have a line in the log, as a "
+                 "warning, in seconds or with a unit; 0 for none")
+      ->envname("TOPKD_SLOW_REQUEST")
+      ->transform(Seconds(0, 86400))
       ->capture_default_str();
 }
 

@@ -19,6 +19,9 @@ struct ServerConfig {
   /// Where to serve Prometheus metrics over HTTP: host:port over IPv4, which
   /// is what the HTTP library has; "" = nowhere.
   std::string metrics_listen;
+  /// Where to serve channelz and reflection over gRPC, in plain text, for
+  /// operators: host:port; "" = nowhere.
+  std::string admin_listen;
   /// Threads that compute; 0 = the processors this process may use.
   int threads = 0;
   /// The largest request message, in bytes.
@@ -40,6 +43,10 @@ struct ServerConfig {
   std::string log_level = "info";
   /// text or json.
   std::string log_format = "text";
+  /// The share of OK requests that are logged, 0 .. 1.
+  double access_log_sample = 0;
+  /// Requests that took longer are logged as slow; 0 = none.
+  double slow_request_seconds = 0;
 };
 
 /// What `topkd healthcheck` is told.

@@ -1,9 +1,11 @@
 // topkd: reads its settings, serves, drains on SIGTERM or SIGINT.
 #include <pthread.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -16,6 +18,8 @@
 namespace {
 
 constexpr int kFailure = 1;
+// How long the end waits for a stderr that takes nothing.
+constexpr std::chrono::seconds kLastLines{1};
 
 // Blocks the signals that end the server, for this thread and all that it
 // starts, so that sigwait alone receives them.
@@ -34,11 +38,8 @@ int WaitFor(const sigset_t& set) {
   return received;
 }
 
-int Serve(const topk::ServerConfig& config) {
-  const sigset_t signals = BlockSignals();
-  std::signal(SIGPIPE, SIG_IGN);  // a scraper that hangs up
-  const auto log = topk::MakeLogger(config.log_level, config.log_format);
-  topk::CaptureLibraryLogs(log);
+int Serve(const topk::ServerConfig& config, const sigset_t& signals,
+          const std::shared_ptr<spdlog::logger>& log) {
   if (const topk::Status s = topk::Engine::CheckEnvironment(); !s.ok()) {
     log->critical("{}: {}", s.field, s.message);
     return kFailure;
@@ -55,6 +56,9 @@ int Serve(const topk::ServerConfig& config) {
       !metrics.empty()) {
     log->info("metrics on http://{}/metrics", metrics);
   }
+  if (const std::string admin = (*server)->admin_address(); !admin.empty()) {
+    log->info("channelz on {}", admin);
+  }
   if (config.allow_shared_memory) {
     log->info("shared memory is allowed: objects named {}*",
               config.shared_memory_prefix);
@@ -66,12 +70,24 @@ int Serve(const topk::ServerConfig& config) {
   std::thread([signals, log] {
     WaitFor(signals);
     log->warn("second signal: ending at once");
+    topk::FlushLog(*log, kLastLines);
     std::_Exit(kFailure);
   }).detach();
   (*server)->Drain(std::chrono::milliseconds(
       static_cast<int64_t>(config.drain_timeout_seconds * 1000)));
   log->info("drained");
   return 0;
+}
+
+int LogAndServe(const topk::ServerConfig& config) {
+  // Before there is another thread.
+  const sigset_t signals = BlockSignals();
+  std::signal(SIGPIPE, SIG_IGN);  // a scraper that hangs up
+  const auto log = topk::MakeLogger(config.log_level, config.log_format);
+  topk::CaptureLibraryLogs(log);
+  const int status = Serve(config, signals, log);
+  topk::FlushLog(*log, kLastLines);
+  return status;
 }
 
 }  // namespace
@@ -84,7 +100,7 @@ int main(int argc, char** argv) {
     case topk::CommandLine::Action::kHealthcheck:
       return topk::RunHealthcheck(line.healthcheck);
     case topk::CommandLine::Action::kServe:
-      return Serve(line.server);
+      return LogAndServe(line.server);
   }
   return kFailure;
 }

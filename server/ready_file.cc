@@ -14,9 +14,10 @@ namespace topk {
 
 Status WriteReadyFile(const std::string& path,
                       const std::vector<std::string>& listen,
-                      const std::string& metrics) {
+                      const std::string& metrics, const std::string& admin) {
   nlohmann::json content = {{"listen", listen}};
   if (!metrics.empty()) content["metrics"] = metrics;
+  if (!admin.empty()) content["admin"] = admin;
   const std::string temporary = Cat(path, ".", getpid());
   std::ofstream file(temporary);
   file << content.dump() << "\n";

@@ -8,10 +8,11 @@
 
 namespace topk {
 
-/// Writes {"listen": [...], "metrics": "..."} to the path, whole or not at all
-/// (a temporary file beside it, renamed). "metrics" is absent if empty.
+/// Writes {"listen": [...], "metrics": "...", "admin": "..."} to the path,
+/// whole or not at all (a temporary file beside it, renamed). What is empty is
+/// absent.
 Status WriteReadyFile(const std::string& path,
                       const std::vector<std::string>& listen,
-                      const std::string& metrics);
+                      const std::string& metrics, const std::string& admin);
 
 }  // namespace topk

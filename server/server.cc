@@ -17,8 +17,11 @@
 #include "core/base/text.h"
 #include "core/engine.h"
 #include "core/wire/methods.h"
+#include "server/access_log.h"
+#include "server/admin_server.h"
 #include "server/event_loop.h"
 #include "server/health_service.h"
+#include "server/logging.h"
 #include "server/memory_trimmer.h"
 #include "server/metrics.h"
 #include "server/metrics_endpoint.h"
@@ -83,9 +86,17 @@ struct Server::Impl {
             config.allow_shared_memory
                 ? std::make_unique<SharedObjects>(config.shared_memory_prefix)
                 : nullptr),
-        service(engine, metrics, rpc_metrics, log, shared_objects.get(),
+        access_log(log,
+                   {config.access_log_sample,
+                    static_cast<int64_t>(config.slow_request_seconds * 1e9)}),
+        service(engine, metrics, rpc_metrics, access_log, shared_objects.get(),
                 config.max_message_bytes, threads),
-        ready_file(config.ready_file) {}
+        ready_file(config.ready_file) {
+    AddMetrics(log);
+  }
+
+  // Adds the metrics that are asked for when they are scraped.
+  void AddMetrics(const spdlog::logger& log);
 
   // Binds and starts to serve gRPC.
   Status Listen(const ServerConfig& config);
@@ -97,10 +108,12 @@ struct Server::Impl {
       {TopKService::service_full_name(), kHealth, kReflection}};
   Engine engine;
   const std::unique_ptr<SharedObjects> shared_objects;
+  AccessLog access_log;
   TopKService service;
   HealthService health{{"", TopKService::service_full_name(), kHealth}};
   std::unique_ptr<grpc::Server> grpc;
   std::unique_ptr<EventLoop> loop;
+  std::unique_ptr<AdminServer> admin;
   std::unique_ptr<MetricsEndpoint> endpoint;
   MemoryTrimmer trimmer{[this] {
     return Activity{service.open_calls(), service.bytes()};
@@ -109,11 +122,32 @@ struct Server::Impl {
   std::string ready_file;
 };
 
+void Server::Impl::AddMetrics(const spdlog::logger& log) {
+  metrics.SetBuild(engine.GetCapabilities().backends(0).instruction_set());
+  MetricRegistry& registry = *metrics.registry();
+  registry.AddGauge(
+      "topk_open_calls", "Calls under way, idle streams too",
+      [this] { return static_cast<double>(service.open_calls()); });
+  registry.AddGauge("topk_queue_depth", "Pieces of work that wait for a thread",
+                    [this] { return static_cast<double>(service.queued()); });
+  registry.AddCounter(
+      "topk_log_dropped_total",
+      "Log lines that were dropped because they were not "
+      "written fast enough",
+      [&log] { return static_cast<double>(DroppedLines(log)); });
+  registry.AddCounter(
+      "topk_log_suppressed_total",
+      "Lines of failed or slow requests beyond the most in a "
+      "second",
+      [this] { return static_cast<double>(access_log.suppressed()); });
+}
+
 Status Server::Impl::Listen(const ServerConfig& config) {
   // Process-wide: the next builder reads it.
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 
   grpc::ServerBuilder builder;
+  builder.SetOption(WithoutChannelz());
   builder.RegisterService(&service.rpc());
   builder.RegisterService(&health.rpc());
   builder.SetMaxReceiveMessageSize(static_cast<int>(config.max_message_bytes));
@@ -185,10 +219,17 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
     if (!endpoint.ok()) return endpoint.status();
     impl.endpoint = *std::move(endpoint);
   }
+  if (!config.admin_listen.empty()) {
+    Result<std::unique_ptr<AdminServer>> admin =
+        AdminServer::Start(config.admin_listen);
+    if (!admin.ok()) return admin.status();
+    impl.admin = *std::move(admin);
+  }
   impl.metrics.SetReady(true);
   if (!config.ready_file.empty()) {
-    if (Status s = WriteReadyFile(config.ready_file, server->addresses(),
-                                  server->metrics_address());
+    if (Status s =
+            WriteReadyFile(config.ready_file, server->addresses(),
+                           server->metrics_address(), server->admin_address());
         !s.ok()) {
       return s;
     }
@@ -202,6 +243,10 @@ const std::vector<std::string>& Server::addresses() const {
 
 std::string Server::metrics_address() const {
   return impl_->endpoint == nullptr ? "" : impl_->endpoint->address();
+}
+
+std::string Server::admin_address() const {
+  return impl_->admin == nullptr ? "" : impl_->admin->address();
 }
 
 void Server::Drain(std::chrono::milliseconds timeout) {

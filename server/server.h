@@ -29,6 +29,8 @@ class Server {
   const std::vector<std::string>& addresses() const;
   /// The bound address of the metrics, or "".
   std::string metrics_address() const;
+  /// The bound address of channelz, or "".
+  std::string admin_address() const;
 
   /// Health goes to NOT_SERVING, new calls are refused as UNAVAILABLE, and
   /// calls under way may finish until the timeout, when they are cancelled.

@@ -2,36 +2,26 @@
 #pragma once
 
 #include <grpcpp/grpcpp.h>
-#include <spdlog/logger.h>
 #include <tbb/global_control.h>
 #include <tbb/task_arena.h>
 
 #include <atomic>
 #include <cstdint>
 #include <new>
-#include <string_view>
 #include <utility>
 
 #include "core/engine.h"
+#include "server/access_log.h"
 #include "server/event_loop.h"
 #include "server/metrics.h"
 #include "server/raw_message.h"
 #include "server/raw_service.h"
 #include "server/rpc_metrics.h"
 #include "server/shared_objects.h"
+#include "server/tally.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {
-
-/// What one request took, for the log and the metrics.
-struct Tally {
-  int64_t tensor_bytes = 0;
-  int64_t answer_bytes = 0;
-  int64_t compute_nanoseconds = 0;
-
-  /// Adds what an answer says.
-  void Note(const v1::TopKResponse& answer);
-};
 
 /// topk.v1.TopKService over an engine. Thread-safe.
 ///
@@ -52,7 +42,7 @@ class TopKService {
   /// All of them outlive the service. `threads` as many as compute. No shared
   /// memory is allowed if `shared_objects` are null.
   TopKService(const Engine& engine, Metrics& metrics,
-              const RpcMetrics& rpc_metrics, spdlog::logger& log,
+              const RpcMetrics& rpc_metrics, AccessLog& log,
               SharedObjects* shared_objects, int64_t max_message_bytes,
               int threads);
 
@@ -69,10 +59,14 @@ class TopKService {
   /// How many calls are under way.
   std::atomic<int64_t>& open_calls() { return open_calls_; }
 
+  /// How many pieces of work wait for a thread.
+  int64_t queued() const { return queued_; }
+
   /// Bytes of tensors and answers so far.
   int64_t bytes() const { return bytes_; }
 
   const Engine& engine() const { return engine_; }
+  Metrics& metrics() { return metrics_; }
   const RpcMetrics& rpc_metrics() const { return rpc_metrics_; }
   SharedObjects* shared_objects() const { return shared_objects_; }
   v1::Capabilities GetCapabilities() const;
@@ -88,7 +82,11 @@ class TopKService {
     if (bytes <= kSmall) {
       work();
     } else {
-      workers_.enqueue(std::move(work));
+      ++queued_;
+      workers_.enqueue([this, work = std::move(work)] {
+        --queued_;
+        work();
+      });
     }
   }
 
@@ -97,21 +95,21 @@ class TopKService {
                  v1::TopKResponse& answer) const;
 
   /// Counts and logs one request's outcome.
-  void Record(const grpc::ServerContext& context, std::string_view method,
-              const v1::TopKRequest& request, const Tally& tally,
-              const Status& status);
+  void Record(const CallInfo& call, const v1::TopKRequest& request,
+              const Tally& tally, const Status& status);
 
  private:
   const Engine& engine_;
   Metrics& metrics_;
   const RpcMetrics& rpc_metrics_;
-  spdlog::logger& log_;
+  AccessLog& log_;
   SharedObjects* const shared_objects_;
   const int64_t max_message_bytes_;
   RawService rpc_;
   std::atomic<bool> draining_ = false;
   std::atomic<int64_t> open_calls_ = 0;
   std::atomic<int64_t> bytes_ = 0;
+  std::atomic<int64_t> queued_ = 0;
   /// oneTBB counts on the thread that calls it; ours polls.
   const tbb::global_control all_workers_;
   tbb::task_arena workers_;
