@@ -20,12 +20,6 @@ int64_t NanosecondsSince(Tally::Clock::time_point start) {
   return std::chrono::nanoseconds(Tally::Clock::now() - start).count();
 }
 
-int64_t ThisSecond() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             Tally::Clock::now().time_since_epoch())
-      .count();
-}
-
 void AddText(json& fields, const char* name, std::string_view text,
              size_t most = kMaxText) {
   if (!text.empty()) fields[name] = text.substr(0, most);
@@ -45,7 +39,7 @@ std::optional<AccessLog::Line> AccessLog::Choose(const CallInfo& call,
                               spdlog::level::level_enum level) {
     std::optional<Line> line;
     if (!log_.should_log(level)) return line;
-    if (const auto missing = limiter.Pass(ThisSecond()); missing.has_value()) {
+    if (const auto missing = limiter.Pass(); missing.has_value()) {
       line = {level, *missing};
     }
     return line;

@@ -1,5 +1,6 @@
 #include "server/line_limiter.h"
 
+#include <chrono>
 #include <cmath>
 
 namespace topk {
@@ -23,6 +24,12 @@ std::optional<int64_t> LineLimiter::Pass(int64_t second) {
   return untold_.load(std::memory_order_relaxed) == 0
              ? 0
              : untold_.exchange(0, std::memory_order_relaxed);
+}
+
+std::optional<int64_t> LineLimiter::Pass() {
+  return Pass(std::chrono::duration_cast<std::chrono::seconds>(
+                  std::chrono::steady_clock::now().time_since_epoch())
+                  .count());
 }
 
 Sampler::Sampler(double share)

@@ -15,6 +15,8 @@ class LineLimiter {
   /// Whether a line may pass in a second of some clock that does not go back.
   /// If so, returns how many did not since the last that did.
   std::optional<int64_t> Pass(int64_t second);
+  /// The same, now.
+  std::optional<int64_t> Pass();
 
   /// How many did not pass, in all.
   int64_t suppressed() const { return suppressed_; }

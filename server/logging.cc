@@ -14,6 +14,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "server/line_limiter.h"
+
 namespace topk {
 namespace {
 
@@ -22,6 +24,9 @@ using json = nlohmann::ordered_json;
 // This byte before a message tells the formatters that it is a JSON object, to
 // be spliced in instead of quoted. Other messages begin with words of ours.
 constexpr char kFieldsMark = '\x1e';
+
+// The most errors of gRPC's in a second.
+constexpr int kLibraryErrors = 100;
 
 // For the last lines of a process that ends itself.
 constexpr std::chrono::seconds kLastWords{1};
@@ -202,15 +207,27 @@ void CaptureLibraryLogs(std::shared_ptr<spdlog::logger> log) {
   // Their threads may log until the process ends: never destroyed.
   static auto& target = *new std::shared_ptr<spdlog::logger>();
   target = std::move(log);
+  // Strangers can make gRPC complain, as often as they like.
+  static LineLimiter limiter(kLibraryErrors);
   gpr_set_log_function([](gpr_log_func_args* args) {
     const auto level = args->severity == GPR_LOG_SEVERITY_ERROR
                            ? spdlog::level::err
                            : spdlog::level::debug;
-    target->log(level, "gRPC: {}", args->message);
     // It aborts next, and what waits would be lost.
     if (std::string_view(args->message).starts_with("assertion failed")) {
+      target->log(level, "gRPC: {}", args->message);
       FlushLog(*target, kLastWords);
+      return;
     }
+    if (!target->should_log(level)) return;
+    if (level == spdlog::level::err) {
+      const auto missing = limiter.Pass();
+      if (!missing.has_value()) return;
+      if (*missing > 0) {
+        target->log(level, "gRPC: {} errors were left out", *missing);
+      }
+    }
+    target->log(level, "gRPC: {}", args->message);
   });
   google::protobuf::SetLogHandler([](google::protobuf::LogLevel severity,
                                      const char*, int,

@@ -86,7 +86,8 @@ int LogAndServe(const topk::ServerConfig& config) {
   const auto log = topk::MakeLogger(config.log_level, config.log_format);
   topk::CaptureLibraryLogs(log);
   const int status = Serve(config, signals, log);
-  topk::FlushLog(*log, kLastLines);
+  // An exit would wait for whoever writes to stderr, and all is closed already.
+  if (!topk::FlushLog(*log, kLastLines)) std::_Exit(status);
   return status;
 }
 

@@ -93,6 +93,46 @@ TEST(Scrape, SaysWhatAnsweredAndWhere) {
               static_cast<double>(time(nullptr)), 600);
 }
 
+TEST(Scrape, HasTheStagesOfStreamsAndOfManyRequests) {
+  TestServer server(WithMetrics());
+  const v1::TopKRequest request = OnnxRequest({1, 2, 3}, 1);
+  v1::TopKRequestChunk header;
+  v1::TopKRequestChunk data;
+  *header.mutable_header() = request;
+  header.mutable_header()->mutable_tensor()->clear_source();
+  data.set_data(request.tensor().data());
+  RawCall(server.Connect(), "/topk.v1.TopKService/StreamTopK",
+          {header.SerializeAsString(), data.SerializeAsString()});
+  RawCall(server.Connect(), "/topk.v1.TopKService/ComputeTopKMany",
+          {request.SerializeAsString(), request.SerializeAsString()});
+  const Exposition exposition = Scrape(server);
+  for (const char* stage : {"queue", "decode", "compute", "encode"}) {
+    EXPECT_EQ(StageCount(exposition, stage), 3) << stage;
+  }
+}
+
+TEST(Scrape, CountsWhatNobodyWaitsForAnyMore) {
+  TestServer server(WithMetrics());
+  const auto stub = server.Stub();
+  grpc::ClientContext context;
+  const auto stream = stub->StreamTopK(&context);
+  v1::TopKRequestChunk chunk;
+  *chunk.mutable_header() = OnnxRequest({1, 2, 3}, 1);
+  chunk.mutable_header()->mutable_tensor()->clear_source();
+  ASSERT_TRUE(stream->Write(chunk));
+  EXPECT_TRUE(Eventually([&] {
+    return Scrape(server).samples.at(
+               "grpc_server_msg_received_total{grpc_method=\"StreamTopK\","
+               "grpc_service=\"topk.v1.TopKService\",grpc_type=\"bidi_stream\""
+               "}") == 1;
+  }));
+  context.TryCancel();
+  EXPECT_TRUE(Eventually([&] {
+    return Scrape(server).samples.at(
+               "topk_cancelled_total{when=\"during_compute\"}") == 1;
+  }));
+}
+
 TEST(Scrape, CountsRefusals) {
   ServerConfig config = WithMetrics();
   config.max_elements = 2;
