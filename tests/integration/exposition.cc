@@ -36,7 +36,8 @@ std::string ReadExposition(const std::string& text, Exposition& to) {
       R"(# TYPE ([a-zA-Z_][a-zA-Z0-9_]*) (counter|gauge|histogram|summary))");
   static const std::regex help_line(R"(# HELP [a-zA-Z_][a-zA-Z0-9_]* .+)");
   static const std::regex sample_line(
-      R"re(([a-zA-Z_][a-zA-Z0-9_]*)(\{((?:[a-zA-Z_]\w*="(?:[^"\\]|\\.)*",?)*)\})? (\S+))re");
+      R"re(([a-zA-Z_][a-zA-Z0-9_]*))re"  // the name, then labels in braces
+      R"re((\{((?:[a-zA-Z_]\w*="(?:[^"\\]|\\.)*",?)*)\})? (\S+))re");
   static const std::regex le(R"re((.*?),?le="([^"]*)")re");
   if (!text.ends_with('\n')) return "it does not end with a line";
   std::map<std::string, Buckets> buckets;
