@@ -69,8 +69,8 @@ void Call::Arrive(bool ok) {
   }
   Hold();  // for `ended_`, which another thread may get at any time
   Hold();  // for this function
-  info_.arrived = std::chrono::steady_clock::now();
   count_.emplace(method_);
+  info_.arrived = count_->start();
   ++service_.open_calls();
   ContinueTrace();
   Accept();

@@ -49,6 +49,9 @@ class RpcCount {
  public:
   explicit RpcCount(const RpcMetrics::Method& method);
 
+  /// When it began.
+  std::chrono::steady_clock::time_point start() const { return start_; }
+
   /// A message has come, or goes.
   void Received() const;
   void Sent() const;
