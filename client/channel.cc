@@ -30,8 +30,8 @@ std::string ServiceConfig(int max_attempts) {
           ? ""
           : Cat(R"(, "retryPolicy": {"maxAttempts": )", max_attempts,
                 R"(, "initialBackoff": "0.05s", "maxBackoff": "1s",)"
-                R"( "backoffMultiplier": 2,)"
-                R"( "retryableStatusCodes": ["UNAVAILABLE"]})");
+                R"( "backoffMultiplier": 2, "retryableStatusCodes":)"
+                R"( ["UNAVAILABLE", "RESOURCE_EXHAUSTED"]})");
   return Cat(R"({"loadBalancingConfig": [{"round_robin": {}}],)"
              R"( "healthCheckConfig": {"serviceName": "topk.v1.TopKService"},)"
              R"( "methodConfig": [{"name": [{"service":)"

@@ -1,21 +1,34 @@
 #include "client/rpc_error.h"
 
+#include <google/protobuf/util/time_util.h>
+
+#include <chrono>
+
 #include "google/rpc/error_details.pb.h"
 
 namespace topk {
 namespace {
 
-// Fills in reason and field from google.rpc details.
+using google::protobuf::util::TimeUtil;
+
+// Fills in what google.rpc details say.
 void ReadDetails(const google::rpc::Status& rpc, Status& status) {
   for (const google::protobuf::Any& detail : rpc.details()) {
     google::rpc::ErrorInfo info;
     google::rpc::BadRequest bad;
+    google::rpc::QuotaFailure quota;
+    google::rpc::RetryInfo retry;
     if (detail.UnpackTo(&info)) {
       status.reason = info.reason();
       const auto field = info.metadata().find("field");
       if (field != info.metadata().end()) status.field = field->second;
     } else if (detail.UnpackTo(&bad) && bad.field_violations_size() > 0) {
       status.field = bad.field_violations(0).field();
+    } else if (detail.UnpackTo(&quota) && quota.violations_size() > 0) {
+      status.field = quota.violations(0).subject();
+    } else if (detail.UnpackTo(&retry)) {
+      status.retry_after = std::chrono::milliseconds(
+          TimeUtil::DurationToMilliseconds(retry.retry_delay()));
     }
   }
 }

@@ -23,8 +23,9 @@ struct ClientOptions {
   std::string target = "localhost:50051";
   /// How long a call may take, unless its own options say otherwise.
   std::chrono::milliseconds deadline = std::chrono::minutes(1);
-  /// How often a call that ends with UNAVAILABLE is sent, 1 .. 5; 1 = no retry.
-  /// A TopK changes nothing, so sending it again is safe.
+  /// How often a call that ends with UNAVAILABLE is sent, or with
+  /// RESOURCE_EXHAUSTED where the server says when to try again: 1 .. 5; 1 = no
+  /// retry. A TopK changes nothing, so sending it again is safe.
   int max_attempts = 4;
   /// What the servers see before gRPC's own name in the user-agent header.
   std::string user_agent = {};

@@ -57,6 +57,12 @@ void Call::Finish(const grpc::ByteBuffer& last) {
 
 void Call::Finish(const Status& status) {
   const grpc::Status end = ToGrpcStatus(status);
+  if (status.code == Code::kResourceExhausted) {
+    // gRPC's clients obey it if they retry; a negative one is not to.
+    const auto wait = status.retry_after.count();
+    context_.AddTrailingMetadata("grpc-retry-pushback-ms",
+                                 std::to_string(wait > 0 ? wait : -1));
+  }
   count_->Handled(end.error_code());
   Hold();
   stream_.Finish(end, &finished_);
@@ -74,14 +80,16 @@ void Call::Arrive(bool ok) {
   ++service_.open_calls();
   ContinueTrace();
   Accept();
-  if (service_.draining()) {
-    service_.metrics().Reject(Rejection::kDraining);
-    Finish({Code::kUnavailable, "SHUTTING_DOWN", "",
-            "the server is shutting down"});
-  } else {
-    Read();
-  }
+  const Status status = service_.Admit(context_, share_);
+  status.ok() ? Read() : Refuse(status);
   Release();
+}
+
+void Call::Refuse(const Status& status) {
+  Tally tally;
+  tally.begun = info_.arrived;
+  service_.Record(info_, {}, tally, status);
+  Finish(status);
 }
 
 void Call::ContinueTrace() {

@@ -10,6 +10,7 @@
 #include "core/base/status.h"
 #include "core/wire/methods.h"
 #include "server/access_log.h"
+#include "server/admission.h"
 #include "server/event_loop.h"
 #include "server/raw_service.h"
 #include "server/rpc_metrics.h"
@@ -42,6 +43,8 @@ class Call : public EventSource {
   /// Ends the call, with a last message or with a status. Once.
   void Finish(const grpc::ByteBuffer& last);
   void Finish(const Status& status);
+  /// The same, and records it, before any work on it has begun.
+  void Refuse(const Status& status);
 
   /// Is there until as many Release().
   void Hold() { ++held_; }
@@ -57,6 +60,9 @@ class Call : public EventSource {
   /// What its requests share. There once the call is.
   const CallInfo& info() const { return info_; }
 
+  /// What it takes of the server.
+  Admission::Share& share() { return share_; }
+
   TopKService& service_;
   grpc::ServerContext context_;
 
@@ -71,6 +77,7 @@ class Call : public EventSource {
   RawStream stream_{&context_};
   grpc::ByteBuffer incoming_;
   CallInfo info_;
+  Admission::Share share_;
   std::atomic<int> held_ = 0;
   std::atomic<bool> cancelled_ = false;
   const RpcMetrics::Method& method_;

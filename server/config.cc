@@ -1,6 +1,7 @@
 #include "server/config.h"
 
 #include <CLI/CLI.hpp>
+#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <iostream>
@@ -129,100 +130,177 @@ CLI::Validator Seconds(double least, double most) {
   return CLI::Validator(check, "DURATION");
 }
 
-void AddServerFlags(CLI::App& app, ServerConfig& config) {
-  constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
-  constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
-  app.add_option("--listen", config.listen,
-                 "Where to serve gRPC: host:port, with port 0 for any free "
-                 "one, or unix:path. May be repeated, or be a list with "
-                 "commas. There is no encryption and no authentication here, "
-                 "so the default is this machine alone; 0.0.0.0:50051 serves "
-                 "all")
-      ->envname("TOPKD_LISTEN")
+// The one table of settings: each row is a flag, a variable of the environment
+// and a key of the config file.
+class Table {
+ public:
+  explicit Table(CLI::App& app) : app_(app) {}
+
+  // Rows from now on stand under this heading of --help.
+  void Heading(std::string heading) { heading_ = std::move(heading); }
+
+  template <class Value>
+  CLI::Option* Row(const std::string& name, Value& value,
+                   const std::string& help) {
+    return Finish(
+        name, app_.add_option("--" + name, value, help)->capture_default_str());
+  }
+  CLI::Option* Switch(const std::string& name, bool& value,
+                      const std::string& help) {
+    return Finish(name, app_.add_flag("--" + name, value, help));
+  }
+
+ private:
+  CLI::Option* Finish(const std::string& name, CLI::Option* option) const {
+    std::string variable = "TOPKD_" + name;
+    for (char& c : variable) {
+      c = c == '-' ? '_' : static_cast<char>(std::toupper(c));
+    }
+    return option->envname(variable)->group(heading_);
+  }
+
+  CLI::App& app_;
+  std::string heading_;
+};
+
+const CLI::Validator kAddress(CheckListen, "ADDRESS");
+
+// A number of bytes, with or without a unit: 65536, 64KiB, 1.5GiB.
+CLI::Validator Bytes(int64_t least, int64_t most) {
+  const CLI::AsSizeValue size(/*kb_is_1000=*/false);
+  const CLI::Range range(least, most);
+  const auto check = [size, range](std::string& text) -> std::string {
+    std::string error = size(text);
+    return error.empty() ? range(text) : error;
+  };
+  return CLI::Validator(check, "BYTES");
+}
+
+void AddListening(Table& table, ServerConfig& config) {
+  table.Heading("Listening");
+  table
+      .Row("listen", config.listen,
+           "Where to serve gRPC: host:port, with port 0 for any free one, or "
+           "unix:path. May be repeated, or be a list with commas. There is no "
+           "encryption and no authentication here, so the default is this "
+           "machine alone; 0.0.0.0:50051 serves all")
       ->delimiter(',')
-      ->check(CLI::Validator(CheckListen, "ADDRESS"))
-      ->capture_default_str();
-  app.add_option("--unix-socket-mode", config.unix_socket_mode,
-                 "Who may connect to unix: sockets, in octal as chmod has it: "
-                 "whoever may write. 0660 lets the group in, 0666 everybody")
-      ->envname("TOPKD_UNIX_SOCKET_MODE")
+      ->check(kAddress);
+  table
+      .Row("unix-socket-mode", config.unix_socket_mode,
+           "Who may connect to unix: sockets, in octal as chmod has it: "
+           "whoever may write. 0660 lets the group in, 0666 everybody")
       ->transform(CLI::Validator(ReadMode, "MODE"))
       ->default_str("0600");
-  app.add_option("--metrics-listen", config.metrics_listen,
-                 "Where to serve Prometheus metrics at /metrics: host:port; "
-                 "off if empty")
-      ->envname("TOPKD_METRICS_LISTEN")
+  table
+      .Row("metrics-listen", config.metrics_listen,
+           "Where to serve Prometheus metrics at /metrics: host:port; off if "
+           "empty")
       ->check(CLI::Validator(CheckMetricsListen, "ADDRESS"));
-  app.add_option("--admin-listen", config.admin_listen,
-                 "Where to serve channelz, which tells of all connections and "
-                 "calls, and reflection, over gRPC in plain text: host:port; "
-                 "off if empty. For operators alone")
-      ->envname("TOPKD_ADMIN_LISTEN")
+  table
+      .Row("admin-listen", config.admin_listen,
+           "Where to serve channelz, which tells of all connections and calls, "
+           "and reflection, over gRPC in plain text: host:port; off if empty. "
+           "For operators alone")
       ->check(CLI::Validator(CheckAdminListen, "ADDRESS"));
-  app.add_option("--threads", config.threads,
-                 "Threads that compute; 0 for as many as the affinity mask "
-                 "and the cgroup's quota grant")
-      ->envname("TOPKD_THREADS")
-      ->check(CLI::Range(0, 4096))
-      ->capture_default_str();
-  app.add_option("--max-message-bytes", config.max_message_bytes,
-                 "The largest request message; larger tensors are streamed")
-      ->envname("TOPKD_MAX_MESSAGE_BYTES")
-      ->check(CLI::Range(int64_t{1024}, kMaxInt32))
-      ->capture_default_str();
-  app.add_option("--max-elements", config.max_elements,
-                 "The most elements of one tensor")
-      ->envname("TOPKD_MAX_ELEMENTS")
-      ->check(CLI::Range(int64_t{1}, kMaxInt64))
-      ->capture_default_str();
-  app.add_option("--max-output-bytes", config.max_output_bytes,
-                 "The largest answer, values and indices together")
-      ->envname("TOPKD_MAX_OUTPUT_BYTES")
-      ->check(CLI::Range(int64_t{1}, config.max_output_bytes))
-      ->capture_default_str();
-  app.add_flag("--allow-shared-memory", config.allow_shared_memory,
+  table.Row("ready-file", config.ready_file,
+            "Where to write the bound addresses, as JSON, when serving; "
+            "removed at exit");
+}
+
+void AddWork(Table& table, ServerConfig& config) {
+  table.Heading("Work");
+  table
+      .Row("threads", config.threads,
+           "Threads that compute; 0 for as many as the affinity mask and the "
+           "cgroup's quota grant")
+      ->check(CLI::Range(0, 4096));
+  table.Switch("allow-shared-memory", config.allow_shared_memory,
                "Take tensors from POSIX shared memory and put answers there: "
                "whoever may connect can then read and write each object with "
-               "the prefix that this process can")
-      ->envname("TOPKD_ALLOW_SHARED_MEMORY");
-  app.add_option("--shared-memory-prefix", config.shared_memory_prefix,
-                 "What the names of these objects begin with")
-      ->envname("TOPKD_SHARED_MEMORY_PREFIX")
-      ->check(CLI::Validator(CheckPrefix, "PREFIX"))
-      ->capture_default_str();
-  app.add_option("--drain-timeout", config.drain_timeout_seconds,
-                 "How long calls may run on after SIGTERM, in seconds or with "
-                 "a unit, e.g. 500ms. Keep it below the grace period of what "
-                 "sends SIGTERM (30 s in Kubernetes)")
-      ->envname("TOPKD_DRAIN_TIMEOUT")
-      ->transform(Seconds(0, 86400))
-      ->capture_default_str();
-  app.add_option("--ready-file", config.ready_file,
-                 "Where to write the bound addresses, as JSON, when serving; "
-                 "removed at exit")
-      ->envname("TOPKD_READY_FILE");
-  app.add_option("--log-level", config.log_level,
-                 "The least level that is logged")
-      ->envname("TOPKD_LOG_LEVEL")
-      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}))
-      ->capture_default_str();
-  app.add_option("--log-format", config.log_format, "The form of the log")
-      ->envname("TOPKD_LOG_FORMAT")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->capture_default_str();
-  app.add_option("--access-log-sample", config.access_log_sample,
-                 "The share of requests that are OK which have a line in the "
-                 "log, 0 to 1; those that their caller traces all have one "
-                 "unless it is 0. What failed has one anyhow")
-      ->envname("TOPKD_ACCESS_LOG_SAMPLE")
-      ->transform(CLI::Validator(ReadShare, "SHARE"))
-      ->capture_default_str();
-  app.add_option("--slow-request", config.slow_request_seconds,
-                 "Requests that took longer have a line in the log, as a "
-                 "warning, in seconds or with a unit; 0 for none")
-      ->envname("TOPKD_SLOW_REQUEST")
-      ->transform(Seconds(0, 86400))
-      ->capture_default_str();
+               "the prefix that this process can");
+  table
+      .Row("shared-memory-prefix", config.shared_memory_prefix,
+           "What the names of these objects begin with")
+      ->check(CLI::Validator(CheckPrefix, "PREFIX"));
+}
+
+void AddLimits(Table& table, ServerConfig& config) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  table.Heading("Limits of one request");
+  table
+      .Row("max-message-bytes", config.max_message_bytes,
+           "The largest request message; larger tensors are streamed")
+      ->transform(Bytes(1024, std::numeric_limits<int32_t>::max()));
+  table
+      .Row("max-elements", config.max_elements,
+           "The most elements of one tensor")
+      ->check(CLI::Range(int64_t{1}, kMost));
+  table
+      .Row("max-output-bytes", config.max_output_bytes,
+           "The largest answer, values and indices together")
+      ->transform(Bytes(1, config.max_output_bytes));
+  table.Heading("Limits of all requests together");
+  table
+      .Row("max-inflight-bytes", config.max_inflight_bytes,
+           "What requests under way, their answers and the work on them may "
+           "take; 0 for 40 % of the memory that the machine and the cgroup "
+           "grant")
+      ->transform(Bytes(0, kMost));
+  table
+      .Row("max-inflight-requests", config.max_inflight_requests,
+           "How many calls may be under way, open streams among them")
+      ->check(CLI::Range(int64_t{1}, kMost));
+  table
+      .Row("max-client-inflight-bytes", config.max_client_inflight_bytes,
+           "The same of one client; 0 for half of max-inflight-bytes. A client "
+           "is who it proves to be, or else an address")
+      ->transform(Bytes(0, kMost));
+  table
+      .Row("max-client-inflight-requests", config.max_client_inflight_requests,
+           "The same of one client; 0 for half of max-inflight-requests")
+      ->check(CLI::Range(int64_t{0}, kMost));
+  table
+      .Row(
+          "max-receive-memory", config.max_receive_memory,
+          "What gRPC may take for messages that are arriving or waiting: the "
+          "last line, behind which it ends calls without a word; 0 for 40 % of "
+          "the memory")
+      ->transform(Bytes(0, kMost));
+}
+
+void AddDrain(Table& table, ServerConfig& config) {
+  table.Heading("Draining");
+  table
+      .Row("drain-delay", config.drain_delay_seconds,
+           "How long to serve on after SIGTERM while health says NOT_SERVING, "
+           "so that balancers turn away first; a unit may follow, e.g. 500ms")
+      ->transform(Seconds(0, 3600));
+  table
+      .Row("drain-timeout", config.drain_timeout_seconds,
+           "How long calls may run on after that. Keep the sum of both below "
+           "the grace period of what sends SIGTERM (30 s in Kubernetes)")
+      ->transform(Seconds(0, 86400));
+}
+
+void AddLogging(Table& table, ServerConfig& config) {
+  table.Heading("Logging");
+  table.Row("log-level", config.log_level, "The least level that is logged")
+      ->check(
+          CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}));
+  table.Row("log-format", config.log_format, "The form of the log")
+      ->check(CLI::IsMember({"text", "json"}));
+  table
+      .Row("access-log-sample", config.access_log_sample,
+           "The share of requests that are OK which have a line in the log, 0 "
+           "to 1; those that their caller traces all have one unless it is 0. "
+           "What failed has one anyhow")
+      ->transform(CLI::Validator(ReadShare, "SHARE"));
+  table
+      .Row("slow-request", config.slow_request_seconds,
+           "Requests that took longer have a line in the log, as a warning, in "
+           "seconds or with a unit; 0 for none")
+      ->transform(Seconds(0, 86400));
 }
 
 CLI::App* AddHealthcheck(CLI::App& app, HealthcheckConfig& config) {
@@ -270,7 +348,12 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
       "which outrank the config file. SIGTERM drains: calls under way finish; "
       "a second one ends the process. Exit status: 0 after a drain, 1 failure, "
       "2 wrong settings.");
-  AddServerFlags(app, result.server);
+  Table table(app);
+  AddListening(table, result.server);
+  AddWork(table, result.server);
+  AddLimits(table, result.server);
+  AddDrain(table, result.server);
+  AddLogging(table, result.server);
   const CLI::App* healthcheck = AddHealthcheck(app, result.healthcheck);
 
   try {

@@ -34,7 +34,17 @@ struct ServerConfig {
   /// whose names begin with the prefix: a slash, and no other one.
   bool allow_shared_memory = false;
   std::string shared_memory_prefix = "/topk";
-  /// How long calls may run on after SIGTERM, in seconds.
+  /// What may be under way at once: see AdmissionLimits. 0 bytes = 40 % of the
+  /// memory; 0 of a client = half of the server's.
+  int64_t max_inflight_bytes = 0;
+  int64_t max_inflight_requests = 4096;
+  int64_t max_client_inflight_bytes = 0;
+  int64_t max_client_inflight_requests = 0;
+  /// What gRPC may take for what it receives; 0 = 40 % of the memory.
+  int64_t max_receive_memory = 0;
+  /// After SIGTERM: how long to serve on, then how long calls may run on, in
+  /// seconds.
+  double drain_delay_seconds = 0;
   double drain_timeout_seconds = 25;
   /// Where to write the bound addresses, as JSON, when serving; "" = nowhere.
   /// A file that a killed server left there is removed at the start.

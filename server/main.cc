@@ -64,7 +64,8 @@ int Serve(const topk::ServerConfig& config, const sigset_t& signals,
               config.shared_memory_prefix);
   }
   const int received = WaitFor(signals);
-  log->info("{}: draining for at most {} s", strsignal(received),
+  log->info("{}: draining, {} s with open doors and {} s at most to finish",
+            strsignal(received), config.drain_delay_seconds,
             config.drain_timeout_seconds);
   // A second signal ends the process at once, whatever is under way.
   std::thread([signals, log] {
@@ -73,8 +74,11 @@ int Serve(const topk::ServerConfig& config, const sigset_t& signals,
     topk::FlushLog(*log, kLastLines);
     std::_Exit(kFailure);
   }).detach();
-  (*server)->Drain(std::chrono::milliseconds(
-      static_cast<int64_t>(config.drain_timeout_seconds * 1000)));
+  const auto milliseconds = [](double seconds) {
+    return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+  };
+  (*server)->Drain(milliseconds(config.drain_delay_seconds),
+                   milliseconds(config.drain_timeout_seconds));
   log->info("drained");
   return 0;
 }

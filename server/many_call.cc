@@ -36,9 +36,10 @@ class ManyCall final : public StreamingCall {
       bytes += service_.WorkBytes(request);
     }
     Hold();
-    service_.Run(bytes, [this, bytes] {
+    service_.work().Run(bytes, [this, bytes] {
       Answer(bytes);
       Release();
+      return bytes;
     });
   }
 
@@ -47,7 +48,7 @@ class ManyCall final : public StreamingCall {
     // One by one where all of them take less than handing them out.
     answers_.resize(group_.size());
     const auto answer = [this](size_t i) { answers_[i] = Compute(group_[i]); };
-    if (bytes > TopKService::kSmall) {
+    if (bytes > WorkQueue::kSmall) {
       tbb::parallel_for(size_t{0}, group_.size(), answer);
     } else {
       for (size_t i = 0; i < group_.size(); ++i) answer(i);
@@ -65,6 +66,10 @@ class ManyCall final : public StreamingCall {
     tally.Lap(Stage::kQueue);
     v1::TopKResult result;
     const Status status = CatchBadAlloc([&]() -> Status {
+      if (Status s = share().Take(static_cast<int64_t>(bytes.Length()));
+          !s.ok()) {
+        return s;
+      }
       if (Status s = ReadRaw(bytes, request); !s.ok()) return s;
       return service_.Compute(request, tally, *result.mutable_response());
     });
@@ -84,7 +89,9 @@ class ManyCall final : public StreamingCall {
 
   void Sent(bool ok) override {
     if (!ok) return Finish(Cancelled());
-    sent_ < answers_.size() ? SendNext() : AnswerGroup();
+    if (sent_ < answers_.size()) return SendNext();
+    share().ReturnAll();
+    AnswerGroup();
   }
 
   std::vector<grpc::ByteBuffer> group_;

@@ -2,6 +2,8 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <optional>
+
 #include "core/base/text.h"
 #include "core/dialects/registry.h"
 #include "server/process_metrics.h"
@@ -37,6 +39,33 @@ Buckets StageSeconds() {
 
 // Powers of 8: bytes, elements and k.
 Buckets Sizes() { return Buckets::Powers(1, 8, 8589934592); }
+
+// Why a request was refused, where that is not the request's own mistake.
+std::optional<Rejection> RejectionOf(const Status& status) {
+  static const std::map<std::string_view, Rejection> reasons = {
+      {"TOO_MANY_BYTES", Rejection::kInflightBytes},
+      {"TOO_MANY_REQUESTS", Rejection::kInflightRequests},
+      {"TOO_MANY_BYTES_OF_CLIENT", Rejection::kClientBytes},
+      {"TOO_MANY_REQUESTS_OF_CLIENT", Rejection::kClientRequests},
+      {"DEADLINE_TOO_SHORT", Rejection::kDeadline},
+      {"OUT_OF_MEMORY", Rejection::kMemory},
+  };
+  if (const auto found = reasons.find(status.reason); found != reasons.end()) {
+    return found->second;
+  }
+  switch (status.code) {
+    case Code::kResourceExhausted:
+      return Rejection::kLimit;
+    case Code::kUnauthenticated:
+      return Rejection::kUnauthenticated;
+    case Code::kPermissionDenied:
+      return Rejection::kPermission;
+    case Code::kUnavailable:
+      return Rejection::kDraining;
+    default:
+      return std::nullopt;
+  }
+}
 
 prometheus::Family<prometheus::Counter>& MakeCounter(MetricRegistry& registry,
                                                      const char* name,
@@ -153,13 +182,8 @@ void Metrics::Record(const v1::TopKRequest& request, const Tally& tally,
 }
 
 void Metrics::RecordFailure(const Tally& tally, const Status& status) {
-  if (tally.rejection.has_value()) {
-    Reject(*tally.rejection);
-  } else if (status.code == Code::kResourceExhausted) {
-    Reject(status.reason == "OUT_OF_MEMORY" ? Rejection::kMemory
-                                            : Rejection::kLimit);
-  } else if (status.code == Code::kPermissionDenied) {
-    Reject(Rejection::kPermission);
+  if (const auto why = RejectionOf(status); why.has_value()) {
+    Count(rejected_, *why);
   } else if (status.code == Code::kCancelled ||
              status.code == Code::kDeadlineExceeded) {
     Count(cancelled_, tally[Stage::kCompute] >= 0 ? Progress::kAfter

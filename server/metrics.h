@@ -30,9 +30,6 @@ class Metrics {
   void Record(const v1::TopKRequest& request, const Tally& tally,
               const Status& status);
 
-  /// Records what was refused before there was a request to record.
-  void Reject(Rejection why) { Count(rejected_, why); }
-
   /// Says whether the server serves.
   void SetReady(bool ready);
 

@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <future>
@@ -19,9 +20,13 @@
 #include "core/wire/methods.h"
 #include "server/access_log.h"
 #include "server/admin_server.h"
+#include "server/admission.h"
 #include "server/event_loop.h"
+#include "server/goaway.h"
 #include "server/health_service.h"
+#include "server/listeners.h"
 #include "server/logging.h"
+#include "server/memory_limit.h"
 #include "server/memory_trimmer.h"
 #include "server/metrics.h"
 #include "server/metrics_endpoint.h"
@@ -70,6 +75,25 @@ std::string Bound(const std::string& address, int port) {
 // two processors a second one adds 15 us to a small call.
 int PollersFor(int threads) { return std::max(1, threads / 2); }
 
+// A limit that was set, or a part of another.
+int64_t Or(int64_t set, double part, int64_t of) {
+  return set > 0 ? set : static_cast<int64_t>(part * static_cast<double>(of));
+}
+
+// Two fifths for what is worked on, two for what gRPC receives, some of which
+// are the same bytes; the rest is the process's own.
+constexpr double kPartOfMemory = 0.4;
+
+AdmissionLimits AdmissionLimitsOf(const ServerConfig& config) {
+  AdmissionLimits limits;
+  limits.bytes = Or(config.max_inflight_bytes, kPartOfMemory, MemoryLimit());
+  limits.client_bytes = Or(config.max_client_inflight_bytes, 0.5, limits.bytes);
+  limits.requests = config.max_inflight_requests;
+  limits.client_requests =
+      Or(config.max_client_inflight_requests, 0.5, limits.requests + 1);
+  return limits;
+}
+
 Status CannotListen(const std::string& address) {
   return {Code::kUnavailable, "LISTEN", "listen",
           Cat("cannot listen on ", address,
@@ -86,11 +110,12 @@ struct Server::Impl {
             config.allow_shared_memory
                 ? std::make_unique<SharedObjects>(config.shared_memory_prefix)
                 : nullptr),
+        admission(AdmissionLimitsOf(config)),
         access_log(log,
                    {config.access_log_sample,
                     static_cast<int64_t>(config.slow_request_seconds * 1e9)}),
         service(engine, metrics, rpc_metrics, access_log, shared_objects.get(),
-                config.max_message_bytes, threads),
+                admission, config.max_message_bytes, threads),
         ready_file(config.ready_file) {
     AddMetrics(log);
   }
@@ -108,6 +133,7 @@ struct Server::Impl {
       {TopKService::service_full_name(), kHealth, kReflection}};
   Engine engine;
   const std::unique_ptr<SharedObjects> shared_objects;
+  Admission admission;
   AccessLog access_log;
   TopKService service;
   HealthService health{{"", TopKService::service_full_name(), kHealth}};
@@ -124,22 +150,27 @@ struct Server::Impl {
 
 void Server::Impl::AddMetrics(const spdlog::logger& log) {
   metrics.SetBuild(engine.GetCapabilities().backends(0).instruction_set());
-  MetricRegistry& registry = *metrics.registry();
-  registry.AddGauge(
-      "topk_open_calls", "Calls under way, idle streams too",
-      [this] { return static_cast<double>(service.open_calls()); });
-  registry.AddGauge("topk_queue_depth", "Pieces of work that wait for a thread",
-                    [this] { return static_cast<double>(service.queued()); });
-  registry.AddCounter(
-      "topk_log_dropped_total",
-      "Log lines that were dropped because they were not "
-      "written fast enough",
-      [&log] { return static_cast<double>(DroppedLines(log)); });
-  registry.AddCounter(
-      "topk_log_suppressed_total",
-      "Lines of failed or slow requests beyond the most in a "
-      "second",
-      [this] { return static_cast<double>(access_log.suppressed()); });
+  const auto gauge = [this](const char* name, const char* help, auto value) {
+    metrics.registry()->AddGauge(
+        name, help, [value] { return static_cast<double>(value()); });
+  };
+  const auto counter = [this](const char* name, const char* help, auto value) {
+    metrics.registry()->AddCounter(
+        name, help, [value] { return static_cast<double>(value()); });
+  };
+  gauge("topk_inflight_requests", "Calls under way, idle streams too",
+        [this] { return admission.requests(); });
+  gauge("topk_inflight_bytes", "Bytes that the calls under way take",
+        [this] { return admission.bytes(); });
+  gauge("topk_queue_depth", "Large requests that wait for a thread or have one",
+        [this] { return service.work().jobs(); });
+  counter("topk_log_dropped_total",
+          "Log lines that were dropped because they were not written fast "
+          "enough",
+          [&log] { return DroppedLines(log); });
+  counter("topk_log_suppressed_total",
+          "Lines of failed or slow requests beyond the most in a second",
+          [this] { return access_log.suppressed(); });
 }
 
 Status Server::Impl::Listen(const ServerConfig& config) {
@@ -152,6 +183,11 @@ Status Server::Impl::Listen(const ServerConfig& config) {
   builder.RegisterService(&health.rpc());
   builder.SetMaxReceiveMessageSize(static_cast<int>(config.max_message_bytes));
   builder.SetMaxSendMessageSize(-1);  // Limits.max_output_bytes bounds it
+  // Messages that are arriving, which nobody here has seen yet.
+  grpc::ResourceQuota memory("topkd");
+  memory.Resize(static_cast<size_t>(
+      Or(config.max_receive_memory, kPartOfMemory, MemoryLimit())));
+  builder.SetResourceQuota(memory);
   // Two servers on one port would each get a part of the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   InterceptorFactories interceptors;
@@ -249,29 +285,44 @@ std::string Server::admin_address() const {
   return impl_->admin == nullptr ? "" : impl_->admin->address();
 }
 
-void Server::Drain(std::chrono::milliseconds timeout) {
+void Server::Drain(std::chrono::milliseconds delay,
+                   std::chrono::milliseconds timeout) {
   impl_->metrics.SetReady(false);
   // All names at once, and it stays so.
   impl_->health.Stop();
-  const auto deadline = std::chrono::system_clock::now() + timeout;
-  // gRPC may keep a call that crosses its shutdown until that ends: it begins
-  // when none is under way, and we refuse new ones until then.
-  impl_->service.Drain();
-  while (impl_->service.open_calls() > 0 &&
-         std::chrono::system_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  std::this_thread::sleep_for(delay);
+  const auto start = std::chrono::steady_clock::now();
+  const auto wait_until = [&](std::chrono::milliseconds limit, auto done) {
+    while (!done() && std::chrono::steady_clock::now() - start < limit) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  };
+  const auto no_calls = [&] { return impl_->service.open_calls() == 0; };
+  // Nobody connects any more, and whoever is connected goes elsewhere, without
+  // an error. Calls that cross the news are served: they come within a round
+  // trip.
+  constexpr std::chrono::milliseconds kCrossing{500};
+  StopListening(impl_->addresses);
+  if (SendGoaways(*impl_->grpc)) {
+    wait_until(std::min(kCrossing, timeout), [] { return false; });
   }
+  // gRPC must not begin to shut down before the last call has ended: it may
+  // keep one that crosses that until the deadline.
+  impl_->service.Drain();
+  wait_until(timeout, no_calls);
+  const auto deadline =
+      std::chrono::system_clock::now() +
+      std::max<std::chrono::steady_clock::duration>(
+          start + timeout - std::chrono::steady_clock::now(), {});
   const std::future<void> done =
       std::async(std::launch::async, [&] { impl_->grpc->Shutdown(deadline); });
   // gRPC would wait on, for health watches and for idle connections, whose
   // clients may take 10 s to notice. No call for two rounds is the end: one may
-  // be between gRPC and its count, and the news of the drain needs a moment. A
-  // unary call whose body is still arriving is lost either way: gRPC would end
-  // it with CANCELLED, this ends it with UNAVAILABLE.
+  // be between gRPC and its count, and the news of the drain needs a moment.
   int quiet_rounds = 0;
   while (done.wait_for(std::chrono::milliseconds(100)) !=
          std::future_status::ready) {
-    quiet_rounds = impl_->service.open_calls() == 0 ? quiet_rounds + 1 : 0;
+    quiet_rounds = no_calls() ? quiet_rounds + 1 : 0;
     if (quiet_rounds >= 2) {
       grpc_server_cancel_all_calls(impl_->grpc->c_server());
     }

@@ -32,13 +32,12 @@ class Server {
   /// The bound address of channelz, or "".
   std::string admin_address() const;
 
-  /// Health goes to NOT_SERVING, new calls are refused as UNAVAILABLE, and
-  /// calls under way may finish until the timeout, when they are cancelled.
-  /// Returns when all have ended. Call it once.
-  ///
-  /// gRPC ends a call that arrives just as this begins with CANCELLED (its
-  /// issue 41785): take the server out of the balancer's list before.
-  void Drain(std::chrono::milliseconds timeout);
+  /// Health goes to NOT_SERVING, and calls are served on for the delay. Then
+  /// connections are told to go elsewhere, calls on new ones are refused as
+  /// UNAVAILABLE, and those under way may finish until the timeout, when they
+  /// are cancelled. Returns when all have ended. Call it once.
+  void Drain(std::chrono::milliseconds delay,
+             std::chrono::milliseconds timeout);
 
  private:
   struct Impl;

@@ -1,11 +1,15 @@
 #include "server/status_map.h"
 
+#include <google/protobuf/util/time_util.h>
+
 #include <string>
 
 #include "google/rpc/error_details.pb.h"
 
 namespace topk {
 namespace {
+
+using google::protobuf::util::TimeUtil;
 
 constexpr char kDomain[] = "topk.v1";
 // Trailers are limited to 8 KiB by default; a field path that quotes a hostile
@@ -25,7 +29,8 @@ google::rpc::Status ToRpcStatus(const Status& status) {
   google::rpc::ErrorInfo info;
   info.set_reason(status.reason);
   info.set_domain(kDomain);
-  if (!field.empty()) (*info.mutable_metadata())["field"] = field;
+  const bool quota = status.retry_after.count() > 0;
+  if (!field.empty() && !quota) (*info.mutable_metadata())["field"] = field;
   rpc.add_details()->PackFrom(info);
 
   if (status.code == Code::kInvalidArgument && !field.empty()) {
@@ -35,6 +40,17 @@ google::rpc::Status ToRpcStatus(const Status& status) {
     violation.set_field(field);
     violation.set_description(message);
     rpc.add_details()->PackFrom(bad);
+  }
+  if (quota) {
+    google::rpc::QuotaFailure failure;
+    google::rpc::QuotaFailure::Violation& violation = *failure.add_violations();
+    violation.set_subject(field);
+    violation.set_description(message);
+    rpc.add_details()->PackFrom(failure);
+    google::rpc::RetryInfo retry;
+    *retry.mutable_retry_delay() =
+        TimeUtil::MillisecondsToDuration(status.retry_after.count());
+    rpc.add_details()->PackFrom(retry);
   }
   return rpc;
 }

@@ -67,26 +67,31 @@ class StreamCall final : public StreamingCall {
     constexpr int64_t kFaster = 32;
     const bool fast = tensor_.has_value() && tensor_->FeedsFast();
     Hold();
-    service_.Run(fast ? bytes / kFaster : bytes, [this] {
-      FeedAll();
+    const int64_t faster = fast ? kFaster : 1;
+    service_.work().Run(bytes / faster, [this, faster] {
+      const int64_t fed = FeedAll();
       Release();
+      return fed / faster;
     });
   }
 
-  // Takes what has been received until there is no more.
-  void FeedAll() {
+  // Takes what has been received until there is no more; returns how much.
+  int64_t FeedAll() {
     std::vector<grpc::ByteBuffer> messages;
+    int64_t fed = 0;
     while (true) {
       const Intake::Taken taken = Take(messages);
-      if (taken.end) return Answer();
-      if (!taken.any) return;
+      if (taken.end) Answer();
+      if (!taken.any) return fed;
+      fed += taken.bytes;
       tally_.Arrive(taken.since);
       tally_.Lap(Stage::kQueue);
       const Status status = CatchBadAlloc([&] { return Feed(messages); });
       tally_.Lap(Stage::kDecode);
       if (!status.ok()) {
         Record(status);
-        return Finish(status);
+        Finish(status);
+        return fed;
       }
     }
   }

@@ -5,7 +5,6 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "topk/v1/topk.pb.h"
@@ -73,8 +72,6 @@ struct Tally {
   /// What answered; empty if nothing did.
   std::string backend;
   std::string kernel;
-  /// Set by whoever refuses it, where its status does not say why.
-  std::optional<Rejection> rejection;
 
   int64_t& operator[](Stage stage) {
     return nanoseconds[static_cast<size_t>(stage)];

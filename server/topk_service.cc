@@ -1,7 +1,9 @@
 #include "server/topk_service.h"
 
 #include <algorithm>
+#include <string>
 
+#include "core/base/text.h"
 #include "server/many_call.h"
 #include "server/request_memory.h"
 #include "server/stream_call.h"
@@ -11,23 +13,51 @@ namespace topk {
 
 TopKService::TopKService(const Engine& engine, Metrics& metrics,
                          const RpcMetrics& rpc_metrics, AccessLog& log,
-                         SharedObjects* shared_objects,
+                         SharedObjects* shared_objects, Admission& admission,
                          int64_t max_message_bytes, int threads)
     : engine_(engine),
       metrics_(metrics),
       rpc_metrics_(rpc_metrics),
       log_(log),
       shared_objects_(shared_objects),
+      admission_(admission),
       max_message_bytes_(max_message_bytes),
-      all_workers_(tbb::global_control::max_allowed_parallelism,
-                   static_cast<size_t>(threads) + 1),
-      workers_(threads, /*reserved_for_masters=*/0) {}
+      work_(threads) {}
 
 void TopKService::Start(EventLoop& loop) {
   AcceptComputeTopK(*this, loop);
   AcceptStreamTopK(*this, loop);
   AcceptComputeTopKMany(*this, loop);
   AcceptGetCapabilities(*this, loop);
+}
+
+Status TopKService::Admit(const grpc::ServerContext& context,
+                          Admission::Share& share) {
+  if (draining_) {
+    return {Code::kUnavailable, "SHUTTING_DOWN", "",
+            "the server is shutting down"};
+  }
+  // An address without the port, which each connection has its own of.
+  const std::string peer = context.peer();
+  return admission_.Admit(std::string_view(peer).substr(0, peer.rfind(':')),
+                          share);
+}
+
+Status TopKService::CheckDeadline(
+    int64_t bytes, std::chrono::system_clock::time_point deadline) const {
+  if (bytes <= WorkQueue::kSmall) return {};
+  const auto wait =
+      std::chrono::duration_cast<std::chrono::milliseconds>(work_.Wait());
+  if (wait.count() == 0) return {};
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+      deadline - std::chrono::system_clock::now());
+  if (wait <= left) return {};
+  Status status = ResourceExhausted(
+      "DEADLINE_TOO_SHORT", "server",
+      Cat("work of ", wait.count(), " ms waits, and the deadline is in ",
+          left.count(), " ms"));
+  status.retry_after = wait;
+  return status;
 }
 
 v1::Capabilities TopKService::GetCapabilities() const {
@@ -39,7 +69,7 @@ v1::Capabilities TopKService::GetCapabilities() const {
 
 int64_t TopKService::WorkBytes(grpc::ByteBuffer& request) const {
   const auto own = static_cast<int64_t>(request.Length());
-  if (shared_objects_ == nullptr || own > kSmall) return own;
+  if (shared_objects_ == nullptr || own > WorkQueue::kSmall) return own;
   v1::TopKRequest read;
   if (!ReadMessage(request, read).ok()) return own;
   // Whatever it says, a call has sums of these.

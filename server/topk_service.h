@@ -2,16 +2,15 @@
 #pragma once
 
 #include <grpcpp/grpcpp.h>
-#include <tbb/global_control.h>
-#include <tbb/task_arena.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <new>
-#include <utility>
 
 #include "core/engine.h"
 #include "server/access_log.h"
+#include "server/admission.h"
 #include "server/event_loop.h"
 #include "server/metrics.h"
 #include "server/raw_message.h"
@@ -19,6 +18,7 @@
 #include "server/rpc_metrics.h"
 #include "server/shared_objects.h"
 #include "server/tally.h"
+#include "server/work_queue.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {
@@ -35,16 +35,12 @@ class TopKService {
     return v1::TopKService::service_full_name();
   }
 
-  /// Less work than on so many bytes is done where it is; a full sort of them
-  /// takes 0.3 ms, not much more than a call.
-  static constexpr int64_t kSmall = int64_t{128} << 10;
-
   /// All of them outlive the service. `threads` as many as compute. No shared
   /// memory is allowed if `shared_objects` are null.
   TopKService(const Engine& engine, Metrics& metrics,
               const RpcMetrics& rpc_metrics, AccessLog& log,
-              SharedObjects* shared_objects, int64_t max_message_bytes,
-              int threads);
+              SharedObjects* shared_objects, Admission& admission,
+              int64_t max_message_bytes, int threads);
 
   /// What the server registers and the calls are taken from.
   RawService& rpc() { return rpc_; }
@@ -54,19 +50,18 @@ class TopKService {
 
   /// Refuses new calls from now on, as UNAVAILABLE.
   void Drain() { draining_ = true; }
-  bool draining() const { return draining_; }
+
+  /// Lets a call in, which then has a share of what there is. UNAVAILABLE in a
+  /// drain; RESOURCE_EXHAUSTED: see Admission::Admit().
+  Status Admit(const grpc::ServerContext& context, Admission::Share& share);
 
   /// How many calls are under way.
   std::atomic<int64_t>& open_calls() { return open_calls_; }
-
-  /// How many pieces of work wait for a thread.
-  int64_t queued() const { return queued_; }
 
   /// Bytes of tensors and answers so far.
   int64_t bytes() const { return bytes_; }
 
   const Engine& engine() const { return engine_; }
-  Metrics& metrics() { return metrics_; }
   const RpcMetrics& rpc_metrics() const { return rpc_metrics_; }
   SharedObjects* shared_objects() const { return shared_objects_; }
   v1::Capabilities GetCapabilities() const;
@@ -75,20 +70,13 @@ class TopKService {
   /// those of the shared memory that it says it names.
   int64_t WorkBytes(grpc::ByteBuffer& request) const;
 
-  /// Does work on a tensor of so many bytes: at once if it is small, so that it
-  /// is not handed over; otherwise on a thread that does not poll.
-  template <class Work>
-  void Run(int64_t bytes, Work work) {
-    if (bytes <= kSmall) {
-      work();
-    } else {
-      ++queued_;
-      workers_.enqueue([this, work = std::move(work)] {
-        --queued_;
-        work();
-      });
-    }
-  }
+  /// Where calls have their work done.
+  WorkQueue& work() { return work_; }
+
+  /// OK if work on so many bytes that came now would be begun before the
+  /// deadline, else RESOURCE_EXHAUSTED.
+  Status CheckDeadline(int64_t bytes,
+                       std::chrono::system_clock::time_point deadline) const;
 
   /// Runs the engine on one request, whose shared memory it takes out.
   Status Compute(RawMessage<v1::TopKRequest>& request, Tally& tally,
@@ -104,15 +92,13 @@ class TopKService {
   const RpcMetrics& rpc_metrics_;
   AccessLog& log_;
   SharedObjects* const shared_objects_;
+  Admission& admission_;
   const int64_t max_message_bytes_;
   RawService rpc_;
   std::atomic<bool> draining_ = false;
   std::atomic<int64_t> open_calls_ = 0;
   std::atomic<int64_t> bytes_ = 0;
-  std::atomic<int64_t> queued_ = 0;
-  /// oneTBB counts on the thread that calls it; ours polls.
-  const tbb::global_control all_workers_;
-  tbb::task_arena workers_;
+  WorkQueue work_;
 };
 
 /// Runs fn and turns the one exception that our modules let through into a

@@ -24,7 +24,7 @@ class UnaryCall : public Call {
  private:
   void Received(bool ok, grpc::ByteBuffer& message) override {
     if (!ok) {  // or it was too large: then gRPC has ended the call itself
-      return Finish(InvalidArgument("MESSAGE_MISSING", "",
+      return Refuse(InvalidArgument("MESSAGE_MISSING", "",
                                     "the call has no request message"));
     }
     tally_.begun = info().arrived;
@@ -43,10 +43,16 @@ class ComputeCall final : public UnaryCall {
   void Accept() override { AcceptComputeTopK(service_, loop_); }
 
   void Answer() override {
+    const int64_t bytes = service_.WorkBytes(request_);
+    Status status = share().Take(static_cast<int64_t>(request_.Length()));
+    if (status.ok())
+      status = service_.CheckDeadline(bytes, context_.deadline());
+    if (!status.ok()) return Refuse(status);
     Hold();
-    service_.Run(service_.WorkBytes(request_), [this] {
+    service_.work().Run(bytes, [this, bytes] {
       Compute();
       Release();
+      return bytes;
     });
   }
 

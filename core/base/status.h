@@ -1,6 +1,7 @@
 // Errors as values: the one way in which every module reports failure.
 #pragma once
 
+#include <chrono>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -35,10 +36,14 @@ struct [[nodiscard]] Status {
   Code code = Code::kOk;
   /// A stable UPPER_SNAKE name to program against, e.g. K_EXCEEDS_DIMENSION.
   std::string reason;
-  /// The path of the request's field at fault, e.g. "tensor.shape[1]", or "".
+  /// The path of the request's field at fault, e.g. "tensor.shape[1]", or "";
+  /// of a quota, whose it is: "server", or "client:" and the client's name.
   std::string field;
   /// For a person: names the value and the rule.
   std::string message;
+  /// RESOURCE_EXHAUSTED: after how long the same request may be taken; 0 if
+  /// waiting does not help.
+  std::chrono::milliseconds retry_after{0};
 
   bool ok() const { return code == Code::kOk; }
 };

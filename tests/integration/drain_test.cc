@@ -4,7 +4,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <memory>
 #include <thread>
+#include <vector>
 
 #include "tests/support/test_server.h"
 
@@ -37,7 +40,8 @@ TEST(Drain, LetsACallFinishAndRefusesNewOnesAsUnavailable) {
   ASSERT_TRUE(many->Write(Request()));
   ASSERT_TRUE(many->Read(&result));
 
-  std::thread drain([&] { server.server().Drain(std::chrono::minutes(5)); });
+  std::thread drain(
+      [&] { server.server().Drain({}, std::chrono::minutes(5)); });
   EXPECT_TRUE(Eventually([&] {
     grpc::ClientContext late;
     v1::TopKResponse response;
@@ -59,6 +63,40 @@ TEST(Drain, LetsACallFinishAndRefusesNewOnesAsUnavailable) {
   drain.join();
 }
 
+// Such a client has neither retries nor health checks; it has two servers.
+TEST(Drain, LosesNoCallOfAClientThatHasSomewhereElseToGo) {
+  TestServer staying;
+  auto going = std::make_unique<TestServer>();
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  arguments.SetLoadBalancingPolicyName("round_robin");
+  const auto channel = grpc::CreateCustomChannel(
+      "ipv4:" + staying.target() + "," + going->target(),
+      grpc::InsecureChannelCredentials(), arguments);
+  std::atomic<bool> stop = false;
+  std::atomic<int> calls = 0;
+  const auto call_on = [&] {
+    const auto stub = v1::TopKService::NewStub(channel);
+    while (!stop) {
+      grpc::ClientContext context;
+      v1::TopKResponse response;
+      const grpc::Status status =
+          stub->ComputeTopK(&context, Request(), &response);
+      EXPECT_TRUE(status.ok()) << status.error_message();
+      ++calls;
+    }
+  };
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 4; ++i) callers.emplace_back(call_on);
+  EXPECT_TRUE(Eventually([&] { return calls > 100; }));
+  going->server().Drain({}, std::chrono::minutes(5));
+  going.reset();
+  const int drained = calls;
+  EXPECT_TRUE(Eventually([&] { return calls > drained + 100; }));
+  stop = true;
+  for (std::thread& caller : callers) caller.join();
+}
+
 TEST(Drain, EndsAtTheTimeout) {
   TestServer server;
   const auto stub = server.Stub();
@@ -68,7 +106,7 @@ TEST(Drain, EndsAtTheTimeout) {
   ASSERT_TRUE(many->Write(Request()));
   ASSERT_TRUE(many->Read(&result));
   const auto start = std::chrono::steady_clock::now();
-  server.server().Drain(std::chrono::milliseconds(200));
+  server.server().Drain({}, std::chrono::milliseconds(200));
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
   EXPECT_FALSE(many->Read(&result));
   EXPECT_EQ(many->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
@@ -93,7 +131,7 @@ TEST(Drain, IsNotHeldUpByAnIdleConnection) {
   char settings[9];
   ASSERT_EQ(read(fd, settings, sizeof(settings)), 9);
   const auto start = std::chrono::steady_clock::now();
-  server.server().Drain(std::chrono::minutes(5));
+  server.server().Drain({}, std::chrono::minutes(5));
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
   close(fd);
 }

@@ -49,7 +49,8 @@ TEST(Health, WatchersAreToldOfADrainAndDoNotHoldItUp) {
     EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
   }
   const auto start = std::chrono::steady_clock::now();
-  std::thread drain([&] { server.server().Drain(std::chrono::minutes(5)); });
+  std::thread drain(
+      [&] { server.server().Drain({}, std::chrono::minutes(5)); });
   for (const auto& watch : {all.get(), one.get()}) {
     EXPECT_TRUE(watch->Read(&response));
     EXPECT_EQ(response.status(), HealthCheckResponse::NOT_SERVING);

@@ -116,7 +116,7 @@ TEST(Metrics, HaveTheServicesOwnFamilies) {
        {"grpc_version=\"", "instruction_set=\"", "version=\""}) {
     EXPECT_THAT(text, ContainsRegex(std::string("topk_build_info.*") + label));
   }
-  server.server().Drain(std::chrono::milliseconds(0));
+  server.server().Drain({}, std::chrono::milliseconds(0));
   EXPECT_THAT(Scrape(server), HasSubstr("\ntopk_ready 0\n"));
 }
 

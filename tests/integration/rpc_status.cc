@@ -6,12 +6,11 @@ Details DetailsOf(const google::rpc::Status& status) {
   Details details;
   details.status = status;
   for (const google::protobuf::Any& any : status.details()) {
-    if (any.type_url() == "type.googleapis.com/google.rpc.ErrorInfo") {
-      any.UnpackTo(&details.info);
-    }
-    if (any.type_url() == "type.googleapis.com/google.rpc.BadRequest") {
-      any.UnpackTo(&details.bad_request);
-    }
+    // Each takes its own kind and leaves the others.
+    any.UnpackTo(&details.info);
+    any.UnpackTo(&details.bad_request);
+    any.UnpackTo(&details.quota);
+    any.UnpackTo(&details.retry);
   }
   return details;
 }

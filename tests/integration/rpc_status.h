@@ -13,6 +13,8 @@ struct Details {
   google::rpc::Status status;
   google::rpc::ErrorInfo info;
   google::rpc::BadRequest bad_request;
+  google::rpc::QuotaFailure quota;
+  google::rpc::RetryInfo retry;
 };
 
 /// Decodes the details of a gRPC status.

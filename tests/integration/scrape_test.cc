@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
 
@@ -81,7 +82,6 @@ TEST(Scrape, SaysWhatAnsweredAndWhere) {
             1);
   EXPECT_EQ(samples.at("topk_elements_sum{}"), 3);
   EXPECT_EQ(samples.at("topk_queue_depth{}"), 0);
-  EXPECT_EQ(samples.at("topk_open_calls{}"), 0);
   EXPECT_EQ(samples.at("topk_log_dropped_total{}"), 0);
   EXPECT_GT(samples.at("process_resident_memory_bytes{}"), 1 << 20);
   EXPECT_GT(samples.at("process_virtual_memory_bytes{}"), 1 << 20);
@@ -133,7 +133,37 @@ TEST(Scrape, CountsWhatNobodyWaitsForAnyMore) {
   }));
 }
 
-TEST(Scrape, CountsRefusals) {
+TEST(Scrape, CountsRefusalsForWantOfRoom) {
+  ServerConfig config = WithMetrics();
+  config.max_inflight_requests = 1;
+  TestServer server(config);
+  const auto stub = server.Stub();
+  grpc::ClientContext context;
+  const auto stream = stub->ComputeTopKMany(&context);
+  v1::TopKResult result;
+  ASSERT_TRUE(stream->Write(OnnxRequest({1, 2, 3}, 1)));
+  ASSERT_TRUE(stream->Read(&result));
+  EXPECT_EQ(Scrape(server).samples.at("topk_inflight_requests{}"), 1);
+  grpc::ClientContext second;
+  v1::TopKResponse response;
+  EXPECT_FALSE(
+      stub->ComputeTopK(&second, OnnxRequest({1, 2, 3}, 1), &response).ok());
+  EXPECT_EQ(Scrape(server).samples.at(
+                "topk_rejected_total{reason=\"inflight_requests\"}"),
+            1);
+  const auto line = nlohmann::json::parse(server.Log());
+  EXPECT_EQ(line["reason"], "TOO_MANY_REQUESTS");
+  EXPECT_LT(line["total_us"], 20000000) << "since the call's arrival";
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_TRUE(Eventually([&] {
+    const auto now = Scrape(server).samples;
+    return now.at("topk_inflight_requests{}") == 0 &&
+           now.at("topk_inflight_bytes{}") == 0;
+  }));
+}
+
+TEST(Scrape, CountsRefusalsByALimit) {
   ServerConfig config = WithMetrics();
   config.max_elements = 2;
   TestServer server(config);

@@ -1,0 +1,31 @@
+#include "server/work_queue.h"
+
+#include <thread>
+
+namespace topk {
+
+WorkQueue::WorkQueue(int threads)
+    : threads_(threads),
+      all_workers_(tbb::global_control::max_allowed_parallelism,
+                   static_cast<size_t>(threads) + 1),
+      workers_(threads, /*reserved_for_masters=*/0) {}
+
+WorkQueue::~WorkQueue() {
+  while (jobs_ > 0) std::this_thread::yield();
+}
+
+std::chrono::nanoseconds WorkQueue::Wait() const {
+  return std::chrono::nanoseconds(static_cast<int64_t>(
+      static_cast<double>(waiting_) * nanoseconds_per_byte_ / threads_));
+}
+
+void WorkQueue::Learn(int64_t bytes, std::chrono::nanoseconds took) {
+  if (bytes == 0) return;
+  // Two at once may lose one's: it is an estimate.
+  const double last =
+      static_cast<double>(took.count()) / static_cast<double>(bytes);
+  const double known = nanoseconds_per_byte_;
+  nanoseconds_per_byte_ = known == 0 ? last : 0.9 * known + 0.1 * last;
+}
+
+}  // namespace topk

@@ -1,0 +1,159 @@
+// What a server does when more comes than it takes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "client/topk_client.h"
+#include "tests/integration/rpc_status.h"
+#include "tests/support/test_server.h"
+
+namespace topk::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using Many = grpc::ClientReaderWriter<v1::TopKRequest, v1::TopKResult>;
+
+// A call that is under way until this goes.
+class OpenCall {
+ public:
+  explicit OpenCall(const TestServer& server)
+      : stub_(server.Stub()), stream_(stub_->ComputeTopKMany(&context_)) {
+    v1::TopKResult result;
+    EXPECT_TRUE(stream_->Write(OnnxRequest({1, 2}, 1)));
+    EXPECT_TRUE(stream_->Read(&result));
+  }
+  ~OpenCall() {
+    stream_->WritesDone();
+    EXPECT_TRUE(stream_->Finish().ok());
+  }
+
+ private:
+  grpc::ClientContext context_;
+  const std::unique_ptr<v1::TopKService::Stub> stub_;
+  const std::unique_ptr<Many> stream_;
+};
+
+grpc::Status Compute(const TestServer& server, const v1::TopKRequest& request,
+                     grpc::ClientContext& context) {
+  v1::TopKResponse response;
+  return server.Stub()->ComputeTopK(&context, request, &response);
+}
+
+std::string Pushback(const grpc::ClientContext& context) {
+  const auto& trailers = context.GetServerTrailingMetadata();
+  const auto found = trailers.find("grpc-retry-pushback-ms");
+  return found == trailers.end()
+             ? ""
+             : std::string(found->second.data(), found->second.size());
+}
+
+// Refused for now: everything that tells a client so.
+void ExpectLater(const grpc::Status& status, const grpc::ClientContext& context,
+                 const std::string& reason, const std::string& subject) {
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED)
+      << status.error_message();
+  const Details details = DetailsOf(status);
+  EXPECT_EQ(details.info.reason(), reason);
+  ASSERT_EQ(details.quota.violations_size(), 1);
+  EXPECT_THAT(details.quota.violations(0).subject(), HasSubstr(subject));
+  EXPECT_EQ(details.quota.violations(0).description(), status.error_message());
+  const auto& delay = details.retry.retry_delay();
+  const int64_t milliseconds = delay.seconds() * 1000 + delay.nanos() / 1000000;
+  EXPECT_GE(milliseconds, 16);
+  EXPECT_EQ(Pushback(context), std::to_string(milliseconds));
+}
+
+TEST(Admission, RefusesTheCallThatIsOneTooMany) {
+  ServerConfig config = TestServer::LoopbackConfig();
+  config.max_inflight_requests = 2;
+  config.max_client_inflight_requests = 2;
+  const TestServer server(config);
+  const v1::TopKRequest request = OnnxRequest({1, 2, 3}, 1);
+  {
+    const OpenCall one(server);
+    const OpenCall two(server);
+    grpc::ClientContext context;
+    const grpc::Status status = Compute(server, request, context);
+    ExpectLater(status, context, "TOO_MANY_REQUESTS", "server");
+    EXPECT_THAT(server.Log(), HasSubstr("RESOURCE_EXHAUSTED"));
+  }
+  EXPECT_TRUE(Eventually([&] {
+    grpc::ClientContext context;
+    return Compute(server, request, context).ok();
+  }));
+}
+
+TEST(Admission, OneClientDoesNotTakeAll) {
+  ServerConfig config = TestServer::LoopbackConfig();
+  config.max_inflight_requests = 3;
+  config.max_client_inflight_requests = 1;
+  const TestServer server(config);
+  const OpenCall one(server);
+  grpc::ClientContext context;
+  const grpc::Status status =
+      Compute(server, OnnxRequest({1, 2, 3}, 1), context);
+  ExpectLater(status, context, "TOO_MANY_REQUESTS_OF_CLIENT",
+              "client:ipv4:127.0.0.1");
+}
+
+TEST(Admission, HealthIsNotCounted) {
+  ServerConfig config = TestServer::LoopbackConfig();
+  config.max_inflight_requests = 1;
+  const TestServer server(config);
+  const OpenCall one(server);
+  EXPECT_TRUE(*Client({.target = server.target()}).IsServing(""));
+}
+
+TEST(Admission, SaysThatARequestNeverFits) {
+  ServerConfig config = TestServer::LoopbackConfig();
+  config.max_inflight_bytes = 4096;
+  const TestServer server(config);
+  grpc::ClientContext context;
+  const grpc::Status status =
+      Compute(server, OnnxRequest(std::vector<float>(2000, 1.0F), 1), context);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(DetailsOf(status).info.reason(), "REQUEST_TOO_LARGE");
+  EXPECT_FALSE(DetailsOf(status).retry.has_retry_delay());
+  EXPECT_EQ(Pushback(context), "-1");
+  grpc::ClientContext small;
+  EXPECT_TRUE(Compute(server, OnnxRequest({1, 2, 3}, 1), small).ok());
+}
+
+TEST(Admission, RefusesOneOfManyAlone) {
+  ServerConfig config = TestServer::LoopbackConfig();
+  config.max_inflight_bytes = 4096;
+  config.max_client_inflight_bytes = 4096;
+  const TestServer server(config);
+  const Client client({.target = server.target()});
+  const std::vector<v1::TopKRequest> requests = {
+      OnnxRequest({1, 2, 3}, 1), OnnxRequest(std::vector<float>(2000, 1.0F), 1),
+      OnnxRequest({1, 2, 3}, 1)};
+  const auto results = client.ComputeTopKMany(requests);
+  ASSERT_EQ(results.size(), 3u);
+  EXPECT_TRUE(results[0].ok());
+  EXPECT_TRUE(results[2].ok());
+  EXPECT_EQ(results[1].status().reason, "REQUEST_TOO_LARGE");
+}
+
+// The library of ours obeys: with one call at a time all of many are answered.
+TEST(Admission, TheClientComesAgain) {
+  ServerConfig config = TestServer::LoopbackConfig();
+  config.max_inflight_requests = 1;
+  const TestServer server(config);
+  const Client client({.target = server.target(), .max_attempts = 5});
+  auto open = std::make_unique<OpenCall>(server);
+  std::thread later([&] {
+    EXPECT_TRUE(Eventually([&] {
+      return server.Log().find("TOO_MANY_REQUESTS") != std::string::npos ||
+             server.Log().find("RESOURCE_EXHAUSTED") != std::string::npos;
+    }));
+    open.reset();
+  });
+  const auto answer = client.ComputeTopK(OnnxRequest({1, 2, 3}, 1));
+  later.join();
+  EXPECT_TRUE(answer.ok()) << answer.status().message;
+}
+
+}  // namespace
+}  // namespace topk::testing
