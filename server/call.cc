@@ -10,7 +10,7 @@ namespace topk {
 Call::Call(TopKService& service, EventLoop& loop, Method method)
     : EventSource(loop),
       service_(service),
-      name_(NameOf(method)),
+      info_{&context_, NameOf(method), {}, {}, ""},
       method_(service.rpc_metrics().Find(PathOf(method))) {
   context_.AsyncNotifyWhenDone(&ended_);
   service_.rpc().Request(method, context_, stream_, loop_.queue(), &arrived_);
@@ -76,16 +76,35 @@ void Call::Arrive(bool ok) {
   Hold();  // for `ended_`, which another thread may get at any time
   Hold();  // for this function
   count_.emplace(method_);
+  info_.arrived = count_->start();
   ++service_.open_calls();
+  ContinueTrace();
   Accept();
   const Status status = service_.gate().Enter(context_, visit_);
+  if (visit_.caller.authenticated) info_.principal = visit_.caller.name;
   status.ok() ? Read() : Refuse(status);
   Release();
 }
 
 void Call::Refuse(const Status& status) {
-  service_.Record(context_, name_, {}, {}, status);
+  Tally tally;
+  tally.begun = info_.arrived;
+  service_.Record(info_, {}, tally, status);
   Finish(status);
+}
+
+void Call::ContinueTrace() {
+  // Returns a header's value, "" if it is not there exactly once.
+  const auto header = [this](const char* name) -> std::string {
+    const auto [first, last] = context_.client_metadata().equal_range(name);
+    if (first == last || std::next(first) != last) return "";
+    return {first->second.data(), first->second.size()};
+  };
+  const std::string parent = header("traceparent");
+  info_.trace =
+      topk::ContinueTrace(parent, parent.empty() ? "" : header("tracestate"));
+  if (info_.trace.parent == 0) return;
+  context_.AddInitialMetadata("traceparent", ToTraceParent(info_.trace));
 }
 
 void Call::End(bool) {

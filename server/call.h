@@ -6,10 +6,10 @@
 
 #include <atomic>
 #include <optional>
-#include <string_view>
 
 #include "core/base/status.h"
 #include "core/wire/methods.h"
+#include "server/access_log.h"
 #include "server/event_loop.h"
 #include "server/gate.h"
 #include "server/raw_service.h"
@@ -57,6 +57,9 @@ class Call : public EventSource {
   /// The status of a call whose client has gone.
   static Status Cancelled();
 
+  /// What its requests share. There once the call is.
+  const CallInfo& info() const { return info_; }
+
   /// Who calls, and what that takes of the server.
   Visit& visit() { return visit_; }
 
@@ -65,6 +68,7 @@ class Call : public EventSource {
 
  private:
   void Arrive(bool ok);
+  void ContinueTrace();
   void End(bool ok);
   void OnRead(bool ok);
   void OnWritten(bool ok);
@@ -72,10 +76,10 @@ class Call : public EventSource {
 
   RawStream stream_{&context_};
   grpc::ByteBuffer incoming_;
+  CallInfo info_;
   Visit visit_;
   std::atomic<int> held_ = 0;
   std::atomic<bool> cancelled_ = false;
-  const std::string_view name_;
   const RpcMetrics::Method& method_;
   std::optional<RpcCount> count_;
   EventOf<Call, &Call::Arrive> arrived_{this};

@@ -81,6 +81,12 @@ void AddListening(ConfigTable& table, ServerConfig& config) {
            "Where to serve grpc.health.v1 and nothing else, in plain text, for "
            "probes that have no certificate: host:port; off if empty")
       ->check(PlainAddress());
+  table
+      .Row("admin-listen", config.admin_listen,
+           "Where to serve channelz, which tells of all connections and calls, "
+           "and reflection, over gRPC in plain text: host:port; off if empty. "
+           "For operators alone")
+      ->check(PlainAddress());
   table.Row("ready-file", config.ready_file,
             "Where to write the bound addresses, as JSON, when serving; "
             "removed at exit");
@@ -168,6 +174,17 @@ void AddLogging(ConfigTable& table, ServerConfig& config) {
           CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}));
   table.Row("log-format", config.log_format, "The form of the log")
       ->check(CLI::IsMember({"text", "json"}));
+  table
+      .Row("access-log-sample", config.access_log_sample,
+           "The share of requests that are OK which have a line in the log, 0 "
+           "to 1; those that their caller traces all have one unless it is 0. "
+           "What failed has one anyhow")
+      ->check(Share());
+  table
+      .Row("slow-request", config.slow_request_seconds,
+           "Requests that took longer have a line in the log, as a warning, in "
+           "seconds or with a unit; 0 for none")
+      ->transform(Seconds(0, 86400));
 }
 
 // The settings as lines of a config file, without the sub-commands'.

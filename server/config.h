@@ -25,6 +25,9 @@ struct ServerConfig {
   std::string health_listen;
   /// Who may call, and how much.
   SecurityConfig security;
+  /// Where to serve channelz and reflection over gRPC, in plain text, for
+  /// operators: host:port; "" = nowhere.
+  std::string admin_listen;
   /// Threads that compute; 0 = the processors this process may use.
   int threads = 0;
   /// The largest request message, in bytes.
@@ -56,6 +59,10 @@ struct ServerConfig {
   std::string log_level = "info";
   /// text or json.
   std::string log_format = "text";
+  /// The share of OK requests that are logged, 0 .. 1.
+  double access_log_sample = 0;
+  /// Requests that took longer are logged as slow; 0 = none.
+  double slow_request_seconds = 0;
 };
 
 /// What `topkd healthcheck` is told.

@@ -55,6 +55,17 @@ std::string CheckMode(const std::string& text) {
   return "";
 }
 
+// CLI11's own range lets NaN through.
+std::string CheckShare(const std::string& text) {
+  double share = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, share);
+  if (error == std::errc() && rest == end && share >= 0 && share <= 1) {
+    return "";
+  }
+  return Cat("\"", text, "\" is not a share of 0 to 1");
+}
+
 std::string CheckPrefix(const std::string& prefix) {
   if (prefix.starts_with('/') && prefix.find('/', 1) == std::string::npos) {
     return "";
@@ -71,6 +82,8 @@ CLI::Validator PlainAddress() { return {CheckPlain, "ADDRESS"}; }
 CLI::Validator HttpAddress() { return {CheckMetricsListen, "ADDRESS"}; }
 
 CLI::Validator OctalMode() { return {CheckMode, "MODE"}; }
+
+CLI::Validator Share() { return {CheckShare, "SHARE"}; }
 
 CLI::Validator ObjectPrefix() { return {CheckPrefix, "PREFIX"}; }
 

@@ -25,6 +25,9 @@ CLI::Validator ObjectPrefix();
 /// A duration in seconds, with or without a unit; rewrites it as a number.
 CLI::Validator Seconds(double least, double most);
 
+/// A number of 0 to 1.
+CLI::Validator Share();
+
 /// A number of bytes, with or without a unit: 65536, 64KiB, 1.5GiB; rewrites it
 /// as a number.
 CLI::Validator Bytes(int64_t least, int64_t most);

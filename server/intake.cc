@@ -18,6 +18,7 @@ Intake::Next Intake::Receive(bool ok, grpc::ByteBuffer& message) {
   if (stopped_) return {};
   if (ok) {
     bytes_ += static_cast<int64_t>(message.Length());
+    if (waiting_.empty()) since_ = std::chrono::steady_clock::now();
     waiting_.emplace_back().Swap(&message);
   } else {
     ended_ = true;
@@ -31,7 +32,8 @@ Intake::Taken Intake::Take(std::vector<grpc::ByteBuffer>& messages) {
   messages.clear();
   const std::lock_guard lock(mutex_);
   messages.swap(waiting_);
-  Taken taken{false, ended_ && messages.empty(), !messages.empty(), bytes_};
+  Taken taken{false, ended_ && messages.empty(), !messages.empty(), bytes_,
+              since_};
   bytes_ = 0;
   working_ = taken.any || taken.end;
   taken.read = BeginRead();

@@ -3,6 +3,7 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
+#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -43,6 +44,8 @@ class Intake {
     bool any;
     /// Of the messages.
     int64_t bytes;
+    /// When the first of them came.
+    std::chrono::steady_clock::time_point since;
   };
   /// Takes all that waits, in order.
   Taken Take(std::vector<grpc::ByteBuffer>& messages);
@@ -56,6 +59,7 @@ class Intake {
   std::mutex mutex_;
   std::vector<grpc::ByteBuffer> waiting_;
   int64_t bytes_ = 0;
+  std::chrono::steady_clock::time_point since_;
   bool reading_ = true;
   bool working_ = false;
   bool ended_ = false;

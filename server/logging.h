@@ -3,42 +3,52 @@
 
 #include <spdlog/logger.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 
 namespace topk {
 
-/// One access line's worth of a finished call. Texts may hold anything.
-struct AccessRecord {
-  std::string_view method;
-  std::string_view peer;
-  std::string_view request_id;
-  std::string_view code;
-  std::string_view message;
-  int64_t request_bytes = 0;
-  int64_t response_bytes = 0;
-  int64_t compute_microseconds = 0;
-};
+/// How many lines may wait to be written; the oldest make way for more.
+inline constexpr size_t kMostWaitingLines = 4096;
 
-/// Returns a logger to stderr. `level` is one of spdlog's names, `format` is
-/// text or json. In json every line is a valid object whatever the message
-/// holds: {"ts","level","msg"} and, for access lines, the record's fields.
+/// Returns a logger to stderr, for the whole process. `level` is one of
+/// spdlog's names, `format` is text or json. In json every line is a valid
+/// object whatever the message holds: {"ts","level","msg"}; in text, objects
+/// logged by LogObject() alone are.
+///
+/// A thread of its own writes, so that whoever logs never waits: while stderr
+/// takes nothing, lines wait, and are dropped when too many do.
 std::shared_ptr<spdlog::logger> MakeLogger(const std::string& level,
                                            const std::string& format);
 
 /// Returns a logger like MakeLogger's that writes to a sink of the caller's.
+std::shared_ptr<spdlog::logger> MakeAsyncLoggerTo(
+    std::shared_ptr<spdlog::sinks::sink> sink, const std::string& level,
+    const std::string& format);
+
+/// Returns a logger like MakeAsyncLoggerTo's, but whoever logs writes.
 std::shared_ptr<spdlog::logger> MakeLoggerTo(
     std::shared_ptr<spdlog::sinks::sink> sink, const std::string& level,
     const std::string& format);
+
+/// Waits until all that has been logged is written, for so long at most;
+/// returns whether it is. At the end of the process, where nobody else may be
+/// kept from working.
+bool FlushLog(spdlog::logger& log, std::chrono::milliseconds timeout);
+
+/// Returns how many lines have been dropped.
+int64_t DroppedLines(const spdlog::logger& log);
 
 /// Makes the messages of gRPC and protobuf, which they write to stderr as they
 /// are, lines of this log. For the whole process and for good; call it before
 /// gRPC is used.
 void CaptureLibraryLogs(std::shared_ptr<spdlog::logger> log);
 
-/// Logs a finished call: at debug if it was OK, else at info. Never the tensor.
-void LogAccess(spdlog::logger& log, const AccessRecord& record);
+/// Logs the fields of a JSON object, beside "ts" and "level", as one JSON
+/// object in either format.
+void LogObject(spdlog::logger& log, spdlog::level::level_enum level,
+               const std::string& object);
 
 }  // namespace topk

@@ -2,10 +2,12 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -20,6 +22,8 @@ namespace {
 
 constexpr int kFailure = 1;
 constexpr int kWrongSettings = 2;
+// How long the end waits for a stderr that takes nothing.
+constexpr std::chrono::seconds kLastLines{1};
 
 // Blocks the signals that end the server, for this thread and all that it
 // starts, so that sigwait alone receives them.
@@ -38,11 +42,9 @@ int WaitFor(const sigset_t& set) {
   return received;
 }
 
-int Serve(const topk::ServerConfig& config, const std::string& settings) {
-  const sigset_t signals = BlockSignals();
-  std::signal(SIGPIPE, SIG_IGN);  // a scraper that hangs up
-  const auto log = topk::MakeLogger(config.log_level, config.log_format);
-  topk::CaptureLibraryLogs(log);
+int Serve(const topk::CommandLine& line, const sigset_t& signals,
+          const std::shared_ptr<spdlog::logger>& log) {
+  const topk::ServerConfig& config = line.server;
   if (const topk::Status s = topk::Engine::CheckEnvironment(); !s.ok()) {
     log->critical("{}: {}", s.field, s.message);
     return kFailure;
@@ -53,9 +55,9 @@ int Serve(const topk::ServerConfig& config, const std::string& settings) {
     return server.status().code == topk::Code::kInvalidArgument ? kWrongSettings
                                                                 : kFailure;
   }
-  std::string line = settings;
-  std::replace(line.begin(), line.end(), '\n', ' ');
-  log->info("settings: {}", line);
+  std::string settings = line.settings;
+  std::replace(settings.begin(), settings.end(), '\n', ' ');
+  log->info("settings: {}", settings);
   for (const std::string& address : (*server)->addresses()) {
     log->info("serving on {}", address);
   }
@@ -65,6 +67,9 @@ int Serve(const topk::ServerConfig& config, const std::string& settings) {
   }
   if (const std::string health = (*server)->health_address(); !health.empty()) {
     log->info("health checks, in plain text, on {}", health);
+  }
+  if (const std::string admin = (*server)->admin_address(); !admin.empty()) {
+    log->info("channelz on {}", admin);
   }
   if (config.allow_shared_memory) {
     log->info("shared memory is allowed: objects named {}*",
@@ -78,6 +83,7 @@ int Serve(const topk::ServerConfig& config, const std::string& settings) {
   std::thread([signals, log] {
     WaitFor(signals);
     log->warn("second signal: ending at once");
+    topk::FlushLog(*log, kLastLines);
     std::_Exit(kFailure);
   }).detach();
   const auto milliseconds = [](double seconds) {
@@ -92,12 +98,25 @@ int Serve(const topk::ServerConfig& config, const std::string& settings) {
 int Check(const topk::CommandLine& line) {
   const auto log =
       topk::MakeLogger(line.server.log_level, line.server.log_format);
-  if (const topk::Status s = topk::Server::Check(line.server, *log); !s.ok()) {
-    log->critical("{}", s.message);
-    return kWrongSettings;
-  }
+  const topk::Status status = topk::Server::Check(line.server, *log);
+  if (!status.ok()) log->critical("{}", status.message);
+  topk::FlushLog(*log, kLastLines);
+  if (!status.ok()) return kWrongSettings;
   std::cout << line.settings;
   return 0;
+}
+
+int LogAndServe(const topk::CommandLine& line) {
+  // Before there is another thread.
+  const sigset_t signals = BlockSignals();
+  std::signal(SIGPIPE, SIG_IGN);  // a scraper that hangs up
+  const auto log =
+      topk::MakeLogger(line.server.log_level, line.server.log_format);
+  topk::CaptureLibraryLogs(log);
+  const int status = Serve(line, signals, log);
+  // An exit would wait for whoever writes to stderr, and all is closed already.
+  if (!topk::FlushLog(*log, kLastLines)) std::_Exit(status);
+  return status;
 }
 
 }  // namespace
@@ -114,7 +133,7 @@ int main(int argc, char** argv) {
     case topk::CommandLine::Action::kHashToken:
       return topk::RunHashToken(line.token_name);
     case topk::CommandLine::Action::kServe:
-      return Serve(line.server, line.settings);
+      return LogAndServe(line);
   }
   return kFailure;
 }

@@ -30,6 +30,7 @@ class ManyCall final : public StreamingCall {
     const Intake::Taken taken = Take(group_);
     if (taken.end) return Finish(Status{});
     if (!taken.any) return;
+    since_ = taken.since;
     int64_t bytes = 0;
     for (grpc::ByteBuffer& request : group_) {
       bytes += service_.WorkBytes(request);
@@ -60,6 +61,9 @@ class ManyCall final : public StreamingCall {
   grpc::ByteBuffer Compute(grpc::ByteBuffer& bytes) {
     RawMessage<v1::TopKRequest> request;
     Tally tally;
+    tally.begun = since_;
+    tally.Arrive(since_);
+    tally.Lap(Stage::kQueue);
     v1::TopKResult result;
     const Status status = CatchBadAlloc([&]() -> Status {
       if (Status s = service_.gate().Ask(visit(),
@@ -72,9 +76,10 @@ class ManyCall final : public StreamingCall {
     });
     if (!status.ok()) *result.mutable_error() = ToRpcStatus(status);
     result.set_request_id(request.message.request_id());
-    service_.Record(context_, NameOf(Method::kComputeTopKMany), request.message,
-                    tally, status);
-    return WriteMessage(std::move(result));
+    grpc::ByteBuffer answer = WriteMessage(std::move(result));
+    if (status.ok()) tally.Lap(Stage::kEncode);
+    service_.Record(info(), request.message, tally, status);
+    return answer;
   }
 
   void SendNext() {
@@ -91,6 +96,7 @@ class ManyCall final : public StreamingCall {
   }
 
   std::vector<grpc::ByteBuffer> group_;
+  Tally::Clock::time_point since_;  // its first message's arrival
   std::vector<grpc::ByteBuffer> answers_;
   size_t sent_ = 0;
 };

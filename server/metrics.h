@@ -3,15 +3,19 @@
 
 #include <prometheus/counter.h>
 #include <prometheus/gauge.h>
-#include <prometheus/histogram.h>
-#include <prometheus/registry.h>
 
+#include <array>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/base/status.h"
+#include "server/answer_counters.h"
+#include "server/histogram.h"
+#include "server/metric_registry.h"
+#include "server/tally.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {
@@ -23,31 +27,49 @@ class Metrics {
   Metrics();
 
   /// Records one answered or rejected request.
-  void Record(const v1::TopKRequest& request, Code code, int64_t tensor_bytes,
-              int64_t compute_nanoseconds);
+  void Record(const v1::TopKRequest& request, const Tally& tally,
+              const Status& status);
 
   /// Says whether the server serves.
   void SetReady(bool ready);
 
-  const std::shared_ptr<prometheus::Registry>& registry() const {
-    return registry_;
-  }
+  /// Says what was built and what it runs on. Once.
+  void SetBuild(const std::string& instruction_set);
+
+  /// All that is scraped; others add theirs.
+  const std::shared_ptr<MetricRegistry>& registry() const { return registry_; }
 
  private:
   struct OfOperator {
-    prometheus::Histogram* compute_seconds;
-    std::map<Code, prometheus::Counter*> requests;
+    Histogram* compute_seconds;
+    /// By Code.
+    std::array<prometheus::Counter*, 17> requests;
   };
+  template <size_t kSize>
+  using Counters = std::array<prometheus::Counter*, kSize>;
+
+  // How far a request had come that nobody waits for any more.
+  enum class Progress { kBefore, kDuring, kAfter };
+
+  template <size_t kSize, class Label>
+  static void Count(const Counters<kSize>& counters, Label label) {
+    counters[static_cast<size_t>(label)]->Increment();
+  }
 
   OfOperator MakeOperator(const std::string& dialect,
                           const std::string& version);
+  void RecordFailure(const Tally& tally, const Status& status);
 
-  std::shared_ptr<prometheus::Registry> registry_;
+  std::shared_ptr<MetricRegistry> registry_;
   prometheus::Family<prometheus::Counter>& requests_;
-  prometheus::Family<prometheus::Histogram>& compute_seconds_;
-  prometheus::Histogram* tensor_bytes_;
-  prometheus::Histogram* k_;
-  prometheus::Gauge* ready_;
+  AnswerCounters answers_;
+  Counters<kRejectionNames.size()> rejected_;
+  Counters<3> cancelled_;
+  std::array<Histogram*, kStageNames.size()> stages_;
+  Histogram& tensor_bytes_;
+  Histogram& elements_;
+  Histogram& k_;
+  prometheus::Gauge& ready_;
   /// By dialect and version; filled by the constructor alone.
   std::map<std::pair<int, int>, OfOperator> operators_;
   OfOperator unknown_operator_;

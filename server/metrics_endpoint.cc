@@ -37,7 +37,7 @@ void Knock(const std::string& address) {
 
 Result<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
     const std::string& address,
-    std::shared_ptr<prometheus::Registry> registry) {
+    std::shared_ptr<prometheus::Collectable> metrics) {
   std::unique_ptr<prometheus::Exposer> exposer;
   try {  // civetweb's wrapper throws
     exposer = std::make_unique<prometheus::Exposer>(address);
@@ -47,7 +47,7 @@ Result<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
                       ": in use, not an address of this machine, or not "
                       "permitted")};
   }
-  exposer->RegisterCollectable(registry);
+  exposer->RegisterCollectable(metrics);
   const std::vector<int> ports = exposer->GetListeningPorts();
   std::string bound = address.substr(0, address.rfind(':') + 1);
   bound += std::to_string(ports.empty() ? 0 : ports.front());

@@ -1,8 +1,8 @@
 // Metrics over HTTP.
 #pragma once
 
+#include <prometheus/collectable.h>
 #include <prometheus/exposer.h>
-#include <prometheus/registry.h>
 
 #include <memory>
 #include <string>
@@ -14,11 +14,11 @@ namespace topk {
 /// An HTTP endpoint for /metrics, open until it is destroyed.
 class MetricsEndpoint {
  public:
-  /// Serves the registry at host:port (port 0 = any free one). UNAVAILABLE,
-  /// naming the address, if it cannot be bound.
+  /// Serves what is collected at host:port (port 0 = any free one).
+  /// UNAVAILABLE, naming the address, if it cannot be bound.
   static Result<std::unique_ptr<MetricsEndpoint>> Start(
       const std::string& address,
-      std::shared_ptr<prometheus::Registry> registry);
+      std::shared_ptr<prometheus::Collectable> metrics);
   ~MetricsEndpoint();
 
   /// The bound host:port.

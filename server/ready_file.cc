@@ -14,10 +14,11 @@ namespace topk {
 
 Status WriteReadyFile(const std::string& path,
                       const std::vector<std::string>& listen,
-                      const std::string& metrics, const std::string& health) {
+                      const std::map<std::string, std::string>& others) {
   nlohmann::json content = {{"listen", listen}};
-  if (!metrics.empty()) content["metrics"] = metrics;
-  if (!health.empty()) content["health"] = health;
+  for (const auto& [name, address] : others) {
+    if (!address.empty()) content[name] = address;
+  }
   const std::string temporary = Cat(path, ".", getpid());
   std::ofstream file(temporary);
   file << content.dump() << "\n";

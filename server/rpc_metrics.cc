@@ -3,7 +3,6 @@
 #include <google/protobuf/descriptor.h>
 #include <grpcpp/support/status.h>
 #include <prometheus/counter.h>
-#include <prometheus/histogram.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +11,7 @@
 #include <string_view>
 
 #include "core/base/text.h"
+#include "server/histogram.h"
 
 namespace topk {
 namespace {
@@ -21,7 +21,6 @@ using grpc::experimental::InterceptorBatchMethods;
 using grpc::experimental::ServerRpcInfo;
 using prometheus::Counter;
 using prometheus::Family;
-using prometheus::Histogram;
 
 // In the order of grpc::StatusCode, in the spelling of Go.
 constexpr std::array<const char*, 17> kCodes = {"OK",
@@ -62,9 +61,9 @@ struct RpcMetrics::Method {
 // All methods' metrics, looked up once and for all.
 class RpcMetrics::Table {
  public:
-  Table(prometheus::Registry& registry,
-        const std::vector<std::string>& services)
-      : started_(MakeCounter(registry, "grpc_server_started_total",
+  Table(MetricRegistry& registry, const std::vector<std::string>& services)
+      : registry_(registry),
+        started_(MakeCounter(registry, "grpc_server_started_total",
                              "RPCs started on the server")),
         handled_(MakeCounter(registry, "grpc_server_handled_total",
                              "RPCs completed on the server, by code")),
@@ -72,11 +71,6 @@ class RpcMetrics::Table {
                               "RPC messages received on the server")),
         sent_(MakeCounter(registry, "grpc_server_msg_sent_total",
                           "RPC messages sent by the server")),
-        seconds_(prometheus::BuildHistogram()
-                     .Name("grpc_server_handling_seconds")
-                     .Help("Latency of RPCs, from the handler's start to "
-                           "the status")
-                     .Register(registry)),
         // gRPC handles a method that it does not know as a bidi stream.
         unknown_(Make("bidi_stream", "unknown", "unknown")) {
     const auto* pool = google::protobuf::DescriptorPool::generated_pool();
@@ -97,9 +91,10 @@ class RpcMetrics::Table {
   }
 
  private:
-  static Family<Counter>& MakeCounter(prometheus::Registry& registry,
+  static Family<Counter>& MakeCounter(MetricRegistry& registry,
                                       const char* name, const char* help) {
-    return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+    return prometheus::BuildCounter().Name(name).Help(help).Register(
+        registry.prometheus());
   }
 
   Method Make(const std::string& type, const std::string& service,
@@ -110,10 +105,13 @@ class RpcMetrics::Table {
     method.started = &started_.Add(labels);
     method.received = &received_.Add(labels);
     method.sent = &sent_.Add(labels);
-    method.seconds =
-        &seconds_.Add(labels, Histogram::BucketBoundaries{
-                                  1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2,
-                                  2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1, 2.5, 5, 10});
+    method.seconds = &registry_.AddHistogram(
+        "grpc_server_handling_seconds",
+        "Latency of RPCs, from the handler's start to the status",
+        {{1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25,
+          0.5, 1, 2.5, 5, 10},
+         1e-9},
+        labels);
     for (size_t i = 0; i < kCodes.size(); ++i) {
       labels["grpc_code"] = kCodes[i];
       method.handled[i] = &handled_.Add(labels);
@@ -121,11 +119,11 @@ class RpcMetrics::Table {
     return method;
   }
 
+  MetricRegistry& registry_;
   Family<Counter>& started_;
   Family<Counter>& handled_;
   Family<Counter>& received_;
   Family<Counter>& sent_;
-  Family<Histogram>& seconds_;
   const Method unknown_;
   std::map<std::string, Method, std::less<>> methods_;
 };
@@ -177,7 +175,7 @@ class Factory final
 
 }  // namespace
 
-RpcMetrics::RpcMetrics(prometheus::Registry& registry,
+RpcMetrics::RpcMetrics(MetricRegistry& registry,
                        const std::vector<std::string>& services)
     : table_(std::make_unique<Table>(registry, services)) {}
 
@@ -205,7 +203,7 @@ void RpcCount::Handled(int code) const {
   const auto at = static_cast<size_t>(code);
   method_.handled[at < kCodes.size() ? at : 2]->Increment();
   method_.seconds->Observe(
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_)
+      std::chrono::nanoseconds(std::chrono::steady_clock::now() - start_)
           .count());
 }
 

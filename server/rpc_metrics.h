@@ -3,13 +3,14 @@
 #pragma once
 
 #include <grpcpp/support/server_interceptor.h>
-#include <prometheus/registry.h>
 
 #include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "server/metric_registry.h"
 
 namespace topk {
 
@@ -25,7 +26,7 @@ class RpcMetrics {
   /// The methods of the named services, whose descriptors must be linked in,
   /// have their own series, from zero; all others, which anyone can make up,
   /// are counted together as "unknown".
-  RpcMetrics(prometheus::Registry& registry,
+  RpcMetrics(MetricRegistry& registry,
              const std::vector<std::string>& services);
   ~RpcMetrics();
 
@@ -47,6 +48,9 @@ class RpcMetrics {
 class RpcCount {
  public:
   explicit RpcCount(const RpcMetrics::Method& method);
+
+  /// When it began.
+  std::chrono::steady_clock::time_point start() const { return start_; }
 
   /// A message has come, or goes.
   void Received() const;

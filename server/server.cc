@@ -18,6 +18,8 @@
 #include "core/base/text.h"
 #include "core/engine.h"
 #include "core/wire/methods.h"
+#include "server/access_log.h"
+#include "server/admin_server.h"
 #include "server/auth_interceptor.h"
 #include "server/authenticator.h"
 #include "server/event_loop.h"
@@ -26,6 +28,7 @@
 #include "server/health_endpoint.h"
 #include "server/health_service.h"
 #include "server/listeners.h"
+#include "server/logging.h"
 #include "server/memory_limit.h"
 #include "server/memory_trimmer.h"
 #include "server/metrics.h"
@@ -121,9 +124,17 @@ struct Server::Impl {
         gate(AdmissionLimitsOf(config),
              {config.security.client_requests_per_second,
               config.security.client_bytes_per_second}),
-        service(engine, metrics, rpc_metrics, log, shared_objects.get(), gate,
-                config.max_message_bytes, threads),
-        ready_file(config.ready_file) {}
+        access_log(log,
+                   {config.access_log_sample,
+                    static_cast<int64_t>(config.slow_request_seconds * 1e9)}),
+        service(engine, metrics, rpc_metrics, access_log, shared_objects.get(),
+                gate, config.max_message_bytes, threads),
+        ready_file(config.ready_file) {
+    AddMetrics(log);
+  }
+
+  // Adds the metrics that are asked for when they are scraped.
+  void AddMetrics(const spdlog::logger& log);
 
   // Loads certificates and tokens.
   Status Secure(const ServerConfig& config, spdlog::logger& log);
@@ -140,11 +151,13 @@ struct Server::Impl {
   std::unique_ptr<ServerTls> tls;  // null: plain text
   std::unique_ptr<Authenticator> authenticator;
   Gate gate;
+  AccessLog access_log;
   TopKService service;
   HealthState health_state{{"", TopKService::service_full_name(), kHealth}};
   HealthService health{health_state};
   std::unique_ptr<grpc::Server> grpc;
   std::unique_ptr<EventLoop> loop;
+  std::unique_ptr<AdminServer> admin;
   std::unique_ptr<MetricsEndpoint> endpoint;
   std::unique_ptr<HealthEndpoint> health_endpoint;
   MemoryTrimmer trimmer{[this] {
@@ -176,11 +189,37 @@ Status Server::Impl::Secure(const ServerConfig& config, spdlog::logger& log) {
   return {};
 }
 
+void Server::Impl::AddMetrics(const spdlog::logger& log) {
+  metrics.SetBuild(engine.GetCapabilities().backends(0).instruction_set());
+  const auto gauge = [this](const char* name, const char* help, auto value) {
+    metrics.registry()->AddGauge(
+        name, help, [value] { return static_cast<double>(value()); });
+  };
+  const auto counter = [this](const char* name, const char* help, auto value) {
+    metrics.registry()->AddCounter(
+        name, help, [value] { return static_cast<double>(value()); });
+  };
+  gauge("topk_inflight_requests", "Calls under way, idle streams too",
+        [this] { return gate.admission().requests(); });
+  gauge("topk_inflight_bytes", "Bytes that the calls under way take",
+        [this] { return gate.admission().bytes(); });
+  gauge("topk_queue_depth", "Large requests that wait for a thread or have one",
+        [this] { return service.work().jobs(); });
+  counter("topk_log_dropped_total",
+          "Log lines that were dropped because they were not written fast "
+          "enough",
+          [&log] { return DroppedLines(log); });
+  counter("topk_log_suppressed_total",
+          "Lines of failed or slow requests beyond the most in a second",
+          [this] { return access_log.suppressed(); });
+}
+
 Status Server::Impl::Listen(const ServerConfig& config) {
   // Process-wide: the next builder reads it.
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 
   grpc::ServerBuilder builder;
+  builder.SetOption(WithoutChannelz());
   builder.RegisterService(&service.rpc());
   builder.RegisterService(&health.rpc());
   builder.SetMaxReceiveMessageSize(static_cast<int>(config.max_message_bytes));
@@ -275,11 +314,18 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
     if (!endpoint.ok()) return endpoint.status();
     impl.health_endpoint = *std::move(endpoint);
   }
+  if (!config.admin_listen.empty()) {
+    Result<std::unique_ptr<AdminServer>> admin =
+        AdminServer::Start(config.admin_listen);
+    if (!admin.ok()) return admin.status();
+    impl.admin = *std::move(admin);
+  }
   impl.metrics.SetReady(true);
   if (!config.ready_file.empty()) {
-    if (Status s =
-            WriteReadyFile(config.ready_file, server->addresses(),
-                           server->metrics_address(), server->health_address());
+    if (Status s = WriteReadyFile(config.ready_file, server->addresses(),
+                                  {{"metrics", server->metrics_address()},
+                                   {"health", server->health_address()},
+                                   {"admin", server->admin_address()}});
         !s.ok()) {
       return s;
     }
@@ -302,6 +348,10 @@ std::string Server::metrics_address() const {
 std::string Server::health_address() const {
   return impl_->health_endpoint == nullptr ? ""
                                            : impl_->health_endpoint->address();
+}
+
+std::string Server::admin_address() const {
+  return impl_->admin == nullptr ? "" : impl_->admin->address();
 }
 
 void Server::Drain(std::chrono::milliseconds delay,

@@ -35,6 +35,8 @@ class Server {
   std::string metrics_address() const;
   /// The bound address of the health checks alone, or "".
   std::string health_address() const;
+  /// The bound address of channelz, or "".
+  std::string admin_address() const;
 
   /// Health goes to NOT_SERVING, and calls are served on for the delay. Then
   /// connections are told to go elsewhere, calls on new ones are refused as

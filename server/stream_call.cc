@@ -84,7 +84,10 @@ class StreamCall final : public StreamingCall {
       if (taken.end) Answer();
       if (!taken.any) return fed;
       fed += taken.bytes;
+      tally_.Arrive(taken.since);
+      tally_.Lap(Stage::kQueue);
       const Status status = CatchBadAlloc([&] { return Feed(messages); });
+      tally_.Lap(Stage::kDecode);
       if (!status.ok()) {
         Record(status);
         Finish(status);
@@ -125,6 +128,7 @@ class StreamCall final : public StreamingCall {
         TensorStream::Start(service_.engine(), header_);
     if (!tensor.ok()) return tensor.status();
     tensor_.emplace(*std::move(tensor));
+    tally_.computing = true;
     return {};
   }
 
@@ -145,6 +149,7 @@ class StreamCall final : public StreamingCall {
           "HEADER_MISSING", "header",
           "the first message of a stream must be the header");
     }
+    tally_.Arrive(Tally::Clock::now());
     Result<v1::TopKResponse> answer = tensor_->Finish();
     if (!answer.ok()) return answer.status();
     tally_.Note(*answer);
@@ -153,6 +158,7 @@ class StreamCall final : public StreamingCall {
     if (Status s = memory.OpenOutputs(header_); !s.ok()) return s;
     if (Status s = memory.Deliver(*answer); !s.ok()) return s;
     outgoing_ = WriteChunks(*std::move(answer));
+    tally_.Lap(Stage::kEncode);
     return {};
   }
 
@@ -181,8 +187,8 @@ class StreamCall final : public StreamingCall {
   }
 
   void Record(const Status& status) {
-    service_.Record(context_, NameOf(Method::kStreamTopK), header_, tally_,
-                    status);
+    tally_.begun = info().arrived;
+    service_.Record(info(), header_, tally_, status);
   }
 
   v1::TopKRequest header_;

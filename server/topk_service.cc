@@ -4,7 +4,6 @@
 #include <string>
 
 #include "core/base/text.h"
-#include "server/logging.h"
 #include "server/many_call.h"
 #include "server/request_memory.h"
 #include "server/stream_call.h"
@@ -12,14 +11,8 @@
 
 namespace topk {
 
-void Tally::Note(const v1::TopKResponse& answer) {
-  answer_bytes = static_cast<int64_t>(answer.values().data().size() +
-                                      answer.indices().data().size());
-  compute_nanoseconds = answer.execution().compute_nanoseconds();
-}
-
 TopKService::TopKService(const Engine& engine, Metrics& metrics,
-                         const RpcMetrics& rpc_metrics, spdlog::logger& log,
+                         const RpcMetrics& rpc_metrics, AccessLog& log,
                          SharedObjects* shared_objects, Gate& gate,
                          int64_t max_message_bytes, int threads)
     : engine_(engine),
@@ -81,46 +74,31 @@ Status TopKService::Compute(RawMessage<v1::TopKRequest>& request, Tally& tally,
   if (Status s = memory.OpenOutputs(request.message); !s.ok()) return s;
   const auto shared = memory.tensor();
   if (shared) tally.tensor_bytes = static_cast<int64_t>(shared->size());
+  tally.computing = true;
   Result<v1::TopKResponse> computed =
       shared                 ? engine_.Compute(request.message, *shared)
       : request.data.empty() ? engine_.Compute(request.message)
                              : engine_.Compute(request.message, request.data);
   if (!computed.ok()) {
+    tally.Lap(Stage::kDecode);
     Status status = computed.status();
     if (shared && status.field == "tensor.data") {
       status.field = "tensor.shared_memory.byte_size";
     }
     return status;
   }
-  if (Status s = memory.CheckTensor(); !s.ok()) return s;
   tally.Note(*computed);
+  if (Status s = memory.CheckTensor(); !s.ok()) return s;
   if (Status s = memory.Deliver(*computed); !s.ok()) return s;
   answer = *std::move(computed);
   return {};
 }
 
-void TopKService::Record(const grpc::ServerContext& context,
-                         std::string_view method,
-                         const v1::TopKRequest& request, const Tally& tally,
-                         const Status& status) {
+void TopKService::Record(const CallInfo& call, const v1::TopKRequest& request,
+                         const Tally& tally, const Status& status) {
   bytes_ += tally.tensor_bytes + tally.answer_bytes;
-  metrics_.Record(request, status.code, tally.tensor_bytes,
-                  tally.compute_nanoseconds);
-  if (!log_.should_log(status.ok() ? spdlog::level::debug
-                                   : spdlog::level::info)) {
-    return;  // peer() makes a string
-  }
-  const std::string peer = context.peer();
-  AccessRecord record;
-  record.method = method;
-  record.peer = peer;
-  record.request_id = request.request_id();
-  record.code = CodeName(status.code);
-  record.message = status.message;
-  record.request_bytes = tally.tensor_bytes;
-  record.response_bytes = tally.answer_bytes;
-  record.compute_microseconds = tally.compute_nanoseconds / 1000;
-  LogAccess(log_, record);
+  metrics_.Record(request, tally, status);
+  log_.Record(call, request, tally, status);
 }
 
 }  // namespace topk

@@ -2,16 +2,14 @@
 #pragma once
 
 #include <grpcpp/grpcpp.h>
-#include <spdlog/logger.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <new>
-#include <string_view>
-#include <utility>
 
 #include "core/engine.h"
+#include "server/access_log.h"
 #include "server/event_loop.h"
 #include "server/gate.h"
 #include "server/metrics.h"
@@ -19,20 +17,11 @@
 #include "server/raw_service.h"
 #include "server/rpc_metrics.h"
 #include "server/shared_objects.h"
+#include "server/tally.h"
 #include "server/work_queue.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {
-
-/// What one request took, for the log and the metrics.
-struct Tally {
-  int64_t tensor_bytes = 0;
-  int64_t answer_bytes = 0;
-  int64_t compute_nanoseconds = 0;
-
-  /// Adds what an answer says.
-  void Note(const v1::TopKResponse& answer);
-};
 
 /// topk.v1.TopKService over an engine. Thread-safe.
 ///
@@ -49,7 +38,7 @@ class TopKService {
   /// All of them outlive the service. `threads` as many as compute. No shared
   /// memory is allowed if `shared_objects` are null.
   TopKService(const Engine& engine, Metrics& metrics,
-              const RpcMetrics& rpc_metrics, spdlog::logger& log,
+              const RpcMetrics& rpc_metrics, AccessLog& log,
               SharedObjects* shared_objects, Gate& gate,
               int64_t max_message_bytes, int threads);
 
@@ -90,15 +79,14 @@ class TopKService {
                  v1::TopKResponse& answer) const;
 
   /// Counts and logs one request's outcome.
-  void Record(const grpc::ServerContext& context, std::string_view method,
-              const v1::TopKRequest& request, const Tally& tally,
-              const Status& status);
+  void Record(const CallInfo& call, const v1::TopKRequest& request,
+              const Tally& tally, const Status& status);
 
  private:
   const Engine& engine_;
   Metrics& metrics_;
   const RpcMetrics& rpc_metrics_;
-  spdlog::logger& log_;
+  AccessLog& log_;
   SharedObjects* const shared_objects_;
   Gate& gate_;
   const int64_t max_message_bytes_;

@@ -25,6 +25,7 @@ class UnaryCall : public Call {
   }
 
   grpc::ByteBuffer request_;
+  Tally tally_;
 
  private:
   void Received(bool ok, grpc::ByteBuffer& message) override {
@@ -32,6 +33,8 @@ class UnaryCall : public Call {
       return Refuse(InvalidArgument("MESSAGE_MISSING", "",
                                     "the call has no request message"));
     }
+    tally_.begun = info().arrived;
+    tally_.Arrive(Tally::Clock::now());
     request_.Swap(&message);
     Answer();
   }
@@ -62,20 +65,20 @@ class ComputeCall final : public UnaryCall {
 
   void Compute() {
     RawMessage<v1::TopKRequest> raw;
-    Tally tally;
     grpc::ByteBuffer answer;
+    tally_.Lap(Stage::kQueue);
     const Status status = CatchBadAlloc([&]() -> Status {
       // It may have waited for a thread longer than its client for it.
       if (Status s = CheckAlive(); !s.ok()) return s;
       if (Status s = ReadRaw(request_, raw); !s.ok()) return s;
       v1::TopKResponse response;
-      if (Status s = service_.Compute(raw, tally, response); !s.ok()) return s;
+      if (Status s = service_.Compute(raw, tally_, response); !s.ok()) return s;
       answer = WriteMessage(std::move(response));
+      tally_.Lap(Stage::kEncode);
       return {};
     });
     // Before it is sent: whoever has an answer finds it in the metrics.
-    service_.Record(context_, NameOf(Method::kComputeTopK), raw.message, tally,
-                    status);
+    service_.Record(info(), raw.message, tally_, status);
     status.ok() ? Finish(answer) : Finish(status);
   }
 };

@@ -122,7 +122,7 @@ TEST_F(Command, BenchCountsFailuresIfItIsToGoOn) {
   fake.compute = [&calls](auto&, auto&, auto&) {
     // The first one connects.
     return ++calls % 2 == 0
-               ? grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "full")
+               ? grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "full")
                : grpc::Status::OK;
   };
   const FakeServer server(fake);
@@ -134,7 +134,7 @@ TEST_F(Command, BenchCountsFailuresIfItIsToGoOn) {
   calls = 0;
   outcome = Topk(Cat(bench, " --keep-going"));
   EXPECT_EQ(outcome.status, 0) << outcome.error;
-  EXPECT_NE(outcome.out.find("\"errors\":{\"RESOURCE_EXHAUSTED\":5}"),
+  EXPECT_NE(outcome.out.find("\"errors\":{\"INVALID_ARGUMENT\":5}"),
             std::string::npos)
       << outcome.out;
 }

@@ -138,14 +138,16 @@ TEST(WrongServer, DeadlinesEndCallsThatHang) {
   EXPECT_EQ(answer.status().code, Code::kDeadlineExceeded);
 }
 
-TEST(WrongServer, OnlyUnavailableIsSentAgain) {
+TEST(WrongServer, WhatTheServerSaysWillNotHelpIsNotSentAgain) {
   for (const auto code :
        {grpc::StatusCode::INVALID_ARGUMENT,
         grpc::StatusCode::RESOURCE_EXHAUSTED, grpc::StatusCode::INTERNAL}) {
     std::atomic<int> calls = 0;
     Fake fake;
-    fake.compute = [&](auto&, auto&, auto&) -> grpc::Status {
+    fake.compute = [&](grpc::ServerContext& context, auto&,
+                       auto&) -> grpc::Status {
       ++calls;
+      context.AddTrailingMetadata("grpc-retry-pushback-ms", "-1");
       return {code, "no"};
     };
     const FakeServer server(fake);

@@ -94,7 +94,7 @@ TEST(Admission, OneClientDoesNotTakeAll) {
   const grpc::Status status =
       Compute(server, OnnxRequest({1, 2, 3}, 1), context);
   ExpectLater(status, context, "TOO_MANY_REQUESTS_OF_CLIENT",
-              "client:ipv4:127.0.0.1");
+              "client:127.0.0.1");
 }
 
 TEST(Admission, HealthIsNotCounted) {

@@ -59,6 +59,23 @@ TEST(Config, HasDefaults) {
   EXPECT_EQ(read.line.server.drain_timeout_seconds, 25);
 }
 
+TEST(Config, TakesSharesAndDurationsForTheAccessLog) {
+  const Read read = ReadWords({"--access-log-sample", "0.25", "--slow-request",
+                               "250ms", "--admin-listen", "127.0.0.1:0"});
+  EXPECT_EQ(read.error, "");
+  EXPECT_EQ(read.line.server.access_log_sample, 0.25);
+  EXPECT_EQ(read.line.server.slow_request_seconds, 0.25);
+  EXPECT_EQ(read.line.server.admin_listen, "127.0.0.1:0");
+  for (const char* share : {"-0.1", "1.1", "nan", "half", "0.5x", ""}) {
+    const Read bad = ReadWords({"--access-log-sample", share});
+    EXPECT_EQ(bad.line.exit_code, 2) << share;
+    EXPECT_THAT(bad.error, HasSubstr("--access-log-sample"));
+    EXPECT_THAT(bad.error, HasSubstr(share));
+  }
+  EXPECT_THAT(ReadWords({"--admin-listen", "nowhere"}).error,
+              HasSubstr("nowhere"));
+}
+
 TEST(Config, FlagsOutrankTheEnvironmentWhichOutranksTheFile) {
   const TemporaryFolder folder;
   const std::string file = folder.File("topkd.toml");

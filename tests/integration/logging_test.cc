@@ -1,11 +1,15 @@
-// Log lines: valid JSON and one line each, whatever they hold.
+// Log lines: valid JSON and one line each, whatever they hold; nobody waits for
+// them.
 #include "server/logging.h"
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "server/access_log.h"
 #include "tests/support/test_server.h"
 
 namespace topk::testing {
@@ -48,67 +52,91 @@ TEST(JsonLog, IsValidWhateverTheMessageHolds) {
 
 TEST(JsonLog, IsValidWhateverACallHolds) {
   const Capture capture("json");
-  AccessRecord record;
-  record.method = "ComputeTopK";
-  record.peer = kNasty;
-  record.request_id = kNasty;
-  record.code = "INVALID_ARGUMENT";
-  record.message = kNasty;
-  record.request_bytes = 12;
-  record.response_bytes = 0;
-  record.compute_microseconds = 34;
-  LogAccess(*capture.log, record);
+  CallInfo call;
+  call.method = "ComputeTopK";
+  call.principal = kNasty;
+  call.trace.state = kNasty;
+  v1::TopKRequest request = OnnxRequest({1, 2, 3}, 4);
+  request.set_request_id(kNasty);
+  Tally tally;
+  tally.tensor_bytes = 12;
+  tally[Stage::kCompute] = 34000;
+  tally.kernel = kNasty;
+  const Status status = InvalidArgument(kNasty, "", kNasty);
+  LogObject(*capture.log, spdlog::level::info,
+            AccessFields(call, request, tally, status, 5));
   ASSERT_EQ(capture.Lines().size(), 1u);
   const json line = json::parse(capture.Lines()[0]);
   EXPECT_EQ(line["method"], "ComputeTopK");
   EXPECT_EQ(line["code"], "INVALID_ARGUMENT");
   EXPECT_EQ(line["request_bytes"], 12);
   EXPECT_EQ(line["compute_us"], 34);
+  EXPECT_EQ(line["suppressed"], 5);
+  EXPECT_FALSE(line.contains("encode_us")) << "not reached";
   EXPECT_EQ(line["level"], "info");
   EXPECT_TRUE(line.contains("request_id") && line.contains("error"));
+}
+
+TEST(JsonLog, CutsWhatAClientMadeLong) {
+  v1::TopKRequest request;
+  request.set_request_id(std::string(1 << 20, 'x'));
+  EXPECT_LT(AccessFields({}, request, {}, {}, 0).size(), 1000u);
 }
 
 TEST(TextLog, KeepsToOneLine) {
   const Capture capture("text");
   capture.log->info("{}", kNasty);
-  AccessRecord record;
-  record.method = "ComputeTopK";
-  record.request_id = kNasty;
-  record.code = "OK";
-  LogAccess(*capture.log, record);
-  EXPECT_EQ(capture.Lines().size(), 2u) << capture.sink->Text();
+  v1::TopKRequest request;
+  request.set_request_id(kNasty);
+  LogObject(*capture.log, spdlog::level::info,
+            AccessFields({}, request, {}, {}, 0));
+  ASSERT_EQ(capture.Lines().size(), 2u) << capture.sink->Text();
+  EXPECT_FALSE(json::accept(capture.Lines()[0]));
+  EXPECT_TRUE(json::accept(capture.Lines()[1])) << "for machines";
 }
 
-TEST(AccessLog, HasALineOfEachFailedCallAndNoData) {
-  TestServer server;
-  v1::TopKRequest request = OnnxRequest({1, 2, 3}, 4);
-  request.set_request_id("the \"one\"\n");
-  const std::string secret = "SECRETSECRET";
-  request.mutable_tensor()->set_data(secret);
-  grpc::ClientContext context;
-  v1::TopKResponse response;
-  EXPECT_FALSE(server.Stub()->ComputeTopK(&context, request, &response).ok());
-  const json line = json::parse(server.Log());
-  EXPECT_EQ(line["request_id"], "the \"one\"\n");
-  EXPECT_EQ(line["code"], "INVALID_ARGUMENT");
-  EXPECT_EQ(line["request_bytes"], 12);
-  EXPECT_EQ(line["peer"].get<std::string>().substr(0, 15), "ipv4:127.0.0.1:");
-  EXPECT_EQ(server.Log().find(secret), std::string::npos);
-}
+// Takes nothing until it is opened, like a pipe that nobody reads.
+class ShutSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  ShutSink() : shut_(gate_) {}
+  void Open() { shut_.unlock(); }
+  int lines() const { return lines_; }
 
-TEST(AccessLog, HasGoodCallsAtDebugAlone) {
-  for (const char* level : {"info", "debug"}) {
-    ServerConfig config = TestServer::LoopbackConfig();
-    config.log_level = level;
-    TestServer server(config);
-    grpc::ClientContext context;
-    v1::TopKResponse response;
-    ASSERT_TRUE(server.Stub()
-                    ->ComputeTopK(&context, OnnxRequest({1, 2}, 1), &response)
-                    .ok());
-    EXPECT_EQ(server.Log().find("\"OK\"") != std::string::npos,
-              level == std::string("debug"));
+ private:
+  void sink_it_(const spdlog::details::log_msg&) override {
+    const std::lock_guard wait(gate_);
+    ++lines_;
   }
+  void flush_() override {}
+
+  std::mutex gate_;
+  std::unique_lock<std::mutex> shut_;
+  std::atomic<int> lines_ = 0;
+};
+
+TEST(AsyncLog, KeepsNobodyWaitingAndCountsWhatItDrops) {
+  constexpr int kLines = 3 * static_cast<int>(kMostWaitingLines);
+  const auto sink = std::make_shared<ShutSink>();
+  const auto log = MakeAsyncLoggerTo(sink, "info", "json");
+  log->info("first");
+  EXPECT_FALSE(FlushLog(*log, std::chrono::milliseconds(10)));
+  EXPECT_EQ(DroppedLines(*log), 0);
+  for (int i = 1; i < kLines; ++i) log->info("line {}", i);
+  const int64_t dropped = DroppedLines(*log);
+  EXPECT_GE(dropped, kLines - 2 - static_cast<int64_t>(kMostWaitingLines));
+  sink->Open();
+  EXPECT_TRUE(FlushLog(*log, std::chrono::seconds(20)));
+  // The message that asked for the flush may be among those that made way.
+  EXPECT_NEAR(static_cast<double>(sink->lines() + dropped), kLines, 1);
+}
+
+TEST(AsyncLog, IsWrittenWhenItEnds) {
+  const auto sink = std::make_shared<LogSink>();
+  {
+    const auto log = MakeAsyncLoggerTo(sink, "info", "json");
+    for (int i = 0; i < 100; ++i) log->info("line {}", i);
+  }
+  EXPECT_NE(sink->Text().find("line 99"), std::string::npos);
 }
 
 }  // namespace

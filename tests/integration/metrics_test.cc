@@ -12,6 +12,7 @@
 namespace topk::testing {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -109,8 +110,12 @@ TEST(Metrics, HaveTheServicesOwnFamilies) {
                               "version=\"11\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("\ntopk_tensor_bytes_sum 12\n"));
   EXPECT_THAT(text, HasSubstr("\ntopk_k_elements_sum 2\n"));
-  EXPECT_THAT(text, HasSubstr("\ntopk_build_info{version=\""));
+  EXPECT_THAT(text, HasSubstr("\ntopk_build_info{compiler=\""));
   EXPECT_THAT(text, HasSubstr("\ntopk_ready 1\n"));
+  for (const char* label :
+       {"grpc_version=\"", "instruction_set=\"", "version=\""}) {
+    EXPECT_THAT(text, ContainsRegex(std::string("topk_build_info.*") + label));
+  }
   server.server().Drain({}, std::chrono::milliseconds(0));
   EXPECT_THAT(Scrape(server), HasSubstr("\ntopk_ready 0\n"));
 }

@@ -1,6 +1,8 @@
 // The binary topkd, as an operator runs it.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -15,6 +17,7 @@ namespace topk::testing {
 namespace {
 
 using nlohmann::json;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 std::unique_ptr<v1::TopKService::Stub> Stub(const std::string& target) {
@@ -59,6 +62,37 @@ TEST(Topkd, LogsValidJson) {
     EXPECT_TRUE(json::accept(line)) << line;
   }
   EXPECT_GE(count, 4);
+}
+
+TEST(Topkd, ServesAndEndsThoughNobodyReadsItsLog) {
+  const TemporaryFolder folder;
+  const std::string pipe = folder.File("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const int fd = open(pipe.c_str(), O_RDWR | O_CLOEXEC);  // and never read
+  const std::string ready_file = folder.File("ready.json");
+  Subprocess topkd({"/bin/sh", "-c",
+                    std::string("exec ") + kTopkd +
+                        " --listen 127.0.0.1:0 --log-level debug"
+                        " --metrics-listen 127.0.0.1:0 --ready-file " +
+                        ready_file + " 2>" + pipe});
+  ASSERT_TRUE(Eventually([&] { return !ReadFile(ready_file).empty(); }));
+  const json ready = json::parse(ReadFile(ready_file));
+  const auto stub = Stub(ready["listen"][0]);
+  grpc::ClientContext context;
+  const auto many = stub->ComputeTopKMany(&context);
+  v1::TopKResult result;
+  // More than a pipe and the queue hold: a line each.
+  for (int i = 0; i < 6000; ++i) {
+    ASSERT_TRUE(many->Write(OnnxRequest({1, 2}, 1)));
+    ASSERT_TRUE(many->Read(&result));
+  }
+  many->WritesDone();
+  EXPECT_TRUE(many->Finish().ok());
+  EXPECT_THAT(HttpGet(ready["metrics"], "/metrics"),
+              ContainsRegex("topk_log_dropped_total [1-9]"));
+  topkd.Signal(SIGTERM);
+  EXPECT_EQ(topkd.Wait(), 0);
+  close(fd);
 }
 
 // Returns how many threads a process has.

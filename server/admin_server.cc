@@ -1,0 +1,73 @@
+#include "server/admin_server.h"
+
+#include <grpc/grpc.h>
+#include <grpcpp/ext/channelz_service_plugin.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/text.h"
+
+namespace topk {
+namespace {
+
+class Without final : public grpc::ServerBuilderOption {
+ public:
+  explicit Without(std::string_view plugin) : plugin_(plugin) {}
+
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>*
+                         plugins) override {
+    std::erase_if(*plugins,
+                  [this](const auto& it) { return it->name() == plugin_; });
+  }
+
+ private:
+  const std::string_view plugin_;
+};
+
+}  // namespace
+
+std::unique_ptr<grpc::ServerBuilderOption> WithoutChannelz() {
+  return std::make_unique<Without>("channelz_service");
+}
+
+AdminServer::AdminServer(std::unique_ptr<grpc::Server> server,
+                         std::string address)
+    : server_(std::move(server)), address_(std::move(address)) {}
+
+Result<std::unique_ptr<AdminServer>> AdminServer::Start(
+    const std::string& address) {
+  // Process-wide: builders made from now on read it.
+  grpc::channelz::experimental::InitChannelzService();
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+
+  grpc::ServerBuilder builder;
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // gRPC's own handlers: one thread that waits will do.
+  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
+  int port = 0;
+  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr || port == 0) {
+    return Status{Code::kUnavailable, "ADMIN_LISTEN", "admin_listen",
+                  Cat("cannot serve channelz on ", address,
+                      ": in use, not an address of this machine, or not "
+                      "permitted")};
+  }
+  std::string bound = Cat(address.substr(0, address.rfind(':') + 1), port);
+  return std::unique_ptr<AdminServer>(
+      new AdminServer(std::move(server), std::move(bound)));
+}
+
+AdminServer::~AdminServer() {
+  server_->Shutdown(std::chrono::system_clock::now());
+}
+
+}  // namespace topk

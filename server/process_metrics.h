@@ -1,0 +1,12 @@
+// What the operating system says of this process.
+#pragma once
+
+#include "server/metric_registry.h"
+
+namespace topk {
+
+/// Adds the process_* metrics under the names that Prometheus's client
+/// libraries share: memory, processor time, file descriptors, threads, start.
+void AddProcessMetrics(MetricRegistry& registry);
+
+}  // namespace topk

@@ -1,0 +1,263 @@
+// Which requests have a line, and what it says.
+#include "server/access_log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/support/test_server.h"
+
+namespace topk::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+const std::string kTrace = "4bf92f3577b34da6a3ce929d0e0e4736";
+const std::string kParent = "00-" + kTrace + "-00f067aa0ba902b7-01";
+
+std::vector<json> Lines(const TestServer& server) {
+  std::istringstream text(server.Log());
+  std::vector<json> lines;
+  for (std::string line; std::getline(text, line);) {
+    lines.push_back(json::parse(line));
+  }
+  return lines;
+}
+
+// What a call's initial metadata says, "" if nothing.
+std::string Returned(const grpc::ClientContext& context) {
+  const auto& metadata = context.GetServerInitialMetadata();
+  const auto found = metadata.find("traceparent");
+  return found == metadata.end()
+             ? ""
+             : std::string(found->second.data(), found->second.size());
+}
+
+struct Answer {
+  bool ok;
+  std::string traceparent;
+  v1::TopKResponse response;
+};
+
+Answer Ask(
+    const TestServer& server, const v1::TopKRequest& request,
+    const std::vector<std::pair<std::string, std::string>>& metadata = {}) {
+  grpc::ClientContext context;
+  for (const auto& [name, value] : metadata) context.AddMetadata(name, value);
+  Answer answer;
+  answer.ok =
+      server.Stub()->ComputeTopK(&context, request, &answer.response).ok();
+  answer.traceparent = Returned(context);
+  return answer;
+}
+
+TEST(AccessLog, HasALineOfEachFailedCallAndNoData) {
+  TestServer server;
+  v1::TopKRequest request = OnnxRequest({1, 2, 3}, 4);
+  request.set_request_id("the \"one\"\n");
+  const std::string secret = "SECRETSECRET";
+  request.mutable_tensor()->set_data(secret);
+  EXPECT_FALSE(Ask(server, request).ok);
+  const json line = json::parse(server.Log());
+  EXPECT_EQ(line["request_id"], "the \"one\"\n");
+  EXPECT_EQ(line["code"], "INVALID_ARGUMENT");
+  EXPECT_EQ(line["request_bytes"], 12);
+  EXPECT_EQ(line["peer"].get<std::string>().substr(0, 15), "ipv4:127.0.0.1:");
+  EXPECT_EQ(server.Log().find(secret), std::string::npos);
+}
+
+TEST(AccessLog, HasGoodCallsAtDebugAlone) {
+  for (const char* level : {"info", "debug"}) {
+    ServerConfig config = TestServer::LoopbackConfig();
+    config.log_level = level;
+    TestServer server(config);
+    ASSERT_TRUE(Ask(server, OnnxRequest({1, 2}, 1)).ok);
+    EXPECT_EQ(server.Log().find("\"OK\"") != std::string::npos,
+              level == std::string("debug"));
+  }
+}
+
+TEST(AccessLog, HasAllFields) {
+  for (const char* format : {"json", "text"}) {
+    ServerConfig config = TestServer::LoopbackConfig();
+    config.access_log_sample = 1;
+    config.log_format = format;
+    TestServer server(config);
+    v1::TopKRequest request = OnnxRequest({3, 2, 1}, 2);
+    request.set_request_id("mine");
+    const Answer answer = Ask(server, request);
+    ASSERT_TRUE(answer.ok);
+    const json line = json::parse(server.Log());
+    const auto& execution = answer.response.execution();
+    const json expected = {{"level", "info"},
+                           {"msg", "call"},
+                           {"method", "ComputeTopK"},
+                           {"request_id", "mine"},
+                           {"code", "OK"},
+                           {"dialect", "onnx"},
+                           {"version", 11},
+                           {"dtype", "f32"},
+                           {"elements", 3},
+                           {"k", 2},
+                           {"backend", execution.backend()},
+                           {"kernel", execution.kernel()},
+                           {"request_bytes", 12},
+                           {"response_bytes", 24}};
+    for (const auto& [name, value] : expected.items()) {
+      EXPECT_EQ(line[name], value) << name;
+    }
+    int64_t stages = 0;
+    for (const char* stage : {"queue", "decode", "compute", "encode"}) {
+      const int64_t microseconds = line[stage + std::string("_us")];
+      EXPECT_GE(microseconds, 0) << stage;
+      stages += microseconds;
+    }
+    EXPECT_GE(line["total_us"], stages);
+    EXPECT_EQ(line["trace_id"].get<std::string>().size(), 32u);
+    EXPECT_EQ(line["span_id"].get<std::string>().size(), 16u);
+    EXPECT_FALSE(line.contains("reason") || line.contains("error") ||
+                 line.contains("principal"));
+  }
+}
+
+TEST(AccessLog, HasTheReasonOfAFailure) {
+  TestServer server;
+  EXPECT_FALSE(Ask(server, OnnxRequest({1, 2}, 3)).ok);
+  const json line = json::parse(server.Log());
+  EXPECT_EQ(line["reason"], "K_EXCEEDS_DIMENSION");
+  EXPECT_THAT(line["error"].get<std::string>(), HasSubstr("3"));
+  EXPECT_FALSE(line.contains("compute_us"));
+  EXPECT_FALSE(line.contains("kernel"));
+}
+
+TEST(AccessLog, HasASampleOfGoodRequestsAndAllThatAreTraced) {
+  ServerConfig config = TestServer::LoopbackConfig();
+  config.access_log_sample = 0.25;
+  TestServer server(config);
+  for (int i = 0; i < 12; ++i) Ask(server, OnnxRequest({1, 2}, 1));
+  EXPECT_EQ(Lines(server).size(), 3u);
+  for (int i = 0; i < 5; ++i) {
+    Ask(server, OnnxRequest({1, 2}, 1), {{"traceparent", kParent}});
+  }
+  EXPECT_EQ(Lines(server).size(), 8u);
+  TestServer off;
+  Ask(off, OnnxRequest({1, 2}, 1), {{"traceparent", kParent}});
+  EXPECT_EQ(off.Log(), "");
+}
+
+TEST(AccessLog, WarnsOfSlowRequestsWhateverTheSample) {
+  ServerConfig config = TestServer::LoopbackConfig();
+  config.slow_request_seconds = 1e-6;
+  TestServer server(config);
+  Ask(server, OnnxRequest({1, 2}, 1), {{"traceparent", kParent}});
+  Ask(server, OnnxRequest({1, 2}, 3));
+  const std::vector<json> lines = Lines(server);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0]["level"], "warning");
+  EXPECT_EQ(lines[0]["trace_id"], kTrace);
+  EXPECT_EQ(lines[0]["code"], "OK");
+  EXPECT_EQ(lines[1]["level"], "warning");
+  EXPECT_EQ(lines[1]["code"], "INVALID_ARGUMENT");
+  config.slow_request_seconds = 100;
+  TestServer fast(config);
+  Ask(fast, OnnxRequest({1, 2}, 1));
+  EXPECT_EQ(fast.Log(), "");
+}
+
+TEST(AccessLog, IsNotFloodedByBadRequests) {
+  TestServer server;
+  constexpr int kFlood = 2000;
+  const auto stub = server.Stub();
+  grpc::ClientContext context;
+  const auto stream = stub->ComputeTopKMany(&context);
+  v1::TopKResult result;
+  const auto ask = [&] {
+    ASSERT_TRUE(stream->Write(OnnxRequest({1, 2}, 3)));
+    ASSERT_TRUE(stream->Read(&result));
+  };
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < kFlood; ++i) ask();
+  const auto took = std::chrono::duration_cast<std::chrono::seconds>(
+      std::chrono::steady_clock::now() - start);
+  const auto most =
+      static_cast<size_t>(AccessLog::kLinesPerSecond * (took.count() + 2));
+  EXPECT_LE(Lines(server).size(), most);
+  // The first line of a later second tells how many had none.
+  const auto all = [&] {
+    size_t lines = 0;
+    for (const json& line : Lines(server)) {
+      lines += 1 + line.value("suppressed", 0);
+    }
+    return lines;
+  };
+  size_t asked = kFlood;
+  EXPECT_TRUE(Eventually([&] {
+    ask();
+    return all() == ++asked;
+  }));
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST(Trace, IsContinuedInTheLogAndTheAnswer) {
+  ServerConfig config = TestServer::LoopbackConfig();
+  config.access_log_sample = 1;
+  TestServer server(config);
+  const Answer answer =
+      Ask(server, OnnxRequest({1, 2}, 1),
+          {{"traceparent", kParent}, {"tracestate", "rojo=1,congo=2"}});
+  const json line = json::parse(server.Log());
+  EXPECT_EQ(line["trace_id"], kTrace);
+  EXPECT_EQ(line["parent_span_id"], "00f067aa0ba902b7");
+  EXPECT_NE(line["span_id"], "00f067aa0ba902b7");
+  EXPECT_EQ(line["tracestate"], "rojo=1,congo=2");
+  EXPECT_EQ(answer.traceparent,
+            "00-" + kTrace + "-" + line["span_id"].get<std::string>() + "-01");
+}
+
+TEST(Trace, IsContinuedByStreamsAndFailures) {
+  TestServer server;
+  const auto stub = server.Stub();
+  EXPECT_THAT(Ask(server, OnnxRequest({1, 2}, 3), {{"traceparent", kParent}})
+                  .traceparent,
+              HasSubstr(kTrace));
+  grpc::ClientContext context;
+  context.AddMetadata("traceparent", kParent);
+  const auto stream = stub->ComputeTopKMany(&context);
+  v1::TopKResult result;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(stream->Write(OnnxRequest({1, 2}, 3)));
+    ASSERT_TRUE(stream->Read(&result));
+  }
+  stream->WritesDone();
+  ASSERT_TRUE(stream->Finish().ok());
+  EXPECT_THAT(Returned(context), HasSubstr(kTrace));
+  const std::vector<json> lines = Lines(server);
+  ASSERT_EQ(lines.size(), 3u);
+  for (const json& line : lines) EXPECT_EQ(line["trace_id"], kTrace);
+  EXPECT_EQ(lines[1]["span_id"], lines[2]["span_id"]) << "one call, one span";
+  EXPECT_NE(lines[0]["span_id"], lines[1]["span_id"]);
+}
+
+TEST(Trace, ThatIsNotValidIsIgnored) {
+  ServerConfig config = TestServer::LoopbackConfig();
+  config.access_log_sample = 1;
+  TestServer server(config);
+  using Metadata = std::vector<std::pair<std::string, std::string>>;
+  for (const Metadata& metadata :
+       {Metadata{}, Metadata{{"traceparent", "00-" + kTrace}},
+        Metadata{{"traceparent", kParent}, {"traceparent", kParent}},
+        Metadata{{"tracestate", "rojo=1"}}}) {
+    EXPECT_EQ(Ask(server, OnnxRequest({1, 2}, 1), metadata).traceparent, "");
+    const json line = Lines(server).back();
+    EXPECT_NE(line["trace_id"], kTrace);
+    EXPECT_FALSE(line.contains("parent_span_id") ||
+                 line.contains("tracestate"));
+  }
+}
+
+}  // namespace
+}  // namespace topk::testing

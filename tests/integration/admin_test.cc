@@ -1,0 +1,94 @@
+// Channelz: at its own address, and nowhere else.
+#include <gmock/gmock.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+#include <google/protobuf/util/json_util.h>
+#include <gtest/gtest.h>
+
+#include "tests/integration/raw_call.h"
+#include "tests/integration/topkd.h"
+#include "tests/support/test_server.h"
+
+namespace topk::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kGetServers[] = "/grpc.channelz.v1.Channelz/GetServers";
+constexpr char kReflect[] =
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
+
+std::shared_ptr<grpc::Channel> ChannelTo(const std::string& target) {
+  return grpc::CreateChannel(target, grpc::InsecureChannelCredentials());
+}
+
+// The answer as JSON; Debian has channelz's descriptors, no header of them.
+std::string Servers(const std::string& target) {
+  const RawAnswer answer = RawCall(ChannelTo(target), kGetServers, {""});
+  if (!answer.status.ok()) return answer.status.error_message();
+  const auto* type =
+      google::protobuf::DescriptorPool::generated_pool()->FindMessageTypeByName(
+          "grpc.channelz.v1.GetServersResponse");
+  const std::unique_ptr<google::protobuf::Message> message(
+      google::protobuf::MessageFactory::generated_factory()
+          ->GetPrototype(type)
+          ->New());
+  EXPECT_TRUE(message->ParseFromString(answer.messages.at(0)));
+  std::string json;
+  (void)google::protobuf::util::MessageToJsonString(*message, &json);
+  return json;
+}
+
+// The names of a server's services, as reflection has them.
+std::string Services(const std::string& target) {
+  // ServerReflectionRequest{list_services: "*"}
+  return RawCall(ChannelTo(target), kReflect, {"\x3a\x01*"}).messages.at(0);
+}
+
+TEST(Admin, ServesChannelzThatTheMainAddressDoesNot) {
+  ServerConfig config = TestServer::LoopbackConfig();
+  config.admin_listen = "127.0.0.1:0";
+  // Channelz names a socket as it was asked for, so that port 0 says nothing.
+  const TemporaryFolder folder;
+  config.listen.push_back("unix:" + folder.File("socket"));
+  TestServer server(config);
+  // Built after channelz became a part of all that is built.
+  TestServer second;
+  const std::string admin = server.server().admin_address();
+  EXPECT_EQ(second.server().admin_address(), "");
+  const std::string found = Servers(admin);
+  EXPECT_THAT(found, HasSubstr("listenSocket"));
+  EXPECT_THAT(found, HasSubstr("listener " + config.listen.back()));
+  EXPECT_THAT(Services(admin), HasSubstr("grpc.channelz.v1.Channelz"));
+  EXPECT_THAT(Services(admin), Not(HasSubstr("topk.v1")));
+  for (const std::string& target : {server.target(), second.target()}) {
+    EXPECT_EQ(RawCall(ChannelTo(target), kGetServers, {""}).status.error_code(),
+              grpc::StatusCode::UNIMPLEMENTED);
+    EXPECT_THAT(Services(target), HasSubstr("topk.v1.TopKService"));
+    EXPECT_THAT(Services(target), Not(HasSubstr("channelz")));
+  }
+}
+
+TEST(Admin, IsInTheReadyFileAndTheLog) {
+  const TemporaryFolder folder;
+  const std::string listen = "unix:" + folder.File("socket");
+  Topkd topkd({"--admin-listen", "127.0.0.1:0"}, listen);
+  const std::string admin = topkd.ready()["admin"];
+  EXPECT_THAT(Servers(admin), HasSubstr(listen));
+  EXPECT_TRUE(topkd.HasLogged("channelz on " + admin));
+  topkd.process().Signal(SIGTERM);
+  EXPECT_EQ(topkd.process().Wait(), 0);
+  EXPECT_FALSE(Topkd().ready().contains("admin"));
+}
+
+TEST(Admin, NamesAnAddressThatIsInUse) {
+  const TakenPort taken(/*listens=*/true);
+  Subprocess topkd(
+      {kTopkd, "--listen", "127.0.0.1:0", "--admin-listen", taken.address()});
+  EXPECT_EQ(topkd.Wait(), 1);
+  EXPECT_THAT(topkd.Output(), HasSubstr(taken.address()));
+}
+
+}  // namespace
+}  // namespace topk::testing

@@ -1,0 +1,25 @@
+// Prometheus's text format, read strictly.
+#pragma once
+
+#include <map>
+#include <string>
+
+namespace topk::testing {
+
+/// What one scrape says: the value of each series, by its name with its labels
+/// as they are exposed.
+struct Exposition {
+  std::map<std::string, double> samples;
+  /// counter, gauge or histogram, by family.
+  std::map<std::string, std::string> types;
+};
+
+/// Reads a scrape. Returns "", or what is wrong with it: a line that is none, a
+/// family in two places, a series twice, a histogram whose buckets do not
+/// ascend to its count.
+std::string ReadExposition(const std::string& text, Exposition& to);
+
+/// Returns "", or the first counter or bucket that went down or went away.
+std::string CheckMonotonic(const Exposition& before, const Exposition& after);
+
+}  // namespace topk::testing

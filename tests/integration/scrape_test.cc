@@ -1,0 +1,230 @@
+// What is scraped while requests run is valid each time.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
+
+#include "tests/integration/exposition.h"
+#include "tests/integration/raw_call.h"
+#include "tests/support/test_server.h"
+
+namespace topk::testing {
+namespace {
+
+ServerConfig WithMetrics() {
+  ServerConfig config = TestServer::LoopbackConfig();
+  config.metrics_listen = "127.0.0.1:0";
+  return config;
+}
+
+Exposition Scrape(TestServer& server) {
+  Exposition exposition;
+  const std::string fault = ReadExposition(
+      HttpGet(server.server().metrics_address(), "/metrics"), exposition);
+  EXPECT_EQ(fault, "");
+  return exposition;
+}
+
+double StageCount(const Exposition& exposition, const std::string& stage) {
+  return exposition.samples.at("topk_stage_seconds_count{stage=\"" + stage +
+                               "\"}");
+}
+
+TEST(Scrape, IsValidAndMonotonicUnderLoad) {
+  TestServer server(WithMetrics());
+  std::atomic<bool> stop = false;
+  std::atomic<int> asked = 0;
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 3; ++i) {
+    callers.emplace_back([&, i] {
+      const auto stub = server.Stub();
+      while (!stop) {
+        grpc::ClientContext context;
+        v1::TopKResponse response;
+        (void)stub->ComputeTopK(&context, OnnxRequest({1, 2, 3}, i + 2),
+                                &response);
+        ++asked;
+      }
+    });
+  }
+  EXPECT_TRUE(Eventually([&] { return asked > 20; }));
+  Exposition before = Scrape(server);
+  const double first = StageCount(before, "queue");
+  for (int i = 0; i < 30; ++i) {
+    Exposition after = Scrape(server);
+    EXPECT_EQ(CheckMonotonic(before, after), "");
+    before = std::move(after);
+  }
+  stop = true;
+  for (std::thread& caller : callers) caller.join();
+  const Exposition last = Scrape(server);
+  EXPECT_GT(StageCount(before, "queue"), first) << "there was no load";
+  // Of the third caller's requests, whose k exceeds 3, none was computed.
+  EXPECT_EQ(StageCount(last, "queue"), asked);
+  EXPECT_EQ(StageCount(last, "decode"), asked);
+  EXPECT_LT(StageCount(last, "compute"), asked);
+  EXPECT_EQ(StageCount(last, "compute"), StageCount(last, "encode"));
+}
+
+TEST(Scrape, SaysWhatAnsweredAndWhere) {
+  TestServer server(WithMetrics());
+  grpc::ClientContext context;
+  v1::TopKResponse response;
+  ASSERT_TRUE(server.Stub()
+                  ->ComputeTopK(&context, OnnxRequest({1, 2, 3}, 2), &response)
+                  .ok());
+  const Exposition exposition = Scrape(server);
+  const auto& samples = exposition.samples;
+  EXPECT_EQ(samples.at("topk_answers_total{backend=\"cpu\",kernel=\"" +
+                       response.execution().kernel() + "\"}"),
+            1);
+  EXPECT_EQ(samples.at("topk_elements_sum{}"), 3);
+  EXPECT_EQ(samples.at("topk_queue_depth{}"), 0);
+  EXPECT_EQ(samples.at("topk_log_dropped_total{}"), 0);
+  EXPECT_GT(samples.at("process_resident_memory_bytes{}"), 1 << 20);
+  EXPECT_GT(samples.at("process_virtual_memory_bytes{}"), 1 << 20);
+  EXPECT_GE(samples.at("process_cpu_seconds_total{}"), 0);
+  EXPECT_GT(samples.at("process_threads{}"), 1);
+  EXPECT_GT(samples.at("process_open_fds{}"), 3);
+  EXPECT_GT(samples.at("process_max_fds{}"), samples.at("process_open_fds{}"));
+  EXPECT_NEAR(samples.at("process_start_time_seconds{}"),
+              static_cast<double>(time(nullptr)), 600);
+}
+
+TEST(Scrape, HasTheStagesOfStreamsAndOfManyRequests) {
+  TestServer server(WithMetrics());
+  const v1::TopKRequest request = OnnxRequest({1, 2, 3}, 1);
+  v1::TopKRequestChunk header;
+  v1::TopKRequestChunk data;
+  *header.mutable_header() = request;
+  header.mutable_header()->mutable_tensor()->clear_source();
+  data.set_data(request.tensor().data());
+  RawCall(server.Connect(), "/topk.v1.TopKService/StreamTopK",
+          {header.SerializeAsString(), data.SerializeAsString()});
+  RawCall(server.Connect(), "/topk.v1.TopKService/ComputeTopKMany",
+          {request.SerializeAsString(), request.SerializeAsString()});
+  const Exposition exposition = Scrape(server);
+  for (const char* stage : {"queue", "decode", "compute", "encode"}) {
+    EXPECT_EQ(StageCount(exposition, stage), 3) << stage;
+  }
+}
+
+TEST(Scrape, CountsWhatNobodyWaitsForAnyMore) {
+  TestServer server(WithMetrics());
+  const auto stub = server.Stub();
+  grpc::ClientContext context;
+  const auto stream = stub->StreamTopK(&context);
+  v1::TopKRequestChunk chunk;
+  *chunk.mutable_header() = OnnxRequest({1, 2, 3}, 1);
+  chunk.mutable_header()->mutable_tensor()->clear_source();
+  ASSERT_TRUE(stream->Write(chunk));
+  EXPECT_TRUE(Eventually([&] {
+    return Scrape(server).samples.at(
+               "grpc_server_msg_received_total{grpc_method=\"StreamTopK\","
+               "grpc_service=\"topk.v1.TopKService\",grpc_type=\"bidi_stream\""
+               "}") == 1;
+  }));
+  context.TryCancel();
+  EXPECT_TRUE(Eventually([&] {
+    return Scrape(server).samples.at(
+               "topk_cancelled_total{when=\"during_compute\"}") == 1;
+  }));
+}
+
+TEST(Scrape, CountsRefusalsForWantOfRoom) {
+  ServerConfig config = WithMetrics();
+  config.max_inflight_requests = 1;
+  TestServer server(config);
+  const auto stub = server.Stub();
+  grpc::ClientContext context;
+  const auto stream = stub->ComputeTopKMany(&context);
+  v1::TopKResult result;
+  ASSERT_TRUE(stream->Write(OnnxRequest({1, 2, 3}, 1)));
+  ASSERT_TRUE(stream->Read(&result));
+  EXPECT_EQ(Scrape(server).samples.at("topk_inflight_requests{}"), 1);
+  grpc::ClientContext second;
+  v1::TopKResponse response;
+  EXPECT_FALSE(
+      stub->ComputeTopK(&second, OnnxRequest({1, 2, 3}, 1), &response).ok());
+  EXPECT_EQ(Scrape(server).samples.at(
+                "topk_rejected_total{reason=\"inflight_requests\"}"),
+            1);
+  const auto line = nlohmann::json::parse(server.Log());
+  EXPECT_EQ(line["reason"], "TOO_MANY_REQUESTS");
+  EXPECT_LT(line["total_us"], 20000000) << "since the call's arrival";
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_TRUE(Eventually([&] {
+    const auto now = Scrape(server).samples;
+    return now.at("topk_inflight_requests{}") == 0 &&
+           now.at("topk_inflight_bytes{}") == 0;
+  }));
+}
+
+TEST(Scrape, CountsRefusalsByALimit) {
+  ServerConfig config = WithMetrics();
+  config.max_elements = 2;
+  TestServer server(config);
+  grpc::ClientContext context;
+  v1::TopKResponse response;
+  EXPECT_FALSE(server.Stub()
+                   ->ComputeTopK(&context, OnnxRequest({1, 2, 3}, 2), &response)
+                   .ok());
+  EXPECT_EQ(Scrape(server).samples.at("topk_rejected_total{reason=\"limit\"}"),
+            1);
+}
+
+TEST(Scrape, HasNoSeriesThatAClientMadeUp) {
+  TestServer server(WithMetrics());
+  const auto stub = server.Stub();
+  const auto ask = [&](const v1::TopKRequest& request, const char* trace) {
+    grpc::ClientContext context;
+    context.AddMetadata("traceparent", trace);
+    v1::TopKResponse response;
+    (void)stub->ComputeTopK(&context, request, &response);
+  };
+  ask(OnnxRequest({1, 2, 3}, 1), "none");  // its kernel has a series from here
+  const size_t before = Scrape(server).samples.size();
+  const auto channel = server.Connect();
+  for (int i = 0; i < 50; ++i) {
+    const std::string number = std::to_string(i);
+    RawCall(channel, "/made.up/Method" + number, {""});
+    RawCall(channel, "/topk.v1.TopKService/Made" + number, {""});
+    v1::TopKRequest request = OnnxRequest({1, 2, 3}, 1);
+    request.set_request_id("made-up-" + number);
+    ask(request, ("00-made-up" + number).c_str());
+    request.mutable_spec()->set_version(100 + i);
+    ask(request, "");
+    request.mutable_spec()->set_dialect(static_cast<v1::Dialect>(i));
+    request.mutable_tensor()->set_data_type(static_cast<v1::DataType>(i));
+    ask(request, "");
+  }
+  EXPECT_EQ(Scrape(server).samples.size(), before);
+}
+
+TEST(ReadExposition, FindsFaults) {
+  const std::string good =
+      "# HELP a A.\n# TYPE a histogram\na_count 2\na_sum 3\n"
+      "a_bucket{le=\"1\"} 1\na_bucket{le=\"+Inf\"} 2\n";
+  Exposition read;
+  EXPECT_EQ(ReadExposition(good, read), "");
+  EXPECT_EQ(read.samples.at("a_bucket{le=\"1\"}"), 1);
+  for (const auto& [from, to] :
+       std::vector<std::pair<std::string, std::string>>{{"} 2", "} 3"},
+                                                        {"+Inf", "0.5"},
+                                                        {"+Inf", "2"},
+                                                        {"} 1", "} 5"},
+                                                        {"a_sum 3", "a_sum x"},
+                                                        {"a_sum 3\n", ""},
+                                                        {"a_sum", "b_sum"}}) {
+    std::string bad = good;
+    bad.replace(bad.find(from), from.size(), to);
+    Exposition ignored;
+    EXPECT_NE(ReadExposition(bad, ignored), "") << bad;
+  }
+}
+
+}  // namespace
+}  // namespace topk::testing

@@ -1,0 +1,68 @@
+// How many lines pass, and which.
+#include "server/line_limiter.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace topk {
+namespace {
+
+TEST(LineLimiter, LetsSoManyPassInEachSecond) {
+  LineLimiter limiter(3);
+  for (int second = 0; second < 3; ++second) {
+    for (int i = 0; i < 10; ++i) {
+      const auto missing = limiter.Pass(second);
+      ASSERT_EQ(missing.has_value(), i < 3);
+      // The first of the next second tells.
+      if (i < 3) {
+        EXPECT_EQ(*missing, i == 0 && second > 0 ? 7 : 0);
+      }
+    }
+  }
+  EXPECT_EQ(limiter.suppressed(), 21);
+  EXPECT_EQ(limiter.Pass(9), 7);
+  EXPECT_EQ(limiter.Pass(9), 0);
+}
+
+TEST(LineLimiter, CountsEachLineOnceWhateverTheThreads) {
+  constexpr int kThreads = 4;
+  constexpr int kLines = 10000;
+  LineLimiter limiter(100);
+  std::atomic<int64_t> passed = 0;
+  std::atomic<int64_t> told = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      for (int line = 0; line < kLines; ++line) {
+        const auto missing = limiter.Pass(5);
+        if (!missing.has_value()) continue;
+        ++passed;
+        told += *missing;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(passed, 100);
+  EXPECT_EQ(limiter.suppressed(), kThreads * kLines - 100);
+  told += limiter.Pass(6).value_or(0);
+  EXPECT_EQ(told, limiter.suppressed());
+}
+
+TEST(Sampler, PicksItsShareEvenly) {
+  for (const double share : {0.0, 0.001, 0.25, 0.5, 0.9, 1.0}) {
+    Sampler sampler(share);
+    EXPECT_EQ(sampler.on(), share > 0);
+    int picked = 0;
+    for (int i = 1; i <= 10000; ++i) {
+      picked += sampler.Pick() ? 1 : 0;
+      ASSERT_NEAR(picked, share * i, 1) << share;
+    }
+    EXPECT_NEAR(picked, share * 10000, 1);
+  }
+}
+
+}  // namespace
+}  // namespace topk

@@ -1,0 +1,138 @@
+// W3C Trace Context: the examples of its text, and what is not one.
+#include "server/trace_context.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <regex>
+#include <set>
+
+namespace topk {
+namespace {
+
+const std::string kParent =
+    "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+std::string Replaced(size_t at, const std::string& with) {
+  std::string text = kParent;
+  return text.replace(at, with.size(), with);
+}
+
+TEST(TraceParent, IsReadAsTheTextHasIt) {
+  const auto read = ParseTraceParent(kParent);
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(read->trace_high, 0x4bf92f3577b34da6u);
+  EXPECT_EQ(read->trace_low, 0xa3ce929d0e0e4736u);
+  EXPECT_EQ(read->span, 0x00f067aa0ba902b7u);
+  EXPECT_TRUE(read->sampled);
+  EXPECT_FALSE(ParseTraceParent(Replaced(53, "00"))->sampled);
+  // Flags that version 00 does not know are not in its way.
+  EXPECT_TRUE(ParseTraceParent(Replaced(53, "ff"))->sampled);
+  EXPECT_FALSE(ParseTraceParent(Replaced(53, "fe"))->sampled);
+}
+
+TEST(TraceParent, OfAHigherVersionIsReadByItsFirstFields) {
+  const std::string higher = Replaced(0, "cc");
+  EXPECT_TRUE(ParseTraceParent(higher).has_value());
+  EXPECT_TRUE(ParseTraceParent(higher + "-what-the-future").has_value());
+  EXPECT_TRUE(ParseTraceParent(higher + "-").has_value());
+  EXPECT_FALSE(ParseTraceParent(higher + ".what").has_value());
+  EXPECT_FALSE(ParseTraceParent(higher + "0").has_value());
+}
+
+TEST(TraceParent, ThatIsNotValidIsNone) {
+  for (const std::string& text : {std::string(),
+                                  std::string("-"),
+                                  kParent + "-",
+                                  kParent + "-01",
+                                  kParent + "0",
+                                  kParent + " ",
+                                  " " + kParent,
+                                  kParent.substr(0, kParent.size() - 1),
+                                  Replaced(0, "ff"),
+                                  Replaced(0, "0x"),
+                                  Replaced(0, "FF"),
+                                  Replaced(0, "CC"),
+                                  Replaced(3, "4BF9"),
+                                  Replaced(3, "4bg9"),
+                                  Replaced(36, "00F0"),
+                                  Replaced(53, "0A"),
+                                  Replaced(53, ".1"),
+                                  Replaced(2, "_"),
+                                  Replaced(35, "_"),
+                                  Replaced(52, "_"),
+                                  Replaced(3, "-"),
+                                  Replaced(10, std::string(1, '\0')),
+                                  Replaced(10, "+"),
+                                  Replaced(3, std::string(32, '0')),
+                                  Replaced(36, std::string(16, '0')),
+                                  "00_" + kParent.substr(3)}) {
+    EXPECT_FALSE(ParseTraceParent(text).has_value()) << text;
+  }
+  // A half of it may be 0.
+  EXPECT_TRUE(ParseTraceParent(Replaced(3, std::string(16, '0'))).has_value());
+  EXPECT_TRUE(ParseTraceParent(Replaced(19, std::string(16, '0'))).has_value());
+}
+
+TEST(TraceParent, IsReadExactlyWhereTheGrammarHasIt) {
+  const std::regex grammar(
+      "00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}|"
+      "(?!00|ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-"
+      "[0-9a-f]{2}(-[\\s\\S]*)?");
+  const std::string letters = "0123456789abcdefABF-_ g";
+  std::mt19937 random(1);
+  const auto below = [&](size_t most) { return random() % most; };
+  int valid = 0;
+  for (int i = 0; i < 20000; ++i) {
+    std::string text = i % 2 == 0 ? kParent : Replaced(0, "1f") + "-x";
+    for (size_t changes = below(3); changes > 0; --changes) {
+      const size_t at = below(text.size());
+      switch (below(4)) {
+        case 0:
+          text.erase(at, below(4));
+          break;
+        case 1:
+          text.insert(at, 1, letters[below(letters.size())]);
+          break;
+        default:
+          text[at] = letters[below(letters.size())];
+      }
+      if (text.empty()) text = "0";
+    }
+    const bool expected = std::regex_match(text, grammar);
+    ASSERT_EQ(ParseTraceParent(text).has_value(), expected) << text;
+    valid += expected ? 1 : 0;
+  }
+  EXPECT_GT(valid, 1000);
+}
+
+TEST(TraceContext, ContinuesWithASpanOfItsOwn) {
+  const TraceContext trace = ContinueTrace(kParent, "rojo=00f067aa0ba902b7");
+  EXPECT_EQ(TraceId(trace), "4bf92f3577b34da6a3ce929d0e0e4736");
+  EXPECT_EQ(SpanId(trace.parent), "00f067aa0ba902b7");
+  EXPECT_NE(trace.span, trace.parent);
+  EXPECT_TRUE(trace.sampled);
+  EXPECT_EQ(trace.state, "rojo=00f067aa0ba902b7");
+  EXPECT_EQ(ToTraceParent(trace), "00-4bf92f3577b34da6a3ce929d0e0e4736-" +
+                                      SpanId(trace.span) + "-01");
+  EXPECT_TRUE(ParseTraceParent(ToTraceParent(trace)).has_value());
+  EXPECT_EQ(ContinueTrace(kParent, std::string(512, 'a')).state.size(), 512u);
+  EXPECT_EQ(ContinueTrace(kParent, std::string(513, 'a')).state, "");
+}
+
+TEST(TraceContext, BeginsWhereThereIsNone) {
+  std::set<std::string> seen;
+  for (int i = 0; i < 1000; ++i) {
+    const TraceContext trace = ContinueTrace("00-none", "rojo=1");
+    EXPECT_EQ(trace.parent, 0u);
+    EXPECT_EQ(trace.state, "") << "it belongs to the parent that is not valid";
+    EXPECT_FALSE(trace.sampled);
+    EXPECT_TRUE(ParseTraceParent(ToTraceParent(trace)).has_value());
+    seen.insert(TraceId(trace));
+    seen.insert(SpanId(trace.span));
+  }
+  EXPECT_EQ(seen.size(), 2000u);
+}
+
+}  // namespace
+}  // namespace topk
