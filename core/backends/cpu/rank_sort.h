@@ -60,11 +60,15 @@ std::span<const Ranked<Key>> SortByRank(
   Key lowest = items[0].key;
   Key highest = items[0].key;
   const auto widen = [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const Key key = items[static_cast<size_t>(i)].key;
-      lowest = std::min(lowest, key);
-      highest = std::max(highest, key);
+    Key low = lowest;
+    Key high = highest;
+    for (const Ranked<Key>* item = &items[0] + begin; item < &items[0] + end;
+         ++item) {
+      low = std::min(low, item->key);
+      high = std::max(high, item->key);
     }
+    lowest = low;
+    highest = high;
   };
   if (!ForEachBlock(0, count, kBlockElements, cancellation, widen)) return {};
   const auto bits =

@@ -43,6 +43,7 @@ class Selection {
       : kth_(kth),
         k_(static_cast<size_t>(k)),
         capacity_(static_cast<size_t>(std::min(k + slack, n))),
+        full_(std::min(capacity_, static_cast<size_t>(kMuch))),
         cancellation_(cancellation) {}
 
   /// At most so many bytes a selection takes.
@@ -61,14 +62,9 @@ class Selection {
   /// +0, NaNs). REQUIRES: indices ascend, also over those merged.
   void Offer(Key key, Key bits, uint64_t index) {
     if (bounded_ && key <= bound_) return;
-    if (keys_.size() == kMuch) {
-      // Much is not copied to grow: memory that is not used takes none.
-      keys_.reserve(capacity_);
-      elements_.reserve(capacity_);
-    }
     keys_.push_back(key);
     elements_.push_back({bits, index});
-    if (keys_.size() >= capacity_) Reselect();
+    if (keys_.size() >= full_) Full();
   }
 
   /// Takes all of another selection of the same k, which may have seen any
@@ -178,26 +174,46 @@ class Selection {
     uint64_t index;
   };
 
+  // Much is not copied to grow: memory that is not used takes none.
+  void Full() {
+    if (full_ == capacity_) {
+      Reselect();
+      return;
+    }
+    full_ = capacity_;
+    keys_.reserve(capacity_);
+    elements_.reserve(capacity_);
+  }
+
   // Keeps the k best, in order, and bounds by the least of them.
   void Reselect() {
     const Key bar = KthOf(kth_, keys_.data(), size(), static_cast<int64_t>(k_),
                           cancellation_);
-    // Of those that equal the bar, the first.
-    size_t ties = k_ - static_cast<size_t>(Exceeding(bar));
+    size_t greater = 0;
+    const auto count = [&](int64_t begin, int64_t end) {
+      const Key* const keys = keys_.data();
+      size_t more = 0;
+      for (int64_t i = begin; i < end; ++i) more += keys[i] > bar;
+      greater += more;
+    };
+    ForEachBlock(0, size(), kBlockElements, cancellation_, count);
+    size_t ties = k_ - greater;  // of those that equal the bar, the first
     size_t kept = 0;
     Key least = static_cast<Key>(~Key{0});
     const auto keep_best = [&](int64_t begin, int64_t end) {
       // Copies, which no candidate can overwrite.
+      Key* const keys = keys_.data();
+      Element* const elements = elements_.data();
       size_t to = kept;
       size_t left = ties;
       Key low = least;
       for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end);
            ++i) {
-        const Key key = keys_[i];
+        const Key key = keys[i];
         const bool tie = key == bar && left > 0;
         const bool keep = key > bar || tie;
-        keys_[to] = key;
-        elements_[to] = elements_[i];
+        keys[to] = key;
+        elements[to] = elements[i];
         left -= tie;
         to += keep;
         low = keep ? std::min(low, key) : low;
@@ -237,6 +253,7 @@ class Selection {
   Kth kth_;
   size_t k_;
   size_t capacity_;
+  size_t full_;  // at so many candidates something is to be done
   const Cancellation* cancellation_;
   std::vector<Key, FreeingLater<Key>> keys_;
   std::vector<Element, FreeingLater<Element>> elements_;

@@ -222,16 +222,25 @@ class SliceWriter {
     const int64_t value_base = SliceOffset(plan_, plan_.values, slice);
     const int64_t index_base = SliceOffset(plan_, plan_.indices, slice);
     ForEachBlockOf(plan_.k, [&](int64_t begin, int64_t end) {
+      // A block's own, which no byte that is stored can overwrite.
+      std::byte* const values =
+          plan_.wants_values ? outputs_.values.data() : nullptr;
+      std::byte* const indices =
+          plan_.wants_indices ? outputs_.indices.data() : nullptr;
+      const auto by = offset;
+      const int64_t value_step = value_stride;
+      const int64_t index_step = index_stride;
+      int64_t value = value_base + begin * value_step;
+      int64_t index = index_base + begin * index_step;
       for (int64_t j = begin; j < end; ++j) {
         each(static_cast<size_t>(j), [&](Key bits, uint64_t at) {
-          if (plan_.wants_values) {
-            Store(outputs_.values.data(), value_base + j * value_stride, bits);
-          }
-          if (plan_.wants_indices) {
-            Store(outputs_.indices.data(), index_base + j * index_stride,
-                  static_cast<Index>(at + offset));
+          if (values != nullptr) Store(values, value, bits);
+          if (indices != nullptr) {
+            Store(indices, index, static_cast<Index>(at + by));
           }
         });
+        value += value_step;
+        index += index_step;
       }
     });
   }
