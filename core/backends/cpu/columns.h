@@ -33,11 +33,10 @@ class ColumnRunner {
         DoTileOfSelections(outer, column, width);
       }
     }
-    // Many small ones take long.
-    if (run_.choice.pieces * tile > kBlockColumns && !selections_.empty()) {
-      FreeLater(
-          std::make_unique<decltype(selections_)>(std::move(selections_)));
-    }
+    LetGo(selections_,
+          run_.choice.pieces *
+              ColumnSelections<Key, kFloat>::Bytes(
+                  tile, plan_.k, ColumnSlackFor(plan_.k), plan_.n));
   }
 
  private:

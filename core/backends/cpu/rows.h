@@ -32,6 +32,8 @@ class RowRunner {
     for (int64_t slice = begin; slice < end && !cancelled(); ++slice) {
       DoLong(slice);
     }
+    LetGo(parts_, run_.choice.pieces *
+                      Selection<Key>::Bytes(plan_.k, SlackFor(plan_.k), n_));
   }
 
  private:

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "core/backends/backend.h"
 #include "core/backends/cpu/chooser.h"
@@ -10,6 +13,7 @@
 #include "core/backends/cpu/kernels.h"
 #include "core/base/cancellation.h"
 #include "core/base/dtype.h"
+#include "core/base/free_later.h"
 #include "core/plan/plan.h"
 
 namespace topk::cpu {
@@ -44,6 +48,14 @@ inline int64_t ColumnSlackFor(int64_t k) { return std::max(k, int64_t{8}); }
 /// The same for those of a fold.
 inline int64_t FoldSlackFor(const Plan& plan) {
   return plan.inner == 1 ? SlackFor(plan.k) : plan.k;
+}
+
+/// Destroys selections that take so many bytes: later if that takes long.
+template <class T>
+void LetGo(std::vector<T>& selections, int64_t bytes) {
+  constexpr int64_t kSoon = int64_t{16} << 20;  // 2 ms
+  if (bytes < kSoon || selections.empty()) return;
+  FreeLater(std::make_unique<std::vector<T>>(std::move(selections)));
 }
 
 }  // namespace topk::cpu

@@ -176,6 +176,11 @@ class Selection {
 
   // Much is not copied to grow: memory that is not used takes none.
   void Full() {
+    if (IsCancelled(cancellation_)) {  // many columns are full at once
+      keys_.clear();
+      elements_.clear();
+      return;
+    }
     if (full_ == capacity_) {
       Reselect();
       return;
@@ -248,7 +253,7 @@ class Selection {
   }
 
   // From so many candidates on there is memory for all at once.
-  static constexpr int64_t kMuch = int64_t{1} << 15;
+  static constexpr int64_t kMuch = int64_t{1} << 12;
 
   Kth kth_;
   size_t k_;
