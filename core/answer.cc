@@ -1,12 +1,18 @@
 #include "core/answer.h"
 
+#include <algorithm>
+#include <memory>
+
+#include "core/base/free_later.h"
 #include "core/base/text.h"
 
 namespace topk {
 namespace {
 
 std::span<std::byte> PrepareTensor(const Plan& plan, DType type,
-                                   const Layout& layout, v1::Tensor& tensor) {
+                                   const Layout& layout,
+                                   const Cancellation* cancellation,
+                                   v1::Tensor& tensor) {
   tensor.set_data_type(static_cast<v1::DataType>(type));
   const std::vector<int64_t> shape = plan.output_shape();
   tensor.mutable_shape()->Add(shape.begin(), shape.end());
@@ -14,7 +20,13 @@ std::span<std::byte> PrepareTensor(const Plan& plan, DType type,
     tensor.mutable_strides()->Add(layout.strides.begin(), layout.strides.end());
   }
   std::string& data = *tensor.mutable_data();
-  data.resize(static_cast<size_t>(layout.bytes));
+  // New pages take their time: a millisecond for 4 MiB.
+  constexpr size_t kBlock = size_t{1} << 20;
+  const auto size = static_cast<size_t>(layout.bytes);
+  data.reserve(size);
+  while (data.size() < size && !IsCancelled(cancellation)) {
+    data.resize(std::min(size, data.size() + kBlock));
+  }
   return std::as_writable_bytes(std::span(data));
 }
 
@@ -33,17 +45,41 @@ Status CheckPayload(const Plan& plan, int64_t bytes) {
           InfoOf(plan.dtype).name, ") imply ", input.bytes, padded));
 }
 
-Outputs PrepareOutputs(const Plan& plan, v1::TopKResponse& response) {
+int64_t AnswerBytes(const Plan& plan) {
+  return (plan.wants_values ? plan.values.bytes : 0) +
+         (plan.wants_indices ? plan.indices.bytes : 0);
+}
+
+Outputs PrepareOutputs(const Plan& plan, v1::TopKResponse& response,
+                       const Cancellation* cancellation) {
   Outputs outputs;
   if (plan.wants_values) {
-    outputs.values = PrepareTensor(plan, plan.dtype, plan.values,
+    outputs.values = PrepareTensor(plan, plan.dtype, plan.values, cancellation,
                                    *response.mutable_values());
   }
   if (plan.wants_indices) {
     outputs.indices = PrepareTensor(plan, plan.index_type, plan.indices,
-                                    *response.mutable_indices());
+                                    cancellation, *response.mutable_indices());
   }
   return outputs;
+}
+
+Cost CostOf(const Plan& plan, int64_t working_bytes) {
+  return {plan.slices() * plan.n, plan.k, plan.slices(), AnswerBytes(plan),
+          working_bytes};
+}
+
+void Discard(const Plan& plan, v1::TopKResponse response) {
+  constexpr int64_t kSmall = int64_t{4} << 20;  // 0.3 ms
+  if (AnswerBytes(plan) < kSmall) return;
+  for (v1::Tensor* tensor :
+       {response.mutable_values(), response.mutable_indices()}) {
+    if (!tensor->has_data()) continue;
+    FreeLater(tensor->release_data(), 0, [](void* p) {
+      const std::unique_ptr<std::string> data(static_cast<std::string*>(p));
+      DropPages(data->data(), data->size());
+    });
+  }
 }
 
 void SetExecution(const Execution& execution, int64_t nanoseconds,

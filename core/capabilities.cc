@@ -37,8 +37,10 @@ v1::Capabilities Engine::GetCapabilities() const {
     row.set_instruction_set(std::string(backend->instruction_set()));
     row.set_thread_count(backend->threads());
   }
-  capabilities.mutable_limits()->set_max_elements(limits_.max_elements);
-  capabilities.mutable_limits()->set_max_output_bytes(limits_.max_output_bytes);
+  v1::Limits& limits = *capabilities.mutable_limits();
+  limits.set_max_elements(limits_.max_elements);
+  limits.set_max_output_bytes(limits_.max_output_bytes);
+  limits.set_max_selected_elements(limits_.max_selected_elements);
   capabilities.set_ordering_rule(std::string(kOrderingRule));
   capabilities.set_build_version(TOPK_VERSION);
   return capabilities;

@@ -7,6 +7,7 @@
 #include "core/backends/registry.h"
 #include "core/base/processors.h"
 #include "core/dialects/registry.h"
+#include "core/whole_tensor.h"
 
 namespace topk {
 namespace {
@@ -21,10 +22,13 @@ int64_t NanosecondsSince(Clock::time_point start) {
 // where that is faster.
 Execution Run(const Backend& backend, const Plan& plan,
               std::span<const std::span<const std::byte>> pieces,
-              const Outputs& outputs) {
-  if (pieces.size() == 1) return backend.Run(plan, pieces[0], outputs);
+              const Outputs& outputs, const Cancellation* cancellation) {
+  if (pieces.size() == 1) {
+    return backend.Run(plan, pieces[0], outputs, cancellation);
+  }
   if (backend.FoldsWell(plan)) {
-    const std::unique_ptr<Fold> fold = backend.Start(plan, outputs);
+    const std::unique_ptr<Fold> fold =
+        backend.Start(plan, outputs, cancellation);
     auto left = static_cast<size_t>(plan.input.bytes);  // without padding
     for (const auto& piece : pieces) {
       const size_t size = std::min(left, piece.size());
@@ -33,12 +37,16 @@ Execution Run(const Backend& backend, const Plan& plan,
     }
     return fold->Finish();
   }
-  std::vector<std::byte> whole;
-  whole.reserve(static_cast<size_t>(plan.input.padded_bytes));
-  for (const auto& piece : pieces) {
-    whole.insert(whole.end(), piece.begin(), piece.end());
-  }
-  return backend.Run(plan, whole, outputs);
+  const WholeTensor whole = PutTogether(plan, pieces, cancellation);
+  if (IsCancelled(cancellation)) return {};
+  return backend.Run(plan, whole, outputs, cancellation);
+}
+
+// What Run() takes beyond the pieces and the outputs.
+int64_t WorkingBytes(const Backend& backend, const Plan& plan, size_t pieces) {
+  if (pieces == 1) return backend.RunBytes(plan);
+  if (backend.FoldsWell(plan)) return backend.FoldBytes(plan);
+  return plan.input.padded_bytes + backend.RunBytes(plan);
 }
 
 }  // namespace
@@ -50,35 +58,51 @@ Engine::Engine(const EngineOptions& options)
 
 Status Engine::CheckEnvironment() { return topk::CheckEnvironment(); }
 
-Result<v1::TopKResponse> Engine::Compute(const v1::TopKRequest& request) const {
+Result<v1::TopKResponse> Engine::Compute(const v1::TopKRequest& request,
+                                         const ComputeOptions& options) const {
   const v1::Tensor& tensor = request.tensor();
   if (tensor.has_shared_memory()) {
     return Unimplemented("SHARED_MEMORY_NOT_ALLOWED", "tensor.shared_memory",
                          "this server does not use shared memory");
   }
-  return Compute(request, std::as_bytes(std::span(tensor.data())));
+  return Compute(request, std::as_bytes(std::span(tensor.data())), options);
 }
 
-Result<v1::TopKResponse> Engine::Compute(
-    const v1::TopKRequest& request, std::span<const std::byte> tensor) const {
-  return Compute(request, std::span(&tensor, 1));
+Result<v1::TopKResponse> Engine::Compute(const v1::TopKRequest& request,
+                                         std::span<const std::byte> tensor,
+                                         const ComputeOptions& options) const {
+  return Compute(request, std::span(&tensor, 1), options);
 }
 
 Result<v1::TopKResponse> Engine::Compute(
     const v1::TopKRequest& request,
-    std::span<const std::span<const std::byte>> pieces) const {
+    std::span<const std::span<const std::byte>> pieces,
+    const ComputeOptions& options) const {
   const Result<Plan> plan = Lower(request, limits_);
   if (!plan.ok()) return plan.status();
   int64_t bytes = 0;
   for (const auto& piece : pieces) bytes += static_cast<int64_t>(piece.size());
   if (Status s = CheckPayload(*plan, bytes); !s.ok()) return s;
+  const Cancellation* const cancellation = options.cancellation;
+  if (IsCancelled(cancellation)) return Cancelled();
+  const Backend& backend = Choose(*plan);
+  if (options.admit) {
+    const int64_t working = WorkingBytes(backend, *plan, pieces.size());
+    if (Status s = options.admit(CostOf(*plan, working)); !s.ok()) return s;
+  }
   v1::TopKResponse response;
   response.set_request_id(request.request_id());
-  const Outputs outputs = PrepareOutputs(*plan, response);
-  const Clock::time_point start = Clock::now();
-  const Execution execution = Run(Choose(*plan), *plan, pieces, outputs);
-  SetExecution(execution, NanosecondsSince(start), response);
-  return response;
+  const Outputs outputs = PrepareOutputs(*plan, response, cancellation);
+  if (!IsCancelled(cancellation)) {
+    const Clock::time_point start = Clock::now();
+    const Execution execution =
+        Run(backend, *plan, pieces, outputs, cancellation);
+    SetExecution(execution, NanosecondsSince(start), response);
+  }
+  // Nothing that was left out can be in an answer: what is cancelled stays so.
+  if (!IsCancelled(cancellation)) return response;
+  Discard(*plan, std::move(response));
+  return Cancelled();
 }
 
 const Backend& Engine::Choose(const Plan& plan) const {

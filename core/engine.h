@@ -1,11 +1,13 @@
 // The whole story: a request comes in, the answer goes out.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "core/backends/backend.h"
+#include "core/base/cancellation.h"
 #include "core/base/status.h"
 #include "core/plan/plan.h"
 #include "topk/v1/topk.pb.h"
@@ -19,6 +21,29 @@ struct EngineOptions {
   Limits limits;
 };
 
+/// What a request will take, known before anything is done for it.
+struct Cost {
+  /// Of the tensor's shape.
+  int64_t elements = 0;
+  int64_t k = 0;
+  /// The answer has k elements of each.
+  int64_t slices = 0;
+  /// Values and indices, as far as they are wanted.
+  int64_t answer_bytes = 0;
+  /// At most so much memory beyond the tensor as it was given and the answer:
+  /// candidates, what they are sorted in, a tensor put together.
+  int64_t working_bytes = 0;
+};
+
+/// What a caller may have to do with a request beside its answer.
+struct ComputeOptions {
+  /// Null = never cancelled. Outlives the computation.
+  const Cancellation* cancellation = nullptr;
+  /// Unless empty, called once for a right request, before memory is taken for
+  /// the answer and before the tensor is read. What is not OK ends the request.
+  std::function<Status(const Cost&)> admit;
+};
+
 /// Answers requests. Thread-safe; one serves a whole process.
 class Engine {
  public:
@@ -29,17 +54,21 @@ class Engine {
   /// TOPK_INSTRUCTION_SET names none that this machine can run.
   static Status CheckEnvironment();
 
-  /// Answers one request. Errors: see Lower() and CheckPayload().
-  Result<v1::TopKResponse> Compute(const v1::TopKRequest& request) const;
+  /// Answers one request. Errors: see Lower() and CheckPayload();
+  /// options.admit's; CANCELLED, a few milliseconds after Cancel().
+  Result<v1::TopKResponse> Compute(const v1::TopKRequest& request,
+                                   const ComputeOptions& options = {}) const;
 
   /// The same, with the tensor's data beside the request, whose own is ignored.
   Result<v1::TopKResponse> Compute(const v1::TopKRequest& request,
-                                   std::span<const std::byte> tensor) const;
+                                   std::span<const std::byte> tensor,
+                                   const ComputeOptions& options = {}) const;
 
   /// The same, with the data in pieces, cut anywhere.
   Result<v1::TopKResponse> Compute(
       const v1::TopKRequest& request,
-      std::span<const std::span<const std::byte>> pieces) const;
+      std::span<const std::span<const std::byte>> pieces,
+      const ComputeOptions& options = {}) const;
 
   /// What is served here; the limits of the transport are the caller's to add.
   v1::Capabilities GetCapabilities() const;
@@ -60,9 +89,11 @@ class Engine {
 class TensorStream {
  public:
   /// Checks the header, a request whose tensor has no source, before any data.
-  /// The engine outlives the stream.
+  /// The engine outlives the stream. options.admit is called here, once; if
+  /// cancelled this or the next of the calls below returns CANCELLED.
   static Result<TensorStream> Start(const Engine& engine,
-                                    const v1::TopKRequest& header);
+                                    const v1::TopKRequest& header,
+                                    const ComputeOptions& options = {});
   TensorStream(TensorStream&&) noexcept;
   ~TensorStream();
 
@@ -78,6 +109,7 @@ class TensorStream {
  private:
   struct State;
   explicit TensorStream(std::unique_ptr<State> state);
+  static Execution RunCollected(const State& state);
 
   std::unique_ptr<State> state_;
 };

@@ -3,9 +3,11 @@
 #include <string>
 
 #include "core/answer.h"
+#include "core/base/free_later.h"
 #include "core/base/text.h"
 #include "core/dialects/registry.h"
 #include "core/engine.h"
+#include "core/whole_tensor.h"
 
 namespace topk {
 namespace {
@@ -30,18 +32,38 @@ struct TensorStream::State {
   Outputs outputs;
   const Backend* backend = nullptr;
   std::unique_ptr<Fold> fold;  // null for a strided tensor
-  std::string collected;       // a strided tensor's data
+  CollectedTensor collected;   // a strided tensor's data
+  const Cancellation* cancellation = nullptr;
   int64_t received = 0;
   std::chrono::nanoseconds computing{0};
 };
 
+Execution TensorStream::RunCollected(const State& state) {
+  const auto run = [&state](std::span<const std::byte> tensor) {
+    return state.backend->Run(state.plan, tensor, state.outputs,
+                              state.cancellation);
+  };
+  const auto parts = state.collected.parts();
+  if (parts.size() == 1) return run(parts[0]);
+  const WholeTensor whole = PutTogether(state.plan, parts, state.cancellation);
+  if (IsCancelled(state.cancellation)) return {};
+  return run(whole);
+}
+
 TensorStream::TensorStream(std::unique_ptr<State> state)
     : state_(std::move(state)) {}
 TensorStream::TensorStream(TensorStream&&) noexcept = default;
-TensorStream::~TensorStream() = default;
+
+TensorStream::~TensorStream() {
+  // A stream that was cut off may hold much, which somebody waits for.
+  if (state_ != nullptr && IsCancelled(state_->cancellation)) {
+    FreeLater(std::move(state_));
+  }
+}
 
 Result<TensorStream> TensorStream::Start(const Engine& engine,
-                                         const v1::TopKRequest& header) {
+                                         const v1::TopKRequest& header,
+                                         const ComputeOptions& options) {
   Result<Plan> plan = Lower(header, engine.limits_);
   if (!plan.ok()) return plan.status();
   if (header.tensor().source_case() != v1::Tensor::SOURCE_NOT_SET) {
@@ -50,15 +72,29 @@ Result<TensorStream> TensorStream::Start(const Engine& engine,
                            "messages that follow");
   }
   if (Status s = CheckColumns(*plan, engine.limits_); !s.ok()) return s;
-  auto state = std::make_unique<State>();
-  state->plan = *std::move(plan);
-  state->response.set_request_id(header.request_id());
-  state->outputs = PrepareOutputs(state->plan, state->response);
-  state->backend = &engine.Choose(state->plan);
-  if (state->plan.input.packed) {
-    state->fold = state->backend->Start(state->plan, state->outputs);
+  const Cancellation* const cancellation = options.cancellation;
+  if (IsCancelled(cancellation)) return Cancelled();
+  const Backend& backend = engine.Choose(*plan);
+  if (options.admit) {
+    const int64_t working =
+        plan->input.packed
+            ? backend.FoldBytes(*plan)
+            // It is collected, and then put together.
+            : 2 * plan->input.padded_bytes + backend.RunBytes(*plan);
+    if (Status s = options.admit(CostOf(*plan, working)); !s.ok()) return s;
   }
-  return TensorStream(std::move(state));
+  TensorStream stream(std::make_unique<State>());
+  State& state = *stream.state_;
+  state.cancellation = cancellation;
+  state.plan = *std::move(plan);
+  state.backend = &backend;
+  state.response.set_request_id(header.request_id());
+  state.outputs = PrepareOutputs(state.plan, state.response, cancellation);
+  if (state.plan.input.packed && !IsCancelled(cancellation)) {
+    state.fold = backend.Start(state.plan, state.outputs, cancellation);
+  }
+  if (IsCancelled(cancellation)) return Cancelled();
+  return stream;
 }
 
 bool TensorStream::FeedsFast() const {
@@ -66,6 +102,7 @@ bool TensorStream::FeedsFast() const {
 }
 
 Status TensorStream::Feed(std::span<const std::byte> piece) {
+  if (IsCancelled(state_->cancellation)) return Cancelled();
   const auto size = static_cast<int64_t>(piece.size());
   const Layout& input = state_->plan.input;
   if (size > input.padded_bytes - state_->received) {
@@ -77,27 +114,23 @@ Status TensorStream::Feed(std::span<const std::byte> piece) {
     state_->fold->Feed(piece.first(static_cast<size_t>(std::min(size, left))));
     state_->computing += std::chrono::steady_clock::now() - start;
   } else {
-    state_->collected.append(reinterpret_cast<const char*>(piece.data()),
-                             piece.size());
+    state_->collected.Append(state_->plan, piece, state_->cancellation);
   }
   state_->received += size;
-  return {};
+  return IsCancelled(state_->cancellation) ? Cancelled() : Status();
 }
 
 Result<v1::TopKResponse> TensorStream::Finish() {
-  if (Status s = CheckPayload(state_->plan, state_->received); !s.ok()) {
-    return s;
-  }
+  State& state = *state_;
+  if (IsCancelled(state.cancellation)) return Cancelled();
+  if (Status s = CheckPayload(state.plan, state.received); !s.ok()) return s;
   const auto start = std::chrono::steady_clock::now();
   const Execution execution =
-      state_->fold != nullptr
-          ? state_->fold->Finish()
-          : state_->backend->Run(state_->plan,
-                                 std::as_bytes(std::span(state_->collected)),
-                                 state_->outputs);
-  state_->computing += std::chrono::steady_clock::now() - start;
-  SetExecution(execution, state_->computing.count(), state_->response);
-  return std::move(state_->response);
+      state.fold != nullptr ? state.fold->Finish() : RunCollected(state);
+  state.computing += std::chrono::steady_clock::now() - start;
+  if (IsCancelled(state.cancellation)) return Cancelled();
+  SetExecution(execution, state.computing.count(), state.response);
+  return std::move(state.response);
 }
 
 }  // namespace topk

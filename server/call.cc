@@ -1,5 +1,6 @@
 #include "server/call.h"
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 
@@ -25,7 +26,7 @@ void Call::Release() {
 }
 
 Status Call::CheckAlive() const {
-  if (!cancelled_) return {};
+  if (!cancellation_.cancelled()) return {};
   if (context_.deadline() <= std::chrono::system_clock::now()) {
     return {Code::kDeadlineExceeded, "DEADLINE_EXCEEDED", "",
             "the call's deadline has passed"};
@@ -35,6 +36,16 @@ Status Call::CheckAlive() const {
 
 Status Call::Cancelled() {
   return {Code::kCancelled, "CANCELLED", "", "the client cancelled the call"};
+}
+
+ComputeOptions Call::Computing(int64_t ahead) {
+  return {&cancellation_, [this, ahead](const Cost& cost) {
+            constexpr int64_t kWidest = 8;  // bytes of an element
+            const int64_t tensor =
+                cost.elements > ahead ? ahead : cost.elements * kWidest;
+            return visit_.share.Take(cost.answer_bytes + cost.working_bytes +
+                                     std::min(tensor, ahead));
+          }};
 }
 
 void Call::Read() {
@@ -108,7 +119,7 @@ void Call::ContinueTrace() {
 }
 
 void Call::End(bool) {
-  if (context_.IsCancelled()) cancelled_ = true;
+  if (context_.IsCancelled()) cancellation_.Cancel();
   Ended();
   Release();
 }

@@ -7,7 +7,9 @@
 #include <atomic>
 #include <optional>
 
+#include "core/base/cancellation.h"
 #include "core/base/status.h"
+#include "core/engine.h"
 #include "core/wire/methods.h"
 #include "server/access_log.h"
 #include "server/event_loop.h"
@@ -57,6 +59,15 @@ class Call : public EventSource {
   /// The status of a call whose client has gone.
   static Status Cancelled();
 
+  /// A status, but why the client does not wait if that is what it is.
+  Status Precisely(const Status& status) const {
+    return status.code == Code::kCancelled ? CheckAlive() : status;
+  }
+
+  /// How its requests are computed: until it ends, if there is room for what
+  /// they take and for as much of the tensor, but `ahead` bytes at most.
+  ComputeOptions Computing(int64_t ahead = 0);
+
   /// What its requests share. There once the call is.
   const CallInfo& info() const { return info_; }
 
@@ -79,7 +90,7 @@ class Call : public EventSource {
   CallInfo info_;
   Visit visit_;
   std::atomic<int> held_ = 0;
-  std::atomic<bool> cancelled_ = false;
+  Cancellation cancellation_;
   const RpcMetrics::Method& method_;
   std::optional<RpcCount> count_;
   EventOf<Call, &Call::Arrive> arrived_{this};

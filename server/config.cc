@@ -121,6 +121,10 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
            "The most elements of one tensor")
       ->check(CLI::Range(int64_t{1}, kMost));
   table
+      .Row("max-selected-elements", config.max_selected_elements,
+           "The most elements of an answer: k for each slice")
+      ->check(CLI::Range(int64_t{1}, kMost));
+  table
       .Row("max-output-bytes", config.max_output_bytes,
            "The largest answer, values and indices together")
       ->transform(Bytes(1, config.max_output_bytes));

@@ -72,7 +72,8 @@ class ManyCall final : public StreamingCall {
         return s;
       }
       if (Status s = ReadRaw(bytes, request); !s.ok()) return s;
-      return service_.Compute(request, tally, *result.mutable_response());
+      return service_.Compute(request, Computing(), tally,
+                              *result.mutable_response());
     });
     if (!status.ok()) *result.mutable_error() = ToRpcStatus(status);
     result.set_request_id(request.message.request_id());

@@ -116,7 +116,9 @@ Status CannotListen(const std::string& address) {
 struct Server::Impl {
   Impl(const ServerConfig& config, spdlog::logger& log)
       : threads(config.threads > 0 ? config.threads : AvailableProcessors()),
-        engine({threads, {config.max_elements, config.max_output_bytes}}),
+        engine({threads,
+                {config.max_elements, config.max_output_bytes,
+                 config.max_selected_elements}}),
         shared_objects(
             config.allow_shared_memory
                 ? std::make_unique<SharedObjects>(config.shared_memory_prefix)

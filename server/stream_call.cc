@@ -86,7 +86,8 @@ class StreamCall final : public StreamingCall {
       fed += taken.bytes;
       tally_.Arrive(taken.since);
       tally_.Lap(Stage::kQueue);
-      const Status status = CatchBadAlloc([&] { return Feed(messages); });
+      const Status status =
+          Precisely(CatchBadAlloc([&] { return Feed(messages); }));
       tally_.Lap(Stage::kDecode);
       if (!status.ok()) {
         Record(status);
@@ -124,8 +125,10 @@ class StreamCall final : public StreamingCall {
     // is for all.
     RequestMemory memory(service_.shared_objects());
     if (Status s = memory.OpenOutputs(header_); !s.ok()) return s;
+    // What is read ahead, and what is worked on meanwhile.
+    constexpr int64_t kAhead = 2 * Intake::kMostBytes;
     Result<TensorStream> tensor =
-        TensorStream::Start(service_.engine(), header_);
+        TensorStream::Start(service_.engine(), header_, Computing(kAhead));
     if (!tensor.ok()) return tensor.status();
     tensor_.emplace(*std::move(tensor));
     tally_.computing = true;

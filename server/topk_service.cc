@@ -66,7 +66,8 @@ int64_t TopKService::WorkBytes(grpc::ByteBuffer& request) const {
                           kMost);
 }
 
-Status TopKService::Compute(RawMessage<v1::TopKRequest>& request, Tally& tally,
+Status TopKService::Compute(RawMessage<v1::TopKRequest>& request,
+                            const ComputeOptions& options, Tally& tally,
                             v1::TopKResponse& answer) const {
   tally.tensor_bytes = DataBytes(request);
   RequestMemory memory(shared_objects_);
@@ -76,9 +77,10 @@ Status TopKService::Compute(RawMessage<v1::TopKRequest>& request, Tally& tally,
   if (shared) tally.tensor_bytes = static_cast<int64_t>(shared->size());
   tally.computing = true;
   Result<v1::TopKResponse> computed =
-      shared                 ? engine_.Compute(request.message, *shared)
-      : request.data.empty() ? engine_.Compute(request.message)
-                             : engine_.Compute(request.message, request.data);
+      shared ? engine_.Compute(request.message, *shared, options)
+      : request.data.empty()
+          ? engine_.Compute(request.message, options)
+          : engine_.Compute(request.message, request.data, options);
   if (!computed.ok()) {
     tally.Lap(Stage::kDecode);
     Status status = computed.status();

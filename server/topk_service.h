@@ -75,7 +75,8 @@ class TopKService {
                        std::chrono::system_clock::time_point deadline) const;
 
   /// Runs the engine on one request, whose shared memory it takes out.
-  Status Compute(RawMessage<v1::TopKRequest>& request, Tally& tally,
+  Status Compute(RawMessage<v1::TopKRequest>& request,
+                 const ComputeOptions& options, Tally& tally,
                  v1::TopKResponse& answer) const;
 
   /// Counts and logs one request's outcome.

@@ -72,7 +72,10 @@ class ComputeCall final : public UnaryCall {
       if (Status s = CheckAlive(); !s.ok()) return s;
       if (Status s = ReadRaw(request_, raw); !s.ok()) return s;
       v1::TopKResponse response;
-      if (Status s = service_.Compute(raw, tally_, response); !s.ok()) return s;
+      if (Status s = service_.Compute(raw, Computing(), tally_, response);
+          !s.ok()) {
+        return Precisely(s);
+      }
       answer = WriteMessage(std::move(response));
       tally_.Lap(Stage::kEncode);
       return {};

@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "core/base/cancellation.h"
 #include "core/base/status.h"
 #include "core/plan/plan.h"
 
@@ -27,7 +28,8 @@ struct Execution {
 };
 
 /// One tensor's selection in progress: start, feed, finish. The answer does not
-/// depend on how the tensor was cut.
+/// depend on how the tensor was cut. Once cancelled its calls return soon, and
+/// the outputs hold anything.
 class Fold {
  public:
   virtual ~Fold() = default;
@@ -42,6 +44,10 @@ class Fold {
 
 /// An implementation of the selection. Thread-safe. All of them give the same
 /// bytes.
+///
+/// A cancellation may be null, which is never. Once cancelled a computation
+/// leaves out what it has not begun and returns soon, and its outputs hold
+/// anything: whoever gave the cancellation looks at it afterwards.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -63,15 +69,32 @@ class Backend {
   /// the whole, so that putting it together is not worth a copy.
   virtual bool FoldsWell(const Plan& plan) const = 0;
 
+  /// At most so many bytes Run() takes beyond the tensor and the outputs.
+  virtual int64_t RunBytes(const Plan& plan) const = 0;
+  /// At most so many bytes a fold takes beyond the pieces and the outputs.
+  virtual int64_t FoldBytes(const Plan& plan) const = 0;
+
   /// Computes the whole answer from the whole tensor. REQUIRES: Supports(plan),
   /// tensor.size() >= plan.input.bytes.
   virtual Execution Run(const Plan& plan, std::span<const std::byte> tensor,
-                        const Outputs& outputs) const = 0;
+                        const Outputs& outputs,
+                        const Cancellation* cancellation) const = 0;
+  /// The same, never cancelled.
+  Execution Run(const Plan& plan, std::span<const std::byte> tensor,
+                const Outputs& outputs) const {
+    return Run(plan, tensor, outputs, nullptr);
+  }
 
   /// Starts a fold over a tensor that arrives in pieces. REQUIRES:
-  /// Supports(plan), plan.input.packed; plan and outputs outlive the fold.
-  virtual std::unique_ptr<Fold> Start(const Plan& plan,
-                                      const Outputs& outputs) const = 0;
+  /// Supports(plan), plan.input.packed; plan, outputs and cancellation outlive
+  /// the fold.
+  virtual std::unique_ptr<Fold> Start(
+      const Plan& plan, const Outputs& outputs,
+      const Cancellation* cancellation) const = 0;
+  /// The same, never cancelled.
+  std::unique_ptr<Fold> Start(const Plan& plan, const Outputs& outputs) const {
+    return Start(plan, outputs, nullptr);
+  }
 };
 
 }  // namespace topk

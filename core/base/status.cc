@@ -57,4 +57,8 @@ Status ResourceExhausted(std::string_view reason, std::string_view field,
   return Make(Code::kResourceExhausted, reason, field, std::move(message));
 }
 
+Status Cancelled() {
+  return Make(Code::kCancelled, "CANCELLED", "", "the request was cancelled");
+}
+
 }  // namespace topk

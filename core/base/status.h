@@ -60,6 +60,9 @@ Status Unimplemented(std::string_view reason, std::string_view field,
 Status ResourceExhausted(std::string_view reason, std::string_view field,
                          std::string message);
 
+/// Returns a CANCELLED status: whoever asked does not wait any more.
+Status Cancelled();
+
 /// A value, or the error that stands in its place.
 template <class T>
 class [[nodiscard]] Result {

@@ -100,6 +100,13 @@ Status CheckLimits(const Plan& plan, int64_t elements, const Limits& limits) {
         "TOO_MANY_ELEMENTS", "tensor.shape",
         Cat(elements, " elements exceed the limit of ", limits.max_elements));
   }
+  if (plan.selected() > limits.max_selected_elements) {
+    return ResourceExhausted(
+        "TOO_MANY_SELECTED", "tensor.shape",
+        Cat("k = ", plan.k, " of each of ", plan.slices(), " slices are ",
+            plan.selected(), " elements; they exceed the limit of ",
+            limits.max_selected_elements));
+  }
   int64_t bytes = 0;
   const int64_t values = plan.wants_values ? plan.values.bytes : 0;
   const int64_t indices = plan.wants_indices ? plan.indices.bytes : 0;

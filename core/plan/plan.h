@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,6 +63,8 @@ struct Plan {
   Layout indices;
 
   int64_t slices() const { return outer * inner; }
+  /// How many elements each output has.
+  int64_t selected() const { return k * slices(); }
   std::vector<int64_t> output_shape() const;
 };
 
@@ -72,6 +75,9 @@ struct Limits {
   int64_t max_elements = int64_t{1} << 34;
   /// Both outputs together: a protobuf message ends at 2 GiB.
   int64_t max_output_bytes = (int64_t{1} << 31) - (int64_t{1} << 20);
+  /// Elements of one output, which is k for each slice: they cost memory beside
+  /// the answer, and time to sort. No limit but those above by default.
+  int64_t max_selected_elements = std::numeric_limits<int64_t>::max();
 };
 
 /// An output's layout as a request asks for it.

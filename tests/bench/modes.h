@@ -15,6 +15,10 @@ int PrintSupport(const std::vector<Workload>& workloads, int threads);
 /// that is chosen, and prints a table. Returns the exit status.
 int MeasureAlgorithms(int threads);
 
+/// Cancels large plans of every algorithm again and again, each for so many
+/// seconds, and prints how long they take to return. Returns the exit status.
+int MeasureCancellation(int threads, double seconds);
+
 /// Obeys peers.py over stdin and stdout, a line of JSON for a line. Returns the
 /// exit status.
 int Work(int threads);

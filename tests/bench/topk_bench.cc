@@ -48,6 +48,7 @@ void RunWorkload(benchmark::State& state, const Workload& workload,
 
 int Main(int argc, char** argv) {
   int threads = 1;
+  double seconds = 5;
   std::string mode = "benchmark";
   std::string file = TOPK_SOURCE_DIR "/tests/bench/workloads.cases";
   CLI::App app("The CPU kernels, in process, without a server", "topk_bench");
@@ -57,8 +58,12 @@ int Main(int argc, char** argv) {
   app.add_option("--mode", mode,
                  "benchmark; support: what would run for each workload; "
                  "algorithms: what the chooser's constants were taken from; "
+                 "cancel: how soon a cancelled run returns; "
                  "worker: for peers.py")
-      ->check(CLI::IsMember({"benchmark", "support", "algorithms", "worker"}))
+      ->check(CLI::IsMember(
+          {"benchmark", "support", "algorithms", "cancel", "worker"}))
+      ->capture_default_str();
+  app.add_option("--seconds", seconds, "for each plan that is cancelled")
       ->capture_default_str();
   app.add_option("--workloads", file)->capture_default_str();
   app.allow_extras();
@@ -71,6 +76,7 @@ int Main(int argc, char** argv) {
   }
   if (mode == "worker") return Work(threads);
   if (mode == "algorithms") return MeasureAlgorithms(threads);
+  if (mode == "cancel") return MeasureCancellation(threads, seconds);
   const std::vector<Workload> workloads = ReadWorkloads(file);
   if (mode == "support") return PrintSupport(workloads, threads);
   for (const Workload& workload : workloads) {

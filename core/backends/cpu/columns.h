@@ -23,7 +23,7 @@ class ColumnRunner {
   void Do(int64_t begin, int64_t end) {
     const int64_t tile = run_.choice.tile;
     const int64_t tiles = run_.choice.tiles(plan_);
-    for (int64_t unit = begin; unit < end; ++unit) {
+    for (int64_t unit = begin; unit < end && !cancelled(); ++unit) {
       const int64_t outer = unit / tiles;
       const int64_t column = unit % tiles * tile;
       const int64_t width = std::min(tile, plan_.inner - column);
@@ -33,9 +33,15 @@ class ColumnRunner {
         DoTileOfSelections(outer, column, width);
       }
     }
+    LetGo(selections_,
+          run_.choice.pieces *
+              ColumnSelections<Key, kFloat>::Bytes(
+                  tile, plan_.k, ColumnSlackFor(plan_.k), plan_.n));
   }
 
  private:
+  bool cancelled() const { return IsCancelled(run_.cancellation); }
+
   using State = ColumnState<Key>;
 
   struct Free {
@@ -73,20 +79,29 @@ class ColumnRunner {
           ::operator new(static_cast<size_t>(size) * sizeof(Key),
                          std::align_val_t(kVectorBytes))));
     }
-    ForEachPiece(pieces, [&](int64_t p) {
+    const int64_t block = std::max(
+        kBlockBytes / (width * fold * static_cast<int64_t>(sizeof(Key))),
+        int64_t{1});
+    const auto feed = [&](int64_t p) {
       State state = StateOf(p, width * fold);
       const int64_t first = p * rows / pieces;
       const int64_t last = (p + 1) * rows / pieces;
       const auto row = [&](int64_t r) { return At<Key>(tile, r * pitch); };
-      run_.kernels.feed_columns(run_.map, state, row(first), last - first,
-                                pitch, 0);
+      ForEachBlock(first, last, block, run_.cancellation,
+                   [&](int64_t begin, int64_t end) {
+                     run_.kernels.feed_columns(run_.map, state, row(begin),
+                                               end - begin, pitch,
+                                               begin - first);
+                   });
       if (p == pieces - 1 && plan_.n % fold > 0) {
         state.columns = plan_.n % fold * width;
         run_.kernels.feed_columns(run_.map, state, row(rows), 1, pitch,
                                   rows - first);
       }
-    });
-    FindPlaces(outer * plan_.inner + column, width);
+    };
+    // What is not whole has indices of nothing.
+    if (!ForEachPiece(pieces, run_.cancellation, feed)) return;
+    if (!FindPlaces(outer * plan_.inner + column, width)) return;
     if (fold == 1 && pieces == 1 && plan_.order == Order::kValue) {
       WriteTile(width, tile);
     } else {
@@ -101,7 +116,7 @@ class ColumnRunner {
   // Writes the state of a tile as it is.
   void WriteTile(int64_t width, const std::byte* tile) const {
     const State state = StateOf(0, width);
-    for (int64_t j = 0; j < plan_.k; ++j) {
+    for (int64_t j = 0; j < plan_.k && !cancelled(); ++j) {
       for (int64_t c = 0; c < width; ++c) {
         const Key* key = state.at(c, j);
         Put(tile, c, j,
@@ -114,7 +129,7 @@ class ColumnRunner {
   void MergeTile(int64_t width, const std::byte* tile, int64_t rows) {
     const int64_t fold = run_.choice.fold;
     const auto pieces = static_cast<int64_t>(pieces_.size());
-    for (int64_t c = 0; c < width; ++c) {
+    for (int64_t c = 0; c < width && !cancelled(); ++c) {
       parts_.clear();
       for (int64_t p = 0; p < pieces; ++p) {
         const State state = StateOf(p, width * fold);
@@ -142,14 +157,18 @@ class ColumnRunner {
     }
   }
 
-  // Looks up where the outputs of a tile's columns begin.
-  void FindPlaces(int64_t slice, int64_t width) {
+  // Looks up where the outputs of a tile's columns begin. Returns whether all
+  // are known, which they are unless cancelled.
+  bool FindPlaces(int64_t slice, int64_t width) {
     places_.resize(static_cast<size_t>(width));
-    for (int64_t c = 0; c < width; ++c) {
-      places_[static_cast<size_t>(c)] = {
-          SliceOffset(plan_, plan_.values, slice + c),
-          SliceOffset(plan_, plan_.indices, slice + c)};
-    }
+    const auto find = [&](int64_t begin, int64_t end) {
+      for (int64_t c = begin; c < end; ++c) {
+        places_[static_cast<size_t>(c)] = {
+            SliceOffset(plan_, plan_.values, slice + c),
+            SliceOffset(plan_, plan_.indices, slice + c)};
+      }
+    };
+    return ForEachBlock(0, width, kBlockColumns, run_.cancellation, find);
   }
 
   void Put(const std::byte* tile, int64_t c, int64_t j,
@@ -178,20 +197,26 @@ class ColumnRunner {
     const int64_t pieces = run_.choice.pieces;
     const std::byte* tile = run_.at(outer * plan_.n * plan_.inner + column);
     while (static_cast<int64_t>(selections_.size()) < pieces) {
-      // Little slack: there are many selections.
       selections_.emplace_back(run_.kernels, run_.map, run_.choice.tile,
-                               plan_.k, std::max(plan_.k, int64_t{8}), plan_.n);
+                               plan_.k, ColumnSlackFor(plan_.k), plan_.n,
+                               run_.cancellation);
+      if (cancelled()) return;  // some columns may be missing
     }
-    ForEachPiece(pieces, [&](int64_t p) {
+    const int64_t block = std::max(kBlockColumns / width, int64_t{1});
+    const auto feed = [&](int64_t p) {
       auto& selections = selections_[static_cast<size_t>(p)];
-      const int64_t last = (p + 1) * plan_.n / pieces;
-      for (int64_t i = p * plan_.n / pieces; i < last; ++i) {
-        selections.Feed(At<Key>(tile, i * plan_.inner), 0, width, i);
-      }
-    });
+      const auto feed_rows = [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          selections.Feed(At<Key>(tile, i * plan_.inner), 0, width, i);
+        }
+      };
+      ForEachBlock(p * plan_.n / pieces, (p + 1) * plan_.n / pieces, block,
+                   run_.cancellation, feed_rows);
+    };
+    if (!ForEachPiece(pieces, run_.cancellation, feed)) return;
     SliceWriter<Key> writer(plan_, run_.outputs, run_.kernels,
-                            run_.choice.sort_pieces);
-    for (int64_t c = 0; c < width; ++c) {
+                            run_.choice.sort_pieces, run_.cancellation);
+    for (int64_t c = 0; c < width && !cancelled(); ++c) {
       Selection<Key>& selection = selections_[0][c];
       for (size_t p = 1; p < selections_.size(); ++p) {
         selection.Merge(selections_[p][c]);

@@ -10,6 +10,7 @@
 
 #include "core/backends/cpu/chooser.h"
 #include "core/backends/cpu/cpu_fold.h"
+#include "core/backends/cpu/memory.h"
 #include "core/backends/cpu/run_choice.h"
 
 namespace topk {
@@ -38,11 +39,20 @@ class CpuBackend final : public Backend {
                                     cpu::Algorithm::kScan;
   }
 
+  int64_t RunBytes(const Plan& plan) const override {
+    return cpu::RunBytes(plan, cpu::Choose(plan, threads_, task_), threads_);
+  }
+
+  int64_t FoldBytes(const Plan& plan) const override {
+    return cpu::FoldBytes(plan);
+  }
+
   Execution Run(const Plan& plan, std::span<const std::byte> tensor,
-                const Outputs& outputs) const override {
+                const Outputs& outputs,
+                const Cancellation* cancellation) const override {
     const Choice choice = cpu::Choose(plan, threads_, task_);
     const auto run = [&] {
-      cpu::RunChoice(plan, choice, set_, tensor.data(), outputs);
+      cpu::RunChoice(plan, choice, set_, tensor.data(), outputs, cancellation);
     };
     // Entering the arena is a hand-over too: a small tensor stays here.
     if (choice.inline_here) {
@@ -53,10 +63,11 @@ class CpuBackend final : public Backend {
     return {name(), NameOf(choice), set_.name};
   }
 
-  std::unique_ptr<Fold> Start(const Plan& plan,
-                              const Outputs& outputs) const override {
+  std::unique_ptr<Fold> Start(const Plan& plan, const Outputs& outputs,
+                              const Cancellation* cancellation) const override {
     return cpu::MakeFold(plan, outputs, set_,
-                         cpu::SortPieces(plan.k, threads_, task_), arena_);
+                         cpu::SortPieces(plan.k, threads_, task_), arena_,
+                         cancellation);
   }
 
  private:

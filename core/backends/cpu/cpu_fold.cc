@@ -18,19 +18,21 @@ class TypedFold final : public Fold {
  public:
   TypedFold(const Plan& plan, const Outputs& outputs,
             const KeyMap<Key, kFloat>& map, const InstructionSet& set,
-            int64_t sort_pieces, tbb::task_arena& arena)
+            int64_t sort_pieces, tbb::task_arena& arena,
+            const Cancellation* cancellation)
       : plan_(plan),
         outputs_(outputs),
         map_(map),
         kernels_(set.kernels<Key, kFloat>()),
         instruction_set_(set.name),
         arena_(arena),
+        cancellation_(cancellation),
         // An empty tensor has none, however many columns its shape names.
         selections_(kernels_, map_, plan.slices() == 0 ? 0 : plan.inner, plan.k,
-                    plan.inner == 1 ? SlackFor(plan.k) : plan.k, plan.n),
+                    FoldSlackFor(plan), plan.n, cancellation),
         bounds_(kernels_, map_),
         sort_pieces_(sort_pieces),
-        writer_(plan_, outputs_, kernels_, sort_pieces) {}
+        writer_(plan_, outputs_, kernels_, sort_pieces, cancellation) {}
 
   void Feed(std::span<const std::byte> piece) override {
     if (straddling_ > 0) {  // complete the element that the last cut divided
@@ -55,7 +57,12 @@ class TypedFold final : public Fold {
  private:
   void FeedElements(const std::byte* elements, int64_t count) {
     const int64_t inner = plan_.inner;
+    int64_t looked = 0;  // at the cancellation, with so many left
     while (count > 0) {
+      if (looked - count >= kBlockColumns || looked == 0) {
+        if (IsCancelled(cancellation_)) return;
+        looked = count;
+      }
       const int64_t column = position_ % inner;
       const int64_t index = position_ / inner % plan_.n;
       int64_t run;
@@ -95,7 +102,7 @@ class TypedFold final : public Fold {
   // Writes the slices of the block [o, :, :] that has just ended.
   void WriteSlices() {
     const int64_t outer = position_ / (plan_.n * plan_.inner) - 1;
-    for (int64_t c = 0; c < plan_.inner; ++c) {
+    for (int64_t c = 0; c < plan_.inner && !IsCancelled(cancellation_); ++c) {
       writer_.Write(outer * plan_.inner + c, selections_[c]);
     }
     selections_.Reset();
@@ -107,6 +114,7 @@ class TypedFold final : public Fold {
   const Kernels<Key, kFloat>& kernels_;
   const std::string_view instruction_set_;
   tbb::task_arena& arena_;
+  const Cancellation* const cancellation_;
   ColumnSelections<Key, kFloat> selections_;
   Bounds<Key, kFloat> bounds_;
   const int64_t sort_pieces_;
@@ -120,13 +128,15 @@ class TypedFold final : public Fold {
 
 std::unique_ptr<Fold> MakeFold(const Plan& plan, const Outputs& outputs,
                                const InstructionSet& set, int64_t sort_pieces,
-                               tbb::task_arena& arena) {
-  return WithKeyMap(plan,
-                    [&]<class Key, bool kFloat>(const KeyMap<Key, kFloat>& map)
-                        -> std::unique_ptr<Fold> {
-                      return std::make_unique<TypedFold<Key, kFloat>>(
-                          plan, outputs, map, set, sort_pieces, arena);
-                    });
+                               tbb::task_arena& arena,
+                               const Cancellation* cancellation) {
+  return WithKeyMap(
+      plan,
+      [&]<class Key, bool kFloat>(
+          const KeyMap<Key, kFloat>& map) -> std::unique_ptr<Fold> {
+        return std::make_unique<TypedFold<Key, kFloat>>(
+            plan, outputs, map, set, sort_pieces, arena, cancellation);
+      });
 }
 
 }  // namespace topk::cpu

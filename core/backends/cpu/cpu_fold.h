@@ -13,9 +13,11 @@ namespace topk::cpu {
 /// Returns the fold of Backend::Start. It keeps `inner` selections, those of
 /// the slices that are under way, and writes each slice when its last element
 /// has come, so its memory is O(k * inner) however long the tensor is. The
-/// arena, in which a slice is sorted if in several pieces, outlives the fold.
+/// arena, in which a slice is sorted if in several pieces, outlives the fold's
+/// calls; the fold may be destroyed after it.
 std::unique_ptr<Fold> MakeFold(const Plan& plan, const Outputs& outputs,
                                const InstructionSet& set, int64_t sort_pieces,
-                               tbb::task_arena& arena);
+                               tbb::task_arena& arena,
+                               const Cancellation* cancellation);
 
 }  // namespace topk::cpu

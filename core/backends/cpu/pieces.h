@@ -1,36 +1,70 @@
 // Work cut for the threads of the arena.
+//
+// A thread that waits for the others takes tasks of the same loop meanwhile,
+// and no others (isolate): a request would have to wait for the end of
+// another's, though it was cancelled, and would hold the memory of both.
 #pragma once
 
 #include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+#include <tbb/task_group.h>
 
 #include <cstdint>
 
+#include "core/base/cancellation.h"
+
 namespace topk::cpu {
 
-/// Calls fn(0) ... fn(count - 1), side by side if there are several.
+/// Calls fn(0) ... fn(count - 1), side by side if there are several. Once
+/// cancelled no more are begun. Returns whether all were done: if not, what
+/// they were to make must not be read.
 template <class Fn>
-void ForEachPiece(int64_t count, const Fn& fn) {
+bool ForEachPiece(int64_t count, const Cancellation* cancellation,
+                  const Fn& fn) {
   if (count == 1) {
     fn(int64_t{0});
-  } else {
-    tbb::parallel_for(int64_t{0}, count, fn, tbb::simple_partitioner());
+    return !IsCancelled(cancellation);
   }
+  tbb::task_group_context context;
+  tbb::this_task_arena::isolate([&] {
+    tbb::parallel_for(
+        int64_t{0}, count,
+        [&](int64_t i) {
+          if (IsCancelled(cancellation)) {
+            context.cancel_group_execution();
+          } else {
+            fn(i);
+          }
+        },
+        tbb::simple_partitioner(), context);
+  });
+  // Also if the loop around this one has failed meanwhile.
+  return !IsCancelled(cancellation) && !context.is_group_execution_cancelled();
 }
 
 /// Calls fn(begin, end) on ranges of [0, count) of `grain` or more, side by
-/// side if there are several.
+/// side if there are several. Once cancelled no more are begun.
 template <class Fn>
-void ForEachRange(int64_t count, int64_t grain, const Fn& fn) {
+void ForEachRange(int64_t count, int64_t grain,
+                  const Cancellation* cancellation, const Fn& fn) {
   if (count <= grain) {
     fn(int64_t{0}, count);
-  } else {
+    return;
+  }
+  tbb::task_group_context context;
+  tbb::this_task_arena::isolate([&] {
     tbb::parallel_for(
         tbb::blocked_range<int64_t>(0, count, static_cast<size_t>(grain)),
         [&](const tbb::blocked_range<int64_t>& range) {
-          fn(range.begin(), range.end());
-        });
-  }
+          if (IsCancelled(cancellation)) {
+            context.cancel_group_execution();
+          } else {
+            fn(range.begin(), range.end());
+          }
+        },
+        context);
+  });
 }
 
 }  // namespace topk::cpu

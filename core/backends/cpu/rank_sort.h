@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/backends/cpu/blocks.h"
 #include "core/backends/cpu/pieces.h"
 
 namespace topk::cpu {
@@ -37,11 +38,11 @@ struct Ranked {
 
 /// Sorts by rank. `other` has the size of `items` and is scratch; the sorted
 /// items are where the result says, in one of the two. `pieces` >= 1 are sorted
-/// side by side.
+/// side by side. If cancelled the result is empty.
 template <class Key>
-std::span<const Ranked<Key>> SortByRank(std::span<Ranked<Key>> items,
-                                        std::span<Ranked<Key>> other,
-                                        int64_t pieces) {
+std::span<const Ranked<Key>> SortByRank(
+    std::span<Ranked<Key>> items, std::span<Ranked<Key>> other, int64_t pieces,
+    const Cancellation* cancellation = nullptr) {
   const auto count = static_cast<int64_t>(items.size());
   constexpr int64_t kInsertion = 24;
   if (count <= kInsertion) {
@@ -58,10 +59,18 @@ std::span<const Ranked<Key>> SortByRank(std::span<Ranked<Key>> items,
   // The keys from the lowest on, in digits as even as their range allows.
   Key lowest = items[0].key;
   Key highest = items[0].key;
-  for (const Ranked<Key>& item : items) {
-    lowest = std::min(lowest, item.key);
-    highest = std::max(highest, item.key);
-  }
+  const auto widen = [&](int64_t begin, int64_t end) {
+    Key low = lowest;
+    Key high = highest;
+    for (const Ranked<Key>* item = &items[0] + begin; item < &items[0] + end;
+         ++item) {
+      low = std::min(low, item->key);
+      high = std::max(high, item->key);
+    }
+    lowest = low;
+    highest = high;
+  };
+  if (!ForEachBlock(0, count, kBlockElements, cancellation, widen)) return {};
   const auto bits =
       static_cast<int>(std::bit_width(static_cast<Key>(highest - lowest)));
   constexpr int kMostDigit = 8;  // 11 gained nothing for a million (Zen 4)
@@ -81,32 +90,39 @@ std::span<const Ranked<Key>> SortByRank(std::span<Ranked<Key>> items,
       return static_cast<size_t>(
           (static_cast<Key>(item.key - lowest) >> shift) & mask);
     };
-    ForEachPiece(pieces, [&](int64_t p) {
+    const auto count_piece = [&](int64_t p) {
       uint32_t* counts = counters.data() + static_cast<size_t>(p) * buckets;
       std::fill(counts, counts + buckets, 0u);
-      const int64_t end = (p + 1) * count / pieces;
-      const auto bucket = digit_of;  // a copy, which no counter can overwrite
-      for (int64_t i = p * count / pieces; i < end; ++i) {
-        ++counts[bucket(from[i])];
-      }
-    });
+      const auto count_block = [&, counts](int64_t begin, int64_t end) {
+        const auto bucket = digit_of;  // a copy, which no counter can overwrite
+        const Ranked<Key>* const source = from;
+        for (int64_t i = begin; i < end; ++i) ++counts[bucket(source[i])];
+      };
+      ForEachBlock(p * count / pieces, (p + 1) * count / pieces, kBlockElements,
+                   cancellation, count_block);
+    };
+    if (!ForEachPiece(pieces, cancellation, count_piece)) return {};
     uint32_t sum = 0;
     for (size_t b = 0; b < buckets; ++b) {
       for (size_t p = 0; p < static_cast<size_t>(pieces); ++p) {
         sum += std::exchange(counters[p * buckets + b], sum);
       }
     }
-    ForEachPiece(pieces, [&](int64_t p) {
+    const auto move_piece = [&](int64_t p) {
       uint32_t* next = counters.data() + static_cast<size_t>(p) * buckets;
-      const int64_t end = (p + 1) * count / pieces;
-      const auto bucket = digit_of;
-      const Ranked<Key>* const source = from;
-      Ranked<Key>* const target = to;
-      for (int64_t i = p * count / pieces; i < end; ++i) {
-        const Ranked<Key> item = source[i];
-        target[next[bucket(item)]++] = item;
-      }
-    });
+      const auto move_block = [&, next](int64_t begin, int64_t end) {
+        const auto bucket = digit_of;
+        const Ranked<Key>* const source = from;
+        Ranked<Key>* const target = to;
+        for (int64_t i = begin; i < end; ++i) {
+          const Ranked<Key> item = source[i];
+          target[next[bucket(item)]++] = item;
+        }
+      };
+      ForEachBlock(p * count / pieces, (p + 1) * count / pieces, kBlockElements,
+                   cancellation, move_block);
+    };
+    if (!ForEachPiece(pieces, cancellation, move_piece)) return {};
     std::swap(from, to);
   }
   return {from, items.size()};

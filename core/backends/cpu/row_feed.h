@@ -28,6 +28,7 @@
 #include <optional>
 #include <span>
 
+#include "core/backends/cpu/blocks.h"
 #include "core/backends/cpu/bound.h"
 #include "core/backends/cpu/elements.h"
 #include "core/backends/cpu/kernels.h"
@@ -38,7 +39,8 @@ namespace topk::cpu {
 
 /// Offers neighbouring elements to one selection, with the indices first,
 /// first + 1, ... Its bound, if it has one, is applied to vectors at a time.
-/// Stops after `patience` reselections; returns how many elements it took.
+/// Stops after `patience` reselections; returns how many elements it took: all
+/// if the selection is cancelled.
 template <class Key, bool kFloat>
 int64_t FeedRow(const Kernels<Key, kFloat>& kernels,
                 const KeyMap<Key, kFloat>& map, const std::byte* elements,
@@ -46,7 +48,7 @@ int64_t FeedRow(const Kernels<Key, kFloat>& kernels,
                 Selection<Key>& selection) {
   constexpr Key kOnes = static_cast<Key>(~Key{0});
   constexpr int64_t kPositions = 1024;
-  constexpr int64_t kScanMost = int64_t{1} << 31;  // positions are 32 bits wide
+  constexpr int64_t kScanMost = kScanBytes / static_cast<int64_t>(sizeof(Key));
   std::array<uint32_t, kPositions> positions;
   const int64_t enough = selection.reselections() + patience;
   int64_t i = 0;
@@ -55,8 +57,10 @@ int64_t FeedRow(const Kernels<Key, kFloat>& kernels,
     selection.Offer(map(bits), bits, static_cast<uint64_t>(first + at));
   };
   while (i < count && selection.reselections() < enough) {
+    if (IsCancelled(selection.cancellation())) return count;
     if (!selection.bounded()) {
-      const int64_t end = std::min(count, i + selection.room());
+      const int64_t end =
+          std::min({count, i + selection.room(), i + kBlockElements});
       for (; i < end; ++i) offer(i);
       continue;
     }
@@ -133,7 +137,7 @@ void FeedWithBounds(const Kernels<Key, kFloat>& kernels,
                     std::span<Selection<Key>> selections) {
   const auto pieces = static_cast<int64_t>(selections.size());
   const auto feed = [&] {
-    ForEachPiece(pieces, [&](int64_t p) {
+    ForEachPiece(pieces, selections[0].cancellation(), [&](int64_t p) {
       const int64_t begin = p * count / pieces;
       FeedPatiently(kernels, map, At<Key>(elements, begin),
                     (p + 1) * count / pieces - begin, first + begin, k,

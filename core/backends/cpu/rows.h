@@ -21,24 +21,31 @@ class RowRunner {
         // All elements of a slice with stride 0 are one: the first k win.
         n_(stride_ == 0 ? plan_.k : plan_.n),
         bounds_(run.kernels, run.map),
-        writer_(plan_, run.outputs, run.kernels, run.choice.sort_pieces) {}
+        writer_(plan_, run.outputs, run.kernels, run.choice.sort_pieces,
+                run.cancellation) {}
 
   void Do(int64_t begin, int64_t end) {
     if (run_.choice.algorithm == Algorithm::kShortRows) {
       DoShort(begin, end);
       return;
     }
-    for (int64_t slice = begin; slice < end; ++slice) DoLong(slice);
+    for (int64_t slice = begin; slice < end && !cancelled(); ++slice) {
+      DoLong(slice);
+    }
+    LetGo(parts_, run_.choice.pieces *
+                      Selection<Key>::Bytes(plan_.k, SlackFor(plan_.k), n_));
   }
 
  private:
+  bool cancelled() const { return IsCancelled(run_.cancellation); }
+
   void DoShort(int64_t begin, int64_t end) {
     const int index_bytes = InfoOf(plan_.index_type).bytes;
     const auto key_bytes = static_cast<int64_t>(sizeof(Key));
     const Outputs& outputs = run_.outputs;
-    const ShortRows<Key> rows = {
+    ShortRows<Key> rows = {
         run_.at(begin * plan_.n),
-        end - begin,
+        0,
         plan_.n,
         plan_.k,
         plan_.order == Order::kIndex,
@@ -49,12 +56,18 @@ class RowRunner {
             : nullptr,
         index_bytes,
         static_cast<uint64_t>(plan_.index_offset)};
-    int64_t row = 0;
-    while ((row = run_.kernels.select_short_rows(run_.map, rows, row)) <
-           rows.count) {
-      DoLong(begin + row);  // many equal elements
-      ++row;
-    }
+    const int64_t block =
+        std::clamp(kBlockBytes / (plan_.n * key_bytes), int64_t{1}, kBlockRows);
+    ForEachBlock(0, end - begin, block, run_.cancellation,
+                 [&](int64_t first, int64_t last) {
+                   rows.count = last;
+                   int64_t row = first;
+                   while ((row = run_.kernels.select_short_rows(run_.map, rows,
+                                                                row)) < last) {
+                     DoLong(begin + row);  // many equal elements
+                     ++row;
+                   }
+                 });
   }
 
   void DoLong(int64_t slice) {
@@ -64,7 +77,8 @@ class RowRunner {
       return;
     }
     while (static_cast<int64_t>(parts_.size()) < run_.choice.pieces) {
-      parts_.emplace_back(run_.kernels.kth, plan_.k, SlackFor(plan_.k), n_);
+      parts_.emplace_back(run_.kernels.kth, plan_.k, SlackFor(plan_.k), n_,
+                          run_.cancellation);
     }
     if (stride_ == 1) {
       FeedWithBounds(run_.kernels, run_.map, row, n_, 0, plan_.k, bounds_,
@@ -81,16 +95,19 @@ class RowRunner {
   void FeedStrided(const std::byte* row) {
     constexpr int64_t kBlock = 2048;
     std::array<Key, kBlock> block;
-    for (int64_t i = 0; i < n_; i += kBlock) {
-      const int64_t count = std::min(kBlock, n_ - i);
-      for (int64_t j = 0; j < count; ++j) {
-        block[static_cast<size_t>(j)] = Load<Key>(row, (i + j) * stride_);
+    const auto feed = [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        block[static_cast<size_t>(i - begin)] = Load<Key>(row, i * stride_);
       }
       FeedPatiently(run_.kernels, run_.map,
-                    reinterpret_cast<const std::byte*>(block.data()), count, i,
-                    plan_.k, kPatience, parts_[0]);
-    }
+                    reinterpret_cast<const std::byte*>(block.data()),
+                    end - begin, begin, plan_.k, kPatience, parts_[0]);
+    };
+    ForEachBlock(0, n_, kBlock, run_.cancellation, feed);
   }
+
+  // A row takes 60 ns at least.
+  static constexpr int64_t kBlockRows = 1024;
 
   const Run<Key, kFloat>& run_;
   const Plan& plan_;

@@ -1,13 +1,19 @@
 // What the runners of rows and of columns share.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "core/backends/backend.h"
 #include "core/backends/cpu/chooser.h"
 #include "core/backends/cpu/elements.h"
 #include "core/backends/cpu/kernels.h"
+#include "core/base/cancellation.h"
 #include "core/base/dtype.h"
+#include "core/base/free_later.h"
 #include "core/plan/plan.h"
 
 namespace topk::cpu {
@@ -21,6 +27,7 @@ struct Run {
   const KeyMap<Key, kFloat>& map;
   const std::byte* tensor;
   const Outputs& outputs;
+  const Cancellation* cancellation;  ///< null = never
 
   /// Where the tensor's element of this number is.
   const std::byte* at(int64_t element) const {
@@ -33,6 +40,22 @@ struct Run {
 inline int64_t SlackFor(int64_t k) {
   constexpr int64_t kLeastSlack = 128;
   return k < kLeastSlack ? kLeastSlack : k;
+}
+
+/// The same for many selections side by side: little.
+inline int64_t ColumnSlackFor(int64_t k) { return std::max(k, int64_t{8}); }
+
+/// The same for those of a fold.
+inline int64_t FoldSlackFor(const Plan& plan) {
+  return plan.inner == 1 ? SlackFor(plan.k) : plan.k;
+}
+
+/// Destroys selections that take so many bytes: later if that takes long.
+template <class T>
+void LetGo(std::vector<T>& selections, int64_t bytes) {
+  constexpr int64_t kSoon = int64_t{16} << 20;  // 2 ms
+  if (bytes < kSoon || selections.empty()) return;
+  FreeLater(std::make_unique<std::vector<T>>(std::move(selections)));
 }
 
 }  // namespace topk::cpu

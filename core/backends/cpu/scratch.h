@@ -9,6 +9,8 @@
 #include <span>
 #include <type_traits>
 
+#include "core/base/free_later.h"
+
 namespace topk::cpu {
 
 /// An array that keeps its memory when it is asked for less. From oneTBB's
@@ -35,7 +37,15 @@ class Scratch {
 
  private:
   struct Free {
-    void operator()(T* p) const { scalable_free(p); }
+    void operator()(T* p) const {
+      // Above this oneTBB keeps none either.
+      constexpr size_t kHuge = size_t{64} << 20;
+      if (const size_t bytes = scalable_msize(p); bytes < kHuge) {
+        scalable_free(p);
+      } else {
+        FreeLater(p, bytes, scalable_free);
+      }
+    }
   };
   std::unique_ptr<T, Free> memory_;
   size_t size_ = 0;

@@ -20,6 +20,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/backends/cpu/blocks.h"
+#include "core/backends/cpu/kth.h"
+#include "core/base/free_later.h"
+
 namespace topk::cpu {
 
 /// The best k of what was offered, as a fold: start, offer, merge, finish.
@@ -32,10 +36,27 @@ class Selection {
 
   /// Starts empty. `slack` >= k trades memory for fewer reselections: the
   /// buffer holds at most min(n, k + slack) candidates, 10 to 24 bytes each.
-  Selection(Kth kth, int64_t k, int64_t slack, int64_t n)
+  /// Once cancelled (null = never) it still keeps its promises but that its
+  /// candidates are the best.
+  Selection(Kth kth, int64_t k, int64_t slack, int64_t n,
+            const Cancellation* cancellation = nullptr)
       : kth_(kth),
         k_(static_cast<size_t>(k)),
-        capacity_(static_cast<size_t>(std::min(k + slack, n))) {}
+        capacity_(static_cast<size_t>(std::min(k + slack, n))),
+        full_(std::min(capacity_, static_cast<size_t>(kMuch))),
+        cancellation_(cancellation) {}
+
+  /// At most so many bytes a selection takes.
+  static int64_t Bytes(int64_t k, int64_t slack, int64_t n) {
+    const int64_t room = std::min(k + slack, n);
+    constexpr auto kEach = static_cast<int64_t>(sizeof(Key) + sizeof(Element));
+    // Small vectors double, and have two memories meanwhile.
+    return static_cast<int64_t>(sizeof(Selection)) +
+           (room + std::min(2 * room, kMuch) + 16) * kEach;
+  }
+
+  /// What it was given.
+  const Cancellation* cancellation() const { return cancellation_; }
 
   /// Takes one element. `bits` are its own: several may share a key (-0 and
   /// +0, NaNs). REQUIRES: indices ascend, also over those merged.
@@ -43,16 +64,29 @@ class Selection {
     if (bounded_ && key <= bound_) return;
     keys_.push_back(key);
     elements_.push_back({bits, index});
-    if (keys_.size() >= capacity_) Reselect();
+    if (keys_.size() >= full_) Full();
   }
 
   /// Takes all of another selection of the same k, which may have seen any
   /// other part of the slice. The other is left empty.
   void Merge(Selection& other) {
+    if (keys_.size() + other.keys_.size() > capacity_) {
+      // What cannot be among the k best need not be moved, nor memory grow.
+      if (keys_.size() > k_) Reselect();
+      if (other.keys_.size() > k_) other.Reselect();
+    }
+    if (const size_t all = keys_.size() + other.keys_.size(); all > kMuch) {
+      keys_.reserve(std::max(all, capacity_));
+      elements_.reserve(std::max(all, capacity_));
+    }
     const auto middle = static_cast<ptrdiff_t>(keys_.size());
-    keys_.insert(keys_.end(), other.keys_.begin(), other.keys_.end());
-    elements_.insert(elements_.end(), other.elements_.begin(),
-                     other.elements_.end());
+    const auto append = [&](int64_t begin, int64_t end) {
+      keys_.insert(keys_.end(), other.keys_.begin() + begin,
+                   other.keys_.begin() + end);
+      elements_.insert(elements_.end(), other.elements_.begin() + begin,
+                       other.elements_.begin() + end);
+    };
+    ForEachBlock(0, other.size(), kBlockElements, cancellation_, append);
     other.Reset();
     if (middle > 0 && static_cast<size_t>(middle) < keys_.size() &&
         elements_[static_cast<size_t>(middle)].index <
@@ -102,14 +136,21 @@ class Selection {
   }
   /// How many candidates exceed a bound.
   int64_t Exceeding(Key bound) const {
-    return std::count_if(keys_.begin(), keys_.end(),
-                         [bound](Key key) { return key > bound; });
+    int64_t exceeding = 0;
+    const auto count = [&](int64_t begin, int64_t end) {
+      exceeding += std::count_if(keys_.begin() + begin, keys_.begin() + end,
+                                 [bound](Key key) { return key > bound; });
+    };
+    ForEachBlock(0, size(), kBlockElements, cancellation_, count);
+    return exceeding;
   }
   /// Goes back to the bound before. What has an index of `first` or more is
   /// forgotten: offer it again, and all that the bound has left out.
   void GiveBoundUp(uint64_t first) {
-    size_t kept = keys_.size();
-    while (kept > 0 && elements_[kept - 1].index >= first) --kept;
+    const auto forgotten = std::partition_point(
+        elements_.begin(), elements_.end(),
+        [first](const Element& element) { return element.index < first; });
+    const auto kept = static_cast<size_t>(forgotten - elements_.begin());
     keys_.resize(kept);
     elements_.resize(kept);
     bounded_ = proven_.bounded;
@@ -118,7 +159,8 @@ class Selection {
   /// A bound that `rank` candidates exceed, or fewer for ties.
   /// REQUIRES: 1 <= rank <= size(); no key is 0.
   Key BoundOf(int64_t rank) const {
-    return static_cast<Key>(kth_(keys_.data(), size(), rank) - 1);
+    return static_cast<Key>(
+        KthOf(kth_, keys_.data(), size(), rank, cancellation_) - 1);
   }
 
   /// The candidates, in ascending index.
@@ -132,24 +174,60 @@ class Selection {
     uint64_t index;
   };
 
+  // Much is not copied to grow: memory that is not used takes none.
+  void Full() {
+    if (IsCancelled(cancellation_)) {  // many columns are full at once
+      keys_.clear();
+      elements_.clear();
+      return;
+    }
+    if (full_ == capacity_) {
+      Reselect();
+      return;
+    }
+    full_ = capacity_;
+    keys_.reserve(capacity_);
+    elements_.reserve(capacity_);
+  }
+
   // Keeps the k best, in order, and bounds by the least of them.
   void Reselect() {
-    const Key bar = kth_(keys_.data(), size(), static_cast<int64_t>(k_));
+    const Key bar = KthOf(kth_, keys_.data(), size(), static_cast<int64_t>(k_),
+                          cancellation_);
     size_t greater = 0;
-    for (const Key key : keys_) greater += key > bar;
+    const auto count = [&](int64_t begin, int64_t end) {
+      const Key* const keys = keys_.data();
+      size_t more = 0;
+      for (int64_t i = begin; i < end; ++i) more += keys[i] > bar;
+      greater += more;
+    };
+    ForEachBlock(0, size(), kBlockElements, cancellation_, count);
     size_t ties = k_ - greater;  // of those that equal the bar, the first
     size_t kept = 0;
     Key least = static_cast<Key>(~Key{0});
-    for (size_t i = 0; i < keys_.size(); ++i) {
-      const Key key = keys_[i];
-      const bool tie = key == bar && ties > 0;
-      const bool keep = key > bar || tie;
-      keys_[kept] = key;
-      elements_[kept] = elements_[i];
-      ties -= tie;
-      kept += keep;
-      least = keep ? std::min(least, key) : least;
-    }
+    const auto keep_best = [&](int64_t begin, int64_t end) {
+      // Copies, which no candidate can overwrite.
+      Key* const keys = keys_.data();
+      Element* const elements = elements_.data();
+      size_t to = kept;
+      size_t left = ties;
+      Key low = least;
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end);
+           ++i) {
+        const Key key = keys[i];
+        const bool tie = key == bar && left > 0;
+        const bool keep = key > bar || tie;
+        keys[to] = key;
+        elements[to] = elements[i];
+        left -= tie;
+        to += keep;
+        low = keep ? std::min(low, key) : low;
+      }
+      kept = to;
+      ties = left;
+      least = low;
+    };
+    ForEachBlock(0, size(), kBlockElements, cancellation_, keep_best);
     keys_.resize(k_);
     elements_.resize(k_);
     // Not below a bound that is tried, for what that left out is gone.
@@ -164,8 +242,8 @@ class Selection {
     std::sort(order.begin(), order.end(), [this](size_t a, size_t b) {
       return elements_[a].index < elements_[b].index;
     });
-    std::vector<Key> keys(keys_.size());
-    std::vector<Element> elements(keys_.size());
+    decltype(keys_) keys(keys_.size());
+    decltype(elements_) elements(keys_.size());
     for (size_t i = 0; i < order.size(); ++i) {
       keys[i] = keys_[order[i]];
       elements[i] = elements_[order[i]];
@@ -174,11 +252,16 @@ class Selection {
     elements_.swap(elements);
   }
 
+  // From so many candidates on there is memory for all at once.
+  static constexpr int64_t kMuch = int64_t{1} << 12;
+
   Kth kth_;
   size_t k_;
   size_t capacity_;
-  std::vector<Key> keys_;
-  std::vector<Element> elements_;
+  size_t full_;  // at so many candidates something is to be done
+  const Cancellation* cancellation_;
+  std::vector<Key, FreeingLater<Key>> keys_;
+  std::vector<Element, FreeingLater<Element>> elements_;
   Key bound_ = 0;
   bool bounded_ = false;
   int64_t reselections_ = 0;

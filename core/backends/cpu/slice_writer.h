@@ -1,10 +1,13 @@
 // Puts what was selected into the plan's order and into the outputs.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <span>
 
 #include "core/backends/backend.h"
+#include "core/backends/cpu/blocks.h"
 #include "core/backends/cpu/elements.h"
 #include "core/backends/cpu/kernels.h"
 #include "core/backends/cpu/pieces.h"
@@ -20,14 +23,29 @@ template <class Key>
 class SliceWriter {
  public:
   /// All outlive this. A slice is sorted in `pieces` side by side: if there are
-  /// several, inside the backend's arena, which bounds the threads.
+  /// several, inside the backend's arena, which bounds the threads. Once
+  /// cancelled (null = never) slices are written in part or not at all.
   template <bool kFloat>
   SliceWriter(const Plan& plan, const Outputs& outputs,
-              const Kernels<Key, kFloat>& kernels, int64_t pieces)
-      : plan_(plan), outputs_(outputs), rank_(kernels.rank), pieces_(pieces) {}
+              const Kernels<Key, kFloat>& kernels, int64_t pieces,
+              const Cancellation* cancellation)
+      : plan_(plan),
+        outputs_(outputs),
+        rank_(kernels.rank),
+        pieces_(pieces),
+        cancellation_(cancellation) {}
+
+  /// At most so many bytes a writer takes that sorts `count` at once.
+  static int64_t Bytes(const Plan& plan, int64_t count) {
+    if (count <= kRankMost) return 0;
+    const int64_t slots = plan.order == Order::kIndex ? plan.k * 4 : 0;
+    return 2 * count * static_cast<int64_t>(sizeof(Ranked<Key>)) + slots +
+           count / 8 + 8;
+  }
 
   /// Writes the k best of a selection. REQUIRES: it was offered k.
   void Write(int64_t slice, Selection<Key>& selection) {
+    if (IsCancelled(cancellation_)) return;
     selection.Finish();
     const auto k = static_cast<size_t>(plan_.k);
     if (plan_.order == Order::kIndex) {  // as they are
@@ -41,11 +59,16 @@ class SliceWriter {
       return;
     }
     const std::span<Ranked<Key>> items = items_.Get(k);
-    for (size_t j = 0; j < k; ++j) {
-      items[j] = {static_cast<Key>(~selection.key(j)),
-                  static_cast<uint32_t>(j)};
-    }
+    const auto take = [&](int64_t begin, int64_t end) {
+      for (auto j = static_cast<size_t>(begin); j < static_cast<size_t>(end);
+           ++j) {
+        items[j] = {static_cast<Key>(~selection.key(j)),
+                    static_cast<uint32_t>(j)};
+      }
+    };
+    if (!ForEachBlock(0, plan_.k, kBlockElements, cancellation_, take)) return;
     const auto ranked = Sort(items);
+    if (ranked.empty()) return;  // cancelled
     StoreEach(slice, [&](size_t j, auto store) {
       const size_t slot = ranked[j].slot;
       store(selection.bits(slot), selection.index(slot));
@@ -70,14 +93,15 @@ class SliceWriter {
       return;
     }
     const auto items = items_.Get(static_cast<size_t>(plan_.n));
-    ForEachPiece(pieces_, [&](int64_t p) {
-      const int64_t end = (p + 1) * plan_.n / pieces_;
-      for (int64_t i = p * plan_.n / pieces_; i < end; ++i) {
+    const auto take = [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
         const auto slot = static_cast<uint32_t>(i);
         items[slot] = {static_cast<Key>(~map(element(slot))), slot};
       }
-    });
+    };
+    if (!ForEachBlockOf(plan_.n, take)) return;
     const auto ranked = Sort(items);
+    if (ranked.empty()) return;  // cancelled
     const auto store_ranked = [&](size_t j, auto store) {
       // From the key where it tells: the row's own element is far away.
       const Key key = static_cast<Key>(~ranked[j].key);
@@ -88,10 +112,8 @@ class SliceWriter {
       StoreEach(slice, store_ranked);
       return;
     }
-    // The k first by rank, by index.
-    const auto slots = slots_.Get(static_cast<size_t>(plan_.k));
-    for (size_t j = 0; j < slots.size(); ++j) slots[j] = ranked[j].slot;
-    std::sort(slots.begin(), slots.end());
+    const auto slots = Ascending(ranked.first(static_cast<size_t>(plan_.k)));
+    if (slots.empty()) return;  // cancelled
     StoreEach(slice, [&](size_t j, auto store) {
       store(element(slots[j]), slots[j]);
     });
@@ -129,7 +151,56 @@ class SliceWriter {
   }
 
   std::span<const Ranked<Key>> Sort(std::span<Ranked<Key>> items) {
-    return SortByRank<Key>(items, other_.Get(items.size()), pieces_);
+    return SortByRank<Key>(items, other_.Get(items.size()), pieces_,
+                           cancellation_);
+  }
+
+  // Returns the slots of a row's items in ascending order: a bit for each
+  // element of the row is set, and they are read from the first on. Empty if
+  // cancelled.
+  std::span<const uint32_t> Ascending(std::span<const Ranked<Key>> items) {
+    constexpr int64_t kWordBits = 64;
+    const int64_t words = plan_.n / kWordBits + 1;
+    const auto bits = bits_.Get(static_cast<size_t>(words));
+    const auto slots = slots_.Get(items.size());
+    size_t next = 0;
+    const auto clear = [&](int64_t begin, int64_t end) {
+      std::fill(bits.begin() + begin, bits.begin() + end, uint64_t{0});
+    };
+    const auto set = [&](int64_t begin, int64_t end) {
+      for (int64_t j = begin; j < end; ++j) {
+        const uint32_t slot = items[static_cast<size_t>(j)].slot;
+        bits[slot / kWordBits] |= uint64_t{1} << slot % kWordBits;
+      }
+    };
+    const auto read = [&](int64_t begin, int64_t end) {
+      for (int64_t w = begin; w < end; ++w) {
+        for (uint64_t word = bits[static_cast<size_t>(w)]; word != 0;
+             word &= word - 1) {
+          slots[next++] =
+              static_cast<uint32_t>(w * kWordBits + std::countr_zero(word));
+        }
+      }
+    };
+    const auto in_blocks = [this](int64_t count, const auto& fn) {
+      return ForEachBlock(0, count, kBlockElements, cancellation_, fn);
+    };
+    if (!in_blocks(words, clear) ||
+        !in_blocks(static_cast<int64_t>(items.size()), set) ||
+        !in_blocks(words, read)) {
+      return {};
+    }
+    return slots;
+  }
+
+  // Calls fn(begin, end) on blocks of [0, count), in pieces side by side.
+  // Returns whether all was done, which it is unless cancelled.
+  template <class Fn>
+  bool ForEachBlockOf(int64_t count, const Fn& fn) const {
+    return ForEachPiece(pieces_, cancellation_, [&](int64_t p) {
+      ForEachBlock(p * count / pieces_, (p + 1) * count / pieces_,
+                   kBlockElements, cancellation_, fn);
+    });
   }
 
   // Calls each(j, store) for j = 0 .. k - 1, which calls store(bits, index).
@@ -150,18 +221,26 @@ class SliceWriter {
     const auto offset = static_cast<uint64_t>(plan_.index_offset);
     const int64_t value_base = SliceOffset(plan_, plan_.values, slice);
     const int64_t index_base = SliceOffset(plan_, plan_.indices, slice);
-    ForEachPiece(pieces_, [&](int64_t p) {
-      const int64_t end = (p + 1) * plan_.k / pieces_;
-      for (int64_t j = p * plan_.k / pieces_; j < end; ++j) {
+    ForEachBlockOf(plan_.k, [&](int64_t begin, int64_t end) {
+      // A block's own, which no byte that is stored can overwrite.
+      std::byte* const values =
+          plan_.wants_values ? outputs_.values.data() : nullptr;
+      std::byte* const indices =
+          plan_.wants_indices ? outputs_.indices.data() : nullptr;
+      const auto by = offset;
+      const int64_t value_step = value_stride;
+      const int64_t index_step = index_stride;
+      int64_t value = value_base + begin * value_step;
+      int64_t index = index_base + begin * index_step;
+      for (int64_t j = begin; j < end; ++j) {
         each(static_cast<size_t>(j), [&](Key bits, uint64_t at) {
-          if (plan_.wants_values) {
-            Store(outputs_.values.data(), value_base + j * value_stride, bits);
-          }
-          if (plan_.wants_indices) {
-            Store(outputs_.indices.data(), index_base + j * index_stride,
-                  static_cast<Index>(at + offset));
+          if (values != nullptr) Store(values, value, bits);
+          if (indices != nullptr) {
+            Store(indices, index, static_cast<Index>(at + by));
           }
         });
+        value += value_step;
+        index += index_step;
       }
     });
   }
@@ -170,8 +249,10 @@ class SliceWriter {
   const Outputs& outputs_;
   void (*const rank_)(const Key*, int64_t, Key*);
   const int64_t pieces_;
+  const Cancellation* const cancellation_;
   Scratch<Ranked<Key>> items_;
   Scratch<Ranked<Key>> other_;
+  Scratch<uint64_t> bits_;
   Scratch<uint32_t> slots_;
 };
 

@@ -1,0 +1,36 @@
+// Long work in blocks, between which it can be cancelled.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/base/cancellation.h"
+
+namespace topk::cpu {
+
+/// A block of simple work on elements: 4 us if they are in the first cache, so
+/// that a look at the flag costs nothing beside it, and 1 ms if each has to
+/// come from memory of small pages.
+inline constexpr int64_t kBlockElements = int64_t{1} << 13;
+/// A block for a kernel that works on all that it reads: 50 us.
+inline constexpr int64_t kBlockBytes = int64_t{1} << 19;
+/// A block of reading alone, from memory: 0.3 ms. Each begins anew to have the
+/// next lines fetched ahead.
+inline constexpr int64_t kScanBytes = int64_t{1} << 22;
+
+/// Calls fn(b, e) on one range after another of at most `block`, until all of
+/// [begin, end) is done or the computation is cancelled. A single block is done
+/// without a look. Returns whether all was done.
+template <class Fn>
+bool ForEachBlock(int64_t begin, int64_t end, int64_t block,
+                  const Cancellation* cancellation, const Fn& fn) {
+  while (begin < end) {
+    const int64_t next = std::min(end, begin + block);
+    fn(begin, next);
+    begin = next;
+    if (begin < end && IsCancelled(cancellation)) return false;
+  }
+  return true;
+}
+
+}  // namespace topk::cpu
