@@ -10,8 +10,8 @@ namespace topk {
 Call::Call(TopKService& service, EventLoop& loop, Method method)
     : EventSource(loop),
       service_(service),
-      info_{&context_, NameOf(method), {}, {}, ""},
       kind_(method),
+      info_{&context_, NameOf(method), {}, {}, ""},
       method_(service.rpc_metrics().Find(PathOf(method))) {
   context_.AsyncNotifyWhenDone(&ended_);
 }
