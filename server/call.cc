@@ -11,14 +11,18 @@ namespace topk {
 Call::Call(TopKService& service, EventLoop& loop, Method method)
     : EventSource(loop),
       service_(service),
+      kind_(method),
       info_{&context_, NameOf(method), {}, {}, ""},
       method_(service.rpc_metrics().Find(PathOf(method))) {
   context_.AsyncNotifyWhenDone(&ended_);
-  service_.rpc().Request(method, context_, stream_, loop_.queue(), &arrived_);
 }
 
 Call::~Call() {
   if (count_.has_value()) --service_.open_calls();
+}
+
+void Call::Wait() {
+  service_.rpc().Request(kind_, context_, stream_, loop_.queue(), &arrived_);
 }
 
 void Call::Release() {

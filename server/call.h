@@ -23,8 +23,13 @@ namespace topk {
 /// What all kinds of calls have: a stream of messages in, one out. Deletes
 /// itself when gRPC owes it no event and nobody else holds it.
 class Call : public EventSource {
+ public:
+  /// Waits for a call. Once, and not in a constructor: another thread may have
+  /// the call before this returns, and needs the whole object.
+  void Wait();
+
  protected:
-  /// Waits for a call. The service and the loop outlive it.
+  /// The service and the loop outlive it.
   Call(TopKService& service, EventLoop& loop, Method method);
   virtual ~Call();
 
@@ -85,6 +90,7 @@ class Call : public EventSource {
   void OnWritten(bool ok);
   void OnFinished(bool ok);
 
+  const Method kind_;
   RawStream stream_{&context_};
   grpc::ByteBuffer incoming_;
   CallInfo info_;

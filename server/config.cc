@@ -157,6 +157,50 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
       ->transform(Bytes(0, kMost));
 }
 
+void AddConnections(ConfigTable& table, ConnectionCare& care) {
+  // gRPC counts in milliseconds, in 32 bits: 24 days.
+  constexpr double kMost = 2000000;
+  table.Heading("Connections");
+  table
+      .Row("handshake-timeout", care.handshake_timeout,
+           "How long a client may take to begin, with TLS or with HTTP/2")
+      ->transform(Seconds(0.001, kMost));
+  table
+      .Row("keepalive-time", care.keepalive_time,
+           "How long a connection may be silent before the client is pinged")
+      ->transform(Seconds(1, kMost));
+  table
+      .Row("keepalive-timeout", care.keepalive_timeout,
+           "How long it has to answer that, or it is closed")
+      ->transform(Seconds(0.001, kMost));
+  table
+      .Row("min-ping-interval", care.min_ping_interval,
+           "Clients that ping more often than this are sent away")
+      ->transform(Seconds(0, kMost));
+  table
+      .Row("max-connection-idle", care.max_connection_idle,
+           "How long a connection may be without a call; 0 for ever")
+      ->transform(Seconds(0, kMost));
+  table
+      .Row("max-connection-age", care.max_connection_age,
+           "How long a connection may begin calls, give or take a tenth; 0 for "
+           "ever. Clients then connect anew, perhaps to a newer server")
+      ->transform(Seconds(0, kMost));
+  table
+      .Row("max-connection-age-grace", care.max_connection_age_grace,
+           "How long its calls may run on after that")
+      ->transform(Seconds(0, kMost));
+  table
+      .Row("max-concurrent-streams", care.max_concurrent_streams,
+           "The most calls that a connection may have open")
+      ->check(CLI::Range(1, 1 << 20));
+  table
+      .Row("max-metadata-bytes", care.max_metadata_bytes,
+           "The most that a call's header fields may take, 32 bytes each "
+           "beside their text")
+      ->check(CLI::Range(1024, 1 << 20));
+}
+
 void AddDrain(ConfigTable& table, ServerConfig& config) {
   table.Heading("Draining");
   table
@@ -289,6 +333,7 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
   AddSecurityFlags(table, result.server.security);
   AddWork(table, result.server);
   AddLimits(table, result.server);
+  AddConnections(table, result.server.connections);
   AddDrain(table, result.server);
   AddLogging(table, result.server);
   const CLI::App* healthcheck = AddHealthcheck(app, result.healthcheck);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "server/connection_care.h"
 #include "server/security_config.h"
 
 namespace topk {
@@ -51,6 +52,8 @@ struct ServerConfig {
   int64_t max_client_inflight_requests = 0;
   /// What gRPC may take for what it receives; 0 = 40 % of the memory.
   int64_t max_receive_memory = 0;
+  /// What is expected of connections; its flags have its members' names.
+  ConnectionCare connections;
   /// After SIGTERM: how long to serve on, then how long calls may run on, in
   /// seconds.
   double drain_delay_seconds = 0;

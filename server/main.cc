@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "core/engine.h"
+#include "server/accept_guard.h"
 #include "server/config.h"
 #include "server/hash_token.h"
 #include "server/healthcheck.h"
@@ -49,6 +50,7 @@ int Serve(const topk::CommandLine& line, const sigset_t& signals,
     log->critical("{}: {}", s.field, s.message);
     return kFailure;
   }
+  const int descriptors = topk::GuardAccept();
   auto server = topk::Server::Start(config, *log);
   if (!server.ok()) {
     log->critical("{}", server.status().message);
@@ -75,6 +77,7 @@ int Serve(const topk::CommandLine& line, const sigset_t& signals,
     log->info("shared memory is allowed: objects named {}*",
               config.shared_memory_prefix);
   }
+  log->info("{} descriptors at most", descriptors);
   const int received = WaitFor(signals);
   log->info("{}: draining, {} s with open doors and {} s at most to finish",
             strsignal(received), config.drain_delay_seconds,

@@ -105,7 +105,7 @@ class ManyCall final : public StreamingCall {
 }  // namespace
 
 void AcceptComputeTopKMany(TopKService& service, EventLoop& loop) {
-  new ManyCall(service, loop);
+  (new ManyCall(service, loop))->Wait();
 }
 
 }  // namespace topk

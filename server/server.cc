@@ -22,6 +22,7 @@
 #include "server/admin_server.h"
 #include "server/auth_interceptor.h"
 #include "server/authenticator.h"
+#include "server/connection_care.h"
 #include "server/event_loop.h"
 #include "server/gate.h"
 #include "server/goaway.h"
@@ -231,6 +232,7 @@ Status Server::Impl::Listen(const ServerConfig& config) {
   memory.Resize(static_cast<size_t>(
       Or(config.max_receive_memory, kPartOfMemory, MemoryLimit())));
   builder.SetResourceQuota(memory);
+  ApplyConnectionCare(config.connections, builder);
   // Two servers on one port would each get a part of the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   const std::vector<std::string> own = {kMethodPaths.begin(),

@@ -207,7 +207,7 @@ class StreamCall final : public StreamingCall {
 }  // namespace
 
 void AcceptStreamTopK(TopKService& service, EventLoop& loop) {
-  new StreamCall(service, loop);
+  (new StreamCall(service, loop))->Wait();
 }
 
 }  // namespace topk

@@ -105,11 +105,11 @@ class CapabilitiesCall final : public UnaryCall {
 }  // namespace
 
 void AcceptComputeTopK(TopKService& service, EventLoop& loop) {
-  new ComputeCall(service, loop);
+  (new ComputeCall(service, loop))->Wait();
 }
 
 void AcceptGetCapabilities(TopKService& service, EventLoop& loop) {
-  new CapabilitiesCall(service, loop);
+  (new CapabilitiesCall(service, loop))->Wait();
 }
 
 }  // namespace topk

@@ -57,6 +57,8 @@ TEST(Config, HasDefaults) {
   EXPECT_EQ(read.line.server.threads, 0);
   EXPECT_EQ(read.line.server.max_message_bytes, 64 << 20);
   EXPECT_EQ(read.line.server.drain_timeout_seconds, 25);
+  EXPECT_EQ(read.line.server.connections.handshake_timeout, 10);
+  EXPECT_EQ(read.line.server.connections.max_metadata_bytes, 8192);
 }
 
 TEST(Config, TakesSharesAndDurationsForTheAccessLog) {
@@ -129,6 +131,18 @@ TEST(Config, DurationsHaveUnits) {
             1);
 }
 
+TEST(Config, ConnectionsAreSetByFlagsAndVariables) {
+  const Variable idle("TOPKD_MAX_CONNECTION_IDLE", "2m");
+  const ConnectionCare care =
+      ReadWords({"--max-connection-age", "1.5s", "--max-concurrent-streams",
+                 "7", "--handshake-timeout", "500ms"})
+          .line.server.connections;
+  EXPECT_EQ(care.max_connection_idle, 120);
+  EXPECT_EQ(care.max_connection_age, 1.5);
+  EXPECT_EQ(care.max_concurrent_streams, 7);
+  EXPECT_EQ(care.handshake_timeout, 0.5);
+}
+
 TEST(Config, ModesAreOctal) {
   EXPECT_EQ(ReadWords({}).line.server.unix_socket_mode, 0600u);
   const auto mode = [](const char* text) {
@@ -199,6 +213,9 @@ INSTANTIATE_TEST_SUITE_P(
         Words{"--max-output-bytes", "2147483647"},
         Words{"--max-elements", "1e30"}, Words{"--drain-timeout", "nan"},
         Words{"--drain-timeout", "-1"}, Words{"--drain-timeout", "3 days"},
+        Words{"--keepalive-time", "0"}, Words{"--max-connection-age", "99999m"},
+        Words{"--max-concurrent-streams", "0"},
+        Words{"--max-metadata-bytes", "100"},
         Words{"--unix-socket-mode", "0680"},
         Words{"--unix-socket-mode", "1777"},
         Words{"--shared-memory-prefix", "topk"},

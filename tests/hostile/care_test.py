@@ -1,0 +1,173 @@
+"""What topkd's settings do to connections, seen by the frame.
+
+usage: care_test.py TOPKD
+"""
+
+import contextlib
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+
+import h2
+import lab
+
+
+def ask(client, stream=1, **changed):
+    """Sends a small request."""
+    client.send(h2.call(stream, h2.fields(**changed)) +
+                h2.data(stream, h2.message(lab.REQUEST), end_stream=True))
+
+
+def is_served(client, stream=1, **changed):
+    ask(client, stream, **changed)
+    answer = client.answer(stream)
+    return answer is not None and b"grpc-status\x010" in answer[0]
+
+
+def goaway(client, seconds=10):
+    """Waits for a GOAWAY. Returns its reason, or None."""
+    found = client.read(lambda kind, *_: kind == h2.GOAWAY, seconds)
+    return None if found is None else found[3][8:].decode("latin-1")
+
+
+@contextlib.contextmanager
+def topkd(path, *flags, descriptors=None):
+    with tempfile.TemporaryDirectory() as directory:
+        def lower():
+            if descriptors is not None:
+                resource.setrlimit(resource.RLIMIT_NOFILE,
+                                   (descriptors, descriptors))
+        with lab.topkd(path, directory, flags, preexec_fn=lower) as server:
+            yield server
+
+
+def half_begun_connections_are_closed(path):
+    with topkd(path, "--handshake-timeout", "500ms") as (target, _):
+        for start in (b"", h2.PREFACE[:10], h2.PREFACE):
+            with h2.Connection(target, hello=False) as client:
+                client.send(start)
+                assert client.wait_closed(5), start
+        with h2.Connection(target) as client:
+            time.sleep(1)
+            assert is_served(client)
+
+
+def idle_connections_are_closed(path):
+    with topkd(path, "--max-connection-idle", "500ms") as (target, _):
+        with h2.Connection(target) as client:
+            assert is_served(client)
+            assert goaway(client) is not None
+            assert client.wait_closed(10)
+
+
+def old_connections_are_closed_with_their_calls(path):
+    with topkd(path, "--max-connection-age", "500ms",
+               "--max-connection-age-grace", "500ms") as (target, _):
+        with h2.Connection(target) as client:
+            client.send(h2.call(1, h2.fields("StreamTopK")))
+            assert goaway(client) is not None
+            answer = client.answer(1)
+            assert b"grpc-status\x0214" in answer[0], answer
+            assert client.wait_closed(5)
+
+
+def clients_without_a_sign_of_life_are_closed(path):
+    with topkd(path, "--keepalive-time", "1s", "--keepalive-timeout",
+               "300ms") as (target, _):
+        with h2.Connection(target) as lively, h2.Connection(
+                target, pongs=False) as silent:
+            assert is_served(lively) and is_served(silent)
+            lively.read(lambda *_: False, 2)
+            assert not lively.closed
+            assert silent.wait_closed(5)
+
+
+def pings_are_counted(path):
+    ping = h2.frame(h2.PING, 0, 0, b"12345678")
+    with topkd(path) as (target, _), h2.Connection(target) as client:
+        client.send(ping * 6)
+        assert goaway(client) == "too_many_pings"
+    with topkd(path, "--min-ping-interval", "0") as (target, _):
+        with h2.Connection(target) as client:
+            client.send(ping * 20)
+            assert is_served(client)
+
+
+def calls_of_a_connection_are_limited(path):
+    with topkd(path, "--max-concurrent-streams", "5") as (target, _):
+        with h2.Connection(target) as client:
+            assert client.settings[h2.MAX_CONCURRENT_STREAMS] == 5
+            for i in range(5):
+                client.send(h2.call(2 * i + 1, h2.fields("StreamTopK")))
+            client.read(lambda *_: False, 0.2)
+            assert not client.closed
+            client.send(h2.call(11, h2.fields("StreamTopK")))
+            assert client.wait_closed(5)
+
+
+def header_fields_are_limited(path):
+    with topkd(path, "--max-metadata-bytes", "2000") as (target, _):
+        with h2.Connection(target) as client:
+            assert client.settings[h2.MAX_HEADER_LIST_SIZE] == 2000
+            assert is_served(client, x_small="v" * 1000)
+            ask(client, 3, x_large="v" * 3000)
+            answer = client.answer(3)
+            assert answer is None or b"grpc-status\x010" not in answer[0]
+
+
+def compressed_messages_are_refused(path):
+    with topkd(path) as (target, _), h2.Connection(target) as client:
+        ask(client, grpc_encoding="gzip")
+        assert b"grpc-status\x0212" in client.answer(1)[0]
+        assert is_served(client, 3, grpc_encoding="identity")
+
+
+def a_server_outlives_its_last_descriptor(path):
+    """CVE-2023-4785."""
+    with topkd(path, descriptors=200) as (target, server):
+        with h2.Connection(target) as early:
+            assert is_served(early)
+            crowd = []
+            for _ in range(400):
+                crowd.append(h2.Connection(target, hello=False))
+            refused = sum(one.wait_closed(0.01) for one in crowd)
+            assert refused >= 200, refused
+            assert is_served(early, 3)
+            for one in crowd:
+                one.socket.close()
+        lab.poll("a new client to be served", lambda: _late(target))
+        lab.poll("descriptors to return", lambda: server.descriptors() < 30)
+
+
+def _late(target):
+    with contextlib.suppress(OSError), h2.Connection(target) as client:
+        return is_served(client)
+    return False
+
+
+CASES = [half_begun_connections_are_closed, idle_connections_are_closed,
+         old_connections_are_closed_with_their_calls,
+         clients_without_a_sign_of_life_are_closed, pings_are_counted,
+         calls_of_a_connection_are_limited, header_fields_are_limited,
+         compressed_messages_are_refused,
+         a_server_outlives_its_last_descriptor]
+
+
+def main():
+    failed = 0
+    for case in CASES:
+        try:
+            case(sys.argv[1])
+            print(f"ok      {case.__name__}")
+        except (AssertionError, OSError, subprocess.TimeoutExpired) as error:
+            failed += 1
+            print(f"FAILED  {case.__name__}: {error!r}, line "
+                  f"{error.__traceback__.tb_next.tb_lineno}")
+    print(f"{len(CASES) - failed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""Many connections beside a neighbour whose p99 is to stay below three times
+what it is without them.
+
+usage: crowd.py TOPKD [--idle 19500] [--half 1000] [--seconds 10]
+
+First connections that have begun and do nothing, then as well ones that have
+sent half of HTTP/2's preface. A process here and one there cannot have more
+descriptors than `ulimit -Hn`: 20 000 connections need some more than that.
+"""
+
+import argparse
+import multiprocessing
+import resource
+import socket
+import sys
+import tempfile
+import time
+
+import h2
+import lab
+
+EACH = 4000  # connections of a client process
+
+
+def hold(target, number, count, start, pipe):
+    """Opens so many connections, says so, and holds them until told."""
+    host, port = target.rsplit(":", 1)
+    held = []
+    for i in range(count):
+        one = socket.socket()
+        one.bind((f"127.1.{number}.{1 + i % 250}", 0))
+        one.connect((host, int(port)))
+        one.sendall(start)
+        held.append(one)
+    pipe.send(count)
+    pipe.recv()
+
+
+def crowd(target, first, count, start):
+    """Lets processes hold so many connections. Returns their pipes."""
+    pipes = []
+    for number, begin in enumerate(range(0, count, EACH), first):
+        pipe, other = multiprocessing.Pipe()
+        multiprocessing.Process(
+            target=hold, args=(target, number, min(EACH, count - begin), start,
+                               other), daemon=True).start()
+        pipes.append(pipe)
+    for pipe in pipes:
+        pipe.recv()
+    return pipes
+
+
+def p99(neighbour, seconds):
+    neighbour.latencies()
+    time.sleep(seconds)
+    latencies, failed = neighbour.latencies()
+    assert latencies and not failed, f"{failed} of the neighbour's calls failed"
+    return lab.percentile(latencies, 0.99)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("topkd")
+    parser.add_argument("--idle", type=int, default=19500)
+    parser.add_argument("--half", type=int, default=1000)
+    parser.add_argument("--seconds", type=float, default=10)
+    options = parser.parse_args()
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    with tempfile.TemporaryDirectory() as directory, lab.topkd(
+            options.topkd, directory, ["--handshake-timeout", "300s"]) as (
+                target, server), lab.Neighbour(target) as neighbour:
+        time.sleep(1)
+        usual = p99(neighbour, options.seconds)
+        print(f"alone: p99 {usual * 1e6:.0f} us, {server.memory():.0f} MiB, "
+              f"{server.descriptors()} descriptors", flush=True)
+        late = 0
+        half = crowd(target, 100, options.half, h2.PREFACE[:12])
+        with_half = p99(neighbour, options.seconds)
+        print(f"{options.half} half-open: p99 {with_half * 1e6:.0f} us, "
+              f"{with_half / usual:.1f} x, {server.memory():.0f} MiB, "
+              f"{server.descriptors()} descriptors", flush=True)
+        late += with_half >= 3 * usual
+        for pipe in half:
+            pipe.send("go")
+        lab.poll("the half-open ones to go", lambda: server.descriptors() < 100)
+        idle = crowd(target, 0, options.idle, h2.PREFACE + h2.settings())
+        with_idle = p99(neighbour, options.seconds)
+        print(f"{options.idle} idle: p99 {with_idle * 1e6:.0f} us, "
+              f"{with_idle / usual:.1f} x, {server.memory():.0f} MiB, "
+              f"{server.descriptors()} descriptors", flush=True)
+        late += with_idle >= 3 * usual
+        for pipe in idle:
+            pipe.send("go")
+    sys.exit(1 if late else 0)
+
+
+if __name__ == "__main__":
+    main()

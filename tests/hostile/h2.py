@@ -1,0 +1,287 @@
+"""HTTP/2 by the frame, for clients that no library would let you write.
+
+Frames and header fields are made as bytes, right or wrong; a Connection sends
+them and reads what comes back, without ever blocking for good.
+"""
+
+import select
+import socket
+import struct
+import time
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS = 0, 1, 2, 3, 4
+PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 5, 6, 7, 8, 9
+END_STREAM = ACK = 1
+END_HEADERS = 4
+HEADER_TABLE_SIZE, ENABLE_PUSH, MAX_CONCURRENT_STREAMS = 1, 2, 3
+INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE, MAX_HEADER_LIST_SIZE = 4, 5, 6
+CANCEL = 8
+
+
+def frame(kind, flags, stream, payload=b"", length=None):
+    """Returns a frame, whose length may be a lie."""
+    size = len(payload) if length is None else length
+    return struct.pack(">IBI", size << 8 | kind, flags, stream) + payload
+
+
+def settings(*pairs):
+    return frame(SETTINGS, 0, 0, b"".join(
+        struct.pack(">HI", key, value) for key, value in pairs))
+
+
+def rst_stream(stream, code=CANCEL):
+    return frame(RST_STREAM, 0, stream, struct.pack(">I", code))
+
+
+def window_update(stream, increment):
+    return frame(WINDOW_UPDATE, 0, stream, struct.pack(">I", increment))
+
+
+def integer(value, bits, first=0):
+    """Returns an HPACK integer with a prefix of so many bits."""
+    most = (1 << bits) - 1
+    if value < most:
+        return bytes([first | value])
+    out = bytearray([first | most])
+    value -= most
+    while value >= 128:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def string(text, length=None):
+    """Returns an HPACK string without Huffman's code; its length may be a
+    lie."""
+    text = text.encode("latin-1") if isinstance(text, str) else text
+    return integer(len(text) if length is None else length, 7) + text
+
+
+def field(name, value, first=0):
+    """Returns a literal field: 0 = not indexed, 0x40 = into the table, 0x10 =
+    never indexed."""
+    return bytes([first]) + string(name) + string(value)
+
+
+def indexed(index):
+    return integer(index, 7, 0x80)
+
+
+def table_size(size):
+    return integer(size, 5, 0x20)
+
+
+SERVICE = "/topk.v1.TopKService/"
+
+
+def fields(rpc="ComputeTopK", **changed):
+    """Returns the fields of a call as pairs; a keyword changes one (scheme is
+    :scheme, content_type is content-type), None leaves it out."""
+    wanted = {":method": "POST", ":scheme": "http", ":path": SERVICE + rpc,
+              ":authority": "localhost", "content-type": "application/grpc",
+              "te": "trailers"}
+    for key, value in changed.items():
+        name = ":" + key if ":" + key in wanted else key.replace("_", "-")
+        wanted[name] = value
+    return [(key, value) for key, value in wanted.items() if value is not None]
+
+
+def block(pairs):
+    return b"".join(field(name, value) for name, value in pairs)
+
+
+def call(stream, pairs, end_stream=False):
+    """Returns a HEADERS frame that begins a call."""
+    flags = END_HEADERS | (END_STREAM if end_stream else 0)
+    return frame(HEADERS, flags, stream, block(pairs))
+
+
+def message(payload, flag=0, length=None):
+    """Returns a message with gRPC's prefix, whose length may be a lie."""
+    size = len(payload) if length is None else length
+    return struct.pack(">BI", flag, size) + payload
+
+
+def data(stream, payload, end_stream=False, most=16384):
+    """Returns DATA frames for the bytes."""
+    pieces = [payload[i:i + most] for i in range(0, len(payload), most)]
+    pieces = pieces or [b""]
+    return b"".join(
+        frame(DATA, END_STREAM if end_stream and i + 1 == len(pieces) else 0,
+              stream, piece) for i, piece in enumerate(pieces))
+
+
+class Closed(Exception):
+    """The other side has closed the connection."""
+
+
+class Connection:
+    """A connection; closed at the end of a with block.
+
+    hello  False: sends nothing by itself
+    own    the client's settings, as pairs; by default one that keeps the
+           server from compressing what it says, so that it can be read here
+    ack    whether the server's SETTINGS are acknowledged, as they must be
+    pongs  whether PINGs are answered
+    opens  whether the connection's window is opened again for what came
+    greets whether to wait for the server's SETTINGS, which hold from the
+           acknowledgement on: its windows are larger then, its limits smaller
+    source the address to come from
+    """
+
+    def __init__(self, target, hello=True, own=((HEADER_TABLE_SIZE, 0),),
+                 ack=True, pongs=True, opens=True, greets=True, source=None):
+        host, port = target.rsplit(":", 1)
+        self.socket = socket.socket()
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if source is not None:
+            self.socket.bind((source, 0))
+        self.socket.settimeout(10)
+        self.closed = False
+        try:
+            self.socket.connect((host, int(port)))
+        except ConnectionError:
+            self.closed = True
+        self.socket.setblocking(False)
+        self.received = b""
+        self.frames = []
+        self.found = (None, 0, 0, b"")
+        self.settings = {}
+        self.owed = b""
+        self.wants_ack = ack
+        self.pongs = pongs
+        self.opens = opens
+        self.taken = 0
+        if hello:
+            self.send(PREFACE + settings(*own))
+            if greets:
+                self.read(lambda kind, flags, *_: kind == SETTINGS and
+                          not flags & ACK)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    def send(self, wire, seconds=10, read=True):
+        """Sends, and reads meanwhile unless told not to. Returns how much was
+        sent: less if the server closes, or takes nothing more in time."""
+        view = memoryview(wire)
+        sent = 0
+        deadline = time.monotonic() + seconds
+        while sent < len(view) and not self.closed:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                break
+            readable, writable, _ = select.select(
+                [self.socket] if read else [], [self.socket], [], left)
+            if readable:
+                self._receive()
+            if writable:
+                try:
+                    sent += self.socket.send(view[sent:sent + (1 << 20)])
+                except BlockingIOError:
+                    pass
+                except OSError:
+                    self.closed = True
+        self._reply()
+        return sent
+
+    def read(self, until, seconds=10):
+        """Reads until a frame fulfils the predicate, which is returned, or
+        until the end of the connection or the time: None."""
+        deadline = time.monotonic() + seconds
+        looked = 0
+        while True:
+            while looked < len(self.frames):
+                if until(*self.frames[looked]):
+                    self.found = self.frames[looked]
+                    del self.frames[:looked + 1]
+                    return self.found
+                looked += 1
+            left = deadline - time.monotonic()
+            if self.closed or left <= 0:
+                return None
+            if select.select([self.socket], [], [], left)[0]:
+                self._receive()
+                self._reply()
+
+    def wait_closed(self, seconds=10):
+        """Whether the server closes in time."""
+        self.read(lambda *_: False, seconds)
+        return self.closed
+
+    def ended(self, stream, seconds=5):
+        """Waits for the end of a stream, or that of the connection. Returns
+        "closed", "reset", "ended" or "silent"."""
+        found = self.read(
+            lambda kind, flags, on, payload: kind == GOAWAY or
+            on == stream and (kind == RST_STREAM or flags & END_STREAM and
+                              kind in (DATA, HEADERS)), seconds)
+        if found is None:
+            return "closed" if self.closed else "silent"
+        return {GOAWAY: "closed", RST_STREAM: "reset"}.get(found[0], "ended")
+
+    def answer(self, stream, seconds=10):
+        """Reads to the end of a stream. Returns the bytes of its HEADERS and
+        those of its DATA, or None if it was reset or never ended."""
+        headers, body = b"", b""
+        while True:
+            found = self.read(
+                lambda kind, flags, on, payload: on == stream and
+                kind in (DATA, HEADERS, RST_STREAM), seconds)
+            if found is None or found[0] == RST_STREAM:
+                return None
+            if found[0] == DATA:
+                body += found[3]
+            else:
+                headers += found[3]
+            if found[1] & END_STREAM:
+                return headers, body
+
+    def _receive(self):
+        try:
+            received = self.socket.recv(1 << 18)
+        except BlockingIOError:
+            return
+        except OSError:
+            received = b""
+        if not received:
+            self.closed = True
+            return
+        buffer = self.received + received
+        at = 0
+        while len(buffer) - at >= 9:
+            size, flags, stream = struct.unpack_from(">IBI", buffer, at)
+            kind, size = size & 255, size >> 8
+            if len(buffer) - at - 9 < size:
+                break
+            payload = buffer[at + 9:at + 9 + size]
+            at += 9 + size
+            self.frames.append((kind, flags, stream & 0x7fffffff, payload))
+            if kind == DATA:
+                self.taken += size
+                if self.opens and self.taken > 30000:
+                    self.owed += window_update(0, self.taken)
+                    self.taken = 0
+            if kind == SETTINGS and not flags & ACK:
+                for i in range(0, len(payload), 6):
+                    key, value = struct.unpack_from(">HI", payload, i)
+                    self.settings[key] = value
+                if self.wants_ack:
+                    self.owed += frame(SETTINGS, ACK, 0)
+            elif kind == PING and not flags & ACK and self.pongs:
+                self.owed += frame(PING, ACK, 0, payload)
+        self.received = buffer[at:]
+
+    def _reply(self):
+        """Sends the acknowledgements that are owed: never amid other frames."""
+        owed, self.owed = self.owed, b""
+        try:
+            if owed:
+                self.socket.send(owed)
+        except OSError:
+            pass

@@ -1,0 +1,221 @@
+"""What an attack is watched with: a server's process, and a neighbour."""
+
+import contextlib
+import json
+import multiprocessing
+import os
+import pathlib
+import socket
+import subprocess
+import time
+
+import h2
+
+
+def _length(number, payload):
+    """A length-delimited protobuf field."""
+    size = len(payload)
+    out = bytearray([number << 3 | 2])
+    while size >= 128:
+        out.append(size & 127 | 128)
+        size >>= 7
+    return bytes(out) + bytes([size]) + payload
+
+
+def _varint(number, value):
+    out = bytearray([number << 3])
+    while value >= 128:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes(out) + bytes([value])
+
+
+def request(values=(1, 9, 3, 7), k=2):
+    """Returns a TopKRequest by ONNX's rules: the k largest of u8 values."""
+    tensor = (_varint(1, 9) + _varint(2, len(values)) +
+              _length(4, bytes(values)))
+    return (_length(1, tensor) + _length(2, _varint(1, 1) + _varint(2, 11)) +
+            _length(3, _length(2, _varint(1, k))))
+
+
+REQUEST = request()
+
+
+class Process:
+    """A server's process, looked at from outside."""
+
+    def __init__(self, process):
+        self.process = process
+
+    def is_alive(self):
+        return self.process.poll() is None
+
+    def _status(self, key):
+        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
+            for line in file:
+                if line.startswith(key):
+                    return int(line.split()[1]) / 1024
+        return 0
+
+    def memory(self):
+        """Resident, in MiB."""
+        return self._status("VmRSS:")
+
+    def peak(self):
+        """The most that was resident since forget_peak, in MiB."""
+        return self._status("VmHWM:")
+
+    def forget_peak(self):
+        path = f"/proc/{self.process.pid}/clear_refs"
+        with open(path, "w", encoding="ascii") as file:
+            file.write("5")
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def processor_seconds(self):
+        path = f"/proc/{self.process.pid}/stat"
+        with open(path, encoding="ascii") as file:
+            after_name = file.read().rsplit(")", 1)[1].split()
+        ticks = int(after_name[11]) + int(after_name[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def poll(what, function, seconds=30):
+    """Waits until the function returns something true, which is returned."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = function()
+        if found:
+            return found
+        time.sleep(0.01)
+    raise AssertionError(f"gave up waiting for {what}")
+
+
+@contextlib.contextmanager
+def topkd(path, directory, flags, **how):
+    """A topkd; its address and its process."""
+    ready = os.path.join(directory, "ready.json")
+    process = subprocess.Popen(
+        [path, "--listen", "127.0.0.1:0", "--ready-file", ready,
+         "--log-level", "off", *flags],
+        # What a sanitizer keeps of freed memory is not what is measured.
+        env={"ASAN_OPTIONS": "quarantine_size_mb=16", **os.environ}, **how)
+    try:
+        poll("the server to be ready", lambda: os.path.exists(ready))
+        with open(ready, encoding="utf-8") as file:
+            yield json.load(file)["listen"][0], Process(process)
+    finally:
+        process.terminate()
+        if process.wait(timeout=60) != 0:
+            raise AssertionError(f"topkd ended with {process.returncode}")
+
+
+@contextlib.contextmanager
+def plain(path, directory):
+    """gRPC as it comes: the benchmark's server that computes nothing."""
+    ready = os.path.join(directory, "plain")
+    process = subprocess.Popen(
+        [path, "--mode", "null", "--listen", "127.0.0.1:0", "--ready-file",
+         ready], stderr=subprocess.DEVNULL)
+    try:
+        poll("the server to be ready", lambda: os.path.exists(ready))
+        with open(ready, encoding="utf-8") as file:
+            yield file.read().strip(), Process(process)
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def haproxy(path, target):
+    """HAProxy with the configuration of deploy/ in front of a server."""
+    config = pathlib.Path(__file__).parents[2] / "deploy/haproxy/haproxy.cfg"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    process = subprocess.Popen(
+        [path, "-db", "-f", config], stderr=subprocess.DEVNULL,
+        env=dict(os.environ, TOPK_LISTEN=address, TOPK_SERVER_1=target,
+                 TOPK_SERVER_2="127.0.0.1:1"))
+
+    def serves():
+        with contextlib.suppress(OSError), h2.Connection(address) as client:
+            client.send(h2.call(1, h2.fields()) +
+                        h2.data(1, h2.message(REQUEST), end_stream=True))
+            answer = client.answer(1)
+            return answer is not None and b"grpc-status\x010" in answer[0]
+        return False
+    try:
+        poll("HAProxy to serve", serves)
+        yield address, Process(process)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _ask(target, pipe, pause, patience):
+    """The neighbour's life: a call, a pause, a call, until it is stopped. Tells
+    its latencies in seconds, None for a call that failed, when asked."""
+    latencies = []
+    connection, stream = None, 1
+    while True:
+        while pipe.poll():
+            if pipe.recv() == "stop":
+                return
+            pipe.send(latencies)
+            latencies = []
+        begin = time.monotonic()
+        try:
+            if connection is None:
+                connection = h2.Connection(target, source="127.0.0.9")
+                stream = 1
+            connection.send(
+                h2.call(stream, h2.fields()) +
+                h2.data(stream, h2.message(REQUEST), end_stream=True))
+            answer = connection.answer(stream, patience)
+            good = answer is not None and b"grpc-status\x010" in answer[0]
+        except OSError:
+            good = False
+        latencies.append(time.monotonic() - begin if good else None)
+        stream += 2
+        if not good:
+            if connection is not None:
+                connection.socket.close()
+            connection = None
+        time.sleep(pause)
+
+
+class Neighbour:
+    """A well-behaved client in a process of its own, always calling."""
+
+    def __init__(self, target, pause=0.002, patience=30):
+        self._pipe, other = multiprocessing.Pipe()
+        self._process = multiprocessing.Process(
+            target=_ask, args=(target, other, pause, patience), daemon=True)
+        self._process.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._pipe.send("stop")
+        self._process.join(timeout=40)
+        self._process.kill()
+
+    def latencies(self, patience=40):
+        """Returns those since the last time, sorted, and how many calls
+        failed."""
+        self._pipe.send("tell")
+        if not self._pipe.poll(patience):
+            return [], 1
+        told = self._pipe.recv()
+        return (sorted(one for one in told if one is not None),
+                sum(one is None for one in told))
+
+
+def percentile(sorted_values, part):
+    if not sorted_values:
+        return float("nan")
+    return sorted_values[min(len(sorted_values) - 1,
+                             int(len(sorted_values) * part))]
