@@ -107,11 +107,11 @@ TEST(Admission, HealthIsNotCounted) {
 
 TEST(Admission, SaysThatARequestNeverFits) {
   ServerConfig config = TestServer::LoopbackConfig();
-  config.max_inflight_bytes = 4096;
+  config.max_inflight_bytes = 1 << 20;
   const TestServer server(config);
   grpc::ClientContext context;
-  const grpc::Status status =
-      Compute(server, OnnxRequest(std::vector<float>(2000, 1.0F), 1), context);
+  const grpc::Status status = Compute(
+      server, OnnxRequest(std::vector<float>(1 << 20, 1.0F), 1), context);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(DetailsOf(status).info.reason(), "REQUEST_TOO_LARGE");
   EXPECT_FALSE(DetailsOf(status).retry.has_retry_delay());
@@ -122,12 +122,13 @@ TEST(Admission, SaysThatARequestNeverFits) {
 
 TEST(Admission, RefusesOneOfManyAlone) {
   ServerConfig config = TestServer::LoopbackConfig();
-  config.max_inflight_bytes = 4096;
-  config.max_client_inflight_bytes = 4096;
+  config.max_inflight_bytes = 1 << 20;
+  config.max_client_inflight_bytes = 1 << 20;
   const TestServer server(config);
   const Client client({.target = server.target()});
   const std::vector<v1::TopKRequest> requests = {
-      OnnxRequest({1, 2, 3}, 1), OnnxRequest(std::vector<float>(2000, 1.0F), 1),
+      OnnxRequest({1, 2, 3}, 1),
+      OnnxRequest(std::vector<float>(1 << 20, 1.0F), 1),
       OnnxRequest({1, 2, 3}, 1)};
   const auto results = client.ComputeTopKMany(requests);
   ASSERT_EQ(results.size(), 3u);
