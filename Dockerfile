@@ -35,7 +35,8 @@ LABEL org.opencontainers.image.title="topkd" \
 # Each arena of glibc's allocator keeps memory that others cannot use.
 ENV MALLOC_ARENA_MAX=4 \
     TOPKD_LISTEN=0.0.0.0:50051 \
-    TOPKD_METRICS_LISTEN=0.0.0.0:9090
+    TOPKD_METRICS_LISTEN=0.0.0.0:9090 \
+    TOPKD_DRAIN_DELAY=5s
 # A number, so that Kubernetes can see that it is not root.
 USER 65532:65532
 EXPOSE 50051 9090

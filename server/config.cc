@@ -99,6 +99,14 @@ void AddWork(ConfigTable& table, ServerConfig& config) {
            "Threads that compute; 0 for as many as the affinity mask and the "
            "cgroup's quota grant")
       ->check(CLI::Range(0, 4096));
+  table
+      .Row(
+          "pollers", config.pollers,
+          "Threads that wait for connections and do small requests; 0 for half "
+          "as many as compute. With one, small calls are fastest on two "
+          "processors; with two or more, one connection that floods the server "
+          "does not go before all others")
+      ->check(CLI::Range(0, 4096));
   table.Switch("allow-shared-memory", config.allow_shared_memory,
                "Take tensors from POSIX shared memory and put answers there: "
                "whoever may connect can then read and write each object with "

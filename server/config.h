@@ -32,6 +32,9 @@ struct ServerConfig {
   std::string admin_listen;
   /// Threads that compute; 0 = the processors this process may use.
   int threads = 0;
+  /// Threads that wait for events and do small work; 0 = half of those that
+  /// compute.
+  int pollers = 0;
   /// The largest request message, in bytes.
   int64_t max_message_bytes = int64_t{64} << 20;
   /// The most elements a tensor may have.

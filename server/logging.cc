@@ -210,7 +210,10 @@ void CaptureLibraryLogs(std::shared_ptr<spdlog::logger> log) {
   // Strangers can make gRPC complain, as often as they like.
   static LineLimiter limiter(kLibraryErrors);
   gpr_set_log_function([](gpr_log_func_args* args) {
-    const auto level = args->severity == GPR_LOG_SEVERITY_ERROR
+    // A listener that we have shut down: see StopListening().
+    const bool ours = std::string_view(args->message)
+                          .starts_with("Failed accept4: Invalid argument");
+    const auto level = args->severity == GPR_LOG_SEVERITY_ERROR && !ours
                            ? spdlog::level::err
                            : spdlog::level::debug;
     // It aborts next, and what waits would be lost.

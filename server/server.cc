@@ -79,7 +79,9 @@ std::string Bound(const std::string& address, int port) {
 
 // Threads that poll. Each takes events that another must be woken to see: on
 // two processors a second one adds 15 us to a small call.
-int PollersFor(int threads) { return std::max(1, threads / 2); }
+int PollersFor(int set, int threads) {
+  return set > 0 ? set : std::max(1, threads / 2);
+}
 
 // A limit that was set, or a part of another.
 int64_t Or(int64_t set, double part, int64_t of) {
@@ -264,7 +266,8 @@ Status Server::Impl::Listen(const ServerConfig& config) {
   const mode_t inherited = umask(0177);
   grpc = builder.BuildAndStart();
   umask(inherited);
-  loop = std::make_unique<EventLoop>(std::move(queue), PollersFor(threads));
+  loop = std::make_unique<EventLoop>(std::move(queue),
+                                     PollersFor(config.pollers, threads));
   for (size_t i = 0; i < config.listen.size(); ++i) {
     // gRPC stops at the first address that fails: it has port 0.
     if (ports[i] == 0) return CannotListen(config.listen[i]);

@@ -50,8 +50,14 @@ Status TopKService::CheckDeadline(
 
 v1::Capabilities TopKService::GetCapabilities() const {
   v1::Capabilities capabilities = engine_.GetCapabilities();
-  capabilities.mutable_limits()->set_max_message_bytes(max_message_bytes_);
-  capabilities.mutable_limits()->set_shared_memory(shared_objects_ != nullptr);
+  v1::Limits& limits = *capabilities.mutable_limits();
+  limits.set_max_message_bytes(max_message_bytes_);
+  limits.set_shared_memory(shared_objects_ != nullptr);
+  const AdmissionLimits& together = gate_.admission().limits();
+  limits.set_max_inflight_bytes(together.bytes);
+  limits.set_max_client_inflight_bytes(together.client_bytes);
+  limits.set_max_inflight_requests(together.requests);
+  limits.set_max_client_inflight_requests(together.client_requests);
   return capabilities;
 }
 

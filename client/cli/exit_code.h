@@ -28,6 +28,9 @@ inline ExitCode Report(const Status& status, std::string_view request_id = "") {
   std::cerr << ": " << status.message;
   if (!status.reason.empty()) std::cerr << " [" << status.reason << "]";
   if (!request_id.empty()) std::cerr << " (request " << request_id << ")";
+  if (status.retry_after.count() > 0) {
+    std::cerr << "; try again in " << status.retry_after.count() << " ms";
+  }
   std::cerr << "\n";
   switch (status.code) {
     case Code::kInvalidArgument:

@@ -38,6 +38,10 @@ void PrintCapabilities(const v1::Capabilities& capabilities,
       << "  message           " << limits.max_message_bytes() << " bytes\n"
       << "  tensor            " << limits.max_elements() << " elements\n"
       << "  answer            " << limits.max_output_bytes() << " bytes\n"
+      << "  at once           " << limits.max_inflight_requests() << " calls, "
+      << limits.max_inflight_bytes() << " bytes\n"
+      << "  of one client     " << limits.max_client_inflight_requests()
+      << " calls, " << limits.max_client_inflight_bytes() << " bytes\n"
       << "  shared memory     " << (limits.shared_memory() ? "yes" : "no")
       << "\n\norder\n  " << capabilities.ordering_rule() << "\n";
 }
