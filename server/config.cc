@@ -140,8 +140,8 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
   table
       .Row("max-inflight-bytes", config.max_inflight_bytes,
            "What requests under way, their answers and the work on them may "
-           "take; 0 for 40 % of the memory that the machine and the cgroup "
-           "grant")
+           "take; 0 for a quarter of the memory that the machine and the "
+           "cgroup grant")
       ->transform(Bytes(0, kMost));
   table
       .Row("max-inflight-requests", config.max_inflight_requests,
@@ -160,7 +160,7 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
       .Row(
           "max-receive-memory", config.max_receive_memory,
           "What gRPC may take for messages that are arriving or waiting: the "
-          "last line, behind which it ends calls without a word; 0 for 40 % of "
+          "last line, behind which it ends calls without a word; 0 for 60 % of "
           "the memory")
       ->transform(Bytes(0, kMost));
 }

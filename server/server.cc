@@ -88,13 +88,16 @@ int64_t Or(int64_t set, double part, int64_t of) {
   return set > 0 ? set : static_cast<int64_t>(part * static_cast<double>(of));
 }
 
-// Two fifths for what is worked on, two for what gRPC receives, some of which
-// are the same bytes; the rest is the process's own.
-constexpr double kPartOfMemory = 0.4;
+// Parts of the memory: for what is worked on, and for what gRPC receives, which
+// is more: what arrives is there before it is let in, and gRPC ends calls
+// without a word if it runs out. Some of both are the same bytes; the rest is
+// the process's own.
+constexpr double kPartInflight = 0.25;
+constexpr double kPartReceived = 0.6;
 
 AdmissionLimits AdmissionLimitsOf(const ServerConfig& config) {
   AdmissionLimits limits;
-  limits.bytes = Or(config.max_inflight_bytes, kPartOfMemory, MemoryLimit());
+  limits.bytes = Or(config.max_inflight_bytes, kPartInflight, MemoryLimit());
   limits.client_bytes = Or(config.max_client_inflight_bytes, 0.5, limits.bytes);
   limits.requests = config.max_inflight_requests;
   limits.client_requests =
@@ -232,7 +235,7 @@ Status Server::Impl::Listen(const ServerConfig& config) {
   // Messages that are arriving, which nobody here has seen yet.
   grpc::ResourceQuota memory("topkd");
   memory.Resize(static_cast<size_t>(
-      Or(config.max_receive_memory, kPartOfMemory, MemoryLimit())));
+      Or(config.max_receive_memory, kPartReceived, MemoryLimit())));
   builder.SetResourceQuota(memory);
   ApplyConnectionCare(config.connections, builder);
   // Two servers on one port would each get a part of the calls.

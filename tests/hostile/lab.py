@@ -137,7 +137,7 @@ def haproxy(path, target):
     process = subprocess.Popen(
         [path, "-db", "-f", config], stderr=subprocess.DEVNULL,
         env=dict(os.environ, TOPK_LISTEN=address, TOPK_SERVER_1=target,
-                 TOPK_SERVER_2="127.0.0.1:1"))
+                 TOPK_SERVER_2="127.0.0.1:1", TOPK_SERVER_3="127.0.0.1:1"))
 
     def serves():
         with contextlib.suppress(OSError), h2.Connection(address) as client:

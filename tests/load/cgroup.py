@@ -1,0 +1,30 @@
+"""A control group with a memory limit, where this user may make one."""
+
+import contextlib
+import os
+import pathlib
+
+ROOT = pathlib.Path("/sys/fs/cgroup")
+
+
+@contextlib.contextmanager
+def limited(mebibytes):
+    """Gives a function that puts the process that calls it into a group of so
+    much memory, or None if there can be none here."""
+    for folder, limit in ((ROOT / "memory", "memory.limit_in_bytes"),
+                          (ROOT, "memory.max")):
+        group = folder / f"topk-{os.getpid()}"
+        try:
+            group.mkdir()
+            (group / limit).write_text(str(mebibytes << 20), encoding="ascii")
+        except OSError:
+            with contextlib.suppress(OSError):
+                group.rmdir()
+            continue
+        try:
+            yield lambda group=group: (group / "cgroup.procs").write_text(
+                "0", encoding="ascii")
+        finally:
+            group.rmdir()
+        return
+    yield None

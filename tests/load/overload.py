@@ -1,0 +1,216 @@
+"""Loads a server with twice what it can do, among clients that cancel and
+clients that send nonsense, in a control group with little memory, and says
+whether it did what it should:
+
+  no wrong answer, no crash, memory below the limit, every refusal
+  RESOURCE_EXHAUSTED with a time to come again, the p99 of small requests at
+  most five times what it is without the load.
+
+usage: overload.py TOPKD TOPK [--minutes 5] [--memory 1024]
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "hostile"))
+import cgroup  # noqa: E402
+import h2  # noqa: E402
+import lab  # noqa: E402
+
+# What is asked for: mostly small, a few as large as 64 MiB.
+KINDS = [(60, [1, 256]), (20, [8, 2048]), (10, [1, 262144]), (6, [1, 1048576]),
+         (3, [4, 1048576]), (1, [16, 1048576])]
+CLIENTS = 64
+CANCELLING = 6
+MALFORMED = 3
+REFUSALS = {"RESOURCE_EXHAUSTED"}
+
+
+def bench(topk, target, *flags):
+    """Begins `topk bench`; JSON comes out."""
+    return subprocess.Popen(
+        [topk, "bench", "--target", target, "--k", "10", "--json",
+         "--keep-going", "--max-attempts", "1", *flags],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def report(process):
+    out, err = process.communicate()
+    if process.returncode != 0:
+        raise AssertionError(f"topk bench: {process.returncode}: {err}")
+    return json.loads(out)
+
+
+def small(topk, target, seconds):
+    """Small requests at an easy pace, whatever else there is."""
+    return bench(topk, target, "--shape", "1,256", "--rate", "100",
+                 "--concurrency", "8", "--connections", "2", "--duration",
+                 str(seconds), "--verify", "1")
+
+
+def pause(connection, seconds):
+    """Lets the server say what it wants meanwhile."""
+    connection.read(lambda *_: False, seconds)
+    connection.frames.clear()
+
+
+def cancel(target, seed, pipe):
+    """Calls that end before their answers: amid the body or right after it."""
+    chance = random.Random(seed)
+    body = h2.message(lab.request(bytes(200) * 200, 10))
+    done = 0
+    while not pipe.poll():
+        with h2.Connection(target) as connection:
+            for stream in range(1, 400, 2):
+                if pipe.poll() or connection.closed:
+                    break
+                part = body[:chance.randrange(1, len(body) + 1)]
+                connection.send(
+                    h2.call(stream, h2.fields()) + h2.data(stream, part))
+                pause(connection, chance.uniform(0, 0.02))
+                connection.send(h2.rst_stream(stream))
+                done += 1
+    pipe.send({"cancelled": done})
+
+
+def nonsense(target, seed, pipe):
+    """Messages that are none. Each must be refused as such, or for now."""
+    chance = random.Random(seed)
+    counts = {"malformed": 0, "refused": 0, "no_hint": 0, "accepted": 0}
+    while not pipe.poll():
+        with h2.Connection(target) as connection:
+            for stream in range(1, 400, 2):
+                if pipe.poll() or connection.closed:
+                    break
+                body = b"\x0a\xff" + chance.randbytes(chance.randrange(4000))
+                connection.send(
+                    h2.call(stream, h2.fields()) +
+                    h2.data(stream, h2.message(body), end_stream=True))
+                answer = connection.answer(stream, 30)
+                if answer is None:
+                    code = connection.found[3][:4].hex()
+                    counts[f"reset {code}"] = counts.get(
+                        f"reset {code}", 0) + 1
+                    break
+                if b"grpc-status\x013" in answer[0]:
+                    counts["malformed"] += 1
+                elif b"grpc-status\x018" in answer[0]:
+                    counts["refused"] += 1
+                    hinted = b"grpc-retry-pushback-ms" in answer[0]
+                    counts["no_hint"] += not hinted
+                else:
+                    counts["accepted"] += 1
+                pause(connection, 0.01)
+    pipe.send(counts)
+
+
+def crowd(target, function, count, seed):
+    """Begins so many processes of a function; returns what ends them."""
+    pipes = []
+    for i in range(count):
+        pipe, other = multiprocessing.Pipe()
+        multiprocessing.Process(target=function, args=(target, seed + i, other),
+                                daemon=True).start()
+        pipes.append(pipe)
+
+    def end():
+        total = {}
+        for pipe in pipes:
+            pipe.send("stop")
+        for pipe in pipes:
+            for key, value in pipe.recv().items():
+                total[key] = total.get(key, 0) + value
+        return total
+    return end
+
+
+def measure(options, target, server, mix):
+    usual = report(small(options.topk, target, 10))
+    capacity = report(bench(
+        options.topk, target, "--mix", mix, "--concurrency", "8",
+        "--connections", "4", "--duration", "10", "--verify", "0.05"))
+    rate = 2 * capacity["requests_per_second"]
+    print(f"alone: small p99 {usual['p99_us']:.0f} us; the mix: "
+          f"{rate / 2:.0f} requests a second, "
+          f"{capacity['gigabytes_per_second']:.2f} GB/s; "
+          f"{server.memory():.0f} MiB", flush=True)
+    seconds = 60 * options.minutes
+    load = bench(options.topk, target, "--mix", mix, "--rate", str(rate),
+                 "--concurrency", str(CLIENTS - CANCELLING - MALFORMED),
+                 "--connections", "16", "--duration", str(seconds), "--verify",
+                 "0.05", "--deadline", "20")
+    probe = small(options.topk, target, seconds)
+    end_cancelling = crowd(target, cancel, CANCELLING, options.seed)
+    end_nonsense = crowd(target, nonsense, MALFORMED, options.seed + 100)
+    peak = 0
+    while load.poll() is None or probe.poll() is None:
+        if not server.is_alive():
+            raise AssertionError("the server is gone")
+        peak = max(peak, server.memory())
+        time.sleep(0.2)
+    return {"usual": usual, "loaded": report(probe), "load": report(load),
+            "cancelled": end_cancelling(), "nonsense": end_nonsense(),
+            "peak_mib": peak}
+
+
+def judge(found, options, grouped):
+    """Prints what was found and returns whether all of it is as it should."""
+    load, loaded, usual = found["load"], found["loaded"], found["usual"]
+    ratio = loaded["p99_us"] / usual["p99_us"]
+    other = (set(load["errors"]) | set(loaded["errors"])) - REFUSALS
+    checks = [
+        (f"load: {load['requests']} requests, {load['verified']} verified, "
+         f"errors {load['errors']}, p99 {load['p99_us'] / 1000:.0f} ms",
+         not other),
+        (f"small ones: {loaded['requests']}, errors {loaded['errors']}, p99 "
+         f"{loaded['p99_us']:.0f} us, {ratio:.1f} times the usual",
+         ratio <= 5),
+        (f"cancelled: {found['cancelled']}", True),
+        (f"nonsense: {found['nonsense']}",
+         not any(count for key, count in found["nonsense"].items()
+                 if key not in ("malformed", "refused"))),
+        (f"memory: at most {found['peak_mib']:.0f} of {options.memory} MiB"
+         + ("" if grouped else ", not enforced here"),
+         found["peak_mib"] < options.memory)]
+    for text, good in checks:
+        print(("ok    " if good else "NOT   ") + text)
+    return all(good for _, good in checks)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("topkd")
+    parser.add_argument("topk")
+    parser.add_argument("--minutes", type=float, default=5)
+    parser.add_argument("--memory", type=int, default=1024, help="MiB")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    options = parser.parse_args()
+    print(f"seed {options.seed}", flush=True)
+    with tempfile.TemporaryDirectory() as directory, cgroup.limited(
+            options.memory) as enter:
+        mix = os.path.join(directory, "mix.jsonl")
+        with open(mix, "w", encoding="ascii") as file:
+            for weight, shape in KINDS:
+                print(json.dumps({"weight": weight, "shape": shape}), file=file)
+        flags = [] if enter else [
+            "--max-inflight-bytes", f"{options.memory * 2 // 5}MiB",
+            "--max-receive-memory", f"{options.memory * 2 // 5}MiB"]
+        flags += ["--max-client-inflight-requests", "4096"]
+        how = {"preexec_fn": enter} if enter else {}
+        with lab.topkd(options.topkd, directory, flags, **how) as (
+                target, server):
+            found = measure(options, target, server, mix)
+        good = judge(found, options, enter is not None)
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()
