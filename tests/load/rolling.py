@@ -2,7 +2,7 @@
 a client that balances by itself, then with HAProxy in front. No request may
 fail, and each server must end with 0.
 
-usage: rolling.py TOPKD TOPK [--haproxy haproxy] [--seconds 60]
+usage: rolling.py TOPKD TOPK [--haproxy haproxy] [--seconds 60] [--phases client,haproxy]
 """
 
 import argparse
@@ -108,17 +108,23 @@ def main():
     parser.add_argument("topk")
     parser.add_argument("--haproxy", default=shutil.which("haproxy") or
                         "/usr/sbin/haproxy")
+    parser.add_argument("--phases", default="client,haproxy")
     parser.add_argument("--seconds", type=int, default=60)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory, \
+            contextlib.ExitStack() as stack:
         replicas = [Replica(options.topkd, port, directory, "4s")
                     for port in free_ports(3)]
+        for replica in replicas:
+            stack.callback(replica.stop)
         addresses = ",".join(replica.address for replica in replicas)
-        running = [
-            load(options.topk, addresses, options.seconds),
-            load(options.topk, addresses, options.seconds, "--path", "stream"),
-            load(options.topk, addresses, options.seconds, "--path", "many")]
-        roll("client-side round robin", replicas, running, 1)
+        if "client" in options.phases:
+            running = [
+                load(options.topk, addresses, options.seconds, "--path", path)
+                for path in ("unary", "stream", "many")]
+            roll("client-side round robin", replicas, running, 1)
+        if "haproxy" not in options.phases:
+            return
         if not os.path.exists(options.haproxy):
             sys.exit("NOT   HAProxy is not here")
         with proxy(options.haproxy, replicas) as address:
@@ -127,8 +133,6 @@ def main():
                 capture_output=True, check=False).returncode == 0)
             running = [load(options.topk, address, options.seconds)]
             roll("HAProxy", replicas, running, 4)
-        for replica in replicas:
-            replica.stop()
 
 
 if __name__ == "__main__":
