@@ -2,7 +2,8 @@
 a client that balances by itself, then with HAProxy in front. No request may
 fail, and each server must end with 0.
 
-usage: rolling.py TOPKD TOPK [--haproxy haproxy] [--seconds 60] [--phases client,haproxy]
+usage: rolling.py TOPKD TOPK [--haproxy haproxy] [--seconds 60]
+                  [--phases client,haproxy]
 """
 
 import argparse
