@@ -9,6 +9,7 @@
 #include "core/base/text.h"
 #include "core/security/bearer_token.h"
 #include "core/security/certificates.h"
+#include "core/security/local_address.h"
 #include "core/security/small_file.h"
 
 namespace topk {
@@ -18,21 +19,6 @@ constexpr unsigned kReloadSeconds = 1;
 
 bool HasCertificate(const ClientOptions& options) {
   return !options.tls_cert.empty() || !options.tls_key.empty();
-}
-
-bool IsUnix(std::string_view target) { return target.starts_with("unix"); }
-
-bool IsLocalAddress(std::string_view address) {
-  if (address == "localhost" || address == "::1") return true;
-  if (address.starts_with("[::1]")) {
-    address.remove_prefix(5);
-    return address.empty() || address.front() == ':';
-  }
-  const std::string_view host = address.substr(0, address.find(':'));
-  // A name may begin with 127. too.
-  return host == "localhost" ||
-         (host.starts_with("127.") &&
-          host.find_first_not_of("0123456789.") == std::string_view::npos);
 }
 
 Result<std::string> ReadToken(const std::string& path) {
@@ -55,7 +41,7 @@ bool UsesTls(const ClientOptions& options) {
 }
 
 bool IsLocalTarget(const std::string& target) {
-  if (IsUnix(target)) return true;
+  if (IsUnixAddress(target)) return true;
   std::string_view rest = target;
   // scheme:[//authority/]addresses. The authority is who is asked for them.
   for (const std::string_view scheme : {"dns:", "ipv4:", "ipv6:"}) {
@@ -70,14 +56,14 @@ bool IsLocalTarget(const std::string& target) {
   }
   while (true) {
     const size_t comma = rest.find(',');
-    if (!IsLocalAddress(rest.substr(0, comma))) return false;
+    if (!IsLoopback(rest.substr(0, comma))) return false;
     if (comma == std::string_view::npos) return true;
     rest.remove_prefix(comma + 1);
   }
 }
 
 Status CheckCredentials(const ClientOptions& options) {
-  if (UsesTls(options) && IsUnix(options.target)) {
+  if (UsesTls(options) && IsUnixAddress(options.target)) {
     return InvalidArgument(
         "TLS_TARGET", "target",
         Cat("--tls: ", options.target, " is a Unix socket, which has no TLS"));

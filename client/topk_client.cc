@@ -13,6 +13,7 @@
 #include "client/credentials.h"
 #include "client/rpc_error.h"
 #include "core/base/text.h"
+#include "core/security/local_address.h"
 #include "core/wire/message_pieces.h"
 #include "core/wire/methods.h"
 #include "grpc/health/v1/health.grpc.pb.h"
@@ -61,11 +62,6 @@ Status Collect(v1::TopKResponseChunk& chunk, bool& has_header,
     default:
       return BadAnswer("the server sent an empty message");
   }
-}
-
-bool IsUnix(const std::string& target) {
-  return target.rfind("unix:", 0) == 0 ||
-         target.rfind("unix-abstract:", 0) == 0;
 }
 
 }  // namespace
@@ -127,7 +123,7 @@ struct Client::Impl {
   // A Unix socket whose server stands still cannot be given up: nobody would
   // know when the caller's memory is its own again.
   const Memory memory =
-      IsUnix(options.target) ? Memory::kCopied : Memory::kLent;
+      IsUnixAddress(options.target) ? Memory::kCopied : Memory::kLent;
   grpc::GenericStub calls;
   std::unique_ptr<grpc::health::v1::Health::Stub> health;
 };

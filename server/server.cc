@@ -17,6 +17,7 @@
 #include "core/base/processors.h"
 #include "core/base/text.h"
 #include "core/engine.h"
+#include "core/security/local_address.h"
 #include "core/wire/methods.h"
 #include "server/access_log.h"
 #include "server/admin_server.h"
@@ -105,12 +106,6 @@ AdmissionLimits AdmissionLimitsOf(const ServerConfig& config) {
   return limits;
 }
 
-// Whether only this machine can reach an address.
-bool IsLocal(const std::string& address) {
-  return !UnixPath(address).empty() || address.starts_with("127.") ||
-         address.starts_with("localhost:") || address.starts_with("[::1]:");
-}
-
 Status CannotListen(const std::string& address) {
   return {Code::kUnavailable, "LISTEN", "listen",
           Cat("cannot listen on ", address,
@@ -189,7 +184,9 @@ Status Server::Impl::Secure(const ServerConfig& config, spdlog::logger& log) {
   authenticator = *std::move(made);
   gate.SetAuthenticator(authenticator.get());
   if (!security.auth_tokens_file.empty() && tls == nullptr &&
-      !std::ranges::all_of(config.listen, IsLocal)) {
+      !std::ranges::all_of(config.listen, [](const std::string& address) {
+        return IsUnixAddress(address) || IsLoopback(address);
+      })) {
     log.warn(
         "tokens come in plain text, for all on their way to read: TLS is "
         "off, which is right behind a proxy that ends it alone");

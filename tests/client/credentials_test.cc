@@ -15,16 +15,16 @@ using ::testing::HasSubstr;
 TEST(LocalTarget, IsOfThisMachineAlone) {
   for (const char* local :
        {"localhost:1", "localhost", "127.0.0.1:1", "127.3.2.1:1", "[::1]:1",
-        "unix:/a", "unix:///a", "unix-abstract:a", "dns:///localhost:1",
-        "dns:localhost:1", "ipv4:127.0.0.1:1,127.0.0.2:1", "ipv6:[::1]:1",
-        "127.0.0.1:1,127.0.0.1:2"}) {
+        "unix:/a", "unix:///a", "unix-abstract:a", "unix:/a,b",
+        "dns:///localhost:1", "dns:localhost:1", "ipv4:127.0.0.1:1,127.0.0.2:1",
+        "ipv6:[::1]:1", "127.0.0.1:1,127.0.0.1:2"}) {
     EXPECT_TRUE(IsLocalTarget(local)) << local;
   }
   for (const char* other :
        {"example.org:1", "10.0.0.1:1", "127.0.0.1.example.org:1",
         "localhost.example.org:1", "127.0.0.1:1,10.0.0.1:1", "[::2]:1",
         "[::1]x:1", "dns://8.8.8.8/localhost:1", "dns:///example.org:1",
-        "0.0.0.0:1", ""}) {
+        "0.0.0.0:1", "unix.example.org:1", "unixhost:1", "dns:unix:1", ""}) {
     EXPECT_FALSE(IsLocalTarget(other)) << other;
   }
 }

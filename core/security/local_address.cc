@@ -1,0 +1,22 @@
+#include "core/security/local_address.h"
+
+namespace topk {
+
+bool IsUnixAddress(std::string_view address) {
+  return address.starts_with("unix:") || address.starts_with("unix-abstract:");
+}
+
+bool IsLoopback(std::string_view address) {
+  if (address == "::1") return true;
+  if (address.starts_with("[::1]")) {
+    address.remove_prefix(5);
+    return address.empty() || address.front() == ':';
+  }
+  const std::string_view host = address.substr(0, address.find(':'));
+  // A name may begin with 127. too.
+  return host == "localhost" ||
+         (host.starts_with("127.") &&
+          host.find_first_not_of("0123456789.") == std::string_view::npos);
+}
+
+}  // namespace topk
