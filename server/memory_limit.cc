@@ -15,7 +15,7 @@ namespace {
 // or a word where there is none.
 int64_t Least(int64_t most, const std::string& controller, const char* file) {
   for (const std::string& folder : CgroupFolders(controller)) {
-    const std::string text = ReadSmallFile(folder + file);
+    const std::string text = ReadKernelFile(folder + file);
     int64_t limit = 0;
     const auto [end, error] =
         std::from_chars(text.data(), text.data() + text.size(), limit);

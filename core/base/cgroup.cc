@@ -29,7 +29,7 @@ std::string CgroupPath(const std::string& table, const std::string& wanted) {
 
 }  // namespace
 
-std::string ReadSmallFile(const std::string& path) {
+std::string ReadKernelFile(const std::string& path) {
   std::FILE* file = std::fopen(path.c_str(), "re");
   if (file == nullptr) return "";
   char buffer[4096];
@@ -41,7 +41,8 @@ std::string ReadSmallFile(const std::string& path) {
 std::vector<std::string> CgroupFolders(const std::string& controller) {
   std::string root = "/sys/fs/cgroup";
   if (!controller.empty()) root += "/" + controller;
-  std::string path = CgroupPath(ReadSmallFile("/proc/self/cgroup"), controller);
+  std::string path =
+      CgroupPath(ReadKernelFile("/proc/self/cgroup"), controller);
   std::vector<std::string> folders;
   for (;;) {
     folders.push_back(root + path);

@@ -7,7 +7,7 @@
 namespace topk {
 
 /// Returns the file's content up to 4 KiB, or "" if it cannot be read.
-std::string ReadSmallFile(const std::string& path);
+std::string ReadKernelFile(const std::string& path);
 
 /// Returns the folders of this process's cgroup and of its parents up to the
 /// root of the hierarchy, whose limits all bind it: those of cgroup v2 for "",

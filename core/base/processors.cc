@@ -25,12 +25,12 @@ int LeastQuota(const std::string& controller, ReadQuota read_quota) {
 
 int QuotaOfThisProcess() {
   const int v2 = LeastQuota("", [](const std::string& folder) {
-    return ReadSmallFile(folder + "/cpu.max");
+    return ReadKernelFile(folder + "/cpu.max");
   });
   if (v2 > 0) return v2;
   return LeastQuota("cpu", [](const std::string& folder) {
-    return ReadSmallFile(folder + "/cpu.cfs_quota_us") + " " +
-           ReadSmallFile(folder + "/cpu.cfs_period_us");
+    return ReadKernelFile(folder + "/cpu.cfs_quota_us") + " " +
+           ReadKernelFile(folder + "/cpu.cfs_period_us");
   });
 }
 
