@@ -2,30 +2,19 @@
 
 #include <malloc.h>
 #include <tbb/scalable_allocator.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <cinttypes>
 #include <condition_variable>
-#include <cstdio>
 #include <mutex>
 #include <utility>
+
+#include "server/process_metrics.h"
 
 namespace topk {
 namespace {
 
 // Whoever sends little keeps what the allocators have at hand.
 constexpr int64_t kWorthTrimming = int64_t{64} << 20;
-
-// The memory that this process has of the machine, in bytes.
-int64_t Resident() {
-  int64_t pages = 0;
-  if (std::FILE* file = std::fopen("/proc/self/statm", "re")) {
-    if (std::fscanf(file, "%*d %" SCNd64, &pages) != 1) pages = 0;
-    std::fclose(file);
-  }
-  return pages * sysconf(_SC_PAGESIZE);
-}
 
 void Trim() {
   scalable_allocation_command(TBBMALLOC_CLEAN_ALL_BUFFERS, nullptr);
@@ -41,7 +30,7 @@ MemoryTrimmer::MemoryTrimmer(std::function<Activity()> activity)
         std::unique_lock lock(mutex);
         int64_t trimmed = 0;  // the bytes at the last trim
         int64_t before = 0;   // and a second ago
-        int64_t resident = Resident();
+        double resident = ResidentBytes();
         while (!stop.stop_requested()) {
           stopped.wait_for(lock, stop, std::chrono::seconds(1),
                            [] { return false; });
@@ -51,11 +40,11 @@ MemoryTrimmer::MemoryTrimmer(std::function<Activity()> activity)
           // What gRPC took for calls that never reached us is in no count.
           const bool worth =
               (now.open_calls == 0 && now.bytes - trimmed >= kWorthTrimming) ||
-              Resident() - resident >= kWorthTrimming;
+              ResidentBytes() - resident >= kWorthTrimming;
           if (!quiet || !worth) continue;
           Trim();
           trimmed = now.bytes;
-          resident = Resident();
+          resident = ResidentBytes();
         }
       }) {}
 

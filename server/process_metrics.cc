@@ -68,12 +68,13 @@ double MaxFiles() {
 
 }  // namespace
 
+double ResidentBytes() {
+  return StatField(kResidentPages) * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
 void AddProcessMetrics(MetricRegistry& registry) {
   registry.AddGauge("process_resident_memory_bytes",
-                    "Resident memory size in bytes", [] {
-                      return StatField(kResidentPages) *
-                             static_cast<double>(sysconf(_SC_PAGESIZE));
-                    });
+                    "Resident memory size in bytes", ResidentBytes);
   registry.AddGauge("process_virtual_memory_bytes",
                     "Virtual memory size in bytes",
                     [] { return StatField(kVirtualBytes); });
