@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/text.h"
+#include "server/listeners.h"
 
 namespace topk {
 namespace {
@@ -56,14 +56,11 @@ Result<std::unique_ptr<AdminServer>> AdminServer::Start(
   builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || port == 0) {
-    return Status{Code::kUnavailable, "ADMIN_LISTEN", "admin_listen",
-                  Cat("cannot serve channelz on ", address,
-                      ": in use, not an address of this machine, or not "
-                      "permitted")};
+    return CannotBind("ADMIN_LISTEN", "admin_listen", "serve channelz on",
+                      address);
   }
-  std::string bound = Cat(address.substr(0, address.rfind(':') + 1), port);
   return std::unique_ptr<AdminServer>(
-      new AdminServer(std::move(server), std::move(bound)));
+      new AdminServer(std::move(server), WithPort(address, port)));
 }
 
 AdminServer::~AdminServer() {

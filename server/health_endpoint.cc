@@ -7,7 +7,7 @@
 #include <chrono>
 #include <vector>
 
-#include "core/base/text.h"
+#include "server/listeners.h"
 
 namespace topk {
 namespace {
@@ -39,13 +39,11 @@ Result<std::unique_ptr<HealthEndpoint>> HealthEndpoint::Start(
   endpoint->grpc_ = builder.BuildAndStart();
   endpoint->loop_ = std::make_unique<EventLoop>(std::move(queue), 1);
   if (endpoint->grpc_ == nullptr || port == 0) {
-    return Status{Code::kUnavailable, "HEALTH_LISTEN", "health_listen",
-                  Cat("cannot serve health on ", address,
-                      ": in use, not an address of this machine, or not "
-                      "permitted")};
+    return CannotBind("HEALTH_LISTEN", "health_listen", "serve health on",
+                      address);
   }
   endpoint->health_.Start(*endpoint->loop_);
-  endpoint->address_ = Cat(address.substr(0, address.rfind(':') + 1), port);
+  endpoint->address_ = WithPort(address, port);
   return endpoint;
 }
 

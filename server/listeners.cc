@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "core/base/text.h"
+#include "core/security/local_address.h"
 
 namespace topk {
 namespace {
@@ -44,6 +45,18 @@ std::string ListensAt(int fd) {
 }
 
 }  // namespace
+
+std::string WithPort(const std::string& address, int port) {
+  if (IsUnixAddress(address)) return address;
+  return Cat(address.substr(0, address.rfind(':') + 1), port);
+}
+
+Status CannotBind(std::string_view reason, std::string_view field,
+                  std::string_view doing, std::string_view address) {
+  return {Code::kUnavailable, std::string(reason), std::string(field),
+          Cat("cannot ", doing, " ", address,
+              ": in use, not an address of this machine, or not permitted")};
+}
 
 void StopListening(const std::vector<std::string>& addresses) {
   std::error_code ignored;

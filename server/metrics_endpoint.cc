@@ -9,7 +9,7 @@
 #include <future>
 #include <vector>
 
-#include "core/base/text.h"
+#include "server/listeners.h"
 
 namespace topk {
 namespace {
@@ -42,17 +42,14 @@ Result<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
   try {  // civetweb's wrapper throws
     exposer = std::make_unique<prometheus::Exposer>(address);
   } catch (const std::exception&) {  // its text does not know the cause
-    return Status{Code::kUnavailable, "METRICS_LISTEN", "metrics_listen",
-                  Cat("cannot serve metrics on ", address,
-                      ": in use, not an address of this machine, or not "
-                      "permitted")};
+    return CannotBind("METRICS_LISTEN", "metrics_listen", "serve metrics on",
+                      address);
   }
   exposer->RegisterCollectable(metrics);
   const std::vector<int> ports = exposer->GetListeningPorts();
-  std::string bound = address.substr(0, address.rfind(':') + 1);
-  bound += std::to_string(ports.empty() ? 0 : ports.front());
-  return std::unique_ptr<MetricsEndpoint>(
-      new MetricsEndpoint(std::move(exposer), std::move(bound)));
+  return std::unique_ptr<MetricsEndpoint>(new MetricsEndpoint(
+      std::move(exposer),
+      WithPort(address, ports.empty() ? 0 : ports.front())));
 }
 
 MetricsEndpoint::~MetricsEndpoint() {

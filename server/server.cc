@@ -72,12 +72,6 @@ bool IsServed(const std::string& path) {
   return connected == 0;
 }
 
-// Returns the address with the port that was bound.
-std::string Bound(const std::string& address, int port) {
-  if (!UnixPath(address).empty()) return address;
-  return Cat(address.substr(0, address.rfind(':') + 1), port);
-}
-
 // Threads that poll. Each takes events that another must be woken to see: on
 // two processors a second one adds 15 us to a small call.
 int PollersFor(int set, int threads) {
@@ -107,9 +101,7 @@ AdmissionLimits AdmissionLimitsOf(const ServerConfig& config) {
 }
 
 Status CannotListen(const std::string& address) {
-  return {Code::kUnavailable, "LISTEN", "listen",
-          Cat("cannot listen on ", address,
-              ": in use, not an address of this machine, or not permitted")};
+  return CannotBind("LISTEN", "listen", "listen on", address);
 }
 
 }  // namespace
@@ -275,7 +267,7 @@ Status Server::Impl::Listen(const ServerConfig& config) {
     if (!path.empty() && chmod(path.c_str(), config.unix_socket_mode) != 0) {
       return CannotListen(config.listen[i]);
     }
-    addresses.push_back(Bound(config.listen[i], ports[i]));
+    addresses.push_back(WithPort(config.listen[i], ports[i]));
   }
   if (grpc == nullptr) {
     return {Code::kInternal, "START", "", "gRPC could not start the server"};
@@ -368,11 +360,6 @@ void Server::Drain(std::chrono::milliseconds delay,
   impl_->health_state.Stop();
   std::this_thread::sleep_for(delay);
   const auto start = std::chrono::steady_clock::now();
-  const auto wait_until = [&](std::chrono::milliseconds limit, auto done) {
-    while (!done() && std::chrono::steady_clock::now() - start < limit) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-  };
   const auto no_calls = [&] { return impl_->service.open_calls() == 0; };
   // Nobody connects any more, and whoever is connected goes elsewhere, without
   // an error. Calls that cross the news are served: they come within a round
@@ -380,12 +367,14 @@ void Server::Drain(std::chrono::milliseconds delay,
   constexpr std::chrono::milliseconds kCrossing{500};
   StopListening(impl_->addresses);
   if (SendGoaways(*impl_->grpc)) {
-    wait_until(std::min(kCrossing, timeout), [] { return false; });
+    std::this_thread::sleep_for(std::min(kCrossing, timeout));
   }
   // gRPC must not begin to shut down before the last call has ended: it may
   // keep one that crosses that until the deadline.
   impl_->gate.Close();
-  wait_until(timeout, no_calls);
+  while (!no_calls() && std::chrono::steady_clock::now() - start < timeout) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
   const auto deadline =
       std::chrono::system_clock::now() +
       std::max<std::chrono::steady_clock::duration>(
