@@ -6,35 +6,11 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "server/listeners.h"
 
 namespace topk {
-namespace {
-
-class Without final : public grpc::ServerBuilderOption {
- public:
-  explicit Without(std::string_view plugin) : plugin_(plugin) {}
-
-  void UpdateArguments(grpc::ChannelArguments*) override {}
-  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>*
-                         plugins) override {
-    std::erase_if(*plugins,
-                  [this](const auto& it) { return it->name() == plugin_; });
-  }
-
- private:
-  const std::string_view plugin_;
-};
-
-}  // namespace
-
-std::unique_ptr<grpc::ServerBuilderOption> WithoutChannelz() {
-  return std::make_unique<Without>("channelz_service");
-}
 
 AdminServer::AdminServer(std::unique_ptr<grpc::Server> server,
                          std::string address)

@@ -1,8 +1,6 @@
 // What an operator may ask that callers may not: channelz.
 #pragma once
 
-#include <grpcpp/impl/server_builder_option.h>
-
 #include <memory>
 #include <string>
 
@@ -32,9 +30,5 @@ class AdminServer {
   const std::unique_ptr<grpc::Server> server_;
   const std::string address_;
 };
-
-/// Returns what every other server's builder needs: channelz, once it is asked
-/// for, is a part of all servers that are built in a process.
-std::unique_ptr<grpc::ServerBuilderOption> WithoutChannelz();
 
 }  // namespace topk

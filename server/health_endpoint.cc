@@ -1,34 +1,20 @@
 #include "server/health_endpoint.h"
 
-#include <grpcpp/impl/server_builder_option.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
 #include <chrono>
-#include <vector>
 
+#include "server/grpc_plugins.h"
 #include "server/listeners.h"
 
 namespace topk {
-namespace {
-
-// Reflection is for all builders of the process.
-class NoPlugins final : public grpc::ServerBuilderOption {
- public:
-  void UpdateArguments(grpc::ChannelArguments*) override {}
-  void UpdatePlugins(
-      std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* all) override {
-    all->clear();
-  }
-};
-
-}  // namespace
 
 Result<std::unique_ptr<HealthEndpoint>> HealthEndpoint::Start(
     const std::string& address, HealthState& state) {
   std::unique_ptr<HealthEndpoint> endpoint(new HealthEndpoint(state));
   grpc::ServerBuilder builder;
-  builder.SetOption(std::make_unique<NoPlugins>());
+  builder.SetOption(WithoutPlugins());  // reflection has no place here
   builder.RegisterService(&endpoint->health_.rpc());
   builder.SetMaxReceiveMessageSize(4096);  // a service's name
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);

@@ -27,6 +27,7 @@
 #include "server/event_loop.h"
 #include "server/gate.h"
 #include "server/goaway.h"
+#include "server/grpc_plugins.h"
 #include "server/health_endpoint.h"
 #include "server/health_service.h"
 #include "server/listeners.h"
@@ -216,7 +217,7 @@ Status Server::Impl::Listen(const ServerConfig& config) {
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 
   grpc::ServerBuilder builder;
-  builder.SetOption(WithoutChannelz());
+  builder.SetOption(WithoutPlugin("channelz_service"));  // admin_listen's
   builder.RegisterService(&service.rpc());
   builder.RegisterService(&health.rpc());
   builder.SetMaxReceiveMessageSize(static_cast<int>(config.max_message_bytes));
