@@ -20,13 +20,6 @@ bool Add(std::atomic<int64_t>& count, int64_t amount, int64_t limit) {
   return false;
 }
 
-Status Full(std::string_view reason, std::string field, std::string message,
-            milliseconds retry_after) {
-  Status status = ResourceExhausted(reason, field, std::move(message));
-  status.retry_after = retry_after;
-  return status;
-}
-
 }  // namespace
 
 milliseconds ThoughtQueue::Join(int64_t amount, int64_t done, Time now) {
@@ -60,10 +53,11 @@ Admission::Shard& Admission::ShardOf(std::string_view client) {
 
 Status Admission::Admit(std::string_view client, Share& share) {
   if (!Add(total_.requests, 1, limits_.requests)) {
-    return Full("TOO_MANY_REQUESTS", kServer,
-                Cat("the server's ", limits_.requests, " calls are under way"),
-                requests_queue_.Join(1, requests_done_,
-                                     std::chrono::steady_clock::now()));
+    return ResourceExhausted(
+        "TOO_MANY_REQUESTS", kServer,
+        Cat("the server's ", limits_.requests, " calls are under way"),
+        requests_queue_.Join(1, requests_done_,
+                             std::chrono::steady_clock::now()));
   }
   Shard& shard = ShardOf(client);
   {
@@ -78,7 +72,7 @@ Status Admission::Admit(std::string_view client, Share& share) {
     --use.second.requests;
   }
   --total_.requests;
-  return Full(
+  return ResourceExhausted(
       "TOO_MANY_REQUESTS_OF_CLIENT", Cat("client:", client),
       Cat("the client's ", limits_.client_requests, " calls are under way"),
       requests_queue_.Join(1, requests_done_,
@@ -94,10 +88,11 @@ Status Admission::TakeBytes(int64_t bytes, Clients::value_type* client) {
           Cat("a request that takes ", bytes, " bytes at once exceeds the ",
               "server's ", flag, " = ", limit));
     }
-    return Full(reason, std::move(whose),
-                Cat("no room for ", bytes, " bytes more: ", flag, " = ", limit),
-                bytes_queue_.Join(bytes, bytes_done_,
-                                  std::chrono::steady_clock::now()));
+    return ResourceExhausted(
+        reason, std::move(whose),
+        Cat("no room for ", bytes, " bytes more: ", flag, " = ", limit),
+        bytes_queue_.Join(bytes, bytes_done_,
+                          std::chrono::steady_clock::now()));
   };
   if (!Add(total_.bytes, bytes, limits_.bytes)) {
     return full("TOO_MANY_BYTES", kServer, limits_.bytes,

@@ -38,10 +38,6 @@ Status Call::CheckAlive() const {
   return Cancelled();
 }
 
-Status Call::Cancelled() {
-  return {Code::kCancelled, "CANCELLED", "", "the client cancelled the call"};
-}
-
 ComputeOptions Call::Computing(int64_t ahead) {
   return {&cancellation_, [this, ahead](const Cost& cost) {
             constexpr int64_t kWidest = 8;  // bytes of an element

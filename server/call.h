@@ -61,9 +61,6 @@ class Call : public EventSource {
   /// is why, once it does not.
   Status CheckAlive() const;
 
-  /// The status of a call whose client has gone.
-  static Status Cancelled();
-
   /// A status, but why the client does not wait if that is what it is.
   Status Precisely(const Status& status) const {
     return status.code == Code::kCancelled ? CheckAlive() : status;

@@ -18,11 +18,10 @@ Status Gate::Enter(const grpc::ServerContext& context, Visit& visit) {
 Status Gate::Ask(Visit& visit, int64_t bytes) {
   if (!limiter_.off()) {
     if (const auto wait = limiter_.Take(visit.caller.name, 1, bytes)) {
-      Status status = ResourceExhausted(
+      return ResourceExhausted(
           "RATE_LIMITED", Cat("client:", visit.caller.name),
-          Cat("the rate limit of ", Quote(visit.caller.name), " is reached"));
-      status.retry_after = *wait;
-      return status;
+          Cat("the rate limit of ", Quote(visit.caller.name), " is reached"),
+          *wait);
     }
   }
   return visit.share.Take(bytes);

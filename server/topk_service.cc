@@ -31,23 +31,6 @@ void TopKService::Start(EventLoop& loop) {
   AcceptGetCapabilities(*this, loop);
 }
 
-Status TopKService::CheckDeadline(
-    int64_t bytes, std::chrono::system_clock::time_point deadline) const {
-  if (bytes <= WorkQueue::kSmall) return {};
-  const auto wait =
-      std::chrono::duration_cast<std::chrono::milliseconds>(work_.Wait());
-  if (wait.count() == 0) return {};
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-      deadline - std::chrono::system_clock::now());
-  if (wait <= left) return {};
-  Status status = ResourceExhausted(
-      "DEADLINE_TOO_SHORT", "server",
-      Cat("work of ", wait.count(), " ms waits, and the deadline is in ",
-          left.count(), " ms"));
-  status.retry_after = wait;
-  return status;
-}
-
 v1::Capabilities TopKService::GetCapabilities() const {
   v1::Capabilities capabilities = engine_.GetCapabilities();
   v1::Limits& limits = *capabilities.mutable_limits();

@@ -4,7 +4,6 @@
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <new>
 
@@ -68,11 +67,6 @@ class TopKService {
 
   /// Where calls have their work done.
   WorkQueue& work() { return work_; }
-
-  /// OK if work on so many bytes that came now would be begun before the
-  /// deadline, else RESOURCE_EXHAUSTED.
-  Status CheckDeadline(int64_t bytes,
-                       std::chrono::system_clock::time_point deadline) const;
 
   /// Runs the engine on one request, whose shared memory it takes out.
   Status Compute(RawMessage<v1::TopKRequest>& request,

@@ -52,7 +52,7 @@ class ComputeCall final : public UnaryCall {
     const int64_t bytes = service_.WorkBytes(request_);
     Status status = Ask();
     if (status.ok()) {
-      status = service_.CheckDeadline(bytes, context_.deadline());
+      status = service_.work().CheckDeadline(bytes, context_.deadline());
     }
     if (!status.ok()) return Refuse(status);
     Hold();

@@ -2,6 +2,8 @@
 
 #include <thread>
 
+#include "core/base/text.h"
+
 namespace topk {
 
 WorkQueue::WorkQueue(int threads)
@@ -17,6 +19,22 @@ WorkQueue::~WorkQueue() {
 std::chrono::nanoseconds WorkQueue::Wait() const {
   return std::chrono::nanoseconds(static_cast<int64_t>(
       static_cast<double>(waiting_) * nanoseconds_per_byte_ / threads_));
+}
+
+Status WorkQueue::CheckDeadline(
+    int64_t bytes, std::chrono::system_clock::time_point deadline) const {
+  if (bytes <= kSmall) return {};
+  using std::chrono::milliseconds;
+  const auto wait = std::chrono::duration_cast<milliseconds>(Wait());
+  if (wait.count() == 0) return {};
+  const auto left = std::chrono::duration_cast<milliseconds>(
+      deadline - std::chrono::system_clock::now());
+  if (wait <= left) return {};
+  return ResourceExhausted(
+      "DEADLINE_TOO_SHORT", "server",
+      Cat("work of ", wait.count(), " ms waits, and the deadline is in ",
+          left.count(), " ms"),
+      wait);
 }
 
 void WorkQueue::Learn(int64_t bytes, std::chrono::nanoseconds took) {

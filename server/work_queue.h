@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "core/base/status.h"
+
 namespace topk {
 
 /// Does small work where it is, so that it is not handed over, and the rest on
@@ -46,6 +48,11 @@ class WorkQueue {
   /// How long work that comes now would wait for a thread, as the last jobs
   /// have it.
   std::chrono::nanoseconds Wait() const;
+
+  /// OK if work on so many bytes that came now would be begun before the
+  /// deadline, else RESOURCE_EXHAUSTED with the time that the queue takes.
+  Status CheckDeadline(int64_t bytes,
+                       std::chrono::system_clock::time_point deadline) const;
 
   /// How many jobs wait or are under way.
   int64_t jobs() const { return jobs_; }

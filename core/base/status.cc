@@ -53,8 +53,12 @@ Status Unimplemented(std::string_view reason, std::string_view field,
 }
 
 Status ResourceExhausted(std::string_view reason, std::string_view field,
-                         std::string message) {
-  return Make(Code::kResourceExhausted, reason, field, std::move(message));
+                         std::string message,
+                         std::chrono::milliseconds retry_after) {
+  Status status =
+      Make(Code::kResourceExhausted, reason, field, std::move(message));
+  status.retry_after = retry_after;
+  return status;
 }
 
 Status Cancelled() {

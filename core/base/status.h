@@ -56,9 +56,11 @@ Status InvalidArgument(std::string_view reason, std::string_view field,
 Status Unimplemented(std::string_view reason, std::string_view field,
                      std::string message);
 
-/// Returns a RESOURCE_EXHAUSTED status: over a limit of this process.
+/// Returns a RESOURCE_EXHAUSTED status: over a limit of this process, for so
+/// long as it may be if waiting helps.
 Status ResourceExhausted(std::string_view reason, std::string_view field,
-                         std::string message);
+                         std::string message,
+                         std::chrono::milliseconds retry_after = {});
 
 /// Returns a CANCELLED status: whoever asked does not wait any more.
 Status Cancelled();

@@ -105,6 +105,21 @@ TEST(Admission, HealthIsNotCounted) {
   EXPECT_TRUE(*Client({.target = server.target()}).IsServing(""));
 }
 
+TEST(Admission, RefusesMoreSelectedElementsThanItMay) {
+  ServerConfig config = TestServer::LoopbackConfig();
+  config.max_selected_elements = 5;
+  const TestServer server(config);
+  grpc::ClientContext context;
+  EXPECT_TRUE(
+      Compute(server, OnnxRequest({1, 2, 3, 4, 5, 6}, 5), context).ok());
+  grpc::ClientContext other;
+  const grpc::Status status =
+      Compute(server, OnnxRequest({1, 2, 3, 4, 5, 6}, 6), other);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(DetailsOf(status).info.reason(), "TOO_MANY_SELECTED");
+  EXPECT_EQ(Pushback(other), "-1");  // it never will be less
+}
+
 TEST(Admission, SaysThatARequestNeverFits) {
   ServerConfig config = TestServer::LoopbackConfig();
   config.max_inflight_bytes = 1 << 20;
