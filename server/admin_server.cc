@@ -8,7 +8,7 @@
 #include <chrono>
 #include <utility>
 
-#include "server/listeners.h"
+#include "server/transport/listeners.h"
 
 namespace topk {
 

@@ -12,12 +12,12 @@
 #include <thread>
 
 #include "core/engine.h"
-#include "server/accept_guard.h"
-#include "server/config.h"
-#include "server/hash_token.h"
-#include "server/healthcheck.h"
-#include "server/logging.h"
+#include "server/config/config.h"
+#include "server/health/healthcheck.h"
+#include "server/security/hash_token.h"
 #include "server/server.h"
+#include "server/telemetry/logging.h"
+#include "server/transport/accept_guard.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <utility>
 
-#include "server/process_metrics.h"
+#include "server/telemetry/process_metrics.h"
 
 namespace topk {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "server/config.h"
+#include "server/config/config.h"
 
 namespace topk {
 

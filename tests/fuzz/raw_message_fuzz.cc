@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "server/raw_message.h"
+#include "server/calls/raw_message.h"
 
 namespace topk {
 namespace {

@@ -1,5 +1,5 @@
 // Which requests have a line, and what it says.
-#include "server/access_log.h"
+#include "server/telemetry/access_log.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

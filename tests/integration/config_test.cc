@@ -1,5 +1,5 @@
 // Flags, environment and config file.
-#include "server/config.h"
+#include "server/config/config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Log lines: valid JSON and one line each, whatever they hold; nobody waits for
 // them.
-#include "server/logging.h"
+#include "server/telemetry/logging.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "server/access_log.h"
+#include "server/telemetry/access_log.h"
 #include "tests/support/test_server.h"
 
 namespace topk::testing {

@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-#include "server/status_map.h"
+#include "server/calls/status_map.h"
 #include "tests/integration/raw_call.h"
 #include "tests/integration/rpc_status.h"
 #include "tests/support/test_server.h"

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/logging.h"
+#include "server/telemetry/logging.h"
 #include "tests/integration/secured.h"
 
 namespace topk::testing {

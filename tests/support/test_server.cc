@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "server/logging.h"
+#include "server/telemetry/logging.h"
 
 namespace topk::testing {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "server/config.h"
+#include "server/config/config.h"
 #include "server/server.h"
 #include "topk/v1/topk.grpc.pb.h"
 

@@ -1,6 +1,6 @@
 // SIGBUS: within a guarded range an error that can be asked for, elsewhere what
 // it was before.
-#include "server/bus_error.h"
+#include "server/shared_memory/bus_error.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

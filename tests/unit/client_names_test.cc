@@ -1,9 +1,9 @@
-#include "server/client_names.h"
+#include "server/security/client_names.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/authenticator.h"
+#include "server/security/authenticator.h"
 
 namespace topk {
 namespace {

@@ -1,5 +1,5 @@
 // The order of reads and work on a stream.
-#include "server/intake.h"
+#include "server/calls/intake.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // How many lines pass, and which.
-#include "server/line_limiter.h"
+#include "server/telemetry/line_limiter.h"
 
 #include <gtest/gtest.h>
 

@@ -7,9 +7,9 @@
 #include <atomic>
 #include <thread>
 
-#include "server/answer_counters.h"
-#include "server/histogram.h"
-#include "server/metric_registry.h"
+#include "server/telemetry/answer_counters.h"
+#include "server/telemetry/histogram.h"
+#include "server/telemetry/metric_registry.h"
 
 namespace topk {
 namespace {

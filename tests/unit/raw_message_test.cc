@@ -1,5 +1,5 @@
 // ReadRaw says what the generated parser says, of whatever bytes.
-#include "server/raw_message.h"
+#include "server/calls/raw_message.h"
 
 #include <google/protobuf/stubs/logging.h>
 #include <gtest/gtest.h>

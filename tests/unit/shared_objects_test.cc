@@ -1,5 +1,5 @@
 // Which mappings a server keeps.
-#include "server/shared_objects.h"
+#include "server/shared_memory/shared_objects.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "server/status_map.h"
+#include "server/calls/status_map.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "server/token_set.h"
+#include "server/security/token_set.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "core/base/text.h"
-#include "server/hash_token.h"
+#include "server/security/hash_token.h"
 
 namespace topk {
 namespace {

@@ -1,5 +1,5 @@
 // W3C Trace Context: the examples of its text, and what is not one.
-#include "server/trace_context.h"
+#include "server/telemetry/trace_context.h"
 
 #include <gtest/gtest.h>
 

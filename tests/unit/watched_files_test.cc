@@ -1,4 +1,4 @@
-#include "server/watched_files.h"
+#include "server/security/watched_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <mutex>
 
-#include "server/logging.h"
+#include "server/telemetry/logging.h"
 #include "tests/integration/subprocess.h"
 #include "tests/support/authority.h"
 #include "tests/support/test_server.h"

@@ -1,5 +1,5 @@
 // What takes longer than a call waits its turn, and nobody waits in vain.
-#include "server/work_queue.h"
+#include "server/calls/work_queue.h"
 
 #include <gtest/gtest.h>
 

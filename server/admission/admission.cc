@@ -1,0 +1,141 @@
+#include "server/admission/admission.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "core/base/text.h"
+
+namespace topk {
+namespace {
+
+using std::chrono::duration;
+using std::chrono::milliseconds;
+
+constexpr char kServer[] = "server";
+
+// Adds to a count unless that would exceed its limit.
+bool Add(std::atomic<int64_t>& count, int64_t amount, int64_t limit) {
+  if (count.fetch_add(amount) <= limit - amount) return true;
+  count -= amount;
+  return false;
+}
+
+}  // namespace
+
+milliseconds ThoughtQueue::Join(int64_t amount, int64_t done, Time now) {
+  constexpr double kLeast = 0.02;
+  constexpr double kMost = 10;
+  const std::lock_guard lock(mutex_);
+  const double seconds = duration<double>(now - since_).count();
+  if (seconds > kMost) {  // also the first time: nothing is known
+    since_ = now;
+    done_ = done;
+    speed_ = 0;
+    length_ = 0;
+  } else if (seconds > 0.1) {
+    const double speed = static_cast<double>(done - done_) / seconds;
+    speed_ = speed_ == 0 ? speed : 0.7 * speed_ + 0.3 * speed;
+    length_ = std::max(0.0, length_ - static_cast<double>(done - done_));
+    since_ = now;
+    done_ = done;
+  }
+  length_ += static_cast<double>(amount);
+  const double wait =
+      speed_ > 0 ? std::clamp(length_ / speed_, kLeast, kMost) : 5 * kLeast;
+  spread_ = spread_ * 1664525 + 1013904223;  // good enough to tell them apart
+  const double spread = 0.8 + 0.4 * (spread_ >> 8) / double{1 << 24};
+  return milliseconds(static_cast<int64_t>(1000 * wait * spread));
+}
+
+Admission::Shard& Admission::ShardOf(std::string_view client) {
+  return shards_[std::hash<std::string_view>()(client) % shards_.size()];
+}
+
+Status Admission::Admit(std::string_view client, Share& share) {
+  if (!Add(total_.requests, 1, limits_.requests)) {
+    return ResourceExhausted(
+        "TOO_MANY_REQUESTS", kServer,
+        Cat("the server's ", limits_.requests, " calls are under way"),
+        requests_queue_.Join(1, requests_done_,
+                             std::chrono::steady_clock::now()));
+  }
+  Shard& shard = ShardOf(client);
+  {
+    const std::lock_guard lock(shard.mutex);
+    Clients::value_type& use =
+        *shard.clients.try_emplace(std::string(client)).first;
+    if (++use.second.requests <= limits_.client_requests) {
+      share.admission_ = this;
+      share.client_ = &use;
+      return {};
+    }
+    --use.second.requests;
+  }
+  --total_.requests;
+  return ResourceExhausted(
+      "TOO_MANY_REQUESTS_OF_CLIENT", Cat("client:", client),
+      Cat("the client's ", limits_.client_requests, " calls are under way"),
+      requests_queue_.Join(1, requests_done_,
+                           std::chrono::steady_clock::now()));
+}
+
+Status Admission::TakeBytes(int64_t bytes, Clients::value_type* client) {
+  const auto full = [&](std::string_view reason, std::string whose,
+                        int64_t limit, const char* flag) {
+    if (bytes > limit) {
+      return ResourceExhausted(
+          "REQUEST_TOO_LARGE", "",
+          Cat("a request that takes ", bytes, " bytes at once exceeds the ",
+              "server's ", flag, " = ", limit));
+    }
+    return ResourceExhausted(
+        reason, std::move(whose),
+        Cat("no room for ", bytes, " bytes more: ", flag, " = ", limit),
+        bytes_queue_.Join(bytes, bytes_done_,
+                          std::chrono::steady_clock::now()));
+  };
+  if (!Add(total_.bytes, bytes, limits_.bytes)) {
+    return full("TOO_MANY_BYTES", kServer, limits_.bytes,
+                "--max-inflight-bytes");
+  }
+  if (Add(client->second.bytes, bytes, limits_.client_bytes)) return {};
+  total_.bytes -= bytes;
+  return full("TOO_MANY_BYTES_OF_CLIENT", Cat("client:", client->first),
+              limits_.client_bytes, "--max-client-inflight-bytes");
+}
+
+void Admission::ReturnBytes(int64_t bytes, Clients::value_type* client) {
+  client->second.bytes -= bytes;
+  total_.bytes -= bytes;
+  bytes_done_ += bytes;
+}
+
+void Admission::Leave(Clients::value_type* client) {
+  Shard& shard = ShardOf(client->first);
+  {
+    const std::lock_guard lock(shard.mutex);
+    if (--client->second.requests == 0) shard.clients.erase(client->first);
+  }
+  --total_.requests;
+  ++requests_done_;
+}
+
+Admission::Share::~Share() {
+  if (admission_ == nullptr) return;
+  ReturnAll();
+  admission_->Leave(client_);
+}
+
+Status Admission::Share::Take(int64_t bytes) {
+  Status status = admission_->TakeBytes(bytes, client_);
+  if (status.ok()) bytes_ += bytes;
+  return status;
+}
+
+void Admission::Share::Return(int64_t bytes) {
+  if (bytes == 0) return;
+  admission_->ReturnBytes(bytes, client_);
+  bytes_ -= bytes;
+}
+
+}  // namespace topk

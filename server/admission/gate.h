@@ -1,0 +1,63 @@
+// Who is let in, with how much.
+#pragma once
+
+#include <grpcpp/server_context.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "core/base/status.h"
+#include "server/admission/admission.h"
+#include "server/admission/rate_limiter.h"
+#include "server/security/authenticator.h"
+
+namespace topk {
+
+/// A call that was let in: whose it is, and what it takes of the server.
+struct Visit {
+  Caller caller;
+  Admission::Share share;
+};
+
+/// Asks each call what it must be asked, in this order: whether the server
+/// takes calls at all, who it is, whether there is room for one more; and each
+/// request, of which a stream has many, whether its caller may ask again and
+/// whether there is room for its bytes. Thread-safe.
+class Gate {
+ public:
+  Gate(const AdmissionLimits& limits, const RateLimiter::Rates& rates)
+      : admission_(limits), limiter_(rates) {}
+
+  /// Who checks callers. Before any call; it outlives this.
+  void SetAuthenticator(const Authenticator* authenticator) {
+    authenticator_ = authenticator;
+  }
+
+  /// Takes no calls from now on.
+  void Close() { closed_ = true; }
+
+  /// A call has come. UNAVAILABLE once this is closed; see
+  /// Authenticator::Authenticate() and Admission::Admit().
+  Status Enter(const grpc::ServerContext& context, Visit& visit);
+
+  /// A call of those inside has a request of so many bytes. RESOURCE_EXHAUSTED,
+  /// RATE_LIMITED; see Admission::Share::Take().
+  Status Ask(Visit& visit, int64_t bytes);
+
+  /// Bytes have come already, e.g. on a stream: whoever sent them waits
+  /// afterwards.
+  void Owe(const Visit& visit, int64_t bytes) {
+    if (!limiter_.off()) limiter_.Owe(visit.caller.name, bytes);
+  }
+
+  /// What is inside.
+  const Admission& admission() const { return admission_; }
+
+ private:
+  const Authenticator* authenticator_ = nullptr;
+  std::atomic<bool> closed_ = false;
+  Admission admission_;
+  RateLimiter limiter_;
+};
+
+}  // namespace topk

@@ -1,0 +1,140 @@
+#include "server/calls/call.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+#include "server/calls/status_map.h"
+
+namespace topk {
+
+Call::Call(TopKService& service, EventLoop& loop, Method method)
+    : EventSource(loop),
+      service_(service),
+      kind_(method),
+      info_{&context_, NameOf(method), {}, {}, ""},
+      method_(service.rpc_metrics().Find(PathOf(method))) {
+  context_.AsyncNotifyWhenDone(&ended_);
+}
+
+Call::~Call() {
+  if (count_.has_value()) --service_.open_calls();
+}
+
+void Call::Wait() {
+  service_.rpc().Request(kind_, context_, stream_, loop_.queue(), &arrived_);
+}
+
+void Call::Release() {
+  if (--held_ == 0) delete this;
+}
+
+Status Call::CheckAlive() const {
+  if (!cancellation_.cancelled()) return {};
+  if (context_.deadline() <= std::chrono::system_clock::now()) {
+    return {Code::kDeadlineExceeded, "DEADLINE_EXCEEDED", "",
+            "the call's deadline has passed"};
+  }
+  return Cancelled();
+}
+
+ComputeOptions Call::Computing(int64_t ahead) {
+  return {&cancellation_, [this, ahead](const Cost& cost) {
+            constexpr int64_t kWidest = 8;  // bytes of an element
+            const int64_t tensor =
+                cost.elements > ahead ? ahead : cost.elements * kWidest;
+            return visit_.share.Take(cost.answer_bytes + cost.working_bytes +
+                                     std::min(tensor, ahead));
+          }};
+}
+
+void Call::Read() {
+  Hold();
+  stream_.Read(&incoming_, &read_);
+}
+
+void Call::Write(const grpc::ByteBuffer& message, grpc::WriteOptions options) {
+  count_->Sent();
+  Hold();
+  stream_.Write(message, options, &written_);
+}
+
+void Call::Finish(const grpc::ByteBuffer& last) {
+  count_->Sent();
+  count_->Handled(grpc::StatusCode::OK);
+  Hold();
+  stream_.WriteAndFinish(last, {}, grpc::Status::OK, &finished_);
+}
+
+void Call::Finish(const Status& status) {
+  const grpc::Status end = ToGrpcStatus(status);
+  if (status.code == Code::kResourceExhausted) {
+    // gRPC's clients obey it if they retry; a negative one is not to.
+    const auto wait = status.retry_after.count();
+    context_.AddTrailingMetadata("grpc-retry-pushback-ms",
+                                 std::to_string(wait > 0 ? wait : -1));
+  }
+  count_->Handled(end.error_code());
+  Hold();
+  stream_.Finish(end, &finished_);
+}
+
+void Call::Arrive(bool ok) {
+  if (!ok) {  // the server shuts down; `ended_` does not come for such
+    delete this;
+    return;
+  }
+  Hold();  // for `ended_`, which another thread may get at any time
+  Hold();  // for this function
+  count_.emplace(method_);
+  info_.arrived = count_->start();
+  ++service_.open_calls();
+  ContinueTrace();
+  Accept();
+  const Status status = service_.gate().Enter(context_, visit_);
+  if (visit_.caller.authenticated) info_.principal = visit_.caller.name;
+  status.ok() ? Read() : Refuse(status);
+  Release();
+}
+
+void Call::Refuse(const Status& status) {
+  Tally tally;
+  tally.begun = info_.arrived;
+  service_.Record(info_, {}, tally, status);
+  Finish(status);
+}
+
+void Call::ContinueTrace() {
+  // Returns a header's value, "" if it is not there exactly once.
+  const auto header = [this](const char* name) -> std::string {
+    const auto [first, last] = context_.client_metadata().equal_range(name);
+    if (first == last || std::next(first) != last) return "";
+    return {first->second.data(), first->second.size()};
+  };
+  const std::string parent = header("traceparent");
+  info_.trace =
+      topk::ContinueTrace(parent, parent.empty() ? "" : header("tracestate"));
+  if (info_.trace.parent == 0) return;
+  context_.AddInitialMetadata("traceparent", ToTraceParent(info_.trace));
+}
+
+void Call::End(bool) {
+  if (context_.IsCancelled()) cancellation_.Cancel();
+  Ended();
+  Release();
+}
+
+void Call::OnRead(bool ok) {
+  if (ok) count_->Received();
+  Received(ok, incoming_);
+  Release();
+}
+
+void Call::OnWritten(bool ok) {
+  Sent(ok);
+  Release();
+}
+
+void Call::OnFinished(bool) { Release(); }
+
+}  // namespace topk

@@ -1,0 +1,106 @@
+// One call, from its arrival to its end.
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include <atomic>
+#include <optional>
+
+#include "core/base/cancellation.h"
+#include "core/base/status.h"
+#include "core/engine.h"
+#include "core/wire/methods.h"
+#include "server/admission/gate.h"
+#include "server/calls/event_loop.h"
+#include "server/calls/raw_service.h"
+#include "server/calls/topk_service.h"
+#include "server/telemetry/access_log.h"
+#include "server/telemetry/rpc_metrics.h"
+
+namespace topk {
+
+/// What all kinds of calls have: a stream of messages in, one out. Deletes
+/// itself when gRPC owes it no event and nobody else holds it.
+class Call : public EventSource {
+ public:
+  /// Waits for a call. Once, and not in a constructor: another thread may have
+  /// the call before this returns, and needs the whole object.
+  void Wait();
+
+ protected:
+  /// The service and the loop outlive it.
+  Call(TopKService& service, EventLoop& loop, Method method);
+  virtual ~Call();
+
+  /// The call is here: lets another one wait.
+  virtual void Accept() = 0;
+  /// A read has ended: with a message, or not `ok`, with the client's last.
+  virtual void Received(bool ok, grpc::ByteBuffer& message) = 0;
+  /// A write has ended; not `ok` if the client has gone.
+  virtual void Sent(bool ok) { (void)ok; }
+  /// The call has ended; CheckAlive() says how.
+  virtual void Ended() {}
+
+  /// Begins to read; Received() follows. The first read is begun already. One
+  /// at a time.
+  void Read();
+  /// Begins to write; Sent() follows. One at a time.
+  void Write(const grpc::ByteBuffer& message, grpc::WriteOptions options = {});
+  /// Ends the call, with a last message or with a status. Once.
+  void Finish(const grpc::ByteBuffer& last);
+  void Finish(const Status& status);
+  /// The same, and records it, before any work on it has begun.
+  void Refuse(const Status& status);
+
+  /// Is there until as many Release().
+  void Hold() { ++held_; }
+  void Release();
+
+  /// Returns OK while the client waits; CANCELLED, or DEADLINE_EXCEEDED if that
+  /// is why, once it does not.
+  Status CheckAlive() const;
+
+  /// A status, but why the client does not wait if that is what it is.
+  Status Precisely(const Status& status) const {
+    return status.code == Code::kCancelled ? CheckAlive() : status;
+  }
+
+  /// How its requests are computed: until it ends, if there is room for what
+  /// they take and for as much of the tensor, but `ahead` bytes at most.
+  ComputeOptions Computing(int64_t ahead = 0);
+
+  /// What its requests share. There once the call is.
+  const CallInfo& info() const { return info_; }
+
+  /// Who calls, and what that takes of the server.
+  Visit& visit() { return visit_; }
+
+  TopKService& service_;
+  grpc::ServerContext context_;
+
+ private:
+  void Arrive(bool ok);
+  void ContinueTrace();
+  void End(bool ok);
+  void OnRead(bool ok);
+  void OnWritten(bool ok);
+  void OnFinished(bool ok);
+
+  const Method kind_;
+  RawStream stream_{&context_};
+  grpc::ByteBuffer incoming_;
+  CallInfo info_;
+  Visit visit_;
+  std::atomic<int> held_ = 0;
+  Cancellation cancellation_;
+  const RpcMetrics::Method& method_;
+  std::optional<RpcCount> count_;
+  EventOf<Call, &Call::Arrive> arrived_{this};
+  EventOf<Call, &Call::End> ended_{this};
+  EventOf<Call, &Call::OnRead> read_{this};
+  EventOf<Call, &Call::OnWritten> written_{this};
+  EventOf<Call, &Call::OnFinished> finished_{this};
+};
+
+}  // namespace topk

@@ -1,0 +1,65 @@
+#include "server/calls/status_map.h"
+
+#include <google/protobuf/util/time_util.h>
+
+#include <string>
+
+#include "google/rpc/error_details.pb.h"
+
+namespace topk {
+namespace {
+
+using google::protobuf::util::TimeUtil;
+
+constexpr char kDomain[] = "topk.v1";
+// Trailers are limited to 8 KiB by default; a field path that quotes a hostile
+// request must not reach it. Our texts are ASCII, so any cut is a valid one.
+constexpr size_t kMaxText = 1024;
+
+}  // namespace
+
+google::rpc::Status ToRpcStatus(const Status& status) {
+  google::rpc::Status rpc;
+  if (status.ok()) return rpc;
+  const std::string message = status.message.substr(0, kMaxText);
+  const std::string field = status.field.substr(0, kMaxText);
+  rpc.set_code(static_cast<int>(status.code));
+  rpc.set_message(message);
+
+  google::rpc::ErrorInfo info;
+  info.set_reason(status.reason);
+  info.set_domain(kDomain);
+  const bool quota = status.retry_after.count() > 0;
+  if (!field.empty() && !quota) (*info.mutable_metadata())["field"] = field;
+  rpc.add_details()->PackFrom(info);
+
+  if (status.code == Code::kInvalidArgument && !field.empty()) {
+    google::rpc::BadRequest bad;
+    google::rpc::BadRequest::FieldViolation& violation =
+        *bad.add_field_violations();
+    violation.set_field(field);
+    violation.set_description(message);
+    rpc.add_details()->PackFrom(bad);
+  }
+  if (quota) {
+    google::rpc::QuotaFailure failure;
+    google::rpc::QuotaFailure::Violation& violation = *failure.add_violations();
+    violation.set_subject(field);
+    violation.set_description(message);
+    rpc.add_details()->PackFrom(failure);
+    google::rpc::RetryInfo retry;
+    *retry.mutable_retry_delay() =
+        TimeUtil::MillisecondsToDuration(status.retry_after.count());
+    rpc.add_details()->PackFrom(retry);
+  }
+  return rpc;
+}
+
+grpc::Status ToGrpcStatus(const Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  const google::rpc::Status rpc = ToRpcStatus(status);
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code), rpc.message(),
+                      rpc.SerializeAsString());
+}
+
+}  // namespace topk

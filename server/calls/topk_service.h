@@ -1,0 +1,106 @@
+// topk.v1.TopKService: what its calls share. No operator logic.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <cstdint>
+#include <new>
+
+#include "core/engine.h"
+#include "server/admission/gate.h"
+#include "server/calls/event_loop.h"
+#include "server/calls/raw_message.h"
+#include "server/calls/raw_service.h"
+#include "server/calls/work_queue.h"
+#include "server/shared_memory/shared_objects.h"
+#include "server/telemetry/access_log.h"
+#include "server/telemetry/metrics.h"
+#include "server/telemetry/rpc_metrics.h"
+#include "server/telemetry/tally.h"
+#include "topk/v1/topk.pb.h"
+
+namespace topk {
+
+/// topk.v1.TopKService over an engine. Thread-safe.
+///
+/// On gRPC's completion queue. Its callback API answers some calls 50-100 ms
+/// late after a second of idling; its synchronous one takes a thread for each
+/// open stream (gRPC 1.51).
+class TopKService {
+ public:
+  /// The service's name in the contract.
+  static const char* service_full_name() {
+    return v1::TopKService::service_full_name();
+  }
+
+  /// All of them outlive the service. `threads` as many as compute. No shared
+  /// memory is allowed if `shared_objects` are null.
+  TopKService(const Engine& engine, Metrics& metrics,
+              const RpcMetrics& rpc_metrics, AccessLog& log,
+              SharedObjects* shared_objects, Gate& gate,
+              int64_t max_message_bytes, int threads);
+
+  /// What the server registers and the calls are taken from.
+  RawService& rpc() { return rpc_; }
+
+  /// Takes calls from a loop until the server shuts down.
+  void Start(EventLoop& loop);
+
+  /// Where calls are let in.
+  Gate& gate() { return gate_; }
+
+  /// How many calls are under way.
+  std::atomic<int64_t>& open_calls() { return open_calls_; }
+
+  /// Bytes of tensors and answers so far.
+  int64_t bytes() const { return bytes_; }
+
+  const Engine& engine() const { return engine_; }
+  const RpcMetrics& rpc_metrics() const { return rpc_metrics_; }
+  SharedObjects* shared_objects() const { return shared_objects_; }
+  v1::Capabilities GetCapabilities() const;
+
+  /// Returns how many bytes there are to work on for a request: its own, and
+  /// those of the shared memory that it says it names.
+  int64_t WorkBytes(grpc::ByteBuffer& request) const;
+
+  /// Where calls have their work done.
+  WorkQueue& work() { return work_; }
+
+  /// Runs the engine on one request, whose shared memory it takes out.
+  Status Compute(RawMessage<v1::TopKRequest>& request,
+                 const ComputeOptions& options, Tally& tally,
+                 v1::TopKResponse& answer) const;
+
+  /// Counts and logs one request's outcome.
+  void Record(const CallInfo& call, const v1::TopKRequest& request,
+              const Tally& tally, const Status& status);
+
+ private:
+  const Engine& engine_;
+  Metrics& metrics_;
+  const RpcMetrics& rpc_metrics_;
+  AccessLog& log_;
+  SharedObjects* const shared_objects_;
+  Gate& gate_;
+  const int64_t max_message_bytes_;
+  RawService rpc_;
+  std::atomic<int64_t> open_calls_ = 0;
+  std::atomic<int64_t> bytes_ = 0;
+  WorkQueue work_;
+};
+
+/// Runs fn and turns the one exception that our modules let through into a
+/// status: the process has no memory for this request now, but may later.
+template <class Fn>
+Status CatchBadAlloc(const Fn& fn) {
+  try {
+    return fn();
+  } catch (const std::bad_alloc&) {
+    return ResourceExhausted("OUT_OF_MEMORY", "",
+                             "the server has no memory for this request");
+  }
+}
+
+}  // namespace topk

@@ -1,0 +1,180 @@
+#include "server/security/authenticator.h"
+
+#include <grpc/grpc_security_constants.h>
+#include <strings.h>
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "core/base/text.h"
+
+namespace topk {
+namespace {
+
+constexpr char kHeader[] = "authorization";
+constexpr std::string_view kScheme = "bearer ";
+constexpr std::string_view kUnixPeer = "unix";
+
+struct Kind {
+  const char* property;
+  NameKind kind;
+  std::string_view prefix;
+};
+constexpr std::array<Kind, 4> kKinds = {
+    {{GRPC_PEER_DNS_PROPERTY_NAME, NameKind::kDns, "DNS:"},
+     {GRPC_PEER_URI_PROPERTY_NAME, NameKind::kUri, "URI:"},
+     {GRPC_PEER_EMAIL_PROPERTY_NAME, NameKind::kEmail, "email:"},
+     {GRPC_PEER_IP_PROPERTY_NAME, NameKind::kIp, "IP:"}}};
+
+std::string_view View(grpc::string_ref text) {
+  return {text.data(), text.size()};
+}
+
+Status Unauthenticated(const char* reason, const char* message) {
+  return {Code::kUnauthenticated, reason, "", message};
+}
+
+// Returns the token of a header's value, or "" if it has another scheme.
+std::string_view TokenOf(std::string_view value) {
+  if (value.size() <= kScheme.size() ||
+      strncasecmp(value.data(), kScheme.data(), kScheme.size()) != 0) {
+    return {};
+  }
+  return TrimToken(value.substr(kScheme.size()));
+}
+
+Status NotAllowed(const std::vector<std::string>& names) {
+  constexpr size_t kMostNamed = 8;
+  std::string message = names.empty()
+                            ? "the client's certificate has no name"
+                            : "none of the client certificate's names may call";
+  for (size_t i = 0; i < std::min(names.size(), kMostNamed); ++i) {
+    message += Cat(i == 0 ? ": " : ", ", Quote(names[i]));
+  }
+  if (names.size() > kMostNamed) message += ", ...";
+  return {Code::kPermissionDenied, "CLIENT_NOT_ALLOWED", "",
+          std::move(message)};
+}
+
+}  // namespace
+
+std::string AddressOf(std::string_view peer) {
+  if (peer.starts_with(kUnixPeer)) return std::string(kUnixPeer);
+  const size_t scheme = peer.find(':');
+  if (scheme != std::string_view::npos) peer.remove_prefix(scheme + 1);
+  peer = peer.substr(0, peer.rfind(':'));
+  for (const std::string_view open : {"%5B", "["}) {
+    if (peer.starts_with(open)) peer.remove_prefix(open.size());
+  }
+  for (const std::string_view close : {"%5D", "]"}) {
+    if (peer.ends_with(close)) peer.remove_suffix(close.size());
+  }
+  return std::string(peer);
+}
+
+Result<std::unique_ptr<Authenticator>> Authenticator::Start(
+    const SecurityConfig& config, spdlog::logger& log) {
+  if (!config.tls_allowed_san.empty() && config.tls_client_ca.empty()) {
+    return InvalidArgument("TLS_ALLOWED_SAN", "tls_allowed_san",
+                           "--tls-allowed-san needs --tls-client-ca: without "
+                           "it clients have no certificate");
+  }
+  std::unique_ptr<Authenticator> authenticator(new Authenticator(config));
+  Result<AllowedNames> allowed = AllowedNames::Parse(config.tls_allowed_san);
+  if (!allowed.ok()) return allowed.status();
+  authenticator->allowed_ = *std::move(allowed);
+  if (config.auth_tokens_file.empty()) return authenticator;
+  const std::string path = config.auth_tokens_file;
+  Result<std::unique_ptr<WatchedFiles>> file = WatchedFiles::Start(
+      {{"--auth-tokens-file", path}},
+      [self = authenticator.get(), path,
+       &log](const std::vector<std::string>& contents) -> Status {
+        Result<TokenSet> tokens = TokenSet::Parse(contents.front());
+        if (!tokens.ok()) {
+          Status status = tokens.status();
+          status.message =
+              Cat("--auth-tokens-file: ", path, ": ", status.message);
+          return status;
+        }
+        log.info("tokens of {} are good now", path);
+        const std::lock_guard lock(self->mutex_);
+        self->tokens_ = *std::move(tokens);
+        return {};
+      },
+      log);
+  if (!file.ok()) return file.status();
+  authenticator->tokens_file_ = *std::move(file);
+  return authenticator;
+}
+
+Result<Caller> Authenticator::Authenticate(
+    const grpc::ServerContextBase& context) const {
+  Caller caller;
+  if (certificates_) {
+    if (Status s = CheckCertificate(context, caller); !s.ok()) return s;
+  }
+  if (checks_tokens()) {
+    if (Status s = CheckBearer(context, caller); !s.ok()) return s;
+  }
+  if (caller.name.empty()) caller.name = AddressOf(context.peer());
+  return caller;
+}
+
+Status Authenticator::CheckCertificate(const grpc::ServerContextBase& context,
+                                       Caller& caller) const {
+  const auto connection = context.auth_context();
+  std::vector<std::string> names;
+  bool may = allowed_.empty();
+  for (const Kind& row : kKinds) {
+    for (const grpc::string_ref& text :
+         connection->FindPropertyValues(row.property)) {
+      const bool match = allowed_.Match({row.kind, View(text)});
+      if (match || caller.name.empty()) caller.name = View(text);
+      if (match) {
+        caller.authenticated = true;
+        return {};
+      }
+      if (!may) names.push_back(Cat(row.prefix, View(text)));
+    }
+  }
+  const std::vector<grpc::string_ref> common =
+      connection->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME);
+  if (names.empty() && caller.name.empty() && common.empty() &&
+      context.peer().starts_with(kUnixPeer)) {
+    return {};
+  }
+  if (!may) return NotAllowed(names);
+  if (caller.name.empty() && !common.empty()) caller.name = View(common[0]);
+  caller.authenticated = true;
+  return {};
+}
+
+Status Authenticator::CheckBearer(const grpc::ServerContextBase& context,
+                                  Caller& caller) const {
+  const auto [first, last] = context.client_metadata().equal_range(kHeader);
+  if (first == last) {
+    return Unauthenticated("TOKEN_MISSING",
+                           "a call needs a header \"authorization: Bearer "
+                           "TOKEN\", which this one lacks");
+  }
+  const std::string_view token = TokenOf(View(first->second));
+  if (token.empty() || std::next(first) != last) {
+    return Unauthenticated("TOKEN_MISSING",
+                           "a call needs one header \"authorization: Bearer "
+                           "TOKEN\"; this one has another one, or several");
+  }
+  const std::shared_lock lock(mutex_);
+  const std::string* name = tokens_.Find(token);
+  if (name == nullptr) {
+    return Unauthenticated("TOKEN_UNKNOWN",
+                           "the server does not know this token");
+  }
+  caller.name = *name;
+  caller.authenticated = true;
+  return {};
+}
+
+}  // namespace topk

@@ -1,0 +1,70 @@
+// Who calls, and whether they may.
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <spdlog/logger.h>
+
+#include <memory>
+#include <shared_mutex>
+#include <string>
+#include <string_view>
+
+#include "core/base/status.h"
+#include "server/config/security_config.h"
+#include "server/security/client_names.h"
+#include "server/security/token_set.h"
+#include "server/security/watched_files.h"
+
+namespace topk {
+
+/// Who makes a call.
+struct Caller {
+  /// The name of its token, else the name of its certificate that may call (or
+  /// the first, or its common name), else its IP address or "unix".
+  std::string name;
+  /// Whether a token or a certificate proves it.
+  bool authenticated = false;
+};
+
+/// Checks each call's token and its connection's certificate, if the settings
+/// ask for them; both, if they ask for both. Thread-safe; where nothing is
+/// asked for it costs a branch.
+class Authenticator {
+ public:
+  /// Loads the tokens, which are loaded again when their file changes: a bad
+  /// one is logged, and those before stay good. Returns what is wrong with the
+  /// settings. The logger outlives it.
+  static Result<std::unique_ptr<Authenticator>> Start(
+      const SecurityConfig& config, spdlog::logger& log);
+
+  /// Returns who makes a call. UNAUTHENTICATED with the reason TOKEN_MISSING or
+  /// TOKEN_UNKNOWN; PERMISSION_DENIED, CLIENT_NOT_ALLOWED, with the names of
+  /// the certificate. Those who come over a Unix socket need no certificate:
+  /// its permissions have let them in.
+  Result<Caller> Authenticate(const grpc::ServerContextBase& context) const;
+
+  /// Whether every call may pass.
+  bool off() const { return !checks_tokens() && !certificates_; }
+
+ private:
+  explicit Authenticator(const SecurityConfig& config)
+      : certificates_(!config.tls_client_ca.empty()) {}
+
+  bool checks_tokens() const { return tokens_file_ != nullptr; }
+  Status CheckCertificate(const grpc::ServerContextBase& context,
+                          Caller& caller) const;
+  Status CheckBearer(const grpc::ServerContextBase& context,
+                     Caller& caller) const;
+
+  const bool certificates_;  // clients have one
+  AllowedNames allowed_;
+  mutable std::shared_mutex mutex_;
+  TokenSet tokens_;
+  std::unique_ptr<WatchedFiles> tokens_file_;
+};
+
+/// Returns the name of a peer without credentials: the address of one that gRPC
+/// names "ipv4:1.2.3.4:5" or "ipv6:%5B::1%5D:5", "unix" for a Unix socket.
+std::string AddressOf(std::string_view peer);
+
+}  // namespace topk

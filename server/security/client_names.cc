@@ -1,0 +1,105 @@
+#include "server/security/client_names.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/base/text.h"
+
+namespace topk {
+namespace {
+
+char Lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+bool SameIgnoringCase(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, {}, Lower, Lower);
+}
+
+// Returns an address as gRPC writes those of certificates, or "".
+std::string IpText(const std::string& text) {
+  std::array<unsigned char, sizeof(in6_addr)> address;
+  char written[INET6_ADDRSTRLEN];
+  for (const int family : {AF_INET, AF_INET6}) {
+    if (inet_pton(family, text.c_str(), address.data()) == 1 &&
+        inet_ntop(family, address.data(), written, sizeof(written))) {
+      return written;
+    }
+  }
+  return "";
+}
+
+bool IsDnsName(std::string_view name) {
+  if (name.starts_with("*.")) name.remove_prefix(2);
+  const auto good = [](char c) {
+    return (c >= '0' && c <= '9') || (Lower(c) >= 'a' && Lower(c) <= 'z') ||
+           c == '-' || c == '.' || c == '_';
+  };
+  return !name.empty() && name.front() != '.' &&
+         std::ranges::all_of(name, good);
+}
+
+bool MatchDns(std::string_view allowed, std::string_view name) {
+  if (!allowed.starts_with("*.")) return SameIgnoringCase(allowed, name);
+  const size_t dot = name.find('.');
+  return dot != std::string_view::npos && dot > 0 &&
+         SameIgnoringCase(allowed.substr(1), name.substr(dot));
+}
+
+bool MatchEmail(std::string_view allowed, std::string_view name) {
+  const size_t at = allowed.find('@');
+  return name.find('@') == at && allowed.substr(0, at) == name.substr(0, at) &&
+         SameIgnoringCase(allowed.substr(at), name.substr(at));
+}
+
+}  // namespace
+
+Result<AllowedNames> AllowedNames::Parse(
+    const std::vector<std::string>& names) {
+  AllowedNames allowed;
+  for (const std::string& name : names) {
+    const std::string ip = IpText(name);
+    const size_t colon = name.find(':');
+    if (!ip.empty()) {
+      allowed.names_.push_back({NameKind::kIp, ip});
+    } else if (colon != std::string::npos && colon > 0) {
+      allowed.names_.push_back({NameKind::kUri, name});
+    } else if (const size_t at = name.find('@');
+               at != std::string::npos && at > 0 && at + 1 < name.size()) {
+      allowed.names_.push_back({NameKind::kEmail, name});
+    } else if (IsDnsName(name)) {
+      allowed.names_.push_back({NameKind::kDns, name});
+    } else {
+      return InvalidArgument(
+          "TLS_ALLOWED_SAN", "tls_allowed_san",
+          Cat(Quote(name),
+              " is not a DNS name (*. may stand for its first "
+              "label), URI, e-mail or IP address"));
+    }
+  }
+  return allowed;
+}
+
+bool AllowedNames::Match(const ClientName& name) const {
+  return std::ranges::any_of(names_, [&name](const Name& allowed) {
+    if (allowed.kind != name.kind) return false;
+    switch (name.kind) {
+      case NameKind::kDns:
+        return MatchDns(allowed.text, name.text);
+      case NameKind::kEmail:
+        return MatchEmail(allowed.text, name.text);
+      default:
+        return allowed.text == name.text;
+    }
+  });
+}
+
+Status CheckAllowedName(const std::string& name) {
+  const Result<AllowedNames> parsed = AllowedNames::Parse({name});
+  return parsed.ok() ? Status{} : parsed.status();
+}
+
+}  // namespace topk

@@ -1,0 +1,54 @@
+// The server's end of TLS.
+#pragma once
+
+#include <grpcpp/security/server_credentials.h>
+#include <spdlog/logger.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "core/base/status.h"
+#include "server/security/watched_files.h"
+
+namespace topk {
+
+/// The server's certificate and key, and the authorities of its clients, taken
+/// from files and again when these change. New connections get what is newest;
+/// those that are open stay as they are. TLS 1.2 and 1.3. Thread-safe.
+///
+/// gRPC 1.51's own watcher (FileWatcherCertificateProvider) takes whatever it
+/// reads: between a new certificate and its key every connection would fail.
+class ServerTls {
+ public:
+  /// PEM files. With `client_ca` a client must have a certificate that one of
+  /// its authorities has signed; "" = clients have none.
+  struct Files {
+    std::string certificate;
+    std::string key;
+    std::string client_ca;
+  };
+
+  /// Loads the files, or returns what is wrong with one of them (see
+  /// CheckKeyPair). Later the last good ones stay in use, and an error is
+  /// logged. The logger outlives it.
+  static Result<std::unique_ptr<ServerTls>> Start(
+      const Files& files, spdlog::logger& log,
+      std::chrono::milliseconds interval = std::chrono::seconds(1));
+  ~ServerTls();
+
+  /// For ServerBuilder::AddListeningPort. The server is gone before this is.
+  std::shared_ptr<grpc::ServerCredentials> Credentials();
+
+ private:
+  class Material;
+  class Port;
+  class PortCredentials;
+
+  explicit ServerTls(std::unique_ptr<Material> material);
+
+  const std::unique_ptr<Material> material_;
+  std::unique_ptr<WatchedFiles> files_;
+};
+
+}  // namespace topk

@@ -1,0 +1,123 @@
+#include "server/shared_memory/bus_error.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <mutex>
+
+namespace topk {
+namespace {
+
+// Written under the mutex, read by the handler, which may take none: while the
+// version is odd, or differs after the reading, the slot is being changed, and
+// so is not that of a range in use.
+struct Slot {
+  std::atomic<uint32_t> version = 0;
+  std::atomic<uintptr_t> begin = 0;
+  std::atomic<uintptr_t> end = 0;
+  std::atomic<bool> writable = false;
+  std::atomic<bool> broken = false;
+};
+static_assert(std::atomic<uintptr_t>::is_always_lock_free);
+
+constinit std::array<Slot, BusGuard::kMost> slots;
+constinit std::mutex slots_mutex;
+// Set before the first slot is; constant since.
+uintptr_t page_bytes = 0;
+struct sigaction previous_action;
+
+void Set(Slot& slot, uintptr_t begin, uintptr_t end, bool writable) {
+  slot.version.fetch_add(1);
+  slot.begin.store(begin);
+  slot.end.store(end);
+  slot.writable.store(writable);
+  slot.broken.store(false);
+  slot.version.fetch_add(1);
+}
+
+// Puts zeros in the place of the pages from an address of the slot's range on.
+// Whether it was one, and this was possible.
+bool Repair(Slot& slot, uintptr_t address) {
+  const uint32_t version = slot.version.load();
+  const uintptr_t begin = slot.begin.load();
+  const uintptr_t end = slot.end.load();
+  const int protection =
+      slot.writable.load() ? PROT_READ | PROT_WRITE : PROT_READ;
+  if (version % 2 != 0 || slot.version.load() != version) return false;
+  if (address < begin || address >= end) return false;
+  const uintptr_t page = address & ~(page_bytes - 1);
+  slot.broken.store(true);
+  return mmap(reinterpret_cast<void*>(page), end - page, protection,
+              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
+              0) != MAP_FAILED;
+}
+
+// What would have happened without us.
+void Forward(int number, siginfo_t* info, void* context) {
+  if ((previous_action.sa_flags & SA_SIGINFO) != 0) {
+    previous_action.sa_sigaction(number, info, context);
+  } else if (previous_action.sa_handler == SIG_DFL ||
+             previous_action.sa_handler == SIG_IGN) {
+    // Ignored is what a fault cannot be: the instruction would not go on.
+    if (previous_action.sa_handler == SIG_IGN && info->si_code <= 0) return;
+    std::signal(SIGBUS, SIG_DFL);
+    std::raise(SIGBUS);  // delivered when this handler returns
+  } else {
+    previous_action.sa_handler(number);
+  }
+}
+
+// Calls only what is safe in a handler: atomics and mmap, a system call.
+void OnBusError(int number, siginfo_t* info, void* context) {
+  const int error = errno;
+  if (info->si_code == BUS_ADRERR) {
+    const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
+    for (Slot& slot : slots) {
+      if (Repair(slot, address)) {
+        errno = error;
+        return;
+      }
+    }
+  }
+  Forward(number, info, context);
+  errno = error;
+}
+
+void InstallHandler() {
+  page_bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  struct sigaction action {};
+  action.sa_sigaction = OnBusError;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGBUS, &action, &previous_action);
+}
+
+}  // namespace
+
+BusGuard::BusGuard(std::span<const std::byte> memory, bool writable)
+    : slot_(0) {
+  const std::lock_guard lock(slots_mutex);
+  if (page_bytes == 0) InstallHandler();  // for the process and for good
+  while (slot_ < kMost && slots[slot_].end.load() != 0) ++slot_;
+  if (slot_ == kMost) return;
+  // The last page is the mapping's to its end.
+  const auto begin = reinterpret_cast<uintptr_t>(memory.data());
+  const uintptr_t end =
+      (begin + memory.size() + page_bytes - 1) & ~(page_bytes - 1);
+  Set(slots[slot_], begin, end, writable);
+}
+
+BusGuard::~BusGuard() {
+  if (!guards()) return;
+  const std::lock_guard lock(slots_mutex);
+  Set(slots[slot_], 0, 0, false);
+}
+
+bool BusGuard::broken() const { return guards() && slots[slot_].broken.load(); }
+
+}  // namespace topk

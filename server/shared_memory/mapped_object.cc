@@ -1,0 +1,99 @@
+#include "server/shared_memory/mapped_object.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/base/text.h"
+
+namespace topk {
+namespace {
+
+Status CannotOpen(const std::string& name, const std::string& field,
+                  int error) {
+  Status status =
+      InvalidArgument("SHARED_MEMORY_NOT_FOUND", field,
+                      Cat("the shared memory object ", Quote(name),
+                          " cannot be opened: ", std::strerror(error)));
+  if (error == EACCES || error == EPERM) {
+    status.code = Code::kPermissionDenied;
+    status.reason = "SHARED_MEMORY_DENIED";
+  } else if (error == EMFILE || error == ENFILE || error == ENOMEM) {
+    status.code = Code::kResourceExhausted;
+    status.reason = "SHARED_MEMORY_EXHAUSTED";
+  }
+  return status;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<MappedObject>> MappedObject::Open(
+    const std::string& name, Access access, const std::string& field) {
+  // It follows no link. Nor shall it wait for who writes to a FIFO.
+  const int how = access == Access::kWrite ? O_RDWR : O_RDONLY;
+  const int fd = shm_open(name.c_str(), how | O_NONBLOCK, 0);
+  if (fd < 0) return CannotOpen(name, field, errno);
+  struct stat info {};
+  const int failed = fstat(fd, &info);
+  std::shared_ptr<MappedObject> object(new MappedObject(fd, info, access));
+  if (failed != 0 || !S_ISREG(info.st_mode)) {
+    return InvalidArgument(
+        "SHARED_MEMORY_NAME", field,
+        Cat(Quote(name), " names something else than shared memory"));
+  }
+  return object;
+}
+
+MappedObject::~MappedObject() {
+  guard_.reset();
+  if (!memory_.empty()) munmap(memory_.data(), memory_.size());
+  close(descriptor_);
+}
+
+bool MappedObject::IsLike(const MappedObject& other) const {
+  return info_.st_dev == other.info_.st_dev &&
+         info_.st_ino == other.info_.st_ino &&
+         info_.st_size == other.info_.st_size && StillHas(size());
+}
+
+bool MappedObject::IsNamed() const {
+  struct stat now {};
+  return fstat(descriptor_, &now) == 0 && now.st_nlink > 0;
+}
+
+Status MappedObject::Map(const std::string& field) {
+  if (!memory_.empty() || size() == 0) return {};
+  const auto bytes = static_cast<size_t>(size());
+  const int protection =
+      access_ == Access::kWrite ? PROT_READ | PROT_WRITE : PROT_READ;
+  void* const memory =
+      mmap(nullptr, bytes, protection, MAP_SHARED, descriptor_, 0);
+  const int error = errno;
+  if (memory != MAP_FAILED) {
+    memory_ = {static_cast<std::byte*>(memory), bytes};
+    guard_.emplace(memory_, access_ == Access::kWrite);
+    if (guard_->guards()) return {};
+  }
+  return ResourceExhausted(
+      "SHARED_MEMORY_EXHAUSTED", field,
+      Cat("the object's ", bytes, " bytes cannot be mapped: ",
+          memory == MAP_FAILED
+              ? std::strerror(error)
+              : "too many requests use shared memory at a time"));
+}
+
+std::span<std::byte> MappedObject::part(int64_t offset, int64_t bytes) const {
+  return memory_.subspan(static_cast<size_t>(offset),
+                         static_cast<size_t>(bytes));
+}
+
+bool MappedObject::StillHas(int64_t bytes) const {
+  if (guard_.has_value() && guard_->broken()) return false;
+  struct stat now {};
+  return fstat(descriptor_, &now) == 0 && now.st_size >= bytes;
+}
+
+}  // namespace topk

@@ -1,0 +1,66 @@
+// The shared memory of one request: where its tensor lies, where its answer
+// goes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "core/base/status.h"
+#include "server/shared_memory/shared_objects.h"
+#include "topk/v1/topk.pb.h"
+
+namespace topk {
+
+/// Does nothing for a request that names no shared memory. With no objects, as
+/// where none is allowed, it leaves the request as it is: the engine refuses
+/// what it does not know.
+class RequestMemory {
+ public:
+  /// `objects` outlive this, or are null.
+  explicit RequestMemory(SharedObjects* objects) : objects_(objects) {}
+
+  /// Opens what the request's tensor names. Errors: see SharedObjects::Open().
+  Status OpenTensor(const v1::TopKRequest& request);
+
+  /// Opens the regions of the outputs and takes them out of the request. Errors
+  /// as above; INVALID_ARGUMENT for an output that is not selected.
+  Status OpenOutputs(v1::TopKRequest& request);
+
+  /// The tensor, if it is in shared memory.
+  std::optional<std::span<const std::byte>> tensor() const;
+
+  /// OK if all of the tensor was there all the time, else FAILED_PRECONDITION.
+  Status CheckTensor() const;
+
+  /// Moves the answer's bytes to the outputs' regions. INVALID_ARGUMENT if one
+  /// is too small, or both are in one place; FAILED_PRECONDITION if it is no
+  /// more.
+  Status Deliver(v1::TopKResponse& answer) const;
+
+ private:
+  struct Output {
+    std::string field;
+    v1::SharedMemoryRegion asked;
+    SharedRegion region;
+
+    // Whether so many bytes fit.
+    Status CheckRoom(size_t bytes) const;
+    // The part that they take.
+    v1::SharedMemoryRegion Part(size_t bytes) const;
+    // Moves a tensor's bytes there.
+    Status Take(v1::Tensor& tensor) const;
+  };
+
+  Status OpenOutput(const v1::SharedMemoryRegion& asked, std::string field,
+                    bool selected, std::optional<Output>& output);
+
+  SharedObjects* objects_;
+  std::optional<SharedRegion> tensor_;
+  std::optional<Output> values_;
+  std::optional<Output> indices_;
+};
+
+}  // namespace topk

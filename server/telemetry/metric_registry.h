@@ -1,0 +1,65 @@
+// All metrics of a server: what is scraped.
+#pragma once
+
+#include <prometheus/collectable.h>
+#include <prometheus/labels.h>
+#include <prometheus/metric_family.h>
+#include <prometheus/registry.h>
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "server/telemetry/histogram.h"
+
+namespace topk {
+
+/// prometheus-cpp's registry, and beside it our histograms and values that are
+/// asked for when they are scraped. What is added stays, with its series.
+/// Thread-safe.
+class MetricRegistry final : public prometheus::Collectable {
+ public:
+  /// For counters and gauges that are set.
+  prometheus::Registry& prometheus() { return prometheus_; }
+
+  /// Adds a series to a family of histograms, which is made by the first.
+  Histogram& AddHistogram(const std::string& name, const std::string& help,
+                          const Buckets& buckets,
+                          const prometheus::Labels& labels = {});
+
+  /// Adds a series whose value is asked for at each scrape, by a thread of the
+  /// HTTP server; what the function uses outlives that server. A counter's must
+  /// never go down.
+  using Value = std::function<double()>;
+  void AddGauge(const std::string& name, const std::string& help, Value value,
+                const prometheus::Labels& labels = {});
+  void AddCounter(const std::string& name, const std::string& help, Value value,
+                  const prometheus::Labels& labels = {});
+
+  std::vector<prometheus::MetricFamily> Collect() const override;
+
+ private:
+  struct Series {
+    std::vector<prometheus::ClientMetric::Label> labels;
+    std::unique_ptr<Histogram> histogram;
+    Value value;
+  };
+  struct Family {
+    prometheus::MetricType type;
+    std::string help;
+    std::deque<Series> series;
+  };
+
+  Series& Add(prometheus::MetricType type, const std::string& name,
+              const std::string& help, const prometheus::Labels& labels);
+
+  prometheus::Registry prometheus_;
+  mutable std::mutex mutex_;
+  std::map<std::string, Family> families_;
+};
+
+}  // namespace topk

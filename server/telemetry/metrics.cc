@@ -1,0 +1,198 @@
+#include "server/telemetry/metrics.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <optional>
+
+#include "core/base/text.h"
+#include "core/dialects/registry.h"
+#include "server/telemetry/process_metrics.h"
+#include "server/telemetry/request_facts.h"
+
+namespace topk {
+namespace {
+
+// What a request can end with; see TopKService in topk.proto. Others, which
+// would be our defects, count as INTERNAL.
+constexpr std::array<Code, 11> kCodes = {Code::kOk,
+                                         Code::kInvalidArgument,
+                                         Code::kUnimplemented,
+                                         Code::kCancelled,
+                                         Code::kResourceExhausted,
+                                         Code::kDeadlineExceeded,
+                                         Code::kPermissionDenied,
+                                         Code::kFailedPrecondition,
+                                         Code::kInternal,
+                                         Code::kUnavailable,
+                                         Code::kUnauthenticated};
+constexpr double kNanosecond = 1e-9;
+
+// From one cache line's work to a long tensor.
+Buckets ComputeSeconds() {
+  return Buckets::Powers(1e-5, 4, 41.94304, kNanosecond);
+}
+
+// A small request's stages take a microsecond or two.
+Buckets StageSeconds() {
+  return Buckets::Powers(1e-6, 4, 16.777216, kNanosecond);
+}
+
+// Powers of 8: bytes, elements and k.
+Buckets Sizes() { return Buckets::Powers(1, 8, 8589934592); }
+
+// Why a request was refused, where that is not the request's own mistake.
+std::optional<Rejection> RejectionOf(const Status& status) {
+  static const std::map<std::string_view, Rejection> reasons = {
+      {"TOO_MANY_BYTES", Rejection::kInflightBytes},
+      {"TOO_MANY_REQUESTS", Rejection::kInflightRequests},
+      {"TOO_MANY_BYTES_OF_CLIENT", Rejection::kClientBytes},
+      {"TOO_MANY_REQUESTS_OF_CLIENT", Rejection::kClientRequests},
+      {"RATE_LIMITED", Rejection::kRate},
+      {"DEADLINE_TOO_SHORT", Rejection::kDeadline},
+      {"OUT_OF_MEMORY", Rejection::kMemory},
+  };
+  if (const auto found = reasons.find(status.reason); found != reasons.end()) {
+    return found->second;
+  }
+  switch (status.code) {
+    case Code::kResourceExhausted:
+      return Rejection::kLimit;
+    case Code::kUnauthenticated:
+      return Rejection::kUnauthenticated;
+    case Code::kPermissionDenied:
+      return Rejection::kPermission;
+    case Code::kUnavailable:
+      return Rejection::kDraining;
+    default:
+      return std::nullopt;
+  }
+}
+
+prometheus::Family<prometheus::Counter>& MakeCounter(MetricRegistry& registry,
+                                                     const char* name,
+                                                     const char* help) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(
+      registry.prometheus());
+}
+
+// Adds a series for each value of a label.
+template <size_t kSize>
+std::array<prometheus::Counter*, kSize> MakeCounters(
+    MetricRegistry& registry, const char* name, const char* help,
+    const char* label, const std::array<const char*, kSize>& values) {
+  auto& family = MakeCounter(registry, name, help);
+  std::array<prometheus::Counter*, kSize> counters;
+  for (size_t i = 0; i < kSize; ++i) {
+    counters[i] = &family.Add({{label, values[i]}});
+  }
+  return counters;
+}
+
+}  // namespace
+
+Metrics::Metrics()
+    : registry_(std::make_shared<MetricRegistry>()),
+      requests_(MakeCounter(*registry_, "topk_requests_total",
+                            "Requests by operator and gRPC status code")),
+      answers_(registry_->prometheus()),
+      rejected_(MakeCounters(*registry_, "topk_rejected_total",
+                             "Requests that were refused for want of room or "
+                             "of permission",
+                             "reason", kRejectionNames)),
+      cancelled_(MakeCounters<3>(
+          *registry_, "topk_cancelled_total",
+          "Requests that nobody waits for any more, by how far they had come",
+          "when", {"before_compute", "during_compute", "after_compute"})),
+      tensor_bytes_(registry_->AddHistogram(
+          "topk_tensor_bytes", "Size of the tensors of answered requests",
+          Sizes())),
+      elements_(registry_->AddHistogram(
+          "topk_elements", "Elements of the tensors of answered requests",
+          Sizes())),
+      k_(registry_->AddHistogram(
+          "topk_k_elements", "K of answered requests that send it as a value",
+          Sizes())),
+      ready_(prometheus::BuildGauge()
+                 .Name("topk_ready")
+                 .Help("1 while the server serves, 0 while it drains")
+                 .Register(registry_->prometheus())
+                 .Add({})) {
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    stages_[i] = &registry_->AddHistogram(
+        "topk_stage_seconds", "Time of requests in each stage that they reach",
+        StageSeconds(), {{"stage", kStageNames[i]}});
+  }
+  for (const Dialect* dialect : Dialects()) {
+    for (const OperatorVersion& version : dialect->versions) {
+      operators_[{dialect->id, version.version}] =
+          MakeOperator(std::string(dialect->name), Cat(version.version));
+    }
+  }
+  unknown_operator_ = MakeOperator("unknown", "unknown");
+  AddProcessMetrics(*registry_);
+}
+
+void Metrics::SetBuild(const std::string& instruction_set) {
+  prometheus::BuildGauge()
+      .Name("topk_build_info")
+      .Help("Always 1; the labels describe the build and its machine")
+      .Register(registry_->prometheus())
+      .Add({{"version", TOPK_VERSION},
+            {"compiler", TOPK_COMPILER},
+            {"grpc_version", grpc::Version()},
+            {"instruction_set", instruction_set}})
+      .Set(1);
+}
+
+Metrics::OfOperator Metrics::MakeOperator(const std::string& dialect,
+                                          const std::string& version) {
+  OfOperator row;
+  row.compute_seconds = &registry_->AddHistogram(
+      "topk_compute_seconds", "Time in the backend of answered requests",
+      ComputeSeconds(), {{"dialect", dialect}, {"version", version}});
+  row.requests.fill(nullptr);
+  for (const Code code : kCodes) {
+    row.requests[static_cast<size_t>(code)] =
+        &requests_.Add({{"dialect", dialect},
+                        {"version", version},
+                        {"code", std::string(CodeName(code))}});
+  }
+  for (prometheus::Counter*& counter : row.requests) {
+    if (counter != nullptr) continue;
+    counter = row.requests[static_cast<size_t>(Code::kInternal)];
+  }
+  return row;
+}
+
+void Metrics::Record(const v1::TopKRequest& request, const Tally& tally,
+                     const Status& status) {
+  const auto found =
+      operators_.find({request.spec().dialect(), request.spec().version()});
+  const OfOperator& row =
+      found == operators_.end() ? unknown_operator_ : found->second;
+  Count(row.requests, status.code);
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    if (tally.nanoseconds[i] >= 0) stages_[i]->Observe(tally.nanoseconds[i]);
+  }
+  if (!status.ok()) return RecordFailure(tally, status);
+  answers_.Count(tally.backend, tally.kernel);
+  row.compute_seconds->Observe(tally[Stage::kCompute]);
+  tensor_bytes_.Observe(tally.tensor_bytes);
+  elements_.Observe(ElementsOf(request).value_or(0));
+  if (const int64_t k = KOf(request).value_or(0); k > 0) k_.Observe(k);
+}
+
+void Metrics::RecordFailure(const Tally& tally, const Status& status) {
+  if (const auto why = RejectionOf(status); why.has_value()) {
+    Count(rejected_, *why);
+  } else if (status.code == Code::kCancelled ||
+             status.code == Code::kDeadlineExceeded) {
+    Count(cancelled_, tally[Stage::kCompute] >= 0 ? Progress::kAfter
+                      : tally.computing           ? Progress::kDuring
+                                                  : Progress::kBefore);
+  }
+}
+
+void Metrics::SetReady(bool ready) { ready_.Set(ready ? 1 : 0); }
+
+}  // namespace topk

@@ -1,0 +1,78 @@
+// The topk_* metric families.
+#pragma once
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+
+#include <array>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/base/status.h"
+#include "server/telemetry/answer_counters.h"
+#include "server/telemetry/histogram.h"
+#include "server/telemetry/metric_registry.h"
+#include "server/telemetry/tally.h"
+#include "topk/v1/topk.pb.h"
+
+namespace topk {
+
+/// The service's own metrics. Thread-safe. Labels take values from fixed sets,
+/// so their number is bounded whatever clients send.
+class Metrics {
+ public:
+  Metrics();
+
+  /// Records one answered or rejected request.
+  void Record(const v1::TopKRequest& request, const Tally& tally,
+              const Status& status);
+
+  /// Says whether the server serves.
+  void SetReady(bool ready);
+
+  /// Says what was built and what it runs on. Once.
+  void SetBuild(const std::string& instruction_set);
+
+  /// All that is scraped; others add theirs.
+  const std::shared_ptr<MetricRegistry>& registry() const { return registry_; }
+
+ private:
+  struct OfOperator {
+    Histogram* compute_seconds;
+    /// By Code.
+    std::array<prometheus::Counter*, 17> requests;
+  };
+  template <size_t kSize>
+  using Counters = std::array<prometheus::Counter*, kSize>;
+
+  // How far a request had come that nobody waits for any more.
+  enum class Progress { kBefore, kDuring, kAfter };
+
+  template <size_t kSize, class Label>
+  static void Count(const Counters<kSize>& counters, Label label) {
+    counters[static_cast<size_t>(label)]->Increment();
+  }
+
+  OfOperator MakeOperator(const std::string& dialect,
+                          const std::string& version);
+  void RecordFailure(const Tally& tally, const Status& status);
+
+  std::shared_ptr<MetricRegistry> registry_;
+  prometheus::Family<prometheus::Counter>& requests_;
+  AnswerCounters answers_;
+  Counters<kRejectionNames.size()> rejected_;
+  Counters<3> cancelled_;
+  std::array<Histogram*, kStageNames.size()> stages_;
+  Histogram& tensor_bytes_;
+  Histogram& elements_;
+  Histogram& k_;
+  prometheus::Gauge& ready_;
+  /// By dialect and version; filled by the constructor alone.
+  std::map<std::pair<int, int>, OfOperator> operators_;
+  OfOperator unknown_operator_;
+};
+
+}  // namespace topk

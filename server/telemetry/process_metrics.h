@@ -1,0 +1,15 @@
+// What the operating system says of this process.
+#pragma once
+
+#include "server/telemetry/metric_registry.h"
+
+namespace topk {
+
+/// The memory that this process has of the machine, in bytes.
+double ResidentBytes();
+
+/// Adds the process_* metrics under the names that Prometheus's client
+/// libraries share: memory, processor time, file descriptors, threads, start.
+void AddProcessMetrics(MetricRegistry& registry);
+
+}  // namespace topk

@@ -1,0 +1,52 @@
+#include "server/telemetry/request_facts.h"
+
+#include "core/base/dtype.h"
+#include "core/base/text.h"
+#include "core/dialects/registry.h"
+
+namespace topk {
+namespace {
+
+std::optional<int64_t> ValueOf(const v1::KInput& k) {
+  return k.has_value() ? std::optional(k.value()) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<int64_t> KOf(const v1::TopKRequest& request) {
+  switch (request.attributes_case()) {
+    case v1::TopKRequest::kOnnx:
+      return ValueOf(request.onnx().k());
+    case v1::TopKRequest::kOpenvino:
+      return ValueOf(request.openvino().k());
+    case v1::TopKRequest::kDirectml:
+      return request.directml().k();
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<int64_t> ElementsOf(const v1::TopKRequest& request) {
+  int64_t elements = 1;
+  for (const int64_t size : request.tensor().shape()) {
+    if (__builtin_mul_overflow(elements, size, &elements)) return std::nullopt;
+  }
+  return elements;
+}
+
+std::string DialectOf(const v1::TopKRequest& request) {
+  for (const Dialect* dialect : Dialects()) {
+    if (dialect->id == request.spec().dialect()) {
+      return std::string(dialect->name);
+    }
+  }
+  return Cat(static_cast<int>(request.spec().dialect()));
+}
+
+std::string DTypeOf(const v1::TopKRequest& request) {
+  const int type = static_cast<int>(request.tensor().data_type());
+  const DTypeInfo* info = FindDType(type);
+  return info == nullptr ? Cat(type) : std::string(info->name);
+}
+
+}  // namespace topk

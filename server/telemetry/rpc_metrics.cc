@@ -1,0 +1,210 @@
+#include "server/telemetry/rpc_metrics.h"
+
+#include <google/protobuf/descriptor.h>
+#include <grpcpp/support/status.h>
+#include <prometheus/counter.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "core/base/text.h"
+#include "server/telemetry/histogram.h"
+
+namespace topk {
+namespace {
+
+using grpc::experimental::InterceptionHookPoints;
+using grpc::experimental::InterceptorBatchMethods;
+using grpc::experimental::ServerRpcInfo;
+using prometheus::Counter;
+using prometheus::Family;
+
+// In the order of grpc::StatusCode, in the spelling of Go.
+constexpr std::array<const char*, 17> kCodes = {"OK",
+                                                "Canceled",
+                                                "Unknown",
+                                                "InvalidArgument",
+                                                "DeadlineExceeded",
+                                                "NotFound",
+                                                "AlreadyExists",
+                                                "PermissionDenied",
+                                                "ResourceExhausted",
+                                                "FailedPrecondition",
+                                                "Aborted",
+                                                "OutOfRange",
+                                                "Unimplemented",
+                                                "Internal",
+                                                "Unavailable",
+                                                "DataLoss",
+                                                "Unauthenticated"};
+
+const char* TypeName(const google::protobuf::MethodDescriptor& method) {
+  if (method.client_streaming()) {
+    return method.server_streaming() ? "bidi_stream" : "client_stream";
+  }
+  return method.server_streaming() ? "server_stream" : "unary";
+}
+
+}  // namespace
+
+struct RpcMetrics::Method {
+  Counter* started;
+  Counter* received;
+  Counter* sent;
+  Histogram* seconds;
+  std::array<Counter*, kCodes.size()> handled;
+};
+
+// All methods' metrics, looked up once and for all.
+class RpcMetrics::Table {
+ public:
+  Table(MetricRegistry& registry, const std::vector<std::string>& services)
+      : registry_(registry),
+        started_(MakeCounter(registry, "grpc_server_started_total",
+                             "RPCs started on the server")),
+        handled_(MakeCounter(registry, "grpc_server_handled_total",
+                             "RPCs completed on the server, by code")),
+        received_(MakeCounter(registry, "grpc_server_msg_received_total",
+                              "RPC messages received on the server")),
+        sent_(MakeCounter(registry, "grpc_server_msg_sent_total",
+                          "RPC messages sent by the server")),
+        // gRPC handles a method that it does not know as a bidi stream.
+        unknown_(Make("bidi_stream", "unknown", "unknown")) {
+    const auto* pool = google::protobuf::DescriptorPool::generated_pool();
+    for (const std::string& name : services) {
+      const auto* service = pool->FindServiceByName(name);
+      if (service == nullptr) continue;
+      for (int i = 0; i < service->method_count(); ++i) {
+        const auto* method = service->method(i);
+        methods_.emplace(Cat("/", name, "/", method->name()),
+                         Make(TypeName(*method), name, method->name()));
+      }
+    }
+  }
+
+  const Method& Find(std::string_view path) const {
+    const auto found = methods_.find(path);
+    return found == methods_.end() ? unknown_ : found->second;
+  }
+
+ private:
+  static Family<Counter>& MakeCounter(MetricRegistry& registry,
+                                      const char* name, const char* help) {
+    return prometheus::BuildCounter().Name(name).Help(help).Register(
+        registry.prometheus());
+  }
+
+  Method Make(const std::string& type, const std::string& service,
+              const std::string& name) {
+    prometheus::Labels labels = {
+        {"grpc_type", type}, {"grpc_service", service}, {"grpc_method", name}};
+    Method method;
+    method.started = &started_.Add(labels);
+    method.received = &received_.Add(labels);
+    method.sent = &sent_.Add(labels);
+    method.seconds = &registry_.AddHistogram(
+        "grpc_server_handling_seconds",
+        "Latency of RPCs, from the handler's start to the status",
+        {{1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25,
+          0.5, 1, 2.5, 5, 10},
+         1e-9},
+        labels);
+    for (size_t i = 0; i < kCodes.size(); ++i) {
+      labels["grpc_code"] = kCodes[i];
+      method.handled[i] = &handled_.Add(labels);
+    }
+    return method;
+  }
+
+  MetricRegistry& registry_;
+  Family<Counter>& started_;
+  Family<Counter>& handled_;
+  Family<Counter>& received_;
+  Family<Counter>& sent_;
+  const Method unknown_;
+  std::map<std::string, Method, std::less<>> methods_;
+};
+
+namespace {
+
+// Counts one call of a service that does not count its own.
+class Interceptor final : public grpc::experimental::Interceptor {
+ public:
+  explicit Interceptor(const RpcMetrics::Method& method) : count_(method) {}
+
+  void Intercept(InterceptorBatchMethods* methods) override {
+    using Hook = InterceptionHookPoints;
+    // A null message at POST_RECV_MESSAGE is the end of a stream.
+    if (methods->QueryInterceptionHookPoint(Hook::POST_RECV_MESSAGE) &&
+        methods->GetRecvMessage() != nullptr) {
+      count_.Received();
+    }
+    if (methods->QueryInterceptionHookPoint(Hook::PRE_SEND_MESSAGE)) {
+      count_.Sent();
+    }
+    if (methods->QueryInterceptionHookPoint(Hook::PRE_SEND_STATUS)) {
+      count_.Handled(methods->GetSendStatus().error_code());
+    }
+    methods->Proceed();
+  }
+
+ private:
+  const RpcCount count_;
+};
+
+class Factory final
+    : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  Factory(const RpcMetrics& metrics, std::vector<std::string> but)
+      : metrics_(metrics), but_(std::move(but)) {}
+
+  grpc::experimental::Interceptor* CreateServerInterceptor(
+      ServerRpcInfo* info) override {
+    return std::find(but_.begin(), but_.end(), info->method()) != but_.end()
+               ? nullptr
+               : new Interceptor(metrics_.Find(info->method()));
+  }
+
+ private:
+  const RpcMetrics& metrics_;
+  const std::vector<std::string> but_;
+};
+
+}  // namespace
+
+RpcMetrics::RpcMetrics(MetricRegistry& registry,
+                       const std::vector<std::string>& services)
+    : table_(std::make_unique<Table>(registry, services)) {}
+
+RpcMetrics::~RpcMetrics() = default;
+
+const RpcMetrics::Method& RpcMetrics::Find(std::string_view path) const {
+  return table_->Find(path);
+}
+
+std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
+RpcMetrics::MakeInterceptorFactory(std::vector<std::string> but) const {
+  return std::make_unique<Factory>(*this, std::move(but));
+}
+
+RpcCount::RpcCount(const RpcMetrics::Method& method)
+    : method_(method), start_(std::chrono::steady_clock::now()) {
+  method_.started->Increment();
+}
+
+void RpcCount::Received() const { method_.received->Increment(); }
+
+void RpcCount::Sent() const { method_.sent->Increment(); }
+
+void RpcCount::Handled(int code) const {
+  const auto at = static_cast<size_t>(code);
+  method_.handled[at < kCodes.size() ? at : 2]->Increment();
+  method_.seconds->Observe(
+      std::chrono::nanoseconds(std::chrono::steady_clock::now() - start_)
+          .count());
+}
+
+}  // namespace topk

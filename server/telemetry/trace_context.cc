@@ -1,0 +1,94 @@
+#include "server/telemetry/trace_context.h"
+
+#include <random>
+
+#include "core/base/text.h"
+
+namespace topk {
+namespace {
+
+constexpr size_t kLength = 55;  // vv-<32 of the trace>-<16 of the span>-ff
+constexpr char kDigits[] = "0123456789abcdef";
+
+// Reads digits of lower-case hex, at most 16.
+std::optional<uint64_t> Hex(std::string_view text) {
+  uint64_t value = 0;
+  for (const char c : text) {
+    const size_t digit = std::string_view(kDigits, 16).find(c);
+    if (digit == std::string_view::npos) return std::nullopt;
+    value = value << 4 | digit;
+  }
+  return value;
+}
+
+// Returns a random number that is not 0. Unlike ids in one process, the seeds
+// of many must differ: they are the system's.
+uint64_t NewId() {
+  thread_local std::mt19937_64 random([] {
+    std::random_device device;
+    return uint64_t{device()} << 32 | device();
+  }());
+  uint64_t id = 0;
+  while (id == 0) id = random();
+  return id;
+}
+
+}  // namespace
+
+std::optional<TraceParent> ParseTraceParent(std::string_view text) {
+  if (text.size() < kLength || text[2] != '-' || text[35] != '-' ||
+      text[52] != '-') {
+    return std::nullopt;
+  }
+  const auto version = Hex(text.substr(0, 2));
+  const auto high = Hex(text.substr(3, 16));
+  const auto low = Hex(text.substr(19, 16));
+  const auto span = Hex(text.substr(36, 16));
+  const auto flags = Hex(text.substr(53, 2));
+  if (!version || !high || !low || !span || !flags) return std::nullopt;
+  if (*version == 0xff || (*high == 0 && *low == 0) || *span == 0) {
+    return std::nullopt;
+  }
+  // Version 00 ends here; a higher one may go on, with another field.
+  if (text.size() > kLength && (*version == 0 || text[kLength] != '-')) {
+    return std::nullopt;
+  }
+  return TraceParent{*high, *low, *span, (*flags & 1) != 0};
+}
+
+TraceContext ContinueTrace(std::string_view traceparent,
+                           std::string_view tracestate) {
+  TraceContext trace;
+  if (const auto parent = ParseTraceParent(traceparent); parent.has_value()) {
+    trace.trace_high = parent->trace_high;
+    trace.trace_low = parent->trace_low;
+    trace.parent = parent->span;
+    trace.sampled = parent->sampled;
+    if (tracestate.size() <= kMaxTraceState) trace.state = tracestate;
+  } else {
+    trace.trace_high = NewId();
+    trace.trace_low = NewId();
+  }
+  trace.span = NewId();
+  return trace;
+}
+
+std::string ToTraceParent(const TraceContext& trace) {
+  return Cat("00-", TraceId(trace), "-", SpanId(trace.span),
+             trace.sampled ? "-01" : "-00");
+}
+
+std::string TraceId(const TraceContext& trace) {
+  return SpanId(trace.trace_high) + SpanId(trace.trace_low);
+}
+
+std::string SpanId(uint64_t span) {
+  std::string text(16, '0');
+  for (auto digit = text.rbegin(); digit != text.rend(); ++digit) {
+    *digit = kDigits[span & 15];
+    span >>= 4;
+  }
+  return text;
+}
+
+}  // namespace topk
