@@ -65,6 +65,7 @@ bool Judge(const Answers& answers, const Kind& kind, bool verify, Tally& tally,
     if (!answer.ok()) {
       error = &answer.status();
       ++tally.errors[std::string(CodeName(error->code))];
+      tally.retry_hints += error->retry_after.count() > 0 ? 1 : 0;
       continue;
     }
     ++tally.answered;
@@ -144,6 +145,7 @@ void Tally::Add(const Tally& other) {
   answered += other.answered;
   verified += other.verified;
   for (const auto& [code, count] : other.errors) errors[code] += count;
+  retry_hints += other.retry_hints;
 }
 
 LoadResult RunLoad(const LoadOptions& options, const std::vector<Kind>& kinds,

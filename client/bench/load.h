@@ -55,6 +55,8 @@ struct Tally {
   int64_t verified = 0;
   /// How many requests failed with each code.
   std::map<std::string, int64_t> errors;
+  /// To how many of these the server said when to come again.
+  int64_t retry_hints = 0;
 
   /// Adds another one.
   void Add(const Tally& other);

@@ -45,6 +45,7 @@ void AddTally(const Tally& tally, Json& json) {
   }
   json["verified"] = tally.verified;
   json["errors"] = tally.errors;
+  json["retry_hints"] = tally.retry_hints;
 }
 
 void PrintRow(const Tally& tally, const std::string& name, std::ostream& out) {
@@ -93,6 +94,9 @@ void PrintText(const BenchReport& report, int columns, std::ostream& out) {
   }
   for (const auto& [code, count] : total.errors) {
     out << count << " requests failed: " << code << "\n";
+  }
+  if (total.retry_hints > 0) {
+    out << total.retry_hints << " of them heard when to come again\n";
   }
   out << "\nrequests   mean";
   for (const Column& column : kPercentiles) out << std::setw(7) << column.name;

@@ -32,8 +32,17 @@ def _varint(number, value):
 
 def request(values=(1, 9, 3, 7), k=2):
     """Returns a TopKRequest by ONNX's rules: the k largest of u8 values."""
-    tensor = (_varint(1, 9) + _varint(2, len(values)) +
-              _length(4, bytes(values)))
+    return _request(len(values), _length(4, bytes(values)), k)
+
+
+def shared_request(name, count, k):
+    """The same of values that lie in a shared memory object."""
+    return _request(
+        count, _length(5, _length(1, name.encode()) + _varint(3, count)), k)
+
+
+def _request(count, data, k):
+    tensor = _varint(1, 9) + _varint(2, count) + data
     return (_length(1, tensor) + _length(2, _varint(1, 1) + _varint(2, 11)) +
             _length(3, _length(2, _varint(1, k))))
 
