@@ -154,7 +154,8 @@ TEST(Load, TheFirstFailureEndsItOrIsCounted) {
         RunLoad(options, OneKind(), {[&](const Kind&) {
                   Answers answers = Right();
                   if (++calls % 2 == 0) {
-                    answers[0] = Status{Code::kUnavailable, "", "", "gone"};
+                    answers[0] = ResourceExhausted(
+                        "", "", "full", std::chrono::milliseconds(7));
                   }
                   return answers;
                 }},
@@ -162,10 +163,11 @@ TEST(Load, TheFirstFailureEndsItOrIsCounted) {
     EXPECT_EQ(calls, keep_going ? 10 : 2);
     EXPECT_EQ(result.tallies[0].answered, keep_going ? 5 : 1);
     EXPECT_EQ(result.tallies[0].latency.count(), keep_going ? 5 : 1);
-    EXPECT_EQ(
-        result.tallies[0].errors,
-        (std::map<std::string, int64_t>{{"UNAVAILABLE", keep_going ? 5 : 1}}));
-    EXPECT_EQ(result.error.message, "gone");
+    EXPECT_EQ(result.tallies[0].errors,
+              (std::map<std::string, int64_t>{
+                  {"RESOURCE_EXHAUSTED", keep_going ? 5 : 1}}));
+    EXPECT_EQ(result.tallies[0].retry_hints, keep_going ? 5 : 1);
+    EXPECT_EQ(result.error.message, "full");
     EXPECT_EQ(result.wrong, "");
   }
 }
