@@ -1,0 +1,115 @@
+"""Runs the commands of pages as a reader would, and compares what they print
+with what the pages say.
+
+Every ```sh block runs by itself in bash, in a copy of this repository, at its
+root. A ```text block that follows is the end of its standard output, where
+"..." stands for anything in a line. `localhost:50051` in a command is a server
+of this program's. A comment before a block may say
+
+  <!-- needs go protoc -->    programs without which it is left out
+  <!-- not run: why -->       that it is left out
+
+usage: run_pages.py --bin FOLDER PAGE...     FOLDER has topkd and topk
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "python"))
+import topk_stubs  # noqa: E402
+
+BLOCK = re.compile(
+    r"(?:^<!-- (?P<note>[^\n]*) -->\n)?^```sh\n(?P<commands>.*?)^```\n"
+    r"(?:\n?```text\n(?P<text>.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def copy_tree(folder):
+    """Copies what git has or would take."""
+    names = subprocess.run(
+        ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard"],
+        check=True, capture_output=True, text=True).stdout.splitlines()
+    for name in names:
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+
+
+def left_out(note):
+    """Returns why a block with this note is not run, or None."""
+    if note is None:
+        return None
+    if note.startswith("not run: "):
+        return note[len("not run: "):]
+    if note.startswith("needs "):
+        absent = [name for name in note.split()[1:] if not shutil.which(name)]
+        return f"no {', '.join(absent)} here" if absent else None
+    return None
+
+
+def as_expected(output, text):
+    """Whether the output ends as the text says."""
+    wanted = text.rstrip().splitlines()
+    got = output.rstrip().splitlines()[-len(wanted):]
+    return len(got) == len(wanted) and all(
+        re.fullmatch(".*".join(map(re.escape, want.split("..."))), line)
+        for want, line in zip(wanted, got))
+
+
+def run_block(commands, text, folder, environment):
+    """Runs one block and returns what is wrong with it, or None."""
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", commands], cwd=folder,
+        env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return f"exit {done.returncode}\n{done.stdout}{done.stderr}"
+    printed = COLOURS.sub("", done.stdout)
+    if text is not None and not as_expected(printed, text):
+        return f"expected:\n{text}printed:\n{printed}"
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=pathlib.Path, required=True)
+    parser.add_argument("pages", nargs="+", type=pathlib.Path)
+    options = parser.parse_args()
+    programs = options.bin.resolve()
+    environment = dict(os.environ, PATH=f"{programs}:{os.environ['PATH']}")
+    failed = ran = 0
+    with tempfile.TemporaryDirectory() as folder, topk_stubs.Server(
+            programs / "topkd", folder) as server:
+        tree = pathlib.Path(folder) / "tree"
+        copy_tree(tree)
+        target = server.target
+        for page in options.pages:
+            for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
+                first = block["commands"].splitlines()[0]
+                why = left_out(block["note"])
+                if why is not None:
+                    print(f"LEFT OUT  {page}: {first}: {why}", flush=True)
+                    continue
+                commands = block["commands"].replace("localhost:50051", target)
+                wrong = run_block(commands, block["text"], tree, environment)
+                ran += 1
+                failed += wrong is not None
+                print(f"{'ok' if wrong is None else 'WRONG':9} {page}: {first}",
+                      flush=True)
+                if wrong is not None:
+                    print(wrong, flush=True)
+    print(f"{ran} blocks, {failed} wrong")
+    sys.exit(1 if failed or not ran else 0)
+
+
+if __name__ == "__main__":
+    main()
