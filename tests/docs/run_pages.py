@@ -67,7 +67,7 @@ def as_expected(output, text):
 def run_block(commands, text, folder, environment):
     """Runs one block and returns what is wrong with it, or None."""
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", commands], cwd=folder,
+        ["bash", "-euc", commands], cwd=folder,
         env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         return f"exit {done.returncode}\n{done.stdout}{done.stderr}"
