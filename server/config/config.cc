@@ -249,7 +249,9 @@ std::string Settings(const CLI::App& app) {
   std::string lines;
   for (std::string line; std::getline(all, line);) {
     const std::string key = line.substr(0, line.find('='));
-    if (key.find('.') == std::string::npos) lines += line + "\n";
+    // CLI11's text for a list that is empty is none that it reads.
+    const bool empty = line == key + "=\"[]\"";
+    if (key.find('.') == std::string::npos && !empty) lines += line + "\n";
   }
   return lines;
 }

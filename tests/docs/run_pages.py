@@ -17,10 +17,12 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 
+SECONDS = 600  # for a block
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 import topk_stubs  # noqa: E402
@@ -66,12 +68,18 @@ def as_expected(output, text):
 
 def run_block(commands, text, folder, environment):
     """Runs one block and returns what is wrong with it, or None."""
-    done = subprocess.run(
-        ["bash", "-euc", commands], cwd=folder,
-        env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        return f"exit {done.returncode}\n{done.stdout}{done.stderr}"
-    printed = COLOURS.sub("", done.stdout)
+    with subprocess.Popen(
+            ["bash", "-euc", commands], cwd=folder, env=environment, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            start_new_session=True) as shell:
+        try:
+            out, err = shell.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(shell.pid, signal.SIGKILL)
+            return f"not done after {SECONDS} s"
+    if shell.returncode != 0:
+        return f"exit {shell.returncode}\n{out}{err}"
+    printed = COLOURS.sub("", out)
     if text is not None and not as_expected(printed, text):
         return f"expected:\n{text}printed:\n{printed}"
     return None

@@ -61,6 +61,23 @@ TEST(Config, HasDefaults) {
   EXPECT_EQ(read.line.server.connections.max_metadata_bytes, 8192);
 }
 
+TEST(Config, WhatItPrintsIsAConfigFile) {
+  const TemporaryFolder folder;
+  const std::string file = folder.File("topkd.toml");
+  const Read plain = ReadWords({});
+  const Read lists =
+      ReadWords({"--listen", "127.0.0.1:0,unix:/tmp/topkd", "--tls-allowed-san",
+                 "a.example", "--tls-allowed-san", "b.example", "--drain-delay",
+                 "1500ms", "--unix-socket-mode", "0660"});
+  for (const Read* read : {&plain, &lists}) {
+    EXPECT_EQ(read->error, "");
+    std::ofstream(file) << read->line.settings;
+    const Read again = ReadWords({"--config", file.c_str()});
+    EXPECT_EQ(again.error, "");
+    EXPECT_EQ(again.line.settings, read->line.settings);
+  }
+}
+
 TEST(Config, TakesSharesAndDurationsForTheAccessLog) {
   const Read read = ReadWords({"--access-log-sample", "0.25", "--slow-request",
                                "250ms", "--admin-listen", "127.0.0.1:0"});
