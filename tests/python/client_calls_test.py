@@ -3,6 +3,11 @@
 usage: client_calls_test.py TOPKD
 """
 
+import concurrent.futures
+import os
+import subprocess
+import sys
+import tempfile
 import threading
 import unittest
 
@@ -10,6 +15,7 @@ import client_package
 import grpc
 import numpy as np
 import topk_client
+import topk_stubs
 from numpy_oracle_test import oracle
 from topk_client import DirectML, Onnx, OpenVINO, Request, TensorDesc, _dtypes
 from topk_client._stubs import tensor_pb2, topk_pb2
@@ -157,6 +163,27 @@ class Calls(unittest.TestCase):
         self.assertEqual(caught.exception.code,
                          grpc.StatusCode.RESOURCE_EXHAUSTED)
 
+    def test_threads_share_a_client(self):
+        arrays = [elements("int64", (3, 400), seed) for seed in range(64)]
+
+        def ask(x):
+            return self.client.compute_topk(x, Onnx(5), stream=x[0, 0] % 2)
+
+        with concurrent.futures.ThreadPoolExecutor(8) as threads:
+            for x, answer in zip(arrays, threads.map(ask, arrays)):
+                values, indices = oracle(x, "", 1, 5, True, False)
+                self.assert_same(answer, values, indices, np.int64)
+
+    def test_stubs_of_one_s_own_are_not_in_the_way(self):
+        with tempfile.TemporaryDirectory() as folder:
+            topk_stubs.generate_stubs(folder)
+            subprocess.run(
+                [sys.executable, "-c",
+                 "import topk.v1.topk_pb2, topk_client\n"
+                 "import google.rpc.error_details_pb2\n"],
+                env=dict(os.environ, PYTHONPATH=os.pathsep.join(
+                    [folder, *sys.path])), check=True)
+
     def test_options(self):
         x = elements("float32", (5,))
         answer = self.client.compute_topk(
@@ -185,6 +212,8 @@ class Calls(unittest.TestCase):
             self.assertIn("7", error.message)
             self.assertIsNone(error.retry_delay)
             self.assertIn("K_EXCEEDS_DIMENSION", str(error))
+        with self.assertRaises(topk_client.TopKError):  # while it is sent
+            self.client.stream_topk(np.zeros(1 << 24), Onnx(1 << 25))
         wrong = (({"tensor": x.astype(complex)}, TypeError),
                  ({"data_type": "f12"}, ValueError),
                  ({"output": "none"}, KeyError),

@@ -56,6 +56,10 @@ class Shared(unittest.TestCase):
         with self.assertRaises(ValueError):  # ONNX has no strides
             self.client.compute_topk(self.memory.region(self.x.T), Onnx(7))
 
+    def test_what_lies_there_is_not_streamed(self):
+        with self.assertRaises(ValueError):
+            self.client.stream_topk(self.memory.region(self.x), Onnx(7))
+
     def test_the_answer_is_put_there(self):
         values = self.memory.array((40, 7), np.float32, 200000)
         indices = self.memory.array((40, 7), np.int64, 300000)

@@ -3,12 +3,14 @@
 import ipaddress
 import json
 import os
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple, Union
 
 import grpc
 from grpc_health.v1 import health_pb2
 
 from topk_client._stubs import topk_pb2
+
+Path = Union[str, "os.PathLike[str]"]
 
 _SERVICE = "topk.v1.TopKService"
 # gRPC stops retrying, silently, once a call has sent more than this; its
@@ -65,7 +67,7 @@ def _is_local(target: str) -> bool:
     return all(map(_is_loopback, target.split(",")))
 
 
-def _read(path: Optional[str]) -> Optional[bytes]:
+def _read(path: Optional[Path]) -> Optional[bytes]:
     if path is None:
         return None
     with open(path, "rb") as file:
@@ -80,10 +82,10 @@ class Connection:
     def __init__(
             self, target: str = "localhost:50051", *, timeout: float = 60.0,
             max_attempts: int = 4, user_agent: str = "", tls: bool = False,
-            tls_ca: Optional[str] = None, tls_cert: Optional[str] = None,
-            tls_key: Optional[str] = None,
+            tls_ca: Optional[Path] = None, tls_cert: Optional[Path] = None,
+            tls_key: Optional[Path] = None,
             tls_server_name: Optional[str] = None,
-            token: Optional[str] = None, token_file: Optional[str] = None,
+            token: Optional[str] = None, token_file: Optional[Path] = None,
             token_over_plaintext: bool = False) -> None:
         if not 1 <= max_attempts <= 5:
             raise ValueError(f"max_attempts is {max_attempts}, not 1 .. 5")
@@ -148,7 +150,7 @@ class Connection:
     def _metadata(self) -> List[Tuple[str, str]]:
         token = self._token
         if self._token_file is not None:
-            with open(os.fspath(self._token_file), encoding="ascii") as file:
+            with open(self._token_file, encoding="ascii") as file:
                 token = file.read().strip()
         if token is None:
             return []

@@ -1,6 +1,6 @@
 """The element types of the contract as NumPy has them."""
 
-from typing import Optional
+from typing import Any, Optional
 
 import numpy as np
 
@@ -15,13 +15,13 @@ NUMPY_NAMES = {
 _NAMES = {numpy: name for name, numpy in NUMPY_NAMES.items()}
 
 
-def number_of(name: str) -> int:
+def number_of(name: str) -> Any:
     """Returns the contract's number of a type by its short name, e.g. "f32".
     ValueError for a name that it lacks."""
     return tensor_pb2.DataType.Value("DATA_TYPE_" + name.upper())
 
 
-def type_of(array: np.ndarray, name: Optional[str] = None) -> int:
+def type_of(array: np.ndarray, name: Optional[str] = None) -> Any:
     """Returns the contract's number of an array's type, or of the type whose
     bits it holds. TypeError where there is none."""
     if name is not None:

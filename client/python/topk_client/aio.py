@@ -53,7 +53,7 @@ class Client(Connection):
         """As topk_client.Client's."""
         call = Call(Request(tensor, spec, **options))
         try:
-            if call.streamed if stream is None else stream:
+            if call.is_streamed(stream):
                 return await self._stream(call, timeout)
             return call.answer(await self._compute_topk(
                 call.message(), **self._how(timeout)))
@@ -108,7 +108,9 @@ class Client(Connection):
                                ) -> topk_pb2.Capabilities:
         """As topk_client.Client's."""
         try:
-            return await self._get_capabilities(b"", **self._how(timeout))
+            answer: topk_pb2.Capabilities = await (
+                self._get_capabilities(b"", **self._how(timeout)))
+            return answer
         except grpc.RpcError as error:
             raise from_rpc(error) from error
 
@@ -121,7 +123,8 @@ class Client(Connection):
                                          **self._how(timeout))
         except grpc.RpcError as error:
             raise from_rpc(error) from error
-        return response.status == health_pb2.HealthCheckResponse.SERVING
+        return bool(
+            response.status == health_pb2.HealthCheckResponse.SERVING)
 
     async def _stream(self, call: Call, timeout: Optional[float]) -> Answer:
         chunks = self._stream_topk(call.pieces(), **self._how(timeout))

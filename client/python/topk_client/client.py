@@ -1,7 +1,7 @@
 """The client for threads; topk_client.aio has the one for asyncio."""
 
 import collections
-from typing import (Any, Deque, Iterable, Iterator, List, Optional, Union)
+from typing import Any, Deque, Iterable, Iterator, List, Optional, Union
 
 import grpc
 import numpy as np
@@ -61,10 +61,10 @@ class Client(Connection):
                      timeout: Optional[float] = None,
                      **options: Any) -> Answer:
         """Answers one tensor, in one message or streamed: by default where that
-        is faster, above 512 KiB. The options are Request's."""
+        is faster, above 8 MiB. The options are Request's."""
         call = Call(Request(tensor, spec, **options))
         try:
-            if call.streamed if stream is None else stream:
+            if call.is_streamed(stream):
                 return self._stream(call, timeout)
             return call.answer(
                 self._compute_topk(call.message(), **self._how(timeout)))
@@ -74,8 +74,8 @@ class Client(Connection):
     def stream_topk(self, tensor: Union[np.ndarray, Region], spec: Spec, *,
                     timeout: Optional[float] = None,
                     **options: Any) -> Answer:
-        """Answers a tensor of any size, sent from where it lies in pieces of
-        1 MiB. The options are Request's."""
+        """Answers a tensor of any size, sent from where it lies in pieces. The
+        options are Request's."""
         return self.compute_topk(tensor, spec, stream=True, timeout=timeout,
                                  **options)
 
@@ -121,7 +121,9 @@ class Client(Connection):
                          ) -> topk_pb2.Capabilities:
         """Returns what the server serves, as the contract has it."""
         try:
-            return self._get_capabilities(b"", **self._how(timeout))
+            answer: topk_pb2.Capabilities = (
+                self._get_capabilities(b"", **self._how(timeout)))
+            return answer
         except grpc.RpcError as error:
             raise from_rpc(error) from error
 
@@ -136,7 +138,8 @@ class Client(Connection):
                                    **self._how(timeout))
         except grpc.RpcError as error:
             raise from_rpc(error) from error
-        return response.status == health_pb2.HealthCheckResponse.SERVING
+        return bool(
+            response.status == health_pb2.HealthCheckResponse.SERVING)
 
     def _stream(self, call: Call, timeout: Optional[float]) -> Answer:
         chunks = self._stream_topk(call.pieces(), **self._how(timeout))

@@ -73,7 +73,7 @@ class SharedMemory:
         """Returns at which byte of it a contiguous array begins. ValueError for
         one that does not lie within it."""
         whole = np.frombuffer(self.buffer, np.uint8)
-        begin = array.ctypes.data - whole.ctypes.data
+        begin = int(array.ctypes.data) - int(whole.ctypes.data)
         if not 0 <= begin <= begin + array.nbytes <= whole.nbytes:
             raise ValueError(f"the array does not lie in {self.name}")
         return begin

@@ -140,7 +140,7 @@ class DirectML:
     def _fill(self, request: topk_pb2.TopKRequest) -> None:
         request.spec.dialect = topk_pb2.DIALECT_DIRECTML
         request.spec.version = self.version
-        attributes = request.directml
+        attributes: Any = request.directml
         attributes.k = self.k
         attributes.axis = self.axis
         if self.axis_direction is not None:
