@@ -77,13 +77,33 @@ class Aio(unittest.IsolatedAsyncioTestCase):
                 pass
 
     async def test_errors(self):
-        for stream in (False, True):
-            with self.assertRaises(topk_client.TopKError) as caught:
-                await self.client.compute_topk(
-                    np.arange(5), Onnx(2, axis=3), stream=stream)
-            self.assertEqual(caught.exception.code,
-                             grpc.StatusCode.INVALID_ARGUMENT)
-            self.assertEqual(caught.exception.field, "onnx.axis")
+        # Often: gRPC may be about to write when a stream is refused.
+        for number in range(30):
+            for size in (5, 1 << 20):
+                with self.assertRaises(topk_client.TopKError) as caught:
+                    await self.client.compute_topk(
+                        np.zeros(size), Onnx(2, axis=3),
+                        stream=number % 3 != 0)
+                self.assertEqual(caught.exception.code,
+                                 grpc.StatusCode.INVALID_ARGUMENT)
+                self.assertEqual(caught.exception.field, "onnx.axis")
+
+    async def test_a_stream_that_is_refused_says_why(self):
+        async def endless():
+            while True:
+                yield Request(np.zeros(1 << 16), Onnx(1))
+                await asyncio.sleep(0)
+
+        server = client_package.start(self.addCleanup,
+                                      "--max-message-bytes", "1024")
+        async with topk_client.aio.Client(
+                server.target, max_attempts=1) as client:
+            for _ in range(20):
+                with self.assertRaises(topk_client.TopKError) as caught:
+                    async for _ in client.compute_topk_many(endless()):
+                        pass
+                self.assertEqual(caught.exception.code,
+                                 grpc.StatusCode.RESOURCE_EXHAUSTED)
 
     async def test_a_cancelled_task_cancels_its_call(self):
         async def requests():

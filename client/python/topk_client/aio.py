@@ -12,7 +12,8 @@ from grpc_health.v1 import health_pb2
 
 from topk_client._connection import Connection
 from topk_client._stubs import topk_pb2
-from topk_client.errors import TopKError, bad_answer, from_rpc
+from topk_client.errors import (TopKError, bad_answer, from_rpc,
+                                from_trailers)
 from topk_client.messages import Answer, Call, Request, StreamedAnswer
 from topk_client.shared_memory import Region
 from topk_client.specs import Spec
@@ -26,6 +27,37 @@ async def _each(requests: Union[Iterable[Request], AsyncIterable[Request]]
     else:
         for request in requests:
             yield request
+
+
+class _End:
+    """How the server ended a stream. grpcio from 1.62 on forgets that if it
+    fails to write afterwards, and says INTERNAL instead."""
+
+    def __init__(self, call: Any) -> None:
+        self._status: Any = None
+        call.add_done_callback(self._note)
+
+    def _note(self, call: Any) -> None:
+        async def read() -> Any:
+            return (await call.code(), await call.details(),
+                    await call.trailing_metadata())
+
+        # All of it is there, and must be read before gRPC goes on.
+        reading = read()
+        try:
+            reading.send(None)
+        except StopIteration as done:
+            self._status = self._status or done.value
+        reading.close()
+
+    def error(self, rpc: grpc.RpcError) -> Optional[TopKError]:
+        """Returns the error that gRPC's stands for; None if the server had
+        ended the stream well."""
+        if self._status is None:
+            return from_rpc(rpc)
+        if self._status[0] == grpc.StatusCode.OK:
+            return None
+        return from_trailers(*self._status)
 
 
 class Client(Connection):
@@ -88,17 +120,20 @@ class Client(Connection):
                 raise
 
         results = self._compute_topk_many(messages(), **self._how(timeout))
+        end = _End(results)
         try:
             async for result in results:
                 if not pending:
                     raise bad_answer("the server sent too many results")
                 yield pending.popleft().result(result)
-        except (grpc.RpcError, asyncio.CancelledError) as error:
+        except (grpc.RpcError, asyncio.CancelledError) as rpc:
             if mistakes:  # of the caller's, for which gRPC cancels the call
                 raise mistakes[0] from None
-            if isinstance(error, grpc.RpcError):
-                raise from_rpc(error) from error
-            raise
+            if not isinstance(rpc, grpc.RpcError):
+                raise
+            error = end.error(rpc)
+            if error:
+                raise error from rpc
         finally:
             results.cancel()
         if pending:
@@ -128,10 +163,15 @@ class Client(Connection):
 
     async def _stream(self, call: Call, timeout: Optional[float]) -> Answer:
         chunks = self._stream_topk(call.pieces(), **self._how(timeout))
+        end = _End(chunks)
         answer = StreamedAnswer(call)
         try:
             async for chunk in chunks:
                 answer.add(chunk)
+        except grpc.RpcError as rpc:
+            error = end.error(rpc)
+            if error:
+                raise error from rpc
         finally:
             chunks.cancel()
         return answer.answer()

@@ -3,6 +3,7 @@
 from typing import Any, Optional
 
 import grpc
+from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
@@ -64,16 +65,23 @@ def from_status(status: status_pb2.Status) -> TopKError:
     return error
 
 
-def from_rpc(rpc: Any) -> TopKError:
-    """Reads what gRPC raises, grpc.RpcError or grpc.aio.AioRpcError."""
+def from_trailers(code: grpc.StatusCode, details: Optional[str],
+                  trailers: Any) -> TopKError:
+    """Reads how a call ended: its code, its message, and the details in its
+    trailing metadata."""
     status = status_pb2.Status()
-    for key, value in rpc.trailing_metadata() or ():
+    for key, value in trailers or ():
         if key == "grpc-status-details-bin":
             try:
                 status.ParseFromString(value)
-            except ValueError:  # protobuf's DecodeError: not the service's
+            except DecodeError:  # not the service's
                 status.Clear()
     # The code and message of the call itself: proxies have no details.
-    status.code = rpc.code().value[0]
-    status.message = rpc.details() or ""
+    status.code = code.value[0]
+    status.message = details or ""
     return from_status(status)
+
+
+def from_rpc(rpc: Any) -> TopKError:
+    """Reads what gRPC raises, grpc.RpcError or grpc.aio.AioRpcError."""
+    return from_trailers(rpc.code(), rpc.details(), rpc.trailing_metadata())
