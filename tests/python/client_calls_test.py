@@ -193,7 +193,8 @@ class Calls(unittest.TestCase):
         self.assertGreater(answer.execution.compute_nanoseconds, 0)
         self.assertTrue((answer.indices >= 1000).all())
         answer.values[0] = answer.indices[0] = 1  # the caller's own
-        answer = self.client.compute_topk(x, Onnx(2), output="values")
+        answer = self.client.compute_topk(x, Onnx(np.int64(2)),
+                                          output="values")
         self.assertIsNone(answer.indices)
         answer = self.client.stream_topk(x, Onnx(2), output="indices")
         self.assertIsNone(answer.values)
@@ -305,6 +306,9 @@ class Calls(unittest.TestCase):
             {(o.spec.dialect, o.spec.version) for o in capabilities.operators
              if o.spec.dialect == topk_pb2.DIALECT_ONNX},
             {(topk_pb2.DIALECT_ONNX, v) for v in (1, 10, 11, 24)})
+        pyproject = (client_package.PACKAGE / "pyproject.toml").read_text()
+        self.assertIn(f'\nversion = "{capabilities.build_version}"\n',
+                      pyproject)
         self.assertTrue(self.client.is_serving())
         self.assertTrue(self.client.is_serving("topk.v1.TopKService"))
         with self.assertRaises(topk_client.TopKError) as caught:

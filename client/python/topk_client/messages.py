@@ -86,7 +86,8 @@ class Answer:
       request_id: the request's.
       execution: how it was computed.
 
-    The arrays may be written to: they are nobody else's.
+    The arrays may be written to. They lie in shared memory if they were to be
+    put there, and are otherwise nobody else's.
     """
 
     values: Optional[np.ndarray]
