@@ -11,10 +11,12 @@ TOPK_BUILD_PACKAGES=(
 )
 
 # To build and run the tests as well: GoogleTest, what the Python client needs,
-# the proxy of deploy/haproxy, the house rules' formatter and script checker.
+# certificates for it, the proxy of deploy/haproxy, the house rules' formatter
+# and script checker.
 TOPK_TEST_PACKAGES=(
   libgtest-dev libgmock-dev libbenchmark-dev
   python3 python3-numpy python3-grpcio python3-protobuf
+  openssl
   haproxy
   clang-format-14 shellcheck
 )

@@ -1,0 +1,33 @@
+"""Makes the package's stubs, topk_client/_stubs, from the contract.
+
+They lie within the package, so that they are in nobody's way who has stubs of
+their own.
+"""
+
+import pathlib
+import re
+import subprocess
+import tempfile
+
+
+def make_stubs(protoc, protos, stubs):
+    """Makes them with a protoc of 3.20 or later, the first words of its command
+    line, in a folder that is not there yet. Raises
+    subprocess.CalledProcessError if protoc cannot."""
+    protos, stubs = pathlib.Path(protos), pathlib.Path(stubs)
+    names = sorted(p.name for p in (protos / "topk" / "v1").glob("*.proto"))
+    stubs.mkdir(parents=True)
+    (stubs / "__init__.py").touch()
+    with tempfile.TemporaryDirectory() as made:
+        subprocess.run(
+            [*protoc, f"-I{protos}", f"--python_out={made}",
+             f"--pyi_out={made}", *(f"topk/v1/{name}" for name in names)],
+            check=True)
+        for path in pathlib.Path(made, "topk", "v1").iterdir():
+            text = path.read_text(encoding="utf-8")
+            text = text.replace("from topk.v1 import",
+                                "from topk_client._stubs import")
+            text = re.sub(r"'topk\.v1\.(\w+_pb2)'",
+                          r"'topk_client._stubs.\1'", text)
+            (stubs / path.name).write_text(text, encoding="utf-8")
+

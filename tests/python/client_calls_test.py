@@ -1,0 +1,326 @@
+"""The Python client's calls against a real server and NumPy.
+
+usage: client_calls_test.py TOPKD
+"""
+
+import concurrent.futures
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+import client_package
+import grpc
+import numpy as np
+import topk_client
+import topk_stubs
+from numpy_oracle_test import oracle
+from topk_client import DirectML, Onnx, OpenVINO, Request, TensorDesc, _dtypes
+from topk_client._stubs import tensor_pb2, topk_pb2
+
+try:
+    import ml_dtypes
+except ImportError:
+    ml_dtypes = None
+
+ALL = ["float16", "float32", "float64", "int8", "int16", "int32", "int64",
+       "uint8", "uint16", "uint32", "uint64"]
+
+
+def elements(dtype, shape, seed=1):
+    """Returns random elements with ties and, among floats, NaNs and zeros."""
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, 100, shape).astype(dtype)
+    if x.dtype.kind == "f":
+        few = np.array([np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0], dtype)
+        x = np.where(rng.random(shape) < 0.3, rng.choice(few, shape), x)
+    return x
+
+
+class Calls(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = client_package.start(cls.addClassCleanup)
+        cls.client = topk_client.Client(cls.server.target)
+        cls.addClassCleanup(cls.client.close)
+
+    def assert_same(self, answer, values, indices, index_type):
+        """By bytes: NaNs have theirs, and zeros their signs."""
+        self.assertEqual(answer.values.dtype, values.dtype)
+        self.assertEqual(answer.values.shape, values.shape)
+        self.assertEqual(answer.values.tobytes(), values.tobytes())
+        self.assertEqual(answer.indices.dtype, index_type)
+        np.testing.assert_array_equal(answer.indices, indices)
+
+    def check(self, x, spec, axis, k, largest, by_index, index_type, **how):
+        answer = self.client.compute_topk(x, spec, **how)
+        values, indices = oracle(x, "", axis, k, largest, by_index)
+        self.assert_same(answer, np.ascontiguousarray(values), indices,
+                         index_type)
+
+    def test_every_type_of_the_contract_has_one_of_numpy(self):
+        names = [name[len("DATA_TYPE_"):].lower()
+                 for name, number in tensor_pb2.DataType.items() if number]
+        self.assertEqual(sorted(names), sorted(_dtypes.NUMPY_NAMES))
+        self.assertEqual(sorted(_dtypes.NUMPY_NAMES.values()),
+                         sorted(ALL + ["bfloat16"]))
+
+    def test_every_dialect_version_and_type_is_numpy_s(self):
+        floats = ALL[:3]
+        for dtype in ALL:
+            x = elements(dtype, (4, 30, 5))
+            for stream in (False, True):
+                how = {"stream": stream}
+                for version in (1, 10, 11, 24):
+                    if version > 10 or dtype in floats:
+                        self.check(x, Onnx(7, axis=1, version=version), 1, 7,
+                                   True, False, np.int64, **how)
+                self.check(x, Onnx(3, largest=0, sorted=0), -1, 3, False,
+                           False, np.int64, **how)
+                for version in (1, 3, 11):
+                    self.check(x, OpenVINO(4, 0, "min", "index",
+                                           version=version), 0, 4, False, True,
+                               np.int32, **how)
+                self.check(x, OpenVINO(2, -2, "max", "value", "i64",
+                                       stable=True), 1, 2, True, False,
+                           np.int64, **how)
+                if dtype == "float64":
+                    continue  # DirectML has none
+                self.check(x, DirectML(9, 1, "increasing"), 1, 9, False, False,
+                           np.uint32, **how)
+                self.check(x, DirectML(
+                    9, 1, "decreasing", feature_level="5_0",
+                    output_index=TensorDesc("u64")), 1, 9, True, False,
+                    np.uint64, **how)
+                if dtype in floats[:2]:
+                    self.check(x, DirectML(5, 2, version=0), 2, 5, True, False,
+                               np.uint32, **how)
+
+    def test_bfloat16_is_its_bits_in_uint16(self):
+        bits = elements("float32", (6, 50)).view(np.uint32) >> 16
+        x = bits.astype(np.uint16)
+        values, indices = oracle(x, "BF16", 1, 8, True, False)
+        for stream in (False, True):
+            answer = self.client.compute_topk(x, Onnx(8), data_type="bf16",
+                                              stream=stream)
+            self.assert_same(answer, values, indices, np.int64)
+
+    @unittest.skipUnless(ml_dtypes, "ml_dtypes is not installed")
+    def test_bfloat16_is_that_of_ml_dtypes(self):
+        bits = (elements("float32", (6, 50)).view(np.uint32) >> 16).astype(
+            np.uint16)
+        x = bits.view(ml_dtypes.bfloat16)
+        values, indices = oracle(bits, "BF16", 1, 8, True, False)
+        for stream in (False, True):
+            answer = self.client.compute_topk(x, Onnx(8), stream=stream)
+            self.assert_same(answer, values.view(ml_dtypes.bfloat16), indices,
+                             np.int64)
+
+    def test_however_the_array_lies_in_memory(self):
+        x = elements("float32", (4, 30, 5))
+        swapped = x.astype(">f4")
+        for spec, axis, kind in ((Onnx(3, axis=0), 0, np.int64),
+                                 (DirectML(3, 0, "decreasing"), 0, np.uint32)):
+            for lying in (x.T, x[::-1], x[:, ::3], x[:, :, 1],
+                          x.transpose(1, 0, 2), np.asfortranarray(x),
+                          np.broadcast_to(x[:, 0], (3, 4, 5))):
+                self.check(lying, spec, axis, 3, True, False, kind)
+                self.check(lying, spec, axis, 3, True, False, kind,
+                           stream=True)
+            answer = self.client.compute_topk(swapped, spec)
+            values, indices = oracle(x, "", axis, 3, True, False)
+            self.assert_same(answer, values, indices, kind)
+
+    def test_outputs_have_the_strides_that_they_were_told(self):
+        x = elements("int32", (4, 6))
+        values, indices = oracle(x, "", 1, 2, True, False)
+        answer = self.client.compute_topk(x, DirectML(
+            2, 1, "decreasing",
+            output_value=TensorDesc(sizes=(4, 2), strides=(1, 4)),
+            output_index=TensorDesc(total_tensor_size_bytes=64)))
+        self.assertEqual(answer.values.strides, (4, 16))
+        np.testing.assert_array_equal(answer.values, values)
+        np.testing.assert_array_equal(answer.indices, indices)
+
+    def test_large_arrays_are_streamed_to_the_same_answer(self):
+        x = np.random.default_rng(2).standard_normal((2, 1 << 19), np.float32)
+        for spec in (Onnx(10), Onnx(300000, largest=0)):  # a large answer too
+            streamed = self.client.stream_topk(x, spec)
+            whole = self.client.compute_topk(x, spec, stream=False)
+            values, indices = oracle(x, "", 1, spec.k, bool(spec.largest),
+                                     False)
+            self.assert_same(streamed, values, indices, np.int64)
+            self.assert_same(whole, values, indices, np.int64)
+        # Larger than a message may be: streamed unless told otherwise.
+        x = np.zeros(17 << 20, np.float32)
+        x[123456] = 1
+        answer = self.client.compute_topk(x, Onnx(1))
+        self.assertEqual(answer.indices[0], 123456)
+        with self.assertRaises(topk_client.TopKError) as caught:
+            self.client.compute_topk(x, Onnx(1), stream=False)
+        self.assertEqual(caught.exception.code,
+                         grpc.StatusCode.RESOURCE_EXHAUSTED)
+
+    def test_threads_share_a_client(self):
+        arrays = [elements("int64", (3, 400), seed) for seed in range(64)]
+
+        def ask(x):
+            return self.client.compute_topk(x, Onnx(5), stream=x[0, 0] % 2)
+
+        with concurrent.futures.ThreadPoolExecutor(8) as threads:
+            for x, answer in zip(arrays, threads.map(ask, arrays)):
+                values, indices = oracle(x, "", 1, 5, True, False)
+                self.assert_same(answer, values, indices, np.int64)
+
+    def test_stubs_of_one_s_own_are_not_in_the_way(self):
+        with tempfile.TemporaryDirectory() as folder:
+            topk_stubs.generate_stubs(folder)
+            subprocess.run(
+                [sys.executable, "-c",
+                 "import topk.v1.topk_pb2, topk_client\n"
+                 "import google.rpc.error_details_pb2\n"],
+                env=dict(os.environ, PYTHONPATH=os.pathsep.join(
+                    [folder, *sys.path])), check=True)
+
+    def test_options(self):
+        x = elements("float32", (5,))
+        answer = self.client.compute_topk(
+            x, Onnx(np.array([2])), request_id="mine", index_offset=1000)
+        self.assertEqual(answer.request_id, "mine")
+        self.assertEqual(answer.execution.backend, "cpu")
+        self.assertGreater(answer.execution.compute_nanoseconds, 0)
+        self.assertTrue((answer.indices >= 1000).all())
+        answer.values[0] = answer.indices[0] = 1  # the caller's own
+        answer = self.client.compute_topk(x, Onnx(np.int64(2)),
+                                          output="values")
+        self.assertIsNone(answer.indices)
+        answer = self.client.stream_topk(x, Onnx(2), output="indices")
+        self.assertIsNone(answer.values)
+        empty = self.client.compute_topk(np.zeros((0, 5), np.float32), Onnx(2))
+        self.assertEqual(empty.values.shape, (0, 2))
+
+    def test_errors_say_what_is_wrong(self):
+        x = elements("float32", (5,))
+        for stream in (False, True):
+            with self.assertRaises(topk_client.TopKError) as caught:
+                self.client.compute_topk(x, Onnx(7), stream=stream)
+            error = caught.exception
+            self.assertEqual(error.code, grpc.StatusCode.INVALID_ARGUMENT)
+            self.assertEqual(error.reason, "K_EXCEEDS_DIMENSION")
+            self.assertEqual(error.field, "onnx.k")
+            self.assertIn("7", error.message)
+            self.assertIsNone(error.retry_delay)
+            self.assertIn("K_EXCEEDS_DIMENSION", str(error))
+        with self.assertRaises(topk_client.TopKError):  # while it is sent
+            self.client.stream_topk(np.zeros(1 << 24), Onnx(1 << 25))
+        wrong = (({"tensor": x.astype(complex)}, TypeError),
+                 ({"data_type": "f12"}, ValueError),
+                 ({"output": "none"}, KeyError),
+                 ({"spec": DirectML(1, 0, "upwards")}, ValueError))
+        for arguments, kind in wrong:
+            with self.assertRaises(kind):
+                self.client.compute_topk(
+                    **{"tensor": x, "spec": Onnx(1), **arguments})
+
+    def test_many_are_answered_in_order_with_their_errors(self):
+        arrays = [elements("float32", (3, 40), seed) for seed in range(300)]
+
+        def requests():
+            for number, x in enumerate(arrays):
+                k = 41 if number % 10 == 3 else 1 + number % 40
+                yield Request(x, Onnx(k), request_id=str(number))
+
+        results = list(self.client.compute_topk_many(requests()))
+        self.assertEqual(len(results), len(arrays))
+        for number, (x, result) in enumerate(zip(arrays, results)):
+            if number % 10 == 3:
+                self.assertEqual(result.reason, "K_EXCEEDS_DIMENSION")
+                continue
+            values, indices = oracle(x, "", 1, 1 + number % 40, True, False)
+            self.assert_same(result, values, indices, np.int64)
+            self.assertEqual(result.request_id, str(number))
+
+    def test_a_mistake_among_many_is_the_caller_s(self):
+        good = Request(elements("float32", (5,)), Onnx(1))
+        bad = Request(np.zeros(5, complex), Onnx(1))
+        with self.assertLogs("grpc", "ERROR"), self.assertRaises(TypeError):
+            list(self.client.compute_topk_many([good, bad]))
+
+    def test_many_answer_while_more_are_made(self):
+        asked = threading.Semaphore(1)
+
+        def requests():  # endless: each waits for the answer before
+            while asked.acquire(timeout=30):
+                yield Request(np.arange(9, dtype=np.int32), Onnx(1))
+
+        results = self.client.compute_topk_many(requests())
+        for _ in range(5):
+            self.assertEqual(next(results).indices[0], 8)
+            asked.release()
+        results.close()  # cancels it
+        asked.release()
+
+    def test_a_deadline_ends_a_call(self):
+        x = np.random.default_rng(3).standard_normal(1 << 23)
+        for stream in (False, True):
+            with self.assertRaises(topk_client.TopKError) as caught:
+                self.client.compute_topk(x[:1 << 22], Onnx(1 << 22),
+                                         stream=stream, timeout=0.001)
+            self.assertEqual(caught.exception.code,
+                             grpc.StatusCode.DEADLINE_EXCEEDED)
+
+        stop = threading.Event()
+        self.addCleanup(stop.set)
+
+        def requests():
+            yield Request(x[:9], Onnx(1))
+            stop.wait(30)
+
+        with self.assertRaises(topk_client.TopKError) as caught:
+            list(self.client.compute_topk_many(requests(), timeout=0.1))
+        self.assertEqual(caught.exception.code,
+                         grpc.StatusCode.DEADLINE_EXCEEDED)
+        self.assertFalse(stop.is_set())
+
+    def test_close_cancels(self):
+        client = topk_client.Client(self.server.target)
+        stop = threading.Event()
+        self.addCleanup(stop.set)
+
+        def requests():
+            yield Request(np.arange(9), Onnx(1))
+            stop.wait(30)
+
+        results = client.compute_topk_many(requests())
+        next(results)
+        client.close()
+        with self.assertRaises(topk_client.TopKError) as caught:
+            next(results)
+        self.assertEqual(caught.exception.code, grpc.StatusCode.CANCELLED)
+
+    def test_capabilities_and_health(self):
+        capabilities = self.client.get_capabilities()
+        self.assertEqual(
+            {(o.spec.dialect, o.spec.version) for o in capabilities.operators
+             if o.spec.dialect == topk_pb2.DIALECT_ONNX},
+            {(topk_pb2.DIALECT_ONNX, v) for v in (1, 10, 11, 24)})
+        pyproject = (client_package.PACKAGE / "pyproject.toml").read_text()
+        self.assertIn(f'\nversion = "{capabilities.build_version}"\n',
+                      pyproject)
+        self.assertTrue(self.client.is_serving())
+        self.assertTrue(self.client.is_serving("topk.v1.TopKService"))
+        with self.assertRaises(topk_client.TopKError) as caught:
+            self.client.is_serving("no.such.Service")
+        self.assertEqual(caught.exception.code, grpc.StatusCode.NOT_FOUND)
+
+    def test_nobody_there(self):
+        with topk_client.Client("unix:/nowhere/topk.sock") as client:
+            with self.assertRaises(topk_client.TopKError) as caught:
+                client.compute_topk(np.arange(3), Onnx(1), timeout=5)
+        self.assertEqual(caught.exception.code, grpc.StatusCode.UNAVAILABLE)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,160 @@
+"""How the Python client reaches a real server: TLS, mutual TLS, tokens, Unix
+sockets; and what it hears of a full one.
+
+usage: client_security_test.py TOPKD
+"""
+
+import asyncio
+import pathlib
+import subprocess
+import tempfile
+import threading
+import unittest
+
+import client_package
+import grpc
+import numpy as np
+import topk_client
+import topk_client.aio
+from topk_client import Onnx, Request
+
+X = np.array([3.0, 9.0, 1.0], np.float32)
+
+
+def openssl(*arguments):
+    subprocess.run(["openssl", *map(str, arguments)], check=True,
+                   capture_output=True)
+
+
+def make_certificates(folder):
+    """Makes an authority and certificates by it: server and client."""
+    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt",
+            "ec_paramgen_curve:P-256", "-nodes", "-days", 2,
+            "-subj", "/CN=authority", "-keyout", folder / "ca.key",
+            "-out", folder / "ca.pem")
+    for name, names in (("server", "DNS:topk.test"), ("client", "DNS:me")):
+        openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+                "-nodes", "-subj", f"/CN={name}", "-addext",
+                f"subjectAltName={names}", "-keyout", folder / f"{name}.key",
+                "-out", folder / f"{name}.csr")
+        openssl("x509", "-req", "-in", folder / f"{name}.csr", "-days", 2,
+                "-CA", folder / "ca.pem", "-CAkey", folder / "ca.key",
+                "-CAcreateserial", "-copy_extensions", "copy",
+                "-out", folder / f"{name}.pem")
+
+
+class Security(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        make_certificates(cls.folder)
+        cls.tls = {"tls_ca": cls.folder / "ca.pem",
+                   "tls_server_name": "topk.test"}
+        cls.mine = {"tls_cert": cls.folder / "client.pem",
+                    "tls_key": cls.folder / "client.key"}
+        cls.token = "a-token-of-this-test"
+        hashed = subprocess.run(
+            [client_package.TOPKD, "hash-token", "tester"],
+            input=cls.token.encode(), capture_output=True, check=True).stdout
+        (cls.folder / "tokens").write_bytes(hashed)
+        cls.socket = f"unix:{cls.folder / 'topk.sock'}"
+        cls.server = client_package.start(
+            cls.addClassCleanup, "--listen", cls.socket,
+            "--tls-cert", str(cls.folder / "server.pem"),
+            "--tls-key", str(cls.folder / "server.key"),
+            "--tls-client-ca", str(cls.folder / "ca.pem"),
+            "--auth-tokens-file", str(cls.folder / "tokens"))
+
+    def ask(self, target=None, **options):
+        with topk_client.Client(target or self.server.target, timeout=10,
+                                **options) as client:
+            return client.compute_topk(X, Onnx(1)).indices[0]
+
+    def fails(self, code, **options):
+        with self.assertRaises(topk_client.TopKError) as caught:
+            self.ask(max_attempts=1, **options)
+        self.assertEqual(caught.exception.code, code)
+
+    def test_mutual_tls_and_a_token(self):
+        self.assertEqual(
+            self.ask(**self.tls, **self.mine, token=self.token), 1)
+
+        async def ask():
+            async with topk_client.aio.Client(
+                    self.server.target, **self.tls, **self.mine,
+                    token=self.token) as client:
+                return (await client.compute_topk(X, Onnx(1))).indices[0]
+        self.assertEqual(asyncio.run(ask()), 1)
+
+    def test_who_does_not_pass(self):
+        code = grpc.StatusCode
+        self.fails(code.UNAUTHENTICATED, **self.tls, **self.mine)
+        self.fails(code.UNAUTHENTICATED, **self.tls, **self.mine,
+                   token="another")
+        self.fails(code.UNAVAILABLE, **self.tls, token=self.token)
+        self.fails(code.UNAVAILABLE, **self.mine, tls_ca=self.tls["tls_ca"],
+                   tls_server_name="other.test", token=self.token)
+        self.fails(code.UNAVAILABLE, **self.mine, tls=True, token=self.token)
+        self.fails(code.UNAVAILABLE, token=self.token)
+
+    def test_a_token_file_over_a_unix_socket_is_read_again(self):
+        path = self.folder / "token"
+        path.write_text("another\n")
+        with topk_client.Client(self.socket, token_file=path) as client:
+            with self.assertRaises(topk_client.TopKError) as caught:
+                client.compute_topk(X, Onnx(1))
+            self.assertEqual(caught.exception.code,
+                             grpc.StatusCode.UNAUTHENTICATED)
+            path.write_text(self.token + "\n")
+            self.assertEqual(client.compute_topk(X, Onnx(1)).indices[0], 1)
+            self.assertTrue(client.is_serving())
+
+    def test_options_that_cannot_be(self):
+        for options in (
+                {"target": "example.com:1", "token": "t"},
+                {"target": "dns:///example.com:1", "token": "t"},
+                {"target": "dns://127.0.0.1/example.com:1", "token": "t"},
+                {"target": "127.0.0.1:1,192.0.2.1:1", "token": "t"},
+                {"target": "unix:/x", "tls": True}, {"max_attempts": 9}):
+            with self.assertRaises(ValueError):
+                topk_client.Client(**options)
+        with self.assertRaises(OSError):
+            topk_client.Client(token_file="/nowhere/token")
+        for target in ("localhost:1", "127.0.0.1:1,127.0.0.2:1", "[::1]:1",
+                       "dns:///localhost:1", "unix:/x"):
+            topk_client.Client(target, token="t").close()
+        topk_client.Client("example.com:1", token="t",
+                           token_over_plaintext=True).close()
+
+
+class Full(unittest.TestCase):
+    def test_it_says_when_to_come_again(self):
+        server = client_package.start(self.addCleanup,
+                                      "--max-inflight-requests", "1")
+        stop = threading.Event()
+        self.addCleanup(stop.set)
+
+        def requests():
+            yield Request(X, Onnx(1))
+            stop.wait(60)
+
+        with topk_client.Client(server.target) as holder, (
+                topk_client.Client(server.target, max_attempts=1)) as client:
+            held = holder.compute_topk_many(requests())
+            next(held)  # the one place is taken
+            with self.assertRaises(topk_client.TopKError) as caught:
+                client.compute_topk(X, Onnx(1))
+            error = caught.exception
+            self.assertEqual(error.code, grpc.StatusCode.RESOURCE_EXHAUSTED)
+            self.assertGreater(error.retry_delay, 0)
+            self.assertNotEqual(error.reason, "")
+            self.assertNotEqual(error.field, "")
+            stop.set()
+            self.assertEqual(list(held), [])
+            self.assertEqual(client.compute_topk(X, Onnx(1)).indices[0], 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,118 @@
+"""The Python client's shared memory with a real server.
+
+usage: client_shared_memory_test.py TOPKD
+"""
+
+import asyncio
+import gc
+import os
+import unittest
+
+import client_package
+import grpc
+import numpy as np
+import topk_client
+import topk_client.aio
+from numpy_oracle_test import oracle
+from topk_client import DirectML, Onnx, Request, SharedMemory
+
+
+class Shared(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = client_package.start(cls.addClassCleanup,
+                                          "--allow-shared-memory")
+        cls.client = topk_client.Client(cls.server.target)
+        cls.addClassCleanup(cls.client.close)
+
+    def setUp(self):
+        self.memory = SharedMemory(1 << 20)
+        self.addCleanup(self.memory.close)
+        self.x = self.memory.array((40, 500), np.float32, 64)
+        self.x[...] = np.random.default_rng(6).random(self.x.shape)
+        self.values, self.indices = oracle(self.x, "", 1, 7, True, False)
+
+    def assert_right(self, answer):
+        np.testing.assert_array_equal(answer.values, self.values)
+        np.testing.assert_array_equal(answer.indices, self.indices)
+
+    def test_the_tensor_lies_there(self):
+        tensor = self.memory.region(self.x)
+        self.assert_right(self.client.compute_topk(tensor, Onnx(7)))
+        results = self.client.compute_topk_many(
+            Request(tensor, Onnx(7)) for _ in range(5))
+        for answer in results:
+            self.assert_right(answer)
+
+        async def ask():
+            async with topk_client.aio.Client(self.server.target) as client:
+                self.assert_right(await client.compute_topk(tensor, Onnx(7)))
+        asyncio.run(ask())
+
+    def test_a_transposed_tensor_lies_there(self):
+        answer = self.client.compute_topk(
+            self.memory.region(self.x.T), DirectML(7, 0, "decreasing"))
+        np.testing.assert_array_equal(answer.values, self.values.T)
+        with self.assertRaises(ValueError):  # ONNX has no strides
+            self.client.compute_topk(self.memory.region(self.x.T), Onnx(7))
+
+    def test_what_lies_there_is_not_streamed(self):
+        with self.assertRaises(ValueError):
+            self.client.stream_topk(self.memory.region(self.x), Onnx(7))
+
+    def test_the_answer_is_put_there(self):
+        values = self.memory.array((40, 7), np.float32, 200000)
+        indices = self.memory.array((40, 7), np.int64, 300000)
+        for stream in (False, True):
+            values[...] = indices[...] = 0
+            answer = self.client.compute_topk(
+                self.memory.region(self.x) if not stream else self.x.copy(),
+                Onnx(7), stream=stream,
+                values_out=self.memory.region(values),
+                indices_out=self.memory.region(indices))
+            self.assert_right(answer)
+            np.testing.assert_array_equal(values, self.values)
+            np.testing.assert_array_equal(indices, self.indices)
+            self.assertTrue(np.shares_memory(answer.values, values))
+            self.assertTrue(np.shares_memory(answer.indices, indices))
+
+    def test_what_the_server_refuses(self):
+        small = self.memory.array((3,), np.float32)
+        with SharedMemory(4096, f"/other-{os.getpid()}") as foreign:
+            x = foreign.array((5,), np.float32)
+            for how, code in (
+                    ({"tensor": foreign.region(x)},
+                     grpc.StatusCode.PERMISSION_DENIED),
+                    ({"values_out": self.memory.region(small)},
+                     grpc.StatusCode.INVALID_ARGUMENT)):
+                with self.assertRaises(topk_client.TopKError) as caught:
+                    self.client.compute_topk(
+                        **{"tensor": self.x, "spec": Onnx(7), **how})
+                self.assertEqual(caught.exception.code, code)
+
+    def test_its_name_goes_and_its_arrays_stay(self):
+        path = "/dev/shm" + self.memory.name
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+        with self.assertRaises(FileExistsError):
+            SharedMemory(1, self.memory.name)
+        self.memory.close()
+        self.assertFalse(os.path.exists(path))
+        x, values = self.x, self.values
+        self.memory = self.x = None
+        gc.collect()
+        np.testing.assert_array_equal(oracle(x, "", 1, 7, True, False)[0],
+                                      values)
+        for name in ("topk", "/topk/x", "/"):
+            with self.assertRaises((ValueError, OSError)):
+                SharedMemory(1, name)
+        forgotten = SharedMemory(1)
+        path = "/dev/shm" + forgotten.name
+        del forgotten
+        gc.collect()
+        self.assertFalse(os.path.exists(path))
+        with SharedMemory(10) as memory, self.assertRaises(ValueError):
+            memory.offset_of(np.zeros(1))
+
+
+if __name__ == "__main__":
+    unittest.main()
