@@ -6,8 +6,8 @@
 #
 # usage: tests/deploy/kubernetes.sh [--no-fetch]
 #        Fetches the tools into build/tools/kubernetes: the first time that
-#        takes minutes, Go 1.24 or newer, and the network. With --no-fetch it
-#        is skipped (status 77) if they are not there.
+#        takes minutes, Go 1.26 or newer, python3-venv, and the network. With
+#        --no-fetch it is skipped (status 77) if they are not there.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
