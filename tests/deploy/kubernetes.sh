@@ -60,6 +60,10 @@ all=(--set "tls.enabled=true,tls.clientCertificates=true"
   --set "grpcRoute.hostnames={topk.example.org},monitoring.dashboard=true"
   --set "monitoring.serviceMonitor=true,monitoring.prometheusRule=true"
   --set "monitoring.labels.release=prometheus,settings.max-elements=100000000"
+  --set "networkPolicy.clients[0].podSelector.matchLabels.role=client"
+  --set "image.digest=sha256:$(printf '%064d' 0),imagePullSecrets={mine}"
+  --set "tolerations[0].key=gpu,nodeSelector.disk=fast,podAnnotations.note=x"
+  --set "service.annotations.note=x,priorityClassName=high"
   --set "drain.delaySeconds=10,drain.timeoutSeconds=60,spread=DoNotSchedule")
 
 chart lint --strict --quiet $chart
@@ -72,6 +76,14 @@ for overlay in dev production; do
     >"$work/$overlay.yaml"
 done
 kustomize build deploy/kubernetes/kustomize/base >"$work/base.yaml"
+# A component that no overlay has.
+mkdir "$work/gateway"
+here=$(realpath --relative-to="$work/gateway" deploy/kubernetes/kustomize)
+cat >"$work/gateway/kustomization.yaml" <<END
+resources: [$here/overlays/dev]
+components: [$here/components/gateway]
+END
+kustomize build "$work/gateway" >"$work/gateway.yaml"
 
 # What the schema of the values must refuse.
 for wrong in replicas=two no.such=1 image.tag=latest settings.listen=x \

@@ -126,7 +126,7 @@ def main():
     manifests = {path.stem: load(path)
                  for path in sorted(pathlib.Path(sys.argv[1]).glob("*.yaml"))}
     schemas = operators_schemas(pathlib.Path(sys.argv[2]))
-    assert len(manifests) == 6, manifests.keys()
+    assert len(manifests) == 7, manifests.keys()
     for name, objects in manifests.items():
         check_schemas(name, objects, schemas)
         check_deployment(objects)
