@@ -7,6 +7,8 @@ COPY . .
 RUN cmake --preset release \
  && cmake --build --preset release \
  && cmake --install build/release --prefix /stage/usr --strip
+# Of these headers alone are used: no package of the image has them.
+RUN deploy/sbom.sh packages libcli11-dev nlohmann-json3-dev > /stage/headers
 
 FROM debian:bookworm-slim
 # The libraries by apt, not linked in, and of no fixed version: each build has
@@ -24,6 +26,10 @@ ARG VERSION=0.1.0
 ARG REVISION=unknown
 ARG CREATED=unknown
 ARG SOURCE=
+RUN --mount=type=bind,from=build,source=/,target=/mnt \
+    mkdir /usr/share/sbom \
+ && /mnt/src/deploy/sbom.sh document "${VERSION}" "${REVISION}" "${CREATED}" \
+    /mnt/stage/headers > /usr/share/sbom/topkd.spdx
 LABEL org.opencontainers.image.title="topkd" \
       org.opencontainers.image.description="TopK of ONNX, OpenVINO and DirectML as a gRPC service" \
       org.opencontainers.image.version="${VERSION}" \

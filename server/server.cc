@@ -201,6 +201,10 @@ void Server::Impl::AddMetrics(const spdlog::logger& log) {
         [this] { return gate.admission().requests(); });
   gauge("topk_inflight_bytes", "Bytes that the calls under way take",
         [this] { return gate.admission().bytes(); });
+  gauge("topk_max_inflight_requests", "Calls that may be under way",
+        [this] { return gate.admission().limits().requests; });
+  gauge("topk_max_inflight_bytes", "Bytes that they may take",
+        [this] { return gate.admission().limits().bytes; });
   gauge("topk_queue_depth", "Large requests that wait for a thread or have one",
         [this] { return service.work().jobs(); });
   counter("topk_log_dropped_total",

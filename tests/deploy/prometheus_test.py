@@ -2,68 +2,53 @@
 
 usage: prometheus_test.py TOPKD TOPK PROMETHEUS PROMTOOL
 
-Calls the server with topk, demands that `promtool check metrics` has nothing to
-say about its exposition, lets Prometheus scrape it, and asks Prometheus for
-what it found.
+Has promtool check the configuration and the alerts of deploy/prometheus, and
+fire each alert by alerts_test.yml. Calls the server with topk, demands that
+`promtool check metrics` has nothing to say about its exposition, lets
+Prometheus scrape it, and asks Prometheus for what it found.
 """
 
-import json
-import os
 import pathlib
-import socket
+import re
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.parse
+import textwrap
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "python"))
+import prometheus_lab as lab  # noqa: E402
 import topk_stubs  # noqa: E402
 
-DATA = pathlib.Path(__file__).parents[2] / "deploy/data/digits_similarity.npy"
-CONFIG = """
-global: {scrape_interval: 1s}
-scrape_configs:
-  - job_name: topkd
-    static_configs: [{targets: ["%s"]}]
-"""
+DATA = lab.ROOT / "deploy/data/digits_similarity.npy"
+COPY = (lab.ROOT / "deploy/kubernetes/kustomize/components/monitoring"
+        / "prometheusrule.yaml")
 
 
-def poll(what, function):
-    """Calls the function until it returns something, for up to 30 s."""
-    for _ in range(300):
-        found = function()
-        if found:
-            return found
-        time.sleep(0.1)
-    raise AssertionError(f"gave up waiting for {what}")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def query(address, expression):
-    """Returns the value of the only series of an expression, or None."""
-    url = f"http://{address}/api/v1/query?" + urllib.parse.urlencode(
-        {"query": expression})
-    try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            result = json.load(answer)["data"]["result"]
-    except OSError:
-        return None
-    return float(result[0]["value"][1]) if result else None
+def check_rules(promtool):
+    """Has the alerts checked, each fired by a test of its own."""
+    tests = pathlib.Path(__file__).parent / "alerts_test.yml"
+    for command in (["check", "config", lab.ROOT /
+                     "deploy/prometheus/prometheus.yml"],
+                    ["test", "rules", tests]):
+        result = subprocess.run([promtool, *command], capture_output=True,
+                                text=True, check=False)
+        assert result.returncode == 0, result.stdout + result.stderr
+    alerts = set(re.findall(r"- alert: (\w+)",
+                            lab.RULES.read_text(encoding="utf-8")))
+    fired = set(re.findall(r"alertname: (\w+)\n +eval_time: \w+\n +exp_alerts:"
+                           r"\n", tests.read_text(encoding="utf-8")))
+    assert alerts and alerts == fired, alerts ^ fired
+    copy = textwrap.indent(lab.RULES.read_text(encoding="utf-8"), "  ")
+    assert COPY.read_text(encoding="utf-8").endswith("\nspec:\n" + copy), (
+        f"{COPY} is not what it says that it was made of")
+    return alerts
 
 
 def main():
     topkd, topk, prometheus, promtool = sys.argv[1:]
-    for tool in (prometheus, promtool):
-        if not os.access(tool, os.X_OK):
-            sys.exit(f"{tool} is missing: tests/run.sh fetches it, or "
-                     "configure with -DTOPK_PROMETHEUS=OFF")
+    lab.need(prometheus, promtool)
+    alerts = check_rules(promtool)
     with tempfile.TemporaryDirectory() as directory, topk_stubs.Server(
             topkd, directory, "--metrics-listen", "127.0.0.1:0") as server:
         run = [topk, "run", str(DATA), "--k", "3", "--stream", "off",
@@ -82,15 +67,8 @@ def main():
                                check=False)
         assert check.returncode == 0 and not check.stdout + check.stderr, check
 
-        config = pathlib.Path(directory) / "prometheus.yml"
-        config.write_text(CONFIG % metrics, encoding="utf-8")
-        address = f"127.0.0.1:{free_port()}"
-        scraper = subprocess.Popen(
-            [prometheus, f"--config.file={config}",
-             f"--storage.tsdb.path={directory}/data",
-             f"--web.listen-address={address}", "--log.level=error"])
-        try:
-            poll("the target to be up", lambda: query(address, "up") == 1)
+        with lab.Prometheus(prometheus, directory, metrics) as watcher:
+            lab.poll("the target to be up", lambda: watcher.value("up") == 1)
             for expression, expected in (
                 ('grpc_server_handled_total{grpc_method="ComputeTopK",'
                  'grpc_code="OK"}', 5),
@@ -100,11 +78,9 @@ def main():
                 ('sum(topk_compute_seconds_count)', 5),
                 ('topk_ready', 1),
             ):
-                poll(f"{expression} == {expected}",
-                     lambda e=expression, x=expected: query(address, e) == x)
-        finally:
-            scraper.terminate()
-            scraper.wait(timeout=30)
+                lab.poll(f"{expression} == {expected}",
+                         lambda e=expression, x=expected: watcher.value(e) == x)
+            assert set(watcher.alerts()) == alerts, watcher.alerts()
     print("1 passed, 0 failed")
 
 

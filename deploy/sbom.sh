@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Prints a bill of materials as SPDX 2.3, from what dpkg knows: in the image's
+# build stage the packages that are named, which topkd has within it (headers
+# alone), and in the image itself the document with all that are installed.
+#
+# usage: sbom.sh packages NAME...
+#        sbom.sh document VERSION REVISION CREATED FILE    FILE: of the former
+set -euo pipefail
+
+# An entry for each package, of those named or of all. An SPDX identifier has
+# letters, digits, dots and dashes; a package URL escapes the rest.
+packages() {
+  local relationship=$1 url
+  shift
+  # shellcheck disable=SC2016  # dpkg-query expands them
+  printf -v url '%s' 'pkg:deb/debian/${Package}@${Version}' \
+    '?arch=${Architecture}&distro=debian-12'
+  dpkg-query -W -f 'PackageName: ${Package}
+SPDXID: SPDXRef-${Package}
+PackageVersion: ${Version}
+PackageSupplier: Organization: Debian
+PackageDownloadLocation: NOASSERTION
+FilesAnalyzed: false
+PackageLicenseConcluded: NOASSERTION
+PackageLicenseDeclared: NOASSERTION
+PackageCopyrightText: NOASSERTION
+ExternalRef: PACKAGE-MANAGER purl '"$url"'
+Relationship: SPDXRef-topkd '"$relationship"' SPDXRef-${Package}
+
+' "$@" | sed -E '/^(SPDXID|Relationship):/ s/\+/-plus/g
+    /^ExternalRef:/ { s/\+/%2B/g; s/@([^?]*):/@\1%3A/ }'
+}
+
+case "${1:-}" in
+  packages)
+    shift
+    packages CONTAINS "$@"
+    ;;
+  document)
+    version=$2 revision=$3 created=$4 built_in=$5
+    [[ $created == *T*Z ]] || created=$(date -u +%Y-%m-%dT%H:%M:%SZ)
+    cat <<END
+SPDXVersion: SPDX-2.3
+DataLicense: CC0-1.0
+SPDXID: SPDXRef-DOCUMENT
+DocumentName: topkd-$version
+DocumentNamespace: https://spdx.org/spdxdocs/topkd-$version-$revision-${created//:/}
+Creator: Tool: dpkg-query
+Created: $created
+
+PackageName: topkd
+SPDXID: SPDXRef-topkd
+PackageVersion: $version
+PackageDownloadLocation: NOASSERTION
+FilesAnalyzed: false
+PackageLicenseConcluded: Apache-2.0
+PackageLicenseDeclared: Apache-2.0
+PackageCopyrightText: NOASSERTION
+Relationship: SPDXRef-DOCUMENT DESCRIBES SPDXRef-topkd
+
+END
+    cat "$built_in"
+    packages DEPENDS_ON
+    ;;
+  *)
+    sed -n '2,7s/^# \{0,1\}//p' "$0"
+    exit 2
+    ;;
+esac
