@@ -10,12 +10,12 @@ TOPK_BUILD_PACKAGES=(
   nlohmann-json3-dev libssl-dev
 )
 
-# To build and run the tests as well: GoogleTest, what the Python client needs,
-# certificates for it, the proxy of deploy/haproxy, the house rules' formatter
+# To build and run the tests as well: GoogleTest, what the Python clients need,
+# certificates for them, the proxy of deploy/haproxy, the house rules' formatter
 # and script checker.
 TOPK_TEST_PACKAGES=(
   libgtest-dev libgmock-dev libbenchmark-dev
-  python3 python3-numpy python3-grpcio python3-protobuf
+  python3 python3-numpy python3-grpcio python3-protobuf python3-venv
   openssl
   haproxy
   clang-format-14 shellcheck

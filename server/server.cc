@@ -28,6 +28,7 @@
 #include "server/health/health_endpoint.h"
 #include "server/health/health_service.h"
 #include "server/memory_trimmer.h"
+#include "server/oip/oip_service.h"
 #include "server/ready_file.h"
 #include "server/security/auth_interceptor.h"
 #include "server/security/authenticator.h"
@@ -141,7 +142,8 @@ struct Server::Impl {
   Metrics metrics;
   RpcMetrics rpc_metrics{
       *metrics.registry(),
-      {TopKService::service_full_name(), kHealth, kReflection}};
+      {TopKService::service_full_name(), OipService::service_full_name(),
+       kHealth, kReflection}};
   Engine engine;
   const std::unique_ptr<SharedObjects> shared_objects;
   std::unique_ptr<ServerTls> tls;  // null: plain text
@@ -149,7 +151,9 @@ struct Server::Impl {
   Gate gate;
   AccessLog access_log;
   TopKService service;
-  HealthState health_state{{"", TopKService::service_full_name(), kHealth}};
+  HealthState health_state{{"", TopKService::service_full_name(),
+                            OipService::service_full_name(), kHealth}};
+  OipService oip{service, health_state};
   HealthService health{health_state};
   std::unique_ptr<grpc::Server> grpc;
   std::unique_ptr<EventLoop> loop;
@@ -223,6 +227,7 @@ Status Server::Impl::Listen(const ServerConfig& config) {
   grpc::ServerBuilder builder;
   builder.SetOption(WithoutPlugin("channelz_service"));  // admin_listen's
   builder.RegisterService(&service.rpc());
+  builder.RegisterService(&oip.rpc());
   builder.RegisterService(&health.rpc());
   builder.SetMaxReceiveMessageSize(static_cast<int>(config.max_message_bytes));
   builder.SetMaxSendMessageSize(-1);  // Limits.max_output_bytes bounds it
@@ -234,8 +239,8 @@ Status Server::Impl::Listen(const ServerConfig& config) {
   ApplyConnectionCare(config.connections, builder);
   // Two servers on one port would each get a part of the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  const std::vector<std::string> own = {kMethodPaths.begin(),
-                                        kMethodPaths.end()};
+  std::vector<std::string> own = {kMethodPaths.begin(), kMethodPaths.end()};
+  own.insert(own.end(), kOipMethodPaths.begin(), kOipMethodPaths.end());
   InterceptorFactories interceptors;
   if (!authenticator->off()) {
     std::vector<std::string> but = own;
@@ -278,6 +283,7 @@ Status Server::Impl::Listen(const ServerConfig& config) {
     return {Code::kInternal, "START", "", "gRPC could not start the server"};
   }
   service.Start(*loop);
+  oip.Start(*loop);
   health.Start(*loop);
   return {};
 }

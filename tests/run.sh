@@ -35,6 +35,10 @@ install_packages "${TOPK_BUILD_PACKAGES[@]}" "${TOPK_TEST_PACKAGES[@]}"
 unpack_package prometheus build/tools
 PATH="$PWD/build/tools/usr/bin:$PATH"
 
+# Triton's client, for the tests that have it ask a server; without it they are
+# skipped.
+tests/oip/venv.sh || echo "== no Triton client: oip.tritonclient is skipped" >&2
+
 step "building"
 cmake --preset dev
 cmake --build --preset dev

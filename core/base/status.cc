@@ -24,6 +24,8 @@ std::string_view CodeName(Code code) {
       return "DEADLINE_EXCEEDED";
     case Code::kNotFound:
       return "NOT_FOUND";
+    case Code::kAlreadyExists:
+      return "ALREADY_EXISTS";
     case Code::kPermissionDenied:
       return "PERMISSION_DENIED";
     case Code::kResourceExhausted:

@@ -18,6 +18,7 @@ enum class Code : int {
   kInvalidArgument = 3,
   kDeadlineExceeded = 4,
   kNotFound = 5,
+  kAlreadyExists = 6,
   kPermissionDenied = 7,
   kResourceExhausted = 8,
   kFailedPrecondition = 9,

@@ -25,9 +25,8 @@ constexpr const char* PathOf(Method method) {
   return kMethodPaths[static_cast<size_t>(method)];
 }
 
-/// Returns its name alone.
-constexpr std::string_view NameOf(Method method) {
-  const std::string_view path = PathOf(method);
+/// Returns the name alone of any method's path.
+constexpr std::string_view NameOf(std::string_view path) {
   return path.substr(path.rfind('/') + 1);
 }
 

@@ -4,16 +4,17 @@
 #include <chrono>
 #include <string>
 
+#include "core/wire/methods.h"
 #include "server/calls/status_map.h"
 
 namespace topk {
 
-Call::Call(TopKService& service, EventLoop& loop, Method method)
+Call::Call(TopKService& service, EventLoop& loop, RawMethod method)
     : EventSource(loop),
       service_(service),
       kind_(method),
-      info_{&context_, NameOf(method), {}, {}, ""},
-      method_(service.rpc_metrics().Find(PathOf(method))) {
+      info_{&context_, NameOf(method.path), {}, {}, ""},
+      method_(service.rpc_metrics().Find(method.path)) {
   context_.AsyncNotifyWhenDone(&ended_);
 }
 
@@ -22,7 +23,8 @@ Call::~Call() {
 }
 
 void Call::Wait() {
-  service_.rpc().Request(kind_, context_, stream_, loop_.queue(), &arrived_);
+  kind_.service.Request(kind_.index, context_, stream_, loop_.queue(),
+                        &arrived_);
 }
 
 void Call::Release() {

@@ -10,7 +10,6 @@
 #include "core/base/cancellation.h"
 #include "core/base/status.h"
 #include "core/engine.h"
-#include "core/wire/methods.h"
 #include "server/admission/gate.h"
 #include "server/calls/event_loop.h"
 #include "server/calls/raw_service.h"
@@ -30,7 +29,7 @@ class Call : public EventSource {
 
  protected:
   /// The service and the loop outlive it.
-  Call(TopKService& service, EventLoop& loop, Method method);
+  Call(TopKService& service, EventLoop& loop, RawMethod method);
   virtual ~Call();
 
   /// The call is here: lets another one wait.
@@ -87,7 +86,7 @@ class Call : public EventSource {
   void OnWritten(bool ok);
   void OnFinished(bool ok);
 
-  const Method kind_;
+  const RawMethod kind_;
   RawStream stream_{&context_};
   grpc::ByteBuffer incoming_;
   CallInfo info_;

@@ -30,18 +30,21 @@ constexpr size_t kLeastSlice = size_t{4} << 10;
 constexpr size_t kPieceBytes = size_t{1} << 20;
 
 // Which field holds the data: the numbers from the message down. `rival` is the
-// other member of its oneof, which takes its place if it comes later.
+// other member of its oneof, which takes its place if it comes later. Only a
+// repeated field may come more than once.
 struct Path {
   std::span<const int> numbers;
   int rival;
+  bool repeated = false;
 };
 
-// Where the data is in the message.
+// Where data is in the message.
 struct Place {
-  bool found = false;
-  size_t offset = 0;
-  size_t size = 0;
+  size_t offset;
+  size_t size;
 };
+// More of them are not worth the while.
+constexpr size_t kMostPlaces = 64;
 
 constexpr uint32_t TagOf(int number) {
   return WireFormatLite::MakeTag(number,
@@ -52,7 +55,7 @@ constexpr uint32_t TagOf(int number) {
 // for what is valid but is not a matter of leaving one field out: a field that
 // comes twice, or its rival.
 bool CopyWithoutData(CodedInputStream& in, const Path& path, std::string& to,
-                     Place& place) {
+                     std::vector<Place>& places) {
   StringOutputStream stream(&to);
   CodedOutputStream out(&stream);
   const bool last = path.numbers.size() == 1;
@@ -67,17 +70,17 @@ bool CopyWithoutData(CodedInputStream& in, const Path& path, std::string& to,
     }
     uint32_t size = 0;
     if (seen || !in.ReadVarint32(&size) || size > INT32_MAX) return false;
-    seen = true;
+    seen = !path.repeated;
     const auto length = static_cast<int>(size);
     if (last) {
-      place = {true, static_cast<size_t>(in.CurrentPosition()), size};
-      if (!in.Skip(length)) return false;
+      places.push_back({static_cast<size_t>(in.CurrentPosition()), size});
+      if (!in.Skip(length) || places.size() > kMostPlaces) return false;
       continue;
     }
     std::string inner;
     const CodedInputStream::Limit limit = in.PushLimit(length);
     if (!CopyWithoutData(in, {path.numbers.subspan(1), path.rival}, inner,
-                         place) ||
+                         places) ||
         in.BytesUntilLimit() != 0) {
       return false;
     }
@@ -110,25 +113,26 @@ std::vector<std::span<const std::byte>> PartsAt(
   return parts;
 }
 
-// Reads all but the data, if the message is of the usual kind.
-template <class Message>
-bool ReadWithoutData(grpc::ByteBuffer& bytes, const Path& path,
-                     RawMessage<Message>& to) {
+// Reads all but the data, if the message is of the usual kind; returns where
+// that is in the slices, or nothing.
+std::vector<Place> ReadWithoutData(grpc::ByteBuffer& bytes, const Path& path,
+                                   google::protobuf::Message& to,
+                                   std::vector<grpc::Slice>& slices) {
+  if (bytes.Length() < kLeastRaw) return {};
   std::string rest;
-  Place place;
+  std::vector<Place> places;
   {
     grpc::ProtoBufferReader reader(&bytes);
     CodedInputStream in(&reader);
-    if (!reader.status().ok() || !CopyWithoutData(in, path, rest, place) ||
-        !place.found || place.size == 0) {
-      return false;
+    if (!reader.status().ok() || !CopyWithoutData(in, path, rest, places)) {
+      return {};
     }
   }
-  if (!to.message.ParseFromString(rest) || !bytes.Dump(&to.slices).ok()) {
-    return false;
+  if (places.empty() || (!path.repeated && places[0].size == 0) ||
+      !to.ParseFromString(rest) || !bytes.Dump(&slices).ok()) {
+    return {};
   }
-  to.data = PartsAt(place, to.slices);
-  return true;
+  return places;
 }
 
 template <class Message>
@@ -137,11 +141,11 @@ Status Read(grpc::ByteBuffer& bytes, const Path& path,
   to.message.Clear();
   to.data.clear();
   to.slices.clear();
-  if (bytes.Length() >= kLeastRaw && ReadWithoutData(bytes, path, to)) {
-    return {};
-  }
-  to.slices.clear();
-  return ReadMessage(bytes, to.message);
+  const std::vector<Place> places =
+      ReadWithoutData(bytes, path, to.message, to.slices);
+  if (places.empty()) return ReadMessage(bytes, to.message);
+  to.data = PartsAt(places[0], to.slices);
+  return {};
 }
 
 // Returns a slice of memory that its owner keeps.
@@ -197,6 +201,26 @@ Status ReadRaw(grpc::ByteBuffer& bytes, RawMessage<v1::TopKRequest>& to) {
 Status ReadRaw(grpc::ByteBuffer& bytes, RawMessage<v1::TopKRequestChunk>& to) {
   static constexpr int kNumbers[] = {v1::TopKRequestChunk::kDataFieldNumber};
   return Read(bytes, {kNumbers, v1::TopKRequestChunk::kHeaderFieldNumber}, to);
+}
+
+Status ReadRaw(grpc::ByteBuffer& bytes, RawInfer& to) {
+  using inference::ModelInferRequest;
+  static constexpr int kNumbers[] = {
+      ModelInferRequest::kRawInputContentsFieldNumber};
+  constexpr int kNone = 0;
+  to.contents.clear();
+  to.slices.clear();
+  const std::vector<Place> places =
+      ReadWithoutData(bytes, {kNumbers, kNone, true}, to.message, to.slices);
+  for (const Place& place : places) {
+    to.contents.push_back(PartsAt(place, to.slices));
+  }
+  if (!places.empty()) return {};
+  if (Status s = ReadMessage(bytes, to.message); !s.ok()) return s;
+  for (const std::string& data : to.message.raw_input_contents()) {
+    to.contents.push_back({std::as_bytes(std::span(data))});
+  }
+  return {};
 }
 
 int64_t DataBytes(const RawMessage<v1::TopKRequest>& request) {

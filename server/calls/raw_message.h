@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "inference/grpc_service.pb.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {
@@ -29,6 +30,16 @@ struct RawMessage {
   std::vector<grpc::Slice> slices;
 };
 
+/// A request of the Open Inference Protocol with its raw contents beside it.
+struct RawInfer {
+  /// The message; what its raw contents say is below.
+  inference::ModelInferRequest message;
+  /// The raw contents, each in pieces: those of the slices, or of the message.
+  std::vector<std::vector<std::span<const std::byte>>> contents;
+  /// Keeps them alive.
+  std::vector<grpc::Slice> slices;
+};
+
 /// Returns the size of a request's data, wherever that is.
 int64_t DataBytes(const RawMessage<v1::TopKRequest>& request);
 
@@ -41,6 +52,7 @@ Status MalformedMessage();
 /// if it is not valid. The bytes are the reader's from then on.
 Status ReadRaw(grpc::ByteBuffer& bytes, RawMessage<v1::TopKRequest>& to);
 Status ReadRaw(grpc::ByteBuffer& bytes, RawMessage<v1::TopKRequestChunk>& to);
+Status ReadRaw(grpc::ByteBuffer& bytes, RawInfer& to);
 
 /// Reads a message that holds no tensor.
 Status ReadMessage(grpc::ByteBuffer& bytes, google::protobuf::Message& to);

@@ -1,13 +1,13 @@
-// topk.v1.TopKService as gRPC sees it: methods whose messages are bytes.
+// A service as gRPC sees it: methods whose messages are bytes.
 #pragma once
 
 #include <grpcpp/completion_queue.h>
+#include <grpcpp/impl/service_type.h>
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/async_stream.h>
 #include <grpcpp/support/byte_buffer.h>
 
-#include "core/wire/methods.h"
-#include "topk/v1/topk.grpc.pb.h"
+#include <span>
 
 namespace topk {
 
@@ -16,18 +16,38 @@ namespace topk {
 using RawStream =
     grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
 
-/// The service without handlers, its messages as the bytes that they are: the
+class RawService;
+
+/// One of a service's methods.
+struct RawMethod {
+  RawService& service;
+  /// Its place among them.
+  int index;
+  /// "/package.Service/Method".
+  const char* path;
+};
+
+/// A service without handlers, its messages as the bytes that they are: the
 /// generated ones would be parsed, and their tensors copied, before anyone sees
 /// them, and the answers after. Its unary methods are streams, so that a call
 /// is here with its headers, and its body is read when it is asked for: gRPC's
 /// own unary calls come with their whole body, or nobody hears of them.
-class RawService final : public v1::TopKService::Service {
+class RawService final : public grpc::Service {
  public:
-  RawService();
+  /// Its methods' paths, which outlive it.
+  explicit RawService(std::span<const char* const> paths);
+
+  /// Returns one of the methods.
+  RawMethod method(size_t index) {
+    return {*this, static_cast<int>(index), paths_[index]};
+  }
 
   /// Waits for a call of a method; `tag` comes out of the queue with it.
-  void Request(Method method, grpc::ServerContext& context, RawStream& stream,
+  void Request(int method, grpc::ServerContext& context, RawStream& stream,
                grpc::ServerCompletionQueue& queue, void* tag);
+
+ private:
+  const std::span<const char* const> paths_;
 };
 
 }  // namespace topk

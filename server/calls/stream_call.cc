@@ -56,7 +56,7 @@ Status FeedMessage(grpc::ByteBuffer& bytes, TensorStream& tensor,
 class StreamCall final : public StreamingCall {
  public:
   StreamCall(TopKService& service, EventLoop& loop)
-      : StreamingCall(service, loop, Method::kStreamTopK) {}
+      : StreamingCall(service, loop, service.method(Method::kStreamTopK)) {}
 
  private:
   void Accept() override { AcceptStreamTopK(service_, loop_); }

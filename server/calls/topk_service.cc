@@ -4,9 +4,9 @@
 #include <string>
 
 #include "core/base/text.h"
+#include "server/calls/compute_call.h"
 #include "server/calls/many_call.h"
 #include "server/calls/stream_call.h"
-#include "server/calls/unary_call.h"
 #include "server/shared_memory/request_memory.h"
 
 namespace topk {

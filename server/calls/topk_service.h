@@ -8,6 +8,7 @@
 #include <new>
 
 #include "core/engine.h"
+#include "core/wire/methods.h"
 #include "server/admission/gate.h"
 #include "server/calls/event_loop.h"
 #include "server/calls/raw_message.h"
@@ -18,6 +19,7 @@
 #include "server/telemetry/metrics.h"
 #include "server/telemetry/rpc_metrics.h"
 #include "server/telemetry/tally.h"
+#include "topk/v1/topk.grpc.pb.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {
@@ -43,6 +45,11 @@ class TopKService {
 
   /// What the server registers and the calls are taken from.
   RawService& rpc() { return rpc_; }
+
+  /// Where the calls of one come from.
+  RawMethod method(Method method) {
+    return rpc_.method(static_cast<size_t>(method));
+  }
 
   /// Takes calls from a loop until the server shuts down.
   void Start(EventLoop& loop);
@@ -85,7 +92,7 @@ class TopKService {
   SharedObjects* const shared_objects_;
   Gate& gate_;
   const int64_t max_message_bytes_;
-  RawService rpc_;
+  RawService rpc_{kMethodPaths};
   std::atomic<int64_t> open_calls_ = 0;
   std::atomic<int64_t> bytes_ = 0;
   WorkQueue work_;

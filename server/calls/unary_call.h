@@ -1,14 +1,46 @@
-// ComputeTopK and GetCapabilities: one message in, one out.
+// What calls of one message have in common.
 #pragma once
 
-#include "server/calls/topk_service.h"
+#include <grpcpp/support/byte_buffer.h>
+
+#include "server/calls/call.h"
 
 namespace topk {
 
-/// Takes calls of ComputeTopK from the loop until the server shuts down.
-void AcceptComputeTopK(TopKService& service, EventLoop& loop);
+/// One message in, one out.
+class UnaryCall : public Call {
+ protected:
+  using Call::Call;
 
-/// The same for GetCapabilities.
-void AcceptGetCapabilities(TopKService& service, EventLoop& loop);
+  /// The request is here: answers it.
+  virtual void Answer() = 0;
+
+  /// Whether its bytes may stay.
+  Status Ask() {
+    return service_.gate().Ask(visit(),
+                               static_cast<int64_t>(request_.Length()));
+  }
+
+  grpc::ByteBuffer request_;
+  Tally tally_;
+
+ private:
+  void Received(bool ok, grpc::ByteBuffer& message) final;
+};
+
+/// One whose answer takes work.
+class WorkCall : public UnaryCall {
+ protected:
+  using UnaryCall::UnaryCall;
+
+  /// Returns how many bytes there are to work on for a request.
+  virtual int64_t WorkBytes(grpc::ByteBuffer& request) const = 0;
+
+  /// Does the work and answers; on any thread.
+  virtual void Compute() = 0;
+
+ private:
+  void Answer() final;
+};
 
 }  // namespace topk

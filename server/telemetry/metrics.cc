@@ -14,9 +14,10 @@ namespace {
 
 // What a request can end with; see TopKService in topk.proto. Others, which
 // would be our defects, count as INTERNAL.
-constexpr std::array<Code, 11> kCodes = {Code::kOk,
+constexpr std::array<Code, 12> kCodes = {Code::kOk,
                                          Code::kInvalidArgument,
                                          Code::kUnimplemented,
+                                         Code::kNotFound,
                                          Code::kCancelled,
                                          Code::kResourceExhausted,
                                          Code::kDeadlineExceeded,

@@ -7,13 +7,14 @@
 #                               [--most BYTES] [--quick] [--json FILE]
 #
 # --seconds S    for each row and server (3)
-# --only PATH    unary, stream, peers, many, unix, shm, python, idle, memory
+# --only PATH    unary, oip, stream, peers, many, unix, shm, python, idle,
+#                memory
 # --most BYTES   the largest tensor (256 MiB)
 # --quick        a little of everything, to see that it works
 # --json FILE    writes the lines of JSON there too, for service/report.py
 set -euo pipefail
 
-usage() { sed -n '2,13s/^# \{0,1\}//p' tests/bench/service.sh; }
+usage() { sed -n '2,14s/^# \{0,1\}//p' tests/bench/service.sh; }
 
 caller=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

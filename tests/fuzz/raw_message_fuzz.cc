@@ -1,5 +1,7 @@
 // ReadRaw against the generated parser, on any bytes. The first byte says which
 // message, the second how the bytes are cut; the rest is the message.
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/stubs/logging.h>
 
 #include <cstdint>
@@ -59,6 +61,34 @@ void Check(const std::string& bytes, size_t cut) {
           "read in two ways");
 }
 
+// A message's bytes; maps, which have no order, in one.
+std::string InOrder(const google::protobuf::Message& message) {
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream out(&stream);
+  out.SetSerializationDeterministic(true);
+  message.SerializeToCodedStream(&out);
+  out.Trim();
+  return bytes;
+}
+
+void CheckInfer(const std::string& bytes, size_t cut) {
+  inference::ModelInferRequest expected;
+  const bool valid = expected.ParseFromString(bytes);
+  RawInfer raw;
+  grpc::ByteBuffer buffer = Cut(bytes, cut);
+  Require(ReadRaw(buffer, raw).ok() == valid, "judged in two ways");
+  if (!valid) return;
+  raw.message.clear_raw_input_contents();
+  for (const auto& pieces : raw.contents) {
+    std::string& data = *raw.message.add_raw_input_contents();
+    for (const auto& piece : pieces) {
+      data.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+    }
+  }
+  Require(InOrder(raw.message) == InOrder(expected), "read in two ways");
+}
+
 }  // namespace
 }  // namespace topk
 
@@ -69,7 +99,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string rest(reinterpret_cast<const char*>(data) + 2, size - 2);
   for (const std::string& bytes :
        {rest + topk::Padding(), topk::Padding() + rest}) {
-    if (data[0] % 2 == 0) {
+    if (data[0] == 0xff) {
+      topk::CheckInfer(bytes, cut);
+    } else if (data[0] % 2 == 0) {
       topk::Check<topk::v1::TopKRequest>(bytes, cut);
     } else {
       topk::Check<topk::v1::TopKRequestChunk>(bytes, cut);

@@ -201,6 +201,48 @@ TEST(RawMessage, ReadsChunksToo) {
   }
 }
 
+TEST(RawMessage, ReadsTheRawContentsOfInferencesToo) {
+  google::protobuf::LogSilencer quiet;
+  Random random(5);
+  inference::ModelInferRequest request;
+  request.set_model_name("onnx_topk");
+  request.add_inputs()->set_name("X");
+  for (const size_t size : {20000, 8, 0}) {
+    request.add_raw_input_contents(std::string(size, 'x'));
+  }
+  const std::string all = request.SerializeAsString();
+  request.mutable_raw_input_contents()->DeleteSubrange(0, 1);
+  const std::string small = request.SerializeAsString();
+  constexpr int kRaw =
+      inference::ModelInferRequest::kRawInputContentsFieldNumber;
+  std::string many = all;
+  for (int i = 0; i < 100; ++i) many += Field(kRaw, std::string(5, 'm'));
+  for (const std::string& bytes :
+       {all, small, many, all + Field(999, "u"), Field(998, all)}) {
+    inference::ModelInferRequest expected;
+    ASSERT_TRUE(expected.ParseFromString(bytes));
+    RawInfer raw;
+    grpc::ByteBuffer buffer = Cut(bytes, random);
+    ASSERT_TRUE(ReadRaw(buffer, raw).ok());
+    EXPECT_TRUE(bytes != all || raw.message.raw_input_contents().empty());
+    ASSERT_EQ(raw.contents.size(),
+              static_cast<size_t>(expected.raw_input_contents_size()));
+    for (size_t i = 0; i < raw.contents.size(); ++i) {
+      std::string data;
+      for (const auto& piece : raw.contents[i]) {
+        data.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+      }
+      EXPECT_EQ(data, expected.raw_input_contents(static_cast<int>(i)));
+    }
+    raw.message.clear_raw_input_contents();
+    expected.clear_raw_input_contents();
+    EXPECT_EQ(raw.message.SerializeAsString(), expected.SerializeAsString());
+  }
+  grpc::ByteBuffer cut = Cut(all.substr(0, 19000), random);
+  RawInfer raw;
+  EXPECT_EQ(ReadRaw(cut, raw).code, Code::kInvalidArgument);
+}
+
 TEST(RawMessage, WritesAnAnswerLikeTheGeneratedCode) {
   for (const size_t size : {size_t{0}, size_t{100}, size_t{5000}}) {
     for (const int what : {0, 1, 2, 3}) {  // neither, values, indices, both

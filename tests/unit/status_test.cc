@@ -27,6 +27,7 @@ TEST(Status, CodesHaveGrpcsNumbersAndNames) {
                                                {3, "INVALID_ARGUMENT"},
                                                {4, "DEADLINE_EXCEEDED"},
                                                {5, "NOT_FOUND"},
+                                               {6, "ALREADY_EXISTS"},
                                                {7, "PERMISSION_DENIED"},
                                                {8, "RESOURCE_EXHAUSTED"},
                                                {9, "FAILED_PRECONDITION"},

@@ -49,6 +49,9 @@ using ChannelPtr = std::shared_ptr<grpc::Channel>;
 /// ComputeTopK with any message that asks the question.
 CallerPtr RawUnary(ChannelPtr channel, QuestionPtr question,
                    grpc::ByteBuffer request);
+/// ModelInfer, in the same way.
+CallerPtr RawInfer(ChannelPtr channel, QuestionPtr question,
+                   grpc::ByteBuffer request);
 /// StreamTopK.
 CallerPtr RawStream(ChannelPtr channel, QuestionPtr question);
 /// ComputeTopKMany, with up to 256 requests under way on one stream.

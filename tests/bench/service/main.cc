@@ -27,6 +27,7 @@ struct Path {
 const std::vector<Path>& Paths() {
   static const std::vector<Path> paths = {
       {"unary", MeasureUnary, {"topkd", "null"}},
+      {"oip", MeasureOip, {"topkd"}},
       {"stream", MeasureStream, {"topkd", "null"}},
       {"peers", MeasurePeers, {"topkd", "flight"}},
       {"many", MeasureMany, {"topkd", "null"}},

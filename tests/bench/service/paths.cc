@@ -70,6 +70,19 @@ void MeasureUnary(const Run& run) {
   ForEachRow(run, kAllSizes, {1, 8}, measure);
 }
 
+void MeasureOip(const Run& run) {
+  const auto measure = [&](const QuestionPtr& question, int callers) {
+    Side infer(callers, [&] {
+      return RawInfer(Connect(run.servers.at("topkd")), question,
+                      InferBytes(*question));
+    });
+    Side compute = TopkdUnary(run.servers.at("topkd"), question, callers);
+    TakeTurns({&infer, &compute}, run.seconds);
+    Print(Compare("oip", *question, callers, infer, "compute", compute));
+  };
+  ForEachRow(run, {kKiB, 64 * kKiB, kMiB, 16 * kMiB}, {1, 8}, measure);
+}
+
 void MeasureStream(const Run& run) {
   const auto measure = [&](const QuestionPtr& question, int callers) {
     Side topkd(callers, [&] {

@@ -33,6 +33,8 @@ struct Run {
 
 /// ComputeTopK.
 void MeasureUnary(const Run& run);
+/// ModelInfer of the Open Inference Protocol beside ComputeTopK.
+void MeasureOip(const Run& run);
 /// StreamTopK.
 void MeasureStream(const Run& run);
 /// StreamTopK beside raw TCP and Arrow Flight.

@@ -1,8 +1,10 @@
 #include <grpcpp/impl/client_unary_call.h>
 
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "inference/grpc_service.pb.h"
 #include "tests/bench/service/caller.h"
 #include "tests/bench/service/raw_stream.h"
 #include "tests/bench/service/wire.h"
@@ -10,13 +12,24 @@
 namespace topk::bench {
 namespace {
 
+// The answer to either method as the one of topk.v1.
+v1::TopKResponse ToAnswer(v1::TopKResponse answer) { return answer; }
+v1::TopKResponse ToAnswer(inference::ModelInferResponse infer) {
+  v1::TopKResponse answer;
+  *answer.mutable_values()->mutable_data() =
+      std::move(*infer.mutable_raw_output_contents(0));
+  *answer.mutable_indices()->mutable_data() =
+      std::move(*infer.mutable_raw_output_contents(1));
+  return answer;
+}
+
+template <class Response>
 class RawUnaryCaller final : public ClosedLoop {
  public:
-  RawUnaryCaller(ChannelPtr channel, QuestionPtr question,
+  RawUnaryCaller(const char* method, ChannelPtr channel, QuestionPtr question,
                  grpc::ByteBuffer request)
       : channel_(std::move(channel)),
-        method_("/topk.v1.TopKService/ComputeTopK",
-                grpc::internal::RpcMethod::NORMAL_RPC, channel_),
+        method_(method, grpc::internal::RpcMethod::NORMAL_RPC, channel_),
         check_(std::move(question)),
         request_(std::move(request)) {}
 
@@ -28,9 +41,9 @@ class RawUnaryCaller final : public ClosedLoop {
     Require(
         grpc::internal::BlockingUnaryCall<grpc::ByteBuffer, grpc::ByteBuffer>(
             channel_.get(), method_, &context, request_, &bytes));
-    v1::TopKResponse answer;
+    Response answer;
     FromBytes(bytes, answer);
-    check_.Take(answer);
+    check_.Take(ToAnswer(std::move(answer)));
   }
 
   const ChannelPtr channel_;
@@ -82,8 +95,16 @@ class RawStreamCaller final : public ClosedLoop {
 
 CallerPtr RawUnary(ChannelPtr channel, QuestionPtr question,
                    grpc::ByteBuffer request) {
-  return std::make_unique<RawUnaryCaller>(
-      std::move(channel), std::move(question), std::move(request));
+  return std::make_unique<RawUnaryCaller<v1::TopKResponse>>(
+      "/topk.v1.TopKService/ComputeTopK", std::move(channel),
+      std::move(question), std::move(request));
+}
+
+CallerPtr RawInfer(ChannelPtr channel, QuestionPtr question,
+                   grpc::ByteBuffer request) {
+  return std::make_unique<RawUnaryCaller<inference::ModelInferResponse>>(
+      "/inference.GRPCInferenceService/ModelInfer", std::move(channel),
+      std::move(question), std::move(request));
 }
 
 CallerPtr RawStream(ChannelPtr channel, QuestionPtr question) {

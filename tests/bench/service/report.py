@@ -11,7 +11,8 @@ import json
 import pathlib
 
 KIB, MIB = 1 << 10, 1 << 20
-PATHS = {"unary": "ComputeTopK", "stream": "StreamTopK",
+PATHS = {"unary": "ComputeTopK",
+         "oip": "ModelInfer, beside ComputeTopK", "stream": "StreamTopK",
          "many": "ComputeTopKMany", "unix": "ComputeTopK, Unix socket",
          "shm": "ComputeTopK, shared memory",
          "python": "ComputeTopK, beside Python"}
@@ -68,6 +69,13 @@ def unary_targets(rows):
                             least)
 
 
+def oip_targets(rows):
+    for row in rows.of("oip"):
+        yield from at_least(
+            f"ModelInfer {size_name(row['bytes'])} to ComputeTopK, "
+            f"{row['callers']} caller(s)", row["ratio"], 0.9)
+
+
 def stream_targets(rows):
     largest = 256 * MIB
     for row in rows.of("stream"):
@@ -116,8 +124,8 @@ def server_targets(rows):
 
 
 def targets(rows):
-    lines = [*unary_targets(rows), *stream_targets(rows), *other_targets(rows),
-             *server_targets(rows)]
+    lines = [*unary_targets(rows), *oip_targets(rows), *stream_targets(rows),
+             *other_targets(rows), *server_targets(rows)]
     return "".join(f"{'yes' if met else 'NO ':3} {figure:>12} {wanted:>11}  "
                    f"{what}\n" for what, figure, wanted, met in lines)
 
@@ -130,7 +138,7 @@ def table(rows):
              "|---|" + "---:|" * (len(head) - 1)]
     for path, label in PATHS.items():
         for row in rows.of(path):
-            other = "python" if path == "python" else "null"
+            other = {"python": "python", "oip": "compute"}.get(path, "null")
             cells = [label, size_name(row["bytes"]), str(row["callers"]),
                      f"{row['topkd_gbps']:.2f}", f"{row['topkd_rps']:.0f}",
                      f"{row['topkd_p50_us']:.0f}",

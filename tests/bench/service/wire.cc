@@ -10,6 +10,8 @@
 #include <chrono>
 #include <stdexcept>
 
+#include "inference/grpc_service.pb.h"
+
 namespace topk::bench {
 namespace {
 
@@ -77,6 +79,23 @@ grpc::ByteBuffer RequestBytes(const Question& question) {
       rest.SerializeAsString() +
           FieldHead(v1::TopKRequest::kTensorFieldNumber, tensor.size() + size) +
           tensor,
+      question.data());
+}
+
+grpc::ByteBuffer InferBytes(const Question& question) {
+  inference::ModelInferRequest request;
+  request.set_model_name("onnx_topk");
+  request.set_model_version(std::to_string(question.header.spec().version()));
+  (*request.mutable_parameters())["k"].set_int64_param(
+      question.header.onnx().k().value());
+  auto& input = *request.add_inputs();
+  input.set_name("X");
+  input.set_datatype("FP32");
+  *input.mutable_shape() = question.header.tensor().shape();
+  constexpr int kRaw =
+      inference::ModelInferRequest::kRawInputContentsFieldNumber;
+  return Around(
+      request.SerializeAsString() + FieldHead(kRaw, question.data().size()),
       question.data());
 }
 

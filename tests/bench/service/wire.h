@@ -35,6 +35,9 @@ void FromBytes(grpc::ByteBuffer& bytes, google::protobuf::Message& message);
 /// Returns a whole request.
 grpc::ByteBuffer RequestBytes(const Question& question);
 
+/// Returns a whole request of ModelInfer.
+grpc::ByteBuffer InferBytes(const Question& question);
+
 /// Returns the messages of StreamTopK after the header, for one repetition.
 std::vector<grpc::ByteBuffer> PieceBytes(const Question& question);
 

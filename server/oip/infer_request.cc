@@ -1,0 +1,282 @@
+#include "server/oip/infer_request.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/text.h"
+#include "server/oip/data_types.h"
+#include "server/oip/parameters.h"
+#include "server/oip/text.h"
+#include "server/oip/typed_contents.h"
+
+namespace topk {
+namespace {
+
+using inference::ModelInferRequest;
+using Input = ModelInferRequest::InferInputTensor;
+using Output = ModelInferRequest::InferRequestedOutputTensor;
+using Parameters =
+    google::protobuf::Map<std::string, inference::InferParameter>;
+using Pieces = std::vector<std::span<const std::byte>>;
+
+constexpr char kRegion[] = "shared_memory_region";
+constexpr char kOffset[] = "shared_memory_offset";
+constexpr char kByteSize[] = "shared_memory_byte_size";
+
+Status Unexpected(std::string_view what, const std::string& name,
+                  const std::string& model) {
+  return InvalidArgument("UNKNOWN_TENSOR", Cat(what, "s"),
+                         Cat("unexpected inference ", what, " ", Tick(name),
+                             " for model ", Tick(model)));
+}
+
+bool IsShared(const Input& input) {
+  return !input.parameters().empty() && input.parameters().contains(kRegion);
+}
+
+// Returns a number of a tensor's parameters, or a default.
+Result<int64_t> Number(const Parameters& parameters, const char* name,
+                       std::optional<int64_t> usual) {
+  const auto found = parameters.find(name);
+  if (found != parameters.end()) return ReadInteger(name, found->second);
+  if (usual.has_value()) return *usual;
+  return InvalidArgument("SHARED_MEMORY_SIZE", name,
+                         Cat(name, " is required with ", kRegion));
+}
+
+// Returns where a tensor's parameters say that it lies.
+Result<v1::SharedMemoryRegion> FindRegion(const Parameters& parameters,
+                                          const Regions& regions) {
+  const Result<std::string> name = ReadText(kRegion, parameters.at(kRegion));
+  if (!name.ok()) return name.status();
+  const Result<int64_t> offset = Number(parameters, kOffset, 0);
+  if (!offset.ok()) return offset.status();
+  const Result<int64_t> bytes = Number(parameters, kByteSize, std::nullopt);
+  if (!bytes.ok()) return bytes.status();
+  return regions.Find(*name, *offset, *bytes);
+}
+
+// Takes an input's type and shape.
+Status Describe(const Input& input, v1::Tensor& tensor) {
+  const OipType& type = FindOipType(input.datatype());
+  if (type.name.empty()) {
+    return InvalidArgument(
+        "DATATYPE", "inputs.datatype",
+        Cat("datatype ", Quote(input.datatype()), " of input ",
+            Tick(input.name()), " is none that TopK takes"));
+  }
+  tensor.set_data_type(type.type);
+  *tensor.mutable_shape() = input.shape();
+  return {};
+}
+
+// Where an input's data is: in pieces, or made of what it has one by one.
+struct Data {
+  Pieces pieces;
+  std::string own;
+};
+
+// Takes an input's raw contents, the next ones, or its typed ones.
+Result<Data> TakeData(const Input& input, const RawInfer& from, size_t& next) {
+  const std::string& model = from.message.model_name();
+  if (from.contents.empty()) {
+    Result<std::string> bytes = BytesOf(input, model);
+    if (!bytes.ok()) return bytes.status();
+    return Data{{}, *std::move(bytes)};
+  }
+  if (input.has_contents()) {
+    return InvalidArgument(
+        "CONTENTS_TWICE", "inputs.contents",
+        Cat("contents field must not be specified when using "
+            "raw_input_contents for ",
+            Tick(input.name()), " for model ", Tick(model)));
+  }
+  if (next == from.contents.size()) {
+    return InvalidArgument(
+        "CONTENTS_MISSING", "raw_input_contents",
+        Cat("unable to find data for input tensor ", Tick(input.name()),
+            " for model ", Tick(model), " in request."));
+  }
+  return Data{from.contents[next++], ""};
+}
+
+std::string Join(const Data& data) {
+  std::string all = data.own;
+  for (const auto& piece : data.pieces) {
+    all.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+  }
+  return all;
+}
+
+// Sets K as a tensor where the operator takes one, else as a number.
+Status SetK(const Input& input, const Data& data,
+            google::protobuf::Message& attributes) {
+  v1::KInput k;
+  v1::Tensor& tensor = *k.mutable_tensor();
+  if (Status s = Describe(input, tensor); !s.ok()) return s;
+  tensor.set_data(Join(data));
+  const auto* field = attributes.GetDescriptor()->FindFieldByName("k");
+  const auto* reflection = attributes.GetReflection();
+  if (reflection->HasField(attributes, field)) {
+    return InvalidArgument("K_TWICE", "parameters[\"k\"]",
+                           "k is a parameter and an input");
+  }
+  if (field->message_type() != nullptr) {
+    reflection->MutableMessage(&attributes, field)->CopyFrom(k);
+    return {};
+  }
+  int64_t number = 0;
+  if (tensor.data_type() != v1::DATA_TYPE_I64 ||
+      tensor.data().size() != sizeof(number)) {
+    return InvalidArgument("K_TYPE", "inputs",
+                           "K must be one INT64, for here it is an attribute");
+  }
+  std::memcpy(&number, tensor.data().data(), sizeof(number));
+  reflection->SetInt64(&attributes, field, number);
+  return {};
+}
+
+Status TakeX(const Input& input, const RawInfer& from, const Regions& regions,
+             size_t& next, RawMessage<v1::TopKRequest>& to) {
+  v1::Tensor& tensor = *to.message.mutable_tensor();
+  if (Status s = Describe(input, tensor); !s.ok()) return s;
+  if (IsShared(input)) {
+    if (input.has_contents()) {
+      return InvalidArgument(
+          "CONTENTS_TWICE", "inputs.contents",
+          Cat("unexpected 'content' provided when using shared memory for "
+              "input tensor ",
+              Tick(input.name()), " for model ",
+              Tick(from.message.model_name())));
+    }
+    Result<v1::SharedMemoryRegion> region =
+        FindRegion(input.parameters(), regions);
+    if (!region.ok()) return region.status();
+    *tensor.mutable_shared_memory() = *std::move(region);
+    return {};
+  }
+  Result<Data> data = TakeData(input, from, next);
+  if (!data.ok()) return data.status();
+  to.data = std::move(data->pieces);
+  if (to.data.empty()) tensor.set_data(std::move(data->own));
+  return {};
+}
+
+Status TakeInputs(const RawInfer& from, const Regions& regions,
+                  google::protobuf::Message& attributes,
+                  RawMessage<v1::TopKRequest>& to) {
+  const std::string& model = from.message.model_name();
+  size_t next = 0;
+  bool has_x = false;
+  bool has_k = false;
+  for (const Input& input : from.message.inputs()) {
+    const bool is_x = input.name() == kInputX;
+    bool& has = is_x ? has_x : has_k;
+    if ((!is_x && input.name() != kInputK) || has) {
+      return Unexpected("input", input.name(), model);
+    }
+    has = true;
+    if (is_x) {
+      if (Status s = TakeX(input, from, regions, next, to); !s.ok()) return s;
+      continue;
+    }
+    if (IsShared(input)) {
+      return Unimplemented("K_IN_SHARED_MEMORY", "inputs",
+                           "K must be in the request itself");
+    }
+    const Result<Data> data = TakeData(input, from, next);
+    if (!data.ok()) return data.status();
+    if (Status s = SetK(input, *data, attributes); !s.ok()) return s;
+  }
+  if (!has_x) {
+    return InvalidArgument(
+        "INPUT_MISSING", "inputs",
+        Cat("expected 1 inputs but got 0 inputs for model ", Tick(model), ": ",
+            Tick(kInputX), " is missing"));
+  }
+  if (next == from.contents.size()) return {};
+  return InvalidArgument("CONTENTS_LEFT", "raw_input_contents",
+                         Cat(from.contents.size(), " raw_input_contents; ",
+                             next, " inputs have theirs there"));
+}
+
+Status TakeOutputs(const ModelInferRequest& from, const Regions& regions,
+                   v1::TopKRequest& to) {
+  bool values = false;
+  bool indices = false;
+  for (const Output& output : from.outputs()) {
+    const bool is_values = output.name() == kOutputValues;
+    if (!is_values && output.name() != kOutputIndices) {
+      return Unexpected("output", output.name(), from.model_name());
+    }
+    (is_values ? values : indices) = true;
+    if (output.parameters().contains("classification")) {
+      return Unimplemented("CLASSIFICATION", "outputs.parameters",
+                           "outputs are not classified here");
+    }
+    if (!output.parameters().contains(kRegion)) continue;
+    Result<v1::SharedMemoryRegion> region =
+        FindRegion(output.parameters(), regions);
+    if (!region.ok()) return region.status();
+    v1::OutputOptions& options = *to.mutable_output();
+    *(is_values ? options.mutable_values() : options.mutable_indices()) =
+        *std::move(region);
+  }
+  if (values == indices) return {};  // both, or none, which is both
+  to.mutable_output()->set_selection(values
+                                         ? v1::OUTPUT_SELECTION_VALUES_ONLY
+                                         : v1::OUTPUT_SELECTION_INDICES_ONLY);
+  return {};
+}
+
+}  // namespace
+
+Status Understand(const RawInfer& from, const Model& model,
+                  const Regions& regions, RawMessage<v1::TopKRequest>& to) {
+  v1::TopKRequest& request = to.message;
+  request.mutable_spec()->set_dialect(model.dialect->id);
+  request.mutable_spec()->set_version(model.version->version);
+  request.set_request_id(from.message.id());
+  google::protobuf::Message& attributes =
+      *request.GetReflection()->MutableMessage(
+          &request, request.GetDescriptor()->FindFieldByNumber(
+                        static_cast<int>(model.dialect->attributes)));
+  if (Status s = SetParameters(from.message.parameters(), attributes, request);
+      !s.ok()) {
+    return s;
+  }
+  if (Status s = TakeInputs(from, regions, attributes, to); !s.ok()) return s;
+  return TakeOutputs(from.message, regions, request);
+}
+
+int64_t SharedBytes(const ModelInferRequest& request) {
+  // Whatever it says, a call has sums of these.
+  constexpr int64_t kMost = int64_t{1} << 40;
+  int64_t bytes = 0;
+  for (const Input& input : request.inputs()) {
+    if (!IsShared(input)) continue;
+    const Result<int64_t> size = Number(input.parameters(), kByteSize, 0);
+    if (size.ok()) bytes += std::clamp<int64_t>(*size, 0, kMost);
+  }
+  return std::min(bytes, kMost);
+}
+
+std::string OipField(const std::string& field, const Model& model) {
+  const std::string attribute = Cat(model.dialect->name, ".");
+  if (field.starts_with(attribute)) {
+    return Cat("parameters[", Quote(field.substr(attribute.size())), "]");
+  }
+  if (field == "tensor.data") return "raw_input_contents";
+  if (field == "tensor.data_type") return "inputs[X].datatype";
+  constexpr std::string_view kTensor = "tensor.";
+  if (field.starts_with(kTensor)) {
+    return Cat("inputs[X].", field.substr(kTensor.size()));
+  }
+  return field == "request_id" ? "id" : field;
+}
+
+}  // namespace topk

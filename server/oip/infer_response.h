@@ -1,0 +1,17 @@
+// An answer of topk.v1 in the terms of the protocol.
+#pragma once
+
+#include "inference/grpc_service.pb.h"
+#include "server/oip/models.h"
+#include "topk/v1/topk.pb.h"
+
+namespace topk {
+
+/// Returns the answer to a request; the data is moved. Each output has its raw
+/// contents, an empty one if it was put into shared memory: clients count on
+/// it.
+inference::ModelInferResponse MakeResponse(
+    const inference::ModelInferRequest& request, const Model& model,
+    v1::TopKResponse answer);
+
+}  // namespace topk

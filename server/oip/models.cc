@@ -1,0 +1,105 @@
+#include "server/oip/models.h"
+
+#include <charconv>
+#include <vector>
+
+#include "core/base/text.h"
+#include "server/oip/data_types.h"
+#include "server/oip/text.h"
+
+namespace topk {
+namespace {
+
+constexpr char kPlatform[] = "topk";
+// Of the types that a model takes, the one that tools shall send.
+constexpr v1::DataType kUsual = v1::DATA_TYPE_F32;
+constexpr int64_t kAny = -1;
+
+std::vector<Model> MakeModels() {
+  std::vector<Model> models;
+  for (const Dialect* dialect : Dialects()) {
+    for (const OperatorVersion& version : dialect->versions) {
+      models.push_back({dialect, &version, Cat(dialect->name, "_topk")});
+    }
+  }
+  return models;
+}
+
+const OipType& IndexType(const Model& model) {
+  return FindOipType(static_cast<int>(model.version->index_types.front()));
+}
+
+template <class Tensor>
+void AddTensor(const char* name, const OipType& type, Tensor& tensor) {
+  tensor.set_name(name);
+  tensor.set_datatype(std::string(type.name));
+  tensor.add_shape(kAny);
+}
+
+template <class Tensor>
+void AddConfig(const char* name, const OipType& type, Tensor& tensor) {
+  tensor.set_name(name);
+  tensor.set_data_type(type.config);
+  tensor.add_dims(kAny);
+}
+
+}  // namespace
+
+std::span<const Model> Models() {
+  static const std::vector<Model> models = MakeModels();
+  return models;
+}
+
+Result<const Model*> FindModel(const std::string& name,
+                               const std::string& version) {
+  int number = 0;
+  const char* const end = version.data() + version.size();
+  if (!version.empty() &&
+      std::from_chars(version.data(), end, number).ptr != end) {
+    return InvalidArgument(
+        "MODEL_VERSION", "model_version",
+        Cat("failed to get model version from specified version string ",
+            Tick(version), ", version should be an integral value"));
+  }
+  const Model* newest = nullptr;
+  for (const Model& model : Models()) {
+    if (model.name != name) continue;
+    if (!version.empty() && model.version->version == number) return &model;
+    newest = &model;
+  }
+  if (newest != nullptr && version.empty()) return newest;
+  // Triton's words, which its clients look for.
+  const std::string which = newest == nullptr ? "" : Cat(" version ", version);
+  return Status{
+      Code::kNotFound, "MODEL_NOT_FOUND",
+      newest == nullptr ? "model_name" : "model_version",
+      Cat("Request for unknown model: ", Tick(name), which, " is not found")};
+}
+
+void Describe(const Model& model, inference::ModelMetadataResponse& metadata) {
+  metadata.set_name(model.name);
+  for (const OperatorVersion& version : model.dialect->versions) {
+    metadata.add_versions(Cat(version.version));
+  }
+  metadata.set_platform(kPlatform);
+  AddTensor(kInputX, FindOipType(kUsual), *metadata.add_inputs());
+  AddTensor(kOutputValues, FindOipType(kUsual), *metadata.add_outputs());
+  AddTensor(kOutputIndices, IndexType(model), *metadata.add_outputs());
+  std::string types;
+  for (const DType type : model.version->data_types) {
+    types +=
+        Cat(types.empty() ? "" : " ", FindOipType(static_cast<int>(type)).name);
+  }
+  (*metadata.mutable_properties())["datatypes"] = types;
+}
+
+void Describe(const Model& model, inference::ModelConfig& config) {
+  config.set_name(model.name);
+  config.set_platform(kPlatform);
+  config.set_backend(kPlatform);
+  AddConfig(kInputX, FindOipType(kUsual), *config.add_input());
+  AddConfig(kOutputValues, FindOipType(kUsual), *config.add_output());
+  AddConfig(kOutputIndices, IndexType(model), *config.add_output());
+}
+
+}  // namespace topk

@@ -1,0 +1,83 @@
+// inference.GRPCInferenceService: TopK in the words of the Open Inference
+// Protocol, computed, admitted and recorded by the TopKService beside it.
+#pragma once
+
+#include "core/base/status.h"
+#include "inference/grpc_service.grpc.pb.h"
+#include "server/calls/event_loop.h"
+#include "server/calls/raw_service.h"
+#include "server/calls/topk_service.h"
+#include "server/health/health_service.h"
+#include "server/oip/methods.h"
+#include "server/oip/regions.h"
+#include "server/oip/statistics.h"
+
+namespace topk {
+
+/// What the calls of the protocol share. Thread-safe.
+class OipService {
+ public:
+  /// The service's name in the contract.
+  static const char* service_full_name() {
+    return inference::GRPCInferenceService::service_full_name();
+  }
+
+  /// Both outlive the service.
+  OipService(TopKService& topk, HealthState& health)
+      : topk_(topk), health_(health), regions_(topk.shared_objects()) {}
+
+  /// What the server registers and the calls are taken from.
+  RawService& rpc() { return rpc_; }
+
+  /// Where the calls of one method come from.
+  RawMethod method(OipMethod method) {
+    return rpc_.method(static_cast<size_t>(method));
+  }
+
+  /// Takes calls from a loop until the server shuts down.
+  void Start(EventLoop& loop);
+
+  /// Computes the answers.
+  TopKService& topk() { return topk_; }
+  const Regions& regions() const { return regions_; }
+  ModelStatistics& statistics() { return statistics_; }
+
+  // The methods that take no work.
+  Status ServerLive(const inference::ServerLiveRequest&,
+                    inference::ServerLiveResponse& to);
+  Status ServerReady(const inference::ServerReadyRequest&,
+                     inference::ServerReadyResponse& to);
+  Status ModelReady(const inference::ModelReadyRequest& request,
+                    inference::ModelReadyResponse& to);
+  Status ServerMetadata(const inference::ServerMetadataRequest&,
+                        inference::ServerMetadataResponse& to);
+  Status ModelMetadata(const inference::ModelMetadataRequest& request,
+                       inference::ModelMetadataResponse& to);
+  Status ModelConfig(const inference::ModelConfigRequest& request,
+                     inference::ModelConfigResponse& to);
+  Status Statistics(const inference::ModelStatisticsRequest& request,
+                    inference::ModelStatisticsResponse& to);
+  Status Index(const inference::RepositoryIndexRequest& request,
+               inference::RepositoryIndexResponse& to);
+  Status SharedMemoryStatus(
+      const inference::SystemSharedMemoryStatusRequest& request,
+      inference::SystemSharedMemoryStatusResponse& to);
+  Status Register(const inference::SystemSharedMemoryRegisterRequest& request,
+                  inference::SystemSharedMemoryRegisterResponse&);
+  Status Unregister(
+      const inference::SystemSharedMemoryUnregisterRequest& request,
+      inference::SystemSharedMemoryUnregisterResponse&);
+  Status UnregisterCuda(const inference::CudaSharedMemoryUnregisterRequest&,
+                        inference::CudaSharedMemoryUnregisterResponse&);
+
+ private:
+  bool ready() const;
+
+  TopKService& topk_;
+  HealthState& health_;
+  RawService rpc_{kOipMethodPaths};
+  Regions regions_;
+  ModelStatistics statistics_;
+};
+
+}  // namespace topk

@@ -1,0 +1,67 @@
+#include "server/oip/plain_call.h"
+
+#include "server/calls/raw_message.h"
+#include "server/calls/unary_call.h"
+#include "server/oip/oip_service.h"
+
+namespace topk {
+namespace {
+
+// Reads a request, lets a function of the service answer it.
+template <OipMethod kMethod, class Request, class Response>
+class PlainCall final : public UnaryCall {
+ public:
+  using Function = Status (OipService::*)(const Request&, Response&);
+
+  static void Accept(OipService& oip, EventLoop& loop, Function function) {
+    (new PlainCall(oip, loop, function))->Wait();
+  }
+
+ private:
+  PlainCall(OipService& oip, EventLoop& loop, Function function)
+      : UnaryCall(oip.topk(), loop, oip.method(kMethod)),
+        oip_(oip),
+        function_(function) {}
+
+  void Accept() override { Accept(oip_, loop_, function_); }
+
+  void Answer() override {
+    if (Status s = Ask(); !s.ok()) return Refuse(s);
+    Request request;
+    if (Status s = ReadMessage(request_, request); !s.ok()) return Finish(s);
+    Response response;
+    if (Status s = (oip_.*function_)(request, response); !s.ok()) {
+      return Finish(s);
+    }
+    Finish(WriteMessage(std::move(response)));
+  }
+
+  OipService& oip_;
+  const Function function_;
+};
+
+template <OipMethod kMethod, class Request, class Response>
+void Take(OipService& oip, EventLoop& loop,
+          Status (OipService::*function)(const Request&, Response&)) {
+  PlainCall<kMethod, Request, Response>::Accept(oip, loop, function);
+}
+
+}  // namespace
+
+void AcceptPlainCalls(OipService& oip, EventLoop& loop) {
+  using S = OipService;
+  Take<OipMethod::kServerLive>(oip, loop, &S::ServerLive);
+  Take<OipMethod::kServerReady>(oip, loop, &S::ServerReady);
+  Take<OipMethod::kModelReady>(oip, loop, &S::ModelReady);
+  Take<OipMethod::kServerMetadata>(oip, loop, &S::ServerMetadata);
+  Take<OipMethod::kModelMetadata>(oip, loop, &S::ModelMetadata);
+  Take<OipMethod::kModelConfig>(oip, loop, &S::ModelConfig);
+  Take<OipMethod::kModelStatistics>(oip, loop, &S::Statistics);
+  Take<OipMethod::kRepositoryIndex>(oip, loop, &S::Index);
+  Take<OipMethod::kSystemSharedMemoryStatus>(oip, loop, &S::SharedMemoryStatus);
+  Take<OipMethod::kSystemSharedMemoryRegister>(oip, loop, &S::Register);
+  Take<OipMethod::kSystemSharedMemoryUnregister>(oip, loop, &S::Unregister);
+  Take<OipMethod::kCudaSharedMemoryUnregister>(oip, loop, &S::UnregisterCuda);
+}
+
+}  // namespace topk

@@ -1,0 +1,54 @@
+// The shared memory that clients have registered.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "core/base/status.h"
+#include "inference/grpc_service.pb.h"
+#include "server/shared_memory/shared_objects.h"
+#include "topk/v1/tensor.pb.h"
+
+namespace topk {
+
+/// Names of parts of shared memory objects, the same for all clients, as in
+/// Triton. A region is opened by its object's name whenever a request uses it.
+/// Thread-safe.
+class Regions {
+ public:
+  /// How many there may be.
+  static constexpr size_t kMost = 4096;
+
+  /// The objects that may be named, which outlive this; null = none.
+  explicit Regions(SharedObjects* objects) : objects_(objects) {}
+
+  /// Whether any may be registered.
+  bool allowed() const { return objects_ != nullptr; }
+
+  /// Registers a region. UNIMPLEMENTED where no shared memory is allowed;
+  /// ALREADY_EXISTS; RESOURCE_EXHAUSTED; see SharedObjects::Open().
+  Status Register(const inference::SystemSharedMemoryRegisterRequest& request);
+
+  /// Forgets a region, or for "" all of them.
+  void Unregister(const std::string& name);
+
+  /// Lists a region, or for "" all of them. NOT_FOUND if there is none.
+  Status List(const std::string& name,
+              inference::SystemSharedMemoryStatusResponse& to) const;
+
+  /// Returns a part of a region as a part of its object. NOT_FOUND if there is
+  /// no such region, INVALID_ARGUMENT if it has no such part; UNIMPLEMENTED.
+  Result<v1::SharedMemoryRegion> Find(const std::string& name, int64_t offset,
+                                      int64_t byte_size) const;
+
+ private:
+  // OK where shared memory is allowed.
+  Status CheckAllowed() const;
+
+  SharedObjects* const objects_;
+  mutable std::mutex mutex_;
+  std::map<std::string, v1::SharedMemoryRegion> regions_;
+};
+
+}  // namespace topk

@@ -1,0 +1,211 @@
+// Requests in the words of the Open Inference Protocol, and who asks them.
+#pragma once
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/text.h"
+#include "inference/grpc_service.grpc.pb.h"
+#include "tests/integration/shared_memory.h"
+
+namespace topk::testing {
+
+using inference::GRPCInferenceService;
+using inference::ModelInferRequest;
+using inference::ModelInferResponse;
+
+inline std::string NameOf(v1::DataType type) {
+  static const std::map<int, std::string> names = {
+      {v1::DATA_TYPE_F16, "FP16"},   {v1::DATA_TYPE_BF16, "BF16"},
+      {v1::DATA_TYPE_F32, "FP32"},   {v1::DATA_TYPE_F64, "FP64"},
+      {v1::DATA_TYPE_I8, "INT8"},    {v1::DATA_TYPE_I16, "INT16"},
+      {v1::DATA_TYPE_I32, "INT32"},  {v1::DATA_TYPE_I64, "INT64"},
+      {v1::DATA_TYPE_U8, "UINT8"},   {v1::DATA_TYPE_U16, "UINT16"},
+      {v1::DATA_TYPE_U32, "UINT32"}, {v1::DATA_TYPE_U64, "UINT64"}};
+  return names.at(type);
+}
+
+inline void SetInt(ModelInferRequest& to, const char* name, int64_t value) {
+  (*to.mutable_parameters())[name].set_int64_param(value);
+}
+inline void SetText(ModelInferRequest& to, const char* name,
+                    const std::string& text) {
+  (*to.mutable_parameters())[name].set_string_param(text);
+}
+
+// Sends K as a number or as a tensor, as the request has it.
+inline void SetK(const v1::KInput& k, ModelInferRequest& to) {
+  if (k.has_value()) return SetInt(to, "k", k.value());
+  auto& input = *to.add_inputs();
+  input.set_name("K");
+  input.set_datatype(NameOf(k.tensor().data_type()));
+  *input.mutable_shape() = k.tensor().shape();
+  to.add_raw_input_contents(k.tensor().data());
+}
+
+inline void SetOnnx(const v1::OnnxTopK& onnx, ModelInferRequest& to) {
+  to.set_model_name("onnx_topk");
+  if (onnx.has_axis()) SetInt(to, "axis", onnx.axis());
+  if (onnx.has_largest()) SetInt(to, "largest", onnx.largest());
+  if (onnx.has_sorted()) SetInt(to, "sorted", onnx.sorted());
+  SetK(onnx.k(), to);
+}
+
+inline void SetOpenVino(const v1::OpenVinoTopK& openvino,
+                        ModelInferRequest& to) {
+  to.set_model_name("openvino_topk");
+  if (openvino.has_axis()) SetInt(to, "axis", openvino.axis());
+  SetText(to, "mode", openvino.mode());
+  SetText(to, "sort", openvino.sort());
+  if (openvino.has_stable()) {
+    (*to.mutable_parameters())["stable"].set_bool_param(openvino.stable());
+  }
+  if (openvino.has_index_element_type()) {
+    SetText(to, "index_element_type", openvino.index_element_type());
+  }
+  SetK(openvino.k(), to);
+}
+
+inline void SetDirectML(const v1::DirectMLTopK& directml,
+                        ModelInferRequest& to) {
+  to.set_model_name("directml_topk");
+  SetInt(to, "axis", directml.axis());
+  SetInt(to, "k", directml.k());
+  SetText(to, "axis_direction",
+          v1::AxisDirection_Name(directml.axis_direction()));
+  SetText(to, "feature_level", v1::FeatureLevel_Name(directml.feature_level()));
+  SetInt(to, "output_index.data_type", directml.output_index().data_type());
+  SetInt(to, "output_value.data_type", directml.output_value().data_type());
+  (*to.mutable_parameters())["strict"].set_bool_param(directml.strict());
+}
+
+// Whether the protocol has words for a request: it has none for strides.
+inline bool IsSayable(const v1::TopKRequest& request) {
+  const v1::DirectMLTopK& directml = request.directml();
+  for (const v1::TensorDesc& desc :
+       {directml.output_value(), directml.output_index()}) {
+    if (desc.strides_size() > 0 || desc.total_tensor_size_bytes() > 0) {
+      return false;
+    }
+  }
+  return request.tensor().strides().empty();
+}
+
+// The request in the protocol's words; its tensor as raw contents.
+inline ModelInferRequest Translate(const v1::TopKRequest& request) {
+  ModelInferRequest to;
+  to.set_model_version(Cat(request.spec().version()));
+  to.set_id(request.request_id());
+  auto& input = *to.add_inputs();
+  input.set_name("X");
+  input.set_datatype(NameOf(request.tensor().data_type()));
+  *input.mutable_shape() = request.tensor().shape();
+  to.add_raw_input_contents(request.tensor().data());
+  SetInt(to, "index_offset", request.index_offset());
+  if (request.has_onnx()) SetOnnx(request.onnx(), to);
+  if (request.has_openvino()) SetOpenVino(request.openvino(), to);
+  if (request.has_directml()) SetDirectML(request.directml(), to);
+  const auto selection = request.output().selection();
+  if (selection == v1::OUTPUT_SELECTION_VALUES_ONLY) {
+    to.add_outputs()->set_name("values");
+  } else if (selection == v1::OUTPUT_SELECTION_INDICES_ONLY) {
+    to.add_outputs()->set_name("indices");
+  }
+  return to;
+}
+
+// Says that an answer's tensor is one of ours.
+inline void ExpectTensor(const ModelInferResponse& answer, int place,
+                         const char* name, const v1::Tensor& expected) {
+  ASSERT_LT(place, answer.outputs_size());
+  ASSERT_EQ(answer.outputs_size(), answer.raw_output_contents_size());
+  const auto& output = answer.outputs(place);
+  EXPECT_EQ(output.name(), name);
+  EXPECT_EQ(output.datatype(), NameOf(expected.data_type()));
+  EXPECT_TRUE(std::ranges::equal(output.shape(), expected.shape()));
+  EXPECT_EQ(answer.raw_output_contents(place), expected.data());
+}
+
+inline void ExpectSame(const ModelInferResponse& answer,
+                       const v1::TopKResponse& expected) {
+  int place = 0;
+  if (expected.has_values()) {
+    ExpectTensor(answer, place++, "values", expected.values());
+  }
+  if (expected.has_indices()) {
+    ExpectTensor(answer, place++, "indices", expected.indices());
+  }
+  EXPECT_EQ(answer.outputs_size(), place);
+}
+
+template <class Parameters>
+inline void SetRegion(const std::string& region, int64_t offset, int64_t bytes,
+                      Parameters& parameters) {
+  parameters["shared_memory_region"].set_string_param(region);
+  parameters["shared_memory_offset"].set_int64_param(offset);
+  parameters["shared_memory_byte_size"].set_int64_param(bytes);
+}
+
+// A request for the 2 largest of 5 numbers.
+inline ModelInferRequest Usual() {
+  ModelInferRequest request = Translate(OnnxRequest({1, 5, 3, 2, 4}, 2));
+  request.set_id("usual");
+  return request;
+}
+
+// A server, which may allow shared memory, and clients of both services.
+class Oip : public SharedMemoryTest {
+ protected:
+  grpc::Status Infer(const ModelInferRequest& request,
+                     ModelInferResponse& answer) {
+    grpc::ClientContext context;
+    return oip_->ModelInfer(&context, request, &answer);
+  }
+
+  ModelInferResponse Infer(const ModelInferRequest& request) {
+    ModelInferResponse answer;
+    const grpc::Status status = Infer(request, answer);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return answer;
+  }
+
+  void ExpectRefusal(const ModelInferRequest& request, grpc::StatusCode code,
+                     const std::string& text) {
+    ModelInferResponse answer;
+    const grpc::Status status = Infer(request, answer);
+    EXPECT_EQ(status.error_code(), code) << status.error_message();
+    EXPECT_THAT(status.error_message(), ::testing::HasSubstr(text));
+  }
+
+  // Registers all of an object.
+  grpc::Status Register(const std::string& name, const SharedMemory& memory) {
+    inference::SystemSharedMemoryRegisterRequest request;
+    request.set_name(name);
+    request.set_key(memory.name());
+    request.set_byte_size(memory.data().size());
+    inference::SystemSharedMemoryRegisterResponse response;
+    grpc::ClientContext context;
+    return oip_->SystemSharedMemoryRegister(&context, request, &response);
+  }
+
+  inference::ModelStatistics Statistics(const std::string& model,
+                                        const std::string& version) {
+    inference::ModelStatisticsRequest request;
+    request.set_name(model);
+    request.set_version(version);
+    inference::ModelStatisticsResponse response;
+    grpc::ClientContext context;
+    EXPECT_TRUE(oip_->ModelStatistics(&context, request, &response).ok());
+    return response.model_stats(0);
+  }
+
+  const std::unique_ptr<GRPCInferenceService::Stub> oip_ =
+      GRPCInferenceService::NewStub(server_.Connect());
+};
+
+}  // namespace topk::testing

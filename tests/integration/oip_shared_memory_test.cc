@@ -1,0 +1,127 @@
+// Shared memory that clients of the protocol have registered.
+#include <string>
+
+#include "tests/integration/oip.h"
+
+namespace topk::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST_F(Oip, SharedMemoryHoldsInputsAndOutputs) {
+  const v1::TopKRequest plain = Request(v1::DATA_TYPE_F32, {40, 50}, 1, 3);
+  const v1::TopKResponse expected = Answer(plain);
+  SharedMemory memory = Make(Name("x"), 20000);
+  Write(plain.tensor().data(), 100, memory);
+  ASSERT_TRUE(Register("all", memory).ok());
+  EXPECT_EQ(Register("all", memory).error_message(),
+            "shared memory region 'all' already in manager");
+  ModelInferRequest request = Translate(plain);
+  request.clear_raw_input_contents();
+  SetRegion("all", 100, 8000, *request.mutable_inputs(0)->mutable_parameters());
+  ExpectSame(Infer(request), expected);
+  // K beside it is the first of the raw contents.
+  ModelInferRequest with_k = request;
+  with_k.mutable_parameters()->erase("k");
+  with_k.add_inputs()->set_name("K");
+  with_k.mutable_inputs(1)->set_datatype("INT64");
+  with_k.mutable_inputs(1)->add_shape(1);
+  with_k.add_raw_input_contents(std::string("\3\0\0\0\0\0\0\0", 8));
+  ExpectSame(Infer(with_k), expected);
+
+  request.add_outputs()->set_name("values");
+  request.add_outputs()->set_name("indices");
+  SetRegion("all", 9000, 1000,
+            *request.mutable_outputs(0)->mutable_parameters());
+  const ModelInferResponse answer = Infer(request);
+  ASSERT_EQ(answer.raw_output_contents_size(), 2);
+  EXPECT_EQ(answer.raw_output_contents(0), "");
+  EXPECT_EQ(answer.raw_output_contents(1), expected.indices().data());
+  const auto& parameters = answer.outputs(0).parameters();
+  EXPECT_EQ(parameters.at("shared_memory_region").string_param(), "all");
+  EXPECT_EQ(parameters.at("shared_memory_offset").int64_param(), 9000);
+  EXPECT_EQ(parameters.at("shared_memory_byte_size").int64_param(), 480);
+  EXPECT_EQ(Bytes(memory, memory.Region(9000, 480)), expected.values().data());
+
+  SetRegion("all", 0, 479, *request.mutable_outputs(0)->mutable_parameters());
+  ExpectRefusal(request, grpc::StatusCode::INVALID_ARGUMENT,
+                "byte_size 479 is less than the output's 480 bytes");
+  SetRegion("all", 19000, 1001,
+            *request.mutable_outputs(0)->mutable_parameters());
+  ExpectRefusal(request, grpc::StatusCode::INVALID_ARGUMENT,
+                "Invalid offset + byte size for shared memory region: 'all'");
+  SetRegion("none", 0, 1, *request.mutable_outputs(0)->mutable_parameters());
+  ExpectRefusal(request, grpc::StatusCode::NOT_FOUND,
+                "Unable to find shared memory region: 'none'");
+  request.mutable_outputs(0)->mutable_parameters()->erase(
+      "shared_memory_byte_size");
+  ExpectRefusal(request, grpc::StatusCode::INVALID_ARGUMENT,
+                "shared_memory_byte_size is required");
+}
+
+TEST_F(Oip, RegionsComeAndGo) {
+  const SharedMemory memory = Make(Name("x"), 100);
+  ASSERT_TRUE(Register("a", memory).ok());
+  ASSERT_TRUE(Register("b", memory).ok());
+  const auto regions = [this](const std::string& name) {
+    inference::SystemSharedMemoryStatusRequest request;
+    request.set_name(name);
+    inference::SystemSharedMemoryStatusResponse response;
+    grpc::ClientContext context;
+    const auto status =
+        oip_->SystemSharedMemoryStatus(&context, request, &response);
+    return status.ok() ? response.regions_size() : -1;
+  };
+  const auto unregister = [this](const std::string& name) {
+    inference::SystemSharedMemoryUnregisterRequest request;
+    request.set_name(name);
+    inference::SystemSharedMemoryUnregisterResponse response;
+    grpc::ClientContext context;
+    EXPECT_TRUE(
+        oip_->SystemSharedMemoryUnregister(&context, request, &response).ok());
+  };
+  EXPECT_EQ(regions(""), 2);
+  EXPECT_EQ(regions("b"), 1);
+  EXPECT_EQ(regions("c"), -1);
+  unregister("c");
+  unregister("b");
+  EXPECT_EQ(regions(""), 1);
+  unregister("");
+  EXPECT_EQ(regions(""), 0);
+  const SharedMemory gone = [] { return Make(Name("gone"), 8); }();
+  inference::SystemSharedMemoryRegisterRequest request;
+  request.set_name("c");
+  request.set_key(gone.name());
+  request.set_byte_size(9);
+  inference::SystemSharedMemoryRegisterResponse response;
+  grpc::ClientContext context;
+  EXPECT_EQ(oip_->SystemSharedMemoryRegister(&context, request, &response)
+                .error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST(OipSharedMemory, IsOffUnlessAllowed) {
+  const TestServer server;
+  const auto stub = GRPCInferenceService::NewStub(server.Connect());
+  {
+    inference::SystemSharedMemoryRegisterRequest request;
+    request.set_name("a");
+    request.set_key("/topk-a");
+    inference::SystemSharedMemoryRegisterResponse response;
+    grpc::ClientContext context;
+    const grpc::Status status =
+        stub->SystemSharedMemoryRegister(&context, request, &response);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+    EXPECT_THAT(status.error_message(), HasSubstr("--allow-shared-memory"));
+  }
+  ModelInferRequest request = Usual();
+  request.clear_raw_input_contents();
+  SetRegion("a", 0, 20, *request.mutable_inputs(0)->mutable_parameters());
+  ModelInferResponse answer;
+  grpc::ClientContext context;
+  EXPECT_EQ(stub->ModelInfer(&context, request, &answer).error_code(),
+            grpc::StatusCode::UNIMPLEMENTED);
+}
+
+}  // namespace
+}  // namespace topk::testing
