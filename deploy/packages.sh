@@ -17,7 +17,7 @@ TOPK_TEST_PACKAGES=(
   libgtest-dev libgmock-dev libbenchmark-dev
   python3 python3-numpy python3-grpcio python3-protobuf
   haproxy
-  pkg-config zsh fish man-db
+  pkg-config zsh fish groff-base
   clang-format-14 shellcheck
 )
 
