@@ -1,6 +1,8 @@
 #include "client/cli/errors.h"
 
+#include <filesystem>
 #include <iostream>
+#include <system_error>
 
 #include "core/base/text.h"
 
@@ -128,6 +130,13 @@ ExitCode Report(const Status& status, const ClientOptions* client,
 
 ExitCode ReportInput(const std::string& path, const Status& status) {
   std::cerr << "topk: " << path << ": " << status.message << "\n";
+  std::error_code error;
+  const std::filesystem::path file(path);
+  if (status.code == Code::kNotFound && file.is_relative() &&
+      !std::filesystem::exists(file, error)) {
+    std::cerr << "hint: it was looked for in "
+              << std::filesystem::current_path(error).string() << "\n";
+  }
   return kInputFile;
 }
 

@@ -20,7 +20,8 @@ std::string Advice(const Status& status, const ClientOptions& client);
 ExitCode Report(const Status& status, const ClientOptions* client,
                 std::string_view request_id = "");
 
-/// Says why an input cannot be used.
+/// Says why an input cannot be used; of a file that does not exist, where it
+/// was looked for.
 ExitCode ReportInput(const std::string& path, const Status& status);
 
 /// Says what is wrong with the command line.

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <mutex>
 #include <set>
@@ -217,7 +218,9 @@ TEST_F(Command, SaysWhyAFileCannotBeRead) {
   Outcome outcome = Topk("run no.npy --k 2 --local");
   EXPECT_EQ(outcome.status, 3);
   EXPECT_EQ(outcome.error,
-            "topk: no.npy: cannot be read: No such file or directory\n");
+            Cat("topk: no.npy: cannot be read: No such file or directory\n"
+                "hint: it was looked for in ",
+                std::filesystem::canonical(folder_.File("")).string(), "\n"));
   outcome = Topk("run . --k 2 --local");
   EXPECT_EQ(outcome.status, 3);
   EXPECT_EQ(outcome.error, "topk: .: cannot be read: Is a directory\n");
