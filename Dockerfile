@@ -16,7 +16,7 @@ FROM debian:bookworm-slim
 # hadolint ignore=DL3008
 RUN apt-get update \
  && apt-get install -y --no-install-recommends \
-    libgrpc++1.51 libprotobuf32 libtbb12 libtbbmalloc2 libhwy1 \
+    libgrpc++1.51 libprotobuf32 libtbb12 libtbbmalloc2 libhwy1 libzip4 \
     libspdlog1.10 libssl3 \
     libprometheus-cpp-pull1.0 \
  && rm -rf /var/lib/apt/lists/*

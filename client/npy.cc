@@ -1,8 +1,5 @@
 #include "client/npy.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "client/file_bytes.h"
 #include "core/base/checked.h"
 #include "core/base/text.h"
 
@@ -35,8 +33,10 @@ Result<DType> TypeOf(const NpyHeader& header, bool as_bf16) {
   return InvalidArgument(
       "NPY_DTYPE", "file",
       Cat("element type '", header.type.substr(0, 32),
-          "' is not one of f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8",
-          header.type == "V2" ? "; for bfloat16 give --dtype bf16" : ""));
+          "' is not one of f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8; ",
+          header.type == "V2"   ? "for bfloat16 give --dtype bf16"
+          : header.type == "b1" ? "save x.view('u1') instead"
+                                : "save it converted, e.g. x.astype('f4')"));
 }
 
 // Copies the elements into little-endian row-major order.
@@ -66,45 +66,6 @@ std::vector<std::byte> Reorder(const NpyHeader& header,
     }
   }
   return out;
-}
-
-Status CannotRead() {
-  return {Code::kNotFound, "FILE", "file",
-          Cat("cannot be read: ", std::strerror(errno))};
-}
-
-// Reads to the end: for pipes.
-Result<NpyArray> ReadAll(int fd, bool as_bf16) {
-  auto content = std::make_shared<std::vector<std::byte>>();
-  size_t size = 0;
-  for (;;) {
-    content->resize(std::max<size_t>(size * 2, size_t{1} << 16));
-    const ssize_t got =
-        read(fd, content->data() + size, content->size() - size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return CannotRead();
-    if (got == 0) break;
-    size += static_cast<size_t>(got);
-  }
-  const std::span<const std::byte> bytes(content->data(), size);
-  return ParseNpy(bytes, std::move(content), as_bf16);
-}
-
-Result<NpyArray> ReadDescriptor(int fd, bool as_bf16) {
-  struct stat info {};
-  if (fstat(fd, &info) != 0) return CannotRead();
-  // A regular file that is read from its start, also as "topk run - <file".
-  if (!S_ISREG(info.st_mode) || info.st_size == 0 ||
-      lseek(fd, 0, SEEK_CUR) != 0) {
-    return ReadAll(fd, as_bf16);
-  }
-  const auto size = static_cast<size_t>(info.st_size);
-  void* memory = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
-  if (memory == MAP_FAILED) return CannotRead();
-  std::shared_ptr<const void> owner(
-      memory, [size](void* mapped) { munmap(mapped, size); });
-  return ParseNpy({static_cast<const std::byte*>(memory), size},
-                  std::move(owner), as_bf16);
 }
 
 }  // namespace
@@ -140,12 +101,9 @@ Result<NpyArray> ParseNpy(std::span<const std::byte> file,
 }
 
 Result<NpyArray> ReadNpy(const std::string& path, bool as_bf16) {
-  if (path == "-") return ReadDescriptor(STDIN_FILENO, as_bf16);
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return CannotRead();
-  Result<NpyArray> array = ReadDescriptor(fd, as_bf16);
-  close(fd);  // a mapping outlives it
-  return array;
+  Result<FileBytes> file = ReadFileBytes(path);
+  if (!file.ok()) return file.status();
+  return ParseNpy(file->data, file->owner, as_bf16);
 }
 
 Status WriteNpy(const std::string& path, DType dtype,

@@ -32,8 +32,7 @@ struct NpyArray {
 Result<NpyArray> ParseNpy(std::span<const std::byte> file,
                           std::shared_ptr<const void> owner, bool as_bf16);
 
-/// Maps a file, or reads what cannot be mapped (a pipe), and parses it; "-" is
-/// standard input. NOT_FOUND if it cannot be read.
+/// Parses a file, mapped if it can be: see ReadFileBytes().
 Result<NpyArray> ReadNpy(const std::string& path, bool as_bf16);
 
 /// Writes a packed little-endian array so that np.load reads it: a temporary

@@ -136,7 +136,9 @@ Result<NpyHeader> ParseNpyHeader(std::span<const std::byte> file) {
   const std::string_view text(reinterpret_cast<const char*>(file.data()),
                               file.size());
   if (text.substr(0, kMagic.size()) != kMagic || text.size() < 10) {
-    return MalformedNpy("it does not begin with \\x93NUMPY");
+    return MalformedNpy(
+        "it does not begin with \\x93NUMPY; np.save and np.savez write what "
+        "can be read");
   }
   const auto major = static_cast<unsigned char>(text[6]);
   const auto minor = static_cast<unsigned char>(text[7]);

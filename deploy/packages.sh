@@ -7,17 +7,19 @@ TOPK_BUILD_PACKAGES=(
   g++ cmake ninja-build
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libtbb-dev libhwy-dev libspdlog-dev prometheus-cpp-dev libcli11-dev
-  nlohmann-json3-dev libssl-dev
+  nlohmann-json3-dev libssl-dev libzip-dev
 )
 
 # To build and run the tests as well: GoogleTest, what the Python clients need,
-# certificates for them, the proxy of deploy/haproxy, the house rules' formatter
-# and script checker.
+# certificates for them, the proxy of deploy/haproxy, what users of the C++
+# package and of the command's completion have, the house rules' formatter and
+# script checker.
 TOPK_TEST_PACKAGES=(
   libgtest-dev libgmock-dev libbenchmark-dev
   python3 python3-numpy python3-grpcio python3-protobuf python3-venv
   openssl
   haproxy
+  pkg-config zsh fish groff-base
   clang-format-14 shellcheck
 )
 

@@ -1,6 +1,5 @@
 #include "client/bench/bench.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,28 +7,19 @@
 #include <mutex>
 #include <vector>
 
+#include "client/bench/interrupt.h"
 #include "client/bench/kind.h"
 #include "client/bench/load.h"
 #include "client/bench/mix.h"
 #include "client/bench/report.h"
+#include "client/cli/errors.h"
 #include "client/cli/progress_line.h"
+#include "client/cli/terminal.h"
 #include "core/base/text.h"
 #include "core/engine.h"
 
 namespace topk::cli {
 namespace {
-
-int TerminalColumns() {
-  winsize size{};
-  const bool known =
-      ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : 80;
-}
-
-ExitCode Usage(const Status& status) {
-  std::cerr << "topk: " << status.message << "\n";
-  return kUsage;
-}
 
 // Makes the kinds, or returns what went wrong, said.
 ExitCode MakeKinds(const BenchFlags& flags, const BenchPath& path,
@@ -40,7 +30,7 @@ ExitCode MakeKinds(const BenchFlags& flags, const BenchPath& path,
     if (!mix.ok()) {
       return mix.status().code == Code::kNotFound
                  ? ReportInput(flags.mix, mix.status())
-                 : Usage(mix.status());
+                 : ReportUsage(mix.status());
     }
     specs = *std::move(mix);
   }
@@ -48,11 +38,11 @@ ExitCode MakeKinds(const BenchFlags& flags, const BenchPath& path,
   for (const KindSpec& spec : specs) {
     Result<Kind> kind = MakeKind(spec, {path.beside, flags.pace.batch},
                                  flags.pace.seed + kinds.size());
-    if (!kind.ok()) return Usage(kind.status());
+    if (!kind.ok()) return ReportUsage(kind.status());
     if (flags.pace.verify > 0) {
       Status status = SetExpected(engine, *kind);
       if (!flags.mix.empty()) status.message += Cat(" (", kind->name, ")");
-      if (!status.ok()) return Report(status);
+      if (!status.ok()) return Report(status, nullptr);
     }
     kinds.push_back(*std::move(kind));
   }
@@ -101,7 +91,7 @@ ExitCode Bench(const BenchFlags& flags) {
   for (size_t i = 0; i < clients.size(); ++i) {  // connects
     const Answers answers = callers[i](kinds.front());
     if (!answers.front().ok() && !flags.keep_going) {
-      return Report(answers.front().status(), request_id);
+      return Report(answers.front().status(), &client, request_id);
     }
   }
   LoadOptions options;
@@ -109,6 +99,8 @@ ExitCode Bench(const BenchFlags& flags) {
   options.keep_going = flags.keep_going;
   LoadResult result;
   {
+    const InterruptGuard guard;
+    options.interrupted = InterruptGuard::Interrupted;
     Watch watch;
     if (isatty(STDERR_FILENO)) options.progress = std::ref(watch);
     result = RunLoad(options, kinds, callers);
@@ -118,20 +110,27 @@ ExitCode Bench(const BenchFlags& flags) {
               << " differs from the one computed here\n";
     return kWrongAnswer;
   }
-  // With no answer at all there is nothing to report but the failure.
+  // With no answer at all there is nothing to report but what ended it.
   const bool answered =
       std::any_of(result.tallies.begin(), result.tallies.end(),
                   [](const Tally& tally) { return tally.answered > 0; });
   if (!result.error.ok() && !(flags.keep_going && answered)) {
-    return Report(result.error, request_id);
+    return Report(result.error, &client, request_id);
+  }
+  if (!answered) {
+    std::cerr << "topk: interrupted before an answer was counted\n";
+    return kInterrupted;
   }
   const BenchReport report{flags, kinds, result};
   if (flags.json) {
     std::cout << ToJson(report).dump() << "\n";
   } else {
-    PrintText(report, TerminalColumns(), std::cout);
+    const int columns = TerminalColumns();
+    PrintText(report, columns > 0 ? columns : kDefaultColumns, std::cout);
   }
-  return kOk;
+  if (!result.interrupted) return kOk;
+  std::cerr << "topk: interrupted: the report is of what was done until then\n";
+  return kInterrupted;
 }
 
 }  // namespace topk::cli

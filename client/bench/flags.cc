@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "client/cli/command_tree.h"
 #include "core/base/dtype.h"
 #include "core/base/text.h"
 
@@ -26,12 +27,14 @@ void AddKindFlags(CLI::App& command, BenchFlags& flags) {
       ->capture_default_str();
   AddOperatorFlags(command, flags.kind.operation);
   command.get_option("--k")->required(false);  // a mix may have it
-  command.add_option(
-      "--mix", flags.mix,
-      "A file of several kinds of requests, a JSON object a line, drawn by "
-      "weight: {\"weight\": 3, \"shape\": [8, 1000], \"dtype\": \"f32\", "
-      "\"k\": "
-      "5, \"axis\": -1, \"smallest\": false}; missing keys are as the flags");
+  command
+      .add_option(
+          "--mix", flags.mix,
+          "A file of several kinds of requests, a JSON object a line, drawn by "
+          "weight: {\"weight\": 3, \"shape\": [8, 1000], \"dtype\": \"f32\", "
+          "\"k\": 5, \"axis\": -1, \"smallest\": false}; missing keys are as "
+          "the flags")
+      ->type_name(kFile);
 }
 
 void AddPathFlags(CLI::App& command, BenchFlags& flags) {

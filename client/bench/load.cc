@@ -38,14 +38,28 @@ struct Shared {
   Time last_sent{0};
   Time last_lag{0};
   Time last_answer{0};
+  Time stopped_at{0};  // where it was interrupted
 
   Time Now() const { return clock.Now() - start; }
 };
 
+// Ends the load if somebody wants so. Returns whether it has ended.
+bool Stopped(Shared& shared) {
+  if (shared.options.interrupted && shared.options.interrupted()) {
+    const std::lock_guard lock(shared.mutex);
+    if (!shared.result.interrupted) {
+      shared.result.interrupted = true;
+      shared.stopped_at = shared.Now();
+      shared.schedule.Stop(shared.stopped_at);
+    }
+  }
+  return shared.schedule.stopped();
+}
+
 // Returns whether the load still goes on at that time.
 bool Await(Time at, Shared& shared) {
   for (Time now = shared.Now(); now < at; now = shared.Now()) {
-    if (shared.schedule.stopped()) return false;
+    if (Stopped(shared)) return false;
     shared.clock.SleepUntil(shared.start + std::min(at, now + kNap));
   }
   return true;
@@ -92,8 +106,9 @@ void MakeCalls(const Send& send, Shared& shared) {
   Time last_sent{0};
   Time last_lag{0};
   Time last_answer{0};
-  while (const auto call = shared.schedule.Next(shared.Now())) {
-    if (!Await(call->at, shared)) break;
+  while (!Stopped(shared)) {
+    const auto call = shared.schedule.Next(shared.Now());
+    if (!call || !Await(call->at, shared)) break;
     const Kind& kind = shared.kinds[call->kind];
     last_sent = shared.Now();
     last_lag = last_sent - call->at;
@@ -106,7 +121,7 @@ void MakeCalls(const Send& send, Shared& shared) {
       tally.latency.Record((answered - (open ? call->at : last_sent)).count());
     }
     if (!Judge(answers, kind, call->verify, tally, shared)) {
-      shared.schedule.Stop();
+      shared.schedule.Stop(answered);
     }
     const auto count = static_cast<int64_t>(answers.size());
     const int64_t requests = shared.requests += count;
@@ -166,8 +181,10 @@ LoadResult RunLoad(const LoadOptions& options, const std::vector<Kind>& kinds,
     result.seconds = counted;
     return std::move(result);
   }
-  result.seconds =
-      pace.requests > 0 ? counted : std::max(counted, pace.seconds);
+  const double end = result.interrupted
+                         ? Seconds(shared.stopped_at) - pace.warmup
+                         : pace.seconds;
+  result.seconds = pace.requests > 0 ? counted : std::max(counted, end);
   result.missed = shared.schedule.missed() * pace.batch;
   result.lag = Seconds(shared.last_lag);
   result.kept_up = result.lag <= result.seconds / 100;

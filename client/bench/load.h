@@ -44,6 +44,9 @@ struct LoadOptions {
   /// Called after each call, by any caller, with the requests made so far, the
   /// warm-up's too; or empty.
   std::function<void(int64_t requests)> progress;
+  /// Asked before each call, by any caller, and while one waits until it is
+  /// due: whether to end early; or empty.
+  std::function<bool()> interrupted;
 };
 
 /// What came of the requests of a kind, without the warm-up's.
@@ -67,14 +70,16 @@ struct LoadResult {
   /// For each kind.
   std::vector<Tally> tallies;
   /// From the end of the warm-up to the last answer; in an open loop by time,
-  /// at least to the end of that.
+  /// at least to the end of that, or of the load where it was interrupted.
   double seconds = 0;
-  /// Open loop: how many requests were due and not sent when the time was up,
-  /// how many seconds the last one was sent late, and whether that is next to
-  /// nothing: at most 1 % of the seconds.
+  /// Open loop: how many requests were due and not sent when the time was up
+  /// or the load ended early, how many seconds the last one was sent late, and
+  /// whether that is next to nothing: at most 1 % of the seconds.
   int64_t missed = 0;
   double lag = 0;
   bool kept_up = true;
+  /// Whether it was ended early because somebody wanted so.
+  bool interrupted = false;
   /// The first failure.
   Status error;
   /// The name of a kind that had a wrong answer, or "".

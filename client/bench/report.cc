@@ -2,9 +2,12 @@
 
 #include <cmath>
 #include <iomanip>
+#include <iterator>
+#include <sstream>
 #include <string>
 
 #include "client/bench/latency_plot.h"
+#include "client/cli/terminal.h"
 
 namespace topk::cli {
 namespace {
@@ -48,7 +51,8 @@ void AddTally(const Tally& tally, Json& json) {
   json["retry_hints"] = tally.retry_hints;
 }
 
-void PrintRow(const Tally& tally, const std::string& name, std::ostream& out) {
+void PrintRow(const Tally& tally, const std::string& name, int columns,
+              std::ostream& out) {
   out << std::setw(8) << tally.answered << std::setw(7)
       << TimeText(tally.latency.mean());
   for (const Column& column : kPercentiles) {
@@ -56,7 +60,10 @@ void PrintRow(const Tally& tally, const std::string& name, std::ostream& out) {
         << TimeText(
                static_cast<double>(tally.latency.Percentile(column.share)));
   }
-  out << "  " << name << "\n";
+  constexpr size_t kColumn = 7;
+  constexpr size_t kNumbers = 8 + kColumn * (1 + std::size(kPercentiles));
+  const bool fits = kNumbers + 2 + name.size() <= static_cast<size_t>(columns);
+  out << (fits ? "  " : "\n  ") << name << "\n";
 }
 
 // One line: how the load was made.
@@ -77,37 +84,44 @@ void PrintLoad(const BenchFlags& flags, std::ostream& out) {
 }  // namespace
 
 void PrintText(const BenchReport& report, int columns, std::ostream& out) {
+  std::ostringstream head;
   const LoadResult& result = report.result;
   const Tally total = Total(result);
-  out << std::defaultfloat << std::setprecision(6);
-  PrintLoad(report.flags, out);
+  head << std::defaultfloat << std::setprecision(6);
+  PrintLoad(report.flags, head);
   const double rate = static_cast<double>(total.answered) / result.seconds;
-  out << std::fixed << total.answered << " requests in " << std::setprecision(2)
-      << result.seconds << " s: " << std::setprecision(rate < 100 ? 2 : 0)
-      << rate << " requests/s, " << std::setprecision(3)
-      << Bytes(report) / result.seconds / 1e9 << " GB/s; " << total.verified
-      << " verified\n";
+  head << std::fixed << total.answered << " requests in "
+       << std::setprecision(2) << result.seconds
+       << " s: " << std::setprecision(rate < 100 ? 2 : 0) << rate
+       << " requests/s, " << std::setprecision(3)
+       << Bytes(report) / result.seconds / 1e9 << " GB/s; " << total.verified
+       << " verified\n";
+  if (result.interrupted) head << "interrupted: the load ended early\n";
   if (!result.kept_up) {
-    out << "the callers could not keep up: " << result.missed
-        << " due requests were not sent, the last one was sent "
-        << TimeText(result.lag * 1e9) << " late\n";
+    head << "the callers could not keep up: " << result.missed
+         << " due requests were not sent, the last one was sent "
+         << TimeText(result.lag * 1e9) << " late\n";
   }
   for (const auto& [code, count] : total.errors) {
-    out << count << " requests failed: " << code << "\n";
+    head << count << " requests failed: " << code << "\n";
   }
   if (total.retry_hints > 0) {
-    out << total.retry_hints << " of them heard when to come again\n";
+    head << total.retry_hints << " of them heard when to come again\n";
+  }
+  std::istringstream lines(head.str());
+  for (std::string line; std::getline(lines, line);) {
+    out << Wrapped(line, columns, 0) << "\n";
   }
   out << "\nrequests   mean";
   for (const Column& column : kPercentiles) out << std::setw(7) << column.name;
   out << "\n";
   if (report.kinds.size() > 1) {
     for (size_t i = 0; i < report.kinds.size(); ++i) {
-      PrintRow(result.tallies[i], report.kinds[i].name, out);
+      PrintRow(result.tallies[i], report.kinds[i].name, columns, out);
     }
-    PrintRow(total, "all", out);
+    PrintRow(total, "all", columns, out);
   } else {
-    PrintRow(total, report.kinds.front().name, out);
+    PrintRow(total, report.kinds.front().name, columns, out);
   }
   out << "\n";
   PrintPlot(total.latency, columns, out);
@@ -125,6 +139,7 @@ Json ToJson(const BenchReport& report) {
                {"batch", flags.pace.batch},
                {"seed", flags.pace.seed},
                {"seconds", result.seconds},
+               {"interrupted", result.interrupted},
                {"request_bytes", std::llround(Bytes(report) / answered)},
                {"requests_per_second", answered / result.seconds},
                {"gigabytes_per_second", Bytes(report) / result.seconds / 1e9},

@@ -7,10 +7,10 @@ namespace topk::cli {
 
 Schedule::Schedule(const Pace& pace, const std::vector<double>& weights)
     : pace_(pace),
-      end_(pace.warmup + pace.seconds),
       calls_(pace.requests / pace.batch),
       random_(pace.seed),
-      kinds_(weights.begin(), weights.end()) {}
+      kinds_(weights.begin(), weights.end()),
+      end_(pace.warmup + pace.seconds) {}
 
 double Schedule::Gap() {
   const double mean = static_cast<double>(pace_.batch) / pace_.rate;
@@ -38,8 +38,9 @@ std::optional<Schedule::Call> Schedule::Next(Time now) {
       counted};
 }
 
-void Schedule::Stop() {
+void Schedule::Stop(Time at) {
   const std::lock_guard lock(mutex_);
+  end_ = std::min(end_, std::chrono::duration<double>(at).count());
   stopped_ = true;
 }
 

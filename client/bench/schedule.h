@@ -55,8 +55,8 @@ class Schedule {
   /// call is counted.
   std::optional<Call> Next(Time now);
 
-  /// Ends the load.
-  void Stop();
+  /// Ends the load at this time: nothing later was due.
+  void Stop(Time at);
   bool stopped() const;
 
   /// How many calls the time was up for, though they had been due in it; with
@@ -67,11 +67,11 @@ class Schedule {
   double Gap();
 
   const Pace pace_;
-  const double end_;
   const int64_t calls_;  // 0 = as many as the time allows
   mutable std::mutex mutex_;
   std::mt19937_64 random_;
   std::discrete_distribution<size_t> kinds_;
+  double end_;
   double next_ = 0;  // open loop: when the next one is due, in seconds
   int64_t counted_ = 0;
   bool stopped_ = false;

@@ -1,12 +1,21 @@
-// topk completion: a script that lets bash complete the command.
+// topk completion: a script that lets a shell complete the command.
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <span>
 #include <string>
+#include <string_view>
 
 namespace topk::cli {
 
-/// Returns the script: the sub-commands and flags that the app has.
-std::string BashCompletion(const CLI::App& app);
+/// A shell that can complete: one row of a table.
+struct CompletingShell {
+  std::string_view name;
+  /// Returns the script: the app's commands, flags and their values.
+  std::string (*script)(const CLI::App& app);
+};
+
+/// Returns the whole table.
+std::span<const CompletingShell> CompletingShells();
 
 }  // namespace topk::cli

@@ -1,24 +1,27 @@
 // topk: TopK from the command line.
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
-#include <limits>
+#include <string>
+#include <vector>
 
 #include "client/bench/bench.h"
+#include "client/cli/command_tree.h"
 #include "client/cli/completion.h"
+#include "client/cli/errors.h"
+#include "client/cli/help.h"
+#include "client/cli/man_page.h"
 #include "client/cli/run.h"
 #include "client/cli/security_flags.h"
 #include "client/cli/server_commands.h"
+#include "core/base/text.h"
 #include "core/engine.h"
 
 namespace {
 
 using namespace topk::cli;  // NOLINT: this file is the command
-
-constexpr char kFooter[] =
-    "Data goes to stdout, all else to stderr. Exit status: 0 done, 1 failed, 2 "
-    "wrong command line, 3 input file, 4 refused by the server, 5 no server or "
-    "no answer in time, 6 wrong answer.";
 
 void AddClientFlags(CLI::App& command, topk::ClientOptions& client,
                     double& deadline_seconds) {
@@ -43,46 +46,8 @@ void AddClientFlags(CLI::App& command, topk::ClientOptions& client,
 
 CLI::App* AddRun(CLI::App& app, RunFlags& flags, double& deadline) {
   CLI::App* run = app.add_subcommand(
-      "run", "Selects from a .npy file and prints a line per slice");
-  run->add_option("file", flags.file, "A .npy file, or - for stdin")
-      ->required();
-  AddOperatorFlags(*run, flags.operation);
-  run->add_option_function<std::string>(
-         "--dtype", [&flags](const std::string&) { flags.as_bf16 = true; },
-         "Read 2-byte elements (V2, u2) as bf16, for which .npy has no type")
-      ->check(CLI::IsMember({"bf16"}));
-  auto* local =
-      run->add_flag("--local", flags.local, "Compute here, without a server");
-  auto* stream = run->add_option("--stream", flags.stream,
-                                 "Whether to send the tensor in pieces; auto "
-                                 "does above 512 KiB")
-                     ->check(CLI::IsMember({"auto", "on", "off"}))
-                     ->capture_default_str();
-  run->add_flag("--shared-memory", flags.shared_memory,
-                "Leave the tensor and take the answer in shared memory, of a "
-                "server on this machine that allows it for names of /topk*")
-      ->excludes(local)
-      ->excludes(stream);
-  auto* out = run->add_option("--out", flags.out_directory,
-                              "Write values.npy and indices.npy there (bf16 as "
-                              "V2) instead of a table");
-  auto* json =
-      run->add_flag("--json", flags.json, "Print JSON instead of a table")
-          ->excludes(out);
-  run->add_option("--max-slices", flags.max_slices,
-                  "How many slices the table shows")
-      ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()))
-      ->capture_default_str();
-  run->add_option("--labels", flags.labels,
-                  "A .npy file with a number for each position along the axis, "
-                  "to show in the table for what was found")
-      ->excludes(out)
-      ->excludes(json);
-  run->add_option("--slice-labels", flags.slice_labels,
-                  "A .npy file with a number for each slice, to show beside "
-                  "its name")
-      ->excludes(out)
-      ->excludes(json);
+      "run", "Selects from a .npy or .npz file and prints a line per slice");
+  AddRunFlags(*run, flags);
   AddClientFlags(*run, flags.client, deadline);
   return run;
 }
@@ -107,8 +72,9 @@ int Main(int argc, char** argv) {
     std::cerr << "topk: " << s.field << ": " << s.message << "\n";
     return kUsage;
   }
-  CLI::App app("topk asks a TopK service, or computes itself", "topk");
-  app.footer(kFooter);
+  CLI::App app("Asks a TopK service, or computes itself", "topk");
+  app.formatter(HelpFormatter());
+  app.footer(kExitStatusText);
   app.set_version_flag("--version", "topk " TOPK_VERSION);
   app.require_subcommand(1);
   double deadline = 60;
@@ -129,15 +95,34 @@ int Main(int argc, char** argv) {
   AddClientFlags(*info, client, deadline);
   BenchFlags bench;
   const CLI::App* bench_command = AddBench(app, bench, deadline);
-  CLI::App* completion =
-      app.add_subcommand("completion", "Prints a completion script");
+  CLI::App* completion = app.add_subcommand(
+      "completion",
+      "Prints a script with which a shell completes this command");
+  std::vector<std::string> shells;
+  for (const CompletingShell& row : CompletingShells()) {
+    shells.emplace_back(row.name);
+  }
   std::string shell;
-  completion->add_option("shell", shell, "The shell: bash")
+  completion->add_option("shell", shell, "The shell")
       ->required()
-      ->check(CLI::IsMember({"bash"}));
+      ->check(CLI::IsMember(shells));
+  const CLI::App* man = app.add_subcommand(
+      "man", "Prints the manual page; topk man | man -l - shows it");
 
   try {
     app.parse(argc, argv);
+  } catch (const CLI::RequiredError& error) {
+    // CLI11 says only that one is missing.
+    const auto named = [argv](const CLI::App* command) {
+      return command->get_name() == argv[1];
+    };
+    if (argc > 1 && argv[1][0] != '-' &&
+        std::ranges::none_of(CommandsOf(app), named)) {
+      std::cerr << "topk: no command " << topk::Quote(argv[1])
+                << "; topk --help lists them\n";
+      return kUsage;
+    }
+    return app.exit(error) == 0 ? kOk : kUsage;
   } catch (const CLI::ParseError& error) {
     return AtEnd(app.exit(error) == 0 ? kOk : kUsage);
   }
@@ -147,26 +132,34 @@ int Main(int argc, char** argv) {
     options->deadline = milliseconds;
     options->user_agent = "topk/" TOPK_VERSION;
   }
+  if (man->parsed()) {
+    std::cout << ManPage(app, TOPK_VERSION);
+    return AtEnd(kOk);
+  }
+  for (const CompletingShell& row : CompletingShells()) {
+    if (!completion->parsed() || row.name != shell) continue;
+    std::cout << row.script(app);
+    return AtEnd(kOk);
+  }
   const topk::ClientOptions* used = run_command->parsed()     ? &run.client
                                     : bench_command->parsed() ? &bench.client
                                                               : &client;
-  if (!run.local && !completion->parsed()) {
+  if (!run.local) {
     if (const topk::Status s = topk::Client::Check(*used); !s.ok()) {
-      std::cerr << "topk: " << s.message << "\n";
-      return kUsage;
+      return ReportUsage(s);
     }
   }
   if (run_command->parsed()) return AtEnd(Run(run));
   if (bench_command->parsed()) return AtEnd(Bench(bench));
   if (health->parsed()) return AtEnd(Health(client, service));
-  if (info->parsed()) return AtEnd(Info(client, json));
-  std::cout << BashCompletion(app);
-  return AtEnd(kOk);
+  return AtEnd(Info(client, json));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  // What gRPC has to say comes with the status of the call.
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   try {
     return Main(argc, argv);
   } catch (const std::exception& error) {  // no memory, no threads

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "client/cli/terminal.h"
 #include "core/base/text.h"
 
 namespace topk::cli {
@@ -82,28 +83,36 @@ int64_t CountOf(const v1::Tensor& tensor) {
   return count;
 }
 
-// "[3, :, 0]": the coordinates of a slice, the axis as a colon.
-std::string SliceName(const v1::Tensor& tensor, int axis, int64_t slice) {
-  std::vector<std::string> parts(static_cast<size_t>(tensor.shape_size()));
-  for (int d = tensor.shape_size(); d-- > 0;) {
-    std::string& part = parts[static_cast<size_t>(d)];
-    if (d == axis) {
-      part = ":";
-      continue;
-    }
-    part = std::to_string(slice % tensor.shape(d));
-    slice /= tensor.shape(d);
-  }
-  std::string name = "[";
-  for (size_t i = 0; i < parts.size(); ++i) {
-    name += Cat(i > 0 ? ", " : "", parts[i]);
-  }
-  return name + "]";
-}
-
 void Pad(std::string& text, size_t width) {
   if (text.size() < width) text.insert(0, width - text.size(), ' ');
 }
+
+// A line of cells, which goes on below its name where the terminal ends.
+class Line {
+ public:
+  Line(const std::string& name, int columns, std::ostream& out)
+      : indent_(name.size()),
+        columns_(static_cast<size_t>(columns)),
+        out_(out),
+        at_(name.size()) {
+    out_ << name;
+  }
+
+  void Add(const std::string& cell) {
+    if (columns_ > 0 && at_ + cell.size() > columns_ && at_ > indent_) {
+      out_ << "\n" << std::string(indent_, ' ');
+      at_ = indent_;
+    }
+    out_ << cell;
+    at_ += cell.size();
+  }
+
+ private:
+  const size_t indent_;
+  const size_t columns_;
+  std::ostream& out_;
+  size_t at_;
+};
 
 nlohmann::json JsonNumbers(const v1::Tensor& tensor) {
   const auto dtype = static_cast<DType>(tensor.data_type());
@@ -135,22 +144,41 @@ std::vector<std::string> AllElements(const v1::Tensor& tensor) {
   return texts;
 }
 
+std::string SliceName(const v1::Tensor& tensor, int axis, int64_t slice) {
+  std::vector<std::string> parts(static_cast<size_t>(tensor.shape_size()));
+  for (int d = tensor.shape_size(); d-- > 0;) {
+    std::string& part = parts[static_cast<size_t>(d)];
+    if (d == axis) {
+      part = ":";
+      continue;
+    }
+    part = std::to_string(slice % tensor.shape(d));
+    slice /= tensor.shape(d);
+  }
+  std::string name = "[";
+  for (size_t i = 0; i < parts.size(); ++i) {
+    name += Cat(i > 0 ? ", " : "", parts[i]);
+  }
+  return name + "]";
+}
+
 void PrintTable(const v1::TopKResponse& response, int axis,
-                const Labels& labels, int64_t max_slices, std::ostream& out) {
+                const Labels& labels, const TableShape& shape,
+                std::ostream& out) {
   const v1::Tensor& values = response.values();
   const v1::Tensor& indices = response.indices();
   const int64_t k = values.shape(axis);
   int64_t inner = 1;
   for (int d = axis + 1; d < values.shape_size(); ++d) inner *= values.shape(d);
   const int64_t slices = k == 0 ? 0 : CountOf(values) / k;
-  const int64_t shown = std::min(slices, max_slices);
+  const int64_t shown = std::min(slices, shape.max_slices);
   const auto dtype = static_cast<DType>(values.data_type());
   const auto index_type = static_cast<DType>(indices.data_type());
 
   // All cells first: columns as wide as their widest cell.
   struct Row {
-    std::string name, found;
-    std::vector<std::string> values, indices;
+    std::string name;
+    std::vector<std::string> found, values, indices;
   };
   std::vector<Row> rows;
   size_t name_width = 0, value_width = 0, index_width = 0;
@@ -168,7 +196,7 @@ void PrintTable(const v1::TopKResponse& response, int axis,
       index_width = std::max(index_width, row.indices.back().size());
       if (!labels.of_index.empty()) {
         const size_t index = std::stoull(row.indices.back());
-        row.found += " " + labels.of_index[index];
+        row.found.push_back(" " + labels.of_index[index]);
       }
     }
     name_width = std::max(name_width, row.name.size());
@@ -176,11 +204,13 @@ void PrintTable(const v1::TopKResponse& response, int axis,
   }
   for (Row& row : rows) {
     row.name.append(name_width - row.name.size(), ' ');
-    out << row.name << (row.found.empty() ? "" : "  ->") << row.found;
+    Line line(row.name, shape.columns, out);
+    if (!row.found.empty()) line.Add("  ->");
+    for (const std::string& label : row.found) line.Add(label);
     for (size_t j = 0; j < row.values.size(); ++j) {
       Pad(row.values[j], value_width);
       row.indices[j].append(index_width - row.indices[j].size(), ' ');
-      out << "  " << row.values[j] << " @" << row.indices[j];
+      line.Add(Cat("  ", row.values[j], " @", row.indices[j]));
     }
     out << "\n";
   }
@@ -189,8 +219,11 @@ void PrintTable(const v1::TopKResponse& response, int axis,
     out << "no slices: the input has no elements\n";
   }
   if (slices > shown) {
-    out << "... and " << slices - shown << " more slices; --max-slices shows "
-        << "more, --json and --out all\n";
+    out << Wrapped(Cat("... and ", slices - shown,
+                       " more slices; --max-slices shows more, --json and "
+                       "--out all"),
+                   shape.columns, 0)
+        << "\n";
   }
 }
 

@@ -27,14 +27,26 @@ std::string ElementText(DType dtype, const std::string& data, int64_t i);
 /// Returns every element of packed data as ElementText writes it.
 std::vector<std::string> AllElements(const v1::Tensor& tensor);
 
-/// Writes a line per slice, at most `max_slices` of them, e.g.
+/// Returns a slice's coordinates, the axis as a colon: "[3, :, 0]".
+std::string SliceName(const v1::Tensor& tensor, int axis, int64_t slice);
+
+/// How a table is to be printed.
+struct TableShape {
+  /// How many slices, at most.
+  int64_t max_slices;
+  /// A slice's line goes on below itself where it is longer; 0 = never.
+  int columns;
+};
+
+/// Writes a line per slice, e.g.
 ///   [3, :]  0.98 @12  0.97 @40
 /// or, with labels, what was found first:
 ///   [3] digit 7:  7 7 9   0.98 @12  0.97 @40  0.91 @7
 /// and a last line that counts what was left out, or says that there are none.
 /// REQUIRES: an answer and its axis that passed CheckAnswer().
 void PrintTable(const v1::TopKResponse& response, int axis,
-                const Labels& labels, int64_t max_slices, std::ostream& out);
+                const Labels& labels, const TableShape& shape,
+                std::ostream& out);
 
 /// Returns {"shape", "values", "indices", ...}: flat row-major lists. Numbers
 /// are JSON numbers; those that JSON has none for are the strings "nan", "inf",

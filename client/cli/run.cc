@@ -8,10 +8,14 @@
 #include <sstream>
 
 #include "client/cli/check_answer.h"
+#include "client/cli/compare.h"
+#include "client/cli/errors.h"
 #include "client/cli/output.h"
 #include "client/cli/progress_line.h"
 #include "client/cli/run_shared.h"
+#include "client/cli/terminal.h"
 #include "client/npy.h"
+#include "client/npz.h"
 #include "core/base/text.h"
 #include "core/engine.h"
 
@@ -95,29 +99,50 @@ ExitCode WriteFiles(const RunFlags& flags, const v1::TopKResponse& response) {
   return kOk;
 }
 
+// Says whether the server's answer is the one that is computed here.
+ExitCode Compare(const v1::TopKRequest& request,
+                 std::span<const std::byte> tensor,
+                 const v1::TopKResponse& answer, int axis) {
+  const Result<v1::TopKResponse> ours = Engine({}).Compute(request, tensor);
+  if (!ours.ok()) return Report(ours.status(), nullptr, request.request_id());
+  const std::string difference = Difference(answer, *ours, axis);
+  if (!difference.empty()) {
+    std::cerr << "topk: the server's answer differs from the one computed "
+                 "here: "
+              << difference << "\n";
+    return kWrongAnswer;
+  }
+  std::cout << "the same: " << answer.values().data().size()
+            << " bytes of values and " << answer.indices().data().size()
+            << " of indices are those computed here\n";
+  return kOk;
+}
+
 }  // namespace
 
 ExitCode Run(const RunFlags& flags) {
-  const Result<NpyArray> array = ReadNpy(flags.file, flags.as_bf16);
+  const Result<NpyArray> array =
+      ReadArray(flags.file, flags.member, flags.as_bf16);
   if (!array.ok()) return ReportInput(flags.file, array.status());
   Result<v1::TopKRequest> request = MakeRequest(
       flags.operation, static_cast<v1::DataType>(array->dtype), array->shape);
-  if (!request.ok()) {
-    std::cerr << "topk: " << request.status().message << "\n";
-    return kUsage;
-  }
+  if (!request.ok()) return ReportUsage(request.status());
   const Result<v1::TopKResponse> response = Compute(flags, *request, *array);
   if (!response.ok()) {
-    return Report(response.status(), request->request_id());
+    return Report(response.status(), flags.local ? nullptr : &flags.client,
+                  request->request_id());
   }
   const Result<int> dimension =
       CheckAnswer({array->dtype, array->shape,
                    flags.operation.axis.value_or(-1), flags.operation.k},
                   *response);
   if (!dimension.ok()) {
-    return Report(dimension.status(), request->request_id());
+    return Report(dimension.status(), nullptr, request->request_id());
   }
 
+  if (flags.compare) {
+    return Compare(*request, array->data, *response, *dimension);
+  }
   if (!flags.out_directory.empty()) return WriteFiles(flags, *response);
   if (flags.json) {
     std::cout << ToJson(*response).dump() << "\n";
@@ -137,7 +162,8 @@ ExitCode Run(const RunFlags& flags) {
     if (!read.ok()) return ReportInput(path, read.status());
     *into = *std::move(read);
   }
-  PrintTable(*response, *dimension, labels, flags.max_slices, std::cout);
+  PrintTable(*response, *dimension, labels,
+             {flags.max_slices, TerminalColumns()}, std::cout);
   return kOk;
 }
 

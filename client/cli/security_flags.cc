@@ -1,5 +1,7 @@
 #include "client/cli/security_flags.h"
 
+#include "client/cli/command_tree.h"
+
 namespace topk::cli {
 
 void AddSecurityFlags(CLI::App& command, ClientOptions& client) {
@@ -12,15 +14,18 @@ void AddSecurityFlags(CLI::App& command, ClientOptions& client) {
       .add_option("--tls-ca", client.tls_ca,
                   "A PEM file of the authorities, by one of which the server's "
                   "certificate must be signed")
+      ->type_name(kFile)
       ->envname("TOPK_TLS_CA");
   command
       .add_option("--tls-cert", client.tls_cert,
                   "A PEM file of this client's certificate, for servers that "
                   "want one")
+      ->type_name(kFile)
       ->envname("TOPK_TLS_CERT");
   command
       .add_option("--tls-key", client.tls_key,
                   "A PEM file of that certificate's key, without a passphrase")
+      ->type_name(kFile)
       ->envname("TOPK_TLS_KEY");
   command
       .add_option("--tls-server-name", client.tls_server_name,
@@ -31,6 +36,7 @@ void AddSecurityFlags(CLI::App& command, ClientOptions& client) {
       .add_option("--token-file", client.token_file,
                   "A file with a token, sent with every call as "
                   "\"authorization: Bearer TOKEN\"")
+      ->type_name(kFile)
       ->envname("TOPK_TOKEN_FILE");
   command
       .add_flag("--token-over-plaintext", client.token_over_plaintext,

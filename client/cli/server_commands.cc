@@ -5,7 +5,10 @@
 #include <iomanip>
 #include <iostream>
 
+#include "client/cli/errors.h"
+#include "client/cli/terminal.h"
 #include "core/base/dtype.h"
+#include "core/base/text.h"
 
 namespace topk::cli {
 namespace {
@@ -20,18 +23,22 @@ std::string TypeNames(const google::protobuf::RepeatedField<int>& types) {
   return names;
 }
 
-void PrintCapabilities(const v1::Capabilities& capabilities,
+constexpr int kNameColumns = 18;
+
+void PrintCapabilities(const v1::Capabilities& capabilities, int columns,
                        std::ostream& out) {
   out << "build " << capabilities.build_version() << "\n\noperators\n";
   for (const v1::OperatorCapability& row : capabilities.operators()) {
-    out << "  " << std::left << std::setw(18) << row.name() << "elements "
-        << TypeNames(row.data_types()) << "; indices "
-        << TypeNames(row.index_types()) << "\n";
+    out << "  " << std::left << std::setw(kNameColumns) << row.name()
+        << Wrapped(Cat("elements ", TypeNames(row.data_types()), "; indices ",
+                       TypeNames(row.index_types())),
+                   columns, 2 + kNameColumns)
+        << "\n";
   }
   out << "\nbackends\n";
   for (const v1::BackendCapability& row : capabilities.backends()) {
-    out << "  " << std::setw(18) << row.name() << row.instruction_set() << ", "
-        << row.thread_count() << " threads\n";
+    out << "  " << std::setw(kNameColumns) << row.name()
+        << row.instruction_set() << ", " << row.thread_count() << " threads\n";
   }
   const v1::Limits& limits = capabilities.limits();
   out << "\nlimits\n"
@@ -43,14 +50,15 @@ void PrintCapabilities(const v1::Capabilities& capabilities,
       << "  of one client     " << limits.max_client_inflight_requests()
       << " calls, " << limits.max_client_inflight_bytes() << " bytes\n"
       << "  shared memory     " << (limits.shared_memory() ? "yes" : "no")
-      << "\n\norder\n  " << capabilities.ordering_rule() << "\n";
+      << "\n\norder\n  " << Wrapped(capabilities.ordering_rule(), columns, 2)
+      << "\n";
 }
 
 }  // namespace
 
 ExitCode Health(const ClientOptions& client, const std::string& service) {
   const Result<bool> serving = Client(client).IsServing(service);
-  if (!serving.ok()) return Report(serving.status());
+  if (!serving.ok()) return Report(serving.status(), &client);
   std::cout << (*serving ? "SERVING" : "NOT_SERVING") << "\n";
   return *serving ? kOk : kUnavailable;
 }
@@ -58,9 +66,9 @@ ExitCode Health(const ClientOptions& client, const std::string& service) {
 ExitCode Info(const ClientOptions& client, bool json) {
   const Result<v1::Capabilities> capabilities =
       Client(client).GetCapabilities();
-  if (!capabilities.ok()) return Report(capabilities.status());
+  if (!capabilities.ok()) return Report(capabilities.status(), &client);
   if (!json) {
-    PrintCapabilities(*capabilities, std::cout);
+    PrintCapabilities(*capabilities, TerminalColumns(), std::cout);
     return kOk;
   }
   std::string text;

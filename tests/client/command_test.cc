@@ -1,12 +1,17 @@
 // The command topk where things go wrong: wrong servers, full disks, flags that
 // contradict each other.
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <atomic>
+#include <chrono>
+#include <filesystem>
 #include <functional>
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "client/npy.h"
 #include "core/base/text.h"
@@ -176,7 +181,7 @@ TEST_F(Command, BenchRefusesWhatNoMessageHolds) {
 TEST_F(Command, AFullDiskIsAFailure) {
   for (const char* arguments :
        {"run x.npy --k 2 --local", "run x.npy --k 2 --local --json",
-        "completion bash", "--help", "--version"}) {
+        "completion bash", "completion zsh", "man", "--help", "--version"}) {
     const Outcome outcome = Topk(arguments, "/dev/full");
     EXPECT_EQ(outcome.status, 1) << arguments;
     EXPECT_EQ(outcome.error, "topk: cannot write to stdout\n") << arguments;
@@ -213,7 +218,9 @@ TEST_F(Command, SaysWhyAFileCannotBeRead) {
   Outcome outcome = Topk("run no.npy --k 2 --local");
   EXPECT_EQ(outcome.status, 3);
   EXPECT_EQ(outcome.error,
-            "topk: no.npy: cannot be read: No such file or directory\n");
+            Cat("topk: no.npy: cannot be read: No such file or directory\n"
+                "hint: it was looked for in ",
+                std::filesystem::canonical(folder_.File("")).string(), "\n"));
   outcome = Topk("run . --k 2 --local");
   EXPECT_EQ(outcome.status, 3);
   EXPECT_EQ(outcome.error, "topk: .: cannot be read: Is a directory\n");
@@ -227,14 +234,115 @@ TEST_F(Command, AnAnswerOfNothingSaysSo) {
   EXPECT_EQ(outcome.out, "no slices: the input has no elements\n");
 }
 
-TEST_F(Command, CompletionIsAScriptThatKnowsEveryCommand) {
-  const Outcome outcome = Topk("completion bash");
-  EXPECT_EQ(outcome.status, 0);
-  for (const char* word : {"run", "health", "info", "bench", "completion",
-                           "--smallest", "--slice-labels", "--concurrency"}) {
-    EXPECT_NE(outcome.out.find(word), std::string::npos) << word;
+TEST_F(Command, CompletionsKnowEveryCommandAndFlag) {
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    const Outcome outcome = Topk(Cat("completion ", shell));
+    EXPECT_EQ(outcome.status, 0);
+    for (const char* word :
+         {"run", "health", "info", "bench", "completion", "man", "smallest",
+          "slice-labels", "concurrency", "openvino", "poisson"}) {
+      EXPECT_NE(outcome.out.find(word), std::string::npos)
+          << shell << " " << word;
+    }
   }
-  EXPECT_EQ(Topk("completion bash | bash -n").status, 0);
+  EXPECT_EQ(Topk("completion tcsh").status, 2);
+}
+
+TEST_F(Command, ACommandThatDoesNotExistIsNamed) {
+  const Outcome outcome = Topk("rnu x.npy");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_EQ(outcome.error,
+            "topk: no command \"rnu\"; topk --help lists them\n");
+}
+
+TEST_F(Command, CompareShowsWhereAnAnswerIsWrong) {
+  Fake fake;
+  fake.compute = [](auto&, auto&, v1::TopKResponse& response) {
+    response = RightAnswer();
+    return grpc::Status::OK;
+  };
+  const FakeServer server(fake);
+  for (const char* stream : {"off", "auto"}) {
+    const Outcome outcome = Topk(Cat("run x.npy --k 2 --compare --stream ",
+                                     stream, " --target ", server.target()));
+    EXPECT_EQ(outcome.status, 6) << outcome.error;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_NE(outcome.error.find("4 of 4 elements differ, first [0, :] number "
+                                 "0: 0 @0, here 4 @4"),
+              std::string::npos)
+        << outcome.error;
+  }
+  for (const char* flags : {"--json", "--local", "--out d"}) {
+    EXPECT_EQ(Topk(Cat("run x.npy --k 2 --compare ", flags)).status, 2);
+  }
+}
+
+TEST_F(Command, BenchEndsAtASignalWithAReport) {
+  std::atomic<int> calls = 0;
+  Fake fake;
+  fake.compute = [&calls](auto&, auto&, auto&) {
+    ++calls;
+    return grpc::Status::OK;
+  };
+  const FakeServer server(fake);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    for (const char* rate : {"0", "40"}) {
+      calls = 0;
+      std::vector<std::string> command = {Cat(TOPK_BINARY_DIR, "/bin/topk"),
+                                          "bench",
+                                          "--k",
+                                          "2",
+                                          "--duration",
+                                          "600",
+                                          "--warmup",
+                                          "0",
+                                          "--verify",
+                                          "0",
+                                          "--json",
+                                          "--target",
+                                          server.target()};
+      if (rate != std::string("0")) {
+        command.insert(command.end(), {"--rate", rate});
+      }
+      Subprocess bench(command);
+      for (int i = 0; i < 2000 && calls < 5; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+      bench.Signal(signal);
+      EXPECT_EQ(bench.Wait(), 130) << bench.Output();
+      EXPECT_NE(bench.Output().find("\"interrupted\":true"), std::string::npos)
+          << bench.Output();
+      EXPECT_NE(bench.Output().find("topk: interrupted"), std::string::npos);
+    }
+  }
+}
+
+TEST_F(Command, ASecondSignalEndsABenchThatWaits) {
+  std::atomic<int> calls = 0;
+  std::atomic<bool> over = false;
+  Fake fake;
+  fake.compute = [&](auto&, auto&, auto&) {
+    // The first one connects.
+    if (++calls > 1) over.wait(false);
+    return grpc::Status::OK;
+  };
+  const FakeServer server(fake);
+  Subprocess bench({Cat(TOPK_BINARY_DIR, "/bin/topk"), "bench", "--k", "2",
+                    "--verify", "0", "--target", server.target()});
+  for (int i = 0; i < 2000 && calls < 2; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  // Those that come while the first one is being taken count as one with it.
+  bench.Signal(SIGINT);
+  const std::string stat = Cat("/proc/", bench.pid(), "/stat");
+  for (int i = 0; i < 2000 && ReadFile(stat).find(") Z") == std::string::npos;
+       ++i) {
+    bench.Signal(SIGTERM);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ(bench.Wait(), 128 + SIGTERM);
+  over = true;
+  over.notify_all();
 }
 
 TEST_F(Command, TellsWhatIsWrongWithCertificatesAndTokens) {

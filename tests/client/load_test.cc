@@ -112,6 +112,47 @@ TEST(Load, SaysThatTheCallersCannotKeepUp) {
   EXPECT_NEAR(result.seconds, 1, 1e-9);
 }
 
+// Ends a load of 10 s after 0.4 s; each call takes so long.
+LoadResult RunInterrupted(Pace pace, nanoseconds call) {
+  FakeClock clock;
+  const nanoseconds end = clock.Now() + milliseconds(400);
+  pace.seconds = 10;
+  LoadOptions options = Options(pace);
+  options.interrupted = [&clock, end] { return clock.Now() >= end; };
+  return RunLoad(options, OneKind(), {[&](const Kind&) {
+                   clock.Work(call);
+                   return Right();
+                 }},
+                 clock);
+}
+
+TEST(Load, AnInterruptedOneCountsWhatWasDone) {
+  Pace pace;
+  pace.warmup = 0.1;
+  LoadResult result = RunInterrupted(pace, milliseconds(10));
+  EXPECT_TRUE(result.interrupted);
+  EXPECT_EQ(result.tallies[0].answered, 30);
+  EXPECT_NEAR(result.seconds, 0.3, 1e-9);
+  // Due at 0, 0.25, 0.5 s: it does not wait for the last one.
+  pace.rate = 4;
+  result = RunInterrupted(pace, milliseconds(10));
+  EXPECT_TRUE(result.interrupted);
+  EXPECT_EQ(result.tallies[0].answered, 1);
+  EXPECT_EQ(result.missed, 0);
+  EXPECT_TRUE(result.kept_up);
+  EXPECT_LT(result.seconds, 0.4);
+  // What was due and not sent until then is missed, nothing later.
+  pace.rate = 1000;
+  result = RunInterrupted(pace, milliseconds(10));
+  EXPECT_EQ(result.tallies[0].answered, 30);
+  EXPECT_EQ(result.missed, 270);
+  // During the warm-up there is nothing to count.
+  pace.warmup = 1;
+  result = RunInterrupted(pace, milliseconds(10));
+  EXPECT_TRUE(result.interrupted);
+  EXPECT_EQ(result.tallies[0].answered, 0);
+}
+
 TEST(Load, WarmUpIsNotCounted) {
   for (const double rate : {0.0, 50.0}) {
     FakeClock clock;
@@ -264,7 +305,7 @@ TEST(Schedule, TheSeedMakesTheSequence) {
 TEST(Schedule, StopsAtOnce) {
   Schedule schedule(Counted(10), {1});
   EXPECT_TRUE(schedule.Next(nanoseconds(0)));
-  schedule.Stop();
+  schedule.Stop(milliseconds(1));
   EXPECT_TRUE(schedule.stopped());
   EXPECT_FALSE(schedule.Next(nanoseconds(0)));
 }

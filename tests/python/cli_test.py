@@ -3,13 +3,22 @@
 usage: cli_test.py TOPKD TOPK
 """
 
+import fcntl
 import json
 import os
 import pathlib
+import pty
+import re
+import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
+import time
 import unittest
+import urllib.request
+import zipfile
 
 import numpy as np
 
@@ -22,7 +31,8 @@ class Command(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
-        cls.server = topk_stubs.Server(TOPKD, cls.folder.name)
+        cls.server = topk_stubs.Server(TOPKD, cls.folder.name,
+                                       "--metrics-listen", "127.0.0.1:0")
         rng = np.random.default_rng(1)
         cls.x = rng.standard_normal((3, 4, 50)).astype(np.float32)
         cls.path = cls.save("x.npy", cls.x)
@@ -325,14 +335,152 @@ class Command(unittest.TestCase):
         mix = self.mix('{"k": 1001}')
         refused(*bench, "--mix", mix, says="1x1000 f32 k 1001", code=4)
 
-    def test_completion(self):
-        script = pathlib.Path(self.folder.name) / "completion"
-        script.write_text(self.topk("completion", "bash"), encoding="utf-8")
-        ask = (f"source {script}; COMP_WORDS=(topk run --sm); COMP_CWORD=2; "
-               "_topk; echo ${COMPREPLY[@]}")
-        done = subprocess.run(["bash", "-c", ask], capture_output=True,
-                              text=True, check=True)
-        self.assertEqual(done.stdout, "--smallest\n")
+    def test_npz(self):
+        y = np.arange(12, dtype=np.int16).reshape(3, 4)
+        expected = {name: self.topk("run", self.save("one.npy", array), "--k",
+                                    2, "--local")
+                    for name, array in (("x", self.x), ("y", y))}
+        for save in (np.savez, np.savez_compressed):
+            path = os.path.join(self.folder.name, "two.npz")
+            save(path, x=self.x, y=y)
+            for name, table in expected.items():
+                for way in ((), ("--local",)):
+                    self.assertEqual(
+                        self.topk("run", path, "--member", name, "--k", 2,
+                                  *way), table)
+                with open(path, "rb") as file:
+                    self.assertEqual(
+                        self.topk("run", "-", "--member", name, "--k", 2,
+                                  stdin=file), table)
+            self.topk("run", path, "--k", 2, code=3)
+            self.assertIn('--member: "x", "y"', self.stderr)
+            self.topk("run", path, "--k", 2, "--member", "z", code=3)
+            self.assertIn('no array "z", only "x", "y"', self.stderr)
+            save(path, y)  # the only one needs no name; NumPy's is arr_0
+            for way in ((), ("--member", "arr_0")):
+                self.assertEqual(self.topk("run", path, "--k", 2, *way),
+                                 expected["y"])
+            # Damage to the data is found, a cut too.
+            content = bytearray(pathlib.Path(path).read_bytes())
+            with zipfile.ZipFile(path) as archive:
+                size = archive.infolist()[0].compress_size
+            content[30 + sum(struct.unpack("<HH", content[26:30])) + size
+                    - 5] ^= 1
+            for damaged in (content, content[:-9], content[:200]):
+                wrong = self.folder.name + "/damaged.npz"
+                pathlib.Path(wrong).write_bytes(damaged)
+                self.topk("run", wrong, "--k", 2, code=3)
+                self.assertIn("not a .npz file", self.stderr)
+        self.topk("run", self.path, "--member", "x", "--k", 2, code=3)
+
+    def test_compare(self):
+        for flags in ((), ("--stream", "on"), ("--axis", 0, "--smallest"),
+                      ("--dialect", "openvino", "--order", "index"),
+                      ("--dialect", "directml", "--index-type", "u64")):
+            said = self.topk("run", self.path, "--k", 2, "--compare", *flags)
+            self.assertTrue(said.startswith("the same: "), said)
+        self.topk("run", self.path, "--k", 51, "--compare", code=4)
+
+    def on_terminal(self, columns, *arguments, **environment):
+        """Runs the command on a terminal; returns what it shows."""
+        ours, its = pty.openpty()
+        fcntl.ioctl(its, termios.TIOCSWINSZ,
+                    struct.pack("HHHH", 24, columns, 0, 0))
+        with subprocess.Popen(
+                [TOPK, *map(str, arguments)], stdout=its, stderr=its,
+                env=dict(os.environ, TOPK_TARGET=self.server.target,
+                         **environment)) as command:
+            os.close(its)
+            shown = b""
+            while True:
+                try:
+                    piece = os.read(ours, 65536)
+                except OSError:  # Linux: nobody writes any more
+                    break
+                if not piece:
+                    break
+                shown += piece
+        os.close(ours)
+        self.assertEqual(command.returncode, 0, shown)
+        return shown.decode().replace("\r\n", "\n")
+
+    def test_what_a_terminal_shows_fits_it_and_has_no_colours(self):
+        wide = self.topk("run", self.path, "--k", 20, "--max-slices", 2)
+        for columns in (64, 80, 120):
+            for command in (("run", self.path, "--k", 20, "--max-slices", 2),
+                            ("info",), ("--help",), ("run", "--help"),
+                            ("bench", "--help")):
+                shown = self.on_terminal(columns, *command)
+                longest = max(map(len, shown.splitlines()))
+                self.assertLessEqual(longest, columns, command)
+                self.assertGreater(longest, columns / 2, command)
+                self.assertNotIn("\x1b", shown)
+            shown = self.on_terminal(columns, "run", self.path, "--k", 20,
+                                     "--max-slices", 2, NO_COLOR="1")
+            self.assertEqual(shown.split(), wide.split())
+            shown = self.on_terminal(columns, "bench", "--k", 3, "--shape",
+                                     "2,100", "--requests", 200)
+            for line in shown.splitlines():
+                if "|" in line or "closed loop" in line:
+                    self.assertLessEqual(len(line.split("\x1b[K")[-1]),
+                                         columns)
+            self.assertIsNone(re.search("\x1b\\[[0-9;]*m", shown))
+
+    def test_a_bench_that_is_interrupted_reports(self):
+        for signal_number in (signal.SIGINT, signal.SIGTERM):
+            with subprocess.Popen(
+                    [TOPK, "bench", "--k", "3", "--duration", "600",
+                     "--warmup", "0", "--json", "--target",
+                     self.server.target],
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                    text=True) as bench:
+                # It has a connection once it loads: wait for its own calls.
+                before = self.calls()
+                for _ in range(2000):
+                    if self.calls() > before + 20:
+                        break
+                    time.sleep(0.005)
+                bench.send_signal(signal_number)
+                out, error = bench.communicate(timeout=60)
+            self.assertEqual(bench.returncode, 130, error)
+            result = json.loads(out)
+            self.assertTrue(result["interrupted"])
+            self.assertGreater(result["requests"], 0)
+            self.assertEqual(result["verified"], result["requests"])
+            self.assertLess(result["seconds"], 60)
+            self.assertIn("interrupted", error)
+
+    def calls(self):
+        """Returns how many requests the server has answered."""
+        address = self.server.addresses["metrics"]
+        with urllib.request.urlopen(f"http://{address}/metrics") as answer:
+            lines = answer.read().decode().splitlines()
+        return sum(float(line.split()[-1]) for line in lines
+                   if line.startswith("topk_requests_total{"))
+
+    def test_errors_say_what_to_do(self):
+        def advised(*command, says, code=5, **options):
+            self.topk(*command, code=code, **options)
+            self.assertRegex(self.stderr, "(?m)^hint: .*" + says)
+            self.assertEqual(len(self.stderr.splitlines()), 2, self.stderr)
+
+        run = ("run", self.path, "--k", 1, "--max-attempts", 1)
+        advised(*run, target="127.0.0.1:1", says="start a server with topkd")
+        advised("health", target="127.0.0.1", says="HOST:50051")
+        advised("info", target=self.server.addresses["metrics"],
+                says="not that of its metrics")
+        advised("info", "--tls", says="leave out the --tls flags")
+        advised("bench", "--k", 1, "--requests", 1, "--tls",
+                says="leave out the --tls flags")
+        advised(*run, "--shared-memory", code=4,
+                says="topkd --allow-shared-memory")
+        self.topk("rnu", code=2)
+        self.assertIn('no command "rnu"', self.stderr)
+        for kind, says in ((bool, "x.view('u1')"), (complex, "astype('f4')"),
+                           ("U3", "astype('f4')")):
+            self.topk("run", self.save("kind.npy", np.zeros(3, kind)), "--k",
+                      1, code=3)
+            self.assertIn(says, self.stderr)
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ TEST(ElementText, EveryType) {
 
 TEST(PrintTable, ALinePerSlice) {
   std::ostringstream out;
-  PrintTable(Response(), 1, {}, 20, out);
+  PrintTable(Response(), 1, {}, {20, 0}, out);
   EXPECT_EQ(out.str(),
             "[0, :]  0.5 @1   -1 @0\n"
             "[1, :]   10 @1  nan @0\n");
@@ -63,7 +63,7 @@ TEST(PrintTable, ALinePerSlice) {
 
 TEST(PrintTable, TheFirstAxis) {
   std::ostringstream out;
-  PrintTable(Response(), 0, {}, 20, out);
+  PrintTable(Response(), 0, {}, {20, 0}, out);
   EXPECT_EQ(out.str(),
             "[:, 0]  0.5 @1   10 @1\n"
             "[:, 1]   -1 @0  nan @0\n");
@@ -71,7 +71,7 @@ TEST(PrintTable, TheFirstAxis) {
 
 TEST(PrintTable, LabelsSayWhatWasFound) {
   std::ostringstream out;
-  PrintTable(Response(), 1, {{"a", "b"}, {"x", "yy"}}, 20, out);
+  PrintTable(Response(), 1, {{"a", "b"}, {"x", "yy"}}, {20, 0}, out);
   EXPECT_EQ(out.str(),
             "[0, :] x   -> b a  0.5 @1   -1 @0\n"
             "[1, :] yy  -> b a   10 @1  nan @0\n");
@@ -79,7 +79,7 @@ TEST(PrintTable, LabelsSayWhatWasFound) {
 
 TEST(PrintTable, CountsWhatItLeavesOut) {
   std::ostringstream out;
-  PrintTable(Response(), 1, {}, 1, out);
+  PrintTable(Response(), 1, {}, {1, 0}, out);
   EXPECT_NE(out.str().find("1 more slices"), std::string::npos);
 }
 

@@ -1,0 +1,38 @@
+// What the commands and flags say of themselves, for completion, the manual
+// page and --help: none of them has a list of its own to go stale.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace topk::cli {
+
+/// What --help calls a value that is a file's or a folder's name; completion
+/// offers those that there are.
+inline constexpr char kFile[] = "FILE";
+inline constexpr char kFolder[] = "DIR";
+
+/// Returns the sub-commands in the order of --help.
+std::vector<const CLI::App*> CommandsOf(const CLI::App& app);
+
+/// Returns the options that have a name with dashes, or those that have none.
+std::vector<const CLI::Option*> FlagsOf(const CLI::App& command);
+std::vector<const CLI::Option*> PositionalsOf(const CLI::App& command);
+
+/// Returns the names with their dashes, e.g. {"-h", "--help"}.
+std::vector<std::string> NamesOf(const CLI::Option& option);
+
+/// Returns whether a value follows.
+bool TakesValue(const CLI::Option& option);
+
+/// Returns the kind of value: "FILE", "INT", .., without its choices or range.
+std::string ValueOf(const CLI::Option& option);
+
+/// Returns the values that an option takes, if they are a list.
+std::vector<std::string> ChoicesOf(const CLI::Option& option);
+
+/// Returns a description up to its first clause's end.
+std::string Briefly(const std::string& description);
+
+}  // namespace topk::cli

@@ -1,0 +1,85 @@
+#include "client/cli/compare.h"
+
+#include <cstdint>
+
+#include "client/cli/output.h"
+#include "core/base/dtype.h"
+#include "core/base/text.h"
+
+namespace topk::cli {
+namespace {
+
+// One element of two outputs.
+struct Element {
+  DType dtype;
+  const std::string& data;
+  int64_t i;
+
+  std::string Bytes() const {
+    const auto width = static_cast<size_t>(InfoOf(dtype).bytes);
+    return data.substr(static_cast<size_t>(i) * width, width);
+  }
+  std::string Text() const { return ElementText(dtype, data, i); }
+  // As a number has it: the most significant byte first.
+  std::string Hex() const {
+    constexpr char kDigits[] = "0123456789abcdef";
+    std::string hex;
+    for (const char c : Bytes()) {
+      const auto byte = static_cast<unsigned char>(c);
+      hex.insert(0, {kDigits[byte >> 4], kDigits[byte & 15]});
+    }
+    return "0x" + hex;
+  }
+};
+
+Element At(const v1::Tensor& tensor, int64_t i) {
+  return {static_cast<DType>(tensor.data_type()), tensor.data(), i};
+}
+
+// "0.5 @7"; where the texts are the same, NaNs, the value's bits too.
+std::string Pair(const v1::TopKResponse& answer, const v1::TopKResponse& other,
+                 int64_t i) {
+  const Element value = At(answer.values(), i);
+  const Element beside = At(other.values(), i);
+  std::string text = value.Text();
+  if (text == beside.Text() && value.Bytes() != beside.Bytes()) {
+    text += Cat(" (", value.Hex(), ")");
+  }
+  return Cat(text, " @", At(answer.indices(), i).Text());
+}
+
+}  // namespace
+
+std::string Difference(const v1::TopKResponse& server,
+                       const v1::TopKResponse& ours, int axis) {
+  if (server.indices().data_type() != ours.indices().data_type()) {
+    const auto name = [](const v1::TopKResponse& answer) {
+      return InfoOf(static_cast<DType>(answer.indices().data_type())).name;
+    };
+    return Cat("the indices are ", name(server), ", here ", name(ours));
+  }
+  int64_t count = 1;
+  for (const int64_t size : server.values().shape()) count *= size;
+  int64_t inner = 1;
+  for (int d = axis + 1; d < server.values().shape_size(); ++d) {
+    inner *= server.values().shape(d);
+  }
+  const int64_t k = server.values().shape(axis);
+  int64_t differ = 0;
+  int64_t first = 0;
+  for (int64_t i = count; i-- > 0;) {
+    if (At(server.values(), i).Bytes() != At(ours.values(), i).Bytes() ||
+        At(server.indices(), i).Bytes() != At(ours.indices(), i).Bytes()) {
+      first = i;
+      ++differ;
+    }
+  }
+  if (differ == 0) return "";
+  const int64_t slice = first / (inner * k) * inner + first % inner;
+  return Cat(differ, " of ", count, " elements differ, first ",
+             SliceName(server.values(), axis, slice), " number ",
+             first / inner % k, ": ", Pair(server, ours, first), ", here ",
+             Pair(ours, server, first));
+}
+
+}  // namespace topk::cli

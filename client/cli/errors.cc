@@ -1,0 +1,148 @@
+#include "client/cli/errors.h"
+
+#include <filesystem>
+#include <iostream>
+#include <system_error>
+
+#include "core/base/text.h"
+
+namespace topk::cli {
+namespace {
+
+// Which connections advice is for.
+enum class Over { kAny, kPlainText, kTls };
+
+// gRPC has no codes for why nothing could be reached, only words. What they
+// mean to a user of these flags:
+struct Row {
+  std::string_view words;
+  Over over;
+  std::string_view advice;
+};
+constexpr std::string_view kNoPort =
+    "a target has a port, of topkd 50051 unless it is told otherwise: --target "
+    "HOST:50051";
+constexpr Row kUnreachable[] = {
+    // gRPC's port where a name has none, and where an address has none.
+    {":443: Failed to connect", Over::kAny, kNoPort},
+    {":0: Failed to connect", Over::kAny, kNoPort},
+    {"Connection refused", Over::kAny,
+     "nobody listens there: start a server with topkd, or name one with "
+     "--target or TOPK_TARGET; --local needs none"},
+    {"No such file or directory", Over::kAny,
+     "no server has made that socket: start one with topkd --listen unix:PATH"},
+    {"DNS resolution failed", Over::kAny,
+     "is the host's name right? --target or TOPK_TARGET is HOST:PORT"},
+    {"Failed parsing HTTP/2", Over::kAny,
+     "what listens there is no gRPC server: give the port of topkd's --listen, "
+     "not that of its metrics"},
+    {"wrong version number", Over::kTls,
+     "the server speaks plain text: leave out the --tls flags and TOPK_TLS"
+     " variables"},
+    {"certificate verify failed", Over::kTls,
+     "give the authority that signed the server's certificate: --tls-ca FILE"},
+    {"Hostname Verification Check failed", Over::kTls,
+     "the server's certificate has another name: --tls-server-name NAME"},
+    {"Socket closed", Over::kTls,
+     "does the server want a client's certificate of its authorities? "
+     "--tls-cert FILE --tls-key FILE"},
+    {"Socket closed", Over::kPlainText,
+     "does the server want TLS? --tls, or --tls-ca FILE"},
+    {"Connection reset", Over::kPlainText,
+     "does the server want TLS? --tls, or --tls-ca FILE"},
+};
+
+bool AsksForTls(const ClientOptions& client) {
+  return client.tls || !client.tls_ca.empty() || !client.tls_cert.empty() ||
+         !client.tls_key.empty() || !client.tls_server_name.empty();
+}
+
+std::string_view Unreachable(std::string_view message,
+                             const ClientOptions& client) {
+  const Over over = AsksForTls(client) ? Over::kTls : Over::kPlainText;
+  for (const Row& row : kUnreachable) {
+    if (message.find(row.words) != std::string_view::npos &&
+        (row.over == Over::kAny || row.over == over)) {
+      return row.advice;
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string Advice(const Status& status, const ClientOptions& client) {
+  switch (status.code) {
+    case Code::kUnavailable:
+      return std::string(Unreachable(status.message, client));
+    case Code::kDeadlineExceeded:
+      return Cat("no answer from ", client.target,
+                 " in time: is it the right server? --deadline SECONDS waits "
+                 "longer");
+    case Code::kUnauthenticated:
+      return client.token_file.empty()
+                 ? "the server wants a token: --token-file FILE"
+                 : Cat("the server does not know the token in ",
+                       client.token_file);
+    case Code::kUnimplemented:
+      if (status.reason == "SHARED_MEMORY_NOT_ALLOWED") {
+        return "leave out --shared-memory (bench: --path shm), or start the "
+               "server with topkd --allow-shared-memory";
+      }
+      // One of ours says why.
+      return status.reason.empty() ? "the server is not topkd, or another "
+                                     "version of it: see topk info"
+                                   : "";
+    default:
+      return "";
+  }
+}
+
+ExitCode Report(const Status& status, const ClientOptions* client,
+                std::string_view request_id) {
+  std::cerr << "topk: " << CodeName(status.code);
+  if (!status.field.empty()) std::cerr << ": " << status.field;
+  std::cerr << ": " << status.message;
+  if (!status.reason.empty()) std::cerr << " [" << status.reason << "]";
+  if (!request_id.empty()) std::cerr << " (request " << request_id << ")";
+  if (status.retry_after.count() > 0) {
+    std::cerr << "; try again in " << status.retry_after.count() << " ms";
+  }
+  std::cerr << "\n";
+  if (client != nullptr) {
+    const std::string advice = Advice(status, *client);
+    if (!advice.empty()) std::cerr << "hint: " << advice << "\n";
+  }
+  switch (status.code) {
+    case Code::kInvalidArgument:
+    case Code::kUnimplemented:
+    case Code::kResourceExhausted:
+    case Code::kPermissionDenied:
+    case Code::kUnauthenticated:
+      return kRejected;
+    case Code::kUnavailable:
+    case Code::kDeadlineExceeded:
+      return kUnavailable;
+    default:
+      return kFailed;
+  }
+}
+
+ExitCode ReportInput(const std::string& path, const Status& status) {
+  std::cerr << "topk: " << path << ": " << status.message << "\n";
+  std::error_code error;
+  const std::filesystem::path file(path);
+  if (status.code == Code::kNotFound && file.is_relative() &&
+      !std::filesystem::exists(file, error)) {
+    std::cerr << "hint: it was looked for in "
+              << std::filesystem::current_path(error).string() << "\n";
+  }
+  return kInputFile;
+}
+
+ExitCode ReportUsage(const Status& status) {
+  std::cerr << "topk: " << status.message << "\n";
+  return kUsage;
+}
+
+}  // namespace topk::cli

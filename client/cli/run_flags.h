@@ -1,0 +1,36 @@
+// What `topk run` is told.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+
+#include "client/cli/request.h"
+#include "client/topk_client.h"
+
+namespace topk::cli {
+
+/// The flags of `topk run`, but for those of AddClientFlags().
+struct RunFlags {
+  std::string file;
+  /// Of a .npz archive; "" = its only one.
+  std::string member;
+  OperatorFlags operation;
+  bool as_bf16 = false;
+  bool local = false;
+  /// Whether to compare the server's answer, not to show it.
+  bool compare = false;
+  std::string stream = "auto";
+  bool shared_memory = false;
+  std::string out_directory;
+  bool json = false;
+  int64_t max_slices = 20;
+  std::string labels;
+  std::string slice_labels;
+  ClientOptions client;
+};
+
+/// Adds the flags to the sub-command.
+void AddRunFlags(CLI::App& command, RunFlags& flags);
+
+}  // namespace topk::cli

@@ -1,0 +1,140 @@
+#include "client/npz.h"
+
+#include <zip.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "client/file_bytes.h"
+#include "core/base/text.h"
+
+namespace topk {
+namespace {
+
+// np.savez and np.savez_compressed name "x" so.
+constexpr std::string_view kSuffix = ".npy";
+// How many names an error lists.
+constexpr size_t kListed = 20;
+
+struct CloseArchive {
+  void operator()(zip_t* archive) const { zip_discard(archive); }
+};
+struct CloseMember {
+  void operator()(zip_file_t* member) const { zip_fclose(member); }
+};
+using Archive = std::unique_ptr<zip_t, CloseArchive>;
+
+Status Broken(std::string_view what) {
+  return InvalidArgument("NPZ_FORMAT", "file", Cat("not a .npz file: ", what));
+}
+
+// A zip's first entry, or the end of one that has none.
+bool IsZip(std::span<const std::byte> file) {
+  const auto begins = [file](std::string_view magic) {
+    return file.size() >= magic.size() &&
+           std::memcmp(file.data(), magic.data(), magic.size()) == 0;
+  };
+  return begins("PK\3\4") || begins("PK\5\6");
+}
+
+Result<Archive> Open(std::span<const std::byte> file) {
+  zip_error_t error;
+  zip_error_init(&error);
+  zip_source_t* source =
+      zip_source_buffer_create(file.data(), file.size(), 0, &error);
+  Archive archive(source == nullptr
+                      ? nullptr
+                      : zip_open_from_source(source, ZIP_RDONLY, &error));
+  if (archive == nullptr) {
+    if (source != nullptr) zip_source_free(source);
+    Status status = Broken(zip_error_strerror(&error));
+    zip_error_fini(&error);
+    return status;
+  }
+  zip_error_fini(&error);
+  return archive;
+}
+
+// The members' names as NumPy has them.
+std::vector<std::string> Names(zip_t* archive) {
+  std::vector<std::string> names;
+  const zip_int64_t count = zip_get_num_entries(archive, 0);
+  for (zip_int64_t i = 0; i < count; ++i) {
+    const char* name =
+        zip_get_name(archive, static_cast<zip_uint64_t>(i), ZIP_FL_ENC_RAW);
+    std::string text = name == nullptr ? "" : name;
+    if (text.ends_with(kSuffix)) text.resize(text.size() - kSuffix.size());
+    names.push_back(std::move(text));
+  }
+  return names;
+}
+
+// Returns the position of the member in the archive.
+Result<size_t> Find(const std::vector<std::string>& names,
+                    const std::string& member) {
+  if (names.empty()) return Broken("it has no arrays");
+  if (member.empty() && names.size() == 1) return size_t{0};
+  const auto found = std::find(names.begin(), names.end(), member);
+  if (!member.empty() && found != names.end()) {
+    return static_cast<size_t>(found - names.begin());
+  }
+  std::string list;
+  for (size_t i = 0; i < std::min(names.size(), kListed); ++i) {
+    list += Cat(i > 0 ? ", " : "", Quote(names[i]));
+  }
+  if (names.size() > kListed)
+    list += Cat(" and ", names.size() - kListed, " more");
+  return InvalidArgument(
+      "NPZ_MEMBER", "file",
+      member.empty()
+          ? Cat("it has several arrays, name one with --member: ", list)
+          : Cat("it has no array ", Quote(member), ", only ", list));
+}
+
+// Unpacks a member. libzip checks its CRC at the end.
+Result<std::vector<std::byte>> Unpack(zip_t* archive, size_t index) {
+  const std::unique_ptr<zip_file_t, CloseMember> member(
+      zip_fopen_index(archive, index, 0));
+  if (member == nullptr) return Broken(zip_strerror(archive));
+  std::vector<std::byte> content;
+  // Its size is not believed before it has come.
+  size_t size = 0;
+  for (;;) {
+    content.resize(std::max<size_t>(size * 2, size_t{1} << 20));
+    const zip_int64_t got =
+        zip_fread(member.get(), content.data() + size, content.size() - size);
+    if (got < 0) return Broken(zip_file_strerror(member.get()));
+    if (got == 0) break;
+    size += static_cast<size_t>(got);
+  }
+  content.resize(size);
+  return content;
+}
+
+}  // namespace
+
+Result<NpyArray> ReadArray(const std::string& path, const std::string& member,
+                           bool as_bf16) {
+  Result<FileBytes> file = ReadFileBytes(path);
+  if (!file.ok()) return file.status();
+  if (!IsZip(file->data)) {
+    if (member.empty()) return ParseNpy(file->data, file->owner, as_bf16);
+    return InvalidArgument("NPZ_MEMBER", "file",
+                           "--member is for .npz archives; this is none");
+  }
+  const Result<Archive> archive = Open(file->data);
+  if (!archive.ok()) return archive.status();
+  const Result<size_t> index = Find(Names(archive->get()), member);
+  if (!index.ok()) return index.status();
+  Result<std::vector<std::byte>> content = Unpack(archive->get(), *index);
+  if (!content.ok()) return content.status();
+  const auto owner =
+      std::make_shared<std::vector<std::byte>>(*std::move(content));
+  return ParseNpy(*owner, owner, as_bf16);
+}
+
+}  // namespace topk
