@@ -28,7 +28,7 @@ constexpr Row kUnreachable[] = {
     {":0: Failed to connect", Over::kAny, kNoPort},
     {"Connection refused", Over::kAny,
      "nobody listens there: start a server with topkd, or name one with "
-     "--target or TOPK_TARGET; --local needs none"},
+     "--target or TOPK_TARGET; topk run --local needs none"},
     {"No such file or directory", Over::kAny,
      "no server has made that socket: start one with topkd --listen unix:PATH"},
     {"DNS resolution failed", Over::kAny,

@@ -1,5 +1,7 @@
 #include "client/cli/run_flags.h"
 
+#include <tuple>
+
 #include "client/cli/command_tree.h"
 
 namespace topk::cli {
