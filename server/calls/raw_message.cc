@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/text.h"
 #include "core/wire/message_pieces.h"
 
 namespace topk {
@@ -45,6 +46,9 @@ struct Place {
 };
 // More of them are not worth the while.
 constexpr size_t kMostPlaces = 64;
+// What an inference may have beside its raw contents: two bytes can become a
+// hundred when they are parsed.
+constexpr size_t kMostParsed = size_t{8} << 20;
 
 constexpr uint32_t TagOf(int number) {
   return WireFormatLite::MakeTag(number,
@@ -129,6 +133,7 @@ std::vector<Place> ReadWithoutData(grpc::ByteBuffer& bytes, const Path& path,
     }
   }
   if (places.empty() || (!path.repeated && places[0].size == 0) ||
+      (path.repeated && rest.size() > kMostParsed) ||
       !to.ParseFromString(rest) || !bytes.Dump(&slices).ok()) {
     return {};
   }
@@ -216,6 +221,12 @@ Status ReadRaw(grpc::ByteBuffer& bytes, RawInfer& to) {
     to.contents.push_back(PartsAt(place, to.slices));
   }
   if (!places.empty()) return {};
+  if (bytes.Length() > kMostParsed) {
+    return ResourceExhausted(
+        "TOO_MUCH_TO_PARSE", "inputs",
+        Cat("a request of more than ", kMostParsed,
+            " bytes must have its tensor in raw_input_contents"));
+  }
   if (Status s = ReadMessage(bytes, to.message); !s.ok()) return s;
   for (const std::string& data : to.message.raw_input_contents()) {
     to.contents.push_back({std::as_bytes(std::span(data))});

@@ -2,6 +2,7 @@
 // from where they were computed.
 #pragma once
 
+#include <google/protobuf/arena.h>
 #include <google/protobuf/message.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/slice.h>
@@ -30,10 +31,24 @@ struct RawMessage {
   std::vector<grpc::Slice> slices;
 };
 
+/// Returns a message whose parts, but for large ones, are one allocation: for
+/// messages of many parts.
+template <class Message>
+std::shared_ptr<Message> MakeCompact() {
+  using google::protobuf::Arena;
+  google::protobuf::ArenaOptions options;
+  options.start_block_size = size_t{4} << 10;
+  const auto arena = std::make_shared<Arena>(options);
+  return {arena, Arena::CreateMessage<Message>(arena.get())};
+}
+
 /// A request of the Open Inference Protocol with its raw contents beside it.
 struct RawInfer {
+  /// Keeps the message.
+  std::shared_ptr<inference::ModelInferRequest> kept =
+      MakeCompact<inference::ModelInferRequest>();
   /// The message; what its raw contents say is below.
-  inference::ModelInferRequest message;
+  inference::ModelInferRequest& message = *kept;
   /// The raw contents, each in pieces: those of the slices, or of the message.
   std::vector<std::vector<std::span<const std::byte>>> contents;
   /// Keeps them alive.
@@ -52,6 +67,9 @@ Status MalformedMessage();
 /// if it is not valid. The bytes are the reader's from then on.
 Status ReadRaw(grpc::ByteBuffer& bytes, RawMessage<v1::TopKRequest>& to);
 Status ReadRaw(grpc::ByteBuffer& bytes, RawMessage<v1::TopKRequestChunk>& to);
+
+/// The same; RESOURCE_EXHAUSTED if it has more than 8 MiB beside its raw
+/// contents.
 Status ReadRaw(grpc::ByteBuffer& bytes, RawInfer& to);
 
 /// Reads a message that holds no tensor.

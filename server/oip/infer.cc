@@ -23,7 +23,7 @@ Status Infer::Run(grpc::ByteBuffer& bytes, const ComputeOptions& options,
     s.field = OipField(s.field, *model_);
     return s;
   }
-  response = MakeResponse(raw_.message, *model_, std::move(answer));
+  Translate(std::move(answer), raw_.message, *model_, response);
   return {};
 }
 

@@ -1,7 +1,5 @@
 #include "server/oip/infer_call.h"
 
-#include <utility>
-
 #include "server/calls/raw_message.h"
 #include "server/calls/unary_call.h"
 #include "server/oip/infer.h"
@@ -27,12 +25,12 @@ class InferCall final : public WorkCall {
     grpc::ByteBuffer answer;
     const Status status = CatchBadAlloc([&]() -> Status {
       if (Status s = CheckAlive(); !s.ok()) return s;
-      inference::ModelInferResponse response;
-      if (Status s = infer.Run(request_, Computing(), tally_, response);
+      const auto response = MakeCompact<inference::ModelInferResponse>();
+      if (Status s = infer.Run(request_, Computing(), tally_, *response);
           !s.ok()) {
         return Precisely(s);
       }
-      answer = WriteMessage(std::move(response));
+      answer = WriteShared(response);
       tally_.Lap(Stage::kEncode);
       return {};
     });

@@ -1,7 +1,7 @@
 #include "server/oip/infer_response.h"
 
-#include <memory>
 #include <string>
+#include <utility>
 
 #include "server/oip/data_types.h"
 
@@ -36,20 +36,18 @@ void AddOutput(const inference::ModelInferRequest& request, const char* name,
 
 }  // namespace
 
-inference::ModelInferResponse MakeResponse(
-    const inference::ModelInferRequest& request, const Model& model,
-    v1::TopKResponse answer) {
-  inference::ModelInferResponse response;
-  response.set_model_name(model.name);
-  response.set_model_version(std::to_string(model.version->version));
-  response.set_id(request.id());
+void Translate(v1::TopKResponse answer,
+               const inference::ModelInferRequest& request, const Model& model,
+               inference::ModelInferResponse& to) {
+  to.set_model_name(model.name);
+  to.set_model_version(std::to_string(model.version->version));
+  to.set_id(request.id());
   if (answer.has_values()) {
-    AddOutput(request, kOutputValues, *answer.mutable_values(), response);
+    AddOutput(request, kOutputValues, *answer.mutable_values(), to);
   }
   if (answer.has_indices()) {
-    AddOutput(request, kOutputIndices, *answer.mutable_indices(), response);
+    AddOutput(request, kOutputIndices, *answer.mutable_indices(), to);
   }
-  return response;
 }
 
 }  // namespace topk

@@ -7,11 +7,11 @@
 
 namespace topk {
 
-/// Returns the answer to a request; the data is moved. Each output has its raw
-/// contents, an empty one if it was put into shared memory: clients count on
-/// it.
-inference::ModelInferResponse MakeResponse(
-    const inference::ModelInferRequest& request, const Model& model,
-    v1::TopKResponse answer);
+/// Says the answer to a request in an empty message; the data is moved. Each
+/// output has its raw contents, an empty one if it was put into shared memory:
+/// clients count on it.
+void Translate(v1::TopKResponse answer,
+               const inference::ModelInferRequest& request, const Model& model,
+               inference::ModelInferResponse& to);
 
 }  // namespace topk

@@ -1,7 +1,5 @@
 #include "server/oip/stream_infer_call.h"
 
-#include <utility>
-
 #include "server/calls/group_call.h"
 #include "server/calls/raw_message.h"
 #include "server/calls/status_map.h"
@@ -25,8 +23,8 @@ class StreamInferCall final : public GroupCall {
 
   grpc::ByteBuffer Compute(grpc::ByteBuffer& bytes, Tally& tally) override {
     Infer infer(oip_);
-    inference::ModelStreamInferResponse answer;
-    inference::ModelInferResponse& response = *answer.mutable_infer_response();
+    const auto answer = MakeCompact<inference::ModelStreamInferResponse>();
+    inference::ModelInferResponse& response = *answer->mutable_infer_response();
     const Status status = CatchBadAlloc([&]() -> Status {
       if (Status s = service_.gate().Ask(visit(),
                                          static_cast<int64_t>(bytes.Length()));
@@ -40,10 +38,10 @@ class StreamInferCall final : public GroupCall {
       (*response.mutable_parameters())["triton_final_response"].set_bool_param(
           true);
     } else {
-      answer.set_error_message(ToRpcStatus(status).message());
+      answer->set_error_message(ToRpcStatus(status).message());
       response.set_id(infer.id());
     }
-    grpc::ByteBuffer message = WriteMessage(std::move(answer));
+    grpc::ByteBuffer message = WriteShared(answer);
     if (status.ok()) tally.Lap(Stage::kEncode);
     infer.Record(info(), tally, status);
     return message;

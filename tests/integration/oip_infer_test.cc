@@ -115,6 +115,19 @@ TEST_F(Oip, ContentsThatDoNotFitAreRefused) {
   ExpectRefusal(request, kBad, "unable to find data for input tensor 'K'");
 }
 
+TEST_F(Oip, LargeTensorsAreNotTypedOnes) {
+  constexpr int kElements = 3 << 20;
+  ModelInferRequest request = Usual();
+  request.clear_raw_input_contents();
+  request.mutable_inputs(0)->set_shape(0, kElements);
+  request.mutable_inputs(0)
+      ->mutable_contents()
+      ->mutable_fp32_contents()
+      ->Resize(kElements, 1);
+  ExpectRefusal(request, grpc::StatusCode::RESOURCE_EXHAUSTED,
+                "must have its tensor in raw_input_contents");
+}
+
 TEST_F(Oip, WhatTheModelHasNotIsRefused) {
   constexpr auto kBad = grpc::StatusCode::INVALID_ARGUMENT;
   constexpr auto kNotFound = grpc::StatusCode::NOT_FOUND;
