@@ -4,7 +4,8 @@ with what the pages say.
 Every ```sh block runs by itself in bash, in a copy of this repository, at its
 root. A ```text block that follows is the end of its standard output, where
 "..." stands for anything in a line. `localhost:50051` in a command is a server
-of this program's. A comment before a block may say
+of this program's, as it is in the copy of tests/load. A comment before a block
+may say
 
   <!-- needs go protoc -->    programs without which it is left out
   <!-- not run: why -->       that it is left out
@@ -23,6 +24,7 @@ import sys
 import tempfile
 
 SECONDS = 600  # for a block
+HERE = "localhost:50051"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 import topk_stubs  # noqa: E402
@@ -93,13 +95,18 @@ def main():
     parser.add_argument("pages", nargs="+", type=pathlib.Path)
     options = parser.parse_args()
     programs = options.bin.resolve()
-    environment = dict(os.environ, PATH=f"{programs}:{os.environ['PATH']}")
+    # Debian's python3 comes first: it has the packages that are installed.
+    environment = dict(os.environ,
+                       PATH=f"{programs}:/usr/bin:{os.environ['PATH']}")
     failed = ran = 0
     with tempfile.TemporaryDirectory() as folder, topk_stubs.Server(
             programs / "topkd", folder) as server:
         tree = pathlib.Path(folder) / "tree"
         copy_tree(tree)
-        target = server.target
+        target = environment["TOPK_TARGET"] = server.target
+        for path in (tree / "tests" / "load").iterdir():
+            text = path.read_text(encoding="utf-8")
+            path.write_text(text.replace(HERE, target), encoding="utf-8")
         for page in options.pages:
             for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
                 first = block["commands"].splitlines()[0]
@@ -107,7 +114,7 @@ def main():
                 if why is not None:
                     print(f"LEFT OUT  {page}: {first}: {why}", flush=True)
                     continue
-                commands = block["commands"].replace("localhost:50051", target)
+                commands = block["commands"].replace(HERE, target)
                 wrong = run_block(commands, block["text"], tree, environment)
                 ran += 1
                 failed += wrong is not None
