@@ -1,6 +1,7 @@
 #include "server/oip/models.h"
 
 #include <charconv>
+#include <system_error>
 #include <vector>
 
 #include "core/base/text.h"
@@ -54,8 +55,8 @@ Result<const Model*> FindModel(const std::string& name,
                                const std::string& version) {
   int number = 0;
   const char* const end = version.data() + version.size();
-  if (!version.empty() &&
-      std::from_chars(version.data(), end, number).ptr != end) {
+  const auto [rest, error] = std::from_chars(version.data(), end, number);
+  if (!version.empty() && (error != std::errc() || rest != end)) {
     return InvalidArgument(
         "MODEL_VERSION", "model_version",
         Cat("failed to get model version from specified version string ",

@@ -141,6 +141,9 @@ TEST_F(Oip, WhatTheModelHasNotIsRefused) {
                 "Request for unknown model: 'onnx_topk' version 12 is not");
   request.set_model_version("1x");
   ExpectRefusal(request, kBad, "failed to get model version from specified");
+  request.set_model_name("directml_topk");  // which has a version 0
+  request.set_model_version("99999999999");
+  ExpectRefusal(request, kBad, "failed to get model version from specified");
   request = Usual();
   request.mutable_inputs(0)->set_name("x");
   ExpectRefusal(request, kBad,
