@@ -6,6 +6,9 @@ whether it did what it should:
   RESOURCE_EXHAUSTED with a time to come again, the p99 of small requests at
   most five times what it is without the load.
 
+Beside it an idle server is asked the same small requests: what these take there
+is what the loaded machine makes of them, whatever the server does.
+
 The load comes from the same machine. It is made to give way to the server and
 to the small requests' client, or it would be its own waits that are measured.
 
@@ -149,7 +152,7 @@ def crowd(target, function, count, seed):
     return end
 
 
-def measure(options, target, server, mix):
+def measure(options, target, server, idle_target, mix):
     usual = report(small(options.topk, target, 10))
     capacity = report(bench(
         options.topk, target, "--mix", mix, "--concurrency", "8",
@@ -165,6 +168,7 @@ def measure(options, target, server, mix):
                  "--connections", "16", "--duration", str(seconds), "--verify",
                  "0.05", "--deadline", "20")
     probe = small(options.topk, target, seconds)
+    idle = small(options.topk, idle_target, seconds)
     end_cancelling = crowd(target, cancel, CANCELLING, options.seed)
     end_nonsense = crowd(target, nonsense, MALFORMED, options.seed + 100)
     peak = 0
@@ -173,9 +177,9 @@ def measure(options, target, server, mix):
             raise AssertionError("the server is gone")
         peak = max(peak, server.memory())
         time.sleep(0.2)
-    return {"usual": usual, "loaded": report(probe), "load": report(load),
-            "cancelled": end_cancelling(), "nonsense": end_nonsense(),
-            "peak_mib": peak}
+    return {"usual": usual, "loaded": report(probe), "idle": report(idle),
+            "load": report(load), "cancelled": end_cancelling(),
+            "nonsense": end_nonsense(), "peak_mib": peak}
 
 
 def judge(found, options, grouped):
@@ -192,7 +196,8 @@ def judge(found, options, grouped):
         (f"refused: {refused}, {hints} of them with a time to come again",
          hints == refused),
         (f"small ones: {loaded['requests']}, errors {loaded['errors']}, p99 "
-         f"{loaded['p99_us']:.0f} us, {ratio:.1f} times the usual",
+         f"{loaded['p99_us']:.0f} us, {ratio:.1f} times the usual; of an idle "
+         f"server beside it {found['idle']['p99_us'] / usual['p99_us']:.1f}",
          ratio <= 5),
         (f"cancelled: {found['cancelled']}", True),
         (f"nonsense: {found['nonsense']}",
@@ -227,9 +232,12 @@ def main():
         flags += ["--max-client-inflight-requests", "4096",
                   "--max-message-bytes", str(MESSAGE_BYTES)]
         how = {"preexec_fn": enter} if enter else {}
+        idle_directory = os.path.join(directory, "idle")
+        os.mkdir(idle_directory)
         with lab.topkd(options.topkd, directory, flags, **how) as (
-                target, server):
-            found = measure(options, target, server, mix)
+                target, server), lab.topkd(
+                    options.topkd, idle_directory, []) as (idle_target, _):
+            found = measure(options, target, server, idle_target, mix)
         good = judge(found, options, enter is not None)
     sys.exit(0 if good else 1)
 
