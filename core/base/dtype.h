@@ -57,49 +57,4 @@ const DTypeInfo* FindDType(std::string_view name);
 /// as int64 reaches. REQUIRES: I32, I64, U32 or U64.
 int64_t MaxIndex(DType index_type);
 
-/// Maps the raw bits of an element to an unsigned key whose descending order
-/// is the rank order of semantics: for LARGEST by value, -0 = +0, every NaN
-/// equal and first; for SMALLEST the reverse of that.
-///
-/// Every type of one width and kind shares one instantiation.
-template <class Key, bool kFloat>
-struct KeyMap {
-  Key sign;
-  Key infinity;
-  /// All ones for SMALLEST, 0 for LARGEST.
-  Key flip;
-
-  KeyMap(const DTypeInfo& type, bool largest)
-      : sign(static_cast<Key>(type.sign)),
-        infinity(static_cast<Key>(type.infinity)),
-        flip(largest ? Key{0} : static_cast<Key>(~Key{0})) {}
-
-  Key operator()(Key bits) const {
-    if constexpr (kFloat) {
-      const Key magnitude = static_cast<Key>(bits & ~sign);
-      Key key = static_cast<Key>(bits & sign ? ~bits : bits | sign);
-      if (magnitude == 0) key = sign;
-      if (magnitude > infinity) key = static_cast<Key>(~Key{0});
-      return static_cast<Key>(key ^ flip);
-    } else {
-      return static_cast<Key>(bits ^ sign ^ flip);
-    }
-  }
-
-  /// Whether elements with different bits share this key: zeros, NaNs.
-  bool IsShared(Key key) const {
-    if constexpr (!kFloat) return false;
-    const Key ordered = static_cast<Key>(key ^ flip);
-    return ordered == sign || ordered == static_cast<Key>(~Key{0});
-  }
-
-  /// Returns the bits of the one element with this key.
-  /// REQUIRES: !IsShared(key).
-  Key Bits(Key key) const {
-    if constexpr (!kFloat) return static_cast<Key>(key ^ sign ^ flip);
-    const Key ordered = static_cast<Key>(key ^ flip);
-    return static_cast<Key>(ordered & sign ? ordered ^ sign : ~ordered);
-  }
-};
-
 }  // namespace topk

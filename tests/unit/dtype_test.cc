@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/key_map.h"
 #include "tests/support/oracle.h"
 #include "topk/v1/tensor.pb.h"
 

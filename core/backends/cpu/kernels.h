@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "core/backends/cpu/probe.h"
-#include "core/base/dtype.h"
+#include "core/base/key_map.h"
 
 namespace topk::cpu {
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/dtype.h"
+#include "core/base/key_map.h"
 #include "core/plan/plan.h"
 
 namespace topk::cpu {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/base/dtype.h"
+#include "core/base/key_map.h"
 
 namespace topk::cpu {
 

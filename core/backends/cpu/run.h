@@ -14,6 +14,7 @@
 #include "core/base/cancellation.h"
 #include "core/base/dtype.h"
 #include "core/base/free_later.h"
+#include "core/base/key_map.h"
 #include "core/plan/plan.h"
 
 namespace topk::cpu {
