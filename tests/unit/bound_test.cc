@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/backends/cpu/instruction_set.h"
+#include "core/base/dtype.h"
 
 namespace topk::cpu {
 namespace {

@@ -11,6 +11,7 @@
 #include "core/backends/cpu/elements.h"
 #include "core/backends/cpu/instruction_set.h"
 #include "core/backends/cpu/key_maps.h"
+#include "core/base/dtype.h"
 #include "tests/unit/best.h"
 
 namespace topk::cpu {

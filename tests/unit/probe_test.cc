@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/backends/cpu/key_maps.h"
+#include "core/base/dtype.h"
 
 namespace topk::cpu {
 namespace {

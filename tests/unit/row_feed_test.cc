@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/backends/cpu/instruction_set.h"
+#include "core/base/dtype.h"
 #include "tests/unit/best.h"
 
 namespace topk::cpu {
