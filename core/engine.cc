@@ -6,6 +6,7 @@
 #include "core/answer.h"
 #include "core/backends/registry.h"
 #include "core/base/processors.h"
+#include "core/base/text.h"
 #include "core/dialects/registry.h"
 #include "core/whole_tensor.h"
 
@@ -16,6 +17,13 @@ using Clock = std::chrono::steady_clock;
 
 int64_t NanosecondsSince(Clock::time_point start) {
   return std::chrono::nanoseconds(Clock::now() - start).count();
+}
+
+// Why a backend has no fold for a plan that it supports.
+Status NoRoom(const Backend& backend) {
+  return ResourceExhausted("NO_ROOM_ON_DEVICE", "server",
+                           Cat("no room on backend ", backend.name(), " now"),
+                           std::chrono::seconds(1));
 }
 
 // Runs a plan on a tensor in pieces: folded over them, or put together first
@@ -29,6 +37,9 @@ Execution Run(const Backend& backend, const Plan& plan,
   if (backend.FoldsWell(plan)) {
     const std::unique_ptr<Fold> fold =
         backend.Start(plan, outputs, cancellation);
+    if (fold == nullptr) {
+      return {backend.name(), "", "", NoRoom(backend)};
+    }
     auto left = static_cast<size_t>(plan.input.bytes);  // without padding
     for (const auto& piece : pieces) {
       const size_t size = std::min(left, piece.size());
@@ -52,11 +63,19 @@ int64_t WorkingBytes(const Backend& backend, const Plan& plan, size_t pieces) {
 }  // namespace
 
 Engine::Engine(const EngineOptions& options)
-    : limits_(options.limits),
-      backends_(MakeBackends(options.threads > 0 ? options.threads
-                                                 : AvailableProcessors())) {}
+    : Engine(options, MakeBackends(options.threads > 0 ? options.threads
+                                                       : AvailableProcessors(),
+                                   options.backends)) {}
 
-Status Engine::CheckEnvironment() { return topk::CheckEnvironment(); }
+Engine::Engine(const EngineOptions& options,
+               std::vector<std::unique_ptr<Backend>> backends)
+    : limits_(options.limits),
+      choice_(options.backends.choice),
+      backends_(std::move(backends)) {}
+
+Status Engine::CheckEnvironment(const BackendOptions& options) {
+  return topk::CheckEnvironment(options);
+}
 
 Result<v1::TopKResponse> Engine::Compute(const v1::TopKRequest& request,
                                          const ComputeOptions& options) const {
@@ -87,7 +106,9 @@ Result<v1::TopKResponse> Engine::Compute(
   if (IsCancelled(cancellation)) return Cancelled();
   const Backend& backend = Choose(*plan);
   if (options.admit) {
-    const int64_t working = WorkingBytes(backend, *plan, pieces.size());
+    const int64_t working =
+        std::max(WorkingBytes(backend, *plan, pieces.size()),
+                 WorkingBytes(last(), *plan, pieces.size()));
     if (Status s = options.admit(CostOf(*plan, working)); !s.ok()) return s;
   }
   v1::TopKResponse response;
@@ -95,8 +116,11 @@ Result<v1::TopKResponse> Engine::Compute(
   const Outputs outputs = PrepareOutputs(*plan, response, cancellation);
   if (!IsCancelled(cancellation)) {
     const Clock::time_point start = Clock::now();
-    const Execution execution =
-        Run(backend, *plan, pieces, outputs, cancellation);
+    Execution execution = Run(backend, *plan, pieces, outputs, cancellation);
+    if (!execution.status.ok() && !IsCancelled(cancellation)) {
+      CountFallback(execution.status.code);
+      execution = Run(last(), *plan, pieces, outputs, cancellation);
+    }
     SetExecution(execution, NanosecondsSince(start), response);
   }
   // Nothing that was left out can be in an answer: what is cancelled stays so.
@@ -106,10 +130,34 @@ Result<v1::TopKResponse> Engine::Compute(
 }
 
 const Backend& Engine::Choose(const Plan& plan) const {
+  const Backend* best = &last();
   for (const std::unique_ptr<Backend>& backend : backends_) {
-    if (backend->Supports(plan).ok()) return *backend;
+    if (backend.get() == &last()) break;
+    if (!backend->Supports(plan).ok()) continue;
+    if (choice_ == BackendChoice::kCuda) return *backend;
+    if (backend->EstimateNanoseconds(plan) < best->EstimateNanoseconds(plan)) {
+      best = backend.get();
+    }
   }
-  return *backends_.back();  // the portable one accepts everything
+  return *best;
+}
+
+void Engine::CountFallback(Code why) const {
+  std::atomic<int64_t>& count =
+      why == Code::kResourceExhausted ? fallbacks_full_ : fallbacks_lost_;
+  count.fetch_add(1, std::memory_order_relaxed);
+}
+
+DeviceReport Engine::Devices() const {
+  DeviceReport report;
+  for (const std::unique_ptr<Backend>& backend : backends_) {
+    for (DeviceState& state : backend->Devices()) {
+      report.devices.push_back(std::move(state));
+    }
+  }
+  report.fallbacks_lost = fallbacks_lost_.load(std::memory_order_relaxed);
+  report.fallbacks_full = fallbacks_full_.load(std::memory_order_relaxed);
+  return report;
 }
 
 }  // namespace topk

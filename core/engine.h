@@ -1,12 +1,13 @@
 // The whole story: a request comes in, the answer goes out.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
-#include "core/backends/backend.h"
+#include "core/backends/registry.h"
 #include "core/base/cancellation.h"
 #include "core/base/status.h"
 #include "core/plan/plan.h"
@@ -19,6 +20,16 @@ struct EngineOptions {
   /// 0 = as many as this process may use at once (AvailableProcessors()).
   int threads = 0;
   Limits limits;
+  BackendOptions backends = {};
+};
+
+/// What became of devices that are not the processor.
+struct DeviceReport {
+  std::vector<DeviceState> devices;
+  /// Requests that the CPU did instead, because a device was lost or had no
+  /// memory left.
+  int64_t fallbacks_lost = 0;
+  int64_t fallbacks_full = 0;
 };
 
 /// What a request will take, known before anything is done for it.
@@ -47,12 +58,16 @@ struct ComputeOptions {
 /// Answers requests. Thread-safe; one serves a whole process.
 class Engine {
  public:
-  /// REQUIRES: CheckEnvironment() is OK.
+  /// REQUIRES: CheckEnvironment(options.backends) is OK.
   explicit Engine(const EngineOptions& options);
 
-  /// OK, or why no engine can be had in this process: INVALID_ARGUMENT if
-  /// TOPK_INSTRUCTION_SET names none that this machine can run.
-  static Status CheckEnvironment();
+  /// The same, with these backends instead of those of the registry.
+  /// REQUIRES: the last accepts every plan.
+  Engine(const EngineOptions& options,
+         std::vector<std::unique_ptr<Backend>> backends);
+
+  /// OK, or why no engine can be had in this process: see registry.h.
+  static Status CheckEnvironment(const BackendOptions& options = {});
 
   /// Answers one request. Errors: see Lower() and CheckPayload();
   /// options.admit's; CANCELLED, a few milliseconds after Cancel().
@@ -73,13 +88,23 @@ class Engine {
   /// What is served here; the limits of the transport are the caller's to add.
   v1::Capabilities GetCapabilities() const;
 
+  /// How the devices are that were found when the engine was made.
+  DeviceReport Devices() const;
+
  private:
   friend class TensorStream;
 
-  /// Returns the first backend that accepts the plan.
+  /// Returns the backend that is to run the plan.
   const Backend& Choose(const Plan& plan) const;
+  /// Returns the one that runs what others could not: the CPU.
+  const Backend& last() const { return *backends_.back(); }
+  /// Counts a request that the last backend has to do instead of another.
+  void CountFallback(Code why) const;
 
   Limits limits_;
+  BackendChoice choice_;
+  mutable std::atomic<int64_t> fallbacks_lost_ = 0;
+  mutable std::atomic<int64_t> fallbacks_full_ = 0;
   std::vector<std::unique_ptr<Backend>> backends_;
 };
 

@@ -74,25 +74,31 @@ Result<TensorStream> TensorStream::Start(const Engine& engine,
   if (Status s = CheckColumns(*plan, engine.limits_); !s.ok()) return s;
   const Cancellation* const cancellation = options.cancellation;
   if (IsCancelled(cancellation)) return Cancelled();
-  const Backend& backend = engine.Choose(*plan);
+  const Backend* backend = &engine.Choose(*plan);
   if (options.admit) {
     const int64_t working =
         plan->input.packed
-            ? backend.FoldBytes(*plan)
+            ? std::max(backend->FoldBytes(*plan),
+                       engine.last().FoldBytes(*plan))
             // It is collected, and then put together.
-            : 2 * plan->input.padded_bytes + backend.RunBytes(*plan);
+            : 2 * plan->input.padded_bytes + backend->RunBytes(*plan);
     if (Status s = options.admit(CostOf(*plan, working)); !s.ok()) return s;
   }
   TensorStream stream(std::make_unique<State>());
   State& state = *stream.state_;
   state.cancellation = cancellation;
   state.plan = *std::move(plan);
-  state.backend = &backend;
   state.response.set_request_id(header.request_id());
   state.outputs = PrepareOutputs(state.plan, state.response, cancellation);
   if (state.plan.input.packed && !IsCancelled(cancellation)) {
-    state.fold = backend.Start(state.plan, state.outputs, cancellation);
+    state.fold = backend->Start(state.plan, state.outputs, cancellation);
+    if (state.fold == nullptr) {
+      engine.CountFallback(Code::kResourceExhausted);
+      backend = &engine.last();
+      state.fold = backend->Start(state.plan, state.outputs, cancellation);
+    }
   }
+  state.backend = backend;
   if (IsCancelled(cancellation)) return Cancelled();
   return stream;
 }
@@ -129,6 +135,8 @@ Result<v1::TopKResponse> TensorStream::Finish() {
       state.fold != nullptr ? state.fold->Finish() : RunCollected(state);
   state.computing += std::chrono::steady_clock::now() - start;
   if (IsCancelled(state.cancellation)) return Cancelled();
+  // The pieces are gone: whoever sent them can do so again.
+  if (!execution.status.ok()) return execution.status;
   SetExecution(execution, state.computing.count(), state.response);
   return std::move(state.response);
 }

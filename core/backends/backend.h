@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/cancellation.h"
 #include "core/base/status.h"
@@ -25,6 +27,21 @@ struct Execution {
   std::string_view backend;
   std::string_view kernel;
   std::string_view instruction_set;
+  /// OK, or why there is no answer and the outputs hold anything:
+  /// UNAVAILABLE, a device was lost; RESOURCE_EXHAUSTED, its memory is taken.
+  /// The last backend of the registry has no such reason.
+  Status status = {};
+};
+
+/// What an operator wants to know of a device that is not the processor.
+struct DeviceState {
+  /// E.g. "NVIDIA H100 80GB HBM3".
+  std::string name;
+  /// What this process has of its memory, and may have at most; in bytes.
+  int64_t memory_bytes = 0;
+  int64_t memory_limit = 0;
+  /// Whether it failed. It stays so until the process starts again.
+  bool lost = false;
 };
 
 /// One tensor's selection in progress: start, feed, finish. The answer does not
@@ -65,6 +82,10 @@ class Backend {
   /// The kernel that Run() would use for the plan. REQUIRES: Supports(plan).
   virtual std::string_view KernelFor(const Plan& plan) const = 0;
 
+  /// Roughly how long Run() takes, for the choice between backends. Of the
+  /// shape alone. REQUIRES: Supports(plan).
+  virtual int64_t EstimateNanoseconds(const Plan& plan) const = 0;
+
   /// Whether a fold over the pieces of a tensor is about as fast as Run() over
   /// the whole, so that putting it together is not worth a copy.
   virtual bool FoldsWell(const Plan& plan) const = 0;
@@ -85,9 +106,10 @@ class Backend {
     return Run(plan, tensor, outputs, nullptr);
   }
 
-  /// Starts a fold over a tensor that arrives in pieces. REQUIRES:
-  /// Supports(plan), plan.input.packed; plan, outputs and cancellation outlive
-  /// the fold.
+  /// Starts a fold over a tensor that arrives in pieces, or returns null where
+  /// there is no room for it now; the last backend of the registry always has.
+  /// REQUIRES: Supports(plan), plan.input.packed; plan, outputs and
+  /// cancellation outlive the fold.
   virtual std::unique_ptr<Fold> Start(
       const Plan& plan, const Outputs& outputs,
       const Cancellation* cancellation) const = 0;
@@ -95,6 +117,9 @@ class Backend {
   std::unique_ptr<Fold> Start(const Plan& plan, const Outputs& outputs) const {
     return Start(plan, outputs, nullptr);
   }
+
+  /// Its devices now; none where it runs on the processor.
+  virtual std::vector<DeviceState> Devices() const { return {}; }
 };
 
 }  // namespace topk

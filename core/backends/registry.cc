@@ -1,8 +1,13 @@
 #include "core/backends/registry.h"
 
 #include <cstdlib>
+#include <utility>
 
 #include "core/backends/cpu/cpu_backend.h"
+#ifdef TOPK_WITH_CUDA
+#include "core/backends/cuda/cuda_backend.h"
+#include "core/backends/cuda/cuda_device.h"
+#endif
 
 namespace topk {
 namespace {
@@ -12,17 +17,40 @@ Result<cpu::InstructionSet> ForcedOrBest() {
   return cpu::ChooseInstructionSet(name == nullptr ? "" : name);
 }
 
-}  // namespace
-
-Status CheckEnvironment() {
-  const Result<cpu::InstructionSet> set = ForcedOrBest();
-  return set.ok() ? Status() : set.status();
+// OK, or why there is no CUDA backend.
+Status CheckCuda() {
+#ifdef TOPK_WITH_CUDA
+  return cuda::CheckDevices();
+#else
+  return InvalidArgument("NO_CUDA", "backend",
+                         "CUDA was not built in: configure with "
+                         "-DTOPK_WITH_CUDA=ON");
+#endif
 }
 
-std::vector<std::unique_ptr<Backend>> MakeBackends(int threads) {
+}  // namespace
+
+Status CheckEnvironment(const BackendOptions& options) {
   const Result<cpu::InstructionSet> set = ForcedOrBest();
-  // Never another one in silence: without a set this throws.
+  if (!set.ok()) return set.status();
+  return options.choice == BackendChoice::kCuda ? CheckCuda() : Status();
+}
+
+std::vector<std::unique_ptr<Backend>> MakeBackends(
+    int threads, const BackendOptions& options) {
+  const Result<cpu::InstructionSet> set = ForcedOrBest();
   std::vector<std::unique_ptr<Backend>> backends;
+#ifdef TOPK_WITH_CUDA
+  if (options.choice != BackendChoice::kCpu && CheckCuda().ok()) {
+    auto devices = cuda::OpenDevices(options.device_memory_bytes);
+    if (!devices.empty()) {
+      backends.push_back(MakeCudaBackend(std::move(devices)));
+    }
+  }
+#else
+  (void)options;
+#endif
+  // Never another one in silence: without a set this throws.
   backends.push_back(MakeCpuBackend(threads, *set));
   return backends;
 }

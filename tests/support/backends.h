@@ -9,13 +9,17 @@
 
 namespace topk::testing {
 
-/// Returns the backends that were built in, and the CPU backend once for each
-/// instruction set that the machine can run and once cutting far finer than
-/// pays.
+/// Returns the backends that were built in and have what they run on, the CUDA
+/// backend on a device that is none (host_device.h) in pieces of a few
+/// elements, and the CPU backend once for each instruction set that the machine
+/// can run and once cutting far finer than pays.
 std::vector<std::unique_ptr<Backend>> AllBackends(int threads);
 
 /// Returns the last of these.
 std::unique_ptr<Backend> EagerBackend(int threads);
+
+/// Returns the CUDA backend on that device.
+std::unique_ptr<Backend> HostCudaBackend(int64_t piece_elements);
 
 /// Returns a backend's name with its instruction set, for messages.
 std::string Describe(const Backend& backend);

@@ -141,6 +141,21 @@ Choice Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   return choice;
 }
 
+int64_t EstimateNanoseconds(const Plan& plan, const Choice& choice,
+                            int threads) {
+  if (choice.algorithm == Algorithm::kNothing) return 0;
+  const int64_t units =
+      choice.columns() ? plan.outer * choice.tiles(plan) : plan.slices();
+  const double all = UnitNanoseconds(choice.algorithm, plan, choice.tile) *
+                     static_cast<double>(units);
+  const double at_once = choice.inline_here
+                             ? 1
+                             : std::min(static_cast<double>(threads),
+                                        static_cast<double>(units) *
+                                            static_cast<double>(choice.pieces));
+  return static_cast<int64_t>(std::min(all / at_once, 9e18));
+}
+
 std::string_view NameOf(const Choice& choice) {
   constexpr std::array<std::array<std::string_view, 2>, 7> kNames = {{
       {"nothing", "nothing"},

@@ -60,6 +60,10 @@ Choice Choose(const Plan& plan, int threads, double task = kTaskNanoseconds);
 Choice Cut(Algorithm algorithm, const Plan& plan, int threads,
            double task = kTaskNanoseconds);
 
+/// Returns roughly how many nanoseconds a choice takes on so many threads.
+int64_t EstimateNanoseconds(const Plan& plan, const Choice& choice,
+                            int threads);
+
 /// Returns on how many of the threads to sort k candidates.
 int64_t SortPieces(int64_t k, int threads, double task = kTaskNanoseconds);
 

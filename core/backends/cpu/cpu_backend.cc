@@ -34,6 +34,11 @@ class CpuBackend final : public Backend {
     return NameOf(cpu::Choose(plan, threads_, task_));
   }
 
+  int64_t EstimateNanoseconds(const Plan& plan) const override {
+    return cpu::EstimateNanoseconds(plan, cpu::Choose(plan, threads_, task_),
+                                    threads_);
+  }
+
   bool FoldsWell(const Plan& plan) const override {
     return plan.input.packed && cpu::Choose(plan, threads_, task_).algorithm ==
                                     cpu::Algorithm::kScan;

@@ -1,0 +1,22 @@
+// A selection over a packed tensor that arrives in pieces, on a device.
+#pragma once
+
+#include <memory>
+
+#include "core/backends/backend.h"
+#include "core/backends/cuda/device.h"
+#include "core/backends/cuda/parts.h"
+
+namespace topk::cuda {
+
+/// Returns the fold of Backend::Start: copies what it is fed to the device, a
+/// piece of `rows_per_piece` rows while the one before is worked on, keeps the
+/// best k of each slice there, and brings the answers of slices that have
+/// ended back. Its Finish() says UNAVAILABLE or RESOURCE_EXHAUSTED where the
+/// device failed: the outputs hold anything then.
+std::unique_ptr<Fold> MakeFold(const Plan& plan, const Outputs& outputs,
+                               std::unique_ptr<Lane> lane,
+                               int64_t rows_per_piece,
+                               const Cancellation* cancellation);
+
+}  // namespace topk::cuda

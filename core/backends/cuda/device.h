@@ -1,0 +1,82 @@
+// One GPU, as the fold sees it: memory, and work that is done in order. The
+// contract of cuda_device.h, and of the device that tests put in its place.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <span>
+
+#include "core/backends/backend.h"
+#include "core/backends/cuda/tasks.h"
+#include "core/base/status.h"
+
+namespace topk::cuda {
+
+/// Memory of a device, given back when destroyed, after the work that uses it.
+class Memory {
+ public:
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  virtual ~Memory() = default;
+
+  /// Its address on the device.
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ protected:
+  Memory(std::byte* data, size_t size) : data_(data), size_(size) {}
+
+ private:
+  std::byte* data_;
+  size_t size_;
+};
+
+/// A queue of work on a device, for one caller at a time. What uses the same
+/// memory is done in the order in which it was asked for; uploads go on beside
+/// computations that use other memory.
+///
+/// Errors: RESOURCE_EXHAUSTED, the device has no memory left; UNAVAILABLE, it
+/// is lost. Those of the work itself may come with a later call, at the latest
+/// with the Download that follows it.
+class Lane {
+ public:
+  virtual ~Lane() = default;
+
+  /// Returns memory, its contents undefined.
+  virtual Result<std::unique_ptr<Memory>> Allocate(size_t bytes) = 0;
+
+  /// Copies bytes to `at` in a memory. `from` may change when it returns.
+  virtual Status Upload(std::span<const std::byte> from, Memory& to,
+                        size_t at) = 0;
+
+  /// Does a task that uses these memories and no others.
+  virtual Status Select(const SelectTask& task,
+                        std::initializer_list<Memory*> uses) = 0;
+  virtual Status Emit(const EmitTask& task,
+                      std::initializer_list<Memory*> uses) = 0;
+
+  /// Copies the first bytes of a memory, which are there when it returns.
+  virtual Status Download(Memory& from, std::span<std::byte> to) = 0;
+};
+
+/// A GPU. Thread-safe.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  /// Returns a lane that may take about `bytes` of memory, or
+  /// RESOURCE_EXHAUSTED while others have too much, or UNAVAILABLE: lost. The
+  /// device outlives its lanes.
+  virtual Result<std::unique_ptr<Lane>> OpenLane(int64_t bytes) = 0;
+
+  /// Whether it failed. It stays so until the process starts again.
+  virtual bool lost() const = 0;
+  /// At most so many bytes of its memory its lanes have together.
+  virtual int64_t memory_limit() const = 0;
+  /// For the operator.
+  virtual DeviceState state() const = 0;
+};
+
+}  // namespace topk::cuda

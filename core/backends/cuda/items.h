@@ -1,0 +1,135 @@
+// An item: what is compared and carried instead of an element. Its order is
+// unique in a slice, so that whatever selects by it has one right answer,
+// however many threads it has and whatever it does with equal keys.
+//
+// C++17, and the same for host and device.
+#pragma once
+
+#include <cstdint>
+
+#include "core/backends/cuda/tasks.h"
+
+#ifdef __CUDACC__
+#define TOPK_HOST_DEVICE __host__ __device__
+#else
+#define TOPK_HOST_DEVICE
+#endif
+
+namespace topk::cuda {
+
+using Order64 = uint64_t;
+__extension__ using Order128 = unsigned __int128;
+
+/// The types of items, and what is known of their orders. Bits is uint32_t or
+/// uint64_t; a key has as many bits, and so has an index.
+template <class OrderT, class BitsT>
+struct ItemTypes {
+  using Order = OrderT;
+  using Bits = BitsT;
+  static constexpr int kHalf = static_cast<int>(8 * sizeof(Bits));
+  static_assert(sizeof(Order) == 2 * sizeof(Bits));
+
+  /// Returns the order of an element: its key above the inverted index, so
+  /// that of equal keys the lower index is the greater.
+  TOPK_HOST_DEVICE static Order OrderOf(const KeyRule& rule, Bits bits,
+                                        int64_t index) {
+    const Bits key = KeyOf<Bits>(rule, bits);
+    return (static_cast<Order>(key) << kHalf) |
+           static_cast<Order>(static_cast<Bits>(~static_cast<Bits>(index)));
+  }
+
+  /// Returns the order by index alone: the lowest is the greatest.
+  TOPK_HOST_DEVICE static Order ByIndex(Order order) { return order << kHalf; }
+
+  /// Returns the index of an item in this arrangement.
+  TOPK_HOST_DEVICE static int64_t IndexOf(Order order,
+                                          Arrangement arrangement) {
+    if (arrangement == Arrangement::kByIndex) order >>= kHalf;
+    return static_cast<int64_t>(static_cast<Bits>(~order));
+  }
+};
+
+using NarrowItems = ItemTypes<Order64, uint32_t>;
+using WideItems = ItemTypes<Order128, uint64_t>;
+
+/// The items of a task, made as they are read: those carried, then those of
+/// the part.
+template <class Types>
+struct ItemSource {
+  using Order = typename Types::Order;
+  using Bits = typename Types::Bits;
+
+  SelectTask task;
+
+  /// Returns the order of item i of slice s.
+  TOPK_HOST_DEVICE Order OrderAt(int64_t s, int64_t i) const {
+    if (i < task.carried_count) {
+      return static_cast<const Order*>(
+          task.carried.orders)[s * task.carried_count + i];
+    }
+    return Types::OrderOf(task.rule, BitsAt(s, i),
+                          task.first_row + i - task.carried_count);
+  }
+
+  /// Returns the bits of its element.
+  TOPK_HOST_DEVICE Bits BitsAt(int64_t s, int64_t i) const {
+    if (i < task.carried_count) {
+      return static_cast<const Bits*>(
+          task.carried.bits)[s * task.carried_count + i];
+    }
+    const int64_t row = i - task.carried_count;
+    const int64_t at =
+        (s / task.inner * task.rows + row) * task.inner + s % task.inner;
+    switch (task.rule.bytes) {
+      case 1:
+        return static_cast<const uint8_t*>(task.elements)[at];
+      case 2:
+        return static_cast<const uint16_t*>(task.elements)[at];
+      case 4:
+        return static_cast<const uint32_t*>(task.elements)[at];
+      default:
+        return static_cast<Bits>(
+            static_cast<const uint64_t*>(task.elements)[at]);
+    }
+  }
+};
+
+/// Writes output number t of a task.
+template <class Types>
+TOPK_HOST_DEVICE void EmitOne(const EmitTask& task, int64_t t) {
+  const int64_t block = t / (task.k * task.inner);
+  const int64_t rank = t / task.inner % task.k;
+  const int64_t slice = block * task.inner + t % task.inner;
+  const int64_t from = slice * task.k + rank;
+  if (task.values != nullptr) {
+    const auto bits =
+        static_cast<const typename Types::Bits*>(task.items.bits)[from];
+    switch (task.element_bytes) {
+      case 1:
+        static_cast<uint8_t*>(task.values)[t] = static_cast<uint8_t>(bits);
+        break;
+      case 2:
+        static_cast<uint16_t*>(task.values)[t] = static_cast<uint16_t>(bits);
+        break;
+      case 4:
+        static_cast<uint32_t*>(task.values)[t] = static_cast<uint32_t>(bits);
+        break;
+      default:
+        static_cast<uint64_t*>(task.values)[t] = bits;
+    }
+  }
+  if (task.indices != nullptr) {
+    const int64_t index =
+        task.index_offset +
+        Types::IndexOf(
+            static_cast<const typename Types::Order*>(task.items.orders)[from],
+            task.arrangement);
+    if (task.index_bytes == 4) {
+      static_cast<uint32_t*>(task.indices)[t] = static_cast<uint32_t>(index);
+    } else {
+      static_cast<int64_t*>(task.indices)[t] = index;
+    }
+  }
+}
+
+}  // namespace topk::cuda

@@ -1,0 +1,42 @@
+// How an element's bits become a key, as plain data. C++17: the device code
+// includes it.
+#pragma once
+
+#include <cstdint>
+
+#include "core/base/key_map.h"
+
+namespace topk::cuda {
+
+/// A row of the type table and a direction.
+struct KeyRule {
+  /// As in the table, moved up to the top bits of the key.
+  uint64_t sign = 0;
+  uint64_t infinity = 0;
+  /// The size of an element, in bytes: 1, 2, 4 or 8.
+  int bytes = 4;
+  bool is_float = false;
+  bool largest = true;
+};
+
+/// Returns the rule of a row of the table, whatever has its fields.
+template <class Type>
+constexpr KeyRule RuleOf(const Type& type, bool largest) {
+  const int up = (type.bytes <= 4 ? 32 : 64) - 8 * type.bytes;
+  return {type.sign << up, type.infinity << up, type.bytes, type.is_float,
+          largest};
+}
+
+/// Returns the key of an element: the greater is the better. Narrow elements
+/// are moved to the top bits first, where they have the order of a wide type,
+/// so that two kernels serve every type. Key is uint32_t for elements of up to
+/// 4 bytes, else uint64_t.
+template <class Key>
+constexpr Key KeyOf(const KeyRule& rule, Key bits) {
+  const int up = static_cast<int>(8 * sizeof(Key)) - 8 * rule.bytes;
+  const Key top = static_cast<Key>(bits << up);
+  return rule.is_float ? KeyMap<Key, true>(rule, rule.largest)(top)
+                       : KeyMap<Key, false>(rule, rule.largest)(top);
+}
+
+}  // namespace topk::cuda

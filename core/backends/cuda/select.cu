@@ -1,0 +1,352 @@
+// Selecting and arranging, by CUB's algorithms over the items of items.h. All
+// orders of a slice differ, so that what CUB leaves open (which of equal keys,
+// in which order) is nothing here.
+//
+// Tests: tests/unit/cuda (on the host), the label gpu (on a device).
+#include <cub/device/device_batched_topk.cuh>
+#include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_segmented_sort.cuh>
+#include <cub/device/device_topk.cuh>
+#include <cuda/iterator>
+
+#include "core/backends/cuda/geometry.h"
+#include "core/backends/cuda/items.h"
+#include "core/backends/cuda/launch.h"
+
+namespace topk::cuda {
+namespace {
+
+namespace execution = ::cuda::execution;
+
+// Returns the first error of some calls from a function.
+#define TOPK_CUDA_RETURN(call)              \
+  do {                                      \
+    const cudaError_t error = (call);       \
+    if (error != cudaSuccess) return error; \
+  } while (false)
+
+// What a call works on.
+struct Place {
+  cudaStream_t stream;
+  cudaMemPool_t pool;
+};
+
+// Memory for as long as the work that is on the stream when it is given back.
+class Scratch {
+ public:
+  explicit Scratch(const Place& place) : place_(place) {}
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() {
+    if (data_ != nullptr) cudaFreeAsync(data_, place_.stream);
+  }
+  cudaError_t Allocate(size_t bytes) {
+    return cudaMallocFromPoolAsync(&data_, bytes > 0 ? bytes : 1, place_.pool,
+                                   place_.stream);
+  }
+  void* data() const { return data_; }
+
+ private:
+  Place place_;
+  void* data_ = nullptr;
+};
+
+// Scratch items.
+template <class Types>
+class ScratchItems {
+ public:
+  explicit ScratchItems(const Place& place) : orders_(place), bits_(place) {}
+  cudaError_t Allocate(int64_t count) {
+    const auto items = static_cast<size_t>(count);
+    TOPK_CUDA_RETURN(orders_.Allocate(items * sizeof(typename Types::Order)));
+    return bits_.Allocate(items * sizeof(typename Types::Bits));
+  }
+  ItemArrays arrays() const { return {orders_.data(), bits_.data()}; }
+
+ private:
+  Scratch orders_;
+  Scratch bits_;
+};
+
+// Calls one of CUB's algorithms: asked for its scratch, then run.
+template <class Algorithm>
+cudaError_t WithScratch(const Place& place, const Algorithm& algorithm) {
+  size_t bytes = 0;
+  TOPK_CUDA_RETURN(algorithm(nullptr, bytes));
+  Scratch scratch(place);
+  TOPK_CUDA_RETURN(scratch.Allocate(bytes));
+  return algorithm(scratch.data(), bytes);
+}
+
+template <class Fn>
+using Computed =
+    ::cuda::transform_iterator<Fn, ::cuda::counting_iterator<int64_t>>;
+
+template <class Fn>
+__host__ __device__ Computed<Fn> Compute(Fn fn) {
+  return Computed<Fn>(::cuda::counting_iterator<int64_t>(0), fn);
+}
+
+template <class Types>
+struct OrdersOfSlice {
+  ItemSource<Types> source;
+  int64_t slice;
+  __host__ __device__ typename Types::Order operator()(int64_t i) const {
+    return source.OrderAt(slice, i);
+  }
+};
+
+template <class Types>
+struct BitsOfSlice {
+  ItemSource<Types> source;
+  int64_t slice;
+  __host__ __device__ typename Types::Bits operator()(int64_t i) const {
+    return source.BitsAt(slice, i);
+  }
+};
+
+// For each slice an iterator over its orders or bits.
+template <class Types, template <class> class OfSlice>
+struct EachSlice {
+  ItemSource<Types> source;
+  __host__ __device__ Computed<OfSlice<Types>> operator()(int64_t slice) const {
+    return Compute(OfSlice<Types>{source, slice});
+  }
+};
+
+// For each slice a pointer to its results.
+template <class T>
+struct EachResult {
+  T* data;
+  int64_t count;
+  __host__ __device__ T* operator()(int64_t slice) const {
+    return data + slice * count;
+  }
+};
+
+// Where a slice begins in [slices, count].
+struct SliceBegin {
+  int64_t count;
+  __host__ __device__ int64_t operator()(int64_t slice) const {
+    return slice * count;
+  }
+};
+
+// Calls fn(i) for each i of 0 .. count - 1.
+template <class Fn>
+__global__ void ForEachKernel(int64_t count, Fn fn) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+       i < count; i += step) {
+    fn(i);
+  }
+}
+
+template <class Fn>
+cudaError_t ForEach(int64_t count, Fn fn, cudaStream_t stream) {
+  if (count == 0) return cudaSuccess;
+  ForEachKernel<<<BlocksFor(count), kThreadsPerBlock, 0, stream>>>(count, fn);
+  return cudaGetLastError();
+}
+
+// Writes items as arrays: the first `count` of each slice.
+template <class Types>
+struct WriteItem {
+  ItemSource<Types> source;
+  ItemArrays to;
+  int64_t count;
+  __device__ void operator()(int64_t t) const {
+    const int64_t slice = t / count;
+    const int64_t i = t % count;
+    static_cast<typename Types::Order*>(to.orders)[t] =
+        source.OrderAt(slice, i);
+    static_cast<typename Types::Bits*>(to.bits)[t] = source.BitsAt(slice, i);
+  }
+};
+
+// Takes the first `count` of each slice of `length` sorted items.
+template <class Types>
+struct TakeFirst {
+  ItemArrays from;
+  int64_t length;
+  ItemArrays to;
+  int64_t count;
+  __device__ void operator()(int64_t t) const {
+    using Order = typename Types::Order;
+    using Bits = typename Types::Bits;
+    const int64_t i = t / count * length + t % count;
+    static_cast<Order*>(to.orders)[t] =
+        static_cast<const Order*>(from.orders)[i];
+    static_cast<Bits*>(to.bits)[t] = static_cast<const Bits*>(from.bits)[i];
+  }
+};
+
+template <class Types>
+struct MakeByIndex {
+  typename Types::Order* orders;
+  __device__ void operator()(int64_t i) const {
+    orders[i] = Types::ByIndex(orders[i]);
+  }
+};
+
+template <class Types>
+class Selector {
+ public:
+  Selector(const SelectTask& task, const Place& place)
+      : task_(task), source_{task}, place_(place) {}
+
+  cudaError_t Run() {
+    if (task_.arrangement == Arrangement::kAny) return Keep(task_.kept);
+    if (task_.arrangement == Arrangement::kByValue && SortsByValue()) {
+      return Keep(task_.kept);
+    }
+    ScratchItems<Types> chosen(place_);
+    const int64_t items = task_.slices() * task_.k;
+    TOPK_CUDA_RETURN(chosen.Allocate(items));
+    TOPK_CUDA_RETURN(Keep(chosen.arrays()));
+    if (task_.arrangement == Arrangement::kByIndex) {
+      TOPK_CUDA_RETURN(ForEach(
+          items,
+          MakeByIndex<Types>{static_cast<Order*>(chosen.arrays().orders)},
+          place_.stream));
+    }
+    return Sort(task_.slices(), task_.k, chosen.arrays(), task_.kept);
+  }
+
+ private:
+  using Order = typename Types::Order;
+  using Bits = typename Types::Bits;
+
+  bool SortsByValue() const {
+    return task_.method == Method::kSegmentedSort ||
+           task_.method == Method::kRadixSort;
+  }
+
+  // Puts the best k of each slice into `to`, in the method's order.
+  cudaError_t Keep(const ItemArrays& to) {
+    switch (task_.method) {
+      case Method::kKeepAll:
+        return Write(to, task_.length());
+      case Method::kBatchedTopK:
+        return BatchedTopK(to);
+      case Method::kTopK:
+        return TopK(to);
+      case Method::kSegmentedSort:
+      case Method::kRadixSort:
+        return SortAll(to);
+    }
+    return cudaErrorInvalidValue;
+  }
+
+  cudaError_t Write(const ItemArrays& to, int64_t count) {
+    return ForEach(task_.slices() * count, WriteItem<Types>{source_, to, count},
+                   place_.stream);
+  }
+
+  cudaError_t BatchedTopK(const ItemArrays& to) {
+    using ::cuda::args::bounds;
+    using ::cuda::args::immediate;
+    const auto environment = ::cuda::std::execution::env{
+        ::cuda::stream_ref{place_.stream},
+        execution::require(execution::determinism::not_guaranteed,
+                           execution::tie_break::unspecified,
+                           execution::output_ordering::unsorted)};
+    return WithScratch(place_, [&](void* scratch, size_t& bytes) {
+      return cub::DeviceBatchedTopK::MaxPairs(
+          scratch, bytes, Compute(EachSlice<Types, OrdersOfSlice>{source_}),
+          Compute(EachResult<Order>{static_cast<Order*>(to.orders), task_.k}),
+          Compute(EachSlice<Types, BitsOfSlice>{source_}),
+          Compute(EachResult<Bits>{static_cast<Bits*>(to.bits), task_.k}),
+          immediate{task_.length(), bounds<int64_t{1}, kMaxBatchedLength>()},
+          immediate{task_.k, bounds<int64_t{1}, kMaxBatchedLength>()},
+          task_.slices(), environment);
+    });
+  }
+
+  cudaError_t TopK(const ItemArrays& to) {
+    const auto environment = ::cuda::std::execution::env{
+        ::cuda::stream_ref{place_.stream},
+        execution::require(execution::determinism::not_guaranteed,
+                           execution::output_ordering::unsorted)};
+    for (int64_t slice = 0; slice < task_.slices(); ++slice) {
+      TOPK_CUDA_RETURN(WithScratch(place_, [&](void* scratch, size_t& bytes) {
+        return cub::DeviceTopK::MaxPairs(
+            scratch, bytes, Compute(OrdersOfSlice<Types>{source_, slice}),
+            static_cast<Order*>(to.orders) + slice * task_.k,
+            Compute(BitsOfSlice<Types>{source_, slice}),
+            static_cast<Bits*>(to.bits) + slice * task_.k, task_.length(),
+            task_.k, environment);
+      }));
+    }
+    return cudaSuccess;
+  }
+
+  cudaError_t SortAll(const ItemArrays& to) {
+    const int64_t items = task_.slices() * task_.length();
+    ScratchItems<Types> all(place_);
+    ScratchItems<Types> sorted(place_);
+    TOPK_CUDA_RETURN(all.Allocate(items));
+    TOPK_CUDA_RETURN(sorted.Allocate(items));
+    TOPK_CUDA_RETURN(Write(all.arrays(), task_.length()));
+    TOPK_CUDA_RETURN(
+        Sort(task_.slices(), task_.length(), all.arrays(), sorted.arrays()));
+    return ForEach(
+        task_.slices() * task_.k,
+        TakeFirst<Types>{sorted.arrays(), task_.length(), to, task_.k},
+        place_.stream);
+  }
+
+  // Sorts each slice of [slices, count], the greatest order first.
+  cudaError_t Sort(int64_t slices, int64_t count, const ItemArrays& from,
+                   const ItemArrays& to) {
+    const auto* orders = static_cast<const Order*>(from.orders);
+    const auto* bits = static_cast<const Bits*>(from.bits);
+    auto* const sorted_orders = static_cast<Order*>(to.orders);
+    auto* const sorted_bits = static_cast<Bits*>(to.bits);
+    if (ChooseSort(slices, count) == Method::kSegmentedSort) {
+      const auto begins = Compute(SliceBegin{count});
+      return WithScratch(place_, [&](void* scratch, size_t& bytes) {
+        return cub::DeviceSegmentedSort::SortPairsDescending(
+            scratch, bytes, orders, sorted_orders, bits, sorted_bits,
+            slices * count, slices, begins, begins + 1, place_.stream);
+      });
+    }
+    for (int64_t at = 0; at < slices * count; at += count) {
+      TOPK_CUDA_RETURN(WithScratch(place_, [&](void* scratch, size_t& bytes) {
+        return cub::DeviceRadixSort::SortPairsDescending(
+            scratch, bytes, orders + at, sorted_orders + at, bits + at,
+            sorted_bits + at, count, 0, static_cast<int>(8 * sizeof(Order)),
+            place_.stream);
+      }));
+    }
+    return cudaSuccess;
+  }
+
+  const SelectTask& task_;
+  const ItemSource<Types> source_;
+  const Place place_;
+};
+
+template <class Types>
+struct Emit {
+  EmitTask task;
+  __device__ void operator()(int64_t t) const { EmitOne<Types>(task, t); }
+};
+
+}  // namespace
+
+int LaunchSelect(const SelectTask& task, void* stream, void* pool) {
+  const Place place{static_cast<cudaStream_t>(stream),
+                    static_cast<cudaMemPool_t>(pool)};
+  return task.rule.bytes <= 4 ? Selector<NarrowItems>(task, place).Run()
+                              : Selector<WideItems>(task, place).Run();
+}
+
+int LaunchEmit(const EmitTask& task, void* stream) {
+  auto* const on = static_cast<cudaStream_t>(stream);
+  return task.element_bytes <= 4
+             ? ForEach(task.outputs(), Emit<NarrowItems>{task}, on)
+             : ForEach(task.outputs(), Emit<WideItems>{task}, on);
+}
+
+}  // namespace topk::cuda

@@ -1,0 +1,253 @@
+#include "tests/support/host_device.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <utility>
+#include <vector>
+
+#include "core/backends/cuda/items.h"
+
+namespace topk::testing {
+namespace {
+
+using cuda::Arrangement;
+using cuda::EmitTask;
+using cuda::ItemArrays;
+using cuda::ItemSource;
+using cuda::Lane;
+using cuda::Memory;
+using cuda::Method;
+using cuda::SelectTask;
+
+void Require(bool holds, const char* what) {
+  if (holds) return;
+  std::cerr << "host device: " << what << std::endl;
+  std::abort();
+}
+
+class HostMemory final : public Memory {
+ public:
+  HostMemory(std::vector<std::byte> bytes, std::atomic<int64_t>& used)
+      : Memory(bytes.data(), bytes.size()),
+        bytes_(std::move(bytes)),
+        used_(used) {
+    used_ += static_cast<int64_t>(size());
+  }
+  ~HostMemory() override { used_ -= static_cast<int64_t>(size()); }
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::atomic<int64_t>& used_;
+};
+
+class HostDevice final : public cuda::Device {
+ public:
+  explicit HostDevice(const HostDeviceOptions& options) : options_(options) {}
+
+  Result<std::unique_ptr<Lane>> OpenLane(int64_t bytes) override;
+  bool lost() const override { return lost_; }
+  int64_t memory_limit() const override { return options_.memory_limit; }
+  DeviceState state() const override {
+    return {"host", reserved_, options_.memory_limit, lost_};
+  }
+
+  void CloseLane(int64_t bytes) { reserved_ -= bytes; }
+
+  // Counts a call, which may be the one at which the device fails.
+  Status Call() {
+    const int64_t call = calls_++;
+    if (options_.calls_until_lost >= 0 && call >= options_.calls_until_lost) {
+      lost_ = true;
+    }
+    if (lost_) return {Code::kUnavailable, "DEVICE_LOST", "", "lost"};
+    if (call == options_.calls_until_full) {
+      return ResourceExhausted("DEVICE_MEMORY", "server", "full");
+    }
+    return {};
+  }
+
+ private:
+  const HostDeviceOptions options_;
+  std::atomic<bool> lost_ = false;
+  std::atomic<int64_t> calls_ = 0;
+  std::atomic<int64_t> reserved_ = 0;
+};
+
+// The memories of a task, and what it may reach in them.
+class Uses {
+ public:
+  explicit Uses(std::initializer_list<Memory*> uses) : uses_(uses) {}
+
+  void Check(const void* from, int64_t bytes, const char* what) const {
+    if (bytes == 0) return;
+    const auto begin = reinterpret_cast<uintptr_t>(from);
+    for (const Memory* memory : uses_) {
+      if (memory == nullptr) continue;
+      const auto start = reinterpret_cast<uintptr_t>(memory->data());
+      if (begin >= start &&
+          begin + static_cast<uint64_t>(bytes) <= start + memory->size()) {
+        return;
+      }
+    }
+    Require(false, what);
+  }
+
+  void Check(const ItemArrays& items, int64_t count, int element_bytes,
+             const char* what) const {
+    Check(items.orders, count * cuda::OrderBytes(element_bytes), what);
+    Check(items.bits, count * cuda::BitsBytes(element_bytes), what);
+  }
+
+ private:
+  const std::vector<Memory*> uses_;
+};
+
+template <class Types>
+void Select(const SelectTask& task) {
+  using Order = typename Types::Order;
+  using Bits = typename Types::Bits;
+  struct Item {
+    Order order;
+    Bits bits;
+  };
+  const ItemSource<Types> source{task};
+  const auto before = [](const Item& a, const Item& b) {
+    return a.order > b.order;
+  };
+  const auto k = static_cast<size_t>(task.k);
+  std::vector<Item> items;
+  for (int64_t s = 0; s < task.slices(); ++s) {
+    items.clear();
+    for (int64_t i = 0; i < task.length(); ++i) {
+      items.push_back({source.OrderAt(s, i), source.BitsAt(s, i)});
+    }
+    std::sort(items.begin(), items.end(), before);
+    Require(std::adjacent_find(items.begin(), items.end(),
+                               [](const Item& a, const Item& b) {
+                                 return a.order == b.order;
+                               }) == items.end(),
+            "two items of a slice have one order");
+    items.resize(k);
+    if (task.arrangement == Arrangement::kAny) {
+      // Neither by value nor by index: whoever relies on one is found out.
+      std::reverse(items.begin(), items.end());
+      std::rotate(items.begin(), items.begin() + task.k / 3, items.end());
+    }
+    if (task.arrangement == Arrangement::kByIndex) {
+      for (Item& item : items) item.order = Types::ByIndex(item.order);
+      std::sort(items.begin(), items.end(), before);
+    }
+    for (size_t i = 0; i < k; ++i) {
+      const size_t at = static_cast<size_t>(s) * k + i;
+      static_cast<Order*>(task.kept.orders)[at] = items[i].order;
+      static_cast<Bits*>(task.kept.bits)[at] = items[i].bits;
+    }
+  }
+}
+
+class HostLane final : public Lane {
+ public:
+  HostLane(HostDevice& device, int64_t bytes)
+      : device_(device), bytes_(bytes) {}
+  ~HostLane() override {
+    Require(used_ == 0, "memory outlives its lane");
+    device_.CloseLane(bytes_);
+  }
+
+  Result<std::unique_ptr<Memory>> Allocate(size_t bytes) override {
+    if (Status s = device_.Call(); !s.ok()) return s;
+    auto memory = std::make_unique<HostMemory>(
+        std::vector<std::byte>(bytes, std::byte{0xA5}), used_);
+    Require(used_ <= bytes_, "a lane has more than it was opened for");
+    return std::unique_ptr<Memory>(std::move(memory));
+  }
+
+  Status Upload(std::span<const std::byte> from, Memory& to,
+                size_t at) override {
+    if (Status s = device_.Call(); !s.ok()) return s;
+    Require(at + from.size() <= to.size(), "an upload is too long");
+    std::memcpy(to.data() + at, from.data(), from.size());
+    return {};
+  }
+
+  Status Select(const SelectTask& task,
+                std::initializer_list<Memory*> uses) override {
+    if (Status s = device_.Call(); !s.ok()) return s;
+    const Uses checked(uses);
+    const int bytes = task.rule.bytes;
+    checked.Check(task.elements, task.slices() * task.rows * bytes,
+                  "elements lie outside");
+    checked.Check(task.carried, task.slices() * task.carried_count, bytes,
+                  "carried items lie outside");
+    checked.Check(task.kept, task.slices() * task.k, bytes,
+                  "kept items lie outside");
+    Require(task.k >= 1 && task.k <= task.length(), "k is out of range");
+    Require((task.method == Method::kKeepAll) == (task.k == task.length()),
+            "the method is the wrong one");
+    Require(task.method != Method::kBatchedTopK ||
+                task.length() <= cuda::kMaxBatchedLength,
+            "a slice is too long for a block");
+    if (bytes <= 4) {
+      testing::Select<cuda::NarrowItems>(task);
+    } else {
+      testing::Select<cuda::WideItems>(task);
+    }
+    return {};
+  }
+
+  Status Emit(const EmitTask& task,
+              std::initializer_list<Memory*> uses) override {
+    if (Status s = device_.Call(); !s.ok()) return s;
+    const Uses checked(uses);
+    checked.Check(task.items, task.outputs(), task.element_bytes,
+                  "answered items lie outside");
+    if (task.values != nullptr) {
+      checked.Check(task.values, task.outputs() * task.element_bytes,
+                    "values lie outside");
+    }
+    if (task.indices != nullptr) {
+      checked.Check(task.indices, task.outputs() * task.index_bytes,
+                    "indices lie outside");
+    }
+    for (int64_t t = 0; t < task.outputs(); ++t) {
+      if (task.element_bytes <= 4) {
+        cuda::EmitOne<cuda::NarrowItems>(task, t);
+      } else {
+        cuda::EmitOne<cuda::WideItems>(task, t);
+      }
+    }
+    return {};
+  }
+
+  Status Download(Memory& from, std::span<std::byte> to) override {
+    if (Status s = device_.Call(); !s.ok()) return s;
+    Require(to.size() <= from.size(), "a download is too long");
+    std::memcpy(to.data(), from.data(), to.size());
+    return {};
+  }
+
+ private:
+  HostDevice& device_;
+  const int64_t bytes_;
+  std::atomic<int64_t> used_ = 0;
+};
+
+Result<std::unique_ptr<Lane>> HostDevice::OpenLane(int64_t bytes) {
+  if (lost_) return Status{Code::kUnavailable, "DEVICE_LOST", "", "lost"};
+  if (bytes > options_.memory_limit - reserved_) {
+    return ResourceExhausted("DEVICE_MEMORY", "server", "taken");
+  }
+  reserved_ += bytes;
+  return std::unique_ptr<Lane>(std::make_unique<HostLane>(*this, bytes));
+}
+
+}  // namespace
+
+std::unique_ptr<cuda::Device> MakeHostDevice(const HostDeviceOptions& options) {
+  return std::make_unique<HostDevice>(options);
+}
+
+}  // namespace topk::testing

@@ -1,0 +1,249 @@
+// The CUDA backend on a device that is none: faults, limits and the engine's
+// way around them. That its bytes are right is for conformance/.
+#include "core/backends/cuda/cuda_backend.h"
+
+#include <gtest/gtest.h>
+
+#include "core/backends/cpu/cpu_backend.h"
+#include "core/engine.h"
+#include "tests/support/backends.h"
+#include "tests/support/generators.h"
+#include "tests/support/host_device.h"
+#include "tests/unit/run_plan.h"
+
+namespace topk::testing {
+namespace {
+
+using Devices = std::vector<std::unique_ptr<cuda::Device>>;
+
+Devices Some(std::vector<HostDeviceOptions> options) {
+  Devices devices;
+  for (const HostDeviceOptions& each : options) {
+    devices.push_back(MakeHostDevice(each));
+  }
+  return devices;
+}
+
+std::unique_ptr<Backend> Cpu() {
+  return MakeCpuBackend(1, cpu::SupportedInstructionSets().front());
+}
+
+// Prefers CUDA for all that it takes.
+Engine MakeEngine(Devices devices, BackendChoice choice = BackendChoice::kCuda,
+                  int64_t piece_elements = 64) {
+  std::vector<std::unique_ptr<Backend>> backends;
+  backends.push_back(MakeCudaBackend(std::move(devices), piece_elements));
+  backends.push_back(Cpu());
+  EngineOptions options;
+  options.backends.choice = choice;
+  return Engine(options, std::move(backends));
+}
+
+v1::TopKRequest SomeRequest(int64_t rows, int64_t n, int64_t k) {
+  Random random(5);
+  v1::TopKRequest request;
+  request.mutable_spec()->set_dialect(v1::DIALECT_ONNX);
+  request.mutable_spec()->set_version(11);
+  request.mutable_onnx()->mutable_k()->set_value(k);
+  v1::Tensor& tensor = *request.mutable_tensor();
+  tensor.set_data_type(v1::DATA_TYPE_F32);
+  tensor.add_shape(rows);
+  tensor.add_shape(n);
+  tensor.set_data(RandomData(random, v1::DATA_TYPE_F32, rows * n));
+  return request;
+}
+
+// All but what may differ.
+std::string Bytes(const v1::TopKResponse& response) {
+  return response.values().data() + response.indices().data();
+}
+
+std::string RightBytes(const v1::TopKRequest& request) {
+  std::vector<std::unique_ptr<Backend>> backends;
+  backends.push_back(Cpu());
+  const Engine engine(EngineOptions(), std::move(backends));
+  return Bytes(*engine.Compute(request));
+}
+
+TEST(CudaBackend, SaysWhyItDeclines) {
+  const auto backend = MakeCudaBackend(Some({{.memory_limit = 1 << 20}}));
+  EXPECT_TRUE(
+      backend->Supports(ValidPlan(Ask(DType::kF32, {4, 100}, 1, 5))).ok());
+  const auto message = [&](const Plan& plan) {
+    const Status status = backend->Supports(plan);
+    EXPECT_EQ(status.code, Code::kUnimplemented);
+    return status.message;
+  };
+  const Plan large = ValidPlan(Ask(DType::kF32, {1 << 22}, 0, 5));
+  EXPECT_NE(message(large).find("of a device that gives 1048576"),
+            std::string::npos);
+  PlanRequest strided = Ask(DType::kF32, {4, 100}, 1, 5);
+  strided.strides = {200, 2};
+  EXPECT_NE(message(ValidPlan(strided)).find("strides"), std::string::npos);
+  EXPECT_NE(message(ValidPlan(Ask(DType::kF32, {0, 100}, 1, 5)))
+                .find("without elements"),
+            std::string::npos);
+  Plan long_axis = ValidPlan(Ask(DType::kU8, {4, 100}, 1, 5));
+  long_axis.n = (int64_t{1} << 32) + 1;
+  EXPECT_NE(message(long_axis).find("4294967296"), std::string::npos);
+  long_axis.dtype = DType::kF64;  // wide items have wide indices
+  EXPECT_EQ(message(long_axis).find("4294967296"), std::string::npos);
+}
+
+TEST(CudaBackend, FoldsEverySizeOfPiece) {
+  const Plan plan = ValidPlan(Ask(DType::kI64, {3, 40, 5}, 1, 7));
+  const std::string data = SomeData(DType::kI64, 600, 3, 4);
+  const Answer right = SlowAnswer(plan, data);
+  for (const int64_t elements : {1, 5, 9, 35, 36, 199, 200, 201, 1000}) {
+    const auto backend = HostCudaBackend(elements);
+    EXPECT_EQ(RunPlan(*backend, plan, data), right) << elements;
+    for (const size_t piece : {1, 7, 8, 333, 5000}) {
+      EXPECT_EQ(FoldPlan(*backend, plan, data, [=] { return piece; }), right)
+          << elements << " " << piece;
+    }
+  }
+}
+
+TEST(CudaEngine, SaysWhatRan) {
+  const Engine engine = MakeEngine(Some({{}}));
+  const v1::TopKRequest request = SomeRequest(4, 500, 5);
+  const auto response = engine.Compute(request);
+  ASSERT_TRUE(response.ok());
+  EXPECT_EQ(response->execution().backend(), "cuda");
+  EXPECT_EQ(response->execution().kernel(), "cub_batched_topk");
+  EXPECT_EQ(Bytes(*response), RightBytes(request));
+  const DeviceReport report = engine.Devices();
+  ASSERT_EQ(report.devices.size(), 1U);
+  EXPECT_EQ(report.devices[0].name, "host");
+  EXPECT_EQ(report.devices[0].memory_bytes, 0);
+}
+
+TEST(CudaEngine, ByCostGivesSmallOnesToTheCpu) {
+  const Engine engine = MakeEngine(Some({{}}), BackendChoice::kAuto);
+  const auto small = engine.Compute(SomeRequest(4, 100, 5));
+  EXPECT_EQ(small->execution().backend(), "cpu");
+  // A sort takes the CPU far longer than to copy the tensor.
+  const auto sorted = engine.Compute(SomeRequest(1, 2000000, 2000000));
+  EXPECT_EQ(sorted->execution().backend(), "cuda");
+}
+
+// Wherever a device fails, a request is answered all the same.
+TEST(CudaEngine, TheCpuDoesWhatALostDeviceDoesNot) {
+  const v1::TopKRequest request = SomeRequest(3, 300, 20);
+  const std::string right = RightBytes(request);
+  int64_t lost = 0;
+  for (int64_t calls = 0;; ++calls) {
+    HostDeviceOptions options;
+    options.calls_until_lost = calls;
+    const Engine engine = MakeEngine(Some({options}));
+    const auto response = engine.Compute(request);
+    ASSERT_TRUE(response.ok()) << calls << response.status().message;
+    ASSERT_EQ(Bytes(*response), right) << calls;
+    if (response->execution().backend() == "cuda") break;
+    ++lost;
+    EXPECT_EQ(engine.Devices().fallbacks_lost, 1) << calls;
+    EXPECT_TRUE(engine.Devices().devices[0].lost);
+    // From now on it is not asked.
+    ASSERT_EQ(Bytes(*engine.Compute(request)), right);
+    EXPECT_EQ(engine.Devices().fallbacks_lost, 1) << calls;
+  }
+  EXPECT_GT(lost, 20);
+}
+
+TEST(CudaEngine, TheCpuDoesWhatAFullDeviceDoesNot) {
+  const v1::TopKRequest request = SomeRequest(3, 300, 20);
+  const std::string right = RightBytes(request);
+  int64_t full = 0;
+  for (int64_t calls = 0; calls < 200; ++calls) {
+    HostDeviceOptions options;
+    options.calls_until_full = calls;
+    const Engine engine = MakeEngine(Some({options}));
+    ASSERT_EQ(Bytes(*engine.Compute(request)), right) << calls;
+    full += engine.Devices().fallbacks_full;
+    EXPECT_EQ(engine.Devices().fallbacks_lost, 0);
+    // It is asked again.
+    const auto second = engine.Compute(request);
+    ASSERT_EQ(Bytes(*second), right);
+  }
+  EXPECT_GT(full, 20);
+}
+
+TEST(CudaEngine, AnotherDeviceDoesWhatALostOneDoesNot) {
+  HostDeviceOptions lost;
+  lost.calls_until_lost = 0;
+  const Engine engine = MakeEngine(Some({lost, {}}));
+  const v1::TopKRequest request = SomeRequest(3, 300, 20);
+  const std::string right = RightBytes(request);
+  int on_cuda = 0;
+  for (int i = 0; i < 10; ++i) {
+    const auto response = engine.Compute(request);
+    ASSERT_EQ(Bytes(*response), right);
+    on_cuda += response->execution().backend() == "cuda" ? 1 : 0;
+  }
+  EXPECT_EQ(on_cuda, 9);  // the first finds out
+}
+
+TEST(CudaStream, ALostDeviceEndsAStreamAndNoMore) {
+  const v1::TopKRequest request = SomeRequest(3, 300, 20);
+  v1::TopKRequest header = request;
+  header.mutable_tensor()->clear_source();
+  HostDeviceOptions options;
+  options.calls_until_lost = 10;
+  const Engine engine = MakeEngine(Some({options}));
+  for (const bool first : {true, false}) {
+    auto stream = TensorStream::Start(engine, header);
+    ASSERT_TRUE(stream.ok());
+    ASSERT_TRUE(
+        stream->Feed(std::as_bytes(std::span(request.tensor().data()))).ok());
+    const auto response = stream->Finish();
+    ASSERT_EQ(response.ok(), !first);
+    if (first) {
+      EXPECT_EQ(response.status().code, Code::kUnavailable);
+      EXPECT_EQ(response.status().reason, "DEVICE_LOST");
+    } else {
+      EXPECT_EQ(Bytes(*response), RightBytes(request));
+    }
+  }
+}
+
+TEST(CudaStream, WithoutRoomTheCpuFolds) {
+  const v1::TopKRequest request = SomeRequest(1, 300, 20);
+  v1::TopKRequest header = request;
+  header.mutable_tensor()->clear_source();
+  // Room for one at a time.
+  const Plan plan = ValidPlan(Ask(DType::kF32, {1, 300}, 1, 20));
+  const int64_t bytes = cuda::DeviceBytes(plan, cuda::RowsPerPiece(plan, 64));
+  const Engine engine = MakeEngine(Some({{.memory_limit = bytes}}));
+  auto one = TensorStream::Start(engine, header);
+  auto other = TensorStream::Start(engine, header);
+  ASSERT_TRUE(one.ok() && other.ok());
+  EXPECT_EQ(engine.Devices().fallbacks_full, 1);
+  for (auto* stream : {&one, &other}) {
+    ASSERT_TRUE((*stream)
+                    ->Feed(std::as_bytes(std::span(request.tensor().data())))
+                    .ok());
+    const auto response = (*stream)->Finish();
+    ASSERT_TRUE(response.ok());
+    EXPECT_EQ(response->execution().backend(), stream == &one ? "cuda" : "cpu");
+    EXPECT_EQ(Bytes(*response), RightBytes(request));
+  }
+}
+
+TEST(CudaEngine, WhatIsCancelledEnds) {
+  Cancellation cancellation;
+  const auto backend = HostCudaBackend(64);
+  const Plan plan = ValidPlan(Ask(DType::kF32, {3, 300}, 1, 20));
+  std::string values(static_cast<size_t>(plan.values.bytes), '\0');
+  std::string indices(static_cast<size_t>(plan.indices.bytes), '\0');
+  const Outputs outputs = {std::as_writable_bytes(std::span(values)),
+                           std::as_writable_bytes(std::span(indices))};
+  const auto fold = backend->Start(plan, outputs, &cancellation);
+  const std::string data = SomeData(DType::kF32, 900, 1);
+  fold->Feed(std::as_bytes(std::span(data)).first(1000));
+  cancellation.Cancel();
+  fold->Feed(std::as_bytes(std::span(data)).subspan(1000));
+  EXPECT_TRUE(fold->Finish().status.ok());
+}
+
+}  // namespace
+}  // namespace topk::testing
