@@ -1,10 +1,18 @@
 # topkd in a small image: built on Debian 12, run on Debian 12 without compilers.
+# With --build-arg TOPK_WITH_CUDA=ON for NVIDIA's devices too.
 FROM debian:bookworm AS build
 WORKDIR /src
 COPY deploy/packages.sh deploy/
 RUN ["/bin/bash", "-c", "source deploy/packages.sh && install_packages \"${TOPK_BUILD_PACKAGES[@]}\""]
 COPY . .
-RUN cmake --preset release \
+# ON: with the CUDA backend; the driver comes with the container's runtime.
+ARG TOPK_WITH_CUDA=OFF
+# hadolint ignore=DL3008
+RUN if [ "${TOPK_WITH_CUDA}" = ON ]; then \
+      apt-get install -y --no-install-recommends python3-venv \
+   && CUDACXX="$(deploy/cuda_toolkit.sh)" && export CUDACXX; \
+    fi \
+ && cmake --preset release -DTOPK_WITH_CUDA="${TOPK_WITH_CUDA}" \
  && cmake --build --preset release \
  && cmake --install build/release --prefix /stage/usr --strip
 # Of these headers alone are used: no package of the image has them.
@@ -40,6 +48,7 @@ LABEL org.opencontainers.image.title="topkd" \
 
 # Each arena of glibc's allocator keeps memory that others cannot use.
 ENV MALLOC_ARENA_MAX=4 \
+    NVIDIA_DRIVER_CAPABILITIES=compute,utility \
     TOPKD_LISTEN=0.0.0.0:50051 \
     TOPKD_METRICS_LISTEN=0.0.0.0:9090 \
     TOPKD_DRAIN_DELAY=5s

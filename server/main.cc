@@ -11,7 +11,6 @@
 #include <string>
 #include <thread>
 
-#include "core/engine.h"
 #include "server/config/config.h"
 #include "server/health/healthcheck.h"
 #include "server/security/hash_token.h"
@@ -46,10 +45,6 @@ int WaitFor(const sigset_t& set) {
 int Serve(const topk::CommandLine& line, const sigset_t& signals,
           const std::shared_ptr<spdlog::logger>& log) {
   const topk::ServerConfig& config = line.server;
-  if (const topk::Status s = topk::Engine::CheckEnvironment(); !s.ok()) {
-    log->critical("{}: {}", s.field, s.message);
-    return kFailure;
-  }
   const int descriptors = topk::GuardAccept();
   auto server = topk::Server::Start(config, *log);
   if (!server.ok()) {

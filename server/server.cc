@@ -35,6 +35,7 @@
 #include "server/security/server_tls.h"
 #include "server/shared_memory/shared_objects.h"
 #include "server/telemetry/access_log.h"
+#include "server/telemetry/device_metrics.h"
 #include "server/telemetry/logging.h"
 #include "server/telemetry/metrics.h"
 #include "server/telemetry/metrics_endpoint.h"
@@ -102,6 +103,24 @@ AdmissionLimits AdmissionLimitsOf(const ServerConfig& config) {
   return limits;
 }
 
+BackendOptions BackendOptionsOf(const ServerConfig& config) {
+  return {BackendChoiceOf(config.backend), config.device_memory_bytes};
+}
+
+// OK, or why the engine cannot compute as it is told to.
+Status CheckBackends(const ServerConfig& config) {
+  Status status = Engine::CheckEnvironment(BackendOptionsOf(config));
+  status.message = Cat(status.field, ": ", status.message);
+  return status;
+}
+
+EngineOptions EngineOptionsOf(const ServerConfig& config, int threads) {
+  return {threads,
+          {config.max_elements, config.max_output_bytes,
+           config.max_selected_elements},
+          BackendOptionsOf(config)};
+}
+
 Status CannotListen(const std::string& address) {
   return CannotBind("LISTEN", "listen", "listen on", address);
 }
@@ -111,9 +130,7 @@ Status CannotListen(const std::string& address) {
 struct Server::Impl {
   Impl(const ServerConfig& config, spdlog::logger& log)
       : threads(config.threads > 0 ? config.threads : AvailableProcessors()),
-        engine({threads,
-                {config.max_elements, config.max_output_bytes,
-                 config.max_selected_elements}}),
+        engine(EngineOptionsOf(config, threads)),
         shared_objects(
             config.allow_shared_memory
                 ? std::make_unique<SharedObjects>(config.shared_memory_prefix)
@@ -192,7 +209,8 @@ Status Server::Impl::Secure(const ServerConfig& config, spdlog::logger& log) {
 }
 
 void Server::Impl::AddMetrics(const spdlog::logger& log) {
-  metrics.SetBuild(engine.GetCapabilities().backends(0).instruction_set());
+  const v1::Capabilities capabilities = engine.GetCapabilities();
+  metrics.SetBuild(capabilities.backends().rbegin()->instruction_set());
   const auto gauge = [this](const char* name, const char* help, auto value) {
     metrics.registry()->AddGauge(
         name, help, [value] { return static_cast<double>(value()); });
@@ -209,6 +227,9 @@ void Server::Impl::AddMetrics(const spdlog::logger& log) {
         [this] { return gate.admission().limits().requests; });
   gauge("topk_max_inflight_bytes", "Bytes that they may take",
         [this] { return gate.admission().limits().bytes; });
+  if (!engine.Devices().devices.empty()) {
+    AddDeviceMetrics(engine, *metrics.registry());
+  }
   gauge("topk_queue_depth", "Large requests that wait for a thread or have one",
         [this] { return service.work().jobs(); });
   counter("topk_log_dropped_total",
@@ -305,6 +326,7 @@ Server::~Server() {
 
 Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
                                               spdlog::logger& log) {
+  if (Status s = CheckBackends(config); !s.ok()) return s;
   // What a killed server left would say that this one is ready.
   if (!config.ready_file.empty()) std::remove(config.ready_file.c_str());
   std::unique_ptr<Server> server(
@@ -344,6 +366,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
 }
 
 Status Server::Check(const ServerConfig& config, spdlog::logger& log) {
+  if (Status s = CheckBackends(config); !s.ok()) return s;
   return Impl(config, log).Secure(config, log);
 }
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs what the tests need, builds, and runs every test; then unit and
-# conformance again under AddressSanitizer and UndefinedBehaviorSanitizer.
+# Installs what the tests need, builds, and runs every test; then builds the
+# CUDA backend, and runs unit and conformance again under AddressSanitizer and
+# UndefinedBehaviorSanitizer.
 #
-# usage: tests/run.sh [--fast]     --fast leaves the sanitizers out
+# usage: tests/run.sh [--fast]     --fast leaves CUDA and the sanitizers out
 set -euo pipefail
 
 fast=false
@@ -10,7 +11,7 @@ case "${1:-}" in
   "") ;;
   --fast) fast=true ;;
   *)
-    sed -n '2,5s/^# \{0,1\}//p' "$0"
+    sed -n '2,6s/^# \{0,1\}//p' "$0"
     [ "$1" = --help ] && exit 0
     exit 2
     ;;
@@ -47,6 +48,14 @@ step "running every test"
 run_tests --preset dev
 
 if [ "$fast" = false ]; then
+  if nvcc=$(deploy/cuda_toolkit.sh); then
+    step "building the CUDA backend, and running what needs a device"
+    cmake --preset cuda -DCMAKE_CUDA_COMPILER="$nvcc"
+    cmake --build --preset cuda --target topk_gpu_test
+    run_tests --preset cuda -L '^gpu$'
+  else
+    step "no compiler for CUDA: its kernels are not built"
+  fi
   step "building unit and conformance with sanitizers"
   cmake --preset asan
   cmake --build --preset asan --target topk_sanitized_tests

@@ -35,10 +35,17 @@ void ShowProgress(int64_t sent, int64_t total, ProgressLine& line) {
   line.Show(text.str(), sent == total);
 }
 
+// Without devices, which take longer to open than one tensor is worth.
+Engine LocalEngine() {
+  EngineOptions options;
+  options.backends.choice = BackendChoice::kCpu;
+  return Engine(options);
+}
+
 Result<v1::TopKResponse> Compute(const RunFlags& flags,
                                  const v1::TopKRequest& request,
                                  const NpyArray& array) {
-  if (flags.local) return Engine({}).Compute(request, array.data);
+  if (flags.local) return LocalEngine().Compute(request, array.data);
   const Client client(flags.client);
   if (flags.shared_memory) {
     return ComputeShared(client, request, flags.operation.axis.value_or(-1),
@@ -103,7 +110,7 @@ ExitCode WriteFiles(const RunFlags& flags, const v1::TopKResponse& response) {
 ExitCode Compare(const v1::TopKRequest& request,
                  std::span<const std::byte> tensor,
                  const v1::TopKResponse& answer, int axis) {
-  const Result<v1::TopKResponse> ours = Engine({}).Compute(request, tensor);
+  const Result<v1::TopKResponse> ours = LocalEngine().Compute(request, tensor);
   if (!ours.ok()) return Report(ours.status(), nullptr, request.request_id());
   const std::string difference = Difference(answer, *ours, axis);
   if (!difference.empty()) {

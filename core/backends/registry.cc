@@ -30,6 +30,11 @@ Status CheckCuda() {
 
 }  // namespace
 
+BackendChoice BackendChoiceOf(std::string_view name) {
+  if (name == "cpu") return BackendChoice::kCpu;
+  return name == "cuda" ? BackendChoice::kCuda : BackendChoice::kAuto;
+}
+
 Status CheckEnvironment(const BackendOptions& options) {
   const Result<cpu::InstructionSet> set = ForcedOrBest();
   if (!set.ok()) return set.status();

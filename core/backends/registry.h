@@ -25,6 +25,9 @@ enum class BackendChoice {
   kCuda,
 };
 
+/// Returns the choice of this name, "auto", "cpu" or "cuda"; kAuto for others.
+BackendChoice BackendChoiceOf(std::string_view name);
+
 /// What an operator may say of the backends.
 struct BackendOptions {
   BackendChoice choice = BackendChoice::kAuto;

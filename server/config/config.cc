@@ -100,6 +100,16 @@ void AddWork(ConfigTable& table, ServerConfig& config) {
            "cgroup's quota grant")
       ->check(CLI::Range(0, 4096));
   table
+      .Row("backend", config.backend,
+           "What computes: cpu; cuda, and the CPU what that does not take; or "
+           "auto, whichever is expected to be faster for a request. cuda needs "
+           "a build with TOPK_WITH_CUDA and a device")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+  table
+      .Row("device-memory-bytes", config.device_memory_bytes,
+           "What may be taken of each device's memory; 0 for half of it")
+      ->transform(Bytes(0, std::numeric_limits<int64_t>::max()));
+  table
       .Row(
           "pollers", config.pollers,
           "Threads that wait for connections and do small requests; 0 for half "

@@ -32,6 +32,10 @@ struct ServerConfig {
   std::string admin_listen;
   /// Threads that compute; 0 = the processors this process may use.
   int threads = 0;
+  /// Which backends may compute, "auto", "cpu" or "cuda": see BackendChoice.
+  std::string backend = "auto";
+  /// What of each device's memory may be taken, in bytes; 0 = half of it.
+  int64_t device_memory_bytes = 0;
   /// Threads that wait for events and do small work; 0 = half of those that
   /// compute.
   int pollers = 0;

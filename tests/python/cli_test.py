@@ -200,7 +200,7 @@ class Command(unittest.TestCase):
         done = subprocess.run([TOPKD, "--listen", "127.0.0.1:0"],
                               capture_output=True, check=False, timeout=60,
                               env=dict(os.environ, TOPK_INSTRUCTION_SET="mmx"))
-        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.returncode, 2)
         self.assertIn("TOPK_INSTRUCTION_SET", (done.stdout + done.stderr
                                                ).decode())
 

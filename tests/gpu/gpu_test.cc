@@ -1,0 +1,159 @@
+// The CUDA backend on a real device: the same bytes as everywhere else. Without
+// a device each test is skipped and says so. (Conformance and exhaustive tests
+// of a build with CUDA run on the device as well.)
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "core/backends/cpu/cpu_backend.h"
+#include "core/backends/cuda/cuda_backend.h"
+#include "core/backends/cuda/cuda_device.h"
+#include "tests/conformance/run_everywhere.h"
+#include "tests/support/case_file.h"
+#include "tests/support/oracle.h"
+#include "tests/unit/run_plan.h"
+
+namespace topk::testing {
+namespace {
+
+class Gpu : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (Status s = cuda::CheckDevices(); !s.ok()) GTEST_SKIP() << s.message;
+  }
+
+  static std::unique_ptr<Backend> OnDevice(
+      int64_t piece_elements = cuda::kPieceElements, int64_t memory = 0) {
+    return MakeCudaBackend(cuda::OpenDevices(memory), piece_elements);
+  }
+
+  static std::unique_ptr<Backend> OnCpu() {
+    return MakeCpuBackend(static_cast<int>(std::thread::hardware_concurrency()),
+                          cpu::SupportedInstructionSets().front());
+  }
+};
+
+TEST_F(Gpu, EveryCase) {
+  Random random(1);
+  int ran = 0;
+  for (const int64_t elements : {int64_t{50}, cuda::kPieceElements}) {
+    const auto backend = OnDevice(elements);
+    for (const Case& c : AllCases()) {
+      if (!c.code.empty()) continue;
+      SCOPED_TRACE(c.where);
+      for (const std::optional<int64_t> piece :
+           {std::optional<int64_t>(), std::optional<int64_t>(-1000)}) {
+        const auto outcome = RunOn(*backend, c.request, piece, random);
+        if (!outcome) continue;
+        ASSERT_TRUE(outcome->ok());
+        ASSERT_EQ(Comparable(**outcome),
+                  Comparable(Oracle(c.request).response));
+        ++ran;
+      }
+    }
+  }
+  EXPECT_GT(ran, 200);
+}
+
+TEST_F(Gpu, RandomRequests) {
+  Random random(Seed(20261123));
+  const auto fine = OnDevice(50);
+  const auto whole = OnDevice();
+  for (int i = 0; i < 4000; ++i) {
+    const v1::TopKRequest request = RandomRequest(random);
+    const std::string expected = Comparable(Oracle(request).response);
+    for (const Backend* backend : {fine.get(), whole.get()}) {
+      const auto outcome = RunOn(*backend, request, std::nullopt, random);
+      if (!outcome) continue;
+      ASSERT_EQ(Comparable(**outcome), expected) << request.DebugString();
+    }
+  }
+}
+
+// Long slices of every kind of data, for every method: as on the CPU.
+TEST_F(Gpu, LongSlices) {
+  struct Shape {
+    std::vector<int64_t> shape;
+    int64_t axis;
+    std::vector<int64_t> k;
+  };
+  const std::vector<Shape> shapes = {
+      {{1, 1 << 20}, 1, {1, 100, 5000, 1 << 19, 1 << 20}},
+      {{64, 100000}, 1, {1, 50, 30000}},
+      {{4096, 256}, 1, {1, 8, 255, 256}},
+      {{200, 8400}, 1, {1, 300}},
+      {{4, 1000, 300}, 1, {1, 5, 900}},
+      {{20000, 64}, 0, {1, 10}},
+      {{1, 9000000}, 1, {1, 1000}},  // more than a piece
+  };
+  const auto gpu = OnDevice();
+  const auto cpu = OnCpu();
+  for (const Shape& shape : shapes) {
+    for (const int64_t k : shape.k) {
+      for (const DType type :
+           {DType::kF32, DType::kU8, DType::kBF16, DType::kI64, DType::kF64}) {
+        int64_t count = 1;
+        for (const int64_t size : shape.shape) count *= size;
+        const int64_t bytes = InfoOf(type).bytes;
+        // Random bits; ties; all equal; ascending; descending.
+        std::vector<std::string> data = {SomeData(type, count, 1),
+                                         SomeData(type, count, 2, 3),
+                                         SomeData(type, count, 3, 1)};
+        std::string ascending(static_cast<size_t>(count * bytes), '\0');
+        for (int64_t i = 0; i < count; ++i) {
+          const uint64_t bits = static_cast<uint64_t>(i);
+          std::memcpy(ascending.data() + i * bytes, &bits,
+                      static_cast<size_t>(bytes));
+        }
+        data.push_back(std::move(ascending));
+        for (const bool largest : {true, false}) {
+          PlanRequest request = Ask(type, shape.shape, shape.axis, k);
+          request.direction =
+              largest ? Direction::kLargest : Direction::kSmallest;
+          request.order = k % 2 == 0 ? Order::kValue : Order::kIndex;
+          const Plan plan = ValidPlan(request);
+          ASSERT_TRUE(gpu->Supports(plan).ok());
+          for (size_t i = 0; i < data.size(); ++i) {
+            ASSERT_EQ(RunPlan(*gpu, plan, data[i]),
+                      RunPlan(*cpu, plan, data[i]))
+                << gpu->KernelFor(plan) << " " << InfoOf(type).name << " k "
+                << k << " data " << i;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(Gpu, ManyCallersAtOnce) {
+  const auto gpu = OnDevice(100000);
+  const Plan plan = ValidPlan(Ask(DType::kF32, {8, 100000}, 1, 100));
+  const std::string data = SomeData(DType::kF32, 800000, 9);
+  const Answer right = RunPlan(*OnCpu(), plan, data);
+  std::vector<std::jthread> callers;
+  for (int i = 0; i < 8; ++i) {
+    callers.emplace_back([&] {
+      for (int j = 0; j < 20; ++j) EXPECT_EQ(RunPlan(*gpu, plan, data), right);
+    });
+  }
+}
+
+TEST_F(Gpu, GivesItsMemoryBack) {
+  const auto gpu = OnDevice();
+  const Plan plan = ValidPlan(Ask(DType::kF32, {1 << 22}, 0, 1000));
+  const std::string data = SomeData(DType::kF32, 1 << 22, 9);
+  RunPlan(*gpu, plan, data);
+  const int64_t after_one = gpu->Devices()[0].memory_bytes;
+  for (int i = 0; i < 50; ++i) RunPlan(*gpu, plan, data);
+  EXPECT_LE(gpu->Devices()[0].memory_bytes, after_one + (int64_t{64} << 20));
+  EXPECT_FALSE(gpu->Devices()[0].lost);
+}
+
+TEST_F(Gpu, DeclinesBeyondItsLimit) {
+  const auto gpu = OnDevice(cuda::kPieceElements, int64_t{1} << 20);
+  EXPECT_FALSE(
+      gpu->Supports(ValidPlan(Ask(DType::kF32, {1 << 22}, 0, 1000))).ok());
+}
+
+}  // namespace
+}  // namespace topk::testing
