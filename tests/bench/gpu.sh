@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# The CUDA backend beside torch.topk and CUB's own selection, on the device of
+# this machine: lines of JSON on stdout, then a table on stderr whose ratios are
+# those to torch.topk in this run.
+#
+# usage: tests/bench/gpu.sh [--no-torch]     (PyTorch is 5 GB)
+set -euo pipefail
+
+torch=true
+case "${1:-}" in
+  "") ;;
+  --no-torch) torch=false ;;
+  *)
+    sed -n '2,6s/^# \{0,1\}//p' "$0"
+    [ "$1" = --help ] && exit 0
+    exit 2
+    ;;
+esac
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+# shellcheck source=tests/bench/build.sh
+source tests/bench/build.sh
+install_packages "${TOPK_BUILD_PACKAGES[@]}" "${TOPK_TEST_PACKAGES[@]}" >&2
+echo "== building gpu_bench" >&2
+nvcc=$(deploy/cuda_toolkit.sh)
+cmake -S . -B build/bench-cuda -G Ninja -DCMAKE_BUILD_TYPE=Release \
+  -DTOPK_WITH_CUDA=ON -DCMAKE_CUDA_COMPILER="$nvcc" >/dev/null
+cmake --build build/bench-cuda --target gpu_bench >&2
+
+lines=$(mktemp)
+trap 'rm -f "$lines"' EXIT
+workloads=tests/bench/gpu/workloads.cases
+build/bench-cuda/bin/gpu_bench $workloads | tee "$lines"
+if $torch; then
+  install_python torch
+  "$peers_venv/bin/python" tests/bench/gpu/torch_topk.py $workloads |
+    tee -a "$lines"
+fi
+python3 - "$lines" >&2 <<'END'
+import json
+import sys
+
+rows = {}
+for line in open(sys.argv[1], encoding="utf-8"):
+    row = json.loads(line)
+    rows.setdefault(row["workload"], {})[row["way"]] = row["least_us"]
+ways = ["resident", "torch", "cub", "end_to_end", "cpu"]
+print("| workload | " + " | ".join(way + ", us" for way in ways)
+      + " | torch / resident |")
+print("|---|" + "---:|" * (len(ways) + 1))
+for name, row in rows.items():
+    cells = [f"{row[way]:.1f}" if way in row else "-" for way in ways]
+    ratio = (f"{row['torch'] / row['resident']:.2f}" if "torch" in row else "-")
+    print(f"| {name} | " + " | ".join(cells) + f" | {ratio} |")
+END

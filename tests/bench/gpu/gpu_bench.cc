@@ -1,0 +1,231 @@
+// The CUDA backend on a device: a line of JSON for each workload and way.
+//
+//   resident    the tensor and the answer stay on the device; CUDA events
+//               around the tasks, the second cache cold
+//   end_to_end  from the host's memory to the host's memory; wall clock
+//   cpu         the same on the CPU, with all its threads
+//   cub         cub::DeviceTopK on the keys alone, as CUB means it: neither
+//               sorted nor stable, no indices; resident (one row of f32)
+//
+// Each answer is compared with the CPU's, byte for byte. The least of the runs
+// counts.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "core/backends/cpu/cpu_backend.h"
+#include "core/backends/cuda/cuda_backend.h"
+#include "core/backends/cuda/cuda_device.h"
+#include "core/backends/cuda/launch.h"
+#include "core/base/processors.h"
+#include "tests/bench/gpu/cub_topk.h"
+#include "tests/bench/workload.h"
+
+namespace topk::bench {
+namespace {
+
+using cuda::Arrangement;
+using cuda::ItemArrays;
+
+// More than the second cache of any device.
+constexpr size_t kFlushBytes = size_t{256} << 20;
+constexpr int kRuns = 30;
+
+void Check(int error, const char* what) {
+  if (error == 0) return;
+  throw std::runtime_error(std::string(what) + ": " +
+                           cudaGetErrorString(static_cast<cudaError_t>(error)));
+}
+
+class DeviceBuffer {
+ public:
+  explicit DeviceBuffer(size_t bytes) {
+    Check(cudaMalloc(&data_, std::max<size_t>(bytes, 1)), "cudaMalloc");
+  }
+  DeviceBuffer(const DeviceBuffer&) = delete;
+  DeviceBuffer& operator=(const DeviceBuffer&) = delete;
+  ~DeviceBuffer() { cudaFree(data_); }
+  void* get() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
+
+struct Answer {
+  explicit Answer(const Plan& plan)
+      : values(static_cast<size_t>(plan.values.bytes)),
+        indices(static_cast<size_t>(plan.indices.bytes)) {}
+  Outputs outputs() { return {values, indices}; }
+  bool operator==(const Answer&) const = default;
+
+  std::vector<std::byte> values;
+  std::vector<std::byte> indices;
+};
+
+// The least microseconds of some work on the default stream, the cache cold.
+double LeastOnDevice(const std::function<void()>& work) {
+  static const DeviceBuffer flush(kFlushBytes);
+  cudaEvent_t start = nullptr;
+  cudaEvent_t end = nullptr;
+  Check(cudaEventCreate(&start), "cudaEventCreate");
+  Check(cudaEventCreate(&end), "cudaEventCreate");
+  float least = 1e30F;
+  for (int i = 0; i < kRuns; ++i) {
+    Check(cudaMemsetAsync(flush.get(), i, kFlushBytes, nullptr), "flush");
+    Check(cudaEventRecord(start, nullptr), "cudaEventRecord");
+    work();
+    Check(cudaEventRecord(end, nullptr), "cudaEventRecord");
+    Check(cudaEventSynchronize(end), "the work");
+    float milliseconds = 0;
+    Check(cudaEventElapsedTime(&milliseconds, start, end), "elapsed time");
+    least = std::min(least, milliseconds);
+  }
+  cudaEventDestroy(start);
+  cudaEventDestroy(end);
+  return static_cast<double>(least) * 1000;
+}
+
+double LeastOnHost(const std::function<void()>& work) {
+  auto least = std::chrono::nanoseconds::max();
+  for (int i = 0; i < kRuns / 3; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    least = std::min<std::chrono::nanoseconds>(
+        least, std::chrono::steady_clock::now() - start);
+  }
+  return static_cast<double>(least.count()) / 1000;
+}
+
+// The whole tensor as one task.
+double Resident(const Plan& plan, const DeviceBuffer& elements,
+                Answer& answer) {
+  const int bytes = InfoOf(plan.dtype).bytes;
+  const auto items = static_cast<size_t>(plan.selected());
+  const DeviceBuffer orders(items *
+                            static_cast<size_t>(cuda::OrderBytes(bytes)));
+  const DeviceBuffer bits(items * static_cast<size_t>(cuda::BitsBytes(bytes)));
+  const DeviceBuffer values(answer.values.size());
+  const DeviceBuffer indices(answer.indices.size());
+  cudaMemPool_t pool = nullptr;
+  Check(cudaDeviceGetDefaultMemPool(&pool, 0), "cudaDeviceGetDefaultMemPool");
+  uint64_t keep = ~uint64_t{0};
+  Check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep),
+        "cudaMemPoolSetAttribute");
+
+  cuda::SelectTask select;
+  select.rule =
+      cuda::RuleOf(InfoOf(plan.dtype), plan.direction == Direction::kLargest);
+  select.elements = elements.get();
+  select.blocks = plan.outer;
+  select.rows = plan.n;
+  select.inner = plan.inner;
+  select.kept = ItemArrays{orders.get(), bits.get()};
+  select.k = plan.k;
+  select.method = cuda::ChooseMethod(select.slices(), plan.n, plan.k);
+  select.arrangement = Arrangement::kByValue;
+  cuda::EmitTask emit;
+  emit.items = select.kept;
+  emit.blocks = plan.outer;
+  emit.k = plan.k;
+  emit.inner = plan.inner;
+  emit.element_bytes = bytes;
+  emit.values = values.get();
+  emit.indices = indices.get();
+  const double least = LeastOnDevice([&] {
+    Check(cuda::LaunchSelect(select, nullptr, pool), "LaunchSelect");
+    Check(cuda::LaunchEmit(emit, nullptr), "LaunchEmit");
+  });
+  Check(cudaMemcpy(answer.values.data(), values.get(), answer.values.size(),
+                   cudaMemcpyDeviceToHost),
+        "values");
+  Check(cudaMemcpy(answer.indices.data(), indices.get(), answer.indices.size(),
+                   cudaMemcpyDeviceToHost),
+        "indices");
+  return least;
+}
+
+void Say(const Workload& workload, const char* way, double microseconds,
+         const nlohmann::json& more) {
+  nlohmann::json line = {
+      {"workload", workload.name}, {"way", way}, {"least_us", microseconds}};
+  line.update(more);
+  std::cout << line << std::endl;
+}
+
+int Main(const std::string& path) {
+  if (const Status s = cuda::CheckDevices(); !s.ok()) {
+    std::cerr << "gpu_bench: " << s.message << "\n";
+    return 1;
+  }
+  std::vector<std::unique_ptr<cuda::Device>> devices = cuda::OpenDevices(0);
+  if (devices.empty()) {
+    std::cerr << "gpu_bench: no device can be used\n";
+    return 1;
+  }
+  const nlohmann::json device = {{"device", devices[0]->state().name}};
+  const auto gpu = MakeCudaBackend(std::move(devices));
+  const auto cpu = MakeCpuBackend(AvailableProcessors(),
+                                  cpu::SupportedInstructionSets().front());
+  int wrong = 0;
+  for (const Workload& workload : ReadWorkloads(path)) {
+    std::cerr << "== " << workload.name << "\n";
+    const Plan plan = workload.plan();
+    const std::vector<std::byte> data = MakeData(workload, 1);
+    const auto compare = [&](const Answer& right, const Answer& ours,
+                             const char* way) {
+      if (right == ours) return;
+      std::cerr << workload.name << " " << way << ": a wrong answer\n";
+      ++wrong;
+    };
+    Answer right(plan);
+    Say(workload, "cpu",
+        LeastOnHost([&] { cpu->Run(plan, data, right.outputs()); }),
+        {{"kernel", cpu->KernelFor(plan)}});
+    Answer ours(plan);
+    nlohmann::json more = device;
+    more["kernel"] = gpu->KernelFor(plan);
+    if (gpu->Supports(plan).ok()) {
+      Say(workload, "end_to_end",
+          LeastOnHost([&] { gpu->Run(plan, data, ours.outputs()); }), more);
+      compare(right, ours, "end_to_end");
+    }
+    const DeviceBuffer elements(data.size());
+    Check(cudaMemcpy(elements.get(), data.data(), data.size(),
+                     cudaMemcpyHostToDevice),
+          "the tensor");
+    ours = Answer(plan);
+    Say(workload, "resident", Resident(plan, elements, ours), more);
+    compare(right, ours, "resident");
+    if (plan.slices() == 1 && plan.dtype == DType::kF32) {
+      const DeviceBuffer keys(static_cast<size_t>(plan.k) * sizeof(float));
+      Say(workload, "cub", LeastOnDevice([&] {
+            Check(CubTopK(elements.get(), plan.n, plan.k, keys.get()),
+                  "cub::DeviceTopK");
+          }),
+          device);
+    }
+  }
+  return wrong == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace topk::bench
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::cerr << "usage: gpu_bench WORKLOADS.cases\n";
+    return 2;
+  }
+  try {
+    return topk::bench::Main(argv[1]);
+  } catch (const std::exception& error) {
+    std::cerr << "gpu_bench: " << error.what() << "\n";
+    return 1;
+  }
+}
