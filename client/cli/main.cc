@@ -81,18 +81,21 @@ int Main(int argc, char** argv) {
 
   RunFlags run;
   const CLI::App* run_command = AddRun(app, run, deadline);
-  topk::ClientOptions client;
+  // Each command has its own: CLI11 reads the variables of them all, and those
+  // of another one would take the place of this one's flags.
+  topk::ClientOptions health_client;
+  topk::ClientOptions info_client;
   std::string service;
   CLI::App* health =
       app.add_subcommand("health", "Asks a server whether it serves");
   health->add_option("--service", service,
                      "The service to ask about; the whole server if not given");
-  AddClientFlags(*health, client, deadline);
+  AddClientFlags(*health, health_client, deadline);
   bool json = false;
   CLI::App* info = app.add_subcommand(
       "info", "Prints a server's dialects, types, backends and limits");
   info->add_flag("--json", json, "Print JSON");
-  AddClientFlags(*info, client, deadline);
+  AddClientFlags(*info, info_client, deadline);
   BenchFlags bench;
   const CLI::App* bench_command = AddBench(app, bench, deadline);
   CLI::App* completion = app.add_subcommand(
@@ -128,7 +131,8 @@ int Main(int argc, char** argv) {
   }
   const auto milliseconds =
       std::chrono::milliseconds(static_cast<int64_t>(deadline * 1000));
-  for (topk::ClientOptions* options : {&run.client, &bench.client, &client}) {
+  for (topk::ClientOptions* options :
+       {&run.client, &bench.client, &health_client, &info_client}) {
     options->deadline = milliseconds;
     options->user_agent = "topk/" TOPK_VERSION;
   }
@@ -143,7 +147,8 @@ int Main(int argc, char** argv) {
   }
   const topk::ClientOptions* used = run_command->parsed()     ? &run.client
                                     : bench_command->parsed() ? &bench.client
-                                                              : &client;
+                                    : health->parsed()        ? &health_client
+                                                              : &info_client;
   if (!run.local) {
     if (const topk::Status s = topk::Client::Check(*used); !s.ok()) {
       return ReportUsage(s);
@@ -151,8 +156,8 @@ int Main(int argc, char** argv) {
   }
   if (run_command->parsed()) return AtEnd(Run(run));
   if (bench_command->parsed()) return AtEnd(Bench(bench));
-  if (health->parsed()) return AtEnd(Health(client, service));
-  return AtEnd(Info(client, json));
+  if (health->parsed()) return AtEnd(Health(health_client, service));
+  return AtEnd(Info(info_client, json));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""From what peers.py measured, the picture and the table of the README.
+"""From what peers.py measured, the picture and a table of the README beside it.
 
 usage: plot.py ONE_THREAD.jsonl TWO_THREADS.jsonl --svg FILE --table FILE
 

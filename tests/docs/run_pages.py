@@ -11,9 +11,13 @@ may say
   <!-- not run: why -->       that it is left out
 
 usage: run_pages.py --bin FOLDER PAGE...     FOLDER has topkd and topk
+
+Ends with 1 if a block is wrong, with 77 if one was left out for want of a
+program.
 """
 
 import argparse
+import contextlib
 import os
 import pathlib
 import re
@@ -24,6 +28,7 @@ import sys
 import tempfile
 
 SECONDS = 600  # for a block
+SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 HERE = "localhost:50051"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
@@ -47,16 +52,11 @@ def copy_tree(folder):
             shutil.copy2(ROOT / name, folder / name)
 
 
-def left_out(note):
-    """Returns why a block with this note is not run, or None."""
-    if note is None:
-        return None
-    if note.startswith("not run: "):
-        return note[len("not run: "):]
-    if note.startswith("needs "):
-        absent = [name for name in note.split()[1:] if not shutil.which(name)]
-        return f"no {', '.join(absent)} here" if absent else None
-    return None
+def absent_programs(note):
+    """Returns which programs that a note asks for are not here."""
+    if not note.startswith("needs "):
+        return []
+    return [name for name in note.split()[1:] if not shutil.which(name)]
 
 
 def as_expected(output, text):
@@ -70,15 +70,21 @@ def as_expected(output, text):
 
 def run_block(commands, text, folder, environment):
     """Runs one block and returns what is wrong with it, or None."""
-    with subprocess.Popen(
-            ["bash", "-euc", commands], cwd=folder, env=environment, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            start_new_session=True) as shell:
+    with tempfile.TemporaryFile("w+") as output, (
+            tempfile.TemporaryFile("w+")) as errors, subprocess.Popen(
+                ["bash", "-euc", commands], cwd=folder, env=environment,
+                stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
+                start_new_session=True) as shell:
         try:
-            out, err = shell.communicate(timeout=SECONDS)
+            shell.wait(timeout=SECONDS)
         except subprocess.TimeoutExpired:
-            os.killpg(shell.pid, signal.SIGKILL)
             return f"not done after {SECONDS} s"
+        finally:  # a block that failed may leave its servers
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(shell.pid, signal.SIGKILL)
+        output.seek(0)
+        errors.seek(0)
+        out, err = output.read(), errors.read()
     if shell.returncode != 0:
         return f"exit {shell.returncode}\n{out}{err}"
     printed = COLOURS.sub("", out)
@@ -98,7 +104,7 @@ def main():
     # Debian's python3 comes first: it has the packages that are installed.
     environment = dict(os.environ,
                        PATH=f"{programs}:/usr/bin:{os.environ['PATH']}")
-    failed = ran = 0
+    failed = ran = skipped = 0
     with tempfile.TemporaryDirectory() as folder, topk_stubs.Server(
             programs / "topkd", folder) as server:
         tree = pathlib.Path(folder) / "tree"
@@ -110,9 +116,13 @@ def main():
         for page in options.pages:
             for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
                 first = block["commands"].splitlines()[0]
-                why = left_out(block["note"])
-                if why is not None:
-                    print(f"LEFT OUT  {page}: {first}: {why}", flush=True)
+                note = block["note"] or ""
+                absent = absent_programs(note)
+                if absent or note.startswith("not run: "):
+                    skipped += bool(absent)
+                    why = f"no {', '.join(absent)} here" if absent else note
+                    print(f"{'SKIPPED' if absent else 'left out':9} {page}: "
+                          f"{first}: {why}", flush=True)
                     continue
                 commands = block["commands"].replace(HERE, target)
                 wrong = run_block(commands, block["text"], tree, environment)
@@ -122,8 +132,10 @@ def main():
                       flush=True)
                 if wrong is not None:
                     print(wrong, flush=True)
-    print(f"{ran} blocks, {failed} wrong")
-    sys.exit(1 if failed or not ran else 0)
+    print(f"{ran} blocks, {failed} wrong, {skipped} skipped")
+    if failed or not ran + skipped:
+        sys.exit(1)
+    sys.exit(SKIPPED if skipped else 0)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ usage: package_test.py BUILD SOURCE CMAKE CXX
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import topk_stubs  # noqa: E402
 
 BUILD, SOURCE, CMAKE, CXX = sys.argv[1:5]
 CONSUMER = pathlib.Path(__file__).resolve().parent / "consumer"
+ROOT = CONSUMER.parents[2]
 NO_PKG_CONFIG = shutil.which("pkg-config") is None
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 
@@ -75,9 +77,14 @@ class Package(unittest.TestCase):
         path = self.find("topk.pc")
         flags = run("pkg-config", "--cflags", "--libs", "topk",
                     PKG_CONFIG_PATH=str(path)).split()
+        page = (ROOT / "client" / "README.md").read_text(encoding="utf-8")
+        shown = re.search(r"^```cpp\n(.*?)^```$", page, re.M | re.S)[1]
+        source = self.work / "app.cc"
+        source.write_text(
+            shown.replace("localhost:50051", self.server.target), "utf-8")
         program = self.work / "by_pkg_config"
-        run(CXX, "-std=c++20", CONSUMER / "main.cc", "-o", program, *flags)
-        self.assertEqual(run(program, self.server.target), "1 3\n")
+        run(CXX, "-std=c++20", source, "-o", program, *flags)
+        self.assertEqual(run(program), "1: 9\n3: 7\n")
 
     def test_no_path_of_the_build(self):
         for path in self.prefix.rglob("*"):

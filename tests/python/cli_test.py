@@ -210,6 +210,14 @@ class Command(unittest.TestCase):
         info = json.loads(self.topk("info", "--json"))
         self.assertEqual(len(info["operators"]), 9)
 
+    def test_a_flag_wins_over_the_variable(self):
+        for command in (("health",), ("info",), ("run", self.path, "--k", 5),
+                        ("bench", "--shape", "8,100", "--k", 5, "--duration",
+                         0.1)):
+            with self.subTest(command):
+                self.topk(*command, "--target", self.server.target,
+                          target="127.0.0.1:1")
+
     def test_bench(self):
         result = json.loads(
             self.topk("bench", "--shape", "4,500", "--k", 3, "--requests", 50,

@@ -213,6 +213,32 @@ def no_machine_names(files):
             yield f"{name}:{number}: {line.strip()}"
 
 
+def links(files):
+    """What a page links to, or names by its path from the root, is there."""
+    for name, text in files.items():
+        if not name.endswith(".md"):
+            continue
+        prose = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
+        places = [((ROOT / name).parent, target) for target in re.findall(
+            r"\]\((?![a-z]+:)([^)\s]+)\)", prose)]
+        places += [(ROOT, target) for target in re.findall(
+            r"`((?:%s)/[\w./-]+)`" % "|".join(FOLDERS), prose)]
+        for folder, target in places:
+            path, _, heading = target.partition("#")
+            found = folder / path if path else ROOT / name
+            if not (found.resolve().is_relative_to(ROOT) and found.exists()):
+                yield f"{name}: no {target}"
+            elif heading and heading not in _headings(found):
+                yield f"{name}: no such heading: {target}"
+
+
+def _headings(page):
+    """The names that a page's headings have in links."""
+    return [re.sub(r"[^\w -]", "", line.lower()).strip().replace(" ", "-")
+            for line in page.read_text(encoding="utf-8").split("\n")
+            if line.startswith("#")]
+
+
 def _tool(files, suffixes, command, names=()):
     """Runs a tool on the files; yields what it prints if it fails."""
     tool = shutil.which(command[0])
@@ -308,6 +334,15 @@ RULES = {
         {"deploy/a.sh": "pip install --index" + "-url=x"},
         {"Dockerfile": "https://re" + "gistry.example.com/a"},
     ], {"a.md": "https://example.com/home/page $x/work/y"}),
+    "links": (links, [
+        {"a.md": "[x](b.md)"},
+        {"deploy/a.md": "[x](README.md)"},
+        {"a.md": "![x\n](deploy/none.png)"},
+        {"a.md": "[x](README.md#nowhere)"},
+        {"a.md": "[x](../a.md)"},
+        {"a.md": "see `tests/none.sh`"},
+    ], {"deploy/a.md": "[x](../README.md#invariants), `tests/run.sh`\n"
+                       "```sh\n[x](none)\n```\n[y](https://example.com/z)"}),
     "clang_format": (clang_format, [
         {"core/a.cc": "int  x ;\n"},
     ], {"core/a.cc": "int x;\n"}),

@@ -1,4 +1,5 @@
-"""From the lines of service.sh, the README's table and which targets are met.
+"""From the lines of service.sh, tests/bench/README.md's tables and which
+targets are met.
 
 usage: report.py [--targets] ROWS.jsonl
 
