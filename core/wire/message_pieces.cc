@@ -2,7 +2,6 @@
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/wire_format_lite.h>
 
 #include <algorithm>
@@ -52,16 +51,21 @@ class PieceStream final : public google::protobuf::io::ZeroCopyOutputStream {
   int64_t bytes_ = 0;
 };
 
-// Appends what begins a field of bytes or of a message.
-void BeginField(int number, size_t size, std::string& to) {
-  google::protobuf::io::StringOutputStream stream(&to);
-  CodedOutputStream out(&stream);
-  out.WriteTag(WireFormatLite::MakeTag(
-      number, WireFormatLite::WIRETYPE_LENGTH_DELIMITED));
-  out.WriteVarint64(size);
+}  // namespace
+
+void AppendVarint(uint64_t number, std::string& to) {
+  for (; number >= 0x80; number >>= 7) {
+    to.push_back(static_cast<char>(number | 0x80));
+  }
+  to.push_back(static_cast<char>(number));
 }
 
-}  // namespace
+void BeginField(int number, size_t size, std::string& to) {
+  AppendVarint(WireFormatLite::MakeTag(
+                   number, WireFormatLite::WIRETYPE_LENGTH_DELIMITED),
+               to);
+  AppendVarint(size, to);
+}
 
 std::vector<MessagePiece> PiecesOf(
     const google::protobuf::MessageLite& message) {

@@ -4,6 +4,7 @@
 #include <google/protobuf/message_lite.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +19,12 @@ struct MessagePiece {
   std::string own;
   std::span<const std::byte> lent;
 };
+
+/// Appends a number as protobuf has it.
+void AppendVarint(uint64_t number, std::string& to);
+
+/// Appends what stands before the bytes of a field of bytes, text or a message.
+void BeginField(int number, size_t size, std::string& to);
 
 /// Returns a message's bytes in order; large fields are lent by the message,
 /// which must not change while they are in use.

@@ -2,6 +2,7 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
+#include <optional>
 #include <utility>
 
 #include "server/calls/raw_message.h"
@@ -18,19 +19,23 @@ class ComputeCall final : public WorkCall {
  private:
   void Accept() override { AcceptComputeTopK(service_, loop_); }
 
-  int64_t WorkBytes(grpc::ByteBuffer& request) const override {
-    return service_.WorkBytes(request);
+  int64_t WorkBytes() override {
+    const auto own = static_cast<int64_t>(request_.Length());
+    if (!service_.ReadsFirst(own)) return own;
+    const bool valid = ReadOnce().ok();
+    tally_.Lap(Stage::kDecode);
+    return valid ? own + SharedBytes(raw_.message) : own;
   }
 
   void Compute() override {
-    RawMessage<v1::TopKRequest> raw;
     grpc::ByteBuffer answer;
     const Status status = CatchBadAlloc([&]() -> Status {
       // It may have waited for a thread longer than its client for it.
       if (Status s = CheckAlive(); !s.ok()) return s;
-      if (Status s = ReadRaw(request_, raw); !s.ok()) return s;
+      if (const Status& s = ReadOnce(); !s.ok()) return s;
       v1::TopKResponse response;
-      if (Status s = service_.Compute(raw, Computing(), tally_, response);
+      if (Status s = service_.Compute(raw_.message, raw_.data, Computing(),
+                                      tally_, response);
           !s.ok()) {
         return Precisely(s);
       }
@@ -39,9 +44,19 @@ class ComputeCall final : public WorkCall {
       return {};
     });
     // Before it is sent: whoever has an answer finds it in the metrics.
-    service_.Record(info(), raw.message, tally_, status);
+    service_.Record(info(), raw_.message, tally_, status);
     status.ok() ? Finish(answer) : Finish(status);
   }
+
+  const Status& ReadOnce() {
+    if (!read_.has_value()) {
+      read_ = CatchBadAlloc([&] { return ReadRaw(request_, raw_); });
+    }
+    return *read_;
+  }
+
+  RawMessage<v1::TopKRequest> raw_;
+  std::optional<Status> read_;
 };
 
 class CapabilitiesCall final : public UnaryCall {

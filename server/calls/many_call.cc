@@ -20,7 +20,10 @@ class ManyCall final : public GroupCall {
   void Accept() override { AcceptComputeTopKMany(service_, loop_); }
 
   int64_t WorkBytes(grpc::ByteBuffer& request) const override {
-    return service_.WorkBytes(request);
+    const auto own = static_cast<int64_t>(request.Length());
+    RawMessage<v1::TopKRequest> raw;
+    if (!service_.ReadsFirst(own) || !ReadRaw(request, raw).ok()) return own;
+    return own + SharedBytes(raw.message);
   }
 
   grpc::ByteBuffer Compute(grpc::ByteBuffer& bytes, Tally& tally) override {
@@ -33,7 +36,7 @@ class ManyCall final : public GroupCall {
         return s;
       }
       if (Status s = ReadRaw(bytes, request); !s.ok()) return s;
-      return service_.Compute(request, Computing(), tally,
+      return service_.Compute(request.message, request.data, Computing(), tally,
                               *result.mutable_response());
     });
     if (!status.ok()) *result.mutable_error() = ToRpcStatus(status);

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "core/base/text.h"
-#include "core/wire/message_pieces.h"
 
 namespace topk {
 namespace {
@@ -162,16 +161,6 @@ grpc::Slice SliceOf(std::span<const std::byte> memory,
           new Owner(owner)};
 }
 
-grpc::ByteBuffer BufferOf(const std::vector<MessagePiece>& pieces,
-                          const std::shared_ptr<const void>& owner) {
-  std::vector<grpc::Slice> slices;
-  for (const MessagePiece& piece : pieces) {
-    slices.push_back(piece.lent.empty() ? grpc::Slice(piece.own)
-                                        : SliceOf(piece.lent, owner));
-  }
-  return {slices.data(), slices.size()};
-}
-
 // Takes a tensor's data out of it, so that its source is unset.
 std::shared_ptr<const std::string> TakeData(v1::Tensor& tensor) {
   return std::shared_ptr<const std::string>(tensor.release_data());
@@ -185,7 +174,7 @@ void AppendPieces(int number, const std::shared_ptr<const std::string>& data,
   for (size_t begin = 0; begin < all.size(); begin += kPieceBytes) {
     const size_t size = std::min(kPieceBytes, all.size() - begin);
     messages.push_back(
-        BufferOf(PiecesOf(number, all.subspan(begin, size)), data));
+        WritePieces(PiecesOf(number, all.subspan(begin, size)), data));
   }
 }
 
@@ -234,12 +223,6 @@ Status ReadRaw(grpc::ByteBuffer& bytes, RawInfer& to) {
   return {};
 }
 
-int64_t DataBytes(const RawMessage<v1::TopKRequest>& request) {
-  size_t bytes = request.message.tensor().data().size();
-  for (const auto& piece : request.data) bytes += piece.size();
-  return static_cast<int64_t>(bytes);
-}
-
 Status ReadMessage(grpc::ByteBuffer& bytes, google::protobuf::Message& to) {
   grpc::ProtoBufferReader reader(&bytes);
   if (!reader.status().ok() || !to.ParseFromZeroCopyStream(&reader)) {
@@ -249,10 +232,34 @@ Status ReadMessage(grpc::ByteBuffer& bytes, google::protobuf::Message& to) {
   return {};
 }
 
+grpc::ByteBuffer WritePieces(const std::vector<MessagePiece>& pieces,
+                             const std::shared_ptr<const void>& owner) {
+  size_t size = 0;
+  for (const auto& [own, lent] : pieces) size += own.size() + lent.size();
+  if (size <= kLeastSlice) {
+    grpc_slice bytes = grpc_slice_malloc(size);
+    uint8_t* to = GRPC_SLICE_START_PTR(bytes);
+    for (const auto& [own, lent] : pieces) {
+      for (const auto& part : {std::as_bytes(std::span(own)), lent}) {
+        to = std::copy_n(reinterpret_cast<const uint8_t*>(part.data()),
+                         part.size(), to);
+      }
+    }
+    const grpc::Slice slice(bytes, grpc::Slice::STEAL_REF);
+    return {&slice, 1};
+  }
+  std::vector<grpc::Slice> slices;
+  for (const MessagePiece& piece : pieces) {
+    slices.push_back(piece.lent.empty() ? grpc::Slice(piece.own)
+                                        : SliceOf(piece.lent, owner));
+  }
+  return {slices.data(), slices.size()};
+}
+
 grpc::ByteBuffer WriteShared(
     std::shared_ptr<const google::protobuf::Message> message) {
   const size_t size = message->ByteSizeLong();
-  if (size > kLeastSlice) return BufferOf(PiecesOf(*message), message);
+  if (size > kLeastSlice) return WritePieces(PiecesOf(*message), message);
   grpc_slice bytes = grpc_slice_malloc(size);
   message->SerializeWithCachedSizesToArray(GRPC_SLICE_START_PTR(bytes));
   const grpc::Slice slice(bytes, grpc::Slice::STEAL_REF);

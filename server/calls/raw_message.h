@@ -15,10 +15,14 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/wire/message_pieces.h"
 #include "inference/grpc_service.pb.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {
+
+/// A tensor's data, cut anywhere.
+using Pieces = std::span<const std::span<const std::byte>>;
 
 /// A request, or a chunk of a stream, with the tensor's data beside it.
 template <class Message>
@@ -31,32 +35,20 @@ struct RawMessage {
   std::vector<grpc::Slice> slices;
 };
 
-/// Returns a message whose parts, but for large ones, are one allocation: for
-/// messages of many parts.
-template <class Message>
-std::shared_ptr<Message> MakeCompact() {
-  using google::protobuf::Arena;
-  google::protobuf::ArenaOptions options;
-  options.start_block_size = size_t{4} << 10;
-  const auto arena = std::make_shared<Arena>(options);
-  return {arena, Arena::CreateMessage<Message>(arena.get())};
-}
-
 /// A request of the Open Inference Protocol with its raw contents beside it.
 struct RawInfer {
-  /// Keeps the message.
-  std::shared_ptr<inference::ModelInferRequest> kept =
-      MakeCompact<inference::ModelInferRequest>();
+  /// The arena outlives it.
+  explicit RawInfer(google::protobuf::Arena& arena)
+      : message(*google::protobuf::Arena::CreateMessage<
+                inference::ModelInferRequest>(&arena)) {}
+
   /// The message; what its raw contents say is below.
-  inference::ModelInferRequest& message = *kept;
+  inference::ModelInferRequest& message;
   /// The raw contents, each in pieces: those of the slices, or of the message.
   std::vector<std::vector<std::span<const std::byte>>> contents;
   /// Keeps them alive.
   std::vector<grpc::Slice> slices;
 };
-
-/// Returns the size of a request's data, wherever that is.
-int64_t DataBytes(const RawMessage<v1::TopKRequest>& request);
 
 /// Returns the INVALID_ARGUMENT status of bytes that are not the message that
 /// the method takes.
@@ -74,6 +66,11 @@ Status ReadRaw(grpc::ByteBuffer& bytes, RawInfer& to);
 
 /// Reads a message that holds no tensor.
 Status ReadMessage(grpc::ByteBuffer& bytes, google::protobuf::Message& to);
+
+/// Returns bytes in order. What is lent is copied if all are few, else kept by
+/// its owner.
+grpc::ByteBuffer WritePieces(const std::vector<MessagePiece>& pieces,
+                             const std::shared_ptr<const void>& owner);
 
 /// Returns a message's bytes, with slices that point into its data, which they
 /// keep, where that is large.

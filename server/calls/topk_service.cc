@@ -44,32 +44,22 @@ v1::Capabilities TopKService::GetCapabilities() const {
   return capabilities;
 }
 
-int64_t TopKService::WorkBytes(grpc::ByteBuffer& request) const {
-  const auto own = static_cast<int64_t>(request.Length());
-  if (shared_objects_ == nullptr || own > WorkQueue::kSmall) return own;
-  v1::TopKRequest read;
-  if (!ReadMessage(request, read).ok()) return own;
-  // Whatever it says, a call has sums of these.
-  constexpr int64_t kMost = int64_t{1} << 40;
-  return own + std::clamp(read.tensor().shared_memory().byte_size(), int64_t{0},
-                          kMost);
-}
-
-Status TopKService::Compute(RawMessage<v1::TopKRequest>& request,
+Status TopKService::Compute(v1::TopKRequest& request, Pieces data,
                             const ComputeOptions& options, Tally& tally,
                             v1::TopKResponse& answer) const {
-  tally.tensor_bytes = DataBytes(request);
+  size_t bytes = request.tensor().data().size();
+  for (const auto& piece : data) bytes += piece.size();
+  tally.tensor_bytes = static_cast<int64_t>(bytes);
   RequestMemory memory(shared_objects_);
-  if (Status s = memory.OpenTensor(request.message); !s.ok()) return s;
-  if (Status s = memory.OpenOutputs(request.message); !s.ok()) return s;
+  if (Status s = memory.OpenTensor(request); !s.ok()) return s;
+  if (Status s = memory.OpenOutputs(request); !s.ok()) return s;
   const auto shared = memory.tensor();
   if (shared) tally.tensor_bytes = static_cast<int64_t>(shared->size());
   tally.computing = true;
   Result<v1::TopKResponse> computed =
-      shared ? engine_.Compute(request.message, *shared, options)
-      : request.data.empty()
-          ? engine_.Compute(request.message, options)
-          : engine_.Compute(request.message, request.data, options);
+      shared         ? engine_.Compute(request, *shared, options)
+      : data.empty() ? engine_.Compute(request, options)
+                     : engine_.Compute(request, data, options);
   if (!computed.ok()) {
     tally.Lap(Stage::kDecode);
     Status status = computed.status();
@@ -90,6 +80,13 @@ void TopKService::Record(const CallInfo& call, const v1::TopKRequest& request,
   bytes_ += tally.tensor_bytes + tally.answer_bytes;
   metrics_.Record(request, tally, status);
   log_.Record(call, request, tally, status);
+}
+
+int64_t SharedBytes(const v1::TopKRequest& request) {
+  // Whatever it says, a call has sums of these.
+  constexpr int64_t kMost = int64_t{1} << 40;
+  return std::clamp(request.tensor().shared_memory().byte_size(), int64_t{0},
+                    kMost);
 }
 
 }  // namespace topk

@@ -14,7 +14,7 @@ void UnaryCall::Received(bool ok, grpc::ByteBuffer& message) {
 }
 
 void WorkCall::Answer() {
-  const int64_t bytes = WorkBytes(request_);
+  const int64_t bytes = WorkBytes();
   Status status = Ask();
   if (status.ok()) {
     status = service_.work().CheckDeadline(bytes, context_.deadline());

@@ -33,8 +33,8 @@ class WorkCall : public UnaryCall {
  protected:
   using UnaryCall::UnaryCall;
 
-  /// Returns how many bytes there are to work on for a request.
-  virtual int64_t WorkBytes(grpc::ByteBuffer& request) const = 0;
+  /// Returns how many bytes there are to work on for the request.
+  virtual int64_t WorkBytes() = 0;
 
   /// Does the work and answers; on any thread.
   virtual void Compute() = 0;

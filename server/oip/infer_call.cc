@@ -1,6 +1,5 @@
 #include "server/oip/infer_call.h"
 
-#include "server/calls/raw_message.h"
 #include "server/calls/unary_call.h"
 #include "server/oip/infer.h"
 
@@ -16,29 +15,25 @@ class InferCall final : public WorkCall {
  private:
   void Accept() override { AcceptModelInfer(oip_, loop_); }
 
-  int64_t WorkBytes(grpc::ByteBuffer& request) const override {
-    return InferWorkBytes(oip_, request);
+  int64_t WorkBytes() override {
+    const int64_t bytes = infer_.WorkBytes(request_);
+    if (infer_.read()) tally_.Lap(Stage::kDecode);
+    return bytes;
   }
 
   void Compute() override {
-    Infer infer(oip_);
     grpc::ByteBuffer answer;
     const Status status = CatchBadAlloc([&]() -> Status {
       if (Status s = CheckAlive(); !s.ok()) return s;
-      const auto response = MakeCompact<inference::ModelInferResponse>();
-      if (Status s = infer.Run(request_, Computing(), tally_, *response);
-          !s.ok()) {
-        return Precisely(s);
-      }
-      answer = WriteShared(response);
-      tally_.Lap(Stage::kEncode);
-      return {};
+      return Precisely(infer_.Run(request_, Computing(), tally_,
+                                  InferMessage::kOne, answer));
     });
-    infer.Record(info(), tally_, status);
+    infer_.Record(info(), tally_, status);
     status.ok() ? Finish(answer) : Finish(status);
   }
 
   OipService& oip_;
+  Infer infer_{oip_};
 };
 
 }  // namespace

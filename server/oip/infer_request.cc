@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "core/base/text.h"
 #include "server/oip/data_types.h"
@@ -21,7 +20,6 @@ using Input = ModelInferRequest::InferInputTensor;
 using Output = ModelInferRequest::InferRequestedOutputTensor;
 using Parameters =
     google::protobuf::Map<std::string, inference::InferParameter>;
-using Pieces = std::vector<std::span<const std::byte>>;
 
 constexpr char kRegion[] = "shared_memory_region";
 constexpr char kOffset[] = "shared_memory_offset";
@@ -141,8 +139,7 @@ Status SetK(const Input& input, const Data& data,
 }
 
 Status TakeX(const Input& input, const RawInfer& from, const Regions& regions,
-             size_t& next, RawMessage<v1::TopKRequest>& to) {
-  v1::Tensor& tensor = *to.message.mutable_tensor();
+             size_t& next, v1::Tensor& tensor, Pieces& pieces) {
   if (Status s = Describe(input, tensor); !s.ok()) return s;
   if (IsShared(input)) {
     if (input.has_contents()) {
@@ -161,14 +158,14 @@ Status TakeX(const Input& input, const RawInfer& from, const Regions& regions,
   }
   Result<Data> data = TakeData(input, from, next);
   if (!data.ok()) return data.status();
-  to.data = std::move(data->pieces);
-  if (to.data.empty()) tensor.set_data(std::move(data->own));
+  pieces = data->pieces;
+  if (pieces.empty()) tensor.set_data(std::move(data->own));
   return {};
 }
 
 Status TakeInputs(const RawInfer& from, const Regions& regions,
-                  google::protobuf::Message& attributes,
-                  RawMessage<v1::TopKRequest>& to) {
+                  google::protobuf::Message& attributes, v1::Tensor& tensor,
+                  Pieces& pieces) {
   const std::string& model = from.message.model_name();
   size_t next = 0;
   bool has_x = false;
@@ -181,7 +178,10 @@ Status TakeInputs(const RawInfer& from, const Regions& regions,
     }
     has = true;
     if (is_x) {
-      if (Status s = TakeX(input, from, regions, next, to); !s.ok()) return s;
+      if (Status s = TakeX(input, from, regions, next, tensor, pieces);
+          !s.ok()) {
+        return s;
+      }
       continue;
     }
     if (IsShared(input)) {
@@ -235,22 +235,26 @@ Status TakeOutputs(const ModelInferRequest& from, const Regions& regions,
 
 }  // namespace
 
-Status Understand(const RawInfer& from, const Model& model,
-                  const Regions& regions, RawMessage<v1::TopKRequest>& to) {
-  v1::TopKRequest& request = to.message;
-  request.mutable_spec()->set_dialect(model.dialect->id);
-  request.mutable_spec()->set_version(model.version->version);
-  request.set_request_id(from.message.id());
-  google::protobuf::Message& attributes =
-      *request.GetReflection()->MutableMessage(
-          &request, request.GetDescriptor()->FindFieldByNumber(
-                        static_cast<int>(model.dialect->attributes)));
-  if (Status s = SetParameters(from.message.parameters(), attributes, request);
+Result<Pieces> Understand(const RawInfer& from, const Model& model,
+                          const Regions& regions, v1::TopKRequest& to) {
+  to.mutable_spec()->set_dialect(model.dialect->id);
+  to.mutable_spec()->set_version(model.version->version);
+  to.set_request_id(from.message.id());
+  google::protobuf::Message& attributes = *to.GetReflection()->MutableMessage(
+      &to, to.GetDescriptor()->FindFieldByNumber(
+               static_cast<int>(model.dialect->attributes)));
+  if (Status s = SetParameters(from.message.parameters(), attributes, to);
       !s.ok()) {
     return s;
   }
-  if (Status s = TakeInputs(from, regions, attributes, to); !s.ok()) return s;
-  return TakeOutputs(from.message, regions, request);
+  Pieces pieces;
+  if (Status s =
+          TakeInputs(from, regions, attributes, *to.mutable_tensor(), pieces);
+      !s.ok()) {
+    return s;
+  }
+  if (Status s = TakeOutputs(from.message, regions, to); !s.ok()) return s;
+  return pieces;
 }
 
 int64_t SharedBytes(const ModelInferRequest& request) {

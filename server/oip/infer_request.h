@@ -9,12 +9,13 @@
 
 namespace topk {
 
-/// Says what the request asks of a model. The data stays where it is, in
-/// `from`, which outlives its use. INVALID_ARGUMENT for inputs, outputs and
-/// parameters that the model has not, and for data that is not where it should
-/// be; see Regions::Find(). What the operator forbids the engine finds.
-Status Understand(const RawInfer& from, const Model& model,
-                  const Regions& regions, RawMessage<v1::TopKRequest>& to);
+/// Says in an empty request what is asked of a model. Returns the tensor's data
+/// where it stays, in `from`; none if `to` has it, or names shared memory.
+/// INVALID_ARGUMENT for inputs, outputs and parameters that the model has not,
+/// and for data that is not where it should be; see Regions::Find(). What the
+/// operator forbids the engine finds.
+Result<Pieces> Understand(const RawInfer& from, const Model& model,
+                          const Regions& regions, v1::TopKRequest& to);
 
 /// Returns how many bytes of shared memory the request says that its inputs
 /// have.

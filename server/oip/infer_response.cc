@@ -1,53 +1,107 @@
+// Written field by field: it has many, and to make them a message first took as
+// long as to compute a small answer.
 #include "server/oip/infer_response.h"
 
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "core/wire/message_pieces.h"
+#include "server/calls/raw_message.h"
 #include "server/oip/data_types.h"
 
 namespace topk {
 namespace {
 
+using inference::ModelInferResponse;
+using Output = ModelInferResponse::InferOutputTensor;
+
+void AddField(int number, std::string_view bytes, std::string& to) {
+  BeginField(number, bytes.size(), to);
+  to += bytes;
+}
+
 // The parameters of an output that was put into shared memory: those that were
 // asked for, with the bytes that it takes.
-void SetParameters(const inference::ModelInferRequest& request,
-                   const v1::SharedMemoryRegion& part,
-                   inference::ModelInferResponse::InferOutputTensor& output) {
+Output ParametersOf(const inference::ModelInferRequest& request,
+                    const char* name, const v1::SharedMemoryRegion& part) {
+  Output output;
   for (const auto& asked : request.outputs()) {
-    if (asked.name() != output.name()) continue;
-    *output.mutable_parameters() = asked.parameters();
+    if (asked.name() == name) *output.mutable_parameters() = asked.parameters();
   }
   (*output.mutable_parameters())["shared_memory_byte_size"].set_int64_param(
       part.byte_size());
+  return output;
 }
 
-void AddOutput(const inference::ModelInferRequest& request, const char* name,
-               v1::Tensor& tensor, inference::ModelInferResponse& to) {
-  auto& output = *to.add_outputs();
-  output.set_name(name);
-  output.set_datatype(std::string(FindOipType(tensor.data_type()).name));
-  *output.mutable_shape() = tensor.shape();
-  if (tensor.has_shared_memory()) {
-    SetParameters(request, tensor.shared_memory(), output);
+std::string OutputOf(const inference::ModelInferRequest& request,
+                     const char* name, const v1::Tensor& tensor) {
+  std::string output;
+  AddField(Output::kNameFieldNumber, name, output);
+  AddField(Output::kDatatypeFieldNumber, FindOipType(tensor.data_type()).name,
+           output);
+  std::string shape;
+  for (const int64_t size : tensor.shape()) {
+    AppendVarint(static_cast<uint64_t>(size), shape);
   }
-  std::string& raw = *to.add_raw_output_contents();
-  if (tensor.has_data()) raw = std::move(*tensor.mutable_data());
+  AddField(Output::kShapeFieldNumber, shape, output);
+  if (tensor.has_shared_memory()) {
+    output +=
+        ParametersOf(request, name, tensor.shared_memory()).SerializeAsString();
+  }
+  return output;
+}
+
+// Every answer is its request's only one.
+std::string LastOfStream() {
+  ModelInferResponse response;
+  (*response.mutable_parameters())["triton_final_response"].set_bool_param(
+      true);
+  return response.SerializeAsString();
 }
 
 }  // namespace
 
-void Translate(v1::TopKResponse answer,
-               const inference::ModelInferRequest& request, const Model& model,
-               inference::ModelInferResponse& to) {
-  to.set_model_name(model.name);
-  to.set_model_version(std::to_string(model.version->version));
-  to.set_id(request.id());
-  if (answer.has_values()) {
-    AddOutput(request, kOutputValues, *answer.mutable_values(), to);
+grpc::ByteBuffer WriteInfer(
+    const std::shared_ptr<const v1::TopKResponse>& answer,
+    const inference::ModelInferRequest& request, const Model& model,
+    InferMessage message) {
+  std::string own;
+  own.reserve(256);
+  AddField(ModelInferResponse::kModelNameFieldNumber, model.name, own);
+  AddField(ModelInferResponse::kModelVersionFieldNumber,
+           std::to_string(model.version->version), own);
+  AddField(ModelInferResponse::kIdFieldNumber, request.id(), own);
+  if (message == InferMessage::kOfStream) own += LastOfStream();
+
+  std::vector<const v1::Tensor*> tensors;
+  tensors.reserve(2);
+  const auto add = [&](const char* name, const v1::Tensor& tensor) {
+    tensors.push_back(&tensor);
+    AddField(ModelInferResponse::kOutputsFieldNumber,
+             OutputOf(request, name, tensor), own);
+  };
+  if (answer->has_values()) add(kOutputValues, answer->values());
+  if (answer->has_indices()) add(kOutputIndices, answer->indices());
+
+  std::vector<MessagePiece> pieces;
+  pieces.reserve(4);
+  size_t size = 0;
+  for (const v1::Tensor* tensor : tensors) {
+    const auto data = std::as_bytes(std::span(tensor->data()));
+    BeginField(ModelInferResponse::kRawOutputContentsFieldNumber, data.size(),
+               own);
+    size += own.size() + data.size();
+    pieces.push_back({std::exchange(own, {}), {}});
+    if (!data.empty()) pieces.push_back({{}, data});
   }
-  if (answer.has_indices()) {
-    AddOutput(request, kOutputIndices, *answer.mutable_indices(), to);
+  if (message == InferMessage::kOfStream) {
+    BeginField(inference::ModelStreamInferResponse::kInferResponseFieldNumber,
+               size, own);
+    pieces.front().own.insert(0, own);
   }
+  return WritePieces(pieces, answer);
 }
 
 }  // namespace topk

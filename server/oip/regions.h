@@ -23,9 +23,6 @@ class Regions {
   /// The objects that may be named, which outlive this; null = none.
   explicit Regions(SharedObjects* objects) : objects_(objects) {}
 
-  /// Whether any may be registered.
-  bool allowed() const { return objects_ != nullptr; }
-
   /// Registers a region. UNIMPLEMENTED where no shared memory is allowed;
   /// ALREADY_EXISTS; RESOURCE_EXHAUSTED; see SharedObjects::Open().
   Status Register(const inference::SystemSharedMemoryRegisterRequest& request);

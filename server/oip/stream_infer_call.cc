@@ -1,5 +1,7 @@
 #include "server/oip/stream_infer_call.h"
 
+#include <utility>
+
 #include "server/calls/group_call.h"
 #include "server/calls/raw_message.h"
 #include "server/calls/status_map.h"
@@ -18,31 +20,27 @@ class StreamInferCall final : public GroupCall {
   void Accept() override { AcceptModelStreamInfer(oip_, loop_); }
 
   int64_t WorkBytes(grpc::ByteBuffer& request) const override {
-    return InferWorkBytes(oip_, request);
+    return Infer(oip_).WorkBytes(request);
   }
 
   grpc::ByteBuffer Compute(grpc::ByteBuffer& bytes, Tally& tally) override {
     Infer infer(oip_);
-    const auto answer = MakeCompact<inference::ModelStreamInferResponse>();
-    inference::ModelInferResponse& response = *answer->mutable_infer_response();
+    grpc::ByteBuffer message;
     const Status status = CatchBadAlloc([&]() -> Status {
       if (Status s = service_.gate().Ask(visit(),
                                          static_cast<int64_t>(bytes.Length()));
           !s.ok()) {
         return s;
       }
-      return infer.Run(bytes, Computing(), tally, response);
+      return infer.Run(bytes, Computing(), tally, InferMessage::kOfStream,
+                       message);
     });
-    if (status.ok()) {
-      // Every answer is its request's only one.
-      (*response.mutable_parameters())["triton_final_response"].set_bool_param(
-          true);
-    } else {
-      answer->set_error_message(ToRpcStatus(status).message());
-      response.set_id(infer.id());
+    if (!status.ok()) {
+      inference::ModelStreamInferResponse answer;
+      answer.set_error_message(ToRpcStatus(status).message());
+      answer.mutable_infer_response()->set_id(infer.id());
+      message = WriteMessage(std::move(answer));
     }
-    grpc::ByteBuffer message = WriteShared(answer);
-    if (status.ok()) tally.Lap(Stage::kEncode);
     infer.Record(info(), tally, status);
     return message;
   }

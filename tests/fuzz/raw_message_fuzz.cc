@@ -75,7 +75,8 @@ std::string InOrder(const google::protobuf::Message& message) {
 void CheckInfer(const std::string& bytes, size_t cut) {
   inference::ModelInferRequest expected;
   const bool valid = expected.ParseFromString(bytes);
-  RawInfer raw;
+  google::protobuf::Arena arena;
+  RawInfer raw(arena);
   grpc::ByteBuffer buffer = Cut(bytes, cut);
   Require(ReadRaw(buffer, raw).ok() == valid, "judged in two ways");
   if (!valid) return;

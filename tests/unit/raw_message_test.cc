@@ -221,7 +221,8 @@ TEST(RawMessage, ReadsTheRawContentsOfInferencesToo) {
        {all, small, many, all + Field(999, "u"), Field(998, all)}) {
     inference::ModelInferRequest expected;
     ASSERT_TRUE(expected.ParseFromString(bytes));
-    RawInfer raw;
+    google::protobuf::Arena arena;
+    RawInfer raw(arena);
     grpc::ByteBuffer buffer = Cut(bytes, random);
     ASSERT_TRUE(ReadRaw(buffer, raw).ok());
     EXPECT_TRUE(bytes != all || raw.message.raw_input_contents().empty());
@@ -239,7 +240,8 @@ TEST(RawMessage, ReadsTheRawContentsOfInferencesToo) {
     EXPECT_EQ(raw.message.SerializeAsString(), expected.SerializeAsString());
   }
   grpc::ByteBuffer cut = Cut(all.substr(0, 19000), random);
-  RawInfer raw;
+  google::protobuf::Arena arena;
+  RawInfer raw(arena);
   EXPECT_EQ(ReadRaw(cut, raw).code, Code::kInvalidArgument);
 }
 

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
+#include "inference/grpc_service.pb.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk::bench {
@@ -45,8 +47,11 @@ class SpotCheck {
 
   /// Throws std::runtime_error if it is checked and wrong.
   void Take(const v1::TopKResponse& answer);
+  void Take(const inference::ModelInferResponse& answer);
 
  private:
+  void Take(std::string_view values, std::string_view indices);
+
   const QuestionPtr question_;
   int64_t taken_ = 0;
 };

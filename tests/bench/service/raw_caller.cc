@@ -4,24 +4,12 @@
 #include <utility>
 #include <vector>
 
-#include "inference/grpc_service.pb.h"
 #include "tests/bench/service/caller.h"
 #include "tests/bench/service/raw_stream.h"
 #include "tests/bench/service/wire.h"
 
 namespace topk::bench {
 namespace {
-
-// The answer to either method as the one of topk.v1.
-v1::TopKResponse ToAnswer(v1::TopKResponse answer) { return answer; }
-v1::TopKResponse ToAnswer(inference::ModelInferResponse infer) {
-  v1::TopKResponse answer;
-  *answer.mutable_values()->mutable_data() =
-      std::move(*infer.mutable_raw_output_contents(0));
-  *answer.mutable_indices()->mutable_data() =
-      std::move(*infer.mutable_raw_output_contents(1));
-  return answer;
-}
 
 template <class Response>
 class RawUnaryCaller final : public ClosedLoop {
@@ -41,15 +29,15 @@ class RawUnaryCaller final : public ClosedLoop {
     Require(
         grpc::internal::BlockingUnaryCall<grpc::ByteBuffer, grpc::ByteBuffer>(
             channel_.get(), method_, &context, request_, &bytes));
-    Response answer;
-    FromBytes(bytes, answer);
-    check_.Take(ToAnswer(std::move(answer)));
+    FromBytes(bytes, answer_);
+    check_.Take(answer_);
   }
 
   const ChannelPtr channel_;
   const grpc::internal::RpcMethod method_;
   SpotCheck check_;  // keeps the question, which the request may borrow
   const grpc::ByteBuffer request_;
+  Response answer_;  // its memory serves all calls
 };
 
 class RawStreamCaller final : public ClosedLoop {
