@@ -38,7 +38,9 @@ void PrintCapabilities(const v1::Capabilities& capabilities, int columns,
   out << "\nbackends\n";
   for (const v1::BackendCapability& row : capabilities.backends()) {
     out << "  " << std::setw(kNameColumns) << row.name()
-        << row.instruction_set() << ", " << row.thread_count() << " threads\n";
+        << row.instruction_set();
+    if (row.thread_count() > 0) out << ", " << row.thread_count() << " threads";
+    out << "\n";
   }
   const v1::Limits& limits = capabilities.limits();
   out << "\nlimits\n"

@@ -196,6 +196,15 @@ class Command(unittest.TestCase):
                 values.add(str(answer["values"]))
         self.assertEqual(len(values), 1)
 
+    def test_cuda_that_cannot_be_had_is_a_start_up_error(self):
+        done = subprocess.run([TOPKD, "--check-config", "--backend", "cuda"],
+                              capture_output=True, text=True, check=False,
+                              timeout=60)
+        if done.returncode == 0:
+            self.skipTest("this machine has it")
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr, "backend: .*CUDA")
+
     def test_an_unknown_instruction_set_is_a_start_up_error(self):
         done = subprocess.run([TOPKD, "--listen", "127.0.0.1:0"],
                               capture_output=True, check=False, timeout=60,

@@ -48,6 +48,7 @@ class HostDevice final : public cuda::Device {
   explicit HostDevice(const HostDeviceOptions& options) : options_(options) {}
 
   Result<std::unique_ptr<Lane>> OpenLane(int64_t bytes) override;
+  std::string_view architecture() const override { return "host"; }
   bool lost() const override { return lost_; }
   int64_t memory_limit() const override { return options_.memory_limit; }
   DeviceState state() const override {

@@ -111,6 +111,7 @@ TEST(CudaEngine, SaysWhatRan) {
   ASSERT_TRUE(response.ok());
   EXPECT_EQ(response->execution().backend(), "cuda");
   EXPECT_EQ(response->execution().kernel(), "cub_batched_topk");
+  EXPECT_EQ(response->execution().instruction_set(), "host");
   EXPECT_EQ(Bytes(*response), RightBytes(request));
   const DeviceReport report = engine.Devices();
   ASSERT_EQ(report.devices.size(), 1U);

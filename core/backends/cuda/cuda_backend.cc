@@ -29,7 +29,9 @@ class CudaBackend final : public Backend {
       : devices_(std::move(devices)), piece_elements_(piece_elements) {}
 
   std::string_view name() const override { return "cuda"; }
-  std::string_view instruction_set() const override { return ""; }
+  std::string_view instruction_set() const override {
+    return devices_.front()->architecture();
+  }
   int threads() const override { return 0; }
 
   Status Supports(const Plan& plan) const override {
@@ -76,8 +78,9 @@ class CudaBackend final : public Backend {
                 const Cancellation* cancellation) const override {
     Result<std::unique_ptr<Lane>> lane = OpenLane(plan);
     if (!lane.ok()) return {name(), "", "", lane.status()};
-    const std::unique_ptr<Fold> fold = cuda::MakeFold(
-        plan, outputs, *std::move(lane), Rows(plan), cancellation);
+    const std::unique_ptr<Fold> fold =
+        cuda::MakeFold(plan, outputs, *std::move(lane), Rows(plan),
+                       instruction_set(), cancellation);
     fold->Feed(tensor.first(static_cast<size_t>(plan.input.bytes)));
     return fold->Finish();
   }
@@ -87,7 +90,7 @@ class CudaBackend final : public Backend {
     Result<std::unique_ptr<Lane>> lane = OpenLane(plan);
     if (!lane.ok()) return nullptr;
     return cuda::MakeFold(plan, outputs, *std::move(lane), Rows(plan),
-                          cancellation);
+                          instruction_set(), cancellation);
   }
 
   std::vector<DeviceState> Devices() const override {

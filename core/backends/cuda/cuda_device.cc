@@ -93,6 +93,7 @@ class CudaDevice final : public Device {
   ~CudaDevice() override;
 
   Result<std::unique_ptr<Lane>> OpenLane(int64_t bytes) override;
+  std::string_view architecture() const override { return architecture_; }
   bool lost() const override { return lost_.load(std::memory_order_relaxed); }
   int64_t memory_limit() const override { return memory_limit_; }
   DeviceState state() const override;
@@ -119,12 +120,17 @@ class CudaDevice final : public Device {
   void CloseLane(std::unique_ptr<LaneParts> parts, int64_t bytes);
 
  private:
-  CudaDevice(int number, int64_t memory_limit, std::string name)
-      : number_(number), memory_limit_(memory_limit), name_(std::move(name)) {}
+  CudaDevice(int number, int64_t memory_limit, std::string name,
+             std::string architecture)
+      : number_(number),
+        memory_limit_(memory_limit),
+        name_(std::move(name)),
+        architecture_(std::move(architecture)) {}
 
   const int number_;
   const int64_t memory_limit_;
   const std::string name_;
+  const std::string architecture_;
   cudaMemPool_t pool_ = nullptr;
   std::atomic<bool> lost_ = false;
   std::mutex mutex_;
@@ -306,7 +312,8 @@ std::unique_ptr<CudaDevice> CudaDevice::Open(int number, int64_t memory_bytes) {
   const int64_t limit =
       memory_bytes > 0 ? memory_bytes : static_cast<int64_t>(total / 2);
   std::unique_ptr<CudaDevice> device(
-      new CudaDevice(number, limit, properties.name));
+      new CudaDevice(number, limit, properties.name,
+                     Cat("sm_", properties.major, properties.minor)));
   cudaMemPoolProps props{};
   props.allocType = cudaMemAllocationTypePinned;
   props.location.type = cudaMemLocationTypeDevice;

@@ -38,7 +38,8 @@ struct Piece {
 class CudaFold final : public Fold {
  public:
   CudaFold(const Plan& plan, const Outputs& outputs, std::unique_ptr<Lane> lane,
-           int64_t rows_per_piece, const Cancellation* cancellation)
+           int64_t rows_per_piece, std::string_view architecture,
+           const Cancellation* cancellation)
       : plan_(plan),
         outputs_(outputs),
         cancellation_(cancellation),
@@ -47,6 +48,7 @@ class CudaFold final : public Fold {
         row_bytes_(static_cast<size_t>(plan.inner * rule_.bytes)),
         piece_bytes_(static_cast<size_t>(rows_per_piece) * row_bytes_),
         method_(MethodOf(plan, rows_per_piece)),
+        architecture_(architecture),
         lane_(std::move(lane)) {}
 
   void Feed(std::span<const std::byte> piece) override {
@@ -55,7 +57,7 @@ class CudaFold final : public Fold {
 
   Execution Finish() override {
     if (status_.ok()) status_ = End();
-    return {"cuda", NameOf(method_), "", std::move(status_)};
+    return {"cuda", NameOf(method_), architecture_, std::move(status_)};
   }
 
  private:
@@ -221,6 +223,7 @@ class CudaFold final : public Fold {
   const size_t row_bytes_;
   const size_t piece_bytes_;
   const Method method_;
+  const std::string_view architecture_;
   // Outlives the memories below.
   const std::unique_ptr<Lane> lane_;
   std::array<Piece, 2> pieces_;
@@ -237,9 +240,10 @@ class CudaFold final : public Fold {
 std::unique_ptr<Fold> MakeFold(const Plan& plan, const Outputs& outputs,
                                std::unique_ptr<Lane> lane,
                                int64_t rows_per_piece,
+                               std::string_view architecture,
                                const Cancellation* cancellation) {
   return std::make_unique<CudaFold>(plan, outputs, std::move(lane),
-                                    rows_per_piece, cancellation);
+                                    rows_per_piece, architecture, cancellation);
 }
 
 }  // namespace topk::cuda

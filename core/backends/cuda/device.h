@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <memory>
 #include <span>
+#include <string_view>
 
 #include "core/backends/backend.h"
 #include "core/backends/cuda/tasks.h"
@@ -71,6 +72,8 @@ class Device {
   /// device outlives its lanes.
   virtual Result<std::unique_ptr<Lane>> OpenLane(int64_t bytes) = 0;
 
+  /// What its code is compiled for, e.g. "sm_90". Outlives the device's lanes.
+  virtual std::string_view architecture() const = 0;
   /// Whether it failed. It stays so until the process starts again.
   virtual bool lost() const = 0;
   /// At most so many bytes of its memory its lanes have together.
