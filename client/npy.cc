@@ -10,33 +10,79 @@
 
 #include "client/file_bytes.h"
 #include "core/base/checked.h"
+#include "core/base/packing.h"
 #include "core/base/text.h"
 
 namespace topk {
 namespace {
 
 // Returns our name of NumPy's type, e.g. "f32" of "f4".
-Result<DType> TypeOf(const NpyHeader& header, bool as_bf16) {
-  if (as_bf16) {
-    if (header.type == "V2" || header.type == "u2" || header.type == "i2") {
-      return DType::kBF16;
+Result<DType> TypeOf(const NpyHeader& header, std::optional<DType> as) {
+  if (as) {
+    const DTypeInfo& type = InfoOf(*as);
+    for (const char* kind : {"V", "u", "i"}) {
+      if (Cat(kind, type.bytes) == header.type) return *as;
     }
-    return InvalidArgument("NPY_DTYPE", "file",
-                           Cat("--dtype bf16 reads 2-byte elements (u2, V2); "
-                               "the file has ",
-                               header.type));
+    return InvalidArgument(
+        "NPY_DTYPE", "file",
+        Cat("--dtype ", type.name, " reads ", type.bytes, "-byte elements (u",
+            type.bytes, ", V", type.bytes, "); the file has ", header.type));
   }
   for (const DTypeInfo& row : DTypes()) {
-    if (row.type == DType::kBF16) continue;
-    if (Cat(row.name.substr(0, 1), row.bytes) == header.type) return row.type;
+    if (HasNpyName(row) &&
+        Cat(row.name.substr(0, 1), row.bytes) == header.type) {
+      return row.type;
+    }
   }
   return InvalidArgument(
       "NPY_DTYPE", "file",
       Cat("element type '", header.type.substr(0, 32),
           "' is not one of f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8; ",
           header.type == "V2"   ? "for bfloat16 give --dtype bf16"
+          : header.type == "V1" ? "say which it is, e.g. --dtype f8e4m3"
           : header.type == "b1" ? "save x.view('u1') instead"
                                 : "save it converted, e.g. x.astype('f4')"));
+}
+
+// Packs elements that have a byte each, in its lowest bits; those above are
+// zero or repeat a sign.
+Result<std::vector<std::byte>> PackElements(const DTypeInfo& type,
+                                            std::span<const std::byte> data) {
+  const int spare = 8 - type.bits;
+  std::vector<std::byte> highest(data.size());
+  for (size_t i = 0; i < data.size(); ++i) {
+    const auto byte = static_cast<uint8_t>(data[i]);
+    const auto bits = static_cast<uint8_t>(byte << spare);
+    if (bits >> spare != byte &&
+        (type.sign == 0 || type.is_float ||
+         static_cast<int8_t>(bits) >> spare != static_cast<int8_t>(byte))) {
+      return InvalidArgument("NPY_VALUE", "file",
+                             Cat("element ", i, " is ", int{byte}, "; ",
+                                 type.name, " has ", type.bits, " bits"));
+    }
+    highest[i] = static_cast<std::byte>(bits);
+  }
+  const auto count = static_cast<int64_t>(data.size());
+  int64_t bytes = 0;
+  CheckedBytes(type, count, &bytes);
+  std::vector<std::byte> packed(static_cast<size_t>(bytes));
+  Pack(type, highest.data(), count, packed.data());
+  return packed;
+}
+
+// The reverse.
+std::string UnpackElements(const DTypeInfo& type, int64_t count,
+                           std::string_view data) {
+  std::string bytes(static_cast<size_t>(count), '\0');
+  Unpack(type, std::as_bytes(std::span(data)).data(), 0, count,
+         std::as_writable_bytes(std::span(bytes)).data());
+  const int spare = 8 - type.bits;
+  for (char& byte : bytes) {
+    byte = static_cast<char>(type.sign != 0 && !type.is_float
+                                 ? static_cast<int8_t>(byte) >> spare
+                                 : static_cast<uint8_t>(byte) >> spare);
+  }
+  return bytes;
 }
 
 // Copies the elements into little-endian row-major order.
@@ -70,11 +116,16 @@ std::vector<std::byte> Reorder(const NpyHeader& header,
 
 }  // namespace
 
+bool HasNpyName(const DTypeInfo& type) {
+  return !type.packed() && Cat(type.name.substr(0, 1), type.bits) == type.name;
+}
+
 Result<NpyArray> ParseNpy(std::span<const std::byte> file,
-                          std::shared_ptr<const void> owner, bool as_bf16) {
+                          std::shared_ptr<const void> owner,
+                          std::optional<DType> as) {
   Result<NpyHeader> header = ParseNpyHeader(file);
   if (!header.ok()) return header.status();
-  const Result<DType> dtype = TypeOf(*header, as_bf16);
+  const Result<DType> dtype = TypeOf(*header, as);
   if (!dtype.ok()) return dtype.status();
   const int width = InfoOf(*dtype).bytes;
   int64_t bytes = width;
@@ -97,22 +148,36 @@ Result<NpyArray> ParseNpy(std::span<const std::byte> file,
     array.data = *reordered;
     array.owner = std::move(reordered);
   }
+  if (const DTypeInfo& type = InfoOf(*dtype); type.packed()) {
+    Result<std::vector<std::byte>> elements = PackElements(type, array.data);
+    if (!elements.ok()) return elements.status();
+    auto packed =
+        std::make_shared<std::vector<std::byte>>(*std::move(elements));
+    array.data = *packed;
+    array.owner = std::move(packed);
+  }
   return array;
 }
 
-Result<NpyArray> ReadNpy(const std::string& path, bool as_bf16) {
+Result<NpyArray> ReadNpy(const std::string& path, std::optional<DType> as) {
   Result<FileBytes> file = ReadFileBytes(path);
   if (!file.ok()) return file.status();
-  return ParseNpy(file->data, file->owner, as_bf16);
+  return ParseNpy(file->data, file->owner, as);
 }
 
 Status WriteNpy(const std::string& path, DType dtype,
                 std::span<const int64_t> shape, std::string_view data) {
   const DTypeInfo& info = InfoOf(dtype);
-  const std::string type = dtype == DType::kBF16
-                               ? "|V2"
-                               : Cat(info.bytes == 1 ? "|" : "<",
-                                     info.name.substr(0, 1), info.bytes);
+  const std::string type =
+      HasNpyName(info)
+          ? Cat(info.bytes == 1 ? "|" : "<", info.name.substr(0, 1), info.bytes)
+          : Cat("|V", info.bytes);
+  std::string unpacked;
+  if (info.packed()) {
+    int64_t count = 1;
+    for (const int64_t size : shape) count *= size;
+    data = unpacked = UnpackElements(info, count, data);
+  }
   const std::string temporary = Cat(path, ".", getpid());
   std::ofstream file(temporary, std::ios::binary);
   file << NpyFileStart(type, shape) << data;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,17 +27,24 @@ struct NpyArray {
   std::shared_ptr<const void> owner;
 };
 
+/// Whether .npy files have a name for a type. The others lie in them as
+/// ml_dtypes has them: the bits of bf16 in V2, u2 or i2, those of the types of
+/// a byte or less in V1, u1 or i1, a byte an element, the lowest bits its own.
+bool HasNpyName(const DTypeInfo& type);
+
 /// Reads a file's content: byte-swaps big-endian data and transposes Fortran
-/// order. `as_bf16` reads a 2-byte type (V2, u2), which is how bfloat16 is
-/// stored, as bf16. The owner keeps `file` valid.
+/// order. `as` is what its elements are if their type has no name, and packs
+/// those of less than a byte. The owner keeps `file` valid.
 Result<NpyArray> ParseNpy(std::span<const std::byte> file,
-                          std::shared_ptr<const void> owner, bool as_bf16);
+                          std::shared_ptr<const void> owner,
+                          std::optional<DType> as);
 
 /// Parses a file, mapped if it can be: see ReadFileBytes().
-Result<NpyArray> ReadNpy(const std::string& path, bool as_bf16);
+Result<NpyArray> ReadNpy(const std::string& path, std::optional<DType> as);
 
 /// Writes a packed little-endian array so that np.load reads it: a temporary
-/// file beside it, then renamed. bf16 is written as V2, as ml_dtypes does.
+/// file beside it, then renamed. Types without a name are written as V1 or V2,
+/// as ml_dtypes does; elements of less than a byte a byte each.
 Status WriteNpy(const std::string& path, DType dtype,
                 std::span<const int64_t> shape, std::string_view data);
 

@@ -119,11 +119,11 @@ Result<std::vector<std::byte>> Unpack(zip_t* archive, size_t index) {
 }  // namespace
 
 Result<NpyArray> ReadArray(const std::string& path, const std::string& member,
-                           bool as_bf16) {
+                           std::optional<DType> as) {
   Result<FileBytes> file = ReadFileBytes(path);
   if (!file.ok()) return file.status();
   if (!IsZip(file->data)) {
-    if (member.empty()) return ParseNpy(file->data, file->owner, as_bf16);
+    if (member.empty()) return ParseNpy(file->data, file->owner, as);
     return InvalidArgument("NPZ_MEMBER", "file",
                            "--member is for .npz archives; this is none");
   }
@@ -135,7 +135,7 @@ Result<NpyArray> ReadArray(const std::string& path, const std::string& member,
   if (!content.ok()) return content.status();
   const auto owner =
       std::make_shared<std::vector<std::byte>>(*std::move(content));
-  return ParseNpy(*owner, owner, as_bf16);
+  return ParseNpy(*owner, owner, as);
 }
 
 }  // namespace topk

@@ -40,8 +40,8 @@ std::string RandomData(const DTypeInfo& type, int64_t bytes, uint64_t seed) {
         case DType::kBF16:
           bits = single_bits >> 16;
           break;
-        default:  // f16: any finite value >= 0
-          bits %= type.infinity;
+        default:  // any finite value >= 0; of less than a byte any at all
+          if (!type.packed()) bits %= type.infinity;
       }
     }
     std::memcpy(data.data() + at, &bits, width);
@@ -56,9 +56,11 @@ Result<Kind> MakeKind(const KindSpec& spec, const Carriage& carriage,
   const DTypeInfo& type = *FindDType(spec.dtype);
   const int64_t most = carriage.beside ? std::numeric_limits<int64_t>::max()
                                        : kMaxMessageTensorBytes;
-  int64_t bytes = type.bytes;
+  int64_t count = 1;
+  int64_t bytes = 0;
   for (const int64_t size : spec.shape) {
-    if (size < 0 || !CheckedMultiply(bytes, size, &bytes) || bytes > most) {
+    if (size < 0 || !CheckedMultiply(count, size, &count) ||
+        !CheckedBytes(type, count, &bytes) || bytes > most) {
       return InvalidArgument(
           "SHAPE", "shape",
           Cat(spec.origin, ": must have sizes >= 0 and at most ", most,

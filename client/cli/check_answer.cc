@@ -25,9 +25,13 @@ Status CheckTensor(std::string_view name, const v1::Tensor& tensor,
                   shape.end())) {
     return Bad(field, "its shape is not the input's with k along the axis");
   }
-  int64_t bytes = InfoOf(dtype).bytes;
+  int64_t count = 1;
   for (const int64_t size : shape) {
-    if (!CheckedMultiply(bytes, size, &bytes)) return Bad(field, "too large");
+    if (!CheckedMultiply(count, size, &count)) return Bad(field, "too large");
+  }
+  int64_t bytes = 0;
+  if (!CheckedBytes(InfoOf(dtype), count, &bytes)) {
+    return Bad(field, "too large");
   }
   if (tensor.data().size() != static_cast<size_t>(bytes)) {
     return Bad(field, Cat("it has ", tensor.data().size(),

@@ -1,9 +1,11 @@
 #include "client/cli/compare.h"
 
 #include <cstdint>
+#include <span>
 
 #include "client/cli/output.h"
 #include "core/base/dtype.h"
+#include "core/base/packing.h"
 #include "core/base/text.h"
 
 namespace topk::cli {
@@ -16,8 +18,15 @@ struct Element {
   int64_t i;
 
   std::string Bytes() const {
-    const auto width = static_cast<size_t>(InfoOf(dtype).bytes);
+    const DTypeInfo& type = InfoOf(dtype);
+    if (type.packed()) return std::string(1, static_cast<char>(Code(type)));
+    const auto width = static_cast<size_t>(type.bytes);
     return data.substr(static_cast<size_t>(i) * width, width);
+  }
+  uint8_t Code(const DTypeInfo& type) const {
+    std::byte byte;
+    Unpack(type, std::as_bytes(std::span(data)).data(), i, 1, &byte);
+    return static_cast<uint8_t>(static_cast<uint8_t>(byte) >> (8 - type.bits));
   }
   std::string Text() const { return ElementText(dtype, data, i); }
   // As a number has it: the most significant byte first.

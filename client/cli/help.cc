@@ -28,9 +28,20 @@ class Fitting final : public CLI::Formatter {
   }
 
  private:
+  // A long list of values has a place to break after each.
+  std::string Breakable(const std::string& head) const {
+    if (head.size() + 2 <= static_cast<size_t>(columns_)) return head;
+    std::string text;
+    for (const char c : head) {
+      text += c;
+      if (c == ',') text += ' ';
+    }
+    return text;
+  }
+
   std::string Entry(const std::string& head,
                     const std::string& description) const {
-    std::string text = "  " + Wrapped(head, columns_, 2);
+    std::string text = "  " + Wrapped(Breakable(head), columns_, 2);
     const size_t width = text.size() - (text.rfind('\n') + 1);
     if (width >= kIndent || text.find('\n') != std::string::npos) {
       text += "\n" + std::string(kIndent, ' ');

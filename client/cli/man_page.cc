@@ -42,9 +42,10 @@ std::string Heading(const CLI::Option& option) {
   if (!TakesValue(option) || option.get_positional()) return text;
   std::string values;
   for (const std::string& choice : ChoicesOf(option)) {
-    values += Cat(values.empty() ? "" : "|", choice);
+    // A long list may break after each.
+    values += Cat(values.empty() ? "" : "|\\:", Roff(choice));
   }
-  return Cat(text, " \\fI", Roff(values.empty() ? ValueOf(option) : values),
+  return Cat(text, " \\fI", values.empty() ? Roff(ValueOf(option)) : values,
              "\\fR");
 }
 

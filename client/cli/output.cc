@@ -1,12 +1,15 @@
 #include "client/cli/output.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <span>
 
 #include "client/cli/terminal.h"
+#include "core/base/packing.h"
 #include "core/base/text.h"
 
 namespace topk::cli {
@@ -20,19 +23,57 @@ T Read(const std::string& data, int64_t i) {
   return value;
 }
 
-// Half precision by its parts: exact, and needs no compiler's type.
-float FromF16(uint16_t bits) {
-  const int exponent = bits >> 10 & 31;
-  const int mantissa = bits & 1023;
+// A short float by its parts: exact, and needs no compiler's type. The bias is
+// 2^(exponent bits - 1) - 1.
+float FromFloat(unsigned bits, int exponent_bits, int mantissa_bits) {
+  const unsigned top = (1u << exponent_bits) - 1;
+  const unsigned exponent = bits >> mantissa_bits & top;
+  const unsigned mantissa = bits & ((1u << mantissa_bits) - 1);
+  const int least = 2 - (1 << (exponent_bits - 1)) - mantissa_bits;
   float magnitude;
-  if (exponent == 31) {
-    magnitude = mantissa == 0 ? INFINITY : NAN;
-  } else if (exponent == 0) {
-    magnitude = std::ldexp(static_cast<float>(mantissa), -24);
+  if (exponent == 0) {
+    magnitude = std::ldexp(static_cast<float>(mantissa), least);
   } else {
-    magnitude = std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25);
+    magnitude = std::ldexp(static_cast<float>(mantissa + (1u << mantissa_bits)),
+                           static_cast<int>(exponent) - 1 + least);
   }
-  return bits & 0x8000 ? -magnitude : magnitude;
+  return bits >> (exponent_bits + mantissa_bits) & 1 ? -magnitude : magnitude;
+}
+
+// The same, of a type with infinity and NaN.
+float FromIeee(unsigned bits, int exponent_bits, int mantissa_bits) {
+  const unsigned infinity = ((1u << exponent_bits) - 1) << mantissa_bits;
+  const unsigned sign = 1u << (exponent_bits + mantissa_bits);
+  if ((bits & (sign - 1)) > infinity) return NAN;
+  if ((bits & infinity) == infinity) return bits & sign ? -INFINITY : INFINITY;
+  return FromFloat(bits, exponent_bits, mantissa_bits);
+}
+
+// The values of NF4: "QLoRA: Efficient Finetuning of Quantized LLMs", appendix
+// E.
+constexpr std::array<float, 16> kNormalFloat4 = {-1.0f,
+                                                 -0.6961928009986877f,
+                                                 -0.5250730514526367f,
+                                                 -0.39491748809814453f,
+                                                 -0.28444138169288635f,
+                                                 -0.18477343022823334f,
+                                                 -0.09105003625154495f,
+                                                 0.0f,
+                                                 0.07958029955625534f,
+                                                 0.16093020141124725f,
+                                                 0.24611230194568634f,
+                                                 0.33791524171829224f,
+                                                 0.44070982933044434f,
+                                                 0.5626170039176941f,
+                                                 0.7229568362236023f,
+                                                 1.0f};
+
+// An element of a byte or less, in the lowest bits.
+unsigned ReadCode(const DTypeInfo& type, const std::string& data, int64_t i) {
+  if (!type.packed()) return Read<uint8_t>(data, i);
+  std::byte byte;
+  Unpack(type, std::as_bytes(std::span(data)).data(), i, 1, &byte);
+  return static_cast<unsigned>(byte) >> (8 - type.bits);
 }
 
 template <class T>
@@ -50,7 +91,7 @@ template <class Fn>
 auto WithNumber(DType dtype, const std::string& data, int64_t i, Fn fn) {
   switch (dtype) {
     case DType::kF16:
-      return fn(FromF16(Read<uint16_t>(data, i)));
+      return fn(FromIeee(Read<uint16_t>(data, i), 5, 10));
     case DType::kBF16:
       return fn(std::bit_cast<float>(uint32_t{Read<uint16_t>(data, i)} << 16));
     case DType::kF32:
@@ -73,6 +114,30 @@ auto WithNumber(DType dtype, const std::string& data, int64_t i, Fn fn) {
       return fn(Read<uint32_t>(data, i));
     case DType::kU64:
       break;
+    case DType::kU1:
+    case DType::kU2:
+    case DType::kU3:
+    case DType::kU4:
+    case DType::kU6:
+      return fn(ReadCode(InfoOf(dtype), data, i));
+    case DType::kI4: {
+      const auto code = static_cast<int>(ReadCode(InfoOf(dtype), data, i));
+      return fn(code < 8 ? code : code - 16);
+    }
+    case DType::kNF4:
+      return fn(kNormalFloat4[ReadCode(InfoOf(dtype), data, i)]);
+    case DType::kF4E2M1:
+      return fn(FromFloat(ReadCode(InfoOf(dtype), data, i), 2, 1));
+    case DType::kF8E4M3: {
+      const unsigned code = Read<uint8_t>(data, i);
+      return fn((code & 0x7F) == 0x7F ? NAN : FromFloat(code, 4, 3));
+    }
+    case DType::kF8E5M2:
+      return fn(FromIeee(Read<uint8_t>(data, i), 5, 2));
+    case DType::kF8E8M0: {
+      const int code = Read<uint8_t>(data, i);
+      return fn(code == 0xFF ? NAN : std::ldexp(1.0f, code - 127));
+    }
   }
   return fn(Read<uint64_t>(data, i));
 }

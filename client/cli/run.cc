@@ -66,7 +66,7 @@ Result<v1::TopKResponse> Compute(const RunFlags& flags,
 // Reads one label for each of `count` positions.
 Result<std::vector<std::string>> ReadLabels(const std::string& path,
                                             int64_t count) {
-  Result<NpyArray> array = ReadNpy(path, false);
+  Result<NpyArray> array = ReadNpy(path, std::nullopt);
   if (!array.ok()) return array.status();
   if (array->shape.size() != 1 || array->shape[0] != count) {
     return InvalidArgument("LABELS", "labels",
@@ -129,7 +129,7 @@ ExitCode Compare(const v1::TopKRequest& request,
 
 ExitCode Run(const RunFlags& flags) {
   const Result<NpyArray> array =
-      ReadArray(flags.file, flags.member, flags.as_bf16);
+      ReadArray(flags.file, flags.member, flags.dtype);
   if (!array.ok()) return ReportInput(flags.file, array.status());
   Result<v1::TopKRequest> request = MakeRequest(
       flags.operation, static_cast<v1::DataType>(array->dtype), array->shape);

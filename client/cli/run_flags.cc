@@ -1,8 +1,12 @@
 #include "client/cli/run_flags.h"
 
+#include <string>
 #include <tuple>
+#include <vector>
 
 #include "client/cli/command_tree.h"
+#include "client/npy.h"
+#include "core/base/dtype.h"
 
 namespace topk::cli {
 
@@ -16,11 +20,19 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
                      "The array of a .npz archive to read, by NumPy's name for "
                      "it; not needed if it has only one");
   AddOperatorFlags(command, flags.operation);
+  std::vector<std::string> types;
+  for (const DTypeInfo& row : DTypes()) {
+    if (!HasNpyName(row)) types.emplace_back(row.name);
+  }
   command
       .add_option_function<std::string>(
-          "--dtype", [&flags](const std::string&) { flags.as_bf16 = true; },
-          "Read 2-byte elements (V2, u2) as bf16, for which .npy has no type")
-      ->check(CLI::IsMember({"bf16"}));
+          "--dtype",
+          [&flags](const std::string& name) {
+            flags.dtype = FindDType(name)->type;
+          },
+          "What the elements are if .npy has no type for it: bf16 in 2 bytes "
+          "(V2, u2), the others in one (V1, u1), its lowest bits")
+      ->check(CLI::IsMember(types));
   auto* local = command.add_flag("--local", flags.local,
                                  "Compute here, without a server");
   auto* compare = command
@@ -44,8 +56,8 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
       ->excludes(stream);
   auto* out = command
                   .add_option("--out", flags.out_directory,
-                              "Write values.npy and indices.npy there (bf16 as "
-                              "V2) instead of a table")
+                              "Write values.npy and indices.npy there (types "
+                              "that .npy lacks as V1 or V2) instead of a table")
                   ->type_name(kFolder)
                   ->excludes(compare);
   auto* json =

@@ -3,10 +3,12 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "client/cli/request.h"
 #include "client/topk_client.h"
+#include "core/base/dtype.h"
 
 namespace topk::cli {
 
@@ -16,7 +18,8 @@ struct RunFlags {
   /// Of a .npz archive; "" = its only one.
   std::string member;
   OperatorFlags operation;
-  bool as_bf16 = false;
+  /// Of a file whose elements have a type that .npy has no name for.
+  std::optional<DType> dtype;
   bool local = false;
   /// Whether to compare the server's answer, not to show it.
   bool compare = false;

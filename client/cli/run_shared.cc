@@ -9,15 +9,15 @@ namespace topk::cli {
 namespace {
 
 // How many elements an output has; 0 where the server is to say what is wrong.
-size_t OutputElements(const NpyArray& array, int64_t axis, int64_t k) {
+int64_t OutputElements(const NpyArray& array, int64_t axis, int64_t k) {
   const auto rank = static_cast<int64_t>(array.shape.size());
   if (axis < 0) axis += rank;
   if (axis < 0 || axis >= rank) return 0;
   const int64_t size = array.shape[static_cast<size_t>(axis)];
   if (k < 1 || k > size) return 0;
-  const auto width = static_cast<size_t>(InfoOf(array.dtype).bytes);
-  return array.data.size() / width / static_cast<size_t>(size) *
-         static_cast<size_t>(k);
+  int64_t elements = 1;
+  for (const int64_t length : array.shape) elements *= length;
+  return elements / size * k;
 }
 
 // Takes an output out of the shared memory.
@@ -46,10 +46,11 @@ Result<v1::TopKResponse> ComputeShared(const Client& client,
   std::ranges::copy(array.data, input->data().begin());
 
   constexpr size_t kMostIndexBytes = 8;
-  const size_t elements = OutputElements(array, axis, k);
-  const size_t values =
-      elements * static_cast<size_t>(InfoOf(array.dtype).bytes);
-  const size_t indices = elements * kMostIndexBytes;
+  const int64_t elements = OutputElements(array, axis, k);
+  int64_t value_bytes = 0;  // fits, as the file's do
+  CheckedBytes(InfoOf(array.dtype), elements, &value_bytes);
+  const auto values = static_cast<size_t>(value_bytes);
+  const size_t indices = static_cast<size_t>(elements) * kMostIndexBytes;
   Result<SharedMemory> output = SharedMemory::Create("", values + indices);
   if (!output.ok()) return output.status();
 

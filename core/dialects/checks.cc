@@ -2,8 +2,10 @@
 
 #include <cstring>
 #include <limits>
+#include <span>
 #include <string>
 
+#include "core/base/packing.h"
 #include "core/base/text.h"
 
 namespace topk {
@@ -24,8 +26,15 @@ int64_t ReadInteger(DType type, const std::string& bytes) {
   const DTypeInfo& info = InfoOf(type);
   uint64_t bits = 0;
   std::memcpy(&bits, bytes.data(), bytes.size());
-  if (info.sign != 0) {  // extend the sign
-    return static_cast<int64_t>((bits ^ info.sign) - info.sign);
+  uint64_t sign = info.sign;
+  if (info.packed()) {  // from the highest bits of a byte to the lowest
+    std::byte byte;
+    Unpack(info, std::as_bytes(std::span(bytes)).data(), 0, 1, &byte);
+    bits = static_cast<uint64_t>(byte) >> (8 - info.bits);
+    sign >>= 8 - info.bits;
+  }
+  if (sign != 0) {  // extend the sign
+    return static_cast<int64_t>((bits ^ sign) - sign);
   }
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   return bits > static_cast<uint64_t>(kMax) ? kMax : static_cast<int64_t>(bits);

@@ -9,19 +9,22 @@
 namespace topk {
 namespace {
 
-// "Types", T: "any numeric type".
-constexpr std::array<DType, 12> kTypes = {
-    DType::kF16, DType::kBF16, DType::kF32, DType::kF64,
-    DType::kI8,  DType::kI16,  DType::kI32, DType::kI64,
-    DType::kU8,  DType::kU16,  DType::kU32, DType::kU64};
+// "Types", T: "any numeric type": all but boolean and string.
+constexpr std::array<DType, 23> kTypes = {
+    DType::kF16,    DType::kBF16,   DType::kF32,   DType::kF64, DType::kI8,
+    DType::kI16,    DType::kI32,    DType::kI64,   DType::kU8,  DType::kU16,
+    DType::kU32,    DType::kU64,    DType::kU1,    DType::kU2,  DType::kU3,
+    DType::kU4,     DType::kU6,     DType::kI4,    DType::kNF4, DType::kF4E2M1,
+    DType::kF8E4M3, DType::kF8E5M2, DType::kF8E8M0};
 // "Types", T_IND: "int64 or int32"; "index_element_type", default "i32".
 constexpr std::array<DType, 2> kIndexTypes = {DType::kI32, DType::kI64};
 constexpr std::span<const DType> kIndexTypes1 =
     std::span<const DType>(kIndexTypes).first(1);
 // "Inputs", 2: "scalar of any integer type"; in version 1 i8, i32 or i64.
-constexpr std::array<DType, 8> kKTypes = {DType::kI8,  DType::kI32, DType::kI64,
-                                          DType::kI16, DType::kU8,  DType::kU16,
-                                          DType::kU32, DType::kU64};
+constexpr std::array<DType, 14> kKTypes = {
+    DType::kI8,  DType::kI32, DType::kI64, DType::kI16, DType::kU8,
+    DType::kU16, DType::kU32, DType::kU64, DType::kU1,  DType::kU2,
+    DType::kU3,  DType::kU4,  DType::kU6,  DType::kI4};
 constexpr KRule kKRule = {kKTypes, 0};
 constexpr KRule kKRule1 = {std::span<const DType>(kKTypes).first(3), 0};
 

@@ -38,8 +38,8 @@ Result<int64_t> CountElements(std::span<const int64_t> shape,
   return empty ? 0 : nonzero;
 }
 
-Result<Layout> PackedLayout(std::span<const int64_t> shape, int element_bytes,
-                            std::string_view field) {
+Result<Layout> PackedLayout(std::span<const int64_t> shape,
+                            const DTypeInfo& type, std::string_view field) {
   Layout layout;
   layout.strides.resize(shape.size());
   // Sizes of 0 count as 1 here: no element uses the stride, and CountElements
@@ -51,7 +51,7 @@ Result<Layout> PackedLayout(std::span<const int64_t> shape, int element_bytes,
     stride *= std::max<int64_t>(shape[i], 1);
     count *= shape[i] == 0 ? 0 : 1;
   }
-  if (!CheckedMultiply(stride * count, element_bytes, &layout.bytes)) {
+  if (!CheckedBytes(type, stride * count, &layout.bytes)) {
     return Overflow(field);
   }
   layout.padded_bytes = layout.bytes;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/dtype.h"
 #include "core/base/status.h"
 #include "core/plan/plan.h"
 
@@ -17,14 +18,15 @@ namespace topk {
 Result<int64_t> CountElements(std::span<const int64_t> shape,
                               std::string_view field);
 
-/// Returns the layout of a packed row-major tensor of `element_bytes` each.
-/// REQUIRES: CountElements accepts the shape.
-Result<Layout> PackedLayout(std::span<const int64_t> shape, int element_bytes,
-                            std::string_view field);
+/// Returns the layout of a packed row-major tensor. REQUIRES: CountElements
+/// accepts the shape.
+Result<Layout> PackedLayout(std::span<const int64_t> shape,
+                            const DTypeInfo& type, std::string_view field);
 
-/// Returns the layout of a strided tensor. INVALID_ARGUMENT naming the field if
-/// the strides are not as many as the sizes, one is outside 0 .. 2^32 - 1, or
-/// the length overflows.
+/// Returns the layout of a strided tensor of `element_bytes` each; types of
+/// less than a byte have none. INVALID_ARGUMENT naming the field if the strides
+/// are not as many as the sizes, one is outside 0 .. 2^32 - 1, or the length
+/// overflows.
 Result<Layout> StridedLayout(std::span<const int64_t> shape,
                              std::span<const int64_t> strides,
                              int element_bytes, std::string_view field);

@@ -68,12 +68,12 @@ Status CheckIndices(const PlanRequest& request, const Plan& plan) {
 }
 
 Result<Layout> OutputLayout(const Plan& plan, const OutputRequest& request,
-                            int element_bytes) {
+                            const DTypeInfo& type) {
   const std::vector<int64_t> shape = plan.output_shape();
   Result<Layout> layout =
       request.strides.empty()
-          ? PackedLayout(shape, element_bytes, request.field)
-          : StridedLayout(shape, request.strides, element_bytes,
+          ? PackedLayout(shape, type, request.field)
+          : StridedLayout(shape, request.strides, type.bytes,
                           Cat(request.field, ".strides"));
   if (!layout.ok()) return layout;
   if (!CheckedRoundUp4(layout->bytes, &layout->padded_bytes)) {
@@ -155,12 +155,11 @@ Result<Plan> MakePlan(const PlanRequest& request, const Limits& limits) {
   if (Status s = CheckK(request, plan); !s.ok()) return s;
   if (Status s = CheckIndices(request, plan); !s.ok()) return s;
 
-  const int bytes = InfoOf(plan.dtype).bytes;
-  Result<Layout> input =
-      request.strides.empty()
-          ? PackedLayout(request.shape, bytes, "tensor.shape")
-          : StridedLayout(request.shape, request.strides, bytes,
-                          "tensor.strides");
+  const DTypeInfo& type = InfoOf(plan.dtype);
+  Result<Layout> input = request.strides.empty()
+                             ? PackedLayout(request.shape, type, "tensor.shape")
+                             : StridedLayout(request.shape, request.strides,
+                                             type.bytes, "tensor.strides");
   if (!input.ok()) return input.status();
   plan.input = *std::move(input);
   if (request.may_be_padded &&
@@ -168,11 +167,11 @@ Result<Plan> MakePlan(const PlanRequest& request, const Limits& limits) {
     return InvalidArgument("SIZE_OVERFLOW", "tensor.shape",
                            "the tensor's size exceeds 63 bits");
   }
-  Result<Layout> values = OutputLayout(plan, request.values, bytes);
+  Result<Layout> values = OutputLayout(plan, request.values, type);
   if (!values.ok()) return values.status();
   plan.values = *std::move(values);
   Result<Layout> indices =
-      OutputLayout(plan, request.indices, InfoOf(plan.index_type).bytes);
+      OutputLayout(plan, request.indices, InfoOf(plan.index_type));
   if (!indices.ok()) return indices.status();
   plan.indices = *std::move(indices);
 

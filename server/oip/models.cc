@@ -88,8 +88,9 @@ void Describe(const Model& model, inference::ModelMetadataResponse& metadata) {
   AddTensor(kOutputIndices, IndexType(model), *metadata.add_outputs());
   std::string types;
   for (const DType type : model.version->data_types) {
-    types +=
-        Cat(types.empty() ? "" : " ", FindOipType(static_cast<int>(type)).name);
+    const OipType& row = FindOipType(static_cast<int>(type));
+    if (row.name.empty()) continue;  // it has no name there
+    types += Cat(types.empty() ? "" : " ", row.name);
   }
   (*metadata.mutable_properties())["datatypes"] = types;
 }

@@ -316,7 +316,8 @@ def main():
              (HERE / "workloads.cases").read_text().splitlines()
              if line.strip() and not line.startswith("#")]
     workloads = [workload for workload in map(Workload, lines)
-                 if workload.name.startswith(flags.only)]
+                 if workload.name.startswith(flags.only)
+                 and workload.type in DTYPES]
     if not workloads:
         sys.exit(f"no case begins with {flags.only}")
     print(f"{processor()}, {flags.threads} thread(s); microseconds, the least "

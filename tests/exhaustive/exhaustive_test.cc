@@ -21,6 +21,13 @@ struct Alphabet {
   std::vector<uint64_t> letters;
 };
 
+// All elements of a type.
+std::vector<uint64_t> Codes(size_t count) {
+  std::vector<uint64_t> codes(count);
+  std::iota(codes.begin(), codes.end(), uint64_t{0});
+  return codes;
+}
+
 const std::vector<Alphabet>& Alphabets() {
   static const auto* const alphabets = new std::vector<Alphabet>{
       {DType::kF32,
@@ -50,6 +57,18 @@ const std::vector<Alphabet>& Alphabets() {
       {DType::kU64,
        5,
        {0, 1, 0x7FFFFFFFFFFFFFFF, 0x8000000000000000, ~uint64_t{0}}},
+      {DType::kU1, 8, Codes(2)},
+      {DType::kU2, 5, Codes(4)},
+      {DType::kU3, 4, Codes(8)},
+      {DType::kU4, 3, Codes(16)},
+      {DType::kU6, 4, {0, 1, 31, 32, 63}},
+      {DType::kI4, 3, Codes(16)},
+      {DType::kNF4, 3, Codes(16)},
+      {DType::kF4E2M1, 3, Codes(16)},
+      // The greatest numbers stand for the infinities that there are not.
+      {DType::kF8E4M3, 4, {0xFE, 0xB8, 0x80, 0, 0x38, 0x7E, 0x7F, 0xFF}},
+      {DType::kF8E5M2, 4, {0xFC, 0xBC, 0x80, 0, 0x3C, 0x7C, 0x7E, 0xFD}},
+      {DType::kF8E8M0, 5, {0, 1, 127, 254, 255}},
   };
   return *alphabets;
 }
@@ -65,15 +84,14 @@ Words AllWords(const Alphabet& alphabet, int n) {
   Words words;
   const auto base = static_cast<int64_t>(alphabet.letters.size());
   for (int i = 0; i < n; ++i) words.count *= base;
-  const auto bytes = static_cast<size_t>(InfoOf(alphabet.type).bytes);
+  const auto type = static_cast<int>(alphabet.type);
+  words.data.resize(DataBytes(type, static_cast<size_t>(words.count * n)));
   for (int64_t w = 0; w < words.count; ++w) {
     std::vector<int> word;
     for (int64_t rest = w, i = 0; i < n; ++i, rest /= base) {
       word.push_back(static_cast<int>(rest % base));
-      words.data.append(
-          reinterpret_cast<const char*>(
-              &alphabet.letters[static_cast<size_t>(word.back())]),
-          bytes);
+      WriteBits(type, static_cast<size_t>(w * n + i),
+                alphabet.letters[static_cast<size_t>(word.back())], words.data);
     }
     words.letters.push_back(std::move(word));
   }
@@ -84,9 +102,7 @@ Words AllWords(const Alphabet& alphabet, int n) {
 std::vector<int> Ranks(const Alphabet& alphabet) {
   std::vector<Number> numbers;
   for (const uint64_t bits : alphabet.letters) {
-    const std::string data(reinterpret_cast<const char*>(&bits), 8);
-    numbers.push_back(
-        ReadNumber(static_cast<v1::DataType>(alphabet.type), data, 0));
+    numbers.push_back(NumberOf(static_cast<v1::DataType>(alphabet.type), bits));
   }
   std::vector<int> ranks;
   for (const Number& x : numbers) {
@@ -103,7 +119,7 @@ class Exhaustive : public ::testing::TestWithParam<Alphabet> {};
 TEST_P(Exhaustive, EveryWordEveryK) {
   const Alphabet& alphabet = GetParam();
   const std::vector<int> ranks = Ranks(alphabet);
-  const auto bytes = static_cast<size_t>(InfoOf(alphabet.type).bytes);
+  const auto type = static_cast<int>(alphabet.type);
   const auto backends = AllBackends(2);
   int64_t checked = 0;
   for (int n = 1; n <= alphabet.max_n; ++n) {
@@ -150,10 +166,9 @@ TEST_P(Exhaustive, EveryWordEveryK) {
                 ASSERT_EQ(indices[at], static_cast<int32_t>(i))
                     << Describe(*backend) << ", word " << w << " of " << n
                     << ", k " << k;
-                ASSERT_EQ(values.compare(
-                              at * bytes, bytes, words.data,
-                              (static_cast<size_t>(w * n) + i) * bytes, bytes),
-                          0);
+                ASSERT_EQ(
+                    ReadBits(type, values, at),
+                    ReadBits(type, words.data, static_cast<size_t>(w * n) + i));
               }
             }
           }
@@ -189,25 +204,28 @@ Bytes Written(const Plan& plan, const Fn& fn) {
 
 // Turns a matrix of elements around.
 std::string Transposed(const std::string& data, int64_t rows, int64_t columns,
-                       size_t bytes) {
-  std::string turned;
+                       DType dtype) {
+  const auto type = static_cast<int>(dtype);
+  std::string turned(data.size(), '\0');
+  size_t to = 0;
   for (int64_t c = 0; c < columns; ++c) {
     for (int64_t r = 0; r < rows; ++r) {
-      turned.append(data, static_cast<size_t>(r * columns + c) * bytes, bytes);
+      const auto from = static_cast<size_t>(r * columns + c);
+      WriteBits(type, to++, ReadBits(type, data, from), turned);
     }
   }
   return turned;
 }
 
-// The words as columns, and both ways as folds in pieces of three bytes, have
+// The words as columns, and both ways as folds in pieces of five bytes, have
 // the bytes of the words as rows, which the test above has checked.
 TEST_P(Exhaustive, ColumnsAndFoldsAreRows) {
   const Alphabet& alphabet = GetParam();
-  const auto bytes = static_cast<size_t>(InfoOf(alphabet.type).bytes);
+  const DType type = alphabet.type;
   const auto backends = AllBackends(2);
   for (int n = 1; n <= std::min(alphabet.max_n, 4); ++n) {
     const Words words = AllWords(alphabet, n);
-    const std::string columns = Transposed(words.data, words.count, n, bytes);
+    const std::string columns = Transposed(words.data, words.count, n, type);
     for (int k = 1; k <= n; ++k) {
       for (const int way : {0, 1, 2, 3}) {
         PlanRequest request;
@@ -232,7 +250,7 @@ TEST_P(Exhaustive, ColumnsAndFoldsAreRows) {
               const auto folding = backend->Start(plan, outputs);
               auto rest = std::as_bytes(std::span(data));
               while (!rest.empty()) {
-                const size_t size = std::min<size_t>(3, rest.size());
+                const size_t size = std::min<size_t>(5, rest.size());
                 folding->Feed(rest.first(size));
                 rest = rest.subspan(size);
               }
@@ -247,8 +265,8 @@ TEST_P(Exhaustive, ColumnsAndFoldsAreRows) {
           ASSERT_TRUE(fold(by_row, words.data) == rows)
               << Describe(*backend) << ", n " << n << ", k " << k;
           const Bytes turned = {
-              Transposed(rows.values, words.count, k, bytes),
-              Transposed(rows.indices, words.count, k, sizeof(int64_t))};
+              Transposed(rows.values, words.count, k, type),
+              Transposed(rows.indices, words.count, k, DType::kI64)};
           ASSERT_TRUE(run(by_column, columns) == turned)
               << Describe(*backend) << ", n " << n << ", k " << k;
           ASSERT_TRUE(fold(by_column, columns) == turned)

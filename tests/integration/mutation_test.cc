@@ -98,7 +98,7 @@ class Mutator {
         [&] { request.mutable_tensor()->mutable_shared_memory(); },
         [&] {
           request.mutable_tensor()->set_data_type(
-              static_cast<v1::DataType>(Below(16)));
+              static_cast<v1::DataType>(Below(26)));
         },
         [&] { request.mutable_spec()->set_version(Below(26)); },
         [&] {
@@ -113,7 +113,7 @@ class Mutator {
         [&] {
           v1::Tensor& k =
               *request.mutable_openvino()->mutable_k()->mutable_tensor();
-          k.set_data_type(static_cast<v1::DataType>(Below(16)));
+          k.set_data_type(static_cast<v1::DataType>(Below(26)));
           k.set_data(RandomBytes());
         },
         [&] { request.mutable_directml()->set_k(Number()); },

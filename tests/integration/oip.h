@@ -84,7 +84,8 @@ inline void SetDirectML(const v1::DirectMLTopK& directml,
   (*to.mutable_parameters())["strict"].set_bool_param(directml.strict());
 }
 
-// Whether the protocol has words for a request: it has none for strides.
+// Whether the protocol has words for a request: it has none for strides, and no
+// names of OpenVINO's own types.
 inline bool IsSayable(const v1::TopKRequest& request) {
   const v1::DirectMLTopK& directml = request.directml();
   for (const v1::TensorDesc& desc :
@@ -93,7 +94,9 @@ inline bool IsSayable(const v1::TopKRequest& request) {
       return false;
     }
   }
-  return request.tensor().strides().empty();
+  return request.tensor().strides().empty() &&
+         request.tensor().data_type() <= v1::DATA_TYPE_U64 &&
+         request.openvino().k().tensor().data_type() <= v1::DATA_TYPE_U64;
 }
 
 // The request in the protocol's words; its tensor as raw contents.

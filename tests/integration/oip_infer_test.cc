@@ -106,6 +106,8 @@ TEST_F(Oip, ContentsThatDoNotFitAreRefused) {
   ExpectRefusal(request, kBad, "128 is no INT8");
   request.mutable_inputs(0)->set_datatype("BYTES");
   ExpectRefusal(request, kBad, "datatype \"BYTES\" of input 'X'");
+  request.mutable_inputs(0)->set_datatype("INT4");  // ours, not the protocol's
+  ExpectRefusal(request, kBad, "datatype \"INT4\" of input 'X'");
   request = Usual();
   request.add_raw_input_contents("more");
   ExpectRefusal(request, kBad, "2 raw_input_contents; 1 inputs");

@@ -54,6 +54,13 @@ TEST_F(Oip, ToolsAreToldWhatIsServed) {
   EXPECT_EQ(metadata.outputs(1).datatype(), "UINT32");
   EXPECT_EQ(metadata.properties().at("datatypes"),
             "FP32 FP16 INT32 INT16 INT8 UINT32 UINT16 UINT8 INT64 UINT64");
+  which.set_name("openvino_topk");  // whose others the protocol cannot name
+  EXPECT_EQ(
+      call(which, inference::ModelMetadataResponse(), &Stub::ModelMetadata)
+          .properties()
+          .at("datatypes"),
+      "FP16 BF16 FP32 FP64 INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 "
+      "UINT64");
   inference::ModelConfigRequest config;
   config.set_name("onnx_topk");
   EXPECT_EQ(call(config, inference::ModelConfigResponse(), &Stub::ModelConfig)

@@ -68,10 +68,19 @@ inline v1::TopKRequest Request(v1::DataType type,
                                const std::vector<int64_t>& shape, int64_t axis,
                                int64_t k) {
   v1::TopKRequest request;
-  request.mutable_spec()->set_dialect(v1::DIALECT_ONNX);
-  request.mutable_spec()->set_version(24);
-  request.mutable_onnx()->set_axis(axis);
-  request.mutable_onnx()->mutable_k()->set_value(k);
+  if (type > v1::DATA_TYPE_U64) {  // OpenVINO's alone
+    request.mutable_spec()->set_dialect(v1::DIALECT_OPENVINO);
+    request.mutable_spec()->set_version(11);
+    request.mutable_openvino()->set_axis(axis);
+    request.mutable_openvino()->set_mode("max");
+    request.mutable_openvino()->set_sort("value");
+    request.mutable_openvino()->mutable_k()->set_value(k);
+  } else {
+    request.mutable_spec()->set_dialect(v1::DIALECT_ONNX);
+    request.mutable_spec()->set_version(24);
+    request.mutable_onnx()->set_axis(axis);
+    request.mutable_onnx()->mutable_k()->set_value(k);
+  }
   request.mutable_tensor()->set_data_type(type);
   request.mutable_tensor()->mutable_shape()->Add(shape.begin(), shape.end());
   int64_t count = 1;

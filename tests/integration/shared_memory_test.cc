@@ -24,6 +24,9 @@ TEST_F(SharedMemoryTest, TheAnswerIsThatOfTheSameBytesInTheMessage) {
       {v1::DATA_TYPE_U8, {3, 500, 7}, 1, 40},
       {v1::DATA_TYPE_BF16, {50, 60}, 1, 50},
       {v1::DATA_TYPE_I16, {0, 60}, 1, 50},
+      {v1::DATA_TYPE_U3, {70001}, 0, 100},
+      {v1::DATA_TYPE_I4, {301, 33}, 1, 5},
+      {v1::DATA_TYPE_F8E4M3, {30, 33}, 0, 5},
   };
   SharedMemory memory = Make(Name("x"), 400000);
   for (const auto& c : cases) {

@@ -127,6 +127,33 @@ class Command(unittest.TestCase):
         self.assertEqual(answer["values"], ["nan", 3, 1])
         self.assertEqual(answer["values_type"], "bf16")
 
+    def test_types_of_a_byte_or_less(self):
+        def ask(dtype, codes, k, *flags, code=0):
+            return self.topk("run", self.save("codes.npy", codes), "--k", k,
+                             "--dialect", "openvino", "--dtype", dtype, *flags,
+                             code=code)
+        codes = np.array([[1, -8, 7], [-1, 0, -1]], np.int8)
+        answer = json.loads(ask("i4", codes, 2, "--json"))
+        self.assertEqual(answer["values"], [7, 1, 0, -1])
+        self.assertEqual(answer["indices"], [2, 0, 1, 0])
+        self.assertEqual(answer["values_type"], "i4")
+        self.assertEqual(ask("i4", codes, 2, "--local"),
+                         "[0, :]   7 @2   1 @0\n[1, :]   0 @1  -1 @0\n")
+        self.assertIn("the same", ask("i4", codes, 2, "--compare"))
+        out = os.path.join(self.folder.name, "i4")
+        ask("i4", codes, 2, "--out", out)
+        values = np.load(os.path.join(out, "values.npy"))
+        self.assertEqual(values.dtype, np.dtype("V1"))
+        np.testing.assert_array_equal(values.view(np.int8), [[7, 1], [0, -1]])
+        numbers = np.array([0x7F, 0x38, 0x80, 0xFE], np.uint8)
+        self.assertEqual(ask("f8e4m3", numbers, 4),
+                         "[:]   nan @0     1 @1    -0 @2  -448 @3\n")
+        ask("u4", numbers, 1, code=3)  # has no 0x7F
+        self.assertIn("element 0 is 127; u4 has 4 bits", self.stderr)
+        self.topk("run", self.save("codes.npy", codes[:1, :1] & 7), "--k", 1,
+                  "--dtype", "u4", code=4)  # of ONNX
+        self.assertIn("data type u4 is not one of ONNX", self.stderr)
+
     def test_standard_input(self):
         with open(self.path, "rb") as file:
             answer = self.topk("run", "-", "--k", 1, "--json", stdin=file)
@@ -236,6 +263,9 @@ class Command(unittest.TestCase):
         self.assertLessEqual(result["p50_us"], result["p99_us"])
         for kind in ("f16", "bf16", "f64", "u8", "i64"):
             self.topk("bench", "--dtype", kind, "--k", 3, "--requests", 3)
+        for kind in ("u1", "u3", "i4", "f4e2m1", "f8e4m3", "f8e8m0"):
+            self.topk("bench", "--dtype", kind, "--k", 3, "--requests", 3,
+                      "--dialect", "openvino", "--shape", "3,1001")
 
     def bench(self, *flags):
         """Returns the JSON of a short load."""
@@ -272,6 +302,11 @@ class Command(unittest.TestCase):
                 outputs = {self.topk(*run, *flags, *way, target=server.target)
                            for way in ((), ("--shared-memory",))}
                 self.assertEqual(len(outputs), 1, outputs)
+            bits = self.save("bits.npy", (self.x > 1).astype(np.uint8))
+            outputs = {self.topk("run", bits, "--k", 7, "--dialect", "openvino",
+                                 "--dtype", "u1", *way, target=server.target)
+                       for way in ((), ("--shared-memory",))}
+            self.assertEqual(len(outputs), 1, outputs)
             self.topk("run", self.path, "--k", 51, "--shared-memory",
                       target=server.target, code=4)
             self.assertIn("onnx.k: k = 51 exceeds dimension 50", self.stderr)

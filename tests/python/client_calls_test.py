@@ -16,7 +16,7 @@ import grpc
 import numpy as np
 import topk_client
 import topk_stubs
-from numpy_oracle_test import oracle
+from numpy_oracle_test import SMALL, numbers, oracle
 from topk_client import DirectML, Onnx, OpenVINO, Request, TensorDesc, _dtypes
 from topk_client._stubs import tensor_pb2, topk_pb2
 
@@ -37,6 +37,12 @@ def elements(dtype, shape, seed=1):
         few = np.array([np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0], dtype)
         x = np.where(rng.random(shape) < 0.3, rng.choice(few, shape), x)
     return x
+
+
+# Small types that ml_dtypes has.
+ML_DTYPES = {"U2": "uint2", "U4": "uint4", "I4": "int4",
+             "F4E2M1": "float4_e2m1fn", "F8E4M3": "float8_e4m3fn",
+             "F8E5M2": "float8_e5m2", "F8E8M0": "float8_e8m0fnu"}
 
 
 class Calls(unittest.TestCase):
@@ -63,9 +69,14 @@ class Calls(unittest.TestCase):
     def test_every_type_of_the_contract_has_one_of_numpy(self):
         names = [name[len("DATA_TYPE_"):].lower()
                  for name, number in tensor_pb2.DataType.items() if number]
-        self.assertEqual(sorted(names), sorted(_dtypes.NUMPY_NAMES))
-        self.assertEqual(sorted(_dtypes.NUMPY_NAMES.values()),
-                         sorted(ALL + ["bfloat16"]))
+        # These come as the bits of uint8 alone.
+        self.assertEqual(sorted(names), sorted(
+            list(_dtypes.NUMPY_NAMES) + ["u1", "u3", "u6", "nf4"]))
+        self.assertEqual(sorted(_dtypes.NUMPY_NAMES.values()), sorted(
+            ALL + ["bfloat16"] + list(ML_DTYPES.values())))
+        widths = {name.lower(): width for name, width in SMALL.items()
+                  if width < 8}
+        self.assertEqual(_dtypes.WIDTHS, widths)
 
     def test_every_dialect_version_and_type_is_numpy_s(self):
         floats = ALL[:3]
@@ -106,6 +117,73 @@ class Calls(unittest.TestCase):
             answer = self.client.compute_topk(x, Onnx(8), data_type="bf16",
                                               stream=stream)
             self.assert_same(answer, values, indices, np.int64)
+
+    def test_small_types_are_their_bits_in_uint8(self):
+        rng = np.random.default_rng(5)
+        for name, width in SMALL.items():
+            for shape, axis in (((7, 45), 1), ((33, 7), 0), ((5,), 0)):
+                x = rng.integers(0, 1 << width, shape, np.uint8)
+                values, indices = oracle(x, name, axis, 4, False, False)
+                for stream in (False, True):
+                    answer = self.client.compute_topk(
+                        x, OpenVINO(4, axis, "min", "value"), stream=stream,
+                        data_type=name.lower())
+                    self.assert_same(answer, values, indices, np.int32)
+                indices = self.client.compute_topk(
+                    x, OpenVINO(4, axis, "min", "value"), output="indices",
+                    data_type=name.lower())
+                self.assertIsNone(indices.values)
+        many = list(self.client.compute_topk_many(
+            topk_client.Request(np.array([1, 3, 0, 2], np.uint8),
+                                OpenVINO(k, 0, "max", "value"),
+                                data_type="u3") for k in (1, 4)))
+        self.assertEqual([list(a.values) for a in many], [[3], [3, 2, 1, 0]])
+
+    def test_signed_bits_come_back_with_their_sign(self):
+        x = np.array([[-8, 7, -1], [0, 5, -3]], np.int8)
+        answer = self.client.compute_topk(x, OpenVINO(2, 1, "max", "value"),
+                                          data_type="i4")
+        np.testing.assert_array_equal(answer.values, [[7, -1], [5, 0]])
+        self.assertEqual(answer.values.dtype, np.int8)
+
+    def test_what_does_not_fit_is_not_sent(self):
+        spec = OpenVINO(1, 0, "max", "value")
+        for x, name in ((np.array([16], np.uint8), "u4"),
+                        (np.array([-9], np.int8), "i4"),
+                        (np.array([8], np.int8), "i4"),
+                        (np.array([2], np.uint8), "u1")):
+            with self.assertRaises(ValueError):
+                self.client.compute_topk(x, spec, data_type=name)
+        with self.assertRaises(TypeError):
+            self.client.compute_topk(np.zeros(3), spec, data_type="u4")
+        with self.assertRaises(topk_client.TopKError) as caught:
+            self.client.compute_topk(np.zeros(3, np.uint8), Onnx(1),
+                                     data_type="u4")
+        self.assertEqual(caught.exception.reason, "DATA_TYPE_NOT_ALLOWED")
+
+    @unittest.skipUnless(ml_dtypes, "ml_dtypes is not installed")
+    def test_small_types_are_those_of_ml_dtypes(self):
+        rng = np.random.default_rng(6)
+        for name, numpy_name in ML_DTYPES.items():
+            if not hasattr(ml_dtypes, numpy_name):
+                continue  # an old one
+            dtype = getattr(ml_dtypes, numpy_name)
+            codes = rng.integers(0, 1 << SMALL[name], (6, 50), np.uint8)
+            bits = codes
+            if name == "I4":
+                bits = (codes ^ 8) - np.uint8(8)
+            x = bits.view(dtype)
+            values, indices = oracle(codes, name, 1, 8, True, False)
+            if name == "I4":
+                values = (values ^ 8) - np.uint8(8)
+            # What ml_dtypes takes it for, too.
+            ours = [numbers(np.uint8(c), name) for c in codes.reshape(-1)]
+            np.testing.assert_array_equal(
+                x.reshape(-1).astype(np.float64), ours)
+            for stream in (False, True):
+                answer = self.client.compute_topk(
+                    x, OpenVINO(8, 1, "max", "value"), stream=stream)
+                self.assert_same(answer, values.view(dtype), indices, np.int32)
 
     @unittest.skipUnless(ml_dtypes, "ml_dtypes is not installed")
     def test_bfloat16_is_that_of_ml_dtypes(self):

@@ -24,6 +24,9 @@ TYPES = {
     "I64": np.int64, "U8": np.uint8, "U16": np.uint16, "U32": np.uint32,
     "U64": np.uint64,
 }
+# OpenVINO's own: how many bits; a code is a uint8 here.
+SMALL = {"U1": 1, "U2": 2, "U3": 3, "U4": 4, "U6": 6, "I4": 4, "NF4": 4,
+         "F4E2M1": 4, "F8E4M3": 8, "F8E5M2": 8, "F8E8M0": 8}
 ONNX_1 = ["F16", "F32", "F64"]
 ONNX_11 = [name for name in TYPES if name != "BF16"]
 DML_1_0 = ["F16", "F32"]
@@ -35,7 +38,45 @@ def numbers(array, name):
     """Returns what the bits mean, as values that NumPy orders."""
     if name == "BF16":
         return (array.astype(np.uint32) << 16).view(np.float32)
+    if name in SMALL and name[0] != "U":
+        codes = range(1 << SMALL[name])
+        return np.array([meaning(name, c) for c in codes])[array]
     return array
+
+
+def meaning(name, code):
+    """Returns the number that a code of a small type stands for."""
+    if name == "I4":
+        return code - 16 if code > 7 else code
+    if name == "NF4":
+        return code  # its values ascend with the codes
+    if name == "F8E8M0":
+        return float("nan") if code == 255 else 2.0 ** (code - 127)
+    e, m = int(name[3]), int(name[5])
+    bias = 2 ** (e - 1) - 1
+    exponent, mantissa = code >> m & 2**e - 1, code & 2**m - 1
+    magnitude = (mantissa * 2.0 ** (1 - bias - m) if exponent == 0 else
+                 (2**m + mantissa) * 2.0 ** (exponent - bias - m))
+    if name == "F8E5M2" and exponent == 31:
+        magnitude = float("nan") if mantissa else float("inf")
+    if name == "F8E4M3" and code & 127 == 127:
+        magnitude = float("nan")
+    return -magnitude if code >> (e + m) else magnitude
+
+
+def wire(array, name):
+    """Returns the bytes of an array, those of a small type packed."""
+    width = SMALL.get(name, 8)
+    if width == 8:
+        return np.ascontiguousarray(array).tobytes()
+    number = 0  # whose bits are all elements', the first the lowest
+    flat = [int(code) for code in array.reshape(-1)]
+    if name == "U1":  # the highest first of each byte
+        flat += [0] * (-len(flat) % 8)
+        flat = [flat[i ^ 7] for i in range(len(flat))]
+    for i, code in enumerate(flat):
+        number |= code << i * width
+    return number.to_bytes(-(-len(flat) * width // 8), "little")
 
 
 def oracle(array, name, axis, k, largest, by_index):
@@ -110,12 +151,17 @@ class Maker:
         return [int(n) for n in self.rng.integers(1, limit + 1, rank)]
 
     def tensor(self, request, name, shape):
-        data, kind = random_array(self.rng, name, shape)
+        if name in SMALL:
+            codes = self.rng.integers(0, 1 << SMALL[name], shape, np.uint8)
+            data, kind = codes.tobytes(), np.uint8
+        else:
+            data, kind = random_array(self.rng, name, shape)
         tensor = request.tensor
         tensor.data_type = getattr(self.m["tensor"], f"DATA_TYPE_{name}")
         tensor.shape.extend(shape)
-        tensor.data = data
-        return np.frombuffer(data, kind).reshape(shape)
+        array = np.frombuffer(data, kind).reshape(shape)
+        tensor.data = wire(array, name)
+        return array
 
     def k_of(self, n):
         return int(self.pick([1, n, self.rng.integers(1, n + 1)]))
@@ -125,7 +171,7 @@ class Maker:
         if self.rng.integers(4) == 0:
             request.index_offset = int(self.rng.integers(0, 2**20))
         indices = (indices + request.index_offset).astype(kind)
-        return (request, np.ascontiguousarray(values).tobytes(),
+        return (request, wire(values, name),
                 np.ascontiguousarray(indices).tobytes(), list(values.shape))
 
     def onnx(self, version, request):
@@ -159,7 +205,7 @@ class Maker:
     def openvino(self, version, request):
         request.spec.dialect = self.m["topk"].DIALECT_OPENVINO
         shape = self.shape()
-        name = self.pick(list(TYPES))
+        name = self.pick(list(SMALL if self.rng.integers(2) else TYPES))
         array = self.tensor(request, name, shape)
         attributes = request.openvino
         axis = int(self.rng.integers(-len(shape), len(shape)))

@@ -20,12 +20,18 @@ namespace topk::testing {
 namespace {
 
 const std::map<std::string, int> kTypes = {
-    {"f16", v1::DATA_TYPE_F16}, {"bf16", v1::DATA_TYPE_BF16},
-    {"f32", v1::DATA_TYPE_F32}, {"f64", v1::DATA_TYPE_F64},
-    {"i8", v1::DATA_TYPE_I8},   {"i16", v1::DATA_TYPE_I16},
-    {"i32", v1::DATA_TYPE_I32}, {"i64", v1::DATA_TYPE_I64},
-    {"u8", v1::DATA_TYPE_U8},   {"u16", v1::DATA_TYPE_U16},
-    {"u32", v1::DATA_TYPE_U32}, {"u64", v1::DATA_TYPE_U64}};
+    {"f16", v1::DATA_TYPE_F16},       {"bf16", v1::DATA_TYPE_BF16},
+    {"f32", v1::DATA_TYPE_F32},       {"f64", v1::DATA_TYPE_F64},
+    {"i8", v1::DATA_TYPE_I8},         {"i16", v1::DATA_TYPE_I16},
+    {"i32", v1::DATA_TYPE_I32},       {"i64", v1::DATA_TYPE_I64},
+    {"u8", v1::DATA_TYPE_U8},         {"u16", v1::DATA_TYPE_U16},
+    {"u32", v1::DATA_TYPE_U32},       {"u64", v1::DATA_TYPE_U64},
+    {"u1", v1::DATA_TYPE_U1},         {"u2", v1::DATA_TYPE_U2},
+    {"u3", v1::DATA_TYPE_U3},         {"u4", v1::DATA_TYPE_U4},
+    {"u6", v1::DATA_TYPE_U6},         {"i4", v1::DATA_TYPE_I4},
+    {"nf4", v1::DATA_TYPE_NF4},       {"f4e2m1", v1::DATA_TYPE_F4E2M1},
+    {"f8e4m3", v1::DATA_TYPE_F8E4M3}, {"f8e5m2", v1::DATA_TYPE_F8E5M2},
+    {"f8e8m0", v1::DATA_TYPE_F8E8M0}};
 
 class Reader {
  public:
@@ -107,7 +113,7 @@ class Reader {
       } catch (const std::exception&) {
         Fail("not bits: " + text);
       }
-      const size_t width = 8 * ElementBytes(type);
+      const size_t width = ElementBits(type);
       if (used != text.size() || (width < 64 && bits >> width != 0)) {
         Fail("not bits of the type: " + text);
       }
@@ -130,8 +136,12 @@ class Reader {
         bits = Bits<uint32_t>(static_cast<float>(value)) >> 16;
         break;
       case v1::DATA_TYPE_F16:
-        bits = HalfBits(static_cast<float>(value));
-        break;
+      case v1::DATA_TYPE_F8E4M3:
+      case v1::DATA_TYPE_F8E5M2:
+      case v1::DATA_TYPE_F8E8M0:
+      case v1::DATA_TYPE_F4E2M1:
+      case v1::DATA_TYPE_NF4:
+        return SearchedBits(type, value, text);
       default:
         if (!(value > -9223372036854775809.0L && value < 0x1p64L)) {
           Fail("not an integer of the type: " + text);
@@ -139,9 +149,13 @@ class Reader {
         bits = value < 0 ? static_cast<uint64_t>(static_cast<int64_t>(value))
                          : static_cast<uint64_t>(value);
     }
+    if (ElementBits(type) < 8) bits &= (uint64_t{1} << ElementBits(type)) - 1;
     // What cannot be written exactly is a mistake of the line.
     const std::string data(reinterpret_cast<const char*>(&bits), sizeof(bits));
-    const Number number = ReadNumber(static_cast<v1::DataType>(type), data, 0);
+    const Number number =
+        ElementBits(type) < 8
+            ? NumberOf(static_cast<v1::DataType>(type), bits)
+            : ReadNumber(static_cast<v1::DataType>(type), data, 0);
     if (number.nan ? !std::isnan(value) : number.value != value) {
       Fail("not a value of the type: " + text);
     }
@@ -149,11 +163,14 @@ class Reader {
   }
 
   std::string Elements(int type, const std::string& text) const {
-    const size_t bytes = ElementBytes(type);
-    if (bytes == 0) Fail("the type has no elements: write `bytes N`");
+    if (ElementBits(type) == 0) {
+      Fail("the type has no elements: write `bytes N`");
+    }
     std::string data;
+    size_t count = 0;
     const auto add = [&](uint64_t bits) {
-      data.append(reinterpret_cast<const char*>(&bits), bytes);
+      data.resize(DataBytes(type, count + 1));
+      WriteBits(type, count++, bits, data);
     };
     std::istringstream in(text);
     std::string word;
@@ -190,8 +207,8 @@ class Reader {
     }
     int64_t count = 1;
     for (const int64_t size : tensor.shape()) count *= size;
-    std::string data(
-        static_cast<size_t>(count) * ElementBytes(tensor.data_type()), '\0');
+    std::string data(DataBytes(tensor.data_type(), static_cast<size_t>(count)),
+                     '\0');
     if (word == "random") {
       std::mt19937_64 random(static_cast<uint64_t>(Integer(argument)));
       for (char& byte : data) byte = static_cast<char>(random());
@@ -208,19 +225,25 @@ class Reader {
     return bits;
   }
 
-  // Exact for the values that cases write: small numbers, zeros, inf, nan.
-  uint64_t HalfBits(float value) const {
-    const uint64_t sign = std::signbit(value) ? 0x8000 : 0;
-    const float magnitude = std::fabs(value);
-    if (std::isnan(value)) return sign | 0x7E00;
-    if (std::isinf(value)) return sign | 0x7C00;
-    for (uint64_t bits = 0; bits < 0x7C00; ++bits) {
-      const std::string data(reinterpret_cast<const char*>(&bits), 2);
-      if (ReadNumber(v1::DATA_TYPE_F16, data, 0).value == magnitude) {
-        return sign | bits;
+  // The bits of a short float; of NaNs the quiet one or the first.
+  uint64_t SearchedBits(int type, long double value,
+                        const std::string& text) const {
+    const size_t width = ElementBits(type);
+    uint64_t bits = 0;
+    if (std::isnan(value)) {
+      if (std::signbit(value)) bits = uint64_t{1} << (width - 1);
+      if (type == v1::DATA_TYPE_F16) bits |= 0x7E00;
+    }
+    for (; bits >> width == 0; ++bits) {
+      const Number number = NumberOf(static_cast<v1::DataType>(type), bits);
+      if (std::isnan(value)
+              ? number.nan
+              : !number.nan && number.value == value &&
+                    std::signbit(number.value) == std::signbit(value)) {
+        return bits;
       }
     }
-    Fail("not a half: " + std::to_string(value));
+    Fail("not a value of the type: " + text);
   }
 
   const std::string where_;

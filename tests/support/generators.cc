@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <numeric>
 #include <vector>
 
@@ -22,6 +21,12 @@ const Types kDirectML21 = {
     v1::DATA_TYPE_F32, v1::DATA_TYPE_F16, v1::DATA_TYPE_I32, v1::DATA_TYPE_I16,
     v1::DATA_TYPE_I8,  v1::DATA_TYPE_U32, v1::DATA_TYPE_U16, v1::DATA_TYPE_U8};
 
+const Types kOpenVinoOnly = {
+    v1::DATA_TYPE_U1,     v1::DATA_TYPE_U2,     v1::DATA_TYPE_U3,
+    v1::DATA_TYPE_U4,     v1::DATA_TYPE_U6,     v1::DATA_TYPE_I4,
+    v1::DATA_TYPE_NF4,    v1::DATA_TYPE_F4E2M1, v1::DATA_TYPE_F8E4M3,
+    v1::DATA_TYPE_F8E5M2, v1::DATA_TYPE_F8E8M0};
+
 template <class T>
 T OneOf(Random& random, const std::vector<T>& choices) {
   return choices[static_cast<size_t>(
@@ -39,6 +44,10 @@ std::vector<uint64_t> SpecialBits(v1::DataType type) {
     case v1::DATA_TYPE_BF16:
       return {0xFF80, 0xBF80, 0x8000, 0,     0x3F80,
               0x7F80, 0x7FC0, 0xFFC1, 0x7F81};
+    case v1::DATA_TYPE_F8E4M3:  // no infinity: the greatest number
+      return {0xFE, 0xB8, 0x80, 0, 0x38, 0x7E, 0x7F, 0xFF, 0x7F};
+    case v1::DATA_TYPE_F8E5M2:
+      return {0xFC, 0xBC, 0x80, 0, 0x3C, 0x7C, 0x7E, 0xFD, 0x7D};
     case v1::DATA_TYPE_F32:
       return {0xFF800000, 0xBF800000, 0x80000000, 0,         0x3F800000,
               0x7F800000, 0x7FC00000, 0xFFC00001, 0x7F800001};
@@ -51,6 +60,8 @@ std::vector<uint64_t> SpecialBits(v1::DataType type) {
     default:  // the extremes and the neighbours of 0, in any width
       return {0,
               1,
+              0x7,
+              0x8,
               ~uint64_t{0},
               0x8080808080808080 >> 0,
               0x7F,
@@ -89,7 +100,8 @@ void SetKTensor(v1::DataType type, bool scalar, int64_t k, v1::KInput& input) {
   v1::Tensor& tensor = *input.mutable_tensor();
   tensor.set_data_type(type);
   if (!scalar) tensor.add_shape(1);
-  tensor.set_data(&k, ElementBytes(type));
+  tensor.set_data(std::string(DataBytes(type, 1), '\0'));
+  WriteBits(type, 0, static_cast<uint64_t>(k), *tensor.mutable_data());
 }
 
 void MakeOnnx(Random& random, v1::TopKRequest& request) {
@@ -126,6 +138,7 @@ void MakeOpenVino(Random& random, v1::TopKRequest& request) {
   request.mutable_spec()->set_version(version);
   Types types = kOnnx11;
   types.push_back(v1::DATA_TYPE_BF16);
+  if (Chance(random, 2)) types = kOpenVinoOnly;
   const std::vector<int64_t> shape = RandomShape(random, 1, 5);
   const auto rank = static_cast<int64_t>(shape.size());
   v1::OpenVinoTopK& openvino = *request.mutable_openvino();
@@ -140,6 +153,12 @@ void MakeOpenVino(Random& random, v1::TopKRequest& request) {
       k_types.insert(k_types.end(),
                      {v1::DATA_TYPE_I16, v1::DATA_TYPE_U8, v1::DATA_TYPE_U16,
                       v1::DATA_TYPE_U32, v1::DATA_TYPE_U64});
+      if (k < 2) k_types.push_back(v1::DATA_TYPE_U1);
+      if (k < 4) k_types.push_back(v1::DATA_TYPE_U2);
+      if (k < 8) k_types.push_back(v1::DATA_TYPE_U3);
+      if (k < 8) k_types.push_back(v1::DATA_TYPE_I4);
+      if (k < 16) k_types.push_back(v1::DATA_TYPE_U4);
+      if (k < 64) k_types.push_back(v1::DATA_TYPE_U6);
     }
     SetKTensor(OneOf(random, k_types), true, k, *openvino.mutable_k());
   } else {
@@ -280,10 +299,10 @@ void CorruptMessage(Random& random, google::protobuf::Message& message) {
       reflection.SetInt32(&message, &field, static_cast<int32_t>(number));
       break;
     case FieldDescriptor::CPPTYPE_ENUM:
-      reflection.SetEnumValue(
-          &message, &field,
-          static_cast<int>(OneOf<int64_t>(
-              random, {-1, 0, 1, 2, 3, 4, 8, 12, 13, 0x1000, 0x2100, 0x7000})));
+      reflection.SetEnumValue(&message, &field,
+                              static_cast<int>(OneOf<int64_t>(
+                                  random, {-1, 0, 1, 2, 3, 4, 8, 12, 13, 15, 21,
+                                           24, 0x1000, 0x2100, 0x7000})));
       break;
     case FieldDescriptor::CPPTYPE_BOOL:
       reflection.SetBool(&message, &field, Chance(random, 2));
@@ -328,8 +347,9 @@ int64_t Pick(Random& random, int64_t low, int64_t high) {
 }
 
 std::string RandomData(Random& random, v1::DataType type, int64_t count) {
-  const size_t bytes = ElementBytes(type);
-  std::string data(static_cast<size_t>(count) * bytes, '\0');
+  std::string data(DataBytes(type, static_cast<size_t>(count)), '\0');
+  // What an input's last byte has beside its elements is nobody's.
+  for (char& byte : data) byte = static_cast<char>(random());
   const int64_t family = Pick(random, 0, 5);
   const std::vector<uint64_t> specials = SpecialBits(type);
   const uint64_t constant = OneOf(random, specials);
@@ -340,7 +360,7 @@ std::string RandomData(Random& random, v1::DataType type, int64_t count) {
     if (family == 3) bits = i;  // ascending, as positive floats are too
     if (family == 4) bits = static_cast<uint64_t>(count) - i;
     if (family == 5) bits = i % 3;
-    std::memcpy(data.data() + i * bytes, &bits, bytes);
+    WriteBits(type, i, bits, data);
   }
   return data;
 }

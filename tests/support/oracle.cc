@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 #include <set>
+#include <utility>
 
 namespace topk::testing {
 namespace {
@@ -23,6 +24,12 @@ constexpr long double kMaxSize = 9223372036854775807.0L;
 using TypeSet = std::set<int>;
 const TypeSet kFloats = {v1::DATA_TYPE_F16, v1::DATA_TYPE_F32,
                          v1::DATA_TYPE_F64};
+const TypeSet kSmallIntegers = {v1::DATA_TYPE_U1, v1::DATA_TYPE_U2,
+                                v1::DATA_TYPE_U3, v1::DATA_TYPE_U4,
+                                v1::DATA_TYPE_U6, v1::DATA_TYPE_I4};
+const TypeSet kSmallFloats = {v1::DATA_TYPE_NF4, v1::DATA_TYPE_F4E2M1,
+                              v1::DATA_TYPE_F8E4M3, v1::DATA_TYPE_F8E5M2,
+                              v1::DATA_TYPE_F8E8M0};
 const TypeSet kIntegers = {
     v1::DATA_TYPE_I8, v1::DATA_TYPE_I16, v1::DATA_TYPE_I32, v1::DATA_TYPE_I64,
     v1::DATA_TYPE_U8, v1::DATA_TYPE_U16, v1::DATA_TYPE_U32, v1::DATA_TYPE_U64};
@@ -32,12 +39,13 @@ TypeSet Union(TypeSet a, const TypeSet& b) {
   return a;
 }
 
-// Sign, exponent of `e` bits, mantissa of `m` bits.
-Number ReadFloat(uint64_t bits, int e, int m) {
+// Sign, exponent of `e` bits, mantissa of `m` bits. The highest exponent is
+// that of infinity and NaN. The bias is IEEE's unless it is given.
+Number ReadFloat(uint64_t bits, int e, int m, int bias = 0) {
   const uint64_t mantissa = bits & ((uint64_t{1} << m) - 1);
   const uint64_t exponent = bits >> m & ((uint64_t{1} << e) - 1);
   const uint64_t top = (uint64_t{1} << e) - 1;
-  const int bias = (1 << (e - 1)) - 1;
+  if (bias == 0) bias = (1 << (e - 1)) - 1;
   if (exponent == top && mantissa != 0) return {true, 0};
   long double value;
   if (exponent == top) {
@@ -154,7 +162,7 @@ class Judge {
     if (t.strides_size() > 0) Refuse(path + ".strides");
     if (t.has_shared_memory()) Refuse(path + ".shared_memory", kUnimplemented);
     if (!type_ok) return;
-    if (t.data().size() != ElementBytes(t.data_type())) {
+    if (t.data().size() != DataBytes(t.data_type(), 1)) {
       if (!t.has_shared_memory()) Refuse(path + ".data");
       return;
     }
@@ -212,6 +220,7 @@ class Judge {
     field_ = "openvino";
     TypeSet types = Union(kFloats, kIntegers);
     types.insert(v1::DATA_TYPE_BF16);
+    types = Union(Union(types, kSmallIntegers), kSmallFloats);
     CheckType(types);
     CheckPacked();
     if (!a.has_axis()) Refuse("openvino.axis");
@@ -223,7 +232,7 @@ class Judge {
     ReadK(a.k(), "openvino.k",
           v == 1
               ? TypeSet{v1::DATA_TYPE_I8, v1::DATA_TYPE_I32, v1::DATA_TYPE_I64}
-              : kIntegers,
+              : Union(kIntegers, kSmallIntegers),
           {});
     if (a.has_stable() && (v < 11 || (a.stable() && a.sort() == "none"))) {
       Refuse("openvino.stable");
@@ -287,13 +296,13 @@ class Judge {
     q_.values = a.output_value();
     q_.indices = a.output_index();
     CheckOutput(q_.values, "directml.output_value", {tensor().data_type()},
-                ElementBytes(tensor().data_type()));
+                ElementBits(tensor().data_type()));
     TypeSet index_types = {v1::DATA_TYPE_U32};
     if (level >= 0x5000) index_types.insert(v1::DATA_TYPE_U64);
     q_.index_type = q_.indices.data_type() == 0 ? v1::DATA_TYPE_U32
                                                 : q_.indices.data_type();
     CheckOutput(q_.indices, "directml.output_index", index_types,
-                q_.index_type == v1::DATA_TYPE_U64 ? 8 : 4);
+                q_.index_type == v1::DATA_TYPE_U64 ? 64 : 32);
   }
 
   void CheckStrides(const std::vector<int64_t>& strides,
@@ -310,7 +319,7 @@ class Judge {
   // The bytes from the first to the last element; < 0 if the description is
   // broken in other ways. Empty strides are packed ones.
   static long double Length(const std::vector<int64_t>& sizes,
-                            const std::vector<int64_t>& strides, size_t bytes) {
+                            const std::vector<int64_t>& strides, size_t bits) {
     if (!strides.empty() && strides.size() != sizes.size()) return -1;
     long double last = 0;
     long double packed = 1;
@@ -325,7 +334,10 @@ class Judge {
       last += (size - 1) * stride;
       packed *= size;
     }
-    return empty ? 0 : (last + 1) * static_cast<long double>(bytes);
+    if (empty) return 0;
+    const auto elements = last + 1;  // exact up to 2^64; times 8 as well
+    return bits < 8 ? std::ceil(elements * static_cast<long double>(bits) / 8)
+                    : elements * static_cast<long double>(bits / 8);
   }
 
   static long double RoundUp4(long double bytes) {
@@ -339,7 +351,7 @@ class Judge {
   }
 
   void CheckOutput(const v1::TensorDesc& desc, const std::string& field,
-                   const TypeSet& types, size_t bytes) {
+                   const TypeSet& types, size_t bits) {
     if (desc.data_type() != 0 && types.count(desc.data_type()) == 0) {
       Refuse(field + ".data_type");
     }
@@ -358,7 +370,7 @@ class Judge {
     const std::vector<int64_t> strides(desc.strides().begin(),
                                        desc.strides().end());
     CheckStrides(strides, field + ".strides");
-    const long double implied = RoundUp4(Length(shape, strides, bytes));
+    const long double implied = RoundUp4(Length(shape, strides, bits));
     const auto total = static_cast<long double>(desc.total_tensor_size_bytes());
     if (total < 0 || (total > 0 && total < implied)) {
       Refuse(field + ".total_tensor_size_bytes");
@@ -376,7 +388,7 @@ class Judge {
         implied <= 0 || implied > limits_.max_output_bytes) {
       return;
     }
-    std::vector<bool> places(static_cast<size_t>(implied));
+    std::vector<bool> places(static_cast<size_t>(Length(shape, strides, 8)));
     bool overlap = false;
     ForEachCoordinate(shape, [&](const std::vector<int64_t>& at) {
       const auto place = static_cast<size_t>(Place(at, strides));
@@ -432,8 +444,8 @@ class Judge {
   }
 
   void CheckInputLength() {
-    const size_t bytes = ElementBytes(tensor().data_type());
-    const long double exact = Length(q_.shape, q_.strides, bytes);
+    const size_t bits = ElementBits(tensor().data_type());
+    const long double exact = Length(q_.shape, q_.strides, bits);
     const bool padded = field_ == "directml";
     if ((padded ? RoundUp4(exact) : exact) > kMaxSize) {
       Refuse("tensor.shape");
@@ -453,9 +465,9 @@ class Judge {
 
   void CheckOutputLength() {
     const long double values =
-        AnswerLength(q_.values, ElementBytes(tensor().data_type()));
+        AnswerLength(q_.values, ElementBits(tensor().data_type()));
     const long double indices =
-        AnswerLength(q_.indices, ElementBytes(q_.index_type));
+        AnswerLength(q_.indices, ElementBits(q_.index_type));
     if (values > kMaxSize || indices > kMaxSize) Refuse("tensor.shape");
     if ((WantsValues() ? values : 0) + (WantsIndices() ? indices : 0) >
         static_cast<long double>(limits_.max_output_bytes)) {
@@ -464,13 +476,13 @@ class Judge {
   }
 
   // The bytes of an output's data.
-  long double AnswerLength(const v1::TensorDesc& desc, size_t bytes) const {
+  long double AnswerLength(const v1::TensorDesc& desc, size_t bits) const {
     if (desc.total_tensor_size_bytes() > 0) {
       return static_cast<long double>(desc.total_tensor_size_bytes());
     }
     const std::vector<int64_t> strides(desc.strides().begin(),
                                        desc.strides().end());
-    const long double exact = Length(OutputShape(), strides, bytes);
+    const long double exact = Length(OutputShape(), strides, bits);
     return strides.empty() ? exact : RoundUp4(exact);
   }
 
@@ -513,7 +525,7 @@ class Judge {
     const std::vector<int64_t> shape = OutputShape();
     t.mutable_shape()->Add(shape.begin(), shape.end());
     *t.mutable_strides() = desc.strides();
-    const long double length = AnswerLength(desc, ElementBytes(type));
+    const long double length = AnswerLength(desc, ElementBits(type));
     t.set_data(std::string(static_cast<size_t>(length), '\0'));
     return t;
   }
@@ -537,8 +549,7 @@ class Judge {
     const auto value_strides = strides_of(values);
     const auto index_strides = strides_of(indices);
     const auto axis = static_cast<size_t>(q_.axis);
-    const size_t bytes = ElementBytes(tensor().data_type());
-    const size_t index_bytes = ElementBytes(q_.index_type);
+    const int type = tensor().data_type();
 
     std::vector<int64_t> slices = q_.shape;
     slices[axis] = 1;
@@ -565,17 +576,16 @@ class Judge {
       for (int64_t j = 0; j < q_.k; ++j) {
         const int64_t i = order[static_cast<size_t>(j)];
         at[axis] = j;
+        const auto value_at = static_cast<size_t>(Place(at, value_strides));
+        const auto index_at = static_cast<size_t>(Place(at, index_strides));
         if (WantsValues()) {
-          values.mutable_data()->replace(
-              static_cast<size_t>(Place(at, value_strides)) * bytes, bytes,
-              tensor().data().substr(place(i) * bytes, bytes));
+          WriteBits(type, value_at, ReadBits(type, tensor().data(), place(i)),
+                    *values.mutable_data());
         }
         if (WantsIndices()) {
-          const int64_t index = i + request_.index_offset();
-          std::memcpy(
-              indices.mutable_data()->data() +
-                  static_cast<size_t>(Place(at, index_strides)) * index_bytes,
-              &index, index_bytes);
+          WriteBits(q_.index_type, index_at,
+                    static_cast<uint64_t>(i + request_.index_offset()),
+                    *indices.mutable_data());
         }
       }
     });
@@ -597,33 +607,105 @@ class Judge {
 
 }  // namespace
 
-size_t ElementBytes(int data_type) {
+size_t ElementBits(int data_type) {
   switch (data_type) {
+    case v1::DATA_TYPE_U1:
+      return 1;
+    case v1::DATA_TYPE_U2:
+      return 2;
+    case v1::DATA_TYPE_U3:
+      return 3;
+    case v1::DATA_TYPE_U4:
+    case v1::DATA_TYPE_I4:
+    case v1::DATA_TYPE_NF4:
+    case v1::DATA_TYPE_F4E2M1:
+      return 4;
+    case v1::DATA_TYPE_U6:
+      return 6;
     case v1::DATA_TYPE_I8:
     case v1::DATA_TYPE_U8:
-      return 1;
+    case v1::DATA_TYPE_F8E4M3:
+    case v1::DATA_TYPE_F8E5M2:
+    case v1::DATA_TYPE_F8E8M0:
+      return 8;
     case v1::DATA_TYPE_F16:
     case v1::DATA_TYPE_BF16:
     case v1::DATA_TYPE_I16:
     case v1::DATA_TYPE_U16:
-      return 2;
+      return 16;
     case v1::DATA_TYPE_F32:
     case v1::DATA_TYPE_I32:
     case v1::DATA_TYPE_U32:
-      return 4;
+      return 32;
     case v1::DATA_TYPE_F64:
     case v1::DATA_TYPE_I64:
     case v1::DATA_TYPE_U64:
-      return 8;
+      return 64;
     default:
       return 0;
   }
 }
 
-Number ReadNumber(v1::DataType type, const std::string& data, size_t i) {
-  const size_t bytes = ElementBytes(type);
+size_t DataBytes(int data_type, size_t count) {
+  return (count * ElementBits(data_type) + 7) / 8;
+}
+
+namespace {
+
+// Where bit `b` of element `i` is: a byte, and a bit of it.
+std::pair<size_t, size_t> BitPlace(int data_type, size_t i, size_t b) {
+  const size_t at = i * ElementBits(data_type) + b;
+  return {at / 8, data_type == v1::DATA_TYPE_U1 ? 7 - at % 8 : at % 8};
+}
+
+}  // namespace
+
+uint64_t ReadBits(int data_type, const std::string& data, size_t i) {
   uint64_t bits = 0;
-  std::memcpy(&bits, data.data() + i * bytes, bytes);
+  if (const size_t bytes = ElementBits(data_type) / 8; bytes > 0) {
+    std::memcpy(&bits, data.data() + i * bytes, bytes);
+    return bits;
+  }
+  for (size_t b = 0; b < ElementBits(data_type); ++b) {
+    const auto [byte, bit] = BitPlace(data_type, i, b);
+    const auto value = static_cast<unsigned char>(data.at(byte));
+    bits |= uint64_t{value >> bit & 1u} << b;
+  }
+  return bits;
+}
+
+void WriteBits(int data_type, size_t i, uint64_t bits, std::string& data) {
+  if (const size_t bytes = ElementBits(data_type) / 8; bytes > 0) {
+    std::memcpy(data.data() + i * bytes, &bits, bytes);
+    return;
+  }
+  for (size_t b = 0; b < ElementBits(data_type); ++b) {
+    const auto [byte, bit] = BitPlace(data_type, i, b);
+    const auto mask = 1u << bit;
+    const auto value = static_cast<unsigned char>(data.at(byte));
+    data[byte] =
+        static_cast<char>(bits >> b & 1 ? value | mask : value & ~mask);
+  }
+}
+
+Number NumberOf(v1::DataType type, uint64_t bits) {
+  // NormalFloat4: "QLoRA: Efficient Finetuning of Quantized LLMs", appendix E.
+  static constexpr long double kNormalFloat4[] = {-1.0L,
+                                                  -0.6961928009986877L,
+                                                  -0.5250730514526367L,
+                                                  -0.39491748809814453L,
+                                                  -0.28444138169288635L,
+                                                  -0.18477343022823334L,
+                                                  -0.09105003625154495L,
+                                                  0.0L,
+                                                  0.07958029955625534L,
+                                                  0.16093020141124725L,
+                                                  0.24611230194568634L,
+                                                  0.33791524171829224L,
+                                                  0.44070982933044434L,
+                                                  0.5626170039176941L,
+                                                  0.7229568362236023L,
+                                                  1.0L};
   switch (type) {
     case v1::DATA_TYPE_F16:
       return ReadFloat(bits, 5, 10);
@@ -633,6 +715,22 @@ Number ReadNumber(v1::DataType type, const std::string& data, size_t i) {
       return ReadFloat(bits, 8, 23);
     case v1::DATA_TYPE_F64:
       return ReadFloat(bits, 11, 52);
+    case v1::DATA_TYPE_F8E5M2:
+      return ReadFloat(bits, 5, 2);
+    case v1::DATA_TYPE_F8E4M3:  // the highest exponent is one like the others
+      if ((bits & 0x7F) == 0x7F) return {true, 0};
+      return ReadFloat((bits & 0x80) << 1 | (bits & 0x7F), 5, 3, 7);
+    case v1::DATA_TYPE_F4E2M1:
+      return ReadFloat((bits & 8) << 1 | (bits & 7), 3, 1, 1);
+    case v1::DATA_TYPE_F8E8M0:
+      if (bits == 0xFF) return {true, 0};
+      return {false, std::ldexp(1.0L, static_cast<int>(bits) - 127)};
+    case v1::DATA_TYPE_NF4:
+      return {false, kNormalFloat4[bits & 15]};
+    case v1::DATA_TYPE_I4:
+      return {false,
+              static_cast<long double>(bits & 8 ? static_cast<int>(bits) - 16
+                                                : static_cast<int>(bits))};
     case v1::DATA_TYPE_I8:
       return {false, static_cast<long double>(static_cast<int8_t>(bits))};
     case v1::DATA_TYPE_I16:
@@ -644,6 +742,10 @@ Number ReadNumber(v1::DataType type, const std::string& data, size_t i) {
     default:
       return {false, static_cast<long double>(bits)};
   }
+}
+
+Number ReadNumber(v1::DataType type, const std::string& data, size_t i) {
+  return NumberOf(type, ReadBits(type, data, i));
 }
 
 Expectation Oracle(const v1::TopKRequest& request, const OracleLimits& limits) {

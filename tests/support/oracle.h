@@ -41,16 +41,27 @@ Expectation Oracle(const v1::TopKRequest& request,
 bool Allows(const Expectation& expectation, int code, const std::string& field);
 
 /// An element as the number it means. On the machines we test, long double
-/// holds every value of the twelve types exactly.
+/// holds every value of all types exactly.
 struct Number {
   bool nan;
   long double value;
 };
 
+/// Returns the size of an element in bits; 0 for a type that is none.
+size_t ElementBits(int data_type);
+
+/// Returns the length of `count` packed elements in bytes.
+size_t DataBytes(int data_type, size_t count);
+
+/// Returns the bits of element `i` of packed little-endian data, the lowest
+/// those of the number; sets them.
+uint64_t ReadBits(int data_type, const std::string& data, size_t i);
+void WriteBits(int data_type, size_t i, uint64_t bits, std::string& data);
+
+/// Returns what the bits of an element mean.
+Number NumberOf(v1::DataType type, uint64_t bits);
+
 /// Reads element `i` of packed little-endian data.
 Number ReadNumber(v1::DataType type, const std::string& data, size_t i);
-
-/// Returns the size of an element in bytes; 0 for a type that is none.
-size_t ElementBytes(int data_type);
 
 }  // namespace topk::testing

@@ -46,7 +46,8 @@ TEST(Allocations, AreNotMadeForEachRow) {
     int64_t k;
   };
   for (const auto& backend : AllBackends(1)) {
-    for (const DType dtype : {DType::kF32, DType::kI64, DType::kU8}) {
+    for (const DType dtype :
+         {DType::kF32, DType::kI64, DType::kU8, DType::kU4, DType::kF8E4M3}) {
       for (const Shape& s :
            {Shape{"short-rows", 200, 8}, Shape{"scan", 6000, 40},
             Shape{"scan", 300, 70}, Shape{"sort", 300, 300}}) {

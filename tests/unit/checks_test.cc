@@ -9,9 +9,10 @@
 namespace topk {
 namespace {
 
-constexpr std::array<DType, 8> kIntegers = {
-    DType::kI8, DType::kI16, DType::kI32, DType::kI64,
-    DType::kU8, DType::kU16, DType::kU32, DType::kU64};
+constexpr std::array<DType, 14> kIntegers = {
+    DType::kI8,  DType::kI16, DType::kI32, DType::kI64, DType::kU8,
+    DType::kU16, DType::kU32, DType::kU64, DType::kU1,  DType::kU2,
+    DType::kU3,  DType::kU4,  DType::kU6,  DType::kI4};
 constexpr KRule kScalar = {kIntegers, 0};
 constexpr KRule kVector = {kIntegers, 1};
 
@@ -30,6 +31,7 @@ std::string Ones(DType type) {
 
 TEST(ReadK, ReadsEveryIntegerTypeLittleEndian) {
   for (const DType type : kIntegers) {
+    if (type == DType::kU1) continue;  // has no 3
     std::string three(static_cast<size_t>(InfoOf(type).bytes), '\0');
     three[0] = 3;
     const auto k =
@@ -43,15 +45,21 @@ TEST(ReadK, ReadsEveryIntegerTypeLittleEndian) {
 TEST(ReadK, SignsAreThoseOfTheType) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   const std::pair<DType, int64_t> all_ones[] = {
-      {DType::kI8, -1},          {DType::kI16, -1},  {DType::kI32, -1},
-      {DType::kI64, -1},         {DType::kU8, 255},  {DType::kU16, 65535},
-      {DType::kU32, 4294967295}, {DType::kU64, kMax}};  // as far as int64 goes
+      {DType::kI8, -1},          {DType::kI16, -1},   {DType::kI32, -1},
+      {DType::kI64, -1},         {DType::kU8, 255},   {DType::kU16, 65535},
+      {DType::kU32, 4294967295}, {DType::kU64, kMax},  // as far as int64 goes
+      {DType::kU1, 1},           {DType::kU2, 3},     {DType::kU3, 7},
+      {DType::kU4, 15},          {DType::kU6, 63},    {DType::kI4, -1}};
   for (const auto& [type, expected] : all_ones) {
     const v1::KInput k = Tensor(type, Ones(type), 0);
     EXPECT_EQ(*ReadK(&k, kScalar, "k", "x"), expected) << InfoOf(type).name;
   }
   const v1::KInput low = Tensor(DType::kI8, "\x80", 0);
   EXPECT_EQ(*ReadK(&low, kScalar, "k", "x"), -128);
+  const v1::KInput nibble = Tensor(DType::kI4, "\x78", 0);  // the lower half
+  EXPECT_EQ(*ReadK(&nibble, kScalar, "k", "x"), -8);
+  const v1::KInput bit = Tensor(DType::kU1, "\x80", 0);  // the highest
+  EXPECT_EQ(*ReadK(&bit, kScalar, "k", "x"), 1);
 }
 
 TEST(ReadK, TakesAValueWhateverTheRule) {

@@ -126,6 +126,38 @@ TEST(Cost, OfASortIsTwoItemsForEachElement) {
   EXPECT_LT(admission.cost.working_bytes, 17 * kN);
 }
 
+// Elements of less than a byte take one each: what is sorted, what is selected.
+TEST(Cost, OfAPackedSortHasTheBytes) {
+  const Engine engine({2, {}});
+  constexpr int64_t kN = 100000;
+  v1::TopKRequest request;
+  request.mutable_spec()->set_dialect(v1::DIALECT_OPENVINO);
+  request.mutable_spec()->set_version(11);
+  request.mutable_openvino()->set_axis(0);
+  request.mutable_openvino()->set_mode("max");
+  request.mutable_openvino()->set_sort("value");
+  request.mutable_openvino()->mutable_k()->set_value(kN);
+  request.mutable_tensor()->set_data_type(v1::DATA_TYPE_U1);
+  request.mutable_tensor()->add_shape(kN);
+  const std::string data = SomeData(DType::kU1, kN, 1);
+  const auto bytes = std::as_bytes(std::span(data));
+  for (const bool values : {true, false}) {
+    if (!values) {
+      request.mutable_output()->set_selection(
+          v1::OUTPUT_SELECTION_INDICES_ONLY);
+    }
+    Admission admission;
+    ASSERT_TRUE(engine.Compute(request, bytes, admission.options()).ok());
+    EXPECT_EQ(admission.cost.answer_bytes, kN * 4 + (values ? kN / 8 : 0));
+    EXPECT_GE(admission.cost.working_bytes, (values ? 18 : 17) * kN);
+    EXPECT_LT(admission.cost.working_bytes, (values ? 19 : 18) * kN);
+    const int64_t whole = admission.cost.working_bytes;
+    ASSERT_TRUE(TensorStream::Start(engine, request, admission.options()).ok());
+    EXPECT_GE(admission.cost.working_bytes, (values ? 17 : 16) * kN);
+    EXPECT_LT(admission.cost.working_bytes, 3 * whole);
+  }
+}
+
 TEST(Limits, BoundTheSelectedElements) {
   Limits limits;
   limits.max_selected_elements = 12;

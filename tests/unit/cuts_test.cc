@@ -11,10 +11,14 @@ namespace {
 v1::TopKRequest Request(Random& random, std::vector<int64_t> shape,
                         int64_t axis, int64_t k, v1::DataType type) {
   v1::TopKRequest request;
-  request.mutable_spec()->set_dialect(v1::DIALECT_ONNX);
-  request.mutable_spec()->set_version(24);
-  request.mutable_onnx()->set_axis(axis);
-  request.mutable_onnx()->mutable_k()->set_value(k);
+  request.mutable_spec()->set_dialect(v1::DIALECT_OPENVINO);
+  request.mutable_spec()->set_version(11);
+  v1::OpenVinoTopK& openvino = *request.mutable_openvino();
+  openvino.set_axis(axis);
+  openvino.mutable_k()->set_value(k);
+  openvino.set_mode("max");
+  openvino.set_sort("value");
+  openvino.set_index_element_type("i64");
   v1::Tensor& tensor = *request.mutable_tensor();
   tensor.set_data_type(type);
   int64_t count = 1;
@@ -64,7 +68,14 @@ INSTANTIATE_TEST_SUITE_P(
         Shape{"one_row_sorted", {100000}, 0, 100000, v1::DATA_TYPE_F16},
         Shape{"columns", {3, 500, 200}, 1, 5, v1::DATA_TYPE_F32},
         Shape{"few_long_columns", {100000, 3}, 0, 11, v1::DATA_TYPE_I8},
-        Shape{"sorted_columns", {40000, 2}, 0, 40000, v1::DATA_TYPE_U8}),
+        Shape{"sorted_columns", {40000, 2}, 0, 40000, v1::DATA_TYPE_U8},
+        Shape{"rows_of_i4", {700, 301}, 1, 9, v1::DATA_TYPE_I4},
+        Shape{"one_long_row_of_u3", {300001}, 0, 100, v1::DATA_TYPE_U3},
+        Shape{"one_row_of_u6_sorted", {100001}, 0, 100001, v1::DATA_TYPE_U6},
+        Shape{"rows_of_f4e2m1", {7, 30001}, 1, 99, v1::DATA_TYPE_F4E2M1},
+        Shape{"rows_of_f8e4m3", {7, 30000}, 1, 99, v1::DATA_TYPE_F8E4M3},
+        Shape{"few_long_columns_of_u1", {50001, 3}, 0, 11, v1::DATA_TYPE_U1},
+        Shape{"columns_of_u6", {3, 501, 203}, 1, 5, v1::DATA_TYPE_U6}),
     [](const auto& param) { return std::string(param.param.name); });
 
 TEST(Batch, ARowAloneIsTheRowAmongOthers) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstring>
 #include <random>
 #include <string>
 #include <vector>
@@ -19,10 +18,11 @@ namespace {
 
 using testing::Number;
 
+// Of an element as it is computed with: of less than a byte in its highest
+// bits.
 Number Meaning(DType type, uint64_t bits) {
-  std::string data(8, '\0');
-  std::memcpy(data.data(), &bits, 8);
-  return testing::ReadNumber(static_cast<v1::DataType>(type), data, 0);
+  if (InfoOf(type).packed()) bits >>= 8 - InfoOf(type).bits;
+  return testing::NumberOf(static_cast<v1::DataType>(type), bits);
 }
 
 bool Equal(const Number& a, const Number& b) {
@@ -68,6 +68,14 @@ std::vector<uint64_t> AllPatterns(int bits) {
   return patterns;
 }
 
+// Every element of a type of a byte or less, as it is computed with.
+std::vector<uint64_t> AllBytes(DType type) {
+  const int bits = InfoOf(type).bits;
+  std::vector<uint64_t> patterns = AllPatterns(bits);
+  for (uint64_t& pattern : patterns) pattern <<= 8 - bits;
+  return patterns;
+}
+
 // The neighbours of every power of two, both signs, and random bits.
 std::vector<uint64_t> SomePatterns(int bits) {
   const uint64_t all = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
@@ -102,6 +110,20 @@ TEST(KeyMap, OrdersEveryI16) {
 TEST(KeyMap, OrdersEveryU16) {
   ExpectKeysInOrder<uint16_t, false>(DType::kU16, AllPatterns(16));
 }
+// Against what their codes stand for, which is not in the table.
+TEST(KeyMap, OrdersEveryElementOfAByteOrLess) {
+  for (const DType type :
+       {DType::kU1, DType::kU2, DType::kU3, DType::kU4, DType::kU6, DType::kI4,
+        DType::kNF4, DType::kF8E8M0}) {
+    SCOPED_TRACE(InfoOf(type).name);
+    ExpectKeysInOrder<uint8_t, false>(type, AllBytes(type));
+  }
+  for (const DType type : {DType::kF4E2M1, DType::kF8E4M3, DType::kF8E5M2}) {
+    SCOPED_TRACE(InfoOf(type).name);
+    ExpectKeysInOrder<uint8_t, true>(type, AllBytes(type));
+  }
+}
+
 TEST(KeyMap, OrdersF32) {
   std::vector<uint64_t> patterns = SomePatterns(32);
   patterns.insert(patterns.end(),
@@ -160,18 +182,42 @@ TEST(DTypes, AreThoseOfTheContract) {
     EXPECT_EQ(row->name, name);
     EXPECT_EQ(FindDType(name), row);
     EXPECT_EQ(&InfoOf(static_cast<DType>(number)), row);
-    EXPECT_EQ(static_cast<size_t>(row->bytes), testing::ElementBytes(number));
-    EXPECT_EQ(row->is_float, name.find('f') != std::string::npos) << name;
+    EXPECT_EQ(static_cast<size_t>(row->bits), testing::ElementBits(number));
+    EXPECT_EQ(row->bytes, (row->bits + 7) / 8) << name;
+    // Those of one sign are in the order of their codes.
+    const bool codes = name == "nf4" || name == "f8e8m0";
+    EXPECT_EQ(row->is_float, name.find('f') != std::string::npos && !codes)
+        << name;
   }
 }
 
 TEST(DTypes, AreNotFoundByWhatTheyAreNot) {
-  for (const int number : {-1, 0, 13, 1 << 30}) {
+  for (const int number : {-1, 0, 24, 1 << 30}) {
     EXPECT_EQ(FindDType(number), nullptr) << number;
   }
   for (const char* name : {"", "f", "F32", "f32 ", "float", "f8"}) {
     EXPECT_EQ(FindDType(std::string_view(name)), nullptr) << name;
   }
+}
+
+TEST(CheckedBytes, IsRoundedUpToAByte) {
+  struct Row {
+    DType type;
+    int64_t count, bytes;
+  };
+  constexpr int64_t kMost = INT64_MAX;
+  for (const Row& row :
+       {Row{DType::kU1, 8, 1}, Row{DType::kU1, 9, 2}, Row{DType::kU2, 5, 2},
+        Row{DType::kU3, 8, 3}, Row{DType::kU3, 9, 4}, Row{DType::kU4, 3, 2},
+        Row{DType::kU6, 4, 3}, Row{DType::kU6, 5, 4}, Row{DType::kI4, 0, 0},
+        Row{DType::kF8E5M2, 7, 7}, Row{DType::kU1, kMost, int64_t{1} << 60},
+        Row{DType::kF32, kMost / 4, kMost / 4 * 4}}) {
+    int64_t bytes = -1;
+    EXPECT_TRUE(CheckedBytes(InfoOf(row.type), row.count, &bytes));
+    EXPECT_EQ(bytes, row.bytes) << InfoOf(row.type).name << " " << row.count;
+  }
+  int64_t bytes = 0;
+  EXPECT_FALSE(CheckedBytes(InfoOf(DType::kF64), kMost / 4, &bytes));
 }
 
 TEST(MaxIndex, IsTheTypesGreatest) {

@@ -118,18 +118,19 @@ TEST(CountElements, ZeroHidesNoOverflow) {
 }
 
 TEST(PackedLayout, IsRowMajor) {
-  const Layout layout = *PackedLayout(Sizes{2, 3, 4}, 2, "f");
+  const Layout layout = *PackedLayout(Sizes{2, 3, 4}, InfoOf(DType::kF16), "f");
   EXPECT_EQ(layout.strides, (Sizes{12, 4, 1}));
   EXPECT_EQ(layout.bytes, 48);
   EXPECT_TRUE(layout.packed);
 }
 
 TEST(PackedLayout, IsEmptyWithAZero) {
-  EXPECT_EQ(PackedLayout(Sizes{2, 0, 4}, 8, "f")->bytes, 0);
+  EXPECT_EQ(PackedLayout(Sizes{2, 0, 4}, InfoOf(DType::kF64), "f")->bytes, 0);
 }
 
 TEST(PackedLayout, RefusesBytesBeyond63Bits) {
-  const auto layout = PackedLayout(Sizes{kMax / 2}, 4, "tensor.shape");
+  const auto layout =
+      PackedLayout(Sizes{kMax / 2}, InfoOf(DType::kF32), "tensor.shape");
   ASSERT_FALSE(layout.ok());
   EXPECT_EQ(layout.status().reason, "SIZE_OVERFLOW");
   EXPECT_EQ(layout.status().field, "tensor.shape");

@@ -30,8 +30,9 @@ std::string Header(const std::string& descr, const char* fortran,
              ", 'shape': ", shape, ", }   \n");
 }
 
-Result<NpyArray> Parse(const std::string& file, bool as_bf16 = false) {
-  return ParseNpy(std::as_bytes(std::span(file)), nullptr, as_bf16);
+Result<NpyArray> Parse(const std::string& file,
+                       std::optional<DType> as = std::nullopt) {
+  return ParseNpy(std::as_bytes(std::span(file)), nullptr, as);
 }
 
 std::string Data(const NpyArray& array) {
@@ -86,11 +87,12 @@ TEST(Npy, ScalarsAndEmptyShapes) {
 TEST(Npy, BFloat16OnRequest) {
   const std::string file = File(1, Header("|V2", "False", "(1,)"), "ab");
   EXPECT_EQ(Parse(file).status().reason, "NPY_DTYPE");
-  const auto array = Parse(file, true);
+  const auto array = Parse(file, DType::kBF16);
   ASSERT_TRUE(array.ok());
   EXPECT_EQ(array->dtype, DType::kBF16);
   EXPECT_FALSE(
-      Parse(File(1, Header("<f4", "False", "(1,)"), "abcd"), true).ok());
+      Parse(File(1, Header("<f4", "False", "(1,)"), "abcd"), DType::kBF16)
+          .ok());
 }
 
 TEST(Npy, ForeignTypesAreNamed) {
@@ -147,23 +149,54 @@ TEST(Npy, WhatIsWrittenIsRead) {
   for (const DTypeInfo& type : DTypes()) {
     const std::vector<int64_t> shape = {2, 3};
     std::string data;
-    for (int i = 0; i < 6 * type.bytes; ++i) data += static_cast<char>(i);
+    int64_t bytes = 0;
+    ASSERT_TRUE(CheckedBytes(type, 6, &bytes));
+    for (int i = 0; i < bytes; ++i) data += static_cast<char>(0xA7 * i);
+    if (bytes * 8 > 6 * type.bits) {  // the rest of the last byte is nobody's
+      data.back() = static_cast<char>(type.bits == 1 ? 0xA4 : 0x03);
+    }
     ASSERT_TRUE(WriteNpy(path, type.type, shape, data).ok());
-    const auto array = ReadNpy(path, type.type == DType::kBF16);
+    const auto array =
+        HasNpyName(type) ? ReadNpy(path, {}) : ReadNpy(path, type.type);
     ASSERT_TRUE(array.ok()) << array.status().message;
     EXPECT_EQ(array->dtype, type.type);
     EXPECT_EQ(array->shape, shape);
     EXPECT_EQ(Data(*array), data);
     const auto size = std::filesystem::file_size(path);
-    EXPECT_EQ((size - data.size()) % 64, 0u);
+    EXPECT_EQ((size - static_cast<size_t>(6 * type.bytes)) % 64, 0u);
   }
   std::filesystem::remove(path);
 }
 
+// As ml_dtypes writes them: a byte each, the sign of i4 in all that is above.
+TEST(Npy, ElementsOfLessThanAByteArePacked) {
+  const auto i4 = Parse(File(1, Header("|V1", "False", "(3,)"), "\xF8\x07\xFF"),
+                        DType::kI4);
+  ASSERT_TRUE(i4.ok()) << i4.status().message;
+  EXPECT_EQ(i4->shape, std::vector<int64_t>{3});
+  EXPECT_EQ(Data(*i4), "\x78\x0F");
+  const auto u1 = Parse(
+      File(1, Header("|u1", "True", "(2, 2)"), std::string("\0\0\1\1", 4)),
+      DType::kU1);
+  ASSERT_TRUE(u1.ok()) << u1.status().message;
+  EXPECT_EQ(Data(*u1), "\x50");  // in row-major order
+  for (const auto& [type, byte] :
+       {std::pair(DType::kU4, "\x10"), std::pair(DType::kU4, "\xF8"),
+        std::pair(DType::kI4, "\x18"), std::pair(DType::kF4E2M1, "\x80")}) {
+    EXPECT_EQ(Parse(File(1, Header("|u1", "False", "(1,)"), byte), type)
+                  .status()
+                  .reason,
+              "NPY_VALUE");
+  }
+  EXPECT_EQ(Parse(File(1, Header("<u2", "False", "(1,)"), "ab"), DType::kU4)
+                .status()
+                .reason,
+            "NPY_DTYPE");
+}
+
 TEST(Npy, AFileThatIsNotThere) {
-  EXPECT_EQ(ReadNpy("/does/not/exist.npy", false).status().code,
-            Code::kNotFound);
-  EXPECT_EQ(ReadNpy("/", false).status().code, Code::kNotFound);
+  EXPECT_EQ(ReadNpy("/does/not/exist.npy", {}).status().code, Code::kNotFound);
+  EXPECT_EQ(ReadNpy("/", {}).status().code, Code::kNotFound);
   EXPECT_EQ(WriteNpy("/does/not/exist.npy", DType::kU8, {}, "a").code,
             Code::kNotFound);
 }

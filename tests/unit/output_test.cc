@@ -53,6 +53,33 @@ TEST(ElementText, EveryType) {
             "18446744073709551615");
 }
 
+// Codes that tell where an element begins, and every kind of number.
+TEST(ElementText, TypesOfAByteOrLess) {
+  const auto text = [](DType type, std::initializer_list<uint8_t> bytes,
+                       int64_t i) {
+    return ElementText(type, Bytes<uint8_t>(bytes), i);
+  };
+  EXPECT_EQ(text(DType::kU1, {0x40}, 1), "1");
+  EXPECT_EQ(text(DType::kU2, {0x08}, 1), "2");
+  EXPECT_EQ(text(DType::kU3, {0x40, 0x01}, 2), "5");
+  EXPECT_EQ(text(DType::kU4, {0xF0}, 1), "15");
+  EXPECT_EQ(text(DType::kU6, {0xC0, 0x0F}, 1), "63");
+  EXPECT_EQ(text(DType::kI4, {0x7F}, 0), "-1");
+  EXPECT_EQ(text(DType::kI4, {0x7F}, 1), "7");
+  EXPECT_EQ(text(DType::kNF4, {0x70}, 0), "-1");
+  EXPECT_EQ(text(DType::kNF4, {0x70}, 1), "0");
+  EXPECT_EQ(text(DType::kF4E2M1, {0xF1}, 0), "0.5");
+  EXPECT_EQ(text(DType::kF4E2M1, {0xF1}, 1), "-6");
+  EXPECT_EQ(text(DType::kF8E4M3, {0x7E}, 0), "448");
+  EXPECT_EQ(text(DType::kF8E4M3, {0x81}, 0), "-0.001953125");
+  EXPECT_EQ(text(DType::kF8E4M3, {0xFF}, 0), "nan");
+  EXPECT_EQ(text(DType::kF8E5M2, {0xFC}, 0), "-inf");
+  EXPECT_EQ(text(DType::kF8E5M2, {0x7B}, 0), "57344");
+  EXPECT_EQ(text(DType::kF8E5M2, {0x7D}, 0), "nan");
+  EXPECT_EQ(text(DType::kF8E8M0, {0x80}, 0), "2");
+  EXPECT_EQ(text(DType::kF8E8M0, {0xFF}, 0), "nan");
+}
+
 TEST(PrintTable, ALinePerSlice) {
   std::ostringstream out;
   PrintTable(Response(), 1, {}, {20, 0}, out);

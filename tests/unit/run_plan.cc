@@ -1,7 +1,6 @@
 #include "tests/unit/run_plan.h"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -28,11 +27,6 @@ Outputs Prepare(const Plan& plan, Answer& answer) {
 int64_t Place(const std::vector<int64_t>& at, const Layout& layout) {
   return std::inner_product(at.begin(), at.end(), layout.strides.begin(),
                             int64_t{0});
-}
-
-void Put(std::string& data, int64_t place, const void* element, size_t bytes) {
-  data.replace(static_cast<size_t>(place) * bytes, bytes,
-               static_cast<const char*>(element), bytes);
 }
 
 }  // namespace
@@ -85,8 +79,7 @@ Answer SlowAnswer(const Plan& plan, const std::string& tensor) {
   Answer answer;
   Prepare(plan, answer);
   const auto type = static_cast<v1::DataType>(plan.dtype);
-  const size_t bytes = ElementBytes(type);
-  const size_t index_bytes = ElementBytes(static_cast<int>(plan.index_type));
+  const auto index_type = static_cast<int>(plan.index_type);
   const bool largest = plan.direction == Direction::kLargest;
   const auto axis = static_cast<size_t>(plan.axis);
   const auto n = static_cast<size_t>(plan.shape[axis]);
@@ -115,12 +108,13 @@ Answer SlowAnswer(const Plan& plan, const std::string& tensor) {
     for (size_t j = 0; j < order.size(); ++j) {
       at[axis] = static_cast<int64_t>(j);
       if (plan.wants_values) {
-        Put(answer.values, Place(at, plan.values),
-            tensor.data() + places[order[j]] * bytes, bytes);
+        WriteBits(type, static_cast<size_t>(Place(at, plan.values)),
+                  ReadBits(type, tensor, places[order[j]]), answer.values);
       }
       if (plan.wants_indices) {
-        const int64_t index = plan.index_offset + order[j];
-        Put(answer.indices, Place(at, plan.indices), &index, index_bytes);
+        WriteBits(index_type, static_cast<size_t>(Place(at, plan.indices)),
+                  static_cast<uint64_t>(plan.index_offset + order[j]),
+                  answer.indices);
       }
     }
     at[axis] = 0;
@@ -139,13 +133,14 @@ Answer SlowAnswer(const Plan& plan, const std::string& tensor) {
 
 std::string SomeData(DType dtype, int64_t count, uint64_t seed,
                      uint64_t distinct) {
-  const size_t bytes = ElementBytes(static_cast<int>(dtype));
-  std::string data(static_cast<size_t>(count) * bytes, '\0');
+  const auto type = static_cast<int>(dtype);
+  // What the last byte has beside its elements is nobody's.
+  std::string data(DataBytes(type, static_cast<size_t>(count)), '\xff');
   std::mt19937_64 random(seed);
   for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
     uint64_t bits = random();
     if (distinct > 0) bits %= distinct;
-    std::memcpy(data.data() + i * bytes, &bits, bytes);
+    WriteBits(type, i, bits, data);
   }
   return data;
 }

@@ -1,17 +1,23 @@
 """The element types of the contract as NumPy has them."""
 
-from typing import Any, Optional
+from typing import Any, Dict, Optional
 
 import numpy as np
 
 from topk_client._stubs import tensor_pb2
 
-# NumPy's name of each; bfloat16 is ml_dtypes'.
+# NumPy's name of each; those that NumPy itself lacks are ml_dtypes'.
 NUMPY_NAMES = {
     "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64",
     "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
     "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
+    "u2": "uint2", "u4": "uint4", "i4": "int4", "f4e2m1": "float4_e2m1fn",
+    "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2",
+    "f8e8m0": "float8_e8m0fnu",
 }
+# The types of less than a byte, u1, u3, u6 and nf4 without a name: their bits.
+WIDTHS: Dict[str, int] = {"u1": 1, "u2": 2, "u3": 3, "u4": 4, "u6": 6, "i4": 4,
+                          "nf4": 4, "f4e2m1": 4}
 _NAMES = {numpy: name for name, numpy in NUMPY_NAMES.items()}
 
 
@@ -19,6 +25,11 @@ def number_of(name: str) -> Any:
     """Returns the contract's number of a type by its short name, e.g. "f32".
     ValueError for a name that it lacks."""
     return tensor_pb2.DataType.Value("DATA_TYPE_" + name.upper())
+
+
+def name_of(number: int) -> str:
+    """Returns the short name of a number. ValueError where it has none."""
+    return tensor_pb2.DataType.Name(number)[len("DATA_TYPE_"):].lower()
 
 
 def type_of(array: np.ndarray, name: Optional[str] = None) -> Any:
@@ -35,11 +46,42 @@ def type_of(array: np.ndarray, name: Optional[str] = None) -> Any:
 def numpy_of(number: int) -> np.dtype:
     """Returns NumPy's own type of a number. KeyError or TypeError where it has
     none."""
-    name = tensor_pb2.DataType.Name(number)[len("DATA_TYPE_"):].lower()
-    return np.dtype(NUMPY_NAMES[name])
+    return np.dtype(NUMPY_NAMES[name_of(number)])
 
 
 def little_endian(array: np.ndarray) -> np.ndarray:
     """Returns the array as the wire has its elements: a copy only of one that
     has them the other way round."""
     return array.astype(array.dtype.newbyteorder("<"), copy=False)
+
+
+def pack(array: np.ndarray, name: str) -> np.ndarray:
+    """Returns the bytes of elements of less than a byte, which have one each.
+    TypeError where they have more, ValueError where one is too large."""
+    if array.dtype.itemsize != 1:
+        raise TypeError(f"elements of {name} come in one byte each, not in "
+                        f"{array.dtype.name}")
+    width = WIDTHS[name]
+    codes = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    if array.dtype.kind in "ui":  # NumPy's own hold more
+        fits = codes < 1 << width
+        if array.dtype.kind == "i" and name == "i4":
+            fits = codes + 8 < 16  # -8 .. 7; uint8 wraps around
+        if not fits.all():
+            raise ValueError(f"an element has more than the {width} bits of "
+                             f"{name}")
+    bits = np.unpackbits(codes[:, None], axis=1, bitorder="little")[:, :width]
+    return np.packbits(bits, bitorder="big" if name == "u1" else "little")
+
+
+def unpack(data: np.ndarray, count: int, dtype: np.dtype,
+           name: str) -> np.ndarray:
+    """Returns so many elements from what pack() makes, as an array had them."""
+    width = WIDTHS[name]
+    bits = np.unpackbits(data, count=count * width,
+                         bitorder="big" if name == "u1" else "little")
+    codes = np.packbits(bits.reshape(count, width), axis=1,
+                        bitorder="little").reshape(-1)
+    if name == "i4" and dtype != np.uint8:
+        codes = (codes ^ 8) - np.uint8(8)  # the sign in all that is above
+    return codes.view(dtype)

@@ -50,7 +50,10 @@ class Request:
       index_offset: added to every index: the tensor is a shard of a longer
         axis, and this is where it begins.
       data_type: what the array's elements are if not what NumPy says: "bf16"
-        for bits in uint16.
+        for bits in uint16, "f8e4m3" for bits in uint8. Of the types of less
+        than a byte ("u1", "u2", "u3", "u4", "u6", "i4", "nf4", "f4e2m1") each
+        element is a uint8 with its bits, 0 .. 2^width - 1, of "i4" also an
+        int8; they are packed on the way and come back as they went.
     """
 
     tensor: Union[np.ndarray, Region]
@@ -147,8 +150,18 @@ class Call:
         request.spec._fill(header)
         header.tensor.data_type = _dtypes.type_of(array, request.data_type)
         header.tensor.shape.extend(array.shape)
-        self._data, strides = _flat(array, isinstance(request.spec, DirectML))
-        header.tensor.strides.extend(strides)
+        name = _dtypes.name_of(header.tensor.data_type)
+        self._packed = name if name in _dtypes.WIDTHS else None
+        if self._packed:
+            if region is not None or request.values_out is not None:
+                raise TypeError(f"elements of {name} are packed on the way: "
+                                "they cannot lie in shared memory")
+            array = np.asarray(array, order="C")
+            self._data = _dtypes.pack(array, name)
+        else:
+            self._data, strides = _flat(array,
+                                        isinstance(request.spec, DirectML))
+            header.tensor.strides.extend(strides)
         # What is read of an answer: the values are the tensor's bits.
         self._data_type, self._dtype = header.tensor.data_type, array.dtype
         self._shape = array.shape
@@ -233,6 +246,7 @@ class Call:
     def _read(self, tensor: tensor_pb2.Tensor, dtype: Optional[np.dtype],
               data: Optional[bytearray], out: Optional[Region]) -> np.ndarray:
         try:
+            packed_as = self._packed if dtype is not None else None
             if dtype is None:
                 dtype = _dtypes.numpy_of(tensor.data_type)
             elif tensor.data_type != self._data_type:
@@ -252,6 +266,13 @@ class Call:
             if len(shape) != len(self._shape) or sum(
                     a != b for a, b in zip(shape, self._shape)) > 1:
                 raise ValueError(f"of shape {shape} for {self._shape}")
+            if packed_as:
+                count = math.prod(shape)
+                if size != -(-count * _dtypes.WIDTHS[packed_as] // 8):
+                    raise ValueError(f"of {size} bytes for {shape}")
+                return _dtypes.unpack(
+                    np.frombuffer(buffer, np.uint8, size, offset), count,
+                    dtype, packed_as).reshape(shape)
             strides = tuple(s * dtype.itemsize for s in tensor.strides) or None
             packed = math.prod(shape) * dtype.itemsize
             if (strides or size != packed) and not isinstance(

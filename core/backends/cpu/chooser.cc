@@ -22,11 +22,13 @@ double UnitNanoseconds(Algorithm algorithm, const Plan& plan, int64_t tile) {
   const auto n = static_cast<double>(plan.n);
   const auto k = static_cast<double>(plan.k);
   const auto bytes = static_cast<double>(InfoOf(plan.dtype).bytes);
+  // What it takes to unpack a column's or a row's elements.
+  const double unpack = InfoOf(plan.dtype).packed() ? n * 0.15 : 0;
   switch (algorithm) {
     case Algorithm::kShortRows:
-      return 60 + n * bytes * 0.05;
+      return 60 + n * bytes * 0.05 + unpack;
     case Algorithm::kScan:
-      return 300 + n * bytes * 0.012 + k * 16;
+      return 300 + n * bytes * 0.012 + unpack + k * 16;
     case Algorithm::kSort:
       return 100 + n * bytes * 2;
     case Algorithm::kStrided:
@@ -35,7 +37,7 @@ double UnitNanoseconds(Algorithm algorithm, const Plan& plan, int64_t tile) {
       return static_cast<double>(tile) *
              (n * bytes * (0.04 + 0.012 * k) + k * 20);
     default:
-      return static_cast<double>(tile) * (n * bytes * 0.1 + k * 40);
+      return static_cast<double>(tile) * (n * bytes * 0.1 + unpack + k * 40);
   }
 }
 
@@ -82,7 +84,7 @@ bool CanRun(Algorithm algorithm, const Plan& plan) {
     case Algorithm::kSort:
       return together && counts;
     case Algorithm::kStrided:
-      return rows;
+      return rows && !InfoOf(plan.dtype).packed();
     case Algorithm::kColumns:
       return columns && bytes >= 4 && plan.k <= kColumnK &&
              (counts || bytes == 8);

@@ -9,6 +9,7 @@
 #include "core/backends/cpu/column_feed.h"
 #include "core/backends/cpu/run.h"
 #include "core/backends/cpu/slice_writer.h"
+#include "core/backends/cpu/unpacked.h"
 
 namespace topk::cpu {
 
@@ -195,7 +196,7 @@ class ColumnRunner {
 
   void DoTileOfSelections(int64_t outer, int64_t column, int64_t width) {
     const int64_t pieces = run_.choice.pieces;
-    const std::byte* tile = run_.at(outer * plan_.n * plan_.inner + column);
+    const int64_t tile = outer * plan_.n * plan_.inner + column;
     while (static_cast<int64_t>(selections_.size()) < pieces) {
       selections_.emplace_back(run_.kernels, run_.map, run_.choice.tile,
                                plan_.k, ColumnSlackFor(plan_.k), plan_.n,
@@ -205,9 +206,16 @@ class ColumnRunner {
     const int64_t block = std::max(kBlockColumns / width, int64_t{1});
     const auto feed = [&](int64_t p) {
       auto& selections = selections_[static_cast<size_t>(p)];
+      Unpacked elements(plan_, run_.tensor, run_.cancellation);
       const auto feed_rows = [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          selections.Feed(At<Key>(tile, i * plan_.inner), 0, width, i);
+        // Rows of the whole tensor lie together.
+        const int64_t rows = width == plan_.inner ? end - begin : 1;
+        for (int64_t i = begin; i < end; i += rows) {
+          const std::byte* row =
+              elements.Get(tile + i * plan_.inner, rows * width);
+          for (int64_t r = 0; r < rows; ++r) {
+            selections.Feed(At<Key>(row, r * width), 0, width, i + r);
+          }
         }
       };
       ForEachBlock(p * plan_.n / pieces, (p + 1) * plan_.n / pieces, block,

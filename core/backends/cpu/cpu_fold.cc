@@ -9,6 +9,7 @@
 #include "core/backends/cpu/row_feed.h"
 #include "core/backends/cpu/run.h"
 #include "core/backends/cpu/slice_writer.h"
+#include "core/backends/cpu/unpacked.h"
 
 namespace topk::cpu {
 namespace {
@@ -124,19 +125,102 @@ class TypedFold final : public Fold {
   size_t straddling_ = 0;  // bytes of element_ that have come
 };
 
+// Unpacks the pieces for a fold that takes bytes.
+class UnpackingFold final : public Fold {
+ public:
+  // `make` returns the fold of bytes into other outputs.
+  template <class Make>
+  UnpackingFold(const Plan& plan, const Outputs& outputs,
+                const Cancellation* cancellation, const Make& make)
+      : plan_(plan),
+        type_(InfoOf(plan.dtype)),
+        outputs_(outputs),
+        cancellation_(cancellation),
+        values_(plan),
+        fold_(make(values_.Instead(outputs))),
+        left_(plan.slices() * plan.n) {}
+
+  void Feed(std::span<const std::byte> piece) override {
+    const auto group_bytes = static_cast<size_t>(type_.bits);
+    if (straddling_ > 0) {  // complete the group that the last cut divided
+      const auto missing =
+          piece.first(std::min(group_bytes - straddling_, piece.size()));
+      std::ranges::copy(missing, group_.begin() + straddling_);
+      straddling_ += missing.size();
+      piece = piece.subspan(missing.size());
+      if (!FeedIfWhole()) return;
+    }
+    const size_t whole = piece.size() / group_bytes;
+    FeedElements(piece.data(), static_cast<int64_t>(whole) * kPackedGroup);
+    const auto rest = piece.subspan(whole * group_bytes);
+    std::ranges::copy(rest, group_.begin());
+    straddling_ = rest.size();
+    FeedIfWhole();
+  }
+
+  Execution Finish() override {
+    const Execution execution = fold_->Finish();
+    if (plan_.wants_values) {
+      ForEachBlock(0, plan_.selected(), kBlockBytes, cancellation_,
+                   [this](int64_t begin, int64_t end) {
+                     values_.Write(begin, end, outputs_);
+                   });
+    }
+    return execution;
+  }
+
+ private:
+  // Feeds the group if all of it has come; whether it had. The tensor's last
+  // may be of fewer elements, and shorter.
+  bool FeedIfWhole() {
+    const int64_t count = std::min(left_, kPackedGroup);
+    const auto bytes = static_cast<size_t>((count * type_.bits + 7) / 8);
+    if (straddling_ < bytes || count == 0) return false;
+    straddling_ = 0;
+    FeedElements(group_.data(), count);
+    return true;
+  }
+
+  void FeedElements(const std::byte* packed, int64_t count) {
+    count = std::min(count, left_);  // bits of the last byte are nobody's
+    left_ -= count;
+    const auto feed = [&](int64_t begin, int64_t end) {
+      const auto size = static_cast<size_t>(end - begin);
+      Unpack(type_, packed, begin, end - begin, block_.data());
+      fold_->Feed(std::span(block_).first(size));
+    };
+    ForEachBlock(0, count, kBlockElements, cancellation_, feed);
+  }
+
+  const Plan& plan_;
+  const DTypeInfo& type_;
+  const Outputs outputs_;
+  const Cancellation* const cancellation_;
+  const PackedValues values_;
+  const std::unique_ptr<Fold> fold_;
+  int64_t left_;  // elements that have not come
+  std::array<std::byte, kPackedGroup> group_{};
+  size_t straddling_ = 0;  // bytes of group_ that have come
+  std::array<std::byte, kBlockElements> block_;
+};
+
 }  // namespace
 
 std::unique_ptr<Fold> MakeFold(const Plan& plan, const Outputs& outputs,
                                const InstructionSet& set, int64_t sort_pieces,
                                tbb::task_arena& arena,
                                const Cancellation* cancellation) {
-  return WithKeyMap(
-      plan,
-      [&]<class Key, bool kFloat>(
-          const KeyMap<Key, kFloat>& map) -> std::unique_ptr<Fold> {
-        return std::make_unique<TypedFold<Key, kFloat>>(
-            plan, outputs, map, set, sort_pieces, arena, cancellation);
-      });
+  const auto make = [&](const Outputs& to) {
+    return WithKeyMap(
+        plan,
+        [&]<class Key, bool kFloat>(
+            const KeyMap<Key, kFloat>& map) -> std::unique_ptr<Fold> {
+          return std::make_unique<TypedFold<Key, kFloat>>(
+              plan, to, map, set, sort_pieces, arena, cancellation);
+        });
+  };
+  if (!InfoOf(plan.dtype).packed()) return make(outputs);
+  return std::make_unique<UnpackingFold>(plan, outputs, cancellation, make);
 }
 
 }  // namespace topk::cpu

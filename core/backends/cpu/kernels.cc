@@ -29,10 +29,10 @@ constexpr Kernels<Key, kFloat> Table() {
 }
 
 constexpr KernelTable kTable = {
-    Table<uint8_t, false>(), Table<uint16_t, false>(),
-    Table<uint16_t, true>(), Table<uint32_t, false>(),
-    Table<uint32_t, true>(), Table<uint64_t, false>(),
-    Table<uint64_t, true>()};
+    Table<uint8_t, false>(),  Table<uint8_t, true>(),
+    Table<uint16_t, false>(), Table<uint16_t, true>(),
+    Table<uint32_t, false>(), Table<uint32_t, true>(),
+    Table<uint64_t, false>(), Table<uint64_t, true>()};
 
 }  // namespace topk::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

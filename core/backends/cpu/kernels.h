@@ -113,9 +113,9 @@ struct Kernels {
 
 /// The kernels of one instruction set.
 using KernelTable =
-    std::tuple<Kernels<uint8_t, false>, Kernels<uint16_t, false>,
-               Kernels<uint16_t, true>, Kernels<uint32_t, false>,
-               Kernels<uint32_t, true>, Kernels<uint64_t, false>,
-               Kernels<uint64_t, true>>;
+    std::tuple<Kernels<uint8_t, false>, Kernels<uint8_t, true>,
+               Kernels<uint16_t, false>, Kernels<uint16_t, true>,
+               Kernels<uint32_t, false>, Kernels<uint32_t, true>,
+               Kernels<uint64_t, false>, Kernels<uint64_t, true>>;
 
 }  // namespace topk::cpu

@@ -9,13 +9,15 @@
 
 namespace topk::cpu {
 
-/// Calls `fn` with the KeyMap of an element type and direction. The twelve
-/// types share seven maps: a width, and whether it is a float.
+/// Calls `fn` with the KeyMap of an element type and direction. The
+/// types share eight maps: a width, and whether it is a float.
 template <class Fn>
 auto WithKeyMap(const DTypeInfo& type, bool largest, Fn fn) {
   switch (type.bytes * 2 + (type.is_float ? 1 : 0)) {
     case 2:
       return fn(KeyMap<uint8_t, false>(type, largest));
+    case 3:
+      return fn(KeyMap<uint8_t, true>(type, largest));
     case 4:
       return fn(KeyMap<uint16_t, false>(type, largest));
     case 5:

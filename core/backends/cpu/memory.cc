@@ -7,6 +7,7 @@
 #include "core/backends/cpu/key_maps.h"
 #include "core/backends/cpu/run.h"
 #include "core/backends/cpu/slice_writer.h"
+#include "core/backends/cpu/unpacked.h"
 
 namespace topk::cpu {
 namespace {
@@ -25,7 +26,7 @@ class Memory {
       case Algorithm::kNothing:
         return 0;
       case Algorithm::kSort:
-        return SliceWriter<Key>::Bytes(plan_, n);
+        return SliceWriter<Key>::Bytes(plan_, n) + OfUnpacked(n);
       case Algorithm::kColumns: {
         const int64_t columns = choice_.tile * choice_.fold;
         const int64_t state = ColumnState<Key>::Blocks(columns) * 2 * k *
@@ -38,11 +39,13 @@ class Memory {
       case Algorithm::kScanColumns:
         return choice_.pieces * ColumnSelections<Key, kFloat>::Bytes(
                                     choice_.tile, k, ColumnSlackFor(k), n) +
-               SliceWriter<Key>::Bytes(plan_, k);
+               SliceWriter<Key>::Bytes(plan_, k) +
+               choice_.pieces *
+                   OfUnpacked(std::max(choice_.tile, kBlockColumns));
+      case Algorithm::kShortRows:
+        return OfRow() + OfUnpacked(std::max(n, kUnpackedBytes));
       default:
-        return choice_.pieces * Selection<Key>::Bytes(k, SlackFor(k), n) +
-               Bounds<Key, kFloat>::Bytes(n, k) +
-               SliceWriter<Key>::Bytes(plan_, k);
+        return OfRow();
     }
   }
 
@@ -55,6 +58,17 @@ class Memory {
   }
 
  private:
+  int64_t OfRow() const {
+    const int64_t k = plan_.k;
+    const int64_t n = plan_.n;
+    return choice_.pieces * Selection<Key>::Bytes(k, SlackFor(k), n) +
+           Bounds<Key, kFloat>::Bytes(n, k) + SliceWriter<Key>::Bytes(plan_, k);
+  }
+
+  int64_t OfUnpacked(int64_t count) const {
+    return InfoOf(plan_.dtype).packed() ? count : 0;
+  }
+
   static constexpr auto kKeyBytes = static_cast<int64_t>(sizeof(Key));
 
   const Plan& plan_;
@@ -69,14 +83,16 @@ int64_t RunBytes(const Plan& plan, const Choice& choice, int threads) {
       choice.columns() ? plan.outer * choice.tiles(plan) : plan.slices();
   const int64_t runners =
       choice.inline_here ? 1 : std::min<int64_t>(units, threads);
-  return runners * WithKeyMap(plan, [&]<class Key, bool kFloat>(
+  return PackedValues::Bytes(plan) +
+         runners * WithKeyMap(plan, [&]<class Key, bool kFloat>(
                                         const KeyMap<Key, kFloat>&) {
            return Memory<Key, kFloat>(plan, choice).OfRunner();
          });
 }
 
 int64_t FoldBytes(const Plan& plan) {
-  return WithKeyMap(plan,
+  return PackedValues::Bytes(plan) +
+         WithKeyMap(plan,
                     [&]<class Key, bool kFloat>(const KeyMap<Key, kFloat>&) {
                       return Memory<Key, kFloat>::OfFold(plan);
                     });

@@ -1,12 +1,14 @@
 // Slices that are rows: their elements lie together, or a stride apart.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
 #include "core/backends/cpu/row_feed.h"
 #include "core/backends/cpu/run.h"
 #include "core/backends/cpu/slice_writer.h"
+#include "core/backends/cpu/unpacked.h"
 
 namespace topk::cpu {
 
@@ -20,6 +22,8 @@ class RowRunner {
         stride_(plan_.input.strides[static_cast<size_t>(plan_.axis)]),
         // All elements of a slice with stride 0 are one: the first k win.
         n_(stride_ == 0 ? plan_.k : plan_.n),
+        packed_(InfoOf(plan_.dtype).packed()),
+        elements_(plan_, run.tensor, run.cancellation),
         bounds_(run.kernels, run.map),
         writer_(plan_, run.outputs, run.kernels, run.choice.sort_pieces,
                 run.cancellation) {}
@@ -40,12 +44,21 @@ class RowRunner {
   bool cancelled() const { return IsCancelled(run_.cancellation); }
 
   void DoShort(int64_t begin, int64_t end) {
+    const int64_t row_bytes = plan_.n * static_cast<int64_t>(sizeof(Key));
+    const int64_t most = packed_ ? kUnpackedBytes : kBlockBytes;
+    const int64_t block = std::clamp(most / row_bytes, int64_t{1}, kBlockRows);
+    ForEachBlock(
+        begin, end, block, run_.cancellation,
+        [&](int64_t first, int64_t last) { DoShortBlock(first, last); });
+  }
+
+  void DoShortBlock(int64_t begin, int64_t end) {
     const int index_bytes = InfoOf(plan_.index_type).bytes;
     const auto key_bytes = static_cast<int64_t>(sizeof(Key));
     const Outputs& outputs = run_.outputs;
-    ShortRows<Key> rows = {
-        run_.at(begin * plan_.n),
-        0,
+    const ShortRows<Key> rows = {
+        elements_.Get(begin * plan_.n, (end - begin) * plan_.n),
+        end - begin,
         plan_.n,
         plan_.k,
         plan_.order == Order::kIndex,
@@ -56,35 +69,32 @@ class RowRunner {
             : nullptr,
         index_bytes,
         static_cast<uint64_t>(plan_.index_offset)};
-    const int64_t block =
-        std::clamp(kBlockBytes / (plan_.n * key_bytes), int64_t{1}, kBlockRows);
-    ForEachBlock(0, end - begin, block, run_.cancellation,
-                 [&](int64_t first, int64_t last) {
-                   rows.count = last;
-                   int64_t row = first;
-                   while ((row = run_.kernels.select_short_rows(run_.map, rows,
-                                                                row)) < last) {
-                     DoLong(begin + row);  // many equal elements
-                     ++row;
-                   }
-                 });
+    int64_t row = 0;
+    while ((row = run_.kernels.select_short_rows(run_.map, rows, row)) <
+           rows.count) {
+      DoLong(begin + row);  // many equal elements
+      ++row;
+    }
   }
 
   void DoLong(int64_t slice) {
-    const std::byte* row = run_.at(SliceOffset(plan_, plan_.input, slice));
+    const int64_t first = SliceOffset(plan_, plan_.input, slice);
     if (run_.choice.algorithm == Algorithm::kSort) {
-      writer_.WriteSorted(slice, run_.map, row);
+      const std::byte* row = elements_.Get(first, n_);
+      if (!cancelled()) writer_.WriteSorted(slice, run_.map, row);
       return;
     }
     while (static_cast<int64_t>(parts_.size()) < run_.choice.pieces) {
       parts_.emplace_back(run_.kernels.kth, plan_.k, SlackFor(plan_.k), n_,
                           run_.cancellation);
     }
-    if (stride_ == 1) {
-      FeedWithBounds(run_.kernels, run_.map, row, n_, 0, plan_.k, bounds_,
-                     hint_, std::span(parts_));
+    if (packed_) {
+      FeedPacked(first);
+    } else if (stride_ == 1) {
+      FeedWithBounds(run_.kernels, run_.map, run_.at(first), n_, 0, plan_.k,
+                     bounds_, hint_, std::span(parts_));
     } else {
-      FeedStrided(row);
+      FeedStrided(run_.at(first));
     }
     for (size_t p = 1; p < parts_.size(); ++p) parts_[0].Merge(parts_[p]);
     writer_.Write(slice, parts_[0]);
@@ -106,6 +116,32 @@ class RowRunner {
     ForEachBlock(0, n_, kBlock, run_.cancellation, feed);
   }
 
+  // Unpacks a block at a time. Needs no bound from a look beforehand: each
+  // reselection raises the bound, and there are few keys to raise it through.
+  void FeedPacked(int64_t first) {
+    const DTypeInfo& type = InfoOf(plan_.dtype);
+    const Key first_key = FirstKey(type, run_.map);
+    const auto pieces = static_cast<int64_t>(parts_.size());
+    ForEachPiece(pieces, run_.cancellation, [&](int64_t p) {
+      Selection<Key>& part = parts_[static_cast<size_t>(p)];
+      std::array<std::byte, kUnpackedBlock> block;
+      const auto feed = [&](int64_t begin, int64_t end) {
+        if (part.bounded() && part.bound() >= first_key) return;
+        Unpack(type, run_.tensor, first + begin, end - begin, block.data());
+        FeedRow(run_.kernels, run_.map, block.data(), end - begin, begin,
+                plan_.n, part);
+      };
+      const int64_t begin = p * n_ / pieces;
+      const int64_t end = (p + 1) * n_ / pieces;
+      // Little at first: there may be k of the first key soon.
+      const int64_t soon = std::min(begin + kUnpackedBlock / 8, end);
+      feed(begin, soon);
+      ForEachBlock(soon, end, kUnpackedBlock, run_.cancellation, feed);
+    });
+  }
+
+  // Of the first cache, so that what is unpacked is there when it is looked at.
+  static constexpr int64_t kUnpackedBlock = int64_t{1} << 13;
   // A row takes 60 ns at least.
   static constexpr int64_t kBlockRows = 1024;
 
@@ -113,6 +149,8 @@ class RowRunner {
   const Plan& plan_;
   const int64_t stride_;
   const int64_t n_;
+  const bool packed_;
+  Unpacked elements_;
   Bounds<Key, kFloat> bounds_;
   Hint<Key> hint_;
   std::vector<Selection<Key>> parts_;

@@ -1,0 +1,106 @@
+// Elements as the kernels take them, whatever their width in the tensor.
+//
+// What: those of less than a byte are unpacked to bytes, a stretch at a time,
+// right before they are looked at; all others are read where they lie.
+//
+// Why: the kernels know bytes and need not learn bits, the stretch is in the
+// first cache when they look, and what is never looked at is never unpacked.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/backends/backend.h"
+#include "core/backends/cpu/blocks.h"
+#include "core/backends/cpu/scratch.h"
+#include "core/base/cancellation.h"
+#include "core/base/dtype.h"
+#include "core/base/key_map.h"
+#include "core/base/packing.h"
+#include "core/plan/plan.h"
+
+namespace topk::cpu {
+
+/// As many short rows are unpacked together as have so many elements; then they
+/// are still in the second cache.
+inline constexpr int64_t kUnpackedBytes = int64_t{1} << 16;
+
+/// Stretches of a tensor's elements. Not thread-safe.
+class Unpacked {
+ public:
+  /// The plan and the tensor outlive this.
+  Unpacked(const Plan& plan, const std::byte* tensor,
+           const Cancellation* cancellation)
+      : type_(InfoOf(plan.dtype)),
+        tensor_(tensor),
+        cancellation_(cancellation) {}
+
+  /// Returns `count` elements from the element `first` on. They lie there until
+  /// the next call. If cancelled they may be anything.
+  const std::byte* Get(int64_t first, int64_t count) {
+    if (!type_.packed()) return tensor_ + first * type_.bytes;
+    std::byte* const bytes = memory_.Get(static_cast<size_t>(count)).data();
+    const auto unpack = [&](int64_t begin, int64_t end) {
+      Unpack(type_, tensor_, first + begin, end - begin, bytes + begin);
+    };
+    ForEachBlock(0, count, kBlockBytes, cancellation_, unpack);
+    return bytes;
+  }
+
+ private:
+  const DTypeInfo& type_;
+  const std::byte* const tensor_;
+  const Cancellation* const cancellation_;
+  Scratch<std::byte> memory_;
+};
+
+/// Returns the key of the elements that rank first of all that a packed type
+/// has: nothing is offered after k of these.
+template <class Key, bool kFloat>
+Key FirstKey(const DTypeInfo& type, const KeyMap<Key, kFloat>& map) {
+  Key first = 0;
+  const int step = 1 << (8 - type.bits);
+  for (int bits = 0; bits < 256; bits += step) {
+    first = std::max(first, map(static_cast<Key>(bits)));
+  }
+  return first;
+}
+
+/// The values of an answer, selected as bytes and packed at the end: neighbours
+/// that share a byte may be selected by different threads.
+class PackedValues {
+ public:
+  /// Throws std::bad_alloc.
+  explicit PackedValues(const Plan& plan)
+      : plan_(plan),
+        bytes_(memory_.Get(
+            static_cast<size_t>(plan.wants_values ? plan.selected() : 0))) {}
+
+  /// At most so many bytes this takes.
+  static int64_t Bytes(const Plan& plan) {
+    return InfoOf(plan.dtype).packed() && plan.wants_values ? plan.selected()
+                                                            : 0;
+  }
+
+  /// The outputs to select into instead of the plan's.
+  Outputs Instead(const Outputs& outputs) const {
+    return {bytes_, outputs.indices};
+  }
+
+  /// Writes the values begin .. end - 1 to the plan's own output. REQUIRES:
+  /// begin begins a group; end does or is the last.
+  void Write(int64_t begin, int64_t end, const Outputs& outputs) const {
+    const DTypeInfo& type = InfoOf(plan_.dtype);
+    Pack(type, bytes_.data() + begin, end - begin,
+         outputs.values.data() + begin / kPackedGroup * type.bits);
+  }
+
+ private:
+  const Plan& plan_;
+  Scratch<std::byte> memory_;
+  const std::span<std::byte> bytes_;
+};
+
+}  // namespace topk::cpu

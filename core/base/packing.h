@@ -1,0 +1,26 @@
+// Elements of less than a byte: from the bits of a tensor to bytes, and back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/base/dtype.h"
+
+namespace topk {
+
+/// So many elements begin and end at a byte, whatever their width.
+inline constexpr int64_t kPackedGroup = 8;
+
+/// Writes `count` elements of a packed tensor, from the element `first` on, as
+/// bytes, each with the element in its highest bits and zeros below. Reads no
+/// byte that has none of them. REQUIRES: type.packed().
+void Unpack(const DTypeInfo& type, const std::byte* packed, int64_t first,
+            int64_t count, std::byte* bytes);
+
+/// The reverse of Unpack() from the first element on: writes the
+/// ceil(count * type.bits / 8) bytes of `count` elements; bits of the last byte
+/// that are nobody's are zero. REQUIRES: type.packed().
+void Pack(const DTypeInfo& type, const std::byte* bytes, int64_t count,
+          std::byte* packed);
+
+}  // namespace topk
