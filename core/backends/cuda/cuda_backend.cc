@@ -38,6 +38,9 @@ class CudaBackend final : public Backend {
     if (!plan.input.packed || !plan.values.packed || !plan.indices.packed) {
       return Declined("tensors with strides");
     }
+    if (InfoOf(plan.dtype).bits < 8) {
+      return Declined("elements of less than a byte");
+    }
     if (plan.input.bytes == 0) return Declined("tensors without elements");
     const int element = InfoOf(plan.dtype).bytes;
     constexpr int64_t kNarrowIndices = int64_t{1} << 32;
