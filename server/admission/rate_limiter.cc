@@ -9,7 +9,7 @@ namespace topk {
 RateLimiter::RateLimiter(const Rates& rates, size_t most_callers, Clock clock)
     : requests_{rates.requests, std::max(1.0, rates.requests)},
       bytes_{rates.bytes, rates.bytes},
-      most_in_shard_(std::max<size_t>(1, most_callers / shards_.size())),
+      most_in_shard_(std::max<size_t>(1, most_callers / kShards)),
       clock_(std::move(clock)) {}
 
 double RateLimiter::Flow::Wait(double level, double wanted) const {

@@ -64,6 +64,7 @@ class RateLimiter {
     Time filled;
   };
   // Callers, those asked last in front. Several, so that threads seldom meet.
+  static constexpr size_t kShards = 16;
   struct Shard {
     std::mutex mutex;
     std::list<Buckets> buckets;
@@ -78,7 +79,7 @@ class RateLimiter {
   const Flow bytes_;
   const size_t most_in_shard_;
   const Clock clock_;
-  std::array<Shard, 16> shards_;
+  std::array<Shard, kShards> shards_;
 };
 
 }  // namespace topk

@@ -1,4 +1,5 @@
-// Runs a fuzz target on the files of folders, for builds without libFuzzer.
+// Runs a fuzz target on the files of folders, for builds without libFuzzer. The
+// last file named is the one that failed.
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +13,7 @@ int main(int argc, char** argv) {
   int files = 0;
   for (int i = 1; i < argc; ++i) {
     for (const auto& entry : std::filesystem::directory_iterator(argv[i])) {
+      std::cout << entry.path().string() << std::endl;
       std::ifstream file(entry.path(), std::ios::binary);
       const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
       LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()),

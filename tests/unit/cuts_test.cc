@@ -99,6 +99,26 @@ TEST(Batch, ARowAloneIsTheRowAmongOthers) {
   }
 }
 
+TEST(TensorStream, AnEmptyPieceIsNothing) {
+  Random random(5);
+  const v1::TopKRequest request =
+      Request(random, {10}, 0, 3, v1::DATA_TYPE_F32);
+  v1::TopKRequest header = request;
+  header.mutable_tensor()->clear_source();
+  const Engine engine({1, {}});
+  auto stream = TensorStream::Start(engine, header);
+  ASSERT_TRUE(stream.ok());
+  const auto data = std::as_bytes(std::span(request.tensor().data()));
+  for (size_t i = 0; i < data.size(); ++i) {  // within elements too
+    EXPECT_TRUE(stream->Feed({}).ok());
+    EXPECT_TRUE(stream->Feed(data.subspan(i, 1)).ok());
+  }
+  EXPECT_TRUE(stream->Feed({}).ok());
+  const auto answer = stream->Finish();
+  ASSERT_TRUE(answer.ok());
+  EXPECT_EQ(Comparable(*answer), Comparable(*engine.Compute(request)));
+}
+
 TEST(TensorStream, SaysAtOnceWhenThereIsTooMuch) {
   Random random(5);
   v1::TopKRequest request = Request(random, {10}, 0, 1, v1::DATA_TYPE_F32);

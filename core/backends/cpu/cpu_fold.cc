@@ -36,6 +36,7 @@ class TypedFold final : public Fold {
         writer_(plan_, outputs_, kernels_, sort_pieces, cancellation) {}
 
   void Feed(std::span<const std::byte> piece) override {
+    if (piece.empty()) return;  // whose address may be null
     if (straddling_ > 0) {  // complete the element that the last cut divided
       const size_t missing = std::min(sizeof(Key) - straddling_, piece.size());
       std::memcpy(element_.data() + straddling_, piece.data(), missing);

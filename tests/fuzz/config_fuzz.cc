@@ -1,0 +1,120 @@
+// The server's settings. The input is a config file up to its first NUL, then
+// arguments, a line each. What is refused is explained; what is accepted is in
+// range, and its settings, written as a config file, are accepted and the same.
+#include <iostream>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/config/config.h"
+#include "tests/fuzz/input.h"
+#include "tests/fuzz/memory_file.h"
+
+namespace topk::testing {
+namespace {
+
+// Keeps what is written to a stream.
+class Captured {
+ public:
+  explicit Captured(std::ostream& stream)
+      : stream_(stream), usual_(stream.rdbuf(text_.rdbuf())) {}
+  Captured(const Captured&) = delete;
+  ~Captured() { stream_.rdbuf(usual_); }
+
+  std::string text() const { return text_.str(); }
+
+ private:
+  std::ostream& stream_;
+  std::ostringstream text_;
+  std::streambuf* const usual_;
+};
+
+struct Reading {
+  CommandLine line;
+  std::string out;
+  std::string err;
+};
+
+Reading Read(std::string_view file, const std::vector<std::string>& arguments) {
+  static MemoryFile memory;
+  memory.Write(file);
+  const std::string path = memory.path();
+  std::vector<const char*> argv = {"topkd"};
+  if (!file.empty()) argv.insert(argv.end(), {"--config", path.c_str()});
+  for (const std::string& argument : arguments) {
+    argv.push_back(argument.c_str());
+  }
+  const Captured out(std::cout);
+  const Captured err(std::cerr);
+  CommandLine line =
+      ReadCommandLine(static_cast<int>(argv.size()), argv.data());
+  return {std::move(line), out.text(), err.text()};
+}
+
+void CheckRanges(const ServerConfig& config) {
+  const auto within = [](auto least, auto value, auto most) {
+    Require(least <= value && value <= most, "a setting is in its range");
+  };
+  Require(!config.listen.empty(), "there is an address");
+  within(0u, config.unix_socket_mode, 0777u);
+  within(0, config.threads, 4096);
+  within(0, config.pollers, 4096);
+  within(int64_t{1024}, config.max_message_bytes, int64_t{INT32_MAX});
+  within(int64_t{1}, config.max_elements, INT64_MAX);
+  within(int64_t{1}, config.max_selected_elements, INT64_MAX);
+  within(int64_t{1}, config.max_output_bytes, ServerConfig().max_output_bytes);
+  within(int64_t{0}, config.max_inflight_bytes, INT64_MAX);
+  within(int64_t{1}, config.max_inflight_requests, INT64_MAX);
+  within(int64_t{0}, config.max_client_inflight_bytes, INT64_MAX);
+  within(int64_t{0}, config.max_client_inflight_requests, INT64_MAX);
+  within(int64_t{0}, config.max_receive_memory, INT64_MAX);
+  within(0.0, config.drain_delay_seconds, 3600.0);
+  within(0.0, config.drain_timeout_seconds, 86400.0);
+  within(0.0, config.access_log_sample, 1.0);
+  within(0.0, config.slow_request_seconds, 86400.0);
+  within(0.0, config.security.client_requests_per_second, 1e15);
+  within(0.0, config.security.client_bytes_per_second, 1e15);
+  Require(config.shared_memory_prefix.starts_with('/'), "a prefix's slash");
+}
+
+// CLI11 lets a number begin with spaces, which a line of a file then has not.
+std::string WithoutSpaces(std::string text) {
+  std::erase_if(text, [](char c) { return c == ' ' || (c >= 9 && c <= 13); });
+  return text;
+}
+
+void Check(std::string_view text) {
+  const size_t end = std::min(text.find('\0'), text.size());
+  std::vector<std::string> arguments;
+  std::istringstream lines{
+      std::string(text.substr(std::min(end + 1, text.size())))};
+  for (std::string line; std::getline(lines, line);) {
+    // Not files of this machine: some of them have no end.
+    if (line.find("config") != std::string::npos) return;
+    arguments.push_back(line);
+  }
+  const Reading first = Read(text.substr(0, end), arguments);
+  if (first.line.action == CommandLine::Action::kExit) {
+    const bool ok = first.line.exit_code == 0;
+    Require(ok ? !first.out.empty() : !first.err.empty(),
+            "a refusal or a help has a text");
+    return;
+  }
+  CheckRanges(first.line.server);
+  const Reading again = Read(first.line.settings, {});
+  Require(again.line.action == CommandLine::Action::kServe,
+          "settings can be read again: " + again.err + first.line.settings);
+  Require(
+      WithoutSpaces(again.line.settings) == WithoutSpaces(first.line.settings),
+      "settings read again are the same:\n" + first.line.settings +
+          "read as\n" + again.line.settings);
+}
+
+}  // namespace
+}  // namespace topk::testing
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  topk::testing::Check({reinterpret_cast<const char*>(data), size});
+  return 0;
+}

@@ -1,0 +1,115 @@
+// One dialect's operators on any request: TOPK_DIALECT says which. What is
+// accepted has a plan that keeps its promises and the oracle's answer; what is
+// refused names a rule that it breaks.
+#include <google/protobuf/stubs/logging.h>
+
+#include <optional>
+#include <span>
+
+#include "core/dialects/registry.h"
+#include "core/engine.h"
+#include "tests/conformance/run_everywhere.h"
+#include "tests/fuzz/input.h"
+#include "tests/support/oracle.h"
+
+namespace topk::testing {
+namespace {
+
+// Small, so that no input takes long: a stride of 0 makes many elements of few
+// bytes.
+constexpr OracleLimits kLimits = {1 << 12, 1 << 16};
+
+// Whether a tensor's last element is within its bytes, for each slice's own.
+void CheckLayout(const Plan& plan, const Layout& layout, int64_t length,
+                 int64_t width) {
+  Require(layout.strides.size() == plan.shape.size(), "a stride a dimension");
+  Require(layout.padded_bytes >= 0 && layout.bytes >= 0, "lengths");
+  const auto axis = static_cast<size_t>(plan.axis);
+  for (int64_t slice = 0; slice < plan.slices(); ++slice) {
+    const int64_t first = SliceOffset(plan, layout, slice);
+    const int64_t last = first + (length - 1) * layout.strides[axis];
+    Require(first >= 0 && (last + 1) * width <= layout.bytes,
+            "every element is within its tensor");
+  }
+}
+
+void CheckPlan(const Plan& plan) {
+  Require(plan.axis >= 0 && plan.axis < static_cast<int>(plan.shape.size()),
+          "the axis is a dimension");
+  Require(plan.n == plan.shape[static_cast<size_t>(plan.axis)], "n");
+  Require(plan.k >= 1 && plan.k <= plan.n, "1 <= k <= n");
+  int64_t elements = 1;
+  for (const int64_t size : plan.shape) elements *= size;
+  Require(plan.slices() * plan.n == elements, "[outer, n, inner]");
+  Require(elements <= kLimits.max_elements, "the limit of elements");
+  Require((plan.wants_values ? plan.values.bytes : 0) +
+                  (plan.wants_indices ? plan.indices.bytes : 0) <=
+              kLimits.max_output_bytes,
+          "the limit of the answer");
+  Require(plan.index_offset >= 0 &&
+              plan.n + plan.index_offset <= MaxIndex(plan.index_type),
+          "every index fits its type");
+  const int64_t width = InfoOf(plan.dtype).bytes;
+  CheckLayout(plan, plan.input, plan.n, width);
+  Require(plan.input.padded_bytes - plan.input.bytes < 4, "padding");
+  if (plan.wants_values) CheckLayout(plan, plan.values, plan.k, width);
+  if (plan.wants_indices) {
+    CheckLayout(plan, plan.indices, plan.k, InfoOf(plan.index_type).bytes);
+  }
+}
+
+void CheckRefusal(const Status& status, const Expectation& oracle) {
+  Require(!status.reason.empty() && !status.message.empty(),
+          "a refusal has a reason and a message");
+  Require(Allows(oracle, static_cast<int>(status.code), status.field),
+          "the field " + status.field + " breaks a rule: " + status.message);
+}
+
+void Check(const v1::TopKRequest& request) {
+  static const Engine engine(
+      {1, {kLimits.max_elements, kLimits.max_output_bytes}});
+  const Expectation oracle = Oracle(request, kLimits);
+  const Result<Plan> plan =
+      Lower(request, {kLimits.max_elements, kLimits.max_output_bytes});
+  if (plan.ok()) {
+    CheckPlan(*plan);
+  } else {
+    CheckRefusal(plan.status(), oracle);
+  }
+  std::optional<Cost> cost;
+  ComputeOptions options;
+  options.admit = [&cost](const Cost& said) {
+    Require(!cost, "a request's cost is said once");
+    cost = said;
+    return Status();
+  };
+  const Result<v1::TopKResponse> answer = engine.Compute(request, options);
+  if (!answer.ok()) {
+    CheckRefusal(answer.status(), oracle);
+    return;
+  }
+  Require(plan.ok(), "what is computed has a plan");
+  Require(oracle.violations.empty(), "what is computed breaks no rule");
+  Require(Comparable(*answer) == Comparable(oracle.response),
+          "the answer is the oracle's");
+  Require(cost && cost->answer_bytes ==
+                      static_cast<int64_t>(answer->values().data().size() +
+                                           answer->indices().data().size()),
+          "the cost is that of the answer");
+}
+
+}  // namespace
+}  // namespace topk::testing
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const google::protobuf::LogSilencer quiet;
+  topk::v1::TopKRequest request;
+  if (!request.ParseFromArray(data, static_cast<int>(size))) return 0;
+  // Other dialects have targets of their own; what is none stays.
+  if (topk::v1::Dialect_IsValid(request.spec().dialect()) &&
+      request.has_spec()) {
+    request.mutable_spec()->set_dialect(topk::v1::TOPK_DIALECT);
+  }
+  topk::testing::Check(request);
+  return 0;
+}

@@ -1,0 +1,87 @@
+// NumPy's .npy files: whatever the bytes, what is read has the data that its
+// shape implies, each element where the header has it. The first byte says
+// whether 2-byte elements are bf16.
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "client/npy.h"
+#include "client/npy_header.h"
+#include "tests/fuzz/input.h"
+
+namespace topk::testing {
+namespace {
+
+// Whether the array's elements are those of the file, read one by one.
+void CheckElements(const NpyArray& array, std::span<const std::byte> file) {
+  const Result<NpyHeader> header = ParseNpyHeader(file);
+  Require(header.ok() && header->shape == array.shape, "the header is read");
+  const auto data = file.subspan(header->data_offset);
+  const auto width = static_cast<size_t>(InfoOf(array.dtype).bytes);
+  size_t count = 1;
+  for (const int64_t size : array.shape) count *= static_cast<size_t>(size);
+  Require(array.data.size() == count * width, "as much data as is said");
+  for (size_t to = 0; to < count; ++to) {
+    size_t from = to;
+    if (header->fortran_order) {  // its place if the first dimension runs first
+      from = 0;
+      size_t left = to;
+      size_t block = count;
+      for (size_t d = array.shape.size(); d-- > 0;) {
+        const auto size = static_cast<size_t>(array.shape[d]);
+        block /= size;
+        from += left % size * block;
+        left /= size;
+      }
+    }
+    for (size_t b = 0; b < width; ++b) {
+      const size_t other = header->big_endian ? width - 1 - b : b;
+      Require(array.data[to * width + b] == data[from * width + other],
+              "an element is where the header has it");
+    }
+  }
+}
+
+// Written as WriteNpy() does and read again it is the same.
+void CheckRoundTrip(const NpyArray& array) {
+  const DTypeInfo& info = InfoOf(array.dtype);
+  const std::string type = array.dtype == DType::kBF16
+                               ? "|V2"
+                               : "<" + std::string(info.name.substr(0, 1)) +
+                                     std::to_string(info.bytes);
+  std::string file = NpyFileStart(type, array.shape);
+  Require(file.size() % 64 == 0, "the data begins at a multiple of 64");
+  file.append(reinterpret_cast<const char*>(array.data.data()),
+              array.data.size());
+  const Result<NpyArray> again = ParseNpy(std::as_bytes(std::span(file)),
+                                          nullptr, array.dtype == DType::kBF16);
+  Require(again.ok() && again->dtype == array.dtype &&
+              again->shape == array.shape &&
+              std::ranges::equal(again->data, array.data),
+          "what is written is read");
+}
+
+}  // namespace
+}  // namespace topk::testing
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using topk::testing::Require;
+  topk::testing::Input input(data, size);
+  const bool as_bf16 = input.Flag();
+  // A copy of its own length, so that reading beyond it is found out.
+  const std::string_view rest = input.Rest();
+  const std::vector<char> copy(rest.begin(), rest.end());
+  const auto file = std::as_bytes(std::span(copy));
+  const topk::Result<topk::NpyArray> array =
+      topk::ParseNpy(file, nullptr, as_bf16);
+  if (!array.ok()) {
+    Require(array.status().code == topk::Code::kInvalidArgument &&
+                !array.status().message.empty(),
+            "a refusal says why");
+    return 0;
+  }
+  topk::testing::CheckElements(*array, file);
+  topk::testing::CheckRoundTrip(*array);
+  return 0;
+}

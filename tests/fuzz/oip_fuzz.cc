@@ -1,0 +1,67 @@
+// ModelInfer's requests, any bytes: what is refused says why; what is
+// understood is computed or refused as the same request of topk.v1 is.
+#include <google/protobuf/stubs/logging.h>
+
+#include <string>
+
+#include "server/calls/raw_message.h"
+#include "server/oip/infer_request.h"
+#include "server/oip/models.h"
+#include "server/oip/regions.h"
+#include "tests/conformance/run_everywhere.h"
+#include "tests/fuzz/input.h"
+#include "tests/support/oracle.h"
+
+namespace topk::testing {
+namespace {
+
+constexpr OracleLimits kLimits = {1 << 12, 1 << 16};
+
+void CheckRefusal(const Status& status) {
+  Require(!status.reason.empty() && !status.message.empty(),
+          "a refusal has a reason and a message");
+}
+
+void Check(grpc::ByteBuffer bytes) {
+  static const Engine engine(
+      {1, {kLimits.max_elements, kLimits.max_output_bytes}});
+  static const Regions regions(nullptr);
+  RawInfer raw;
+  if (const Status s = ReadRaw(bytes, raw); !s.ok()) return CheckRefusal(s);
+  const Result<const Model*> model =
+      FindModel(raw.message.model_name(), raw.message.model_version());
+  if (!model.ok()) return CheckRefusal(model.status());
+  RawMessage<v1::TopKRequest> request;
+  if (const Status s = Understand(raw, **model, regions, request); !s.ok()) {
+    return CheckRefusal(s);
+  }
+  v1::TopKRequest whole = request.message;
+  for (const auto& piece : request.data) {
+    whole.mutable_tensor()->mutable_data()->append(
+        reinterpret_cast<const char*>(piece.data()), piece.size());
+  }
+  const Result<v1::TopKResponse> answer = engine.Compute(whole);
+  const Expectation oracle = Oracle(whole, kLimits);
+  Require(answer.ok() == oracle.violations.empty(),
+          "it is right if it breaks no rule");
+  if (answer.ok()) {
+    Require(Comparable(*answer) == Comparable(oracle.response),
+            "the answer is the oracle's");
+    return;
+  }
+  const Status& status = answer.status();
+  CheckRefusal(status);
+  Require(Allows(oracle, static_cast<int>(status.code), status.field),
+          "the field breaks a rule");
+  Require(!OipField(status.field, **model).empty(), "the field has a path");
+}
+
+}  // namespace
+}  // namespace topk::testing
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const google::protobuf::LogSilencer quiet;
+  const grpc::Slice slice(data, size);
+  topk::testing::Check({&slice, 1});
+  return 0;
+}

@@ -1,0 +1,20 @@
+// Right requests from any bytes, for targets whose subject is the computation.
+#pragma once
+
+#include <cstdint>
+
+#include "tests/fuzz/input.h"
+#include "topk/v1/topk.pb.h"
+
+namespace topk::testing {
+
+/// Returns a request that breaks no rule but for its data, which it lacks: of
+/// OpenVINO, or of DirectML for strides and padding. It has at most
+/// `max_elements` elements; a size of 0 may be among those beside the axis.
+v1::TopKRequest RequestFrom(Input& input, int64_t max_elements);
+
+/// Gives the request as much data as its shape needs, made of the rest of the
+/// input: repeated, mixed with random bits, or added to an ascending sequence.
+void SetData(Input& input, v1::TopKRequest& request);
+
+}  // namespace topk::testing
