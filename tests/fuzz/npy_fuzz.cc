@@ -2,6 +2,7 @@
 // shape implies, each element where the header has it. The first byte says
 // whether 2-byte elements are bf16.
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -54,8 +55,8 @@ void CheckRoundTrip(const NpyArray& array) {
   Require(file.size() % 64 == 0, "the data begins at a multiple of 64");
   file.append(reinterpret_cast<const char*>(array.data.data()),
               array.data.size());
-  const Result<NpyArray> again = ParseNpy(std::as_bytes(std::span(file)),
-                                          nullptr, array.dtype == DType::kBF16);
+  const Result<NpyArray> again =
+      ParseNpy(std::as_bytes(std::span(file)), nullptr, array.dtype);
   Require(again.ok() && again->dtype == array.dtype &&
               again->shape == array.shape &&
               std::ranges::equal(again->data, array.data),
@@ -68,13 +69,13 @@ void CheckRoundTrip(const NpyArray& array) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using topk::testing::Require;
   topk::testing::Input input(data, size);
-  const bool as_bf16 = input.Flag();
+  const std::optional<topk::DType> as =
+      input.Flag() ? std::optional(topk::DType::kBF16) : std::nullopt;
   // A copy of its own length, so that reading beyond it is found out.
   const std::string_view rest = input.Rest();
   const std::vector<char> copy(rest.begin(), rest.end());
   const auto file = std::as_bytes(std::span(copy));
-  const topk::Result<topk::NpyArray> array =
-      topk::ParseNpy(file, nullptr, as_bf16);
+  const topk::Result<topk::NpyArray> array = topk::ParseNpy(file, nullptr, as);
   if (!array.ok()) {
     Require(array.status().code == topk::Code::kInvalidArgument &&
                 !array.status().message.empty(),

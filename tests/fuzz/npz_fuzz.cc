@@ -3,6 +3,7 @@
 // The first byte says which member is asked for, and whether 2-byte elements
 // are bf16.
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -16,11 +17,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   topk::testing::Input input(data, size);
   const uint8_t asked = input.Byte();
   const std::string member = asked % 2 == 1 ? "x" : "";
-  const bool as_bf16 = asked >= 128;
+  const std::optional<topk::DType> as =
+      asked >= 128 ? std::optional(topk::DType::kBF16) : std::nullopt;
   const std::string_view content = input.Rest();
   file.Write(content);
   const topk::Result<topk::NpyArray> array =
-      topk::ReadArray(file.path(), member, as_bf16);
+      topk::ReadArray(file.path(), member, as);
   if (!array.ok()) {
     Require(array.status().code == topk::Code::kInvalidArgument &&
                 !array.status().message.empty(),
@@ -33,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
           "as much data as is said");
   if (content.starts_with("PK")) return 0;
   const topk::Result<topk::NpyArray> plain =
-      topk::ParseNpy(std::as_bytes(std::span(content)), nullptr, as_bf16);
+      topk::ParseNpy(std::as_bytes(std::span(content)), nullptr, as);
   Require(plain.ok() && plain->dtype == array->dtype &&
               plain->shape == array->shape &&
               std::ranges::equal(plain->data, array->data),

@@ -26,17 +26,16 @@ void Check(grpc::ByteBuffer bytes) {
   static const Engine engine(
       {1, {kLimits.max_elements, kLimits.max_output_bytes}});
   static const Regions regions(nullptr);
-  RawInfer raw;
+  google::protobuf::Arena arena;
+  RawInfer raw(arena);
   if (const Status s = ReadRaw(bytes, raw); !s.ok()) return CheckRefusal(s);
   const Result<const Model*> model =
       FindModel(raw.message.model_name(), raw.message.model_version());
   if (!model.ok()) return CheckRefusal(model.status());
-  RawMessage<v1::TopKRequest> request;
-  if (const Status s = Understand(raw, **model, regions, request); !s.ok()) {
-    return CheckRefusal(s);
-  }
-  v1::TopKRequest whole = request.message;
-  for (const auto& piece : request.data) {
+  v1::TopKRequest whole;
+  const Result<Pieces> data = Understand(raw, **model, regions, whole);
+  if (!data.ok()) return CheckRefusal(data.status());
+  for (const auto& piece : *data) {
     whole.mutable_tensor()->mutable_data()->append(
         reinterpret_cast<const char*>(piece.data()), piece.size());
   }

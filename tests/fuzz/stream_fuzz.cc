@@ -89,7 +89,7 @@ void Check(Input& input) {
                                                       pieces.end());
   RequireSame(engine.Compute(request, spans), whole);
   const Result<Plan> plan = Lower(request, Limits());
-  if (plan.ok() && plan->input.packed &&
+  if (plan.ok() && plan->input.packed && backend.Supports(*plan).ok() &&
       plan->input.bytes == static_cast<int64_t>(data.size())) {
     RequireSame(Folded(backend, *plan, pieces), whole);
   }

@@ -18,8 +18,8 @@ if [ -z "$sanitizer" ]; then
     -type f 2>/dev/null | head -1)
 fi
 if [ -z "$sanitizer" ]; then
-  echo "sanitize.sh: no compute-sanitizer; it comes with the CUDA toolkit, or" \
-    "from PyPI: build/cuda-toolkit/bin/pip install nvidia-cuda-sanitizer-api" >&2
+  echo "sanitize.sh: no compute-sanitizer: it comes with the CUDA toolkit, or" \
+    "build/cuda-toolkit/bin/pip install nvidia-cuda-sanitizer-api" >&2
   exit 1
 fi
 for tool in memcheck racecheck initcheck synccheck; do
