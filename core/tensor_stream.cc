@@ -104,7 +104,9 @@ Result<TensorStream> TensorStream::Start(const Engine& engine,
 }
 
 bool TensorStream::FeedsFast() const {
-  return state_->fold != nullptr && state_->backend->FoldsWell(state_->plan);
+  // To feed a device is to wait for copies.
+  return state_->fold != nullptr && state_->backend->threads() > 0 &&
+         state_->backend->FoldsWell(state_->plan);
 }
 
 Status TensorStream::Feed(std::span<const std::byte> piece) {
