@@ -19,7 +19,7 @@ namespace {
 using cuda::Device;
 using cuda::Lane;
 
-// The two buffers that a lane copies through, of pinned memory.
+// The two buffers that a lane copies through (cuda_lane.h), of pinned memory.
 constexpr int64_t kStagingBytes = int64_t{8} << 20;
 
 class CudaBackend final : public Backend {
