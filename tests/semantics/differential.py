@@ -38,8 +38,8 @@ OPERATOR_REASONS = {
     "ATTRIBUTE_MISSING", "STABLE_WITHOUT_SORT", "RANK_ZERO",
     "ATTRIBUTES_MISSING"}
 # Those that OpenVINO's Python calls have no words for.
-UNSAID = {"ATTRIBUTE_MISSING", "ATTRIBUTE_NOT_IN_VERSION"}
-# Those of them that PyTorch's call has words for.
+UNSAID = {"ATTRIBUTE_MISSING", "ATTRIBUTE_NOT_IN_VERSION", "K_MISSING"}
+# Those that PyTorch's call has words for.
 LOWERED_REASONS = {"K_NOT_POSITIVE", "K_EXCEEDS_DIMENSION", "AXIS_RANGE"}
 
 # What decides each kind of disagreement.
@@ -84,6 +84,8 @@ ACCEPTED = {
     "openvino_cpu": {"ATTRIBUTE_VALUE", "K_EXCEEDS_DIMENSION"},
     "pytorch": {"K_NOT_POSITIVE", "AXIS_RANGE"},
 }
+# Those that are none of the operators: a call of theirs is said to mean one.
+WITHOUT_OPERATOR = {libraries.pytorch, libraries.numpy_stable}
 # Where a NaN loses its place, or others do beside it: onnx's evaluator sorts
 # by ml_dtypes' order of bfloat16.
 NAN_ELSEWHERE = {"onnx_runtime", "openvino_cpu", "onnx_reference of bfloat16"}
@@ -244,6 +246,8 @@ class Suite:
         try:
             question = question_of(request, self.messages)
         except (ValueError, KeyError, IndexError):
+            if not reason:  # what we answer has a meaning
+                raise
             return
         which = request.WhichOneof("attributes")
         if which == "openvino" and reason in UNSAID:
@@ -277,18 +281,22 @@ class Suite:
                       f"an answer of shape {list(theirs[0].shape)}",
                       f"refused: {reason}")
             return
-        kinds = collections.OrderedDict()
         if [a.shape for a in theirs] != [a.shape for a in ours]:
             self.tell(name, question, library, "shape", False,
                       f"shape {theirs[0].shape}", f"shape {ours[0].shape}")
             return
+        if library not in WITHOUT_OPERATOR and (
+                [a.dtype for a in theirs] != [a.dtype for a in ours]):
+            self.tell(name, question, library, "element type", False,
+                      str(theirs[1].dtype), str(ours[1].dtype))
+            return
         theirs[0] = theirs[0].astype(ours[0].dtype, copy=False)
-        if question.order == "index" and library in (
-                libraries.pytorch, libraries.numpy_stable):
+        if question.order == "index" and library in WITHOUT_OPERATOR:
             # They have no such order: put theirs in it.
             place = np.argsort(theirs[1], question.axis)
             theirs = [np.take_along_axis(a, place, question.axis)
                       for a in theirs]
+        kinds = {}
         for row, *answers in slices(question, question.array, *ours, *theirs):
             mine, other = answers[:2], answers[2:]
             if (np.array_equal(mine[1], other[1])
