@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <functional>
 #include <future>
 #include <string>
@@ -30,9 +31,8 @@ using Answers = std::vector<std::string>;
 constexpr size_t kCount = 1000;
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-// What a server is asked with.
+// What a server is asked with: a connection of its own.
 struct Asker {
-  std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::TopKService::Stub> topk;
   std::unique_ptr<GRPCInferenceService::Stub> oip;
   const Client& client;
@@ -230,21 +230,26 @@ void ExpectAnswers(const std::string& set, int threads,
   const Topkd topkd({"--threads", Cat(threads), "--allow-shared-memory"});
   unsetenv(kInstructionSetVariable);
   SharedMemory memory = Make(Name("all"), size_t{16} * kMiB);
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);
-  const auto channel = grpc::CreateCustomChannel(
-      topkd.target(), grpc::InsecureChannelCredentials(), arguments);
   const Client client({.target = topkd.target()});
-  Asker asker = {channel, v1::TopKService::NewStub(channel),
-                 GRPCInferenceService::NewStub(channel), client, memory};
-  EXPECT_EQ(
-      Ask(*asker.topk, requests.front()).response.execution().instruction_set(),
-      set);
+  std::deque<Asker> askers;
+  for (size_t i = 0; i < std::size(kWays); ++i) {
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(-1);
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    const auto channel = grpc::CreateCustomChannel(
+        topkd.target(), grpc::InsecureChannelCredentials(), arguments);
+    askers.push_back({v1::TopKService::NewStub(channel),
+                      GRPCInferenceService::NewStub(channel), client, memory});
+  }
+  EXPECT_EQ(Ask(*askers.front().topk, requests.front())
+                .response.execution()
+                .instruction_set(),
+            set);
   // All at once: so they are in each other's way too.
   std::vector<std::future<Answers>> asked;
-  for (const Way& way : kWays) {
-    asked.push_back(std::async(std::launch::async, way.ask, std::ref(asker),
-                               std::cref(requests)));
+  for (size_t w = 0; w < askers.size(); ++w) {
+    asked.push_back(std::async(std::launch::async, kWays[w].ask,
+                               std::ref(askers[w]), std::cref(requests)));
   }
   for (size_t w = 0; w < asked.size(); ++w) {
     const Way& way = kWays[w];
