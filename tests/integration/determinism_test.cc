@@ -1,0 +1,298 @@
+// The same bytes whoever computes them and however they are asked for: the same
+// requests to topkd with each instruction set and several thread counts, by
+// each call. Each of these has a SHA-256 over its answers in order, which must
+// be that of the oracle's.
+#include <gtest/gtest.h>
+#include <openssl/sha.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <functional>
+#include <future>
+#include <string>
+#include <vector>
+
+#include "client/topk_client.h"
+#include "core/backends/cpu/instruction_set.h"
+#include "core/backends/registry.h"
+#include "tests/integration/oip.h"
+#include "tests/integration/topkd.h"
+#include "tests/support/oracle.h"
+
+namespace topk::testing {
+namespace {
+
+using Requests = std::vector<v1::TopKRequest>;
+// The bytes of an answer each; "" where the call has no words for the request.
+using Answers = std::vector<std::string>;
+
+constexpr size_t kCount = 1000;
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+// What a server is asked with: a connection of its own.
+struct Asker {
+  std::unique_ptr<v1::TopKService::Stub> topk;
+  std::unique_ptr<GRPCInferenceService::Stub> oip;
+  const Client& client;
+  SharedMemory& memory;
+};
+
+// Tensors that are worth several threads: long rows, many rows, columns, ties.
+Requests LargeRequests(Random& random) {
+  Requests requests = {
+      Request(v1::DATA_TYPE_F32, {kMiB}, 0, 1000),
+      Request(v1::DATA_TYPE_I64, {200000}, 0, 64),
+      Request(v1::DATA_TYPE_F64, {8, 20000}, 1, 50),
+      Request(v1::DATA_TYPE_F16, {1000, 500}, 0, 9),
+      Request(v1::DATA_TYPE_BF16, {100000}, 0, 100000),
+      Request(v1::DATA_TYPE_U32, {1000, 300}, 1, 30),
+      Request(v1::DATA_TYPE_U8, {2 * kMiB}, 0, 5000),
+      Request(v1::DATA_TYPE_F32, {4, 100000}, 1, 20000),
+  };
+  for (v1::TopKRequest& request : requests) {
+    std::string& data = *request.mutable_tensor()->mutable_data();
+    for (char& byte : data) byte = static_cast<char>(random());
+  }
+  // A thousand distinct values, NaNs among them, of the smallest.
+  requests.back().mutable_onnx()->set_largest(0);
+  std::string& data = *requests.back().mutable_tensor()->mutable_data();
+  for (size_t i = 0; i < data.size(); i += 4) {
+    data[i] = data[i + 1] = 0;
+    data[i + 2] &= '\xC0';
+  }
+  return requests;
+}
+
+Requests SomeRequests(Random& random) {
+  Requests requests = LargeRequests(random);
+  while (requests.size() < kCount) requests.push_back(RandomRequest(random));
+  std::shuffle(requests.begin(), requests.end(), random);
+  return requests;
+}
+
+// An answer's bytes: types, shapes and data, without what says how it went.
+std::string BytesOf(v1::TopKResponse response) {
+  response.clear_execution();
+  response.clear_request_id();
+  for (v1::Tensor* tensor :
+       {response.has_values() ? response.mutable_values() : nullptr,
+        response.has_indices() ? response.mutable_indices() : nullptr}) {
+    // Set, even to nothing: an absent source is one of no bytes.
+    if (tensor != nullptr) tensor->set_data(std::string(tensor->data()));
+  }
+  return response.SerializeAsString();
+}
+
+std::string Sha256(const Answers& answers) {
+  std::string all;
+  for (const std::string& answer : answers) all += answer;
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(all.data()), all.size(),
+         digest);
+  std::string text;
+  for (const unsigned char byte : digest) {
+    char two[3];
+    std::snprintf(two, sizeof(two), "%02x", byte);
+    text += two;
+  }
+  return text;
+}
+
+std::string Unary(Asker& asker, const v1::TopKRequest& request) {
+  const Asked asked = Ask(*asker.topk, request);
+  EXPECT_TRUE(asked.status.ok()) << asked.status.error_message();
+  return BytesOf(asked.response);
+}
+
+// In up to nine messages, cut anywhere, within elements too.
+std::string Streamed(Asker& asker, const v1::TopKRequest& request) {
+  const std::string& data = request.tensor().data();
+  Random random(data.size());
+  std::vector<size_t> cuts = {0, data.size()};
+  for (int64_t i = Pick(random, 0, 8); i > 0; --i) {
+    cuts.push_back(
+        static_cast<size_t>(Pick(random, 0, static_cast<int64_t>(cuts[1]))));
+  }
+  std::ranges::sort(cuts);
+  grpc::ClientContext context;
+  const auto stream = asker.topk->StreamTopK(&context);
+  v1::TopKRequestChunk chunk;
+  *chunk.mutable_header() = request;
+  chunk.mutable_header()->mutable_tensor()->clear_source();
+  stream->Write(chunk);
+  for (size_t i = 1; i < cuts.size(); ++i) {
+    chunk.set_data(data.substr(cuts[i - 1], cuts[i] - cuts[i - 1]));
+    stream->Write(chunk);
+  }
+  stream->WritesDone();
+  v1::TopKResponse response;
+  v1::TopKResponseChunk piece;
+  while (stream->Read(&piece)) {
+    if (piece.has_header()) response = piece.header();
+    if (piece.has_values()) {
+      *response.mutable_values()->mutable_data() += piece.values();
+    } else if (piece.has_indices()) {
+      *response.mutable_indices()->mutable_data() += piece.indices();
+    }
+  }
+  const grpc::Status status = stream->Finish();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  return BytesOf(response);
+}
+
+// The tensor and both outputs in shared memory, at odd places.
+std::string Shared(Asker& asker, const v1::TopKRequest& plain) {
+  constexpr size_t kRoom = 5 * kMiB + 3;
+  v1::TopKRequest request =
+      InMemory(plain, plain.tensor().data().size() % 13, asker.memory);
+  const auto selection = plain.output().selection();
+  if (selection != v1::OUTPUT_SELECTION_INDICES_ONLY) {
+    *request.mutable_output()->mutable_values() =
+        asker.memory.Region(kRoom, kRoom);
+  }
+  if (selection != v1::OUTPUT_SELECTION_VALUES_ONLY) {
+    *request.mutable_output()->mutable_indices() =
+        asker.memory.Region(2 * kRoom, kRoom);
+  }
+  Asked asked = Ask(*asker.topk, request);
+  EXPECT_TRUE(asked.status.ok()) << asked.status.error_message();
+  const auto fetch = [&](v1::Tensor& tensor) {
+    EXPECT_TRUE(tensor.has_shared_memory());
+    tensor.set_data(Bytes(asker.memory, tensor.shared_memory()));
+  };
+  if (asked.response.has_values()) fetch(*asked.response.mutable_values());
+  if (asked.response.has_indices()) fetch(*asked.response.mutable_indices());
+  return BytesOf(asked.response);
+}
+
+std::string Inferred(Asker& asker, const v1::TopKRequest& request) {
+  if (!IsSayable(request)) return "";
+  grpc::ClientContext context;
+  ModelInferResponse answer;
+  const grpc::Status status =
+      asker.oip->ModelInfer(&context, Translate(request), &answer);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  v1::TopKResponse response;
+  for (int i = 0; i < answer.outputs_size(); ++i) {
+    const auto& output = answer.outputs(i);
+    v1::Tensor& tensor = output.name() == "values"
+                             ? *response.mutable_values()
+                             : *response.mutable_indices();
+    for (int type = 1; type <= v1::DATA_TYPE_U64; ++type) {
+      const auto known = static_cast<v1::DataType>(type);
+      if (NameOf(known) == output.datatype()) tensor.set_data_type(known);
+    }
+    *tensor.mutable_shape() = output.shape();
+    tensor.set_data(answer.raw_output_contents(i));
+  }
+  return BytesOf(response);
+}
+
+Answers Each(std::string (*ask)(Asker&, const v1::TopKRequest&), Asker& asker,
+             const Requests& requests) {
+  Answers answers;
+  for (const v1::TopKRequest& request : requests) {
+    answers.push_back(ask(asker, request));
+    if (::testing::Test::HasFailure()) break;
+  }
+  return answers;
+}
+
+Answers Many(Asker& asker, const Requests& requests) {
+  Answers answers;
+  for (const auto& result : asker.client.ComputeTopKMany(requests)) {
+    EXPECT_TRUE(result.ok()) << result.status().message;
+    answers.push_back(result.ok() ? BytesOf(*result) : "");
+  }
+  return answers;
+}
+
+struct Way {
+  const char* name;
+  std::function<Answers(Asker&, const Requests&)> ask;
+};
+
+const Way kWays[] = {
+    {"ComputeTopK", std::bind_front(Each, Unary)},
+    {"StreamTopK", std::bind_front(Each, Streamed)},
+    {"ComputeTopKMany", Many},
+    {"shared memory", std::bind_front(Each, Shared)},
+    {"ModelInfer", std::bind_front(Each, Inferred)},
+};
+
+// Asks one server in every way.
+void ExpectAnswers(const std::string& set, int threads,
+                   const Requests& requests, const Answers& oracle) {
+  // topkd inherits it.
+  setenv(kInstructionSetVariable, set.c_str(), 1);
+  const Topkd topkd({"--threads", Cat(threads), "--allow-shared-memory"});
+  unsetenv(kInstructionSetVariable);
+  SharedMemory memory = Make(Name("all"), size_t{16} * kMiB);
+  const Client client({.target = topkd.target()});
+  std::deque<Asker> askers;
+  for (size_t i = 0; i < std::size(kWays); ++i) {
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(-1);
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    const auto channel = grpc::CreateCustomChannel(
+        topkd.target(), grpc::InsecureChannelCredentials(), arguments);
+    askers.push_back({v1::TopKService::NewStub(channel),
+                      GRPCInferenceService::NewStub(channel), client, memory});
+  }
+  EXPECT_EQ(Ask(*askers.front().topk, requests.front())
+                .response.execution()
+                .instruction_set(),
+            set);
+  // All at once: so they are in each other's way too.
+  std::vector<std::future<Answers>> asked;
+  for (size_t w = 0; w < askers.size(); ++w) {
+    asked.push_back(std::async(std::launch::async, kWays[w].ask,
+                               std::ref(askers[w]), std::cref(requests)));
+  }
+  for (size_t w = 0; w < asked.size(); ++w) {
+    const Way& way = kWays[w];
+    const Answers answers = asked[w].get();
+    ASSERT_EQ(answers.size(), requests.size()) << way.name;
+    Answers expected = oracle;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      if (answers[i].empty()) expected[i].clear();
+    }
+    const std::string hash = Sha256(answers);
+    std::printf(
+        "%-7s %2d threads  %-15s %4td answers  %s\n", set.c_str(), threads,
+        way.name,
+        std::ranges::count_if(
+            answers, [](const auto& answer) { return !answer.empty(); }),
+        hash.c_str());
+    if (hash == Sha256(expected)) continue;
+    const auto at = std::ranges::mismatch(answers, expected).in1;
+    const auto i = static_cast<size_t>(at - answers.begin());
+    FAIL() << set << ", " << threads << " threads, " << way.name << ": answer "
+           << i << " is not the oracle's, to\n"
+           << requests[i].ShortDebugString().substr(0, 2000);
+  }
+}
+
+TEST(Determinism, AThousandAnswersHaveOneHash) {
+  Random random(Seed(20261121));
+  const Requests requests = SomeRequests(random);
+  Answers oracle;
+  for (const v1::TopKRequest& request : requests) {
+    const Expectation expected = Oracle(request);
+    ASSERT_TRUE(expected.violations.empty()) << expected.violations[0].field;
+    oracle.push_back(BytesOf(expected.response));
+  }
+  std::printf("oracle                      %13zu answers  %s\n", oracle.size(),
+              Sha256(oracle).c_str());
+  for (const cpu::InstructionSet& set : cpu::SupportedInstructionSets()) {
+    for (const int threads : {1, 2, 4, 16}) {
+      ExpectAnswers(std::string(set.name), threads, requests, oracle);
+      ASSERT_FALSE(HasFatalFailure());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace topk::testing

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Asks ONNX Runtime, onnx's reference evaluator, OpenVINO, PyTorch, NumPy and a
+# topkd of this checkout the same questions, and tells where they differ.
+#
+# usage: tests/semantics/differential.sh [--count N] [--seed S] [--out FILE]
+#
+# Needs PyPI, once. differential.py says what the flags are.
+set -euo pipefail
+
+case "${1:-}" in
+  -h | --help)
+    sed -n '2,7s/^# \{0,1\}//p' "$0"
+    exit 0
+    ;;
+esac
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+# shellcheck source=tests/bench/build.sh
+source tests/bench/build.sh
+build_bench topk_server
+install_python grpcio ml_dtypes numpy onnx onnxruntime openvino torch
+
+exec "$peers_venv/bin/python" tests/semantics/differential.py \
+  build/bench/bin/topkd "$@"

@@ -1,0 +1,141 @@
+"""ONNX Runtime, onnx's reference evaluator, OpenVINO, PyTorch and NumPy, each
+asked in its own words for what a request of ours says.
+
+A library is a function of a Question to (values, indices); it raises whatever
+it raises where it refuses.
+"""
+
+import dataclasses
+
+import numpy as np
+import onnx
+import onnx.reference
+import onnxruntime
+import openvino
+import torch
+from openvino import opset1, opset3, opset11
+
+onnxruntime.set_default_logger_severity(4)
+torch.set_num_threads(1)
+CORE = openvino.Core()
+
+
+@dataclasses.dataclass
+class Question:
+    """A request in the terms of NumPy: `request` as it was said; `array` as it
+    means; k as a number, and as an array of what K was said to be."""
+
+    request: object
+    array: np.ndarray
+    axis: int
+    k: int
+    k_array: np.ndarray
+    largest: bool
+    order: str  # "value", "index" or "any"
+    stable: bool
+
+
+def _onnx_model(question):
+    """The model that is the operator, with the attributes that were said."""
+    onnx_topk = question.request.onnx
+    version = question.request.spec.version
+    element = onnx.helper.np_dtype_to_tensor_dtype(question.array.dtype)
+    attributes = {name: getattr(onnx_topk, name)
+                  for name in ("axis", "largest", "sorted")
+                  if onnx_topk.HasField(name)}
+    inputs, constants = ["x"], []
+    if version == 1 and not onnx_topk.k.HasField("tensor"):
+        attributes["k"] = question.k
+    elif question.k_array is not None:
+        inputs.append("k")
+        constants.append(onnx.numpy_helper.from_array(question.k_array, "k"))
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("TopK", inputs, ["v", "i"], **attributes)],
+        "topk",
+        [onnx.helper.make_tensor_value_info("x", element,
+                                            question.array.shape)],
+        [onnx.helper.make_tensor_value_info("v", element, None),
+         onnx.helper.make_tensor_value_info("i", onnx.TensorProto.INT64, None)],
+        constants)
+    return onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", version)],
+        ir_version=10)
+
+
+def onnx_runtime(question):
+    model = _onnx_model(question).SerializeToString()
+    session = onnxruntime.InferenceSession(
+        model, providers=["CPUExecutionProvider"])
+    if question.array.dtype.name == "bfloat16":
+        value = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(
+            question.array.view(np.uint16), onnx.TensorProto.BFLOAT16)
+        values, indices = session.run_with_ort_values(None, {"x": value})
+        return values.numpy(), indices.numpy()
+    return session.run(None, {"x": question.array})
+
+
+def onnx_reference(question):
+    evaluator = onnx.reference.ReferenceEvaluator(_onnx_model(question))
+    return evaluator.run(None, {"x": question.array})
+
+
+def openvino_cpu(question):
+    said = question.request.openvino
+    array = question.array
+    kind = (openvino.Type.bf16 if array.dtype.name == "bfloat16"
+            else openvino.Type(array.dtype))
+    x = opset11.parameter(list(array.shape), kind)
+    k = opset11.constant(question.k_array)
+    common = (x, k, said.axis, said.mode, said.sort)
+    index = said.index_element_type or "i32"
+    version = question.request.spec.version
+    if version == 1:
+        node = opset1.topk(*common)
+    elif version == 3:
+        node = opset3.topk(*common, index)
+    else:
+        node = opset11.topk(*common, index, said.stable)
+    # f32, or a processor with bf16 would round to that.
+    compiled = CORE.compile_model(
+        openvino.Model(node.outputs(), [x]), "CPU",
+        {"INFERENCE_PRECISION_HINT": "f32"})
+    call = compiled.create_infer_request()
+    tensor = openvino.Tensor(kind, list(array.shape))
+    tensor.data.view(np.uint8)[...] = array.view(np.uint8)
+    call.set_input_tensor(tensor)
+    call.infer()
+    values, indices = (call.get_output_tensor(i).data for i in (0, 1))
+    return values.view(array.dtype), indices
+
+
+def pytorch(question):
+    if question.array.dtype.name == "bfloat16":
+        x = torch.from_numpy(question.array.view(np.int16)).view(torch.bfloat16)
+    else:
+        x = torch.from_numpy(question.array)
+    values, indices = torch.topk(x, question.k, question.axis,
+                                 question.largest, True)
+    if question.array.dtype.name == "bfloat16":
+        values = values.view(torch.int16)
+    return values.numpy().view(question.array.dtype), indices.numpy()
+
+
+def numpy_stable(question):
+    """A stable argsort; descending, it is reversed twice, so that equal
+    elements keep their order."""
+    x, axis = question.array, question.axis
+    keys = x
+    if x.dtype.name == "bfloat16":  # none of NumPy's; ml_dtypes misplaces NaN
+        keys = x.astype(np.float32)
+    if question.largest:
+        order = np.argsort(np.flip(keys, axis), axis, kind="stable")
+        order = x.shape[axis] - 1 - np.flip(order, axis)
+    else:
+        order = np.argsort(keys, axis, kind="stable")
+    order = np.take(order, np.arange(question.k), axis)
+    return np.take_along_axis(x, order, axis), order
+
+
+def versions():
+    return {module.__name__: module.__version__
+            for module in (onnxruntime, onnx, openvino, torch, np)}
