@@ -42,11 +42,14 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def copy_tree(folder):
-    """Copies what git has or would take."""
-    names = subprocess.run(
+    """Copies what git has or would take; ends as skipped where it has none."""
+    listed = subprocess.run(
         ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard"],
-        check=True, capture_output=True, text=True).stdout.splitlines()
-    for name in names:
+        check=False, capture_output=True, text=True)
+    if listed.returncode != 0:
+        print("SKIPPED: not a checkout of git:", listed.stderr.strip())
+        sys.exit(77)
+    for name in listed.stdout.splitlines():
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
