@@ -11,9 +11,9 @@ TOPK_BUILD_PACKAGES=(
 )
 
 # To build and run the tests as well: GoogleTest, what the Python clients need,
-# certificates for them, git for what the pages' tests copy, the proxy of deploy/haproxy, what users of the C++
-# package and of the command's completion have, the house rules' formatter and
-# script checker.
+# certificates for them, git for what the pages' tests copy, the proxy of
+# deploy/haproxy, what users of the C++ package and of the command's completion
+# have, the house rules' formatter and script checker.
 TOPK_TEST_PACKAGES=(
   libgtest-dev libgmock-dev libbenchmark-dev
   python3 python3-numpy python3-grpcio python3-protobuf python3-venv
