@@ -98,7 +98,9 @@ TEST(Unpack, HasTheOrderOfTheContract) {
     Unpack(type, std::as_bytes(std::span(row.data)).data(), 0,
            static_cast<int64_t>(bytes.size()),
            std::as_writable_bytes(std::span(bytes)).data());
-    for (uint8_t& byte : bytes) byte >>= 8 - type.bits;
+    for (uint8_t& byte : bytes) {
+      byte = static_cast<uint8_t>(byte >> (8 - type.bits));
+    }
     EXPECT_EQ(bytes, row.elements) << type.name;
   }
 }
