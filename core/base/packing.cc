@@ -149,6 +149,7 @@ void WithPacking(const DTypeInfo& type, const Fn& fn) {
 
 void Unpack(const DTypeInfo& type, const std::byte* packed, int64_t first,
             int64_t count, std::byte* bytes) {
+  if (count == 0) return;  // neither may be null for memcpy
   WithPacking(
       type, [&](auto packing) { packing.Unpack(packed, first, count, bytes); });
 }
