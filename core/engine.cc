@@ -106,9 +106,10 @@ Result<v1::TopKResponse> Engine::Compute(
   if (IsCancelled(cancellation)) return Cancelled();
   const Backend& backend = Choose(*plan);
   if (options.admit) {
-    const int64_t working =
-        std::max(WorkingBytes(backend, *plan, pieces.size()),
-                 WorkingBytes(last(), *plan, pieces.size()));
+    int64_t working = WorkingBytes(backend, *plan, pieces.size());
+    if (&backend != &last()) {  // which may have to do it instead
+      working = std::max(working, WorkingBytes(last(), *plan, pieces.size()));
+    }
     if (Status s = options.admit(CostOf(*plan, working)); !s.ok()) return s;
   }
   v1::TopKResponse response;

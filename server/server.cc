@@ -110,7 +110,7 @@ BackendOptions BackendOptionsOf(const ServerConfig& config) {
 // OK, or why the engine cannot compute as it is told to.
 Status CheckBackends(const ServerConfig& config) {
   Status status = Engine::CheckEnvironment(BackendOptionsOf(config));
-  status.message = Cat(status.field, ": ", status.message);
+  if (!status.ok()) status.message = Cat(status.field, ": ", status.message);
   return status;
 }
 
