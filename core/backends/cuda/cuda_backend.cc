@@ -19,9 +19,6 @@ namespace {
 using cuda::Device;
 using cuda::Lane;
 
-// The two buffers that a lane copies through (cuda_lane.h), of pinned memory.
-constexpr int64_t kStagingBytes = int64_t{8} << 20;
-
 class CudaBackend final : public Backend {
  public:
   CudaBackend(std::vector<std::unique_ptr<Device>> devices,
@@ -73,8 +70,10 @@ class CudaBackend final : public Backend {
     return cuda::EstimateNanoseconds(plan, Rows(plan));
   }
 
-  int64_t RunBytes(const Plan&) const override { return kStagingBytes; }
-  int64_t FoldBytes(const Plan&) const override { return kStagingBytes; }
+  int64_t RunBytes(const Plan& plan) const override { return FoldBytes(plan); }
+  int64_t FoldBytes(const Plan&) const override {
+    return static_cast<int64_t>(2 * cuda::kStagingBytes);
+  }
 
   Execution Run(const Plan& plan, std::span<const std::byte> tensor,
                 const Outputs& outputs,

@@ -7,12 +7,6 @@
 namespace topk::cuda {
 namespace {
 
-// Returns the error of a call, if it has one, from a function.
-#define TOPK_RETURN_IF_ERROR(call)                        \
-  do {                                                    \
-    if (Status error = (call); !error.ok()) return error; \
-  } while (false)
-
 // Items on the device: [slices, count].
 struct Items {
   std::unique_ptr<Memory> orders;
@@ -65,28 +59,35 @@ class CudaFold final : public Fold {
     while (!bytes.empty() && !IsCancelled(cancellation_)) {
       Piece& piece = pieces_[current_];
       if (piece.elements == nullptr) {
-        TOPK_RETURN_IF_ERROR(Allocate(piece_bytes_, piece.elements));
+        if (Status s = Allocate(piece_bytes_, piece.elements); !s.ok()) {
+          return s;
+        }
       }
       const size_t size = std::min(bytes.size(), piece_bytes_ - piece.filled);
-      TOPK_RETURN_IF_ERROR(
-          lane_->Upload(bytes.first(size), *piece.elements, piece.filled));
+      if (Status s =
+              lane_->Upload(bytes.first(size), *piece.elements, piece.filled);
+          !s.ok()) {
+        return s;
+      }
       piece.filled += size;
       bytes = bytes.subspan(size);
-      if (piece.filled == piece_bytes_) TOPK_RETURN_IF_ERROR(Turn());
+      if (piece.filled == piece_bytes_) {
+        if (Status s = Turn(); !s.ok()) return s;
+      }
     }
     return {};
   }
 
   Status End() {
     if (IsCancelled(cancellation_)) return {};
-    TOPK_RETURN_IF_ERROR(Turn());
+    if (Status s = Turn(); !s.ok()) return s;
     return Collect(pieces_[current_ ^ 1]);  // the one that was just begun
   }
 
   // Begins the work on the current piece and turns to the other, whose answers
   // are taken first.
   Status Turn() {
-    TOPK_RETURN_IF_ERROR(Work(pieces_[current_]));
+    if (Status s = Work(pieces_[current_]); !s.ok()) return s;
     current_ ^= 1;
     return Collect(pieces_[current_]);
   }
@@ -99,11 +100,11 @@ class CudaFold final : public Fold {
       if (piece.blocks == 0) piece.first_block = part.first_block;
       piece.blocks += part.blocks;
     }
-    TOPK_RETURN_IF_ERROR(AllocateAnswers(piece));
+    if (Status s = AllocateAnswers(piece); !s.ok()) return s;
     size_t at = 0;
     for (const Part& part : parts) {
       if (IsCancelled(cancellation_)) return {};
-      TOPK_RETURN_IF_ERROR(Work(part, at, piece));
+      if (Status s = Work(part, at, piece); !s.ok()) return s;
       at += static_cast<size_t>(part.blocks * part.rows) * row_bytes_;
     }
     next_row_ += rows;
@@ -131,11 +132,16 @@ class CudaFold final : public Fold {
                                                       : Arrangement::kByIndex;
     }
     Items kept;
-    TOPK_RETURN_IF_ERROR(AllocateItems(task.slices(), task.k, kept));
+    if (Status s = AllocateItems(task.slices(), task.k, kept); !s.ok()) {
+      return s;
+    }
     task.kept = kept.arrays();
-    TOPK_RETURN_IF_ERROR(lane_->Select(
-        task, {piece.elements.get(), carried_.orders.get(), carried_.bits.get(),
-               kept.orders.get(), kept.bits.get()}));
+    if (Status s = lane_->Select(
+            task, {piece.elements.get(), carried_.orders.get(),
+                   carried_.bits.get(), kept.orders.get(), kept.bits.get()});
+        !s.ok()) {
+      return s;
+    }
     if (!ends) {
       carried_ = std::move(kept);
       return {};
@@ -179,9 +185,14 @@ class CudaFold final : public Fold {
           to.subspan(static_cast<size_t>(piece.first_block * block * bytes),
                      static_cast<size_t>(piece.blocks * block * bytes)));
     };
-    TOPK_RETURN_IF_ERROR(collect(piece.values, outputs_.values, rule_.bytes));
-    TOPK_RETURN_IF_ERROR(
-        collect(piece.indices, outputs_.indices, index_bytes()));
+    if (Status s = collect(piece.values, outputs_.values, rule_.bytes);
+        !s.ok()) {
+      return s;
+    }
+    if (Status s = collect(piece.indices, outputs_.indices, index_bytes());
+        !s.ok()) {
+      return s;
+    }
     piece.blocks = 0;
     return {};
   }
@@ -200,8 +211,10 @@ class CudaFold final : public Fold {
       return static_cast<size_t>(slices * count * each);
     };
     items.count = count;
-    TOPK_RETURN_IF_ERROR(
-        Allocate(bytes(OrderBytes(rule_.bytes)), items.orders));
+    if (Status s = Allocate(bytes(OrderBytes(rule_.bytes)), items.orders);
+        !s.ok()) {
+      return s;
+    }
     return Allocate(bytes(BitsBytes(rule_.bytes)), items.bits);
   }
 
@@ -209,8 +222,11 @@ class CudaFold final : public Fold {
     const int64_t count = piece.blocks * plan_.k * plan_.inner;
     if (count == 0) return {};
     if (plan_.wants_values) {
-      TOPK_RETURN_IF_ERROR(
-          Allocate(static_cast<size_t>(count * rule_.bytes), piece.values));
+      if (Status s =
+              Allocate(static_cast<size_t>(count * rule_.bytes), piece.values);
+          !s.ok()) {
+        return s;
+      }
     }
     if (!plan_.wants_indices) return {};
     return Allocate(static_cast<size_t>(count * index_bytes()), piece.indices);

@@ -115,7 +115,7 @@ class CudaLane final : public Lane {
     while (error == cudaSuccess && !from.empty()) {
       LaneParts::Staging& staging = parts_->staging[next_staging_];
       next_staging_ ^= 1;
-      const size_t size = std::min(from.size(), LaneParts::kStagingBytes);
+      const size_t size = std::min(from.size(), kStagingBytes);
       error = cudaEventSynchronize(staging.copied.get());
       if (error != cudaSuccess) break;
       std::memcpy(staging.data, from.data(), size);
@@ -148,8 +148,7 @@ class CudaLane final : public Lane {
         arrived = {};
       }
       if (at < to.size()) {
-        arrived =
-            to.subspan(at, std::min(to.size() - at, LaneParts::kStagingBytes));
+        arrived = to.subspan(at, std::min(to.size() - at, kStagingBytes));
         error = cudaMemcpyAsync(staging.data, from.data() + at, arrived.size(),
                                 cudaMemcpyDeviceToHost, parts_->copying);
         if (error == cudaSuccess) {

@@ -51,12 +51,8 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-/// What a lane has of a device: two streams, and of pinned memory two buffers
-/// to copy through, for copies from other memory are slow, and wait.
+/// What a lane has of a device: two streams, and two buffers to copy through.
 struct LaneParts {
-  /// The size of each buffer.
-  static constexpr size_t kStagingBytes = size_t{4} << 20;
-
   struct Staging {
     void* data = nullptr;
     Event copied;

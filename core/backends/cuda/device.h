@@ -34,6 +34,10 @@ class Memory {
   size_t size_;
 };
 
+/// Of each of the two buffers of pinned memory that a lane copies through: from
+/// other memory copies are slow, and wait.
+inline constexpr size_t kStagingBytes = size_t{4} << 20;
+
 /// A queue of work on a device, for one caller at a time. What uses the same
 /// memory is done in the order in which it was asked for; uploads go on beside
 /// computations that use other memory.
