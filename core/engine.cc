@@ -19,13 +19,6 @@ int64_t NanosecondsSince(Clock::time_point start) {
   return std::chrono::nanoseconds(Clock::now() - start).count();
 }
 
-// Why a backend has no fold for a plan that it supports.
-Status NoRoom(const Backend& backend) {
-  return ResourceExhausted("NO_ROOM_ON_DEVICE", "server",
-                           Cat("no room on backend ", backend.name(), " now"),
-                           std::chrono::seconds(1));
-}
-
 // Runs a plan on a tensor in pieces: folded over them, or put together first
 // where that is faster.
 Execution Run(const Backend& backend, const Plan& plan,
@@ -35,18 +28,16 @@ Execution Run(const Backend& backend, const Plan& plan,
     return backend.Run(plan, pieces[0], outputs, cancellation);
   }
   if (backend.FoldsWell(plan)) {
-    const std::unique_ptr<Fold> fold =
+    const Result<std::unique_ptr<Fold>> fold =
         backend.Start(plan, outputs, cancellation);
-    if (fold == nullptr) {
-      return {backend.name(), "", "", NoRoom(backend)};
-    }
+    if (!fold.ok()) return {backend.name(), "", "", fold.status()};
     auto left = static_cast<size_t>(plan.input.bytes);  // without padding
     for (const auto& piece : pieces) {
       const size_t size = std::min(left, piece.size());
-      fold->Feed(piece.first(size));
+      (*fold)->Feed(piece.first(size));
       left -= size;
     }
-    return fold->Finish();
+    return (*fold)->Finish();
   }
   const WholeTensor whole = PutTogether(plan, pieces, cancellation);
   if (IsCancelled(cancellation)) return {};

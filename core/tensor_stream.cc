@@ -91,12 +91,14 @@ Result<TensorStream> TensorStream::Start(const Engine& engine,
   state.response.set_request_id(header.request_id());
   state.outputs = PrepareOutputs(state.plan, state.response, cancellation);
   if (state.plan.input.packed && !IsCancelled(cancellation)) {
-    state.fold = backend->Start(state.plan, state.outputs, cancellation);
-    if (state.fold == nullptr) {
-      engine.CountFallback(Code::kResourceExhausted);
+    Result<std::unique_ptr<Fold>> fold =
+        backend->Start(state.plan, state.outputs, cancellation);
+    if (!fold.ok()) {
+      engine.CountFallback(fold.status().code);
       backend = &engine.last();
-      state.fold = backend->Start(state.plan, state.outputs, cancellation);
+      fold = backend->Start(state.plan, state.outputs, cancellation);
     }
+    state.fold = *std::move(fold);
   }
   state.backend = backend;
   if (IsCancelled(cancellation)) return Cancelled();

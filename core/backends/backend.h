@@ -106,15 +106,16 @@ class Backend {
     return Run(plan, tensor, outputs, nullptr);
   }
 
-  /// Starts a fold over a tensor that arrives in pieces, or returns null where
-  /// there is no room for it now; the last backend of the registry always has.
+  /// Starts a fold over a tensor that arrives in pieces, or returns why it
+  /// cannot, as Execution.status does; the last backend of the registry can.
   /// REQUIRES: Supports(plan), plan.input.packed; plan, outputs and
   /// cancellation outlive the fold.
-  virtual std::unique_ptr<Fold> Start(
+  virtual Result<std::unique_ptr<Fold>> Start(
       const Plan& plan, const Outputs& outputs,
       const Cancellation* cancellation) const = 0;
   /// The same, never cancelled.
-  std::unique_ptr<Fold> Start(const Plan& plan, const Outputs& outputs) const {
+  Result<std::unique_ptr<Fold>> Start(const Plan& plan,
+                                      const Outputs& outputs) const {
     return Start(plan, outputs, nullptr);
   }
 

@@ -78,7 +78,7 @@ inline std::optional<Result<v1::TopKResponse>> RunOn(
     backend.Run(*plan, std::as_bytes(std::span(data)), outputs);
     return response;
   }
-  const std::unique_ptr<Fold> fold = backend.Start(*plan, outputs);
+  const std::unique_ptr<Fold> fold = *backend.Start(*plan, outputs);
   const auto exact = static_cast<size_t>(plan->input.bytes);  // no padding
   (void)FeedInPieces(data.substr(0, exact), *piece, random,
                      [&](std::span<const std::byte> p) {

@@ -247,7 +247,7 @@ TEST_P(Exhaustive, ColumnsAndFoldsAreRows) {
           };
           const auto fold = [&](const Plan& plan, const std::string& data) {
             return Written(plan, [&](const Outputs& outputs) {
-              const auto folding = backend->Start(plan, outputs);
+              const auto folding = *backend->Start(plan, outputs);
               auto rest = std::as_bytes(std::span(data));
               while (!rest.empty()) {
                 const size_t size = std::min<size_t>(5, rest.size());

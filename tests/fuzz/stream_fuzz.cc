@@ -45,7 +45,7 @@ Result<v1::TopKResponse> Folded(const Backend& backend, const Plan& plan,
                                 const Pieces& pieces) {
   v1::TopKResponse response;
   const Outputs outputs = PrepareOutputs(plan, response);
-  const std::unique_ptr<Fold> fold = backend.Start(plan, outputs);
+  const std::unique_ptr<Fold> fold = *backend.Start(plan, outputs);
   for (const auto& piece : pieces) fold->Feed(piece);
   fold->Finish();
   return response;

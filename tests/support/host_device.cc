@@ -237,7 +237,7 @@ class HostLane final : public Lane {
 };
 
 Result<std::unique_ptr<Lane>> HostDevice::OpenLane(int64_t bytes) {
-  if (lost_) return Status{Code::kUnavailable, "DEVICE_LOST", "", "lost"};
+  if (Status s = Call(); !s.ok()) return s;
   if (bytes > options_.memory_limit - reserved_) {
     return ResourceExhausted("DEVICE_MEMORY", "server", "taken");
   }

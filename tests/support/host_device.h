@@ -13,10 +13,9 @@ namespace topk::testing {
 /// How such a device behaves.
 struct HostDeviceOptions {
   int64_t memory_limit = int64_t{1} << 30;
-  /// After so many calls of its lanes it is lost; < 0 = never.
+  /// After so many calls of it and its lanes it is lost; < 0 = never.
   int64_t calls_until_lost = -1;
-  /// After so many calls one finds no memory, although the lane was opened; < 0
-  /// = never.
+  /// After so many calls one finds no memory; < 0 = never.
   int64_t calls_until_full = -1;
 };
 

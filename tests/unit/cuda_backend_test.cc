@@ -171,7 +171,7 @@ TEST(CudaEngine, TheCpuDoesWhatAFullDeviceDoesNot) {
 
 TEST(CudaEngine, AnotherDeviceDoesWhatALostOneDoesNot) {
   HostDeviceOptions lost;
-  lost.calls_until_lost = 0;
+  lost.calls_until_lost = 1;
   const Engine engine = MakeEngine(Some({lost, {}}));
   const v1::TopKRequest request = SomeRequest(3, 300, 20);
   const std::string right = RightBytes(request);
@@ -208,6 +208,22 @@ TEST(CudaStream, ALostDeviceEndsAStreamAndNoMore) {
   }
 }
 
+TEST(CudaStream, WhereTheDeviceIsFoundLostTheCpuFolds) {
+  const v1::TopKRequest request = SomeRequest(3, 300, 20);
+  v1::TopKRequest header = request;
+  header.mutable_tensor()->clear_source();
+  HostDeviceOptions options;
+  options.calls_until_lost = 0;
+  const Engine engine = MakeEngine(Some({options}));
+  auto stream = TensorStream::Start(engine, header);
+  ASSERT_TRUE(stream.ok());
+  EXPECT_EQ(engine.Devices().fallbacks_lost, 1);
+  EXPECT_EQ(engine.Devices().fallbacks_full, 0);
+  ASSERT_TRUE(
+      stream->Feed(std::as_bytes(std::span(request.tensor().data()))).ok());
+  EXPECT_EQ(Bytes(*stream->Finish()), RightBytes(request));
+}
+
 TEST(CudaStream, WithoutRoomTheCpuFolds) {
   const v1::TopKRequest request = SomeRequest(1, 300, 20);
   v1::TopKRequest header = request;
@@ -239,7 +255,7 @@ TEST(CudaEngine, WhatIsCancelledEnds) {
   std::string indices(static_cast<size_t>(plan.indices.bytes), '\0');
   const Outputs outputs = {std::as_writable_bytes(std::span(values)),
                            std::as_writable_bytes(std::span(indices))};
-  const auto fold = backend->Start(plan, outputs, &cancellation);
+  const auto fold = *backend->Start(plan, outputs, &cancellation);
   const std::string data = SomeData(DType::kF32, 900, 1);
   fold->Feed(std::as_bytes(std::span(data)).first(1000));
   cancellation.Cancel();

@@ -50,7 +50,7 @@ TEST(InstructionSet, EachThatTheMachineHasRunsWhenItIsForced) {
     const auto data = std::as_bytes(std::span(tensor));
     EXPECT_EQ(backends.back()->Run(plan, data, outputs).instruction_set,
               set.name);
-    const auto fold = backends.back()->Start(plan, outputs);
+    const auto fold = *backends.back()->Start(plan, outputs);
     fold->Feed(data);
     EXPECT_EQ(fold->Finish().instruction_set, set.name);
   }

@@ -62,7 +62,7 @@ Answer FoldPlan(const Backend& backend, const Plan& plan,
                 const std::function<size_t()>& next) {
   Answer answer;
   const Outputs outputs = Prepare(plan, answer);
-  const std::unique_ptr<Fold> fold = backend.Start(plan, outputs);
+  const std::unique_ptr<Fold> fold = *backend.Start(plan, outputs);
   auto rest = std::as_bytes(std::span(tensor));
   while (!rest.empty()) {
     // A copy of its own, so that a fold that keeps the piece is found out.

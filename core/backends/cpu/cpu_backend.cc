@@ -68,8 +68,9 @@ class CpuBackend final : public Backend {
     return {name(), NameOf(choice), set_.name};
   }
 
-  std::unique_ptr<Fold> Start(const Plan& plan, const Outputs& outputs,
-                              const Cancellation* cancellation) const override {
+  Result<std::unique_ptr<Fold>> Start(
+      const Plan& plan, const Outputs& outputs,
+      const Cancellation* cancellation) const override {
     return cpu::MakeFold(plan, outputs, set_,
                          cpu::SortPieces(plan.k, threads_, task_), arena_,
                          cancellation);

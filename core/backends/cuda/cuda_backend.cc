@@ -78,19 +78,18 @@ class CudaBackend final : public Backend {
   Execution Run(const Plan& plan, std::span<const std::byte> tensor,
                 const Outputs& outputs,
                 const Cancellation* cancellation) const override {
-    Result<std::unique_ptr<Lane>> lane = OpenLane(plan);
-    if (!lane.ok()) return {name(), "", "", lane.status()};
-    const std::unique_ptr<Fold> fold =
-        cuda::MakeFold(plan, outputs, *std::move(lane), Rows(plan),
-                       instruction_set(), cancellation);
-    fold->Feed(tensor.first(static_cast<size_t>(plan.input.bytes)));
-    return fold->Finish();
+    const Result<std::unique_ptr<Fold>> fold =
+        Start(plan, outputs, cancellation);
+    if (!fold.ok()) return {name(), "", "", fold.status()};
+    (*fold)->Feed(tensor.first(static_cast<size_t>(plan.input.bytes)));
+    return (*fold)->Finish();
   }
 
-  std::unique_ptr<Fold> Start(const Plan& plan, const Outputs& outputs,
-                              const Cancellation* cancellation) const override {
+  Result<std::unique_ptr<Fold>> Start(
+      const Plan& plan, const Outputs& outputs,
+      const Cancellation* cancellation) const override {
     Result<std::unique_ptr<Lane>> lane = OpenLane(plan);
-    if (!lane.ok()) return nullptr;
+    if (!lane.ok()) return lane.status();
     return cuda::MakeFold(plan, outputs, *std::move(lane), Rows(plan),
                           instruction_set(), cancellation);
   }
