@@ -9,15 +9,10 @@
 #include <vector>
 
 #include "core/base/dtype.h"
+#include "core/base/order.h"
 #include "core/base/status.h"
 
 namespace topk {
-
-/// Which end of the order to select.
-enum class Direction { kLargest, kSmallest };
-
-/// How the selected elements are arranged: by rank, or by ascending index.
-enum class Order { kValue, kIndex };
 
 /// Where a tensor's elements are in its bytes.
 struct Layout {

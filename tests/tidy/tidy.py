@@ -57,7 +57,8 @@ MAY_INCLUDE = {
     "core": ["core"],
     "server": ["server", "core/base", "core/engine.h", "core/wire",
                "core/security", "core/dialects/registry.h"],
-    "client": ["client", "core/base", "core/security", "core/wire"],
+    "client": ["client", "core/base", "core/merge.h", "core/security",
+               "core/wire"],
     # --local, the bench's check of what the server answers, and whether an
     # engine can be had at all.
     "client/cli/main.cc": ["client", "core/base", "core/engine.h"],

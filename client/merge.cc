@@ -1,0 +1,88 @@
+#include "client/merge.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/text.h"
+#include "core/merge.h"
+
+namespace topk {
+namespace {
+
+Status CheckTensor(const v1::Tensor& tensor, const std::string& field) {
+  if (FindDType(tensor.data_type()) == nullptr) {
+    return InvalidArgument("OUTPUT_MISSING", field,
+                           "there is no such output; both are needed");
+  }
+  if (tensor.has_shared_memory()) {
+    return InvalidArgument("OUTPUT_IN_SHARED_MEMORY", field,
+                           "its data must be in the response");
+  }
+  if (tensor.strides_size() > 0) {
+    return InvalidArgument("OUTPUT_STRIDED", field,
+                           "it has strides; only packed outputs are merged");
+  }
+  return {};
+}
+
+Result<Partial> Describe(const PartialAnswer& answer, size_t number) {
+  const v1::Tensor& values = answer.response.values();
+  const v1::Tensor& indices = answer.response.indices();
+  const std::string field = Cat("partials[", number, "].response.");
+  if (Status s = CheckTensor(values, field + "values"); !s.ok()) return s;
+  if (Status s = CheckTensor(indices, field + "indices"); !s.ok()) return s;
+  std::vector<int64_t> shape(values.shape().begin(), values.shape().end());
+  if (!std::equal(shape.begin(), shape.end(), indices.shape().begin(),
+                  indices.shape().end())) {
+    return InvalidArgument("SHAPES_DIFFER", field + "indices.shape",
+                           "values and indices must have one shape");
+  }
+  const auto rank = static_cast<int64_t>(shape.size());
+  return Partial{.dtype = static_cast<DType>(values.data_type()),
+                 .shape = std::move(shape),
+                 .axis = answer.axis < 0 ? answer.axis + rank : answer.axis,
+                 .k = answer.k,
+                 .direction = answer.direction,
+                 .order = answer.order,
+                 .index_type = static_cast<DType>(indices.data_type()),
+                 .values = std::as_bytes(std::span(values.data())),
+                 .indices = std::as_bytes(std::span(indices.data())),
+                 .index_offset = answer.index_offset};
+}
+
+void SetTensor(DType type, const std::vector<int64_t>& shape, std::string data,
+               v1::Tensor& tensor) {
+  tensor.set_data_type(static_cast<v1::DataType>(type));
+  tensor.mutable_shape()->Add(shape.begin(), shape.end());
+  tensor.set_data(std::move(data));
+}
+
+}  // namespace
+
+Result<PartialAnswer> Merge(std::span<const PartialAnswer> partials) {
+  std::vector<Partial> described;
+  described.reserve(partials.size());
+  for (const PartialAnswer& answer : partials) {
+    Result<Partial> partial = Describe(answer, described.size());
+    if (!partial.ok()) return partial.status();
+    described.push_back(*std::move(partial));
+  }
+  Result<Merged> merged = MergePartials(described);
+  if (!merged.ok()) return merged.status();
+  const Partial& first = described[0];
+  PartialAnswer answer;
+  answer.k = first.k;
+  answer.axis = first.axis;
+  answer.direction = first.direction;
+  answer.order = first.order;
+  SetTensor(first.dtype, merged->shape, std::move(merged->values),
+            *answer.response.mutable_values());
+  SetTensor(first.index_type, merged->shape, std::move(merged->indices),
+            *answer.response.mutable_indices());
+  return answer;
+}
+
+}  // namespace topk

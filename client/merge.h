@@ -1,0 +1,43 @@
+// Answers over the shards of a longer axis, into the answer over all of it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/base/order.h"
+#include "core/base/status.h"
+#include "topk/v1/topk.pb.h"
+
+namespace topk {
+
+/// A server's answer over one shard, or what merging gave, and what was asked
+/// of the whole axis: the answer does not say.
+struct PartialAnswer {
+  /// Both outputs, packed. Each shard is asked for min(k, its length).
+  v1::TopKResponse response;
+  /// Of the whole axis.
+  int64_t k = 0;
+  /// A dimension, or negative to count from the back.
+  int64_t axis = -1;
+  Direction direction = Direction::kLargest;
+  /// kIndex is OpenVINO's sort = "index"; all else comes by value.
+  Order order = Order::kValue;
+  /// Added to every index: where the shard begins. 0 if the request said so in
+  /// its own index_offset.
+  int64_t index_offset = 0;
+};
+
+/// Returns the answer over all shards, values and indices byte for byte that of
+/// one request over the whole axis, or with fewer than k elements along it if
+/// there are no more. It is a partial again: however the shards are grouped and
+/// whatever their order, the bytes are the same. It asks nobody.
+///
+/// INVALID_ARGUMENT, naming partial, field, value and rule: partials that
+/// differ in what was asked or beside the axis; more than k along it; an index
+/// that does not fit its type; values not in order; one index chosen from two
+/// partials, whose shards overlap or lack their index_offset (an overlap below
+/// the chosen is not seen); outputs that are missing, unlike, in shared memory
+/// or (DirectML) strided.
+Result<PartialAnswer> Merge(std::span<const PartialAnswer> partials);
+
+}  // namespace topk

@@ -1,0 +1,356 @@
+// Answers over shards, merged in any grouping and order, are the answer over
+// the whole axis.
+#include "core/merge.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "tests/support/backends.h"
+#include "tests/support/generators.h"
+#include "tests/support/oracle.h"
+#include "tests/unit/run_plan.h"
+
+namespace topk::testing {
+namespace {
+
+// A partial with the bytes that it shows.
+struct Part {
+  Partial partial;
+  std::string values;
+  std::string indices;
+
+  Partial View() const {
+    Partial view = partial;
+    view.values = std::as_bytes(std::span(values));
+    view.indices = std::as_bytes(std::span(indices));
+    return view;
+  }
+};
+
+Result<Part> Merge(const std::vector<Part>& parts) {
+  std::vector<Partial> views;
+  for (const Part& part : parts) views.push_back(part.View());
+  Result<Merged> merged = MergePartials(views);
+  if (!merged.ok()) return merged.status();
+  Part part = parts.at(0);
+  part.partial.shape = std::move(merged->shape);
+  part.partial.index_offset = 0;
+  part.values = std::move(merged->values);
+  part.indices = std::move(merged->indices);
+  return part;
+}
+
+// The elements begin .. end - 1 along the axis.
+std::string Shard(const Plan& whole, const std::string& tensor, int64_t begin,
+                  int64_t end) {
+  const auto type = static_cast<int>(whole.dtype);
+  const int64_t count = whole.outer * (end - begin) * whole.inner;
+  std::string shard(DataBytes(type, static_cast<size_t>(count)), '\0');
+  size_t to = 0;
+  for (int64_t o = 0; o < whole.outer; ++o) {
+    for (int64_t i = begin * whole.inner; i < end * whole.inner; ++i) {
+      const int64_t from = o * whole.n * whole.inner + i;
+      WriteBits(type, to++, ReadBits(type, tensor, static_cast<size_t>(from)),
+                shard);
+    }
+  }
+  return shard;
+}
+
+// Asks for the k of the shard begin .. end - 1, of which there may be fewer.
+// Its offset is in the request, is given at the merge, or both in parts.
+Part Compute(const Backend& backend, const PlanRequest& asked, int64_t k,
+             const std::string& shard, int64_t begin, int64_t end,
+             Random& random) {
+  PlanRequest request = asked;
+  const int64_t later = std::array{int64_t{0}, begin, begin / 3}[random() % 3];
+  request.shape[static_cast<size_t>(request.axis)] = end - begin;
+  request.k = std::min(k, end - begin);
+  request.index_offset += begin - later;
+  const Plan plan = ValidPlan(request);
+  Answer answer = RunPlan(backend, plan, shard);
+  return {{.dtype = plan.dtype,
+           .shape = plan.output_shape(),
+           .axis = plan.axis,
+           .k = k,
+           .direction = plan.direction,
+           .order = plan.order,
+           .index_type = plan.index_type,
+           .values = {},
+           .indices = {},
+           .index_offset = later},
+          std::move(answer.values),
+          std::move(answer.indices)};
+}
+
+// Merges some of the parts, chosen at random, until one is left.
+Part MergeSomehow(std::vector<Part> parts, Random& random) {
+  do {
+    std::shuffle(parts.begin(), parts.end(), random);
+    const auto some = static_cast<ptrdiff_t>(Pick(
+        random, parts.size() > 1 ? 2 : 1, static_cast<int64_t>(parts.size())));
+    Result<Part> merged = Merge({parts.end() - some, parts.end()});
+    EXPECT_TRUE(merged.ok()) << merged.status().message;
+    if (!merged.ok()) return parts[0];
+    parts.erase(parts.end() - some, parts.end());
+    parts.push_back(*std::move(merged));
+  } while (parts.size() > 1);
+  return parts[0];
+}
+
+class Merging : public ::testing::TestWithParam<DTypeInfo> {};
+
+TEST_P(Merging, GivesTheBytesOfTheWholeHoweverItWasCut) {
+  Random random(Seed(20));
+  const std::unique_ptr<Backend> backend = EagerBackend(1);
+  for (int round = 0; round < 120; ++round) {
+    std::vector<int64_t> shape(static_cast<size_t>(Pick(random, 1, 3)));
+    for (int64_t& size : shape) size = Pick(random, 1, 5);
+    const int64_t axis =
+        Pick(random, 0, static_cast<int64_t>(shape.size()) - 1);
+    const int64_t n = Pick(random, 1, round % 3 == 0 ? 6 : 60);
+    shape[static_cast<size_t>(axis)] = n;
+    const int64_t k = Pick(random, 1, round % 4 == 0 ? n + 5 : n);
+    PlanRequest request =
+        Ask(GetParam().type, std::move(shape), axis, std::min(k, n));
+    request.direction =
+        round % 2 == 0 ? Direction::kLargest : Direction::kSmallest;
+    request.order = random() % 2 == 0 ? Order::kValue : Order::kIndex;
+    request.index_type = std::array{DType::kI32, DType::kI64, DType::kU32,
+                                    DType::kU64}[random() % 4];
+    // So that the last index may be the greatest of its type.
+    request.index_offset =
+        random() % 2 == 0 ? 0 : MaxIndex(request.index_type) - n;
+    const Plan whole = ValidPlan(request);
+    const std::string tensor = RandomData(
+        random, static_cast<v1::DataType>(whole.dtype), whole.slices() * n);
+    const Answer expected = SlowAnswer(whole, tensor);
+
+    std::vector<Part> parts;
+    const int64_t longest = round % 5 == 0 ? 1 : Pick(random, 1, n);
+    for (int64_t begin = 0, end = 0; begin < n; begin = end) {
+      end = std::min(n, begin + Pick(random, 1, longest));
+      parts.push_back(Compute(*backend, request, k,
+                              Shard(whole, tensor, begin, end), begin, end,
+                              random));
+    }
+    for (int grouping = 0; grouping < 3; ++grouping) {
+      const Part merged = MergeSomehow(parts, random);
+      ASSERT_EQ(merged.partial.shape, whole.output_shape()) << round;
+      ASSERT_EQ(merged.values, expected.values) << round;
+      ASSERT_EQ(merged.indices, expected.indices) << round;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, Merging,
+                         ::testing::ValuesIn(DTypes().begin(), DTypes().end()),
+                         [](const auto& param) {
+                           return std::string(param.param.name);
+                         });
+
+// Two slices of i8 with i32 indices, by value.
+Part Given(int64_t k, const std::vector<int8_t>& values,
+           const std::vector<int32_t>& indices) {
+  const auto own = static_cast<int64_t>(values.size() / 2);
+  return {{.dtype = DType::kI8,
+           .shape = {2, own},
+           .axis = 1,
+           .k = k,
+           .direction = Direction::kLargest,
+           .order = Order::kValue,
+           .index_type = DType::kI32,
+           .values = {},
+           .indices = {},
+           .index_offset = 0},
+          std::string(values.begin(), values.end()),
+          std::string(reinterpret_cast<const char*>(indices.data()),
+                      indices.size() * sizeof(int32_t))};
+}
+
+Part First() { return Given(2, {9, 7, 5, 5}, {0, 2, 0, 1}); }
+Part Second() { return Given(2, {8, 7, 5, 4}, {4, 3, 3, 4}); }
+
+TEST(MergePartials, TakesTheFirstOfBoth) {
+  const auto merged = Merge({First(), Second()});
+  ASSERT_TRUE(merged.ok()) << merged.status().message;
+  EXPECT_EQ(merged->values, std::string("\x09\x08\x05\x05"));
+  EXPECT_EQ(merged->indices, Given(2, {}, {0, 4, 0, 1}).indices);
+}
+
+TEST(MergePartials, OfOneIsItselfWithItsOffset) {
+  Part part = First();
+  part.partial.index_offset = 10;
+  const auto merged = Merge({part});
+  ASSERT_TRUE(merged.ok());
+  EXPECT_EQ(merged->values, part.values);
+  EXPECT_EQ(merged->indices, Given(2, {}, {10, 12, 10, 11}).indices);
+}
+
+TEST(MergePartials, AShardOfNothingAddsNothing) {
+  const auto merged = Merge({Given(2, {}, {}), First(), Given(2, {}, {})});
+  ASSERT_TRUE(merged.ok()) << merged.status().message;
+  EXPECT_EQ(merged->values, First().values);
+  EXPECT_EQ(merged->indices, First().indices);
+  EXPECT_EQ(Merge({Given(2, {}, {})})->partial.shape,
+            (std::vector<int64_t>{2, 0}));
+}
+
+TEST(MergePartials, NoSlicesMergeToNone) {
+  Part part = First();
+  part.partial.shape = {0, 2};
+  part.values = part.indices = "";
+  const auto merged = Merge({part, part});
+  ASSERT_TRUE(merged.ok()) << merged.status().message;
+  EXPECT_EQ(merged->partial.shape, (std::vector<int64_t>{0, 2}));
+  EXPECT_EQ(merged->values, "");
+}
+
+struct Mistake {
+  const char* name;
+  std::function<void(Part& second)> make;
+  const char* reason;
+  const char* field;
+  const char* message;
+};
+
+void PrintTo(const Mistake& mistake, std::ostream* out) {
+  *out << mistake.name;
+}
+
+class Mistakes : public ::testing::TestWithParam<Mistake> {};
+
+TEST_P(Mistakes, AreRefusedByName) {
+  Part second = Second();
+  GetParam().make(second);
+  const auto merged = Merge({First(), second});
+  ASSERT_FALSE(merged.ok());
+  EXPECT_EQ(merged.status().code, Code::kInvalidArgument);
+  EXPECT_EQ(merged.status().reason, GetParam().reason);
+  EXPECT_EQ(merged.status().field, GetParam().field);
+  EXPECT_NE(merged.status().message.find(GetParam().message), std::string::npos)
+      << merged.status().message;
+}
+
+void SetIndices(Part& part, std::vector<int32_t> indices) {
+  part.indices = Given(2, {}, indices).indices;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Mistakes,
+    ::testing::Values(
+        Mistake{"OtherK", [](Part& p) { p.partial.k = 3; }, "PARTIALS_DIFFER",
+                "partials[1].k", "k = 3 differs from 2 of partials[0]"},
+        Mistake{"OtherType", [](Part& p) { p.partial.dtype = DType::kU8; },
+                "PARTIALS_DIFFER", "partials[1].dtype",
+                "dtype = u8 differs from i8"},
+        Mistake{"OtherAxis", [](Part& p) { p.partial.axis = 0; },
+                "PARTIALS_DIFFER", "partials[1].axis",
+                "axis = 0 differs from 1"},
+        Mistake{"OtherDirection",
+                [](Part& p) { p.partial.direction = Direction::kSmallest; },
+                "PARTIALS_DIFFER", "partials[1].direction",
+                "direction = smallest differs from largest"},
+        Mistake{"OtherOrder", [](Part& p) { p.partial.order = Order::kIndex; },
+                "PARTIALS_DIFFER", "partials[1].order",
+                "order = by index differs from by value"},
+        Mistake{"OtherIndexType",
+                [](Part& p) { p.partial.index_type = DType::kU32; },
+                "PARTIALS_DIFFER", "partials[1].index_type",
+                "index_type = u32 differs from i32"},
+        Mistake{"OtherRank",
+                [](Part& p) {
+                  p.partial.shape = {2, 2, 1};
+                },
+                "PARTIALS_DIFFER", "partials[1].rank",
+                "rank = 3 differs from 2"},
+        Mistake{"OtherSlices",
+                [](Part& p) {
+                  p.partial.shape = {1, 2};
+                },
+                "PARTIALS_DIFFER", "partials[1].shape[0]",
+                "shape[0] = 1 differs from 2"},
+        Mistake{"MoreThanK",
+                [](Part& p) {
+                  p = Given(2, {8, 7, 6, 5, 4, 3}, {3, 4, 5, 3, 4, 5});
+                },
+                "MORE_THAN_K", "partials[1].shape[1]",
+                "3 elements along axis 1 where k = 2"},
+        Mistake{"NegativeDimension", [](Part& p) { p.partial.shape[1] = -1; },
+                "NEGATIVE_DIMENSION", "partials[1].shape[1]", "is -1"},
+        Mistake{"ValuesTooShort", [](Part& p) { p.values.pop_back(); },
+                "DATA_LENGTH", "partials[1].values",
+                "3 bytes of data; shape and type (i8) imply 4"},
+        Mistake{"IndicesTooLong", [](Part& p) { p.indices += "    "; },
+                "DATA_LENGTH", "partials[1].indices",
+                "20 bytes of data; shape and type (i32) imply 16"},
+        Mistake{"NegativeOffset", [](Part& p) { p.partial.index_offset = -1; },
+                "INDEX_OFFSET_NEGATIVE", "partials[1].index_offset",
+                "-1 must not be negative"},
+        Mistake{"NegativeIndex",
+                [](Part& p) {
+                  SetIndices(p, {4, -3, 3, 4});
+                },
+                "INDEX_RANGE", "partials[1].indices", "are those of -3"},
+        Mistake{"OffsetBeyondTheType",
+                [](Part& p) { p.partial.index_offset = 2147483644; },
+                "INDEX_TYPE_TOO_SMALL", "partials[1].index_offset",
+                "index 4 with index_offset = 2147483644 exceeds 2147483647"},
+        Mistake{"OffsetFarBeyondTheType",
+                [](Part& p) {
+                  p.partial.index_offset = std::numeric_limits<int64_t>::max();
+                },
+                "INDEX_TYPE_TOO_SMALL", "partials[1].index_offset",
+                "the greatest i32 index"},
+        Mistake{"NotInOrder", [](Part& p) { p.values = "\x0a\x14\x05\x04"; },
+                "NOT_IN_ORDER", "partials[1].values",
+                "element 1 of slice 0 ranks before the one in front of it"},
+        // The same element twice, and two elements where the second shard was
+        // given no offset.
+        Mistake{"SharedElement", [](Part& p) { p = First(); }, "SHARDS_OVERLAP",
+                "partials", "index 0 comes twice in slice 0"},
+        Mistake{"ForgottenOffset",
+                [](Part& p) {
+                  SetIndices(p, {5, 6, 0, 1});
+                  p.values[2] = 6;
+                },
+                "SHARDS_OVERLAP", "partials",
+                "index 0 comes twice in slice 1"}),
+    [](const auto& param) { return std::string(param.param.name); });
+
+TEST(MergePartials, SeesAnOverlapByIndexToo) {
+  Part first = First();
+  Part second = Second();
+  first.partial.order = second.partial.order = Order::kIndex;
+  ASSERT_TRUE(Merge({first, second}).ok());
+  SetIndices(second, {0, 3, 3, 4});
+  EXPECT_EQ(Merge({first, second}).status().reason, "SHARDS_OVERLAP");
+}
+
+TEST(MergePartials, RefusesWhatIsWrongInAll) {
+  EXPECT_EQ(MergePartials({}).status().reason, "NO_PARTIALS");
+  Part part = First();
+  part.partial.k = 0;
+  EXPECT_EQ(Merge({part}).status().reason, "K_NOT_POSITIVE");
+  part = First();
+  part.partial.axis = 2;
+  EXPECT_EQ(Merge({part}).status().reason, "AXIS_RANGE");
+  part = First();
+  part.partial.index_type = DType::kI8;
+  EXPECT_EQ(Merge({part}).status().reason, "INDEX_TYPE");
+}
+
+TEST(MergePartials, AShardThatIsNotOneRangeDoesNotOverlap) {
+  // Of 0 .. 5 the even and the odd: their ranges meet, their indices do not.
+  const Part even = Given(3, {5, 3, 1, 9, 9, 9}, {0, 2, 4, 0, 2, 4});
+  const Part odd = Given(3, {4, 2, 0, 9, 9, 9}, {1, 3, 5, 1, 3, 5});
+  const auto merged = Merge({even, odd});
+  ASSERT_TRUE(merged.ok()) << merged.status().message;
+  EXPECT_EQ(merged->values, std::string("\x05\x04\x03\x09\x09\x09"));
+  EXPECT_EQ(merged->indices, Given(3, {}, {0, 1, 2, 0, 1, 2}).indices);
+}
+
+}  // namespace
+}  // namespace topk::testing
