@@ -41,28 +41,30 @@ Status CheckTensor(std::string_view name, const v1::Tensor& tensor,
 }
 
 template <class Index>
-bool AllBelow(const std::string& data, int64_t limit) {
+bool AllWithin(const std::string& data, int64_t begin, int64_t size) {
   for (size_t at = 0; at < data.size(); at += sizeof(Index)) {
     Index index;
     std::memcpy(&index, data.data() + at, sizeof(index));
-    // A negative one is a great unsigned one.
-    if (static_cast<uint64_t>(index) >= static_cast<uint64_t>(limit)) {
+    // A negative difference is a great unsigned one.
+    if (static_cast<uint64_t>(index) - static_cast<uint64_t>(begin) >=
+        static_cast<uint64_t>(size)) {
       return false;
     }
   }
   return true;
 }
 
-bool IndicesBelow(DType type, const std::string& data, int64_t limit) {
+bool IndicesWithin(DType type, const std::string& data, int64_t begin,
+                   int64_t size) {
   switch (type) {
     case DType::kI32:
-      return AllBelow<int32_t>(data, limit);
+      return AllWithin<int32_t>(data, begin, size);
     case DType::kU32:
-      return AllBelow<uint32_t>(data, limit);
+      return AllWithin<uint32_t>(data, begin, size);
     case DType::kI64:
-      return AllBelow<int64_t>(data, limit);
+      return AllWithin<int64_t>(data, begin, size);
     default:
-      return AllBelow<uint64_t>(data, limit);
+      return AllWithin<uint64_t>(data, begin, size);
   }
 }
 
@@ -101,7 +103,7 @@ Result<int> CheckAnswer(const Question& question,
   if (Status s = CheckTensor("indices", indices, shape, index_type); !s.ok()) {
     return s;
   }
-  if (!IndicesBelow(index_type, indices.data(), size)) {
+  if (!IndicesWithin(index_type, indices.data(), question.index_offset, size)) {
     return Bad("response.indices", "an index lies beyond the axis");
   }
   return static_cast<int>(axis);

@@ -18,6 +18,8 @@ struct Question {
   /// A dimension of the input, or negative to count from the back.
   int64_t axis = -1;
   int64_t k = 0;
+  /// What was added to every index.
+  int64_t index_offset = 0;
 };
 
 /// Returns the axis as a dimension, 0 .. rank-1, if the answer has the types,

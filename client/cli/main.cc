@@ -13,6 +13,7 @@
 #include "client/cli/errors.h"
 #include "client/cli/help.h"
 #include "client/cli/man_page.h"
+#include "client/cli/merge.h"
 #include "client/cli/run.h"
 #include "client/cli/security_flags.h"
 #include "client/cli/server_commands.h"
@@ -81,6 +82,11 @@ int Main(int argc, char** argv) {
 
   RunFlags run;
   const CLI::App* run_command = AddRun(app, run, deadline);
+  MergeFlags merge;
+  CLI::App* merge_command = app.add_subcommand(
+      "merge",
+      "Merges answers over the shards of a longer axis into that over all");
+  AddMergeFlags(*merge_command, merge);
   // Each command has its own: CLI11 reads the variables of them all, and those
   // of another one would take the place of this one's flags.
   topk::ClientOptions health_client;
@@ -145,6 +151,7 @@ int Main(int argc, char** argv) {
     std::cout << row.script(app);
     return AtEnd(kOk);
   }
+  if (merge_command->parsed()) return AtEnd(MergeFolders(merge));
   const topk::ClientOptions* used = run_command->parsed()     ? &run.client
                                     : bench_command->parsed() ? &bench.client
                                     : health->parsed()        ? &health_client

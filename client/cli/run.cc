@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <filesystem>
 #include <iomanip>
 #include <iostream>
 #include <sstream>
@@ -13,7 +12,7 @@
 #include "client/cli/output.h"
 #include "client/cli/progress_line.h"
 #include "client/cli/run_shared.h"
-#include "client/cli/terminal.h"
+#include "client/cli/show.h"
 #include "client/npy.h"
 #include "client/npz.h"
 #include "core/base/text.h"
@@ -79,33 +78,6 @@ Result<std::vector<std::string>> ReadLabels(const std::string& path,
   return AllElements(tensor);
 }
 
-Status WriteTensor(const std::string& directory, const char* name,
-                   const v1::Tensor& tensor) {
-  const std::vector<int64_t> shape(tensor.shape().begin(),
-                                   tensor.shape().end());
-  return WriteNpy(Cat(directory, "/", name, ".npy"),
-                  static_cast<DType>(tensor.data_type()), shape, tensor.data());
-}
-
-ExitCode WriteFiles(const RunFlags& flags, const v1::TopKResponse& response) {
-  std::error_code error;
-  std::filesystem::create_directories(flags.out_directory, error);
-  if (error) {
-    std::cerr << "topk: cannot make " << flags.out_directory << ": "
-              << error.message() << "\n";
-    return kFailed;
-  }
-  for (const Status& status :
-       {WriteTensor(flags.out_directory, "values", response.values()),
-        WriteTensor(flags.out_directory, "indices", response.indices())}) {
-    if (!status.ok()) {
-      std::cerr << "topk: " << status.message << "\n";
-      return kFailed;
-    }
-  }
-  return kOk;
-}
-
 // Says whether the server's answer is the one that is computed here.
 ExitCode Compare(const v1::TopKRequest& request,
                  std::span<const std::byte> tensor,
@@ -134,26 +106,22 @@ ExitCode Run(const RunFlags& flags) {
   Result<v1::TopKRequest> request = MakeRequest(
       flags.operation, static_cast<v1::DataType>(array->dtype), array->shape);
   if (!request.ok()) return ReportUsage(request.status());
+  request->set_index_offset(flags.index_offset);
   const Result<v1::TopKResponse> response = Compute(flags, *request, *array);
   if (!response.ok()) {
     return Report(response.status(), flags.local ? nullptr : &flags.client,
                   request->request_id());
   }
-  const Result<int> dimension =
-      CheckAnswer({array->dtype, array->shape,
-                   flags.operation.axis.value_or(-1), flags.operation.k},
-                  *response);
+  const Result<int> dimension = CheckAnswer(
+      {array->dtype, array->shape, flags.operation.axis.value_or(-1),
+       flags.operation.k, flags.index_offset},
+      *response);
   if (!dimension.ok()) {
     return Report(dimension.status(), nullptr, request->request_id());
   }
 
   if (flags.compare) {
     return Compare(*request, array->data, *response, *dimension);
-  }
-  if (!flags.out_directory.empty()) return WriteFiles(flags, *response);
-  if (flags.json) {
-    std::cout << ToJson(*response).dump() << "\n";
-    return kOk;
   }
   const auto axis = static_cast<size_t>(*dimension);
   Labels labels;
@@ -169,9 +137,7 @@ ExitCode Run(const RunFlags& flags) {
     if (!read.ok()) return ReportInput(path, read.status());
     *into = *std::move(read);
   }
-  PrintTable(*response, *dimension, labels,
-             {flags.max_slices, TerminalColumns()}, std::cout);
-  return kOk;
+  return Show(*response, *dimension, labels, flags.show);
 }
 
 }  // namespace topk::cli

@@ -10,6 +10,20 @@
 
 namespace topk::cli {
 
+void AddDtypeFlag(CLI::App& command, std::optional<DType>& dtype) {
+  std::vector<std::string> types;
+  for (const DTypeInfo& row : DTypes()) {
+    if (!HasNpyName(row)) types.emplace_back(row.name);
+  }
+  command
+      .add_option_function<std::string>(
+          "--dtype",
+          [&dtype](const std::string& name) { dtype = FindDType(name)->type; },
+          "What the elements are if .npy has no type for it: bf16 in 2 bytes "
+          "(V2, u2), the others in one (V1, u1), its lowest bits")
+      ->check(CLI::IsMember(types));
+}
+
 void AddRunFlags(CLI::App& command, RunFlags& flags) {
   command
       .add_option("file", flags.file,
@@ -20,19 +34,13 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
                      "The array of a .npz archive to read, by NumPy's name for "
                      "it; not needed if it has only one");
   AddOperatorFlags(command, flags.operation);
-  std::vector<std::string> types;
-  for (const DTypeInfo& row : DTypes()) {
-    if (!HasNpyName(row)) types.emplace_back(row.name);
-  }
-  command
-      .add_option_function<std::string>(
-          "--dtype",
-          [&flags](const std::string& name) {
-            flags.dtype = FindDType(name)->type;
-          },
-          "What the elements are if .npy has no type for it: bf16 in 2 bytes "
-          "(V2, u2), the others in one (V1, u1), its lowest bits")
-      ->check(CLI::IsMember(types));
+  AddDtypeFlag(command, flags.dtype);
+  auto* index_offset =
+      command
+          .add_option("--index-offset", flags.index_offset,
+                      "Where the file begins, if it is a shard of a longer "
+                      "axis: added to every index; see topk merge")
+          ->check(CLI::NonNegativeNumber);
   auto* local = command.add_flag("--local", flags.local,
                                  "Compute here, without a server");
   auto* compare = command
@@ -54,21 +62,9 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
                 "server on this machine that allows it for names of /topk*")
       ->excludes(local)
       ->excludes(stream);
-  auto* out = command
-                  .add_option("--out", flags.out_directory,
-                              "Write values.npy and indices.npy there (types "
-                              "that .npy lacks as V1 or V2) instead of a table")
-                  ->type_name(kFolder)
-                  ->excludes(compare);
-  auto* json =
-      command.add_flag("--json", flags.json, "Print JSON instead of a table")
-          ->excludes(out)
-          ->excludes(compare);
-  command
-      .add_option("--max-slices", flags.max_slices,
-                  "How many slices the table shows")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  const NoTableFlags no_table = AddShowFlags(command, flags.show);
+  no_table.out->excludes(compare);
+  no_table.json->excludes(compare);
   for (const auto& [name, path, text] :
        {std::tuple("--labels", &flags.labels,
                    "A .npy file with a number for each position along the "
@@ -78,8 +74,9 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
                    "its name")}) {
     command.add_option(name, *path, text)
         ->type_name(kFile)
-        ->excludes(out)
-        ->excludes(json)
+        ->excludes(no_table.out)
+        ->excludes(no_table.json)
+        ->excludes(index_offset)
         ->excludes(compare);
   }
 }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "client/cli/request.h"
+#include "client/cli/show.h"
 #include "client/topk_client.h"
 #include "core/base/dtype.h"
 
@@ -25,13 +26,15 @@ struct RunFlags {
   bool compare = false;
   std::string stream = "auto";
   bool shared_memory = false;
-  std::string out_directory;
-  bool json = false;
-  int64_t max_slices = 20;
+  int64_t index_offset = 0;
+  ShowFlags show;
   std::string labels;
   std::string slice_labels;
   ClientOptions client;
 };
+
+/// Adds --dtype, for files whose elements have a type without a name in .npy.
+void AddDtypeFlag(CLI::App& command, std::optional<DType>& dtype);
 
 /// Adds the flags to the sub-command.
 void AddRunFlags(CLI::App& command, RunFlags& flags);

@@ -45,6 +45,20 @@ TEST(CheckAnswer, TakesEveryTypeOfIndices) {
   }
 }
 
+TEST(CheckAnswer, TakesTheIndicesOfAShard) {
+  v1::TopKResponse answer = RightAnswer();
+  answer.mutable_indices()->set_data_type(v1::DATA_TYPE_U32);
+  answer.mutable_indices()->set_data(
+      std::string("\7\0\0\0\x8\0\0\0"
+                  "\4\0\0\0\6\0\0\0",
+                  16));
+  Question question = TwoOfFive();
+  for (const int64_t offset : {3, 4, 5}) {
+    question.index_offset = offset;
+    EXPECT_EQ(CheckAnswer(question, answer).ok(), offset == 4) << offset;
+  }
+}
+
 TEST(CheckAnswer, TakesAnAnswerOfNothing) {
   const int64_t shape[] = {0, 5};
   v1::TopKResponse answer = RightAnswer();

@@ -180,6 +180,51 @@ class Command(unittest.TestCase):
         first = int(self.expected(self.x, -1, 1)[0, 0, 0])
         self.assertIn(f"[0, 0, :] 0   -> {first + 100}", table)
 
+    def test_shards_are_merged(self):
+        rng = np.random.default_rng(3)
+        codes = rng.integers(-8, 8, (3, 40, 2)).astype(np.int8)
+        flags = ("--axis", 1, "--smallest", "--order", "index", "--dtype", "i4")
+        dialect = ("--dialect", "openvino", "--index-type", "i64")
+
+        def path(name):
+            return os.path.join(self.folder.name, name)
+
+        def ask(name, begin, end, *more):
+            file = self.save("shard.npy", codes[:, begin:end])
+            self.topk("run", file, "--k", min(5, end - begin), "--out",
+                      path(name), *flags, *dialect, *more)
+
+        ask("whole", 0, 40)
+        ask("last", 16, 40, "--index-offset", 16)
+        ask("first", 0, 13)
+        ask("middle", 13, 16, "--index-offset", 13)
+        folders = [path(name) for name in ("last", "first", "middle")]
+        self.topk("merge", *folders, "--k", 5, "--out", path("all"), *flags)
+        for name in ("values.npy", "indices.npy"):
+            self.assertEqual(pathlib.Path(path("all"), name).read_bytes(),
+                             pathlib.Path(path("whole"), name).read_bytes())
+        self.topk("merge", *folders, "--k", 4, *flags, code=3)
+        self.assertIn("partials[0].shape[1]: there are 5 elements along axis 1 "
+                      "where k = 4", self.stderr)
+        self.topk("merge", *folders, "--k", 5, "--index-offsets", "0,3", *flags,
+                  code=2)
+        self.topk("merge", path("nowhere"), "--k", 5, code=3)
+
+    def test_index_offsets_are_given_late_or_never(self):
+        parts = []
+        for begin, end in ((0, 30), (30, 50)):
+            parts.append(os.path.join(self.folder.name, f"from{begin}"))
+            self.topk("run", self.save("shard.npy", self.x[..., begin:end]),
+                      "--k", 3, "--out", parts[-1])
+        answer = json.loads(self.topk("merge", *parts, "--k", 3,
+                                      "--index-offsets", "0,30", "--json"))
+        np.testing.assert_array_equal(
+            np.reshape(answer["indices"], answer["shape"]),
+            self.expected(self.x, -1, 3))
+        table = self.topk("merge", "--index-offsets", "30,0", *reversed(parts),
+                          "--k", 3)
+        self.assertEqual(table, self.topk("run", self.path, "--k", 3))
+
     def test_exit_codes(self):
         self.topk(code=2)
         self.topk("run", self.path, code=2)

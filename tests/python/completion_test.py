@@ -24,6 +24,7 @@ CASES = (
     ("topk ", {"run", "bench", "completion", "man"}, set()),
     ("topk be", {"bench"}, {"run"}),
     ("topk run --sm", {"--smallest"}, {"--k"}),
+    ("topk merge ", {"results"}, {"a.npy"}),
     ("topk run --dialect ", {"onnx", "openvino", "directml"}, {"a.npy"}),
     ("topk bench --arrivals p", {"poisson"}, {"constant"}),
     ("topk run ", {"a.npy"}, set()),

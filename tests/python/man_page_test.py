@@ -25,7 +25,7 @@ class ManPage(unittest.TestCase):
         for word in ("TOPK(1)", "topk run file", "TOPK_TARGET",
                      "onnx|openvino|directml", "130 interrupted"):
             self.assertIn(word, text)
-        for command in ("run", "health", "info", "bench"):
+        for command in ("run", "merge", "health", "info", "bench"):
             said = subprocess.run([TOPK, command, "--help"], check=True,
                                   capture_output=True, text=True).stdout
             for flag in re.findall(r"^  (--[a-z-]+)", said, re.M):

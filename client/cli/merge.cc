@@ -1,0 +1,92 @@
+#include "client/cli/merge.h"
+
+#include "client/cli/command_tree.h"
+#include "client/cli/errors.h"
+#include "client/cli/run_flags.h"
+#include "client/merge.h"
+#include "client/npy.h"
+#include "core/base/text.h"
+
+namespace topk::cli {
+namespace {
+
+Status ReadTensor(const std::string& path, std::optional<DType> as,
+                  v1::Tensor& tensor) {
+  const Result<NpyArray> array = ReadNpy(path, as);
+  if (!array.ok()) return array.status();
+  tensor.set_data_type(static_cast<v1::DataType>(array->dtype));
+  tensor.mutable_shape()->Add(array->shape.begin(), array->shape.end());
+  tensor.set_data(array->data.data(), array->data.size());
+  return {};
+}
+
+}  // namespace
+
+void AddMergeFlags(CLI::App& command, MergeFlags& flags) {
+  command
+      .add_option("folders", flags.folders,
+                  "What topk run --out wrote of each shard, in any order")
+      ->required()
+      ->type_name(kFolder);
+  command
+      .add_option("--k", flags.k,
+                  "How many elements to select; of a shorter shard all are "
+                  "there")
+      ->required();
+  command
+      .add_option("--axis", flags.axis, "The dimension that was selected along")
+      ->capture_default_str();
+  command.add_flag("--smallest", flags.smallest,
+                   "The smallest were selected, not the largest");
+  command
+      .add_option("--order", flags.order, "The order of the selected elements")
+      ->check(CLI::IsMember({"value", "index"}))
+      ->capture_default_str();
+  command
+      .add_option("--index-offsets", flags.index_offsets,
+                  "Where the shards begin, e.g. 0,1000,1500; for those that "
+                  "were run without --index-offset")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  AddDtypeFlag(command, flags.dtype);
+  AddShowFlags(command, flags.show);
+}
+
+ExitCode MergeFolders(const MergeFlags& flags) {
+  if (!flags.index_offsets.empty() &&
+      flags.index_offsets.size() != flags.folders.size()) {
+    return ReportUsage(
+        InvalidArgument("FLAG", "--index-offsets",
+                        Cat("--index-offsets has ", flags.index_offsets.size(),
+                            " of ", flags.folders.size(), " folders")));
+  }
+  std::vector<PartialAnswer> partials;
+  for (const std::string& folder : flags.folders) {
+    PartialAnswer partial;
+    partial.k = flags.k;
+    partial.axis = flags.axis;
+    if (flags.smallest) partial.direction = Direction::kSmallest;
+    if (flags.order == "index") partial.order = Order::kIndex;
+    if (!flags.index_offsets.empty()) {
+      partial.index_offset = flags.index_offsets[partials.size()];
+    }
+    for (const auto& [name, dtype, tensor] :
+         {std::tuple(kValuesFile, flags.dtype,
+                     partial.response.mutable_values()),
+          std::tuple(kIndicesFile, std::optional<DType>(),
+                     partial.response.mutable_indices())}) {
+      const std::string path = Cat(folder, "/", name);
+      if (Status s = ReadTensor(path, dtype, *tensor); !s.ok()) {
+        return ReportInput(path, s);
+      }
+    }
+    partials.push_back(std::move(partial));
+  }
+  const Result<PartialAnswer> merged = Merge(partials);
+  if (!merged.ok()) {
+    return ReportInput(merged.status().field, merged.status());
+  }
+  return Show(merged->response, static_cast<int>(merged->axis), {}, flags.show);
+}
+
+}  // namespace topk::cli
