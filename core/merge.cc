@@ -1,5 +1,5 @@
-// What: a k-way merge of each slice where the elements come by value, the k
-// first of all together where they come by index.
+// What: a k-way merge of each slice where the elements come by value, by a
+// tournament tree; the k first of all together where they come by index.
 //
 // Why not cpu::Selection::Merge: that one's candidates are keys in ascending
 // index, which these no longer are, and whoever merges answers would need the
@@ -9,11 +9,13 @@
 #include "core/merge.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <string_view>
 
 #include "core/backends/cpu/elements.h"
 #include "core/backends/cpu/key_maps.h"
+#include "core/base/checked.h"
 #include "core/base/packing.h"
 #include "core/base/text.h"
 #include "core/plan/layout.h"
@@ -95,49 +97,71 @@ Status CheckLength(std::span<const std::byte> data, int64_t count, DType type,
           NameOf(type), ") imply ", bytes));
 }
 
-// Returns the greatest index, of which a negative one is greater than any.
-template <class Index>
-uint64_t Greatest(std::span<const std::byte> indices) {
+// The least and the greatest of some indices.
+struct Range {
+  uint64_t least = std::numeric_limits<uint64_t>::max();
   uint64_t greatest = 0;
+};
+
+// A negative index is greater than any.
+template <class Index>
+Range RangeOf(std::span<const std::byte> indices) {
+  Range range;
   const auto count = static_cast<int64_t>(indices.size() / sizeof(Index));
   for (int64_t i = 0; i < count; ++i) {
-    greatest = std::max(
-        greatest, static_cast<uint64_t>(cpu::Load<Index>(indices.data(), i)));
+    const auto index =
+        static_cast<uint64_t>(cpu::Load<Index>(indices.data(), i));
+    range.least = std::min(range.least, index);
+    range.greatest = std::max(range.greatest, index);
   }
-  return greatest;
+  return range;
 }
 
-Status CheckIndices(const Partial& partial, size_t number) {
+// Sets the range of a partial's indices with its index_offset.
+Status CheckIndices(const Partial& partial, size_t number, Range& range) {
   if (partial.index_offset < 0) {
     return InvalidArgument(
         "INDEX_OFFSET_NEGATIVE", Path(number, "index_offset"),
         Cat("index_offset = ", partial.index_offset, " must not be negative"));
   }
-  const uint64_t greatest =
-      partial.index_type == DType::kI32   ? Greatest<int32_t>(partial.indices)
-      : partial.index_type == DType::kU32 ? Greatest<uint32_t>(partial.indices)
-                                          : Greatest<uint64_t>(partial.indices);
+  range = partial.index_type == DType::kI32 ? RangeOf<int32_t>(partial.indices)
+          : partial.index_type == DType::kU32
+              ? RangeOf<uint32_t>(partial.indices)
+              : RangeOf<uint64_t>(partial.indices);
+  if (partial.indices.empty()) return {};
+  const auto index = static_cast<int64_t>(range.greatest);
   const int64_t most = MaxIndex(partial.index_type);
-  if (greatest > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+  if (index < 0) {
+    return InvalidArgument("INDEX_RANGE", Path(number, "indices"),
+                           Cat("an index is outside 0 .. ", most,
+                               ": its bits are those of ", index));
+  }
+  int64_t sum = 0;
+  if (!CheckedAdd(index, partial.index_offset, &sum) || sum > most) {
     return InvalidArgument(
-        "INDEX_RANGE", Path(number, "indices"),
-        Cat("an index is outside 0 .. ", most, ": its bits are those of ",
-            static_cast<int64_t>(greatest)));
+        "INDEX_TYPE_TOO_SMALL", Path(number, "index_offset"),
+        Cat("index ", index, " with index_offset = ", partial.index_offset,
+            " exceeds ", most, ", the greatest ", NameOf(partial.index_type),
+            " index"));
   }
-  const auto index = static_cast<int64_t>(greatest);
-  if (index <= most - std::min(partial.index_offset, most) &&
-      partial.index_offset <= most) {
-    return {};
-  }
-  return InvalidArgument(
-      "INDEX_TYPE_TOO_SMALL", Path(number, "index_offset"),
-      Cat("index ", index, " with index_offset = ", partial.index_offset,
-          " exceeds ", most, ", the greatest ", NameOf(partial.index_type),
-          " index"));
+  range.least += static_cast<uint64_t>(partial.index_offset);
+  range.greatest = static_cast<uint64_t>(sum);
+  return {};
+}
+
+// Whether some ranges have an index in common. Those of shards have none, and
+// then no slice need be searched for one that was chosen twice.
+bool Meet(std::vector<Range> ranges) {
+  std::sort(ranges.begin(), ranges.end(),
+            [](const Range& a, const Range& b) { return a.least < b.least; });
+  return std::adjacent_find(ranges.begin(), ranges.end(),
+                            [](const Range& a, const Range& b) {
+                              return a.greatest >= b.least;
+                            }) != ranges.end();
 }
 
 // What can be told of one partial alone.
-Status CheckPartial(const Partial& partial, size_t number) {
+Status CheckPartial(const Partial& partial, size_t number, Range& indices) {
   const auto rank = static_cast<int64_t>(partial.shape.size());
   if (partial.axis < 0 || partial.axis >= rank) {
     return InvalidArgument("AXIS_RANGE", Path(number, "axis"),
@@ -178,7 +202,7 @@ Status CheckPartial(const Partial& partial, size_t number) {
       !s.ok()) {
     return s;
   }
-  return CheckIndices(partial, number);
+  return CheckIndices(partial, number, indices);
 }
 
 // Where all partials lie, and what they become.
@@ -188,6 +212,8 @@ struct Work {
   int64_t inner;
   /// Of the merged partial, along the axis.
   int64_t k;
+  /// Whether one index may be in two partials.
+  bool may_overlap;
 
   struct Source {
     const std::byte* values;  // unpacked
@@ -207,15 +233,14 @@ template <class Map, class Key, class Index>
 class Merger {
  public:
   Merger(const Map& map, const Work& work)
-      : map_(map), work_(work), ranges_(work.sources.size()) {
-    elements_.reserve(work.sources.size());
-  }
+      : map_(map),
+        work_(work),
+        leaves_(std::bit_ceil(work.sources.size())),
+        winners_(2 * leaves_) {}
 
   Status MergeAll() {
-    for (int64_t o = 0; o < work_.outer; ++o) {
-      for (int64_t c = 0; c < work_.inner; ++c) {
-        outer_ = o;
-        column_ = c;
+    for (outer_ = 0; outer_ < work_.outer; ++outer_) {
+      for (column_ = 0; column_ < work_.inner; ++column_) {
         Status s =
             work_.order == Order::kValue ? MergeByValue() : MergeByIndex();
         if (!s.ok()) return s;
@@ -225,36 +250,34 @@ class Merger {
   }
 
  private:
+  // Unless it is one: what ranks behind all that are.
   struct Element {
-    Key key;
-    Key bits;
-    uint32_t source;
-    int64_t position;  // along the axis
-    uint64_t index;
-  };
-  // Of the indices that were chosen from a source.
-  struct Range {
-    uint64_t lowest;
-    uint64_t highest;
+    Key key = 0;
+    Key bits = 0;
+    uint64_t index = std::numeric_limits<uint64_t>::max();
+    int64_t position = 0;  // along the axis
   };
 
   static bool RanksBefore(const Element& a, const Element& b) {
-    return a.key != b.key ? a.key > b.key : a.index < b.index;
-  }
-  static bool RanksAfter(const Element& a, const Element& b) {
-    return RanksBefore(b, a);
+    return (a.key > b.key) | ((a.key == b.key) & (a.index < b.index));
   }
 
-  Element Get(uint32_t source, int64_t position) const {
+  Element Get(size_t source, int64_t position) const {
     const Work::Source& from = work_.sources[source];
+    if (position == from.count) return {};
     const int64_t at = (outer_ * from.count + position) * work_.inner + column_;
     const Key bits = cpu::Load<Key>(from.values, at);
-    return {map_(bits), bits, source, position,
-            cpu::Load<Index>(from.indices, at) + from.index_offset};
+    return {map_(bits), bits,
+            cpu::Load<Index>(from.indices, at) + from.index_offset, position};
+  }
+
+  // Where an element of the merged slice lies.
+  int64_t Place(int64_t position) const {
+    return (outer_ * work_.k + position) * work_.inner + column_;
   }
 
   void Put(int64_t position, const Element& element) {
-    const int64_t at = (outer_ * work_.k + position) * work_.inner + column_;
+    const int64_t at = Place(position);
     cpu::Store(work_.values, at, element.bits);
     cpu::Store(work_.indices, at, static_cast<Index>(element.index));
   }
@@ -267,55 +290,49 @@ class Merger {
             "; shards must not overlap, and each has its index_offset"));
   }
 
-  // Takes the first of the sources' heads, again and again.
+  // Has the sources' heads play against each other, in a tree whose root is
+  // winners_[1] and whose leaves are the sources.
+  void Play(size_t node) {
+    const uint32_t a = winners_[2 * node];
+    const uint32_t b = winners_[2 * node + 1];
+    // No branch: as often as not it would go the other way.
+    const uint32_t other = -uint32_t{RanksBefore(elements_[b], elements_[a])};
+    winners_[node] = a ^ ((a ^ b) & other);
+  }
+
   Status MergeByValue() {
-    std::fill(ranges_.begin(), ranges_.end(),
-              Range{std::numeric_limits<uint64_t>::max(), 0});
-    elements_.clear();
-    for (uint32_t s = 0; s < work_.sources.size(); ++s) {
-      if (work_.sources[s].count > 0) elements_.push_back(Get(s, 0));
+    elements_.assign(leaves_, {});
+    for (size_t s = 0; s < leaves_; ++s) {
+      winners_[leaves_ + s] = static_cast<uint32_t>(s);
+      if (s < work_.sources.size()) elements_[s] = Get(s, 0);
     }
-    std::make_heap(elements_.begin(), elements_.end(), RanksAfter);
-    Element last = {};
+    for (size_t node = leaves_ - 1; node > 0; --node) Play(node);
+    Element last;
     for (int64_t j = 0; j < work_.k; ++j) {
-      std::pop_heap(elements_.begin(), elements_.end(), RanksAfter);
-      const Element first = elements_.back();
+      const size_t source = winners_[1];
+      const Element first = elements_[source];
       if (j > 0 && !RanksBefore(last, first)) {
         if (!RanksBefore(first, last)) return Overlap(first.index);
-        return InvalidArgument("NOT_IN_ORDER", Path(first.source, "values"),
+        return InvalidArgument("NOT_IN_ORDER", Path(source, "values"),
                                Cat("element ", first.position, " of slice ",
                                    outer_ * work_.inner + column_,
                                    " ranks before the one in front of it"));
       }
       last = first;
       Put(j, first);
-      Range& range = ranges_[first.source];
-      range.lowest = std::min(range.lowest, first.index);
-      range.highest = std::max(range.highest, first.index);
-      if (first.position + 1 < work_.sources[first.source].count) {
-        elements_.back() = Get(first.source, first.position + 1);
-        std::push_heap(elements_.begin(), elements_.end(), RanksAfter);
-      } else {
-        elements_.pop_back();
+      elements_[source] = Get(source, first.position + 1);
+      for (size_t node = (leaves_ + source) / 2; node > 0; node /= 2) {
+        Play(node);
       }
     }
-    return CheckRanges();
+    return work_.may_overlap ? FindTwice() : Status();
   }
 
-  // Finds an index that was chosen twice. As a rule it need not look, for the
-  // sources have ranges of their own.
-  Status CheckRanges() {
-    std::sort(
-        ranges_.begin(), ranges_.end(),
-        [](const Range& a, const Range& b) { return a.lowest < b.lowest; });
-    const auto meet = std::adjacent_find(
-        ranges_.begin(), ranges_.end(),
-        [](const Range& a, const Range& b) { return a.highest >= b.lowest; });
-    if (meet == ranges_.end()) return {};
+  // Looks for an index that was chosen twice.
+  Status FindTwice() {
     indices_.clear();
     for (int64_t j = 0; j < work_.k; ++j) {
-      indices_.push_back(cpu::Load<Index>(
-          work_.indices, (outer_ * work_.k + j) * work_.inner + column_));
+      indices_.push_back(cpu::Load<Index>(work_.indices, Place(j)));
     }
     std::sort(indices_.begin(), indices_.end());
     const auto twice = std::adjacent_find(indices_.begin(), indices_.end());
@@ -325,7 +342,7 @@ class Merger {
   // Takes the first of all, and puts them back into the order of the indices.
   Status MergeByIndex() {
     elements_.clear();
-    for (uint32_t s = 0; s < work_.sources.size(); ++s) {
+    for (size_t s = 0; s < work_.sources.size(); ++s) {
       for (int64_t i = 0; i < work_.sources[s].count; ++i) {
         elements_.push_back(Get(s, i));
       }
@@ -339,22 +356,24 @@ class Merger {
         elements_.begin(), elements_.end(),
         [](const Element& a, const Element& b) { return a.index < b.index; });
     for (int64_t j = 0; j < work_.k; ++j) {
-      const auto at = static_cast<size_t>(j);
-      if (j > 0 && elements_[at].index == elements_[at - 1].index) {
-        return Overlap(elements_[at].index);
+      const Element& element = elements_[static_cast<size_t>(j)];
+      if (j > 0 &&
+          element.index == elements_[static_cast<size_t>(j) - 1].index) {
+        return Overlap(element.index);
       }
-      Put(j, elements_[at]);
+      Put(j, element);
     }
     return {};
   }
 
   const Map map_;
   const Work& work_;
+  const size_t leaves_;
   int64_t outer_ = 0;   // of the slice
   int64_t column_ = 0;  // of the slice
   std::vector<Element> elements_;
-  std::vector<Range> ranges_;
-  std::vector<uint64_t> indices_;
+  std::vector<uint32_t> winners_;
+  std::vector<Index> indices_;
 };
 
 Status MergeSlices(const Partial& like, const Work& work) {
@@ -376,14 +395,15 @@ Result<Merged> MergePartials(std::span<const Partial> partials) {
                            "there are none; one is the least to merge");
   }
   if (Status s = CheckAgreement(partials); !s.ok()) return s;
+  std::vector<Range> ranges(partials.size());
   for (size_t i = 0; i < partials.size(); ++i) {
-    if (Status s = CheckPartial(partials[i], i); !s.ok()) return s;
+    if (Status s = CheckPartial(partials[i], i, ranges[i]); !s.ok()) return s;
   }
   const Partial& first = partials[0];
   const auto axis = static_cast<size_t>(first.axis);
   const DTypeInfo& type = InfoOf(first.dtype);
 
-  Work work = {first.order, 1, 1, 0, {}, nullptr, nullptr};
+  Work work = {first.order, 1, 1, 0, Meet(ranges), {}, nullptr, nullptr};
   for (size_t d = 0; d < axis; ++d) work.outer *= first.shape[d];
   for (size_t d = axis + 1; d < first.shape.size(); ++d) {
     work.inner *= first.shape[d];
