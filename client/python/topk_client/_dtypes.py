@@ -18,6 +18,13 @@ NUMPY_NAMES = {
 # The types of less than a byte, u1, u3, u6 and nf4 without a name: their bits.
 WIDTHS: Dict[str, int] = {"u1": 1, "u2": 2, "u3": 3, "u4": 4, "u6": 6, "i4": 4,
                           "nf4": 4, "f4e2m1": 4}
+# The bits of +infinity, or of the largest number where there is none: what is
+# above in magnitude is NaN. All other types are in the order of their bits, or
+# two's complement; f8e8m0's NaN is the highest as it is.
+INFINITIES: Dict[str, int] = {
+    "f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F80_0000,
+    "f64": 0x7FF0_0000_0000_0000, "f4e2m1": 0x7, "f8e4m3": 0x7E, "f8e5m2": 0x7C,
+}
 _NAMES = {numpy: name for name, numpy in NUMPY_NAMES.items()}
 
 
@@ -32,15 +39,19 @@ def name_of(number: int) -> str:
     return tensor_pb2.DataType.Name(number)[len("DATA_TYPE_"):].lower()
 
 
-def type_of(array: np.ndarray, name: Optional[str] = None) -> Any:
-    """Returns the contract's number of an array's type, or of the type whose
-    bits it holds. TypeError where there is none."""
-    if name is not None:
-        return number_of(name)
+def short_name_of(array: np.ndarray) -> str:
+    """Returns the short name of an array's type, e.g. "f32". TypeError where
+    the contract has none."""
     if array.dtype.name not in _NAMES:
         raise TypeError(f"{array.dtype.name} is no type of the service; it has "
                         + ", ".join(_NAMES))
-    return number_of(_NAMES[array.dtype.name])
+    return _NAMES[array.dtype.name]
+
+
+def type_of(array: np.ndarray, name: Optional[str] = None) -> Any:
+    """Returns the contract's number of an array's type, or of the type whose
+    bits it holds. TypeError where there is none."""
+    return number_of(short_name_of(array) if name is None else name)
 
 
 def numpy_of(number: int) -> np.dtype:
@@ -53,6 +64,24 @@ def little_endian(array: np.ndarray) -> np.ndarray:
     """Returns the array as the wire has its elements: a copy only of one that
     has them the other way round."""
     return array.astype(array.dtype.newbyteorder("<"), copy=False)
+
+
+def ordered_keys(array: np.ndarray, name: str) -> np.ndarray:
+    """Returns a new array of unsigned numbers that are ordered as the elements
+    are: -0 equal to +0, every NaN equal to every other and above +infinity. Of
+    a type of less than a byte each element is one, with its bits."""
+    bits = little_endian(array).view(f"<u{array.dtype.itemsize}")
+    width = WIDTHS.get(name, 8 * array.dtype.itemsize)
+    every, sign = (bits.dtype.type(2**width - 1),
+                   bits.dtype.type(1 << width - 1))
+    bits = bits & every  # int4 has its sign above, too
+    if name in INFINITIES:
+        magnitude = bits & ~sign
+        keys = np.where((bits & sign != 0) & (magnitude != 0), ~bits & every,
+                        magnitude | sign)
+        keys[magnitude > INFINITIES[name]] = every
+        return keys
+    return bits ^ sign if name[0] == "i" else bits
 
 
 def pack(array: np.ndarray, name: str) -> np.ndarray:

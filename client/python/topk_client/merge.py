@@ -1,0 +1,168 @@
+"""One answer out of those over shards of a longer axis.
+
+    merge([Partial.of(client.compute_topk(shard, spec, index_offset=begin),
+                      spec) for begin, shard in shards])
+
+is, byte for byte, what one server would have answered over the whole axis.
+"""
+
+import dataclasses
+from typing import Any, Iterable, Optional, Sequence
+
+import numpy as np
+
+from topk_client import _dtypes
+from topk_client.messages import Answer
+from topk_client.specs import DirectML, Onnx, OpenVINO, Spec
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Partial:
+    """The answer over one shard of a longer axis, and what was asked.
+
+    ValueError where the arrays' shapes differ, the axis is none of theirs, or
+    more than k elements lie along it; TypeError for elements that the service
+    lacks.
+
+    Attributes:
+      values: the selected elements, min(k, the shard's size) along the axis.
+      indices: where they are along the axis; of the same shape.
+      k: how many were asked for, which a shard may have fewer of.
+      axis: -r .. r-1 for arrays of rank r; kept as 0 .. r-1.
+      largest: which end was selected.
+      order: "value" or "index", what the elements are arranged by.
+      data_type: the elements' type as Request has it; that of the values'
+        dtype by default.
+    """
+
+    values: np.ndarray
+    indices: np.ndarray
+    k: int
+    axis: int = -1
+    largest: bool = True
+    order: str = "value"
+    data_type: Optional[str] = None
+
+    def __post_init__(self) -> None:
+        shape = self.values.shape
+        if self.indices.shape != shape:
+            raise ValueError(f"values of shape {shape} have indices of shape "
+                             f"{self.indices.shape}")
+        if not -len(shape) <= self.axis < len(shape):
+            raise ValueError(f"axis = {self.axis} is none of shape {shape}")
+        if self.k < 1 or shape[self.axis] > self.k:
+            raise ValueError(f"{shape[self.axis]} elements were selected for "
+                             f"k = {self.k}")
+        if self.order not in ("value", "index"):
+            raise ValueError(f"order = {self.order!r} is not value or index")
+        for name, value in (
+                ("axis", self.axis % len(shape)),
+                ("largest", bool(self.largest)),
+                ("data_type",
+                 self.data_type or _dtypes.short_name_of(self.values))):
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def of(cls, answer: Answer, spec: Spec, *, k: Optional[int] = None,
+           data_type: Optional[str] = None) -> "Partial":
+        """Returns what a server answered for a shard as a partial. Of a shard
+        that is shorter than k, k says how many are wanted of the whole axis.
+        ValueError if the values or the indices were not asked for."""
+        if answer.values is None or answer.indices is None:
+            raise ValueError("a partial needs both values and indices")
+        if k is None:
+            k = int(np.asarray(spec.k).item())
+        order = "value"
+        if isinstance(spec, OpenVINO):
+            largest = spec.mode == "max"
+            order = "index" if spec.sort == "index" else order
+        elif isinstance(spec, DirectML):
+            largest = spec.axis_direction != "increasing"
+        else:
+            assert isinstance(spec, Onnx)
+            largest = bool(spec.largest)
+        return cls(answer.values, answer.indices, k, spec.axis, largest, order,
+                   data_type)
+
+
+def merge(partials: Iterable[Partial],
+          offsets: Optional[Sequence[int]] = None) -> Partial:
+    """Returns the answer over all shards together, min(k, the sum of what each
+    has) along the axis: a partial again. Associative and commutative.
+
+    The indices of all are along the whole axis, so that none occurs twice:
+    index_offset has made them so, or the offsets here, one for each partial,
+    which are added to its indices. ValueError without any partial, for partials
+    of different k, type, axis, other sizes, direction, order or type of index,
+    or where an index is chosen twice (what is not chosen is not compared);
+    OverflowError where an offset takes an index out of its type.
+    """
+    parts = list(partials)
+    if not parts:
+        raise ValueError("there is no partial to merge")
+    for number, part in enumerate(parts):
+        _check_alike(parts[0], part, number)
+    if offsets is not None and len(offsets) != len(parts):
+        raise ValueError(f"{len(offsets)} offsets are not one for each of "
+                         f"{len(parts)} partials")
+    first = parts[0]
+
+    def joined(arrays: Iterable[np.ndarray]) -> np.ndarray:
+        return np.moveaxis(np.concatenate(list(arrays), first.axis),
+                           first.axis, -1)
+
+    values = joined(part.values for part in parts)
+    indices = joined(part.indices if offsets is None else
+                     _add(part.indices, offsets[number])
+                     for number, part in enumerate(parts))
+    assert first.data_type is not None
+    keys = _dtypes.ordered_keys(values, first.data_type)
+    chosen = np.lexsort((indices, ~keys if first.largest else keys),
+                        axis=-1)[..., :first.k]
+    chosen_indices = np.take_along_axis(indices, chosen, -1)
+    ascending = np.argsort(chosen_indices, axis=-1)
+    _check_distinct(np.take_along_axis(chosen_indices, ascending, -1))
+    if first.order == "index":
+        chosen = np.take_along_axis(chosen, ascending, -1)
+
+    def selected(array: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(np.moveaxis(
+            np.take_along_axis(array, chosen, -1), -1, first.axis))
+
+    return dataclasses.replace(first, values=selected(values),
+                               indices=selected(indices))
+
+
+def _check_distinct(ascending: np.ndarray) -> None:
+    twice = ascending[..., 1:] == ascending[..., :-1]
+    if twice.any():
+        raise ValueError(f"index {ascending[..., 1:][twice][0]} was chosen "
+                         "from two partials: their shards overlap, or lack "
+                         "their offsets")
+
+
+def _check_alike(first: Partial, other: Partial, number: int) -> None:
+    def asked(part: Partial) -> Any:
+        sizes = [*part.values.shape]
+        sizes[part.axis] = 0  # may differ
+        return {"k": part.k, "data_type": part.data_type,
+                "dtype": part.values.dtype.name, "axis": part.axis,
+                "other sizes": tuple(sizes), "largest": part.largest,
+                "order": part.order, "type of index": part.indices.dtype.name}
+
+    ours, theirs = asked(first), asked(other)
+    for name, value in ours.items():
+        if theirs[name] != value:
+            raise ValueError(f"{name} = {theirs[name]!r} of partial {number} "
+                             f"is {value!r} of partial 0")
+
+
+def _add(indices: np.ndarray, offset: int) -> np.ndarray:
+    offset = int(offset)
+    if indices.size:
+        limits = np.iinfo(indices.dtype)
+        low, high = int(indices.min()) + offset, int(indices.max()) + offset
+        if low < limits.min or high > limits.max:
+            raise OverflowError(f"offset {offset} takes indices out of "
+                                f"{indices.dtype.name}")
+    return indices + indices.dtype.type(offset)

@@ -1,0 +1,184 @@
+"""Merging against a real server's answer over the whole axis, by bytes.
+
+usage: client_merge_test.py TOPKD      TOPK_TEST_SEED=7 for another seed
+"""
+
+import dataclasses
+import os
+import random
+import unittest
+
+import client_package
+import numpy as np
+import topk_client
+from client_calls_test import ML_DTYPES, ml_dtypes
+from numpy_oracle_test import SMALL, TYPES, numbers, random_array
+from topk_client import DirectML, Onnx, OpenVINO, _dtypes
+from topk_client.merge import Partial, merge
+
+SEED = int(os.environ.get("TOPK_TEST_SEED", "20261122"))
+ROUNDS = 12  # for each type
+
+
+def bytes_of(partial):
+    return (partial.values.shape, partial.values.dtype, partial.indices.dtype,
+            partial.values.tobytes(), partial.indices.tobytes())
+
+
+class Merge(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        print(f"seed {SEED}", flush=True)
+        cls.server = client_package.start(cls.addClassCleanup)
+        cls.client = topk_client.Client(cls.server.target)
+        cls.addClassCleanup(cls.client.close)
+
+    def array(self, rng, name):
+        """Returns random elements of a type and what Request calls it."""
+        shape = [int(n) for n in rng.integers(1, 12, int(rng.integers(1, 4)))]
+        shape[int(rng.integers(len(shape)))] = int(rng.integers(1, 90))
+        if name in SMALL:
+            x = rng.integers(0, 1 << SMALL[name], shape, np.uint8)
+        else:
+            data, kind = random_array(rng, name, shape)
+            x = np.frombuffer(data, kind).reshape(shape)
+        if name not in SMALL and name != "BF16":
+            return x, None
+        if ml_dtypes and name in ("BF16", *ML_DTYPES) and rng.integers(2):
+            dtype = getattr(ml_dtypes, ML_DTYPES.get(name, "bfloat16"), None)
+            if dtype is not None:
+                if name == "I4":
+                    x = (x ^ 8) - np.uint8(8)
+                return x.view(dtype), None
+        return x, name.lower()
+
+    def spec(self, rng, x, name):
+        axis = int(rng.integers(x.ndim))
+        k = int(rng.integers(1, x.shape[axis] + 1))
+        choice = int(rng.integers(3))
+        if choice == 0 and (name in TYPES):
+            return Onnx(k, axis - x.ndim, largest=int(rng.integers(2)))
+        if choice == 1 and name not in ("BF16", "F64", *SMALL):
+            return DirectML(k, axis, ("increasing", "decreasing")[
+                int(rng.integers(2))])
+        return OpenVINO(k, axis, ("min", "max")[int(rng.integers(2))],
+                        ("value", "index", "none")[int(rng.integers(3))],
+                        ("i32", "i64")[int(rng.integers(2))])
+
+    def shards(self, rng, x, spec, data_type, offset):
+        """Yields a partial of each shard; some are empty."""
+        axis = spec.axis % x.ndim
+        n = x.shape[axis]
+        cuts = sorted(int(c) for c in rng.integers(
+            0, n + 1, int(rng.integers(0, 7))))
+        for begin, end in zip([0, *cuts], [*cuts, n]):
+            shard = np.take(x, range(begin, end), axis)
+            if begin == end:
+                kind = self.whole.indices.dtype
+                empty = Partial(shard, np.zeros(shard.shape, kind), spec.k,
+                                spec.axis, self.whole.largest,
+                                self.whole.order, data_type)
+                yield empty, begin
+                continue
+            small = dataclasses.replace(spec, k=min(spec.k, end - begin))
+            answer = self.client.compute_topk(
+                shard, small, data_type=data_type,
+                index_offset=begin if offset else 0)
+            yield Partial.of(answer, spec, data_type=data_type), begin
+
+    def test_any_grouping_of_any_shards_is_one_server_s_answer(self):
+        rng, pick = np.random.default_rng(SEED), random.Random(SEED)
+        for name in [*TYPES, *SMALL]:
+            for turn in range(ROUNDS):
+                x, data_type = self.array(rng, name)
+                spec = self.spec(rng, x, name)
+                self.whole = whole = Partial.of(
+                    self.client.compute_topk(x, spec, data_type=data_type),
+                    spec, data_type=data_type)
+                offset = pick.randrange(2) == 0
+                with self.subTest(name, turn=turn, spec=spec, shape=x.shape):
+                    parts, begins = zip(*self.shards(rng, x, spec, data_type,
+                                                     offset))
+                    given = None if offset else begins
+                    self.assertEqual(bytes_of(merge(parts, given)),
+                                     bytes_of(whole))
+                    # Each by itself first, so that its indices are absolute.
+                    pool = [merge([part], None if offset else [begin])
+                            for part, begin in zip(parts, begins)]
+                    while len(pool) > 1:
+                        pick.shuffle(pool)
+                        some = pick.randint(2, len(pool))
+                        pool = [merge(pool[:some]), *pool[some:]]
+                    self.assertEqual(bytes_of(pool[0]), bytes_of(whole))
+
+    def test_keys_are_in_the_oracle_s_order(self):
+        for name, width in {**SMALL, "F16": 16, "BF16": 16, "I8": 8}.items():
+            codes = np.arange(1 << width).astype(f"u{-(-width // 8)}")
+            bits = codes.view(TYPES.get(name, codes.dtype))
+            value = numbers(bits, name)
+            if value.dtype.kind == "f":
+                with np.errstate(invalid="ignore"):  # NaNs that signal
+                    value = value.astype(np.float64)
+                value = np.where(value == np.inf, 1e300, value)
+                value = np.where(np.isnan(value), np.inf, value)
+            keys = _dtypes.ordered_keys(bits, name.lower())
+            np.testing.assert_array_equal(
+                np.unique(keys, return_inverse=True)[1],
+                np.unique(value, return_inverse=True)[1], name)
+
+    def test_nans_and_zeros_tie_across_shards(self):
+        x = np.array([1, -np.nan, 0.0, np.inf, np.nan, -0.0], np.float32)
+        parts = [Partial(x[i:i + 1], np.array([i]), 6) for i in range(6)]
+        self.assertEqual(list(merge(parts[::-1]).indices), [1, 4, 3, 0, 2, 5])
+        parts = [dataclasses.replace(p, largest=False) for p in parts]
+        merged = merge(parts[::-1])
+        self.assertEqual(list(merged.indices), [2, 5, 0, 3, 1, 4])
+        self.assertEqual(merged.values.tobytes(), x[merged.indices].tobytes())
+
+    def test_the_caller_s_arrays_are_left_alone(self):
+        part = Partial(np.array([3., 1.]), np.array([0, 1]), 2)
+        merged = merge([part])
+        merged.values[0] = merged.indices[0] = 9
+        self.assertEqual((part.values[0], part.indices[0]), (3, 0))
+
+    def test_partials_of_different_questions_name_both(self):
+        x = np.zeros((2, 3), np.float32)
+        first = Partial(x, np.zeros((2, 3), np.int64), 5)
+        for change, words in (
+                ({"k": 4}, "k = 4 of partial 1 is 5 of partial 0"),
+                ({"values": x.astype(np.float16), "data_type": None},
+                 "data_type = 'f16' of partial 1 is 'f32' of partial 0"),
+                ({"axis": 0}, "axis = 0 of partial 1 is 1 of partial 0"),
+                ({"values": x[:1], "indices": first.indices[:1]},
+                 r"other sizes = \(1, 0\) of partial 1 is \(2, 0\) of"),
+                ({"largest": False}, "largest = False of partial 1 is True"),
+                ({"order": "index"}, "order = 'index' of partial 1 is 'value'"),
+                ({"indices": first.indices.astype(np.int32)},
+                 "type of index = 'int32' of partial 1 is 'int64' of")):
+            with self.assertRaisesRegex(ValueError, words):
+                merge([first, dataclasses.replace(first, **change)])
+
+    def test_what_is_no_partial_is_refused(self):
+        x, i = np.zeros(3), np.arange(3)
+        for wrong in ((x, i[:2], 3), (x, i, 2), (x, i, 0), (x, i, 3, 1),
+                      (x, i, 3, 0, True, "none")):
+            with self.assertRaises(ValueError):
+                Partial(*wrong)
+        with self.assertRaises(TypeError):
+            Partial(x.astype(complex), i, 3)
+        with self.assertRaises(ValueError):
+            merge([])
+        part = Partial(x, i.astype(np.int32), 3)
+        with self.assertRaises(ValueError):
+            merge([part], [0, 3])
+        with self.assertRaises(OverflowError):
+            merge([part], [2**31 - 2])
+        with self.assertRaisesRegex(ValueError, "index 0 was chosen from two"):
+            merge([part, part])
+        answer = self.client.compute_topk(x, Onnx(1), output="values")
+        with self.assertRaises(ValueError):
+            Partial.of(answer, Onnx(1))
+
+
+if __name__ == "__main__":
+    unittest.main()
