@@ -1,0 +1,139 @@
+"""How a worker of an engine has one shard answered, whichever engine it is."""
+
+import dataclasses
+import functools
+import itertools
+import os
+import random
+import threading
+import time
+from typing import Any, Optional, Sequence, Tuple, Union
+
+import grpc
+import numpy as np
+
+from topk_client import _dtypes
+from topk_client.client import Client
+from topk_client.errors import TopKError
+from topk_client.merge import Partial
+from topk_client.shared_memory import Region, SharedMemory
+from topk_client.specs import OpenVINO
+
+# How often all servers are tried, and how long after each other at first.
+_ROUNDS = 4
+_FIRST_WAIT_SECONDS = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """What is asked of the whole axis; it travels to the workers.
+
+    Attributes:
+      axis: -r .. r-1.
+      servers: targets of Client, any of which may answer any shard.
+      shared_memory: whether they take shards from that of their machine.
+      client_options: other arguments of Client.
+    """
+
+    k: int
+    axis: int
+    largest: bool
+    order: str
+    data_type: Optional[str]
+    servers: Tuple[str, ...]
+    shared_memory: bool
+    client_options: Tuple[Tuple[str, Any], ...]
+
+    @classmethod
+    def of(cls, k: int, axis: int, rank: Optional[int], largest: bool, order: str,
+           data_type: Optional[str], servers: Union[str, Sequence[str]],
+           shared_memory: bool, client_options: Any) -> "Question":
+        """ValueError for what no server could answer; without a rank, the axis
+        is for the workers to check."""
+        if rank is not None and not -rank <= axis < rank:
+            raise ValueError(f"axis = {axis} is none of {rank} dimensions")
+        if k < 1:
+            raise ValueError(f"k = {k} is less than 1")
+        if order not in ("value", "index"):
+            raise ValueError(f"order = {order!r} is not value or index")
+        servers = (servers,) if isinstance(servers, str) else tuple(servers)
+        if not servers:
+            raise ValueError("there are no servers")
+        return cls(int(k), int(axis), bool(largest), order, data_type,
+                   servers, shared_memory, tuple(sorted(
+                       client_options.items())))
+
+    def partial(self, values: np.ndarray, indices: np.ndarray) -> Partial:
+        """Returns an answer to it over a shard."""
+        return Partial(values, indices, self.k, self.axis, self.largest,
+                       self.order, self.data_type)
+
+
+# A worker begins with any server, so that many share the work evenly.
+_turn = itertools.count(random.SystemRandom().randrange(1 << 30))
+_of_thread = threading.local()
+
+
+@functools.lru_cache(maxsize=None)
+def _client(_process: int, target: str,
+            options: Tuple[Tuple[str, Any], ...]) -> Client:
+    """Returns the process's one client of a server. Not another process's: a
+    connection does not outlive a fork."""
+    return Client(target, **{"max_attempts": 1, **dict(options)})
+
+
+def _in_shared_memory(shard: np.ndarray) -> Region:
+    """Returns a copy of the shard in the thread's shared memory, which is kept
+    for the next one: fresh pages cost as much as the copy."""
+    memory = getattr(_of_thread, "memory", None)
+    if memory is None or len(memory.buffer) < shard.nbytes:
+        if memory is not None:
+            memory.close()
+        memory = _of_thread.memory = SharedMemory(shard.nbytes)
+    copy = memory.array(shard.shape, shard.dtype)
+    copy[...] = shard
+    return memory.region(copy)
+
+
+def _wait_of(error: TopKError) -> Optional[float]:
+    """Returns after how many seconds another try may succeed, or None."""
+    if error.code is grpc.StatusCode.UNAVAILABLE:
+        return error.retry_delay or 0.0
+    if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+        return error.retry_delay
+    return None
+
+
+def answer(shard: np.ndarray, begin: int, question: Question) -> Partial:
+    """Has a server answer for a shard that begins so far along the axis. The
+    next one is asked where one is not there or has no room. TopKError if none
+    of them answers."""
+    size = shard.shape[question.axis]
+    if not size:
+        return question.partial(np.array(shard), np.zeros(shard.shape, np.int64))
+    spec = OpenVINO(min(question.k, size), question.axis,
+                    "max" if question.largest else "min", question.order,
+                    "i64", stable=True)
+    tensor: Union[np.ndarray, Region] = shard
+    name = question.data_type or _dtypes.short_name_of(shard)
+    if question.shared_memory and shard.size and name not in _dtypes.WIDTHS:
+        tensor = _in_shared_memory(_dtypes.little_endian(shard))
+    first = next(_turn)
+    for round_number in range(_ROUNDS):
+        wait = _FIRST_WAIT_SECONDS * 2**round_number
+        for turn in range(len(question.servers)):
+            target = question.servers[(first + turn) % len(question.servers)]
+            client = _client(os.getpid(), target, question.client_options)
+            try:
+                got = client.compute_topk(tensor, spec, index_offset=begin,
+                                          data_type=question.data_type)
+                assert got.values is not None and got.indices is not None
+                return question.partial(got.values, got.indices)
+            except TopKError as error:
+                delay = _wait_of(error)
+                if delay is None:
+                    raise
+                wait, last = max(wait, delay), error
+        if round_number + 1 < _ROUNDS:
+            time.sleep(wait)
+    raise last

@@ -1,0 +1,104 @@
+"""TopK of a Dask array, whose chunks are answered by topkd and merged by Dask.
+
+Needs topk_client[dask] on the client and the workers.
+"""
+
+import functools
+from typing import Any, List, Optional, Sequence, Tuple, Union
+
+import dask.array as da
+import numpy as np
+from dask.core import flatten
+from dask.sizeof import sizeof
+
+from topk_client import _shards
+from topk_client.merge import Partial, merge
+
+
+def topk(array: Any, k: int, axis: int = -1, largest: bool = True, *,
+         order: str = "value",
+         servers: Union[str, Sequence[str]] = "localhost:50051",
+         shared_memory: bool = False, data_type: Optional[str] = None,
+         split_every: int = 8, **client_options: Any) -> Tuple[Any, Any]:
+    """Returns (values, indices) of the k first along the axis, as Dask arrays
+    with k along it in one chunk, and the array's chunks along all others: the
+    bytes that one server would have answered over the whole array. Compute both
+    at once, dask.compute(values, indices), for they share the work.
+
+    Args:
+      array: a Dask array of any chunks, or what dask.array.asanyarray takes.
+      k: 1 .. the size along the axis.
+      largest: which end of the order.
+      order: "value" or "index", what the selected elements are arranged by.
+      servers: targets of Client as the workers see them. A worker asks them in
+        turn, and the next one where one is not there. With one topkd on each
+        machine: "localhost:50051" or "unix:/run/topk.sock".
+      shared_memory: hands chunks over in shared memory, which is much faster.
+        The servers are then on the workers' machines and have
+        --allow-shared-memory. Each thread of a worker has as much of it as its
+        largest chunk.
+      data_type: what the elements are if not what NumPy says; see Request.
+      split_every: how many partial answers are merged at once.
+      client_options: other arguments of Client, timeout and tls_ca among them.
+
+    The tasks are named topk_shard and topk_merge. A call that a worker's end
+    takes with it is made again by Dask; one that no server answers raises
+    TopKError, after a second or two, and counts as one of the task's retries.
+    ValueError for arguments that no server could answer, and for chunks of
+    unknown size along the axis.
+    """
+    array = da.asanyarray(array)
+    question = _shards.Question.of(k, axis, array.ndim, largest, order,
+                                   data_type, servers, shared_memory,
+                                   client_options)
+    axis %= array.ndim
+    if any(np.isnan(size) for size in array.chunks[axis]):
+        raise ValueError(f"the chunks' sizes along axis {axis} are unknown; "
+                         "array.compute_chunk_sizes() finds them")
+    if k > array.shape[axis]:
+        raise ValueError(f"k = {k} exceeds dimension {array.shape[axis]} along "
+                         f"axis {axis}")
+    # Chunks of one object each: a Partial in the place of an array.
+    meta = np.empty((0,) * array.ndim, object)
+    merged = da.reduction(
+        array.map_blocks(_located, axis=axis, dtype=object, meta=meta),
+        functools.partial(topk_shard, question=question), topk_merge,
+        combine=topk_merge, axis=axis, keepdims=True, dtype=object, meta=meta,
+        split_every=split_every, concatenate=False)
+    chunks = (*array.chunks[:axis], (k,), *array.chunks[axis + 1:])
+    return (merged.map_blocks(topk_values, dtype=array.dtype, chunks=chunks,
+                              meta=np.empty(meta.shape, array.dtype)),
+            merged.map_blocks(topk_indices, dtype=np.int64, chunks=chunks,
+                              meta=np.empty(meta.shape, np.int64)))
+
+
+# Dask's dashboard has these functions' names.
+
+
+def _located(block: Any, axis: int, block_info: Any = None) -> Tuple[Any, int]:
+    """Returns the chunk and where it begins along the axis."""
+    return block, block_info[0]["array-location"][axis][0]
+
+
+def topk_shard(located: Tuple[Any, int], question: _shards.Question,
+               axis: Any, keepdims: bool) -> Partial:
+    block, begin = located
+    return _shards.answer(np.asarray(block), int(begin), question)
+
+
+def topk_merge(partials: Union[Partial, List[Any]], axis: Any,
+               keepdims: bool) -> Partial:
+    return merge(flatten(partials) if isinstance(partials, list) else [partials])
+
+
+def topk_values(partial: Partial) -> np.ndarray:
+    return partial.values
+
+
+def topk_indices(partial: Partial) -> np.ndarray:
+    return partial.indices
+
+
+@sizeof.register(Partial)
+def _bytes_of(partial: Partial) -> int:
+    return partial.values.nbytes + partial.indices.nbytes

@@ -1,0 +1,106 @@
+"""TopK of arrays in Ray's object store or of a Ray dataset, whose shards are
+answered by topkd and merged by Ray's tasks.
+
+Needs topk_client[ray] on the driver and the workers.
+"""
+
+from typing import Any, Optional, Sequence, Tuple, Union
+
+import numpy as np
+import ray
+
+from topk_client import _shards
+from topk_client.merge import Partial, merge
+
+# A partial with indices of its own, from 0, and the elements that it is of:
+# what comes after it on the axis begins there. So no shard's size need be known
+# before it is answered.
+_Part = Tuple[Partial, int]
+
+
+def topk(shards: Any, k: int, axis: int = -1, largest: bool = True, *,
+         order: str = "value",
+         servers: Union[str, Sequence[str]] = "localhost:50051",
+         shared_memory: bool = False, data_type: Optional[str] = None,
+         split_every: int = 8, column: Optional[str] = None,
+         **client_options: Any) -> Tuple[Any, Any]:
+    """Returns (values, indices) of the k first along the axis: the bytes that
+    one server would have answered over the whole. Nothing is waited for.
+
+    Args:
+      shards: references to NumPy arrays. A list is one array that was cut along
+        the axis, in order; an object array, or lists in lists, has one for each
+        chunk of an array of as many dimensions, as it was cut along each. Or a
+        Ray dataset, whose rows are the first axis.
+      k: 1 .. the size along the axis.
+      order: "value" or "index", what the selected elements are arranged by.
+      servers, shared_memory, data_type, client_options: as topk_client.dask has
+        them.
+      split_every: how many partial answers are merged at once, 2 or more.
+      column: of the dataset; what its arrays are in.
+
+    Returns:
+      Two object arrays of references, as the shards were given, with one along
+      the axis; of a dataset two datasets, with the column "data". A task whose
+      worker is lost is run again by Ray; one that no server answers raises
+      TopKError, one that has fewer than k elements ValueError, when the
+      reference is got. The tasks are named topk_shard and topk_merge.
+    """
+    if split_every < 2:
+        raise ValueError(f"split_every = {split_every} is less than 2")
+    is_dataset = hasattr(shards, "to_numpy_refs")
+    if is_dataset:
+        grid = np.array(shards.to_numpy_refs(column=column), object)
+        rank = ray.get(_rank.remote(grid[0]))
+        grid = grid.reshape((-1,) + (1,) * (rank - 1))
+    else:
+        grid = np.array(shards, object)
+        rank = grid.ndim
+    # A list of arrays of any rank is cut along the axis, whichever it is.
+    a_list = rank == 1 and not is_dataset
+    question = _shards.Question.of(
+        k, axis, None if a_list else rank, largest, order, data_type, servers,
+        shared_memory, client_options)
+    along = 0 if a_list else axis % rank
+    lanes = np.moveaxis(grid, along, -1)
+    values = np.empty((*lanes.shape[:-1], 1), object)
+    indices = np.empty(values.shape, object)
+    for place in np.ndindex(lanes.shape[:-1]):
+        parts = [_shard.remote(shard, question) for shard in lanes[place]]
+        while len(parts) > 1:
+            parts = [_merge.remote(*parts[i:i + split_every])
+                     for i in range(0, len(parts), split_every)]
+        values[(*place, 0)], indices[(*place, 0)] = _outputs.remote(parts[0])
+    values = np.moveaxis(values, -1, along)
+    indices = np.moveaxis(indices, -1, along)
+    if is_dataset:
+        return (ray.data.from_numpy_refs(list(values.reshape(-1))),
+                ray.data.from_numpy_refs(list(indices.reshape(-1))))
+    return values, indices
+
+
+@ray.remote(name="topk_rank")
+def _rank(shard: np.ndarray) -> int:
+    return shard.ndim
+
+
+@ray.remote(name="topk_shard")
+def _shard(shard: np.ndarray, question: _shards.Question) -> _Part:
+    return (_shards.answer(shard, 0, question),
+            shard.shape[question.axis])
+
+
+@ray.remote(name="topk_merge")
+def _merge(*parts: _Part) -> _Part:
+    partials, sizes = zip(*parts)
+    ends = np.cumsum(sizes)
+    return merge(partials, ends - sizes), int(ends[-1])
+
+
+@ray.remote(name="topk_outputs", num_returns=2)
+def _outputs(part: _Part) -> Tuple[np.ndarray, np.ndarray]:
+    partial, size = part
+    if size < partial.k:
+        raise ValueError(f"k = {partial.k} exceeds dimension {size} along axis "
+                         f"{partial.axis}")
+    return partial.values, partial.indices
