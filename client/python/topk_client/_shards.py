@@ -45,9 +45,10 @@ class Question:
     client_options: Tuple[Tuple[str, Any], ...]
 
     @classmethod
-    def of(cls, k: int, axis: int, rank: Optional[int], largest: bool, order: str,
-           data_type: Optional[str], servers: Union[str, Sequence[str]],
-           shared_memory: bool, client_options: Any) -> "Question":
+    def of(cls, k: int, axis: int, rank: Optional[int], largest: bool,
+           order: str, data_type: Optional[str],
+           servers: Union[str, Sequence[str]], shared_memory: bool,
+           client_options: Any) -> "Question":
         """ValueError for what no server could answer; without a rank, the axis
         is for the workers to check."""
         if rank is not None and not -rank <= axis < rank:
@@ -110,7 +111,8 @@ def answer(shard: np.ndarray, begin: int, question: Question) -> Partial:
     of them answers."""
     size = shard.shape[question.axis]
     if not size:
-        return question.partial(np.array(shard), np.zeros(shard.shape, np.int64))
+        return question.partial(np.array(shard),
+                                np.zeros(shard.shape, np.int64))
     spec = OpenVINO(min(question.k, size), question.axis,
                     "max" if question.largest else "min", question.order,
                     "i64", stable=True)

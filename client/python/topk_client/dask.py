@@ -88,7 +88,8 @@ def topk_shard(located: Tuple[Any, int], question: _shards.Question,
 
 def topk_merge(partials: Union[Partial, List[Any]], axis: Any,
                keepdims: bool) -> Partial:
-    return merge(flatten(partials) if isinstance(partials, list) else [partials])
+    return merge(
+        flatten(partials) if isinstance(partials, list) else [partials])
 
 
 def topk_values(partial: Partial) -> np.ndarray:

@@ -1,0 +1,100 @@
+"""The scale test's Dask: a cluster of this machine's processes, the array in
+it, and what is asked of it."""
+
+import os
+import random
+import signal
+import time
+
+import array_file
+import dask
+import dask.array as da
+import distributed
+import numpy as np
+import topk_client.dask
+
+WORKER_BYTES = 1 << 30
+
+
+def cluster(workers):
+    """Returns a client of a new cluster, to be used in a with block."""
+    dask.config.set({"distributed.comm.timeouts.connect": "10s"})
+    local = distributed.LocalCluster(
+        n_workers=workers, threads_per_worker=1, memory_limit=WORKER_BYTES,
+        host="127.0.0.1", dashboard_address="127.0.0.1:0")
+    client = distributed.Client(local)
+    client.wait_for_workers(workers, timeout=300)
+    return client
+
+
+def _load(path, shape, block_info=None):
+    return array_file.view(path, shape, block_info[None]["array-location"])
+
+
+def array(path, shape, chunk=array_file.CHUNK):
+    """Returns the file as a Dask array, each chunk of so many elements of a
+    row, which the worker that needs it maps."""
+    chunks = ((1,) * shape[0], (chunk,) * (shape[1] // chunk))
+    return da.map_blocks(_load, str(path), shape, chunks=chunks,
+                         dtype=np.float32, meta=np.empty((0, 0), np.float32))
+
+
+def ours(x, k, largest, servers):
+    """Returns (values, indices) by topk_client.dask."""
+    return dask.compute(*topk_client.dask.topk(
+        x, k, 1, largest, servers=servers, shared_memory=True, timeout=600))
+
+
+def theirs_argtopk(x, k, largest):
+    """Returns the indices by Dask itself."""
+    return da.argtopk(x, k if largest else -k, axis=1).compute()
+
+
+def theirs(x, k, largest):
+    """Returns (values, indices) by Dask itself."""
+    sign = k if largest else -k
+    return dask.compute(da.topk(x, sign, axis=1), da.argtopk(x, sign, axis=1))
+
+
+def _answered(dask_scheduler):
+    return sum(task.state == "memory" and "topk_shard" in task.prefix.name
+               for task in dask_scheduler.tasks.values())
+
+
+def while_killing(client, x, k, largest, servers, kill_server):
+    """Returns (values, indices) and which process was killed meanwhile, with a
+    server: once the first chunks are answered."""
+    pids = sorted(client.run(os.getpid).values())
+    futures = client.compute(topk_client.dask.topk(
+        x, k, 1, largest, servers=servers, shared_memory=True, timeout=600))
+    deadline = time.monotonic() + 600
+    while client.run_on_scheduler(_answered) < 2:
+        if time.monotonic() > deadline or futures[0].done():
+            raise RuntimeError("nothing was under way to be killed")
+        time.sleep(0.01)
+    victim = random.choice(pids)
+    os.kill(victim, signal.SIGKILL)
+    kill_server()
+    under_way = not futures[0].done()
+    values, indices = client.gather(list(futures))
+    return values, indices, {"worker": victim, "under_way": under_way}
+
+
+def _spin():
+    wall, cpu = time.perf_counter(), time.thread_time()
+    while time.perf_counter() - wall < 0.5:
+        pass
+    return (time.thread_time() - cpu) / (time.perf_counter() - wall)
+
+
+def cores_had(client):
+    """Returns how many processors the workers get, all at once."""
+    return sum(client.run(_spin).values())
+
+
+def task_seconds(client):
+    """Returns what the scheduler takes for a task that does nothing."""
+    x = da.zeros((4000,), chunks=1).map_blocks(lambda block: block)
+    begin = time.perf_counter()
+    client.compute(x.to_delayed().tolist(), optimize_graph=False)[-1].result()
+    return (time.perf_counter() - begin) / 8000

@@ -1,0 +1,95 @@
+"""Small arrays of every chunking over Dask's threads and over Ray, against one
+server's answer by bytes."""
+
+import itertools
+
+import dask
+import dask.array as da
+import numpy as np
+import ray
+import topk_client
+import topk_client.dask
+import topk_client.ray
+
+CHUNKS = ((60, 100), (7, 700), (13, 33), (60, 700), ((0, 60), (0, 300, 0, 400)))
+SIZE = (60, 700)
+K = 20
+
+
+def elements(dtype, seed):
+    """Returns random elements with ties and, among floats, NaNs."""
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, 50, SIZE).astype(dtype)
+    if x.dtype.kind == "f":
+        x[x == 3] = np.nan
+        x[x == 0] = -0.0
+    return x
+
+
+def questions():
+    return itertools.product(("float32", "float16", "int64"), (0, 1),
+                             (True, False), ("value", "index"))
+
+
+def answer(client, x, axis, largest, order):
+    whole = client.compute_topk(x, topk_client.OpenVINO(
+        K, axis, "max" if largest else "min", order, "i64"))
+    return whole.values, whole.indices
+
+
+def same(got, wanted):
+    """Whether two (values, indices) are the same by bytes."""
+    return all(a.dtype == b.dtype and a.shape == b.shape
+               and a.tobytes() == b.tobytes() for a, b in zip(got, wanted))
+
+
+def dask_is_right(client, servers):
+    """Returns how many answers were compared; AssertionError for a wrong
+    one."""
+    count = 0
+    for number, (dtype, axis, largest, order) in enumerate(questions()):
+        x = elements(dtype, number)
+        wanted = answer(client, x, axis, largest, order)
+        for chunks in CHUNKS:
+            got = topk_client.dask.topk(
+                da.from_array(x, chunks=chunks), K, axis, largest, order=order,
+                servers=servers, shared_memory=number % 2 == 0, split_every=3)
+            shapes = [part.shape for part in got]
+            got = dask.compute(*got, scheduler="threads")
+            if not same(got, wanted) or shapes != [a.shape for a in got]:
+                raise AssertionError(f"{dtype}, axis {axis}, {largest}, "
+                                     f"{order}, {chunks} differs")
+            count += 1
+    return count
+
+
+def ray_is_right(client, servers):
+    """The same of Ray: lists, grids and datasets."""
+    count = 0
+    for number, (dtype, axis, largest, order) in enumerate(questions()):
+        x = elements(dtype, number)
+        wanted = answer(client, x, axis, largest, order)
+        how = {"servers": servers, "shared_memory": number % 2 == 0,
+               "order": order, "split_every": 3}
+
+        def block(output):
+            return np.block([[ray.get(ref) for ref in row] for row in output])
+
+        parts = [ray.put(part) for part in np.array_split(x, 13, axis)]
+        listed = topk_client.ray.topk(parts, K, axis, largest, **how)
+        grid = [[ray.put(part) for part in np.array_split(row, 7, 1)]
+                for row in np.array_split(x, 4, 0)]
+        gridded = topk_client.ray.topk(grid, K, axis, largest, **how)
+        answers = [tuple(ray.get(output[0]) for output in listed),
+                   tuple(map(block, gridded))]
+        if number % 8 == 0:
+            rows = ray.data.from_numpy(np.array_split(x, 5, 0))
+            answers.append(tuple(
+                np.concatenate(ray.get(output.to_numpy_refs(column="data")))
+                for output in topk_client.ray.topk(
+                    rows, K, axis, largest, column="data", **how)))
+        if not all(same(got, wanted) for got in answers):
+            raise AssertionError(f"{dtype}, axis {axis}, {largest}, {order} "
+                                 "differs")
+        count += len(answers)
+    return count
