@@ -353,7 +353,10 @@ def main():
         array_file.make(scale.file, options.elements)
         for name in wanted:
             print(f"== {name}", flush=True)
-            scale.run(name, parts[name])
+            try:
+                scale.run(name, parts[name])
+            finally:
+                _shards.remove_abandoned()  # of those that were killed
     print(f"all as it should be; {scale.out}/report.json, report.txt")
 
 

@@ -1,10 +1,13 @@
 """How a worker of an engine has one shard answered, whichever engine it is."""
 
 import dataclasses
+import fcntl
 import functools
+import glob
 import itertools
 import os
 import random
+import secrets
 import threading
 import time
 from typing import Any, Optional, Sequence, Tuple, Union
@@ -22,6 +25,8 @@ from topk_client.specs import OpenVINO
 # How often all servers are tried, and how long after each other at first.
 _ROUNDS = 4
 _FIRST_WAIT_SECONDS = 0.1
+_FOLDER = "/dev/shm"
+_PREFIX = "/topk-shard-"  # below the servers' default prefix
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,17 +88,67 @@ def _client(_process: int, target: str,
     return Client(target, **{"max_attempts": 1, **dict(options)})
 
 
+class _Buffer:
+    """Shared memory that its process holds the lock of, so that others can tell
+    what one that was killed has left."""
+
+    def __init__(self, nbytes: int) -> None:
+        while True:
+            self._memory = SharedMemory(
+                nbytes, f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}")
+            self._file = os.open(_FOLDER + self._memory.name, os.O_RDONLY)
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(self._file).st_nlink:
+                    return
+            except BlockingIOError:
+                pass
+            self.close()  # taken for abandoned before it was locked
+
+    def close(self) -> None:
+        self._memory.close()
+        os.close(self._file)
+
+    @property
+    def nbytes(self) -> int:
+        return len(self._memory.buffer)
+
+    def copy_of(self, shard: np.ndarray) -> Region:
+        copy = self._memory.array(shard.shape, shard.dtype)
+        copy[...] = shard
+        return self._memory.region(copy)
+
+
+def remove_abandoned() -> int:
+    """Removes the shared memory that killed workers of this machine have left,
+    as each worker does before it makes its own. Returns how many objects."""
+    count = 0
+    for path in glob.glob(_FOLDER + _PREFIX + "*"):
+        try:
+            file = os.open(path, os.O_RDONLY)
+        except OSError:  # just gone, or another user's
+            continue
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(path)
+            count += 1
+        except OSError:  # in use
+            pass
+        finally:
+            os.close(file)
+    return count
+
+
 def _in_shared_memory(shard: np.ndarray) -> Region:
     """Returns a copy of the shard in the thread's shared memory, which is kept
     for the next one: fresh pages cost as much as the copy."""
-    memory = getattr(_of_thread, "memory", None)
-    if memory is None or len(memory.buffer) < shard.nbytes:
-        if memory is not None:
-            memory.close()
-        memory = _of_thread.memory = SharedMemory(shard.nbytes)
-    copy = memory.array(shard.shape, shard.dtype)
-    copy[...] = shard
-    return memory.region(copy)
+    buffer = getattr(_of_thread, "buffer", None)
+    if buffer is None or buffer.nbytes < shard.nbytes:
+        if buffer is not None:
+            buffer.close()
+        remove_abandoned()
+        buffer = _of_thread.buffer = _Buffer(shard.nbytes)
+    return buffer.copy_of(shard)
 
 
 def _wait_of(error: TopKError) -> Optional[float]:

@@ -1,0 +1,114 @@
+"""What the workers of Dask and Ray do with a shard, without either.
+
+usage: client_shards_test.py TOPKD
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import unittest
+
+import client_package
+import grpc
+import numpy as np
+import topk_client
+from topk_client import Onnx, _shards
+
+NOBODY = "127.0.0.1:1"
+
+
+def question(servers, k=3, axis=-1, shared_memory=False, data_type=None,
+             **options):
+    return _shards.Question.of(k, axis, 1, True, "value", data_type, servers,
+                               shared_memory, options)
+
+
+def objects():
+    return {name for name in os.listdir("/dev/shm")
+            if name.startswith("topk-shard-")}
+
+
+# A worker that is killed once it has asked.
+KILLED = """
+import os, signal, sys
+import numpy as np
+from topk_client import _shards
+_shards.answer(np.arange(1000.0), 0, _shards.Question.of(
+    3, 0, 1, True, "value", None, sys.argv[1], True, {}))
+print(os.getpid(), flush=True)
+sys.stdin.read()
+"""
+
+
+class Shards(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = client_package.start(cls.addClassCleanup,
+                                          "--allow-shared-memory")
+
+    def test_it_is_the_server_s_answer(self):
+        x = np.random.default_rng(1).integers(0, 9, 5000).astype(np.float32)
+        with topk_client.Client(self.server.target) as client:
+            wanted = client.compute_topk(x, Onnx(3), index_offset=70)
+        for shared_memory in (False, True, True):
+            got = _shards.answer(x, 70, question(self.server.target,
+                                                 shared_memory=shared_memory))
+            np.testing.assert_array_equal(got.values, wanted.values)
+            np.testing.assert_array_equal(got.indices, wanted.indices)
+
+    def test_a_short_or_empty_shard_gives_what_it_has(self):
+        for size in (0, 2):
+            got = _shards.answer(np.ones(size, np.float32), 5,
+                                 question(self.server.target, k=7))
+            self.assertEqual(list(got.indices), [5, 6][:size])
+            self.assertEqual(got.k, 7)
+
+    def test_small_types_are_sent_where_others_are_shared(self):
+        got = _shards.answer(np.array([1, 6, 3], np.uint8), 0, question(
+            self.server.target, 1, shared_memory=True, data_type="u3"))
+        self.assertEqual(list(got.values), [6])
+
+    def test_the_next_server_is_asked_where_one_is_not_there(self):
+        for _ in range(4):  # it begins with either
+            got = _shards.answer(np.arange(9), 0, question(
+                [NOBODY, self.server.target]))
+            self.assertEqual(list(got.indices), [8, 7, 6])
+        with self.assertRaises(topk_client.TopKError) as caught:
+            _shards.answer(np.arange(9), 0, question([NOBODY, NOBODY]))
+        self.assertEqual(caught.exception.code, grpc.StatusCode.UNAVAILABLE)
+
+    def test_a_mistake_is_not_tried_again(self):
+        with self.assertRaises(topk_client.TopKError) as caught:
+            _shards.answer(np.arange(9), 0, question(self.server.target,
+                                                     axis=0, data_type="u8"))
+        self.assertEqual(caught.exception.code,
+                         grpc.StatusCode.INVALID_ARGUMENT)
+        for wrong in ({"k": 0}, {"axis": 1}, {"servers": []}):
+            with self.assertRaises(ValueError):
+                question(**{"servers": NOBODY, **wrong})
+
+    def test_what_a_killed_worker_leaves_is_removed_and_nothing_else(self):
+        _shards.answer(np.arange(50), 0, question(self.server.target,
+                                                  shared_memory=True))
+        mine = {name for name in objects() if f"-{os.getpid()}-" in name}
+        self.assertEqual(len(mine), 1)
+        worker = subprocess.Popen(
+            [sys.executable, "-c", KILLED, self.server.target],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)))
+        self.addCleanup(worker.__exit__, None, None, None)
+        pid = int(worker.stdout.readline())
+        theirs = {name for name in objects() if f"-{pid}-" in name}
+        self.assertEqual(len(theirs), 1)
+        _shards.remove_abandoned()
+        self.assertLessEqual(mine | theirs, objects())  # both live
+        os.kill(pid, signal.SIGKILL)
+        worker.wait()
+        self.assertGreaterEqual(_shards.remove_abandoned(), 0)
+        self.assertFalse(theirs & objects())
+        self.assertLessEqual(mine, objects())
+
+
+if __name__ == "__main__":
+    unittest.main()
