@@ -3,6 +3,7 @@
 usage: client_shards_test.py TOPKD
 """
 
+import concurrent.futures
 import os
 import signal
 import subprocess
@@ -105,9 +106,22 @@ class Shards(unittest.TestCase):
         self.assertLessEqual(mine | theirs, objects())  # both live
         os.kill(pid, signal.SIGKILL)
         worker.wait()
-        self.assertGreaterEqual(_shards.remove_abandoned(), 0)
+        _shards.remove_abandoned()
         self.assertFalse(theirs & objects())
         self.assertLessEqual(mine, objects())
+
+    def test_no_worker_takes_what_another_has_just_made(self):
+        def make(_):
+            _shards.remove_abandoned()
+            return _shards._Buffer(1)
+
+        with concurrent.futures.ThreadPoolExecutor(8) as threads:
+            buffers = list(threads.map(make, range(400)))
+        mine = {name for name in objects() if f"-{os.getpid()}-" in name}
+        self.assertGreaterEqual(len(mine), len(buffers))
+        for buffer in buffers:
+            buffer.close()
+        self.assertLessEqual(len(objects() & mine), 1)  # the other test's
 
 
 if __name__ == "__main__":

@@ -243,8 +243,10 @@ def page(scale):
     for block in blocks:
         name = re.search(r"import (dask|ray|pyarrow)", block)[1]
         program = block.replace("localhost:50051", scale.targets[0])
-        done = subprocess.run([sys.executable, "-c", program], check=False,
-                              capture_output=True, text=True, timeout=600)
+        done = subprocess.run(
+            [sys.executable, "-c", program], check=False, capture_output=True,
+            env=dict(os.environ, PYSPARK_PYTHON=sys.executable), text=True,
+            timeout=600)
         if done.returncode:
             raise AssertionError(f"{name}: {done.stderr[-3000:]}")
         scale.report.setdefault("blocks", []).append(
@@ -256,6 +258,9 @@ def costs(scale):
     """Measures the model's constants, apart from the scheduler's. The best of
     several each: whatever else the machine does is not in them."""
     x = array_file.view(scale.file, (1, array_file.CHUNK))
+
+    def chunk():  # mapped anew, as a worker does
+        return array_file.view(scale.file, (1, array_file.CHUNK))
 
     def question(k):
         return _shards.Question.of(k, 1, 2, True, "value", None,
@@ -270,14 +275,14 @@ def costs(scale):
             took.append(time.perf_counter() - begin)
         return min(took)
 
-    shard = best(lambda: _shards.answer(x, 0, question(100)))
+    shard = best(lambda: _shards.answer(chunk(), 0, question(100)))
     before = scale.processor_seconds([os.getpid()])
     for _ in range(8):
-        _shards.answer(x, 0, question(100))
+        _shards.answer(chunk(), 0, question(100))
     cpu = (scale.processor_seconds([os.getpid()]) - before) / 8
     spec = topk_client.Onnx(100)
     with topk_client.Client(scale.targets[0], timeout=600) as client:
-        wire = best(lambda: client.stream_topk(x, spec), 5)
+        wire = best(lambda: client.stream_topk(chunk(), spec), 5)
         call = best(lambda: client.compute_topk(x[:, :100], spec), 101)
     fan = [_shards.answer(x[:, :1 << 20], i << 20, question(10000))
            for i in range(8)]

@@ -10,6 +10,7 @@ import random
 import secrets
 import threading
 import time
+import weakref
 from typing import Any, Optional, Sequence, Tuple, Union
 
 import grpc
@@ -93,21 +94,26 @@ class _Buffer:
     what one that was killed has left."""
 
     def __init__(self, nbytes: int) -> None:
-        while True:
-            self._memory = SharedMemory(
-                nbytes, f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}")
-            self._file = os.open(_FOLDER + self._memory.name, os.O_RDONLY)
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.fstat(self._file).st_nlink:
-                    return
-            except BlockingIOError:
-                pass
-            self.close()  # taken for abandoned before it was locked
+        while not self._is_made(nbytes):
+            pass  # it was taken for abandoned before it was locked
+
+    def _is_made(self, nbytes: int) -> bool:
+        self._memory = SharedMemory(
+            nbytes, f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}")
+        try:
+            file = os.open(_FOLDER + self._memory.name, os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        self._unlock = weakref.finalize(self, os.close, file)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return os.fstat(file).st_nlink > 0
+        except BlockingIOError:
+            return False
 
     def close(self) -> None:
         self._memory.close()
-        os.close(self._file)
+        self._unlock()
 
     @property
     def nbytes(self) -> int:
