@@ -12,10 +12,6 @@
 namespace topk {
 namespace {
 
-// gRPC stops retrying, silently, once a call has sent more than this; its
-// default is 256 KiB. As much as the server's largest unary message.
-constexpr int kRetryBufferBytes = (64 << 20) + (1 << 20);
-
 // A connection that takes no bytes for so long is given up; without that a
 // server that stands still would keep what it has been sent, the caller's
 // memory, and the call that waits for it.

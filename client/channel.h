@@ -10,6 +10,10 @@
 
 namespace topk {
 
+/// gRPC stops retrying, silently, once a call has sent more than this; its
+/// default is 256 KiB. As much as the server's largest unary message.
+inline constexpr int kRetryBufferBytes = (64 << 20) + (1 << 20);
+
 /// Whether a channel sends calls to servers whose health check says
 /// NOT_SERVING.
 enum class ToUnhealthy { kNo, kYes };

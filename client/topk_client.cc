@@ -79,19 +79,17 @@ struct Client::Impl {
         health(grpc::health::v1::Health::NewStub(
             Connect(client_options, credentials, ToUnhealthy::kYes))) {}
 
-  void Prepare(const CallOptions& call, grpc::ClientContext& context) {
-    if (std::string header = token.Header(); !header.empty()) {
-      context.AddMetadata("authorization", header);
-    }
-    context.set_deadline(
-        std::chrono::system_clock::now() +
-        (call.deadline.count() > 0 ? call.deadline : options.deadline));
-  }
-
-  // Returns what does so for all attempts.
+  // Returns what prepares a call, which ends when the options say, from now.
   auto Prepares(const CallOptions& call) {
-    return
-        [this, &call](grpc::ClientContext& context) { Prepare(call, context); };
+    const auto deadline =
+        std::chrono::system_clock::now() +
+        (call.deadline.count() > 0 ? call.deadline : options.deadline);
+    return [this, deadline](grpc::ClientContext& context) {
+      if (std::string header = token.Header(); !header.empty()) {
+        context.AddMetadata("authorization", header);
+      }
+      context.set_deadline(deadline);
+    };
   }
 
   // Sends a request's pieces in one message.
@@ -110,10 +108,20 @@ struct Client::Impl {
     return answer;
   }
 
+  // Streams, and again where a server went away amid a stream that gRPC does
+  // not retry. `rewind` goes back to what has no answer, or returns false for
+  // a stream that gRPC did retry.
   Status Stream(Method method, const StreamHandlers& handlers,
-                const CallOptions& call) {
+                const std::function<bool()>& rewind, const CallOptions& call) {
     if (!setup.ok()) return setup;
-    return CallStream(calls, PathOf(method), memory, handlers, Prepares(call));
+    const auto prepares = Prepares(call);
+    Status status;
+    int attempts = 0;
+    do {
+      status = CallStream(calls, PathOf(method), memory, handlers, prepares);
+    } while (status.code == Code::kUnavailable &&
+             ++attempts < options.max_attempts && rewind());
+    return status;
   }
 
   ClientOptions options;
@@ -191,7 +199,15 @@ Result<v1::TopKResponse> Client::StreamTopK(const v1::TopKRequest& header,
     if (Status s = ReadAnswer(bytes, chunk); !s.ok()) return s;
     return Collect(chunk, has_header, response);
   };
-  const Status status = impl_->Stream(Method::kStreamTopK, handlers, options);
+  const auto rewind = [&] {
+    if (!has_header && sent + kPieceBytes <= kRetryBufferBytes) return false;
+    begun = has_header = false;
+    sent = 0;
+    response.Clear();
+    return true;
+  };
+  const Status status =
+      impl_->Stream(Method::kStreamTopK, handlers, rewind, options);
   if (!status.ok()) return status;
   if (!has_header) return BadAnswer("the server sent no answer");
   return response;
@@ -241,7 +257,14 @@ std::vector<Result<v1::TopKResponse>> Client::ComputeTopKMany(
     }
     return {};
   };
-  Status rest = impl_->Stream(Method::kComputeTopKMany, handlers, options);
+  size_t before = 0;  // answers of earlier streams
+  const auto rewind = [&] {
+    if (results.size() == before) return false;
+    next = before = results.size();
+    return true;
+  };
+  Status rest =
+      impl_->Stream(Method::kComputeTopKMany, handlers, rewind, options);
   if (too_many) {
     // Which of them belongs to which request is anybody's guess.
     results.assign(requests.size(), rest);
@@ -263,7 +286,7 @@ Result<bool> Client::IsServing(const std::string& service,
                                const CallOptions& options) const {
   if (!impl_->setup.ok()) return impl_->setup;
   grpc::ClientContext context;
-  impl_->Prepare(options, context);
+  impl_->Prepares(options)(context);
   grpc::health::v1::HealthCheckRequest request;
   request.set_service(service);
   grpc::health::v1::HealthCheckResponse response;

@@ -19,13 +19,16 @@ namespace topk {
 /// How a client reaches its servers.
 struct ClientOptions {
   /// host:port, unix:path, dns:///name:port (all of whose addresses are used in
-  /// turn), or a list of IP addresses with ports, separated by commas.
+  /// turn), a list of IP addresses with ports, separated by commas, or
+  /// xds:///name, where retries and health are the control plane's to say.
   std::string target = "localhost:50051";
   /// How long a call may take, unless its own options say otherwise.
   std::chrono::milliseconds deadline = std::chrono::minutes(1);
   /// How often a call that ends with UNAVAILABLE is sent, or with
   /// RESOURCE_EXHAUSTED where the server says when to try again: 1 .. 5; 1 = no
-  /// retry. A TopK changes nothing, so sending it again is safe.
+  /// retry. A TopK changes nothing, so sending it again is safe: a stream whose
+  /// server goes away begins anew at another one, or goes on with what has no
+  /// answer.
   int max_attempts = 4;
   /// What the servers see before gRPC's own name in the user-agent header.
   std::string user_agent = {};

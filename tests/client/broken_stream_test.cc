@@ -1,0 +1,119 @@
+// Streams whose server goes away: gRPC retries none that has an answer, nor one
+// that is longer than its buffer.
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "client/topk_client.h"
+#include "tests/client/fake_server.h"
+
+namespace topk::testing {
+namespace {
+
+using Many = grpc::ServerReaderWriter<v1::TopKResult, v1::TopKRequest>;
+using Chunks =
+    grpc::ServerReaderWriter<v1::TopKResponseChunk, v1::TopKRequestChunk>;
+
+const grpc::Status kGone(grpc::StatusCode::UNAVAILABLE, "gone");
+
+ClientOptions OptionsOf(const FakeServer& server, int max_attempts) {
+  ClientOptions options;
+  options.target = server.target();
+  options.max_attempts = max_attempts;
+  options.deadline = std::chrono::seconds(60);
+  return options;
+}
+
+// Answers each request with its id, and goes away after so many.
+class Quitter {
+ public:
+  explicit Quitter(int answers) : answers_(answers) {}
+
+  grpc::Status operator()(Many& stream) {
+    ++calls;
+    v1::TopKRequest request;
+    for (int i = 0; stream.Read(&request); ++i) {
+      if (i == answers_) return kGone;
+      v1::TopKResult result;
+      result.mutable_response()->set_request_id(request.request_id());
+      stream.Write(result);
+    }
+    return grpc::Status::OK;
+  }
+
+  std::atomic<int> calls = 0;
+
+ private:
+  const int answers_;
+};
+
+std::vector<Result<v1::TopKResponse>> AskMany(Quitter& quitter,
+                                              int max_attempts) {
+  Fake fake;
+  fake.many = [&](Many& stream) { return quitter(stream); };
+  const FakeServer server(fake);
+  std::vector<v1::TopKRequest> requests(8);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    requests[i].set_request_id(std::to_string(i));
+  }
+  return Client(OptionsOf(server, max_attempts)).ComputeTopKMany(requests);
+}
+
+TEST(BrokenStream, ManyGoOnWithWhatHasNoAnswer) {
+  Quitter quitter(3);
+  const auto results = AskMany(quitter, 4);
+  EXPECT_EQ(quitter.calls, 3);  // 3, 3 and 2 answers
+  ASSERT_EQ(results.size(), 8u);
+  for (size_t i = 0; i < results.size(); ++i) {
+    ASSERT_TRUE(results[i].ok()) << results[i].status().message;
+    EXPECT_EQ(results[i]->request_id(), std::to_string(i));
+  }
+}
+
+TEST(BrokenStream, ManyAreSentNoOftenerThanAsked) {
+  for (const int attempts : {1, 2}) {
+    Quitter quitter(3);
+    const auto results = AskMany(quitter, attempts);
+    EXPECT_EQ(quitter.calls, attempts);
+    ASSERT_EQ(results.size(), 8u);
+    EXPECT_TRUE(results[static_cast<size_t>(attempts) * 3 - 1].ok());
+    EXPECT_EQ(results.back().status().code, Code::kUnavailable);
+  }
+}
+
+TEST(BrokenStream, OneTensorBeginsAnew) {
+  struct Case {
+    size_t bytes;
+    bool answered;  // before the server goes away
+  };
+  for (const auto& [bytes, answered] :
+       {Case{4, true}, Case{size_t{70} << 20, false}}) {
+    std::atomic<int> calls = 0;
+    std::atomic<size_t> received = 0;
+    Fake fake;
+    fake.stream = [&, answered = answered](Chunks& stream) {
+      const bool goes = ++calls == 1;
+      received = 0;
+      v1::TopKRequestChunk chunk;
+      while (stream.Read(&chunk)) received += chunk.data().size();
+      v1::TopKResponseChunk answer;
+      answer.mutable_header()->set_request_id("the answer");
+      if (answered || !goes) stream.Write(answer);
+      return goes ? kGone : grpc::Status::OK;
+    };
+    const FakeServer server(fake);
+    const std::vector<std::byte> tensor(bytes);
+    const auto once = Client(OptionsOf(server, 1)).StreamTopK({}, tensor);
+    EXPECT_EQ(once.status().code, Code::kUnavailable);
+    EXPECT_EQ(calls, 1);
+    calls = 0;
+    const auto twice = Client(OptionsOf(server, 4)).StreamTopK({}, tensor);
+    ASSERT_TRUE(twice.ok()) << twice.status().message;
+    EXPECT_EQ(twice->request_id(), "the answer");
+    EXPECT_EQ(calls, 2);
+    EXPECT_EQ(received, bytes);
+  }
+}
+
+}  // namespace
+}  // namespace topk::testing
