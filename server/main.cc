@@ -56,7 +56,8 @@ int Serve(const topk::CommandLine& line, const sigset_t& signals,
   std::replace(settings.begin(), settings.end(), '\n', ' ');
   log->info("settings: {}", settings);
   for (const std::string& address : (*server)->addresses()) {
-    log->info("serving on {}", address);
+    log->info("{} {}", config.xds ? "asking xDS to serve on" : "serving on",
+              address);
   }
   if (const std::string metrics = (*server)->metrics_address();
       !metrics.empty()) {

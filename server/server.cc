@@ -44,6 +44,7 @@
 #include "server/transport/goaway.h"
 #include "server/transport/grpc_plugins.h"
 #include "server/transport/listeners.h"
+#include "server/transport/xds.h"
 
 namespace topk {
 namespace {
@@ -107,11 +108,14 @@ BackendOptions BackendOptionsOf(const ServerConfig& config) {
   return {BackendChoiceOf(config.backend), config.device_memory_bytes};
 }
 
-// OK, or why the engine cannot compute as it is told to.
-Status CheckBackends(const ServerConfig& config) {
+// OK, or why the engine cannot compute, or gRPC listen, as it is told to.
+Status CheckEnvironment(const ServerConfig& config) {
   Status status = Engine::CheckEnvironment(BackendOptionsOf(config));
-  if (!status.ok()) status.message = Cat(status.field, ": ", status.message);
-  return status;
+  if (!status.ok()) {
+    status.message = Cat(status.field, ": ", status.message);
+    return status;
+  }
+  return config.xds ? CheckXds(config.listen) : Status{};
 }
 
 EngineOptions EngineOptionsOf(const ServerConfig& config, int threads) {
@@ -129,7 +133,8 @@ Status CannotListen(const std::string& address) {
 
 struct Server::Impl {
   Impl(const ServerConfig& config, spdlog::logger& log)
-      : threads(config.threads > 0 ? config.threads : AvailableProcessors()),
+      : xds_status(log),
+        threads(config.threads > 0 ? config.threads : AvailableProcessors()),
         engine(EngineOptionsOf(config, threads)),
         shared_objects(
             config.allow_shared_memory
@@ -155,6 +160,7 @@ struct Server::Impl {
   // Binds and starts to serve gRPC.
   Status Listen(const ServerConfig& config);
 
+  XdsStatusLog xds_status;
   const int threads;
   Metrics metrics;
   RpcMetrics rpc_metrics{
@@ -245,7 +251,10 @@ Status Server::Impl::Listen(const ServerConfig& config) {
   // Process-wide: the next builder reads it.
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 
-  grpc::ServerBuilder builder;
+  grpc::XdsServerBuilder xds_builder;
+  xds_builder.set_status_notifier(&xds_status);
+  grpc::ServerBuilder plain_builder;
+  grpc::ServerBuilder& builder = config.xds ? xds_builder : plain_builder;
   builder.SetOption(WithoutPlugin("channelz_service"));  // admin_listen's
   builder.RegisterService(&service.rpc());
   builder.RegisterService(&oip.rpc());
@@ -278,10 +287,11 @@ Status Server::Impl::Listen(const ServerConfig& config) {
       return CannotListen(config.listen[i]);
     }
     const bool plain = tls == nullptr || !UnixPath(config.listen[i]).empty();
-    builder.AddListeningPort(
-        config.listen[i],
-        plain ? grpc::InsecureServerCredentials() : tls->Credentials(),
-        &ports[i]);
+    auto credentials =
+        plain ? grpc::InsecureServerCredentials() : tls->Credentials();
+    // TLS is ours unless the control plane has its own.
+    if (config.xds) credentials = grpc::XdsServerCredentials(credentials);
+    builder.AddListeningPort(config.listen[i], credentials, &ports[i]);
   }
   std::unique_ptr<grpc::ServerCompletionQueue> queue =
       builder.AddCompletionQueue();
@@ -326,7 +336,7 @@ Server::~Server() {
 
 Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
                                               spdlog::logger& log) {
-  if (Status s = CheckBackends(config); !s.ok()) return s;
+  if (Status s = CheckEnvironment(config); !s.ok()) return s;
   // What a killed server left would say that this one is ready.
   if (!config.ready_file.empty()) std::remove(config.ready_file.c_str());
   std::unique_ptr<Server> server(
@@ -366,7 +376,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
 }
 
 Status Server::Check(const ServerConfig& config, spdlog::logger& log) {
-  if (Status s = CheckBackends(config); !s.ok()) return s;
+  if (Status s = CheckEnvironment(config); !s.ok()) return s;
   return Impl(config, log).Secure(config, log);
 }
 

@@ -71,6 +71,10 @@ void AddListening(ConfigTable& table, ServerConfig& config) {
            "whoever may write. 0660 lets the group in, 0666 everybody")
       ->check(OctalMode())
       ->default_str("0600");
+  table.Switch("xds", config.xds,
+               "Serve each address once an xDS control plane names it, and as "
+               "it says. GRPC_XDS_BOOTSTRAP names the bootstrap file, or "
+               "GRPC_XDS_BOOTSTRAP_CONFIG has its content");
   table
       .Row("metrics-listen", config.metrics_listen,
            "Where to serve Prometheus metrics at /metrics: host:port; off if "

@@ -20,6 +20,8 @@ struct ServerConfig {
   std::vector<std::string> listen = {"127.0.0.1:50051"};
   /// Who may connect to unix: sockets, as chmod has it: those who may write.
   unsigned unix_socket_mode = 0600;
+  /// Whether an xDS control plane says when and how the addresses are served.
+  bool xds = false;
   /// Where to serve Prometheus metrics over HTTP: host:port over IPv4, which
   /// is what the HTTP library has; "" = nowhere.
   std::string metrics_listen;

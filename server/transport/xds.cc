@@ -1,0 +1,69 @@
+#include "server/transport/xds.h"
+
+#include <grpc/grpc.h>
+
+#include <cstdlib>
+
+#include "core/base/text.h"
+#include "core/security/local_address.h"
+
+namespace topk {
+namespace {
+
+// gRPC's own variables: a file's name, and the JSON itself.
+constexpr char kBootstrapFile[] = "GRPC_XDS_BOOTSTRAP";
+constexpr char kBootstrap[] = "GRPC_XDS_BOOTSTRAP_CONFIG";
+
+bool IsSet(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
+}
+
+Status WrongXds(std::string message) {
+  return InvalidArgument("XDS", "xds", Cat("--xds: ", message));
+}
+
+// Whether gRPC can make of the bootstrap what a server needs.
+bool IsUsable() {
+  grpc_init();
+  grpc_server_config_fetcher* fetcher =
+      grpc_server_config_fetcher_xds_create({}, nullptr);
+  if (fetcher != nullptr) grpc_server_config_fetcher_destroy(fetcher);
+  grpc_shutdown();
+  return fetcher != nullptr;
+}
+
+}  // namespace
+
+Status CheckXds(const std::vector<std::string>& listen) {
+  for (const std::string& address : listen) {
+    if (IsUnixAddress(address)) {
+      return WrongXds(
+          Cat("a control plane knows host:port alone, not --listen ", address));
+    }
+  }
+  if (!IsSet(kBootstrapFile) && !IsSet(kBootstrap)) {
+    return WrongXds(Cat("which control plane? Neither ", kBootstrapFile,
+                        " names a bootstrap file nor has ", kBootstrap,
+                        " its content"));
+  }
+  if (!IsUsable()) {
+    return WrongXds(Cat(
+        "gRPC cannot use the bootstrap that ",
+        IsSet(kBootstrapFile) ? kBootstrapFile : kBootstrap,
+        " names or has; it must be JSON with xds_servers, node and "
+        "server_listener_resource_name_template. gRPC's error is in the log"));
+  }
+  return {};
+}
+
+void XdsStatusLog::OnServingStatusUpdate(std::string uri,
+                                         ServingStatusUpdate update) {
+  if (update.status.ok()) {
+    log_.info("xDS: serving on {}", uri);
+  } else {
+    log_.warn("xDS: not serving on {}: {}", uri, update.status.error_message());
+  }
+}
+
+}  // namespace topk

@@ -1,0 +1,33 @@
+// Listeners that an xDS control plane rules.
+#pragma once
+
+#include <grpcpp/xds_server_builder.h>
+#include <spdlog/logger.h>
+
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+
+namespace topk {
+
+/// OK if these addresses can be served as a control plane says, or why not: no
+/// bootstrap in the environment, one that gRPC cannot use, a Unix socket.
+/// Without that gRPC would serve with no control plane at all.
+Status CheckXds(const std::vector<std::string>& listen);
+
+/// Logs, for each address, whether the control plane lets it serve.
+class XdsStatusLog final
+    : public grpc::XdsServerServingStatusNotifierInterface {
+ public:
+  /// The logger outlives it, and it the server.
+  explicit XdsStatusLog(spdlog::logger& log) : log_(log) {}
+
+  void OnServingStatusUpdate(std::string uri,
+                             ServingStatusUpdate update) override;
+
+ private:
+  spdlog::logger& log_;
+};
+
+}  // namespace topk
