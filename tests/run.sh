@@ -40,6 +40,9 @@ PATH="$PWD/build/tools/usr/bin:$PATH"
 # skipped.
 tests/oip/venv.sh || echo "== no Triton client: oip.tritonclient is skipped" >&2
 
+# Envoy, and what the tests' xDS control plane speaks.
+tests/servers/venv.sh || echo "== no Envoy: servers.envoy, .xds are skipped" >&2
+
 step "building"
 cmake --preset dev
 cmake --build --preset dev

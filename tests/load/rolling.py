@@ -7,56 +7,18 @@ usage: rolling.py TOPKD TOPK [--haproxy haproxy] [--seconds 60]
 """
 
 import argparse
-import contextlib
 import json
 import os
 import pathlib
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "hostile"))
-import lab  # noqa: E402
-
-CONFIG = pathlib.Path(__file__).parents[2] / "deploy/haproxy/haproxy.cfg"
-
-
-def free_ports(count):
-    probes = [socket.socket() for _ in range(count)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
-
-
-class Replica:
-    """A server that comes back at the same address."""
-
-    def __init__(self, topkd, port, directory, delay):
-        self.address = f"127.0.0.1:{port}"
-        self.ready = os.path.join(directory, f"ready-{port}")
-        self.command = [topkd, "--listen", self.address, "--ready-file",
-                        self.ready, "--log-level", "warn", "--drain-delay",
-                        delay]
-        self.start()
-
-    def start(self):
-        self.process = subprocess.Popen(self.command)
-        lab.poll("a server", lambda: os.path.exists(self.ready))
-
-    def stop(self):
-        begin = time.monotonic()
-        self.process.send_signal(signal.SIGTERM)
-        status = self.process.wait(timeout=60)
-        if status != 0:
-            raise AssertionError(f"topkd ended with {status}")
-        return time.monotonic() - begin
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "servers"))
+import fleet  # noqa: E402
+import fronts_test  # noqa: E402
 
 
 def load(topk, target, seconds, *flags):
@@ -88,21 +50,6 @@ def roll(name, replicas, running, settle):
           flush=True)
 
 
-@contextlib.contextmanager
-def proxy(haproxy, replicas):
-    address = f"127.0.0.1:{free_ports(1)[0]}"
-    env = dict(os.environ, TOPK_LISTEN=address)
-    for i, replica in enumerate(replicas, 1):
-        env[f"TOPK_SERVER_{i}"] = replica.address
-    process = subprocess.Popen([haproxy, "-db", "-f", CONFIG], env=env,
-                               stderr=subprocess.DEVNULL)
-    try:
-        yield address
-    finally:
-        process.kill()
-        process.wait()
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("topkd")
@@ -112,12 +59,8 @@ def main():
     parser.add_argument("--phases", default="client,haproxy")
     parser.add_argument("--seconds", type=int, default=60)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as directory, \
-            contextlib.ExitStack() as stack:
-        replicas = [Replica(options.topkd, port, directory, "4s")
-                    for port in free_ports(3)]
-        for replica in replicas:
-            stack.callback(replica.stop)
+    with tempfile.TemporaryDirectory() as directory, fleet.fleet(
+            options.topkd, directory, "--drain-delay", "4s") as replicas:
         addresses = ",".join(replica.address for replica in replicas)
         if "client" in options.phases:
             running = [
@@ -128,10 +71,8 @@ def main():
             return
         if not os.path.exists(options.haproxy):
             sys.exit("NOT   HAProxy is not here")
-        with proxy(options.haproxy, replicas) as address:
-            lab.poll("HAProxy to serve", lambda: subprocess.run(
-                [options.topk, "health", "--target", address],
-                capture_output=True, check=False).returncode == 0)
+        with fronts_test.haproxy(options.haproxy, replicas) as address:
+            fronts_test.await_health(options.topk, address)
             running = [load(options.topk, address, options.seconds)]
             roll("HAProxy", replicas, running, 4)
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Runs a command; without its program says so, and ends as a skipped test does.
 #
-# usage: skip_without.sh PROGRAM [ARGUMENT...]
+# usage: skip_without.sh PROGRAM TEST [ARGUMENT...]
 set -euo pipefail
 if [ ! -x "$1" ]; then
-  echo "SKIPPED: there is no $1; tests/oip/venv.sh makes it" >&2
+  echo "SKIPPED: there is no $1; $(dirname "$2")/venv.sh makes it" >&2
   exit 77
 fi
 exec "$@"

@@ -1,0 +1,182 @@
+"""Three servers, loads of which no call may fail, and what befalls them."""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/hostile"))
+import lab  # noqa: E402
+
+ANSWERED = re.compile(
+    r'^grpc_server_handled_total\{grpc_code="OK",grpc_method="\w*TopK\w*",'
+    r'grpc_service="topk.v1.TopKService".*\} (\d+)$', re.MULTILINE)
+FEW = 30  # answers that show that a server has its part of the load
+
+
+def free_ports(count):
+    probes = [socket.socket() for _ in range(count)]
+    for probe in probes:
+        probe.bind(("127.0.0.1", 0))
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+class Replica:
+    """A server that comes back at the same address."""
+
+    def __init__(self, topkd, port, directory, *flags):
+        self.address = f"127.0.0.1:{port}"
+        self.ready = os.path.join(directory, f"ready-{port}")
+        self.command = [topkd, "--listen", self.address, "--ready-file",
+                        self.ready, "--log-level", "warn", "--metrics-listen",
+                        "127.0.0.1:0", *flags]
+        self.start()
+
+    def start(self):
+        with contextlib.suppress(FileNotFoundError):  # of one that was killed
+            os.remove(self.ready)
+        self.process = subprocess.Popen(self.command)
+        lab.poll("a server", lambda: os.path.exists(self.ready))
+        with open(self.ready, encoding="utf-8") as file:
+            self.metrics = json.load(file)["metrics"]
+
+    def stop(self):
+        """Drains it. Returns how long that took, in seconds."""
+        begin = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(timeout=60)
+        if status != 0:
+            raise AssertionError(f"topkd ended with {status}")
+        return time.monotonic() - begin
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def answered(self):
+        """How many calls it has answered since its start."""
+        with urllib.request.urlopen(f"http://{self.metrics}/metrics") as page:
+            return sum(map(int, ANSWERED.findall(page.read().decode())))
+
+
+@contextlib.contextmanager
+def fleet(topkd, directory, *flags):
+    """Three replicas, killed at the end."""
+    with contextlib.ExitStack() as stack:
+        replicas = []
+        for port in free_ports(3):
+            replicas.append(Replica(topkd, port, directory, *flags))
+            stack.callback(replicas[-1].kill)
+        yield replicas
+
+
+@contextlib.contextmanager
+def running(command, environment=None):
+    """A program that is killed at the end."""
+    process = subprocess.Popen(command, env=environment)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+class Load:
+    """A load that ends at its first failed call or wrong answer."""
+
+    def __init__(self, command):
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def check(self):
+        if self.process.poll() is not None:
+            raise AssertionError(f"the load ended with "
+                                 f"{self.process.returncode}: "
+                                 f"{self.process.stderr.read()}")
+
+    def end(self):
+        """Ends it, and returns what it says of itself."""
+        self.check()
+        self.process.send_signal(signal.SIGINT)
+        out, err = self.process.communicate(timeout=60)
+        if not out:
+            raise AssertionError(f"the load failed: {err}")
+        return out
+
+
+def bench(topk, target, *flags):
+    """What puts `topk bench` on a target, whose answers are all verified."""
+    return [topk, "bench", "--target", target, "--k", "10", "--json",
+            "--shape", "4,1000", "--concurrency", "4", "--warmup", "0",
+            "--duration", "600", *flags]
+
+
+def python_load(topkd, target):
+    """The same by topk_client, with Debian's Python."""
+    return ["/usr/bin/python3", ROOT / "tests/servers/python_load.py", topkd,
+            target]
+
+
+def await_answers(replicas, loads, count=FEW):
+    """Waits until each of the replicas has answered so many more calls; returns
+    how many those were of each."""
+    before = [replica.answered() for replica in replicas]
+
+    def more():
+        for load in loads:
+            load.check()
+        now = [r.answered() - b for r, b in zip(replicas, before)]
+        return now if min(now) >= count else None
+    return lab.poll("every server's part of the load", more)
+
+
+@contextlib.contextmanager
+def under(commands, replicas):
+    """Puts loads on the replicas, one after the other, the slowest to start
+    first: each has had answers when the next one starts. They are killed at the
+    end."""
+    loads = []
+    try:
+        for command in commands:
+            loads.append(Load(command))
+            await_answers(replicas, loads)
+        yield loads
+    finally:
+        for load in loads:
+            load.process.kill()
+            load.process.communicate()
+
+
+def end_all(loads):
+    """Ends the loads, and returns how many requests they had, all answered."""
+    return sum(json.loads(load.end())["requests"] for load in loads)
+
+
+def misfortunes(name, replicas, commands):
+    """Puts the loads on the replicas; kills one, drains one, has both come
+    back."""
+    a, b, c = replicas
+    with under(commands, replicas) as loads:
+        parts = await_answers(replicas, loads, 10 * FEW)
+        a.kill()
+        await_answers([b, c], loads)
+        b.stop()
+        await_answers([c], loads)
+        a.start()
+        b.start()
+        await_answers(replicas, loads)
+        requests = end_all(loads)
+    print(f"ok    {name}: {requests} calls, none lost; the servers' parts "
+          f"were {parts}", flush=True)
+    return parts
