@@ -19,6 +19,9 @@ constexpr int kStuckMilliseconds = 10'000;
 // Pings between calls' messages are not wanted: servers refuse them below 5
 // minutes. But gRPC sets the kernel's limit, TCP_USER_TIMEOUT, with them alone.
 constexpr int kPingMilliseconds = 600'000;
+// The longest pause before a server that was down is tried again; gRPC's own is
+// two minutes.
+constexpr int kReconnectMilliseconds = 10'000;
 
 std::string ServiceConfig(int max_attempts) {
   const std::string retry =
@@ -58,6 +61,7 @@ std::shared_ptr<grpc::Channel> Connect(
   arguments.SetInt(GRPC_ARG_PER_RPC_RETRY_BUFFER_SIZE, kRetryBufferBytes);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingMilliseconds);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kStuckMilliseconds);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMilliseconds);
   if (to_unhealthy == ToUnhealthy::kYes) {
     arguments.SetInt(GRPC_ARG_INHIBIT_HEALTH_CHECKING, 1);
   }

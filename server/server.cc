@@ -287,10 +287,12 @@ Status Server::Impl::Listen(const ServerConfig& config) {
       return CannotListen(config.listen[i]);
     }
     const bool plain = tls == nullptr || !UnixPath(config.listen[i]).empty();
-    auto credentials =
+    std::shared_ptr<grpc::ServerCredentials> credentials =
         plain ? grpc::InsecureServerCredentials() : tls->Credentials();
-    // TLS is ours unless the control plane has its own.
-    if (config.xds) credentials = grpc::XdsServerCredentials(credentials);
+    // TLS of our own outranks the control plane's.
+    if (config.xds && plain) {
+      credentials = grpc::XdsServerCredentials(credentials);
+    }
     builder.AddListeningPort(config.listen[i], credentials, &ports[i]);
   }
   std::unique_ptr<grpc::ServerCompletionQueue> queue =

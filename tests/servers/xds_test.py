@@ -40,10 +40,10 @@ def wants_a_bootstrap(topkd):
     print("ok    no bootstrap, no server")
 
 
-def serves(topk, replica, deadline="20"):
+def serves(topk, replica, deadline="20", *flags):
     return subprocess.run(
-        [topk, "health", "--target", replica.address, "--deadline", deadline],
-        capture_output=True, check=False).returncode == 0
+        [topk, "health", "--target", replica.address, "--deadline", deadline,
+         *flags], capture_output=True, check=False).returncode == 0
 
 
 def follows_the_listeners(topk, plane, replicas):
@@ -59,6 +59,28 @@ def follows_the_listeners(topk, plane, replicas):
     lab.poll("a to serve no more", lambda: not serves(topk, a, "0.5"))
     assert serves(topk, b)
     print("ok    servers come and go with their listeners")
+
+
+def has_tls(topkd, topk, plane, directory):
+    """Our own TLS is there with a control plane too."""
+    key, certificate = (f"{directory}/{name}.pem" for name in ("key", "cert"))
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days",
+         "1", "-subj", "/CN=localhost", "-addext",
+         "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
+        check=True, capture_output=True)
+    replica = fleet.Replica(topkd, fleet.free_ports(1)[0], directory, "--xds",
+                            "--tls-cert", certificate, "--tls-key", key)
+    try:
+        plane.set(control_plane.LISTENER,
+                  control_plane.server_listener(replica.address))
+        lab.poll("TLS", lambda: serves(topk, replica, "20", "--tls-ca",
+                                       certificate))
+        assert not serves(topk, replica, "0.5")
+        replica.stop()
+    finally:
+        replica.kill()
+    print("ok    TLS is that of --tls-cert")
 
 
 def follows_the_endpoints(topkd, topk, plane, replicas):
@@ -98,6 +120,7 @@ def main():
         path = pathlib.Path(directory) / "bootstrap.json"
         path.write_text(bootstrap, encoding="utf-8")
         os.environ["GRPC_XDS_BOOTSTRAP"] = str(path)
+        has_tls(topkd, topk, plane, directory)
         with fleet.fleet(topkd, directory, "--xds") as replicas:
             follows_the_listeners(topk, plane, replicas)
             follows_the_endpoints(topkd, topk, plane, replicas)

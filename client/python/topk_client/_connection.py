@@ -20,6 +20,9 @@ _RETRY_BUFFER_BYTES = 65 << 20
 # kernel's limit with pings alone, which servers refuse below 5 minutes.
 _STUCK_MILLISECONDS = 10_000
 _PING_MILLISECONDS = 600_000
+# The longest pause before a server that was down is tried again; gRPC's own is
+# two minutes.
+_RECONNECT_MILLISECONDS = 10_000
 
 
 def _service_config(max_attempts: int) -> str:
@@ -108,6 +111,7 @@ class Connection:
             ("grpc.per_rpc_retry_buffer_size", _RETRY_BUFFER_BYTES),
             ("grpc.keepalive_time_ms", _PING_MILLISECONDS),
             ("grpc.keepalive_timeout_ms", _STUCK_MILLISECONDS),
+            ("grpc.max_reconnect_backoff_ms", _RECONNECT_MILLISECONDS),
         ]
         if user_agent:
             options.append(("grpc.primary_user_agent", user_agent))
