@@ -12,6 +12,10 @@
 namespace topk {
 namespace {
 
+// gRPC stops retrying, silently, once a call has sent more than this; its
+// default is 256 KiB. As much as the server's largest unary message.
+constexpr int kRetryBufferBytes = (64 << 20) + (1 << 20);
+
 // A connection that takes no bytes for so long is given up; without that a
 // server that stands still would keep what it has been sent, the caller's
 // memory, and the call that waits for it.
@@ -23,6 +27,9 @@ constexpr int kPingMilliseconds = 600'000;
 // two minutes.
 constexpr int kReconnectMilliseconds = 10'000;
 
+// Streams have no retries of gRPC's: where a connection breaks while a message
+// of one is under way, gRPC 1.51 may leave a message out when it sends them
+// again.
 std::string ServiceConfig(int max_attempts) {
   const std::string retry =
       max_attempts <= 1
@@ -33,8 +40,10 @@ std::string ServiceConfig(int max_attempts) {
                 R"( ["UNAVAILABLE", "RESOURCE_EXHAUSTED"]})");
   return Cat(R"({"loadBalancingConfig": [{"round_robin": {}}],)"
              R"( "healthCheckConfig": {"serviceName": "topk.v1.TopKService"},)"
-             R"( "methodConfig": [{"name": [{"service":)"
-             R"( "topk.v1.TopKService"}])",
+             R"( "methodConfig": [{"name": [)"
+             R"({"service": "topk.v1.TopKService", "method": "ComputeTopK"},)"
+             R"( {"service": "topk.v1.TopKService",)"
+             R"( "method": "GetCapabilities"}])",
              retry, "}]}");
 }
 

@@ -10,17 +10,13 @@
 
 namespace topk {
 
-/// gRPC stops retrying, silently, once a call has sent more than this; its
-/// default is 256 KiB. As much as the server's largest unary message.
-inline constexpr int kRetryBufferBytes = (64 << 20) + (1 << 20);
-
 /// Whether a channel sends calls to servers whose health check says
 /// NOT_SERVING.
 enum class ToUnhealthy { kNo, kYes };
 
 /// Returns a channel to the options' target that connects at its first call:
-/// round robin, retries of UNAVAILABLE and, when the server says when, of
-/// RESOURCE_EXHAUSTED; messages of any size.
+/// round robin; retries, of what is no stream, of UNAVAILABLE and, when the
+/// server says when, of RESOURCE_EXHAUSTED; messages of any size.
 std::shared_ptr<grpc::Channel> Connect(
     const ClientOptions& options,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials,

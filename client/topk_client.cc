@@ -3,9 +3,11 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "client/bytes_call.h"
@@ -21,11 +23,16 @@
 namespace topk {
 namespace {
 
+using std::chrono::system_clock;
+
 // Larger tensors are streamed. One caller waits for 64 KiB 176 us in a message
 // and 190 in a stream, for 1 MiB 608 and 418, for 64 MiB 27 ms and 16.
 constexpr size_t kStreamedBytes = size_t{512} << 10;
 // Measured: 1 MiB messages move bytes fastest.
 constexpr size_t kPieceBytes = size_t{1} << 20;
+// The pauses before a stream is sent again: those of channel.cc's retry policy.
+constexpr std::chrono::milliseconds kFirstPause{50};
+constexpr std::chrono::milliseconds kLongestPause{1000};
 // protobuf has no larger messages, and gRPC 1.51 aborts on one.
 constexpr size_t kMaxMessageBytes = std::numeric_limits<int32_t>::max();
 
@@ -64,6 +71,24 @@ Status Collect(v1::TopKResponseChunk& chunk, bool& has_header,
   }
 }
 
+// Whether a stream that ended so is sent again. A proxy that has passed on a
+// part of an answer has no words for a server that went away: gRPC makes
+// INTERNAL or UNKNOWN of how it ends the stream. Those of a topkd have a
+// reason.
+bool IsSentAgain(const Status& status, bool begun) {
+  switch (status.code) {
+    case Code::kUnavailable:
+      return true;
+    case Code::kResourceExhausted:
+      return status.retry_after.count() > 0;
+    case Code::kInternal:
+    case Code::kUnknown:
+      return begun && status.reason.empty();
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 struct Client::Impl {
@@ -79,11 +104,13 @@ struct Client::Impl {
         health(grpc::health::v1::Health::NewStub(
             Connect(client_options, credentials, ToUnhealthy::kYes))) {}
 
-  // Returns what prepares a call, which ends when the options say, from now.
-  auto Prepares(const CallOptions& call) {
-    const auto deadline =
-        std::chrono::system_clock::now() +
-        (call.deadline.count() > 0 ? call.deadline : options.deadline);
+  system_clock::time_point DeadlineOf(const CallOptions& call) const {
+    return system_clock::now() +
+           (call.deadline.count() > 0 ? call.deadline : options.deadline);
+  }
+
+  // Returns what prepares all attempts of a call.
+  auto Prepares(system_clock::time_point deadline) {
     return [this, deadline](grpc::ClientContext& context) {
       if (std::string header = token.Header(); !header.empty()) {
         context.AddMetadata("authorization", header);
@@ -99,7 +126,7 @@ struct Client::Impl {
     if (!setup.ok()) return setup;
     grpc::ByteBuffer bytes;
     if (Status s = CallUnary(calls, PathOf(method), memory, request,
-                             Prepares(call), bytes);
+                             Prepares(DeadlineOf(call)), bytes);
         !s.ok()) {
       return s;
     }
@@ -108,20 +135,25 @@ struct Client::Impl {
     return answer;
   }
 
-  // Streams, and again where a server went away amid a stream that gRPC does
-  // not retry. `rewind` goes back to what has no answer, or returns false for
-  // a stream that gRPC did retry.
+  // Streams, as often as gRPC does what is no stream. `rewind` goes back to
+  // what has no answer, and returns whether some of it had begun to come.
   Status Stream(Method method, const StreamHandlers& handlers,
                 const std::function<bool()>& rewind, const CallOptions& call) {
     if (!setup.ok()) return setup;
-    const auto prepares = Prepares(call);
-    Status status;
-    int attempts = 0;
-    do {
-      status = CallStream(calls, PathOf(method), memory, handlers, prepares);
-    } while (status.code == Code::kUnavailable &&
-             ++attempts < options.max_attempts && rewind());
-    return status;
+    const auto deadline = DeadlineOf(call);
+    std::chrono::milliseconds pause = kFirstPause;
+    for (int attempt = 1;; ++attempt) {
+      const Status status = CallStream(calls, PathOf(method), memory, handlers,
+                                       Prepares(deadline));
+      if (status.ok() || attempt >= options.max_attempts ||
+          !IsSentAgain(status, rewind())) {
+        return status;
+      }
+      const auto wait = std::max(pause, status.retry_after);
+      if (system_clock::now() + wait >= deadline) return status;
+      std::this_thread::sleep_for(wait);
+      pause = std::min(2 * pause, kLongestPause);
+    }
   }
 
   ClientOptions options;
@@ -200,11 +232,10 @@ Result<v1::TopKResponse> Client::StreamTopK(const v1::TopKRequest& header,
     return Collect(chunk, has_header, response);
   };
   const auto rewind = [&] {
-    if (!has_header && sent + kPieceBytes <= kRetryBufferBytes) return false;
-    begun = has_header = false;
     sent = 0;
+    begun = false;
     response.Clear();
-    return true;
+    return std::exchange(has_header, false);
   };
   const Status status =
       impl_->Stream(Method::kStreamTopK, handlers, rewind, options);
@@ -259,9 +290,8 @@ std::vector<Result<v1::TopKResponse>> Client::ComputeTopKMany(
   };
   size_t before = 0;  // answers of earlier streams
   const auto rewind = [&] {
-    if (results.size() == before) return false;
-    next = before = results.size();
-    return true;
+    next = results.size();
+    return std::exchange(before, next) < next;
   };
   Status rest =
       impl_->Stream(Method::kComputeTopKMany, handlers, rewind, options);
@@ -286,7 +316,7 @@ Result<bool> Client::IsServing(const std::string& service,
                                const CallOptions& options) const {
   if (!impl_->setup.ok()) return impl_->setup;
   grpc::ClientContext context;
-  impl_->Prepares(options)(context);
+  impl_->Prepares(impl_->DeadlineOf(options))(context);
   grpc::health::v1::HealthCheckRequest request;
   request.set_service(service);
   grpc::health::v1::HealthCheckResponse response;

@@ -5,6 +5,8 @@
 #include <atomic>
 
 #include "client/topk_client.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
 #include "tests/client/fake_server.h"
 
 namespace topk::testing {
@@ -24,16 +26,17 @@ ClientOptions OptionsOf(const FakeServer& server, int max_attempts) {
   return options;
 }
 
-// Answers each request with its id, and goes away after so many.
+// Answers each request with its id, and ends after so many.
 class Quitter {
  public:
-  explicit Quitter(int answers) : answers_(answers) {}
+  explicit Quitter(int answers, const grpc::Status& end = kGone)
+      : answers_(answers), end_(end) {}
 
   grpc::Status operator()(Many& stream) {
     ++calls;
     v1::TopKRequest request;
     for (int i = 0; stream.Read(&request); ++i) {
-      if (i == answers_) return kGone;
+      if (i == answers_) return end_;
       v1::TopKResult result;
       result.mutable_response()->set_request_id(request.request_id());
       stream.Write(result);
@@ -45,6 +48,7 @@ class Quitter {
 
  private:
   const int answers_;
+  const grpc::Status end_;
 };
 
 std::vector<Result<v1::TopKResponse>> AskMany(Quitter& quitter,
@@ -60,13 +64,37 @@ std::vector<Result<v1::TopKResponse>> AskMany(Quitter& quitter,
 }
 
 TEST(BrokenStream, ManyGoOnWithWhatHasNoAnswer) {
-  Quitter quitter(3);
-  const auto results = AskMany(quitter, 4);
-  EXPECT_EQ(quitter.calls, 3);  // 3, 3 and 2 answers
-  ASSERT_EQ(results.size(), 8u);
-  for (size_t i = 0; i < results.size(); ++i) {
-    ASSERT_TRUE(results[i].ok()) << results[i].status().message;
-    EXPECT_EQ(results[i]->request_id(), std::to_string(i));
+  // As a connection ends, and as streams of Envoy and HAProxy do.
+  for (const auto code :
+       {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::INTERNAL,
+        grpc::StatusCode::UNKNOWN}) {
+    Quitter quitter(3, {code, "gone"});
+    const auto results = AskMany(quitter, 4);
+    EXPECT_EQ(quitter.calls, 3);  // 3, 3 and 2 answers
+    ASSERT_EQ(results.size(), 8u);
+    for (size_t i = 0; i < results.size(); ++i) {
+      ASSERT_TRUE(results[i].ok()) << results[i].status().message;
+      EXPECT_EQ(results[i]->request_id(), std::to_string(i));
+    }
+  }
+}
+
+TEST(BrokenStream, ManyEndWithWhatAServerSaysItself) {
+  google::rpc::ErrorInfo info;
+  info.set_reason("BROKEN");
+  google::rpc::Status status;
+  status.set_code(grpc::StatusCode::INTERNAL);
+  status.add_details()->PackFrom(info);
+  for (const grpc::Status& end :
+       {grpc::Status(grpc::StatusCode::NOT_FOUND, "no reason"),
+        grpc::Status(grpc::StatusCode::INTERNAL, "a reason",
+                     status.SerializeAsString())}) {
+    Quitter quitter(3, end);
+    const auto results = AskMany(quitter, 4);
+    EXPECT_EQ(quitter.calls, 1);
+    ASSERT_EQ(results.size(), 8u);
+    EXPECT_TRUE(results[2].ok());
+    EXPECT_EQ(static_cast<int>(results[3].status().code), end.error_code());
   }
 }
 

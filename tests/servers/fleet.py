@@ -96,14 +96,15 @@ class Load:
     """A load that ends at its first failed call or wrong answer."""
 
     def __init__(self, command):
+        self.command = command
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def check(self):
         if self.process.poll() is not None:
-            raise AssertionError(f"the load ended with "
-                                 f"{self.process.returncode}: "
-                                 f"{self.process.stderr.read()}")
+            raise AssertionError(
+                f"{self.command} ended with {self.process.returncode}: "
+                f"{self.process.stderr.read()}")
 
     def end(self):
         """Ends it, and returns what it says of itself."""
@@ -111,7 +112,7 @@ class Load:
         self.process.send_signal(signal.SIGINT)
         out, err = self.process.communicate(timeout=60)
         if not out:
-            raise AssertionError(f"the load failed: {err}")
+            raise AssertionError(f"{self.command} failed: {err}")
         return out
 
 

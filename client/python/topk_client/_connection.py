@@ -3,12 +3,14 @@
 import ipaddress
 import json
 import os
+import time
 from typing import Any, Dict, List, Optional, Tuple, Union
 
 import grpc
 from grpc_health.v1 import health_pb2
 
 from topk_client._stubs import topk_pb2
+from topk_client.errors import TopKError
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -20,17 +22,26 @@ _RETRY_BUFFER_BYTES = 65 << 20
 # kernel's limit with pings alone, which servers refuse below 5 minutes.
 _STUCK_MILLISECONDS = 10_000
 _PING_MILLISECONDS = 600_000
+# The pauses before a call is sent again, in seconds.
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 1.0
 # The longest pause before a server that was down is tried again; gRPC's own is
 # two minutes.
 _RECONNECT_MILLISECONDS = 10_000
 
 
 def _service_config(max_attempts: int) -> str:
-    method: Dict[str, Any] = {"name": [{"service": _SERVICE}]}
+    # Streams have no retries of gRPC's: where a connection breaks while a
+    # message of one is under way, gRPC 1.51 may leave a message out when it
+    # sends them again.
+    method: Dict[str, Any] = {"name": [
+        {"service": _SERVICE, "method": name}
+        for name in ("ComputeTopK", "GetCapabilities")]}
     if max_attempts > 1:
         method["retryPolicy"] = {
-            "maxAttempts": max_attempts, "initialBackoff": "0.05s",
-            "maxBackoff": "1s", "backoffMultiplier": 2,
+            "maxAttempts": max_attempts,
+            "initialBackoff": f"{_FIRST_PAUSE}s",
+            "maxBackoff": f"{_LONGEST_PAUSE}s", "backoffMultiplier": 2,
             "retryableStatusCodes": ["UNAVAILABLE", "RESOURCE_EXHAUSTED"]}
     return json.dumps({
         "loadBalancingConfig": [{"round_robin": {}}],
@@ -102,6 +113,7 @@ class Connection:
                 f"the token would go to {target} in plain text; use TLS, or "
                 "token_over_plaintext if that way is safe")
         self._timeout = timeout
+        self._max_attempts = max_attempts
         self._token, self._token_file = token, token_file
         self._metadata()  # a file that cannot be read is an error now
         options: List[Tuple[str, Any]] = [
@@ -159,6 +171,23 @@ class Connection:
         if token is None:
             return []
         return [("authorization", f"Bearer {token}")]
+
+    def _deadline(self, timeout: Optional[float]) -> float:
+        return time.monotonic() + (
+            self._timeout if timeout is None else timeout)
+
+    def _pause(self, attempt: int, error: TopKError,
+               deadline: float) -> Optional[float]:
+        """Returns how many seconds to wait before a stream whose attempt (0, 1,
+        ...) ended so is sent again; None if it is not."""
+        told = error.retry_delay or 0.0
+        again = error.code == grpc.StatusCode.UNAVAILABLE or (
+            error.code == grpc.StatusCode.RESOURCE_EXHAUSTED and told > 0)
+        pause = max(told, min(_FIRST_PAUSE * 2**attempt, _LONGEST_PAUSE))
+        if (again and attempt + 1 < self._max_attempts
+                and time.monotonic() + pause < deadline):
+            return pause
+        return None
 
     def _how(self, timeout: Optional[float]) -> Dict[str, Any]:
         """Returns what every call is given."""

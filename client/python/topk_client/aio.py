@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import time
 from typing import (Any, AsyncIterable, AsyncIterator, Deque, Iterable, List,
                     Optional, Union)
 
@@ -162,6 +163,20 @@ class Client(Connection):
             response.status == health_pb2.HealthCheckResponse.SERVING)
 
     async def _stream(self, call: Call, timeout: Optional[float]) -> Answer:
+        deadline = self._deadline(timeout)
+        attempt = 0
+        while True:
+            try:
+                return await self._stream_once(
+                    call, deadline - time.monotonic())
+            except TopKError as error:
+                pause = self._pause(attempt, error, deadline)
+                if pause is None:
+                    raise
+            await asyncio.sleep(pause)
+            attempt += 1
+
+    async def _stream_once(self, call: Call, timeout: float) -> Answer:
         chunks = self._stream_topk(call.pieces(), **self._how(timeout))
         end = _End(chunks)
         answer = StreamedAnswer(call)

@@ -1,6 +1,7 @@
 """The client for threads; topk_client.aio has the one for asyncio."""
 
 import collections
+import time
 from typing import Any, Deque, Iterable, Iterator, List, Optional, Union
 
 import grpc
@@ -142,6 +143,19 @@ class Client(Connection):
             response.status == health_pb2.HealthCheckResponse.SERVING)
 
     def _stream(self, call: Call, timeout: Optional[float]) -> Answer:
+        deadline = self._deadline(timeout)
+        attempt = 0
+        while True:
+            try:
+                return self._stream_once(call, deadline - time.monotonic())
+            except grpc.RpcError as error:
+                pause = self._pause(attempt, from_rpc(error), deadline)
+                if pause is None:
+                    raise
+            time.sleep(pause)
+            attempt += 1
+
+    def _stream_once(self, call: Call, timeout: float) -> Answer:
         chunks = self._stream_topk(call.pieces(), **self._how(timeout))
         answer = StreamedAnswer(call)
         try:
