@@ -3,6 +3,7 @@
 #include <malloc.h>
 #include <tbb/scalable_allocator.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -15,6 +16,10 @@ namespace {
 
 // Whoever sends little keeps what the allocators have at hand.
 constexpr int64_t kWorthTrimming = int64_t{64} << 20;
+// Seconds between two trims for what is in no count: where nothing moves, and
+// where allocations wait meanwhile.
+constexpr int kQuietPause = 3;
+constexpr int kBusyPause = 30;
 
 void Trim() {
   scalable_allocation_command(TBBMALLOC_CLEAN_ALL_BUFFERS, nullptr);
@@ -28,23 +33,30 @@ MemoryTrimmer::MemoryTrimmer(std::function<Activity()> activity)
         std::mutex mutex;
         std::condition_variable_any stopped;
         std::unique_lock lock(mutex);
-        int64_t trimmed = 0;  // the bytes at the last trim
-        int64_t before = 0;   // and a second ago
-        double resident = ResidentBytes();
+        int64_t trimmed = 0;       // the bytes at the last trim
+        int64_t before = 0;        // and a second ago
+        int seconds = kBusyPause;  // since the last trim
+        double least = AnonymousBytes();
         while (!stop.stop_requested()) {
           stopped.wait_for(lock, stop, std::chrono::seconds(1),
                            [] { return false; });
           const Activity now = activity();
           const bool quiet = now.bytes == before;
           before = now.bytes;
-          // What gRPC took for calls that never reached us is in no count.
-          const bool worth =
-              (now.open_calls == 0 && now.bytes - trimmed >= kWorthTrimming) ||
-              ResidentBytes() - resident >= kWorthTrimming;
-          if (!quiet || !worth) continue;
+          ++seconds;
+          const bool idle = quiet && now.open_calls == 0 &&
+                            now.bytes - trimmed >= kWorthTrimming;
+          // What gRPC took for calls that never reached us is in no count. A
+          // trim amid a burst finds little that is free: so the process is
+          // measured by the least that it had, not by what that trim left.
+          const double size = AnonymousBytes();
+          least = std::min(least, size);
+          const bool grown = size - least >= kWorthTrimming &&
+                             seconds >= (quiet ? kQuietPause : kBusyPause);
+          if (!idle && !grown) continue;
           Trim();
           trimmed = now.bytes;
-          resident = ResidentBytes();
+          seconds = 0;
         }
       }) {}
 

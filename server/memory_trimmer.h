@@ -16,8 +16,9 @@ struct Activity {
 };
 
 /// Gives the allocators' free memory back once the server is idle, or the
-/// process has grown while nothing moved. They keep what a burst needed: 145
-/// MiB after a few answers of 36 MB, 700 after 50 000 calls of unknown methods.
+/// process is larger than it was: every few seconds while nothing moves, twice
+/// a minute otherwise. They keep what a burst needed: 145 MiB after a few
+/// answers of 36 MB, 700 after 50 000 calls of unknown methods.
 class MemoryTrimmer {
  public:
   /// Asks for the activity every second until it is destroyed.

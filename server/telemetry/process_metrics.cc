@@ -66,15 +66,25 @@ double MaxFiles() {
   return static_cast<double>(limit.rlim_cur);
 }
 
+double Bytes(double pages) {
+  return pages * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
 }  // namespace
 
-double ResidentBytes() {
-  return StatField(kResidentPages) * static_cast<double>(sysconf(_SC_PAGESIZE));
+double AnonymousBytes() {
+  std::ifstream file("/proc/self/statm");
+  double size = 0;
+  double resident = 0;
+  double shared = 0;
+  file >> size >> resident >> shared;
+  return Bytes(resident - shared);
 }
 
 void AddProcessMetrics(MetricRegistry& registry) {
   registry.AddGauge("process_resident_memory_bytes",
-                    "Resident memory size in bytes", ResidentBytes);
+                    "Resident memory size in bytes",
+                    [] { return Bytes(StatField(kResidentPages)); });
   registry.AddGauge("process_virtual_memory_bytes",
                     "Virtual memory size in bytes",
                     [] { return StatField(kVirtualBytes); });

@@ -5,8 +5,9 @@
 
 namespace topk {
 
-/// The memory that this process has of the machine, in bytes.
-double ResidentBytes();
+/// The memory that this process has of the machine for itself alone, in bytes:
+/// without files and shared memory.
+double AnonymousBytes();
 
 /// Adds the process_* metrics under the names that Prometheus's client
 /// libraries share: memory, processor time, file descriptors, threads, start.

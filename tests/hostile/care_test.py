@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 
+import attacks
 import h2
 import lab
 
@@ -141,6 +142,18 @@ def a_server_outlives_its_last_descriptor(path):
         lab.poll("descriptors to return", lambda: server.descriptors() < 30)
 
 
+def memory_goes_back_after_calls_that_were_reset(path):
+    with topkd(path, "--threads", "2") as (target, server):
+        before, grown = server.memory(), 0
+        for _ in range(5):  # on one thread that polls, the first does
+            if grown < 100:
+                attacks.ATTACKS["rapid_reset"](attacks.Stage(target))
+                grown = server.peak() - before
+        assert grown >= 100, f"{grown:.0f} MiB: nothing to give back"
+        lab.poll("the memory to go back",
+                 lambda: server.memory() - before < grown / 2)
+
+
 def _late(target):
     with contextlib.suppress(OSError), h2.Connection(target) as client:
         return is_served(client)
@@ -152,6 +165,7 @@ CASES = [half_begun_connections_are_closed, idle_connections_are_closed,
          clients_without_a_sign_of_life_are_closed, pings_are_counted,
          calls_of_a_connection_are_limited, header_fields_are_limited,
          compressed_messages_are_refused,
+         memory_goes_back_after_calls_that_were_reset,
          a_server_outlives_its_last_descriptor]
 
 
