@@ -5,25 +5,33 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "core/base/text.h"
 
 namespace topk {
 namespace {
 
+// What other requests hold, of descriptors or of mappings, they give back.
+Status Exhausted(std::string message) {
+  return ResourceExhausted("SHARED_MEMORY_EXHAUSTED", "server",
+                           std::move(message), std::chrono::seconds(1));
+}
+
 Status CannotOpen(const std::string& name, const std::string& field,
                   int error) {
+  std::string message = Cat("the shared memory object ", Quote(name),
+                            " cannot be opened: ", std::strerror(error));
+  if (error == EMFILE || error == ENFILE || error == ENOMEM) {
+    return Exhausted(std::move(message));
+  }
   Status status =
-      InvalidArgument("SHARED_MEMORY_NOT_FOUND", field,
-                      Cat("the shared memory object ", Quote(name),
-                          " cannot be opened: ", std::strerror(error)));
+      InvalidArgument("SHARED_MEMORY_NOT_FOUND", field, std::move(message));
   if (error == EACCES || error == EPERM) {
     status.code = Code::kPermissionDenied;
     status.reason = "SHARED_MEMORY_DENIED";
-  } else if (error == EMFILE || error == ENFILE || error == ENOMEM) {
-    status.code = Code::kResourceExhausted;
-    status.reason = "SHARED_MEMORY_EXHAUSTED";
   }
   return status;
 }
@@ -72,17 +80,16 @@ Status MappedObject::Map(const std::string& field) {
   void* const memory =
       mmap(nullptr, bytes, protection, MAP_SHARED, descriptor_, 0);
   const int error = errno;
-  if (memory != MAP_FAILED) {
-    memory_ = {static_cast<std::byte*>(memory), bytes};
-    guard_.emplace(memory_, access_ == Access::kWrite);
-    if (guard_->guards()) return {};
+  if (memory == MAP_FAILED) {  // too large for this machine
+    return ResourceExhausted(
+        "SHARED_MEMORY_EXHAUSTED", field,
+        Cat("the object's ", bytes,
+            " bytes cannot be mapped: ", std::strerror(error)));
   }
-  return ResourceExhausted(
-      "SHARED_MEMORY_EXHAUSTED", field,
-      Cat("the object's ", bytes, " bytes cannot be mapped: ",
-          memory == MAP_FAILED
-              ? std::strerror(error)
-              : "too many requests use shared memory at a time"));
+  memory_ = {static_cast<std::byte*>(memory), bytes};
+  guard_.emplace(memory_, access_ == Access::kWrite);
+  if (guard_->guards()) return {};
+  return Exhausted("too many requests use shared memory at a time");
 }
 
 std::span<std::byte> MappedObject::part(int64_t offset, int64_t bytes) const {

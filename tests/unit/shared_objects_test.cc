@@ -2,6 +2,7 @@
 #include "server/shared_memory/shared_objects.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <vector>
@@ -14,6 +15,21 @@ namespace topk {
 namespace {
 
 constexpr size_t kMost = SharedObjects::kMostIdle;
+
+// Lowers a limit of this process for a scope.
+class Lowered {
+ public:
+  Lowered(__rlimit_resource what, rlim_t most) : what_(what) {
+    getrlimit(what_, &before_);
+    const rlimit limit = {most, before_.rlim_max};
+    setrlimit(what_, &limit);
+  }
+  ~Lowered() { setrlimit(what_, &before_); }
+
+ private:
+  const __rlimit_resource what_;
+  rlimit before_{};
+};
 
 // More objects than are kept.
 class SharedObjectsTest : public ::testing::Test {
@@ -75,7 +91,16 @@ TEST_F(SharedObjectsTest, TooManyInUseAreRefused) {
     if (region.ok()) used.push_back(*region);
   }
   EXPECT_EQ(region.status().code, Code::kResourceExhausted);
-  EXPECT_EQ(region.status().field, "x.name");
+  EXPECT_EQ(region.status().field, "server");
+  EXPECT_GT(region.status().retry_after.count(), 0);
+}
+
+TEST_F(SharedObjectsTest, WithoutADescriptorLeftOneMayComeAgain) {
+  const Lowered none_left(RLIMIT_NOFILE, 0);
+  const Result<SharedRegion> region =
+      objects_.Open(memory_[0].Region(0, 4096), Access::kRead, "x");
+  EXPECT_EQ(region.status().code, Code::kResourceExhausted);
+  EXPECT_GT(region.status().retry_after.count(), 0);
 }
 
 TEST_F(SharedObjectsTest, WhatIsUnlinkedIsGivenBack) {
