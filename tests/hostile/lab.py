@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import time
@@ -136,17 +137,56 @@ def plain(path, directory):
         process.wait()
 
 
+class Replica:
+    """A topkd that comes back at the same address, whatever ended it."""
+
+    def __init__(self, path, port, directory, flags, **how):
+        self.address = f"127.0.0.1:{port}"
+        self.ready = pathlib.Path(directory) / f"ready-{port}"
+        self._command = [path, "--listen", self.address, "--ready-file",
+                         self.ready, *flags]
+        self._how = how
+        self.start()
+
+    def start(self):
+        self.ready.unlink(missing_ok=True)  # SIGKILL leaves it
+        self.process = subprocess.Popen(self._command, **self._how)
+        poll("a server", self.ready.exists)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        """Has it drain; returns how many seconds that took."""
+        begin = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(timeout=60)
+        if status != 0:
+            raise AssertionError(f"topkd ended with {status}")
+        return time.monotonic() - begin
+
+
+def free_ports(count):
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+
+
 @contextlib.contextmanager
-def haproxy(path, target):
-    """HAProxy with the configuration of deploy/ in front of a server."""
+def haproxy(path, *targets):
+    """HAProxy with the configuration of deploy/ in front of up to three
+    servers."""
     config = pathlib.Path(__file__).parents[2] / "deploy/haproxy/haproxy.cfg"
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    nobody = ["127.0.0.1:1"] * 3
+    servers = {f"TOPK_SERVER_{i}": target for i, target in
+               enumerate([*targets, *nobody][:3], 1)}
     process = subprocess.Popen(
         [path, "-db", "-f", config], stderr=subprocess.DEVNULL,
-        env=dict(os.environ, TOPK_LISTEN=address, TOPK_SERVER_1=target,
-                 TOPK_SERVER_2="127.0.0.1:1", TOPK_SERVER_3="127.0.0.1:1"))
+        env={**os.environ, "TOPK_LISTEN": address, **servers})
 
     def serves():
         with contextlib.suppress(OSError), h2.Connection(address) as client:

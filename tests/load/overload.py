@@ -18,7 +18,6 @@ usage: overload.py TOPKD TOPK [--minutes 5] [--memory 1024]
 import argparse
 import contextlib
 import json
-import multiprocessing
 import os
 import pathlib
 import random
@@ -29,8 +28,8 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "hostile"))
 import cgroup  # noqa: E402
-import h2  # noqa: E402
 import lab  # noqa: E402
+import unruly  # noqa: E402
 
 # What is asked for: mostly small, a few as large as 64 MiB.
 KINDS = [(60, [1, 256]), (20, [8, 2048]), (10, [1, 262144]), (6, [1, 1048576]),
@@ -42,16 +41,12 @@ MALFORMED = 3
 REFUSALS = {"RESOURCE_EXHAUSTED"}
 
 
-def give_way():
-    os.nice(10)
-
-
 def go_first():
     with contextlib.suppress(PermissionError):
         os.nice(-10)
 
 
-def bench(topk, target, *flags, priority=give_way):
+def bench(topk, target, *flags, priority=unruly.give_way):
     """Begins `topk bench`; JSON comes out."""
     return subprocess.Popen(
         [topk, "bench", "--target", target, "--k", "10", "--json",
@@ -74,84 +69,6 @@ def small(topk, target, seconds):
                  str(seconds), "--verify", "1", priority=go_first)
 
 
-def pause(connection, seconds):
-    """Lets the server say what it wants meanwhile."""
-    connection.read(lambda *_: False, seconds)
-    connection.frames.clear()
-
-
-def cancel(target, seed, pipe):
-    """Calls that end before their answers: amid the body or right after it."""
-    give_way()
-    chance = random.Random(seed)
-    body = h2.message(lab.request(bytes(200) * 200, 10))
-    done = 0
-    while not pipe.poll():
-        with h2.Connection(target) as connection:
-            for stream in range(1, 400, 2):
-                if pipe.poll() or connection.closed:
-                    break
-                part = body[:chance.randrange(1, len(body) + 1)]
-                connection.send(
-                    h2.call(stream, h2.fields()) + h2.data(stream, part))
-                pause(connection, chance.uniform(0, 0.02))
-                connection.send(h2.rst_stream(stream))
-                done += 1
-    pipe.send({"cancelled": done})
-
-
-def nonsense(target, seed, pipe):
-    """Messages that are none. Each must be refused as such, or for now."""
-    give_way()
-    chance = random.Random(seed)
-    counts = {"malformed": 0, "refused": 0, "no_hint": 0, "accepted": 0}
-    while not pipe.poll():
-        with h2.Connection(target) as connection:
-            for stream in range(1, 400, 2):
-                if pipe.poll() or connection.closed:
-                    break
-                body = b"\x0a\xff" + chance.randbytes(chance.randrange(4000))
-                connection.send(
-                    h2.call(stream, h2.fields()) +
-                    h2.data(stream, h2.message(body), end_stream=True))
-                answer = connection.answer(stream, 30)
-                if answer is None:
-                    code = connection.found[3][:4].hex()
-                    counts[f"reset {code}"] = counts.get(
-                        f"reset {code}", 0) + 1
-                    break
-                if b"grpc-status\x013" in answer[0]:
-                    counts["malformed"] += 1
-                elif b"grpc-status\x018" in answer[0]:
-                    counts["refused"] += 1
-                    hinted = b"grpc-retry-pushback-ms" in answer[0]
-                    counts["no_hint"] += not hinted
-                else:
-                    counts["accepted"] += 1
-                pause(connection, 0.01)
-    pipe.send(counts)
-
-
-def crowd(target, function, count, seed):
-    """Begins so many processes of a function; returns what ends them."""
-    pipes = []
-    for i in range(count):
-        pipe, other = multiprocessing.Pipe()
-        multiprocessing.Process(target=function, args=(target, seed + i, other),
-                                daemon=True).start()
-        pipes.append(pipe)
-
-    def end():
-        total = {}
-        for pipe in pipes:
-            pipe.send("stop")
-        for pipe in pipes:
-            for key, value in pipe.recv().items():
-                total[key] = total.get(key, 0) + value
-        return total
-    return end
-
-
 def measure(options, target, server, idle_target, mix):
     usual = report(small(options.topk, target, 10))
     capacity = report(bench(
@@ -169,8 +86,10 @@ def measure(options, target, server, idle_target, mix):
                  "0.05", "--deadline", "20")
     probe = small(options.topk, target, seconds)
     idle = small(options.topk, idle_target, seconds)
-    end_cancelling = crowd(target, cancel, CANCELLING, options.seed)
-    end_nonsense = crowd(target, nonsense, MALFORMED, options.seed + 100)
+    end_cancelling = unruly.crowd(
+        unruly.cancel, target, CANCELLING, options.seed)
+    end_nonsense = unruly.crowd(
+        unruly.nonsense, target, MALFORMED, options.seed + 100)
     peak = 0
     while load.poll() is None or probe.poll() is None:
         if not server.is_alive():

@@ -18,7 +18,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "servers"))
 import fleet  # noqa: E402
-import fronts_test  # noqa: E402
+from fleet import lab  # noqa: E402
 
 
 def load(topk, target, seconds, *flags):
@@ -71,8 +71,8 @@ def main():
             return
         if not os.path.exists(options.haproxy):
             sys.exit("NOT   HAProxy is not here")
-        with fronts_test.haproxy(options.haproxy, replicas) as address:
-            fronts_test.await_health(options.topk, address)
+        with lab.haproxy(options.haproxy,
+                         *(r.address for r in replicas)) as (address, _):
             running = [load(options.topk, address, options.seconds)]
             roll("HAProxy", replicas, running, 4)
 

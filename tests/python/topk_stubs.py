@@ -16,7 +16,7 @@ def generate_stubs(directory):
     """Generates the stubs with Debian's protoc (protobuf-compiler-grpc)."""
     protos = sorted(
         str(path.relative_to(ROOT / "proto"))
-        for folder in ("topk", "google")
+        for folder in ("topk", "google", "inference")
         for path in (ROOT / "proto" / folder).rglob("*.proto")
     )
     plugin = shutil.which("grpc_python_plugin")

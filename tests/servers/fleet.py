@@ -2,14 +2,11 @@
 
 import contextlib
 import json
-import os
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 import sys
-import time
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -22,51 +19,17 @@ ANSWERED = re.compile(
 FEW = 30  # answers that show that a server has its part of the load
 
 
-def free_ports(count):
-    probes = [socket.socket() for _ in range(count)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
-
-
-class Replica:
-    """A server that comes back at the same address."""
+class Replica(lab.Replica):
+    """A topkd that tells what it has answered."""
 
     def __init__(self, topkd, port, directory, *flags):
-        self.address = f"127.0.0.1:{port}"
-        self.ready = os.path.join(directory, f"ready-{port}")
-        self.command = [topkd, "--listen", self.address, "--ready-file",
-                        self.ready, "--log-level", "warn", "--metrics-listen",
-                        "127.0.0.1:0", *flags]
-        self.start()
-
-    def start(self):
-        with contextlib.suppress(FileNotFoundError):  # of one that was killed
-            os.remove(self.ready)
-        self.process = subprocess.Popen(self.command)
-        lab.poll("a server", lambda: os.path.exists(self.ready))
-        with open(self.ready, encoding="utf-8") as file:
-            self.metrics = json.load(file)["metrics"]
-
-    def stop(self):
-        """Drains it. Returns how long that took, in seconds."""
-        begin = time.monotonic()
-        self.process.send_signal(signal.SIGTERM)
-        status = self.process.wait(timeout=60)
-        if status != 0:
-            raise AssertionError(f"topkd ended with {status}")
-        return time.monotonic() - begin
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
+        super().__init__(topkd, port, directory, [
+            "--log-level", "warn", "--metrics-listen", "127.0.0.1:0", *flags])
 
     def answered(self):
         """How many calls it has answered since its start."""
-        with urllib.request.urlopen(f"http://{self.metrics}/metrics") as page:
+        metrics = json.loads(self.ready.read_text("utf-8"))["metrics"]
+        with urllib.request.urlopen(f"http://{metrics}/metrics") as page:
             return sum(map(int, ANSWERED.findall(page.read().decode())))
 
 
@@ -75,7 +38,7 @@ def fleet(topkd, directory, *flags):
     """Three replicas, killed at the end."""
     with contextlib.ExitStack() as stack:
         replicas = []
-        for port in free_ports(3):
+        for port in lab.free_ports(3):
             replicas.append(Replica(topkd, port, directory, *flags))
             stack.callback(replicas[-1].kill)
         yield replicas

@@ -16,7 +16,6 @@ import fleet
 import lab
 
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
-HAPROXY = fleet.ROOT / "deploy/haproxy/haproxy.cfg"
 ENVOY = fleet.ROOT / "deploy/envoy/envoy.yaml"
 # Longer than a balancer needs to hear of it.
 DELAY = ("--drain-delay", "3s")
@@ -31,11 +30,7 @@ def await_health(topk, target):
 @contextlib.contextmanager
 def haproxy(program, replicas):
     """HAProxy in front; its address."""
-    address = f"127.0.0.1:{fleet.free_ports(1)[0]}"
-    env = dict(os.environ, TOPK_LISTEN=address)
-    for i, replica in enumerate(replicas, 1):
-        env[f"TOPK_SERVER_{i}"] = replica.address
-    with fleet.running([program, "-q", "-db", "-f", HAPROXY], env):
+    with lab.haproxy(program, *(r.address for r in replicas)) as (address, _):
         yield address
 
 
@@ -64,7 +59,7 @@ def envoy(program, replicas):
     """Envoy in front; its address."""
     subprocess.run([program, "--mode", "validate", "-l", "warn", "-c", ENVOY],
                    check=True, stdout=subprocess.DEVNULL)
-    listen, admin = fleet.free_ports(2)
+    listen, admin = lab.free_ports(2)
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory) / "envoy.yaml"
         path.write_text(envoy_config(replicas, listen, admin),

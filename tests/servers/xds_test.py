@@ -69,7 +69,7 @@ def has_tls(topkd, topk, plane, directory):
          "1", "-subj", "/CN=localhost", "-addext",
          "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
         check=True, capture_output=True)
-    replica = fleet.Replica(topkd, fleet.free_ports(1)[0], directory, "--xds",
+    replica = fleet.Replica(topkd, lab.free_ports(1)[0], directory, "--xds",
                             "--tls-cert", certificate, "--tls-key", key)
     try:
         plane.set(control_plane.LISTENER,

@@ -1,0 +1,135 @@
+"""Callers that misbehave for as long as a load lasts, each in a process."""
+
+import collections
+import contextlib
+import multiprocessing
+import os
+import random
+import select
+import time
+
+import h2
+import lab
+
+
+def give_way():
+    os.nice(10)
+
+
+def pause(connection, seconds):
+    """Lets the server say what it wants meanwhile."""
+    connection.read(lambda *_: False, seconds)
+    connection.frames.clear()
+
+
+def _connections(target, pipe, source):
+    """A connection after the other, until told to stop."""
+    while not pipe.poll():
+        with contextlib.suppress(OSError), \
+                h2.Connection(target, source=source) as connection:
+            if not connection.closed:
+                yield connection
+                continue
+        time.sleep(0.1)  # nobody is there: not at once again
+
+
+def cancel(target, seed, pipe, source):
+    """Calls that end before their answers: amid the body or right after it."""
+    chance = random.Random(seed)
+    body = h2.message(lab.request(bytes(200) * 200, 10))
+    done = 0
+    for connection in _connections(target, pipe, source):
+        for stream in range(1, 400, 2):
+            if pipe.poll() or connection.closed:
+                break
+            part = body[:chance.randrange(1, len(body) + 1)]
+            connection.send(
+                h2.call(stream, h2.fields()) + h2.data(stream, part))
+            pause(connection, chance.uniform(0, 0.02))
+            connection.send(h2.rst_stream(stream))
+            done += 1
+    return {"cancelled": done}
+
+
+def nonsense(target, seed, pipe, source):
+    """Messages that are none. Each must be refused as such, or for now."""
+    chance = random.Random(seed)
+    counts = collections.Counter()
+    for connection in _connections(target, pipe, source):
+        for stream in range(1, 400, 2):
+            if pipe.poll() or connection.closed:
+                break
+            body = b"\x0a\xff" + chance.randbytes(chance.randrange(4000))
+            connection.send(
+                h2.call(stream, h2.fields()) +
+                h2.data(stream, h2.message(body), end_stream=True))
+            answer = connection.answer(stream, 30)
+            if answer is None:
+                counts[f"reset {connection.found[3][:4].hex()}"] += 1
+                break
+            if b"grpc-status\x013" in answer[0]:
+                counts["malformed"] += 1
+            elif b"grpc-status\x018" in answer[0]:
+                counts["refused"] += 1
+                if b"grpc-retry-pushback-ms" not in answer[0]:
+                    counts["no_hint"] += 1
+            elif b"grpc-status\x010" in answer[0]:
+                counts["accepted"] += 1
+            else:
+                counts["other"] += 1
+            pause(connection, 0.01)
+    return counts
+
+
+def dawdle(target, seed, pipe, source):
+    """Clients that take an answer of 9 MiB a byte at a time from their sockets,
+    each beside one that has sent half of a preface."""
+    chance = random.Random(seed)
+    body = h2.message(lab.request(bytes(256) * 4096, 1 << 20))
+    window = (1 << 31) - 1
+    counts = collections.Counter()
+    while not pipe.poll():
+        with contextlib.suppress(OSError), h2.Connection(
+                target, own=((h2.INITIAL_WINDOW_SIZE, window),),
+                source=source) as slow, h2.Connection(
+                    target, hello=False, source=source) as half:
+            half.send(h2.PREFACE[:chance.randrange(len(h2.PREFACE))])
+            slow.send(h2.window_update(0, window - 65535) +
+                      h2.call(1, h2.fields()) +
+                      h2.data(1, body, end_stream=True), read=False)
+            counts["slow"] += 1
+            counts["half_open"] += 1
+            until = time.monotonic() + chance.uniform(1, 20)
+            while time.monotonic() < until and not pipe.poll():
+                if select.select([slow.socket], [], [], 0.1)[0]:
+                    if not slow.socket.recv(1):
+                        break
+                    counts["bytes"] += 1
+                time.sleep(0.002)
+    return counts
+
+
+def _live(function, target, seed, pipe, source):
+    give_way()
+    pipe.send(function(target, seed, pipe, source))
+
+
+def crowd(function, target, count, seed, source=None):
+    """Begins so many processes of a function; returns what ends them and gives
+    what they counted."""
+    pipes = []
+    for i in range(count):
+        pipe, other = multiprocessing.Pipe()
+        multiprocessing.Process(
+            target=_live, args=(function, target, seed + i, other, source),
+            daemon=True).start()
+        pipes.append(pipe)
+
+    def end():
+        total = collections.Counter()
+        for pipe in pipes:
+            pipe.send("stop")
+        for pipe in pipes:
+            total.update(pipe.recv())
+        return dict(total)
+    return end

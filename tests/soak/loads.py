@@ -1,0 +1,81 @@
+"""The load of a soak: well-behaved callers, each kind a process, every answer
+of which is compared byte for byte."""
+
+import collections
+import json
+import pathlib
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).parent
+# What unary calls ask for.
+MIX = [{"weight": 60, "shape": [8, 1000]},
+       {"weight": 20, "shape": [1, 65536], "dtype": "f16", "k": 100},
+       {"weight": 10, "shape": [64, 257], "dtype": "i64", "smallest": True},
+       {"weight": 5, "shape": [500, 40], "dtype": "u8", "axis": 0},
+       {"weight": 5, "shape": [1, 1000000]}]
+# Beyond these `topk bench` holds requests back, and says so.
+BENCHES = {
+    "unary": ["--mix", "MIX", "--rate", "100", "--concurrency", "16",
+              "--connections", "4"],
+    "stream": ["--path", "stream", "--shape", "1,1000000", "--rate", "4",
+               "--concurrency", "4", "--connections", "2"],
+    "many": ["--path", "many", "--batch", "16", "--shape", "4,1000", "--rate",
+             "160", "--concurrency", "4", "--connections", "2"],
+    "shared memory": ["--path", "shm", "--shape", "1,262144", "--rate", "40",
+                      "--concurrency", "4", "--connections", "2"],
+}
+COME_AGAIN = ("UNAVAILABLE", "RESOURCE_EXHAUSTED")
+WRONG = 6  # `topk bench` ends so at a wrong answer
+
+
+def begin(topk, target, seconds, seed, directory):
+    """Begins every kind; returns {kind: process}."""
+    mix = pathlib.Path(directory) / "mix.jsonl"
+    mix.write_text("\n".join(map(json.dumps, MIX)), encoding="ascii")
+    commands = {
+        kind: [topk, "bench", "--target", target, "--k", "10", "--json",
+               "--keep-going", "--warmup", "0", "--arrivals", "poisson",
+               "--deadline", "20", "--duration", str(seconds), "--seed",
+               str(seed), *(str(mix) if flag == "MIX" else flag
+                            for flag in flags)]
+        for kind, flags in BENCHES.items()}
+    commands["OIP"] = [
+        sys.executable, str(HERE / "oip_caller.py"), "--target", target,
+        "--seconds", str(seconds), "--seed", str(seed)]
+    return {kind: subprocess.Popen(command, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+            for kind, command in commands.items()}
+
+
+def _bench_row(found):
+    """What `topk bench` found, in the words of oip_caller.py."""
+    lost = collections.Counter(found["errors"])
+    told = {code: lost.pop(code) for code in COME_AGAIN if code in lost}
+    # A refusal that does not say when to come again helps nobody.
+    unhinted = told.get("RESOURCE_EXHAUSTED", 0) - found["retry_hints"]
+    if unhinted > 0:
+        lost["RESOURCE_EXHAUSTED without a time"] = unhinted
+    return {"requests": found["requests"], "wrong": 0, "lost": lost,
+            "told_to_come_again": told, "p99_ms": found["p99_us"] / 1000,
+            "not_sent": found["missed"]}
+
+
+def end(processes, seconds):
+    """Waits for them, so long at most; returns {kind: row}."""
+    until = time.monotonic() + seconds
+    rows = {}
+    for kind, process in processes.items():
+        out, err = process.communicate(
+            timeout=max(1, until - time.monotonic()))
+        if process.returncode == WRONG:
+            rows[kind] = {"requests": 0, "wrong": 1, "lost": {err.strip(): 1},
+                          "told_to_come_again": {}}
+        elif process.returncode != 0:
+            rows[kind] = {"requests": 0, "wrong": 0, "told_to_come_again": {},
+                          "lost": {f"{process.returncode}: {err[-500:]}": 1}}
+        else:
+            found = json.loads(out)
+            rows[kind] = found if kind == "OIP" else _bench_row(found)
+    return rows

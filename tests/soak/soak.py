@@ -1,0 +1,147 @@
+"""Servers under load for long, while all goes wrong around them; see README.md.
+
+usage: soak.py TOPKD TOPK [--minutes 10] [--seed N] [--haproxy PATH]
+               [--report FILE]
+
+Ends with 1 if an answer was wrong, a call was lost, a server died of itself or
+its memory or descriptors grew beyond the bounds below.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import random
+import shutil
+import sys
+import tempfile
+import time
+
+sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / folder)
+                for folder in ("hostile", "load")]
+import lab  # noqa: E402
+import loads  # noqa: E402
+from chaos import Chaos  # noqa: E402
+from scene import Scene  # noqa: E402
+from watch import Watch, slope  # noqa: E402
+
+SKIPPED = 77  # ctest's SKIP_RETURN_CODE
+# Load alone at first, and at the end: its second half is the steady part.
+WARM_UP, CALM = 0.1, 0.4
+# MiB a minute in the steady part; in a shorter one a slope says nothing.
+MOST_SLOPE = 3
+LEAST_STEADY = 60  # seconds
+# MiB that the first server may have more at the end than after the warm-up.
+MOST_GROWTH = 128
+# Descriptors that may be left over: HAProxy's own check may be under way.
+SPARE = 4
+
+
+def run(options, directory, stack):
+    """Returns what was found."""
+    scene = Scene(stack, options.topkd, options.haproxy, directory)
+    for text in scene.missing:
+        print(f"MISSING  {text}", flush=True)
+    descriptors = {name: process.descriptors()
+                   for name, process in scene.processes().items()}
+    seconds = 60 * options.minutes
+    begin = time.monotonic()
+    chaos = Chaos(scene, options.seed, begin)
+    processes = loads.begin(options.topk, scene.target, seconds, options.seed,
+                            directory)
+    for process in processes.values():
+        stack.callback(process.kill)
+    watch = Watch(scene, chaos, begin)
+    time.sleep(WARM_UP * seconds)
+    unruly = chaos.run_until(begin + (1 - CALM) * seconds)
+    rows = loads.end(processes, CALM * seconds + 120)
+    watch.stop()
+    steady = (1 - CALM / 2) * seconds
+    found = {
+        "seed": options.seed, "minutes": options.minutes,
+        "missing": scene.missing, "load": rows, "unruly": unruly,
+        "events": chaos.events, "died": watch.died, "processes": {}}
+    for name, process in scene.processes().items():
+        begun = descriptors[name]
+        with contextlib.suppress(AssertionError):
+            lab.poll("descriptors to return", lambda process=process,
+                     begun=begun: process.descriptors() <= begun + SPARE, 60)
+        rows = watch.since(name, steady)
+        long = seconds - steady >= LEAST_STEADY and len(rows) > 10
+        found["processes"][name] = {
+            "descriptors_at_begin": begun,
+            "descriptors_at_end": process.descriptors(),
+            "mib_peak": max(row[2] for row in watch.samples[name]),
+            "mib_every_10_s": [round(row[2])
+                               for row in watch.samples[name][::10]],
+            "mib_at_end": process.memory(),
+            "mib_a_minute": round(slope(rows), 2) if long else None}
+    life = watch.since("server 1", WARM_UP * seconds)
+    found["growth_mib"] = life[-1][2] - life[0][2]
+    for server in scene.servers:
+        server.stop()  # ends with 0, or this raises
+    return found
+
+
+def checks(found):
+    """Yields lines and whether each is as it should be."""
+    for kind, row in found["load"].items():
+        extra = "".join(f", {key} {row[key]:.0f}" for key in
+                        ("p99_ms", "not_sent") if key in row)
+        yield (f"{kind}: {row['requests']} answered and compared, "
+               f"{row['wrong']} wrong, {sum(row['lost'].values())} lost "
+               f"{dict(row['lost']) or ''}, told to come again "
+               f"{row['told_to_come_again'] or 'never'}{extra}",
+               row["requests"] > 0 and not row["wrong"] and not row["lost"])
+    nonsense = found["unruly"]["nonsense"]
+    yield f"misbehaving clients: {found['unruly']}", not (
+        nonsense.get("accepted") or nonsense.get("no_hint"))
+    for name, row in found["processes"].items():
+        speed = row["mib_a_minute"]
+        yield (f"{name}: {row['descriptors_at_begin']} descriptors at the "
+               f"begin, {row['descriptors_at_end']} at the end; "
+               f"{row['mib_at_end']:.0f} MiB, at most {row['mib_peak']:.0f}; "
+               + ("too short for a slope" if speed is None else
+                  f"{speed:+.2f} MiB a minute in the steady part"),
+               row["descriptors_at_end"] <= row["descriptors_at_begin"] + SPARE
+               and (speed is None or speed <= MOST_SLOPE))
+    yield (f"server 1 grew by {found['growth_mib']:.0f} MiB from the warm-up "
+           "to the end", found["growth_mib"] <= MOST_GROWTH)
+    faults = [row for row in found["events"] if "fault" in row]
+    yield (f"{len(found['events'])} events, {len(faults)} of them ended "
+           "otherwise than they should", not faults)
+    yield (f"servers that died of themselves: {found['died'] or 'none'}",
+           not found["died"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("topkd")
+    parser.add_argument("topk")
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--haproxy", default=shutil.which("haproxy") or
+                        "/usr/sbin/haproxy")
+    parser.add_argument("--report", help="where to write all as JSON")
+    options = parser.parse_args()
+    if not os.access(options.haproxy, os.X_OK):
+        print(f"{options.haproxy} is missing: skipped. tests/run.sh installs "
+              "it.")
+        sys.exit(SKIPPED)
+    print(f"seed {options.seed}", flush=True)
+    with tempfile.TemporaryDirectory() as directory, \
+            contextlib.ExitStack() as stack:
+        found = run(options, directory, stack)
+    good = True
+    for text, fine in checks(found):
+        print(("ok    " if fine else "NOT   ") + text)
+        good &= fine
+    if options.report:
+        with open(options.report, "w", encoding="ascii") as file:
+            json.dump(found, file, indent=1)
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()
