@@ -13,12 +13,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 CODE = (".h", ".cc", ".proto", ".py", ".sh", "CMakeLists.txt", ".ci/run")
 TEXT = (*CODE, "Dockerfile", ".dockerignore", ".json", ".yaml", ".yml", ".md",
-        ".cases")
+        ".cases", ".toml")
 FOLDERS = ("proto", "core", "server", "client", "deploy", "tests", ".ci")
 
 
@@ -262,6 +263,19 @@ def _tool(files, suffixes, command, names=()):
         yield result.stdout + result.stderr
 
 
+def mutants(files):
+    """What tests/mutation breaks is there, once."""
+    listed = tomllib.loads(files.get("tests/mutation/mutants.toml", ""))
+    seen = set()
+    for row in listed.get("mutant", []):
+        times = files.get(row["file"], "").count(row["old"])
+        if times != 1:
+            yield f"{row['name']}: its text stands {times} times"
+        if row["name"] in seen:
+            yield f"{row['name']} is there already"
+        seen.add(row["name"])
+
+
 def clang_format(files):
     yield from _tool(files, (".h", ".cc"),
                      ["clang-format-14", "--dry-run", "--Werror"])
@@ -271,6 +285,8 @@ def shellcheck(files):
     yield from _tool(files, (".sh",), ["shellcheck", "-x", "-P", "SCRIPTDIR"],
                      (".ci/run",))
 
+
+_MUTANT = "[[mutant]]\nname = 'a'\nfile = 'core/a.cc'\nold = 'x'\n"
 
 # Each rule, samples that break it, and one that does not.
 RULES = {
@@ -344,6 +360,11 @@ RULES = {
         {"a.md": "see `tests/none.sh`"},
     ], {"deploy/a.md": "[x](../README.md#invariants), `tests/run.sh`\n"
                        "```sh\n[x](none)\n```\n[y](https://example.com/z)"}),
+    "mutants": (mutants, [
+        {"tests/mutation/mutants.toml": _MUTANT, "core/a.cc": "y"},
+        {"tests/mutation/mutants.toml": _MUTANT, "core/a.cc": "xx"},
+        {"tests/mutation/mutants.toml": 2 * _MUTANT, "core/a.cc": "x"},
+    ], {"tests/mutation/mutants.toml": _MUTANT, "core/a.cc": "x"}),
     "clang_format": (clang_format, [
         {"core/a.cc": "int  x ;\n"},
     ], {"core/a.cc": "int x;\n"}),

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# What of core/, server/ and client/ do the tests run? Builds with Clang's
+# counters, runs unit, conformance, exhaustive, fuzz (its corpora) and
+# integration, and prints lines and branches by folder, and the files that miss
+# most; build/coverage/report.txt has every file and the lines that none ran.
+# Ends with 1 if core or server has less than it should.
+#
+# usage: tests/coverage/run.sh [--report]     --report counts no more than is
+#                                             there from the last time
+set -euo pipefail
+
+case "${1:-}" in
+  "" | --report) ;;
+  *)
+    sed -n '2,9s/^# \{0,1\}//p' "$0"
+    [ "$1" = --help ] && exit 0
+    exit 2
+    ;;
+esac
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+# shellcheck source=deploy/packages.sh
+source deploy/packages.sh
+build=build/coverage
+
+if [ "${1:-}" != --report ]; then
+  install_packages "${TOPK_BUILD_PACKAGES[@]}" "${TOPK_TEST_PACKAGES[@]}" \
+    clang-14 llvm-14
+  cmake --preset coverage
+  cmake --build --preset coverage
+  rm -rf "$build/profiles"
+  # A file for each program, to which each of its processes adds when it exits:
+  # those that are killed count for nothing.
+  failed=false
+  LLVM_PROFILE_FILE="$PWD/$build/profiles/%2m.profraw" \
+    ctest --preset coverage -j "$(nproc)" \
+    -L '^(unit|conformance|exhaustive|fuzz|integration)$' \
+    -E '^(bench|deploy|docs|package)\.' > "$build/tests.txt" || failed=true
+  sed -n '/tests passed/,$p' "$build/tests.txt"
+  if [ "$failed" = true ]; then
+    echo "== tests failed; what they ran counts all the same" >&2
+  fi
+fi
+
+llvm-profdata-14 merge -sparse "$build"/profiles/*.profraw -o "$build/profile"
+programs=()
+for program in "$build"/bin/*; do programs+=(-object "$program"); done
+counted() {
+  llvm-cov-14 export "${programs[@]}" -instr-profile="$build/profile" \
+    -ignore-filename-regex="^/usr/|^$PWD/(build|tests)/" "$@"
+}
+counted -format=lcov > "$build/lines.lcov"
+counted -format=text -skip-functions -skip-expansions > "$build/branches.json"
+/usr/bin/python3 tests/coverage/report.py "$build"
