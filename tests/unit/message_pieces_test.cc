@@ -26,7 +26,7 @@ v1::TopKRequest Request() {
 }
 
 TEST(MessagePieces, AreTheMessagesBytes) {
-  for (const size_t size : {0, 1, 100, 4000, 4096, 5000, 100000}) {
+  for (const size_t size : {0, 1, 100, 127, 128, 4000, 4096, 5000, 100000}) {
     v1::TopKRequest request = Request();
     request.mutable_tensor()->set_data(std::string(size, 'd'));
     const std::vector<MessagePiece> pieces = PiecesOf(request);
@@ -42,7 +42,7 @@ TEST(MessagePieces, AreTheMessagesBytes) {
 }
 
 TEST(MessagePieces, PutATensorIntoARequest) {
-  for (const size_t size : {1, 100, 5000, 3000000}) {
+  for (const size_t size : {1, 100, 127, 128, 5000, 3000000}) {
     const std::string data(size, 'd');
     v1::TopKRequest request = Request();
     v1::TopKRequest read;

@@ -41,6 +41,7 @@ TEST(TokenSet, FindsWhoseATokenIs) {
   EXPECT_EQ(NameOf(*set, kBob), "bob@x");
   EXPECT_EQ(NameOf(*set, "token-of-alice-2"), "nobody");
   EXPECT_EQ(NameOf(*set, "token-of-alice-"), "nobody");
+  EXPECT_EQ(NameOf(*set, "token-of-alice-12"), "nobody");
   EXPECT_EQ(NameOf(*set, ""), "nobody");
   EXPECT_EQ(NameOf(*set, ToHex(HashToken(kAlice))), "nobody");
 }
