@@ -5,6 +5,9 @@
 // index, which these no longer are, and whoever merges answers would need the
 // backend, with oneTBB and Highway.
 //
+// Why on one thread: what is chosen from four partials takes about 25 ns, which
+// is less than those four elements and their indices took to arrive.
+//
 // Tests: unit/merge_test.cc.
 #include "core/merge.h"
 
