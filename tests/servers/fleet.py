@@ -79,10 +79,12 @@ class Load:
         return out
 
 
-def bench(topk, target, *flags):
-    """What puts `topk bench` on a target, whose answers are all verified."""
-    return [topk, "bench", "--target", target, "--k", "10", "--json",
-            "--shape", "4,1000", "--concurrency", "4", "--warmup", "0",
+def bench(topk, target, path="unary", *flags):
+    """What puts `topk bench` on a target, whose answers are all verified. Its
+    streams have several messages under way when a connection breaks."""
+    shape = {"unary": "4,1000", "stream": "1,1000000", "many": "1,100000"}[path]
+    return [topk, "bench", "--target", target, "--k", "10", "--json", "--path",
+            path, "--shape", shape, "--concurrency", "4", "--warmup", "0",
             "--duration", "600", *flags]
 
 

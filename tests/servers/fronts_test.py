@@ -75,7 +75,7 @@ def by_clients(topkd, topk):
         target = ",".join(replica.address for replica in replicas)
         parts = fleet.misfortunes("client-side round robin", replicas, [
             fleet.python_load(topkd, target),
-            *(fleet.bench(topk, target, "--path", path)
+            *(fleet.bench(topk, target, path)
               for path in ("unary", "stream", "many"))])
         # In turn.
         assert max(parts) < 1.5 * min(parts), parts
@@ -93,8 +93,8 @@ def by_proxy(topkd, topk, front, program):
         # sends again what a dead server had; behind HAProxy the client does.
         once = ["--max-attempts", "1"] if front is envoy else []
         fleet.misfortunes(front.__name__, replicas, [
-            fleet.bench(topk, target, "--path", "unary", *once),
-            *(fleet.bench(topk, target, "--path", path)
+            fleet.bench(topk, target, "unary", *once),
+            *(fleet.bench(topk, target, path)
               for path in ("stream", "many"))])
 
 

@@ -30,7 +30,7 @@ class Client(Connection):
       timeout: how many seconds a call may take, if it does not say otherwise.
       max_attempts: how often a call that ends with UNAVAILABLE is sent, or with
         RESOURCE_EXHAUSTED where the server says when to try again, and then: 1
-        .. 5; 1 = no retry.
+        .. 5; 1 = no retry, which many on one stream never have.
       user_agent: what the servers see before gRPC's own name.
       tls: TLS 1.2 or later, if this or any of the next four is given. The
         server is believed if an authority of tls_ca, or of this machine without
