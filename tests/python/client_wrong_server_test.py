@@ -175,6 +175,35 @@ class WrongServer(unittest.TestCase):
         self.assertEqual(error.code, grpc.StatusCode.UNAVAILABLE)
         self.assertEqual(len(asked), 1)
 
+    def test_a_stream_is_sent_again_whole(self):
+        sent = []
+
+        def answer(requests, context):
+            sent.append(b"".join(
+                topk_pb2.TopKRequestChunk.FromString(one).data
+                for one in requests))
+            if len(sent) % 3:
+                context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
+            yield topk_pb2.TopKResponseChunk(
+                header=right_answer()).SerializeToString()
+
+        target = self.start(
+            StreamTopK=grpc.stream_stream_rpc_method_handler(answer))
+
+        async def ask():
+            async with topk_client.aio.Client(target) as client:
+                return await client.stream_topk(X, Onnx(1))
+
+        with topk_client.Client(target) as client:
+            for one in (client.stream_topk(X, Onnx(1)), self.in_loop(ask())):
+                self.assertEqual(one.indices[0], 1)
+        self.assertEqual(sent, [X.tobytes()] * 6)
+        with topk_client.Client(target, max_attempts=2) as client:
+            with self.assertRaises(topk_client.TopKError) as caught:
+                client.stream_topk(X, Onnx(1))
+        self.assertEqual(caught.exception.code, grpc.StatusCode.UNAVAILABLE)
+        self.assertEqual(len(sent), 8)
+
 
 if __name__ == "__main__":
     unittest.main()
