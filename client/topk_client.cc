@@ -30,9 +30,10 @@ using std::chrono::system_clock;
 constexpr size_t kStreamedBytes = size_t{512} << 10;
 // Measured: 1 MiB messages move bytes fastest.
 constexpr size_t kPieceBytes = size_t{1} << 20;
-// The pauses before a stream is sent again: those of channel.cc's retry policy.
-constexpr std::chrono::milliseconds kFirstPause{50};
-constexpr std::chrono::milliseconds kLongestPause{1000};
+// The pauses before a stream is sent again. Three of them are longer than
+// gRPC's own, 1 s, before it asks for a server that it has lost.
+constexpr std::chrono::milliseconds kFirstPause{100};
+constexpr std::chrono::milliseconds kLongestPause{2000};
 // protobuf has no larger messages, and gRPC 1.51 aborts on one.
 constexpr size_t kMaxMessageBytes = std::numeric_limits<int32_t>::max();
 
@@ -100,7 +101,8 @@ struct Client::Impl {
         credentials(setup.ok() ? MakeCredentials(client_options)
                                : grpc::InsecureChannelCredentials()),
         token(client_options.token_file),
-        calls(Connect(client_options, credentials, ToUnhealthy::kNo)),
+        channel(Connect(client_options, credentials, ToUnhealthy::kNo)),
+        calls(channel),
         // Whoever asks a server that does not serve wants to hear just that.
         health(grpc::health::v1::Health::NewStub(
             Connect(client_options, credentials, ToUnhealthy::kYes))) {}
@@ -150,10 +152,13 @@ struct Client::Impl {
           !IsSentAgain(status, rewind())) {
         return status;
       }
-      const auto wait = std::max(pause, status.retry_after);
-      if (system_clock::now() + wait >= deadline) return status;
-      std::this_thread::sleep_for(wait);
-      pause = std::min(2 * pause, kLongestPause);
+      const auto then =
+          system_clock::now() + std::max(pause, status.retry_after);
+      if (then >= deadline) return status;
+      // gRPC connects anew only while somebody waits for it.
+      channel->WaitForConnected(then);
+      std::this_thread::sleep_until(then);
+      pause = std::min(4 * pause, kLongestPause);
     }
   }
 
@@ -165,6 +170,7 @@ struct Client::Impl {
   // know when the caller's memory is its own again.
   const Memory memory =
       IsUnixAddress(options.target) ? Memory::kCopied : Memory::kLent;
+  const std::shared_ptr<grpc::Channel> channel;
   grpc::GenericStub calls;
   std::unique_ptr<grpc::health::v1::Health::Stub> health;
 };
