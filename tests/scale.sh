@@ -26,16 +26,16 @@ install_packages openjdk-17-jre-headless >&2 ||
   echo "== no Java: spark is skipped" >&2
 
 venv=build/scale
-if ! cmp -s tests/scale/requirements.txt "$venv/requirements.txt"; then
+if cmp -s tests/scale/requirements.txt "$venv/requirements.txt"; then
+  "$venv/bin/pip" install -q --disable-pip-version-check --force-reinstall \
+    --no-deps client/python
+else
   echo "== installing Dask, Ray and Spark into $venv" >&2
   rm -rf "$venv"
   /usr/bin/python3 -m venv "$venv"
   "$venv/bin/pip" install -q --disable-pip-version-check \
-    -r tests/scale/requirements.txt
+    -r tests/scale/requirements.txt client/python
   cp tests/scale/requirements.txt "$venv/requirements.txt"
 fi
-"$venv/bin/pip" install -q --disable-pip-version-check --force-reinstall \
-  --no-deps client/python
-"$venv/bin/pip" install -q --disable-pip-version-check client/python
 
 exec "$venv/bin/python" tests/scale/scale.py build/bench/bin/topkd "$@"
