@@ -9,6 +9,7 @@ usage: report.py FOLDER
 
 import collections
 import json
+import os
 import pathlib
 import sys
 
@@ -20,12 +21,9 @@ SHOWN = 20
 
 
 def name_of(path):
-    path = pathlib.Path(path)
-    if path.is_absolute():
-        if not path.is_relative_to(ROOT):
-            return ""
-        path = path.relative_to(ROOT)
-    return str(path) if path.parts[0] in PARTS else ""
+    """The path from the root, "" for what is not of one of the parts."""
+    name = os.path.relpath(path, ROOT)
+    return name if name.split("/")[0] in PARTS else ""
 
 
 def read_lines(path):

@@ -169,6 +169,41 @@ TEST_F(Oip, WhatTheModelHasNotIsRefused) {
     ExpectRefusal(request, kBad, "is none of");
   }
   request = Usual();
+  (*request.mutable_parameters())["k"].set_uint64_param(UINT64_MAX);
+  ExpectRefusal(request, kBad, "\"k\" must be a whole number");
+  const auto refused = [&](const char* model, const auto& set,
+                           const char* why) {
+    request = Usual();
+    request.set_model_name(model);
+    request.clear_model_version();
+    request.clear_parameters();
+    set();
+    ExpectRefusal(request, kBad, why);
+  };
+  refused(
+      "openvino_topk", [&] { SetInt(request, "stable", 2); },
+      "must be true or false");
+  refused(
+      "directml_topk", [&] { SetText(request, "axis_direction", "up"); },
+      "\"up\" is no value of");
+  refused(
+      "directml_topk", [&] { SetInt(request, "axis_direction", -1); },
+      "must be the number of a value");
+  const auto add_k = [&request](const char* type, size_t bytes) {
+    auto& input = *request.add_inputs();
+    input.set_name("K");
+    input.set_datatype(type);
+    input.add_shape(1);
+    request.add_raw_input_contents(std::string(bytes, 1));
+  };
+  refused(
+      "directml_topk", [&] { add_k("FP32", 4); }, "K must be one INT64");
+  refused(
+      "directml_topk", [&] { add_k("INT64", 16); }, "K must be one INT64");
+  request = Usual();
+  add_k("INT64", 8);
+  ExpectRefusal(request, kBad, "k is a parameter and an input");
+  request = Usual();
   SetInt(request, "k", 6);
   ModelInferResponse answer;
   const Details details = DetailsOf(Infer(request, answer));
