@@ -15,7 +15,7 @@ Call::Call(TopKService& service, EventLoop& loop, RawMethod method)
       kind_(method),
       info_{&context_, NameOf(method.path), {}, {}, ""},
       method_(service.rpc_metrics().Find(method.path)) {
-  context_.AsyncNotifyWhenDone(&ended_);
+  context_.AsyncNotifyWhenDone(ended_.Tag());
 }
 
 Call::~Call() {
@@ -23,8 +23,11 @@ Call::~Call() {
 }
 
 void Call::Wait() {
-  kind_.service.Request(kind_.index, context_, stream_, loop_.queue(),
-                        &arrived_);
+  // Whoever has the call may have deleted this before that returns: nothing of
+  // it is read after Tag().
+  const RawMethod kind = kind_;
+  grpc::ServerCompletionQueue& queue = loop_.queue();
+  kind.service.Request(kind.index, context_, stream_, queue, arrived_.Tag());
 }
 
 void Call::Release() {
@@ -52,20 +55,20 @@ ComputeOptions Call::Computing(int64_t ahead) {
 
 void Call::Read() {
   Hold();
-  stream_.Read(&incoming_, &read_);
+  stream_.Read(&incoming_, read_.Tag());
 }
 
 void Call::Write(const grpc::ByteBuffer& message, grpc::WriteOptions options) {
   count_->Sent();
   Hold();
-  stream_.Write(message, options, &written_);
+  stream_.Write(message, options, written_.Tag());
 }
 
 void Call::Finish(const grpc::ByteBuffer& last) {
   count_->Sent();
   count_->Handled(grpc::StatusCode::OK);
   Hold();
-  stream_.WriteAndFinish(last, {}, grpc::Status::OK, &finished_);
+  stream_.WriteAndFinish(last, {}, grpc::Status::OK, finished_.Tag());
 }
 
 void Call::Finish(const Status& status) {
@@ -78,7 +81,7 @@ void Call::Finish(const Status& status) {
   }
   count_->Handled(end.error_code());
   Hold();
-  stream_.Finish(end, &finished_);
+  stream_.Finish(end, finished_.Tag());
 }
 
 void Call::Arrive(bool ok) {

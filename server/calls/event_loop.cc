@@ -37,6 +37,7 @@ void EventLoop::Poll() {
              },
              &tag, &ok, kNever) == grpc::CompletionQueue::GOT_EVENT) {
     event = static_cast<Event*>(tag);
+    AnnotateHappensAfter(event);
   }
 }
 

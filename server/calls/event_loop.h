@@ -9,11 +9,20 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/happens_before.h"
+
 namespace topk {
 
 /// What gRPC's queue hands back: something that was begun has ended.
 class Event {
  public:
+  /// What to begin it with: what gRPC's queue hands back. Its beginning happens
+  /// before it does.
+  void* Tag() {
+    AnnotateHappensBefore(this);
+    return this;
+  }
+
   /// `ok` as gRPC has it: false for a read at the end of a stream, a write to a
   /// client that has gone, a call that will not come any more. Must not take
   /// long: the thread polls.

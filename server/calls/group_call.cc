@@ -2,6 +2,8 @@
 
 #include <tbb/parallel_for.h>
 
+#include "core/base/happens_before.h"
+
 namespace topk {
 
 // Answers what has been received; one group at a time.
@@ -32,7 +34,8 @@ void GroupCall::Answer(int64_t bytes) {
     answers_[i] = Compute(group_[i], tally);
   };
   if (bytes > WorkQueue::kSmall) {
-    tbb::parallel_for(size_t{0}, group_.size(), answer);
+    tbb::parallel_for(size_t{0}, group_.size(), HandedOver(answer, this));
+    AnnotateHappensAfter(this);
   } else {
     for (size_t i = 0; i < group_.size(); ++i) answer(i);
   }

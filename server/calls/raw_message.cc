@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/happens_before.h"
 #include "core/base/text.h"
 
 namespace topk {
@@ -156,9 +157,14 @@ Status Read(grpc::ByteBuffer& bytes, const Path& path,
 grpc::Slice SliceOf(std::span<const std::byte> memory,
                     const std::shared_ptr<const void>& owner) {
   using Owner = std::shared_ptr<const void>;
+  auto* const kept = new Owner(owner);
+  AnnotateHappensBefore(kept);
   return {const_cast<std::byte*>(memory.data()), memory.size(),
-          [](void* kept) { delete static_cast<Owner*>(kept); },
-          new Owner(owner)};
+          [](void* done) {
+            AnnotateHappensAfter(done);
+            delete static_cast<Owner*>(done);
+          },
+          kept};
 }
 
 // Takes a tensor's data out of it, so that its source is unset.

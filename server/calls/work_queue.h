@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "core/base/happens_before.h"
 #include "core/base/status.h"
 
 namespace topk {
@@ -36,13 +37,13 @@ class WorkQueue {
     }
     ++jobs_;
     waiting_ += bytes;
-    workers_.enqueue([this, bytes, work = std::move(work)] {
+    workers_.enqueue(HandedOver([this, bytes, work = std::move(work)] {
       const auto start = std::chrono::steady_clock::now();
       waiting_ -= bytes;
       const int64_t done = work();
       Learn(done, std::chrono::steady_clock::now() - start);
       --jobs_;  // the last that is touched here
-    });
+    }));
   }
 
   /// How long work that comes now would wait for a thread, as the last jobs

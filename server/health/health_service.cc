@@ -13,8 +13,8 @@ class HealthService::CheckCall final : private EventSource {
  public:
   CheckCall(HealthService& health, EventLoop& loop)
       : EventSource(loop), health_(health) {
-    health_.rpc_.RequestCheck(&context_, &request_, &responder_, &loop_.queue(),
-                              &loop_.queue(), &arrived_);
+    health.rpc_.RequestCheck(&context_, &request_, &responder_, &loop.queue(),
+                             &loop.queue(), arrived_.Tag());
   }
 
  private:
@@ -23,11 +23,11 @@ class HealthService::CheckCall final : private EventSource {
     new CheckCall(health_, loop_);
     if (!health_.state_.Has(request_.service())) {
       responder_.FinishWithError(
-          {grpc::StatusCode::NOT_FOUND, "no such service"}, &finished_);
+          {grpc::StatusCode::NOT_FOUND, "no such service"}, finished_.Tag());
       return;
     }
     responder_.Finish(health_.state_.Answer(request_.service()),
-                      grpc::Status::OK, &finished_);
+                      grpc::Status::OK, finished_.Tag());
   }
   void Finish(bool) { delete this; }
 
@@ -45,9 +45,9 @@ class HealthService::WatchCall final : private EventSource,
  public:
   WatchCall(HealthService& health, EventLoop& loop)
       : EventSource(loop), health_(health) {
-    context_.AsyncNotifyWhenDone(&ended_);
-    health_.rpc_.RequestWatch(&context_, &request_, &writer_, &loop_.queue(),
-                              &loop_.queue(), &arrived_);
+    context_.AsyncNotifyWhenDone(ended_.Tag());
+    health.rpc_.RequestWatch(&context_, &request_, &writer_, &loop.queue(),
+                             &loop.queue(), arrived_.Tag());
   }
 
  private:
@@ -57,7 +57,7 @@ class HealthService::WatchCall final : private EventSource,
     if (busy_ || over_ || answer.status() == sent_) return;
     sent_ = answer.status();
     busy_ = true;
-    writer_.Write(answer, &written_);
+    writer_.Write(answer, written_.Tag());
   }
 
   void Arrive(bool ok) {

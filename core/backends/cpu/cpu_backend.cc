@@ -11,6 +11,7 @@
 #include "core/backends/cpu/chooser.h"
 #include "core/backends/cpu/cpu_fold.h"
 #include "core/backends/cpu/memory.h"
+#include "core/backends/cpu/pieces.h"
 #include "core/backends/cpu/run_choice.h"
 
 namespace topk {
@@ -63,7 +64,7 @@ class CpuBackend final : public Backend {
     if (choice.inline_here) {
       run();
     } else {
-      arena_.execute(run);
+      cpu::RunIn(arena_, run);
     }
     return {name(), NameOf(choice), set_.name};
   }

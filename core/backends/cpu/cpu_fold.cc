@@ -6,6 +6,7 @@
 
 #include "core/backends/cpu/column_feed.h"
 #include "core/backends/cpu/key_maps.h"
+#include "core/backends/cpu/pieces.h"
 #include "core/backends/cpu/row_feed.h"
 #include "core/backends/cpu/run.h"
 #include "core/backends/cpu/slice_writer.h"
@@ -80,7 +81,7 @@ class TypedFold final : public Fold {
       count -= run;
       if (position_ % (plan_.n * inner) == 0) {
         if (sort_pieces_ > 1) {
-          arena_.execute([this] { WriteSlices(); });
+          RunIn(arena_, [this] { WriteSlices(); });
         } else {
           WriteSlices();
         }

@@ -13,8 +13,16 @@
 #include <cstdint>
 
 #include "core/base/cancellation.h"
+#include "core/base/happens_before.h"
 
 namespace topk::cpu {
+
+/// Calls fn() in the arena, on this thread or one of its own.
+template <class Fn>
+void RunIn(tbb::task_arena& arena, const Fn& fn) {
+  arena.execute(HandedOver(fn, &fn));
+  AnnotateHappensAfter(&fn);
+}
 
 /// Calls fn(0) ... fn(count - 1), side by side if there are several. Once
 /// cancelled no more are begun. Returns whether all were done: if not, what
@@ -28,17 +36,19 @@ bool ForEachPiece(int64_t count, const Cancellation* cancellation,
   }
   tbb::task_group_context context;
   tbb::this_task_arena::isolate([&] {
-    tbb::parallel_for(
-        int64_t{0}, count,
-        [&](int64_t i) {
-          if (IsCancelled(cancellation)) {
-            context.cancel_group_execution();
-          } else {
-            fn(i);
-          }
-        },
-        tbb::simple_partitioner(), context);
+    tbb::parallel_for(int64_t{0}, count,
+                      HandedOver(
+                          [&](int64_t i) {
+                            if (IsCancelled(cancellation)) {
+                              context.cancel_group_execution();
+                            } else {
+                              fn(i);
+                            }
+                          },
+                          &context),
+                      tbb::simple_partitioner(), context);
   });
+  AnnotateHappensAfter(&context);
   // Also if the loop around this one has failed meanwhile.
   return !IsCancelled(cancellation) && !context.is_group_execution_cancelled();
 }
@@ -56,15 +66,18 @@ void ForEachRange(int64_t count, int64_t grain,
   tbb::this_task_arena::isolate([&] {
     tbb::parallel_for(
         tbb::blocked_range<int64_t>(0, count, static_cast<size_t>(grain)),
-        [&](const tbb::blocked_range<int64_t>& range) {
-          if (IsCancelled(cancellation)) {
-            context.cancel_group_execution();
-          } else {
-            fn(range.begin(), range.end());
-          }
-        },
+        HandedOver(
+            [&](const tbb::blocked_range<int64_t>& range) {
+              if (IsCancelled(cancellation)) {
+                context.cancel_group_execution();
+              } else {
+                fn(range.begin(), range.end());
+              }
+            },
+            &context),
         context);
   });
+  AnnotateHappensAfter(&context);
 }
 
 }  // namespace topk::cpu
