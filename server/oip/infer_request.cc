@@ -17,7 +17,7 @@ namespace {
 
 using inference::ModelInferRequest;
 using Input = ModelInferRequest::InferInputTensor;
-using Output = ModelInferRequest::InferRequestedOutputTensor;
+using RequestedOutput = ModelInferRequest::InferRequestedOutputTensor;
 using Parameters =
     google::protobuf::Map<std::string, inference::InferParameter>;
 
@@ -208,7 +208,7 @@ Status TakeOutputs(const ModelInferRequest& from, const Regions& regions,
                    v1::TopKRequest& to) {
   bool values = false;
   bool indices = false;
-  for (const Output& output : from.outputs()) {
+  for (const RequestedOutput& output : from.outputs()) {
     const bool is_values = output.name() == kOutputValues;
     if (!is_values && output.name() != kOutputIndices) {
       return Unexpected("output", output.name(), from.model_name());

@@ -13,7 +13,7 @@ namespace {
 using json = nlohmann::ordered_json;
 
 // What a client makes up must not make a line long.
-constexpr size_t kMaxText = 256;
+constexpr size_t kMaxLogged = 256;
 constexpr size_t kMaxError = 1024;
 
 int64_t NanosecondsSince(Tally::Clock::time_point start) {
@@ -21,7 +21,7 @@ int64_t NanosecondsSince(Tally::Clock::time_point start) {
 }
 
 void AddText(json& fields, const char* name, std::string_view text,
-             size_t most = kMaxText) {
+             size_t most = kMaxLogged) {
   if (!text.empty()) fields[name] = text.substr(0, most);
 }
 

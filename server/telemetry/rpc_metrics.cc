@@ -23,23 +23,23 @@ using prometheus::Counter;
 using prometheus::Family;
 
 // In the order of grpc::StatusCode, in the spelling of Go.
-constexpr std::array<const char*, 17> kCodes = {"OK",
-                                                "Canceled",
-                                                "Unknown",
-                                                "InvalidArgument",
-                                                "DeadlineExceeded",
-                                                "NotFound",
-                                                "AlreadyExists",
-                                                "PermissionDenied",
-                                                "ResourceExhausted",
-                                                "FailedPrecondition",
-                                                "Aborted",
-                                                "OutOfRange",
-                                                "Unimplemented",
-                                                "Internal",
-                                                "Unavailable",
-                                                "DataLoss",
-                                                "Unauthenticated"};
+constexpr std::array<const char*, 17> kCodeNames = {"OK",
+                                                    "Canceled",
+                                                    "Unknown",
+                                                    "InvalidArgument",
+                                                    "DeadlineExceeded",
+                                                    "NotFound",
+                                                    "AlreadyExists",
+                                                    "PermissionDenied",
+                                                    "ResourceExhausted",
+                                                    "FailedPrecondition",
+                                                    "Aborted",
+                                                    "OutOfRange",
+                                                    "Unimplemented",
+                                                    "Internal",
+                                                    "Unavailable",
+                                                    "DataLoss",
+                                                    "Unauthenticated"};
 
 const char* TypeName(const google::protobuf::MethodDescriptor& method) {
   if (method.client_streaming()) {
@@ -55,7 +55,7 @@ struct RpcMetrics::Method {
   Counter* received;
   Counter* sent;
   Histogram* seconds;
-  std::array<Counter*, kCodes.size()> handled;
+  std::array<Counter*, kCodeNames.size()> handled;
 };
 
 // All methods' metrics, looked up once and for all.
@@ -112,8 +112,8 @@ class RpcMetrics::Table {
           0.5, 1, 2.5, 5, 10},
          1e-9},
         labels);
-    for (size_t i = 0; i < kCodes.size(); ++i) {
-      labels["grpc_code"] = kCodes[i];
+    for (size_t i = 0; i < kCodeNames.size(); ++i) {
+      labels["grpc_code"] = kCodeNames[i];
       method.handled[i] = &handled_.Add(labels);
     }
     return method;
@@ -131,9 +131,9 @@ class RpcMetrics::Table {
 namespace {
 
 // Counts one call of a service that does not count its own.
-class Interceptor final : public grpc::experimental::Interceptor {
+class RpcCounter final : public grpc::experimental::Interceptor {
  public:
-  explicit Interceptor(const RpcMetrics::Method& method) : count_(method) {}
+  explicit RpcCounter(const RpcMetrics::Method& method) : count_(method) {}
 
   void Intercept(InterceptorBatchMethods* methods) override {
     using Hook = InterceptionHookPoints;
@@ -155,17 +155,17 @@ class Interceptor final : public grpc::experimental::Interceptor {
   const RpcCount count_;
 };
 
-class Factory final
+class RpcCounterFactory final
     : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
-  Factory(const RpcMetrics& metrics, std::vector<std::string> but)
+  RpcCounterFactory(const RpcMetrics& metrics, std::vector<std::string> but)
       : metrics_(metrics), but_(std::move(but)) {}
 
   grpc::experimental::Interceptor* CreateServerInterceptor(
       ServerRpcInfo* info) override {
     return std::find(but_.begin(), but_.end(), info->method()) != but_.end()
                ? nullptr
-               : new Interceptor(metrics_.Find(info->method()));
+               : new RpcCounter(metrics_.Find(info->method()));
   }
 
  private:
@@ -187,7 +187,7 @@ const RpcMetrics::Method& RpcMetrics::Find(std::string_view path) const {
 
 std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
 RpcMetrics::MakeInterceptorFactory(std::vector<std::string> but) const {
-  return std::make_unique<Factory>(*this, std::move(but));
+  return std::make_unique<RpcCounterFactory>(*this, std::move(but));
 }
 
 RpcCount::RpcCount(const RpcMetrics::Method& method)
@@ -201,7 +201,7 @@ void RpcCount::Sent() const { method_.sent->Increment(); }
 
 void RpcCount::Handled(int code) const {
   const auto at = static_cast<size_t>(code);
-  method_.handled[at < kCodes.size() ? at : 2]->Increment();
+  method_.handled[at < kCodeNames.size() ? at : 2]->Increment();
   method_.seconds->Observe(
       std::chrono::nanoseconds(std::chrono::steady_clock::now() - start_)
           .count());
