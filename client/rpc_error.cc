@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "core/base/text.h"
 #include "google/rpc/error_details.pb.h"
 
 namespace topk {
@@ -46,6 +47,13 @@ Status FromGrpc(const grpc::Status& grpc) {
                 grpc.error_message()};
   google::rpc::Status rpc;
   if (rpc.ParseFromString(grpc.error_details())) ReadDetails(rpc, status);
+  if (grpc.error_code() == grpc::StatusCode::UNKNOWN &&
+      grpc.error_details().empty()) {
+    // No server's word, who all have better ones: a proxy whose server died
+    // amid an answer ends the call without a status.
+    status.code = Code::kUnavailable;
+    status.message = Cat("the answer broke off: ", grpc.error_message());
+  }
   return status;
 }
 

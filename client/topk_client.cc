@@ -74,8 +74,8 @@ Status Collect(v1::TopKResponseChunk& chunk, bool& has_header,
 
 // Whether a stream that ended so is sent again. A proxy that has passed on a
 // part of an answer has no words for a server that went away: gRPC makes
-// CANCELLED, INTERNAL or UNKNOWN of how it ends the stream. Those of a topkd
-// have a reason.
+// CANCELLED or INTERNAL of how it ends the stream. Those of a topkd have a
+// reason.
 bool IsSentAgain(const Status& status, bool begun) {
   switch (status.code) {
     case Code::kUnavailable:
@@ -84,7 +84,6 @@ bool IsSentAgain(const Status& status, bool begun) {
       return status.retry_after.count() > 0;
     case Code::kCancelled:
     case Code::kInternal:
-    case Code::kUnknown:
       return begun && status.reason.empty();
     default:
       return false;

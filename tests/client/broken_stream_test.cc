@@ -113,6 +113,11 @@ TEST(BrokenStream, ManyAreSentNoOftenerThanAsked) {
   }
 }
 
+TEST(BrokenStream, AnEndWithoutAStatusIsUnavailable) {
+  Quitter quitter(3, {grpc::StatusCode::UNKNOWN, "gone"});
+  EXPECT_EQ(AskMany(quitter, 1).back().status().code, Code::kUnavailable);
+}
+
 TEST(BrokenStream, WhoIsRefusedComesAgainIfToldWhen) {
   for (const bool told : {false, true}) {
     google::rpc::RetryInfo retry;
