@@ -5,15 +5,18 @@
 # the cost model against what was measured. Not part of tests/run.sh: it needs
 # PyPI, 10 GiB of disk, 8 GiB of memory and half an hour.
 #
-# usage: tests/scale.sh [--elements N] [--parts PART,...] [--out FOLDER]
+# usage: tests/scale.sh [--elements N] [--parts PART,...] [--rounds N]
+#                       [--out FOLDER]
 #
 # --elements N   of the file (2^30)
-# --parts PART   of small, dask, peers, ray, spark, page, model (all)
-# --out FOLDER   for report.json and report.txt (build/scale_out)
+# --parts PART   of small, dask, peers, ray, page, model (all); what a report
+#                has of the others stays
+# --rounds N     how often the peers answer, in turn (1)
+# --out FOLDER   for the file, report.json and report.txt (build/scale_out)
 set -euo pipefail
 case "${1:-}" in
   -h | --help)
-    sed -n '2,13s/^# \{0,1\}//p' "$0"
+    sed -n '2,18s/^# \{0,1\}//p' "$0"
     exit 0
     ;;
 esac
