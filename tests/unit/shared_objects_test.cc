@@ -96,6 +96,7 @@ TEST_F(SharedObjectsTest, TooManyInUseAreRefused) {
 }
 
 TEST_F(SharedObjectsTest, WithoutADescriptorLeftOneMayComeAgain) {
+  Open(1);  // UBSan needs a descriptor when it first meets a type
   const Lowered none_left(RLIMIT_NOFILE, 0);
   const Result<SharedRegion> region =
       objects_.Open(memory_[0].Region(0, 4096), Access::kRead, "x");
