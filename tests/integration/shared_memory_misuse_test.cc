@@ -166,6 +166,9 @@ void ExpectRightOrChanged(const Asked& asked, const std::string& expected,
 }
 
 TEST_F(SharedMemoryTest, TruncationDuringARequestIsItsError) {
+#ifdef TOPK_TSAN
+  GTEST_SKIP() << "what is truncated while it is read is a race";
+#endif
   for (const int64_t axis : {0, 1}) {
     const v1::TopKRequest plain =
         Request(v1::DATA_TYPE_F32, {2000, 2000}, axis, 40);
