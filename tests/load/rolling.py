@@ -7,6 +7,7 @@ usage: rolling.py TOPKD TOPK [--haproxy haproxy] [--seconds 60]
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -60,7 +61,10 @@ def main():
     parser.add_argument("--seconds", type=int, default=60)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory, fleet.fleet(
-            options.topkd, directory, "--drain-delay", "4s") as replicas:
+            options.topkd, directory, "--drain-delay", "4s") as replicas, \
+            contextlib.ExitStack() as stack:
+        for replica in replicas:
+            stack.callback(replica.stop)  # it must end with 0
         addresses = ",".join(replica.address for replica in replicas)
         if "client" in options.phases:
             running = [
