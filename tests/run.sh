@@ -38,10 +38,12 @@ PATH="$PWD/build/tools/usr/bin:$PATH"
 
 # Triton's client, for the tests that have it ask a server; without it they are
 # skipped.
-tests/oip/venv.sh || echo "== no Triton client: oip.tritonclient is skipped" >&2
+tests/support/venv.sh oip ||
+  echo "== no Triton client: oip.tritonclient is skipped" >&2
 
 # Envoy, and what the tests' xDS control plane speaks.
-tests/servers/venv.sh || echo "== no Envoy: servers.envoy, .xds are skipped" >&2
+tests/support/venv.sh servers ||
+  echo "== no Envoy: servers.envoy, .xds are skipped" >&2
 
 step "building"
 cmake --preset dev

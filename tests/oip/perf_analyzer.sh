@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 topkd=${1:-build/release/bin/topkd} elements=${2:-262144} calls=${3:-1:4:1}
 
-tests/oip/venv.sh
+tests/support/venv.sh oip
 # shellcheck source=deploy/packages.sh
 source deploy/packages.sh
 unpack_package libb64-0d build/tools

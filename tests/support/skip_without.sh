@@ -4,7 +4,7 @@
 # usage: skip_without.sh PROGRAM TEST [ARGUMENT...]
 set -euo pipefail
 if [ ! -x "$1" ]; then
-  echo "SKIPPED: there is no $1; $(dirname "$2")/venv.sh makes it" >&2
+  echo "SKIPPED: there is no $1; tests/support/venv.sh makes it" >&2
   exit 77
 fi
 exec "$@"
