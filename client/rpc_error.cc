@@ -52,6 +52,7 @@ Status FromGrpc(const grpc::Status& grpc) {
     // No server's word, who all have better ones: a proxy whose server died
     // amid an answer ends the call without a status.
     status.code = Code::kUnavailable;
+    status.reason = kBrokeOff;
     status.message = Cat("the answer broke off: ", grpc.error_message());
   }
   return status;

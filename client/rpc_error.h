@@ -8,6 +8,9 @@
 
 namespace topk {
 
+/// The reason of an answer that broke off, UNAVAILABLE, which no server gives.
+inline constexpr char kBrokeOff[] = "ANSWER_BROKE_OFF";
+
 /// Returns an error in a message with the reason and field of its details.
 /// REQUIRES: its code is not 0.
 Status FromRpc(const google::rpc::Status& rpc);

@@ -30,7 +30,7 @@ using std::chrono::system_clock;
 constexpr size_t kStreamedBytes = size_t{512} << 10;
 // Measured: 1 MiB messages move bytes fastest.
 constexpr size_t kPieceBytes = size_t{1} << 20;
-// The pauses before a stream is sent again. Three of them are longer than
+// The pauses before a call is sent again. Three of them are longer than
 // gRPC's own, 1 s, before it asks for a server that it has lost.
 constexpr std::chrono::milliseconds kFirstPause{100};
 constexpr std::chrono::milliseconds kLongestPause{2000};
@@ -126,12 +126,17 @@ struct Client::Impl {
   Result<Answer> Ask(Method method, const std::vector<MessagePiece>& request,
                      const CallOptions& call) {
     if (!setup.ok()) return setup;
+    const auto deadline = DeadlineOf(call);
     grpc::ByteBuffer bytes;
-    if (Status s = CallUnary(calls, PathOf(method), memory, request,
-                             Prepares(DeadlineOf(call)), bytes);
-        !s.ok()) {
-      return s;
-    }
+    // gRPC itself has sent it again, but for an answer that broke off.
+    Status status = Attempt(
+        deadline,
+        [&] {
+          return CallUnary(calls, PathOf(method), memory, request,
+                           Prepares(deadline), bytes);
+        },
+        [](const Status& end) { return end.reason == kBrokeOff; });
+    if (!status.ok()) return status;
     Answer answer;
     if (Status s = ReadAnswer(bytes, answer); !s.ok()) return s;
     return answer;
@@ -143,12 +148,24 @@ struct Client::Impl {
                 const std::function<bool()>& rewind, const CallOptions& call) {
     if (!setup.ok()) return setup;
     const auto deadline = DeadlineOf(call);
+    return Attempt(
+        deadline,
+        [&] {
+          return CallStream(calls, PathOf(method), memory, handlers,
+                            Prepares(deadline));
+        },
+        [&](const Status& end) { return IsSentAgain(end, rewind()); });
+  }
+
+  // Makes a call until it ends well, or so that it is not sent again.
+  Status Attempt(system_clock::time_point deadline,
+                 const std::function<Status()>& make,
+                 const std::function<bool(const Status&)>& is_sent_again) {
     std::chrono::milliseconds pause = kFirstPause;
     for (int attempt = 1;; ++attempt) {
-      const Status status = CallStream(calls, PathOf(method), memory, handlers,
-                                       Prepares(deadline));
+      Status status = make();
       if (status.ok() || attempt >= options.max_attempts ||
-          !IsSentAgain(status, rewind())) {
+          !is_sent_again(status)) {
         return status;
       }
       const auto then =

@@ -28,7 +28,8 @@ struct ClientOptions {
   /// RESOURCE_EXHAUSTED where the server says when to try again: 1 .. 5; 1 = no
   /// retry. A TopK changes nothing, so sending it again is safe: a stream whose
   /// server goes away begins anew at another one, or goes on with what has no
-  /// answer.
+  /// answer. An answer that breaks off, as a proxy's whose server went away, is
+  /// UNAVAILABLE with the reason ANSWER_BROKE_OFF.
   int max_attempts = 4;
   /// What the servers see before gRPC's own name in the user-agent header.
   std::string user_agent = {};

@@ -118,6 +118,22 @@ TEST(BrokenStream, AnEndWithoutAStatusIsUnavailable) {
   EXPECT_EQ(AskMany(quitter, 1).back().status().code, Code::kUnavailable);
 }
 
+TEST(BrokenStream, OneCallWithoutAStatusIsSentAgain) {
+  std::atomic<int> calls = 0;
+  Fake fake;
+  fake.compute = [&](auto&, auto&, auto&) {
+    return ++calls % 3 == 0 ? grpc::Status::OK
+                            : grpc::Status(grpc::StatusCode::UNKNOWN, "gone");
+  };
+  const FakeServer server(fake);
+  const auto answer = Client(OptionsOf(server, 4)).ComputeTopK({});
+  EXPECT_TRUE(answer.ok());
+  EXPECT_EQ(calls, 3);
+  const auto last = Client(OptionsOf(server, 2)).ComputeTopK({});
+  EXPECT_EQ(last.status().code, Code::kUnavailable);
+  EXPECT_EQ(calls, 5);
+}
+
 TEST(BrokenStream, WhoIsRefusedComesAgainIfToldWhen) {
   for (const bool told : {false, true}) {
     google::rpc::RetryInfo retry;

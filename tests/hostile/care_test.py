@@ -3,6 +3,7 @@
 usage: care_test.py TOPKD
 """
 
+import argparse
 import contextlib
 import resource
 import subprocess
@@ -170,16 +171,21 @@ CASES = [half_begun_connections_are_closed, idle_connections_are_closed,
 
 
 def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("topkd")
+    parser.add_argument("--without", help="a case that is left out")
+    options = parser.parse_args()
+    cases = [case for case in CASES if case.__name__ != options.without]
     failed = 0
-    for case in CASES:
+    for case in cases:
         try:
-            case(sys.argv[1])
+            case(options.topkd)
             print(f"ok      {case.__name__}")
         except (AssertionError, OSError, subprocess.TimeoutExpired) as error:
             failed += 1
             print(f"FAILED  {case.__name__}: {error!r}, line "
                   f"{error.__traceback__.tb_next.tb_lineno}")
-    print(f"{len(CASES) - failed} passed, {failed} failed")
+    print(f"{len(cases) - failed} passed, {failed} failed")
     sys.exit(1 if failed else 0)
 
 

@@ -175,6 +175,33 @@ class WrongServer(unittest.TestCase):
         self.assertEqual(error.code, grpc.StatusCode.UNAVAILABLE)
         self.assertEqual(len(asked), 1)
 
+    def test_a_call_that_broke_off_is_sent_again(self):
+        calls = []
+
+        def answer(_, context):
+            calls.append(None)
+            if len(calls) % 3:
+                context.abort(grpc.StatusCode.UNKNOWN, "gone")
+            return right_answer().SerializeToString()
+
+        target = self.start(
+            ComputeTopK=grpc.unary_unary_rpc_method_handler(answer))
+
+        async def ask():
+            async with topk_client.aio.Client(target) as client:
+                return await client.compute_topk(X, Onnx(1))
+
+        with topk_client.Client(target) as client:
+            for one in (client.compute_topk(X, Onnx(1)), self.in_loop(ask())):
+                self.assertEqual(one.indices[0], 1)
+        self.assertEqual(len(calls), 6)
+        with topk_client.Client(target, max_attempts=2) as client:
+            with self.assertRaises(topk_client.TopKError) as caught:
+                client.compute_topk(X, Onnx(1))
+        self.assertEqual(caught.exception.code, grpc.StatusCode.UNAVAILABLE)
+        self.assertEqual(caught.exception.reason, "ANSWER_BROKE_OFF")
+        self.assertEqual(len(calls), 8)
+
     def test_a_stream_is_sent_again_whole(self):
         sent = []
 

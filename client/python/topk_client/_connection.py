@@ -10,7 +10,7 @@ import grpc
 from grpc_health.v1 import health_pb2
 
 from topk_client._stubs import topk_pb2
-from topk_client.errors import TopKError
+from topk_client.errors import BROKE_OFF, TopKError
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -87,6 +87,36 @@ def _read(path: Optional[Path]) -> Optional[bytes]:
         return None
     with open(path, "rb") as file:
         return file.read()
+
+
+class Attempts:
+    """How often, and until when, one call is sent. What is no stream gRPC
+    itself sends again, but for an answer that broke off."""
+
+    def __init__(self, streamed: bool, most: int, timeout: float) -> None:
+        self._streamed = streamed
+        self._left = most
+        self._deadline = time.monotonic() + timeout
+        self._pause = _FIRST_PAUSE
+
+    def seconds(self) -> float:
+        """Returns how long the next one may take."""
+        return self._deadline - time.monotonic()
+
+    def pause_after(self, error: TopKError) -> float:
+        """Returns how many seconds to wait before the next, when one ended so.
+        Raises the error if there is none."""
+        told = error.retry_delay or 0.0
+        again = error.reason == BROKE_OFF or (self._streamed and (
+            error.code == grpc.StatusCode.UNAVAILABLE or (
+                error.code == grpc.StatusCode.RESOURCE_EXHAUSTED
+                and told > 0)))
+        pause = max(told, self._pause)
+        self._left -= 1
+        self._pause = min(4 * self._pause, _LONGEST_PAUSE)
+        if not again or self._left <= 0 or pause >= self.seconds():
+            raise error
+        return pause
 
 
 class Connection:
@@ -173,22 +203,10 @@ class Connection:
             return []
         return [("authorization", f"Bearer {token}")]
 
-    def _deadline(self, timeout: Optional[float]) -> float:
-        return time.monotonic() + (
-            self._timeout if timeout is None else timeout)
-
-    def _pause(self, attempt: int, error: TopKError,
-               deadline: float) -> Optional[float]:
-        """Returns how many seconds to wait before a stream whose attempt (0, 1,
-        ...) ended so is sent again; None if it is not."""
-        told = error.retry_delay or 0.0
-        again = error.code == grpc.StatusCode.UNAVAILABLE or (
-            error.code == grpc.StatusCode.RESOURCE_EXHAUSTED and told > 0)
-        pause = max(told, min(_FIRST_PAUSE * 4**attempt, _LONGEST_PAUSE))
-        if (again and attempt + 1 < self._max_attempts
-                and time.monotonic() + pause < deadline):
-            return pause
-        return None
+    def _attempts(self, streamed: bool,
+                  timeout: Optional[float]) -> "Attempts":
+        return Attempts(streamed, self._max_attempts,
+                        self._timeout if timeout is None else timeout)
 
     def _how(self, timeout: Optional[float]) -> Dict[str, Any]:
         """Returns what every call is given."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import collections
-import time
 from typing import (Any, AsyncIterable, AsyncIterator, Deque, Iterable, List,
                     Optional, Union)
 
@@ -85,13 +84,15 @@ class Client(Connection):
                            **options: Any) -> Answer:
         """As topk_client.Client's."""
         call = Call(Request(tensor, spec, **options))
-        try:
-            if call.is_streamed(stream):
-                return await self._stream(call, timeout)
-            return call.answer(await self._compute_topk(
-                call.message(), **self._how(timeout)))
-        except grpc.RpcError as error:
-            raise from_rpc(error) from error
+        streamed = call.is_streamed(stream)
+        once = self._stream_once if streamed else self._compute_once
+        attempts = self._attempts(streamed, timeout)
+        while True:
+            try:
+                return await once(call, attempts.seconds())
+            except TopKError as error:
+                pause = attempts.pause_after(error)
+            await asyncio.sleep(pause)
 
     async def stream_topk(self, tensor: Union[np.ndarray, Region], spec: Spec,
                           *, timeout: Optional[float] = None,
@@ -162,19 +163,12 @@ class Client(Connection):
         return bool(
             response.status == health_pb2.HealthCheckResponse.SERVING)
 
-    async def _stream(self, call: Call, timeout: Optional[float]) -> Answer:
-        deadline = self._deadline(timeout)
-        attempt = 0
-        while True:
-            try:
-                return await self._stream_once(
-                    call, deadline - time.monotonic())
-            except TopKError as error:
-                pause = self._pause(attempt, error, deadline)
-                if pause is None:
-                    raise
-            await asyncio.sleep(pause)
-            attempt += 1
+    async def _compute_once(self, call: Call, timeout: float) -> Answer:
+        try:
+            return call.answer(await self._compute_topk(
+                call.message(), **self._how(timeout)))
+        except grpc.RpcError as error:
+            raise from_rpc(error) from error
 
     async def _stream_once(self, call: Call, timeout: float) -> Answer:
         chunks = self._stream_topk(call.pieces(), **self._how(timeout))

@@ -64,13 +64,15 @@ class Client(Connection):
         """Answers one tensor, in one message or streamed: by default where that
         is faster, above 8 MiB. The options are Request's."""
         call = Call(Request(tensor, spec, **options))
-        try:
-            if call.is_streamed(stream):
-                return self._stream(call, timeout)
-            return call.answer(
-                self._compute_topk(call.message(), **self._how(timeout)))
-        except grpc.RpcError as error:
-            raise from_rpc(error) from error
+        streamed = call.is_streamed(stream)
+        once = self._stream_once if streamed else self._compute_once
+        attempts = self._attempts(streamed, timeout)
+        while True:
+            try:
+                return once(call, attempts.seconds())
+            except TopKError as error:
+                pause = attempts.pause_after(error)
+            time.sleep(pause)
 
     def stream_topk(self, tensor: Union[np.ndarray, Region], spec: Spec, *,
                     timeout: Optional[float] = None,
@@ -142,18 +144,12 @@ class Client(Connection):
         return bool(
             response.status == health_pb2.HealthCheckResponse.SERVING)
 
-    def _stream(self, call: Call, timeout: Optional[float]) -> Answer:
-        deadline = self._deadline(timeout)
-        attempt = 0
-        while True:
-            try:
-                return self._stream_once(call, deadline - time.monotonic())
-            except grpc.RpcError as error:
-                pause = self._pause(attempt, from_rpc(error), deadline)
-                if pause is None:
-                    raise
-            time.sleep(pause)
-            attempt += 1
+    def _compute_once(self, call: Call, timeout: float) -> Answer:
+        try:
+            return call.answer(
+                self._compute_topk(call.message(), **self._how(timeout)))
+        except grpc.RpcError as error:
+            raise from_rpc(error) from error
 
     def _stream_once(self, call: Call, timeout: float) -> Answer:
         chunks = self._stream_topk(call.pieces(), **self._how(timeout))
@@ -161,6 +157,8 @@ class Client(Connection):
         try:
             for chunk in chunks:
                 answer.add(chunk)
+        except grpc.RpcError as error:
+            raise from_rpc(error) from error
         finally:
             chunks.cancel()
         return answer.answer()

@@ -6,6 +6,8 @@ import grpc
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
+# The reason of an answer that broke off, which no server gives.
+BROKE_OFF = "ANSWER_BROKE_OFF"
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
@@ -70,8 +72,10 @@ def from_trailers(code: grpc.StatusCode, details: Optional[str],
     """Reads how a call ended: its code, its message, and the details in its
     trailing metadata."""
     status = status_pb2.Status()
+    said = False
     for key, value in trailers or ():
         if key == "grpc-status-details-bin":
+            said = True
             try:
                 status.ParseFromString(value)
             except DecodeError:  # not the service's
@@ -79,6 +83,11 @@ def from_trailers(code: grpc.StatusCode, details: Optional[str],
     # The code and message of the call itself: proxies have no details.
     status.code = code.value[0]
     status.message = details or ""
+    if code is grpc.StatusCode.UNKNOWN and not said:
+        # No server's word, who all have better ones: a proxy whose server died
+        # amid an answer ends the call without a status.
+        return TopKError(grpc.StatusCode.UNAVAILABLE,
+                         f"the answer broke off: {details}", reason=BROKE_OFF)
     return from_status(status)
 
 
