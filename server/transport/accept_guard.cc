@@ -22,17 +22,21 @@ constexpr int kReserved = 64;
 // least that is free: if it gives out this one, all below it are taken.
 std::atomic<int> first_refused = INT_MAX;
 
-// Takes the next connection and closes it, with a descriptor that is kept for
-// that. Returns whether there was one.
+// A descriptor to take connections with that are closed at once, kept from
+// when there still were some.
+std::mutex spare_mutex;
+int spare = -1;
+
+int OpenSpare() { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
+
+// Takes the next connection and closes it. Returns whether there was one.
 bool RefuseNext(int listener) {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  static int spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const std::lock_guard lock(spare_mutex);
   if (spare >= 0) close(spare);
   const auto fd = static_cast<int>(
       syscall(SYS_accept4, listener, nullptr, nullptr, SOCK_CLOEXEC));
   if (fd >= 0) close(fd);
-  spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  spare = OpenSpare();
   return fd >= 0;
 }
 
@@ -46,6 +50,8 @@ int GuardAccept() {
   getrlimit(RLIMIT_NOFILE, &limit);
   const auto most = static_cast<int>(std::min<rlim_t>(limit.rlim_cur, INT_MAX));
   first_refused = std::max(most - kReserved, most / 2);
+  const std::lock_guard lock(spare_mutex);
+  if (spare < 0) spare = OpenSpare();
   return most;
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <limits>
 #include <thread>
+#include <utility>
 
 #include "tests/integration/shared_memory.h"
 
@@ -73,9 +74,12 @@ TEST_F(SharedMemoryTest, MistakesAreErrorsThatNameThem) {
   output.mutable_indices()->set_name("/elsewhere");
   ExpectRefused(request, kDenied, "SHARED_MEMORY_PREFIX",
                 "output.indices.name");
-  *output.mutable_indices() = memory.Region(0, 16);
-  *output.mutable_values() = memory.Region(8, 8);
-  ExpectRefused(request, kInvalid, "SHARED_MEMORY_OVERLAP", "output.indices");
+  const SharedMemory room = Make(Name("room"), 32);
+  for (const auto& [values, indices] : {std::pair{0, 7}, std::pair{15, 0}}) {
+    *output.mutable_values() = room.Region(values, 8);
+    *output.mutable_indices() = room.Region(indices, 16);  // by one byte
+    ExpectRefused(request, kInvalid, "SHARED_MEMORY_OVERLAP", "output.indices");
+  }
   output.clear_values();
   output.set_selection(v1::OUTPUT_SELECTION_VALUES_ONLY);
   ExpectRefused(request, kInvalid, "OUTPUT_NOT_SELECTED", "output.indices");
