@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <vector>
 
 #include "core/base/text.h"
@@ -17,7 +16,7 @@ namespace {
 
 Status CannotRead() {
   return {Code::kNotFound, "FILE", "file",
-          Cat("cannot be read: ", std::strerror(errno))};
+          Cat("cannot be read: ", ErrnoText(errno))};
 }
 
 // Reads to the end: for pipes.

@@ -186,7 +186,7 @@ Status WriteNpy(const std::string& path, DType dtype,
     const int error = errno;
     std::remove(temporary.c_str());
     return {Code::kNotFound, "FILE", "out",
-            Cat("cannot write ", path, ": ", std::strerror(error))};
+            Cat("cannot write ", path, ": ", ErrnoText(error))};
   }
   return {};
 }

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <random>
 #include <utility>
 
@@ -22,7 +21,7 @@ std::string UniqueName() {
 Status CannotCreate(const std::string& name, size_t bytes, int error) {
   const std::string message =
       Cat("cannot make ", Quote(name), ", shared memory of ", bytes,
-          " bytes: ", std::strerror(error));
+          " bytes: ", ErrnoText(error));
   if (error == EINVAL || error == EEXIST || error == ENAMETOOLONG ||
       error == EACCES) {
     return InvalidArgument("SHARED_MEMORY_NAME", "name", message);

@@ -88,7 +88,7 @@ Status CheckAgreement(std::span<const Partial> partials) {
 }
 
 Status CheckLength(std::span<const std::byte> data, int64_t count, DType type,
-                   std::string field) {
+                   const std::string& field) {
   int64_t bytes = 0;
   if (CheckedBytes(InfoOf(type), count, &bytes) &&
       data.size() == static_cast<uint64_t>(bytes)) {

@@ -76,7 +76,7 @@ int Serve(const topk::CommandLine& line, const sigset_t& signals,
   log->info("{} descriptors at most", descriptors);
   const int received = WaitFor(signals);
   log->info("{}: draining, {} s with open doors and {} s at most to finish",
-            strsignal(received), config.drain_delay_seconds,
+            sigdescr_np(received), config.drain_delay_seconds,
             config.drain_timeout_seconds);
   // A second signal ends the process at once, whatever is under way.
   std::thread([signals, log] {
@@ -120,7 +120,8 @@ int LogAndServe(const topk::CommandLine& line) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+// Nothing of ours throws; what a library throws ends the process.
+int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   const topk::CommandLine line = topk::ReadCommandLine(argc, argv);
   switch (line.action) {
     case topk::CommandLine::Action::kExit:

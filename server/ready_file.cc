@@ -4,7 +4,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -27,7 +26,7 @@ Status WriteReadyFile(const std::string& path,
     const int error = errno;
     std::remove(temporary.c_str());
     return Status{Code::kUnavailable, "READY_FILE", "ready_file",
-                  Cat("cannot write ", path, ": ", std::strerror(error))};
+                  Cat("cannot write ", path, ": ", ErrnoText(error))};
   }
   return {};
 }

@@ -81,6 +81,7 @@ ExitCode Bench(const BenchFlags& flags) {
   ClientOptions client = flags.client;
   client.own_connection = flags.connections > 1;
   std::vector<Client> clients;
+  clients.reserve(static_cast<size_t>(flags.connections));
   for (int i = 0; i < flags.connections; ++i) clients.emplace_back(client);
   std::vector<Send> callers;
   for (size_t i = 0; i < static_cast<size_t>(flags.concurrency); ++i) {

@@ -140,6 +140,7 @@ void MakeCalls(const Send& send, Shared& shared) {
 
 std::vector<double> Weights(const std::vector<Kind>& kinds) {
   std::vector<double> weights;
+  weights.reserve(kinds.size());
   for (const Kind& kind : kinds) weights.push_back(kind.weight);
   return weights;
 }
@@ -171,6 +172,7 @@ LoadResult RunLoad(const LoadOptions& options, const std::vector<Kind>& kinds,
   shared.result.tallies.resize(kinds.size());
   {
     std::vector<std::jthread> threads;
+    threads.reserve(callers.size());
     for (const Send& send : callers) {
       threads.emplace_back(MakeCalls, std::cref(send), std::ref(shared));
     }

@@ -1,7 +1,6 @@
 #include "client/bench/mix.h"
 
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -116,7 +115,7 @@ Result<std::vector<KindSpec>> ReadMix(const std::string& path,
   std::ifstream file(path);
   if (!file) {
     return Status{Code::kNotFound, "MIX", path,
-                  Cat("cannot be read: ", std::strerror(errno))};
+                  Cat("cannot be read: ", ErrnoText(errno))};
   }
   return ParseMix(file, path, defaults);
 }

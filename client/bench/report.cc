@@ -12,7 +12,7 @@
 namespace topk::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 // What is reported of a latency's distribution.
 struct Column {
@@ -40,7 +40,7 @@ double Bytes(const BenchReport& report) {
   return bytes;
 }
 
-void AddTally(const Tally& tally, Json& json) {
+void AddTally(const Tally& tally, OrderedJson& json) {
   json["mean_us"] = tally.latency.mean() / 1e3;
   for (const Column& column : kPercentiles) {
     json[column.key] =
@@ -127,23 +127,24 @@ void PrintText(const BenchReport& report, int columns, std::ostream& out) {
   PrintPlot(total.latency, columns, out);
 }
 
-Json ToJson(const BenchReport& report) {
+OrderedJson ToJson(const BenchReport& report) {
   const BenchFlags& flags = report.flags;
   const LoadResult& result = report.result;
   const Tally total = Total(result);
   const auto answered = static_cast<double>(total.answered);
-  Json json = {{"path", flags.path},
-               {"requests", total.answered},
-               {"concurrency", flags.concurrency},
-               {"connections", flags.connections},
-               {"batch", flags.pace.batch},
-               {"seed", flags.pace.seed},
-               {"seconds", result.seconds},
-               {"interrupted", result.interrupted},
-               {"request_bytes", std::llround(Bytes(report) / answered)},
-               {"requests_per_second", answered / result.seconds},
-               {"gigabytes_per_second", Bytes(report) / result.seconds / 1e9},
-               {"rate", nullptr}};
+  OrderedJson json = {
+      {"path", flags.path},
+      {"requests", total.answered},
+      {"concurrency", flags.concurrency},
+      {"connections", flags.connections},
+      {"batch", flags.pace.batch},
+      {"seed", flags.pace.seed},
+      {"seconds", result.seconds},
+      {"interrupted", result.interrupted},
+      {"request_bytes", std::llround(Bytes(report) / answered)},
+      {"requests_per_second", answered / result.seconds},
+      {"gigabytes_per_second", Bytes(report) / result.seconds / 1e9},
+      {"rate", nullptr}};
   if (flags.pace.rate > 0) {
     json["rate"] = flags.pace.rate;
     json["arrivals"] = flags.pace.poisson ? "poisson" : "constant";
@@ -152,17 +153,17 @@ Json ToJson(const BenchReport& report) {
     json["lag_us"] = result.lag * 1e6;
   }
   AddTally(total, json);
-  json["kinds"] = Json::array();
+  json["kinds"] = OrderedJson::array();
   for (size_t i = 0; i < report.kinds.size(); ++i) {
     const Kind& kind = report.kinds[i];
-    Json row = {{"name", kind.name},
-                {"weight", kind.weight},
-                {"requests", result.tallies[i].answered},
-                {"request_bytes", kind.request_bytes}};
+    OrderedJson row = {{"name", kind.name},
+                       {"weight", kind.weight},
+                       {"requests", result.tallies[i].answered},
+                       {"request_bytes", kind.request_bytes}};
     AddTally(result.tallies[i], row);
     json["kinds"].push_back(std::move(row));
   }
-  json["histogram"] = Json::array();
+  json["histogram"] = OrderedJson::array();
   for (const Histogram::Step& step : total.latency.Steps()) {
     json["histogram"].push_back(
         {{"from_us", static_cast<double>(step.low) / 1e3},

@@ -170,8 +170,9 @@ int Main(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // What gRPC has to say comes with the status of the call.
-  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
+  // What gRPC has to say comes with the status of the call. There is no other
+  // thread yet.
+  setenv("GRPC_VERBOSITY", "NONE", 0);  // NOLINT(concurrency-mt-unsafe)
   try {
     return Main(argc, argv);
   } catch (const std::exception& error) {  // no memory, no threads

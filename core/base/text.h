@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,12 @@ std::string Cat(const Pieces&... pieces) {
   std::string out;
   (AppendText(out, pieces), ...);
   return out;
+}
+
+/// Returns the C library's words for an errno; unlike strerror for any thread.
+inline std::string ErrnoText(int error) {
+  char buffer[128];
+  return strerror_r(error, buffer, sizeof(buffer));
 }
 
 /// Returns a stranger's text for a message: in quotes, cut to 64 bytes, and '?'

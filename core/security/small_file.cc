@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "core/base/text.h"
 
@@ -38,14 +37,14 @@ Result<std::string> ReadSmallFile(const NamedFile& file) {
   };
   // A pipe must not keep whoever reads it again later.
   const int fd = open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return error(std::strerror(errno));
+  if (fd < 0) return error(ErrnoText(errno));
   struct stat info {};
   std::string content;
   const bool regular = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
   const int failure = regular ? ReadAll(fd, content) : 0;
   close(fd);
   if (!regular) return error("not a regular file");
-  if (failure != 0) return error(std::strerror(failure));
+  if (failure != 0) return error(ErrnoText(failure));
   if (content.size() > kMostBytes) return error("it has more than 1 MiB");
   return content;
 }

@@ -80,7 +80,7 @@ Status Admission::Admit(std::string_view client, Share& share) {
 }
 
 Status Admission::TakeBytes(int64_t bytes, Clients::value_type* client) {
-  const auto full = [&](std::string_view reason, std::string whose,
+  const auto full = [&](std::string_view reason, const std::string& whose,
                         int64_t limit, const char* flag) {
     if (bytes > limit) {
       return ResourceExhausted(
@@ -89,7 +89,7 @@ Status Admission::TakeBytes(int64_t bytes, Clients::value_type* client) {
               "server's ", flag, " = ", limit));
     }
     return ResourceExhausted(
-        reason, std::move(whose),
+        reason, whose,
         Cat("no room for ", bytes, " bytes more: ", flag, " = ", limit),
         bytes_queue_.Join(bytes, bytes_done_,
                           std::chrono::steady_clock::now()));

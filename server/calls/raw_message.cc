@@ -255,6 +255,7 @@ grpc::ByteBuffer WritePieces(const std::vector<MessagePiece>& pieces,
     return {&slice, 1};
   }
   std::vector<grpc::Slice> slices;
+  slices.reserve(pieces.size());
   for (const MessagePiece& piece : pieces) {
     slices.push_back(piece.lent.empty() ? grpc::Slice(piece.own)
                                         : SliceOf(piece.lent, owner));
@@ -263,7 +264,7 @@ grpc::ByteBuffer WritePieces(const std::vector<MessagePiece>& pieces,
 }
 
 grpc::ByteBuffer WriteShared(
-    std::shared_ptr<const google::protobuf::Message> message) {
+    const std::shared_ptr<const google::protobuf::Message>& message) {
   const size_t size = message->ByteSizeLong();
   if (size > kLeastSlice) return WritePieces(PiecesOf(*message), message);
   grpc_slice bytes = grpc_slice_malloc(size);

@@ -75,7 +75,7 @@ grpc::ByteBuffer WritePieces(const std::vector<MessagePiece>& pieces,
 /// Returns a message's bytes, with slices that point into its data, which they
 /// keep, where that is large.
 grpc::ByteBuffer WriteShared(
-    std::shared_ptr<const google::protobuf::Message> message);
+    const std::shared_ptr<const google::protobuf::Message>& message);
 template <class Message>
 grpc::ByteBuffer WriteMessage(Message message) {
   return WriteShared(std::make_shared<const Message>(std::move(message)));

@@ -11,7 +11,7 @@ namespace {
 
 // host:port with a port in range; the host may be an IPv6 address in brackets.
 std::string CheckHostPort(const std::string& address) {
-  const std::string wanted = Cat("\"", address, "\" is not host:port");
+  std::string wanted = Cat("\"", address, "\" is not host:port");
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos || colon == 0) return wanted;
   const std::string port = address.substr(colon + 1);

@@ -29,7 +29,7 @@ constexpr std::array<Kind, 4> kKinds = {
      {GRPC_PEER_EMAIL_PROPERTY_NAME, NameKind::kEmail, "email:"},
      {GRPC_PEER_IP_PROPERTY_NAME, NameKind::kIp, "IP:"}}};
 
-std::string_view View(grpc::string_ref text) {
+std::string_view View(const grpc::string_ref& text) {
   return {text.data(), text.size()};
 }
 

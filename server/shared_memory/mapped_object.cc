@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <utility>
 
 #include "core/base/text.h"
@@ -23,7 +22,7 @@ Status Exhausted(std::string message) {
 Status CannotOpen(const std::string& name, const std::string& field,
                   int error) {
   std::string message = Cat("the shared memory object ", Quote(name),
-                            " cannot be opened: ", std::strerror(error));
+                            " cannot be opened: ", ErrnoText(error));
   if (error == EMFILE || error == ENFILE || error == ENOMEM) {
     return Exhausted(std::move(message));
   }
@@ -84,7 +83,7 @@ Status MappedObject::Map(const std::string& field) {
     return ResourceExhausted(
         "SHARED_MEMORY_EXHAUSTED", field,
         Cat("the object's ", bytes,
-            " bytes cannot be mapped: ", std::strerror(error)));
+            " bytes cannot be mapped: ", ErrnoText(error)));
   }
   memory_ = {static_cast<std::byte*>(memory), bytes};
   guard_.emplace(memory_, access_ == Access::kWrite);

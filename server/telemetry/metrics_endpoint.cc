@@ -37,7 +37,7 @@ void Knock(const std::string& address) {
 
 Result<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
     const std::string& address,
-    std::shared_ptr<prometheus::Collectable> metrics) {
+    const std::shared_ptr<prometheus::Collectable>& metrics) {
   std::unique_ptr<prometheus::Exposer> exposer;
   try {  // civetweb's wrapper throws
     exposer = std::make_unique<prometheus::Exposer>(address);

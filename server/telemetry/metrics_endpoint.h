@@ -18,7 +18,7 @@ class MetricsEndpoint {
   /// UNAVAILABLE, naming the address, if it cannot be bound.
   static Result<std::unique_ptr<MetricsEndpoint>> Start(
       const std::string& address,
-      std::shared_ptr<prometheus::Collectable> metrics);
+      const std::shared_ptr<prometheus::Collectable>& metrics);
   ~MetricsEndpoint();
 
   /// The bound host:port.

@@ -19,7 +19,7 @@ bool IsSet(const char* variable) {
   return value != nullptr && *value != '\0';
 }
 
-Status WrongXds(std::string message) {
+Status WrongXds(const std::string& message) {
   return InvalidArgument("XDS", "xds", Cat("--xds: ", message));
 }
 

@@ -118,6 +118,17 @@ def pragma_once(files):
             yield f"{name}: no {guard.strip()}"
 
 
+def own_header_first(files):
+    """So that no header needs what others include before it."""
+    for name, text in files.items():
+        header = name[:-len(".cc")] + ".h"
+        if not name.endswith(".cc") or header not in files:
+            continue
+        first = re.search(r'^#include [<"](.*)[>"]', text, re.M)
+        if first is None or first[1] != header:
+            yield f"{name}: {header} is not the first that it includes"
+
+
 def no_output_in_core(files):
     banned = re.compile(
         r"<iostream>|<fstream>|spdlog|std::c(out|err|log)\b|"
@@ -313,6 +324,11 @@ RULES = {
         {"core/a.h": "int x;\n"},
         {"core/a-inl.h": "// A.\n#pragma once\n"},
     ], {"core/a.h": "// A.\n#pragma once\n"}),
+    "own_header_first": (own_header_first, [
+        {"core/a.h": "", "core/a.cc": '#include <set>\n#include "core/a.h"'},
+        {"core/a.h": "", "core/a.cc": "int a;"},
+    ], {"core/a.h": "", "core/a.cc": '// A.\n#include "core/a.h"',
+        "core/b.cc": "#include <set>"}),
     "no_output_in_core": (no_output_in_core, [
         {"core/a.cc": 'std::cout << "x";'},
         {"core/a.cc": 'printf("x");'},

@@ -161,7 +161,7 @@ class UnpackingFold final : public Fold {
   }
 
   Execution Finish() override {
-    const Execution execution = fold_->Finish();
+    Execution execution = fold_->Finish();
     if (plan_.wants_values) {
       ForEachBlock(0, plan_.selected(), kBlockBytes, cancellation_,
                    [this](int64_t begin, int64_t end) {

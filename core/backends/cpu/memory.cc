@@ -32,7 +32,7 @@ class Memory {
         const int64_t state = ColumnState<Key>::Blocks(columns) * 2 * k *
                               ColumnState<Key>::kBlock * kKeyBytes;
         constexpr int64_t kPlace = 16;
-        constexpr int64_t kPart = 2 * 16;  // a vector that grows
+        constexpr int64_t kPart = int64_t{2} * 16;  // a vector that grows
         return choice_.pieces * (state + choice_.fold * k * kPart) +
                choice_.tile * kPlace;
       }

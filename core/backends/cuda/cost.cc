@@ -40,8 +40,8 @@ int64_t EstimateNanoseconds(const Plan& plan, int64_t rows_per_piece) {
   const Method method = MethodOf(plan, rows_per_piece);
   const double pieces =
       std::max(rows / static_cast<double>(rows_per_piece), 1.0);
-  const double slices_at_once =
-      std::max(static_cast<double>(rows_per_piece / plan.n), 1.0) * inner;
+  const int64_t slices_down = std::max<int64_t>(rows_per_piece / plan.n, 1);
+  const double slices_at_once = static_cast<double>(slices_down) * inner;
   const bool one_by_one =
       method == Method::kTopK || method == Method::kRadixSort;
   const double calls = pieces * ((one_by_one ? slices_at_once : 1) + 2);
