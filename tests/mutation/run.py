@@ -106,6 +106,8 @@ class Tests:
                 process.communicate()
                 return f"{program}, which did not end"
         if process.returncode == 0:
+            if re.search(r"^\[=+\] 0 tests", output, re.M):
+                sys.exit(f"{test}: there are no such tests")
             return ""
         failed = re.search(r"^\[  FAILED  \] ([^\s,]+)", output, re.M)
         return failed[1] if failed else f"{program}, which crashed"

@@ -16,7 +16,7 @@ namespace {
 
 using Map = KeyMap<uint32_t, false>;
 
-std::vector<uint32_t> Row(const char* family, size_t count) {
+std::vector<uint32_t> RowOf(const char* family, size_t count) {
   std::vector<uint32_t> row(count, 7);
   std::mt19937 random(1);
   if (family[0] == 'r') {
@@ -39,7 +39,7 @@ TEST(Bounds, OfMiddlingRowsHold) {
     Bounds<uint32_t, false> bounds(set.kernels<uint32_t, false>(), map);
     for (const char* family : {"random", "ascending", "descending", "same"}) {
       for (const size_t count : {100, 1000, 4096}) {
-        const std::vector<uint32_t> row = Row(family, count);
+        const std::vector<uint32_t> row = RowOf(family, count);
         for (const int64_t k : {1, 10, 40}) {
           bounds.Sample(reinterpret_cast<const std::byte*>(row.data()),
                         static_cast<int64_t>(count), k);
@@ -60,7 +60,7 @@ TEST(Bounds, OfLongRowsLetLittleIn) {
   for (const InstructionSet& set : SupportedInstructionSets()) {
     Bounds<uint32_t, false> bounds(set.kernels<uint32_t, false>(), map);
     for (const char* family : {"random", "ascending", "descending"}) {
-      const std::vector<uint32_t> row = Row(family, kCount);
+      const std::vector<uint32_t> row = RowOf(family, kCount);
       for (const int64_t k : {1, 100, 10000}) {
         bounds.Sample(reinterpret_cast<const std::byte*>(row.data()), kCount,
                       k);

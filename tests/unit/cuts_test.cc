@@ -30,7 +30,7 @@ v1::TopKRequest Request(Random& random, std::vector<int64_t> shape,
   return request;
 }
 
-struct Shape {
+struct CutShape {
   const char* name;
   std::vector<int64_t> shape;
   int64_t axis;
@@ -38,10 +38,10 @@ struct Shape {
   v1::DataType type;
 };
 
-class Threads : public ::testing::TestWithParam<Shape> {};
+class Threads : public ::testing::TestWithParam<CutShape> {};
 
 TEST_P(Threads, GiveTheSameBytes) {
-  const Shape& p = GetParam();
+  const CutShape& p = GetParam();
   Random random(Seed(3));
   for (int round = 0; round < 4; ++round) {
     const v1::TopKRequest request =
@@ -62,20 +62,20 @@ TEST_P(Threads, GiveTheSameBytes) {
 INSTANTIATE_TEST_SUITE_P(
     Shapes, Threads,
     ::testing::Values(
-        Shape{"rows", {700, 300}, 1, 9, v1::DATA_TYPE_F32},
-        Shape{"one_long_row", {1, 300000}, 1, 100, v1::DATA_TYPE_U16},
-        Shape{"one_long_row_of_i64", {200000}, 0, 7, v1::DATA_TYPE_I64},
-        Shape{"one_row_sorted", {100000}, 0, 100000, v1::DATA_TYPE_F16},
-        Shape{"columns", {3, 500, 200}, 1, 5, v1::DATA_TYPE_F32},
-        Shape{"few_long_columns", {100000, 3}, 0, 11, v1::DATA_TYPE_I8},
-        Shape{"sorted_columns", {40000, 2}, 0, 40000, v1::DATA_TYPE_U8},
-        Shape{"rows_of_i4", {700, 301}, 1, 9, v1::DATA_TYPE_I4},
-        Shape{"one_long_row_of_u3", {300001}, 0, 100, v1::DATA_TYPE_U3},
-        Shape{"one_row_of_u6_sorted", {100001}, 0, 100001, v1::DATA_TYPE_U6},
-        Shape{"rows_of_f4e2m1", {7, 30001}, 1, 99, v1::DATA_TYPE_F4E2M1},
-        Shape{"rows_of_f8e4m3", {7, 30000}, 1, 99, v1::DATA_TYPE_F8E4M3},
-        Shape{"few_long_columns_of_u1", {50001, 3}, 0, 11, v1::DATA_TYPE_U1},
-        Shape{"columns_of_u6", {3, 501, 203}, 1, 5, v1::DATA_TYPE_U6}),
+        CutShape{"rows", {700, 300}, 1, 9, v1::DATA_TYPE_F32},
+        CutShape{"one_long_row", {1, 300000}, 1, 100, v1::DATA_TYPE_U16},
+        CutShape{"one_long_row_of_i64", {200000}, 0, 7, v1::DATA_TYPE_I64},
+        CutShape{"one_row_sorted", {100000}, 0, 100000, v1::DATA_TYPE_F16},
+        CutShape{"columns", {3, 500, 200}, 1, 5, v1::DATA_TYPE_F32},
+        CutShape{"few_long_columns", {100000, 3}, 0, 11, v1::DATA_TYPE_I8},
+        CutShape{"sorted_columns", {40000, 2}, 0, 40000, v1::DATA_TYPE_U8},
+        CutShape{"rows_of_i4", {700, 301}, 1, 9, v1::DATA_TYPE_I4},
+        CutShape{"one_long_row_of_u3", {300001}, 0, 100, v1::DATA_TYPE_U3},
+        CutShape{"one_row_of_u6_sorted", {100001}, 0, 100001, v1::DATA_TYPE_U6},
+        CutShape{"rows_of_f4e2m1", {7, 30001}, 1, 99, v1::DATA_TYPE_F4E2M1},
+        CutShape{"rows_of_f8e4m3", {7, 30000}, 1, 99, v1::DATA_TYPE_F8E4M3},
+        CutShape{"few_long_columns_of_u1", {50001, 3}, 0, 11, v1::DATA_TYPE_U1},
+        CutShape{"columns_of_u6", {3, 501, 203}, 1, 5, v1::DATA_TYPE_U6}),
     [](const auto& param) { return std::string(param.param.name); });
 
 TEST(Batch, ARowAloneIsTheRowAmongOthers) {

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 #include "core/backends/cpu/elements.h"
@@ -260,6 +262,41 @@ TEST(Kernels, ShortRowsAreRightOrLeftAlone) {
   });
   EXPECT_GT(done, left);  // those left are the ties
   EXPECT_GT(left, 0);
+}
+
+// Without ties at least k reach the bound of a row, and hardly ever too many.
+TEST(Kernels, ShortRowsWithoutTiesAreNotLeftAlone) {
+  std::mt19937_64 random(7);
+  constexpr int64_t kCount = 64;
+  constexpr int64_t kN = 256;
+  std::vector<uint32_t> elements(kCount * kN);
+  std::iota(elements.begin(), elements.end(), 0u);
+  std::ranges::shuffle(elements, random);
+  ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
+                                     const KeyMap<Key, kFloat>& map,
+                                     const DTypeInfo&) {
+    if constexpr (std::is_same_v<Key, uint32_t> && !kFloat) {
+      for (int64_t k = 1; k <= kShortK; ++k) {
+        std::vector<std::byte> values(static_cast<size_t>(kCount * k) * 4);
+        const ShortRows<Key> rows = {
+            reinterpret_cast<const std::byte*>(elements.data()),
+            kCount,
+            kN,
+            k,
+            false,
+            values.data(),
+            nullptr,
+            4,
+            0};
+        int64_t left = 0;
+        for (int64_t row = 0; row < kCount; ++row) {
+          row = kernels.select_short_rows(map, rows, row);
+          left += row < kCount;
+        }
+        EXPECT_LT(left, 5) << "k " << k;
+      }
+    }
+  });
 }
 
 TEST(Kernels, ColumnsAreRightHoweverTheyAreFed) {

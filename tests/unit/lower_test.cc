@@ -8,7 +8,7 @@
 namespace topk {
 namespace {
 
-v1::TopKRequest Request() {
+v1::TopKRequest OnnxRequest() {
   v1::TopKRequest request;
   request.mutable_spec()->set_dialect(v1::DIALECT_ONNX);
   request.mutable_spec()->set_version(11);
@@ -19,19 +19,19 @@ v1::TopKRequest Request() {
 }
 
 TEST(Lower, SpecIsMissing) {
-  v1::TopKRequest request = Request();
+  v1::TopKRequest request = OnnxRequest();
   request.clear_spec();
   EXPECT_EQ(Lower(request, Limits()).status().field, "spec");
 }
 
 TEST(Lower, TensorIsMissing) {
-  v1::TopKRequest request = Request();
+  v1::TopKRequest request = OnnxRequest();
   request.clear_tensor();
   EXPECT_EQ(Lower(request, Limits()).status().field, "tensor");
 }
 
 TEST(Lower, RequestIdIsTooLong) {
-  v1::TopKRequest request = Request();
+  v1::TopKRequest request = OnnxRequest();
   request.set_request_id(std::string(256, 'x'));
   EXPECT_TRUE(Lower(request, Limits()).ok());
   request.set_request_id(std::string(257, 'x'));
@@ -39,7 +39,7 @@ TEST(Lower, RequestIdIsTooLong) {
 }
 
 TEST(Lower, VersionBetweenNamesTheOneToUse) {
-  v1::TopKRequest request = Request();
+  v1::TopKRequest request = OnnxRequest();
   for (const auto& [sent, use] :
        {std::pair(13, "ONNX TopK-11"), std::pair(23, "ONNX TopK-11"),
         std::pair(9, "ONNX TopK-1"), std::pair(99, "ONNX TopK-24"),
@@ -51,7 +51,7 @@ TEST(Lower, VersionBetweenNamesTheOneToUse) {
 }
 
 TEST(Lower, MessagesQuoteStrangersTextSafely) {
-  v1::TopKRequest request = Request();
+  v1::TopKRequest request = OnnxRequest();
   request.mutable_spec()->set_dialect(v1::DIALECT_OPENVINO);
   request.mutable_spec()->set_version(3);
   request.mutable_openvino()->set_axis(0);

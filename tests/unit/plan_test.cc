@@ -5,7 +5,7 @@
 namespace topk {
 namespace {
 
-PlanRequest Request() {
+PlanRequest CubeRequest() {
   PlanRequest request;
   request.attributes = "x";
   request.shape = {2, 3, 4};
@@ -15,7 +15,7 @@ PlanRequest Request() {
 }
 
 TEST(MakePlan, SplitsTheShapeAtTheAxis) {
-  const auto plan = MakePlan(Request(), Limits());
+  const auto plan = MakePlan(CubeRequest(), Limits());
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan->outer, 2);
   EXPECT_EQ(plan->n, 3);
@@ -28,7 +28,7 @@ TEST(MakePlan, SplitsTheShapeAtTheAxis) {
 }
 
 TEST(MakePlan, NegativeAxisCountsFromTheBackOnlyIfAllowed) {
-  PlanRequest request = Request();
+  PlanRequest request = CubeRequest();
   request.axis = -3;
   EXPECT_EQ(MakePlan(request, Limits())->axis, 0);
   request.axis_from_back = false;
@@ -38,7 +38,7 @@ TEST(MakePlan, NegativeAxisCountsFromTheBackOnlyIfAllowed) {
 }
 
 TEST(MakePlan, MessageNamesKNAndAxis) {
-  PlanRequest request = Request();
+  PlanRequest request = CubeRequest();
   request.k = 7;
   const auto plan = MakePlan(request, Limits());
   ASSERT_FALSE(plan.ok());
@@ -46,17 +46,18 @@ TEST(MakePlan, MessageNamesKNAndAxis) {
 }
 
 TEST(MakePlan, LimitsAreExact) {
-  EXPECT_TRUE(MakePlan(Request(), {24, 192}).ok());
-  EXPECT_EQ(MakePlan(Request(), {23, 192}).status().reason,
+  EXPECT_TRUE(MakePlan(CubeRequest(), {24, 192}).ok());
+  EXPECT_EQ(MakePlan(CubeRequest(), {23, 192}).status().reason,
             "TOO_MANY_ELEMENTS");
-  EXPECT_EQ(MakePlan(Request(), {24, 191}).status().reason, "OUTPUT_TOO_LARGE");
-  PlanRequest values_only = Request();
+  EXPECT_EQ(MakePlan(CubeRequest(), {24, 191}).status().reason,
+            "OUTPUT_TOO_LARGE");
+  PlanRequest values_only = CubeRequest();
   values_only.wants_indices = false;
   EXPECT_TRUE(MakePlan(values_only, {24, 64}).ok());
 }
 
 TEST(MakePlan, IndexTypesHoldExactlyTheirRange) {
-  PlanRequest request = Request();
+  PlanRequest request = CubeRequest();
   request.index_type = DType::kI32;
   request.index_offset = 2147483647 - 3;
   EXPECT_TRUE(MakePlan(request, Limits()).ok());
@@ -70,7 +71,7 @@ TEST(MakePlan, IndexTypesHoldExactlyTheirRange) {
 }
 
 TEST(SliceOffset, FollowsStrides) {
-  PlanRequest request = Request();
+  PlanRequest request = CubeRequest();
   request.strides = {1, 100, 10};
   const auto plan = MakePlan(request, Limits());
   ASSERT_TRUE(plan.ok());

@@ -22,7 +22,7 @@ const std::byte* Bytes(const std::vector<uint32_t>& row) {
   return reinterpret_cast<const std::byte*>(row.data());
 }
 
-std::vector<size_t> Chosen(Selection<uint32_t>& selection) {
+std::vector<size_t> ChosenIndices(Selection<uint32_t>& selection) {
   selection.Finish();
   std::vector<size_t> chosen;
   for (size_t i = 0; i < static_cast<size_t>(selection.size()); ++i) {
@@ -55,10 +55,30 @@ TEST_P(RowFeed, IsRightWhateverTheHint) {
     FeedWithBounds(kernels_, map_, Bytes(row), kCount, 0, kK, bounds, hint,
                    std::span(&selection, 1));
     failed += hint.wait > 30;
-    ASSERT_EQ(Chosen(selection), testing::BestSlotsInOrder(row, kK)) << round;
+    ASSERT_EQ(ChosenIndices(selection), testing::BestSlotsInOrder(row, kK))
+        << round;
     selection.Reset();
   }
   EXPECT_GT(failed, 0);  // else no hint was ever wrong
+}
+
+// The row before had one more, or one less, of the greatest.
+TEST_P(RowFeed, AHintThatOneTooFewExceedIsGivenUp) {
+  constexpr int64_t kCount = 20000;
+  constexpr int64_t kK = 60;
+  std::vector<uint32_t> row(kCount);
+  std::iota(row.begin(), row.end(), 1u);
+  std::ranges::shuffle(row, std::mt19937(1));
+  for (const int64_t exceeding : {kK - 1, kK, kK + 1}) {
+    Bounds<uint32_t, false> bounds(kernels_, map_);
+    Hint<uint32_t> hint;
+    hint.bound = map_(static_cast<uint32_t>(kCount - exceeding));
+    Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
+    FeedWithBounds(kernels_, map_, Bytes(row), kCount, 0, kK, bounds, hint,
+                   std::span(&selection, 1));
+    EXPECT_EQ(ChosenIndices(selection), testing::BestSlotsInOrder(row, kK))
+        << exceeding;
+  }
 }
 
 // A row that ascends lets everything in that comes: a look at what is left
@@ -71,7 +91,7 @@ TEST_P(RowFeed, ARowThatAscendsIsNotChosenFromAgainAndAgain) {
   Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
   FeedPatiently(kernels_, map_, Bytes(row), kCount, 0, kK, kPatience,
                 selection);
-  EXPECT_EQ(Chosen(selection), testing::BestSlotsInOrder(row, kK));
+  EXPECT_EQ(ChosenIndices(selection), testing::BestSlotsInOrder(row, kK));
   EXPECT_LT(selection.reselections(), 100);  // without looks, 7812
 }
 
@@ -90,10 +110,12 @@ TEST_P(RowFeed, ABoundThatFailsIsGivenUp) {
     Hint<uint32_t> hint;
     FeedWithBounds(kernels_, map_, Bytes(row), kCount, 0, 100, bounds, hint,
                    std::span(&selection, 1));
-    ASSERT_EQ(Chosen(selection), testing::BestSlotsInOrder(row, 100)) << great;
+    ASSERT_EQ(ChosenIndices(selection), testing::BestSlotsInOrder(row, 100))
+        << great;
     selection.Reset();
     FeedPatiently(kernels_, map_, Bytes(row), kCount, 0, 100, 1, selection);
-    ASSERT_EQ(Chosen(selection), testing::BestSlotsInOrder(row, 100)) << great;
+    ASSERT_EQ(ChosenIndices(selection), testing::BestSlotsInOrder(row, 100))
+        << great;
   }
 }
 
@@ -134,7 +156,7 @@ TEST_P(RowFeed, IsRightHoweverItIsCut) {
       }
       i += run;
     }
-    ASSERT_EQ(Chosen(selection),
+    ASSERT_EQ(ChosenIndices(selection),
               testing::BestSlotsInOrder(row, static_cast<size_t>(k)))
         << round;
   }
@@ -158,7 +180,7 @@ TEST_P(RowFeed, PiecesShareABound) {
       FeedWithBounds(kernels_, map_, Bytes(row), kCount, 0, kK, bounds, hint,
                      std::span(parts));
       for (size_t p = 1; p < parts.size(); ++p) parts[0].Merge(parts[p]);
-      ASSERT_EQ(Chosen(parts[0]), testing::BestSlotsInOrder(row, kK));
+      ASSERT_EQ(ChosenIndices(parts[0]), testing::BestSlotsInOrder(row, kK));
     }
   }
 }
