@@ -3,7 +3,7 @@
 # a file of 4 GiB, four workers and two topkd, by bytes against one streamed
 # call; again while a worker and a server are killed; Dask's own topk beside it;
 # the cost model against what was measured. Not part of tests/run.sh: it needs
-# PyPI, 10 GiB of disk, 8 GiB of memory and half an hour.
+# PyPI, 10 GiB of disk, 8 GiB of memory and ten minutes.
 #
 # usage: tests/scale.sh [--elements N] [--parts PART,...] [--rounds N]
 #                       [--out FOLDER]

@@ -11,6 +11,7 @@ import dask
 import dask.array as da
 import distributed
 import numpy as np
+import psutil
 import topk_client.dask
 
 WORKER_BYTES = 1 << 30
@@ -92,9 +93,22 @@ def cores_had(client):
     return sum(client.run(_spin).values())
 
 
-def task_seconds(client):
-    """Returns what the scheduler takes for a task that does nothing."""
-    x = da.zeros((4000,), chunks=1).map_blocks(lambda block: block)
-    begin = time.perf_counter()
-    client.compute(x.to_delayed().tolist(), optimize_graph=False)[-1].result()
-    return (time.perf_counter() - begin) / 8000
+def chunk_seconds(client, servers):
+    """Returns what a chunk of next to nothing takes of the processors: of a
+    worker, and of this process, which has the client and the scheduler."""
+    pids = list(client.run(os.getpid).values())
+
+    def taken():
+        seconds = [sum(psutil.Process(pid).cpu_times()[:2])
+                   for pid in (*pids, os.getpid())]
+        return np.array([sum(seconds[:-1]), seconds[-1]])
+
+    few, many = (da.zeros((1, 1024 * chunks), np.float32, chunks=(1, 1024))
+                 for chunks in (16, 512))
+    ours(few, 100, True, servers)  # connects
+    begin = taken()
+    ours(few, 100, True, servers)
+    middle = taken()
+    ours(many, 100, True, servers)
+    end = taken()
+    return ((end - middle) - (middle - begin)) / (512 - 16)

@@ -24,7 +24,9 @@ class Costs:
         shared memory.
       call: that carries next to nothing.
       candidate: of a merge, per element that goes in.
-      task: of the engine's scheduler, which has one thread.
+      handling: of a worker of the engine, per chunk, beside the call.
+      schedule: of the engine's client and scheduler, which have one thread,
+        per chunk, with its part of the tree.
       network_byte: between workers; not measured, 10 Gbit/s.
     """
 
@@ -33,7 +35,8 @@ class Costs:
     cpu_byte: float
     call: float
     candidate: float
-    task: float
+    handling: float
+    schedule: float
     network_byte: float = 8e-10
 
 
@@ -44,23 +47,24 @@ def predict(costs, elements, workers, k, *, cores=None, wire=False,
     them so many cores."""
     shards = math.ceil(elements / chunk)
     size = WIDTH * min(chunk, elements)
-    shard = costs.call + size * (costs.wire_byte if wire else costs.byte)
+    shard = (costs.call + costs.handling
+             + size * (costs.wire_byte if wire else costs.byte))
     compute = math.ceil(shards / workers) * shard
-    processors = shards * size * costs.cpu_byte
+    schedule = shards * costs.schedule
+    processors = (shards * (size * costs.cpu_byte + costs.handling)
+                  + schedule)
     if cores:
         compute = max(compute, processors / cores)
     # The tree's lower levels have more nodes than workers, the upper fewer.
     merge = moved = 0.0
-    tasks, nodes = shards, shards
+    nodes = shards
     while nodes > 1:
         inputs = min(fan_in, nodes)
         nodes = math.ceil(nodes / fan_in)
         turns = math.ceil(nodes / workers)
         merge += turns * inputs * k * costs.candidate
         moved += turns * inputs * k * PAIR * costs.network_byte
-        tasks += nodes
         processors += nodes * inputs * k * costs.candidate
-    schedule = tasks * costs.task
     return {"compute": compute, "merge": merge, "network": moved,
             "schedule": schedule, "processors": processors,
             # Scheduling goes on beside the work, until it is the longer.

@@ -55,10 +55,17 @@ def ours(refs, k, largest, servers):
         refs, k, 1, largest, servers=servers, shared_memory=True, timeout=600))
 
 
+def _is_shard_worker(process):
+    try:
+        return "ray::topk_shard" in "".join([process.name(),
+                                             *process.cmdline()])
+    except psutil.Error:  # ended meanwhile, or was killed before
+        return False
+
+
 def _shard_workers():
     return [process for process in psutil.Process().children(recursive=True)
-            if "ray::topk_shard" in process.name()
-            or "ray::topk_shard" in "".join(process.cmdline())]
+            if _is_shard_worker(process)]
 
 
 def while_killing(refs, k, largest, servers, kill_server):

@@ -296,12 +296,13 @@ def fit(scale):
     import dask_side
 
     elements = min(scale.options.elements, 1 << 28)
-    constants, task = costs(scale), None
+    constants = costs(scale)
     for workers in (1, 2, 4):
         with dask_side.cluster(workers) as client, client.cluster:
-            if task is None:
-                task = dask_side.task_seconds(client)
-            fitted = model.Costs(task=task, **constants)
+            if "handling" not in constants:
+                constants["handling"], constants["schedule"] = map(
+                    float, dask_side.chunk_seconds(client, scale.targets))
+            fitted = model.Costs(**constants)
             pids = list(client.run(os.getpid).values())
             x = dask_side.array(scale.file, (1, elements))
             dask_side.ours(x, 100, True, scale.targets)  # connects
