@@ -4,7 +4,8 @@
 # usage: skip_without.sh PROGRAM TEST [ARGUMENT...]
 set -euo pipefail
 if [ ! -x "$1" ]; then
-  echo "SKIPPED: there is no $1; tests/support/venv.sh makes it" >&2
+  folder=$(basename "$(dirname "$2")")
+  echo "SKIPPED: there is no $1; tests/support/venv.sh $folder makes it" >&2
   exit 77
 fi
 exec "$@"
