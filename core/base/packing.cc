@@ -8,7 +8,6 @@
 #include "core/base/packing.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <type_traits>
 
@@ -64,20 +63,6 @@ struct Packing {
     return (x & kLow32) | x >> 32 << 4 * kBits;
   }
 
-  // Halves of bytes, which are most that there is: a loop that the compiler
-  // makes vectors of, three times as fast.
-  static constexpr int64_t kMany = 64;
-  static void UnpackMany(const std::byte* packed, std::byte* bytes) {
-    std::array<uint8_t, kMany / 2> in;
-    std::array<uint8_t, kMany> out;
-    std::memcpy(in.data(), packed, in.size());
-    for (size_t i = 0; i < in.size(); ++i) {
-      out[2 * i] = static_cast<uint8_t>(in[i] << 4);
-      out[2 * i + 1] = in[i] & 0xF0;
-    }
-    std::memcpy(bytes, out.data(), out.size());
-  }
-
   static void Unpack(const std::byte* packed, int64_t first, int64_t count,
                      std::byte* bytes) {
     const std::byte* group = packed + first / kPackedGroup * kBits;
@@ -94,13 +79,6 @@ struct Packing {
       group += kBits;
       bytes += end - skip;
       count -= end - skip;
-    }
-    if constexpr (kBits == 4) {
-      for (; count >= kMany; count -= kMany) {
-        UnpackMany(group, bytes);
-        group += kMany / 2;
-        bytes += kMany;
-      }
     }
     for (; count >= kPackedGroup; count -= kPackedGroup) {
       const uint64_t x = Spread(Load(group));

@@ -206,7 +206,8 @@ class ColumnRunner {
     const int64_t block = std::max(kBlockColumns / width, int64_t{1});
     const auto feed = [&](int64_t p) {
       auto& selections = selections_[static_cast<size_t>(p)];
-      Unpacked elements(plan_, run_.tensor, run_.cancellation);
+      Unpacked<Key, kFloat> elements(run_.kernels, plan_, run_.tensor,
+                                     run_.cancellation);
       const auto feed_rows = [&](int64_t begin, int64_t end) {
         // Rows of the whole tensor lie together.
         const int64_t rows = width == plan_.inner ? end - begin : 1;

@@ -133,8 +133,11 @@ class UnpackingFold final : public Fold {
   // `make` returns the fold of bytes into other outputs.
   template <class Make>
   UnpackingFold(const Plan& plan, const Outputs& outputs,
-                const Cancellation* cancellation, const Make& make)
+                const InstructionSet& set, const Cancellation* cancellation,
+                const Make& make)
       : plan_(plan),
+        // Of those for bytes any: to unpack, all are one.
+        kernels_(set.kernels<uint8_t, false>()),
         type_(InfoOf(plan.dtype)),
         outputs_(outputs),
         cancellation_(cancellation),
@@ -188,13 +191,14 @@ class UnpackingFold final : public Fold {
     left_ -= count;
     const auto feed = [&](int64_t begin, int64_t end) {
       const auto size = static_cast<size_t>(end - begin);
-      Unpack(type_, packed, begin, end - begin, block_.data());
+      Unpack(kernels_, type_, packed, begin, end - begin, block_.data());
       fold_->Feed(std::span(block_).first(size));
     };
     ForEachBlock(0, count, kBlockElements, cancellation_, feed);
   }
 
   const Plan& plan_;
+  const Kernels<uint8_t, false>& kernels_;
   const DTypeInfo& type_;
   const Outputs outputs_;
   const Cancellation* const cancellation_;
@@ -222,7 +226,8 @@ std::unique_ptr<Fold> MakeFold(const Plan& plan, const Outputs& outputs,
         });
   };
   if (!InfoOf(plan.dtype).packed()) return make(outputs);
-  return std::make_unique<UnpackingFold>(plan, outputs, cancellation, make);
+  return std::make_unique<UnpackingFold>(plan, outputs, set, cancellation,
+                                         make);
 }
 
 }  // namespace topk::cpu

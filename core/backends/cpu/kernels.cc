@@ -12,6 +12,7 @@
 #include "core/backends/cpu/simd/rank-inl.h"
 #include "core/backends/cpu/simd/scan-inl.h"
 #include "core/backends/cpu/simd/short_rows-inl.h"
+#include "core/backends/cpu/simd/unpack-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
@@ -21,10 +22,11 @@ constexpr Kernels<Key, kFloat> Table() {
   Kernels<Key, kFloat> kernels = {Scan<Key>, RaiseMaxima<Key, kFloat>,
                                   Kth<Key>,  ScanColumns<Key, kFloat>,
                                   Rank<Key>, SelectShortRows<Key, kFloat>,
-                                  nullptr};
+                                  nullptr,   nullptr};
   if constexpr (sizeof(Key) >= 4) {
     kernels.feed_columns = FeedColumns<Key, kFloat>;
   }
+  if constexpr (sizeof(Key) == 1) kernels.unpack_halves = UnpackHalves;
   return kernels;
 }
 

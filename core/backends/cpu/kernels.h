@@ -109,6 +109,11 @@ struct Kernels {
   void (*feed_columns)(const Map& map, const ColumnState<Key>& state,
                        const std::byte* elements, int64_t count, int64_t pitch,
                        int64_t first);
+
+  /// Unpacks `count` bytes of two elements each, as Unpack() of
+  /// core/base/packing.h does. Null but for keys of 8 bits.
+  void (*unpack_halves)(const std::byte* packed, int64_t count,
+                        std::byte* elements);
 };
 
 /// The kernels of one instruction set.

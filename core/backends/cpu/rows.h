@@ -23,7 +23,7 @@ class RowRunner {
         // All elements of a slice with stride 0 are one: the first k win.
         n_(stride_ == 0 ? plan_.k : plan_.n),
         packed_(InfoOf(plan_.dtype).packed()),
-        elements_(plan_, run.tensor, run.cancellation),
+        elements_(run.kernels, plan_, run.tensor, run.cancellation),
         bounds_(run.kernels, run.map),
         writer_(plan_, run.outputs, run.kernels, run.choice.sort_pieces,
                 run.cancellation) {}
@@ -127,7 +127,8 @@ class RowRunner {
       std::array<std::byte, kUnpackedBlock> block;
       const auto feed = [&](int64_t begin, int64_t end) {
         if (part.bounded() && part.bound() >= first_key) return;
-        Unpack(type, run_.tensor, first + begin, end - begin, block.data());
+        Unpack(run_.kernels, type, run_.tensor, first + begin, end - begin,
+               block.data());
         FeedRow(run_.kernels, run_.map, block.data(), end - begin, begin,
                 plan_.n, part);
       };
@@ -150,7 +151,7 @@ class RowRunner {
   const int64_t stride_;
   const int64_t n_;
   const bool packed_;
-  Unpacked elements_;
+  Unpacked<Key, kFloat> elements_;
   Bounds<Key, kFloat> bounds_;
   Hint<Key> hint_;
   std::vector<Selection<Key>> parts_;

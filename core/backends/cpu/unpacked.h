@@ -14,6 +14,7 @@
 
 #include "core/backends/backend.h"
 #include "core/backends/cpu/blocks.h"
+#include "core/backends/cpu/kernels.h"
 #include "core/backends/cpu/scratch.h"
 #include "core/base/cancellation.h"
 #include "core/base/dtype.h"
@@ -27,13 +28,33 @@ namespace topk::cpu {
 /// are still in the second cache.
 inline constexpr int64_t kUnpackedBytes = int64_t{1} << 16;
 
+/// Unpack() of core/base/packing.h by the kernels of an instruction set.
+template <class Key, bool kFloat>
+void Unpack(const Kernels<Key, kFloat>& kernels, const DTypeInfo& type,
+            const std::byte* packed, int64_t first, int64_t count,
+            std::byte* bytes) {
+  constexpr int64_t kPair = 2;
+  if (type.bits != 4 || count < kPair) {
+    return Unpack(type, packed, first, count, bytes);
+  }
+  // An element that shares its byte with one that is not wanted goes alone.
+  const int64_t alone = first % kPair;
+  const int64_t pairs = (count - alone) / kPair;
+  Unpack(type, packed, first, alone, bytes);
+  kernels.unpack_halves(packed + (first + alone) / kPair, pairs, bytes + alone);
+  const int64_t done = alone + pairs * kPair;
+  Unpack(type, packed, first + done, count - done, bytes + done);
+}
+
 /// Stretches of a tensor's elements. Not thread-safe.
+template <class Key, bool kFloat>
 class Unpacked {
  public:
-  /// The plan and the tensor outlive this.
-  Unpacked(const Plan& plan, const std::byte* tensor,
-           const Cancellation* cancellation)
-      : type_(InfoOf(plan.dtype)),
+  /// All that it is given outlives this.
+  Unpacked(const Kernels<Key, kFloat>& kernels, const Plan& plan,
+           const std::byte* tensor, const Cancellation* cancellation)
+      : kernels_(kernels),
+        type_(InfoOf(plan.dtype)),
         tensor_(tensor),
         cancellation_(cancellation) {}
 
@@ -43,13 +64,15 @@ class Unpacked {
     if (!type_.packed()) return tensor_ + first * type_.bytes;
     std::byte* const bytes = memory_.Get(static_cast<size_t>(count)).data();
     const auto unpack = [&](int64_t begin, int64_t end) {
-      Unpack(type_, tensor_, first + begin, end - begin, bytes + begin);
+      Unpack(kernels_, type_, tensor_, first + begin, end - begin,
+             bytes + begin);
     };
     ForEachBlock(0, count, kBlockBytes, cancellation_, unpack);
     return bytes;
   }
 
  private:
+  const Kernels<Key, kFloat>& kernels_;
   const DTypeInfo& type_;
   const std::byte* const tensor_;
   const Cancellation* const cancellation_;

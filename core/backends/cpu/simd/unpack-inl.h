@@ -1,0 +1,49 @@
+// Elements of half a byte: two bytes of each.
+//
+// What: bytes widened to words, each word shifted to where its two elements
+// belong, both put together and the rest cut off.
+//
+// Why: what is unpacked is still in the first cache, so that instructions
+// count: five a vector, of which a scan of that vector takes about as many.
+//
+// When: every 4-bit type. The other widths are unpacked by base/packing.cc.
+//
+// Tests: unit/kernels_test.cc, conformance/, exhaustive/.
+#if defined(TOPK_SIMD_UNPACK) == defined(HWY_TARGET_TOGGLE)
+#ifdef TOPK_SIMD_UNPACK
+#undef TOPK_SIMD_UNPACK
+#else
+#define TOPK_SIMD_UNPACK
+#endif
+
+#include "core/backends/cpu/simd/vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace topk::cpu::HWY_NAMESPACE {
+
+/// Kernels::unpack_halves.
+inline void UnpackHalves(const std::byte* packed, int64_t count,
+                         std::byte* elements) {
+  const Tag<uint16_t> words;
+  const Tag<uint8_t> bytes;
+  const hn::Rebind<uint8_t, Tag<uint16_t>> narrow;
+  constexpr int64_t kLanes = hn::MaxLanes(Tag<uint16_t>());
+  const auto high = hn::Set(words, 0xF0F0);
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const auto x = hn::PromoteTo(words, LoadElements(narrow, packed + i));
+    const auto both =
+        hn::And(hn::Or(hn::ShiftLeft<4>(x), hn::ShiftLeft<8>(x)), high);
+    hn::StoreU(hn::BitCast(bytes, both), bytes,
+               reinterpret_cast<uint8_t*>(elements + 2 * i));
+  }
+  for (; i < count; ++i) {
+    elements[2 * i] = packed[i] << 4;
+    elements[2 * i + 1] = packed[i] & std::byte{0xF0};
+  }
+}
+
+}  // namespace topk::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // once for each instruction set
