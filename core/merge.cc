@@ -16,9 +16,9 @@
 #include <limits>
 #include <string_view>
 
-#include "core/backends/cpu/elements.h"
-#include "core/backends/cpu/key_maps.h"
 #include "core/base/checked.h"
+#include "core/base/elements.h"
+#include "core/base/key_maps.h"
 #include "core/base/packing.h"
 #include "core/base/text.h"
 #include "core/plan/layout.h"
@@ -112,8 +112,7 @@ Range RangeOf(std::span<const std::byte> indices) {
   Range range;
   const auto count = static_cast<int64_t>(indices.size() / sizeof(Index));
   for (int64_t i = 0; i < count; ++i) {
-    const auto index =
-        static_cast<uint64_t>(cpu::Load<Index>(indices.data(), i));
+    const auto index = static_cast<uint64_t>(Load<Index>(indices.data(), i));
     range.least = std::min(range.least, index);
     range.greatest = std::max(range.greatest, index);
   }
@@ -269,9 +268,9 @@ class Merger {
     const Work::Source& from = work_.sources[source];
     if (position == from.count) return {};
     const int64_t at = (outer_ * from.count + position) * work_.inner + column_;
-    const Key bits = cpu::Load<Key>(from.values, at);
-    return {map_(bits), bits,
-            cpu::Load<Index>(from.indices, at) + from.index_offset, position};
+    const Key bits = Load<Key>(from.values, at);
+    return {map_(bits), bits, Load<Index>(from.indices, at) + from.index_offset,
+            position};
   }
 
   // Where an element of the merged slice lies.
@@ -281,8 +280,8 @@ class Merger {
 
   void Put(int64_t position, const Element& element) {
     const int64_t at = Place(position);
-    cpu::Store(work_.values, at, element.bits);
-    cpu::Store(work_.indices, at, static_cast<Index>(element.index));
+    Store(work_.values, at, element.bits);
+    Store(work_.indices, at, static_cast<Index>(element.index));
   }
 
   Status Overlap(uint64_t index) const {
@@ -335,7 +334,7 @@ class Merger {
   Status FindTwice() {
     indices_.clear();
     for (int64_t j = 0; j < work_.k; ++j) {
-      indices_.push_back(cpu::Load<Index>(work_.indices, Place(j)));
+      indices_.push_back(Load<Index>(work_.indices, Place(j)));
     }
     std::sort(indices_.begin(), indices_.end());
     const auto twice = std::adjacent_find(indices_.begin(), indices_.end());
@@ -380,7 +379,7 @@ class Merger {
 };
 
 Status MergeSlices(const Partial& like, const Work& work) {
-  return cpu::WithKeyMap(
+  return WithKeyMap(
       InfoOf(like.dtype), like.direction == Direction::kLargest,
       [&]<class Key, bool kFloat>(KeyMap<Key, kFloat> map) {
         using Map = KeyMap<Key, kFloat>;

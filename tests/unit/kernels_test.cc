@@ -10,10 +10,10 @@
 #include <type_traits>
 #include <vector>
 
-#include "core/backends/cpu/elements.h"
 #include "core/backends/cpu/instruction_set.h"
-#include "core/backends/cpu/key_maps.h"
 #include "core/base/dtype.h"
+#include "core/base/elements.h"
+#include "core/base/key_maps.h"
 #include "tests/unit/best.h"
 
 namespace topk::cpu {

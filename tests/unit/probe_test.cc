@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/backends/cpu/key_maps.h"
 #include "core/base/dtype.h"
+#include "core/base/key_maps.h"
 
 namespace topk::cpu {
 namespace {

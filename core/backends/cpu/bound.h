@@ -21,8 +21,8 @@
 #include <optional>
 #include <vector>
 
-#include "core/backends/cpu/elements.h"
 #include "core/backends/cpu/kernels.h"
+#include "core/base/elements.h"
 
 namespace topk::cpu {
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/backends/cpu/blocks.h"
-#include "core/backends/cpu/elements.h"
 #include "core/backends/cpu/kernels.h"
 #include "core/backends/cpu/selection.h"
+#include "core/base/elements.h"
 
 namespace topk::cpu {
 

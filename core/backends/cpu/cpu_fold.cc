@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "core/backends/cpu/column_feed.h"
-#include "core/backends/cpu/key_maps.h"
 #include "core/backends/cpu/pieces.h"
 #include "core/backends/cpu/row_feed.h"
 #include "core/backends/cpu/run.h"

@@ -4,7 +4,6 @@
 
 #include "core/backends/cpu/bound.h"
 #include "core/backends/cpu/column_feed.h"
-#include "core/backends/cpu/key_maps.h"
 #include "core/backends/cpu/run.h"
 #include "core/backends/cpu/slice_writer.h"
 #include "core/backends/cpu/unpacked.h"

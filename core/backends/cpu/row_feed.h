@@ -30,10 +30,10 @@
 
 #include "core/backends/cpu/blocks.h"
 #include "core/backends/cpu/bound.h"
-#include "core/backends/cpu/elements.h"
 #include "core/backends/cpu/kernels.h"
 #include "core/backends/cpu/pieces.h"
 #include "core/backends/cpu/selection.h"
+#include "core/base/elements.h"
 
 namespace topk::cpu {
 

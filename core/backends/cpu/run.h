@@ -9,12 +9,13 @@
 
 #include "core/backends/backend.h"
 #include "core/backends/cpu/chooser.h"
-#include "core/backends/cpu/elements.h"
 #include "core/backends/cpu/kernels.h"
 #include "core/base/cancellation.h"
 #include "core/base/dtype.h"
+#include "core/base/elements.h"
 #include "core/base/free_later.h"
 #include "core/base/key_map.h"
+#include "core/base/key_maps.h"
 #include "core/plan/plan.h"
 
 namespace topk::cpu {
@@ -35,6 +36,13 @@ struct Run {
     return At<Key>(tensor, element);
   }
 };
+
+/// Calls `fn` with the KeyMap of a plan's elements.
+template <class Fn>
+auto WithKeyMap(const Plan& plan, Fn fn) {
+  return topk::WithKeyMap(InfoOf(plan.dtype),
+                          plan.direction == Direction::kLargest, std::move(fn));
+}
 
 /// How many candidates a selection holds beside k: small k would reselect too
 /// often with k, large k costs memory enough.

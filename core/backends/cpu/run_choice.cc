@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/backends/cpu/columns.h"
-#include "core/backends/cpu/key_maps.h"
 #include "core/backends/cpu/rows.h"
+#include "core/backends/cpu/run.h"
 #include "core/backends/cpu/unpacked.h"
 
 namespace topk::cpu {

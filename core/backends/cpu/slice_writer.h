@@ -8,12 +8,12 @@
 
 #include "core/backends/backend.h"
 #include "core/backends/cpu/blocks.h"
-#include "core/backends/cpu/elements.h"
 #include "core/backends/cpu/kernels.h"
 #include "core/backends/cpu/pieces.h"
 #include "core/backends/cpu/rank_sort.h"
 #include "core/backends/cpu/scratch.h"
 #include "core/backends/cpu/selection.h"
+#include "core/base/elements.h"
 #include "core/plan/plan.h"
 
 namespace topk::cpu {

@@ -25,7 +25,6 @@ namespace topk::cpu::HWY_NAMESPACE {
 inline void UnpackHalves(const std::byte* packed, int64_t count,
                          std::byte* elements) {
   const Tag<uint16_t> words;
-  const Tag<uint8_t> bytes;
   const hn::Rebind<uint8_t, Tag<uint16_t>> narrow;
   constexpr int64_t kLanes = hn::MaxLanes(Tag<uint16_t>());
   const auto high = hn::Set(words, 0xF0F0);
@@ -34,8 +33,7 @@ inline void UnpackHalves(const std::byte* packed, int64_t count,
     const auto x = hn::PromoteTo(words, LoadElements(narrow, packed + i));
     const auto both =
         hn::And(hn::Or(hn::ShiftLeft<4>(x), hn::ShiftLeft<8>(x)), high);
-    hn::StoreU(hn::BitCast(bytes, both), bytes,
-               reinterpret_cast<uint8_t*>(elements + 2 * i));
+    hn::StoreU(both, words, reinterpret_cast<uint16_t*>(elements + 2 * i));
   }
   for (; i < count; ++i) {
     elements[2 * i] = packed[i] << 4;

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace topk::cpu {
+namespace topk {
 
 /// Returns where the element of a number is.
 template <class Key>
@@ -28,4 +28,4 @@ void Store(std::byte* elements, int64_t position, Key bits) {
               sizeof(Key));
 }
 
-}  // namespace topk::cpu
+}  // namespace topk

@@ -1,13 +1,12 @@
-// From a plan to the key map, and so to the loops, of its element type.
+// From an element type to its key map, and so to its loops.
 #pragma once
 
-#include <utility>
+#include <cstdint>
 
 #include "core/base/dtype.h"
 #include "core/base/key_map.h"
-#include "core/plan/plan.h"
 
-namespace topk::cpu {
+namespace topk {
 
 /// Calls `fn` with the KeyMap of an element type and direction. The
 /// types share eight maps: a width, and whether it is a float.
@@ -33,11 +32,4 @@ auto WithKeyMap(const DTypeInfo& type, bool largest, Fn fn) {
   }
 }
 
-/// The same, of a plan's.
-template <class Fn>
-auto WithKeyMap(const Plan& plan, Fn fn) {
-  return WithKeyMap(InfoOf(plan.dtype), plan.direction == Direction::kLargest,
-                    std::move(fn));
-}
-
-}  // namespace topk::cpu
+}  // namespace topk
