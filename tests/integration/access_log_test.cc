@@ -42,7 +42,7 @@ struct Answer {
   v1::TopKResponse response;
 };
 
-Answer Ask(
+Answer AskWith(
     const TestServer& server, const v1::TopKRequest& request,
     const std::vector<std::pair<std::string, std::string>>& metadata = {}) {
   grpc::ClientContext context;
@@ -60,7 +60,7 @@ TEST(AccessLog, HasALineOfEachFailedCallAndNoData) {
   request.set_request_id("the \"one\"\n");
   const std::string secret = "SECRETSECRET";
   request.mutable_tensor()->set_data(secret);
-  EXPECT_FALSE(Ask(server, request).ok);
+  EXPECT_FALSE(AskWith(server, request).ok);
   const json line = json::parse(server.Log());
   EXPECT_EQ(line["request_id"], "the \"one\"\n");
   EXPECT_EQ(line["code"], "INVALID_ARGUMENT");
@@ -74,7 +74,7 @@ TEST(AccessLog, HasGoodCallsAtDebugAlone) {
     ServerConfig config = TestServer::LoopbackConfig();
     config.log_level = level;
     TestServer server(config);
-    ASSERT_TRUE(Ask(server, OnnxRequest({1, 2}, 1)).ok);
+    ASSERT_TRUE(AskWith(server, OnnxRequest({1, 2}, 1)).ok);
     EXPECT_EQ(server.Log().find("\"OK\"") != std::string::npos,
               level == std::string("debug"));
   }
@@ -88,7 +88,7 @@ TEST(AccessLog, HasAllFields) {
     TestServer server(config);
     v1::TopKRequest request = OnnxRequest({3, 2, 1}, 2);
     request.set_request_id("mine");
-    const Answer answer = Ask(server, request);
+    const Answer answer = AskWith(server, request);
     ASSERT_TRUE(answer.ok);
     const json line = json::parse(server.Log());
     const auto& execution = answer.response.execution();
@@ -125,7 +125,7 @@ TEST(AccessLog, HasAllFields) {
 
 TEST(AccessLog, HasTheReasonOfAFailure) {
   TestServer server;
-  EXPECT_FALSE(Ask(server, OnnxRequest({1, 2}, 3)).ok);
+  EXPECT_FALSE(AskWith(server, OnnxRequest({1, 2}, 3)).ok);
   const json line = json::parse(server.Log());
   EXPECT_EQ(line["reason"], "K_EXCEEDS_DIMENSION");
   EXPECT_THAT(line["error"].get<std::string>(), HasSubstr("3"));
@@ -137,14 +137,14 @@ TEST(AccessLog, HasASampleOfGoodRequestsAndAllThatAreTraced) {
   ServerConfig config = TestServer::LoopbackConfig();
   config.access_log_sample = 0.25;
   TestServer server(config);
-  for (int i = 0; i < 12; ++i) Ask(server, OnnxRequest({1, 2}, 1));
+  for (int i = 0; i < 12; ++i) AskWith(server, OnnxRequest({1, 2}, 1));
   EXPECT_EQ(Lines(server).size(), 3u);
   for (int i = 0; i < 5; ++i) {
-    Ask(server, OnnxRequest({1, 2}, 1), {{"traceparent", kParent}});
+    AskWith(server, OnnxRequest({1, 2}, 1), {{"traceparent", kParent}});
   }
   EXPECT_EQ(Lines(server).size(), 8u);
   TestServer off;
-  Ask(off, OnnxRequest({1, 2}, 1), {{"traceparent", kParent}});
+  AskWith(off, OnnxRequest({1, 2}, 1), {{"traceparent", kParent}});
   EXPECT_EQ(off.Log(), "");
 }
 
@@ -152,8 +152,8 @@ TEST(AccessLog, WarnsOfSlowRequestsWhateverTheSample) {
   ServerConfig config = TestServer::LoopbackConfig();
   config.slow_request_seconds = 1e-6;
   TestServer server(config);
-  Ask(server, OnnxRequest({1, 2}, 1), {{"traceparent", kParent}});
-  Ask(server, OnnxRequest({1, 2}, 3));
+  AskWith(server, OnnxRequest({1, 2}, 1), {{"traceparent", kParent}});
+  AskWith(server, OnnxRequest({1, 2}, 3));
   const std::vector<json> lines = Lines(server);
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(lines[0]["level"], "warning");
@@ -163,7 +163,7 @@ TEST(AccessLog, WarnsOfSlowRequestsWhateverTheSample) {
   EXPECT_EQ(lines[1]["code"], "INVALID_ARGUMENT");
   config.slow_request_seconds = 100;
   TestServer fast(config);
-  Ask(fast, OnnxRequest({1, 2}, 1));
+  AskWith(fast, OnnxRequest({1, 2}, 1));
   EXPECT_EQ(fast.Log(), "");
 }
 
@@ -207,8 +207,8 @@ TEST(Trace, IsContinuedInTheLogAndTheAnswer) {
   config.access_log_sample = 1;
   TestServer server(config);
   const Answer answer =
-      Ask(server, OnnxRequest({1, 2}, 1),
-          {{"traceparent", kParent}, {"tracestate", "rojo=1,congo=2"}});
+      AskWith(server, OnnxRequest({1, 2}, 1),
+              {{"traceparent", kParent}, {"tracestate", "rojo=1,congo=2"}});
   const json line = json::parse(server.Log());
   EXPECT_EQ(line["trace_id"], kTrace);
   EXPECT_EQ(line["parent_span_id"], "00f067aa0ba902b7");
@@ -221,9 +221,10 @@ TEST(Trace, IsContinuedInTheLogAndTheAnswer) {
 TEST(Trace, IsContinuedByStreamsAndFailures) {
   TestServer server;
   const auto stub = server.Stub();
-  EXPECT_THAT(Ask(server, OnnxRequest({1, 2}, 3), {{"traceparent", kParent}})
-                  .traceparent,
-              HasSubstr(kTrace));
+  EXPECT_THAT(
+      AskWith(server, OnnxRequest({1, 2}, 3), {{"traceparent", kParent}})
+          .traceparent,
+      HasSubstr(kTrace));
   grpc::ClientContext context;
   context.AddMetadata("traceparent", kParent);
   const auto stream = stub->ComputeTopKMany(&context);
@@ -251,7 +252,8 @@ TEST(Trace, ThatIsNotValidIsIgnored) {
        {Metadata{}, Metadata{{"traceparent", "00-" + kTrace}},
         Metadata{{"traceparent", kParent}, {"traceparent", kParent}},
         Metadata{{"tracestate", "rojo=1"}}}) {
-    EXPECT_EQ(Ask(server, OnnxRequest({1, 2}, 1), metadata).traceparent, "");
+    EXPECT_EQ(AskWith(server, OnnxRequest({1, 2}, 1), metadata).traceparent,
+              "");
     const json line = Lines(server).back();
     EXPECT_NE(line["trace_id"], kTrace);
     EXPECT_FALSE(line.contains("parent_span_id") ||

@@ -35,9 +35,9 @@ std::string Servers(const std::string& target) {
           ->GetPrototype(type)
           ->New());
   EXPECT_TRUE(message->ParseFromString(answer.messages.at(0)));
-  std::string json;
-  (void)google::protobuf::util::MessageToJsonString(*message, &json);
-  return json;
+  std::string text;
+  (void)google::protobuf::util::MessageToJsonString(*message, &text);
+  return text;
 }
 
 // The names of a server's services, as reflection has them.

@@ -18,7 +18,8 @@ std::vector<Element> Elements(const v1::Tensor& tensor) {
   return elements;
 }
 
-v1::TopKResponse Ask(const TestServer& server, const v1::TopKRequest& request) {
+v1::TopKResponse AnswerOf(const TestServer& server,
+                          const v1::TopKRequest& request) {
   grpc::ClientContext context;
   v1::TopKResponse response;
   const grpc::Status status =
@@ -32,7 +33,7 @@ TEST(ComputeTopK, AnswersValuesAndIndices) {
   v1::TopKRequest request = OnnxRequest({1, 5, 3, 5, 2}, 3);
   request.set_request_id("a");
   request.set_index_offset(10);
-  const v1::TopKResponse response = Ask(server, request);
+  const v1::TopKResponse response = AnswerOf(server, request);
   EXPECT_THAT(Elements<float>(response.values()), ElementsAre(5, 5, 3));
   EXPECT_THAT(Elements<int64_t>(response.indices()), ElementsAre(11, 13, 12));
   EXPECT_THAT(response.values().shape(), ElementsAre(3));
@@ -46,7 +47,7 @@ TEST(ComputeTopK, SendsOneOutputAlone) {
   const TestServer server;
   v1::TopKRequest request = OnnxRequest({1, 5, 3}, 1);
   request.mutable_output()->set_selection(v1::OUTPUT_SELECTION_INDICES_ONLY);
-  const v1::TopKResponse response = Ask(server, request);
+  const v1::TopKResponse response = AnswerOf(server, request);
   EXPECT_FALSE(response.has_values());
   EXPECT_THAT(Elements<int64_t>(response.indices()), ElementsAre(1));
 }
@@ -59,7 +60,7 @@ TEST(ComputeTopK, TakesEveryDialect) {
   openvino.mutable_openvino()->set_mode("min");
   openvino.mutable_openvino()->set_sort("value");
   openvino.mutable_openvino()->mutable_k()->set_value(1);
-  EXPECT_THAT(Elements<int32_t>(Ask(server, openvino).indices()),
+  EXPECT_THAT(Elements<int32_t>(AnswerOf(server, openvino).indices()),
               ElementsAre(0));
   v1::TopKRequest directml = OnnxRequest({1, 5, 3}, 1);
   directml.mutable_spec()->set_dialect(v1::DIALECT_DIRECTML);
@@ -68,7 +69,7 @@ TEST(ComputeTopK, TakesEveryDialect) {
   directml.mutable_directml()->set_k(2);
   directml.mutable_directml()->set_axis_direction(
       v1::AXIS_DIRECTION_DECREASING);
-  EXPECT_THAT(Elements<uint32_t>(Ask(server, directml).indices()),
+  EXPECT_THAT(Elements<uint32_t>(AnswerOf(server, directml).indices()),
               ElementsAre(1, 2));
 }
 

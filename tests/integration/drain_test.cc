@@ -17,14 +17,14 @@ namespace {
 using Stream =
     grpc::ClientReaderWriter<v1::TopKRequestChunk, v1::TopKResponseChunk>;
 
-const v1::TopKRequest& Request() {
+const v1::TopKRequest& SmallRequest() {
   static const v1::TopKRequest request = OnnxRequest({1, 2, 3}, 1);
   return request;
 }
 
 void WriteHeader(Stream& stream) {
   v1::TopKRequestChunk chunk;
-  *chunk.mutable_header() = Request();
+  *chunk.mutable_header() = SmallRequest();
   chunk.mutable_header()->mutable_tensor()->clear_source();
   ASSERT_TRUE(stream.Write(chunk));
 }
@@ -37,7 +37,7 @@ TEST(Drain, LetsACallFinishAndRefusesNewOnesAsUnavailable) {
   grpc::ClientContext context;
   const auto many = stub->ComputeTopKMany(&context);
   v1::TopKResult result;
-  ASSERT_TRUE(many->Write(Request()));
+  ASSERT_TRUE(many->Write(SmallRequest()));
   ASSERT_TRUE(many->Read(&result));
 
   std::thread drain(
@@ -46,7 +46,7 @@ TEST(Drain, LetsACallFinishAndRefusesNewOnesAsUnavailable) {
     grpc::ClientContext late;
     v1::TopKResponse response;
     const grpc::Status status =
-        server.Stub()->ComputeTopK(&late, Request(), &response);
+        server.Stub()->ComputeTopK(&late, SmallRequest(), &response);
     // CANCELLED is gRPC's word for a call that crosses the start of the drain
     // (its issue 41785); it must not last.
     EXPECT_TRUE(status.ok() ||
@@ -55,7 +55,7 @@ TEST(Drain, LetsACallFinishAndRefusesNewOnesAsUnavailable) {
         << status.error_message();
     return status.error_code() == grpc::StatusCode::UNAVAILABLE;
   }));
-  ASSERT_TRUE(many->Write(Request()));
+  ASSERT_TRUE(many->Write(SmallRequest()));
   EXPECT_TRUE(many->Read(&result));
   EXPECT_TRUE(result.has_response());
   many->WritesDone();
@@ -82,7 +82,7 @@ TEST(Drain, LosesNoCallOfAClientThatHasSomewhereElseToGo) {
       grpc::ClientContext context;
       v1::TopKResponse response;
       const grpc::Status status =
-          stub->ComputeTopK(&context, Request(), &response);
+          stub->ComputeTopK(&context, SmallRequest(), &response);
       EXPECT_TRUE(status.ok()) << status.error_message();
       ++calls;
     }
@@ -104,7 +104,7 @@ TEST(Drain, EndsAtTheTimeout) {
   grpc::ClientContext context;
   const auto many = stub->ComputeTopKMany(&context);
   v1::TopKResult result;
-  ASSERT_TRUE(many->Write(Request()));
+  ASSERT_TRUE(many->Write(SmallRequest()));
   ASSERT_TRUE(many->Read(&result));
   const auto start = std::chrono::steady_clock::now();
   server.server().Drain({}, std::chrono::milliseconds(200));

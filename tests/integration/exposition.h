@@ -1,10 +1,19 @@
-// Prometheus's text format, read strictly.
+// A server's metrics, and Prometheus's text format, read strictly.
 #pragma once
 
 #include <map>
 #include <string>
 
+#include "tests/support/test_server.h"
+
 namespace topk::testing {
+
+/// The settings of a server that has metrics.
+inline ServerConfig WithMetrics() {
+  ServerConfig config = TestServer::LoopbackConfig();
+  config.metrics_listen = "127.0.0.1:0";
+  return config;
+}
 
 /// What one scrape says: the value of each series, by its name with its labels
 /// as they are exposed.

@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kMany[] = "/topk.v1.TopKService/ComputeTopKMany";
 
-v1::TopKResult Result(const std::string& message) {
+v1::TopKResult ResultOf(const std::string& message) {
   v1::TopKResult result;
   EXPECT_TRUE(result.ParseFromString(message));
   return result;
@@ -142,11 +142,11 @@ TEST(ComputeTopKMany, AnswersBytesThatAreNoMessageWithAnError) {
   const RawAnswer answer = RawCall(server.Connect(), kMany, {good, bad, good});
   EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
   ASSERT_EQ(answer.messages.size(), 3u);
-  EXPECT_TRUE(Result(answer.messages[0]).has_response());
-  EXPECT_EQ(DetailsOf(Result(answer.messages[1]).error()).info.reason(),
+  EXPECT_TRUE(ResultOf(answer.messages[0]).has_response());
+  EXPECT_EQ(DetailsOf(ResultOf(answer.messages[1]).error()).info.reason(),
             "MALFORMED_MESSAGE");
-  EXPECT_EQ(Result(answer.messages[1]).request_id(), "");
-  EXPECT_TRUE(Result(answer.messages[2]).has_response());
+  EXPECT_EQ(ResultOf(answer.messages[1]).request_id(), "");
+  EXPECT_TRUE(ResultOf(answer.messages[2]).has_response());
 }
 
 TEST(ComputeTopKMany, OfNothingIsNothing) {

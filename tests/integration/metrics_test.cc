@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "tests/integration/exposition.h"
 #include "tests/integration/raw_call.h"
 #include "tests/support/test_server.h"
 
@@ -16,17 +17,11 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-ServerConfig WithMetrics() {
-  ServerConfig config = TestServer::LoopbackConfig();
-  config.metrics_listen = "127.0.0.1:0";
-  return config;
-}
-
-std::string Scrape(TestServer& server) {
+std::string ScrapedText(TestServer& server) {
   return HttpGet(server.server().metrics_address(), "/metrics");
 }
 
-void Ask(const TestServer& server, const v1::TopKRequest& request) {
+void Call(const TestServer& server, const v1::TopKRequest& request) {
   grpc::ClientContext context;
   v1::TopKResponse response;
   (void)server.Stub()->ComputeTopK(&context, request, &response);
@@ -44,14 +39,14 @@ std::string Grpc(const std::string& family, const std::string& code,
 
 TEST(Metrics, CountTheCallsOfEveryService) {
   TestServer server(WithMetrics());
-  for (int i = 0; i < 3; ++i) Ask(server, OnnxRequest({1, 2, 3}, 1));
-  Ask(server, OnnxRequest({1, 2, 3}, 4));
+  for (int i = 0; i < 3; ++i) Call(server, OnnxRequest({1, 2, 3}, 1));
+  Call(server, OnnxRequest({1, 2, 3}, 4));
   const auto health = grpc::health::v1::Health::NewStub(server.Connect());
   grpc::ClientContext context;
   grpc::health::v1::HealthCheckResponse response;
   ASSERT_TRUE(health->Check(&context, {}, &response).ok());
 
-  const std::string text = Scrape(server);
+  const std::string text = ScrapedText(server);
   const char service[] = "topk.v1.TopKService";
   for (const std::string& sample : {
            Grpc("started_total", "", service, "ComputeTopK", "unary", 4),
@@ -83,7 +78,7 @@ TEST(Metrics, CountTheMessagesOfStreams) {
           {header.SerializeAsString(), data.SerializeAsString()});
   RawCall(server.Connect(), "/topk.v1.TopKService/ComputeTopKMany",
           {request.SerializeAsString(), request.SerializeAsString(), ""});
-  const std::string text = Scrape(server);
+  const std::string text = ScrapedText(server);
   const char service[] = "topk.v1.TopKService";
   for (const std::string& sample :
        {Grpc("msg_received_total", "", service, "StreamTopK", "bidi_stream", 2),
@@ -104,8 +99,8 @@ TEST(Metrics, CountTheMessagesOfStreams) {
 
 TEST(Metrics, HaveTheServicesOwnFamilies) {
   TestServer server(WithMetrics());
-  Ask(server, OnnxRequest({1, 2, 3}, 2));
-  const std::string text = Scrape(server);
+  Call(server, OnnxRequest({1, 2, 3}, 2));
+  const std::string text = ScrapedText(server);
   EXPECT_THAT(text, HasSubstr("topk_compute_seconds_count{dialect=\"onnx\","
                               "version=\"11\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("\ntopk_tensor_bytes_sum 12\n"));
@@ -119,13 +114,13 @@ TEST(Metrics, HaveTheServicesOwnFamilies) {
     EXPECT_THAT(text, ContainsRegex(std::string("topk_build_info.*") + label));
   }
   server.server().Drain({}, std::chrono::milliseconds(0));
-  EXPECT_THAT(Scrape(server), HasSubstr("\ntopk_ready 0\n"));
+  EXPECT_THAT(ScrapedText(server), HasSubstr("\ntopk_ready 0\n"));
 }
 
 TEST(Metrics, StayAsManyWhateverClientsSend) {
   TestServer server(WithMetrics());
   const auto lines = [&] {
-    const std::string text = Scrape(server);
+    const std::string text = ScrapedText(server);
     return std::count(text.begin(), text.end(), '\n');
   };
   const auto before = lines();
@@ -136,11 +131,11 @@ TEST(Metrics, StayAsManyWhateverClientsSend) {
     v1::TopKRequest request = OnnxRequest({1, 2, 3}, 1);
     request.mutable_spec()->set_version(100 + i);
     request.mutable_spec()->set_dialect(static_cast<v1::Dialect>(i));
-    Ask(server, request);
+    Call(server, request);
   }
   // The scrapes themselves may add the exposer's own few.
   EXPECT_LE(lines(), before + 10);
-  const std::string text = Scrape(server);
+  const std::string text = ScrapedText(server);
   EXPECT_THAT(text, HasSubstr(Grpc("handled_total", "Unimplemented", "unknown",
                                    "unknown", "bidi_stream", 100)));
   EXPECT_THAT(text, Not(HasSubstr("made.up")));
@@ -152,12 +147,12 @@ TEST(Metrics, PassPromtoolSilently) {
     GTEST_SKIP() << "promtool is not installed";
   }
   TestServer server(WithMetrics());
-  Ask(server, OnnxRequest({1, 2, 3}, 1));
+  Call(server, OnnxRequest({1, 2, 3}, 1));
   const std::string path = ::testing::TempDir() + "topk_promtool_output";
   FILE* promtool =
       popen(("promtool check metrics >" + path + " 2>&1").c_str(), "w");
   ASSERT_NE(promtool, nullptr);
-  const std::string text = Scrape(server);
+  const std::string text = ScrapedText(server);
   fwrite(text.data(), 1, text.size(), promtool);
   const int status = pclose(promtool);
   FILE* output = fopen(path.c_str(), "r");

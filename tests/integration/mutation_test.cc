@@ -14,7 +14,7 @@
 namespace topk::testing {
 namespace {
 
-constexpr int kRequests = 10'000;
+constexpr int kMutations = 10'000;
 
 // Damages requests, the same for the same seed.
 class Mutator {
@@ -149,13 +149,13 @@ bool IsExpected(grpc::StatusCode code) {
 }
 
 // TOPK_SEED, or 1.
-uint64_t Seed() {
+uint64_t MutationSeed() {
   const char* text = std::getenv("TOPK_SEED");
   return text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
 }
 
 TEST(Mutation, EveryRequestGetsAStatusAndTheServerServesOn) {
-  const uint64_t seed = Seed();
+  const uint64_t seed = MutationSeed();
   std::cout << "TOPK_SEED=" << seed << "\n";
   google::protobuf::SetLogHandler(nullptr);  // a line for every bad string
   ServerConfig config = TestServer::LoopbackConfig();
@@ -166,7 +166,7 @@ TEST(Mutation, EveryRequestGetsAStatusAndTheServerServesOn) {
   const std::string service = "/topk.v1.TopKService/";
   Mutator mutator(seed);
   std::map<int, int> codes;
-  for (int i = 0; i < kRequests && !::testing::Test::HasFailure(); ++i) {
+  for (int i = 0; i < kMutations && !::testing::Test::HasFailure(); ++i) {
     const int method = mutator.Below(10);
     RawAnswer answer;
     if (method == 0) {  // a header, often broken, and any pieces
@@ -190,7 +190,7 @@ TEST(Mutation, EveryRequestGetsAStatusAndTheServerServesOn) {
   for (const auto& [code, count] : codes) {
     std::cout << "code " << code << ": " << count << "\n";
   }
-  EXPECT_GT(codes[0], kRequests / 50) << "hardly a request was valid";
+  EXPECT_GT(codes[0], kMutations / 50) << "hardly a request was valid";
   grpc::ClientContext context;
   v1::TopKResponse response;
   EXPECT_TRUE(server.Stub()

@@ -13,12 +13,6 @@
 namespace topk::testing {
 namespace {
 
-ServerConfig WithMetrics() {
-  ServerConfig config = TestServer::LoopbackConfig();
-  config.metrics_listen = "127.0.0.1:0";
-  return config;
-}
-
 Exposition Scrape(TestServer& server) {
   Exposition exposition;
   const std::string fault = ReadExposition(

@@ -16,7 +16,8 @@ using ::testing::HasSubstr;
 
 constexpr char kCompute[] = "/topk.v1.TopKService/ComputeTopK";
 
-grpc::Status Ask(const TestServer& server, const v1::TopKRequest& request) {
+grpc::Status StatusOf(const TestServer& server,
+                      const v1::TopKRequest& request) {
   grpc::ClientContext context;
   v1::TopKResponse response;
   return server.Stub()->ComputeTopK(&context, request, &response);
@@ -24,7 +25,7 @@ grpc::Status Ask(const TestServer& server, const v1::TopKRequest& request) {
 
 TEST(StatusCode, InvalidArgumentNamesTheFieldAndTheValues) {
   const TestServer server;
-  const grpc::Status status = Ask(server, OnnxRequest({1, 2, 3, 4, 5}, 7));
+  const grpc::Status status = StatusOf(server, OnnxRequest({1, 2, 3, 4, 5}, 7));
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_THAT(status.error_message(), HasSubstr("7"));
   EXPECT_THAT(status.error_message(), HasSubstr("5"));
@@ -52,7 +53,7 @@ TEST(StatusCode, UnimplementedForSharedMemory) {
   const TestServer server;
   v1::TopKRequest request = OnnxRequest({1, 2}, 1);
   request.mutable_tensor()->mutable_shared_memory()->set_name("/x");
-  const grpc::Status status = Ask(server, request);
+  const grpc::Status status = StatusOf(server, request);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
   EXPECT_EQ(DetailsOf(status).info.metadata().at("field"),
             "tensor.shared_memory");
@@ -73,11 +74,12 @@ TEST(StatusCode, ResourceExhaustedOverALimit) {
   config.max_elements = 4;
   config.max_output_bytes = 24;
   const TestServer server(config);
-  EXPECT_TRUE(Ask(server, OnnxRequest({1, 2, 3, 4}, 2)).ok());
-  const grpc::Status elements = Ask(server, OnnxRequest({1, 2, 3, 4, 5}, 1));
+  EXPECT_TRUE(StatusOf(server, OnnxRequest({1, 2, 3, 4}, 2)).ok());
+  const grpc::Status elements =
+      StatusOf(server, OnnxRequest({1, 2, 3, 4, 5}, 1));
   EXPECT_EQ(elements.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_FALSE(DetailsOf(elements).info.reason().empty());
-  EXPECT_EQ(Ask(server, OnnxRequest({1, 2, 3, 4}, 3)).error_code(),
+  EXPECT_EQ(StatusOf(server, OnnxRequest({1, 2, 3, 4}, 3)).error_code(),
             grpc::StatusCode::RESOURCE_EXHAUSTED);
 }
 
@@ -96,7 +98,7 @@ TEST(StatusCode, ResourceExhaustedForAMessageThatIsTooLarge) {
         << method;
     EXPECT_THAT(status.error_message(), HasSubstr(text)) << method;
   }
-  EXPECT_TRUE(Ask(server, OnnxRequest({1, 2}, 1)).ok());
+  EXPECT_TRUE(StatusOf(server, OnnxRequest({1, 2}, 1)).ok());
 }
 
 // Opens a stream that the client leaves incomplete.
