@@ -25,7 +25,7 @@ failed=false
 
 if [ "${1:-}" != --report ]; then
   install_packages "${TOPK_BUILD_PACKAGES[@]}" "${TOPK_TEST_PACKAGES[@]}" \
-    clang-14 llvm-14
+    clang-14 libclang-rt-14-dev llvm-14
   cmake --preset coverage
   cmake --build --preset coverage
   rm -rf "$build/profiles"

@@ -14,7 +14,8 @@ fi
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=deploy/packages.sh
 source deploy/packages.sh
-install_packages "${TOPK_BUILD_PACKAGES[@]}" "${TOPK_TEST_PACKAGES[@]}" clang-14
+install_packages "${TOPK_BUILD_PACKAGES[@]}" "${TOPK_TEST_PACKAGES[@]}" \
+  clang-14 libclang-rt-14-dev
 seconds=${2:-60}
 most=${3:-1}
 targets=("$1")
