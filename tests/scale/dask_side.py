@@ -17,11 +17,12 @@ import topk_client.dask
 WORKER_BYTES = 1 << 30
 
 
-def cluster(workers):
-    """Returns a client of a new cluster, to be used in a with block."""
+def cluster(workers, memory=WORKER_BYTES):
+    """Returns a client of a new cluster, to be used in a with block. A worker
+    that takes more memory is restarted; 0 is no bound."""
     dask.config.set({"distributed.comm.timeouts.connect": "10s"})
     local = distributed.LocalCluster(
-        n_workers=workers, threads_per_worker=1, memory_limit=WORKER_BYTES,
+        n_workers=workers, threads_per_worker=1, memory_limit=memory,
         host="127.0.0.1", dashboard_address="127.0.0.1:0")
     client = distributed.Client(local)
     client.wait_for_workers(workers, timeout=300)

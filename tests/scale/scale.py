@@ -170,7 +170,8 @@ def peers(scale):
         "argtopk": lambda x, k: dask_side.theirs_argtopk(x, k, True),
         "topk and argtopk": lambda x, k: dask_side.theirs(x, k, True),
     }
-    with dask_side.cluster(WORKERS) as client, client.cluster:
+    # Without a bound: Dask's own would not always keep to ours.
+    with dask_side.cluster(WORKERS, memory=0) as client, client.cluster:
         pids = list(client.run(os.getpid).values())
         first = dask_side.array(scale.file, (1, WORKERS * array_file.CHUNK))
         for ask in ways.values():  # imports and connects
