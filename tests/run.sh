@@ -67,12 +67,10 @@ if [ "$fast" = false ]; then
   cmake --preset asan
   cmake --build --preset asan
   step "running unit, conformance and integration with them"
-  # Determinism alone is left out: a thousand requests in eighty ways, of what
-  # the other tests ask too.
-  run_tests --preset asan -j 4 -L '^(unit|conformance|integration)$' \
-    -E '^determinism_test$'
-  # The most that GCC 12's can do with.
-  if [ "$(cat /proc/sys/vm/mmap_rnd_bits)" -gt 28 ]; then
+  run_tests --preset asan -j 4
+  # 28 is the most that GCC 12's can do with, and Debian's own. Only root may
+  # read it; unread, it is taken for that.
+  if [ "$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 28)" -gt 28 ]; then
     step "no ThreadSanitizer: vm.mmap_rnd_bits is more than 28"
   else
     step "building with ThreadSanitizer, and running what threads meet in"

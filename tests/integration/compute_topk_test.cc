@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <utility>
 
+#include "tests/integration/ask.h"
 #include "tests/support/test_server.h"
 
 namespace topk::testing {
@@ -20,12 +22,9 @@ std::vector<Element> Elements(const v1::Tensor& tensor) {
 
 v1::TopKResponse AnswerOf(const TestServer& server,
                           const v1::TopKRequest& request) {
-  grpc::ClientContext context;
-  v1::TopKResponse response;
-  const grpc::Status status =
-      server.Stub()->ComputeTopK(&context, request, &response);
-  EXPECT_TRUE(status.ok()) << status.error_message();
-  return response;
+  Asked asked = Ask(server, request);
+  EXPECT_TRUE(asked.status.ok()) << asked.status.error_message();
+  return std::move(asked.response);
 }
 
 TEST(ComputeTopK, AnswersValuesAndIndices) {

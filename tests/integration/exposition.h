@@ -15,6 +15,11 @@ inline ServerConfig WithMetrics() {
   return config;
 }
 
+/// Returns what such a server exposes now.
+inline std::string ScrapedText(TestServer& server) {
+  return HttpGet(server.server().metrics_address(), "/metrics");
+}
+
 /// What one scrape says: the value of each series, by its name with its labels
 /// as they are exposed.
 struct Exposition {

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "tests/integration/ask.h"
 #include "tests/integration/exposition.h"
 #include "tests/integration/raw_call.h"
 #include "tests/support/test_server.h"
@@ -16,16 +17,6 @@ namespace {
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-std::string ScrapedText(TestServer& server) {
-  return HttpGet(server.server().metrics_address(), "/metrics");
-}
-
-void Call(const TestServer& server, const v1::TopKRequest& request) {
-  grpc::ClientContext context;
-  v1::TopKResponse response;
-  (void)server.Stub()->ComputeTopK(&context, request, &response);
-}
 
 // A grpc_server_* sample as it is exposed, labels in their order there.
 std::string Grpc(const std::string& family, const std::string& code,
@@ -39,8 +30,8 @@ std::string Grpc(const std::string& family, const std::string& code,
 
 TEST(Metrics, CountTheCallsOfEveryService) {
   TestServer server(WithMetrics());
-  for (int i = 0; i < 3; ++i) Call(server, OnnxRequest({1, 2, 3}, 1));
-  Call(server, OnnxRequest({1, 2, 3}, 4));
+  for (int i = 0; i < 3; ++i) Ask(server, OnnxRequest({1, 2, 3}, 1));
+  Ask(server, OnnxRequest({1, 2, 3}, 4));
   const auto health = grpc::health::v1::Health::NewStub(server.Connect());
   grpc::ClientContext context;
   grpc::health::v1::HealthCheckResponse response;
@@ -99,7 +90,7 @@ TEST(Metrics, CountTheMessagesOfStreams) {
 
 TEST(Metrics, HaveTheServicesOwnFamilies) {
   TestServer server(WithMetrics());
-  Call(server, OnnxRequest({1, 2, 3}, 2));
+  Ask(server, OnnxRequest({1, 2, 3}, 2));
   const std::string text = ScrapedText(server);
   EXPECT_THAT(text, HasSubstr("topk_compute_seconds_count{dialect=\"onnx\","
                               "version=\"11\"} 1\n"));
@@ -131,7 +122,7 @@ TEST(Metrics, StayAsManyWhateverClientsSend) {
     v1::TopKRequest request = OnnxRequest({1, 2, 3}, 1);
     request.mutable_spec()->set_version(100 + i);
     request.mutable_spec()->set_dialect(static_cast<v1::Dialect>(i));
-    Call(server, request);
+    Ask(server, request);
   }
   // The scrapes themselves may add the exposer's own few.
   EXPECT_LE(lines(), before + 10);
@@ -147,7 +138,7 @@ TEST(Metrics, PassPromtoolSilently) {
     GTEST_SKIP() << "promtool is not installed";
   }
   TestServer server(WithMetrics());
-  Call(server, OnnxRequest({1, 2, 3}, 1));
+  Ask(server, OnnxRequest({1, 2, 3}, 1));
   const std::string path = ::testing::TempDir() + "topk_promtool_output";
   FILE* promtool =
       popen(("promtool check metrics >" + path + " 2>&1").c_str(), "w");

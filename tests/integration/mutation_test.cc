@@ -2,13 +2,13 @@
 #include <google/protobuf/stubs/logging.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <map>
 #include <random>
 
 #include "tests/integration/raw_call.h"
+#include "tests/support/generators.h"
 #include "tests/support/test_server.h"
 
 namespace topk::testing {
@@ -148,15 +148,7 @@ bool IsExpected(grpc::StatusCode code) {
          code == grpc::StatusCode::RESOURCE_EXHAUSTED;
 }
 
-// TOPK_SEED, or 1.
-uint64_t MutationSeed() {
-  const char* text = std::getenv("TOPK_SEED");
-  return text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
-}
-
 TEST(Mutation, EveryRequestGetsAStatusAndTheServerServesOn) {
-  const uint64_t seed = MutationSeed();
-  std::cout << "TOPK_SEED=" << seed << "\n";
   google::protobuf::SetLogHandler(nullptr);  // a line for every bad string
   ServerConfig config = TestServer::LoopbackConfig();
   config.max_elements = 1 << 20;  // for time
@@ -164,7 +156,7 @@ TEST(Mutation, EveryRequestGetsAStatusAndTheServerServesOn) {
   const TestServer server(config);
   const auto channel = server.Connect();
   const std::string service = "/topk.v1.TopKService/";
-  Mutator mutator(seed);
+  Mutator mutator(Seed(1));
   std::map<int, int> codes;
   for (int i = 0; i < kMutations && !::testing::Test::HasFailure(); ++i) {
     const int method = mutator.Below(10);

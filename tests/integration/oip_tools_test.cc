@@ -2,6 +2,7 @@
 #include <string>
 #include <thread>
 
+#include "tests/integration/exposition.h"
 #include "tests/integration/oip.h"
 
 namespace topk::testing {
@@ -131,9 +132,7 @@ TEST(OipMetrics, CountRequestsByOperatorAndCallsByMethod) {
     ModelInferResponse answer;
     return stub->ModelInfer(&context, request, &answer).error_code();
   };
-  const auto series = [&] {
-    return HttpGet(server.server().metrics_address(), "/metrics");
-  };
+  const auto series = [&] { return ScrapedText(server); };
   const auto lines = [&] { return std::ranges::count(series(), '\n'); };
   EXPECT_EQ(ask(Usual()), grpc::StatusCode::OK);
   const auto before = lines();

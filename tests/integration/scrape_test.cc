@@ -15,8 +15,7 @@ namespace {
 
 Exposition Scrape(TestServer& server) {
   Exposition exposition;
-  const std::string fault = ReadExposition(
-      HttpGet(server.server().metrics_address(), "/metrics"), exposition);
+  const std::string fault = ReadExposition(ScrapedText(server), exposition);
   EXPECT_EQ(fault, "");
   return exposition;
 }

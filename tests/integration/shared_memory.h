@@ -14,7 +14,7 @@
 
 #include "client/shared_memory.h"
 #include "core/base/text.h"
-#include "tests/integration/rpc_status.h"
+#include "tests/integration/ask.h"
 #include "tests/support/generators.h"
 #include "tests/support/test_server.h"
 
@@ -104,25 +104,6 @@ inline v1::TopKRequest InMemory(v1::TopKRequest request, size_t offset,
 inline std::string Comparable(v1::TopKResponse response) {
   response.clear_execution();
   return response.SerializeAsString();
-}
-
-/// What came of a call.
-struct Asked {
-  grpc::Status status;
-  v1::TopKResponse response;
-
-  std::string reason() const { return DetailsOf(status).info.reason(); }
-  std::string field() const {
-    return DetailsOf(status).info.metadata().at("field");
-  }
-};
-
-/// Asks a server by ComputeTopK.
-inline Asked Ask(v1::TopKService::Stub& stub, const v1::TopKRequest& request) {
-  grpc::ClientContext context;
-  Asked asked;
-  asked.status = stub.ComputeTopK(&context, request, &asked.response);
-  return asked;
 }
 
 /// A server that allows shared memory, and its client.

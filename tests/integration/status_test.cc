@@ -5,6 +5,8 @@
 #include <chrono>
 
 #include "server/calls/status_map.h"
+#include "tests/integration/ask.h"
+#include "tests/integration/exposition.h"
 #include "tests/integration/raw_call.h"
 #include "tests/integration/rpc_status.h"
 #include "tests/support/test_server.h"
@@ -16,16 +18,10 @@ using ::testing::HasSubstr;
 
 constexpr char kCompute[] = "/topk.v1.TopKService/ComputeTopK";
 
-grpc::Status StatusOf(const TestServer& server,
-                      const v1::TopKRequest& request) {
-  grpc::ClientContext context;
-  v1::TopKResponse response;
-  return server.Stub()->ComputeTopK(&context, request, &response);
-}
-
 TEST(StatusCode, InvalidArgumentNamesTheFieldAndTheValues) {
   const TestServer server;
-  const grpc::Status status = StatusOf(server, OnnxRequest({1, 2, 3, 4, 5}, 7));
+  const grpc::Status status =
+      Ask(server, OnnxRequest({1, 2, 3, 4, 5}, 7)).status;
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_THAT(status.error_message(), HasSubstr("7"));
   EXPECT_THAT(status.error_message(), HasSubstr("5"));
@@ -53,7 +49,7 @@ TEST(StatusCode, UnimplementedForSharedMemory) {
   const TestServer server;
   v1::TopKRequest request = OnnxRequest({1, 2}, 1);
   request.mutable_tensor()->mutable_shared_memory()->set_name("/x");
-  const grpc::Status status = StatusOf(server, request);
+  const grpc::Status status = Ask(server, request).status;
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
   EXPECT_EQ(DetailsOf(status).info.metadata().at("field"),
             "tensor.shared_memory");
@@ -74,12 +70,12 @@ TEST(StatusCode, ResourceExhaustedOverALimit) {
   config.max_elements = 4;
   config.max_output_bytes = 24;
   const TestServer server(config);
-  EXPECT_TRUE(StatusOf(server, OnnxRequest({1, 2, 3, 4}, 2)).ok());
+  EXPECT_TRUE(Ask(server, OnnxRequest({1, 2, 3, 4}, 2)).status.ok());
   const grpc::Status elements =
-      StatusOf(server, OnnxRequest({1, 2, 3, 4, 5}, 1));
+      Ask(server, OnnxRequest({1, 2, 3, 4, 5}, 1)).status;
   EXPECT_EQ(elements.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_FALSE(DetailsOf(elements).info.reason().empty());
-  EXPECT_EQ(StatusOf(server, OnnxRequest({1, 2, 3, 4}, 3)).error_code(),
+  EXPECT_EQ(Ask(server, OnnxRequest({1, 2, 3, 4}, 3)).status.error_code(),
             grpc::StatusCode::RESOURCE_EXHAUSTED);
 }
 
@@ -98,7 +94,7 @@ TEST(StatusCode, ResourceExhaustedForAMessageThatIsTooLarge) {
         << method;
     EXPECT_THAT(status.error_message(), HasSubstr(text)) << method;
   }
-  EXPECT_TRUE(StatusOf(server, OnnxRequest({1, 2}, 1)).ok());
+  EXPECT_TRUE(Ask(server, OnnxRequest({1, 2}, 1)).status.ok());
 }
 
 // Opens a stream that the client leaves incomplete.
@@ -150,11 +146,10 @@ TEST(StatusCode, CancelledIsNotTakenForTheEndOfTheStream) {
   TestServer server(config);
   OpenStream stream(server, std::chrono::seconds(20));
   ASSERT_TRUE(Eventually([&] {
-    return HttpGet(server.server().metrics_address(), "/metrics")
-               .find(
-                   "grpc_server_msg_received_total{grpc_method="
-                   "\"StreamTopK\",grpc_service=\"topk.v1.TopKService\","
-                   "grpc_type=\"bidi_stream\"} 1\n") != std::string::npos;
+    return ScrapedText(server).find(
+               "grpc_server_msg_received_total{grpc_method="
+               "\"StreamTopK\",grpc_service=\"topk.v1.TopKService\","
+               "grpc_type=\"bidi_stream\"} 1\n") != std::string::npos;
   })) << "the header has not arrived";
   stream.context().TryCancel();
   EXPECT_EQ(stream.Finish().error_code(), grpc::StatusCode::CANCELLED);

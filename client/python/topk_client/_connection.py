@@ -204,7 +204,7 @@ class Connection:
         return [("authorization", f"Bearer {token}")]
 
     def _attempts(self, streamed: bool,
-                  timeout: Optional[float]) -> "Attempts":
+                  timeout: Optional[float]) -> Attempts:
         return Attempts(streamed, self._max_attempts,
                         self._timeout if timeout is None else timeout)
 

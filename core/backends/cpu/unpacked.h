@@ -34,11 +34,9 @@ void Unpack(const Kernels<Key, kFloat>& kernels, const DTypeInfo& type,
             const std::byte* packed, int64_t first, int64_t count,
             std::byte* bytes) {
   constexpr int64_t kPair = 2;
-  if (type.bits != 4 || count < kPair) {
-    return Unpack(type, packed, first, count, bytes);
-  }
+  if (type.bits != 4) return Unpack(type, packed, first, count, bytes);
   // An element that shares its byte with one that is not wanted goes alone.
-  const int64_t alone = first % kPair;
+  const int64_t alone = std::min(first % kPair, count);
   const int64_t pairs = (count - alone) / kPair;
   Unpack(type, packed, first, alone, bytes);
   kernels.unpack_halves(packed + (first + alone) / kPair, pairs, bytes + alone);

@@ -1,4 +1,4 @@
-// Elements of half a byte: two bytes of each.
+// Elements of half a byte, two in each: a byte for every one.
 //
 // What: bytes widened to words, each word shifted to where its two elements
 // belong, both put together and the rest cut off.
@@ -8,7 +8,7 @@
 //
 // When: every 4-bit type. The other widths are unpacked by base/packing.cc.
 //
-// Tests: unit/kernels_test.cc, conformance/, exhaustive/.
+// Tests: unit/packing_test.cc, conformance/, exhaustive/.
 #if defined(TOPK_SIMD_UNPACK) == defined(HWY_TARGET_TOGGLE)
 #ifdef TOPK_SIMD_UNPACK
 #undef TOPK_SIMD_UNPACK
