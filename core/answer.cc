@@ -45,11 +45,6 @@ Status CheckPayload(const Plan& plan, int64_t bytes) {
           InfoOf(plan.dtype).name, ") imply ", input.bytes, padded));
 }
 
-int64_t AnswerBytes(const Plan& plan) {
-  return (plan.wants_values ? plan.values.bytes : 0) +
-         (plan.wants_indices ? plan.indices.bytes : 0);
-}
-
 Outputs PrepareOutputs(const Plan& plan, v1::TopKResponse& response,
                        const Cancellation* cancellation) {
   Outputs outputs;
@@ -64,14 +59,9 @@ Outputs PrepareOutputs(const Plan& plan, v1::TopKResponse& response,
   return outputs;
 }
 
-Cost CostOf(const Plan& plan, int64_t working_bytes) {
-  return {plan.slices() * plan.n, plan.k, plan.slices(), AnswerBytes(plan),
-          working_bytes};
-}
-
 void Discard(const Plan& plan, v1::TopKResponse response) {
   constexpr int64_t kSmall = int64_t{4} << 20;  // 0.3 ms
-  if (AnswerBytes(plan) < kSmall) return;
+  if (plan.output_bytes() < kSmall) return;
   for (v1::Tensor* tensor :
        {response.mutable_values(), response.mutable_indices()}) {
     if (!tensor->has_data()) continue;

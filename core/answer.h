@@ -8,7 +8,6 @@
 #include "core/backends/backend.h"
 #include "core/base/cancellation.h"
 #include "core/base/status.h"
-#include "core/engine.h"
 #include "core/plan/plan.h"
 #include "topk/v1/topk.pb.h"
 
@@ -18,17 +17,11 @@ namespace topk {
 /// with or without the padding to 4); otherwise INVALID_ARGUMENT naming both.
 Status CheckPayload(const Plan& plan, int64_t bytes);
 
-/// The sizes of both outputs together, in bytes.
-int64_t AnswerBytes(const Plan& plan);
-
 /// Fills in the response's tensors, their data zeroed, and returns where the
 /// answer goes. The response must not move meanwhile. If cancelled (null =
 /// never) the outputs are too short to be used.
 Outputs PrepareOutputs(const Plan& plan, v1::TopKResponse& response,
                        const Cancellation* cancellation = nullptr);
-
-/// Returns what the plan costs, with a backend's own bytes.
-Cost CostOf(const Plan& plan, int64_t working_bytes);
 
 /// Destroys an answer that nobody waits for, without waiting for it.
 void Discard(const Plan& plan, v1::TopKResponse response);

@@ -41,6 +41,7 @@ v1::Capabilities Engine::GetCapabilities() const {
   limits.set_max_elements(limits_.max_elements);
   limits.set_max_output_bytes(limits_.max_output_bytes);
   limits.set_max_selected_elements(limits_.max_selected_elements);
+  limits.set_max_rank(limits_.max_rank);
   capabilities.set_ordering_rule(std::string(kOrderingRule));
   capabilities.set_build_version(TOPK_VERSION);
   return capabilities;

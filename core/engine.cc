@@ -21,9 +21,8 @@ int64_t NanosecondsSince(Clock::time_point start) {
 
 // Runs a plan on a tensor in pieces: folded over them, or put together first
 // where that is faster.
-Execution Run(const Backend& backend, const Plan& plan,
-              std::span<const std::span<const std::byte>> pieces,
-              const Outputs& outputs, const Cancellation* cancellation) {
+Execution RunOn(const Backend& backend, const Plan& plan, Engine::Pieces pieces,
+                const Outputs& outputs, const Cancellation* cancellation) {
   if (pieces.size() == 1) {
     return backend.Run(plan, pieces[0], outputs, cancellation);
   }
@@ -44,11 +43,34 @@ Execution Run(const Backend& backend, const Plan& plan,
   return backend.Run(plan, whole, outputs, cancellation);
 }
 
-// What Run() takes beyond the pieces and the outputs.
-int64_t WorkingBytes(const Backend& backend, const Plan& plan, size_t pieces) {
-  if (pieces == 1) return backend.RunBytes(plan);
-  if (backend.FoldsWell(plan)) return backend.FoldBytes(plan);
-  return plan.input.padded_bytes + backend.RunBytes(plan);
+// The cost of Run() on a backend.
+Cost CostOf(const Backend& backend, const Plan& plan, size_t pieces) {
+  if (pieces == 1) return backend.RunCost(plan);
+  if (backend.FoldsWell(plan)) return backend.FoldCost(plan);
+  Cost cost = backend.RunCost(plan);
+  cost.working_bytes += cost.input_bytes;
+  cost.nanoseconds += CopyNanoseconds(cost.input_bytes);
+  return cost;
+}
+
+// The cost of whichever of two backends has to do it.
+Cost Dearest(const Cost& a, const Cost& b) {
+  return {std::max(a.input_bytes, b.input_bytes),
+          std::max(a.output_bytes, b.output_bytes),
+          std::max(a.working_bytes, b.working_bytes),
+          std::max(a.nanoseconds, b.nanoseconds)};
+}
+
+// A fold keeps a selection for each column that is under way, from the header
+// on: a few bytes of header must not cost more than an answer may.
+Status CheckColumns(const Plan& plan, const Limits& limits) {
+  constexpr int64_t kColumnBytes = 192;
+  const int64_t most = limits.max_output_bytes / kColumnBytes;
+  if (!plan.input.packed || plan.slices() == 0 || plan.inner <= most) return {};
+  return ResourceExhausted("TOO_MANY_COLUMNS", "tensor.shape",
+                           Cat(plan.inner, " columns beside axis ", plan.axis,
+                               " exceed the limit of a stream, ", most,
+                               "; a tensor whose axis is last has none"));
 }
 
 }  // namespace
@@ -84,40 +106,87 @@ Result<v1::TopKResponse> Engine::Compute(const v1::TopKRequest& request,
   return Compute(request, std::span(&tensor, 1), options);
 }
 
-Result<v1::TopKResponse> Engine::Compute(
-    const v1::TopKRequest& request,
-    std::span<const std::span<const std::byte>> pieces,
-    const ComputeOptions& options) const {
-  const Result<Plan> plan = Lower(request, limits_);
-  if (!plan.ok()) return plan.status();
+Result<v1::TopKResponse> Engine::Compute(const v1::TopKRequest& request,
+                                         Pieces pieces,
+                                         const ComputeOptions& options) const {
   int64_t bytes = 0;
   for (const auto& piece : pieces) bytes += static_cast<int64_t>(piece.size());
-  if (Status s = CheckPayload(*plan, bytes); !s.ok()) return s;
-  const Cancellation* const cancellation = options.cancellation;
-  if (IsCancelled(cancellation)) return Cancelled();
-  const Backend& backend = Choose(*plan);
+  const Result<PreparedRequest> prepared =
+      Prepare(request, bytes, pieces.size());
+  if (!prepared.ok()) return prepared.status();
+  if (IsCancelled(options.cancellation)) return Cancelled();
   if (options.admit) {
-    int64_t working = WorkingBytes(backend, *plan, pieces.size());
-    if (&backend != &last()) {  // which may have to do it instead
-      working = std::max(working, WorkingBytes(last(), *plan, pieces.size()));
-    }
-    if (Status s = options.admit(CostOf(*plan, working)); !s.ok()) return s;
+    if (Status s = options.admit(prepared->cost); !s.ok()) return s;
   }
+  return Run(*prepared, pieces, options.cancellation);
+}
+
+Result<PreparedRequest> Engine::Prepare(const v1::TopKRequest& request,
+                                        int64_t data_bytes,
+                                        size_t pieces) const {
+  Result<Plan> plan = Lower(request, limits_);
+  if (!plan.ok()) return plan.status();
+  if (Status s = CheckPayload(*plan, data_bytes); !s.ok()) return s;
+  PreparedRequest prepared;
+  prepared.plan = *std::move(plan);
+  prepared.request_id = request.request_id();
+  prepared.backend = &Choose(prepared.plan);
+  prepared.cost = CostOf(*prepared.backend, prepared.plan, pieces);
+  if (prepared.backend != &last()) {  // which may have to do it instead
+    prepared.cost =
+        Dearest(prepared.cost, CostOf(last(), prepared.plan, pieces));
+  }
+  return prepared;
+}
+
+Result<PreparedRequest> Engine::PrepareStream(
+    const v1::TopKRequest& header) const {
+  Result<Plan> plan = Lower(header, limits_);
+  if (!plan.ok()) return plan.status();
+  if (header.tensor().source_case() != v1::Tensor::SOURCE_NOT_SET) {
+    return InvalidArgument("HEADER_HAS_DATA", "header.tensor",
+                           "a stream's header has no data; send it in the "
+                           "messages that follow");
+  }
+  if (Status s = CheckColumns(*plan, limits_); !s.ok()) return s;
+  PreparedRequest prepared;
+  prepared.plan = *std::move(plan);
+  prepared.request_id = header.request_id();
+  prepared.backend = &Choose(prepared.plan);
+  if (prepared.plan.input.packed) {
+    prepared.cost = Dearest(prepared.backend->FoldCost(prepared.plan),
+                            last().FoldCost(prepared.plan));
+    return prepared;
+  }
+  // It is collected in parts, and then put together.
+  Cost& cost = prepared.cost = Dearest(prepared.backend->RunCost(prepared.plan),
+                                       last().RunCost(prepared.plan));
+  cost.working_bytes += 2 * cost.input_bytes;
+  cost.nanoseconds += 2 * CopyNanoseconds(cost.input_bytes);
+  return prepared;
+}
+
+Result<v1::TopKResponse> Engine::Run(const PreparedRequest& request,
+                                     Pieces pieces,
+                                     const Cancellation* cancellation) const {
+  const Plan& plan = request.plan;
+  if (IsCancelled(cancellation)) return Cancelled();
   v1::TopKResponse response;
-  response.set_request_id(request.request_id());
-  const Outputs outputs = PrepareOutputs(*plan, response, cancellation);
+  response.set_request_id(request.request_id);
+  const Outputs outputs = PrepareOutputs(plan, response, cancellation);
   if (!IsCancelled(cancellation)) {
     const Clock::time_point start = Clock::now();
-    Execution execution = Run(backend, *plan, pieces, outputs, cancellation);
+    Execution execution =
+        RunOn(*request.backend, plan, pieces, outputs, cancellation);
     if (!execution.status.ok() && !IsCancelled(cancellation)) {
       CountFallback(execution.status.code);
-      execution = Run(last(), *plan, pieces, outputs, cancellation);
+      execution = RunOn(last(), plan, pieces, outputs, cancellation);
     }
     SetExecution(execution, NanosecondsSince(start), response);
   }
   // Nothing that was left out can be in an answer: what is cancelled stays so.
   if (!IsCancelled(cancellation)) return response;
-  Discard(*plan, std::move(response));
+  Discard(plan, std::move(response));
   return Cancelled();
 }
 

@@ -5,11 +5,14 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/backends/registry.h"
 #include "core/base/cancellation.h"
+#include "core/base/checked.h"
 #include "core/base/status.h"
+#include "core/plan/cost.h"
 #include "core/plan/plan.h"
 #include "topk/v1/topk.pb.h"
 
@@ -32,18 +35,13 @@ struct DeviceReport {
   int64_t fallbacks_full = 0;
 };
 
-/// What a request will take, known before anything is done for it.
-struct Cost {
-  /// Of the tensor's shape.
-  int64_t elements = 0;
-  int64_t k = 0;
-  /// The answer has k elements of each.
-  int64_t slices = 0;
-  /// Values and indices, as far as they are wanted.
-  int64_t answer_bytes = 0;
-  /// At most so much memory beyond the tensor as it was given and the answer:
-  /// candidates, what they are sorted in, a tensor put together.
-  int64_t working_bytes = 0;
+/// A valid request whose cost is known. Nothing has been done for it yet.
+struct PreparedRequest {
+  Plan plan;
+  std::string request_id;
+  /// The backend that runs it; the engine's.
+  const Backend* backend = nullptr;
+  Cost cost;
 };
 
 /// What a caller may have to do with a request beside its answer.
@@ -69,8 +67,29 @@ class Engine {
   /// OK, or why no engine can be had in this process: see registry.h.
   static Status CheckEnvironment(const BackendOptions& options = {});
 
-  /// Answers one request. Errors: see Lower() and CheckPayload();
-  /// options.admit's; CANCELLED, a few milliseconds after Cancel().
+  /// A tensor's data in pieces, cut anywhere.
+  using Pieces = std::span<const std::span<const std::byte>>;
+
+  /// Checks a request whose tensor has `data_bytes` bytes of data in `pieces`
+  /// pieces, and tells its cost, in constant time and memory whatever the
+  /// request says. Its tensor's source is not looked at. Errors: see Lower()
+  /// and CheckPayload().
+  Result<PreparedRequest> Prepare(const v1::TopKRequest& request,
+                                  int64_t data_bytes, size_t pieces) const;
+
+  /// The same for a tensor that is to arrive in pieces. INVALID_ARGUMENT if the
+  /// header has data; RESOURCE_EXHAUSTED if the tensor has more columns than a
+  /// stream may keep selections of.
+  Result<PreparedRequest> PrepareStream(const v1::TopKRequest& header) const;
+
+  /// Answers a prepared request. CANCELLED, a few milliseconds after Cancel();
+  /// a null cancellation is never cancelled. REQUIRES: the pieces have the
+  /// length that Prepare() was told.
+  Result<v1::TopKResponse> Run(const PreparedRequest& request, Pieces pieces,
+                               const Cancellation* cancellation) const;
+
+  /// Prepares, admits and runs one request. Errors: as theirs, and those of
+  /// options.admit.
   Result<v1::TopKResponse> Compute(const v1::TopKRequest& request,
                                    const ComputeOptions& options = {}) const;
 
@@ -79,11 +98,10 @@ class Engine {
                                    std::span<const std::byte> tensor,
                                    const ComputeOptions& options = {}) const;
 
-  /// The same, with the data in pieces, cut anywhere.
-  Result<v1::TopKResponse> Compute(
-      const v1::TopKRequest& request,
-      std::span<const std::span<const std::byte>> pieces,
-      const ComputeOptions& options = {}) const;
+  /// The same, with the data in pieces.
+  Result<v1::TopKResponse> Compute(const v1::TopKRequest& request,
+                                   Pieces pieces,
+                                   const ComputeOptions& options = {}) const;
 
   /// What is served here; the limits of the transport are the caller's to add.
   v1::Capabilities GetCapabilities() const;
@@ -113,17 +131,24 @@ class Engine {
 /// is collected whole.
 class TensorStream {
  public:
-  /// Checks the header, a request whose tensor has no source, before any data.
-  /// The engine outlives the stream. options.admit is called here, once; if
-  /// cancelled this or the next of the calls below returns CANCELLED.
+  /// Starts a stream that Engine::PrepareStream() prepared. The engine outlives
+  /// the stream. If cancelled (null = never) this or the next of the calls
+  /// below returns CANCELLED.
+  static Result<TensorStream> Start(const Engine& engine,
+                                    PreparedRequest request,
+                                    const Cancellation* cancellation);
+
+  /// Prepares, admits and starts a stream.
   static Result<TensorStream> Start(const Engine& engine,
                                     const v1::TopKRequest& header,
                                     const ComputeOptions& options = {});
   TensorStream(TensorStream&&) noexcept;
   ~TensorStream();
 
-  /// Whether to take bytes costs little more than to read them.
-  bool FeedsFast() const;
+  /// CPU time of one call of Feed() with `bytes` bytes, and of Finish(). They
+  /// grow with what the call may have to do, not with what was fed before.
+  Size FeedNanoseconds(Size bytes) const;
+  Size FinishNanoseconds() const;
 
   /// Takes the next bytes. INVALID_ARGUMENT as soon as there are too many.
   Status Feed(std::span<const std::byte> piece);

@@ -1,30 +1,14 @@
 // The streaming half of engine.h.
+#include <algorithm>
 #include <chrono>
-#include <string>
+#include <utility>
 
 #include "core/answer.h"
 #include "core/base/free_later.h"
-#include "core/base/text.h"
-#include "core/dialects/registry.h"
 #include "core/engine.h"
 #include "core/whole_tensor.h"
 
 namespace topk {
-namespace {
-
-// A fold keeps a selection for each column that is under way, from the header
-// on: a few bytes of header must not cost more than an answer may.
-Status CheckColumns(const Plan& plan, const Limits& limits) {
-  constexpr int64_t kColumnBytes = 192;
-  const int64_t most = limits.max_output_bytes / kColumnBytes;
-  if (!plan.input.packed || plan.slices() == 0 || plan.inner <= most) return {};
-  return ResourceExhausted("TOO_MANY_COLUMNS", "tensor.shape",
-                           Cat(plan.inner, " columns beside axis ", plan.axis,
-                               " exceed the limit of a stream, ", most,
-                               "; a tensor whose axis is last has none"));
-}
-
-}  // namespace
 
 struct TensorStream::State {
   Plan plan;
@@ -35,6 +19,7 @@ struct TensorStream::State {
   CollectedTensor collected;   // a strided tensor's data
   const Cancellation* cancellation = nullptr;
   int64_t received = 0;
+  Size run_nanoseconds;  // of a collected tensor
   std::chrono::nanoseconds computing{0};
 };
 
@@ -55,8 +40,10 @@ TensorStream::TensorStream(std::unique_ptr<State> state)
 TensorStream::TensorStream(TensorStream&&) noexcept = default;
 
 TensorStream::~TensorStream() {
-  // A stream that was cut off may hold much, which somebody waits for.
-  if (state_ != nullptr && IsCancelled(state_->cancellation)) {
+  // A stream that was cut off may hold much, which somebody waits for. What a
+  // device has must go before the device does.
+  if (state_ != nullptr && IsCancelled(state_->cancellation) &&
+      (state_->fold == nullptr || state_->fold->OutlivesBackend())) {
     FreeLater(std::move(state_));
   }
 }
@@ -64,51 +51,51 @@ TensorStream::~TensorStream() {
 Result<TensorStream> TensorStream::Start(const Engine& engine,
                                          const v1::TopKRequest& header,
                                          const ComputeOptions& options) {
-  Result<Plan> plan = Lower(header, engine.limits_);
-  if (!plan.ok()) return plan.status();
-  if (header.tensor().source_case() != v1::Tensor::SOURCE_NOT_SET) {
-    return InvalidArgument("HEADER_HAS_DATA", "header.tensor",
-                           "a stream's header has no data; send it in the "
-                           "messages that follow");
-  }
-  if (Status s = CheckColumns(*plan, engine.limits_); !s.ok()) return s;
-  const Cancellation* const cancellation = options.cancellation;
-  if (IsCancelled(cancellation)) return Cancelled();
-  const Backend* backend = &engine.Choose(*plan);
+  Result<PreparedRequest> prepared = engine.PrepareStream(header);
+  if (!prepared.ok()) return prepared.status();
+  if (IsCancelled(options.cancellation)) return Cancelled();
   if (options.admit) {
-    const int64_t working =
-        plan->input.packed
-            ? std::max(backend->FoldBytes(*plan),
-                       engine.last().FoldBytes(*plan))
-            // It is collected, and then put together.
-            : 2 * plan->input.padded_bytes + backend->RunBytes(*plan);
-    if (Status s = options.admit(CostOf(*plan, working)); !s.ok()) return s;
+    if (Status s = options.admit(prepared->cost); !s.ok()) return s;
   }
+  return Start(engine, *std::move(prepared), options.cancellation);
+}
+
+Result<TensorStream> TensorStream::Start(const Engine& engine,
+                                         PreparedRequest request,
+                                         const Cancellation* cancellation) {
+  if (IsCancelled(cancellation)) return Cancelled();
   TensorStream stream(std::make_unique<State>());
   State& state = *stream.state_;
   state.cancellation = cancellation;
-  state.plan = *std::move(plan);
-  state.response.set_request_id(header.request_id());
+  state.plan = std::move(request.plan);
+  state.response.set_request_id(request.request_id);
   state.outputs = PrepareOutputs(state.plan, state.response, cancellation);
+  state.backend = request.backend;
+  state.run_nanoseconds = request.cost.nanoseconds;
   if (state.plan.input.packed && !IsCancelled(cancellation)) {
     Result<std::unique_ptr<Fold>> fold =
-        backend->Start(state.plan, state.outputs, cancellation);
+        state.backend->Start(state.plan, state.outputs, cancellation);
     if (!fold.ok()) {
       engine.CountFallback(fold.status().code);
-      backend = &engine.last();
-      fold = backend->Start(state.plan, state.outputs, cancellation);
+      state.backend = &engine.last();
+      fold = state.backend->Start(state.plan, state.outputs, cancellation);
     }
     state.fold = *std::move(fold);
   }
-  state.backend = backend;
   if (IsCancelled(cancellation)) return Cancelled();
   return stream;
 }
 
-bool TensorStream::FeedsFast() const {
-  // To feed a device is to wait for copies.
-  return state_->fold != nullptr && state_->backend->threads() > 0 &&
-         state_->backend->FoldsWell(state_->plan);
+Size TensorStream::FeedNanoseconds(Size bytes) const {
+  return state_->fold == nullptr
+             ? CopyNanoseconds(bytes)
+             : state_->backend->FeedNanoseconds(state_->plan, bytes);
+}
+
+Size TensorStream::FinishNanoseconds() const {
+  // Every slice of a fold on the CPU was written with its last element.
+  if (state_->fold == nullptr) return state_->run_nanoseconds;
+  return state_->backend->FeedNanoseconds(state_->plan, 0);
 }
 
 Status TensorStream::Feed(std::span<const std::byte> piece) {

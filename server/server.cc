@@ -39,6 +39,7 @@
 #include "server/telemetry/logging.h"
 #include "server/telemetry/metrics.h"
 #include "server/telemetry/metrics_endpoint.h"
+#include "server/telemetry/poller_busy.h"
 #include "server/telemetry/rpc_metrics.h"
 #include "server/transport/connection_care.h"
 #include "server/transport/goaway.h"
@@ -100,7 +101,9 @@ AdmissionLimits AdmissionLimitsOf(const ServerConfig& config) {
   limits.client_bytes = Or(config.max_client_inflight_bytes, 0.5, limits.bytes);
   limits.requests = config.max_inflight_requests;
   limits.client_requests =
-      Or(config.max_client_inflight_requests, 0.5, limits.requests + 1);
+      config.max_client_inflight_requests > 0
+          ? config.max_client_inflight_requests
+          : limits.requests - limits.requests / 2;
   return limits;
 }
 
@@ -121,7 +124,7 @@ Status CheckEnvironment(const ServerConfig& config) {
 EngineOptions EngineOptionsOf(const ServerConfig& config, int threads) {
   return {threads,
           {config.max_elements, config.max_output_bytes,
-           config.max_selected_elements},
+           config.max_selected_elements, config.max_rank},
           BackendOptionsOf(config)};
 }
 
@@ -146,6 +149,7 @@ struct Server::Impl {
         access_log(log,
                    {config.access_log_sample,
                     static_cast<int64_t>(config.slow_request_seconds * 1e9)}),
+        poller_busy(*metrics.registry(), log),
         service(engine, metrics, rpc_metrics, access_log, shared_objects.get(),
                 gate, config.max_message_bytes, threads),
         ready_file(config.ready_file) {
@@ -173,6 +177,7 @@ struct Server::Impl {
   std::unique_ptr<Authenticator> authenticator;
   Gate gate;
   AccessLog access_log;
+  PollerBusy poller_busy;
   TopKService service;
   HealthState health_state{{"", TopKService::service_full_name(),
                             OipService::service_full_name(), kHealth}};
@@ -301,8 +306,9 @@ Status Server::Impl::Listen(const ServerConfig& config) {
   const mode_t inherited = umask(0177);
   grpc = builder.BuildAndStart();
   umask(inherited);
-  loop = std::make_unique<EventLoop>(std::move(queue),
-                                     PollersFor(config.pollers, threads));
+  loop = std::make_unique<EventLoop>(
+      std::move(queue), PollersFor(config.pollers, threads),
+      [this](std::chrono::nanoseconds busy) { poller_busy.Observe(busy); });
   for (size_t i = 0; i < config.listen.size(); ++i) {
     // gRPC stops at the first address that fails: it has port 0.
     if (ports[i] == 0) return CannotListen(config.listen[i]);

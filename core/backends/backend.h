@@ -11,6 +11,7 @@
 
 #include "core/base/cancellation.h"
 #include "core/base/status.h"
+#include "core/plan/cost.h"
 #include "core/plan/plan.h"
 
 namespace topk {
@@ -57,6 +58,9 @@ class Fold {
 
   /// Writes what is left of the answer. REQUIRES: all of plan.input.bytes fed.
   virtual Execution Finish() = 0;
+
+  /// Whether it may be destroyed after its backend, on any thread.
+  virtual bool OutlivesBackend() const { return false; }
 };
 
 /// An implementation of the selection. Thread-safe. All of them give the same
@@ -82,18 +86,23 @@ class Backend {
   /// The kernel that Run() would use for the plan. REQUIRES: Supports(plan).
   virtual std::string_view KernelFor(const Plan& plan) const = 0;
 
-  /// Roughly how long Run() takes, for the choice between backends. Of the
-  /// shape alone. REQUIRES: Supports(plan).
+  /// Roughly how long Run() takes, for the choice between backends; a typical
+  /// time of all threads side by side, where RunCost() is a bound on the sum.
+  /// REQUIRES: Supports(plan).
   virtual int64_t EstimateNanoseconds(const Plan& plan) const = 0;
 
   /// Whether a fold over the pieces of a tensor is about as fast as Run() over
   /// the whole, so that putting it together is not worth a copy.
   virtual bool FoldsWell(const Plan& plan) const = 0;
 
-  /// At most so many bytes Run() takes beyond the tensor and the outputs.
-  virtual int64_t RunBytes(const Plan& plan) const = 0;
-  /// At most so many bytes a fold takes beyond the pieces and the outputs.
-  virtual int64_t FoldBytes(const Plan& plan) const = 0;
+  /// What Run() takes, and what a fold takes for all pieces together.
+  /// REQUIRES: Supports(plan); FoldCost() also plan.input.packed.
+  virtual Cost RunCost(const Plan& plan) const = 0;
+  virtual Cost FoldCost(const Plan& plan) const = 0;
+
+  /// CPU time of one call of Fold::Feed() with `bytes` bytes. REQUIRES:
+  /// Supports(plan), plan.input.packed.
+  virtual Size FeedNanoseconds(const Plan& plan, Size bytes) const = 0;
 
   /// Computes the whole answer from the whole tensor. REQUIRES: Supports(plan),
   /// tensor.size() >= plan.input.bytes.

@@ -1,7 +1,11 @@
 // Arithmetic on sizes that a stranger sent.
 #pragma once
 
+#include <compare>
+#include <concepts>
 #include <cstdint>
+#include <limits>
+#include <utility>
 
 namespace topk {
 
@@ -22,5 +26,47 @@ inline bool CheckedRoundUp4(int64_t bytes, int64_t* rounded) {
   *rounded &= ~int64_t{3};
   return true;
 }
+
+/// A count of bytes, elements or nanoseconds, 0 .. 2^63 - 1. Sums and products
+/// saturate at the upper end and differences at 0, so that an estimate of a
+/// hostile request is huge rather than negative.
+class Size {
+ public:
+  static constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+
+  constexpr Size() = default;
+  // Implicit: an integer that is negative counts as 0, one beyond the range as
+  // the end of it.
+  constexpr Size(std::integral auto count)  // NOLINT(runtime/explicit)
+      : count_(std::cmp_less(count, 0)         ? 0
+               : std::cmp_greater(count, kMax) ? kMax
+                                               : static_cast<int64_t>(count)) {}
+  /// Rounded down; not a number counts as the upper end.
+  static constexpr Size Of(double count) {
+    if (count < 0) return 0;
+    constexpr double kEnd = 9223372036854775808.0;
+    return count < kEnd ? static_cast<int64_t>(count) : kMax;
+  }
+
+  constexpr int64_t value() const { return count_; }
+
+  friend constexpr Size operator+(Size a, Size b) {
+    int64_t sum = 0;
+    return __builtin_add_overflow(a.count_, b.count_, &sum) ? kMax : sum;
+  }
+  friend constexpr Size operator*(Size a, Size b) {
+    int64_t product = 0;
+    return __builtin_mul_overflow(a.count_, b.count_, &product) ? kMax
+                                                                : product;
+  }
+  friend constexpr Size operator-(Size a, Size b) {
+    return a.count_ > b.count_ ? a.count_ - b.count_ : 0;
+  }
+  constexpr Size& operator+=(Size other) { return *this = *this + other; }
+  friend constexpr auto operator<=>(Size a, Size b) = default;
+
+ private:
+  int64_t count_ = 0;
+};
 
 }  // namespace topk

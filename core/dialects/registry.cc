@@ -10,7 +10,6 @@ namespace {
 
 constexpr std::array<const Dialect*, 3> kDialects = {&kOnnx, &kOpenVino,
                                                      &kDirectML};
-constexpr size_t kMaxRequestIdBytes = 256;
 
 Result<const Dialect*> FindDialect(const v1::Spec& spec) {
   for (const Dialect* dialect : kDialects) {
@@ -85,6 +84,12 @@ Result<Plan> Lower(const v1::TopKRequest& request, const Limits& limits) {
   }
   if (!request.has_tensor()) {
     return InvalidArgument("TENSOR_MISSING", "tensor", "tensor is required");
+  }
+  if (request.tensor().shape_size() > limits.max_rank) {
+    return ResourceExhausted(
+        "RANK_TOO_HIGH", "tensor.shape",
+        Cat("a tensor of rank ", request.tensor().shape_size(),
+            " exceeds the limit of ", limits.max_rank, " (--max-rank)"));
   }
   const Result<const Dialect*> dialect = FindDialect(request.spec());
   if (!dialect.ok()) return dialect.status();

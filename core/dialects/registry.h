@@ -10,6 +10,9 @@
 
 namespace topk {
 
+/// The length of a request_id, at most.
+inline constexpr size_t kMaxRequestIdBytes = 256;
+
 /// Returns every dialect.
 std::span<const Dialect* const> Dialects();
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
+#include <string>
 #include <utility>
 
 #include "core/base/checked.h"
@@ -17,6 +19,133 @@ Status Overflow(std::string_view field) {
                          "the tensor's size exceeds 63 bits");
 }
 
+// A dimension of a strided tensor: two coordinates differ by -most .. most
+// along it, which moves the place by that many strides.
+struct Term {
+  int64_t stride;  // > 0
+  int64_t most;    // > 0
+};
+
+// Looks for two coordinates at one place, which is a sum of strides * steps
+// that is 0 though some step is not: a bounded linear Diophantine equation, as
+// NumPy's solve_may_share_memory has it. Depth first from the greatest stride
+// down; a branch ends where the smaller strides cannot make up for what is
+// there, by their reach or by their common divisor.
+class Collisions {
+ public:
+  // The terms ascend by stride, and sums of all fit 63 bits.
+  explicit Collisions(std::span<const Term> terms) : terms_(terms) {
+    int64_t reach = 0;
+    int64_t divisor = 0;
+    for (const Term& term : terms) {
+      reach += term.stride * term.most;
+      divisor = std::gcd(divisor, term.stride);
+      below_.push_back({reach, divisor});
+    }
+  }
+
+  Overlap Search() {
+    const bool found = Descend(terms_.size(), 0, true);
+    return found         ? Overlap::kYes
+           : steps_ <= 0 ? Overlap::kUndecided
+                         : Overlap::kNo;
+  }
+
+ private:
+  // The greatest sum of the terms up to one, and the divisor of all sums.
+  struct Below {
+    int64_t reach;
+    int64_t divisor;
+  };
+
+  // Whether the first `count` terms can take `place` back to 0. `trivial` as
+  // long as all steps were 0: then they must not stay so, and their sign is
+  // free, so that only steps of 0 and more are tried.
+  bool Descend(size_t count, int64_t place, bool trivial) {
+    if (count == 0) return place == 0 && !trivial;
+    if (--steps_ <= 0) return false;
+    const auto [reach, divisor] = below_[count - 1];
+    if (place % divisor != 0 || place > reach || place < -reach) return false;
+    const Term& term = terms_[count - 1];
+    if (count == 1) {
+      const int64_t step = place / term.stride;
+      return !trivial && step <= term.most && -step <= term.most;
+    }
+    if (count == 2) {
+      return trivial ? TwoMeet(divisor) : TwoReach(-place / divisor, divisor);
+    }
+    // Steps after which the smaller terms can still reach 0.
+    const int64_t rest = below_[count - 2].reach;
+    const int64_t first =
+        trivial ? 0
+                : static_cast<int64_t>(std::max<Wide>(
+                      -term.most, CeilDivide(-place - rest, term.stride)));
+    const int64_t last = static_cast<int64_t>(
+        std::min<Wide>(term.most, FloorDivide(rest - place, term.stride)));
+    for (int64_t step = first; step <= last && steps_ > 0; ++step) {
+      if (Descend(count - 1, place + step * term.stride,
+                  trivial && step == 0)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // Whether a * x + b * y is 0 other than by x = y = 0, a and b being the two
+  // smallest strides: the least such x is b / gcd, the least y a / gcd.
+  bool TwoMeet(int64_t divisor) const {
+    return terms_[1].stride / divisor <= terms_[0].most &&
+           terms_[0].stride / divisor <= terms_[1].most;
+  }
+
+  // Whether a * x + b * y = wanted, all divided by the gcd of a and b. The
+  // solutions have every b-th x; their y bounds x to an interval.
+  bool TwoReach(int64_t wanted, int64_t divisor) const {
+    const int64_t a = terms_[0].stride / divisor;
+    const int64_t b = terms_[1].stride / divisor;
+    const Wide spread = Wide{b} * terms_[1].most;
+    const Wide low =
+        std::max<Wide>(-terms_[0].most, CeilDivide(wanted - spread, a));
+    const Wide high =
+        std::min<Wide>(terms_[0].most, FloorDivide(wanted + spread, a));
+    const Wide x = Modulo(Wide{Modulo(wanted, b)} * Inverse(a, b), b);
+    return low + Modulo(x - low, b) <= high;
+  }
+
+  // Products of two strides, or of a stride and a size.
+  using Wide = __int128;
+
+  // Returns a's inverse modulo b. REQUIRES: they have no common divisor.
+  static int64_t Inverse(int64_t a, int64_t b) {
+    int64_t x = 1;
+    int64_t next = 0;
+    for (int64_t m = b; m != 0;) {
+      const int64_t quotient = a / m;
+      a = std::exchange(m, a % m);
+      x = std::exchange(next, x - quotient * next);
+    }
+    return Modulo(x, b);
+  }
+  static int64_t Modulo(Wide a, int64_t b) {
+    return static_cast<int64_t>(a % b + (a % b < 0 ? b : 0));
+  }
+  static Wide FloorDivide(Wide a, int64_t b) {
+    return a / b - (a % b < 0 ? 1 : 0);
+  }
+  static Wide CeilDivide(Wide a, int64_t b) {
+    return a / b + (a % b > 0 ? 1 : 0);
+  }
+
+  const std::span<const Term> terms_;
+  std::vector<Below> below_;
+  int steps_ = kOverlapSteps;
+};
+
+// The path of an element of a repeated field; made only for errors.
+std::string PathOf(std::string_view field, size_t i) {
+  return Cat(field, "[", i, "]");
+}
+
 }  // namespace
 
 Result<int64_t> CountElements(std::span<const int64_t> shape,
@@ -24,15 +153,14 @@ Result<int64_t> CountElements(std::span<const int64_t> shape,
   int64_t nonzero = 1;
   bool empty = false;
   for (size_t i = 0; i < shape.size(); ++i) {
-    const std::string path = Cat(field, "[", i, "]");
     if (shape[i] < 0) {
       return InvalidArgument(
-          "NEGATIVE_DIMENSION", path,
+          "NEGATIVE_DIMENSION", PathOf(field, i),
           Cat("dimension ", i, " is ", shape[i], "; it must not be negative"));
     }
     empty |= shape[i] == 0;
     if (shape[i] != 0 && !CheckedMultiply(nonzero, shape[i], &nonzero)) {
-      return Overflow(path);
+      return Overflow(PathOf(field, i));
     }
   }
   return empty ? 0 : nonzero;
@@ -71,17 +199,16 @@ Result<Layout> StridedLayout(std::span<const int64_t> shape,
   layout.packed = false;
   int64_t last = 0;  // the position of the last element
   for (size_t i = 0; i < shape.size(); ++i) {
-    const std::string path = Cat(field, "[", i, "]");
     if (strides[i] < 0 || strides[i] > kMaxStride) {
       return InvalidArgument(
-          "STRIDE_RANGE", path,
+          "STRIDE_RANGE", PathOf(field, i),
           Cat("stride ", strides[i], " is outside 0 .. 4294967295 (UINT)"));
     }
     int64_t span = 0;
     if (!CheckedMultiply(std::max<int64_t>(shape[i] - 1, 0), strides[i],
                          &span) ||
         !CheckedAdd(last, span, &last)) {
-      return Overflow(path);
+      return Overflow(PathOf(field, i));
     }
   }
   if (!CheckedAdd(last, 1, &last) ||
@@ -92,43 +219,32 @@ Result<Layout> StridedLayout(std::span<const int64_t> shape,
   return layout;
 }
 
-bool Overlaps(std::span<const int64_t> shape,
-              std::span<const int64_t> strides) {
-  std::vector<std::pair<int64_t, int64_t>> dims;  // (stride, size)
+Overlap Overlaps(std::span<const int64_t> shape,
+                 std::span<const int64_t> strides) {
+  std::vector<Term> terms;
+  Size count = 1;
+  Size reach = 0;
   for (size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] == 0) return false;
-    if (shape[i] > 1) dims.emplace_back(strides[i], shape[i]);
+    if (shape[i] == 0) return Overlap::kNo;
+    if (shape[i] == 1) continue;
+    if (strides[i] == 0) return Overlap::kYes;
+    terms.push_back({strides[i], shape[i] - 1});
+    count = count * shape[i];
+    reach += Size(shape[i] - 1) * strides[i];
   }
-  std::sort(dims.begin(), dims.end());
+  // More elements than places must meet.
+  if (count > reach + 1) return Overlap::kYes;
+  std::ranges::sort(terms, {}, &Term::stride);
   // If each stride steps over all that the smaller ones reach, every coordinate
   // has a place of its own; this is the case of every ordinary tensor.
+  int64_t smaller = 0;
   bool nested = true;
-  int64_t reach = 0;
-  for (const auto& [stride, size] : dims) {
-    nested &= stride > reach;
-    reach += (size - 1) * stride;
+  for (const Term& term : terms) {
+    nested &= term.stride > smaller;
+    smaller += term.stride * term.most;
   }
-  if (nested) return false;
-  // Otherwise look: {2, 3} strides of a {3, 2} shape interleave without
-  // meeting. More elements than places must meet.
-  int64_t count = 1;
-  for (const auto& [stride, size] : dims) count *= size;
-  if (count > reach + 1) return true;
-  std::vector<bool> taken(static_cast<size_t>(reach) + 1);
-  std::vector<int64_t> at(dims.size());
-  int64_t place = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    if (taken[place]) return true;
-    taken[place] = true;
-    for (size_t d = 0; d < dims.size(); ++d) {  // the next coordinate
-      const auto& [stride, size] = dims[d];
-      place += stride;
-      if (++at[d] < size) break;
-      place -= stride * size;
-      at[d] = 0;
-    }
-  }
-  return false;
+  if (nested) return Overlap::kNo;
+  return Collisions(terms).Search();
 }
 
 }  // namespace topk

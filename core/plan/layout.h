@@ -31,8 +31,16 @@ Result<Layout> StridedLayout(std::span<const int64_t> shape,
                              std::span<const int64_t> strides,
                              int element_bytes, std::string_view field);
 
-/// Returns whether two coordinates of the shape lie at one place. Exact; where
-/// the strides are not nested it takes time and bits O(the tensor's length).
-bool Overlaps(std::span<const int64_t> shape, std::span<const int64_t> strides);
+/// The answer to Overlaps().
+enum class Overlap { kNo, kYes, kUndecided };
+
+/// The steps that Overlaps() takes at most, some 10 ns each.
+inline constexpr int kOverlapSteps = 4000;
+
+/// Returns whether two coordinates of the shape lie at one place: exact for
+/// strides that nest and for any two dimensions, otherwise undecided if
+/// kOverlapSteps do not tell. REQUIRES: StridedLayout accepts both.
+Overlap Overlaps(std::span<const int64_t> shape,
+                 std::span<const int64_t> strides);
 
 }  // namespace topk

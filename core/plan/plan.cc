@@ -122,12 +122,23 @@ Status CheckLimits(const Plan& plan, int64_t elements, const Limits& limits) {
 // An output that is written must have a place for every element.
 Status CheckOverlap(const Plan& plan, bool wanted, const Layout& layout,
                     std::string_view field) {
-  if (!wanted || layout.packed ||
-      !Overlaps(plan.output_shape(), layout.strides)) {
-    return {};
+  if (!wanted || layout.packed) return {};
+  switch (Overlaps(plan.output_shape(), layout.strides)) {
+    case Overlap::kNo:
+      return {};
+    case Overlap::kYes:
+      return InvalidArgument("OUTPUT_OVERLAPS", Cat(field, ".strides"),
+                             "the strides put two elements at one place");
+    case Overlap::kUndecided:
+      break;
   }
-  return InvalidArgument("OUTPUT_OVERLAPS", Cat(field, ".strides"),
-                         "the strides put two elements at one place");
+  return ResourceExhausted(
+      "LAYOUT_TOO_COMPLEX", Cat(field, ".strides"),
+      Cat("whether the strides put two elements at one place is not decided "
+          "within ",
+          kOverlapSteps,
+          " steps; use strides of which each exceeds the reach of the smaller "
+          "ones"));
 }
 
 }  // namespace
@@ -175,7 +186,6 @@ Result<Plan> MakePlan(const PlanRequest& request, const Limits& limits) {
   if (!indices.ok()) return indices.status();
   plan.indices = *std::move(indices);
 
-  // Before the exact overlap check, whose cost they bound.
   if (Status s = CheckLimits(plan, *elements, limits); !s.ok()) return s;
   if (Status s = CheckOverlap(plan, plan.wants_values, plan.values,
                               request.values.field);

@@ -60,6 +60,11 @@ struct Plan {
   int64_t slices() const { return outer * inner; }
   /// How many elements each output has.
   int64_t selected() const { return k * slices(); }
+  /// The bytes of the outputs that the request wants.
+  int64_t output_bytes() const {
+    return (wants_values ? values.bytes : 0) +
+           (wants_indices ? indices.bytes : 0);
+  }
   std::vector<int64_t> output_shape() const;
 };
 
@@ -73,6 +78,8 @@ struct Limits {
   /// Elements of one output, which is k for each slice: they cost memory beside
   /// the answer, and time to sort. No limit but those above by default.
   int64_t max_selected_elements = std::numeric_limits<int64_t>::max();
+  /// Dimensions of the input's shape.
+  int64_t max_rank = 64;
 };
 
 /// An output's layout as a request asks for it.

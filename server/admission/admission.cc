@@ -13,11 +13,14 @@ using std::chrono::milliseconds;
 
 constexpr char kServer[] = "server";
 
-// Adds to a count unless that would exceed its limit.
+// Adds to a count unless that would exceed its limit. The count is never above
+// the limit, not even for others, not even for a moment.
 bool Add(std::atomic<int64_t>& count, int64_t amount, int64_t limit) {
-  if (count.fetch_add(amount) <= limit - amount) return true;
-  count -= amount;
-  return false;
+  int64_t current = count.load();
+  do {
+    if (amount > limit - current) return false;
+  } while (!count.compare_exchange_weak(current, current + amount));
+  return true;
 }
 
 }  // namespace
@@ -126,9 +129,9 @@ Admission::Share::~Share() {
   admission_->Leave(client_);
 }
 
-Status Admission::Share::Take(int64_t bytes) {
-  Status status = admission_->TakeBytes(bytes, client_);
-  if (status.ok()) bytes_ += bytes;
+Status Admission::Share::Take(Size bytes) {
+  Status status = admission_->TakeBytes(bytes.value(), client_);
+  if (status.ok()) bytes_ += bytes.value();
   return status;
 }
 
@@ -136,6 +139,19 @@ void Admission::Share::Return(int64_t bytes) {
   if (bytes == 0) return;
   admission_->ReturnBytes(bytes, client_);
   bytes_ -= bytes;
+}
+
+Status Admission::Charge::Add(Share& share, Size bytes) {
+  if (Status s = share.Take(bytes); !s.ok()) return s;
+  share_ = &share;
+  bytes_ += bytes.value();
+  return {};
+}
+
+void Admission::Charge::Shrink(int64_t bytes) {
+  if (bytes >= bytes_) return;
+  share_->Return(bytes_ - bytes);
+  bytes_ = bytes;
 }
 
 }  // namespace topk

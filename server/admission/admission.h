@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/base/checked.h"
 #include "core/base/status.h"
 
 namespace topk {
@@ -53,6 +54,8 @@ class Admission {
 
   /// What one call takes; gives it back when it goes.
   class Share;
+  /// The bytes of a share that are held for one purpose.
+  class Charge;
 
   /// Lets a call of a client in. RESOURCE_EXHAUSTED, with the time to come
   /// again, if there are too many, of all or of this client's.
@@ -96,14 +99,14 @@ class Admission::Share {
   Share& operator=(const Share&) = delete;
   ~Share();
 
-  /// Takes so many bytes more. RESOURCE_EXHAUSTED if they are not to be had:
-  /// with the time to come again, or without one if they never are.
-  Status Take(int64_t bytes);
+  /// Takes `bytes` bytes more. RESOURCE_EXHAUSTED if there is no room: with a
+  /// retry delay, or without one if they never fit.
+  Status Take(Size bytes);
 
-  /// Gives so many of them back.
+  /// Returns `bytes` of them.
   void Return(int64_t bytes);
 
-  /// Gives all of them back.
+  /// Returns all of them.
   void ReturnAll() { Return(bytes_); }
 
  private:
@@ -112,6 +115,34 @@ class Admission::Share {
   Admission* admission_ = nullptr;  // once admitted
   Clients::value_type* client_ = nullptr;
   std::atomic<int64_t> bytes_ = 0;
+};
+
+/// Bytes of a share that are held for one purpose, such as a message that
+/// waits; returned when this is destroyed. The share outlives it. Not
+/// thread-safe, but several charges of one share may be used at once.
+class Admission::Charge {
+ public:
+  Charge() = default;
+  Charge(Charge&& other) noexcept
+      : share_(other.share_), bytes_(std::exchange(other.bytes_, 0)) {}
+  Charge& operator=(Charge&& other) noexcept {
+    std::swap(share_, other.share_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~Charge() { Shrink(0); }
+
+  /// Charges `bytes` bytes more. Errors: as Share::Take().
+  Status Add(Share& share, Size bytes);
+
+  /// Returns all but `bytes` bytes.
+  void Shrink(int64_t bytes);
+
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  Share* share_ = nullptr;  // once charged
+  int64_t bytes_ = 0;
 };
 
 }  // namespace topk

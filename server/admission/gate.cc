@@ -15,16 +15,24 @@ Status Gate::Enter(const grpc::ServerContext& context, Visit& visit) {
   return admission_.Admit(visit.caller.name, visit.share);
 }
 
-Status Gate::Ask(Visit& visit, int64_t bytes) {
-  if (!limiter_.off()) {
-    if (const auto wait = limiter_.Take(visit.caller.name, 1, bytes)) {
-      return ResourceExhausted(
-          "RATE_LIMITED", Cat("client:", visit.caller.name),
-          Cat("the rate limit of ", Quote(visit.caller.name), " is reached"),
-          *wait);
-    }
-  }
-  return visit.share.Take(bytes);
+Status Gate::AdmitRequest(Visit& visit, int64_t bytes,
+                          Admission::Charge& charge) {
+  if (Status s = charge.Add(visit.share, bytes); !s.ok()) return s;
+  if (limiter_.off()) return {};
+  const auto wait = limiter_.Take(visit.caller.name, 1, bytes);
+  if (!wait) return {};
+  charge.Shrink(charge.bytes() - bytes);
+  return ResourceExhausted(
+      "RATE_LIMITED", Cat("client:", visit.caller.name),
+      Cat("the rate limit of ", Quote(visit.caller.name), " is reached"),
+      *wait);
+}
+
+Status Gate::ChargeRequest(Visit& visit, Size more, int64_t bytes,
+                           Admission::Charge& charge) {
+  Status status = charge.Add(visit.share, more);
+  if (!status.ok()) limiter_.Refund(visit.caller.name, 1, bytes);
+  return status;
 }
 
 }  // namespace topk

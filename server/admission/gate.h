@@ -40,9 +40,14 @@ class Gate {
   /// Authenticator::Authenticate() and Admission::Admit().
   Status Enter(const grpc::ServerContext& context, Visit& visit);
 
-  /// A call of those inside has a request of so many bytes. RESOURCE_EXHAUSTED,
-  /// RATE_LIMITED; see Admission::Share::Take().
-  Status Ask(Visit& visit, int64_t bytes);
+  /// A request of `bytes` bytes has arrived: charges them, and the caller's
+  /// rate. RESOURCE_EXHAUSTED, RATE_LIMITED; see Admission::Share::Take().
+  Status AdmitRequest(Visit& visit, int64_t bytes, Admission::Charge& charge);
+
+  /// A request's cost is known: charges `more` bytes for it. If there is no
+  /// room, AdmitRequest() counts as not called for the caller's rate.
+  Status ChargeRequest(Visit& visit, Size more, int64_t bytes,
+                       Admission::Charge& charge);
 
   /// Bytes have come already, e.g. on a stream: whoever sent them waits
   /// afterwards.

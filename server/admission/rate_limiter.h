@@ -48,6 +48,9 @@ class RateLimiter {
   /// What has come already, e.g. on a stream, is owed.
   void Owe(std::string_view caller, int64_t bytes);
 
+  /// Returns what Take() took for a request that was then rejected.
+  void Refund(std::string_view caller, int64_t requests, int64_t bytes);
+
  private:
   // A rate and what its buckets hold.
   struct Flow {

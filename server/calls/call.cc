@@ -43,16 +43,6 @@ Status Call::CheckAlive() const {
   return Cancelled();
 }
 
-ComputeOptions Call::Computing(int64_t ahead) {
-  return {&cancellation_, [this, ahead](const Cost& cost) {
-            constexpr int64_t kWidest = 8;  // bytes of an element
-            const int64_t tensor =
-                cost.elements > ahead ? ahead : cost.elements * kWidest;
-            return visit_.share.Take(cost.answer_bytes + cost.working_bytes +
-                                     std::min(tensor, ahead));
-          }};
-}
-
 void Call::Read() {
   Hold();
   stream_.Read(&incoming_, read_.Tag());
@@ -72,6 +62,32 @@ void Call::Finish(const grpc::ByteBuffer& last) {
 }
 
 void Call::Finish(const Status& status) {
+  count_->Handled(static_cast<int>(status.code));
+  SendStatus(status);
+}
+
+void Call::FinishIncomplete(const Status& status) {
+  incomplete_ = status;
+  SendStatus(status);
+  ReportIncomplete();
+}
+
+// The second of two to come here reports.
+void Call::ReportIncomplete() {
+  if (ends_++ == 0) return;
+  const Status gone = CheckAlive();
+  const Status& status = gone.ok() ? incomplete_ : gone;
+  count_->Handled(static_cast<int>(status.code));
+  RecordIncomplete(status);
+}
+
+void Call::RecordIncomplete(const Status& status) {
+  Tally tally;
+  tally.begun = info_.arrived;
+  service_.Record(info_, {}, tally, status);
+}
+
+void Call::SendStatus(const Status& status) {
   const grpc::Status end = ToGrpcStatus(status);
   if (status.code == Code::kResourceExhausted) {
     // gRPC's clients obey it if they retry; a negative one is not to.
@@ -79,7 +95,6 @@ void Call::Finish(const Status& status) {
     context_.AddTrailingMetadata("grpc-retry-pushback-ms",
                                  std::to_string(wait > 0 ? wait : -1));
   }
-  count_->Handled(end.error_code());
   Hold();
   stream_.Finish(end, finished_.Tag());
 }
@@ -89,8 +104,6 @@ void Call::Arrive(bool ok) {
     delete this;
     return;
   }
-  Hold();  // for `ended_`, which another thread may get at any time
-  Hold();  // for this function
   count_.emplace(method_);
   info_.arrived = count_->start();
   ++service_.open_calls();
@@ -103,9 +116,7 @@ void Call::Arrive(bool ok) {
 }
 
 void Call::Refuse(const Status& status) {
-  Tally tally;
-  tally.begun = info_.arrived;
-  service_.Record(info_, {}, tally, status);
+  RecordIncomplete(status);
   Finish(status);
 }
 
@@ -125,7 +136,7 @@ void Call::ContinueTrace() {
 
 void Call::End(bool) {
   if (context_.IsCancelled()) cancellation_.Cancel();
-  Ended();
+  ReportIncomplete();
   Release();
 }
 

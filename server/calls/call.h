@@ -9,7 +9,6 @@
 
 #include "core/base/cancellation.h"
 #include "core/base/status.h"
-#include "core/engine.h"
 #include "server/admission/gate.h"
 #include "server/calls/event_loop.h"
 #include "server/calls/raw_service.h"
@@ -38,8 +37,8 @@ class Call : public EventSource {
   virtual void Received(bool ok, grpc::ByteBuffer& message) = 0;
   /// A write has ended; not `ok` if the client has gone.
   virtual void Sent(bool ok) { (void)ok; }
-  /// The call has ended; CheckAlive() says how.
-  virtual void Ended() {}
+  /// Records a call that FinishIncomplete() has ended.
+  virtual void RecordIncomplete(const Status& status);
 
   /// Begins to read; Received() follows. The first read is begun already. One
   /// at a time.
@@ -51,23 +50,39 @@ class Call : public EventSource {
   void Finish(const Status& status);
   /// The same, and records it, before any work on it has begun.
   void Refuse(const Status& status);
+  /// The same for a call whose messages ended too early, which the client may
+  /// have done or its end: RecordIncomplete() follows once that is known, with
+  /// the status, or with CANCELLED or DEADLINE_EXCEEDED if that is why.
+  void FinishIncomplete(const Status& status);
 
-  /// Is there until as many Release().
+  /// Keeps the call alive until the matching Release().
   void Hold() { ++held_; }
   void Release();
+
+  /// Has a worker call work(job), and keeps the call alive until then. `work`
+  /// returns as WorkQueue::Enqueue() asks.
+  template <class Work>
+  void Enqueue(Size nanoseconds, Work work) {
+    Hold();
+    service_.work().Enqueue(nanoseconds, [this, work](WorkQueue::Job& job) {
+      work(job);
+      const bool done = CheckAlive().ok();
+      Release();
+      return done;
+    });
+  }
 
   /// Returns OK while the client waits; CANCELLED, or DEADLINE_EXCEEDED if that
   /// is why, once it does not.
   Status CheckAlive() const;
 
-  /// A status, but why the client does not wait if that is what it is.
+  /// Returns the status; instead of CANCELLED its cause.
   Status Precisely(const Status& status) const {
     return status.code == Code::kCancelled ? CheckAlive() : status;
   }
 
-  /// How its requests are computed: until it ends, if there is room for what
-  /// they take and for as much of the tensor, but `ahead` bytes at most.
-  ComputeOptions Computing(int64_t ahead = 0);
+  /// Cancelled when the client has gone or the deadline has passed.
+  const Cancellation& cancellation() const { return cancellation_; }
 
   /// What its requests share. There once the call is.
   const CallInfo& info() const { return info_; }
@@ -85,16 +100,22 @@ class Call : public EventSource {
   void OnRead(bool ok);
   void OnWritten(bool ok);
   void OnFinished(bool ok);
+  void SendStatus(const Status& status);
+  void ReportIncomplete();
 
   const RawMethod kind_;
   RawStream stream_{&context_};
   grpc::ByteBuffer incoming_;
   CallInfo info_;
   Visit visit_;
-  std::atomic<int> held_ = 0;
+  // Two from the start: for `ended_`, which another thread may get while
+  // Arrive() is still at work, and for Arrive() itself.
+  std::atomic<int> held_ = 2;
   Cancellation cancellation_;
   const RpcMetrics::Method& method_;
   std::optional<RpcCount> count_;
+  Status incomplete_;
+  std::atomic<int> ends_ = 0;  // of FinishIncomplete() and of the call
   EventOf<Call, &Call::Arrive> arrived_{this};
   EventOf<Call, &Call::End> ended_{this};
   EventOf<Call, &Call::OnRead> read_{this};

@@ -2,76 +2,39 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
-#include <optional>
-#include <utility>
-
-#include "server/calls/raw_message.h"
+#include "server/calls/compute_request.h"
 #include "server/calls/unary_call.h"
 
 namespace topk {
 namespace {
 
-class ComputeCall final : public WorkCall {
+class ComputeCall final : public UnaryCall {
  public:
   ComputeCall(TopKService& service, EventLoop& loop)
-      : WorkCall(service, loop, service.method(Method::kComputeTopK)) {}
+      : UnaryCall(service, loop, service.method(Method::kComputeTopK)),
+        request_(service, visit()) {}
 
  private:
   void Accept() override { AcceptComputeTopK(service_, loop_); }
+  Request& request() override { return request_; }
 
-  int64_t WorkBytes() override {
-    const auto own = static_cast<int64_t>(request_.Length());
-    if (!service_.ReadsFirst(own)) return own;
-    const bool valid = ReadOnce().ok();
-    tally_.Lap(Stage::kDecode);
-    return valid ? own + SharedBytes(raw_.message) : own;
-  }
-
-  void Compute() override {
-    grpc::ByteBuffer answer;
-    const Status status = CatchBadAlloc([&]() -> Status {
-      // It may have waited for a thread longer than its client for it.
-      if (Status s = CheckAlive(); !s.ok()) return s;
-      if (const Status& s = ReadOnce(); !s.ok()) return s;
-      v1::TopKResponse response;
-      if (Status s = service_.Compute(raw_.message, raw_.data, Computing(),
-                                      tally_, response);
-          !s.ok()) {
-        return Precisely(s);
-      }
-      answer = WriteMessage(std::move(response));
-      tally_.Lap(Stage::kEncode);
-      return {};
-    });
-    // Before it is sent: whoever has an answer finds it in the metrics.
-    service_.Record(info(), raw_.message, tally_, status);
-    status.ok() ? Finish(answer) : Finish(status);
-  }
-
-  const Status& ReadOnce() {
-    if (!read_.has_value()) {
-      read_ = CatchBadAlloc([&] { return ReadRaw(request_, raw_); });
-    }
-    return *read_;
-  }
-
-  RawMessage<v1::TopKRequest> raw_;
-  std::optional<Status> read_;
+  ComputeRequest request_;
 };
 
-class CapabilitiesCall final : public UnaryCall {
+class CapabilitiesCall final : public SimpleCall {
  public:
   CapabilitiesCall(TopKService& service, EventLoop& loop)
-      : UnaryCall(service, loop, service.method(Method::kGetCapabilities)) {}
+      : SimpleCall(service, loop, service.method(Method::kGetCapabilities)) {}
 
  private:
   void Accept() override { AcceptGetCapabilities(service_, loop_); }
 
-  void Answer() override {
-    if (Status s = Ask(); !s.ok()) return Refuse(s);
+  Status Answer(grpc::ByteBuffer& message,
+                grpc::ByteBuffer& response) override {
     v1::GetCapabilitiesRequest request;
-    if (Status s = ReadMessage(request_, request); !s.ok()) return Finish(s);
-    Finish(WriteMessage(service_.GetCapabilities()));
+    if (Status s = ReadMessage(message, request); !s.ok()) return s;
+    WriteMessage(service_.GetCapabilities()).Swap(&response);
+    return {};
   }
 };
 

@@ -1,16 +1,58 @@
 #include "server/calls/event_loop.h"
 
-#include <chrono>
+#include <algorithm>
+#include <ctime>
+#include <utility>
 
 namespace topk {
+namespace {
+
+using std::chrono::nanoseconds;
+using Clock = std::chrono::steady_clock;
+
+// The time that one thread is busy with one event: the CPU time, which a noisy
+// machine does not blur. To read that takes 1 to 2 us, the clock 40 ns; so the
+// CPU time is read once in a while, and again after an event that took long by
+// the clock. It is then too long by kRefresh at most.
+class BusyTime {
+ public:
+  void Start() {
+    start_ = Clock::now();
+    if (start_ - refreshed_ < kRefresh) return;
+    refreshed_ = start_;
+    cpu_ = CpuTime();
+  }
+
+  // Returns how long the event took since Start().
+  nanoseconds Stop() {
+    const nanoseconds wall = Clock::now() - start_;
+    if (wall < kRefresh) return wall;
+    return std::min(wall, CpuTime() - cpu_);
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kRefresh{5};
+
+  static nanoseconds CpuTime() {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return std::chrono::seconds(time.tv_sec) + nanoseconds(time.tv_nsec);
+  }
+
+  Clock::time_point start_{};
+  Clock::time_point refreshed_{};
+  nanoseconds cpu_{};
+};
+
+}  // namespace
 
 EventSource::EventSource(EventLoop& loop) : loop_(loop) { ++loop_.sources_; }
 
 EventSource::~EventSource() { --loop_.sources_; }
 
 EventLoop::EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue,
-                     int threads)
-    : queue_(std::move(queue)) {
+                     int threads, OnBusy on_busy)
+    : queue_(std::move(queue)), on_busy_(std::move(on_busy)) {
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Poll(); });
 }
 
@@ -29,11 +71,15 @@ void EventLoop::Poll() {
   Event* event = nullptr;
   bool ok = false;
   void* tag = nullptr;
+  BusyTime busy;
   // What an event begins often ends at once (a message that is here already, a
   // write into a buffer); then this thread gets it, and no other is woken.
   while (queue_->DoThenAsyncNext(
              [&] {
-               if (event != nullptr) event->Happen(ok);
+               if (event == nullptr) return;
+               busy.Start();
+               event->Happen(ok);
+               if (on_busy_) on_busy_(busy.Stop());
              },
              &tag, &ok, kNever) == grpc::CompletionQueue::GOT_EVENT) {
     event = static_cast<Event*>(tag);

@@ -4,7 +4,9 @@
 #include <grpcpp/completion_queue.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -24,8 +26,8 @@ class Event {
   }
 
   /// `ok` as gRPC has it: false for a read at the end of a stream, a write to a
-  /// client that has gone, a call that will not come any more. Must not take
-  /// long: the thread polls.
+  /// client that has gone, a call that will not come any more. Takes constant
+  /// time: the thread polls.
   virtual void Happen(bool ok) = 0;
 
  protected:
@@ -62,8 +64,13 @@ class EventSource {
 /// the number of connections and calls.
 class EventLoop {
  public:
-  /// Begins to poll, with one thread or more.
-  EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue, int threads);
+  /// Called with how long a poller was busy with one event.
+  using OnBusy = std::function<void(std::chrono::nanoseconds busy)>;
+
+  /// Begins to poll, with one thread or more. `on_busy` may be empty; the
+  /// pollers call it.
+  EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue, int threads,
+            OnBusy on_busy = {});
 
   /// Returns when all sources of events are gone. The server has been shut
   /// down, so that each comes to its end; those whose connections are lost may
@@ -80,6 +87,7 @@ class EventLoop {
 
   std::atomic<int64_t> sources_ = 0;
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+  const OnBusy on_busy_;
   std::vector<std::thread> threads_;
 };
 

@@ -1,59 +1,148 @@
 #include "server/calls/group_call.h"
 
 #include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include <optional>
+#include <utility>
 
 #include "core/base/happens_before.h"
 
 namespace topk {
+namespace {
 
-// Answers what has been received; one group at a time.
-void GroupCall::AnswerGroup() {
-  const Intake::Taken taken = Take(group_);
-  if (taken.end) return Finish(Status{});
-  if (!taken.any) return;
-  since_ = taken.since;
-  int64_t bytes = 0;
-  for (grpc::ByteBuffer& request : group_) bytes += WorkBytes(request);
-  Hold();
-  service_.work().Run(bytes, [this, bytes] {
-    Answer(bytes);
-    Release();
-    return bytes;
-  });
+// A poller prepares a group of at most these.
+constexpr size_t kPollerItems = 16;
+constexpr int64_t kPollerBytes = int64_t{16} << 10;
+
+}  // namespace
+
+void GroupCall::Received(bool ok, grpc::ByteBuffer& message) {
+  ReadAheadQueue<Item>::Next next;
+  if (ok) {
+    const auto bytes = static_cast<int64_t>(message.Length());
+    next = queue_.Receive(Admitted(message), bytes);
+  } else {
+    next = queue_.ReceiveEnd();
+  }
+  if (next.read) Read();
+  if (next.work) AnswerGroup();
 }
 
-void GroupCall::Answer(int64_t bytes) {
-  if (const Status gone = CheckAlive(); !gone.ok()) return Finish(gone);
-  // One by one where all of them take less than handing them out.
-  answers_.resize(group_.size());
-  const auto answer = [this](size_t i) {
-    Tally tally;
-    tally.begun = since_;
-    tally.Arrive(since_);
-    tally.Lap(Stage::kQueue);
-    answers_[i] = Compute(group_[i], tally);
-  };
-  if (bytes > WorkQueue::kSmall) {
-    tbb::parallel_for(size_t{0}, group_.size(), HandedOver(answer, this));
-    AnnotateHappensAfter(this);
-  } else {
-    for (size_t i = 0; i < group_.size(); ++i) answer(i);
-  }
+GroupCall::Item GroupCall::Admitted(grpc::ByteBuffer& message) {
+  Item item{MakeRequest(), {}};
+  item.status =
+      item.request->Admit(message, info().arrived, Tally::Clock::now());
+  if (!item.status.ok()) item.request->KeepIdOnly();
+  return item;
+}
+
+// Answers what was received; one group at a time.
+void GroupCall::AnswerGroup() {
+  const auto taken = queue_.Take(group_);
+  if (taken.read) Read();
+  if (taken.end) return FinishStream({});
+  if (!taken.any) return;
   sent_ = 0;
+  Size nanoseconds;
+  if (group_.size() <= kPollerItems && taken.bytes <= kPollerBytes &&
+      PrepareHere(nanoseconds)) {
+    for (Item& item : group_) Compute(item);
+    return SendNext();
+  }
+  for (const Item& item : group_) {
+    if (!item.prepared) nanoseconds += item.request->nanoseconds();
+  }
+  Enqueue(nanoseconds, [this](WorkQueue::Job& job) { AnswerOnWorker(job); });
+}
+
+// Prepares as much as a poller should. Returns whether it may compute all, else
+// adds the cost of what it prepared.
+bool GroupCall::PrepareHere(Size& nanoseconds) {
+  for (Item& item : group_) {
+    Prepare(item, Reader::kPoller);
+    if (!item.prepared) return false;
+    if (!item.status.ok()) continue;
+    nanoseconds += item.request->nanoseconds();
+    if (!item.request->RunsAtOnce()) return false;
+  }
+  return nanoseconds <= WorkQueue::kSmallNanoseconds;
+}
+
+void GroupCall::AnswerOnWorker(WorkQueue::Job& job) {
+  if (const Status gone = CheckAlive(); !gone.ok()) return FinishStream(gone);
+  Size preparing;
+  for (const Item& item : group_) {
+    if (!item.prepared) preparing += item.request->nanoseconds();
+  }
+  ForEach(preparing, [this](Item& item) { Prepare(item, Reader::kWorker); });
+  Size computing;
+  for (const Item& item : group_) {
+    if (item.status.ok()) computing += item.request->nanoseconds();
+  }
+  job.Revise(computing);
+  ForEach(computing, [this](Item& item) { Compute(item); });
   SendNext();
+}
+
+// Calls do_item with each item: side by side where that takes longer than to
+// hand them out. Isolated, so that a thread which waits for the end does not
+// take up another call's work meanwhile.
+template <class Do>
+void GroupCall::ForEach(Size nanoseconds, Do do_item) {
+  if (nanoseconds <= WorkQueue::kSmallNanoseconds || group_.size() == 1) {
+    for (Item& item : group_) do_item(item);
+    return;
+  }
+  tbb::this_task_arena::isolate([&] {
+    tbb::parallel_for(size_t{0}, group_.size(),
+                      HandedOver([&](size_t i) { do_item(group_[i]); }, this));
+  });
+  AnnotateHappensAfter(this);
+}
+
+void GroupCall::Prepare(Item& item, Reader reader) {
+  if (item.prepared || !item.status.ok()) {
+    item.prepared = true;
+    return;
+  }
+  const std::optional<Status> status = item.request->Prepare(reader);
+  item.prepared = status.has_value();
+  if (item.prepared) item.status = *status;
+}
+
+void GroupCall::Compute(Item& item) {
+  if (item.status.ok()) {
+    item.status = Precisely(item.request->Run(&cancellation()));
+  }
+  if (!item.status.ok()) {
+    const Status status = CatchBadAlloc([&] {
+      item.request->WriteError(item.status);
+      return Status();
+    });
+    if (!status.ok()) item.request->response().Clear();
+  }
+  item.request->Record(info(), item.status);
+  item.request->ReleaseMessage();
 }
 
 void GroupCall::SendNext() {
   grpc::WriteOptions options;
-  if (sent_ + 1 < answers_.size()) options.set_buffer_hint();
-  Write(answers_[sent_++], options);
+  if (sent_ + 1 < group_.size()) options.set_buffer_hint();
+  Write(group_[sent_].request->response(), options);
 }
 
 void GroupCall::Sent(bool ok) {
-  if (!ok) return Finish(Cancelled());
-  if (sent_ < answers_.size()) return SendNext();
-  visit().share.ReturnAll();
+  if (!ok) return FinishStream(Cancelled());
+  group_[sent_++].request.reset();
+  if (sent_ < group_.size()) return SendNext();
+  group_.clear();
   AnswerGroup();
+}
+
+void GroupCall::FinishStream(const Status& status) {
+  queue_.Stop();
+  Finish(status);
 }
 
 }  // namespace topk

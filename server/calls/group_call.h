@@ -1,38 +1,51 @@
-// What ComputeTopKMany and ModelStreamInfer have in common: answers by groups.
+// The calls that answer messages in groups: ComputeTopKMany, ModelStreamInfer.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
 
+#include <memory>
 #include <vector>
 
-#include "server/calls/streaming_call.h"
+#include "server/calls/call.h"
+#include "server/calls/read_ahead_queue.h"
+#include "server/calls/request.h"
 
 namespace topk {
 
-/// A message out for each one in, in order. What has arrived is answered as a
-/// group: computed in one pass, written into one buffer. Meanwhile the next
-/// group arrives.
-class GroupCall : public StreamingCall {
+/// A response for each request, in order. The requests that wait are answered
+/// as a group: computed in one pass, written into one buffer. Meanwhile the
+/// next group is received. A request holds its charge until its response is
+/// sent.
+class GroupCall : public Call {
  protected:
-  using StreamingCall::StreamingCall;
+  using Call::Call;
 
-  /// Returns how many bytes there are to work on for a request.
-  virtual int64_t WorkBytes(grpc::ByteBuffer& request) const = 0;
-
-  /// Returns the answer to a request, whatever is wrong with that; on any
-  /// thread, several at a time. `tally` has waited until now.
-  virtual grpc::ByteBuffer Compute(grpc::ByteBuffer& request, Tally& tally) = 0;
+  /// Returns a request of this stream.
+  virtual std::unique_ptr<Request> MakeRequest() = 0;
 
  private:
-  void Work(int64_t) final { AnswerGroup(); }
+  // A request, and why it is rejected or was not prepared yet.
+  struct Item {
+    std::unique_ptr<Request> request;
+    Status status;
+    bool prepared = false;
+  };
+
+  void Received(bool ok, grpc::ByteBuffer& message) final;
+  Item Admitted(grpc::ByteBuffer& message);
   void AnswerGroup();
-  void Answer(int64_t bytes);
+  bool PrepareHere(Size& nanoseconds);
+  void AnswerOnWorker(WorkQueue::Job& job);
+  void Prepare(Item& item, Reader reader);
+  void Compute(Item& item);
+  template <class Do>
+  void ForEach(Size nanoseconds, Do do_item);
   void SendNext();
   void Sent(bool ok) final;
+  void FinishStream(const Status& status);
 
-  std::vector<grpc::ByteBuffer> group_;
-  Tally::Clock::time_point since_;  // its first message's arrival
-  std::vector<grpc::ByteBuffer> answers_;
+  ReadAheadQueue<Item> queue_;
+  std::vector<Item> group_;
   size_t sent_ = 0;
 };
 

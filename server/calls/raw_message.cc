@@ -22,84 +22,218 @@ using google::protobuf::io::CodedInputStream;
 using google::protobuf::io::CodedOutputStream;
 using google::protobuf::io::StringOutputStream;
 
-// Below this a copy costs less than taking the message apart.
-constexpr size_t kLeastRaw = size_t{16} << 10;
+// Up to this a copy costs less than taking the message apart.
+constexpr size_t kWholeBytes = size_t{4} << 10;
 // Messages up to this are one slice.
 constexpr size_t kLeastSlice = size_t{4} << 10;
 // A streamed answer up to this size comes whole in the header, a larger one in
 // pieces of it. Measured: 1 MiB messages move bytes fastest.
 constexpr size_t kPieceBytes = size_t{1} << 20;
+// The slices that a poller passes over, some 15 ns each.
+constexpr int kMaxPollerSlices = 2048;
+// The most memory that a byte becomes when it is parsed: that of an empty
+// message in a repeated field, which takes two.
+constexpr int64_t kParsedFactor = 64;
+// Fewer bytes are a part of what any call takes.
+constexpr int64_t kUncharged = 512;
 
-// Which field holds the data: the numbers from the message down. `rival` is the
-// other member of its oneof, which takes its place if it comes later. Only a
-// repeated field may come more than once.
-struct Path {
-  std::span<const int> numbers;
-  int rival;
-  bool repeated = false;
+// What becomes of a field when a message is taken apart.
+enum class Part {
+  kData,     // bytes that stay where they are: only their place is noted
+  kMessage,  // taken apart in turn
+  kNumbers,  // elements that are copied and parsed
 };
+
+// A field that is not simply copied.
+struct Field {
+  int number;
+  Part part;
+  std::span<const Field> fields = {};  // kMessage: its own
+  int64_t factor = 1;                  // kNumbers: memory for a byte at most
+};
+
+using Contents = inference::InferTensorContents;
+using InferInput = inference::ModelInferRequest::InferInputTensor;
+
+constexpr Field kTensorFields[] = {{v1::Tensor::kDataFieldNumber, Part::kData}};
+constexpr Field kRequestFields[] = {
+    {v1::TopKRequest::kTensorFieldNumber, Part::kMessage, kTensorFields}};
+// A header must have no data; whether it has is for others to say.
+constexpr Field kChunkFields[] = {
+    {v1::TopKRequestChunk::kHeaderFieldNumber, Part::kMessage, kRequestFields},
+    {v1::TopKRequestChunk::kDataFieldNumber, Part::kData}};
+// A number has a byte at least; memory that grows is there twice, and the
+// elements are copied once more.
+constexpr Field kContentsFields[] = {
+    {Contents::kBoolContentsFieldNumber, Part::kNumbers, {}, 4},
+    {Contents::kIntContentsFieldNumber, Part::kNumbers, {}, 16},
+    {Contents::kInt64ContentsFieldNumber, Part::kNumbers, {}, 32},
+    {Contents::kUintContentsFieldNumber, Part::kNumbers, {}, 16},
+    {Contents::kUint64ContentsFieldNumber, Part::kNumbers, {}, 32},
+    {Contents::kFp32ContentsFieldNumber, Part::kNumbers, {}, 4},
+    {Contents::kFp64ContentsFieldNumber, Part::kNumbers, {}, 4}};
+constexpr Field kInputFields[] = {
+    {InferInput::kContentsFieldNumber, Part::kMessage, kContentsFields}};
+constexpr Field kInferFields[] = {
+    {inference::ModelInferRequest::kInputsFieldNumber, Part::kMessage,
+     kInputFields},
+    {inference::ModelInferRequest::kRawInputContentsFieldNumber, Part::kData}};
 
 // Where data is in the message.
 struct Place {
   size_t offset;
   size_t size;
 };
-// More of them are not worth the while.
-constexpr size_t kMostPlaces = 64;
-// What an inference may have beside its raw contents: two bytes can become a
-// hundred when they are parsed.
-constexpr size_t kMostParsed = size_t{8} << 20;
 
-constexpr uint32_t TagOf(int number) {
-  return WireFormatLite::MakeTag(number,
-                                 WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
+bool IsDelimited(uint32_t tag) {
+  return WireFormatLite::GetTagWireType(tag) ==
+         WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
 }
 
-// Copies a message but for its data. False for bytes that are malformed, and
-// for what is valid but is not a matter of leaving one field out: a field that
-// comes twice, or its rival.
-bool CopyWithoutData(CodedInputStream& in, const Path& path, std::string& to,
-                     std::vector<Place>& places) {
-  StringOutputStream stream(&to);
-  CodedOutputStream out(&stream);
-  const bool last = path.numbers.size() == 1;
-  bool seen = false;
-  while (const uint32_t tag = in.ReadTag()) {
-    const int number = WireFormatLite::GetTagFieldNumber(tag);
-    if (last && number == path.rival) return false;
-    if (tag != TagOf(path.numbers[0])) {
-      // The same number with another type is an unknown field.
-      if (!WireFormatLite::SkipField(&in, tag, &out)) return false;
-      continue;
-    }
-    uint32_t size = 0;
-    if (seen || !in.ReadVarint32(&size) || size > INT32_MAX) return false;
-    seen = !path.repeated;
-    const auto length = static_cast<int>(size);
-    if (last) {
-      places.push_back({static_cast<size_t>(in.CurrentPosition()), size});
-      if (!in.Skip(length) || places.size() > kMostPlaces) return false;
-      continue;
-    }
-    std::string inner;
-    const CodedInputStream::Limit limit = in.PushLimit(length);
-    if (!CopyWithoutData(in, {path.numbers.subspan(1), path.rival}, inner,
-                         places) ||
-        in.BytesUntilLimit() != 0) {
+// Reads a buffer's slices, up to a number of them.
+class BoundedReader final : public grpc::ProtoBufferReader {
+ public:
+  BoundedReader(grpc::ByteBuffer& bytes, int slices)
+      : ProtoBufferReader(&bytes), left_(slices) {}
+
+  bool Next(const void** data, int* size) override {
+    if (left_ == 0) {
+      exceeded_ = true;
       return false;
     }
-    in.PopLimit(limit);
+    --left_;
+    return ProtoBufferReader::Next(data, size);
+  }
+
+  bool exceeded() const { return exceeded_; }
+
+ private:
+  int left_;
+  bool exceeded_ = false;
+};
+
+// Takes a message apart: copies all but its data, of which the copy has empty
+// fields, so that the parser decides what it means that a field comes twice or
+// that its rival in a oneof comes later.
+class Scanner {
+ public:
+  enum class Result { kDone, kMalformed, kTooMuch, kTooManyNumbers };
+
+  // `bytes` bound what is copied that is not numbers.
+  Scanner(CodedInputStream& in, int64_t bytes, int64_t number_bytes)
+      : in_(in), left_(bytes), numbers_left_(number_bytes) {}
+
+  Result Scan(std::span<const Field> fields) {
+    if (Copy(fields, copy_)) return Result::kDone;
+    return left_ < 0           ? Result::kTooMuch
+           : numbers_left_ < 0 ? Result::kTooManyNumbers
+                               : Result::kMalformed;
+  }
+
+  // The message without its data, and where that is, in order.
+  const std::string& copy() const { return copy_; }
+  const std::vector<Place>& places() const { return places_; }
+
+  // Upper bound on the memory that the copy takes once parsed.
+  Size parsed_bytes(int64_t bytes) const {
+    const int64_t beside = bytes - left_;
+    return number_memory_ +
+           (beside <= kUncharged ? Size(0) : Size(beside) * kParsedFactor);
+  }
+
+ private:
+  bool Copy(std::span<const Field> fields, std::string& to) {
+    StringOutputStream stream(&to);
+    CodedOutputStream out(&stream);
+    while (true) {
+      const int before = in_.CurrentPosition();
+      const uint32_t tag = in_.ReadTag();
+      if (tag == 0) return in_.ConsumedEntireMessage();
+      const int number = WireFormatLite::GetTagFieldNumber(tag);
+      const auto field = std::ranges::find(fields, number, &Field::number);
+      const bool other = field == fields.end() ||
+                         (!IsDelimited(tag) && field->part != Part::kNumbers);
+      if (other) {
+        if (!Skip(tag, out, left_)) return false;
+        left_ -= in_.CurrentPosition() - before;
+      } else if (field->part == Part::kNumbers) {
+        if (!Skip(tag, out, numbers_left_)) return false;
+        const int bytes = in_.CurrentPosition() - before;
+        numbers_left_ -= bytes;
+        number_memory_ += Size(bytes) * field->factor;
+      } else {
+        uint32_t size = 0;
+        if (!in_.ReadVarint32(&size) || size > INT32_MAX) return false;
+        left_ -= in_.CurrentPosition() - before;
+        if (!(field->part == Part::kData
+                  ? Note(tag, static_cast<int>(size), out)
+                  : Enter(tag, static_cast<int>(size), *field, out))) {
+          return false;
+        }
+      }
+      if (left_ < 0 || numbers_left_ < 0) return false;
+    }
+  }
+
+  // Copies a field that has at most `left` bytes more.
+  bool Skip(uint32_t tag, CodedOutputStream& out, int64_t& left) {
+    const auto most = static_cast<int>(std::min<int64_t>(left, INT32_MAX / 2));
+    const int end = in_.CurrentPosition() + most;
+    const CodedInputStream::Limit limit = in_.PushLimit(most);
+    const bool copied = WireFormatLite::SkipField(&in_, tag, &out);
+    in_.PopLimit(limit);
+    if (!copied && in_.CurrentPosition() == end && in_.BytesUntilLimit() != 0) {
+      left = -1;  // not malformed, as far as it was read
+    }
+    return copied;
+  }
+
+  bool Note(uint32_t tag, int size, CodedOutputStream& out) {
+    places_.push_back({static_cast<size_t>(in_.CurrentPosition()),
+                       static_cast<size_t>(size)});
+    out.WriteTag(tag);
+    out.WriteVarint32(0);
+    return in_.Skip(size);
+  }
+
+  bool Enter(uint32_t tag, int size, const Field& field,
+             CodedOutputStream& out) {
+    std::string inner;
+    const CodedInputStream::Limit limit = in_.PushLimit(size);
+    if (!Copy(field.fields, inner) || in_.BytesUntilLimit() != 0) return false;
+    in_.PopLimit(limit);
     out.WriteTag(tag);
     out.WriteVarint32(static_cast<uint32_t>(inner.size()));
     out.WriteString(inner);
+    return true;
   }
-  return in.ConsumedEntireMessage();
+
+  CodedInputStream& in_;
+  int64_t left_;
+  int64_t numbers_left_;
+  Size number_memory_;
+  std::string copy_;
+  std::vector<Place> places_;
+};
+
+Status TooMuchToParse() {
+  return ResourceExhausted("TOO_MUCH_TO_PARSE", "",
+                           Cat("the message has more than ", kMaxParsedBytes,
+                               " bytes beside its tensor's data"));
+}
+
+Status TooManyNumbers() {
+  return ResourceExhausted(
+      "TOO_MUCH_TO_PARSE", "inputs",
+      Cat("a request of more than ", kMaxTypedBytes,
+          " bytes must have its tensor in raw_input_contents"));
 }
 
 // Returns the parts of the slices that lie at a place of the message.
 std::vector<std::span<const std::byte>> PartsAt(
     const Place& place, const std::vector<grpc::Slice>& slices) {
   std::vector<std::span<const std::byte>> parts;
+  if (place.size == 0) return parts;
   size_t skip = place.offset;
   size_t left = place.size;
   for (const grpc::Slice& slice : slices) {
@@ -117,40 +251,63 @@ std::vector<std::span<const std::byte>> PartsAt(
   return parts;
 }
 
-// Reads all but the data, if the message is of the usual kind; returns where
-// that is in the slices, or nothing.
-std::vector<Place> ReadWithoutData(grpc::ByteBuffer& bytes, const Path& path,
-                                   google::protobuf::Message& to,
-                                   std::vector<grpc::Slice>& slices) {
-  if (bytes.Length() < kLeastRaw) return {};
-  std::string rest;
-  std::vector<Place> places;
-  {
-    grpc::ProtoBufferReader reader(&bytes);
-    CodedInputStream in(&reader);
-    if (!reader.status().ok() || !CopyWithoutData(in, path, rest, places)) {
-      return {};
-    }
+// Reads a message without its data. Returns nothing if a poller should not.
+std::optional<Status> ReadWithoutData(grpc::ByteBuffer& bytes, Reader reader,
+                                      const ChargeParsed& charge,
+                                      std::span<const Field> fields,
+                                      google::protobuf::Message& to,
+                                      std::vector<Place>& places) {
+  const bool poller = reader == Reader::kPoller;
+  const int64_t most = poller ? kMaxPollerBytes : kMaxParsedBytes;
+  BoundedReader slices(bytes, poller ? kMaxPollerSlices : INT32_MAX);
+  if (!slices.status().ok()) return MalformedMessage();
+  CodedInputStream in(&slices);
+  Scanner scanner(in, most, poller ? kMaxPollerBytes : kMaxTypedBytes);
+  const Scanner::Result result = scanner.Scan(fields);
+  if (poller && (slices.exceeded() || result == Scanner::Result::kTooMuch ||
+                 result == Scanner::Result::kTooManyNumbers)) {
+    return std::nullopt;
   }
-  if (places.empty() || (!path.repeated && places[0].size == 0) ||
-      (path.repeated && rest.size() > kMostParsed) ||
-      !to.ParseFromString(rest) || !bytes.Dump(&slices).ok()) {
-    return {};
+  switch (result) {
+    case Scanner::Result::kMalformed:
+      return MalformedMessage();
+    case Scanner::Result::kTooMuch:
+      return TooMuchToParse();
+    case Scanner::Result::kTooManyNumbers:
+      return TooManyNumbers();
+    case Scanner::Result::kDone:
+      break;
   }
-  return places;
+  if (Status s = charge(scanner.parsed_bytes(most)); !s.ok()) return s;
+  if (!to.ParseFromString(scanner.copy())) {
+    to.Clear();  // half a message is none
+    return MalformedMessage();
+  }
+  places = scanner.places();
+  return Status();
 }
 
-template <class Message>
-Status Read(grpc::ByteBuffer& bytes, const Path& path,
-            RawMessage<Message>& to) {
+// Reads a small message whole, a larger one without its data; the last of that
+// counts. `has_data` tells whether the message has any in the end.
+template <class Message, class HasData>
+std::optional<Status> Read(grpc::ByteBuffer& bytes, Reader reader,
+                           const ChargeParsed& charge,
+                           std::span<const Field> fields,
+                           const HasData& has_data, RawMessage<Message>& to) {
   to.message.Clear();
   to.data.clear();
   to.slices.clear();
-  const std::vector<Place> places =
-      ReadWithoutData(bytes, path, to.message, to.slices);
-  if (places.empty()) return ReadMessage(bytes, to.message);
-  to.data = PartsAt(places[0], to.slices);
-  return {};
+  if (bytes.Length() <= kWholeBytes) return ReadMessage(bytes, to.message);
+  std::vector<Place> places;
+  std::optional<Status> status =
+      ReadWithoutData(bytes, reader, charge, fields, to.message, places);
+  if (!status.has_value() || !status->ok() || places.empty() ||
+      places.back().size == 0 || !has_data(to.message)) {
+    return status;
+  }
+  if (!bytes.Dump(&to.slices).ok()) return MalformedMessage();
+  to.data = PartsAt(places.back(), to.slices);
+  return status;
 }
 
 // Returns a slice of memory that its owner keeps.
@@ -192,44 +349,49 @@ Status MalformedMessage() {
                          "method takes");
 }
 
-Status ReadRaw(grpc::ByteBuffer& bytes, RawMessage<v1::TopKRequest>& to) {
-  static constexpr int kNumbers[] = {v1::TopKRequest::kTensorFieldNumber,
-                                     v1::Tensor::kDataFieldNumber};
-  return Read(bytes, {kNumbers, v1::Tensor::kSharedMemoryFieldNumber}, to);
+std::optional<Status> ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
+                              const ChargeParsed& charge,
+                              RawMessage<v1::TopKRequest>& to) {
+  const auto has_data = [](const v1::TopKRequest& request) {
+    return request.tensor().has_data();
+  };
+  return Read(bytes, reader, charge, kRequestFields, has_data, to);
 }
 
-Status ReadRaw(grpc::ByteBuffer& bytes, RawMessage<v1::TopKRequestChunk>& to) {
-  static constexpr int kNumbers[] = {v1::TopKRequestChunk::kDataFieldNumber};
-  return Read(bytes, {kNumbers, v1::TopKRequestChunk::kHeaderFieldNumber}, to);
+std::optional<Status> ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
+                              const ChargeParsed& charge,
+                              RawMessage<v1::TopKRequestChunk>& to) {
+  const auto has_data = [](const v1::TopKRequestChunk& chunk) {
+    return chunk.has_data();
+  };
+  return Read(bytes, reader, charge, kChunkFields, has_data, to);
 }
 
-Status ReadRaw(grpc::ByteBuffer& bytes, RawInfer& to) {
-  using inference::ModelInferRequest;
-  static constexpr int kNumbers[] = {
-      ModelInferRequest::kRawInputContentsFieldNumber};
-  constexpr int kNone = 0;
+std::optional<Status> ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
+                              const ChargeParsed& charge, RawInfer& to) {
+  to.message.Clear();
   to.contents.clear();
   to.slices.clear();
-  const std::vector<Place> places =
-      ReadWithoutData(bytes, {kNumbers, kNone, true}, to.message, to.slices);
+  if (bytes.Length() <= kWholeBytes) {
+    if (Status s = ReadMessage(bytes, to.message); !s.ok()) return s;
+    for (const std::string& data : to.message.raw_input_contents()) {
+      to.contents.push_back({std::as_bytes(std::span(data))});
+    }
+    return Status();
+  }
+  std::vector<Place> places;
+  std::optional<Status> status =
+      ReadWithoutData(bytes, reader, charge, kInferFields, to.message, places);
+  if (!status.has_value() || !status->ok() || places.empty()) return status;
+  if (!bytes.Dump(&to.slices).ok()) return MalformedMessage();
   for (const Place& place : places) {
     to.contents.push_back(PartsAt(place, to.slices));
   }
-  if (!places.empty()) return {};
-  if (bytes.Length() > kMostParsed) {
-    return ResourceExhausted(
-        "TOO_MUCH_TO_PARSE", "inputs",
-        Cat("a request of more than ", kMostParsed,
-            " bytes must have its tensor in raw_input_contents"));
-  }
-  if (Status s = ReadMessage(bytes, to.message); !s.ok()) return s;
-  for (const std::string& data : to.message.raw_input_contents()) {
-    to.contents.push_back({std::as_bytes(std::span(data))});
-  }
-  return {};
+  return status;
 }
 
 Status ReadMessage(grpc::ByteBuffer& bytes, google::protobuf::Message& to) {
+  if (bytes.Length() > kMaxParsedBytes) return TooMuchToParse();
   grpc::ProtoBufferReader reader(&bytes);
   if (!reader.status().ok() || !to.ParseFromZeroCopyStream(&reader)) {
     to.Clear();  // half a message is none

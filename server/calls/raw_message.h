@@ -9,11 +9,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "core/base/checked.h"
 #include "core/base/status.h"
 #include "core/wire/message_pieces.h"
 #include "inference/grpc_service.pb.h"
@@ -54,17 +57,41 @@ struct RawInfer {
 /// the method takes.
 Status MalformedMessage();
 
+/// Who reads a message. A poller gives up where it would take longer than some
+/// ten microseconds; a worker then reads the message again.
+enum class Reader { kPoller, kWorker };
+
+/// What a message may have beside its tensor's data, in bytes: two bytes can
+/// become a hundred when they are parsed.
+inline constexpr int64_t kMaxParsedBytes = int64_t{64} << 10;
+/// The same for a poller.
+inline constexpr int64_t kMaxPollerBytes = int64_t{4} << 10;
+/// What the typed contents of an inference's inputs may have, in bytes.
+inline constexpr int64_t kMaxTypedBytes = int64_t{8} << 20;
+
+/// Charges memory for what is to be parsed, an upper bound in bytes, before it
+/// is; what is not OK ends the reading.
+using ChargeParsed = std::function<Status(Size bytes)>;
+
 /// Reads a message as the generated parser does, bytes for bytes: what is valid
-/// and what it means do not depend on where its data is left. INVALID_ARGUMENT
-/// if it is not valid. The bytes are the reader's from then on.
-Status ReadRaw(grpc::ByteBuffer& bytes, RawMessage<v1::TopKRequest>& to);
-Status ReadRaw(grpc::ByteBuffer& bytes, RawMessage<v1::TopKRequestChunk>& to);
+/// and what it means do not depend on where its data is left. Returns nothing
+/// if that takes too long for a poller. INVALID_ARGUMENT if it is not valid;
+/// RESOURCE_EXHAUSTED if it has more than kMaxParsedBytes beside its data. The
+/// bytes stay as they are; `to` shares them.
+std::optional<Status> ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
+                              const ChargeParsed& charge,
+                              RawMessage<v1::TopKRequest>& to);
+std::optional<Status> ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
+                              const ChargeParsed& charge,
+                              RawMessage<v1::TopKRequestChunk>& to);
 
-/// The same; RESOURCE_EXHAUSTED if it has more than 8 MiB beside its raw
+/// The same; also RESOURCE_EXHAUSTED for more than kMaxTypedBytes of typed
 /// contents.
-Status ReadRaw(grpc::ByteBuffer& bytes, RawInfer& to);
+std::optional<Status> ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
+                              const ChargeParsed& charge, RawInfer& to);
 
-/// Reads a message that holds no tensor.
+/// Reads a message that holds no tensor. INVALID_ARGUMENT if it is not valid,
+/// RESOURCE_EXHAUSTED if it has more than kMaxParsedBytes.
 Status ReadMessage(grpc::ByteBuffer& bytes, google::protobuf::Message& to);
 
 /// Returns bytes in order. What is lent is copied if all are few, else kept by

@@ -2,151 +2,266 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
-#include <atomic>
+#include <algorithm>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "server/calls/call.h"
 #include "server/calls/raw_message.h"
-#include "server/calls/streaming_call.h"
+#include "server/calls/read_ahead_queue.h"
 #include "server/shared_memory/request_memory.h"
 
 namespace topk {
 namespace {
 
-// Reads the header out of the first message. INVALID_ARGUMENT if it has none.
-Status ReadHeader(grpc::ByteBuffer& bytes, v1::TopKRequest& header) {
-  RawMessage<v1::TopKRequestChunk> chunk;
-  if (Status s = ReadRaw(bytes, chunk); !s.ok()) return s;
-  if (!chunk.message.has_header()) {
-    const bool has_data = chunk.message.has_data() || !chunk.data.empty();
-    return InvalidArgument("HEADER_MISSING", has_data ? "data" : "header",
-                           "the first message of a stream must be the header");
-  }
-  header = std::move(*chunk.message.mutable_header());
-  return {};
-}
-
-// Feeds a message after the first. INVALID_ARGUMENT if it is not data, and as
-// TensorStream::Feed.
-Status FeedMessage(grpc::ByteBuffer& bytes, TensorStream& tensor,
-                   int64_t& tensor_bytes) {
-  RawMessage<v1::TopKRequestChunk> chunk;
-  if (Status s = ReadRaw(bytes, chunk); !s.ok()) return s;
-  if (chunk.message.has_header()) {
-    return InvalidArgument("HEADER_REPEATED", "header",
-                           "a stream has one header, its first message");
-  }
-  if (chunk.data.empty() && !chunk.message.has_data()) {
-    return InvalidArgument("DATA_MISSING", "data",
-                           "a message after the header must be data");
-  }
-  if (chunk.data.empty()) {
-    chunk.data = {std::as_bytes(std::span(chunk.message.data()))};
-  }
-  for (const auto& piece : chunk.data) {
-    tensor_bytes += static_cast<int64_t>(piece.size());
-    if (Status s = tensor.Feed(piece); !s.ok()) return s;
-  }
-  return {};
-}
-
-// Messages arrive while those before them are computed.
-class StreamCall final : public StreamingCall {
+// The bytes of messages that a stream holds, charged while it holds them. What
+// a stream usually reads ahead is reserved with its header, so that one that
+// was admitted is not cut off for the memory of its data.
+class HeldBytes {
  public:
-  StreamCall(TopKService& service, EventLoop& loop)
-      : StreamingCall(service, loop, service.method(Method::kStreamTopK)) {}
+  explicit HeldBytes(Admission::Share& share) : share_(share) {}
+
+  // Reserves `bytes` bytes until this is destroyed. Errors: as Share::Take().
+  Status Reserve(Size bytes) {
+    const std::lock_guard lock(mutex_);
+    reserved_ = bytes.value();
+    return Cover();
+  }
+
+  // Holds a message. If there is no room it is held all the same, uncharged,
+  // until Release().
+  Status Hold(int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    held_ += bytes;
+    return Cover();
+  }
+
+  void Release(int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    held_ -= bytes;
+    charge_.Shrink(std::max(held_, reserved_));
+  }
 
  private:
+  Status Cover() {
+    const Size missing = Size(std::max(held_, reserved_)) - charge_.bytes();
+    return missing == 0 ? Status() : charge_.Add(share_, missing);
+  }
+
+  Admission::Share& share_;
+  std::mutex mutex_;
+  Admission::Charge charge_;
+  int64_t held_ = 0;
+  int64_t reserved_ = 0;
+};
+
+// Messages are received while those before them are computed.
+class StreamCall final : public Call {
+ public:
+  StreamCall(TopKService& service, EventLoop& loop)
+      : Call(service, loop, service.method(Method::kStreamTopK)),
+        held_(visit().share) {}
+
+ private:
+  // A message, and why it is rejected.
+  struct Item {
+    grpc::ByteBuffer message;
+    Status status;
+    int64_t bytes() const { return static_cast<int64_t>(message.Length()); }
+  };
+
   void Accept() override { AcceptStreamTopK(service_, loop_); }
 
-  void Work(int64_t bytes) override {
-    // What is read here and now is in this processor's cache: handed over, 256
-    // MiB took 1.5 times as long.
-    constexpr int64_t kFaster = 32;
-    const bool fast = tensor_.has_value() && tensor_->FeedsFast();
-    Hold();
-    const int64_t faster = fast ? kFaster : 1;
-    service_.work().Run(bytes / faster, [this, faster] {
-      const int64_t fed = FeedAll();
-      Release();
-      return fed / faster;
-    });
+  void Received(bool ok, grpc::ByteBuffer& message) override {
+    ReadAheadQueue<Item>::Next next;
+    if (ok) {
+      Item item;
+      item.message.Swap(&message);
+      const int64_t bytes = item.bytes();
+      item.status = Admitted(bytes);
+      if (!item.status.ok()) item.message.Clear();
+      next = queue_.Receive(std::move(item), bytes);
+    } else {
+      next = queue_.ReceiveEnd();
+    }
+    if (next.read) Read();
+    if (next.work) Proceed(Reader::kPoller);
   }
 
-  // Takes what has been received until there is no more; returns how much.
-  int64_t FeedAll() {
-    std::vector<grpc::ByteBuffer> messages;
-    int64_t fed = 0;
+  // A tensor is admitted with its header; what follows is owed.
+  Status Admitted(int64_t bytes) {
+    if (!std::exchange(has_header_, true)) {
+      return service_.gate().AdmitRequest(visit(), bytes, charge_);
+    }
+    service_.gate().Owe(visit(), bytes);
+    return held_.Hold(bytes);
+  }
+
+  // Does the next steps, as many as this thread should, and leaves the others
+  // to a worker. One thread at a time.
+  void Proceed(Reader reader) {
+    // What is read here and now is in this core's cache: handed over, 256 MiB
+    // took 1.5 times as long. A worker takes turns with other work.
+    constexpr int64_t kTurnNanoseconds = 2'000'000;
+    const Size most = reader == Reader::kPoller ? WorkQueue::kSmallNanoseconds
+                                                : kTurnNanoseconds;
+    Size spent;
     while (true) {
-      const Intake::Taken taken = Take(messages);
-      if (taken.end) Answer();
-      if (!taken.any) return fed;
-      fed += taken.bytes;
-      tally_.Arrive(taken.since);
-      tally_.Lap(Stage::kQueue);
+      if (next_ == items_.size() && !end_) {
+        if (!TakeItems()) return;
+      }
+      const Size nanoseconds = NextNanoseconds();
+      const bool turn = spent > 0 || reader == Reader::kPoller;
+      if (turn && spent + nanoseconds > most) break;
+      spent += nanoseconds;
+      bool later = false;
       const Status status =
-          Precisely(CatchBadAlloc([&] { return Feed(messages); }));
-      tally_.Lap(Stage::kDecode);
-      if (!status.ok()) {
-        Record(status);
-        Finish(status);
-        return fed;
-      }
+          Precisely(CatchBadAlloc([&] { return Step(reader, later); }));
+      if (later) break;
+      if (!status.ok()) return Fail(status);
+      if (finished_) return;
     }
+    Enqueue(NextNanoseconds(),
+            [this](WorkQueue::Job&) { Proceed(Reader::kWorker); });
   }
 
-  Status Feed(std::vector<grpc::ByteBuffer>& messages) {
-    for (grpc::ByteBuffer& message : messages) {
-      if (Status s = CheckAlive(); !s.ok()) return s;
-      // A tensor is admitted with its header; what follows is owed.
-      const auto size = static_cast<int64_t>(message.Length());
-      if (tensor_.has_value()) {
-        service_.gate().Owe(visit(), size);
-      } else if (Status s = service_.gate().Ask(visit(), size); !s.ok()) {
-        return s;
-      }
-      if (Status s = tensor_.has_value()
-                         ? FeedMessage(message, *tensor_, tally_.tensor_bytes)
-                         : Start(message);
-          !s.ok()) {
-        return s;
-      }
-      message.Clear();  // its memory, before the next one's turn
-    }
-    return {};
+  // Takes what waits; false if nothing does, not even the end.
+  bool TakeItems() {
+    next_ = 0;
+    const auto taken = queue_.Take(items_);
+    if (taken.read) Read();
+    end_ = taken.end;
+    if (!taken.any && !taken.end) return false;
+    tally_.Arrive(taken.any ? taken.since : Tally::Clock::now());
+    tally_.Lap(Stage::kQueue);
+    return true;
   }
 
-  Status Start(grpc::ByteBuffer& message) {
-    if (Status s = ReadHeader(message, header_); !s.ok()) return s;
+  // The CPU time of the next step.
+  Size NextNanoseconds() const {
+    constexpr int64_t kMessage = 1000;
+    if (prepared_.has_value()) {
+      return ZeroFillNanoseconds(prepared_->cost.output_bytes +
+                                 prepared_->cost.working_bytes) +
+             kMessage;
+    }
+    if (next_ < items_.size()) {
+      if (!tensor_.has_value()) return kMessage;
+      return kMessage + tensor_->FeedNanoseconds(items_[next_].bytes());
+    }
+    if (!tensor_.has_value()) return kMessage;
+    // The response's pieces, or its copy to shared memory.
+    return kMessage + tensor_->FinishNanoseconds() +
+           CopyNanoseconds(header_.has_output()
+                               ? output_bytes_
+                               : Size(output_bytes_.value() / 64));
+  }
+
+  // Reads a header, starts its tensor, feeds a message, or answers. `later`:
+  // that takes too long for a poller.
+  Status Step(Reader reader, bool& later) {
+    if (Status s = CheckAlive(); !s.ok()) return s;
+    if (prepared_.has_value()) return Start();
+    if (next_ == items_.size()) return Answer();
+    Item& item = items_[next_];
+    if (!item.status.ok()) return item.status;
+    const int64_t bytes = item.bytes();
+    const bool first = !tensor_.has_value();
+    const std::optional<Status> status =
+        first ? Prepare(item.message, reader) : Feed(item.message, reader);
+    later = !status.has_value();
+    if (later) return {};
+    ++next_;
+    item.message.Clear();  // its memory, before the next one's turn
+    if (!first) held_.Release(bytes);
+    tally_.Lap(Stage::kDecode);
+    return *status;
+  }
+
+  // Reads the header and charges what its tensor costs.
+  std::optional<Status> Prepare(grpc::ByteBuffer& message, Reader reader) {
+    RawMessage<v1::TopKRequestChunk> chunk;
+    const auto bytes = static_cast<int64_t>(message.Length());
+    const std::optional<Status> read = ReadRaw(
+        message, reader, [&](Size more) { return Charge(more, bytes); }, chunk);
+    if (!read.has_value() || !read->ok()) return read;
+    if (!chunk.message.has_header()) {
+      const bool has_data = chunk.message.has_data() || !chunk.data.empty();
+      return InvalidArgument(
+          "HEADER_MISSING", has_data ? "data" : "header",
+          "the first message of a stream must be the header");
+    }
+    header_ = std::move(*chunk.message.mutable_header());
     output_ = header_.output();
     // Its mistakes now; held it is not, or idle streams would take what there
     // is for all.
     RequestMemory memory(service_.shared_objects());
     if (Status s = memory.OpenOutputs(header_); !s.ok()) return s;
+    Result<PreparedRequest> prepared = service_.engine().PrepareStream(header_);
+    if (!prepared.ok()) return prepared.status();
+    output_bytes_ = prepared->cost.output_bytes;
+    if (Status s = Charge(
+            prepared->cost.output_bytes + prepared->cost.working_bytes, bytes);
+        !s.ok()) {
+      return s;
+    }
     // What is read ahead, and what is worked on meanwhile.
-    constexpr int64_t kAhead = 2 * Intake::kMostBytes;
-    Result<TensorStream> tensor =
-        TensorStream::Start(service_.engine(), header_, Computing(kAhead));
+    constexpr int64_t kAhead = 2 * ReadAheadQueue<Item>::kMaxBytes;
+    if (Status s =
+            held_.Reserve(std::min(prepared->cost.input_bytes, Size(kAhead)));
+        !s.ok()) {
+      return s;
+    }
+    prepared_ = *std::move(prepared);
+    return Status();
+  }
+
+  Status Charge(Size more, int64_t bytes) {
+    return service_.gate().ChargeRequest(visit(), more, bytes, charge_);
+  }
+
+  Status Start() {
+    Result<TensorStream> tensor = TensorStream::Start(
+        service_.engine(), *std::move(prepared_), &cancellation());
+    prepared_.reset();
     if (!tensor.ok()) return tensor.status();
     tensor_.emplace(*std::move(tensor));
     tally_.computing = true;
     return {};
   }
 
-  // The client has sent all that it will.
-  void Answer() {
-    const Status status = CatchBadAlloc([this] { return MakeAnswer(); });
-    if (status.ok()) return SendNext();
-    // If it was not the client that ended the stream but its end, that is what
-    // the log should say; the call's end will tell.
-    at_end_ = status;
-    Finish(status);
-    RecordEnd();
+  // Feeds a message after the first. INVALID_ARGUMENT if it is not data, and as
+  // TensorStream::Feed.
+  std::optional<Status> Feed(grpc::ByteBuffer& message, Reader reader) {
+    RawMessage<v1::TopKRequestChunk> chunk;
+    const auto charge = [this](Size more) {
+      return charge_.Add(visit().share, more);
+    };
+    const std::optional<Status> read = ReadRaw(message, reader, charge, chunk);
+    if (!read.has_value() || !read->ok()) return read;
+    if (chunk.message.has_header()) {
+      return InvalidArgument("HEADER_REPEATED", "header",
+                             "a stream has one header, its first message");
+    }
+    if (chunk.data.empty() && !chunk.message.has_data()) {
+      return InvalidArgument("DATA_MISSING", "data",
+                             "a message after the header must be data");
+    }
+    if (chunk.data.empty()) {
+      chunk.data = {std::as_bytes(std::span(chunk.message.data()))};
+    }
+    for (const auto& piece : chunk.data) {
+      tally_.tensor_bytes += static_cast<int64_t>(piece.size());
+      if (Status s = tensor_->Feed(piece); !s.ok()) return s;
+    }
+    return Status();
   }
 
-  Status MakeAnswer() {
+  // The client has sent all that it will.
+  Status Answer() {
     if (!tensor_.has_value()) {
       return InvalidArgument(
           "HEADER_MISSING", "header",
@@ -162,46 +277,56 @@ class StreamCall final : public StreamingCall {
     if (Status s = memory.Deliver(*answer); !s.ok()) return s;
     outgoing_ = WriteChunks(*std::move(answer));
     tally_.Lap(Stage::kEncode);
+    finished_ = true;
+    SendNext();
     return {};
   }
 
-  void Ended() override { RecordEnd(); }
+  // Ends the stream with an error. If it was not the client that ended it but
+  // its end, that is what the log should say; the call's end will tell.
+  void Fail(const Status& status) {
+    queue_.Stop();
+    if (next_ == items_.size() && end_) return FinishIncomplete(status);
+    RecordIncomplete(status);
+    Finish(status);
+  }
 
-  // The second of two to come here records.
-  void RecordEnd() {
-    if (ends_++ == 0) return;
-    const Status gone = CheckAlive();
-    Record(gone.ok() ? at_end_ : gone);
+  void RecordIncomplete(const Status& status) override {
+    tally_.begun = info().arrived;
+    service_.Record(info(), header_, tally_, status);
   }
 
   // Sends the next message of the answer; the status with the last one.
   void SendNext() {
     const grpc::ByteBuffer& message = outgoing_[sent_++];
     if (sent_ < outgoing_.size()) return Write(message);
-    Record({});
+    RecordIncomplete({});
     Finish(message);
   }
 
   void Sent(bool ok) override {
     if (ok) return SendNext();
     const Status status = Cancelled();
-    Record(status);
+    RecordIncomplete(status);
     Finish(status);
   }
 
-  void Record(const Status& status) {
-    tally_.begun = info().arrived;
-    service_.Record(info(), header_, tally_, status);
-  }
-
+  HeldBytes held_;
+  Admission::Charge charge_;  // of the header and of what it costs
+  ReadAheadQueue<Item> queue_;
+  bool has_header_ = false;  // it was received
+  std::vector<Item> items_;  // those that were taken
+  size_t next_ = 0;
+  bool end_ = false;
   v1::TopKRequest header_;
   v1::OutputOptions output_;  // the header's, with its shared memory
+  Size output_bytes_;
+  std::optional<PreparedRequest> prepared_;  // until its tensor is started
   std::optional<TensorStream> tensor_;
   Tally tally_;
   std::vector<grpc::ByteBuffer> outgoing_;
   size_t sent_ = 0;
-  Status at_end_;
-  std::atomic<int> ends_ = 0;
+  bool finished_ = false;
 };
 
 }  // namespace

@@ -44,49 +44,11 @@ v1::Capabilities TopKService::GetCapabilities() const {
   return capabilities;
 }
 
-Status TopKService::Compute(v1::TopKRequest& request, Pieces data,
-                            const ComputeOptions& options, Tally& tally,
-                            v1::TopKResponse& answer) const {
-  size_t bytes = request.tensor().data().size();
-  for (const auto& piece : data) bytes += piece.size();
-  tally.tensor_bytes = static_cast<int64_t>(bytes);
-  RequestMemory memory(shared_objects_);
-  if (Status s = memory.OpenTensor(request); !s.ok()) return s;
-  if (Status s = memory.OpenOutputs(request); !s.ok()) return s;
-  const auto shared = memory.tensor();
-  if (shared) tally.tensor_bytes = static_cast<int64_t>(shared->size());
-  tally.computing = true;
-  Result<v1::TopKResponse> computed =
-      shared         ? engine_.Compute(request, *shared, options)
-      : data.empty() ? engine_.Compute(request, options)
-                     : engine_.Compute(request, data, options);
-  if (!computed.ok()) {
-    tally.Lap(Stage::kDecode);
-    Status status = computed.status();
-    if (shared && status.field == "tensor.data") {
-      status.field = "tensor.shared_memory.byte_size";
-    }
-    return status;
-  }
-  tally.Note(*computed);
-  if (Status s = memory.CheckTensor(); !s.ok()) return s;
-  if (Status s = memory.Deliver(*computed); !s.ok()) return s;
-  answer = *std::move(computed);
-  return {};
-}
-
 void TopKService::Record(const CallInfo& call, const v1::TopKRequest& request,
                          const Tally& tally, const Status& status) {
   bytes_ += tally.tensor_bytes + tally.answer_bytes;
   metrics_.Record(request, tally, status);
   log_.Record(call, request, tally, status);
-}
-
-int64_t SharedBytes(const v1::TopKRequest& request) {
-  // Whatever it says, a call has sums of these.
-  constexpr int64_t kMost = int64_t{1} << 40;
-  return std::clamp(request.tensor().shared_memory().byte_size(), int64_t{0},
-                    kMost);
 }
 
 }  // namespace topk

@@ -68,20 +68,8 @@ class TopKService {
   SharedObjects* shared_objects() const { return shared_objects_; }
   v1::Capabilities GetCapabilities() const;
 
-  /// Whether a request of so many bytes is read before it is known how much
-  /// work it is: it may name shared memory.
-  bool ReadsFirst(int64_t bytes) const {
-    return shared_objects_ != nullptr && bytes <= WorkQueue::kSmall;
-  }
-
   /// Where calls have their work done.
   WorkQueue& work() { return work_; }
-
-  /// Runs the engine on one request, whose shared memory it takes out. The
-  /// tensor's data is in it, or beside it.
-  Status Compute(v1::TopKRequest& request, Pieces data,
-                 const ComputeOptions& options, Tally& tally,
-                 v1::TopKResponse& answer) const;
 
   /// Counts and logs one request's outcome.
   void Record(const CallInfo& call, const v1::TopKRequest& request,
@@ -100,9 +88,6 @@ class TopKService {
   std::atomic<int64_t> bytes_ = 0;
   WorkQueue work_;
 };
-
-/// Returns how many bytes of shared memory a request says that its tensor has.
-int64_t SharedBytes(const v1::TopKRequest& request);
 
 /// Runs fn and turns the one exception that our modules let through into a
 /// status: the process has no memory for this request now, but may later.

@@ -1,32 +1,71 @@
 #include "server/calls/unary_call.h"
 
+#include <optional>
+
 namespace topk {
 
-void UnaryCall::Received(bool ok, grpc::ByteBuffer& message) {
-  if (!ok) {  // or it was too large: then gRPC has ended the call itself
-    return Refuse(InvalidArgument("MESSAGE_MISSING", "",
-                                  "the call has no request message"));
-  }
-  tally_.begun = info().arrived;
-  tally_.Arrive(Tally::Clock::now());
-  request_.Swap(&message);
-  Answer();
+Status MissingMessage() {
+  return InvalidArgument("MESSAGE_MISSING", "",
+                         "the call has no request message");
 }
 
-void WorkCall::Answer() {
-  const int64_t bytes = WorkBytes();
-  Status status = Ask();
-  if (status.ok()) {
-    status = service_.work().CheckDeadline(bytes, context_.deadline());
-  }
+void UnaryCall::Received(bool ok, grpc::ByteBuffer& message) {
+  if (!ok) return FinishIncomplete(MissingMessage());
+  Status status = request().Admit(message, info().arrived, Tally::Clock::now());
   if (!status.ok()) return Refuse(status);
-  Hold();
-  service_.work().Run(bytes, [this, bytes] {
-    tally_.Lap(Stage::kQueue);
-    Compute();
-    Release();
-    return bytes;
-  });
+  const std::optional<Status> prepared = request().Prepare(Reader::kPoller);
+  if (prepared.has_value() && !prepared->ok()) return End(*prepared);
+  if (request().RunsAtOnce()) return Compute();
+  status = service_.work().CheckDeadline(context_.deadline());
+  if (!status.ok()) return End(status);
+  Enqueue(request().nanoseconds(),
+          [this](WorkQueue::Job& job) { PrepareOnWorker(job); });
+}
+
+void UnaryCall::PrepareOnWorker(WorkQueue::Job& job) {
+  // It may have waited for a thread longer than its client for it.
+  if (const Status gone = CheckAlive(); !gone.ok()) return End(gone);
+  if (!request().prepared()) {
+    const std::optional<Status> status = request().Prepare(Reader::kWorker);
+    if (!status->ok()) return End(*status);
+    job.Revise(request().nanoseconds());
+  }
+  Compute();
+}
+
+void UnaryCall::Compute() {
+  const Status status = Precisely(request().Run(&cancellation()));
+  if (!status.ok()) return End(status);
+  // Before it is sent: whoever has a response finds it in the metrics.
+  request().Record(info(), status);
+  Finish(request().response());
+}
+
+void UnaryCall::End(const Status& status) {
+  request().Record(info(), status);
+  Finish(status);
+}
+
+void SimpleCall::Received(bool ok, grpc::ByteBuffer& message) {
+  if (!ok) return FinishIncomplete(MissingMessage());
+  message_.Swap(&message);
+  const auto bytes = static_cast<int64_t>(message_.Length());
+  if (Status s = service_.gate().AdmitRequest(visit(), bytes, charge_);
+      !s.ok()) {
+    return Refuse(s);
+  }
+  if (bytes <= kMaxPollerBytes || bytes > kMaxParsedBytes) {
+    return AnswerAndFinish();
+  }
+  constexpr int64_t kParseNanoseconds = 1'000'000;  // of kMaxParsedBytes
+  Enqueue(kParseNanoseconds, [this](WorkQueue::Job&) { AnswerAndFinish(); });
+}
+
+void SimpleCall::AnswerAndFinish() {
+  grpc::ByteBuffer response;
+  const Status status =
+      CatchBadAlloc([&] { return Answer(message_, response); });
+  status.ok() ? Finish(response) : Finish(status);
 }
 
 }  // namespace topk

@@ -1,46 +1,46 @@
-// What calls of one message have in common.
+// Calls of one message.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
 
 #include "server/calls/call.h"
+#include "server/calls/request.h"
 
 namespace topk {
 
-/// One message in, one out.
+/// One request in, one response out: ComputeTopK and ModelInfer.
 class UnaryCall : public Call {
  protected:
   using Call::Call;
 
-  /// The request is here: answers it.
-  virtual void Answer() = 0;
-
-  /// Whether its bytes may stay.
-  Status Ask() {
-    return service_.gate().Ask(visit(),
-                               static_cast<int64_t>(request_.Length()));
-  }
-
-  grpc::ByteBuffer request_;
-  Tally tally_;
+  /// The call's request.
+  virtual Request& request() = 0;
 
  private:
   void Received(bool ok, grpc::ByteBuffer& message) final;
+  void PrepareOnWorker(WorkQueue::Job& job);
+  void Compute();
+  void End(const Status& status);
 };
 
-/// One whose answer takes work.
-class WorkCall : public UnaryCall {
+/// One message that holds no tensor: GetCapabilities and the like.
+class SimpleCall : public Call {
  protected:
-  using UnaryCall::UnaryCall;
+  using Call::Call;
 
-  /// Returns how many bytes there are to work on for the request.
-  virtual int64_t WorkBytes() = 0;
-
-  /// Does the work and answers; on any thread.
-  virtual void Compute() = 0;
+  /// Reads the message, which is small, and writes the response.
+  virtual Status Answer(grpc::ByteBuffer& message,
+                        grpc::ByteBuffer& response) = 0;
 
  private:
-  void Answer() final;
+  void Received(bool ok, grpc::ByteBuffer& message) final;
+  void AnswerAndFinish();
+
+  Admission::Charge charge_;
+  grpc::ByteBuffer message_;
 };
+
+/// The status of a call that ended before its message.
+Status MissingMessage();
 
 }  // namespace topk

@@ -8,6 +8,7 @@ namespace topk {
 
 WorkQueue::WorkQueue(int threads)
     : threads_(threads),
+      speed_(threads),
       all_workers_(tbb::global_control::max_allowed_parallelism,
                    static_cast<size_t>(threads) + 1),
       workers_(threads, /*reserved_for_masters=*/0) {}
@@ -16,14 +17,42 @@ WorkQueue::~WorkQueue() {
   while (jobs_ > 0) std::this_thread::yield();
 }
 
+void WorkQueue::Begin() {
+  // Time counts from the first job on.
+  const std::lock_guard lock(mutex_);
+  if (jobs_++ == 0) since_ = Clock::now();
+}
+
+void WorkQueue::End(int64_t cost, bool done) {
+  pending_ -= cost;
+  {
+    const std::lock_guard lock(mutex_);
+    const Clock::time_point now = Clock::now();
+    if (done) {
+      constexpr double kWindow = 1e9;
+      worked_ += static_cast<double>(cost);
+      elapsed_ += static_cast<double>(
+          std::max<int64_t>(std::chrono::nanoseconds(now - since_).count(), 1));
+      speed_ = worked_ / elapsed_;
+      if (elapsed_ > kWindow) {
+        worked_ /= 2;
+        elapsed_ /= 2;
+      }
+    }
+    since_ = now;
+  }
+  --jobs_;  // the last that is touched here
+}
+
 std::chrono::nanoseconds WorkQueue::Wait() const {
-  return std::chrono::nanoseconds(static_cast<int64_t>(
-      static_cast<double>(waiting_) * nanoseconds_per_byte_ / threads_));
+  // One thread may be free where there are fewer jobs than threads.
+  if (jobs_ < threads_) return {};
+  const double wait = static_cast<double>(pending_) / speed_;
+  return std::chrono::nanoseconds(Size::Of(std::min(wait, 1e15)).value());
 }
 
 Status WorkQueue::CheckDeadline(
-    int64_t bytes, std::chrono::system_clock::time_point deadline) const {
-  if (bytes <= kSmall) return {};
+    std::chrono::system_clock::time_point deadline) const {
   using std::chrono::milliseconds;
   const auto wait = std::chrono::duration_cast<milliseconds>(Wait());
   if (wait.count() == 0) return {};
@@ -32,18 +61,9 @@ Status WorkQueue::CheckDeadline(
   if (wait <= left) return {};
   return ResourceExhausted(
       "DEADLINE_TOO_SHORT", "server",
-      Cat("work of ", wait.count(), " ms waits, and the deadline is in ",
+      Cat("queued work takes ", wait.count(), " ms, and the deadline is in ",
           left.count(), " ms"),
       wait);
-}
-
-void WorkQueue::Learn(int64_t bytes, std::chrono::nanoseconds took) {
-  if (bytes == 0) return;
-  // Two at once may lose one's: it is an estimate.
-  const double last =
-      static_cast<double>(took.count()) / static_cast<double>(bytes);
-  const double known = nanoseconds_per_byte_;
-  nanoseconds_per_byte_ = known == 0 ? last : 0.9 * known + 0.1 * last;
 }
 
 }  // namespace topk

@@ -47,6 +47,8 @@ struct ServerConfig {
   int64_t max_elements = int64_t{1} << 34;
   /// The most elements an answer may have: k for each slice.
   int64_t max_selected_elements = std::numeric_limits<int64_t>::max();
+  /// The most dimensions a tensor may have.
+  int64_t max_rank = 64;
   /// The largest answer, in bytes.
   int64_t max_output_bytes = (int64_t{1} << 31) - (int64_t{1} << 20);
   /// Whether tensors and answers may lie in POSIX shared memory, in objects

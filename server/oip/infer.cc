@@ -1,28 +1,17 @@
 #include "server/oip/infer.h"
 
-#include <memory>
+#include <string>
+#include <utility>
 
+#include "server/calls/status_map.h"
 #include "server/oip/infer_request.h"
 
 namespace topk {
 
-const Status& Infer::ReadOnce(grpc::ByteBuffer& bytes) {
-  if (!read_.has_value()) {
-    read_ = CatchBadAlloc([&] { return ReadRaw(bytes, raw_); });
-  }
-  return *read_;
-}
-
-int64_t Infer::WorkBytes(grpc::ByteBuffer& bytes) {
-  const auto own = static_cast<int64_t>(bytes.Length());
-  if (!oip_.topk().ReadsFirst(own) || !ReadOnce(bytes).ok()) return own;
-  return own + SharedBytes(raw_.message);
-}
-
-Status Infer::Run(grpc::ByteBuffer& bytes, const ComputeOptions& options,
-                  Tally& tally, InferMessage message,
-                  grpc::ByteBuffer& answer) {
-  if (const Status& s = ReadOnce(bytes); !s.ok()) return s;
+std::optional<Status> InferRequest::Read(Reader reader,
+                                         const ChargeParsed& charge) {
+  const std::optional<Status> read = ReadRaw(message(), reader, charge, raw_);
+  if (!read.has_value() || !read->ok()) return read;
   const Result<const Model*> model =
       FindModel(raw_.message.model_name(), raw_.message.model_version());
   if (!model.ok()) return model.status();
@@ -30,24 +19,45 @@ Status Infer::Run(grpc::ByteBuffer& bytes, const ComputeOptions& options,
   const Result<Pieces> data =
       Understand(raw_, *model_, oip_.regions(), request_);
   if (!data.ok()) return data.status();
-  const auto computed = std::make_shared<v1::TopKResponse>();
-  if (Status s =
-          oip_.topk().Compute(request_, *data, options, tally, *computed);
-      !s.ok()) {
-    s.field = OipField(s.field, *model_);
-    return s;
-  }
-  WriteInfer(computed, raw_.message, *model_, message).Swap(&answer);
-  tally.Lap(Stage::kEncode);
-  return {};
+  data_ = *data;
+  return Status();
 }
 
-void Infer::Record(const CallInfo& call, const Tally& tally,
-                   const Status& status) {
+grpc::ByteBuffer InferRequest::Write(
+    std::shared_ptr<v1::TopKResponse> response) {
+  return WriteInfer(std::move(response), raw_.message, *model_, kind_);
+}
+
+Status InferRequest::Translated(Status status) const {
+  status.field = OipField(status.field, *model_);
+  return status;
+}
+
+void InferRequest::WriteError(const Status& status) {
+  inference::ModelStreamInferResponse answer;
+  answer.set_error_message(ToRpcStatus(status).message());
+  answer.mutable_infer_response()->set_id(raw_.message.id());
+  WriteMessage(std::move(answer)).Swap(&response());
+}
+
+void InferRequest::Record(const CallInfo& call, const Status& status) {
   if (model_ != nullptr) {
-    oip_.statistics().Record(*model_, tally, status.ok());
+    oip_.statistics().Record(*model_, tally(), status.ok());
   }
-  oip_.topk().Record(call, request_, tally, status);
+  Request::Record(call, status);
+}
+
+void InferRequest::ReleaseData() {
+  data_ = {};
+  raw_.contents.clear();
+  raw_.slices.clear();
+}
+
+// The arena frees its messages with the request.
+void InferRequest::ReleaseRead() {
+  ReleaseData();
+  raw_.message.Clear();
+  request_.Clear();
 }
 
 }  // namespace topk

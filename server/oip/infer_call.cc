@@ -6,34 +6,19 @@
 namespace topk {
 namespace {
 
-class InferCall final : public WorkCall {
+class InferCall final : public UnaryCall {
  public:
   InferCall(OipService& oip, EventLoop& loop)
-      : WorkCall(oip.topk(), loop, oip.method(OipMethod::kModelInfer)),
-        oip_(oip) {}
+      : UnaryCall(oip.topk(), loop, oip.method(OipMethod::kModelInfer)),
+        oip_(oip),
+        request_(oip, visit(), InferMessage::kOne) {}
 
  private:
   void Accept() override { AcceptModelInfer(oip_, loop_); }
-
-  int64_t WorkBytes() override {
-    const int64_t bytes = infer_.WorkBytes(request_);
-    if (infer_.read()) tally_.Lap(Stage::kDecode);
-    return bytes;
-  }
-
-  void Compute() override {
-    grpc::ByteBuffer answer;
-    const Status status = CatchBadAlloc([&]() -> Status {
-      if (Status s = CheckAlive(); !s.ok()) return s;
-      return Precisely(infer_.Run(request_, Computing(), tally_,
-                                  InferMessage::kOne, answer));
-    });
-    infer_.Record(info(), tally_, status);
-    status.ok() ? Finish(answer) : Finish(status);
-  }
+  Request& request() override { return request_; }
 
   OipService& oip_;
-  Infer infer_{oip_};
+  InferRequest request_;
 };
 
 }  // namespace

@@ -102,7 +102,17 @@ Result<Data> TakeData(const Input& input, const RawInfer& from, size_t& next) {
   return Data{from.contents[next++], ""};
 }
 
-std::string Join(const Data& data) {
+// Returns K's data together. INVALID_ARGUMENT if it is longer than any K.
+Result<std::string> Join(const Data& data) {
+  constexpr size_t kMaxBytes = 64;
+  size_t size = data.own.size();
+  for (const auto& piece : data.pieces) size += piece.size();
+  if (size > kMaxBytes) {
+    return InvalidArgument("DATA_LENGTH", "inputs",
+                           Cat("K has ", size,
+                               " bytes of data; it is one "
+                               "integer"));
+  }
   std::string all = data.own;
   for (const auto& piece : data.pieces) {
     all.append(reinterpret_cast<const char*>(piece.data()), piece.size());
@@ -116,7 +126,9 @@ Status SetK(const Input& input, const Data& data,
   v1::KInput k;
   v1::Tensor& tensor = *k.mutable_tensor();
   if (Status s = Describe(input, tensor); !s.ok()) return s;
-  tensor.set_data(Join(data));
+  Result<std::string> bytes = Join(data);
+  if (!bytes.ok()) return bytes.status();
+  tensor.set_data(*std::move(bytes));
   const auto* field = attributes.GetDescriptor()->FindFieldByName("k");
   const auto* reflection = attributes.GetReflection();
   if (reflection->HasField(attributes, field)) {
@@ -255,18 +267,6 @@ Result<Pieces> Understand(const RawInfer& from, const Model& model,
   }
   if (Status s = TakeOutputs(from.message, regions, to); !s.ok()) return s;
   return pieces;
-}
-
-int64_t SharedBytes(const ModelInferRequest& request) {
-  // Whatever it says, a call has sums of these.
-  constexpr int64_t kMost = int64_t{1} << 40;
-  int64_t bytes = 0;
-  for (const Input& input : request.inputs()) {
-    if (!IsShared(input)) continue;
-    const Result<int64_t> size = Number(input.parameters(), kByteSize, 0);
-    if (size.ok()) bytes += std::clamp<int64_t>(*size, 0, kMost);
-  }
-  return std::min(bytes, kMost);
 }
 
 std::string OipField(const std::string& field, const Model& model) {

@@ -17,10 +17,6 @@ namespace topk {
 Result<Pieces> Understand(const RawInfer& from, const Model& model,
                           const Regions& regions, v1::TopKRequest& to);
 
-/// Returns how many bytes of shared memory the request says that its inputs
-/// have.
-int64_t SharedBytes(const inference::ModelInferRequest& request);
-
 /// Returns the protocol's path of a field of topk.v1, as far as it has one.
 std::string OipField(const std::string& field, const Model& model);
 

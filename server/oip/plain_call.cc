@@ -9,7 +9,7 @@ namespace {
 
 // Reads a request, lets a function of the service answer it.
 template <OipMethod kMethod, class Request, class Response>
-class PlainCall final : public UnaryCall {
+class PlainCall final : public SimpleCall {
  public:
   using Function = Status (OipService::*)(const Request&, Response&);
 
@@ -19,21 +19,19 @@ class PlainCall final : public UnaryCall {
 
  private:
   PlainCall(OipService& oip, EventLoop& loop, Function function)
-      : UnaryCall(oip.topk(), loop, oip.method(kMethod)),
+      : SimpleCall(oip.topk(), loop, oip.method(kMethod)),
         oip_(oip),
         function_(function) {}
 
   void Accept() override { Accept(oip_, loop_, function_); }
 
-  void Answer() override {
-    if (Status s = Ask(); !s.ok()) return Refuse(s);
+  Status Answer(grpc::ByteBuffer& message, grpc::ByteBuffer& to) override {
     Request request;
-    if (Status s = ReadMessage(request_, request); !s.ok()) return Finish(s);
+    if (Status s = ReadMessage(message, request); !s.ok()) return s;
     Response response;
-    if (Status s = (oip_.*function_)(request, response); !s.ok()) {
-      return Finish(s);
-    }
-    Finish(WriteMessage(std::move(response)));
+    if (Status s = (oip_.*function_)(request, response); !s.ok()) return s;
+    WriteMessage(std::move(response)).Swap(&to);
+    return {};
   }
 
   OipService& oip_;

@@ -92,7 +92,7 @@ void Check(const v1::TopKRequest& request) {
   Require(oracle.violations.empty(), "what is computed breaks no rule");
   Require(Comparable(*answer) == Comparable(oracle.response),
           "the answer is the oracle's");
-  Require(cost && cost->answer_bytes ==
+  Require(cost && cost->output_bytes ==
                       static_cast<int64_t>(answer->values().data().size() +
                                            answer->indices().data().size()),
           "the cost is that of the answer");

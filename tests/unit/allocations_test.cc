@@ -2,24 +2,9 @@
 // its own, for it counts every operator new.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
 #include "tests/support/backends.h"
+#include "tests/unit/counted_memory.h"
 #include "tests/unit/run_plan.h"
-
-namespace {
-std::atomic<int64_t> allocations = 0;
-}  // namespace
-
-void* operator new(size_t size) {
-  ++allocations;
-  if (void* p = std::malloc(size)) return p;
-  throw std::bad_alloc();
-}
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, size_t) noexcept { std::free(p); }
 
 namespace topk::testing {
 namespace {

@@ -62,10 +62,9 @@ TEST(Cost, IsSaidOnceForAnAnswer) {
       }
       ASSERT_TRUE(answer.ok()) << answer.status().message;
       EXPECT_EQ(admission.calls, 1);
-      EXPECT_EQ(admission.cost.elements, 600);
-      EXPECT_EQ(admission.cost.k, 7);
-      EXPECT_EQ(admission.cost.slices, 12);
-      EXPECT_EQ(admission.cost.answer_bytes, 84 * (indices ? 12 : 4));
+      EXPECT_EQ(admission.cost.input_bytes, 2400);
+      EXPECT_GT(admission.cost.nanoseconds, 0);
+      EXPECT_EQ(admission.cost.output_bytes, 84 * (indices ? 12 : 4));
       EXPECT_GT(admission.cost.working_bytes, 0);
       EXPECT_LT(admission.cost.working_bytes, 200000);
     }
@@ -101,7 +100,7 @@ TEST(Cost, ThatIsRefusedIsNotTaken) {
       admission.options());
   EXPECT_EQ(refused.status().reason, "BUSY");
   EXPECT_EQ(admission.calls, 1);
-  EXPECT_EQ(admission.cost.answer_bytes, (int64_t{170} << 20) * 12);
+  EXPECT_EQ(admission.cost.output_bytes, (int64_t{170} << 20) * 12);
   EXPECT_GT(admission.cost.working_bytes, int64_t{5} << 30);
   admission.calls = 0;
   const std::vector<std::byte> data(40);
@@ -148,7 +147,7 @@ TEST(Cost, OfAPackedSortHasTheBytes) {
     }
     Admission admission;
     ASSERT_TRUE(engine.Compute(request, bytes, admission.options()).ok());
-    EXPECT_EQ(admission.cost.answer_bytes, kN * 4 + (values ? kN / 8 : 0));
+    EXPECT_EQ(admission.cost.output_bytes, kN * 4 + (values ? kN / 8 : 0));
     EXPECT_GE(admission.cost.working_bytes, (values ? 18 : 17) * kN);
     EXPECT_LT(admission.cost.working_bytes, (values ? 19 : 18) * kN);
     const int64_t whole = admission.cost.working_bytes;

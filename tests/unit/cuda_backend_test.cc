@@ -194,7 +194,6 @@ TEST(CudaStream, ALostDeviceEndsAStreamAndNoMore) {
   for (const bool first : {true, false}) {
     auto stream = TensorStream::Start(engine, header);
     ASSERT_TRUE(stream.ok());
-    EXPECT_EQ(stream->FeedsFast(), !first);  // not to a device
     ASSERT_TRUE(
         stream->Feed(std::as_bytes(std::span(request.tensor().data()))).ok());
     const auto response = stream->Finish();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <random>
 #include <set>
 #include <string>
 
@@ -48,7 +49,8 @@ void ExpectSameAsLooking(size_t rank, int64_t last_size, int64_t last_stride) {
     ForEach(rank, last_stride, [&](const Sizes& strides) {
       const bool expected = OverlapsByLooking(shape, strides);
       ++(expected ? overlapping : apart);
-      ASSERT_EQ(Overlaps(shape, strides), expected)
+      ASSERT_EQ(Overlaps(shape, strides),
+                expected ? Overlap::kYes : Overlap::kNo)
           << ::testing::PrintToString(shape) << " "
           << ::testing::PrintToString(strides);
     });
@@ -74,11 +76,58 @@ TEST(Overlaps, IsWhatLookingFindsInFourDimensions) {
 
 TEST(Overlaps, AnswersForHugeTensorsWithoutLooking) {
   const int64_t big = int64_t{1} << 31;
-  EXPECT_FALSE(Overlaps(Sizes{2, big}, Sizes{big, 1}));
-  EXPECT_FALSE(Overlaps(Sizes{big, 2}, Sizes{2, 1}));
-  EXPECT_TRUE(Overlaps(Sizes{2, big}, Sizes{big - 1, 1}));
-  EXPECT_TRUE(Overlaps(Sizes{big}, Sizes{0}));
-  EXPECT_FALSE(Overlaps(Sizes{big, 0}, Sizes{0, 0}));  // nothing to overlap
+  EXPECT_EQ(Overlaps(Sizes{2, big}, Sizes{big, 1}), Overlap::kNo);
+  EXPECT_EQ(Overlaps(Sizes{big, 2}, Sizes{2, 1}), Overlap::kNo);
+  EXPECT_EQ(Overlaps(Sizes{2, big}, Sizes{big - 1, 1}), Overlap::kYes);
+  EXPECT_EQ(Overlaps(Sizes{big}, Sizes{0}), Overlap::kYes);
+  // There is nothing to overlap.
+  EXPECT_EQ(Overlaps(Sizes{big, 0}, Sizes{0, 0}), Overlap::kNo);
+  // Neither nested nor overlapping: coprime strides that meet at a * b only.
+  const int64_t a = 30011;
+  EXPECT_EQ(Overlaps(Sizes{a, a + 1}, Sizes{a + 1, a}), Overlap::kNo);
+  EXPECT_EQ(Overlaps(Sizes{a + 1, a + 1}, Sizes{a + 1, a}), Overlap::kYes);
+  EXPECT_EQ(Overlaps(Sizes{a, a + 1, 1}, Sizes{a + 1, a, 0}), Overlap::kNo);
+}
+
+// Random layouts that nearly overlap: decided as looking does where it is
+// decided, and always within the steps.
+TEST(Overlaps, IsWhatLookingFindsInRandomLayouts) {
+  std::mt19937_64 random(1);
+  int decided = 0;
+  constexpr int kRounds = 3000;
+  for (int i = 0; i < kRounds; ++i) {
+    const size_t rank = 2 + random() % 4;
+    Sizes shape(rank);
+    Sizes strides(rank);
+    for (size_t d = 0; d < rank; ++d) {
+      shape[d] = static_cast<int64_t>(1 + random() % 7);
+      strides[d] = static_cast<int64_t>(1 + random() % (i % 300 + 2));
+    }
+    const Overlap overlap = Overlaps(shape, strides);
+    if (overlap == Overlap::kUndecided) continue;
+    ++decided;
+    ASSERT_EQ(overlap == Overlap::kYes, OverlapsByLooking(shape, strides))
+        << ::testing::PrintToString(shape) << " "
+        << ::testing::PrintToString(strides);
+  }
+  EXPECT_GT(decided, kRounds * 99 / 100);
+}
+
+// Eight dimensions of strides that nearly meet: nobody can say within the
+// steps, and that is said.
+TEST(Overlaps, GivesUpInBoundedWork) {
+  std::mt19937_64 random(1);
+  int undecided = 0;
+  for (int i = 0; i < 50; ++i) {
+    Sizes shape(8);
+    Sizes strides(8);
+    for (size_t d = 0; d < 8; ++d) {
+      shape[d] = 16;
+      strides[d] = static_cast<int64_t>(4'000'000'000 + random() % 100'000'000);
+    }
+    undecided += Overlaps(shape, strides) == Overlap::kUndecided;
+  }
+  EXPECT_GT(undecided, 0);
 }
 
 TEST(CountElements, MultipliesTheSizes) {

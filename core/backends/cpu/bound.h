@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "core/backends/cpu/kernels.h"
+#include "core/base/checked.h"
 #include "core/base/elements.h"
 
 namespace topk::cpu {
@@ -34,14 +35,15 @@ class Bounds {
   Bounds(const Kernels<Key, kFloat>& kernels, const KeyMap<Key, kFloat>& map)
       : kernels_(kernels), map_(map) {}
 
-  /// At most so many bytes this takes for rows of so many elements.
-  static int64_t Bytes(int64_t count, int64_t k) {
+  /// Upper bound on memory, in bytes, for rows of `count` elements.
+  static Size Bytes(int64_t count, int64_t k) {
     const int64_t sampled = std::clamp(count / kFraction, kLeast, kMost);
     // Doubled at most once too often, and memory that grows.
-    const int64_t groups =
-        std::max(kChunks * kVectorBytes,
-                 std::min(12 * k + 8, 2 * (count <= kWhole ? count : sampled)));
-    return 2 * groups * static_cast<int64_t>(sizeof(Key));
+    const Size groups =
+        std::max(Size(kChunks * kVectorBytes),
+                 std::min(12 * Size(k) + 8,
+                          Size(2 * (count <= kWhole ? count : sampled))));
+    return 2 * groups * sizeof(Key);
   }
 
   /// Looks at a row, whose k best are wanted. REQUIRES: 1 <= k <= count.

@@ -10,6 +10,7 @@
 #include "core/backends/cpu/blocks.h"
 #include "core/backends/cpu/kernels.h"
 #include "core/backends/cpu/selection.h"
+#include "core/base/checked.h"
 #include "core/base/elements.h"
 
 namespace topk::cpu {
@@ -39,10 +40,9 @@ class ColumnSelections {
     ForEachBlock(0, columns, kBlockColumns, cancellation, add);
   }
 
-  /// At most so many bytes this takes.
-  static int64_t Bytes(int64_t columns, int64_t k, int64_t slack, int64_t n) {
-    return columns * (Selection<Key>::Bytes(k, slack, n) +
-                      static_cast<int64_t>(sizeof(Key)));
+  /// Upper bound on the memory of this, in bytes.
+  static Size Bytes(int64_t columns, int64_t k, int64_t slack, int64_t n) {
+    return columns * (Selection<Key>::Bytes(k, slack, n) + sizeof(Key));
   }
 
   /// Offers elements of the columns first_column, first_column + 1, ..., all

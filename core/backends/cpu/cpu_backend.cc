@@ -9,8 +9,8 @@
 #include <tbb/task_arena.h>
 
 #include "core/backends/cpu/chooser.h"
+#include "core/backends/cpu/cost.h"
 #include "core/backends/cpu/cpu_fold.h"
-#include "core/backends/cpu/memory.h"
 #include "core/backends/cpu/pieces.h"
 #include "core/backends/cpu/run_choice.h"
 
@@ -45,12 +45,14 @@ class CpuBackend final : public Backend {
                                     cpu::Algorithm::kScan;
   }
 
-  int64_t RunBytes(const Plan& plan) const override {
-    return cpu::RunBytes(plan, cpu::Choose(plan, threads_, task_), threads_);
+  Cost RunCost(const Plan& plan) const override {
+    return cpu::RunCost(plan, cpu::Choose(plan, threads_, task_), threads_);
   }
 
-  int64_t FoldBytes(const Plan& plan) const override {
-    return cpu::FoldBytes(plan);
+  Cost FoldCost(const Plan& plan) const override { return cpu::FoldCost(plan); }
+
+  Size FeedNanoseconds(const Plan& plan, Size bytes) const override {
+    return cpu::FeedNanoseconds(plan, bytes);
   }
 
   Execution Run(const Plan& plan, std::span<const std::byte> tensor,

@@ -56,6 +56,9 @@ class TypedFold final : public Fold {
   // Every slice was written when its last element came.
   Execution Finish() override { return {"cpu", "fold", instruction_set_}; }
 
+  // Its memory is the process's; the arena is of use to Feed() only.
+  bool OutlivesBackend() const override { return true; }
+
  private:
   void FeedElements(const std::byte* elements, int64_t count) {
     const int64_t inner = plan_.inner;

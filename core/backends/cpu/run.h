@@ -11,6 +11,7 @@
 #include "core/backends/cpu/chooser.h"
 #include "core/backends/cpu/kernels.h"
 #include "core/base/cancellation.h"
+#include "core/base/checked.h"
 #include "core/base/dtype.h"
 #include "core/base/elements.h"
 #include "core/base/free_later.h"
@@ -59,9 +60,9 @@ inline int64_t FoldSlackFor(const Plan& plan) {
   return plan.inner == 1 ? SlackFor(plan.k) : plan.k;
 }
 
-/// Destroys selections that take so many bytes: later if that takes long.
+/// Destroys selections that take `bytes` bytes: later if that takes long.
 template <class T>
-void LetGo(std::vector<T>& selections, int64_t bytes) {
+void LetGo(std::vector<T>& selections, Size bytes) {
   constexpr int64_t kSoon = int64_t{16} << 20;  // 2 ms
   if (bytes < kSoon || selections.empty()) return;
   FreeLater(std::make_unique<std::vector<T>>(std::move(selections)));

@@ -22,6 +22,7 @@
 
 #include "core/backends/cpu/blocks.h"
 #include "core/backends/cpu/kth.h"
+#include "core/base/checked.h"
 #include "core/base/free_later.h"
 
 namespace topk::cpu {
@@ -46,13 +47,12 @@ class Selection {
         full_(std::min(capacity_, static_cast<size_t>(kMuch))),
         cancellation_(cancellation) {}
 
-  /// At most so many bytes a selection takes.
-  static int64_t Bytes(int64_t k, int64_t slack, int64_t n) {
-    const int64_t room = std::min(k + slack, n);
-    constexpr auto kEach = static_cast<int64_t>(sizeof(Key) + sizeof(Element));
+  /// Upper bound on the memory of a selection, in bytes.
+  static Size Bytes(int64_t k, int64_t slack, int64_t n) {
+    const Size room = std::min(Size(k) + slack, Size(n));
     // Small vectors double, and have two memories meanwhile.
-    return static_cast<int64_t>(sizeof(Selection)) +
-           (room + std::min(2 * room, kMuch) + 16) * kEach;
+    return sizeof(Selection) + (room + std::min(2 * room, Size(kMuch)) + 16) *
+                                   (sizeof(Key) + sizeof(Element));
   }
 
   /// What it was given.

@@ -13,6 +13,7 @@
 #include "core/backends/cpu/rank_sort.h"
 #include "core/backends/cpu/scratch.h"
 #include "core/backends/cpu/selection.h"
+#include "core/base/checked.h"
 #include "core/base/elements.h"
 #include "core/plan/plan.h"
 
@@ -35,12 +36,12 @@ class SliceWriter {
         pieces_(pieces),
         cancellation_(cancellation) {}
 
-  /// At most so many bytes a writer takes that sorts `count` at once.
-  static int64_t Bytes(const Plan& plan, int64_t count) {
+  /// Upper bound on the memory of a writer that sorts `count` elements at
+  /// once, in bytes.
+  static Size Bytes(const Plan& plan, int64_t count) {
     if (count <= kRankMost) return 0;
-    const int64_t slots = plan.order == Order::kIndex ? plan.k * 4 : 0;
-    return 2 * count * static_cast<int64_t>(sizeof(Ranked<Key>)) + slots +
-           count / 8 + 8;
+    const Size slots = plan.order == Order::kIndex ? Size(plan.k) * 4 : 0;
+    return 2 * Size(count) * sizeof(Ranked<Key>) + slots + count / 8 + 8;
   }
 
   /// Writes the k best of a selection. REQUIRES: it was offered k.

@@ -99,8 +99,8 @@ class PackedValues {
         bytes_(memory_.Get(
             static_cast<size_t>(plan.wants_values ? plan.selected() : 0))) {}
 
-  /// At most so many bytes this takes.
-  static int64_t Bytes(const Plan& plan) {
+  /// Upper bound on the memory of this, in bytes.
+  static Size Bytes(const Plan& plan) {
     return InfoOf(plan.dtype).packed() && plan.wants_values ? plan.selected()
                                                             : 0;
   }

@@ -70,9 +70,18 @@ class CudaBackend final : public Backend {
     return cuda::EstimateNanoseconds(plan, Rows(plan));
   }
 
-  int64_t RunBytes(const Plan& plan) const override { return FoldBytes(plan); }
-  int64_t FoldBytes(const Plan&) const override {
-    return static_cast<int64_t>(2 * cuda::kStagingBytes);
+  // A thread copies into pinned memory and waits for the device.
+  Cost RunCost(const Plan& plan) const override {
+    Cost cost = CostOfOutputs(plan);
+    cost.working_bytes = 2 * cuda::kStagingBytes;
+    cost.nanoseconds += EstimateNanoseconds(plan);
+    return cost;
+  }
+  Cost FoldCost(const Plan& plan) const override { return RunCost(plan); }
+
+  // Any call may wait for the device to take a piece.
+  Size FeedNanoseconds(const Plan& plan, Size) const override {
+    return EstimateNanoseconds(plan);
   }
 
   Execution Run(const Plan& plan, std::span<const std::byte> tensor,

@@ -1,0 +1,192 @@
+#include "core/backends/cpu/cost.h"
+
+#include <algorithm>
+
+#include "core/backends/cpu/bound.h"
+#include "core/backends/cpu/column_feed.h"
+#include "core/backends/cpu/run.h"
+#include "core/backends/cpu/slice_writer.h"
+#include "core/backends/cpu/unpacked.h"
+
+namespace topk::cpu {
+namespace {
+
+// The memory of a computation beyond input and output, in bytes.
+template <class Key, bool kFloat>
+class Memory {
+ public:
+  Memory(const Plan& plan, const Choice& choice)
+      : plan_(plan), choice_(choice) {}
+
+  // The memory of one task's runner.
+  Size OfRunner() const {
+    const Size k = plan_.k;
+    const int64_t n = plan_.n;
+    switch (choice_.algorithm) {
+      case Algorithm::kNothing:
+        return 0;
+      case Algorithm::kSort:
+        return SliceWriter<Key>::Bytes(plan_, n) + OfUnpacked(n);
+      case Algorithm::kColumns: {
+        const int64_t columns = choice_.tile * choice_.fold;
+        const Size state = ColumnState<Key>::Blocks(columns) * 2 * k *
+                           ColumnState<Key>::kBlock * sizeof(Key);
+        constexpr int64_t kPlace = 16;
+        constexpr int64_t kPart = int64_t{2} * 16;  // a vector that grows
+        return choice_.pieces * (state + choice_.fold * k * kPart) +
+               Size(choice_.tile) * kPlace;
+      }
+      case Algorithm::kScanColumns:
+        return choice_.pieces *
+                   ColumnSelections<Key, kFloat>::Bytes(
+                       choice_.tile, plan_.k, ColumnSlackFor(plan_.k), n) +
+               SliceWriter<Key>::Bytes(plan_, plan_.k) +
+               choice_.pieces *
+                   OfUnpacked(std::max(choice_.tile, kBlockColumns));
+      case Algorithm::kShortRows:
+        return OfRow() + OfUnpacked(std::max(n, kUnpackedBytes));
+      default:
+        return OfRow();
+    }
+  }
+
+  static Size OfFold(const Plan& plan) {
+    const int64_t columns = plan.slices() == 0 ? 0 : plan.inner;
+    return ColumnSelections<Key, kFloat>::Bytes(columns, plan.k,
+                                                FoldSlackFor(plan), plan.n) +
+           Bounds<Key, kFloat>::Bytes(plan.n, plan.k) +
+           SliceWriter<Key>::Bytes(plan, plan.k);
+  }
+
+ private:
+  Size OfRow() const {
+    const int64_t k = plan_.k;
+    const int64_t n = plan_.n;
+    return choice_.pieces * Selection<Key>::Bytes(k, SlackFor(k), n) +
+           Bounds<Key, kFloat>::Bytes(n, k) + SliceWriter<Key>::Bytes(plan_, k);
+  }
+
+  Size OfUnpacked(Size count) const {
+    return InfoOf(plan_.dtype).packed() ? count : 0;
+  }
+
+  const Plan& plan_;
+  const Choice& choice_;
+};
+
+Size RunBytes(const Plan& plan, const Choice& choice, int threads) {
+  const int64_t units =
+      choice.columns() ? plan.outer * choice.tiles(plan) : plan.slices();
+  const int64_t runners =
+      choice.inline_here ? 1 : std::min<int64_t>(units, threads);
+  return PackedValues::Bytes(plan) +
+         runners * WithKeyMap(plan, [&]<class Key, bool kFloat>(
+                                        const KeyMap<Key, kFloat>&) {
+           return Memory<Key, kFloat>(plan, choice).OfRunner();
+         });
+}
+
+Size FoldBytes(const Plan& plan) {
+  return PackedValues::Bytes(plan) +
+         WithKeyMap(plan,
+                    [&]<class Key, bool kFloat>(const KeyMap<Key, kFloat>&) {
+                      return Memory<Key, kFloat>::OfFold(plan);
+                    });
+}
+
+// The constants are about twice those of the machines measured, for the data
+// that takes longest; unit/cost_property_test.cc holds them against runs. They
+// depend on the layout, not on the algorithm, whose choice would make the cost
+// of a larger request the smaller.
+
+// Columns whose elements are too small for the state of simd/columns-inl.h.
+bool AreSmallColumns(const Plan& plan) {
+  return plan.inner > 1 && plan.input.packed && InfoOf(plan.dtype).bytes < 4;
+}
+
+// An element that is read, in nanoseconds.
+double ElementNanoseconds(const Plan& plan, bool fold) {
+  const DTypeInfo& type = InfoOf(plan.dtype);
+  const auto bytes = static_cast<double>(type.bytes);
+  const double row = bytes * 0.08 + (type.packed() ? 2 : 0);
+  if (!plan.input.packed) {
+    // Elements that do not lie together may each miss the cache.
+    return plan.input.strides[static_cast<size_t>(plan.axis)] == 1 ? row : 8;
+  }
+  if (plan.inner == 1) return row;
+  if (AreSmallColumns(plan) || fold) {
+    return 8 + 10 / static_cast<double>(plan.inner) +
+           (type.packed() ? 5 : bytes * 0.4);
+  }
+  const auto k = static_cast<double>(std::min(plan.k, kColumnK));
+  return bytes * (0.2 + 0.04 * k);
+}
+
+// A selected element: its candidates, their sort, and its place in the output.
+double SelectedNanoseconds(const Plan& plan) {
+  const DTypeInfo& type = InfoOf(plan.dtype);
+  return 100 + 5 * static_cast<double>(type.bytes) + (type.packed() ? 15 : 0);
+}
+
+// Any slice.
+double SliceNanoseconds(const Plan& plan, bool fold) {
+  if (AreSmallColumns(plan) || fold) return 800;
+  return std::min(800.0, 250 + 2 * static_cast<double>(plan.n));
+}
+
+// How many elements of a slice are looked at.
+Size Looked(const Plan& plan) {
+  const bool repeated = plan.input.strides[static_cast<size_t>(plan.axis)] == 0;
+  return repeated ? plan.k : plan.n;
+}
+
+Size Nanoseconds(const Plan& plan, bool fold) {
+  if (plan.slices() == 0) return 0;
+  const double slice = SliceNanoseconds(plan, fold) +
+                       static_cast<double>(Looked(plan).value()) *
+                           ElementNanoseconds(plan, fold) +
+                       static_cast<double>(plan.k) * SelectedNanoseconds(plan);
+  return Size::Of(static_cast<double>(plan.slices()) * slice);
+}
+
+}  // namespace
+
+Cost RunCost(const Plan& plan, const Choice& choice, int threads) {
+  Cost cost = CostOfOutputs(plan);
+  if (choice.algorithm == Algorithm::kNothing) return cost;
+  cost.working_bytes = RunBytes(plan, choice, threads);
+  cost.nanoseconds += Nanoseconds(plan, false);
+  return cost;
+}
+
+Cost FoldCost(const Plan& plan) {
+  Cost cost = CostOfOutputs(plan);
+  cost.working_bytes = FoldBytes(plan);
+  // The selections of all columns take new memory.
+  constexpr int64_t kCandidateBytes = 24;
+  cost.nanoseconds +=
+      Nanoseconds(plan, true) +
+      ZeroFillNanoseconds((plan.slices() == 0 ? Size(0) : Size(plan.inner)) *
+                          2 * plan.k * kCandidateBytes);
+  return cost;
+}
+
+Size FeedNanoseconds(const Plan& plan, Size bytes) {
+  constexpr int64_t kEveryPiece = 500;
+  if (plan.slices() == 0) return kEveryPiece;
+  const int64_t elements =
+      bytes.value() / std::max(InfoOf(plan.dtype).bits / 8, 1) + 1;
+  // Each column may fill its buffer, and each that the piece completes is
+  // written; a piece of few elements meets few columns.
+  const int64_t columns = std::min(plan.inner, elements);
+  const int64_t blocks = elements / (Size(plan.n) * plan.inner).value() + 1;
+  const double slices =
+      static_cast<double>(columns) * static_cast<double>(blocks);
+  return kEveryPiece + Size::Of(static_cast<double>(elements) *
+                                    ElementNanoseconds(plan, true) +
+                                slices * (SliceNanoseconds(plan, true) +
+                                          static_cast<double>(plan.k) *
+                                              SelectedNanoseconds(plan)));
+}
+
+}  // namespace topk::cpu

@@ -1,0 +1,21 @@
+// The cost of a computation on the CPU.
+#pragma once
+
+#include "core/backends/cpu/chooser.h"
+#include "core/plan/cost.h"
+#include "core/plan/plan.h"
+
+namespace topk::cpu {
+
+/// Returns the cost of RunChoice() on `threads` threads. A few small vectors
+/// and the stacks are left out.
+Cost RunCost(const Plan& plan, const Choice& choice, int threads);
+
+/// Returns the cost of a fold over the whole tensor.
+Cost FoldCost(const Plan& plan);
+
+/// Returns the CPU time to feed a fold `bytes` bytes of the tensor at once: the
+/// elements, and the slices that may become full or complete meanwhile.
+Size FeedNanoseconds(const Plan& plan, Size bytes);
+
+}  // namespace topk::cpu

@@ -1,0 +1,108 @@
+// The messages of a stream that were received and nobody has worked on yet.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <iterator>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace topk {
+
+/// Keeps a stream's messages in order between the event that a message was
+/// received and the work on it: one read in flight, one worker at a time, a
+/// bounded number of messages and bytes ahead of it. Thread-safe.
+template <class Message>
+class ReadAheadQueue {
+ public:
+  /// The next read begins while fewer messages than this wait...
+  static constexpr size_t kMaxMessages = 256;
+  /// ...and fewer bytes.
+  static constexpr int64_t kMaxBytes = int64_t{2} << 20;
+
+  /// What to do after a read.
+  struct Next {
+    /// Begin the next read.
+    bool read = false;
+    /// Let a worker begin.
+    bool work = false;
+  };
+  /// A message of `bytes` bytes was received. The first read is the caller's
+  /// to begin.
+  Next Receive(Message message, int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    reading_ = false;
+    if (stopped_) return {};
+    bytes_ += bytes;
+    if (waiting_.empty()) since_ = std::chrono::steady_clock::now();
+    waiting_.push_back(std::move(message));
+    return {BeginRead(), BeginWork()};
+  }
+  /// The stream has ended.
+  Next ReceiveEnd() {
+    const std::lock_guard lock(mutex_);
+    reading_ = false;
+    if (stopped_) return {};
+    ended_ = true;
+    return {false, BeginWork()};
+  }
+
+  /// What a worker has taken.
+  struct Taken {
+    /// Begin the next read.
+    bool read = false;
+    /// The stream has ended, and all of it was taken.
+    bool end = false;
+    /// Messages, or neither these nor the end: then the worker is done, and a
+    /// later Receive() asks for another.
+    bool any = false;
+    /// The bytes of the messages.
+    int64_t bytes = 0;
+    /// When the first of them was received.
+    std::chrono::steady_clock::time_point since;
+  };
+  /// Takes all that waits, in order.
+  Taken Take(std::vector<Message>& messages) {
+    messages.clear();
+    const std::lock_guard lock(mutex_);
+    messages.swap(waiting_);
+    Taken taken{false, ended_ && messages.empty(), !messages.empty(),
+                std::exchange(bytes_, 0), since_};
+    working_ = taken.any || taken.end;
+    taken.read = BeginRead();
+    return taken;
+  }
+
+  /// Nothing is to be read or worked on any more. Returns what waited, to be
+  /// destroyed.
+  std::vector<Message> Stop() {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    return std::exchange(waiting_, {});
+  }
+
+ private:
+  // Whether to read on; the mutex is held.
+  bool BeginRead() {
+    if (reading_ || ended_ || stopped_ || waiting_.size() >= kMaxMessages ||
+        bytes_ >= kMaxBytes) {
+      return false;
+    }
+    reading_ = true;
+    return true;
+  }
+  // Whether a worker is needed; the mutex is held.
+  bool BeginWork() { return !std::exchange(working_, true); }
+
+  std::mutex mutex_;
+  std::vector<Message> waiting_;
+  int64_t bytes_ = 0;
+  std::chrono::steady_clock::time_point since_;
+  bool reading_ = true;
+  bool working_ = false;
+  bool ended_ = false;
+  bool stopped_ = false;
+};
+
+}  // namespace topk

@@ -1,0 +1,136 @@
+#include "server/calls/request.h"
+
+#include <utility>
+
+namespace topk {
+
+Status Request::Admit(grpc::ByteBuffer& message, Tally::Clock::time_point call,
+                      Tally::Clock::time_point when) {
+  tally_.begun = call;
+  tally_.Arrive(when);
+  message_.Swap(&message);
+  message_bytes_ = static_cast<int64_t>(message_.Length());
+  return service_.gate().AdmitRequest(visit_, message_bytes_, charge_);
+}
+
+std::optional<Status> Request::Prepare(Reader reader) {
+  tally_.Lap(Stage::kQueue);
+  std::optional<Status> status;
+  const Status thrown = CatchBadAlloc([&] {
+    status = ReadAndPrepare(reader);
+    return Status();
+  });
+  tally_.Lap(Stage::kDecode);
+  return thrown.ok() ? status : thrown;
+}
+
+std::optional<Status> Request::ReadAndPrepare(Reader reader) {
+  const ChargeParsed charge = [this](Size bytes) {
+    return service_.gate().ChargeRequest(visit_, bytes, message_bytes_,
+                                         charge_);
+  };
+  std::optional<Status> status = Read(reader, charge);
+  if (!status.has_value() || !status->ok()) return status;
+  return Translated(PrepareRead());
+}
+
+Status Request::PrepareRead() {
+  v1::TopKRequest& request = this->request();
+  size_t bytes = request.tensor().data().size();
+  size_t pieces = 1;
+  if (!data().empty()) {
+    bytes = 0;
+    for (const auto& piece : data()) bytes += piece.size();
+    pieces = data().size();
+  }
+  tally_.tensor_bytes = static_cast<int64_t>(bytes);
+  if (Status s = memory_.OpenTensor(request); !s.ok()) return s;
+  if (Status s = memory_.OpenOutputs(request); !s.ok()) return s;
+  const auto shared = memory_.tensor();
+  if (shared) {
+    tally_.tensor_bytes = static_cast<int64_t>(shared->size());
+    pieces = 1;
+  } else if (request.tensor().has_shared_memory()) {
+    return Unimplemented("SHARED_MEMORY_NOT_ALLOWED", "tensor.shared_memory",
+                         "this server does not use shared memory");
+  }
+  tally_.computing = true;
+  Result<PreparedRequest> prepared =
+      service_.engine().Prepare(request, tally_.tensor_bytes, pieces);
+  if (!prepared.ok()) {
+    Status status = prepared.status();
+    if (shared && status.field == "tensor.data") {
+      status.field = "tensor.shared_memory.byte_size";
+    }
+    return status;
+  }
+  // The input was charged with the message.
+  if (Status s = service_.gate().ChargeRequest(
+          visit_, prepared->cost.output_bytes + prepared->cost.working_bytes,
+          message_bytes_, charge_);
+      !s.ok()) {
+    return s;
+  }
+  prepared_ = *std::move(prepared);
+  return {};
+}
+
+Size Request::nanoseconds() const {
+  if (prepared_.has_value()) return prepared_->cost.nanoseconds;
+  // Slices are passed over, and at most kMaxParsedBytes are parsed.
+  constexpr int64_t kFixed = 20'000;
+  return kFixed + CopyNanoseconds(message_bytes_ / 16);
+}
+
+bool Request::RunsAtOnce() const {
+  return prepared_.has_value() &&
+         WorkQueue::IsSmall(prepared_->cost.nanoseconds,
+                            prepared_->cost.output_bytes);
+}
+
+Status Request::Run(const Cancellation* cancellation) {
+  return CatchBadAlloc([&]() -> Status {
+    tally_.Lap(Stage::kQueue);
+    const auto shared = memory_.tensor();
+    const std::span<const std::byte> own =
+        std::as_bytes(std::span(request().tensor().data()));
+    const std::span<const std::byte> whole = shared ? *shared : own;
+    Result<v1::TopKResponse> computed = service_.engine().Run(
+        *prepared_, !shared && !data().empty() ? data() : Pieces(&whole, 1),
+        cancellation);
+    if (!computed.ok()) {
+      tally_.Lap(Stage::kDecode);
+      return Translated(computed.status());
+    }
+    tally_.Note(*computed);
+    if (Status s = memory_.CheckTensor(); !s.ok()) return Translated(s);
+    if (Status s = memory_.Deliver(*computed); !s.ok()) return Translated(s);
+    Write(std::make_shared<v1::TopKResponse>(*std::move(computed)))
+        .Swap(&response_);
+    tally_.Lap(Stage::kEncode);
+    return {};
+  });
+}
+
+void Request::Record(const CallInfo& call, const Status& status) {
+  service_.Record(call, request(), tally_, status);
+}
+
+void Request::KeepIdOnly() {
+  (void)CatchBadAlloc([this] {
+    (void)Read(Reader::kPoller, [](Size) { return Status(); });
+    return Status();
+  });
+  ReleaseData();
+  message_.Clear();
+}
+
+void Request::ReleaseMessage() {
+  message_.Clear();
+  ReleaseRead();
+  prepared_.reset();
+  charge_.Shrink(
+      std::min(charge_.bytes(), static_cast<int64_t>(response_.Length())));
+}
+
+}  // namespace topk

@@ -1,0 +1,22 @@
+#include "server/telemetry/poller_busy.h"
+
+namespace topk {
+
+PollerBusy::PollerBusy(MetricRegistry& registry, spdlog::logger& log)
+    : log_(log),
+      histogram_(registry.AddHistogram(
+          "topk_poller_busy_seconds",
+          "CPU time that a poller took for one event, in seconds; other calls "
+          "wait meanwhile",
+          Buckets{{1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1}, 1e-9})) {}
+
+void PollerBusy::Observe(std::chrono::nanoseconds busy) {
+  histogram_.Observe(busy.count());
+  if (busy < kMaxBusy || !lines_.Pass().has_value()) return;
+  log_.warn(
+      "poller busy: one event took {} ms of CPU time; calls wait for "
+      "events that take longer than a few (topk_poller_busy_seconds)",
+      std::chrono::duration_cast<std::chrono::milliseconds>(busy).count());
+}
+
+}  // namespace topk

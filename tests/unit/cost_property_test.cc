@@ -1,0 +1,255 @@
+// The cost of any plan: never negative, never smaller for a larger request, at
+// least what a run takes, and not much more.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <ctime>
+#include <limits>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/backends/registry.h"
+#include "core/base/dtype.h"
+#include "core/engine.h"
+#include "core/plan/cost.h"
+#include "tests/unit/counted_memory.h"
+#include "tests/unit/run_plan.h"
+
+namespace topk::testing {
+namespace {
+
+using Random = std::mt19937_64;
+
+// All that any dialect may ask for, whatever it costs.
+constexpr Limits kNoLimits = {std::numeric_limits<int64_t>::max(),
+                              std::numeric_limits<int64_t>::max(),
+                              std::numeric_limits<int64_t>::max(), 64};
+
+template <class T>
+T OneOf(Random& random, std::initializer_list<T> choices) {
+  return choices.begin()[random() % choices.size()];
+}
+
+int64_t ExtremeSize(Random& random) {
+  switch (random() % 4) {
+    case 0:
+      return OneOf<int64_t>(random, {0, 1, 1, 2, 3, 7, 64, 100});
+    case 1:
+      return (int64_t{1} << random() % 62) + OneOf<int64_t>(random, {-1, 0, 1});
+    default:
+      return static_cast<int64_t>(random() % (uint64_t{1} << random() % 20));
+  }
+}
+
+// A plan's request with sizes up to the ends of their ranges.
+PlanRequest Extreme(Random& random) {
+  const auto types = DTypes();
+  PlanRequest request = Ask(types[random() % types.size()].type, {}, 0, 1);
+  const size_t rank = 1 + random() % 5;
+  for (size_t d = 0; d < rank; ++d) {
+    request.shape.push_back(ExtremeSize(random));
+  }
+  request.axis = static_cast<int64_t>(random() % rank);
+  const int64_t n = request.shape[static_cast<size_t>(request.axis)];
+  request.k = std::clamp<int64_t>(
+      OneOf<int64_t>(random, {1, 2, n / 2, n, ExtremeSize(random)}), 1,
+      std::max<int64_t>(n, 1));
+  request.order = OneOf(random, {Order::kValue, Order::kIndex});
+  request.wants_values = random() % 4 > 0;
+  if (!InfoOf(request.dtype).packed() && random() % 3 == 0) {
+    for (size_t d = 0; d < rank; ++d) {
+      request.strides.push_back(OneOf<int64_t>(
+          random,
+          {0, 1, 2, int64_t{1} << 20, std::numeric_limits<uint32_t>::max()}));
+    }
+  }
+  if (random() % 8 == 0) request.values.total_bytes = ExtremeSize(random);
+  return request;
+}
+
+// The same with one size, or k, a little or much larger.
+PlanRequest Larger(Random& random, PlanRequest request) {
+  const size_t which = random() % (request.shape.size() + 1);
+  int64_t& size =
+      which < request.shape.size() ? request.shape[which] : request.k;
+  size = random() % 2 == 0 || size > int64_t{1} << 40 ? size + 1 : 2 * size;
+  return request;
+}
+
+void ExpectAtLeast(const Cost& larger, const Cost& smaller,
+                   const std::string& what) {
+  EXPECT_GE(larger.input_bytes.value(), smaller.input_bytes.value()) << what;
+  EXPECT_GE(larger.output_bytes.value(), smaller.output_bytes.value()) << what;
+  EXPECT_GE(larger.nanoseconds.value(), smaller.nanoseconds.value()) << what;
+}
+
+std::string Text(const PlanRequest& request) {
+  return std::string(InfoOf(request.dtype).name) + " " +
+         ::testing::PrintToString(request.shape) + " strides " +
+         ::testing::PrintToString(request.strides) + " axis " +
+         std::to_string(request.axis) + " k " + std::to_string(request.k);
+}
+
+TEST(CostOfAnyPlan, GrowsWithEachSize) {
+  Random random(1);
+  int compared = 0;
+  const auto backends = MakeBackends(2);
+  const Backend& backend = *backends.back();
+  for (int i = 0; i < 20000 && !::testing::Test::HasFailure(); ++i) {
+    const PlanRequest request = Extreme(random);
+    const PlanRequest more = Larger(random, request);
+    const Result<Plan> plan = MakePlan(request, kNoLimits);
+    const Result<Plan> larger = MakePlan(more, kNoLimits);
+    if (!plan.ok() || !larger.ok()) continue;
+    ++compared;
+    ExpectAtLeast(backend.RunCost(*larger), backend.RunCost(*plan),
+                  "run " + Text(request) + " to " + Text(more));
+    if (!plan->input.packed) continue;
+    ExpectAtLeast(backend.FoldCost(*larger), backend.FoldCost(*plan),
+                  "fold " + Text(request) + " to " + Text(more));
+    const auto bytes = static_cast<int64_t>(random() % (1 << 24));
+    EXPECT_GE(backend.FeedNanoseconds(*plan, 2 * bytes).value(),
+              backend.FeedNanoseconds(*plan, bytes).value());
+  }
+  EXPECT_GT(compared, 3000);
+}
+
+// A plan that this machine can run, of every kind.
+PlanRequest Ordinary(Random& random) {
+  const auto types = DTypes();
+  PlanRequest request = Ask(types[random() % types.size()].type, {}, 0, 1);
+  int64_t left = int64_t{1} << (4 + random() % 17);
+  const size_t rank = 1 + random() % 3;
+  for (size_t d = 0; d < rank; ++d) {
+    const auto size = static_cast<int64_t>(
+        1 + random() % static_cast<uint64_t>(d + 1 < rank
+                                                 ? std::min<int64_t>(left, 2000)
+                                                 : left));
+    request.shape.push_back(size);
+    left = std::max<int64_t>(left / size, 1);
+  }
+  std::ranges::shuffle(request.shape, random);
+  request.axis = static_cast<int64_t>(random() % rank);
+  const int64_t n = request.shape[static_cast<size_t>(request.axis)];
+  request.k = std::clamp<int64_t>(
+      OneOf<int64_t>(random, {1, 5, n / 10, n / 3, n / 2 + 1, n}), 1, n);
+  request.direction =
+      OneOf(random, {Direction::kLargest, Direction::kSmallest});
+  request.order = OneOf(random, {Order::kValue, Order::kIndex});
+  if (!InfoOf(request.dtype).packed() && random() % 4 == 0) {
+    // Permuted, padded, or repeated.
+    request.strides.assign(rank, 0);
+    int64_t stride = 1;
+    for (size_t d = 0; d < rank; ++d) {
+      request.strides[d] = random() % 5 == 0 ? 0 : stride;
+      stride *= request.shape[d];
+    }
+  }
+  return request;
+}
+
+int64_t CpuNanoseconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+// Runs `run` and returns the CPU time and the memory that it took.
+struct Taken {
+  int64_t nanoseconds;
+  int64_t bytes;
+};
+template <class Run>
+Taken Measure(const Run& run) {
+  ResetPeak();
+  const int64_t bytes = peak_bytes;
+  const int64_t start = CpuNanoseconds();
+  run();
+  return {CpuNanoseconds() - start, peak_bytes - bytes};
+}
+
+std::string DataFor(Random& random, const Plan& plan) {
+  const DTypeInfo& type = InfoOf(plan.dtype);
+  const int64_t count =
+      type.packed() ? plan.slices() * plan.n : plan.input.bytes / type.bytes;
+  std::string data = SomeData(plan.dtype, count, random(),
+                              OneOf<uint64_t>(random, {0, 0, 2, 1000}));
+  if (random() % 4 == 0 && type.bytes == 4) {  // ascending: the worst case
+    for (int64_t i = 0; i < count; ++i) {
+      const auto element = static_cast<uint32_t>(i);
+      std::copy_n(reinterpret_cast<const char*>(&element), 4,
+                  data.data() + 4 * i);
+    }
+  }
+  return data;
+}
+
+TEST(CostOfAnyPlan, CoversARun) {
+#if defined(__SANITIZE_ADDRESS__) || defined(TOPK_TSAN)
+  constexpr bool kTimed = false;
+  constexpr int kRounds = 100;
+#else
+  constexpr bool kTimed = true;
+  constexpr int kRounds = 500;
+#endif
+  // Small vectors, the stacks of threads that start, and the response itself.
+  constexpr int64_t kSmallBytes = int64_t{64} << 10;
+  // Nobody counts a run that is too long for a test, or too short for a clock.
+  constexpr int64_t kLongest = 100'000'000;
+  // A machine that is slower than those measured, or busy with other tests.
+  constexpr int64_t kSlower = 2;
+  Random random(2);
+  const Engine engine({2, {}});
+  const auto backends = MakeBackends(2);
+  const Backend& backend = *backends.back();
+  double least = 1e9;
+  double greatest = 0;
+  for (int i = 0; i < kRounds; ++i) {
+    const PlanRequest request = Ordinary(random);
+    PreparedRequest prepared;
+    prepared.plan = ValidPlan(request);
+    prepared.backend = &backend;
+    const bool folds = prepared.plan.input.packed && random() % 3 == 0;
+    Cost cost = folds ? backend.FoldCost(prepared.plan)
+                      : backend.RunCost(prepared.plan);
+    const std::string data = DataFor(random, prepared.plan);
+    const auto bytes = std::as_bytes(std::span(data));
+    std::optional<Taken> best;
+    for (int round = 0; round < 3; ++round) {
+      const Taken taken = Measure([&] {
+        if (folds) {
+          auto stream = TensorStream::Start(engine, prepared, nullptr);
+          ASSERT_TRUE(stream.ok());
+          ASSERT_TRUE(stream->Feed(bytes).ok());
+          ASSERT_TRUE(stream->Finish().ok());
+        } else {
+          ASSERT_TRUE(engine.Run(prepared, std::span(&bytes, 1), nullptr).ok());
+        }
+      });
+      if (!best || taken.nanoseconds < best->nanoseconds) best = taken;
+      best->bytes = std::min(best->bytes, taken.bytes);
+    }
+    const std::string what =
+        std::string(folds ? "fold " : "run ") + Text(request);
+    ASSERT_LE(best->bytes,
+              (cost.output_bytes + cost.working_bytes + kSmallBytes).value())
+        << what;
+    if (!kTimed || cost.nanoseconds > kLongest) continue;
+    ASSERT_LE(best->nanoseconds, kSlower * cost.nanoseconds.value()) << what;
+    // A row of few values ends early: all of the first rank were met.
+    if (InfoOf(request.dtype).bits < 16) continue;
+    ASSERT_LE(cost.nanoseconds.value(),
+              kCostFloor + kCostFactor * best->nanoseconds)
+        << what;
+    const double ratio = static_cast<double>(cost.nanoseconds.value()) /
+                         static_cast<double>(best->nanoseconds);
+    least = std::min(least, ratio);
+    if (cost.nanoseconds > 5 * kCostFloor) greatest = std::max(greatest, ratio);
+  }
+  std::cout << "cost / CPU time: " << least << " to " << greatest << "\n";
+}
+
+}  // namespace
+}  // namespace topk::testing

@@ -1,0 +1,68 @@
+// The order of reads and work on a stream.
+#include "server/calls/read_ahead_queue.h"
+
+#include <gtest/gtest.h>
+
+namespace topk {
+namespace {
+
+using Queue = ReadAheadQueue<int>;
+
+TEST(ReadAheadQueue, AsksForOneWorkerAtATime) {
+  Queue queue;
+  const Queue::Next first = queue.Receive(10, 100);
+  EXPECT_TRUE(first.read);
+  EXPECT_TRUE(first.work);
+  EXPECT_FALSE(queue.Receive(5, 50).work);
+  std::vector<int> taken;
+  const Queue::Taken all = queue.Take(taken);
+  EXPECT_TRUE(all.any);
+  EXPECT_EQ(all.bytes, 150);
+  EXPECT_EQ(taken, (std::vector<int>{10, 5}));
+  EXPECT_FALSE(queue.Take(taken).any);
+  EXPECT_TRUE(queue.Receive(1, 1).work);
+}
+
+TEST(ReadAheadQueue, ReadsAheadUpToItsBounds) {
+  Queue queue;
+  EXPECT_TRUE(queue.Receive(1, Queue::kMaxBytes / 2).read);
+  EXPECT_FALSE(queue.Receive(2, Queue::kMaxBytes / 2).read);
+  std::vector<int> taken;
+  const Queue::Taken all = queue.Take(taken);
+  EXPECT_TRUE(all.read);
+  EXPECT_EQ(all.bytes, Queue::kMaxBytes);
+
+  Queue small;
+  for (size_t i = 1; i < Queue::kMaxMessages; ++i) {
+    ASSERT_TRUE(small.Receive(0, 0).read);
+  }
+  EXPECT_FALSE(small.Receive(0, 0).read);
+}
+
+TEST(ReadAheadQueue, TheEndComesAfterAllMessages) {
+  Queue queue;
+  queue.Receive(1, 1);
+  EXPECT_FALSE(queue.ReceiveEnd().read);
+  std::vector<int> taken;
+  const Queue::Taken first = queue.Take(taken);
+  EXPECT_TRUE(first.any);
+  EXPECT_FALSE(first.end);
+  EXPECT_FALSE(first.read);
+  const Queue::Taken last = queue.Take(taken);
+  EXPECT_FALSE(last.any);
+  EXPECT_TRUE(last.end);
+}
+
+TEST(ReadAheadQueue, NothingIsReadOrWorkedOnOnceStopped) {
+  Queue queue;
+  queue.Receive(1, 1);
+  EXPECT_EQ(queue.Stop(), std::vector<int>{1});
+  const Queue::Next next = queue.Receive(2, 1);
+  EXPECT_FALSE(next.read);
+  EXPECT_FALSE(next.work);
+  std::vector<int> taken;
+  EXPECT_FALSE(queue.Take(taken).any);
+}
+
+}  // namespace
+}  // namespace topk
