@@ -10,6 +10,7 @@ attack goes on, SIGTERM must end the server. Required of the server:
 
 - no call of the honest caller fails, and the longest takes less than 250 ms
 - its resident memory grows by no more than topk_inflight_bytes and 64 MiB
+- topk_inflight_bytes stays within 0 .. topk_max_inflight_bytes
 - it starts no more than 32 threads
 - its metrics are served within 2 s
 - it logs no poller that was busy for more than 100 ms
@@ -134,10 +135,10 @@ def _attack(server, honest, chosen, options, row):
     row["calls"] = len(latencies)
     row["failed"] = failed
     row["longest"] = latencies[-1] if latencies else None
-    _judge(row, failed, honest.faults, server.log(), options)
+    _judge(row, failed, honest.faults, server, options)
 
 
-def _judge(row, failed, why, log, options):
+def _judge(row, failed, why, server, options):
     faults = row["faults"]
     if row["rounds"] == 0:
         faults.append("the attack did not take place")
@@ -152,11 +153,14 @@ def _judge(row, failed, why, log, options):
     if row["growth"] > allowed:
         faults.append(f"memory grew by {row['growth']:.0f} MiB, "
                       f"{row['counted']:.0f} MiB were counted")
+    if server.readings.beyond is not None:
+        faults.append("topk_inflight_bytes was "
+                      f"{server.readings.beyond:.0f} MiB")
     if row["threads"] > MORE_THREADS:
         faults.append(f"{row['threads']} more threads")
     if row["scrape"] > LONGEST_SCRAPE * options.latency_factor:
         faults.append(f"a scrape took {row['scrape']:.1f} s")
-    busy = [line for line in log.split("\n") if "poller busy" in line]
+    busy = [line for line in server.log().split("\n") if "poller busy" in line]
     if busy:
         faults.append(f"{len(busy)} times a poller was busy: {busy[0]}")
 
@@ -167,8 +171,8 @@ def show(row):
     ends = ", ".join(f"{count} {name}" for name, count in
                      row["outcomes"].most_common(4))
     print(f"{row['attack']:30} {number(row['longest'], '9.3f')} "
-          f"{row['calls']:6} {row['failed']:6} {row['growth']:7.0f} {row['counted']:7.0f} "
-          f"{row['threads']:8} {number(row['end'], '6.2f'):>6}  "
+          f"{row['calls']:6} {row['failed']:6} {row['growth']:7.0f} "
+          f"{row['counted']:7.0f} {row['threads']:8} {number(row['end'], '6.2f'):>6}  "
           f"{row['rounds']} sent: {ends}")
 
 

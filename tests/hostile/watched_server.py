@@ -17,13 +17,17 @@ MIB = 1 << 20
 
 
 class Readings:
-    """The greatest of each quantity since reset()."""
+    """The greatest of each quantity since reset(), in MiB and seconds.
+
+    beyond  what topk_inflight_bytes was if not within 0 .. its limit
+    """
 
     def __init__(self):
         self.reset()
 
     def reset(self):
         self.counted = 0.0
+        self.beyond = None
         self.resident = 0.0
         self.threads = 0
         self.scrape = 0.0
@@ -118,13 +122,17 @@ class WatchedServer(lab.Process):
         while not self._over.wait(self._period):
             self._scraping_since = begin = time.monotonic()
             try:
-                counted = self.scrape()["topk_inflight_bytes"] / MIB
+                metrics = self.scrape()
+                counted = metrics["topk_inflight_bytes"] / MIB
+                limit = metrics["topk_max_inflight_bytes"] / MIB
             except (OSError, KeyError):  # The server has died.
                 continue
             finally:
                 self._scraping_since = None
             readings.scrape = max(readings.scrape, time.monotonic() - begin)
             readings.counted = max(readings.counted, counted)
+            if not 0 <= counted <= limit:
+                readings.beyond = counted
             readings.scrapes += 1
 
     def _watch_process(self):
