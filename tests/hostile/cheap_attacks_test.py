@@ -194,7 +194,7 @@ def main():
         for fault in row["faults"]:
             print(f"       {fault}", flush=True)
     print(f"\n{'attack':30}   longest  calls failed  growth counted  threads"
-          f"     end  the attackers' calls\n{'':30}    call, s               "
+          "     end  the attackers' calls\n{'':30}    call, s               "
           " MiB     MiB             s")
     for row in rows:
         show(row)
