@@ -44,7 +44,8 @@ class Attack:
 
     flags        the server's, in addition to the test's own
     processes    how many attackers run at once
-    seconds      how long the attack lasts before SIGTERM
+    rounds       how many of their calls must have been sent before SIGTERM
+    seconds      how long the attack lasts at least before SIGTERM
     descriptors  the server's RLIMIT_NOFILE, None to leave it as it is
     caller       keywords of the honest caller
     """
@@ -52,7 +53,8 @@ class Attack:
     function: object
     flags: tuple = ()
     processes: int = 2
-    seconds: float = 1.0
+    rounds: int = 1
+    seconds: float = 0.8
     descriptors: int | None = None
     caller: dict = dataclasses.field(default_factory=dict)
 

@@ -48,6 +48,7 @@ UNCOUNTED_MIB = 64
 MORE_THREADS = 32
 LONGEST_SCRAPE = 2
 SECONDS_TO_END = DRAIN_SECONDS + 2
+PATIENCE = 8
 
 
 def arguments():
@@ -112,9 +113,12 @@ def _attack(server, honest, chosen, options, row):
     faults = row["faults"]
     resident, threads = server.memory(), server.threads()
     with Attackers(chosen, server.addresses, options.seed) as attackers:
-        until = time.monotonic() + chosen.seconds * options.seconds
-        while time.monotonic() < until and server.is_alive():
+        least = time.monotonic() + chosen.seconds * options.seconds
+        most = least + PATIENCE * options.latency_factor
+        while (now := time.monotonic()) < most and server.is_alive() and (
+                now < least or attackers.rounds < chosen.rounds):
             time.sleep(0.02)
+        rounds = attackers.rounds
         latencies, failed = honest.latencies(patience=6)
         row["scrape"] = server.longest_scrape()
         if server.is_alive():
@@ -129,19 +133,20 @@ def _attack(server, honest, chosen, options, row):
             row["growth"] = server.readings.resident - resident
             row["end"] = None
         row["outcomes"] = attackers.stop()
-        row["rounds"] = attackers.rounds
+    row["rounds"] = rounds
     row["counted"] = server.readings.counted
     row["threads"] = server.readings.threads - threads
     row["calls"] = len(latencies)
     row["failed"] = failed
     row["longest"] = latencies[-1] if latencies else None
+    if rounds < chosen.rounds:
+        faults.append(f"only {rounds} of {chosen.rounds} calls of the attack "
+                      f"were sent in {PATIENCE} s")
     _judge(row, failed, honest.faults, server, options)
 
 
 def _judge(row, failed, why, server, options):
     faults = row["faults"]
-    if row["rounds"] == 0:
-        faults.append("the attack did not take place")
     if failed:
         faults.append(f"{failed} honest calls failed: {why[0]}")
     elif not row["calls"]:
@@ -172,8 +177,8 @@ def show(row):
                      row["outcomes"].most_common(4))
     print(f"{row['attack']:30} {number(row['longest'], '9.3f')} "
           f"{row['calls']:6} {row['failed']:6} {row['growth']:7.0f} "
-          f"{row['counted']:7.0f} {row['threads']:8} {number(row['end'], '6.2f'):>6}  "
-          f"{row['rounds']} sent: {ends}")
+          f"{row['counted']:7.0f} {row['threads']:8} "
+          f"{number(row['end'], '6.2f'):>6}  {row['rounds']} sent: {ends}")
 
 
 def main():
@@ -194,8 +199,8 @@ def main():
         for fault in row["faults"]:
             print(f"       {fault}", flush=True)
     print(f"\n{'attack':30}   longest  calls failed  growth counted  threads"
-          "     end  the attackers' calls\n{'':30}    call, s               "
-          " MiB     MiB             s")
+          "     end  the attackers' calls\n" + " " * 30 +
+          "   call, s                MiB     MiB                s")
     for row in rows:
         show(row)
     failed = sum(bool(row["faults"]) for row in rows)

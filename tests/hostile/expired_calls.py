@@ -29,7 +29,7 @@ def _expired(chance, stream):
     return wire
 
 
-@attack(flags=("--threads", "4", "--pollers", "4"), processes=4, seconds=12)
+@attack(flags=("--threads", "4", "--pollers", "4"), processes=4, seconds=10)
 def expired_on_arrival(attacker):
     """HEADERS with `grpc-timeout: 1n` in a loop, to every method, of a server
     with four pollers. It takes about 200 000 such calls to hit a race of some

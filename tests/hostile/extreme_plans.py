@@ -59,21 +59,21 @@ def _alternate(attacker, fixed, variant, start):
     attacker.keep_calling(lambda client: start(client, next(requests)))
 
 
-@attack()
+@attack(rounds=20)
 def repeated_elements(attacker):
     """Stride 0 with shape [2^27, 1]: 1 GiB of outputs for a message of 50
     bytes."""
     _alternate(attacker, widest_repeated_element(), repeated_element, unary)
 
 
-@attack()
+@attack(rounds=20)
 def repeated_elements_on_many(attacker):
     def start(client, request):
         return many(client, request, attacker.random.randrange(1, 5))
     _alternate(attacker, widest_repeated_element(), repeated_element, start)
 
 
-@attack()
+@attack(rounds=20)
 def repeated_elements_on_streams(attacker):
     def start(client, request):
         return attacker.random.choice((streamed, header_alone))(client, request)
@@ -98,13 +98,13 @@ def one_gibibyte():
         "F32", [1], output_value={"total_tensor_size_bytes": GIB})
 
 
-@attack()
+@attack(rounds=20)
 def claimed_sizes(attacker):
     """total_tensor_size_bytes of 1 GiB for one element."""
     _alternate(attacker, one_gibibyte(), claimed_size, unary)
 
 
-@attack()
+@attack(rounds=20)
 def claimed_sizes_on_many(attacker):
     def start(client, request):
         return many(client, request, attacker.random.randrange(1, 5))
@@ -124,13 +124,13 @@ def _hold_streams(attacker, requests, start=header_alone):
         client.socket.close()
 
 
-@attack(processes=1)
+@attack(processes=1, rounds=2)
 def claimed_sizes_on_idle_streams(attacker):
     """Two idle streams whose headers claim 1 GiB each."""
     _hold_streams(attacker, [one_gibibyte()] * 2)
 
 
-@attack()
+@attack(rounds=20)
 def claimed_sizes_on_streams(attacker):
     def start(client, request):
         return attacker.random.choice((streamed, header_alone))(client, request)
@@ -178,7 +178,7 @@ def _product(sizes):
     return product
 
 
-@attack()
+@attack(rounds=20)
 def interleaved_layouts(attacker):
     """Values with strides [a + 1, a, 0] for shape [a, a + 1, 1]."""
     def variant(chance):
@@ -232,7 +232,7 @@ def near_two_to_62(chance):
         output_index={"strides": [MAX_STRIDE, near(31)]})
 
 
-@attack()
+@attack(rounds=20)
 def overflowing_sizes(attacker):
     """Shape [2^30 + 2] with stride 2^32 - 1 as a stream's header, and sizes
     near 2^62 on every call that takes a tensor."""
@@ -257,13 +257,13 @@ def _stream_infer(client, request):
     return client.call(STREAM_INFER, _as_infer(request))
 
 
-@attack(processes=1)
+@attack(processes=1, rounds=2)
 def overflowing_idle_streams(attacker):
     """Two idle streams with shape [0, 2^59] and k = 2^59."""
     _hold_streams(attacker, [empty_of_huge_k()] * 2)
 
 
-@attack(processes=1)
+@attack(processes=1, rounds=2)
 def overflowing_idle_wide_strides(attacker):
     """Two idle streams whose strides imply 2^62 bytes."""
     _hold_streams(attacker, [wide_strides()] * 2)
@@ -283,7 +283,7 @@ def dense_request(chance):
                                   k=count // rows, data=data)
 
 
-@attack(processes=4)
+@attack(rounds=40, processes=4)
 def dense_small_messages(attacker):
     """Messages of 120 KiB that select a million elements of one bit."""
     requests = [dense_request(attacker.random) for _ in range(8)]
@@ -294,7 +294,7 @@ def dense_small_messages(attacker):
     attacker.keep_calling(start, outstanding=8, patience=1)
 
 
-@attack()
+@attack(rounds=20)
 def columns_of_stream_headers(attacker):
     """Stream headers of 40 bytes that ask for selections of millions of
     columns."""

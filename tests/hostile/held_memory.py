@@ -17,7 +17,7 @@ def _open_wide(client):
     client.send(h2.window_update(0, (1 << 31) - 65536))
 
 
-@attack(processes=1, seconds=1.5)
+@attack(processes=1, rounds=8)
 def watches_of_long_names(attacker):
     """Health watches of names of 60 MiB: two of them, then many shorter ones,
     all kept open."""
@@ -32,7 +32,7 @@ def watches_of_long_names(attacker):
         attacker.outcomes.update(client.outcomes.values())
 
 
-@attack(processes=1)
+@attack(processes=1, rounds=512)
 def idle_reflection_streams(attacker):
     """512 streams of the reflection service without a message."""
     clients = [attacker.connect(greets=True) for _ in range(4)]
@@ -54,7 +54,7 @@ def _answered_group(attacker, client, path, message, count):
     stream = client.call(path, *[message] * count, end=False)
     attacker.delivered()
     expected = count * 17 * MIB
-    until = time.monotonic() + 5
+    until = time.monotonic() + 2
     while (client.messages[stream] < expected and not client.closed and
            stream not in client.outcomes and time.monotonic() < until):
         client.poll(0.2)
@@ -82,7 +82,7 @@ def large_infer(chance):
     return topk_requests.infer("UINT8", [len(data)], len(data), data)
 
 
-@attack(processes=1, seconds=3)
+@attack(processes=1, rounds=6)
 def idle_many_after_answers(attacker):
     """Six streams of ComputeTopKMany that have received 36 MiB each and stay
     open."""
@@ -90,13 +90,13 @@ def idle_many_after_answers(attacker):
                         large_item(attacker.random).SerializeToString())
 
 
-@attack(processes=1, seconds=3)
+@attack(processes=1, rounds=6)
 def idle_infer_after_answers(attacker):
     _idle_after_answers(attacker, OIP + "ModelStreamInfer",
                         large_infer(attacker.random).SerializeToString())
 
 
-@attack(processes=1, seconds=1.5)
+@attack(processes=1, rounds=10)
 def responses_never_read(attacker):
     """Large responses for windows of zero bytes, on every call that has
     some."""
@@ -120,7 +120,7 @@ def responses_never_read(attacker):
         attacker.outcomes.update(client.outcomes.values())
 
 
-@attack(processes=1, seconds=2)
+@attack(processes=1, rounds=16)
 def messages_read_ahead(attacker):
     """16 streams of ComputeTopKMany whose first item waits behind two slow ones
     and whose second, of 16 MiB, the server reads ahead."""
@@ -138,7 +138,7 @@ def messages_read_ahead(attacker):
                zip(clients, [slow] * 2 + [short] * 16)]
     for client, stream in zip(clients[2:], streams[2:]):
         if attacker.goes_on():
-            client.upload(stream, h2.message(behind), seconds=1)
+            client.upload(stream, h2.message(behind), seconds=0.3)
             attacker.delivered()
     attacker.hold(*clients)
     for client in clients:
@@ -146,7 +146,7 @@ def messages_read_ahead(attacker):
         client.socket.close()
 
 
-@attack(processes=1, seconds=1.5)
+@attack(processes=1, rounds=3)
 def strided_streams_collected(attacker):
     """Three strided streams that have sent all but the last byte of 40 MiB."""
     size = 40 * MIB
@@ -169,7 +169,7 @@ def strided_streams_collected(attacker):
 # Streams without an end -------------------------------------------------------
 
 
-@attack(flags=("--pollers", "2"), seconds=1.5)
+@attack(rounds=20, flags=("--pollers", "2"), seconds=1.5)
 def endless_tiny_messages(attacker):
     """A tensor of 2^33 bytes that arrives byte by byte, as fast as the windows
     allow."""
@@ -189,7 +189,7 @@ def endless_tiny_messages(attacker):
                 break
 
 
-@attack(flags=("--pollers", "2"), seconds=1.5)
+@attack(rounds=20, flags=("--pollers", "2"), seconds=1.5)
 def endless_tiny_items(attacker):
     """Empty items without end on ComputeTopKMany and ModelStreamInfer."""
     path = attacker.random.choice(
@@ -208,7 +208,7 @@ def endless_tiny_items(attacker):
 # Shared memory ----------------------------------------------------------------
 
 
-@attack(flags=("--allow-shared-memory",), seconds=2,
+@attack(rounds=100, flags=("--allow-shared-memory",), seconds=2,
         caller={"count": 200 << 10, "timeout": "2S"})
 def claimed_shared_memory(attacker):
     """byte_size of 2^40 for objects that do not exist; the honest caller's

@@ -1,7 +1,6 @@
 """Connections that do nothing, to the listeners beside the main one."""
 
 import socket
-import time
 
 import h2
 from cheap_attack import attack
@@ -29,22 +28,22 @@ def _crowd(attacker, listener, count):
         one.close()
 
 
-@attack(processes=1, descriptors=200, caller={"reconnects": True},
-        flags=("--health-listen", "127.0.0.1:0"))
+@attack(processes=1, rounds=150, descriptors=200,
+        caller={"reconnects": True}, flags=("--health-listen", "127.0.0.1:0"))
 def idle_health_connections(attacker):
     """150 connections to --health-listen of a server with 200 file
     descriptors; the honest caller connects for each call."""
     _crowd(attacker, "health", 150)
 
 
-@attack(processes=1, descriptors=200, caller={"reconnects": True},
-        flags=("--admin-listen", "127.0.0.1:0"))
+@attack(processes=1, rounds=150, descriptors=200,
+        caller={"reconnects": True}, flags=("--admin-listen", "127.0.0.1:0"))
 def idle_admin_connections(attacker):
     """The same to --admin-listen."""
     _crowd(attacker, "admin", 150)
 
 
-@attack(processes=1, seconds=3)
+@attack(processes=1, rounds=2, seconds=3)
 def silent_metrics_connections(attacker):
     """Connections to --metrics-listen that send nothing, or half a request."""
     host, port = attacker.addresses["metrics"].rsplit(":", 1)
@@ -54,7 +53,6 @@ def silent_metrics_connections(attacker):
         one.sendall(attacker.random.choice((b"", b"", b"GET /metrics HT")))
         attacker.delivered()
         sockets.append(one)
-    time.sleep(0)
     while attacker.goes_on():
         attacker.pause(0.1)
     for one in sockets:

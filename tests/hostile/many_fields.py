@@ -66,7 +66,7 @@ def many_dimension_messages(count):
             (TOPK + "ComputeTopK", small + spec + k_shape)]
 
 
-@attack(processes=1, seconds=1.5)
+@attack(processes=1, rounds=8)
 def many_dimensions(attacker):
     """Millions of dimensions of 1: 16 MiB of shape, strides or sizes."""
     messages = many_dimension_messages(7 * MIB)
@@ -74,7 +74,7 @@ def many_dimensions(attacker):
     _send_all(attacker, messages)
 
 
-@attack(processes=1, seconds=2)
+@attack(processes=1, rounds=21)
 def many_unknown_fields(attacker):
     """16 MiB of 3-byte unknown fields, or of empty messages, to every
     method."""
@@ -86,7 +86,7 @@ def many_unknown_fields(attacker):
         for path in paths))
 
 
-@attack(processes=1, seconds=1.5)
+@attack(processes=1, rounds=5)
 def unknown_fields_of_60_mib(attacker):
     """The same to methods whose messages are empty."""
     paths = [TOPK + "GetCapabilities", OIP + "ServerLive",
@@ -108,7 +108,7 @@ def _infer(attacker, bodies):
                          for body in bodies))
 
 
-@attack(processes=1)
+@attack(processes=1, rounds=6)
 def empty_inputs(attacker):
     """8 MiB of empty inputs, outputs or parameters in ModelInfer."""
     pieces = [field(5, b""), field(6, b""), field(4, b"\x0a\x00"),
@@ -118,7 +118,7 @@ def empty_inputs(attacker):
                       for piece in [field(5, b"")] + pieces))
 
 
-@attack(processes=1)
+@attack(processes=1, rounds=8)
 def typed_contents(attacker):
     """8 MiB of elements one by one, which take 1 to 8 times as much parsed."""
     kinds = [(1, "BOOL", b"\x01"), (2, "INT32", b"\x01"), (3, "INT64", b"\x01"),
@@ -138,7 +138,7 @@ def typed_contents(attacker):
     _infer(attacker, [MODEL + unpacked] + [body(*kind) for kind in kinds])
 
 
-@attack(processes=1)
+@attack(processes=1, rounds=4)
 def empty_raw_contents(attacker):
     """8 MiB of raw_input_contents without a byte."""
     size = attacker.random.randrange(7 * MIB, 8 * MIB - 100)
@@ -206,7 +206,7 @@ def long_texts_by_method():
         (register, lambda text: _register(b"x", b"/topk" + text))]
 
 
-@attack(processes=1, seconds=2, flags=("--allow-shared-memory",))
+@attack(processes=1, rounds=15, flags=("--allow-shared-memory",))
 def long_texts(attacker):
     """16 MiB in the fields that name a mode, a model, a region or a type, which
     errors repeat."""
@@ -219,7 +219,7 @@ def long_texts(attacker):
 # Request ids -----------------------------------------------------------------
 
 
-@attack(processes=1, seconds=1.5)
+@attack(processes=1, rounds=6)
 def long_request_ids(attacker):
     """A request id of 60 MiB, and 256 of 64 KiB, which Many echoes."""
     with attacker.connect() as client:
@@ -228,10 +228,10 @@ def long_request_ids(attacker):
             item = topk_requests.onnx(
                 "U8", [4], data=b"1234",
                 request_id="x" * size).SerializeToString()
-            client.call(TOPK + "ComputeTopKMany", *[item] * count, end=False)
-            attacker.delivered()
-            client.poll(0.1)
             infer = MODEL + field(3, b"x" * size)
-            client.call(OIP + "ModelStreamInfer", *[infer] * count, end=False)
-            client.poll(0.1)
+            for path, message in ((TOPK + "ComputeTopKMany", item),
+                                  (OIP + "ModelStreamInfer", infer)):
+                client.call(path, *[message] * count, end=False)
+                client.poll(0.1)
+                attacker.delivered()
         attacker.hold(client)
