@@ -46,6 +46,8 @@ class Attack:
     processes    how many attackers run at once
     rounds       how many of their calls must have been sent before SIGTERM
     seconds      how long the attack lasts at least before SIGTERM
+    arriving     MiB that gRPC may be receiving, which nothing counts before
+                 the message is whole
     descriptors  the server's RLIMIT_NOFILE, None to leave it as it is
     caller       keywords of the honest caller
     """
@@ -55,6 +57,7 @@ class Attack:
     processes: int = 2
     rounds: int = 1
     seconds: float = 0.8
+    arriving: int = 0
     descriptors: int | None = None
     caller: dict = dataclasses.field(default_factory=dict)
 

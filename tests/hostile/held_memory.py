@@ -17,7 +17,7 @@ def _open_wide(client):
     client.send(h2.window_update(0, (1 << 31) - 65536))
 
 
-@attack(processes=1, rounds=8)
+@attack(processes=1, rounds=8, arriving=60)
 def watches_of_long_names(attacker):
     """Health watches of names of 60 MiB: two of them, then many shorter ones,
     all kept open."""

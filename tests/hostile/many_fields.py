@@ -86,7 +86,7 @@ def many_unknown_fields(attacker):
         for path in paths))
 
 
-@attack(processes=1, rounds=5)
+@attack(processes=1, rounds=5, arriving=60)
 def unknown_fields_of_60_mib(attacker):
     """The same to methods whose messages are empty."""
     paths = [TOPK + "GetCapabilities", OIP + "ServerLive",
@@ -219,7 +219,7 @@ def long_texts(attacker):
 # Request ids -----------------------------------------------------------------
 
 
-@attack(processes=1, rounds=6)
+@attack(processes=1, rounds=6, arriving=60)
 def long_request_ids(attacker):
     """A request id of 60 MiB, and 256 of 64 KiB, which Many echoes."""
     with attacker.connect() as client:

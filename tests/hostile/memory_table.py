@@ -111,7 +111,7 @@ def measure(topkd, kind, size):
             lab.poll("a scrape", lambda: server.readings.scrapes > 0)
             # A watch does not end.
             seconds = 3 if path == HEALTH + "Watch" else 60
-            for _ in range(10):
+            for _ in range(30):
                 outcome = _ask(client, path, messages, seconds)
                 if server.readings.counted > 1 or outcome == "open":
                     break
