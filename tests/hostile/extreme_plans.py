@@ -68,6 +68,7 @@ def repeated_elements(attacker):
 
 @attack(rounds=20)
 def repeated_elements_on_many(attacker):
+    """Groups of such items on ComputeTopKMany."""
     def start(client, request):
         return many(client, request, attacker.random.randrange(1, 5))
     _alternate(attacker, widest_repeated_element(), repeated_element, start)
@@ -75,6 +76,7 @@ def repeated_elements_on_many(attacker):
 
 @attack(rounds=20)
 def repeated_elements_on_streams(attacker):
+    """StreamTopK with such headers, with and without their data."""
     def start(client, request):
         return attacker.random.choice((streamed, header_alone))(client, request)
     _alternate(attacker, widest_repeated_element(), repeated_element, start)
@@ -106,6 +108,7 @@ def claimed_sizes(attacker):
 
 @attack(rounds=20)
 def claimed_sizes_on_many(attacker):
+    """Groups of such items on ComputeTopKMany."""
     def start(client, request):
         return many(client, request, attacker.random.randrange(1, 5))
     _alternate(attacker, one_gibibyte(), claimed_size, start)
@@ -132,6 +135,7 @@ def claimed_sizes_on_idle_streams(attacker):
 
 @attack(rounds=20)
 def claimed_sizes_on_streams(attacker):
+    """StreamTopK with such headers, with and without their data."""
     def start(client, request):
         return attacker.random.choice((streamed, header_alone))(client, request)
     _alternate(attacker, one_gibibyte(), claimed_size, start)

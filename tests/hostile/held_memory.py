@@ -92,6 +92,7 @@ def idle_many_after_answers(attacker):
 
 @attack(processes=1, rounds=6)
 def idle_infer_after_answers(attacker):
+    """The same on ModelStreamInfer."""
     _idle_after_answers(attacker, OIP + "ModelStreamInfer",
                         large_infer(attacker.random).SerializeToString())
 
