@@ -154,6 +154,7 @@ class Connection:
         self.pongs = pongs
         self.opens = opens
         self.taken = 0
+        self.granted = {0: 65535}
         if hello:
             self.send(PREFACE + settings(*own))
             if greets:
@@ -188,6 +189,41 @@ class Connection:
                 except OSError:
                     self.closed = True
         self._reply()
+        return sent
+
+    def room(self, stream):
+        """Returns how many bytes the windows of the connection and of a stream
+        allow. Counts what upload() sends, not what send() does."""
+        initial = self.settings.get(INITIAL_WINDOW_SIZE, 65535)
+        return min(self.granted[0], initial + self.granted.get(stream, 0))
+
+    def upload(self, stream, payload, end_stream=False, seconds=10):
+        """Sends bytes on a stream as fast as its windows allow. Returns the
+        number of bytes sent: fewer if the server closes the connection or
+        grants no window in time."""
+        view = memoryview(payload)
+        sent = 0
+        deadline = time.monotonic() + seconds
+        while not self.closed:
+            left = deadline - time.monotonic()
+            piece = view[sent:sent + min(max(self.room(stream), 0), 1 << 20)]
+            if piece or not view:
+                last = sent + len(piece) == len(view)
+                wire = data(stream, piece, end_stream and last)
+                if self.send(wire, left) < len(wire):
+                    break
+                for window in (0, stream):
+                    self.granted[window] = (self.granted.get(window, 0) -
+                                            len(piece))
+                sent += len(piece)
+                if last:
+                    break
+            elif left <= 0 or any(frame[0] == RST_STREAM and frame[2] == stream
+                                  for frame in self.frames):
+                break
+            elif select.select([self.socket], [], [], left)[0]:
+                self._receive()
+                self._reply()
         return sent
 
     def read(self, until, seconds=10):
@@ -273,6 +309,9 @@ class Connection:
                     self.settings[key] = value
                 if self.wants_ack:
                     self.owed += frame(SETTINGS, ACK, 0)
+            elif kind == WINDOW_UPDATE and len(payload) == 4:
+                self.granted[stream] = (self.granted.get(stream, 0) +
+                                        struct.unpack(">I", payload)[0])
             elif kind == PING and not flags & ACK and self.pongs:
                 self.owed += frame(PING, ACK, 0, payload)
         self.received = buffer[at:]

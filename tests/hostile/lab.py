@@ -80,6 +80,10 @@ class Process:
         with open(path, "w", encoding="ascii") as file:
             file.write("5")
 
+    def threads(self):
+        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
+            return int(file.read().split("Threads:")[1].split()[0])
+
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
@@ -203,32 +207,43 @@ def haproxy(path, *targets):
         process.wait()
 
 
-def _ask(target, pipe, pause, patience):
-    """The neighbour's life: a call, a pause, a call, until it is stopped. Tells
-    its latencies in seconds, None for a call that failed, when asked."""
-    latencies = []
+def _fault(answer, connection):
+    """Returns why a call failed, None if it did not."""
+    if answer is None:
+        return "connection closed" if connection.closed else "no answer"
+    if b"grpc-status\x010" in answer[0]:
+        return None
+    text = answer[0][answer[0].find(b"grpc-status"):][:150]
+    return text.decode("latin-1").encode("ascii", "replace").decode()
+
+
+def _ask(target, pipe, pause, patience, count, timeout, reconnects):
+    """The neighbour's life: a call, a pause, a call, until it is stopped.
+    Reports a pair for each call when it is asked: its latency in seconds and
+    why it failed, None if it did not."""
+    told = []
+    body = h2.message(request(bytes(count - 1) + b"\1", 2))
+    fields = h2.fields(grpc_timeout=timeout)
     connection, stream = None, 1
     while True:
         while pipe.poll():
             if pipe.recv() == "stop":
                 return
-            pipe.send(latencies)
-            latencies = []
+            pipe.send(told)
+            told = []
         begin = time.monotonic()
         try:
             if connection is None:
                 connection = h2.Connection(target, source="127.0.0.9")
                 stream = 1
-            connection.send(
-                h2.call(stream, h2.fields()) +
-                h2.data(stream, h2.message(REQUEST), end_stream=True))
-            answer = connection.answer(stream, patience)
-            good = answer is not None and b"grpc-status\x010" in answer[0]
-        except OSError:
-            good = False
-        latencies.append(time.monotonic() - begin if good else None)
+            connection.send(h2.call(stream, fields))
+            connection.upload(stream, body, True, patience)
+            fault = _fault(connection.answer(stream, patience), connection)
+        except OSError as error:
+            fault = str(error)
+        told.append((time.monotonic() - begin, fault))
         stream += 2
-        if not good:
+        if fault is not None or reconnects:
             if connection is not None:
                 connection.socket.close()
             connection = None
@@ -236,12 +251,21 @@ def _ask(target, pipe, pause, patience):
 
 
 class Neighbour:
-    """A well-behaved client in a process of its own, always calling."""
+    """A well-behaved client in a process of its own, always calling.
 
-    def __init__(self, target, pause=0.002, patience=30):
+    patience    for how many seconds it waits for an answer
+    count       the number of u8 elements of its tensors
+    timeout     the calls' deadline, in the form of grpc-timeout
+    reconnects  whether each call has a connection of its own
+    """
+
+    def __init__(self, target, pause=0.002, patience=30, count=4, timeout=None,
+                 reconnects=False):
+        self.faults = []
         self._pipe, other = multiprocessing.Pipe()
         self._process = multiprocessing.Process(
-            target=_ask, args=(target, other, pause, patience), daemon=True)
+            target=_ask, args=(target, other, pause, patience, count, timeout,
+                               reconnects), daemon=True)
         self._process.start()
 
     def __enter__(self):
@@ -252,15 +276,22 @@ class Neighbour:
         self._process.join(timeout=40)
         self._process.kill()
 
+    def kill(self):
+        self._process.kill()
+        self._process.join()
+
     def latencies(self, patience=40):
         """Returns those since the last time, sorted, and how many calls
-        failed."""
+        failed, which `faults` then describes."""
         self._pipe.send("tell")
         if not self._pipe.poll(patience):
+            self.faults = [f"no answer in {patience} s"]
             return [], 1
         told = self._pipe.recv()
-        return (sorted(one for one in told if one is not None),
-                sum(one is None for one in told))
+        self.faults = [f"{fault} after {seconds:.2f} s"
+                       for seconds, fault in told if fault is not None]
+        return (sorted(seconds for seconds, fault in told if fault is None),
+                len(self.faults))
 
 
 def percentile(sorted_values, part):

@@ -1,0 +1,232 @@
+"""Calls that make the server keep memory and then do nothing, or never end."""
+
+import struct
+import time
+
+import h2
+import topk_requests
+from cheap_attack import HEALTH, OIP, REFLECTION, TOPK, attack
+from topk_requests import field
+
+MIB = 1 << 20
+WIDE = ((h2.HEADER_TABLE_SIZE, 0), (h2.INITIAL_WINDOW_SIZE, (1 << 31) - 1))
+CLOSED = ((h2.HEADER_TABLE_SIZE, 0), (h2.INITIAL_WINDOW_SIZE, 0))
+
+
+def _open_wide(client):
+    client.send(h2.window_update(0, (1 << 31) - 65536))
+
+
+@attack(processes=1, rounds=8, arriving=60)
+def watches_of_long_names(attacker):
+    """Health watches of names of 60 MiB: two of them, then many shorter ones,
+    all kept open."""
+    with attacker.connect() as client:
+        for size in [60 * MIB] * 2 + [
+                attacker.random.randrange(MIB, 8 * MIB) for _ in range(20)]:
+            client.call(HEALTH + "Watch", field(1, b"x" * size), end=True)
+            attacker.delivered()
+            if not attacker.goes_on():
+                break
+        attacker.hold(client)
+        attacker.outcomes.update(client.outcomes.values())
+
+
+@attack(processes=1, rounds=512)
+def idle_reflection_streams(attacker):
+    """512 streams of the reflection service without a message."""
+    clients = [attacker.connect(greets=True) for _ in range(4)]
+    for client in clients:
+        for _ in range(128):
+            client.open(REFLECTION)
+            attacker.delivered()
+    attacker.hold(*clients)
+    for client in clients:
+        attacker.outcomes.update(client.outcomes.values())
+        client.socket.close()
+
+
+# Streams after their answers --------------------------------------------------
+
+
+def _answered_group(attacker, client, path, message, count):
+    """Sends a group and takes all of its responses; the stream stays open."""
+    stream = client.call(path, *[message] * count, end=False)
+    attacker.delivered()
+    expected = count * 17 * MIB
+    until = time.monotonic() + 2
+    while (client.messages[stream] < expected and not client.closed and
+           stream not in client.outcomes and time.monotonic() < until):
+        client.poll(0.2)
+    attacker.outcomes[client.outcomes.get(
+        stream, f"{client.messages[stream] // MIB} MiB received")] += 1
+
+
+def _idle_after_answers(attacker, path, message):
+    with attacker.connect(own=WIDE) as client:
+        _open_wide(client)
+        for _ in range(6):
+            if attacker.goes_on() and not client.closed:
+                _answered_group(attacker, client, path, message, 2)
+        attacker.hold(client)
+
+
+def large_item(chance):
+    """2 MiB whose response has 18 MiB."""
+    data = chance.randbytes(2 * MIB)
+    return topk_requests.onnx("U8", [len(data)], k=len(data), data=data)
+
+
+def large_infer(chance):
+    data = chance.randbytes(2 * MIB)
+    return topk_requests.infer("UINT8", [len(data)], len(data), data)
+
+
+@attack(processes=1, rounds=6)
+def idle_many_after_answers(attacker):
+    """Six streams of ComputeTopKMany that have received 36 MiB each and stay
+    open."""
+    _idle_after_answers(attacker, TOPK + "ComputeTopKMany",
+                        large_item(attacker.random).SerializeToString())
+
+
+@attack(processes=1, rounds=6)
+def idle_infer_after_answers(attacker):
+    """The same on ModelStreamInfer."""
+    _idle_after_answers(attacker, OIP + "ModelStreamInfer",
+                        large_infer(attacker.random).SerializeToString())
+
+
+@attack(processes=1, rounds=10)
+def responses_never_read(attacker):
+    """Large responses for windows of zero bytes, on every call that has
+    some."""
+    item = large_item(attacker.random)
+    infer = large_infer(attacker.random).SerializeToString()
+    data = item.tensor.data
+    bodies = [
+        (TOPK + "ComputeTopK", [item.SerializeToString()]),
+        (TOPK + "ComputeTopKMany", [item.SerializeToString()] * 2),
+        (OIP + "ModelInfer", [infer]), (OIP + "ModelStreamInfer", [infer] * 2),
+        (TOPK + "StreamTopK",
+         [topk_requests.header(item), topk_requests.chunk(data)])]
+    attacker.random.shuffle(bodies)
+    with attacker.connect(own=CLOSED) as client:
+        for path, messages in bodies * 2:
+            client.call(path, *messages)
+            attacker.delivered()
+            if not attacker.goes_on():
+                break
+        attacker.hold(client)
+        attacker.outcomes.update(client.outcomes.values())
+
+
+@attack(processes=1, rounds=16)
+def messages_read_ahead(attacker):
+    """16 streams of ComputeTopKMany whose first item waits behind two slow ones
+    and whose second, of 16 MiB, the server reads ahead."""
+    count = 4 * MIB
+    slow = topk_requests.onnx(
+        "F32", [count], k=count,
+        data=attacker.random.randbytes(4 * count)).SerializeToString()
+    short = topk_requests.onnx("U8", [200 << 10],
+                               data=bytes(200 << 10)).SerializeToString()
+    behind = topk_requests.onnx("U8", [16 * MIB],
+                                data=bytes(16 * MIB)).SerializeToString()
+    path = TOPK + "ComputeTopKMany"
+    clients = [attacker.connect(own=CLOSED) for _ in range(18)]
+    streams = [client.call(path, item, end=False) for client, item in
+               zip(clients, [slow] * 2 + [short] * 16)]
+    for client, stream in zip(clients[2:], streams[2:]):
+        if attacker.goes_on():
+            client.upload(stream, h2.message(behind), seconds=0.3)
+            attacker.delivered()
+    attacker.hold(*clients)
+    for client in clients:
+        attacker.outcomes.update(client.outcomes.values())
+        client.socket.close()
+
+
+@attack(processes=1, rounds=3)
+def strided_streams_collected(attacker):
+    """Three strided streams that have sent all but the last byte of 40 MiB."""
+    size = 40 * MIB
+    request = topk_requests.directml("U8", [size // 2], [2], data=None)
+    clients = []
+    for _ in range(3):
+        clients.append(attacker.connect())
+        stream = clients[-1].call(TOPK + "StreamTopK",
+                                  topk_requests.header(request), end=False)
+        for _ in range(size // MIB - 1):
+            clients[-1].upload(
+                stream, h2.message(topk_requests.chunk(bytes(MIB))), seconds=1)
+        attacker.delivered()
+    attacker.hold(*clients)
+    for client in clients:
+        attacker.outcomes.update(client.outcomes.values())
+        client.socket.close()
+
+
+# Streams without an end -------------------------------------------------------
+
+
+@attack(rounds=20, flags=("--pollers", "2"), seconds=1.5)
+def endless_tiny_messages(attacker):
+    """A tensor of 2^33 bytes that arrives byte by byte, as fast as the windows
+    allow."""
+    header = topk_requests.header(topk_requests.onnx(
+        "U8", [1 << 33], k=attacker.random.choice((1, 10, 1000))))
+    size = attacker.random.choice((1, 1, 2, 16))
+    piece = h2.message(topk_requests.chunk(bytes(size)))
+    pieces = piece * (65536 // len(piece))
+    with attacker.connect() as client:
+        stream = client.call(TOPK + "StreamTopK", header, end=False)
+        while attacker.goes_on() and not client.closed:
+            if client.upload(stream, pieces, seconds=1) == len(pieces):
+                attacker.delivered()
+            client.poll(0)
+            if stream in client.outcomes:
+                attacker.outcomes[client.outcomes[stream]] += 1
+                break
+
+
+@attack(rounds=20, flags=("--pollers", "2"), seconds=1.5)
+def endless_tiny_items(attacker):
+    """Empty items without end on ComputeTopKMany and ModelStreamInfer."""
+    path = attacker.random.choice(
+        (TOPK + "ComputeTopKMany", OIP + "ModelStreamInfer"))
+    items = h2.message(b"") * 1000
+    with attacker.connect() as client:
+        stream = client.call(path, end=False)
+        while attacker.goes_on() and not client.closed:
+            # The client takes its responses: the stream never stops.
+            client.send(h2.window_update(stream, 1 << 20))
+            if client.upload(stream, items, seconds=1) == len(items):
+                attacker.delivered()
+            client.poll(0)
+
+
+# Shared memory ----------------------------------------------------------------
+
+
+@attack(rounds=100, flags=("--allow-shared-memory",), seconds=2,
+        caller={"count": 200 << 10, "timeout": "2S"})
+def claimed_shared_memory(attacker):
+    """byte_size of 2^40 for objects that do not exist; the honest caller's
+    tensors of 200 KiB have a deadline of 2 s."""
+    def region(byte_size):
+        return {"name": f"/topk_nobody_{attacker.number}",
+                "byte_size": byte_size}
+
+    def claim(client):
+        size = attacker.random.choice(
+            (1 << 40, 1 << 40, 1 << 38, (1 << 62) + 1))
+        if attacker.random.random() < 0.3:
+            return client.call(OIP + "ModelInfer", topk_requests.infer(
+                "UINT8", [4], data=None, shared_memory_region="nobody",
+                shared_memory_byte_size=size).SerializeToString())
+        request = topk_requests.onnx("U8", [4], data=None)
+        request.tensor.shared_memory.CopyFrom(
+            topk_requests.stubs()["tensor"].SharedMemoryRegion(**region(size)))
+        return client.call(TOPK + "ComputeTopK", request.SerializeToString())
+    attacker.keep_calling(claim, outstanding=32)

@@ -1,0 +1,237 @@
+"""Messages of many small fields: a few bytes each on the wire, many once
+parsed."""
+
+import topk_requests
+from cheap_attack import HEALTH, OIP, REFLECTION, STREAMS, TOPK, UNARY, attack
+from topk_requests import field
+
+MIB = 1 << 20
+MESSAGE = 16 * MIB
+# Two bytes name the field, a third is its value: protobuf keeps 16 bytes or
+# more for each.
+UNKNOWN_VARINT = b"\xf8\x01\x00"  # field 31, varint 0
+UNKNOWN_EMPTY = b"\xfa\x01\x00"  # field 31, no bytes
+UNKNOWN_GROUP = b"\xfb\x01\xfc\x01"  # field 31, a group without a field
+EMPTY_FIELDS = [field(number, b"") for number in (1, 2, 3, 6)]
+UNKNOWN_FIELDS = (UNKNOWN_VARINT, UNKNOWN_EMPTY, UNKNOWN_GROUP)
+
+
+def repeat(piece, size):
+    return piece * (size // len(piece))
+
+
+def _send(attacker, client, path, message):
+    """Sends a message and waits until the call has ended."""
+    stream = client.call(path, message)
+    attacker.delivered()
+    for _ in client.wait([stream], 0.5):
+        client.reset(stream)
+    attacker.outcomes[client.outcomes.get(stream, "given up")] += 1
+
+
+def _send_all(attacker, messages):
+    """Sends messages one at a time: what gRPC is still receiving is not
+    counted yet."""
+    with attacker.connect() as client:
+        for path, message in messages:
+            if client.closed or not attacker.goes_on():
+                break
+            _send(attacker, client, path, message)
+
+
+def _ones(count):
+    """A packed field `shape` or `sizes` (2) of dimensions of 1."""
+    return field(2, b"\x01" * count)
+
+
+def many_dimension_messages(count):
+    """Messages with `count` dimensions of 1, for each call that takes a
+    tensor."""
+    shape = _ones(count)
+    spec = field(2, b"\x08\x01\x10\x0b")  # ONNX TopK-11
+    k = field(3, field(2, b"\x08\x01"))
+    request = field(1, b"\x08\x09" + shape + field(4, b"\x07")) + spec + k
+    header = field(1, field(1, b"\x08\x09" + shape) + spec + k)
+    strides = field(1, b"\x08\x09" + shape + field(3, b"\x00" * count))
+    sizes = field(5, field(5, _ones(count)))
+    k_shape = field(3, field(2, field(2, b"\x08\x08" + shape)))
+    small = field(1, b"\x08\x09" + _ones(1) + field(4, b"\x07"))
+    infer = (field(1, b"onnx_topk") + field(
+        5, field(1, b"X") + field(2, b"UINT8") + field(3, b"\x01" * count)) +
+             field(7, b"\x07"))
+    return [(TOPK + "ComputeTopK", request), (TOPK + "StreamTopK", header),
+            (TOPK + "ComputeTopKMany", request),
+            (OIP + "ModelInfer", infer), (OIP + "ModelStreamInfer", infer),
+            (TOPK + "ComputeTopK", strides), (TOPK + "ComputeTopK", sizes),
+            (TOPK + "ComputeTopK", small + spec + k_shape)]
+
+
+@attack(processes=1, rounds=8)
+def many_dimensions(attacker):
+    """Millions of dimensions of 1: 16 MiB of shape, strides or sizes."""
+    messages = many_dimension_messages(7 * MIB)
+    attacker.random.shuffle(messages)
+    _send_all(attacker, messages)
+
+
+@attack(processes=1, rounds=21)
+def many_unknown_fields(attacker):
+    """16 MiB of 3-byte unknown fields, or of empty messages, to every
+    method."""
+    paths = UNARY + STREAMS
+    attacker.random.shuffle(paths)
+    _send_all(attacker, (
+        (path, repeat(attacker.random.choice(
+            [*UNKNOWN_FIELDS] * 3 + EMPTY_FIELDS), MESSAGE))
+        for path in paths))
+
+
+@attack(processes=1, rounds=5, arriving=60)
+def unknown_fields_of_60_mib(attacker):
+    """The same to methods whose messages are empty."""
+    paths = [TOPK + "GetCapabilities", OIP + "ServerLive",
+             OIP + "ServerMetadata", HEALTH + "Check", REFLECTION]
+    attacker.random.shuffle(paths)
+    _send_all(attacker, (
+        (path, repeat(attacker.random.choice(UNKNOWN_FIELDS), 60 * MIB))
+        for path in paths))
+
+
+# The Open Inference Protocol -------------------------------------------------
+
+MODEL = field(1, b"onnx_topk")
+
+
+def _infer(attacker, bodies):
+    paths = [OIP + "ModelInfer", OIP + "ModelStreamInfer"]
+    _send_all(attacker, ((attacker.random.choice(paths), body)
+                         for body in bodies))
+
+
+@attack(processes=1, rounds=6)
+def empty_inputs(attacker):
+    """8 MiB of empty inputs, outputs or parameters in ModelInfer."""
+    pieces = [field(5, b""), field(6, b""), field(4, b"\x0a\x00"),
+              field(5, field(3, b"")), field(5, field(5, b""))]
+    attacker.random.shuffle(pieces)
+    _infer(attacker, (MODEL + repeat(piece, 8 * MIB - 100)
+                      for piece in [field(5, b"")] + pieces))
+
+
+@attack(processes=1, rounds=8)
+def typed_contents(attacker):
+    """8 MiB of elements one by one, which take 1 to 8 times as much parsed."""
+    kinds = [(1, "BOOL", b"\x01"), (2, "INT32", b"\x01"), (3, "INT64", b"\x01"),
+             (4, "UINT32", b"\x01"), (5, "UINT64", b"\x01"),
+             (6, "FP32", bytes(4)), (7, "FP64", bytes(8))]
+    attacker.random.shuffle(kinds)
+
+    def body(number, datatype, element):
+        count = (8 * MIB - 200) // len(element)
+        contents = field(number, element * count)
+        return MODEL + field(5, field(1, b"X") + field(2, datatype.encode()) +
+                             field(3, topk_requests.varint(count)) +
+                             field(5, contents))
+
+    unpacked = field(5, field(1, b"X") + field(2, b"BYTES") +
+                     field(5, repeat(field(8, b""), 8 * MIB - 200)))
+    _infer(attacker, [MODEL + unpacked] + [body(*kind) for kind in kinds])
+
+
+@attack(processes=1, rounds=4)
+def empty_raw_contents(attacker):
+    """8 MiB of raw_input_contents without a byte."""
+    size = attacker.random.randrange(7 * MIB, 8 * MIB - 100)
+    _infer(attacker, [MODEL + repeat(field(7, b""), size)] * 4)
+
+
+# Long texts ------------------------------------------------------------------
+
+
+TENSOR = field(1, b"\x08\x09" + field(2, b"\x01") + field(4, b"\x07"))
+OPENVINO = field(2, b"\x08\x02\x10\x0b")  # TopK-11
+
+
+def _with_attributes(*fields):
+    return TENSOR + OPENVINO + field(4, b"".join(fields))
+
+
+def _region(name):
+    return field(1, name) + b"\x18\x01"
+
+
+def _with_parameter(name, value):
+    return MODEL + field(4, field(1, name) + field(2, value))
+
+
+def _register(name, key):
+    return field(1, name) + field(2, key) + b"\x20\x01"
+
+
+# Requests with a long text in one field each.
+LONG_IN_TOPK = [
+    lambda text: _with_attributes(field(2, text)),
+    lambda text: _with_attributes(field(2, b"max"), field(3, text)),
+    lambda text: _with_attributes(field(2, b"max"), field(3, b"value"),
+                                  field(5, text)),
+    lambda text: field(1, b"\x08\x09" + field(2, b"\x01") +
+                       field(5, _region(text))),
+    lambda text: TENSOR + field(6, field(2, _region(text))),
+    lambda text: TENSOR + field(7, text)]
+LONG_IN_INFER = [
+    lambda text: field(1, text), lambda text: MODEL + field(2, text),
+    lambda text: MODEL + field(3, text),
+    lambda text: _with_parameter(text, b"\x10\x01"),
+    lambda text: _with_parameter(b"mode", field(3, text)),
+    lambda text: MODEL + field(5, field(1, text)),
+    lambda text: MODEL + field(5, field(1, b"X") + field(2, text)),
+    lambda text: MODEL + field(6, field(1, text))]
+LONG_NAMES = ("ModelReady", "ModelMetadata", "ModelConfig", "ModelStatistics",
+              "RepositoryIndex", "SystemSharedMemoryStatus",
+              "SystemSharedMemoryUnregister")
+
+
+def long_texts_by_method():
+    """Returns pairs of a path and a function from a text to a message."""
+    pairs = [(TOPK + name, make) for make in LONG_IN_TOPK
+             for name in ("ComputeTopK", "ComputeTopKMany")]
+    pairs += [(TOPK + "StreamTopK", lambda text, make=make: field(
+        1, make(text))) for make in LONG_IN_TOPK]
+    pairs += [(OIP + name, make) for make in LONG_IN_INFER
+              for name in ("ModelInfer", "ModelStreamInfer")]
+    pairs += [(OIP + name, lambda text: field(1, text)) for name in LONG_NAMES]
+    register = OIP + "SystemSharedMemoryRegister"
+    return pairs + [
+        (register, lambda text: _register(text, b"/topk_nobody")),
+        (register, lambda text: _register(b"x", b"/topk" + text))]
+
+
+@attack(processes=1, rounds=15, flags=("--allow-shared-memory",))
+def long_texts(attacker):
+    """16 MiB in the fields that name a mode, a model, a region or a type, which
+    errors repeat."""
+    pairs = long_texts_by_method()
+    attacker.random.shuffle(pairs)
+    text = b"x" * MESSAGE
+    _send_all(attacker, ((path, make(text)) for path, make in pairs))
+
+
+# Request ids -----------------------------------------------------------------
+
+
+@attack(processes=1, rounds=6, arriving=60)
+def long_request_ids(attacker):
+    """A request id of 60 MiB, and 256 of 64 KiB, which Many echoes."""
+    with attacker.connect() as client:
+        for size, count in ((60 * MIB, 1), (64 << 10, 256),
+                            (attacker.random.randrange(300, 1 << 20), 16)):
+            item = topk_requests.onnx(
+                "U8", [4], data=b"1234",
+                request_id="x" * size).SerializeToString()
+            infer = MODEL + field(3, b"x" * size)
+            for path, message in ((TOPK + "ComputeTopKMany", item),
+                                  (OIP + "ModelStreamInfer", infer)):
+                client.call(path, *[message] * count, end=False)
+                client.poll(0.1)
+                attacker.delivered()
+        attacker.hold(client)
