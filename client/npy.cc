@@ -44,6 +44,17 @@ Result<DType> TypeOf(const NpyHeader& header, std::optional<DType> as) {
                                 : "save it converted, e.g. x.astype('f4')"));
 }
 
+// Returns the size of the data that follows a header, in bytes.
+Result<int64_t> DataBytes(const NpyHeader& header, DType dtype) {
+  int64_t bytes = InfoOf(dtype).bytes;
+  for (const int64_t size : header.shape) {
+    if (!CheckedMultiply(bytes, size, &bytes)) {
+      return MalformedNpy("its shape overflows 63 bits");
+    }
+  }
+  return bytes;
+}
+
 // Packs elements that have a byte each, in its lowest bits; those above are
 // zero or repeat a sign.
 Result<std::vector<std::byte>> PackElements(const DTypeInfo& type,
@@ -120,6 +131,17 @@ bool HasNpyName(const DTypeInfo& type) {
   return !type.packed() && Cat(type.name.substr(0, 1), type.bits) == type.name;
 }
 
+Result<size_t> NpyFileSize(std::span<const std::byte> start,
+                           std::optional<DType> as) {
+  const Result<NpyHeader> header = ParseNpyHeader(start);
+  if (!header.ok()) return header.status();
+  const Result<DType> dtype = TypeOf(*header, as);
+  if (!dtype.ok()) return dtype.status();
+  const Result<int64_t> bytes = DataBytes(*header, *dtype);
+  if (!bytes.ok()) return bytes.status();
+  return header->data_offset + static_cast<size_t>(*bytes);
+}
+
 Result<NpyArray> ParseNpy(std::span<const std::byte> file,
                           std::shared_ptr<const void> owner,
                           std::optional<DType> as) {
@@ -128,17 +150,13 @@ Result<NpyArray> ParseNpy(std::span<const std::byte> file,
   const Result<DType> dtype = TypeOf(*header, as);
   if (!dtype.ok()) return dtype.status();
   const int width = InfoOf(*dtype).bytes;
-  int64_t bytes = width;
-  for (const int64_t size : header->shape) {
-    if (!CheckedMultiply(bytes, size, &bytes)) {
-      return MalformedNpy("its shape overflows 63 bits");
-    }
-  }
+  const Result<int64_t> bytes = DataBytes(*header, *dtype);
+  if (!bytes.ok()) return bytes.status();
   const std::span<const std::byte> data = file.subspan(header->data_offset);
-  if (data.size() != static_cast<size_t>(bytes)) {
+  if (data.size() != static_cast<size_t>(*bytes)) {
     return MalformedNpy(Cat("it has ", data.size(),
                             " bytes of data; its shape and type imply ",
-                            bytes));
+                            *bytes));
   }
   NpyArray array{*dtype, header->shape, data, std::move(owner)};
   const bool transposed = header->fortran_order && header->shape.size() > 1;

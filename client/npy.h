@@ -32,6 +32,12 @@ struct NpyArray {
 /// a byte or less in V1, u1 or i1, a byte an element, the lowest bits its own.
 bool HasNpyName(const DTypeInfo& type);
 
+/// Returns the size in bytes of the file that begins with `start`, which may be
+/// all of it: what its header, shape and type imply. `as` is as for ParseNpy().
+/// INVALID_ARGUMENT for what ParseNpy() would reject by the header.
+Result<size_t> NpyFileSize(std::span<const std::byte> start,
+                           std::optional<DType> as);
+
 /// Reads a file's content: byte-swaps big-endian data and transposes Fortran
 /// order. `as` is what its elements are if their type has no name, and packs
 /// those of less than a byte. The owner keeps `file` valid.

@@ -11,8 +11,7 @@ namespace topk {
 namespace {
 
 constexpr std::string_view kMagic("\x93NUMPY", 6);
-// NumPy itself refuses longer headers of untrusted files.
-constexpr size_t kMaxHeaderBytes = 10000;
+constexpr size_t kMaxHeaderBytes = kMaxNpyStart - 12;
 
 // Reads the header's Python dictionary: a strict reader of exactly what NumPy
 // writes and documents, {'descr': '<f4', 'fortran_order': False, 'shape': (3,

@@ -12,6 +12,10 @@
 
 namespace topk {
 
+/// The longest start of a file in which a header that is accepted ends, in
+/// bytes: NumPy itself rejects longer headers of untrusted files.
+inline constexpr size_t kMaxNpyStart = 12 + 10000;
+
 /// What a file's header says.
 struct NpyHeader {
   /// NumPy's name of the type without the byte order, e.g. "f4".

@@ -96,23 +96,52 @@ Result<size_t> Find(const std::vector<std::string>& names,
           : Cat("it has no array ", Quote(member), ", only ", list));
 }
 
-// Unpacks a member. libzip checks its CRC at the end.
-Result<std::vector<std::byte>> Unpack(zip_t* archive, size_t index) {
+// Inflates a member on to `content`, until that has `size` bytes or the member
+// ends.
+Status Inflate(zip_file_t* member, size_t size,
+               std::vector<std::byte>& content) {
+  // Memory grows with what has been inflated, not with what a header claims.
+  constexpr size_t kStep = size_t{1} << 20;
+  size_t filled = content.size();
+  while (filled < size) {
+    if (filled == content.size()) {
+      content.resize(std::min(size, std::max(2 * filled, kStep)));
+    }
+    const zip_int64_t got =
+        zip_fread(member, content.data() + filled, content.size() - filled);
+    if (got < 0) return Broken(zip_file_strerror(member));
+    if (got == 0) break;
+    filled += static_cast<size_t>(got);
+  }
+  content.resize(filled);
+  return {};
+}
+
+// Inflates a member as far as its own header says. libzip checks its CRC at the
+// end.
+Result<std::vector<std::byte>> Unpack(zip_t* archive, size_t index,
+                                      std::optional<DType> as) {
   const std::unique_ptr<zip_file_t, CloseMember> member(
       zip_fopen_index(archive, index, 0));
   if (member == nullptr) return Broken(zip_strerror(archive));
   std::vector<std::byte> content;
-  // Its size is not believed before it has come.
-  size_t size = 0;
-  for (;;) {
-    content.resize(std::max<size_t>(size * 2, size_t{1} << 20));
-    const zip_int64_t got =
-        zip_fread(member.get(), content.data() + size, content.size() - size);
-    if (got < 0) return Broken(zip_file_strerror(member.get()));
-    if (got == 0) break;
-    size += static_cast<size_t>(got);
+  if (Status s = Inflate(member.get(), kMaxNpyStart, content); !s.ok()) {
+    return s;
   }
-  content.resize(size);
+  const Result<size_t> size = NpyFileSize(content, as);
+  if (!size.ok()) return size.status();
+  zip_stat_t stat;
+  if (zip_stat_index(archive, index, 0, &stat) == 0 &&
+      (stat.valid & ZIP_STAT_SIZE) != 0 && stat.size != *size) {
+    return MalformedNpy(Cat("the archive says that it has ", stat.size,
+                            " bytes; its shape and type imply ", *size));
+  }
+  // One byte more, so that the end, or that there is none, is seen.
+  if (Status s = Inflate(member.get(), *size + 1, content); !s.ok()) return s;
+  if (content.size() > *size) {
+    return MalformedNpy(Cat("it has more than the ", *size,
+                            " bytes that its shape and type imply"));
+  }
   return content;
 }
 
@@ -131,7 +160,7 @@ Result<NpyArray> ReadArray(const std::string& path, const std::string& member,
   if (!archive.ok()) return archive.status();
   const Result<size_t> index = Find(Names(archive->get()), member);
   if (!index.ok()) return index.status();
-  Result<std::vector<std::byte>> content = Unpack(archive->get(), *index);
+  Result<std::vector<std::byte>> content = Unpack(archive->get(), *index, as);
   if (!content.ok()) return content.status();
   const auto owner =
       std::make_shared<std::vector<std::byte>>(*std::move(content));

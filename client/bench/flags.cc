@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "client/cli/command_tree.h"
+#include "client/cli/number_flag.h"
 #include "core/base/dtype.h"
 #include "core/base/text.h"
 
@@ -73,7 +74,7 @@ void AddPaceFlags(CLI::App& command, BenchFlags& flags) {
                       "no answer; latency then counts from when a call was "
                       "due. Otherwise a caller sends the next one as soon as "
                       "its answer is there")
-          ->check(CLI::Range(0.1, 1e7));
+          ->check(Number(0.1, 1e7));
   command
       .add_option_function<std::string>(
           "--arrivals",
@@ -90,14 +91,14 @@ void AddPaceFlags(CLI::App& command, BenchFlags& flags) {
   command
       .add_option("--duration", pace.seconds,
                   "How many seconds to count, unless --requests is given")
-      ->check(CLI::Range(0.01, kDaySeconds))
+      ->check(Number(0.01, kDaySeconds))
       ->excludes(requests)
       ->capture_default_str();
   command
       .add_option("--warmup", pace.warmup,
                   "How many seconds before that are not counted; 1, or 0 with "
                   "--requests, if not given")
-      ->check(CLI::Range(0.0, kDaySeconds));
+      ->check(Number(0, kDaySeconds));
 }
 
 void AddResultFlags(CLI::App& command, BenchFlags& flags) {
@@ -105,7 +106,7 @@ void AddResultFlags(CLI::App& command, BenchFlags& flags) {
       .add_option("--verify", flags.pace.verify,
                   "Which share of the calls has its answers compared with "
                   "those computed here")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(Number(0, 1))
       ->capture_default_str();
   command.add_flag("--keep-going", flags.keep_going,
                    "Count failures by their codes; otherwise the first one "

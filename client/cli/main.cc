@@ -14,6 +14,7 @@
 #include "client/cli/help.h"
 #include "client/cli/man_page.h"
 #include "client/cli/merge.h"
+#include "client/cli/number_flag.h"
 #include "client/cli/run.h"
 #include "client/cli/security_flags.h"
 #include "client/cli/server_commands.h"
@@ -35,7 +36,7 @@ void AddClientFlags(CLI::App& command, topk::ClientOptions& client,
   command
       .add_option("--deadline", deadline_seconds,
                   "Seconds that a call may take")
-      ->check(CLI::Range(0.001, 86400.0))
+      ->check(Number(0.001, 86400))
       ->capture_default_str();
   command
       .add_option("--max-attempts", client.max_attempts,

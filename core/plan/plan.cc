@@ -53,16 +53,23 @@ Status CheckIndices(const PlanRequest& request, const Plan& plan) {
         "INDEX_OFFSET_NEGATIVE", "index_offset",
         Cat("index_offset = ", request.index_offset, " must not be negative"));
   }
-  int64_t end = 0;
-  if (!CheckedAdd(plan.n, request.index_offset, &end) ||
-      end > MaxIndex(request.index_type)) {
+  const int64_t max = MaxIndex(request.index_type);
+  const auto too_small = [&](std::string_view field, const std::string& what) {
     return InvalidArgument(
-        "INDEX_TYPE_TOO_SMALL",
-        request.index_offset > 0 ? "index_offset" : "tensor.shape",
-        Cat("dimension ", plan.n, " along axis ", plan.axis,
-            " with index_offset = ", request.index_offset, " exceeds ",
-            MaxIndex(request.index_type), ", the greatest ",
-            InfoOf(request.index_type).name, " index"));
+        "INDEX_TYPE_TOO_SMALL", field,
+        Cat(what, " exceeds ", max, ", the maximum of the index type ",
+            InfoOf(request.index_type).name));
+  };
+  // OpenVINO rejects such a dimension although its last index, n - 1, may fit.
+  if (plan.n > max) {
+    return too_small("tensor.shape",
+                     Cat("dimension ", plan.n, " along axis ", plan.axis));
+  }
+  int64_t last = 0;
+  if (!CheckedAdd(plan.n - 1, request.index_offset, &last) || last > max) {
+    return too_small("index_offset",
+                     Cat("index ", plan.n - 1, " along axis ", plan.axis,
+                         " with index_offset = ", request.index_offset));
   }
   return {};
 }

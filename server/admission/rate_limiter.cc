@@ -62,8 +62,10 @@ std::optional<std::chrono::milliseconds> RateLimiter::Take(
       std::max(requests_.Wait(buckets.requests, requests_wanted),
                bytes_.Wait(buckets.bytes, bytes_wanted));
   if (wait > 0) {
+    // A year, which every unit of time can hold.
+    constexpr double kMaxSeconds = 365.0 * 86400;
     return std::chrono::milliseconds(
-        static_cast<int64_t>(std::ceil(wait * 1000)));
+        static_cast<int64_t>(std::ceil(std::min(wait, kMaxSeconds) * 1000)));
   }
   buckets.requests -= requests_wanted;
   buckets.bytes -= bytes_wanted;

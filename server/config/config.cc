@@ -59,7 +59,7 @@ void AddListening(ConfigTable& table, ServerConfig& config) {
           "--auth-tokens-file")
       ->delimiter(',')
       ->default_str(config.listen.front())
-      ->check(Address());
+      ->transform(Address());
   table
       .Row("unix-socket-mode",
            std::function<void(const std::string&)>(
@@ -102,7 +102,7 @@ void AddWork(ConfigTable& table, ServerConfig& config) {
       .Row("threads", config.threads,
            "Threads that compute; 0 for as many as the affinity mask and the "
            "cgroup's quota grant")
-      ->check(CLI::Range(0, 4096));
+      ->transform(Whole(0, 4096));
   table
       .Row("backend", config.backend,
            "What computes: cpu; cuda, and the CPU what that does not take; or "
@@ -120,7 +120,7 @@ void AddWork(ConfigTable& table, ServerConfig& config) {
           "as many as compute. With one, small calls are fastest on two "
           "processors; with two or more, one connection that floods the server "
           "does not go before all others")
-      ->check(CLI::Range(0, 4096));
+      ->transform(Whole(0, 4096));
   table.Switch("allow-shared-memory", config.allow_shared_memory,
                "Take tensors from POSIX shared memory and put answers there: "
                "whoever may connect can then read and write each object with "
@@ -141,11 +141,11 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
   table
       .Row("max-elements", config.max_elements,
            "The most elements of one tensor")
-      ->check(CLI::Range(int64_t{1}, kMost));
+      ->transform(Whole(1, kMost));
   table
       .Row("max-selected-elements", config.max_selected_elements,
            "The most elements of an answer: k for each slice")
-      ->check(CLI::Range(int64_t{1}, kMost));
+      ->transform(Whole(1, kMost));
   table
       .Row("max-rank", config.max_rank, "The most dimensions of one tensor")
       ->check(CLI::Range(int64_t{1}, int64_t{4096}));
@@ -163,7 +163,7 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
   table
       .Row("max-inflight-requests", config.max_inflight_requests,
            "How many calls may be under way, open streams among them")
-      ->check(CLI::Range(int64_t{1}, kMost));
+      ->transform(Whole(1, kMost));
   table
       .Row("max-client-inflight-bytes", config.max_client_inflight_bytes,
            "The same of one client; 0 for half of max-inflight-bytes. A client "
@@ -172,7 +172,7 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
   table
       .Row("max-client-inflight-requests", config.max_client_inflight_requests,
            "The same of one client; 0 for half of max-inflight-requests")
-      ->check(CLI::Range(int64_t{0}, kMost));
+      ->transform(Whole(0, kMost));
   table
       .Row(
           "max-receive-memory", config.max_receive_memory,
@@ -218,12 +218,12 @@ void AddConnections(ConfigTable& table, ConnectionCare& care) {
   table
       .Row("max-concurrent-streams", care.max_concurrent_streams,
            "The most calls that a connection may have open")
-      ->check(CLI::Range(1, 1 << 20));
+      ->transform(Whole(1, 1 << 20));
   table
       .Row("max-metadata-bytes", care.max_metadata_bytes,
            "The most that a call's header fields may take, 32 bytes each "
            "beside their text")
-      ->check(CLI::Range(1024, 1 << 20));
+      ->transform(Whole(1024, 1 << 20));
 }
 
 void AddDrain(ConfigTable& table, ServerConfig& config) {

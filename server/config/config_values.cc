@@ -1,9 +1,13 @@
 #include "server/config/config_values.h"
 
+#include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "core/base/number.h"
 #include "core/base/text.h"
 
 namespace topk {
@@ -14,6 +18,8 @@ std::string CheckHostPort(const std::string& address) {
   std::string wanted = Cat("\"", address, "\" is not host:port");
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos || colon == 0) return wanted;
+  // gRPC would take "unix-abstract:", "vsock:" and others for a scheme.
+  if (!address.starts_with('[') && address.find(':') != colon) return wanted;
   const std::string port = address.substr(colon + 1);
   if (port.empty() || port.size() > 5 ||
       port.find_first_not_of("0123456789") != std::string::npos ||
@@ -23,14 +29,36 @@ std::string CheckHostPort(const std::string& address) {
   return "";
 }
 
-std::string CheckListen(const std::string& address) {
-  constexpr size_t kMaxUnixPath = 107;  // sun_path with its final NUL
-  if (!address.starts_with("unix:")) return CheckHostPort(address);
-  const size_t length = address.size() - 5;
-  if (length == 0) return "unix: needs a path";
-  return length <= kMaxUnixPath ? ""
-                                : Cat("the path of a unix socket has at most ",
-                                      kMaxUnixPath, " bytes, not ", length);
+// Rewrites the URI form unix:///path as unix:/path: code that binds, closes or
+// removes a socket needs the path as the kernel has it.
+std::string CheckListen(std::string& address) {
+  constexpr std::string_view kUnix = "unix:";
+  constexpr size_t kMaxUnixPath = 107;  // sun_path without its final NUL
+  if (address.starts_with("unix-abstract:")) {
+    return Cat(Quote(address),
+               ": abstract sockets have no permissions and are not supported; "
+               "use unix:path");
+  }
+  if (!address.starts_with(kUnix)) return CheckHostPort(address);
+  std::string path = address.substr(kUnix.size());
+  if (path.starts_with("//")) {
+    path.erase(0, 2);
+    if (!path.starts_with('/')) {
+      return Cat(Quote(address), ": unix:// needs an absolute path, e.g. ",
+                 "unix:///run/topkd.sock");
+    }
+  }
+  if (path.empty()) return "unix: needs a path";
+  if (path.find('%') != std::string::npos) {
+    return Cat(Quote(address), ": the path of a unix socket must not contain ",
+               "%, with which gRPC escapes characters");
+  }
+  if (path.size() > kMaxUnixPath) {
+    return Cat("the path of a unix socket has at most ", kMaxUnixPath,
+               " bytes, not ", path.size());
+  }
+  address = Cat(kUnix, path);
+  return "";
 }
 
 std::string CheckPlain(const std::string& address) {
@@ -55,15 +83,34 @@ std::string CheckMode(const std::string& text) {
   return "";
 }
 
-// CLI11's own range lets NaN through.
 std::string CheckShare(const std::string& text) {
-  double share = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, share);
-  if (error == std::errc() && rest == end && share >= 0 && share <= 1) {
-    return "";
-  }
+  const std::optional<double> share = ParseNumber(text);
+  if (share && *share >= 0 && *share <= 1) return "";
   return Cat("\"", text, "\" is not a share of 0 to 1");
+}
+
+// A smaller rate than this is a mistake, and its waiting times overflow.
+std::string CheckRate(const std::string& text) {
+  const std::optional<double> rate = ParseNumber(text);
+  if (rate && (*rate == 0 || (*rate >= 1e-6 && *rate <= 1e15))) return "";
+  return Cat(Quote(text), " is not a rate of 0 or 1e-6 .. 1e15 per second");
+}
+
+// Returns how many of what a unit stands for, e.g. 1024 for "KiB", or 0 for an
+// unknown unit. Case does not matter, and "K" and "KB" are 1024 too.
+int64_t BytesOf(std::string unit) {
+  std::ranges::transform(unit, unit.begin(), [](unsigned char c) {
+    return static_cast<char>(std::tolower(c));
+  });
+  if (unit.empty() || unit == "b") return 1;
+  constexpr std::string_view kPrefixes = "kmgtpe";
+  const size_t prefix = kPrefixes.find(unit.front());
+  unit.erase(0, 1);
+  if (prefix == std::string_view::npos ||
+      !(unit.empty() || unit == "b" || unit == "ib")) {
+    return 0;
+  }
+  return int64_t{1024} << (10 * prefix);
 }
 
 std::string CheckPrefix(const std::string& prefix) {
@@ -89,35 +136,72 @@ CLI::Validator ObjectPrefix() { return {CheckPrefix, "PREFIX"}; }
 
 CLI::Validator Seconds(double least, double most) {
   const auto check = [least, most](std::string& text) -> std::string {
-    const char* end = text.data() + text.size();
-    double seconds = 0;
-    const auto [rest, error] = std::from_chars(text.data(), end, seconds);
-    const std::string_view unit(rest, static_cast<size_t>(end - rest));
-    if (unit == "ms") seconds /= 1000;
-    if (unit == "m") seconds *= 60;
-    const bool known =
-        unit.empty() || unit == "s" || unit == "ms" || unit == "m";
-    // Written so that NaN, which compares with nothing, is refused.
-    if (error != std::errc() || !known ||
-        !(seconds >= least && seconds <= most)) {
+    // Shorter ones would become 0 in the unit of some clock, and 0 may stand
+    // for no limit.
+    constexpr double kShortest = 1e-6;
+    const size_t digits = text.find_last_of("0123456789.") + 1;
+    const std::string_view unit = std::string_view(text).substr(digits);
+    const double factor = unit.empty() || unit == "s" ? 1
+                          : unit == "ms"              ? 1e-3
+                          : unit == "m"               ? 60
+                                                      : std::nan("");
+    const double seconds = ParseNumber(std::string_view(text).substr(0, digits))
+                               .value_or(std::nan("")) *
+                           factor;
+    // NaN compares false with everything.
+    if (!(seconds >= least && seconds <= most) ||
+        (seconds > 0 && seconds < kShortest)) {
       return Cat("\"", text, "\" is not a duration such as 25, 1.5s, 500ms or ",
-                 "1m in the range of ", CLI::detail::to_string(least), " s to ",
-                 CLI::detail::to_string(most), " s");
+                 "1m in the range of ", NumberText(least), " s to ",
+                 NumberText(most), " s; the shortest above 0 is 0.001ms");
     }
-    text = CLI::detail::to_string(seconds);
+    text = NumberText(seconds);
     return "";
   };
   return CLI::Validator(check, "DURATION");
 }
 
 CLI::Validator Bytes(int64_t least, int64_t most) {
-  const CLI::AsSizeValue size(/*kb_is_1000=*/false);
-  const CLI::Range range(least, most);
-  const auto check = [size, range](std::string& text) -> std::string {
-    std::string error = size(text);
-    return error.empty() ? range(text) : error;
+  const auto check = [least, most](std::string& text) -> std::string {
+    // Its mantissa holds every int64_t.
+    long double bytes = 0;
+    const char* end = text.data() + text.size();
+    const auto [rest, error] =
+        std::from_chars(text.data(), end, bytes, std::chars_format::fixed);
+    std::string unit(rest, end);
+    unit.erase(0, unit.find_first_not_of(' '));
+    const int64_t factor = BytesOf(unit);
+    bytes *= static_cast<long double>(factor);
+    // NaN compares false with everything.
+    if (error != std::errc() || factor == 0 ||
+        !(bytes >= static_cast<long double>(least) &&
+          bytes <= static_cast<long double>(most))) {
+      return Cat(Quote(text), " is not a number of bytes such as 65536, 64KiB ",
+                 "or 1.5GiB in the range of ", least, " to ", most);
+    }
+    // Up, so that no positive number becomes 0.
+    text = Cat(static_cast<int64_t>(std::ceil(bytes)));
+    return "";
   };
   return CLI::Validator(check, "BYTES");
 }
+
+CLI::Validator Whole(int64_t least, int64_t most) {
+  const auto check = [least, most](std::string& text) -> std::string {
+    int64_t number = 0;
+    const char* end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, number);
+    if (error != std::errc() || rest != end || number < least ||
+        number > most) {
+      return Cat(Quote(text), " is not a whole number in the range of ", least,
+                 " to ", most);
+    }
+    text = Cat(number);
+    return "";
+  };
+  return CLI::Validator(check, Cat("INT in [", least, " - ", most, "]"));
+}
+
+CLI::Validator Rate() { return {CheckRate, "RATE"}; }
 
 }  // namespace topk

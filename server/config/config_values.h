@@ -7,7 +7,7 @@
 namespace topk {
 
 /// Where to serve: host:port, the host an IPv6 address in brackets if it is
-/// one, or unix:path.
+/// one, or unix:path; rewrites unix:///path as unix:/path.
 CLI::Validator Address();
 
 /// host:port, or nothing.
@@ -28,8 +28,15 @@ CLI::Validator Seconds(double least, double most);
 /// A number of 0 to 1.
 CLI::Validator Share();
 
+/// Events or bytes per second; 0 = no limit.
+CLI::Validator Rate();
+
 /// A number of bytes, with or without a unit: 65536, 64KiB, 1.5GiB; rewrites it
-/// as a number.
+/// as a number, rounded up.
 CLI::Validator Bytes(int64_t least, int64_t most);
+
+/// A whole number. CLI11's own Range takes one that int64_t cannot hold for the
+/// nearest that it can, and 010 for octal.
+CLI::Validator Whole(int64_t least, int64_t most);
 
 }  // namespace topk

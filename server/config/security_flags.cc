@@ -1,8 +1,6 @@
 #include "server/config/security_flags.h"
 
-#include <charconv>
-
-#include "core/base/text.h"
+#include "server/config/config_values.h"
 #include "server/security/client_names.h"
 
 namespace topk {
@@ -10,17 +8,6 @@ namespace {
 
 std::string CheckSan(const std::string& name) {
   return CheckAllowedName(name).message;
-}
-
-// Written so that NaN, which compares with nothing, is refused.
-std::string CheckRate(const std::string& text) {
-  constexpr double kMost = 1e15;
-  const char* end = text.data() + text.size();
-  double rate = 0;
-  const auto [rest, error] = std::from_chars(text.data(), end, rate);
-  return error == std::errc() && rest == end && rate >= 0 && rate <= kMost
-             ? ""
-             : Cat(Quote(text), " is not a number of 0 .. 1e15");
 }
 
 }  // namespace
@@ -59,14 +46,14 @@ void AddSecurityFlags(ConfigTable& table, SecurityConfig& config) {
            "How many requests each caller may make, as many at once as "
            "in a second; 0 for any number. Who the caller is, its token "
            "says, else its certificate, else its address")
-      ->check(CLI::Validator(CheckRate, "RATE"))
+      ->check(Rate())
       ->default_str("0");
   table
       .Row("client-bytes-per-second", config.client_bytes_per_second,
            "How many bytes of requests each caller may send; the same "
            "otherwise. A larger request is admitted after a second of "
            "rest, and keeps the next one waiting")
-      ->check(CLI::Validator(CheckRate, "RATE"))
+      ->check(Rate())
       ->default_str("0");
 }
 

@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <limits>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 #include "core/base/text.h"
 
@@ -51,9 +54,16 @@ Status Unknown(const std::string& name, const Message& attributes) {
 
 // Returns an enum's number. Its values begin with what its first one,
 // ..._UNSPECIFIED, begins with.
-Result<int64_t> ReadEnum(const std::string& name, const InferParameter& value,
-                         const EnumDescriptor& type) {
-  if (!value.has_string_param()) return ReadInteger(name, value);
+Result<int> ReadEnum(const std::string& name, const InferParameter& value,
+                     const EnumDescriptor& type) {
+  if (!value.has_string_param()) {
+    const Result<int64_t> number = ReadInteger(name, value);
+    if (!number.ok()) return number.status();
+    if (*number < 0 || !std::in_range<int>(*number)) {
+      return Wrong(name, "the number of a value");
+    }
+    return static_cast<int>(*number);
+  }
   std::string text = value.string_param();
   std::ranges::transform(text, text.begin(), [](unsigned char c) {
     return static_cast<char>(std::toupper(c));
@@ -62,51 +72,91 @@ Result<int64_t> ReadEnum(const std::string& name, const InferParameter& value,
   const std::string prefix = first.substr(0, first.rfind("UNSPECIFIED"));
   const EnumValueDescriptor* found = type.FindValueByName(text);
   if (found == nullptr) found = type.FindValueByName(prefix + text);
-  if (found != nullptr) return int64_t{found->number()};
+  if (found != nullptr) return found->number();
   return InvalidArgument(
       "PARAMETER_VALUE", FieldOf(name),
       Cat("parameter ", Quote(name), " = ", Quote(value.string_param()),
           " is no value of ", type.name()));
 }
 
-Status SetNumber(const FieldDescriptor& field, const std::string& name,
-                 const InferParameter& value, Message& to) {
-  const auto* reflection = to.GetReflection();
-  const bool is_enum = field.type() == FieldDescriptor::TYPE_ENUM;
-  const Result<int64_t> number = is_enum
-                                     ? ReadEnum(name, value, *field.enum_type())
-                                     : ReadInteger(name, value);
+// Reads a whole number of a field that is narrower than int64_t or unsigned.
+template <class Integer>
+Result<Integer> ReadAs(const std::string& name, const InferParameter& value) {
+  if constexpr (std::is_same_v<Integer, uint64_t>) {
+    if (value.has_uint64_param()) return value.uint64_param();
+  }
+  const Result<int64_t> number = ReadInteger(name, value);
   if (!number.ok()) return number.status();
-  if (!is_enum) {
-    reflection->SetInt64(&to, &field, *number);
-    return {};
+  if (!std::in_range<Integer>(*number)) {
+    return Wrong(name, Cat("a whole number of ",
+                           int64_t{std::numeric_limits<Integer>::min()}, " .. ",
+                           std::numeric_limits<Integer>::max()));
   }
-  if (*number < 0 || *number > std::numeric_limits<int>::max()) {
-    return Wrong(name, "the number of a value");
-  }
-  reflection->SetEnumValue(&to, &field, static_cast<int>(*number));
-  return {};
+  return static_cast<Integer>(*number);
 }
 
-// Sets a field that is not a message.
+Result<double> ReadDouble(const std::string& name,
+                          const InferParameter& value) {
+  if (value.has_double_param()) return value.double_param();
+  const Result<int64_t> number = ReadInteger(name, value);
+  if (!number.ok()) return Wrong(name, "a number");
+  return static_cast<double>(*number);
+}
+
+Result<float> ReadFloat(const std::string& name, const InferParameter& value) {
+  const Result<double> number = ReadDouble(name, value);
+  if (!number.ok()) return number.status();
+  if (std::isfinite(*number) &&
+      std::abs(*number) > std::numeric_limits<float>::max()) {
+    return Wrong(name, "a number of single precision");
+  }
+  return static_cast<float>(*number);
+}
+
+Result<bool> ReadBool(const std::string& name, const InferParameter& value) {
+  const Result<int64_t> number = ReadInteger(name, value);
+  if (number.ok() && (*number == 0 || *number == 1)) return *number == 1;
+  return Wrong(name, "true or false");
+}
+
+// Sets a field that is neither a message nor repeated. Every type is here:
+// reflection ends the process where setter and type differ.
 Status SetPlain(const FieldDescriptor& field, const std::string& name,
                 const InferParameter& value, Message& to) {
-  const auto* reflection = to.GetReflection();
-  if (field.type() == FieldDescriptor::TYPE_BOOL) {
-    const Result<int64_t> number = ReadInteger(name, value);
-    if (!number.ok() || *number < 0 || *number > 1) {
-      return Wrong(name, "true or false");
-    }
-    reflection->SetBool(&to, &field, *number == 1);
+  using Reflection = google::protobuf::Reflection;
+  const auto set = [&](auto read, auto setter) -> Status {
+    if (!read.ok()) return read.status();
+    (to.GetReflection()->*setter)(&to, &field, *std::move(read));
     return {};
+  };
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return set(ReadBool(name, value), &Reflection::SetBool);
+    case FieldDescriptor::CPPTYPE_INT32:
+      return set(ReadAs<int32_t>(name, value), &Reflection::SetInt32);
+    case FieldDescriptor::CPPTYPE_INT64:
+      return set(ReadInteger(name, value), &Reflection::SetInt64);
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return set(ReadAs<uint32_t>(name, value), &Reflection::SetUInt32);
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return set(ReadAs<uint64_t>(name, value), &Reflection::SetUInt64);
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return set(ReadFloat(name, value), &Reflection::SetFloat);
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return set(ReadDouble(name, value), &Reflection::SetDouble);
+    case FieldDescriptor::CPPTYPE_STRING: {  // overloaded in some protobufs
+      Result<std::string> text = ReadText(name, value);
+      if (!text.ok()) return text.status();
+      to.GetReflection()->SetString(&to, &field, *std::move(text));
+      return {};
+    }
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return set(ReadEnum(name, value, *field.enum_type()),
+                 &Reflection::SetEnumValue);
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      break;
   }
-  if (field.type() != FieldDescriptor::TYPE_STRING) {
-    return SetNumber(field, name, value, to);
-  }
-  Result<std::string> text = ReadText(name, value);
-  if (!text.ok()) return text.status();
-  reflection->SetString(&to, &field, *std::move(text));
-  return {};
+  return Unknown(name, to);
 }
 
 // Returns a field that a parameter can set, or nullptr.
@@ -120,7 +170,7 @@ Status SetAttribute(const std::string& name, const InferParameter& value,
   const size_t dot = name.find('.');
   const FieldDescriptor* field = FindField(attributes, name.substr(0, dot));
   if (field == nullptr) return Unknown(name, attributes);
-  const bool nested = field->type() == FieldDescriptor::TYPE_MESSAGE;
+  const bool nested = field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
   if (!nested) {
     if (dot != std::string::npos) return Unknown(name, attributes);
     return SetPlain(*field, name, value, attributes);
@@ -137,7 +187,7 @@ Status SetAttribute(const std::string& name, const InferParameter& value,
   if (part == nullptr || part->type() != wanted) {
     return Unknown(name, attributes);
   }
-  return SetNumber(*part, name, value, inner);
+  return SetPlain(*part, name, value, inner);
 }
 
 }  // namespace

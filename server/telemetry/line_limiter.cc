@@ -33,7 +33,7 @@ std::optional<int64_t> LineLimiter::Pass() {
 }
 
 Sampler::Sampler(double share)
-    : step_(static_cast<uint64_t>(std::llround(share * 0x1p32))) {}
+    : step_(static_cast<uint64_t>(std::ceil(share * 0x1p32))) {}
 
 bool Sampler::Pick() {
   if (step_ == 0) return false;

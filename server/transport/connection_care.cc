@@ -5,11 +5,15 @@
 #include <grpcpp/server_builder.h>
 
 #include <climits>
+#include <cmath>
 
 namespace topk {
 namespace {
 
-int Milliseconds(double seconds) { return static_cast<int>(seconds * 1000); }
+// Rounded up: 0 would mean something else.
+int Milliseconds(double seconds) {
+  return static_cast<int>(std::ceil(seconds * 1000));
+}
 
 // INT_MAX is gRPC's word for never.
 int MillisecondsOrNever(double seconds) {

@@ -178,6 +178,25 @@ TEST_F(Command, BenchRefusesWhatNoMessageHolds) {
   }
 }
 
+TEST_F(Command, NumbersAreFiniteAndInTheirRange) {
+  for (const char* command :
+       {"bench --k 2 --rate", "bench --k 2 --duration", "bench --k 2 --warmup",
+        "bench --k 2 --verify", "bench --k 2 --deadline",
+        "run x.npy --k 2 --local --deadline", "health --deadline",
+        "info --deadline"}) {
+    for (const char* value : {"nan", "-nan", "'NaN(1)'", "inf", "-inf", "1e400",
+                              "-1", "-1e-300", "1e9", "0x1p3", "1s", "''"}) {
+      const std::string arguments = Cat(command, "=", value);
+      const Outcome outcome = Topk(arguments);
+      EXPECT_EQ(outcome.status, 2) << arguments << ": " << outcome.error;
+      EXPECT_NE(outcome.error.find("--"), std::string::npos) << arguments;
+    }
+  }
+  for (const char* flag : {"--rate", "--duration", "--deadline"}) {
+    EXPECT_EQ(Topk(Cat("bench --k 2 ", flag, " 1e-300")).status, 2) << flag;
+  }
+}
+
 TEST_F(Command, AFullDiskIsAFailure) {
   for (const char* arguments :
        {"run x.npy --k 2 --local", "run x.npy --k 2 --local --json",

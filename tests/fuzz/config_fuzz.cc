@@ -75,6 +75,11 @@ void CheckRanges(const ServerConfig& config) {
   within(0.0, config.slow_request_seconds, 86400.0);
   within(0.0, config.security.client_requests_per_second, 1e15);
   within(0.0, config.security.client_bytes_per_second, 1e15);
+  for (const std::string& address : config.listen) {
+    Require(!address.starts_with("unix://") &&
+                !address.starts_with("unix-abstract:"),
+            "a Unix socket's address is unix:path");
+  }
   Require(config.shared_memory_prefix.starts_with('/'), "a prefix's slash");
 }
 

@@ -47,7 +47,7 @@ void CheckPlan(const Plan& plan) {
               kLimits.max_output_bytes,
           "the limit of the answer");
   Require(plan.index_offset >= 0 &&
-              plan.n + plan.index_offset <= MaxIndex(plan.index_type),
+              plan.n - 1 <= MaxIndex(plan.index_type) - plan.index_offset,
           "every index fits its type");
   const int64_t width = InfoOf(plan.dtype).bytes;
   CheckLayout(plan, plan.input, plan.n, width);

@@ -148,6 +148,44 @@ TEST(Config, DurationsHaveUnits) {
             1);
 }
 
+TEST(Config, DurationsKeepTheirDigits) {
+  const Read read = ReadWords({"--max-connection-age", "1234567.875"});
+  EXPECT_EQ(read.line.server.connections.max_connection_age, 1234567.875);
+}
+
+TEST(Config, BytesHaveUnits) {
+  const auto bytes = [](const char* text) {
+    return ReadWords({"--max-inflight-bytes", text})
+        .line.server.max_inflight_bytes;
+  };
+  EXPECT_EQ(bytes("65536"), 65536);
+  EXPECT_EQ(bytes("0"), 0);
+  EXPECT_EQ(bytes("010"), 10);
+  EXPECT_EQ(bytes("64KiB"), 64 << 10);
+  EXPECT_EQ(bytes("1.5GiB"), 1536 << 20);
+  EXPECT_EQ(bytes("1.5 gib"), 1536 << 20);
+  EXPECT_EQ(bytes("2M"), 2 << 20);
+  EXPECT_EQ(bytes("3kb"), 3 << 10);
+  EXPECT_EQ(bytes("7B"), 7);
+  EXPECT_EQ(bytes("0.1KiB"), 103);  // rounded up
+  EXPECT_EQ(bytes("0.1"), 1);
+  EXPECT_EQ(bytes("7EiB"), int64_t{7} << 60);
+  EXPECT_EQ(bytes("9223372036854775807"), INT64_MAX);
+}
+
+TEST(Config, AUnixAddressHasOneForm) {
+  const auto listen = [](const char* text) {
+    return ReadWords({"--listen", text}).line.server.listen;
+  };
+  EXPECT_THAT(listen("unix:///run/s"), ElementsAre("unix:/run/s"));
+  EXPECT_THAT(listen("unix:/run/s,unix:///run/t,unix:u"),
+              ElementsAre("unix:/run/s", "unix:/run/t", "unix:u"));
+  const Variable variable("TOPKD_LISTEN", "unix:///run/v");
+  EXPECT_THAT(ReadWords({}).line.server.listen, ElementsAre("unix:/run/v"));
+  EXPECT_THAT(ReadWords({"--listen", "unix-abstract:s"}).error,
+              HasSubstr("--listen: \"unix-abstract:s\": abstract sockets"));
+}
+
 TEST(Config, ConnectionsAreSetByFlagsAndVariables) {
   const Variable idle("TOPKD_MAX_CONNECTION_IDLE", "2m");
   const ConnectionCare care =
@@ -230,6 +268,35 @@ INSTANTIATE_TEST_SUITE_P(
         Words{"--max-output-bytes", "2147483647"},
         Words{"--max-elements", "1e30"}, Words{"--drain-timeout", "nan"},
         Words{"--drain-timeout", "-1"}, Words{"--drain-timeout", "3 days"},
+        Words{"--drain-timeout", "inf"}, Words{"--drain-timeout", "1e400"},
+        Words{"--drain-timeout", "-0.001"}, Words{"--drain-timeout", "1e-320"},
+        Words{"--max-connection-idle", "1e-300"},
+        Words{"--slow-request", "1e-9ms"}, Words{"--slow-request", "nans"},
+        Words{"--access-log-sample", "inf"},
+        Words{"--client-requests-per-second", "1e-300"},
+        Words{"--client-requests-per-second", "inf"},
+        Words{"--client-bytes-per-second", "4.9e-324"},
+        Words{"--client-bytes-per-second", "1e16"},
+        Words{"--max-inflight-bytes", "8EiB"},
+        Words{"--max-inflight-bytes", "9223372036854775808"},
+        Words{"--max-inflight-bytes", "99999999999999999999"},
+        Words{"--max-inflight-bytes", "-1"},
+        Words{"--max-inflight-bytes", "-0.5"},
+        Words{"--max-inflight-bytes", "nan"},
+        Words{"--max-inflight-bytes", "inf"},
+        Words{"--max-inflight-bytes", "GiB"},
+        Words{"--max-inflight-bytes", "1XB"},
+        Words{"--max-inflight-bytes", "1KiBB"},
+        Words{"--max-inflight-bytes", "1e3"}, Words{"--max-message-bytes", ""},
+        Words{"--max-elements", "9223372036854775808"},
+        Words{"--max-elements", "0x10"},
+        Words{"--max-inflight-requests", "1.5"},
+        Words{"--threads", "4294967296"}, Words{"--listen", "unix://"},
+        Words{"--listen", "unix://run/s"}, Words{"--listen", "unix:/a%20b"},
+        Words{"--listen", "unix-abstract:s"},
+        Words{"--listen", "unix-abstract:s:1"}, Words{"--listen", "::1:0"},
+        Words{"--listen", "vsock:1:2"},
+        Words{"--admin-listen", "unix-abstract:s:1"},
         Words{"--keepalive-time", "0"}, Words{"--max-connection-age", "99999m"},
         Words{"--max-concurrent-streams", "0"},
         Words{"--max-metadata-bytes", "100"},

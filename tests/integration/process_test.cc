@@ -222,6 +222,27 @@ TEST(Topkd, TakesOverTheSocketAndReadyFileOfADeadServer) {
   EXPECT_NE(access(folder.File("socket").c_str(), F_OK), 0);
 }
 
+TEST(Topkd, ClosesAndRemovesASocketThatAUriNames) {
+  const TemporaryFolder folder;
+  const std::string socket = folder.File("socket");
+  Topkd topkd({}, "unix://" + socket);
+  EXPECT_EQ(topkd.target(), "unix:" + socket);
+  Subprocess second({kTopkd, "--listen", "unix://" + socket});
+  EXPECT_EQ(second.Wait(), 1) << second.Output();
+  const auto stub = Stub(topkd.target());
+  grpc::ClientContext context;
+  const auto many = stub->ComputeTopKMany(&context);
+  v1::TopKResult result;
+  ASSERT_TRUE(many->Write(OnnxRequest({1, 2}, 1)));
+  ASSERT_TRUE(many->Read(&result));
+  topkd.process().Signal(SIGTERM);
+  EXPECT_TRUE(Eventually([&] { return !Answers(topkd.target()); }));
+  many->WritesDone();
+  EXPECT_TRUE(many->Finish().ok());
+  EXPECT_EQ(topkd.process().Wait(), 0);
+  EXPECT_NE(access(socket.c_str(), F_OK), 0);
+}
+
 TEST(Topkd, RefusesAReadyFileThatCannotBeWritten) {
   Subprocess topkd({kTopkd, "--listen", "127.0.0.1:0", "--ready-file",
                     "/nonexistent/ready.json"});

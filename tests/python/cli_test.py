@@ -4,6 +4,7 @@ usage: cli_test.py TOPKD TOPK
 """
 
 import fcntl
+import io
 import json
 import os
 import pathlib
@@ -469,6 +470,57 @@ class Command(unittest.TestCase):
                 self.topk("run", wrong, "--k", 2, code=3)
                 self.assertIn("not a .npz file", self.stderr)
         self.topk("run", self.path, "--member", "x", "--k", 2, code=3)
+
+    def test_npz_members_are_inflated_as_far_as_their_header_says(self):
+        def header(shape):
+            start = io.BytesIO()
+            np.lib.format.write_array_header_1_0(start, {
+                "descr": "<f4", "fortran_order": False, "shape": shape})
+            return start.getvalue()
+
+        def archive(shape, nbytes, claimed=None):
+            """Returns an archive with a header and so many bytes of zeros,
+            whose directory claims another size."""
+            path = f"{self.folder.name}/{shape[0]}-{nbytes}-{claimed}.npz"
+            with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+                with packed.open("x.npy", "w") as member:
+                    member.write(header(shape))
+                    for begin in range(0, nbytes, 1 << 20):
+                        member.write(bytes(min(1 << 20, nbytes - begin)))
+            if claimed is not None:
+                content = bytearray(pathlib.Path(path).read_bytes())
+                at = content.rindex(b"PK\1\2") + 24
+                content[at:at + 4] = struct.pack("<I", claimed)
+                pathlib.Path(path).write_bytes(content)
+            return path
+
+        def refused(path, says):
+            """Returns the largest resident set of the command, in bytes."""
+            with subprocess.Popen(
+                    [TOPK, "run", path, "--k", "1", "--local"],
+                    stderr=subprocess.PIPE) as command:
+                error = command.stderr.read().decode()
+                _, status, usage = os.wait4(command.pid, 0)
+                command.returncode = os.waitstatus_to_exitcode(status)
+            self.assertEqual(command.returncode, 3, error)
+            self.assertIn(says, error)
+            return usage.ru_maxrss << 10
+
+        whole = 512 << 20
+        small = refused(archive((4,), 0), "its shape and type imply")
+        start = len(header((4,)))
+        for path, says in (
+                (archive((4,), whole), f"imply {start + 16}"),
+                (archive((4,), whole, start + 16), "not a .np"),
+                # Nothing is allocated for what only the header has.
+                (archive((1 << 40,), whole >> 4), "its shape and type imply"),
+                (archive((1 << 27,), 16, len(header((1 << 27,))) + whole),
+                 "not a .np")):
+            with self.subTest(says=says):
+                self.assertLess(refused(path, says), small + (128 << 20))
+        # An honest one is read.
+        self.assertIn("@0", self.topk(
+            "run", archive((1 << 22,), 1 << 24), "--k", 1, "--local"))
 
     def test_compare(self):
         for flags in ((), ("--stream", "on"), ("--axis", 0, "--smallest"),

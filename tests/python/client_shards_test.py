@@ -42,6 +42,32 @@ sys.stdin.read()
 """
 
 
+# A thread of a worker that forks between two shards.
+FORKS = """
+import os, sys, threading
+import numpy as np
+from topk_client import _shards
+
+def work():
+    mine = _shards._in_shared_memory(np.arange(3.0))
+    ready, done = os.pipe()
+    child = os.fork()
+    if not child:
+        theirs = _shards._in_shared_memory(np.full(3, 9.0))
+        os.write(done, str(theirs.array).encode())
+        sys.stdin.read()
+        os._exit(0)
+    theirs = os.read(ready, 100).decode()
+    print(mine.array, theirs)
+    print(os.getpid(), child, flush=True)
+    sys.stdin.read()
+
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+"""
+
+
 class Shards(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -109,6 +135,28 @@ class Shards(unittest.TestCase):
         _shards.remove_abandoned()
         self.assertFalse(theirs & objects())
         self.assertLessEqual(mine, objects())
+
+    def test_a_forked_process_has_a_buffer_of_its_own(self):
+        # The child also drops the lock, so that what the parent leaves when it
+        # is killed is abandoned while the child lives.
+        forks = subprocess.Popen(
+            [sys.executable, "-c", FORKS], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True,
+            env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)))
+        self.addCleanup(forks.__exit__, None, None, None)
+        self.assertEqual(forks.stdout.readline().split(),
+                         ["[0.", "1.", "2.]", "[9.", "9.", "9.]"])
+        parent, child = map(int, forks.stdout.readline().split())
+        both = objects()
+        self.assertTrue(any(f"-{parent}-" in name for name in both))
+        self.assertTrue(any(f"-{child}-" in name for name in both))
+        os.kill(parent, signal.SIGKILL)
+        forks.wait()
+        _shards.remove_abandoned()
+        left = objects()
+        self.assertFalse(any(f"-{parent}-" in name for name in left))
+        self.assertTrue(any(f"-{child}-" in name for name in left))
+        forks.stdin.close()  # ends the child
 
     def test_no_worker_takes_what_another_has_just_made(self):
         def make(_):

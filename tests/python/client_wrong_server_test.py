@@ -14,7 +14,9 @@ import grpc
 import numpy as np
 import topk_client
 import topk_client.aio
-from topk_client import Onnx, Request
+from google.protobuf import duration_pb2
+from google.rpc import error_details_pb2, status_pb2
+from topk_client import DirectML, Onnx, OpenVINO, Request, _shards
 from topk_client._stubs import tensor_pb2, topk_pb2
 
 X = np.array([3.0, 9.0, 1.0], np.float32)
@@ -53,6 +55,52 @@ def wrong_answers():
     yield but(lambda r: r.values.strides.extend([1, 1]))
     yield but(lambda r: r.values.strides.append(-1))
     yield but(lambda r: setattr(r.values.shared_memory, "name", "/topk-x"))
+    yield but(lambda r: setattr(r, "request_id", "another"))
+    # Indices that do not lie on the axis, or are no numbers of elements.
+    for index in (-7, -1, 3, 1 << 40, -1 << 63):
+        yield but(lambda r, i=index: setattr(
+            r.indices, "data", np.int64([i]).tobytes()))
+    for data_type, dtype in ((tensor_pb2.DATA_TYPE_F64, np.float64),
+                             (tensor_pb2.DATA_TYPE_U64, np.uint64),
+                             (tensor_pb2.DATA_TYPE_I32, np.int32)):
+        yield but(lambda r, n=data_type, d=dtype: r.indices.MergeFrom(
+            tensor_pb2.Tensor(data_type=n, data=d([1]).tobytes())))
+
+    def sized(response, values, indices):
+        for tensor, size, dtype in ((response.values, values, np.float32),
+                                    (response.indices, indices, np.int64)):
+            tensor.shape[:] = [size]
+            tensor.data = np.ones(size, dtype).tobytes()
+
+    for sizes in ((2, 2), (1, 2), (2, 1), (0, 0), (3, 3)):  # k is 1
+        yield but(lambda r, s=sizes: sized(r, *s))
+
+
+def wrong_directml_answers():
+    """Yields responses to k = 2 of a [2, 3] that cannot be right."""
+    def make(values, indices, **fields):
+        response = topk_pb2.TopKResponse()
+        for tensor, kind, array in (
+                (response.values, tensor_pb2.DATA_TYPE_F32, values),
+                (response.indices, tensor_pb2.DATA_TYPE_U32, indices)):
+            tensor.data_type = kind
+            tensor.shape.extend(fields.get("shape", array.shape))
+            tensor.strides.extend(fields.get("strides", ()))
+            tensor.data = array.tobytes() + fields.get("padding", b"")
+        return response
+
+    right = np.ones((2, 2), np.float32), np.ones((2, 2), np.uint32)
+    yield make(np.ones((2, 3), np.float32), right[1])
+    yield make(right[0], np.ones((2, 3), np.uint32))
+    yield make(right[0], np.full((2, 2), 3, np.uint32))
+    yield make(*right, strides=(2, 1))
+    yield make(*right, strides=(0, 0))
+    yield make(*right, strides=(1 << 62, 1))
+    yield make(*right, strides=(-1, 1))
+    yield make(*right, strides=(2, 1, 1))
+    yield make(*right, padding=bytes(4))
+    yield make(*right, shape=(2, 10**12), strides=(0, 0))
+    yield make(*right, shape=(10**12, 2), strides=(0, 1))
 
 
 class WrongServer(unittest.TestCase):
@@ -91,6 +139,19 @@ class WrongServer(unittest.TestCase):
                 responses.append(response)
                 with self.subTest(str(response)):
                     self.assert_bad(lambda: client.compute_topk(X, Onnx(1)))
+            for response in wrong_directml_answers():
+                responses.append(response)
+                with self.subTest(str(response)[:200]):
+                    self.assert_bad(lambda: client.compute_topk(
+                        np.ones((2, 3), np.float32),
+                        DirectML(2, 1, "decreasing")))
+            # An answer to a request that has none.
+            responses.append(right_answer())
+            for spec in (Onnx(4), Onnx(0), Onnx(1, axis=1), Onnx(1, axis=-2),
+                         Onnx(np.array([1, 1])),
+                         OpenVINO(1, 0, "max", "value", "u1")):
+                with self.subTest(str(spec)):
+                    self.assert_bad(lambda: client.compute_topk(X, spec))
 
     def test_no_wrong_stream_is_believed(self):
         chunk, right = topk_pb2.TopKResponseChunk, right_answer()
@@ -111,6 +172,46 @@ class WrongServer(unittest.TestCase):
                 with self.subTest(messages=str(messages)):
                     self.assert_bad(lambda: client.stream_topk(X, Onnx(1)))
                     self.assert_bad(lambda: self.in_loop(ask()))
+
+    def test_no_stream_takes_more_memory_than_its_outputs(self):
+        sent = []
+
+        def endless(requests, context):
+            list(requests)
+            yield topk_pb2.TopKResponseChunk(
+                header=right_answer()).SerializeToString()
+            chunk = topk_pb2.TopKResponseChunk(indices=bytes(1 << 16))
+            while context.is_active() and len(sent) < 10000:
+                sent.append(None)
+                yield chunk.SerializeToString()
+
+        target = self.start(
+            StreamTopK=grpc.stream_stream_rpc_method_handler(endless))
+        with topk_client.Client(target) as client:
+            self.assert_bad(lambda: client.stream_topk(X, Onnx(1)))
+        self.assertLess(len(sent), 10000)
+
+    def test_results_are_those_of_their_requests(self):
+        response = right_answer()
+        response.request_id = "a"
+        messages = []
+        target = self.start(
+            ComputeTopKMany=grpc.stream_stream_rpc_method_handler(
+                lambda requests, _: (list(requests), iter(
+                    [m.SerializeToString() for m in messages]))[1]))
+        requests = [Request(X, Onnx(1), request_id="a")]
+        with topk_client.Client(target) as client:
+            for request_id in ("", "a"):
+                messages[:] = [topk_pb2.TopKResult(
+                    response=response, request_id=request_id)]
+                self.assertEqual(
+                    len(list(client.compute_topk_many(requests))), 1)
+            messages[:] = [topk_pb2.TopKResult(
+                response=response, request_id="b")]
+            self.assert_bad(lambda: list(client.compute_topk_many(requests)))
+            response.request_id = "b"
+            messages[:] = [topk_pb2.TopKResult(response=response)]
+            self.assert_bad(lambda: list(client.compute_topk_many(requests)))
 
     def test_no_wrong_number_of_results_is_believed(self):
         result = topk_pb2.TopKResult(response=right_answer())
@@ -174,6 +275,97 @@ class WrongServer(unittest.TestCase):
         asked, error = self.ask_one_that_pushes_back(-1)
         self.assertEqual(error.code, grpc.StatusCode.UNAVAILABLE)
         self.assertEqual(len(asked), 1)
+
+    def reject_with_delay(self, seconds, nanos=0):
+        """Starts a server that rejects every call with a retry delay; returns
+        its target and a list with an item for each call."""
+        details = status_pb2.Status(
+            code=grpc.StatusCode.RESOURCE_EXHAUSTED.value[0], message="full")
+        details.details.add().Pack(error_details_pb2.RetryInfo(
+            retry_delay=duration_pb2.Duration(seconds=seconds, nanos=nanos)))
+        calls = []
+
+        def reject(_, context):
+            calls.append(None)
+            milliseconds = min(seconds * 1000, 2**31 - 1)
+            context.set_trailing_metadata(
+                (("grpc-status-details-bin", details.SerializeToString()),
+                 ("grpc-retry-pushback-ms", str(milliseconds))))
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "full")
+
+        def reject_stream(requests, context):
+            list(requests)
+            reject(None, context)
+            yield b""
+
+        return self.start(
+            ComputeTopK=grpc.unary_unary_rpc_method_handler(reject),
+            GetCapabilities=grpc.unary_unary_rpc_method_handler(reject),
+            StreamTopK=grpc.stream_stream_rpc_method_handler(
+                reject_stream)), calls
+
+    def test_a_delay_beyond_the_deadline_is_returned_at_once(self):
+        async def ask(target, method, *arguments):
+            async with topk_client.aio.Client(target, timeout=20) as client:
+                await getattr(client, method)(*arguments)
+
+        for told, delay in ((30, 30), (1 << 40, 86400), ((1 << 63) - 1, 86400)):
+            target, calls = self.reject_with_delay(told)
+            begin = time.monotonic()
+            with topk_client.Client(target, timeout=20) as client:
+                for once in (
+                        lambda: client.compute_topk(X, Onnx(1)),
+                        lambda: client.stream_topk(X, Onnx(1)),
+                        client.get_capabilities,
+                        lambda: self.in_loop(ask(
+                            target, "compute_topk", X, Onnx(1))),
+                        lambda: self.in_loop(ask(
+                            target, "stream_topk", X, Onnx(1))),
+                        lambda: self.in_loop(ask(target, "get_capabilities")),
+                        lambda: _shards.answer(X, 0, _shards.Question.of(
+                            1, 0, 1, True, "value", None, [target, target],
+                            False, {"timeout": 20}))):
+                    with self.assertRaises(topk_client.TopKError) as caught:
+                        once()
+                    self.assertEqual(caught.exception.code,
+                                     grpc.StatusCode.RESOURCE_EXHAUSTED)
+                    self.assertEqual(caught.exception.retry_delay, delay)
+            self.assertLess(time.monotonic() - begin, 10)
+            self.assertEqual(len(calls), 8)  # a shard asks both
+
+    def test_a_delay_before_the_deadline_is_waited_for(self):
+        target, calls = self.reject_with_delay(0, 150_000_000)
+        with topk_client.Client(target, max_attempts=3) as client:
+            for once in (lambda: client.compute_topk(X, Onnx(1)),
+                         lambda: client.stream_topk(X, Onnx(1)),
+                         client.get_capabilities):
+                calls.clear()
+                begin = time.monotonic()
+                with self.assertRaises(topk_client.TopKError) as caught:
+                    once()
+                self.assertAlmostEqual(caught.exception.retry_delay, 0.15)
+                self.assertEqual(len(calls), 3)
+                self.assertGreaterEqual(time.monotonic() - begin, 0.3)
+
+    def test_no_delay_is_negative(self):
+        target, calls = self.reject_with_delay(-5)
+        with topk_client.Client(target) as client:
+            with self.assertRaises(topk_client.TopKError) as caught:
+                client.compute_topk(X, Onnx(1))
+        self.assertEqual(caught.exception.retry_delay, 0)
+        self.assertEqual(len(calls), 1)
+
+    def test_timeouts_are_numbers(self):
+        target = self.start(ComputeTopK=grpc.unary_unary_rpc_method_handler(
+            lambda *_: right_answer().SerializeToString()))
+        with self.assertRaises(ValueError):
+            topk_client.Client(target, timeout=float("nan"))
+        with topk_client.Client(target, timeout=float("inf")) as client:
+            self.assertEqual(client.compute_topk(X, Onnx(1)).values[0], 9)
+            self.assertEqual(
+                client.compute_topk(X, Onnx(1), timeout=1e300).values[0], 9)
+            with self.assertRaises(ValueError):
+                client.compute_topk(X, Onnx(1), timeout=float("nan"))
 
     def test_a_call_that_broke_off_is_sent_again(self):
         calls = []

@@ -429,10 +429,12 @@ class Judge {
                               : q_.index_type == v1::DATA_TYPE_U32
                                   ? 4294967295.0L
                                   : kMaxSize;
-      if (static_cast<long double>(n) +
-              static_cast<long double>(request_.index_offset()) >
-          max) {
-        Refuse(request_.index_offset() > 0 ? "index_offset" : "tensor.shape");
+      if (static_cast<long double>(n) > max) {
+        Refuse("tensor.shape");
+      } else if (static_cast<long double>(n) - 1 +
+                     static_cast<long double>(request_.index_offset()) >
+                 max) {
+        Refuse("index_offset");
       }
     }
     if (!lawful) return;

@@ -62,6 +62,8 @@ TEST(Sampler, PicksItsShareEvenly) {
     }
     EXPECT_NEAR(picked, share * 10000, 1);
   }
+  // 0 is off, which no other share is.
+  EXPECT_TRUE(Sampler(1e-300).on());
 }
 
 }  // namespace

@@ -59,12 +59,13 @@ TEST(MakePlan, LimitsAreExact) {
 TEST(MakePlan, IndexTypesHoldExactlyTheirRange) {
   PlanRequest request = CubeRequest();
   request.index_type = DType::kI32;
-  request.index_offset = 2147483647 - 3;
+  // The last of the three indices is the offset plus 2.
+  request.index_offset = 2147483647 - 2;
   EXPECT_TRUE(MakePlan(request, Limits()).ok());
   ++request.index_offset;
   EXPECT_FALSE(MakePlan(request, Limits()).ok());
   request.index_type = DType::kU32;
-  request.index_offset = 4294967295 - 3;
+  request.index_offset = 4294967295 - 2;
   EXPECT_TRUE(MakePlan(request, Limits()).ok());
   ++request.index_offset;
   EXPECT_FALSE(MakePlan(request, Limits()).ok());

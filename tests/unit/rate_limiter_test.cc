@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <thread>
 #include <vector>
 
@@ -48,6 +49,17 @@ TEST_F(RateLimiterTest, ABurstIsASecondsWorth) {
   Pass(std::chrono::hours(1));  // saves up no more than that
   for (int i = 0; i < 10; ++i) EXPECT_FALSE(limiter.Take("a", 1, 5)) << i;
   EXPECT_TRUE(limiter.Take("a", 1, 5));
+}
+
+TEST_F(RateLimiterTest, RetryDelaysAreBounded) {
+  for (const double rate : {1e-300, 4.9e-324, 1e-9}) {
+    RateLimiter limiter = Make({.requests = rate});
+    EXPECT_FALSE(limiter.Take("a", 1, 1));
+    EXPECT_EQ(limiter.Take("a", 1, 1), std::chrono::hours(24 * 365)) << rate;
+  }
+  RateLimiter limiter = Make({.bytes = 1});
+  limiter.Owe("a", std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(limiter.Take("a", 1, 1), std::chrono::hours(24 * 365));
 }
 
 TEST_F(RateLimiterTest, WhatIsRefusedCostsNothing) {

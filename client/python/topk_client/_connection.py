@@ -2,6 +2,7 @@
 
 import ipaddress
 import json
+import math
 import os
 import time
 from typing import Any, Dict, List, Optional, Tuple, Union
@@ -11,6 +12,7 @@ from grpc_health.v1 import health_pb2
 
 from topk_client._stubs import topk_pb2
 from topk_client.errors import BROKE_OFF, TopKError
+from topk_client.messages import Call
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -29,6 +31,17 @@ _LONGEST_PAUSE = 2.0
 # The longest pause before a server that was down is tried again; gRPC's own is
 # two minutes.
 _RECONNECT_MILLISECONDS = 10_000
+# The limits of messages that a server may have, in bytes; protobuf has no
+# larger messages.
+_MIN_LIMIT, _MAX_LIMIT = 1024, 2**31 - 1
+# As good as no deadline, and gRPC can count it.
+_MAX_TIMEOUT_SECONDS = 365 * 86400.0
+
+
+def _finite(timeout: float) -> float:
+    if math.isnan(timeout):
+        raise ValueError("the timeout is not a number")
+    return min(timeout, _MAX_TIMEOUT_SECONDS)
 
 
 def _service_config(max_attempts: int) -> str:
@@ -43,7 +56,9 @@ def _service_config(max_attempts: int) -> str:
             "maxAttempts": max_attempts,
             "initialBackoff": "0.05s", "maxBackoff": "1s",
             "backoffMultiplier": 2,
-            "retryableStatusCodes": ["UNAVAILABLE", "RESOURCE_EXHAUSTED"]}
+            # Attempts waits for quota: gRPC would wait beyond the deadline and
+            # then forget what the server said.
+            "retryableStatusCodes": ["UNAVAILABLE"]}
     return json.dumps({
         "loadBalancingConfig": [{"round_robin": {}}],
         "healthCheckConfig": {"serviceName": _SERVICE},
@@ -90,11 +105,11 @@ def _read(path: Optional[Path]) -> Optional[bytes]:
 
 
 class Attempts:
-    """How often, and until when, one call is sent. What is no stream gRPC
-    itself sends again, but for an answer that broke off."""
+    """How often, and until when, one call is sent. Where a server is
+    unavailable, gRPC itself retries calls that are not streams, except for an
+    answer that broke off."""
 
-    def __init__(self, streamed: bool, most: int, timeout: float) -> None:
-        self._streamed = streamed
+    def __init__(self, most: int, timeout: float) -> None:
         self._left = most
         self._deadline = time.monotonic() + timeout
         self._pause = _FIRST_PAUSE
@@ -103,14 +118,13 @@ class Attempts:
         """Returns how long the next one may take."""
         return self._deadline - time.monotonic()
 
-    def pause_after(self, error: TopKError) -> float:
+    def pause_after(self, error: TopKError, streamed: bool) -> float:
         """Returns how many seconds to wait before the next, when one ended so.
-        Raises the error if there is none."""
+        Raises the error if there is none, or none before the deadline."""
         told = error.retry_delay or 0.0
-        again = error.reason == BROKE_OFF or (self._streamed and (
-            error.code == grpc.StatusCode.UNAVAILABLE or (
-                error.code == grpc.StatusCode.RESOURCE_EXHAUSTED
-                and told > 0)))
+        again = error.reason == BROKE_OFF or (
+            streamed and error.code == grpc.StatusCode.UNAVAILABLE) or (
+                error.code == grpc.StatusCode.RESOURCE_EXHAUSTED and told > 0)
         pause = max(told, self._pause)
         self._left -= 1
         self._pause = min(4 * self._pause, _LONGEST_PAUSE)
@@ -143,7 +157,9 @@ class Connection:
             raise ValueError(
                 f"the token would go to {target} in plain text; use TLS, or "
                 "token_over_plaintext if that way is safe")
-        self._timeout = timeout
+        self._timeout = _finite(timeout)
+        # Of messages, in bytes; asked for before the first large one is sent.
+        self._limit: Optional[int] = None
         self._max_attempts = max_attempts
         self._token, self._token_file = token, token_file
         self._metadata()  # a file that cannot be read is an error now
@@ -203,12 +219,27 @@ class Connection:
             return []
         return [("authorization", f"Bearer {token}")]
 
-    def _attempts(self, streamed: bool,
-                  timeout: Optional[float]) -> Attempts:
-        return Attempts(streamed, self._max_attempts,
-                        self._timeout if timeout is None else timeout)
+    def _seconds(self, timeout: Optional[float]) -> float:
+        return self._timeout if timeout is None else _finite(timeout)
+
+    def _attempts(self, timeout: Optional[float]) -> Attempts:
+        return Attempts(self._max_attempts, self._seconds(timeout))
 
     def _how(self, timeout: Optional[float]) -> Dict[str, Any]:
         """Returns what every call is given."""
-        return {"timeout": self._timeout if timeout is None else timeout,
+        return {"timeout": self._seconds(timeout),
                 "metadata": self._metadata()}
+
+    def _asks_limit(self, call: Call) -> bool:
+        return self._limit is None and call.is_large()
+
+    def _learn_limit(self, capabilities: topk_pb2.Capabilities) -> None:
+        """Keeps the server's limit of messages for all calls."""
+        told = capabilities.limits.max_message_bytes or _MAX_LIMIT
+        self._limit = min(max(told, _MIN_LIMIT), _MAX_LIMIT)
+
+    def _no_limit(self, error: TopKError) -> None:
+        """Takes an error in place of capabilities. The call that needs them is
+        sent all the same, and has an error of its own."""
+        if error.code == grpc.StatusCode.UNIMPLEMENTED:
+            self._limit = _MAX_LIMIT

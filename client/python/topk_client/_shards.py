@@ -93,9 +93,12 @@ class _Buffer:
     """Shared memory that its process holds the lock of, so that others can tell
     what one that was killed has left."""
 
+    alive: "weakref.WeakSet[_Buffer]" = weakref.WeakSet()
+
     def __init__(self, nbytes: int) -> None:
         while not self._is_made(nbytes):
             pass  # it was taken for abandoned before it was locked
+        self.alive.add(self)
 
     def _is_made(self, nbytes: int) -> bool:
         self._memory = SharedMemory(
@@ -123,6 +126,19 @@ class _Buffer:
         copy = self._memory.array(shard.shape, shard.dtype)
         copy[...] = shard
         return self._memory.region(copy)
+
+
+def _leave_to_parent() -> None:
+    """Drops all buffers in a process that has just been forked: what it would
+    write there the parent would send, and as long as it shared their locks they
+    would not be abandoned when the parent is killed."""
+    global _of_thread
+    for buffer in list(_Buffer.alive):
+        buffer.close()  # the objects' names are the parent's, and stay
+    _of_thread = threading.local()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def remove_abandoned() -> int:
@@ -157,19 +173,21 @@ def _in_shared_memory(shard: np.ndarray) -> Region:
     return buffer.copy_of(shard)
 
 
-def _wait_of(error: TopKError) -> Optional[float]:
-    """Returns after how many seconds another try may succeed, or None."""
-    if error.code is grpc.StatusCode.UNAVAILABLE:
-        return error.retry_delay or 0.0
-    if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
-        return error.retry_delay
-    return None
+def _may_pass(error: TopKError) -> bool:
+    """Whether a retry after the error's delay may succeed."""
+    return error.code is grpc.StatusCode.UNAVAILABLE or (
+        error.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+        and error.retry_delay is not None)
+
+
+def _delay_of(error: TopKError) -> float:
+    return error.retry_delay or 0.0
 
 
 def answer(shard: np.ndarray, begin: int, question: Question) -> Partial:
     """Has a server answer for a shard that begins so far along the axis. The
     next one is asked where one is not there or has no room. TopKError if none
-    of them answers."""
+    of them answers, or none will before the timeout of a call is over."""
     size = shard.shape[question.axis]
     if not size:
         return question.partial(np.array(shard),
@@ -183,7 +201,7 @@ def answer(shard: np.ndarray, begin: int, question: Question) -> Partial:
         tensor = _in_shared_memory(_dtypes.little_endian(shard))
     first = next(_turn)
     for round_number in range(_ROUNDS):
-        wait = _FIRST_WAIT_SECONDS * 2**round_number
+        errors = []
         for turn in range(len(question.servers)):
             target = question.servers[(first + turn) % len(question.servers)]
             client = _client(os.getpid(), target, question.client_options)
@@ -193,10 +211,13 @@ def answer(shard: np.ndarray, begin: int, question: Question) -> Partial:
                 assert got.values is not None and got.indices is not None
                 return question.partial(got.values, got.indices)
             except TopKError as error:
-                delay = _wait_of(error)
-                if delay is None:
+                if not _may_pass(error):
                     raise
-                wait, last = max(wait, delay), error
-        if round_number + 1 < _ROUNDS:
-            time.sleep(wait)
-    raise last
+                errors.append(error)
+        # Until one of them may answer, but no longer than a call may take.
+        soonest = min(errors, key=_delay_of)
+        wait = max(_FIRST_WAIT_SECONDS * 2**round_number, _delay_of(soonest))
+        if round_number + 1 == _ROUNDS or wait >= client._timeout:
+            raise soonest
+        time.sleep(wait)
+    raise AssertionError("the last round returns or raises")

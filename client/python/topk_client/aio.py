@@ -2,15 +2,15 @@
 
 import asyncio
 import collections
-from typing import (Any, AsyncIterable, AsyncIterator, Deque, Iterable, List,
-                    Optional, Union)
+from typing import (Any, AsyncIterable, AsyncIterator, Awaitable, Callable,
+                    Deque, Iterable, List, Optional, Union)
 
 import grpc
 import grpc.aio
 import numpy as np
 from grpc_health.v1 import health_pb2
 
-from topk_client._connection import Connection
+from topk_client._connection import _MAX_LIMIT, Attempts, Connection
 from topk_client._stubs import topk_pb2
 from topk_client.errors import (TopKError, bad_answer, from_rpc,
                                 from_trailers)
@@ -84,15 +84,12 @@ class Client(Connection):
                            **options: Any) -> Answer:
         """As topk_client.Client's."""
         call = Call(Request(tensor, spec, **options))
-        streamed = call.is_streamed(stream)
+        attempts = self._attempts(timeout)
+        limit = await self._limit_for(call, attempts.seconds())
+        streamed = call.is_streamed(stream, limit)
         once = self._stream_once if streamed else self._compute_once
-        attempts = self._attempts(streamed, timeout)
-        while True:
-            try:
-                return await once(call, attempts.seconds())
-            except TopKError as error:
-                pause = attempts.pause_after(error)
-            await asyncio.sleep(pause)
+        return await self._retry(
+            lambda seconds: once(call, limit, seconds), attempts, streamed)
 
     async def stream_topk(self, tensor: Union[np.ndarray, Region], spec: Spec,
                           *, timeout: Optional[float] = None,
@@ -114,7 +111,8 @@ class Client(Connection):
             try:
                 async for request in _each(requests):
                     call = Call(request)
-                    message = call.message()
+                    message = call.message(
+                        await self._limit_for(call, self._seconds(timeout)))
                     pending.append(call)
                     yield message
             except Exception as mistake:
@@ -144,12 +142,9 @@ class Client(Connection):
     async def get_capabilities(self, *, timeout: Optional[float] = None
                                ) -> topk_pb2.Capabilities:
         """As topk_client.Client's."""
-        try:
-            answer: topk_pb2.Capabilities = await (
-                self._get_capabilities(b"", **self._how(timeout)))
-            return answer
-        except grpc.RpcError as error:
-            raise from_rpc(error) from error
+        answer: topk_pb2.Capabilities = await self._retry(
+            self._capabilities_once, self._attempts(timeout), False)
+        return answer
 
     async def is_serving(self, service: str = "", *,
                          timeout: Optional[float] = None) -> bool:
@@ -163,15 +158,42 @@ class Client(Connection):
         return bool(
             response.status == health_pb2.HealthCheckResponse.SERVING)
 
-    async def _compute_once(self, call: Call, timeout: float) -> Answer:
+    async def _limit_for(self, call: Call, timeout: float) -> int:
+        """Returns the server's limit of messages, in bytes, as far as the call
+        must heed it."""
+        if self._asks_limit(call):
+            try:
+                self._learn_limit(await self.get_capabilities(timeout=timeout))
+            except TopKError as error:
+                self._no_limit(error)
+        return self._limit or _MAX_LIMIT
+
+    async def _retry(self, once: Callable[[float], Awaitable[Any]],
+                     attempts: Attempts, streamed: bool) -> Any:
+        while True:
+            try:
+                return await once(attempts.seconds())
+            except TopKError as error:
+                pause = attempts.pause_after(error, streamed)
+            await asyncio.sleep(pause)
+
+    async def _capabilities_once(self, timeout: float) -> topk_pb2.Capabilities:
         try:
-            return call.answer(await self._compute_topk(
-                call.message(), **self._how(timeout)))
+            return await self._get_capabilities(b"", **self._how(timeout))
         except grpc.RpcError as error:
             raise from_rpc(error) from error
 
-    async def _stream_once(self, call: Call, timeout: float) -> Answer:
-        chunks = self._stream_topk(call.pieces(), **self._how(timeout))
+    async def _compute_once(self, call: Call, limit: int,
+                            timeout: float) -> Answer:
+        try:
+            return call.answer(await self._compute_topk(
+                call.message(limit), **self._how(timeout)))
+        except grpc.RpcError as error:
+            raise from_rpc(error) from error
+
+    async def _stream_once(self, call: Call, limit: int,
+                           timeout: float) -> Answer:
+        chunks = self._stream_topk(call.chunks(limit), **self._how(timeout))
         end = _End(chunks)
         answer = StreamedAnswer(call)
         try:

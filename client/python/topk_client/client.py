@@ -2,13 +2,14 @@
 
 import collections
 import time
-from typing import Any, Deque, Iterable, Iterator, List, Optional, Union
+from typing import (Any, Callable, Deque, Iterable, Iterator, List, Optional,
+                    Union)
 
 import grpc
 import numpy as np
 from grpc_health.v1 import health_pb2
 
-from topk_client._connection import Connection
+from topk_client._connection import _MAX_LIMIT, Attempts, Connection
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError, bad_answer, from_rpc
 from topk_client.messages import Answer, Call, Request, StreamedAnswer
@@ -62,17 +63,15 @@ class Client(Connection):
                      timeout: Optional[float] = None,
                      **options: Any) -> Answer:
         """Answers one tensor, in one message or streamed: by default where that
-        is faster, above 8 MiB. The options are Request's."""
+        is faster, above 8 MiB, or where the server takes no such message, for
+        whose limit a client asks once. The options are Request's."""
         call = Call(Request(tensor, spec, **options))
-        streamed = call.is_streamed(stream)
+        attempts = self._attempts(timeout)
+        limit = self._limit_for(call, attempts.seconds())
+        streamed = call.is_streamed(stream, limit)
         once = self._stream_once if streamed else self._compute_once
-        attempts = self._attempts(streamed, timeout)
-        while True:
-            try:
-                return once(call, attempts.seconds())
-            except TopKError as error:
-                pause = attempts.pause_after(error)
-            time.sleep(pause)
+        return self._retry(
+            lambda seconds: once(call, limit, seconds), attempts, streamed)
 
     def stream_topk(self, tensor: Union[np.ndarray, Region], spec: Spec, *,
                     timeout: Optional[float] = None,
@@ -98,7 +97,8 @@ class Client(Connection):
             try:
                 for request in requests:
                     call = Call(request)
-                    message = call.message()
+                    message = call.message(
+                        self._limit_for(call, self._seconds(timeout)))
                     pending.append(call)
                     yield message
             except Exception as mistake:
@@ -123,12 +123,9 @@ class Client(Connection):
     def get_capabilities(self, *, timeout: Optional[float] = None
                          ) -> topk_pb2.Capabilities:
         """Returns what the server serves, as the contract has it."""
-        try:
-            answer: topk_pb2.Capabilities = (
-                self._get_capabilities(b"", **self._how(timeout)))
-            return answer
-        except grpc.RpcError as error:
-            raise from_rpc(error) from error
+        answer: topk_pb2.Capabilities = self._retry(
+            self._capabilities_once, self._attempts(timeout), False)
+        return answer
 
     def is_serving(self, service: str = "", *,
                    timeout: Optional[float] = None) -> bool:
@@ -144,15 +141,40 @@ class Client(Connection):
         return bool(
             response.status == health_pb2.HealthCheckResponse.SERVING)
 
-    def _compute_once(self, call: Call, timeout: float) -> Answer:
+    def _limit_for(self, call: Call, timeout: float) -> int:
+        """Returns the server's limit of messages, in bytes, as far as the call
+        must heed it."""
+        if self._asks_limit(call):
+            try:
+                self._learn_limit(self.get_capabilities(timeout=timeout))
+            except TopKError as error:
+                self._no_limit(error)
+        return self._limit or _MAX_LIMIT
+
+    def _retry(self, once: Callable[[float], Any], attempts: Attempts,
+               streamed: bool) -> Any:
+        while True:
+            try:
+                return once(attempts.seconds())
+            except TopKError as error:
+                pause = attempts.pause_after(error, streamed)
+            time.sleep(pause)
+
+    def _capabilities_once(self, timeout: float) -> topk_pb2.Capabilities:
         try:
-            return call.answer(
-                self._compute_topk(call.message(), **self._how(timeout)))
+            return self._get_capabilities(b"", **self._how(timeout))
         except grpc.RpcError as error:
             raise from_rpc(error) from error
 
-    def _stream_once(self, call: Call, timeout: float) -> Answer:
-        chunks = self._stream_topk(call.pieces(), **self._how(timeout))
+    def _compute_once(self, call: Call, limit: int, timeout: float) -> Answer:
+        try:
+            return call.answer(
+                self._compute_topk(call.message(limit), **self._how(timeout)))
+        except grpc.RpcError as error:
+            raise from_rpc(error) from error
+
+    def _stream_once(self, call: Call, limit: int, timeout: float) -> Answer:
+        chunks = self._stream_topk(call.chunks(limit), **self._how(timeout))
         answer = StreamedAnswer(call)
         try:
             for chunk in chunks:

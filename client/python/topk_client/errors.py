@@ -9,6 +9,8 @@ from google.rpc import error_details_pb2, status_pb2
 # The reason of an answer that broke off, which no server gives.
 BROKE_OFF = "ANSWER_BROKE_OFF"
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
+# No server has more to wait for: what is longer is a mistake, or an attack.
+_MAX_RETRY_DELAY_SECONDS = 86400.0
 
 
 class TopKError(Exception):
@@ -20,8 +22,8 @@ class TopKError(Exception):
       reason: an UPPER_SNAKE word to program against, "" where there is none.
       field: the path of the wrong field, e.g. "onnx.k", or whose quota is used
         up; "" where there is none.
-      retry_delay: in how many seconds to try again; None where that is not
-        said.
+      retry_delay: in how many seconds to retry, at most a day; None where the
+        server does not say.
     """
 
     def __init__(self, code: grpc.StatusCode, message: str, *,
@@ -62,8 +64,9 @@ def from_status(status: status_pb2.Status) -> TopKError:
         elif detail.Unpack(quota) and quota.violations:
             error.field = quota.violations[0].subject
         elif detail.Unpack(retry):
-            error.retry_delay = (retry.retry_delay.seconds
-                                 + retry.retry_delay.nanos / 1e9)
+            error.retry_delay = min(_MAX_RETRY_DELAY_SECONDS, max(
+                0.0, (retry.retry_delay.seconds
+                      + retry.retry_delay.nanos / 1e9)))
     return error
 
 

@@ -13,6 +13,7 @@ import grpc
 import numpy as np
 
 from topk_client import _dtypes
+from topk_client._outputs import Output, Outputs
 from topk_client._stubs import tensor_pb2, topk_pb2
 from topk_client.errors import TopKError, bad_answer, from_status
 from topk_client.shared_memory import Region
@@ -21,10 +22,14 @@ from topk_client.specs import DirectML, Spec
 # Larger tensors are streamed; smaller ones are answered sooner in a message.
 # (C++ streams sooner: there is no thread of gRPC's to hand the pieces to.)
 _STREAMED_BYTES = 8 << 20
-# Pieces of 1 to 4 MiB are equally fast.
-_PIECE_BYTES = 2 << 20
-# protobuf has no larger messages.
-_MAX_MESSAGE_BYTES = 2**31 - 1
+# Chunks of 1 to 4 MiB are equally fast.
+_CHUNK_BYTES = 2 << 20
+# Upper bound on the bytes around the data in a message.
+_DATA_FIELDS = 32
+# Smaller tensors are sent without asking for the server's limit.
+_LARGE_BYTES = 48 << 10
+# What raises for an answer that cannot be read.
+_BAD = (KeyError, OverflowError, TypeError, ValueError)
 
 _SELECTIONS = {
     "both": topk_pb2.OUTPUT_SELECTION_UNSPECIFIED,
@@ -163,8 +168,7 @@ class Call:
                                         isinstance(request.spec, DirectML))
             header.tensor.strides.extend(strides)
         # What is read of an answer: the values are the tensor's bits.
-        self._data_type, self._dtype = header.tensor.data_type, array.dtype
-        self._shape = array.shape
+        self._dtype, self._shape = array.dtype, array.shape
         if region is not None:
             _name(region.memory, self._data, header.tensor.shared_memory)
         header.output.selection = _SELECTIONS[request.output]
@@ -173,19 +177,27 @@ class Call:
             if out is not None:  # what is named must not be a copy
                 _name(out.memory, _flat(out.array, False)[0], named)
 
-    def is_streamed(self, wanted: Optional[bool]) -> bool:
-        """Whether it goes through StreamTopK: as wanted, or if that is faster.
-        ValueError for a tensor in shared memory, which is never sent."""
-        if not isinstance(self._request.tensor, Region):
-            return (self._data.nbytes > _STREAMED_BYTES if wanted is None
-                    else wanted)
-        if wanted:
-            raise ValueError("a tensor in shared memory cannot be streamed")
-        return False
+    def is_large(self) -> bool:
+        """Whether its message may exceed a server's limit of messages."""
+        return (self._data.nbytes > _LARGE_BYTES
+                and not isinstance(self._request.tensor, Region))
 
-    def message(self) -> bytes:
-        """Returns the message of ComputeTopK. TopKError, without asking, for
-        one of 2 GiB or more."""
+    def is_streamed(self, wanted: Optional[bool], limit: int) -> bool:
+        """Whether it goes through StreamTopK: as wanted, or if that is faster
+        or its message exceeds the server's limit, in bytes. ValueError for a
+        tensor in shared memory, which is never sent."""
+        if isinstance(self._request.tensor, Region):
+            if wanted:
+                raise ValueError("a tensor in shared memory cannot be streamed")
+            return False
+        if wanted is not None:
+            return wanted
+        size = self._data.nbytes + self._header.ByteSize() + _DATA_FIELDS
+        return self._data.nbytes > _STREAMED_BYTES or size > limit
+
+    def message(self, limit: int) -> bytes:
+        """Returns the message of ComputeTopK. TopKError, without sending it, if
+        it exceeds the server's limit, in bytes."""
         if isinstance(self._request.tensor, Region):
             return self._header.SerializeToString()
         rest = topk_pb2.TopKRequest()
@@ -197,23 +209,34 @@ class Call:
             topk_pb2.TopKRequest.TENSOR_FIELD_NUMBER,
             len(inner) + self._data.nbytes) + inner
         size = len(outer) + self._data.nbytes
-        if size > _MAX_MESSAGE_BYTES:
+        if size > limit:
             raise TopKError(
                 grpc.StatusCode.RESOURCE_EXHAUSTED,
-                f"a request of {size} bytes is no message, whose limit is "
-                f"{_MAX_MESSAGE_BYTES}; stream_topk has none",
+                f"a request message of {size} bytes exceeds the server's limit "
+                f"of {limit} (--max-message-bytes); stream_topk has none",
                 reason="REQUEST_TOO_LARGE", field="tensor.data")
         return b"".join((outer, self._data.data))
 
-    def pieces(self) -> Iterator[bytes]:
-        """Yields the messages of StreamTopK."""
+    def chunks(self, limit: int) -> Iterator[bytes]:
+        """Yields the messages of StreamTopK, each below the server's limit, in
+        bytes. Chunks begin at multiples of 64 bytes, so that no element of
+        theirs is divided."""
+        size = min(_CHUNK_BYTES, (limit - _DATA_FIELDS) // 64 * 64)
         yield topk_pb2.TopKRequestChunk(
             header=self._header).SerializeToString()
-        for begin in range(0, self._data.nbytes, _PIECE_BYTES):
-            piece = self._data[begin:begin + _PIECE_BYTES]
+        for begin in range(0, self._data.nbytes, size):
+            chunk = self._data[begin:begin + size]
             yield b"".join((_begin_field(
-                topk_pb2.TopKRequestChunk.DATA_FIELD_NUMBER, piece.nbytes),
-                piece.data))
+                topk_pb2.TopKRequestChunk.DATA_FIELD_NUMBER, chunk.nbytes),
+                chunk.data))
+
+    def outputs(self) -> Outputs:
+        """Returns what the answer must have. One of _BAD for a request that the
+        service must reject."""
+        bits = (_dtypes.WIDTHS[self._packed] if self._packed
+                else 8 * self._dtype.itemsize)
+        return Outputs.of(self._request.spec, self._header.tensor.data_type,
+                          bits, self._shape, self._request.index_offset)
 
     def answer(self, response: topk_pb2.TopKResponse,
                values: Optional[bytearray] = None,
@@ -221,67 +244,75 @@ class Call:
         """Reads an answer, whose bytes are the message's if they are not given.
         TopKError BAD_ANSWER for one that cannot be this request's."""
         request = self._request
+        if response.request_id != request.request_id:
+            raise bad_answer(
+                f"the server answered request {response.request_id!r}, "
+                f"expected {request.request_id!r}")
         if response.HasField("values") != (request.output != "indices") or (
                 response.HasField("indices") != (request.output != "values")):
             raise bad_answer("the server did not send the outputs asked for")
-        e = response.execution
-        return Answer(
-            self._read(response.values, self._dtype, values,
-                       request.values_out)
-            if response.HasField("values") else None,
-            self._read(response.indices, None, indices, request.indices_out)
-            if response.HasField("indices") else None,
-            response.request_id,
-            Execution(e.backend, e.kernel, e.instruction_set,
-                      e.compute_nanoseconds))
+        e, asked = response.execution, self._header.output
+        try:
+            outputs = self.outputs()
+            return Answer(
+                self._read(response.values, outputs.values, self._dtype,
+                           values, request.values_out, asked.values)
+                if response.HasField("values") else None,
+                self._read_indices(response.indices, outputs, indices)
+                if response.HasField("indices") else None,
+                response.request_id,
+                Execution(e.backend, e.kernel, e.instruction_set,
+                          e.compute_nanoseconds))
+        except _BAD as error:
+            raise bad_answer(f"the server sent a wrong answer: {error}"
+                             ) from error
 
     def result(self, result: topk_pb2.TopKResult) -> Union[Answer, TopKError]:
         """Reads a result of ComputeTopKMany."""
+        if result.request_id not in ("", self._request.request_id):
+            raise bad_answer(
+                f"the server answered request {result.request_id!r}, "
+                f"expected {self._request.request_id!r}")
         if result.HasField("response"):
             return self.answer(result.response)
         if result.error.code:
             return from_status(result.error)
         raise bad_answer("the server sent an empty result")
 
-    def _read(self, tensor: tensor_pb2.Tensor, dtype: Optional[np.dtype],
-              data: Optional[bytearray], out: Optional[Region]) -> np.ndarray:
-        try:
-            packed_as = self._packed if dtype is not None else None
-            if dtype is None:
-                dtype = _dtypes.numpy_of(tensor.data_type)
-            elif tensor.data_type != self._data_type:
-                raise ValueError("of another type than the tensor")
-            shape, offset = tuple(tensor.shape), 0
-            buffer: Any = data
-            if tensor.HasField("shared_memory"):
-                region = tensor.shared_memory
-                if out is None or region.name != out.memory.name:
-                    raise ValueError(f"in {region.name!r}, not asked for")
-                buffer, offset = out.memory.buffer, region.offset
-                size = region.byte_size
-            else:
-                if buffer is None:
-                    buffer = bytearray(tensor.data)
-                size = len(buffer)
-            if len(shape) != len(self._shape) or sum(
-                    a != b for a, b in zip(shape, self._shape)) > 1:
-                raise ValueError(f"of shape {shape} for {self._shape}")
-            if packed_as:
-                count = math.prod(shape)
-                if size != -(-count * _dtypes.WIDTHS[packed_as] // 8):
-                    raise ValueError(f"of {size} bytes for {shape}")
-                return _dtypes.unpack(
-                    np.frombuffer(buffer, np.uint8, size, offset), count,
-                    dtype, packed_as).reshape(shape)
-            strides = tuple(s * dtype.itemsize for s in tensor.strides) or None
-            packed = math.prod(shape) * dtype.itemsize
-            if (strides or size != packed) and not isinstance(
-                    self._request.spec, DirectML):
-                raise ValueError(f"of {size} bytes, not of {packed} packed")
-            # Raises unless all elements lie in the buffer.
-            return np.ndarray(shape, dtype, buffer, offset, strides)
-        except (KeyError, TypeError, ValueError) as error:
-            raise bad_answer(f"the server sent an output {error}") from error
+    def _read_indices(self, tensor: tensor_pb2.Tensor, outputs: Outputs,
+                      data: Optional[bytearray]) -> np.ndarray:
+        dtype = _dtypes.numpy_of(outputs.indices.data_type)
+        indices = self._read(tensor, outputs.indices, dtype, data,
+                             self._request.indices_out,
+                             self._header.output.indices)
+        outputs.check_range(indices)
+        return indices
+
+    def _read(self, tensor: tensor_pb2.Tensor, output: Output,
+              dtype: np.dtype, data: Optional[bytearray],
+              out: Optional[Region], asked: Any) -> np.ndarray:
+        """Returns the array that a message is, or names in the region that it
+        was asked to be in. ValueError where it is not the output."""
+        if tensor.HasField("shared_memory") != (out is not None):
+            raise ValueError("an output is not where it was asked for")
+        if out is not None:
+            sent, offset = tensor.shared_memory, asked.offset
+            if (sent.name, sent.offset) != (asked.name, offset):
+                raise ValueError(f"an output is in {sent.name!r} at "
+                                 f"{sent.offset}, not asked for")
+            buffer, size = out.memory.buffer, sent.byte_size
+        else:
+            buffer = bytearray(tensor.data) if data is None else data
+            size, offset = len(buffer), 0
+        output.check(tensor, size)
+        shape = output.shape
+        if self._packed and output.data_type == self._header.tensor.data_type:
+            return _dtypes.unpack(
+                np.frombuffer(buffer, np.uint8, size), math.prod(shape),
+                dtype, self._packed).reshape(shape)
+        strides = tuple(s * dtype.itemsize for s in output.strides) or None
+        # Raises unless all elements lie in the buffer.
+        return np.ndarray(shape, dtype, buffer, offset, strides)
 
 
 class StreamedAnswer:
@@ -291,21 +322,28 @@ class StreamedAnswer:
         self._call = call
         self._header: Optional[topk_pb2.TopKResponse] = None
         self._data = {"values": bytearray(), "indices": bytearray()}
+        self._sizes = {"values": 0, "indices": 0}
+        try:
+            outputs = call.outputs()
+        except _BAD:
+            return  # the service rejects it, and sends nothing
+        self._sizes["values"] = outputs.values.nbytes
+        self._sizes["indices"] = outputs.indices.nbytes
 
     def add(self, chunk: topk_pb2.TopKResponseChunk) -> None:
-        """Takes the next message. TopKError BAD_ANSWER if it is out of
-        order."""
+        """Takes the next message. TopKError BAD_ANSWER if it is out of order,
+        or has more than the outputs have."""
         kind: Any = chunk.WhichOneof("content")
         if (kind == "header") != (self._header is None):
             raise bad_answer("the server sent no header first, or two")
         if kind == "header":
             self._header = chunk.header
-            self._data["values"] += chunk.header.values.data
-            self._data["indices"] += chunk.header.indices.data
+            self._append("values", chunk.header.values.data)
+            self._append("indices", chunk.header.indices.data)
         elif kind is None:
             raise bad_answer("the server sent an empty message")
         else:
-            self._data[kind] += getattr(chunk, kind)
+            self._append(kind, getattr(chunk, kind))
 
     def answer(self) -> Answer:
         """Returns the whole. TopKError BAD_ANSWER if it is none."""
@@ -313,3 +351,9 @@ class StreamedAnswer:
             raise bad_answer("the server sent no answer")
         return self._call.answer(self._header, self._data["values"],
                                  self._data["indices"])
+
+    def _append(self, name: str, data: bytes) -> None:
+        self._data[name] += data
+        if len(self._data[name]) > self._sizes[name]:
+            raise bad_answer(f"the server sent more {name} than the "
+                             f"{self._sizes[name]} bytes that there are")

@@ -46,6 +46,9 @@ class Onnx:
     sorted: int = 1
     version: int = 24
 
+    _index_type = "i64"
+    _output_value = _output_index = None
+
     def _fill(self, request: topk_pb2.TopKRequest) -> None:
         request.spec.dialect = topk_pb2.DIALECT_ONNX
         request.spec.version = self.version
@@ -75,6 +78,12 @@ class OpenVINO:
     index_element_type: str = "i32"
     stable: bool = False
     version: int = 11
+
+    _output_value = _output_index = None
+
+    @property
+    def _index_type(self) -> str:
+        return self.index_element_type
 
     def _fill(self, request: topk_pb2.TopKRequest) -> None:
         request.spec.dialect = topk_pb2.DIALECT_OPENVINO
@@ -136,6 +145,19 @@ class DirectML:
     output_index: Optional[TensorDesc] = None
     strict: bool = False
     version: int = 1
+
+    @property
+    def _index_type(self) -> str:
+        desc = self.output_index
+        return (desc.data_type if desc else None) or "u32"
+
+    @property
+    def _output_value(self) -> Optional[TensorDesc]:
+        return self.output_value
+
+    @property
+    def _output_index(self) -> Optional[TensorDesc]:
+        return self.output_index
 
     def _fill(self, request: topk_pb2.TopKRequest) -> None:
         request.spec.dialect = topk_pb2.DIALECT_DIRECTML

@@ -1,0 +1,21 @@
+#include "client/cli/number_flag.h"
+
+#include <optional>
+#include <string>
+
+#include "core/base/number.h"
+#include "core/base/text.h"
+
+namespace topk::cli {
+
+CLI::Validator Number(double min, double max) {
+  const std::string range = Cat(NumberText(min), " - ", NumberText(max));
+  const auto check = [=](const std::string& text) -> std::string {
+    const std::optional<double> number = ParseNumber(text);
+    if (number && *number >= min && *number <= max) return "";
+    return Cat(Quote(text), " is not a number in the range of ", range);
+  };
+  return CLI::Validator(check, Cat("FLOAT in [", range, "]"));
+}
+
+}  // namespace topk::cli

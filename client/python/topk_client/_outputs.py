@@ -1,0 +1,96 @@
+"""The outputs that a request implies: nothing else of an answer is read."""
+
+import dataclasses
+import math
+from typing import Any, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from topk_client import _dtypes
+from topk_client.specs import Spec, TensorDesc
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """One output as the service must send it.
+
+    Attributes:
+      data_type: the contract's number.
+      shape: the input's, with k along the axis.
+      strides: in elements; empty where it is packed.
+      nbytes: the length of its data.
+    """
+
+    data_type: int
+    shape: Tuple[int, ...]
+    strides: Tuple[int, ...]
+    nbytes: int
+
+    @classmethod
+    def of(cls, data_type: int, bits: int, shape: Tuple[int, ...],
+           desc: Optional[TensorDesc]) -> "Output":
+        """Returns the output of elements of so many bits, with DirectML's
+        description if it has one."""
+        strides = tuple(desc.strides) if desc else ()
+        elements = math.prod(shape)
+        if strides:
+            elements = 1 + sum((n - 1) * s for n, s in zip(shape, strides))
+        nbytes = -(-elements * bits // 8)
+        if strides:  # DirectML rounds buffers up to 4 bytes
+            nbytes = -(-nbytes // 4) * 4
+        if desc and desc.total_tensor_size_bytes:
+            nbytes = desc.total_tensor_size_bytes
+        return cls(data_type, shape, strides, nbytes)
+
+    def check(self, tensor: Any, nbytes: int) -> None:
+        """ValueError for a message whose data has so many bytes that is another
+        one."""
+        for what, sent, expected in (
+                ("data type", tensor.data_type, self.data_type),
+                ("shape", tuple(tensor.shape), self.shape),
+                ("strides", tuple(tensor.strides), self.strides),
+                ("bytes", nbytes, self.nbytes)):
+            if sent != expected:
+                raise ValueError(f"{what} {sent}, expected {expected}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Outputs:
+    """Both outputs of a request, whether they are wanted or not.
+
+    Attributes:
+      begin, end: every index is in begin .. end - 1.
+    """
+
+    values: Output
+    indices: Output
+    begin: int
+    end: int
+
+    @classmethod
+    def of(cls, spec: Spec, data_type: int, bits: int, shape: Sequence[int],
+           index_offset: int) -> "Outputs":
+        """ValueError for a request that the service must reject."""
+        sizes: List[int] = list(shape)
+        k = int(np.asarray(spec.k).item())
+        if not -len(sizes) <= spec.axis < len(sizes):
+            raise ValueError(f"axis {spec.axis} is outside rank {len(sizes)}")
+        n = sizes[spec.axis]
+        if not 1 <= k <= n:
+            raise ValueError(f"k {k} is outside 1 .. {n}")
+        sizes[spec.axis] = k
+        index_type = _dtypes.number_of(spec._index_type)
+        index_bits = 8 * _dtypes.numpy_of(index_type).itemsize
+        return cls(
+            Output.of(data_type, bits, tuple(sizes), spec._output_value),
+            Output.of(index_type, index_bits, tuple(sizes),
+                      spec._output_index),
+            index_offset, index_offset + n)
+
+    def check_range(self, indices: np.ndarray) -> None:
+        """ValueError for an index that does not lie on the axis."""
+        if indices.size:
+            for index in (int(indices.min()), int(indices.max())):
+                if not self.begin <= index < self.end:
+                    raise ValueError(f"index {index}, expected {self.begin} "
+                                     f".. {self.end - 1}")

@@ -1,0 +1,105 @@
+"""The Python client's messages and a server's limit of them.
+
+usage: client_limits_test.py TOPKD
+"""
+
+import asyncio
+import unittest
+
+import client_package
+import grpc
+import numpy as np
+import topk_client
+import topk_client.aio
+from topk_client import Onnx, Request
+from topk_client._stubs import topk_pb2
+
+
+class Limits(unittest.TestCase):
+    def sizes(self, limit):
+        """Returns lengths of arrays of u8 below, at and above the limit."""
+        return [limit - 200, *range(limit - 60, limit + 20, 10),
+                3 * limit + 1, 5 << 20]
+
+    def ask(self, client, size, **how):
+        x = np.zeros(size, np.uint8)
+        x[size - 2] = 7
+        answer = client.compute_topk(x, Onnx(1), **how)
+        self.assertEqual(answer.indices[0], size - 2)
+
+    async def ask_aio(self, target, limit):
+        async with topk_client.aio.Client(target) as client:
+            for size in self.sizes(limit):
+                x = np.zeros(size, np.uint8)
+                x[size - 2] = 7
+                for stream in (None, True):
+                    answer = await client.compute_topk(x, Onnx(1),
+                                                       stream=stream)
+                    self.assertEqual(answer.indices[0], size - 2)
+
+    def assert_too_large(self, limit, ask):
+        with self.assertRaises(topk_client.TopKError) as caught:
+            ask()
+        error = caught.exception
+        self.assertEqual(error.code, grpc.StatusCode.RESOURCE_EXHAUSTED)
+        self.assertEqual(error.reason, "REQUEST_TOO_LARGE")
+        self.assertIn(f"{limit} (--max-message-bytes)", error.message)
+
+    def test_no_message_exceeds_the_server_s_limit(self):
+        for power in range(16, 23):
+            limit = 1 << power
+            with self.subTest(limit=limit):
+                server = client_package.start(
+                    self.addCleanup, "--max-message-bytes", str(limit))
+                with topk_client.Client(server.target) as client:
+                    for size in self.sizes(limit):
+                        self.ask(client, size)
+                        self.ask(client, size, stream=True)
+                    self.ask(client, limit - 200, stream=False)
+                    large = np.zeros(limit, np.uint8)
+                    self.assert_too_large(limit, lambda: client.compute_topk(
+                        large, Onnx(1), stream=False))
+                    with self.assertLogs("grpc", "ERROR"):
+                        self.assert_too_large(limit, lambda: list(
+                            client.compute_topk_many(
+                                [Request(large, Onnx(1))])))
+                    many = [Request(large[:limit - 200], Onnx(1))] * 3
+                    self.assertEqual(
+                        len(list(client.compute_topk_many(many))), 3)
+                # The first call of a client may be any of these.
+                for stream in (None, True):
+                    with topk_client.Client(server.target) as client:
+                        self.ask(client, 5 << 20, stream=stream)
+                asyncio.run(self.ask_aio(server.target, limit))
+
+    def test_a_client_asks_once_and_not_for_small_tensors(self):
+        server = client_package.start(self.addCleanup)
+        with topk_client.Client(server.target) as client:
+            calls = []
+            once = client._capabilities_once
+            client._capabilities_once = lambda timeout: (
+                calls.append(None), once(timeout))[1]
+            for size in (10, 48 << 10):
+                self.ask(client, size)
+                self.ask(client, size, stream=True)
+                list(client.compute_topk_many(
+                    [Request(np.zeros(size, np.uint8), Onnx(1))]))
+            self.assertEqual(len(calls), 0)
+            for size in (64 << 10, 1 << 20, 16 << 20):
+                self.ask(client, size)
+                self.ask(client, size, stream=True)
+            self.assertEqual(len(calls), 1)
+
+    def test_limits_that_no_server_has(self):
+        """A server that is wrong about its limit is sent messages anyhow."""
+        for told in (-1 << 63, -1, 0, 1, (1 << 63) - 1):
+            client = topk_client.Client("127.0.0.1:1")
+            client._learn_limit(topk_pb2.Capabilities(
+                limits=topk_pb2.Limits(max_message_bytes=told)))
+            self.assertGreaterEqual(client._limit, 1024)
+            self.assertLess(client._limit, 1 << 31)
+            client.close()
+
+
+if __name__ == "__main__":
+    unittest.main()

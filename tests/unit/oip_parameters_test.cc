@@ -1,0 +1,146 @@
+// Parameters of the Open Inference Protocol become attributes of any type.
+#include <gmock/gmock.h>
+#include <google/protobuf/wrappers.pb.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "core/base/text.h"
+#include "server/oip/parameters.h"
+
+namespace topk {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using inference::InferParameter;
+using ::testing::HasSubstr;
+
+InferParameter Of(bool value) {
+  InferParameter parameter;
+  parameter.set_bool_param(value);
+  return parameter;
+}
+InferParameter Of(int64_t value) {
+  InferParameter parameter;
+  parameter.set_int64_param(value);
+  return parameter;
+}
+InferParameter Of(uint64_t value) {
+  InferParameter parameter;
+  parameter.set_uint64_param(value);
+  return parameter;
+}
+InferParameter Of(double value) {
+  InferParameter parameter;
+  parameter.set_double_param(value);
+  return parameter;
+}
+InferParameter Of(const char* value) {
+  InferParameter parameter;
+  parameter.set_string_param(value);
+  return parameter;
+}
+
+Status Set(const std::string& name, const InferParameter& value, Message& to) {
+  google::protobuf::Map<std::string, InferParameter> parameters;
+  parameters[name] = value;
+  v1::TopKRequest request;
+  return SetParameters(parameters, to, request);
+}
+
+// A wrapper has one field, `value`, of its type.
+template <class Wrapper>
+auto ValueOf(const InferParameter& parameter) {
+  Wrapper wrapper;
+  const Status status = Set("value", parameter, wrapper);
+  EXPECT_TRUE(status.ok()) << status.message;
+  return wrapper.value();
+}
+template <class Wrapper>
+std::string ReasonOf(const InferParameter& parameter) {
+  Wrapper wrapper;
+  return Set("value", parameter, wrapper).reason;
+}
+
+TEST(OipParameters, SetFieldsOfEveryType) {
+  EXPECT_TRUE(ValueOf<google::protobuf::BoolValue>(Of(true)));
+  EXPECT_TRUE(ValueOf<google::protobuf::BoolValue>(Of(int64_t{1})));
+  EXPECT_EQ(ValueOf<google::protobuf::Int32Value>(Of(int64_t{-7})), -7);
+  EXPECT_EQ(ValueOf<google::protobuf::Int64Value>(Of(INT64_MIN)), INT64_MIN);
+  EXPECT_EQ(ValueOf<google::protobuf::UInt32Value>(Of(uint64_t{UINT32_MAX})),
+            UINT32_MAX);
+  EXPECT_EQ(ValueOf<google::protobuf::UInt64Value>(Of(UINT64_MAX)), UINT64_MAX);
+  EXPECT_EQ(ValueOf<google::protobuf::UInt64Value>(Of(int64_t{7})), 7u);
+  EXPECT_EQ(ValueOf<google::protobuf::FloatValue>(Of(0.5)), 0.5F);
+  EXPECT_EQ(ValueOf<google::protobuf::FloatValue>(Of(int64_t{2})), 2.0F);
+  EXPECT_TRUE(std::isinf(ValueOf<google::protobuf::FloatValue>(Of(INFINITY))));
+  EXPECT_EQ(ValueOf<google::protobuf::DoubleValue>(Of(1e300)), 1e300);
+  EXPECT_EQ(ValueOf<google::protobuf::StringValue>(Of("max")), "max");
+  EXPECT_EQ(ValueOf<google::protobuf::BytesValue>(Of("max")), "max");
+}
+
+TEST(OipParameters, RejectValuesThatAFieldCannotHold) {
+  EXPECT_EQ(ReasonOf<google::protobuf::BoolValue>(Of(int64_t{2})),
+            "PARAMETER_TYPE");
+  EXPECT_EQ(ReasonOf<google::protobuf::Int32Value>(Of(int64_t{1} << 31)),
+            "PARAMETER_TYPE");
+  EXPECT_EQ(ReasonOf<google::protobuf::Int32Value>(Of(0.5)), "PARAMETER_TYPE");
+  EXPECT_EQ(ReasonOf<google::protobuf::UInt32Value>(Of(int64_t{-1})),
+            "PARAMETER_TYPE");
+  EXPECT_EQ(ReasonOf<google::protobuf::UInt64Value>(Of(int64_t{-1})),
+            "PARAMETER_TYPE");
+  EXPECT_EQ(ReasonOf<google::protobuf::Int64Value>(Of(UINT64_MAX)),
+            "PARAMETER_TYPE");
+  EXPECT_EQ(ReasonOf<google::protobuf::FloatValue>(Of(1e300)),
+            "PARAMETER_TYPE");
+  EXPECT_EQ(ReasonOf<google::protobuf::DoubleValue>(Of("1")), "PARAMETER_TYPE");
+  EXPECT_EQ(ReasonOf<google::protobuf::StringValue>(Of(int64_t{1})),
+            "PARAMETER_TYPE");
+  google::protobuf::Int32Value wrapper;
+  EXPECT_THAT(Set("value", Of(INT64_MAX), wrapper).message,
+              HasSubstr("-2147483648 .. 2147483647"));
+}
+
+// A dialect that is new has attributes of its own types.
+TEST(OipParameters, EveryAttributeOfEveryDialectIsSetOrRejected) {
+  const auto* attributes =
+      v1::TopKRequest::descriptor()->FindOneofByName("attributes");
+  ASSERT_NE(attributes, nullptr);
+  for (int i = 0; i < attributes->field_count(); ++i) {
+    const FieldDescriptor& dialect = *attributes->field(i);
+    for (int j = 0; j < dialect.message_type()->field_count(); ++j) {
+      const FieldDescriptor& attribute = *dialect.message_type()->field(j);
+      const std::string whole(attribute.name());
+      std::vector<std::string> names = {whole};
+      if (attribute.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+        const auto& inner = *attribute.message_type();
+        for (int n = 0; n < inner.field_count(); ++n) {
+          names.push_back(Cat(whole, ".", inner.field(n)->name()));
+        }
+      }
+      for (const std::string& name : names) {
+        int accepted = 0;
+        for (const InferParameter& value :
+             {Of(true), Of(int64_t{1}), Of(uint64_t{1}), Of(0.5), Of("f32"),
+              InferParameter()}) {
+          v1::TopKRequest request;
+          Message& to =
+              *request.GetReflection()->MutableMessage(&request, &dialect);
+          const Status status = Set(name, value, to);
+          accepted += status.ok() ? 1 : 0;
+          EXPECT_TRUE(status.ok() || status.code == Code::kInvalidArgument);
+        }
+        if (!attribute.is_repeated() &&
+            attribute.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
+          EXPECT_GT(accepted, 0) << name;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace topk
