@@ -1,3 +1,4 @@
+// The command topk without its main().
 #pragma once
 
 namespace topk::cli {
