@@ -21,7 +21,32 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=deploy/packages.sh
 source deploy/packages.sh
 
-step() { echo "== $*" >&2; }
+# step NAME TEXT: ends the step before, if any, and begins another.
+usage=$(mktemp)
+step_name=
+step_start=$SECONDS
+step_cpu=0
+report=
+step() {
+  times >"$usage"
+  local cpu
+  # The children's user and system time are the second line: "0m1.2s 0m0.5s".
+  cpu=$(tr ms '  ' <"$usage" |
+    awk 'NR == 2 { printf "%d", 60 * ($1 + $3) + $2 + $4 }')
+  if [ -n "$step_name" ]; then
+    report+="${report:+, }$step_name $((SECONDS - step_start)) s"
+    report+=" ($((cpu - step_cpu)) s CPU)"
+  fi
+  step_name=$1 step_start=$SECONDS step_cpu=$cpu
+  shift
+  if [ $# -gt 0 ]; then echo "== $*" >&2; fi
+}
+finish() {
+  step ""
+  echo "== $report; all $SECONDS s ($step_cpu s CPU)" >&2
+  rm "$usage"
+}
+trap finish EXIT
 
 # ctest has two lines for each test, as wide as the longest name and parameter:
 # one without will do.
@@ -31,6 +56,7 @@ run_tests() {
     s/^( *[0-9]+\/[0-9]+ Test +#.*)  # GetParam\(\) = .* \.\.\./\1 .../'
 }
 
+step "packages" "checking the packages"
 install_packages "${TOPK_BUILD_PACKAGES[@]}" "${TOPK_TEST_PACKAGES[@]}"
 
 # The real Prometheus, for the tests that have it read a server's metrics.
@@ -46,36 +72,39 @@ tests/support/venv.sh oip ||
 tests/support/venv.sh servers ||
   echo "== no Envoy: servers.envoy, .xds are skipped" >&2
 
-step "building"
+step "dev build" "building"
 cmake --preset dev
 cmake --build --preset dev
+step "headers" "compiling each header by itself"
 cmake --build --preset dev --target all_verify_interface_header_sets
-step "running every test"
+step "dev tests" "running every test"
 # Many wait rather than compute: four at a time keep two processors busy.
 run_tests --preset dev -j 4
 
 if [ "$fast" = false ]; then
   if nvcc=$(deploy/cuda_toolkit.sh); then
-    step "building the CUDA backend, and running what needs a device"
+    step "CUDA" "building the CUDA backend, and running what needs a device"
     cmake --preset cuda -DCMAKE_CUDA_COMPILER="$nvcc"
     cmake --build --preset cuda --target topk_gpu_test
     run_tests --preset cuda -L '^gpu$'
   else
-    step "no compiler for CUDA: its kernels are not built"
+    step "" "no compiler for CUDA: its kernels are not built"
   fi
-  step "building with AddressSanitizer and UndefinedBehaviorSanitizer"
+  step "asan build" \
+    "building with AddressSanitizer and UndefinedBehaviorSanitizer"
   cmake --preset asan
   cmake --build --preset asan
-  step "running unit, conformance and integration with them"
+  step "asan tests" "running unit, conformance and integration with them"
   run_tests --preset asan -j 4
   # 28 is the most that GCC 12's can do with, and Debian's own. Only root may
   # read it; unread, it is taken for that.
   if [ "$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 28)" -gt 28 ]; then
-    step "no ThreadSanitizer: vm.mmap_rnd_bits is more than 28"
+    step "" "no ThreadSanitizer: vm.mmap_rnd_bits is more than 28"
   else
-    step "building with ThreadSanitizer, and running what threads meet in"
+    step "tsan build" "building with ThreadSanitizer"
     cmake --preset tsan
     cmake --build --preset tsan
+    step "tsan tests" "running the programs in which threads meet"
     run_tests --preset tsan -j 4
   fi
 fi

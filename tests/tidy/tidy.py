@@ -62,7 +62,7 @@ MAY_INCLUDE = {
                "core/wire"],
     # --local, the bench's check of what the server answers, and whether an
     # engine can be had at all.
-    "client/cli/main.cc": ["client", "core/base", "core/engine.h"],
+    "client/cli/command.cc": ["client", "core/base", "core/engine.h"],
     "client/cli/run.cc": ["client", "core/base", "core/engine.h"],
     "client/bench/bench.cc": ["client", "core/base", "core/engine.h"],
     "client/bench/kind.cc": ["client", "core/base", "core/engine.h"],
@@ -127,6 +127,48 @@ def own_header_first(files):
         first = re.search(r'^#include [<"](.*)[>"]', text, re.M)
         if first is None or first[1] != header:
             yield f"{name}: {header} is not the first that it includes"
+
+
+# A definition in a namespace, which clang-format leaves unindented: a type,
+# otherwise the declarator up to its parameters, value or end.
+_TYPE = re.compile(r"^(?:enum class|enum|class|struct|union) (\w+)")
+_DECLARED = re.compile(
+    r"^(?!template|static_assert|return|namespace|using|#|/|\}|\]|\s)"
+    r"[\w:<>,&*\[\] ]*?[\s&*>](\w+)(?:\(([^;{]*?)\)|\[| = |\{|;)", re.M)
+
+
+def _unnamed_namespace_names(text):
+    """Yields the names that a file declares in unnamed namespaces; functions
+    with their parameters, because overloads may differ in these."""
+    for body in re.findall(r"^namespace \{\n(.*?)^\}  // namespace$", text,
+                           re.M | re.S):
+        for line in body.split("\n"):
+            if found := _TYPE.match(line):
+                yield found[1]
+        for found in _DECLARED.finditer(body):
+            parameters = re.sub(r"\s+", " ", found[2] or "")
+            yield found[1] + (f"({parameters})" if found[2] is not None else "")
+
+
+# Each of these is one translation unit of the release build.
+UNITS = ("core/base", "core/plan", "core/backends/cpu", "core/backends/cuda",
+         "core/security", "core/wire", "core", "server", "client")
+NO_UNITS = ("core/dialects",)
+
+
+def unity_names(files):
+    """So that files can be compiled together."""
+    seen = {}
+    for name, text in files.items():
+        unit = longest(name, UNITS + NO_UNITS)
+        if not name.endswith(".cc") or unit is None or unit in NO_UNITS:
+            continue
+        for declared in set(_unnamed_namespace_names(text)):
+            other = seen.setdefault((unit, declared), name)
+            if other != name:
+                yield (f"{name}: {other} has {declared} in its unnamed "
+                       "namespace too, and the release build compiles both "
+                       "as one file")
 
 
 def no_output_in_core(files):
@@ -329,6 +371,16 @@ RULES = {
         {"core/a.h": "", "core/a.cc": "int a;"},
     ], {"core/a.h": "", "core/a.cc": '// A.\n#include "core/a.h"',
         "core/b.cc": "#include <set>"}),
+    "unity_names": (unity_names, [
+        {"server/a.cc": "namespace {\nclass A {\n}  // namespace\n",
+         "server/b/b.cc": "namespace {\nstruct A;\n}  // namespace\n"},
+        {"client/a.cc": "namespace {\nint F(int a) {\n}  // namespace\n",
+         "client/b.cc": "namespace {\nint F(int a) {\n}  // namespace\n"},
+        {"core/a.cc": "namespace {\nconstexpr int kA = 1;\n}  // namespace\n",
+         "core/b.cc": "namespace {\nconst int kA{2};\n}  // namespace\n"},
+    ], {"server/a.cc": "namespace {\nint F(int a) {\n}  // namespace\n",
+        "server/b.cc": "namespace {\nint F(bool a) {\n}  // namespace\n",
+        "client/a.cc": "namespace {\nint F(int a) {\n}  // namespace\n"}),
     "no_output_in_core": (no_output_in_core, [
         {"core/a.cc": 'std::cout << "x";'},
         {"core/a.cc": 'printf("x");'},

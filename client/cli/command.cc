@@ -1,0 +1,182 @@
+#include "client/cli/command.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <exception>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "client/bench/bench.h"
+#include "client/cli/command_tree.h"
+#include "client/cli/completion.h"
+#include "client/cli/errors.h"
+#include "client/cli/help.h"
+#include "client/cli/man_page.h"
+#include "client/cli/merge.h"
+#include "client/cli/number_flag.h"
+#include "client/cli/run.h"
+#include "client/cli/security_flags.h"
+#include "client/cli/server_commands.h"
+#include "core/base/text.h"
+#include "core/engine.h"
+
+namespace topk::cli {
+
+namespace {
+
+void AddClientFlags(CLI::App& command, ClientOptions& client,
+                    double& deadline_seconds) {
+  command
+      .add_option("--target", client.target,
+                  "The server: host:port, unix:path, dns:///name:port, or a "
+                  "list of IPv4 host:port")
+      ->envname("TOPK_TARGET")
+      ->capture_default_str();
+  command
+      .add_option("--deadline", deadline_seconds,
+                  "Seconds that a call may take")
+      ->check(Number(0.001, 86400))
+      ->capture_default_str();
+  command
+      .add_option("--max-attempts", client.max_attempts,
+                  "How often to send a call that finds no server")
+      ->check(CLI::Range(1, 5))
+      ->capture_default_str();
+  AddSecurityFlags(command, client);
+}
+
+CLI::App* AddRun(CLI::App& app, RunFlags& flags, double& deadline) {
+  CLI::App* run = app.add_subcommand(
+      "run", "Selects from a .npy or .npz file and prints a line per slice");
+  AddRunFlags(*run, flags);
+  AddClientFlags(*run, flags.client, deadline);
+  return run;
+}
+
+CLI::App* AddBench(CLI::App& app, BenchFlags& flags, double& deadline) {
+  CLI::App* bench = app.add_subcommand(
+      "bench", "Loads a server with random tensors and verifies the answers");
+  AddBenchFlags(*bench, flags);
+  AddClientFlags(*bench, flags.client, deadline);
+  return bench;
+}
+
+// A full disk or a closed pipe is a failure, not an answer.
+int AtEnd(int exit_code) {
+  if (std::cout.flush() || exit_code != kOk) return exit_code;
+  std::cerr << "topk: cannot write to stdout\n";
+  return kFailed;
+}
+
+int Main(int argc, char** argv) {
+  if (const Status s = Engine::CheckEnvironment(); !s.ok()) {
+    std::cerr << "topk: " << s.field << ": " << s.message << "\n";
+    return kUsage;
+  }
+  CLI::App app("Asks a TopK service, or computes itself", "topk");
+  app.formatter(HelpFormatter());
+  app.footer(kExitStatusText);
+  app.set_version_flag("--version", "topk " TOPK_VERSION);
+  app.require_subcommand(1);
+  double deadline = 60;
+
+  RunFlags run;
+  const CLI::App* run_command = AddRun(app, run, deadline);
+  MergeFlags merge;
+  CLI::App* merge_command = app.add_subcommand(
+      "merge",
+      "Merges answers over the shards of a longer axis into that over all");
+  AddMergeFlags(*merge_command, merge);
+  // Each command has its own: CLI11 reads the variables of them all, and those
+  // of another one would take the place of this one's flags.
+  ClientOptions health_client;
+  ClientOptions info_client;
+  std::string service;
+  CLI::App* health =
+      app.add_subcommand("health", "Asks a server whether it serves");
+  health->add_option("--service", service,
+                     "The service to ask about; the whole server if not given");
+  AddClientFlags(*health, health_client, deadline);
+  bool json = false;
+  CLI::App* info = app.add_subcommand(
+      "info", "Prints a server's dialects, types, backends and limits");
+  info->add_flag("--json", json, "Print JSON");
+  AddClientFlags(*info, info_client, deadline);
+  BenchFlags bench;
+  const CLI::App* bench_command = AddBench(app, bench, deadline);
+  CLI::App* completion = app.add_subcommand(
+      "completion",
+      "Prints a script with which a shell completes this command");
+  std::vector<std::string> shells;
+  for (const CompletingShell& row : CompletingShells()) {
+    shells.emplace_back(row.name);
+  }
+  std::string shell;
+  completion->add_option("shell", shell, "The shell")
+      ->required()
+      ->check(CLI::IsMember(shells));
+  const CLI::App* man = app.add_subcommand(
+      "man", "Prints the manual page; topk man | man -l - shows it");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::RequiredError& error) {
+    // CLI11 says only that one is missing.
+    const auto named = [argv](const CLI::App* command) {
+      return command->get_name() == argv[1];
+    };
+    if (argc > 1 && argv[1][0] != '-' &&
+        std::ranges::none_of(CommandsOf(app), named)) {
+      std::cerr << "topk: no command " << Quote(argv[1])
+                << "; topk --help lists them\n";
+      return kUsage;
+    }
+    return app.exit(error) == 0 ? kOk : kUsage;
+  } catch (const CLI::ParseError& error) {
+    return AtEnd(app.exit(error) == 0 ? kOk : kUsage);
+  }
+  const auto milliseconds =
+      std::chrono::milliseconds(static_cast<int64_t>(deadline * 1000));
+  for (ClientOptions* options :
+       {&run.client, &bench.client, &health_client, &info_client}) {
+    options->deadline = milliseconds;
+    options->user_agent = "topk/" TOPK_VERSION;
+  }
+  if (man->parsed()) {
+    std::cout << ManPage(app, TOPK_VERSION);
+    return AtEnd(kOk);
+  }
+  for (const CompletingShell& row : CompletingShells()) {
+    if (!completion->parsed() || row.name != shell) continue;
+    std::cout << row.script(app);
+    return AtEnd(kOk);
+  }
+  if (merge_command->parsed()) return AtEnd(MergeFolders(merge));
+  const ClientOptions* used = run_command->parsed()     ? &run.client
+                              : bench_command->parsed() ? &bench.client
+                              : health->parsed()        ? &health_client
+                                                        : &info_client;
+  if (!run.local) {
+    if (const Status s = Client::Check(*used); !s.ok()) {
+      return ReportUsage(s);
+    }
+  }
+  if (run_command->parsed()) return AtEnd(Run(run));
+  if (bench_command->parsed()) return AtEnd(Bench(bench));
+  if (health->parsed()) return AtEnd(Health(health_client, service));
+  return AtEnd(Info(info_client, json));
+}
+
+}  // namespace
+
+int RunCommand(int argc, char** argv) {
+  try {
+    return Main(argc, argv);
+  } catch (const std::exception& error) {  // no memory, no threads
+    std::cerr << "topk: " << error.what() << "\n";
+    return kFailed;
+  }
+}
+
+}  // namespace topk::cli
