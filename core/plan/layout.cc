@@ -221,11 +221,11 @@ Result<Layout> StridedLayout(std::span<const int64_t> shape,
 
 Overlap Overlaps(std::span<const int64_t> shape,
                  std::span<const int64_t> strides) {
+  if (std::ranges::find(shape, 0) != shape.end()) return Overlap::kNo;
   std::vector<Term> terms;
   Size count = 1;
   Size reach = 0;
   for (size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] == 0) return Overlap::kNo;
     if (shape[i] == 1) continue;
     if (strides[i] == 0) return Overlap::kYes;
     terms.push_back({strides[i], shape[i] - 1});

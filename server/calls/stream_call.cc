@@ -113,10 +113,10 @@ class StreamCall final : public Call {
       if (next_ == items_.size() && !end_) {
         if (!TakeItems()) return;
       }
-      const Size nanoseconds = NextNanoseconds();
+      const Size cost = NextNanoseconds();
       const bool turn = spent > 0 || reader == Reader::kPoller;
-      if (turn && spent + nanoseconds > most) break;
-      spent += nanoseconds;
+      if (turn && spent + cost > most) break;
+      spent += cost;
       bool later = false;
       const Status status =
           Precisely(CatchBadAlloc([&] { return Step(reader, later); }));

@@ -28,7 +28,10 @@ void Check(grpc::ByteBuffer bytes) {
   static const Regions regions(nullptr);
   google::protobuf::Arena arena;
   RawInfer raw(arena);
-  if (const Status s = ReadRaw(bytes, raw); !s.ok()) return CheckRefusal(s);
+  const auto charge = [](Size) { return Status(); };
+  if (const Status s = *ReadRaw(bytes, Reader::kWorker, charge, raw); !s.ok()) {
+    return CheckRefusal(s);
+  }
   const Result<const Model*> model =
       FindModel(raw.message.model_name(), raw.message.model_version());
   if (!model.ok()) return CheckRefusal(model.status());

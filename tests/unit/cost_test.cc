@@ -150,7 +150,7 @@ TEST(Cost, OfAPackedSortHasTheBytes) {
     EXPECT_EQ(admission.cost.output_bytes, kN * 4 + (values ? kN / 8 : 0));
     EXPECT_GE(admission.cost.working_bytes, (values ? 18 : 17) * kN);
     EXPECT_LT(admission.cost.working_bytes, (values ? 19 : 18) * kN);
-    const int64_t whole = admission.cost.working_bytes;
+    const Size whole = admission.cost.working_bytes;
     ASSERT_TRUE(TensorStream::Start(engine, request, admission.options()).ok());
     EXPECT_GE(admission.cost.working_bytes, (values ? 17 : 16) * kN);
     EXPECT_LT(admission.cost.working_bytes, 3 * whole);
