@@ -95,6 +95,7 @@ class Call : public EventSource {
 
  private:
   void Arrive(bool ok);
+  void StartRead();
   void ContinueTrace();
   void End(bool ok);
   void OnRead(bool ok);
@@ -106,6 +107,7 @@ class Call : public EventSource {
   const RawMethod kind_;
   RawStream stream_{&context_};
   grpc::ByteBuffer incoming_;
+  int reads_ = 0;
   CallInfo info_;
   Visit visit_;
   // Two from the start: for `ended_`, which another thread may get while
