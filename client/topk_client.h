@@ -62,7 +62,8 @@ struct CallOptions {
   /// Streams: called after each piece with the bytes sent so far and in all.
   std::function<void(int64_t sent, int64_t total)> progress;
   /// ComputeTopK with the tensor beside the request: whether to stream it;
-  /// unset = if it has more than 512 KiB, from where on that is faster.
+  /// unset = if it has more than 512 KiB, from where on that is faster, or is
+  /// larger than a message that the server takes.
   std::optional<bool> stream;
 };
 
@@ -86,8 +87,9 @@ class Client {
   Client(Client&&) noexcept;
   ~Client();
 
-  /// Answers one tensor with one message. RESOURCE_EXHAUSTED, without asking,
-  /// for a request of 2 GiB or more.
+  /// Answers one tensor with one message. RESOURCE_EXHAUSTED, without sending
+  /// it, for a request that exceeds the server's limit of messages, for which a
+  /// client asks once, before the first large one.
   Result<v1::TopKResponse> ComputeTopK(const v1::TopKRequest& request,
                                        const CallOptions& options = {}) const;
 
@@ -97,7 +99,8 @@ class Client {
                                        std::span<const std::byte> tensor,
                                        const CallOptions& options = {}) const;
 
-  /// Answers a tensor of any size, sent from where it lies in pieces of 1 MiB.
+  /// Answers a tensor of any size, sent from where it lies in chunks of 1 MiB,
+  /// or less where the server takes no such messages.
   /// The header is a request whose tensor has no source.
   Result<v1::TopKResponse> StreamTopK(const v1::TopKRequest& header,
                                       std::span<const std::byte> tensor,
