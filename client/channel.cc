@@ -29,8 +29,8 @@ constexpr int kReconnectMilliseconds = 10'000;
 
 // Streams have no retries of gRPC's: where a connection breaks while a message
 // of one is in flight, gRPC 1.51 may leave a message out when it sends them
-// again. RESOURCE_EXHAUSTED has none either: gRPC waits for the server's retry
-// delay although it ends after the deadline, and then loses the status.
+// again. gRPC does not retry RESOURCE_EXHAUSTED either: it waits for the server's
+// retry delay although that ends after the deadline, and then loses the status.
 std::string ServiceConfig(int max_attempts) {
   const std::string retry =
       max_attempts <= 1

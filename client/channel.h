@@ -15,7 +15,7 @@ namespace topk {
 enum class ToUnhealthy { kNo, kYes };
 
 /// Returns a channel to the options' target that connects at its first call:
-/// round robin; retries, of calls that are not streams, of UNAVAILABLE; messages
+/// round robin; retries of UNAVAILABLE for calls that are not streams; messages
 /// of any size.
 std::shared_ptr<grpc::Channel> Connect(
     const ClientOptions& options,

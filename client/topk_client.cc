@@ -52,7 +52,7 @@ Status CheckSize(size_t bytes, int64_t limit) {
   return ResourceExhausted(
       "REQUEST_TOO_LARGE", "tensor.data",
       Cat("a request message of ", bytes, " bytes exceeds the server's limit ",
-          "of ", limit, " (--max-message-bytes); StreamTopK has none"));
+          "of ", limit, " (--max-message-bytes); StreamTopK has no limit"));
 }
 
 Status BadAnswer(std::string message) {
@@ -139,7 +139,7 @@ struct Client::Impl {
         Ask<v1::Capabilities>(Method::kGetCapabilities,
                               PiecesOf(v1::GetCapabilitiesRequest()), deadline);
     if (!capabilities.ok()) {
-      // The call that follows has an error of its own, or none.
+      // The caller's own call succeeds, or reports its error.
       if (capabilities.status().code == Code::kUnimplemented) {
         limit = kMaxMessageBytes;
       }
@@ -150,7 +150,7 @@ struct Client::Impl {
                              : std::clamp(told, kMinLimit, kMaxMessageBytes);
   }
 
-  // Returns whether a server takes a message of so many bytes.
+  // RESOURCE_EXHAUSTED if a message of `bytes` bytes exceeds the limit.
   Status CheckMessage(size_t bytes, system_clock::time_point deadline) {
     if (Status s = CheckSize(bytes, kMaxMessageBytes); !s.ok()) return s;
     return CheckSize(bytes, LimitFor(bytes, deadline));
