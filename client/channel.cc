@@ -29,8 +29,9 @@ constexpr int kReconnectMilliseconds = 10'000;
 
 // Streams have no retries of gRPC's: where a connection breaks while a message
 // of one is in flight, gRPC 1.51 may leave a message out when it sends them
-// again. gRPC does not retry RESOURCE_EXHAUSTED either: it waits for the server's
-// retry delay although that ends after the deadline, and then loses the status.
+// again. RESOURCE_EXHAUSTED is not retried by gRPC either: it would wait for
+// the server's retry delay although that ends after the deadline, and then lose
+// the status.
 std::string ServiceConfig(int max_attempts) {
   const std::string retry =
       max_attempts <= 1

@@ -12,14 +12,15 @@ namespace {
 // A server may send any number of seconds. No topkd has a longer delay than
 // this, and every clock can add it.
 std::chrono::milliseconds DelayOf(const google::rpc::RetryInfo& retry) {
+  using std::chrono::milliseconds;
   constexpr int64_t kMaxSeconds = 86400;
-  const int64_t seconds = retry.retry_delay().seconds();
-  if (seconds >= kMaxSeconds) return std::chrono::seconds(kMaxSeconds);
   const std::chrono::nanoseconds delay =
-      std::chrono::seconds(std::max<int64_t>(seconds, 0)) +
+      std::chrono::seconds(
+          std::clamp<int64_t>(retry.retry_delay().seconds(), 0, kMaxSeconds)) +
       std::chrono::nanoseconds(retry.retry_delay().nanos());
-  return std::max(std::chrono::milliseconds(0),
-                  std::chrono::ceil<std::chrono::milliseconds>(delay));
+  return std::clamp<milliseconds>(std::chrono::ceil<milliseconds>(delay),
+                                  milliseconds(0),
+                                  std::chrono::seconds(kMaxSeconds));
 }
 
 // Fills in what google.rpc details say.

@@ -24,12 +24,12 @@ struct ClientOptions {
   std::string target = "localhost:50051";
   /// How long a call may take, unless its own options say otherwise.
   std::chrono::milliseconds deadline = std::chrono::minutes(1);
-  /// How often a call that ends with UNAVAILABLE is sent, or with
-  /// RESOURCE_EXHAUSTED where the server says when to try again: 1 .. 5; 1 = no
-  /// retry. A TopK changes nothing, so sending it again is safe: a stream whose
-  /// server goes away begins anew at another one, or goes on with what has no
-  /// answer. An answer that breaks off, as a proxy's whose server went away, is
-  /// UNAVAILABLE with the reason ANSWER_BROKE_OFF.
+  /// Attempts of a call that ends with UNAVAILABLE, or with RESOURCE_EXHAUSTED
+  /// and a retry delay that ends before the deadline: 1 .. 5; 1 = no retry. A
+  /// TopK is idempotent: a stream whose server goes away starts again at
+  /// another one, or continues with the requests that have no answer. An answer
+  /// that breaks off, as a proxy's whose server went away, is UNAVAILABLE with
+  /// the reason ANSWER_BROKE_OFF.
   int max_attempts = 4;
   /// What the servers see before gRPC's own name in the user-agent header.
   std::string user_agent = {};
