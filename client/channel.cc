@@ -28,8 +28,10 @@ constexpr int kPingMilliseconds = 600'000;
 constexpr int kReconnectMilliseconds = 10'000;
 
 // Streams have no retries of gRPC's: where a connection breaks while a message
-// of one is under way, gRPC 1.51 may leave a message out when it sends them
-// again.
+// of one is in flight, gRPC 1.51 may leave a message out when it sends them
+// again. RESOURCE_EXHAUSTED is not retried by gRPC either: it would wait for
+// the server's retry delay although that ends after the deadline, and then lose
+// the status.
 std::string ServiceConfig(int max_attempts) {
   const std::string retry =
       max_attempts <= 1
@@ -37,7 +39,7 @@ std::string ServiceConfig(int max_attempts) {
           : Cat(R"(, "retryPolicy": {"maxAttempts": )", max_attempts,
                 R"(, "initialBackoff": "0.05s", "maxBackoff": "1s",)"
                 R"( "backoffMultiplier": 2, "retryableStatusCodes":)"
-                R"( ["UNAVAILABLE", "RESOURCE_EXHAUSTED"]})");
+                R"( ["UNAVAILABLE"]})");
   return Cat(R"({"loadBalancingConfig": [{"round_robin": {}}],)"
              R"( "healthCheckConfig": {"serviceName": "topk.v1.TopKService"},)"
              R"( "methodConfig": [{"name": [)"

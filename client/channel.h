@@ -15,8 +15,8 @@ namespace topk {
 enum class ToUnhealthy { kNo, kYes };
 
 /// Returns a channel to the options' target that connects at its first call:
-/// round robin; retries, of what is no stream, of UNAVAILABLE and, when the
-/// server says when, of RESOURCE_EXHAUSTED; messages of any size.
+/// round robin; retries of UNAVAILABLE for calls that are not streams; messages
+/// of any size.
 std::shared_ptr<grpc::Channel> Connect(
     const ClientOptions& options,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials,

@@ -136,7 +136,7 @@ Result<std::vector<std::byte>> Unpack(zip_t* archive, size_t index,
     return MalformedNpy(Cat("the archive says that it has ", stat.size,
                             " bytes; its shape and type imply ", *size));
   }
-  // One byte more, so that the end, or that there is none, is seen.
+  // One byte more, which reaches the end or shows that the member is longer.
   if (Status s = Inflate(member.get(), *size + 1, content); !s.ok()) return s;
   if (content.size() > *size) {
     return MalformedNpy(Cat("it has more than the ", *size,

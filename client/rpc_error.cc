@@ -1,7 +1,6 @@
 #include "client/rpc_error.h"
 
-#include <google/protobuf/util/time_util.h>
-
+#include <algorithm>
 #include <chrono>
 
 #include "core/base/text.h"
@@ -10,7 +9,19 @@
 namespace topk {
 namespace {
 
-using google::protobuf::util::TimeUtil;
+// A server may send any number of seconds. No topkd has a longer delay than
+// this, and every clock can add it.
+std::chrono::milliseconds DelayOf(const google::rpc::RetryInfo& retry) {
+  using std::chrono::milliseconds;
+  constexpr int64_t kMaxSeconds = 86400;
+  const std::chrono::nanoseconds delay =
+      std::chrono::seconds(
+          std::clamp<int64_t>(retry.retry_delay().seconds(), 0, kMaxSeconds)) +
+      std::chrono::nanoseconds(retry.retry_delay().nanos());
+  return std::clamp<milliseconds>(std::chrono::ceil<milliseconds>(delay),
+                                  milliseconds(0),
+                                  std::chrono::seconds(kMaxSeconds));
+}
 
 // Fills in what google.rpc details say.
 void ReadDetails(const google::rpc::Status& rpc, Status& status) {
@@ -28,8 +39,7 @@ void ReadDetails(const google::rpc::Status& rpc, Status& status) {
     } else if (detail.UnpackTo(&quota) && quota.violations_size() > 0) {
       status.field = quota.violations(0).subject();
     } else if (detail.UnpackTo(&retry)) {
-      status.retry_after = std::chrono::milliseconds(
-          TimeUtil::DurationToMilliseconds(retry.retry_delay()));
+      status.retry_after = DelayOf(retry);
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <limits>
@@ -29,20 +30,29 @@ using std::chrono::system_clock;
 // and 190 in a stream, for 1 MiB 608 and 418, for 64 MiB 27 ms and 16.
 constexpr size_t kStreamedBytes = size_t{512} << 10;
 // Measured: 1 MiB messages move bytes fastest.
-constexpr size_t kPieceBytes = size_t{1} << 20;
+constexpr size_t kChunkBytes = size_t{1} << 20;
+// Requests up to this size are sent without asking for the server's limit of
+// messages: none that is useful is below.
+constexpr size_t kLargeBytes = size_t{48} << 10;
+// The least limit that a server may have.
+constexpr int64_t kMinLimit = 1024;
+// Upper bound on the bytes around the data in a message.
+constexpr size_t kFieldBytes = 32;
+// As good as no deadline; the clock's own range is not much longer.
+constexpr std::chrono::hours kMaxDeadline{24 * 365};
 // The pauses before a call is sent again. Three of them are longer than
 // gRPC's own, 1 s, before it asks for a server that it has lost.
 constexpr std::chrono::milliseconds kFirstPause{100};
 constexpr std::chrono::milliseconds kLongestPause{2000};
 // protobuf has no larger messages, and gRPC 1.51 aborts on one.
-constexpr size_t kMaxMessageBytes = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMaxMessageBytes = std::numeric_limits<int32_t>::max();
 
-Status CheckSize(size_t bytes) {
-  if (bytes <= kMaxMessageBytes) return {};
+Status CheckSize(size_t bytes, int64_t limit) {
+  if (bytes <= static_cast<size_t>(limit)) return {};
   return ResourceExhausted(
       "REQUEST_TOO_LARGE", "tensor.data",
-      Cat("a request of ", bytes, " bytes is no message, whose limit is ",
-          kMaxMessageBytes, "; StreamTopK has none"));
+      Cat("a request message of ", bytes, " bytes exceeds the server's limit ",
+          "of ", limit, " (--max-message-bytes); StreamTopK has no limit"));
 }
 
 Status BadAnswer(std::string message) {
@@ -72,6 +82,12 @@ Status Collect(v1::TopKResponseChunk& chunk, bool& has_header,
   }
 }
 
+// Whether the server said when to retry.
+bool HasDelay(const Status& status) {
+  return status.code == Code::kResourceExhausted &&
+         status.retry_after.count() > 0;
+}
+
 // Whether a stream that ended so is sent again. A proxy that has passed on a
 // part of an answer has no words for a server that went away: gRPC makes
 // CANCELLED or INTERNAL of how it ends the stream. Those of a topkd have a
@@ -81,7 +97,7 @@ bool IsSentAgain(const Status& status, bool begun) {
     case Code::kUnavailable:
       return true;
     case Code::kResourceExhausted:
-      return status.retry_after.count() > 0;
+      return HasDelay(status);
     case Code::kCancelled:
     case Code::kInternal:
       return begun && status.reason.empty();
@@ -107,8 +123,37 @@ struct Client::Impl {
             Connect(client_options, credentials, ToUnhealthy::kYes))) {}
 
   system_clock::time_point DeadlineOf(const CallOptions& call) const {
+    const std::chrono::milliseconds wanted =
+        call.deadline.count() > 0 ? call.deadline : options.deadline;
     return system_clock::now() +
-           (call.deadline.count() > 0 ? call.deadline : options.deadline);
+           std::min<std::chrono::milliseconds>(wanted, kMaxDeadline);
+  }
+
+  // Returns the server's limit of messages, in bytes, as far as a request of
+  // `bytes` bytes must heed it. Asks once for all calls.
+  int64_t LimitFor(size_t bytes, system_clock::time_point deadline) {
+    const int64_t known = limit.load(std::memory_order_relaxed);
+    if (known != 0) return known;
+    if (bytes <= kLargeBytes) return kMaxMessageBytes;
+    const Result<v1::Capabilities> capabilities =
+        Ask<v1::Capabilities>(Method::kGetCapabilities,
+                              PiecesOf(v1::GetCapabilitiesRequest()), deadline);
+    if (!capabilities.ok()) {
+      // The caller's own call succeeds, or reports its error.
+      if (capabilities.status().code == Code::kUnimplemented) {
+        limit = kMaxMessageBytes;
+      }
+      return kMaxMessageBytes;
+    }
+    const int64_t told = capabilities->limits().max_message_bytes();
+    return limit = told == 0 ? kMaxMessageBytes
+                             : std::clamp(told, kMinLimit, kMaxMessageBytes);
+  }
+
+  // RESOURCE_EXHAUSTED if a message of `bytes` bytes exceeds the limit.
+  Status CheckMessage(size_t bytes, system_clock::time_point deadline) {
+    if (Status s = CheckSize(bytes, kMaxMessageBytes); !s.ok()) return s;
+    return CheckSize(bytes, LimitFor(bytes, deadline));
   }
 
   // Returns what prepares all attempts of a call.
@@ -124,18 +169,20 @@ struct Client::Impl {
   // Sends a request's pieces in one message.
   template <class Answer>
   Result<Answer> Ask(Method method, const std::vector<MessagePiece>& request,
-                     const CallOptions& call) {
+                     system_clock::time_point deadline) {
     if (!setup.ok()) return setup;
-    const auto deadline = DeadlineOf(call);
     grpc::ByteBuffer bytes;
-    // gRPC itself has sent it again, but for an answer that broke off.
+    // gRPC itself has retried where the server was unavailable, except for an
+    // answer that broke off.
     Status status = Attempt(
         deadline,
         [&] {
           return CallUnary(calls, PathOf(method), memory, request,
                            Prepares(deadline), bytes);
         },
-        [](const Status& end) { return end.reason == kBrokeOff; });
+        [](const Status& end) {
+          return end.reason == kBrokeOff || HasDelay(end);
+        });
     if (!status.ok()) return status;
     Answer answer;
     if (Status s = ReadAnswer(bytes, answer); !s.ok()) return s;
@@ -145,9 +192,9 @@ struct Client::Impl {
   // Streams, as often as gRPC does what is no stream. `rewind` goes back to
   // what has no answer, and returns whether some of it had begun to come.
   Status Stream(Method method, const StreamHandlers& handlers,
-                const std::function<bool()>& rewind, const CallOptions& call) {
+                const std::function<bool()>& rewind,
+                system_clock::time_point deadline) {
     if (!setup.ok()) return setup;
-    const auto deadline = DeadlineOf(call);
     return Attempt(
         deadline,
         [&] {
@@ -156,6 +203,12 @@ struct Client::Impl {
         },
         [&](const Status& end) { return IsSentAgain(end, rewind()); });
   }
+
+  // Streams a tensor in chunks that the server takes.
+  Result<v1::TopKResponse> StreamTensor(const v1::TopKRequest& header,
+                                        std::span<const std::byte> tensor,
+                                        system_clock::time_point deadline,
+                                        const CallOptions& call);
 
   // Makes a call until it ends well, or so that it is not sent again.
   Status Attempt(system_clock::time_point deadline,
@@ -188,6 +241,7 @@ struct Client::Impl {
       IsUnixAddress(options.target) ? Memory::kCopied : Memory::kLent;
   const std::shared_ptr<grpc::Channel> channel;
   grpc::GenericStub calls;
+  std::atomic<int64_t> limit = 0;  // of messages, in bytes; 0 = not known
   std::unique_ptr<grpc::health::v1::Health::Stub> health;
 };
 
@@ -202,29 +256,46 @@ Client::~Client() = default;
 
 Result<v1::TopKResponse> Client::ComputeTopK(const v1::TopKRequest& request,
                                              const CallOptions& options) const {
-  if (Status s = CheckSize(request.ByteSizeLong()); !s.ok()) return s;
+  const auto deadline = impl_->DeadlineOf(options);
+  if (Status s = impl_->CheckMessage(request.ByteSizeLong(), deadline);
+      !s.ok()) {
+    return s;
+  }
   return impl_->Ask<v1::TopKResponse>(Method::kComputeTopK, PiecesOf(request),
-                                      options);
+                                      deadline);
 }
 
 Result<v1::TopKResponse> Client::ComputeTopK(const v1::TopKRequest& header,
                                              std::span<const std::byte> tensor,
                                              const CallOptions& options) const {
+  const auto deadline = impl_->DeadlineOf(options);
   if (options.stream.value_or(tensor.size() > kStreamedBytes)) {
-    return StreamTopK(header, tensor, options);
+    return impl_->StreamTensor(header, tensor, deadline, options);
   }
-  constexpr size_t kFields = 32;  // what begins those around the data, at most
-  if (Status s = CheckSize(header.ByteSizeLong() + tensor.size() + kFields);
-      !s.ok()) {
-    return s;
+  const Status fits = impl_->CheckMessage(
+      header.ByteSizeLong() + tensor.size() + kFieldBytes, deadline);
+  if (!fits.ok()) {
+    if (options.stream.has_value()) return fits;
+    return impl_->StreamTensor(header, tensor, deadline, options);
   }
   return impl_->Ask<v1::TopKResponse>(Method::kComputeTopK,
-                                      PiecesOf(header, tensor), options);
+                                      PiecesOf(header, tensor), deadline);
 }
 
 Result<v1::TopKResponse> Client::StreamTopK(const v1::TopKRequest& header,
                                             std::span<const std::byte> tensor,
                                             const CallOptions& options) const {
+  return impl_->StreamTensor(header, tensor, impl_->DeadlineOf(options),
+                             options);
+}
+
+Result<v1::TopKResponse> Client::Impl::StreamTensor(
+    const v1::TopKRequest& header, std::span<const std::byte> tensor,
+    system_clock::time_point deadline, const CallOptions& call) {
+  const auto room =
+      static_cast<size_t>(LimitFor(tensor.size(), deadline)) - kFieldBytes;
+  // Chunks begin at multiples of 64 bytes, so that none divides an element.
+  const size_t chunk_bytes = std::min(kChunkBytes, room / 64 * 64);
   using Message = StreamHandlers::Message;
   v1::TopKRequestChunk first;
   *first.mutable_header() = header;
@@ -236,13 +307,13 @@ Result<v1::TopKResponse> Client::StreamTopK(const v1::TopKRequest& header,
       begun = true;
       return Message{PiecesOf(first), false};
     }
-    if (sent > 0 && options.progress) {
-      options.progress(static_cast<int64_t>(sent),
-                       static_cast<int64_t>(tensor.size()));
+    if (sent > 0 && call.progress) {
+      call.progress(static_cast<int64_t>(sent),
+                    static_cast<int64_t>(tensor.size()));
     }
     if (sent == tensor.size()) return {};
     const auto part =
-        tensor.subspan(sent, std::min(kPieceBytes, tensor.size() - sent));
+        tensor.subspan(sent, std::min(chunk_bytes, tensor.size() - sent));
     sent += part.size();
     return Message{PiecesOf(v1::TopKRequestChunk::kDataFieldNumber, part),
                    false};
@@ -260,8 +331,7 @@ Result<v1::TopKResponse> Client::StreamTopK(const v1::TopKRequest& header,
     response.Clear();
     return std::exchange(has_header, false);
   };
-  const Status status =
-      impl_->Stream(Method::kStreamTopK, handlers, rewind, options);
+  const Status status = Stream(Method::kStreamTopK, handlers, rewind, deadline);
   if (!status.ok()) return status;
   if (!has_header) return BadAnswer("the server sent no answer");
   return response;
@@ -273,9 +343,11 @@ std::vector<Result<v1::TopKResponse>> Client::ComputeTopKMany(
   using Message = StreamHandlers::Message;
   // So many wait for each other before they leave.
   constexpr size_t kTogether = 32;
+  const auto deadline = impl_->DeadlineOf(options);
   std::vector<Status> unsent(requests.size());
   for (size_t i = 0; i < requests.size(); ++i) {
-    unsent[i] = CheckSize(requests[i].ByteSizeLong());
+    const size_t bytes = requests[i].ByteSizeLong();
+    unsent[i] = impl_->CheckMessage(bytes, deadline);
   }
   size_t next = 0;
   StreamHandlers handlers;
@@ -317,7 +389,7 @@ std::vector<Result<v1::TopKResponse>> Client::ComputeTopKMany(
     return std::exchange(before, next) < next;
   };
   Status rest =
-      impl_->Stream(Method::kComputeTopKMany, handlers, rewind, options);
+      impl_->Stream(Method::kComputeTopKMany, handlers, rewind, deadline);
   if (too_many) {
     // Which of them belongs to which request is anybody's guess.
     results.assign(requests.size(), rest);
@@ -332,7 +404,7 @@ Result<v1::Capabilities> Client::GetCapabilities(
     const CallOptions& options) const {
   return impl_->Ask<v1::Capabilities>(Method::kGetCapabilities,
                                       PiecesOf(v1::GetCapabilitiesRequest()),
-                                      options);
+                                      impl_->DeadlineOf(options));
 }
 
 Result<bool> Client::IsServing(const std::string& service,

@@ -24,12 +24,12 @@ struct ClientOptions {
   std::string target = "localhost:50051";
   /// How long a call may take, unless its own options say otherwise.
   std::chrono::milliseconds deadline = std::chrono::minutes(1);
-  /// How often a call that ends with UNAVAILABLE is sent, or with
-  /// RESOURCE_EXHAUSTED where the server says when to try again: 1 .. 5; 1 = no
-  /// retry. A TopK changes nothing, so sending it again is safe: a stream whose
-  /// server goes away begins anew at another one, or goes on with what has no
-  /// answer. An answer that breaks off, as a proxy's whose server went away, is
-  /// UNAVAILABLE with the reason ANSWER_BROKE_OFF.
+  /// Attempts of a call that ends with UNAVAILABLE, or with RESOURCE_EXHAUSTED
+  /// and a retry delay that ends before the deadline: 1 .. 5; 1 = no retry. A
+  /// TopK is idempotent: a stream whose server goes away starts again at
+  /// another one, or continues with the requests that have no answer. An answer
+  /// that breaks off, as a proxy's whose server went away, is UNAVAILABLE with
+  /// the reason ANSWER_BROKE_OFF.
   int max_attempts = 4;
   /// What the servers see before gRPC's own name in the user-agent header.
   std::string user_agent = {};
@@ -62,7 +62,8 @@ struct CallOptions {
   /// Streams: called after each piece with the bytes sent so far and in all.
   std::function<void(int64_t sent, int64_t total)> progress;
   /// ComputeTopK with the tensor beside the request: whether to stream it;
-  /// unset = if it has more than 512 KiB, from where on that is faster.
+  /// unset = if it has more than 512 KiB, from where on that is faster, or is
+  /// larger than a message that the server takes.
   std::optional<bool> stream;
 };
 
@@ -86,8 +87,9 @@ class Client {
   Client(Client&&) noexcept;
   ~Client();
 
-  /// Answers one tensor with one message. RESOURCE_EXHAUSTED, without asking,
-  /// for a request of 2 GiB or more.
+  /// Answers one tensor with one message. RESOURCE_EXHAUSTED, without sending
+  /// it, for a request that exceeds the server's limit of messages, for which a
+  /// client asks once, before the first large one.
   Result<v1::TopKResponse> ComputeTopK(const v1::TopKRequest& request,
                                        const CallOptions& options = {}) const;
 
@@ -97,7 +99,8 @@ class Client {
                                        std::span<const std::byte> tensor,
                                        const CallOptions& options = {}) const;
 
-  /// Answers a tensor of any size, sent from where it lies in pieces of 1 MiB.
+  /// Answers a tensor of any size, sent from where it lies in chunks of 1 MiB,
+  /// or less where the server takes no such messages.
   /// The header is a request whose tensor has no source.
   Result<v1::TopKResponse> StreamTopK(const v1::TopKRequest& header,
                                       std::span<const std::byte> tensor,

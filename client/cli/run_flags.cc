@@ -52,8 +52,9 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
                       ->excludes(local);
   auto* stream = command
                      .add_option("--stream", flags.stream,
-                                 "Whether to send the tensor in pieces; auto "
-                                 "does above 512 KiB")
+                                 "Whether to send the tensor in chunks; auto "
+                                 "does above 512 KiB, or above the largest "
+                                 "message that the server takes")
                      ->check(CLI::IsMember({"auto", "on", "off"}))
                      ->capture_default_str();
   command

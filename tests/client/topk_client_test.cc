@@ -120,6 +120,63 @@ TEST(Client, StreamsWhatUnaryAnswers) {
   }
 }
 
+// Returns a request for the greatest of `size` bytes, without them.
+v1::TopKRequest MaxOfBytes(size_t size) {
+  v1::TopKRequest request = OnnxRequest({1}, 1);
+  request.mutable_tensor()->clear_data();
+  request.mutable_tensor()->set_data_type(v1::DATA_TYPE_U8);
+  request.mutable_tensor()->set_shape(0, static_cast<int64_t>(size));
+  return request;
+}
+
+class MessageLimit : public ::testing::TestWithParam<int> {};
+
+TEST_P(MessageLimit, NoMessageExceedsIt) {
+  const size_t limit = size_t{1} << GetParam();
+  ServerConfig config = TestServer::LoopbackConfig();
+  config.max_message_bytes = static_cast<int64_t>(limit);
+  const TestServer server(config);
+  for (const size_t size : {limit - 200, limit - 60, limit - 30, limit,
+                            3 * limit + 1, size_t{5} << 20}) {
+    std::vector<std::byte> tensor(size);
+    tensor[size - 2] = std::byte{7};
+    v1::TopKRequest request = MaxOfBytes(size);
+    for (const auto stream : {std::optional<bool>(), std::optional(true)}) {
+      CallOptions options;
+      options.stream = stream;
+      // Each client asks for the limit itself.
+      const auto answer =
+          ClientOf(server.target()).ComputeTopK(request, tensor, options);
+      ASSERT_TRUE(answer.ok()) << size << ": " << answer.status().message;
+      EXPECT_EQ(Indices(*answer).front(), static_cast<int64_t>(size) - 2);
+    }
+    CallOptions unary;
+    unary.stream = false;
+    const Client client = ClientOf(server.target());
+    const auto beside = client.ComputeTopK(request, tensor, unary);
+    request.mutable_tensor()->set_data(tensor.data(), tensor.size());
+    const auto whole = client.ComputeTopK(request);
+    const auto many =
+        client.ComputeTopKMany(std::vector{request, OnnxRequest({1}, 1)});
+    EXPECT_TRUE(many[1].ok());
+    const bool fits = request.ByteSizeLong() <= limit;
+    EXPECT_EQ(whole.ok(), fits) << size;
+    EXPECT_EQ(many[0].ok(), fits) << size;
+    EXPECT_TRUE(beside.ok() || size > limit - 200);
+    if (fits) continue;
+    for (const auto* too_large : {&beside, &whole, &many[0]}) {
+      EXPECT_EQ(too_large->status().code, Code::kResourceExhausted);
+      EXPECT_EQ(too_large->status().reason, "REQUEST_TOO_LARGE");
+      EXPECT_NE(too_large->status().message.find(std::to_string(limit) +
+                                                 " (--max-message-bytes)"),
+                std::string::npos)
+          << too_large->status().message;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Client, MessageLimit, ::testing::Range(16, 23));
+
 TEST(Client, AStreamsEarlyErrorArrives) {
   const TestServer server;
   v1::TopKRequest request = OnnxRequest({1}, 7);

@@ -1,11 +1,15 @@
 // The client library with servers that are wrong, slow or not serving.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <limits>
 #include <mutex>
 #include <thread>
 
 #include "client/topk_client.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
 #include "tests/client/fake_server.h"
 #include "tests/support/test_server.h"
 
@@ -158,6 +162,101 @@ TEST(WrongServer, WhatTheServerSaysWillNotHelpIsNotSentAgain) {
     EXPECT_EQ(static_cast<int>(answer.status().code), code);
     EXPECT_EQ(calls, 1);
   }
+}
+
+// Returns the status of a server that has room after `delay` seconds.
+grpc::Status FullFor(int64_t delay) {
+  google::rpc::RetryInfo retry;
+  retry.mutable_retry_delay()->set_seconds(delay);
+  google::rpc::Status details;
+  details.set_code(grpc::StatusCode::RESOURCE_EXHAUSTED);
+  details.add_details()->PackFrom(retry);
+  return {grpc::StatusCode::RESOURCE_EXHAUSTED, "full",
+          details.SerializeAsString()};
+}
+
+TEST(WrongServer, ADelayBeyondTheDeadlineIsReturnedAtOnce) {
+  const std::pair<int64_t, seconds> delays[] = {
+      {30, seconds(30)},
+      {int64_t{1} << 40, std::chrono::hours(24)},
+      {std::numeric_limits<int64_t>::max(), std::chrono::hours(24)},
+      {std::numeric_limits<int64_t>::min(), seconds(0)}};
+  for (const auto& [told, delay] : delays) {
+    std::atomic<int> calls = 0;
+    const auto reject = [&calls, told = told] {
+      ++calls;
+      return FullFor(told);
+    };
+    Fake fake;
+    fake.compute = [&](grpc::ServerContext& context, auto&, auto&) {
+      context.AddTrailingMetadata("grpc-retry-pushback-ms", "30000");
+      return reject();
+    };
+    fake.stream = [&](Chunks&) { return reject(); };
+    fake.many = [&](Many&) { return reject(); };
+    fake.capabilities = [&](auto&) { return reject(); };
+    const FakeServer server(fake);
+    const Client client(Options(server.target()));
+    const auto start = steady_clock::now();
+    const auto request = OnnxRequest({1}, 1);
+    for (const Status& status :
+         {client.ComputeTopK(request).status(),
+          client.StreamTopK(request, {}).status(),
+          client.ComputeTopKMany(std::vector{request})[0].status(),
+          client.GetCapabilities().status()}) {
+      EXPECT_EQ(status.code, Code::kResourceExhausted) << status.message;
+      EXPECT_EQ(status.retry_after, delay);
+    }
+    EXPECT_LT(steady_clock::now() - start, seconds(10));
+    EXPECT_EQ(calls, 4);
+  }
+}
+
+TEST(WrongServer, TheLongestDeadlineIsNone) {
+  Fake fake;
+  fake.compute = [](auto&, auto&, auto&) { return grpc::Status::OK; };
+  const FakeServer server(fake);
+  ClientOptions options = Options(server.target());
+  options.deadline = std::chrono::milliseconds::max();
+  const auto answer = Client(options).ComputeTopK(OnnxRequest({1}, 1));
+  EXPECT_TRUE(answer.ok()) << answer.status().message;
+}
+
+TEST(Client, AsksForTheLimitOnceAndNotForSmallRequests) {
+  std::atomic<int> asked = 0;
+  std::atomic<size_t> largest = 0;
+  Fake fake;
+  fake.capabilities = [&](v1::Capabilities& capabilities) {
+    ++asked;
+    capabilities.mutable_limits()->set_max_message_bytes(1);  // no server's
+    return grpc::Status::OK;
+  };
+  fake.compute = [](auto&, auto&, auto&) { return grpc::Status::OK; };
+  fake.stream = [&](Chunks& stream) -> grpc::Status {
+    for (v1::TopKRequestChunk chunk; stream.Read(&chunk);) {
+      largest = std::max<size_t>(largest, chunk.ByteSizeLong());
+    }
+    v1::TopKResponseChunk header;
+    header.mutable_header();
+    stream.Write(header);
+    return grpc::Status::OK;
+  };
+  const FakeServer server(fake);
+  const Client client(Options(server.target()));
+  const std::vector<std::byte> tensor(size_t{1} << 16);
+  const v1::TopKRequest header;
+  const auto small = std::span(tensor).first(size_t{40} << 10);
+  EXPECT_TRUE(client.ComputeTopK(header, small).ok());
+  EXPECT_TRUE(client.StreamTopK(header, small).ok());
+  EXPECT_EQ(asked, 0);
+  largest = 0;
+  for (int i = 0; i < 3; ++i) {
+    const auto answer = client.ComputeTopK(header, tensor);
+    EXPECT_TRUE(answer.ok()) << answer.status().message;
+  }
+  EXPECT_EQ(asked, 1);
+  EXPECT_GT(largest, 512u);
+  EXPECT_LE(largest, 1024u);
 }
 
 TEST(WrongServer, AStreamIsSentAgainToo) {

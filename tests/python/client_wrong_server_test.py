@@ -145,7 +145,7 @@ class WrongServer(unittest.TestCase):
                     self.assert_bad(lambda: client.compute_topk(
                         np.ones((2, 3), np.float32),
                         DirectML(2, 1, "decreasing")))
-            # An answer to a request that has none.
+            # An answer to a request that has no right answer.
             responses.append(right_answer())
             for spec in (Onnx(4), Onnx(0), Onnx(1, axis=1), Onnx(1, axis=-2),
                          Onnx(np.array([1, 1])),

@@ -104,7 +104,7 @@ TEST(OipParameters, RejectValuesThatAFieldCannotHold) {
               HasSubstr("-2147483648 .. 2147483647"));
 }
 
-// A dialect that is new has attributes of its own types.
+// A new dialect may add attributes of other types.
 TEST(OipParameters, EveryAttributeOfEveryDialectIsSetOrRejected) {
   const auto* attributes =
       v1::TopKRequest::descriptor()->FindOneofByName("attributes");

@@ -28,7 +28,7 @@ _CHUNK_BYTES = 2 << 20
 _DATA_FIELDS = 32
 # Smaller tensors are sent without asking for the server's limit.
 _LARGE_BYTES = 48 << 10
-# What raises for an answer that cannot be read.
+# The exceptions that reading a wrong answer raises.
 _BAD = (KeyError, OverflowError, TypeError, ValueError)
 
 _SELECTIONS = {
@@ -213,7 +213,7 @@ class Call:
             raise TopKError(
                 grpc.StatusCode.RESOURCE_EXHAUSTED,
                 f"a request message of {size} bytes exceeds the server's limit "
-                f"of {limit} (--max-message-bytes); stream_topk has none",
+                f"of {limit} (--max-message-bytes); stream_topk has no limit",
                 reason="REQUEST_TOO_LARGE", field="tensor.data")
         return b"".join((outer, self._data.data))
 
