@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <future>
+#include <optional>
 #include <thread>
 
 #include "core/base/processors.h"
@@ -29,6 +29,7 @@
 #include "server/health/health_service.h"
 #include "server/memory_trimmer.h"
 #include "server/oip/oip_service.h"
+#include "server/owned_file.h"
 #include "server/ready_file.h"
 #include "server/security/auth_interceptor.h"
 #include "server/security/authenticator.h"
@@ -44,6 +45,7 @@
 #include "server/transport/goaway.h"
 #include "server/transport/grpc_plugins.h"
 #include "server/transport/listeners.h"
+#include "server/transport/socket_file.h"
 #include "server/transport/xds.h"
 
 namespace topk {
@@ -147,8 +149,7 @@ struct Server::Impl {
                    {config.access_log_sample,
                     static_cast<int64_t>(config.slow_request_seconds * 1e9)}),
         service(engine, metrics, rpc_metrics, access_log, shared_objects.get(),
-                gate, config.max_message_bytes, threads),
-        ready_file(config.ready_file) {
+                gate, config.max_message_bytes, threads) {
     AddMetrics(log);
   }
 
@@ -178,7 +179,9 @@ struct Server::Impl {
                             OipService::service_full_name(), kHealth}};
   OipService oip{service, health_state};
   HealthService health{health_state};
+  std::vector<std::unique_ptr<SocketFile>> socket_files;
   std::unique_ptr<grpc::Server> grpc;
+  std::vector<ListeningSocket> listeners;
   std::unique_ptr<EventLoop> loop;
   std::unique_ptr<AdminServer> admin;
   std::unique_ptr<MetricsEndpoint> endpoint;
@@ -187,7 +190,7 @@ struct Server::Impl {
     return Activity{service.open_calls(), service.bytes()};
   }};
   std::vector<std::string> addresses;
-  std::string ready_file;
+  std::optional<OwnedFile> ready_file;
 };
 
 Status Server::Impl::Secure(const ServerConfig& config, spdlog::logger& log) {
@@ -299,21 +302,27 @@ Status Server::Impl::Listen(const ServerConfig& config) {
       builder.AddCompletionQueue();
   // Nobody else may connect before the sockets have their permissions.
   const mode_t inherited = umask(0177);
+  const std::vector<ListeningSocket> before = ListeningSockets();
   grpc = builder.BuildAndStart();
+  listeners = ListeningSince(before);
   umask(inherited);
   loop = std::make_unique<EventLoop>(std::move(queue),
                                      PollersFor(config.pollers, threads));
   for (size_t i = 0; i < config.listen.size(); ++i) {
     // gRPC stops at the first address that fails: it has port 0.
     if (ports[i] == 0) return CannotListen(config.listen[i]);
-    const std::string path = UnixPath(config.listen[i]);
-    if (!path.empty() && chmod(path.c_str(), config.unix_socket_mode) != 0) {
-      return CannotListen(config.listen[i]);
-    }
-    addresses.push_back(WithPort(config.listen[i], ports[i]));
   }
   if (grpc == nullptr) {
     return {Code::kInternal, "START", "", "gRPC could not start the server"};
+  }
+  for (size_t i = 0; i < config.listen.size(); ++i) {
+    if (const std::string path = UnixPath(config.listen[i]); !path.empty()) {
+      socket_files.push_back(std::make_unique<SocketFile>(path));
+      if (chmod(path.c_str(), config.unix_socket_mode) != 0) {
+        return CannotListen(config.listen[i]);
+      }
+    }
+    addresses.push_back(WithPort(config.listen[i], ports[i]));
   }
   service.Start(*loop);
   oip.Start(*loop);
@@ -324,23 +333,18 @@ Status Server::Impl::Listen(const ServerConfig& config) {
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Server::~Server() {
+  impl_->ready_file.reset();
   if (impl_->grpc != nullptr) {
     impl_->grpc->Shutdown(std::chrono::system_clock::now());
     impl_->loop.reset();
   }
-  for (const std::string& address : impl_->addresses) {
-    if (const std::string path = UnixPath(address); !path.empty()) {
-      unlink(path.c_str());
-    }
-  }
-  if (!impl_->ready_file.empty()) std::remove(impl_->ready_file.c_str());
 }
 
 Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
                                               spdlog::logger& log) {
   if (Status s = CheckEnvironment(config); !s.ok()) return s;
-  // What a killed server left would say that this one is ready.
-  if (!config.ready_file.empty()) std::remove(config.ready_file.c_str());
+  // It would announce this server before it serves.
+  if (!config.ready_file.empty()) RemoveStaleReadyFile(config.ready_file);
   std::unique_ptr<Server> server(
       new Server(std::make_unique<Impl>(config, log)));
   Impl& impl = *server->impl_;
@@ -366,13 +370,13 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
   }
   impl.metrics.SetReady(true);
   if (!config.ready_file.empty()) {
-    if (Status s = WriteReadyFile(config.ready_file, server->addresses(),
-                                  {{"metrics", server->metrics_address()},
-                                   {"health", server->health_address()},
-                                   {"admin", server->admin_address()}});
-        !s.ok()) {
-      return s;
-    }
+    Result<OwnedFile> written =
+        WriteReadyFile(config.ready_file, server->addresses(),
+                       {{"metrics", server->metrics_address()},
+                        {"health", server->health_address()},
+                        {"admin", server->admin_address()}});
+    if (!written.ok()) return written.status();
+    impl.ready_file.emplace(*std::move(written));
   }
   return server;
 }
@@ -411,7 +415,7 @@ void Server::Drain(std::chrono::milliseconds delay,
   // an error. Calls that cross the news are served: they come within a round
   // trip.
   constexpr std::chrono::milliseconds kCrossing{500};
-  StopListening(impl_->addresses);
+  StopListening(impl_->listeners);
   if (SendGoaways(*impl_->grpc)) {
     std::this_thread::sleep_for(std::min(kCrossing, timeout));
   }
