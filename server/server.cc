@@ -1,7 +1,6 @@
 #include "server/server.h"
 
 #include <grpc/grpc.h>
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -18,11 +17,12 @@
 #include "core/base/text.h"
 #include "core/engine.h"
 #include "core/security/local_address.h"
-#include "core/wire/methods.h"
 #include "server/admin_server.h"
 #include "server/admission/gate.h"
 #include "server/admission/memory_limit.h"
 #include "server/admission/rate_limiter.h"
+#include "server/auxiliary/reflection_service.h"
+#include "server/auxiliary/unknown_methods.h"
 #include "server/calls/event_loop.h"
 #include "server/calls/topk_service.h"
 #include "server/health/health_endpoint.h"
@@ -31,7 +31,6 @@
 #include "server/oip/oip_service.h"
 #include "server/owned_file.h"
 #include "server/ready_file.h"
-#include "server/security/auth_interceptor.h"
 #include "server/security/authenticator.h"
 #include "server/security/server_tls.h"
 #include "server/shared_memory/shared_objects.h"
@@ -51,12 +50,7 @@
 namespace topk {
 namespace {
 
-using InterceptorFactories = std::vector<
-    std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>;
-
 constexpr std::string_view kUnix = "unix:";
-constexpr char kHealth[] = "grpc.health.v1.Health";
-constexpr char kReflection[] = "grpc.reflection.v1alpha.ServerReflection";
 
 // Returns the path of a unix: address, or "".
 std::string UnixPath(const std::string& address) {
@@ -167,7 +161,8 @@ struct Server::Impl {
   RpcMetrics rpc_metrics{
       *metrics.registry(),
       {TopKService::service_full_name(), OipService::service_full_name(),
-       kHealth, kReflection}};
+       HealthService::kName, ReflectionService::NameOfV1(),
+       ReflectionService::NameOfV1Alpha()}};
   Engine engine;
   const std::unique_ptr<SharedObjects> shared_objects;
   std::unique_ptr<ServerTls> tls;  // null: plain text
@@ -176,9 +171,12 @@ struct Server::Impl {
   AccessLog access_log;
   TopKService service;
   HealthState health_state{{"", TopKService::service_full_name(),
-                            OipService::service_full_name(), kHealth}};
+                            OipService::service_full_name(),
+                            HealthService::kName}};
   OipService oip{service, health_state};
-  HealthService health{health_state};
+  HealthService health{health_state, rpc_metrics};
+  std::unique_ptr<ReflectionService> reflection;
+  std::unique_ptr<UnknownMethods> unknown_methods;
   std::vector<std::unique_ptr<SocketFile>> socket_files;
   std::unique_ptr<grpc::Server> grpc;
   std::vector<ListeningSocket> listeners;
@@ -251,17 +249,24 @@ void Server::Impl::AddMetrics(const spdlog::logger& log) {
 }
 
 Status Server::Impl::Listen(const ServerConfig& config) {
-  // Process-wide: the next builder reads it.
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  reflection = std::make_unique<ReflectionService>(
+      std::vector<std::string>{TopKService::service_full_name(),
+                               OipService::service_full_name(),
+                               HealthService::kName},
+      rpc_metrics, authenticator.get());
+  unknown_methods =
+      std::make_unique<UnknownMethods>(rpc_metrics, authenticator.get());
 
   grpc::XdsServerBuilder xds_builder;
   xds_builder.set_status_notifier(&xds_status);
   grpc::ServerBuilder plain_builder;
   grpc::ServerBuilder& builder = config.xds ? xds_builder : plain_builder;
-  builder.SetOption(WithoutPlugin("channelz_service"));  // admin_listen's
+  builder.SetOption(WithoutPlugins());
   builder.RegisterService(&service.rpc());
   builder.RegisterService(&oip.rpc());
   builder.RegisterService(&health.rpc());
+  builder.RegisterService(&reflection->rpc());
+  builder.RegisterAsyncGenericService(&unknown_methods->rpc());
   builder.SetMaxReceiveMessageSize(static_cast<int>(config.max_message_bytes));
   builder.SetMaxSendMessageSize(-1);  // Limits.max_output_bytes bounds it
   // Messages that are arriving, which nobody here has seen yet.
@@ -272,18 +277,6 @@ Status Server::Impl::Listen(const ServerConfig& config) {
   ApplyConnectionCare(config.connections, builder);
   // Two servers on one port would each get a part of the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  std::vector<std::string> own = {kMethodPaths.begin(), kMethodPaths.end()};
-  own.insert(own.end(), kOipMethodPaths.begin(), kOipMethodPaths.end());
-  InterceptorFactories interceptors;
-  if (!authenticator->off()) {
-    std::vector<std::string> but = own;
-    but.insert(but.end(),
-               {Cat("/", kHealth, "/Check"), Cat("/", kHealth, "/Watch")});
-    interceptors.push_back(
-        MakeAuthInterceptorFactory(*authenticator, std::move(but)));
-  }
-  interceptors.push_back(rpc_metrics.MakeInterceptorFactory(own));
-  builder.experimental().SetInterceptorCreators(std::move(interceptors));
   std::vector<int> ports(config.listen.size());
   for (size_t i = 0; i < config.listen.size(); ++i) {
     if (IsServed(UnixPath(config.listen[i]))) {
@@ -327,6 +320,8 @@ Status Server::Impl::Listen(const ServerConfig& config) {
   service.Start(*loop);
   oip.Start(*loop);
   health.Start(*loop);
+  reflection->Start(*loop);
+  unknown_methods->Start(*loop);
   return {};
 }
 
@@ -357,14 +352,14 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
     impl.endpoint = *std::move(endpoint);
   }
   if (!config.health_listen.empty()) {
-    Result<std::unique_ptr<HealthEndpoint>> endpoint =
-        HealthEndpoint::Start(config.health_listen, impl.health_state);
+    Result<std::unique_ptr<HealthEndpoint>> endpoint = HealthEndpoint::Start(
+        config.health_listen, impl.health_state, impl.rpc_metrics);
     if (!endpoint.ok()) return endpoint.status();
     impl.health_endpoint = *std::move(endpoint);
   }
   if (!config.admin_listen.empty()) {
     Result<std::unique_ptr<AdminServer>> admin =
-        AdminServer::Start(config.admin_listen);
+        AdminServer::Start(config.admin_listen, impl.rpc_metrics);
     if (!admin.ok()) return admin.status();
     impl.admin = *std::move(admin);
   }

@@ -11,12 +11,12 @@
 namespace topk {
 
 Result<std::unique_ptr<HealthEndpoint>> HealthEndpoint::Start(
-    const std::string& address, HealthState& state) {
-  std::unique_ptr<HealthEndpoint> endpoint(new HealthEndpoint(state));
+    const std::string& address, HealthState& state, const RpcMetrics& metrics) {
+  std::unique_ptr<HealthEndpoint> endpoint(new HealthEndpoint(state, metrics));
   grpc::ServerBuilder builder;
-  builder.SetOption(WithoutPlugins());  // reflection has no place here
+  builder.SetOption(WithoutPlugins());
   builder.RegisterService(&endpoint->health_.rpc());
-  builder.SetMaxReceiveMessageSize(4096);  // a service's name
+  builder.SetMaxReceiveMessageSize(AuxiliaryCall::kMaxMessageBytes);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   int port = 0;
   builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);

@@ -13,20 +13,22 @@
 namespace topk {
 
 /// A plaintext server of grpc.health.v1 and nothing else, until it is
-/// destroyed. Costs a thread.
+/// destroyed. Takes a thread.
 class HealthEndpoint {
  public:
   /// Serves at host:port (port 0 = any free one). UNAVAILABLE, naming the
-  /// address, if it cannot be bound. The state outlives it.
+  /// address, if it cannot be bound. The others outlive it.
   static Result<std::unique_ptr<HealthEndpoint>> Start(
-      const std::string& address, HealthState& state);
+      const std::string& address, HealthState& state,
+      const RpcMetrics& metrics);
   ~HealthEndpoint();
 
   /// The bound host:port.
   const std::string& address() const { return address_; }
 
  private:
-  explicit HealthEndpoint(HealthState& state) : health_(state) {}
+  HealthEndpoint(HealthState& state, const RpcMetrics& metrics)
+      : health_(state, metrics) {}
 
   HealthService health_;
   std::unique_ptr<grpc::Server> grpc_;
