@@ -5,7 +5,9 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
+#include <vector>
 
+#include "server/transport/connection_care.h"
 #include "server/transport/listeners.h"
 
 namespace topk {
@@ -21,6 +23,8 @@ Result<std::unique_ptr<AdminServer>> AdminServer::Start(
   std::unique_ptr<AdminServer> admin(new AdminServer(metrics));
   grpc::ServerBuilder builder;
   builder.RegisterService(&admin->reflection_.rpc());
+  builder.SetMaxReceiveMessageSize(AuxiliaryCall::kMaxMessageBytes);
+  ApplySideConnectionCare(builder);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // Channelz has gRPC's own handlers: one thread that waits will do.
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
@@ -30,7 +34,10 @@ Result<std::unique_ptr<AdminServer>> AdminServer::Start(
   builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
   std::unique_ptr<grpc::ServerCompletionQueue> queue =
       builder.AddCompletionQueue();
+  const std::vector<ListeningSocket> before = ListeningSockets();
   admin->grpc_ = builder.BuildAndStart();
+  admin->connections_.emplace(ListeningSince(before),
+                              ConnectionLimit::Default());
   admin->loop_ = std::make_unique<EventLoop>(std::move(queue), 1);
   if (admin->grpc_ == nullptr || port == 0) {
     return CannotBind("ADMIN_LISTEN", "admin_listen", "serve channelz on",
@@ -42,6 +49,7 @@ Result<std::unique_ptr<AdminServer>> AdminServer::Start(
 }
 
 AdminServer::~AdminServer() {
+  connections_.reset();
   if (grpc_ != nullptr) grpc_->Shutdown(std::chrono::system_clock::now());
   loop_.reset();
 }

@@ -4,12 +4,14 @@
 #include <grpcpp/server.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/base/status.h"
 #include "server/auxiliary/reflection_service.h"
 #include "server/calls/event_loop.h"
 #include "server/telemetry/rpc_metrics.h"
+#include "server/transport/accept_guard.h"
 
 namespace topk {
 
@@ -31,6 +33,7 @@ class AdminServer {
 
   ReflectionService reflection_;
   std::unique_ptr<grpc::Server> grpc_;
+  std::optional<ConnectionLimit> connections_;
   std::unique_ptr<EventLoop> loop_;
   std::string address_;
 };

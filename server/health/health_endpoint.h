@@ -4,11 +4,14 @@
 #include <grpcpp/server.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/base/status.h"
 #include "server/calls/event_loop.h"
 #include "server/health/health_service.h"
+#include "server/telemetry/rpc_metrics.h"
+#include "server/transport/accept_guard.h"
 
 namespace topk {
 
@@ -32,6 +35,7 @@ class HealthEndpoint {
 
   HealthService health_;
   std::unique_ptr<grpc::Server> grpc_;
+  std::optional<ConnectionLimit> connections_;
   std::unique_ptr<EventLoop> loop_;
   std::string address_;
 };

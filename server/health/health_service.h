@@ -66,7 +66,7 @@ class HealthService {
  public:
   /// Open calls of one server, watches included. Clients that check health keep
   /// one watch per connection.
-  static constexpr int kMaxOpenCalls = 8192;
+  static constexpr int kMaxOpenCalls = 4096;
 
   /// The service's name in the contract.
   static constexpr char kName[] = "grpc.health.v1.Health";
