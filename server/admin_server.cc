@@ -2,45 +2,56 @@
 
 #include <grpc/grpc.h>
 #include <grpcpp/ext/channelz_service_plugin.h>
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
-#include <utility>
+#include <vector>
 
+#include "server/transport/connection_care.h"
 #include "server/transport/listeners.h"
 
 namespace topk {
 
-AdminServer::AdminServer(std::unique_ptr<grpc::Server> server,
-                         std::string address)
-    : server_(std::move(server)), address_(std::move(address)) {}
+AdminServer::AdminServer(const RpcMetrics& metrics)
+    : reflection_({"grpc.channelz.v1.Channelz"}, metrics, nullptr) {}
 
 Result<std::unique_ptr<AdminServer>> AdminServer::Start(
-    const std::string& address) {
+    const std::string& address, const RpcMetrics& metrics) {
   // Process-wide: builders made from now on read it.
   grpc::channelz::experimental::InitChannelzService();
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 
+  std::unique_ptr<AdminServer> admin(new AdminServer(metrics));
   grpc::ServerBuilder builder;
+  builder.RegisterService(&admin->reflection_.rpc());
+  builder.SetMaxReceiveMessageSize(AuxiliaryCall::kMaxMessageBytes);
+  ApplySideConnectionCare(builder);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  // gRPC's own handlers: one thread that waits will do.
+  // Channelz has gRPC's own handlers: one thread that waits will do.
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
   int port = 0;
   builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
-  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr || port == 0) {
+  std::unique_ptr<grpc::ServerCompletionQueue> queue =
+      builder.AddCompletionQueue();
+  const std::vector<ListeningSocket> before = ListeningSockets();
+  admin->grpc_ = builder.BuildAndStart();
+  admin->connections_.emplace(ListeningSince(before),
+                              ConnectionLimit::Default());
+  admin->loop_ = std::make_unique<EventLoop>(std::move(queue), 1);
+  if (admin->grpc_ == nullptr || port == 0) {
     return CannotBind("ADMIN_LISTEN", "admin_listen", "serve channelz on",
                       address);
   }
-  return std::unique_ptr<AdminServer>(
-      new AdminServer(std::move(server), WithPort(address, port)));
+  admin->reflection_.Start(*admin->loop_);
+  admin->address_ = WithPort(address, port);
+  return admin;
 }
 
 AdminServer::~AdminServer() {
-  server_->Shutdown(std::chrono::system_clock::now());
+  connections_.reset();
+  if (grpc_ != nullptr) grpc_->Shutdown(std::chrono::system_clock::now());
+  loop_.reset();
 }
 
 }  // namespace topk

@@ -1,34 +1,41 @@
 // What an operator may ask that callers may not: channelz.
 #pragma once
 
+#include <grpcpp/server.h>
+
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/base/status.h"
-
-namespace grpc {
-class Server;
-}
+#include "server/auxiliary/reflection_service.h"
+#include "server/calls/event_loop.h"
+#include "server/telemetry/rpc_metrics.h"
+#include "server/transport/accept_guard.h"
 
 namespace topk {
 
-/// A gRPC server with channelz, which tells of every connection and call of
-/// this process, and reflection; plain text, until it is destroyed.
+/// A gRPC server with channelz, which reports every connection and call of this
+/// process, and reflection; plain text, until it is destroyed.
 class AdminServer {
  public:
   /// Serves at host:port (port 0 = any free one). UNAVAILABLE, naming the
-  /// address, if it cannot be bound.
-  static Result<std::unique_ptr<AdminServer>> Start(const std::string& address);
+  /// address, if it cannot be bound. The metrics outlive it.
+  static Result<std::unique_ptr<AdminServer>> Start(const std::string& address,
+                                                    const RpcMetrics& metrics);
   ~AdminServer();
 
   /// The bound host:port.
   const std::string& address() const { return address_; }
 
  private:
-  AdminServer(std::unique_ptr<grpc::Server> server, std::string address);
+  explicit AdminServer(const RpcMetrics& metrics);
 
-  const std::unique_ptr<grpc::Server> server_;
-  const std::string address_;
+  ReflectionService reflection_;
+  std::unique_ptr<grpc::Server> grpc_;
+  std::optional<ConnectionLimit> connections_;
+  std::unique_ptr<EventLoop> loop_;
+  std::string address_;
 };
 
 }  // namespace topk

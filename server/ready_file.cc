@@ -1,34 +1,68 @@
 #include "server/ready_file.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "core/base/text.h"
 
 namespace topk {
+namespace {
 
-Status WriteReadyFile(const std::string& path,
-                      const std::vector<std::string>& listen,
-                      const std::map<std::string, std::string>& others) {
-  nlohmann::json content = {{"listen", listen}};
+using nlohmann::json;
+
+// Creates a locked file. Returns its descriptor, or -1 and errno.
+int CreateLocked(const std::string& path, const std::string& content) {
+  const int fd =
+      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) return -1;
+  const ssize_t written = write(fd, content.data(), content.size());
+  if (written == static_cast<ssize_t>(content.size())) {
+    // A file system without locks: the file is not protected, but right.
+    (void)flock(fd, LOCK_EX | LOCK_NB);
+    return fd;
+  }
+  const int error = written < 0 ? errno : ENOSPC;
+  close(fd);
+  errno = error;
+  return -1;
+}
+
+}  // namespace
+
+Result<OwnedFile> WriteReadyFile(
+    const std::string& path, const std::vector<std::string>& listen,
+    const std::map<std::string, std::string>& others) {
+  json content = {{"listen", listen}};
   for (const auto& [name, address] : others) {
     if (!address.empty()) content[name] = address;
   }
   const std::string temporary = Cat(path, ".", getpid());
-  std::ofstream file(temporary);
-  file << content.dump() << "\n";
-  file.close();
-  if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) {
+  const int fd = CreateLocked(
+      temporary,
+      content.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
+  if (fd < 0 || std::rename(temporary.c_str(), path.c_str()) != 0) {
     const int error = errno;
     std::remove(temporary.c_str());
+    if (fd >= 0) close(fd);
     return Status{Code::kUnavailable, "READY_FILE", "ready_file",
                   Cat("cannot write ", path, ": ", ErrnoText(error))};
   }
-  return {};
+  return OwnedFile(path, fd);
+}
+
+void RemoveStaleReadyFile(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return;
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+    const OwnedFile stale(path, fd);
+  } else {
+    close(fd);
+  }
 }
 
 }  // namespace topk

@@ -6,14 +6,20 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "server/owned_file.h"
 
 namespace topk {
 
-/// Writes {"listen": [...], "metrics": "...", ...} to the path, whole or not at
-/// all (a temporary file beside it, renamed). Of the others, which are
-/// addresses by names, the empty ones are left out.
-Status WriteReadyFile(const std::string& path,
-                      const std::vector<std::string>& listen,
-                      const std::map<std::string, std::string>& others);
+/// Writes {"listen": [...], "metrics": "...", ...} to the path, atomically (a
+/// temporary file next to it, renamed). `others` are addresses by name; empty
+/// ones are omitted, and bytes that are not UTF-8 become U+FFFD. Returns the
+/// file, which is locked until it is destroyed.
+Result<OwnedFile> WriteReadyFile(
+    const std::string& path, const std::vector<std::string>& listen,
+    const std::map<std::string, std::string>& others);
+
+/// Removes the ready file of a server that was killed: one that no process has
+/// locked. Does nothing if there is no file.
+void RemoveStaleReadyFile(const std::string& path);
 
 }  // namespace topk

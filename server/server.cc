@@ -1,7 +1,6 @@
 #include "server/server.h"
 
 #include <grpc/grpc.h>
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -9,28 +8,29 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <future>
+#include <optional>
 #include <thread>
 
 #include "core/base/processors.h"
 #include "core/base/text.h"
 #include "core/engine.h"
 #include "core/security/local_address.h"
-#include "core/wire/methods.h"
 #include "server/admin_server.h"
 #include "server/admission/gate.h"
 #include "server/admission/memory_limit.h"
 #include "server/admission/rate_limiter.h"
+#include "server/auxiliary/reflection_service.h"
+#include "server/auxiliary/unknown_methods.h"
 #include "server/calls/event_loop.h"
 #include "server/calls/topk_service.h"
 #include "server/health/health_endpoint.h"
 #include "server/health/health_service.h"
 #include "server/memory_trimmer.h"
 #include "server/oip/oip_service.h"
+#include "server/owned_file.h"
 #include "server/ready_file.h"
-#include "server/security/auth_interceptor.h"
 #include "server/security/authenticator.h"
 #include "server/security/server_tls.h"
 #include "server/shared_memory/shared_objects.h"
@@ -45,17 +45,13 @@
 #include "server/transport/goaway.h"
 #include "server/transport/grpc_plugins.h"
 #include "server/transport/listeners.h"
+#include "server/transport/socket_file.h"
 #include "server/transport/xds.h"
 
 namespace topk {
 namespace {
 
-using InterceptorFactories = std::vector<
-    std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>;
-
 constexpr std::string_view kUnix = "unix:";
-constexpr char kHealth[] = "grpc.health.v1.Health";
-constexpr char kReflection[] = "grpc.reflection.v1alpha.ServerReflection";
 
 // Returns the path of a unix: address, or "".
 std::string UnixPath(const std::string& address) {
@@ -151,8 +147,7 @@ struct Server::Impl {
                     static_cast<int64_t>(config.slow_request_seconds * 1e9)}),
         poller_busy(*metrics.registry(), log),
         service(engine, metrics, rpc_metrics, access_log, shared_objects.get(),
-                gate, config.max_message_bytes, threads),
-        ready_file(config.ready_file) {
+                gate, config.max_message_bytes, threads) {
     AddMetrics(log);
   }
 
@@ -170,7 +165,8 @@ struct Server::Impl {
   RpcMetrics rpc_metrics{
       *metrics.registry(),
       {TopKService::service_full_name(), OipService::service_full_name(),
-       kHealth, kReflection}};
+       HealthService::kName, ReflectionService::NameOfV1(),
+       ReflectionService::NameOfV1Alpha()}};
   Engine engine;
   const std::unique_ptr<SharedObjects> shared_objects;
   std::unique_ptr<ServerTls> tls;  // null: plain text
@@ -180,10 +176,15 @@ struct Server::Impl {
   PollerBusy poller_busy;
   TopKService service;
   HealthState health_state{{"", TopKService::service_full_name(),
-                            OipService::service_full_name(), kHealth}};
+                            OipService::service_full_name(),
+                            HealthService::kName}};
   OipService oip{service, health_state};
-  HealthService health{health_state};
+  HealthService health{health_state, rpc_metrics};
+  std::unique_ptr<ReflectionService> reflection;
+  std::unique_ptr<UnknownMethods> unknown_methods;
+  std::vector<std::unique_ptr<SocketFile>> socket_files;
   std::unique_ptr<grpc::Server> grpc;
+  std::vector<ListeningSocket> listeners;
   std::unique_ptr<EventLoop> loop;
   std::unique_ptr<AdminServer> admin;
   std::unique_ptr<MetricsEndpoint> endpoint;
@@ -192,7 +193,7 @@ struct Server::Impl {
     return Activity{service.open_calls(), service.bytes()};
   }};
   std::vector<std::string> addresses;
-  std::string ready_file;
+  std::optional<OwnedFile> ready_file;
 };
 
 Status Server::Impl::Secure(const ServerConfig& config, spdlog::logger& log) {
@@ -253,17 +254,24 @@ void Server::Impl::AddMetrics(const spdlog::logger& log) {
 }
 
 Status Server::Impl::Listen(const ServerConfig& config) {
-  // Process-wide: the next builder reads it.
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  reflection = std::make_unique<ReflectionService>(
+      std::vector<std::string>{TopKService::service_full_name(),
+                               OipService::service_full_name(),
+                               HealthService::kName},
+      rpc_metrics, authenticator.get());
+  unknown_methods =
+      std::make_unique<UnknownMethods>(rpc_metrics, authenticator.get());
 
   grpc::XdsServerBuilder xds_builder;
   xds_builder.set_status_notifier(&xds_status);
   grpc::ServerBuilder plain_builder;
   grpc::ServerBuilder& builder = config.xds ? xds_builder : plain_builder;
-  builder.SetOption(WithoutPlugin("channelz_service"));  // admin_listen's
+  builder.SetOption(WithoutPlugins());
   builder.RegisterService(&service.rpc());
   builder.RegisterService(&oip.rpc());
   builder.RegisterService(&health.rpc());
+  builder.RegisterService(&reflection->rpc());
+  builder.RegisterAsyncGenericService(&unknown_methods->rpc());
   builder.SetMaxReceiveMessageSize(static_cast<int>(config.max_message_bytes));
   builder.SetMaxSendMessageSize(-1);  // Limits.max_output_bytes bounds it
   // Messages that are arriving, which nobody here has seen yet.
@@ -274,18 +282,6 @@ Status Server::Impl::Listen(const ServerConfig& config) {
   ApplyConnectionCare(config.connections, builder);
   // Two servers on one port would each get a part of the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  std::vector<std::string> own = {kMethodPaths.begin(), kMethodPaths.end()};
-  own.insert(own.end(), kOipMethodPaths.begin(), kOipMethodPaths.end());
-  InterceptorFactories interceptors;
-  if (!authenticator->off()) {
-    std::vector<std::string> but = own;
-    but.insert(but.end(),
-               {Cat("/", kHealth, "/Check"), Cat("/", kHealth, "/Watch")});
-    interceptors.push_back(
-        MakeAuthInterceptorFactory(*authenticator, std::move(but)));
-  }
-  interceptors.push_back(rpc_metrics.MakeInterceptorFactory(own));
-  builder.experimental().SetInterceptorCreators(std::move(interceptors));
   std::vector<int> ports(config.listen.size());
   for (size_t i = 0; i < config.listen.size(); ++i) {
     if (IsServed(UnixPath(config.listen[i]))) {
@@ -304,7 +300,9 @@ Status Server::Impl::Listen(const ServerConfig& config) {
       builder.AddCompletionQueue();
   // Nobody else may connect before the sockets have their permissions.
   const mode_t inherited = umask(0177);
+  const std::vector<ListeningSocket> before = ListeningSockets();
   grpc = builder.BuildAndStart();
+  listeners = ListeningSince(before);
   umask(inherited);
   loop = std::make_unique<EventLoop>(
       std::move(queue), PollersFor(config.pollers, threads),
@@ -312,41 +310,42 @@ Status Server::Impl::Listen(const ServerConfig& config) {
   for (size_t i = 0; i < config.listen.size(); ++i) {
     // gRPC stops at the first address that fails: it has port 0.
     if (ports[i] == 0) return CannotListen(config.listen[i]);
-    const std::string path = UnixPath(config.listen[i]);
-    if (!path.empty() && chmod(path.c_str(), config.unix_socket_mode) != 0) {
-      return CannotListen(config.listen[i]);
-    }
-    addresses.push_back(WithPort(config.listen[i], ports[i]));
   }
   if (grpc == nullptr) {
     return {Code::kInternal, "START", "", "gRPC could not start the server"};
   }
+  for (size_t i = 0; i < config.listen.size(); ++i) {
+    if (const std::string path = UnixPath(config.listen[i]); !path.empty()) {
+      socket_files.push_back(std::make_unique<SocketFile>(path));
+      if (chmod(path.c_str(), config.unix_socket_mode) != 0) {
+        return CannotListen(config.listen[i]);
+      }
+    }
+    addresses.push_back(WithPort(config.listen[i], ports[i]));
+  }
   service.Start(*loop);
   oip.Start(*loop);
   health.Start(*loop);
+  reflection->Start(*loop);
+  unknown_methods->Start(*loop);
   return {};
 }
 
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Server::~Server() {
+  impl_->ready_file.reset();
   if (impl_->grpc != nullptr) {
     impl_->grpc->Shutdown(std::chrono::system_clock::now());
     impl_->loop.reset();
   }
-  for (const std::string& address : impl_->addresses) {
-    if (const std::string path = UnixPath(address); !path.empty()) {
-      unlink(path.c_str());
-    }
-  }
-  if (!impl_->ready_file.empty()) std::remove(impl_->ready_file.c_str());
 }
 
 Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
                                               spdlog::logger& log) {
   if (Status s = CheckEnvironment(config); !s.ok()) return s;
-  // What a killed server left would say that this one is ready.
-  if (!config.ready_file.empty()) std::remove(config.ready_file.c_str());
+  // It would announce this server before it serves.
+  if (!config.ready_file.empty()) RemoveStaleReadyFile(config.ready_file);
   std::unique_ptr<Server> server(
       new Server(std::make_unique<Impl>(config, log)));
   Impl& impl = *server->impl_;
@@ -359,26 +358,26 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
     impl.endpoint = *std::move(endpoint);
   }
   if (!config.health_listen.empty()) {
-    Result<std::unique_ptr<HealthEndpoint>> endpoint =
-        HealthEndpoint::Start(config.health_listen, impl.health_state);
+    Result<std::unique_ptr<HealthEndpoint>> endpoint = HealthEndpoint::Start(
+        config.health_listen, impl.health_state, impl.rpc_metrics);
     if (!endpoint.ok()) return endpoint.status();
     impl.health_endpoint = *std::move(endpoint);
   }
   if (!config.admin_listen.empty()) {
     Result<std::unique_ptr<AdminServer>> admin =
-        AdminServer::Start(config.admin_listen);
+        AdminServer::Start(config.admin_listen, impl.rpc_metrics);
     if (!admin.ok()) return admin.status();
     impl.admin = *std::move(admin);
   }
   impl.metrics.SetReady(true);
   if (!config.ready_file.empty()) {
-    if (Status s = WriteReadyFile(config.ready_file, server->addresses(),
-                                  {{"metrics", server->metrics_address()},
-                                   {"health", server->health_address()},
-                                   {"admin", server->admin_address()}});
-        !s.ok()) {
-      return s;
-    }
+    Result<OwnedFile> written =
+        WriteReadyFile(config.ready_file, server->addresses(),
+                       {{"metrics", server->metrics_address()},
+                        {"health", server->health_address()},
+                        {"admin", server->admin_address()}});
+    if (!written.ok()) return written.status();
+    impl.ready_file.emplace(*std::move(written));
   }
   return server;
 }
@@ -417,7 +416,7 @@ void Server::Drain(std::chrono::milliseconds delay,
   // an error. Calls that cross the news are served: they come within a round
   // trip.
   constexpr std::chrono::milliseconds kCrossing{500};
-  StopListening(impl_->addresses);
+  StopListening(impl_->listeners);
   if (SendGoaways(*impl_->grpc)) {
     std::this_thread::sleep_for(std::min(kCrossing, timeout));
   }

@@ -1,131 +1,170 @@
 #include "server/health/health_service.h"
 
+#include <array>
 #include <utility>
+#include <vector>
 
-#include "server/calls/event_loop.h"
+#include "server/calls/raw_message.h"
 
 namespace topk {
+namespace {
 
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 
-class HealthService::CheckCall final : private EventSource {
+constexpr std::array<const char*, 2> kPaths = {"/grpc.health.v1.Health/Check",
+                                               "/grpc.health.v1.Health/Watch"};
+
+grpc::ByteBuffer ResponseOf(HealthCheckResponse::ServingStatus state) {
+  HealthCheckResponse response;
+  response.set_status(state);
+  return WriteMessage(std::move(response));
+}
+
+}  // namespace
+
+// A call with one request.
+class HealthService::HealthCall : public AuxiliaryCall {
+ protected:
+  HealthCall(HealthService& health, EventLoop& loop,
+             const AuxiliaryMethod& method)
+      : AuxiliaryCall(loop, method), health_(health) {}
+
+  // The request names a service that exists or not.
+  virtual void Answer(bool has_name) = 0;
+
+  HealthService& health_;
+
+ private:
+  void Received(grpc::ByteBuffer& message) final {
+    HealthCheckRequest request;
+    if (Status s = ReadMessage(message, request); !s.ok()) return Finish(s);
+    Answer(health_.state_.Has(request.service()));
+  }
+
+  void ReceivedAll() final {
+    Finish(InvalidArgument("MESSAGE_MISSING", "",
+                           "the call has no request message"));
+  }
+};
+
+class HealthService::CheckCall final : public HealthCall {
  public:
   CheckCall(HealthService& health, EventLoop& loop)
-      : EventSource(loop), health_(health) {
-    health.rpc_.RequestCheck(&context_, &request_, &responder_, &loop.queue(),
-                             &loop.queue(), arrived_.Tag());
-  }
+      : HealthCall(health, loop, health.check_) {}
 
  private:
-  void Arrive(bool ok) {
-    if (!ok) return Finish(false);  // the server shuts down
-    new CheckCall(health_, loop_);
-    if (!health_.state_.Has(request_.service())) {
-      responder_.FinishWithError(
-          {grpc::StatusCode::NOT_FOUND, "no such service"}, finished_.Tag());
-      return;
-    }
-    responder_.Finish(health_.state_.Answer(request_.service()),
-                      grpc::Status::OK, finished_.Tag());
+  std::shared_ptr<AuxiliaryCall> Next(EventLoop& loop) const override {
+    return std::make_shared<CheckCall>(health_, loop);
   }
-  void Finish(bool) { delete this; }
 
-  HealthService& health_;
-  grpc::ServerContext context_;
-  HealthCheckRequest request_;
-  grpc::ServerAsyncResponseWriter<HealthCheckResponse> responder_{&context_};
-  EventOf<CheckCall, &CheckCall::Arrive> arrived_{this};
-  EventOf<CheckCall, &CheckCall::Finish> finished_{this};
+  void Answer(bool has_name) override {
+    if (!has_name) {
+      return Finish(Status{Code::kNotFound, "SERVICE_UNKNOWN", "service",
+                           "the server has no service of this name"});
+    }
+    Finish(ResponseOf(health_.state_.StateOf(has_name)));
+  }
 };
 
-// Sends the state, and again when it has changed, until the client goes.
-class HealthService::WatchCall final : private EventSource,
-                                       private HealthState::Watcher {
+// Sends the state, and again when it has changed, until the client cancels.
+class HealthService::WatchCall final : public HealthCall,
+                                       public HealthState::Watcher {
  public:
   WatchCall(HealthService& health, EventLoop& loop)
-      : EventSource(loop), health_(health) {
-    context_.AsyncNotifyWhenDone(ended_.Tag());
-    health.rpc_.RequestWatch(&context_, &request_, &writer_, &loop.queue(),
-                             &loop.queue(), arrived_.Tag());
-  }
+      : HealthCall(health, loop, health.watch_) {}
 
  private:
-  void Send() override {
-    const HealthCheckResponse answer =
-        health_.state_.Answer(request_.service());
-    if (busy_ || over_ || answer.status() == sent_) return;
-    sent_ = answer.status();
-    busy_ = true;
-    writer_.Write(answer, written_.Tag());
+  std::shared_ptr<AuxiliaryCall> Next(EventLoop& loop) const override {
+    return std::make_shared<WatchCall>(health_, loop);
   }
 
-  void Arrive(bool ok) {
-    if (!ok) {  // the server shuts down; `ended_` does not come for such
-      delete this;
-      return;
-    }
-    new WatchCall(health_, loop_);
-    std::unique_lock lock(health_.state_.mutex());
-    busy_ = false;
-    if (over_) return FinishOnceIdle(std::move(lock));
-    health_.state_.Add(this);
-    Send();
+  void Answer(bool has_name) override {
+    has_name_ = has_name;
+    watching_ = true;
+    health_.state_.Add(AsWatcher());
+    SendChange();
   }
 
-  void Written(bool ok) {
-    std::unique_lock lock(health_.state_.mutex());
-    busy_ = false;
-    if (ok && !over_) return Send();
-    FinishOnceIdle(std::move(lock));
+  void OnChange() override {
+    const std::lock_guard lock(mutex());
+    SendChange();
   }
 
-  void End(bool) {
-    std::unique_lock lock(health_.state_.mutex());
-    over_ = true;
-    FinishOnceIdle(std::move(lock));
+  void Sent() override {
+    sending_ = false;
+    SendChange();
   }
 
-  void FinishOnceIdle(std::unique_lock<std::mutex> lock) {
-    if (!over_ || busy_) return;
-    health_.state_.Remove(this);
-    lock.unlock();
-    delete this;
+  void Ended() override {
+    if (watching_) health_.state_.Remove(AsWatcher());
+    watching_ = false;
   }
 
-  HealthService& health_;
-  grpc::ServerContext context_;
-  HealthCheckRequest request_;
-  grpc::ServerAsyncWriter<HealthCheckResponse> writer_{&context_};
+  void SendChange() {
+    if (!watching_ || sending_) return;
+    const auto state = health_.state_.StateOf(has_name_);
+    if (state == sent_) return;
+    sent_ = state;
+    sending_ = true;
+    Write(ResponseOf(state));
+  }
+
+  std::shared_ptr<Watcher> AsWatcher() { return {shared_from_this(), this}; }
+
+  bool has_name_ = false;
+  bool watching_ = false;
+  bool sending_ = false;
   HealthCheckResponse::ServingStatus sent_ = HealthCheckResponse::UNKNOWN;
-  // Arriving, or writing: until then it must not go.
-  bool busy_ = true;
-  bool over_ = false;
-  EventOf<WatchCall, &WatchCall::Arrive> arrived_{this};
-  EventOf<WatchCall, &WatchCall::Written> written_{this};
-  EventOf<WatchCall, &WatchCall::End> ended_{this};
 };
 
+HealthService::HealthService(HealthState& state, const RpcMetrics& metrics)
+    : state_(state),
+      rpc_(kPaths),
+      check_{RequestsOf(rpc_.method(0)), metrics.Find(kPaths[0]), nullptr,
+             &limit_},
+      watch_{RequestsOf(rpc_.method(1)), metrics.Find(kPaths[1]), nullptr,
+             &limit_} {}
+
 void HealthService::Start(EventLoop& loop) {
-  new CheckCall(*this, loop);
-  new WatchCall(*this, loop);
+  std::make_shared<CheckCall>(*this, loop)->Wait();
+  std::make_shared<WatchCall>(*this, loop)->Wait();
 }
 
 HealthState::HealthState(std::set<std::string> names)
     : names_(std::move(names)) {}
 
-void HealthState::Stop() {
-  const std::lock_guard lock(mutex_);
-  serving_ = false;
-  for (Watcher* watcher : watchers_) watcher->Send();
+HealthCheckResponse::ServingStatus HealthState::StateOf(bool has_name) const {
+  return !has_name  ? HealthCheckResponse::SERVICE_UNKNOWN
+         : serving_ ? HealthCheckResponse::SERVING
+                    : HealthCheckResponse::NOT_SERVING;
 }
 
 HealthCheckResponse HealthState::Answer(const std::string& name) const {
   HealthCheckResponse answer;
-  answer.set_status(!Has(name) ? HealthCheckResponse::SERVICE_UNKNOWN
-                    : serving_ ? HealthCheckResponse::SERVING
-                               : HealthCheckResponse::NOT_SERVING);
+  answer.set_status(StateOf(Has(name)));
   return answer;
+}
+
+void HealthState::Stop() {
+  std::vector<std::shared_ptr<Watcher>> watchers;
+  {
+    const std::lock_guard lock(mutex_);
+    serving_ = false;
+    watchers.assign(watchers_.begin(), watchers_.end());
+  }
+  // Without the lock: each locks its call, which locks this.
+  for (const auto& watcher : watchers) watcher->OnChange();
+}
+
+void HealthState::Add(std::shared_ptr<Watcher> watcher) {
+  const std::lock_guard lock(mutex_);
+  watchers_.insert(std::move(watcher));
+}
+
+void HealthState::Remove(const std::shared_ptr<Watcher>& watcher) {
+  const std::lock_guard lock(mutex_);
+  watchers_.erase(watcher);
 }
 
 }  // namespace topk

@@ -1,26 +1,31 @@
 // grpc.health.v1.Health, on the same threads as everything else.
 #pragma once
 
-#include <grpcpp/grpcpp.h>
+#include <grpcpp/impl/service_type.h>
 
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
 
-#include "grpc/health/v1/health.grpc.pb.h"
+#include "grpc/health/v1/health.pb.h"
+#include "server/auxiliary/auxiliary_call.h"
+#include "server/auxiliary/call_limit.h"
 #include "server/calls/event_loop.h"
+#include "server/calls/raw_service.h"
+#include "server/telemetry/rpc_metrics.h"
 
 namespace topk {
 
-/// Whether the server serves, for all who say so. Thread-safe.
+/// Whether the server serves, for everyone who reports it. Thread-safe.
 class HealthState {
  public:
-  /// Who waits to be told of a change.
+  /// Is notified of changes.
   class Watcher {
    public:
-    /// The state may have changed; the mutex is held.
-    virtual void Send() = 0;
+    /// The state has changed.
+    virtual void OnChange() = 0;
 
    protected:
     ~Watcher() = default;
@@ -30,51 +35,61 @@ class HealthState {
   /// serve from the start.
   explicit HealthState(std::set<std::string> names);
 
-  /// Whether there is such a name.
+  /// Returns whether there is such a name.
   bool Has(const std::string& name) const { return names_.contains(name); }
 
-  /// What is to be said of a name.
+  /// Returns the state of the names that there are, which share it, or of all
+  /// others.
+  grpc::health::v1::HealthCheckResponse::ServingStatus StateOf(
+      bool has_name) const;
+  /// Returns the response for a name.
   grpc::health::v1::HealthCheckResponse Answer(const std::string& name) const;
 
-  /// Nothing serves from now on: whoever watches is told.
+  /// Nothing serves from now on: watchers are notified.
   void Stop();
 
-  /// Held while watchers come, send and go.
-  std::mutex& mutex() { return mutex_; }
-  void Add(Watcher* watcher) { watchers_.insert(watcher); }
-  void Remove(Watcher* watcher) { watchers_.erase(watcher); }
+  /// From now on a watcher is notified, and kept alive until it is removed.
+  void Add(std::shared_ptr<Watcher> watcher);
+  void Remove(const std::shared_ptr<Watcher>& watcher);
 
  private:
   const std::set<std::string> names_;
   std::atomic<bool> serving_ = true;
   std::mutex mutex_;
-  std::set<Watcher*> watchers_;
+  std::set<std::shared_ptr<Watcher>> watchers_;
 };
 
-/// Says whether the server serves. gRPC's own health service brings the threads
-/// of the callback API along: these poll too, and hand half of all calls over,
-/// at 20 us each (gRPC 1.51). Thread-safe; one for each grpc::Server.
+/// Serves the state. gRPC's own health service starts the threads of the
+/// callback API: these poll too, and half of all calls change threads, at 20 us
+/// each (gRPC 1.51). Thread-safe; one for each grpc::Server.
 class HealthService {
  public:
-  /// The state outlives the service.
-  explicit HealthService(HealthState& state) : state_(state) {}
+  /// Open calls of one server, watches included. Clients that check health keep
+  /// one watch per connection.
+  static constexpr int kMaxOpenCalls = 4096;
 
-  /// What the server registers.
+  /// The service's name in the contract.
+  static constexpr char kName[] = "grpc.health.v1.Health";
+
+  /// Both outlive the service.
+  HealthService(HealthState& state, const RpcMetrics& metrics);
+
+  /// The service that the server registers.
   grpc::Service& rpc() { return rpc_; }
 
   /// Takes calls from a loop until the server shuts down.
   void Start(EventLoop& loop);
 
  private:
+  class HealthCall;
   class CheckCall;
   class WatchCall;
 
-  using Rpc = grpc::health::v1::Health::WithAsyncMethod_Check<
-      grpc::health::v1::Health::WithAsyncMethod_Watch<
-          grpc::health::v1::Health::Service>>;
-
   HealthState& state_;
-  Rpc rpc_;
+  RawService rpc_;
+  CallLimit limit_{"health", kMaxOpenCalls};
+  const AuxiliaryMethod check_;
+  const AuxiliaryMethod watch_;
 };
 
 }  // namespace topk

@@ -14,6 +14,24 @@
 namespace topk {
 namespace {
 
+// civetweb reads a request and writes its response on one thread. A connection
+// that sends nothing occupies its thread until the timeout, and scrapes wait
+// behind the connections that came before: a second per kThreads of them. At
+// most kThreads + kQueue connections have a file descriptor here, and kBacklog
+// wait in the kernel.
+constexpr int kThreads = 32;
+constexpr int kQueue = 32;
+constexpr int kBacklog = 64;
+constexpr int kTimeoutMs = 1000;
+
+std::vector<std::string> Options(const std::string& address) {
+  return {"listening_ports",    address,
+          "num_threads",        std::to_string(kThreads),
+          "connection_queue",   std::to_string(kQueue),
+          "listen_backlog",     std::to_string(kBacklog),
+          "request_timeout_ms", std::to_string(kTimeoutMs)};
+}
+
 // Connects to host:port and hangs up.
 void Knock(const std::string& address) {
   const size_t colon = address.rfind(':');
@@ -40,7 +58,7 @@ Result<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
     const std::shared_ptr<prometheus::Collectable>& metrics) {
   std::unique_ptr<prometheus::Exposer> exposer;
   try {  // civetweb's wrapper throws
-    exposer = std::make_unique<prometheus::Exposer>(address);
+    exposer = std::make_unique<prometheus::Exposer>(Options(address));
   } catch (const std::exception&) {  // its text does not know the cause
     return CannotBind("METRICS_LISTEN", "metrics_listen", "serve metrics on",
                       address);

@@ -16,9 +16,6 @@
 namespace topk {
 namespace {
 
-using grpc::experimental::InterceptionHookPoints;
-using grpc::experimental::InterceptorBatchMethods;
-using grpc::experimental::ServerRpcInfo;
 using prometheus::Counter;
 using prometheus::Family;
 
@@ -128,53 +125,6 @@ class RpcMetrics::Table {
   std::map<std::string, Method, std::less<>> methods_;
 };
 
-namespace {
-
-// Counts one call of a service that does not count its own.
-class RpcCounter final : public grpc::experimental::Interceptor {
- public:
-  explicit RpcCounter(const RpcMetrics::Method& method) : count_(method) {}
-
-  void Intercept(InterceptorBatchMethods* methods) override {
-    using Hook = InterceptionHookPoints;
-    // A null message at POST_RECV_MESSAGE is the end of a stream.
-    if (methods->QueryInterceptionHookPoint(Hook::POST_RECV_MESSAGE) &&
-        methods->GetRecvMessage() != nullptr) {
-      count_.Received();
-    }
-    if (methods->QueryInterceptionHookPoint(Hook::PRE_SEND_MESSAGE)) {
-      count_.Sent();
-    }
-    if (methods->QueryInterceptionHookPoint(Hook::PRE_SEND_STATUS)) {
-      count_.Handled(methods->GetSendStatus().error_code());
-    }
-    methods->Proceed();
-  }
-
- private:
-  const RpcCount count_;
-};
-
-class RpcCounterFactory final
-    : public grpc::experimental::ServerInterceptorFactoryInterface {
- public:
-  RpcCounterFactory(const RpcMetrics& metrics, std::vector<std::string> but)
-      : metrics_(metrics), but_(std::move(but)) {}
-
-  grpc::experimental::Interceptor* CreateServerInterceptor(
-      ServerRpcInfo* info) override {
-    return std::find(but_.begin(), but_.end(), info->method()) != but_.end()
-               ? nullptr
-               : new RpcCounter(metrics_.Find(info->method()));
-  }
-
- private:
-  const RpcMetrics& metrics_;
-  const std::vector<std::string> but_;
-};
-
-}  // namespace
-
 RpcMetrics::RpcMetrics(MetricRegistry& registry,
                        const std::vector<std::string>& services)
     : table_(std::make_unique<Table>(registry, services)) {}
@@ -183,11 +133,6 @@ RpcMetrics::~RpcMetrics() = default;
 
 const RpcMetrics::Method& RpcMetrics::Find(std::string_view path) const {
   return table_->Find(path);
-}
-
-std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
-RpcMetrics::MakeInterceptorFactory(std::vector<std::string> but) const {
-  return std::make_unique<RpcCounterFactory>(*this, std::move(but));
 }
 
 RpcCount::RpcCount(const RpcMetrics::Method& method)

@@ -2,8 +2,6 @@
 // service of the server.
 #pragma once
 
-#include <grpcpp/support/server_interceptor.h>
-
 #include <chrono>
 #include <memory>
 #include <string>
@@ -32,12 +30,6 @@ class RpcMetrics {
 
   /// Returns the series of a method: "/package.Service/Method".
   const Method& Find(std::string_view path) const;
-
-  /// Returns what counts the calls of all methods but of these, which count
-  /// their own: gRPC's interceptors cost a small call a tenth of its rate. The
-  /// metrics outlive the server.
-  std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
-  MakeInterceptorFactory(std::vector<std::string> but) const;
 
  private:
   class Table;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -10,13 +11,14 @@
 #include <atomic>
 #include <cerrno>
 #include <climits>
+#include <map>
 #include <mutex>
 
 namespace topk {
 namespace {
 
 // What shared memory, files and the metrics' connections may need.
-constexpr int kReserved = 64;
+constexpr int kReserved = 96;
 
 // The least descriptor that no connection may have. The kernel gives out the
 // least that is free: if it gives out this one, all below it are taken.
@@ -40,7 +42,77 @@ bool RefuseNext(int listener) {
   return fd >= 0;
 }
 
+// The limits of listeners, by file descriptor.
+std::mutex limits_mutex;
+std::map<int, ConnectionLimit*>& Limits() {
+  // Never destroyed: connections are accepted until the process ends.
+  static auto& limits = *new std::map<int, ConnectionLimit*>;
+  return limits;
+}
+
+// Returns whether a connection may stay.
+bool Admit(int listener, int fd) {
+  const std::lock_guard lock(limits_mutex);
+  const auto limit = Limits().find(listener);
+  return limit == Limits().end() || limit->second->Admit(fd);
+}
+
+// Returns the kernel's number of a socket, 0 for a closed descriptor.
+ino_t InodeOf(int fd) {
+  struct stat found {};
+  return fstat(fd, &found) == 0 ? found.st_ino : 0;
+}
+
+// Disconnects a socket unless its descriptor is another one's by now: what
+// counts is a copy, which nobody else closes.
+void Disconnect(int fd, ino_t inode) {
+  const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) return;
+  if (InodeOf(copy) == inode) shutdown(copy, SHUT_RDWR);
+  close(copy);
+}
+
 }  // namespace
+
+ConnectionLimit::ConnectionLimit(const std::vector<ListeningSocket>& listeners,
+                                 size_t max)
+    : listeners_(listeners), max_(max) {
+  const std::lock_guard lock(limits_mutex);
+  for (const ListeningSocket& listener : listeners_) {
+    Limits()[listener.fd] = this;
+  }
+}
+
+ConnectionLimit::~ConnectionLimit() {
+  const std::lock_guard lock(limits_mutex);
+  for (const ListeningSocket& listener : listeners_) {
+    Limits().erase(listener.fd);
+  }
+}
+
+size_t ConnectionLimit::Default() {
+  constexpr rlim_t kMax = 64;
+  constexpr rlim_t kPart = 16;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMax;
+  return std::clamp<rlim_t>(limit.rlim_cur / kPart, 1, kMax);
+}
+
+bool ConnectionLimit::Admit(int fd) {
+  std::erase_if(open_, [](const Connection& connection) {
+    return InodeOf(connection.fd) != connection.inode;
+  });
+  // gRPC closes them a moment after they are disconnected.
+  if (open_.size() >= 2 * max_) return false;
+  const auto oldest =
+      std::ranges::find(open_, false, &Connection::disconnected);
+  if (open_.end() - oldest >= static_cast<ptrdiff_t>(max_)) {
+    Disconnect(oldest->fd, oldest->inode);
+    oldest->disconnected = true;
+  }
+  open_.push_back({fd, InodeOf(fd), false});
+  return true;
+}
 
 int GuardAccept() {
   rlimit limit{};
@@ -65,7 +137,7 @@ extern "C" int accept4(int listener, sockaddr* address, socklen_t* size,
     if (size != nullptr) *size = room;
     const auto fd =
         static_cast<int>(syscall(SYS_accept4, listener, address, size, flags));
-    if (fd >= topk::first_refused) {
+    if (fd >= topk::first_refused || (fd >= 0 && !topk::Admit(listener, fd))) {
       close(fd);
       continue;
     }

@@ -2,10 +2,12 @@
 
 #include <grpc/impl/codegen/compression_types.h>
 #include <grpc/impl/codegen/grpc_types.h>
+#include <grpcpp/resource_quota.h>
 #include <grpcpp/server_builder.h>
 
 #include <climits>
 #include <cmath>
+#include <cstddef>
 
 namespace topk {
 namespace {
@@ -48,6 +50,24 @@ void ApplyConnectionCare(const ConnectionCare& care,
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+}
+
+void ApplySideConnectionCare(grpc::ServerBuilder& builder) {
+  ConnectionCare care;
+  care.keepalive_time = 20;
+  care.keepalive_timeout = 10;
+  care.max_connection_idle = 30;
+  care.max_connection_age = 600;
+  care.max_connection_age_grace = 10;
+  care.max_concurrent_streams = 64;
+  care.handshake_timeout = 5;
+  ApplyConnectionCare(care, builder);
+  grpc::ResourceQuota quota;
+  quota.Resize(size_t{32} << 20);
+  // gRPC's own handlers keep a thread until the client has received the
+  // response.
+  quota.SetMaxThreads(8);
+  builder.SetResourceQuota(quota);
 }
 
 }  // namespace topk

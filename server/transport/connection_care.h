@@ -43,4 +43,9 @@ struct ConnectionCare {
 void ApplyConnectionCare(const ConnectionCare& care,
                          grpc::ServerBuilder& builder);
 
+/// Has the builder's servers treat their connections as those of probes and
+/// operators' tools, which last for a moment: these listeners cannot take file
+/// descriptors, memory or threads from the main ones for long.
+void ApplySideConnectionCare(grpc::ServerBuilder& builder);
+
 }  // namespace topk

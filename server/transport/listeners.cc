@@ -1,12 +1,10 @@
 #include "server/transport/listeners.h"
 
-#include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/un.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
 #include <filesystem>
 
 #include "core/base/text.h"
@@ -15,33 +13,16 @@
 namespace topk {
 namespace {
 
-// Returns what a socket listens at: ":port", "unix:path", or "" if it does not
-// listen. The host is left out: gRPC has one socket for all of them.
-std::string ListensAt(int fd) {
+// Returns the inode of a listening socket, or 0 for any other descriptor.
+ino_t InodeOfListener(int fd) {
   int listens = 0;
   socklen_t size = sizeof(listens);
   if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 ||
       listens == 0) {
-    return "";
+    return 0;
   }
-  union {
-    sockaddr any;
-    sockaddr_in v4;
-    sockaddr_in6 v6;
-    sockaddr_un local;
-  } name{};
-  size = sizeof(name);
-  if (getsockname(fd, &name.any, &size) != 0) return "";
-  switch (name.any.sa_family) {
-    case AF_INET:
-      return Cat(":", ntohs(name.v4.sin_port));
-    case AF_INET6:
-      return Cat(":", ntohs(name.v6.sin6_port));
-    case AF_UNIX:
-      return Cat("unix:", name.local.sun_path);
-    default:
-      return "";
-  }
+  struct stat found {};
+  return fstat(fd, &found) == 0 ? found.st_ino : 0;
 }
 
 }  // namespace
@@ -58,19 +39,34 @@ Status CannotBind(std::string_view reason, std::string_view field,
               ": in use, not an address of this machine, or not permitted")};
 }
 
-void StopListening(const std::vector<std::string>& addresses) {
+std::vector<ListeningSocket> ListeningSockets() {
+  std::vector<ListeningSocket> sockets;
   std::error_code ignored;
   for (const auto& entry :
        std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
     const std::string text = entry.path().filename();
     int fd = -1;
     std::from_chars(text.data(), text.data() + text.size(), fd);
-    const std::string at = ListensAt(fd);
-    if (!at.empty() && std::any_of(addresses.begin(), addresses.end(),
-                                   [&](const std::string& address) {
-                                     return address.ends_with(at);
-                                   })) {
-      shutdown(fd, SHUT_RD);
+    if (const ino_t inode = InodeOfListener(fd); inode != 0) {
+      sockets.push_back({fd, inode});
+    }
+  }
+  return sockets;
+}
+
+std::vector<ListeningSocket> ListeningSince(
+    const std::vector<ListeningSocket>& before) {
+  std::vector<ListeningSocket> sockets = ListeningSockets();
+  std::erase_if(sockets, [&](const ListeningSocket& socket) {
+    return std::ranges::find(before, socket) != before.end();
+  });
+  return sockets;
+}
+
+void StopListening(const std::vector<ListeningSocket>& sockets) {
+  for (const ListeningSocket& socket : sockets) {
+    if (InodeOfListener(socket.fd) == socket.inode) {
+      shutdown(socket.fd, SHUT_RD);
     }
   }
 }

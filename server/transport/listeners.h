@@ -1,6 +1,8 @@
 // Addresses to serve at, and the sockets on which gRPC waits there.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,9 +20,25 @@ std::string WithPort(const std::string& address, int port);
 Status CannotBind(std::string_view reason, std::string_view field,
                   std::string_view doing, std::string_view address);
 
-/// Has this process listen no more at bound addresses, host:port or unix:path:
-/// from now on nobody can connect there; who is connected stays. gRPC 1.51
-/// closes its listeners with the whole server alone.
-void StopListening(const std::vector<std::string>& addresses);
+/// A socket on which this process listens.
+struct ListeningSocket {
+  int fd;
+  /// The kernel's number of the socket: the descriptor may be reused.
+  ino_t inode;
+  bool operator==(const ListeningSocket&) const = default;
+};
+
+/// Returns all sockets on which this process listens now.
+std::vector<ListeningSocket> ListeningSockets();
+
+/// Returns those on which it has begun to listen since then: `before` is what
+/// ListeningSockets() returned.
+std::vector<ListeningSocket> ListeningSince(
+    const std::vector<ListeningSocket>& before);
+
+/// Stops listening on sockets: from now on connection attempts are refused;
+/// open connections stay. gRPC 1.51 closes its listeners only with the whole
+/// server.
+void StopListening(const std::vector<ListeningSocket>& sockets);
 
 }  // namespace topk

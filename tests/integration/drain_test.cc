@@ -1,4 +1,5 @@
 // What calls see of a server that drains.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -9,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/integration/topkd.h"
 #include "tests/support/test_server.h"
 
 namespace topk::testing {
@@ -27,6 +29,29 @@ void WriteHeader(Stream& stream) {
   *chunk.mutable_header() = SmallRequest();
   chunk.mutable_header()->mutable_tensor()->clear_source();
   ASSERT_TRUE(stream.Write(chunk));
+}
+
+// Returns a socket that is connected to an IPv4 address, or -1.
+int ConnectTo(const std::string& target) {
+  const size_t colon = target.rfind(':');
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port =
+      htons(static_cast<uint16_t>(std::stoi(target.substr(colon + 1))));
+  inet_pton(AF_INET, target.substr(0, colon).c_str(), &address.sin_addr);
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&address),
+              sizeof(address)) == 0) {
+    return fd;
+  }
+  close(fd);
+  return -1;
+}
+
+bool Connects(const std::string& target) {
+  const int fd = ConnectTo(target);
+  if (fd >= 0) close(fd);
+  return fd >= 0;
 }
 
 // A call whose handler waits for the client; on a stream of many the first
@@ -115,15 +140,8 @@ TEST(Drain, EndsAtTheTimeout) {
 
 TEST(Drain, IsNotHeldUpByAnIdleConnection) {
   TestServer server;
-  const int port = std::stoi(server.target().substr(sizeof("127.0.0.1:") - 1));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  ASSERT_EQ(
-      connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
-      0);
+  const int fd = ConnectTo(server.target());
+  ASSERT_GE(fd, 0);
   // HTTP/2's greeting with empty settings; then the client sleeps.
   const std::string greeting =
       "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string("\0\0\0\4\0\0\0\0\0", 9);
@@ -135,6 +153,33 @@ TEST(Drain, IsNotHeldUpByAnIdleConnection) {
   server.server().Drain({}, std::chrono::minutes(5));
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
   close(fd);
+}
+
+TEST(Drain, LeavesOtherListenersOnTheSamePortOfOtherAddresses) {
+  const std::string port =
+      TakenPort(/*listens=*/false).address().substr(sizeof("127.0.0.1") - 1);
+  ServerConfig config;
+  config.listen = {"127.0.0.1" + port};
+  config.health_listen = "127.0.0.2" + port;
+  config.metrics_listen = "127.0.0.3" + port;
+  config.admin_listen = "127.0.0.4" + port;
+  TestServer server(config);
+  grpc::ClientContext context;
+  const auto stub = server.Stub();
+  const auto many = stub->ComputeTopKMany(&context);
+  v1::TopKResult result;
+  ASSERT_TRUE(many->Write(SmallRequest()));
+  ASSERT_TRUE(many->Read(&result));
+  std::thread drain(
+      [&] { server.server().Drain({}, std::chrono::minutes(5)); });
+  EXPECT_TRUE(Eventually([&] { return !Connects(config.listen[0]); }));
+  for (const std::string& other :
+       {config.health_listen, config.metrics_listen, config.admin_listen}) {
+    EXPECT_TRUE(Connects(other)) << other;
+  }
+  many->WritesDone();
+  EXPECT_TRUE(many->Finish().ok());
+  drain.join();
 }
 
 TEST(Drain, IsNotNeededBeforeTheEnd) {

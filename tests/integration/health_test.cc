@@ -1,9 +1,13 @@
-// Health checks and reflection.
+// Health checks, reflection, and methods that do not exist.
+#include <gmock/gmock.h>
+#include <google/protobuf/descriptor.pb.h>
+#include <google/protobuf/descriptor_database.h>
 #include <gtest/gtest.h>
 
 #include <thread>
 
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "grpc/reflection/v1alpha/reflection.pb.h"
 #include "tests/integration/raw_call.h"
 #include "tests/support/test_server.h"
 
@@ -13,6 +17,15 @@ namespace {
 using grpc::health::v1::Health;
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
+using grpc::reflection::v1alpha::ServerReflectionRequest;
+using grpc::reflection::v1alpha::ServerReflectionResponse;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string Reflection(const std::string& version) {
+  return "/grpc.reflection." + version +
+         ".ServerReflection/ServerReflectionInfo";
+}
 
 HealthCheckRequest For(const std::string& service) {
   HealthCheckRequest request;
@@ -76,30 +89,125 @@ TEST(Health, WatchersOfNobodyAreToldSoAndMayGo) {
   }
 }
 
-TEST(Reflection, ListsTheService) {
+TEST(Health, RejectsANameOfMoreThanALimit) {
   const TestServer server;
-  // ServerReflectionRequest.list_services, field 7, of any text.
-  const RawAnswer answer =
-      RawCall(server.Connect(),
-              "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-              {"\x3a\x01*"});
-  EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
-  ASSERT_EQ(answer.messages.size(), 1u);
-  EXPECT_NE(answer.messages[0].find("topk.v1.TopKService"), std::string::npos);
-  EXPECT_NE(answer.messages[0].find("grpc.health.v1.Health"),
-            std::string::npos);
+  const auto stub = Health::NewStub(server.Connect());
+  for (const size_t size : {size_t{4000}, size_t{5000}, size_t{5} << 20}) {
+    grpc::ClientContext contexts[2];
+    HealthCheckResponse response;
+    const grpc::Status checked =
+        stub->Check(&contexts[0], For(std::string(size, 'x')), &response);
+    const auto watch = stub->Watch(&contexts[1], For(std::string(size, 'x')));
+    if (size == 4000) {
+      EXPECT_EQ(checked.error_code(), grpc::StatusCode::NOT_FOUND);
+      EXPECT_TRUE(watch->Read(&response));
+      contexts[1].TryCancel();
+      continue;
+    }
+    EXPECT_FALSE(watch->Read(&response));
+    for (const grpc::Status& status : {checked, watch->Finish()}) {
+      EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+      EXPECT_THAT(status.error_message(), HasSubstr("4096 bytes"));
+    }
+  }
 }
 
-TEST(Reflection, KnowsTheFileOfTheService) {
+TEST(Health, RejectsWhatIsNoRequest) {
   const TestServer server;
-  // ServerReflectionRequest.file_containing_symbol, field 4.
-  const std::string symbol = "topk.v1.TopKService";
-  const RawAnswer answer = RawCall(
-      server.Connect(),
-      "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-      {"\x22" + std::string(1, static_cast<char>(symbol.size())) + symbol});
-  ASSERT_EQ(answer.messages.size(), 1u);
-  EXPECT_NE(answer.messages[0].find("ComputeTopKMany"), std::string::npos);
+  for (const char* method : {"Check", "Watch"}) {
+    const std::string path = std::string("/grpc.health.v1.Health/") + method;
+    for (const std::vector<std::string>& messages :
+         std::initializer_list<std::vector<std::string>>{{}, {"\xff"}}) {
+      const grpc::Status status =
+          RawCall(server.Connect(), path, messages).status;
+      EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT)
+          << path << ": " << status.error_message();
+    }
+  }
+}
+
+// Returns a response, parsed.
+ServerReflectionResponse Parsed(const std::string& bytes) {
+  ServerReflectionResponse response;
+  EXPECT_TRUE(response.ParseFromString(bytes));
+  return response;
+}
+
+TEST(Reflection, AnswersEachRequestOfAStreamUnderBothNames) {
+  const TestServer server;
+  for (const char* version : {"v1", "v1alpha"}) {
+    ServerReflectionRequest requests[3];
+    requests[0].set_list_services("*");
+    requests[1].set_file_containing_symbol("nobody");
+    requests[2].set_file_containing_symbol("topk.v1.TopKService");
+    std::vector<std::string> messages;
+    for (const auto& request : requests) {
+      messages.push_back(request.SerializeAsString());
+    }
+    const RawAnswer answer =
+        RawCall(server.Connect(), Reflection(version), messages);
+    EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
+    ASSERT_EQ(answer.messages.size(), 3u);
+    std::vector<std::string> names;
+    const ServerReflectionResponse list = Parsed(answer.messages[0]);
+    for (const auto& service : list.list_services_response().service()) {
+      names.push_back(service.name());
+    }
+    EXPECT_THAT(names, ElementsAre("topk.v1.TopKService",
+                                   "inference.GRPCInferenceService",
+                                   "grpc.health.v1.Health",
+                                   "grpc.reflection.v1.ServerReflection",
+                                   "grpc.reflection.v1alpha.ServerReflection"));
+    EXPECT_EQ(Parsed(answer.messages[1]).error_response().error_code(),
+              grpc::StatusCode::NOT_FOUND);
+    const ServerReflectionResponse files = Parsed(answer.messages[2]);
+    EXPECT_THAT(files.file_descriptor_response().file_descriptor_proto(0),
+                HasSubstr("ComputeTopKMany"));
+  }
+}
+
+// Every listed service can be described: its files build a pool of their own.
+TEST(Reflection, DescribesEveryServiceThatItLists) {
+  const TestServer server;
+  for (const char* name :
+       {"topk.v1.TopKService", "inference.GRPCInferenceService",
+        "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection",
+        "grpc.reflection.v1alpha.ServerReflection"}) {
+    ServerReflectionRequest request;
+    request.set_file_containing_symbol(name);
+    const RawAnswer answer = RawCall(server.Connect(), Reflection("v1"),
+                                     {request.SerializeAsString()});
+    ASSERT_EQ(answer.messages.size(), 1u);
+    google::protobuf::SimpleDescriptorDatabase files;
+    const ServerReflectionResponse response = Parsed(answer.messages[0]);
+    for (const std::string& bytes :
+         response.file_descriptor_response().file_descriptor_proto()) {
+      google::protobuf::FileDescriptorProto file;
+      ASSERT_TRUE(file.ParseFromString(bytes));
+      files.Add(file);
+    }
+    const google::protobuf::DescriptorPool pool(&files);
+    EXPECT_NE(pool.FindServiceByName(name), nullptr) << name;
+  }
+}
+
+TEST(Reflection, RejectsARequestOfMoreThanALimit) {
+  const TestServer server;
+  ServerReflectionRequest request;
+  request.set_file_by_filename(std::string(5000, 'x'));
+  const RawAnswer answer = RawCall(server.Connect(), Reflection("v1"),
+                                   {request.SerializeAsString()});
+  EXPECT_EQ(answer.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(answer.status.error_message(), HasSubstr("4096 bytes"));
+}
+
+TEST(UnknownMethods, AreRejected) {
+  const TestServer server;
+  for (const char* path : {"/nobody/Knows", "/topk.v1.TopKService/Other", ""}) {
+    const grpc::Status status = RawCall(server.Connect(), path, {"x"}).status;
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED)
+        << path << ": " << status.error_message();
+  }
 }
 
 }  // namespace

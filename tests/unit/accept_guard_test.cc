@@ -8,6 +8,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <optional>
+#include <utility>
+#include <vector>
 
 namespace topk {
 namespace {
@@ -60,6 +63,35 @@ class Listener : public Socket {
   sockaddr_in address_{};
 };
 
+// A listener with a limit of connections, and what it accepted.
+class LimitedListener {
+ public:
+  explicit LimitedListener(size_t max) : before_(ListeningSockets()) {
+    listener_.emplace();
+    limit_.emplace(ListeningSince(before_), max);
+  }
+
+  // Connects a client. Returns the descriptor that was accepted, or -1.
+  int Accept(const Socket& client) {
+    listener_->Connect(client);
+    return listener_->Accept();
+  }
+
+ private:
+  const std::vector<ListeningSocket> before_;
+  std::optional<Listener> listener_;
+  std::optional<ConnectionLimit> limit_;
+};
+
+Socket NewSocket() { return Socket(socket(AF_INET, SOCK_STREAM, 0)); }
+
+// Returns whether a peer can be sent a byte, which then is there.
+bool Reaches(int fd, const Socket& peer) {
+  char byte = 0;
+  return send(fd, "x", 1, MSG_NOSIGNAL) == 1 &&
+         recv(peer.fd(), &byte, 1, 0) == 1;
+}
+
 // Leaves no descriptor until it is destroyed.
 class NoDescriptor {
  public:
@@ -88,6 +120,59 @@ TEST(AcceptGuard, WithoutADescriptorAConnectionIsClosedAndNotLeftWaiting) {
     EXPECT_EQ(errno, EAGAIN);
     EXPECT_TRUE(client.IsClosed());
   }
+}
+
+TEST(ConnectionLimit, DisconnectsTheOldestForOneMore) {
+  LimitedListener listener(2);
+  const Socket clients[3] = {NewSocket(), NewSocket(), NewSocket()};
+  const Socket first(listener.Accept(clients[0]));
+  const Socket second(listener.Accept(clients[1]));
+  EXPECT_TRUE(Reaches(first.fd(), clients[0]));
+  const Socket third(listener.Accept(clients[2]));
+  EXPECT_TRUE(clients[0].IsClosed());
+  EXPECT_TRUE(Reaches(second.fd(), clients[1]));
+  EXPECT_TRUE(Reaches(third.fd(), clients[2]));
+}
+
+TEST(ConnectionLimit, ClosesNewOnesWhileTheDisconnectedAreOpen) {
+  LimitedListener listener(1);
+  const Socket clients[3] = {NewSocket(), NewSocket(), NewSocket()};
+  std::optional<Socket> first(std::in_place, listener.Accept(clients[0]));
+  const Socket second(listener.Accept(clients[1]));
+  EXPECT_EQ(listener.Accept(clients[2]), -1);
+  EXPECT_TRUE(clients[2].IsClosed());
+  EXPECT_TRUE(Reaches(second.fd(), clients[1]));
+  first.reset();
+  const Socket next = NewSocket();
+  const Socket accepted(listener.Accept(next));
+  EXPECT_TRUE(Reaches(accepted.fd(), next));
+}
+
+TEST(ConnectionLimit, CountsOpenConnectionsAndNoOtherSockets) {
+  LimitedListener listener(1);
+  Listener other;
+  const Socket clients[3] = {NewSocket(), NewSocket(), NewSocket()};
+  const int closed = listener.Accept(clients[0]);
+  close(closed);
+  other.Connect(clients[1]);
+  const Socket stranger(other.Accept());
+  EXPECT_EQ(stranger.fd(), closed) << "the descriptor is not reused";
+  const Socket next(listener.Accept(clients[2]));
+  EXPECT_TRUE(Reaches(next.fd(), clients[2]));
+  EXPECT_TRUE(Reaches(stranger.fd(), clients[1]));
+}
+
+TEST(ConnectionLimit, EndsWithItself) {
+  Listener listener;
+  const std::vector<ListeningSocket> sockets = ListeningSockets();
+  { const ConnectionLimit limit(sockets, 1); }
+  const Socket clients[2] = {NewSocket(), NewSocket()};
+  listener.Connect(clients[0]);
+  const Socket first(listener.Accept());
+  listener.Connect(clients[1]);
+  const Socket second(listener.Accept());
+  EXPECT_TRUE(Reaches(first.fd(), clients[0]));
+  EXPECT_TRUE(Reaches(second.fd(), clients[1]));
 }
 
 TEST(AcceptGuard, OthersAreAccepted) {

@@ -1,0 +1,83 @@
+#include "server/auxiliary/reflection_service.h"
+
+#include <google/protobuf/descriptor.h>
+
+#include <array>
+#include <memory>
+#include <utility>
+
+#include "grpc/reflection/v1/reflection.pb.h"
+#include "grpc/reflection/v1alpha/reflection.pb.h"
+#include "server/calls/raw_message.h"
+
+namespace topk {
+namespace {
+
+using grpc::reflection::v1alpha::ServerReflectionRequest;
+
+constexpr std::array<const char*, 2> kPaths = {
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"};
+
+template <class Message>
+const std::string& ServiceBeside() {
+  return Message::descriptor()->file()->service(0)->full_name();
+}
+
+std::vector<std::string> WithReflection(std::vector<std::string> services) {
+  services.push_back(ReflectionService::NameOfV1());
+  services.push_back(ReflectionService::NameOfV1Alpha());
+  return services;
+}
+
+}  // namespace
+
+// Answers one request after the other.
+class ReflectionService::StreamCall final : public AuxiliaryCall {
+ public:
+  StreamCall(ReflectionService& service, EventLoop& loop,
+             const AuxiliaryMethod& method)
+      : AuxiliaryCall(loop, method), service_(service) {}
+
+ private:
+  std::shared_ptr<AuxiliaryCall> Next(EventLoop& loop) const override {
+    return std::make_shared<StreamCall>(service_, loop, method());
+  }
+
+  void Received(grpc::ByteBuffer& message) override {
+    ServerReflectionRequest request;
+    if (Status s = ReadMessage(message, request); !s.ok()) return Finish(s);
+    Write(service_.reflector_.Answer(request));
+  }
+  void Sent() override { Read(); }
+  void ReceivedAll() override { Finish(Status{}); }
+
+  ReflectionService& service_;
+};
+
+const std::string& ReflectionService::NameOfV1() {
+  return ServiceBeside<grpc::reflection::v1::ServerReflectionRequest>();
+}
+
+const std::string& ReflectionService::NameOfV1Alpha() {
+  return ServiceBeside<ServerReflectionRequest>();
+}
+
+ReflectionService::ReflectionService(std::vector<std::string> services,
+                                     const RpcMetrics& metrics,
+                                     const Authenticator* authenticator)
+    : reflector_(*google::protobuf::DescriptorPool::generated_pool(),
+                 WithReflection(std::move(services))),
+      rpc_(kPaths),
+      v1_{RequestsOf(rpc_.method(0)), metrics.Find(kPaths[0]), authenticator,
+          &limit_},
+      v1alpha_{RequestsOf(rpc_.method(1)), metrics.Find(kPaths[1]),
+               authenticator, &limit_} {}
+
+void ReflectionService::Start(EventLoop& loop) {
+  for (const AuxiliaryMethod* method : {&v1_, &v1alpha_}) {
+    std::make_shared<StreamCall>(*this, loop, *method)->Wait();
+  }
+}
+
+}  // namespace topk

@@ -1,0 +1,293 @@
+"""Clients that hold on to what a server offers besides its service: health,
+reflection, and the listeners for probes, operators and metrics.
+
+usage: edges_test.py TOPKD [--memory-factor N]
+
+--memory-factor  for sanitizers, whose memory is not the server's
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+import h2
+import lab
+
+CHECK = h2.fields(path="/grpc.health.v1.Health/Check")
+WATCH = h2.fields(path="/grpc.health.v1.Health/Watch")
+REFLECT = h2.fields(
+    path="/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
+GET_SERVERS = h2.fields(path="/grpc.channelz.v1.Channelz/GetServers")
+EMPTY = h2.message(b"")
+# ServerReflectionRequest.file_containing_symbol, whose files have 30 KiB.
+SYMBOL = h2.message(b"\x22\x13topk.v1.TopKService")
+MIB = 1 << 20
+SIDE = ("health", "admin")
+
+
+class Server(lab.Process):
+    """A topkd with all of its listeners; addresses is its ready file."""
+
+    def __init__(self, process, addresses):
+        super().__init__(process)
+        self.addresses = addresses
+        self.target = addresses["listen"][0]
+
+    def threads(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/task"))
+
+
+@contextlib.contextmanager
+def topkd(path, *flags, descriptors=None):
+    listeners = [word for name in ("health", "admin", "metrics")
+                 for word in (f"--{name}-listen", "127.0.0.1:0")]
+
+    def lower():
+        if descriptors is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE,
+                               (descriptors, descriptors))
+    with tempfile.TemporaryDirectory() as directory, lab.topkd(
+            path, directory, [*listeners, *flags], preexec_fn=lower) as (
+                _, server):
+        ready = os.path.join(directory, "ready.json")
+        with open(ready, encoding="utf-8") as file:
+            yield Server(server.process, json.load(file))
+
+
+def call(stream, fields, message=EMPTY):
+    return h2.call(stream, fields) + h2.data(stream, message, end_stream=True)
+
+
+def succeeds(target, fields, message=EMPTY):
+    """Whether a call on a connection of its own does."""
+    with contextlib.suppress(OSError), h2.Connection(target) as client:
+        client.send(call(1, fields, message))
+        answer = client.answer(1)
+        return answer is not None and b"grpc-status\x010" in answer[0]
+    return False
+
+
+def is_served(target):
+    return succeeds(target, h2.fields(), h2.message(lab.REQUEST))
+
+
+def idle_connections_lock_nobody_out(path, _):
+    """150 of them, for 200 file descriptors."""
+    for side in SIDE:
+        with topkd(path, descriptors=200) as server:
+            address = server.addresses[side]
+            crowd = [h2.Connection(address, hello=number % 2 == 0,
+                                   greets=False) for number in range(150)]
+            assert is_served(server.target), side
+            own = CHECK if side == "health" else GET_SERVERS
+            assert succeeds(address, own), f"{side}: a probe is locked out"
+            for one in crowd:
+                one.socket.close()
+            lab.poll("file descriptors to return",
+                     lambda: server.descriptors() < 30)
+
+
+def messages_of_probes_are_bounded(path, factor):
+    """A message of 4 GiB is announced, and sent as far as the server lets
+    it."""
+    for side, fields in zip(SIDE, (CHECK, GET_SERVERS)):
+        with topkd(path) as server, h2.Connection(
+                server.addresses[side]) as client:
+            before = server.memory()
+            server.forget_peak()
+            client.send(h2.call(1, fields))
+            sent = upload(client, 1, h2.message(bytes(200 * MIB),
+                                                length=0xffffffff))
+            grown = server.peak() - before
+            assert grown < 64 * factor, \
+                f"{side}: {grown:.0f} MiB for {sent / MIB:.0f} MiB"
+
+
+def upload(client, stream, wire):
+    """Sends the bytes as the windows open; returns how many were sent when the
+    server ended the stream, or opened them no more for a second."""
+    window = {0: 65535, stream: client.settings[h2.INITIAL_WINDOW_SIZE]}
+    sent = 0
+    while sent < len(wire) and not client.closed:
+        for kind, _, on, payload in client.frames:
+            if kind == h2.WINDOW_UPDATE and on in window:
+                window[on] += int.from_bytes(payload, "big")
+            if kind in (h2.RST_STREAM, h2.HEADERS) and on == stream:
+                return sent
+        client.frames.clear()
+        size = min(16384, *window.values(), len(wire) - sent)
+        if size > 0:
+            client.send(h2.frame(h2.DATA, 0, stream, wire[sent:sent + size]))
+            sent += size
+            window[0] -= size
+            window[stream] -= size
+        elif client.read(lambda *_: True, 1) is None:
+            return sent
+        else:
+            client.frames.append(client.found)
+    return sent
+
+
+def responses_that_nobody_reads_take_few_threads(path, _):
+    """gRPC's own handlers, those of channelz, wait until a response is
+    received."""
+    with topkd(path) as server, contextlib.ExitStack() as stack:
+        before = server.threads()
+        for _ in range(2):
+            client = stack.enter_context(h2.Connection(
+                server.addresses["admin"],
+                own=((h2.HEADER_TABLE_SIZE, 0), (h2.INITIAL_WINDOW_SIZE, 0))))
+            client.send(b"".join(call(2 * i + 1, GET_SERVERS)
+                                 for i in range(60)))
+            client.read(lambda *_: False, 0.5)
+        grown = server.threads() - before
+        assert grown <= 8, f"{grown} threads"
+
+
+def watches_are_limited(path, factor):
+    """4096 in all, half of them of one client address."""
+    with topkd(path, "--max-concurrent-streams", "3000") as server:
+        before = server.memory()
+        with h2.Connection(server.target) as client:
+            for first in range(0, 2400, 100):
+                client.send(b"".join(call(2 * i + 1, WATCH)
+                                     for i in range(first, first + 100)))
+            client.frames.clear()
+            client.send(call(9001, WATCH))
+            rejected = client.answer(9001)
+            assert rejected is not None
+            assert b"the limit is 2048" in rejected[0], rejected
+            grown = server.memory() - before
+            assert grown < 64 * factor, f"{grown:.0f} MiB"
+            with h2.Connection(server.target, source="127.0.0.9") as other:
+                assert watches(other), "another client is rejected"
+        lab.poll("the places to return", lambda: is_watched(server.target))
+
+
+def watches(client):
+    """Whether a watch on the connection is told the state."""
+    client.send(call(1, WATCH))
+    found = client.read(
+        lambda kind, flags, *_: kind == h2.DATA or flags & h2.END_STREAM and
+        kind == h2.HEADERS, 5)
+    return found is not None and found[0] == h2.DATA
+
+
+def is_watched(target):
+    with h2.Connection(target) as client:
+        return watches(client)
+
+
+def names_of_watches_are_not_kept(path, factor):
+    """Sixteen of 8 MiB, on connections of their own."""
+    name = b"x" * (8 * MIB)
+    with topkd(path) as server, contextlib.ExitStack() as stack:
+        before = server.memory()
+        for _ in range(16):
+            client = stack.enter_context(h2.Connection(server.target))
+            client.send(h2.call(1, WATCH))
+            # HealthCheckRequest.service, of 1 << 23 bytes.
+            upload(client, 1, h2.message(b"\x0a\x80\x80\x80\x04" + name))
+            client.read(lambda kind, *_: kind in (h2.HEADERS, h2.DATA))
+        grown = server.memory() - before
+        assert grown < 48 * factor, f"{grown:.0f} MiB"
+
+
+def reflection_that_nobody_reads_is_cheap(path, factor):
+    """Streams whose files nobody reads: no threads, and the files once."""
+    with topkd(path) as server, contextlib.ExitStack() as stack:
+        before, threads = server.memory(), server.threads()
+        for _ in range(4):
+            client = stack.enter_context(h2.Connection(
+                server.target,
+                own=((h2.HEADER_TABLE_SIZE, 0), (h2.INITIAL_WINDOW_SIZE, 0))))
+            for i in range(128):
+                client.send(h2.call(2 * i + 1, REFLECT) +
+                            h2.data(2 * i + 1, SYMBOL * 20))
+            client.read(lambda *_: False, 0.3)
+        assert is_served(server.target)
+        assert server.threads() - threads <= 4
+        grown = server.memory() - before
+        assert grown < 48 * factor, f"{grown:.0f} MiB"
+
+
+def silent_connections_do_not_delay_a_scrape(path, _):
+    with topkd(path) as server:
+        address = server.addresses["metrics"]
+        host, port = address.rsplit(":", 1)
+        silent = [socket.create_connection((host, int(port)))
+                  for _ in range(40)]
+        for one in silent[::2]:
+            one.sendall(b"GET /metrics HT")
+        begin = time.monotonic()
+        with urllib.request.urlopen(f"http://{address}/metrics",
+                                    timeout=60) as page:
+            assert b"topk_ready 1" in page.read()
+        waited = time.monotonic() - begin
+        assert waited < 3, f"{waited:.1f} s"
+        for one in silent:
+            one.close()
+
+
+def a_drain_waits_for_none_of_them(path, _):
+    with topkd(path, "--drain-timeout", "1s") as server, \
+            contextlib.ExitStack() as stack:
+        for name in ("listen", "health", "admin", "metrics"):
+            address = server.addresses[name]
+            address = address[0] if name == "listen" else address
+            for hello in (False, True):
+                client = stack.enter_context(h2.Connection(
+                    address, hello=hello, greets=False))
+                if name == "metrics":
+                    client.send(b"GET /metrics HT")
+                elif hello:
+                    client.send(call(1, WATCH) + h2.call(3, WATCH) +
+                                h2.call(5, REFLECT) + h2.data(5, SYMBOL) +
+                                call(7, GET_SERVERS) + h2.call(9, CHECK))
+        begin = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        server.process.wait(timeout=60)
+        took = time.monotonic() - begin
+        assert took < 4, f"{took:.1f} s"
+
+
+CASES = [idle_connections_lock_nobody_out, messages_of_probes_are_bounded,
+         responses_that_nobody_reads_take_few_threads, watches_are_limited,
+         names_of_watches_are_not_kept, reflection_that_nobody_reads_is_cheap,
+         silent_connections_do_not_delay_a_scrape,
+         a_drain_waits_for_none_of_them]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("topkd")
+    parser.add_argument("--memory-factor", type=int, default=1)
+    parser.add_argument("--only", default="", help="a part of a case's name")
+    options = parser.parse_args()
+    failed = 0
+    cases = [case for case in CASES if options.only in case.__name__]
+    for case in cases:
+        begin = time.monotonic()
+        try:
+            case(options.topkd, options.memory_factor)
+            print(f"ok      {case.__name__}, {time.monotonic() - begin:.1f} s",
+                  flush=True)
+        except (AssertionError, OSError, subprocess.TimeoutExpired) as error:
+            failed += 1
+            print(f"FAILED  {case.__name__}: {error!r}, line "
+                  f"{error.__traceback__.tb_next.tb_lineno}", flush=True)
+    print(f"{len(cases) - failed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
