@@ -1,5 +1,7 @@
-"""Puts the stubs into the wheel. They are made in a temporary folder, so that
-nothing is left beside the sources."""
+"""Puts the stubs into the sdist and the wheel. The sdist's are generated when
+it is built, so that its installation needs neither protoc nor a compiler. They
+are generated in a temporary folder, so that nothing is left next to the
+sources."""
 
 import pathlib
 import runpy
@@ -8,27 +10,44 @@ import tempfile
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+# The oldest generator that has wheels for the interpreter: its stubs run with
+# every later protobuf, but a newer generator's not with an older protobuf.
+GENERATORS = (
+    ((3, 13), ("grpcio-tools >=1.62.3,<1.63",
+               "setuptools <81")),  # which that imports
+    ((3, 14), ("grpcio-tools >=1.67.1,<1.68",)),
+    ((4, 0), ("grpcio-tools >=1.75.1,<1.76",)),
+)
+
 
 class CustomBuildHook(BuildHookInterface):
-    """What hatchling calls before and after it packs."""
+    """The functions that hatchling calls before and after it packs."""
+
+    def dependencies(self):
+        if self._has_stubs():
+            return []
+        return next(list(packages) for before, packages in GENERATORS
+                    if sys.version_info < before)
 
     def initialize(self, version, build_data):
-        if self.target_name != "wheel":
+        self.folder = None
+        if self._has_stubs():
             return
         if version == "editable":
             raise RuntimeError("topk_client cannot be installed with -e: its "
-                               "stubs are made when it is built")
-        root = pathlib.Path(self.root)
-        protos = root / "proto"  # in an sdist
-        if not protos.exists():
-            protos = root.parents[1] / "proto"
+                               "stubs are generated when it is built")
         self.folder = tempfile.TemporaryDirectory()
         stubs = pathlib.Path(self.folder.name, "_stubs")
+        root = pathlib.Path(self.root)
         make = runpy.run_path(str(root / "make_stubs.py"))
-        make["make_stubs"](
-            [sys.executable, "-m", "grpc_tools.protoc"], protos, stubs)
+        make["make_stubs"]([sys.executable, "-m", "grpc_tools.protoc"],
+                           root.parents[1] / "proto", stubs)
         build_data["force_include"][str(stubs)] = "topk_client/_stubs"
 
     def finalize(self, version, build_data, artifact_path):
-        if self.target_name == "wheel":
+        if self.folder is not None:
             self.folder.cleanup()
+
+    def _has_stubs(self):
+        """Whether this is an unpacked sdist."""
+        return pathlib.Path(self.root, "topk_client", "_stubs").exists()
