@@ -16,17 +16,17 @@ namespace {
 
 // civetweb reads a request and writes its response on one thread. A connection
 // that sends nothing occupies its thread until the timeout, and scrapes wait
-// behind the connections that came before: a second per kThreads of them. At
-// most kThreads + kQueue connections have a file descriptor here, and kBacklog
+// behind the connections that came before: a second per kHttpThreads of them. At
+// most kHttpThreads + kQueue connections have a file descriptor here, and kBacklog
 // wait in the kernel.
-constexpr int kThreads = 32;
+constexpr int kHttpThreads = 32;
 constexpr int kQueue = 32;
 constexpr int kBacklog = 64;
 constexpr int kTimeoutMs = 1000;
 
 std::vector<std::string> Options(const std::string& address) {
   return {"listening_ports",    address,
-          "num_threads",        std::to_string(kThreads),
+          "num_threads",        std::to_string(kHttpThreads),
           "connection_queue",   std::to_string(kQueue),
           "listen_backlog",     std::to_string(kBacklog),
           "request_timeout_ms", std::to_string(kTimeoutMs)};
