@@ -96,10 +96,9 @@ AdmissionLimits AdmissionLimitsOf(const ServerConfig& config) {
   limits.bytes = Or(config.max_inflight_bytes, kPartInflight, MemoryLimit());
   limits.client_bytes = Or(config.max_client_inflight_bytes, 0.5, limits.bytes);
   limits.requests = config.max_inflight_requests;
-  limits.client_requests =
-      config.max_client_inflight_requests > 0
-          ? config.max_client_inflight_requests
-          : limits.requests - limits.requests / 2;
+  limits.client_requests = config.max_client_inflight_requests > 0
+                               ? config.max_client_inflight_requests
+                               : limits.requests - limits.requests / 2;
   return limits;
 }
 

@@ -27,6 +27,15 @@ inline void AnnotateHappensAfter([[maybe_unused]] const void* address) {
 #endif
 }
 
+/// A place between two steps of a change that another thread must not see half
+/// done. ThreadSanitizer's build gives the processor away here, so that what may
+/// happen between the steps does.
+inline void WidenRace() {
+#ifdef TOPK_TSAN
+  std::this_thread::yield();
+#endif
+}
+
 /// A function that such a library copies, and calls on its threads: what its
 /// maker has done happens before each call.
 template <class Fn>

@@ -31,6 +31,7 @@ void Call::Wait() {
 }
 
 void Call::Release() {
+  WidenRace();
   if (--held_ == 0) delete this;
 }
 
@@ -57,6 +58,7 @@ void Call::Read() {
 
 void Call::StartRead() {
   Hold();
+  WidenRace();
   stream_.Read(&incoming_, read_.Tag());
 }
 
@@ -86,6 +88,7 @@ void Call::FinishIncomplete(const Status& status) {
 
 // The second of two to come here reports.
 void Call::ReportIncomplete() {
+  WidenRace();
   if (ends_++ == 0) return;
   const Status gone = CheckAlive();
   const Status& status = gone.ok() ? incomplete_ : gone;
@@ -116,11 +119,13 @@ void Call::Arrive(bool ok) {
     delete this;
     return;
   }
+  WidenRace();
   count_.emplace(method_);
   info_.arrived = count_->start();
   ++service_.open_calls();
   ContinueTrace();
   Accept();
+  WidenRace();
   const Status status = service_.gate().Enter(context_, visit_);
   if (visit_.caller.authenticated) info_.principal = visit_.caller.name;
   status.ok() ? Read() : Refuse(status);

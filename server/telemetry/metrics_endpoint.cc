@@ -16,9 +16,9 @@ namespace {
 
 // civetweb reads a request and writes its response on one thread. A connection
 // that sends nothing occupies its thread until the timeout, and scrapes wait
-// behind the connections that came before: a second per kHttpThreads of them. At
-// most kHttpThreads + kQueue connections have a file descriptor here, and kBacklog
-// wait in the kernel.
+// behind the connections that came before: a second per kHttpThreads of them.
+// At most kHttpThreads + kQueue connections have a file descriptor here, and
+// kBacklog wait in the kernel.
 constexpr int kHttpThreads = 32;
 constexpr int kQueue = 32;
 constexpr int kBacklog = 64;

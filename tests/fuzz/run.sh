@@ -21,7 +21,7 @@ most=${3:-1}
 targets=("$1")
 if [ "$1" = all ]; then
   targets=(raw_message onnx openvino directml kernels stream npy npz config
-    security oip)
+    security oip admission)
 fi
 cmake --preset fuzz
 cmake --build --preset fuzz --target fuzz_seeds "${targets[@]/%/_fuzz}"

@@ -198,6 +198,31 @@ Seeds Infers() {
   return seeds;
 }
 
+// Each request in a call of its own, and all of them one after another.
+Seeds Admissions() {
+  Seeds seeds;
+  std::string all;
+  for (const auto dialect :
+       {v1::DIALECT_ONNX, v1::DIALECT_OPENVINO, v1::DIALECT_DIRECTML}) {
+    for (const std::string& request : Serialized(dialect)) {
+      if (request.size() >= 4096) continue;
+      const auto slot = static_cast<char>(seeds.size() % 8);
+      std::string seed = {slot,
+                          0,
+                          static_cast<char>(seeds.size() % 3),
+                          slot,
+                          2,
+                          static_cast<char>(request.size() >> 8),
+                          static_cast<char>(request.size())};
+      seed += request;
+      seeds.push_back(seed);
+      all += seed;
+    }
+  }
+  seeds.push_back(all);
+  return seeds;
+}
+
 }  // namespace
 }  // namespace topk::testing
 
@@ -212,6 +237,7 @@ int main(int argc, char** argv) {
       {"config", Settings},
       {"security", Security},
       {"oip", Infers},
+      {"admission", Admissions},
   };
   const auto maker = argc == 3 ? kMakers.find(argv[1]) : kMakers.end();
   if (maker == kMakers.end()) {

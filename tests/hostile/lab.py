@@ -5,9 +5,11 @@ import json
 import multiprocessing
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 
 import h2
@@ -108,13 +110,17 @@ def poll(what, function, seconds=30):
 
 @contextlib.contextmanager
 def topkd(path, directory, flags, **how):
-    """A topkd; its address and its process."""
+    """A topkd; its address and its process. No event may have kept one of its
+    pollers busy for 100 ms, or 1 s with AddressSanitizer.
+    """
     ready = os.path.join(directory, "ready.json")
+    log = tempfile.TemporaryFile("w+", encoding="utf-8")
     process = subprocess.Popen(
         [path, "--listen", "127.0.0.1:0", "--ready-file", ready,
-         "--log-level", "off", *flags],
+         "--log-level", "warn", *flags],
         # What a sanitizer keeps of freed memory is not what is measured.
-        env={"ASAN_OPTIONS": "quarantine_size_mb=16", **os.environ}, **how)
+        env={"ASAN_OPTIONS": "quarantine_size_mb=16", **os.environ},
+        **{"stderr": log, **how})
     try:
         poll("the server to be ready", lambda: os.path.exists(ready))
         with open(ready, encoding="utf-8") as file:
@@ -123,6 +129,16 @@ def topkd(path, directory, flags, **how):
         process.terminate()
         if process.wait(timeout=60) != 0:
             raise AssertionError(f"topkd ended with {process.returncode}")
+        log.seek(0)
+        busy = [line for line in log if is_busy(line, path)]
+        if busy:
+            raise AssertionError(busy[0])
+
+
+def is_busy(line, path):
+    """Whether a line of the log says that a poller was busy for too long."""
+    found = re.search(r"poller busy: one event took (\d+) ms", line)
+    return found and int(found[1]) >= (1000 if "/asan/" in str(path) else 100)
 
 
 @contextlib.contextmanager

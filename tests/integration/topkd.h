@@ -35,6 +35,8 @@ class Topkd {
     ready_ = nlohmann::json::parse(ReadFile(ready_file_), nullptr, false);
   }
 
+  ~Topkd() { EXPECT_EQ(BusyPoller(process_->Output()), ""); }
+
   /// The first address that it serves.
   std::string target() const { return ready_["listen"][0]; }
   /// The ready file's content.

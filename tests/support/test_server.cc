@@ -1,6 +1,7 @@
 #include "tests/support/test_server.h"
 
 #include <arpa/inet.h>
+#include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -28,6 +29,27 @@ TestServer::TestServer(ServerConfig config)
     std::abort();
   }
   server_ = *std::move(server);
+}
+
+TestServer::~TestServer() {
+  server_.reset();
+  EXPECT_EQ(BusyPoller(Log()), "");
+}
+
+std::string BusyPoller(const std::string& log) {
+#if defined(__SANITIZE_ADDRESS__) || defined(TOPK_TSAN)
+  constexpr int64_t kMaxMilliseconds = 1000;
+#else
+  constexpr int64_t kMaxMilliseconds = 100;
+#endif
+  constexpr std::string_view kBusy = "poller busy: one event took ";
+  for (size_t at = log.find(kBusy); at != std::string::npos;
+       at = log.find(kBusy, at + 1)) {
+    const char* const number = log.c_str() + at + kBusy.size();
+    if (std::strtoll(number, nullptr, 10) < kMaxMilliseconds) continue;
+    return log.substr(at, log.find('\n', at) - at);
+  }
+  return "";
 }
 
 std::shared_ptr<grpc::Channel> TestServer::Connect() const {

@@ -36,11 +36,17 @@ class LogSink final : public spdlog::sinks::base_sink<std::mutex> {
   std::string text_;
 };
 
-/// Serves from its construction to its destruction; aborts if it cannot.
+/// Returns the line of a log that says that a poller was busy for too long with
+/// one event, or "": 100 ms, ten times that with sanitizers.
+std::string BusyPoller(const std::string& log);
+
+/// Serves from its construction to its destruction; aborts if it cannot. The
+/// test fails if a poller was busy for too long with one event.
 class TestServer {
  public:
   /// Listens on 127.0.0.1:0 unless the config names other addresses.
   explicit TestServer(ServerConfig config = LoopbackConfig());
+  ~TestServer();
 
   static ServerConfig LoopbackConfig();
 

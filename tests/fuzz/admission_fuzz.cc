@@ -1,0 +1,128 @@
+// Requests of any bytes, admitted and charged for what they cost, in any order
+// with releases: what is counted stays within its limits, is exactly what is
+// held, and is nothing in the end.
+#include <google/protobuf/stubs/logging.h>
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/engine.h"
+#include "server/admission/admission.h"
+#include "server/calls/raw_message.h"
+#include "tests/fuzz/input.h"
+
+namespace topk::testing {
+namespace {
+
+constexpr AdmissionLimits kLimits = {.bytes = int64_t{1} << 20,
+                                     .client_bytes = int64_t{3} << 18,
+                                     .requests = 6,
+                                     .client_requests = 3};
+
+// A call with the charges that it holds.
+struct Held {
+  Admission::Share share;
+  std::vector<Admission::Charge> charges;
+};
+
+class Server {
+ public:
+  void Do(Input& input) {
+    std::optional<std::unique_ptr<Held>>& slot =
+        calls_[static_cast<size_t>(input.Below(calls_.size()))];
+    switch (input.Below(5)) {
+      case 0:
+        Enter(input, slot);
+        break;
+      case 1:
+        slot.reset();
+        break;
+      case 2:
+        if (slot) Request(input, **slot);
+        break;
+      case 3:
+        if (slot && !(*slot)->charges.empty()) {
+          (*slot)->charges.back().Shrink(input.Below(int64_t{1} << 21));
+        }
+        break;
+      default:
+        if (slot && !(*slot)->charges.empty()) (*slot)->charges.pop_back();
+    }
+    Check();
+  }
+
+  void End() {
+    for (auto& slot : calls_) slot.reset();
+    Check();
+    Require(admission_.requests() == 0, "no call is left");
+  }
+
+ private:
+  void Enter(Input& input, std::optional<std::unique_ptr<Held>>& slot) {
+    auto held = std::make_unique<Held>();
+    const std::string client(1, static_cast<char>('a' + input.Below(3)));
+    slot.reset();
+    if (admission_.Admit(client, held->share).ok()) slot = std::move(held);
+  }
+
+  void Request(Input& input, Held& held) {
+    static const Engine engine({1, {}});
+    const std::string bytes(input.Take(static_cast<size_t>(input.Below(4096))));
+    const grpc::Slice slice(bytes);
+    grpc::ByteBuffer buffer(&slice, 1);
+    Admission::Charge charge;
+    const auto add = [&](Size more) { return charge.Add(held.share, more); };
+    RawMessage<v1::TopKRequest> raw;
+    if (!add(bytes.size()).ok() ||
+        !ReadRaw(buffer, Reader::kWorker, add, raw)->ok()) {
+      return;
+    }
+    // As a whole request, or as the header of a stream: its data is not looked
+    // at, so that any shape has the right length.
+    raw.message.mutable_tensor()->clear_source();
+    const Result<PreparedRequest> prepared = engine.PrepareStream(raw.message);
+    if (!prepared.ok()) return;
+    const Cost& cost = prepared->cost;
+    Require(cost.nanoseconds > 0, "a cost has a time");
+    Require(cost.output_bytes == prepared->plan.output_bytes(),
+            "a cost has the outputs");
+    const Status status = add(cost.output_bytes + cost.working_bytes);
+    Require(status.ok() == (status.reason.empty()), "a refusal has a reason");
+    if (status.ok()) held.charges.push_back(std::move(charge));
+  }
+
+  void Check() const {
+    int64_t bytes = 0;
+    int64_t calls = 0;
+    for (const auto& slot : calls_) {
+      if (!slot) continue;
+      ++calls;
+      for (const Admission::Charge& charge : (*slot)->charges) {
+        Require(charge.bytes() >= 0, "a charge is not negative");
+        bytes += charge.bytes();
+      }
+    }
+    Require(admission_.bytes() == bytes, "what is counted is held");
+    Require(bytes <= kLimits.bytes, "the limit of bytes");
+    Require(admission_.requests() == calls, "the calls are counted");
+    Require(calls <= kLimits.requests, "the limit of calls");
+  }
+
+  Admission admission_{kLimits};
+  std::array<std::optional<std::unique_ptr<Held>>, 8> calls_;
+};
+
+}  // namespace
+}  // namespace topk::testing
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const google::protobuf::LogSilencer quiet;
+  topk::testing::Input input(data, size);
+  topk::testing::Server server;
+  while (!input.empty()) server.Do(input);
+  server.End();
+  return 0;
+}

@@ -1,0 +1,116 @@
+// Calls whose deadline has passed when they arrive: their end may be handled by
+// one poller while another is still at their arrival. gRPC's own clients never
+// send such calls, so these are frames.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "core/wire/methods.h"
+#include "tests/integration/ask.h"
+#include "tests/support/test_server.h"
+
+namespace topk::testing {
+namespace {
+
+// An HTTP/2 frame.
+std::string Frame(uint8_t type, uint8_t flags, uint32_t stream,
+                  const std::string& payload) {
+  const auto size = static_cast<uint32_t>(payload.size());
+  std::string frame;
+  for (const uint32_t byte :
+       {size >> 16, size >> 8, size, uint32_t{type}, uint32_t{flags},
+        stream >> 24, stream >> 16, stream >> 8, stream}) {
+    frame += static_cast<char>(byte);
+  }
+  return frame + payload;
+}
+
+// The headers of a call, as literals that no table keeps.
+std::string Headers(std::string_view path) {
+  const std::vector<std::pair<std::string_view, std::string_view>> headers = {
+      {":method", "POST"},   {":scheme", "http"},
+      {":path", path},       {":authority", "localhost"},
+      {"te", "trailers"},    {"content-type", "application/grpc"},
+      {"grpc-timeout", "1n"}};
+  std::string block;
+  for (const auto& [name, value] : headers) {
+    block += '\0';
+    block += static_cast<char>(name.size());
+    block += name;
+    block += static_cast<char>(value.size());
+    block += value;
+  }
+  return block;
+}
+
+// Sends `count` calls on a connection of its own, reset or not, and returns
+// when the server has answered the last one or closed the connection.
+void SendExpiredCalls(const std::string& target, uint32_t count) {
+  constexpr uint8_t kHeaders = 1;
+  constexpr uint8_t kReset = 3;
+  constexpr uint8_t kSettings = 4;
+  constexpr uint8_t kEndStream = 1;
+  constexpr uint8_t kEndHeaders = 4;
+  const size_t colon = target.rfind(':');
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port =
+      htons(static_cast<uint16_t>(std::stoi(target.substr(colon + 1))));
+  inet_pton(AF_INET, target.substr(0, colon).c_str(), &to.sin_addr);
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
+  std::string bytes = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+  bytes += Frame(kSettings, 0, 0, "");
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t stream = 2 * i + 1;
+    const bool ends = i % 2 == 0;
+    bytes += Frame(kHeaders, ends ? kEndHeaders | kEndStream : kEndHeaders,
+                   stream, Headers(kMethodPaths[i % kMethodPaths.size()]));
+    if (i % 5 == 0)
+      bytes += Frame(kReset, 0, stream, std::string("\0\0\0\x8", 4));
+  }
+  std::thread drain([fd] {
+    char buffer[1 << 14];
+    while (read(fd, buffer, sizeof(buffer)) > 0) {
+    }
+  });
+  for (size_t sent = 0; sent < bytes.size();) {
+    const ssize_t n =
+        send(fd, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+    if (n <= 0) break;  // gRPC may close a connection of many resets
+    sent += static_cast<size_t>(n);
+  }
+  shutdown(fd, SHUT_WR);
+  drain.join();
+  close(fd);
+}
+
+TEST(ExpiredCalls, AreAnsweredByAnyPollers) {
+  ServerConfig config = TestServer::LoopbackConfig();
+  config.pollers = 4;
+  config.log_level = "warn";  // not a line for each
+  TestServer server(config);
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 3; ++i) {
+    clients.emplace_back([&] {
+      for (int round = 0; round < 10; ++round) {
+        SendExpiredCalls(server.target(), 100);
+      }
+    });
+  }
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_TRUE(Ask(server, OnnxRequest({1, 2, 3}, 1)).status.ok());
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_TRUE(Ask(server, OnnxRequest({1, 2, 3}, 1)).status.ok());
+}
+
+}  // namespace
+}  // namespace topk::testing
