@@ -2,10 +2,12 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -22,6 +24,9 @@ namespace {
 
 constexpr int kFailure = 1;
 constexpr int kWrongSettings = 2;
+// How long after the drain timeout the process ends, whatever its threads do.
+// Container runtimes are told to kill it 5 s after that timeout.
+constexpr std::chrono::seconds kLastResort{4};
 // How long the end waits for a stderr that takes nothing.
 constexpr std::chrono::seconds kLastLines{1};
 
@@ -40,6 +45,21 @@ int WaitFor(const sigset_t& set) {
   int received = 0;
   sigwait(&set, &received);
   return received;
+}
+
+// Returns the next signal, or 0 if none arrives in time.
+int WaitFor(const sigset_t& set, std::chrono::nanoseconds most) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point end = Clock::now() + most;
+  while (true) {
+    const std::chrono::nanoseconds left =
+        std::max<std::chrono::nanoseconds>(end - Clock::now(), {});
+    constexpr int64_t kSecond = 1'000'000'000;
+    const timespec wait = {left.count() / kSecond, left.count() % kSecond};
+    const int received = sigtimedwait(&set, nullptr, &wait);
+    if (received > 0) return received;
+    if (errno != EINTR) return 0;
+  }
 }
 
 int Serve(const topk::CommandLine& line, const sigset_t& signals,
@@ -78,18 +98,24 @@ int Serve(const topk::CommandLine& line, const sigset_t& signals,
   log->info("{}: draining, {} s with open doors and {} s at most to finish",
             sigdescr_np(received), config.drain_delay_seconds,
             config.drain_timeout_seconds);
-  // A second signal ends the process at once, whatever is under way.
-  std::thread([signals, log] {
-    WaitFor(signals);
-    log->warn("second signal: ending at once");
-    topk::FlushLog(*log, kLastLines);
-    std::_Exit(kFailure);
-  }).detach();
   const auto milliseconds = [](double seconds) {
     return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
   };
-  (*server)->Drain(milliseconds(config.drain_delay_seconds),
-                   milliseconds(config.drain_timeout_seconds));
+  const auto delay = milliseconds(config.drain_delay_seconds);
+  const auto timeout = milliseconds(config.drain_timeout_seconds);
+  // A second signal ends the process at once; and it ends in time even if a
+  // thread is stuck, for which the drain would wait.
+  std::thread([signals, log, most = delay + timeout + kLastResort] {
+    if (WaitFor(signals, most) != 0) {
+      log->warn("second signal: ending at once");
+    } else {
+      log->critical("not drained {} s after --drain-timeout: ending at once",
+                    kLastResort.count());
+    }
+    topk::FlushLog(*log, kLastLines);
+    std::_Exit(kFailure);
+  }).detach();
+  (*server)->Drain(delay, timeout);
   log->info("drained");
   return 0;
 }

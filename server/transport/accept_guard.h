@@ -19,8 +19,8 @@ namespace topk {
 /// that call this, and fails for nothing but the want of a connection.
 int GuardAccept();
 
-/// Bounds the open connections of listeners beside the main ones, until it is
-/// destroyed, which must be before gRPC closes them. A connection beyond the
+/// Bounds the open connections of listeners other than the main ones, until it
+/// is destroyed, which must be before gRPC closes them. A connection beyond the
 /// limit takes the place of the oldest one, which is disconnected: clients that
 /// hold connections open lock nobody out.
 class ConnectionLimit {
@@ -31,8 +31,8 @@ class ConnectionLimit {
   ConnectionLimit(const ConnectionLimit&) = delete;
   ConnectionLimit& operator=(const ConnectionLimit&) = delete;
 
-  /// The limit for a listener beside the main ones: 64, or a sixteenth of all
-  /// file descriptors if that is less.
+  /// The limit for a listener other than the main ones: 64, or a sixteenth of
+  /// all file descriptors if that is less.
   static size_t Default();
 
   /// Counts a connection that was just accepted, and makes room for it. Returns
