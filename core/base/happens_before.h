@@ -6,6 +6,8 @@
 #include <utility>
 
 #ifdef TOPK_TSAN
+#include <thread>
+
 extern "C" void __tsan_acquire(void* address);
 extern "C" void __tsan_release(void* address);
 #endif
@@ -27,9 +29,9 @@ inline void AnnotateHappensAfter([[maybe_unused]] const void* address) {
 #endif
 }
 
-/// A place between two steps of a change that another thread must not see half
-/// done. ThreadSanitizer's build gives the processor away here, so that what may
-/// happen between the steps does.
+/// Stands between two steps of a change that another thread must not see half
+/// done. ThreadSanitizer's build yields here, so that other threads run between
+/// the steps.
 inline void WidenRace() {
 #ifdef TOPK_TSAN
   std::this_thread::yield();

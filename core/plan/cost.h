@@ -23,7 +23,8 @@ struct Cost {
   Size nanoseconds;
 };
 
-/// The documented accuracy of Cost::nanoseconds; unit/cost_property_test.cc enforces it.
+/// The accuracy of Cost::nanoseconds, which unit/cost_property_test.cc
+/// enforces.
 inline constexpr int64_t kCostFactor = 50;
 inline constexpr int64_t kCostFloor = 50'000;
 

@@ -15,7 +15,7 @@ namespace {
 
 using grpc::reflection::v1alpha::ServerReflectionRequest;
 
-constexpr std::array<const char*, 2> kPaths = {
+constexpr std::array<const char*, 2> kReflectionPaths = {
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"};
 
@@ -68,10 +68,10 @@ ReflectionService::ReflectionService(std::vector<std::string> services,
                                      const Authenticator* authenticator)
     : reflector_(*google::protobuf::DescriptorPool::generated_pool(),
                  WithReflection(std::move(services))),
-      rpc_(kPaths),
-      v1_{RequestsOf(rpc_.method(0)), metrics.Find(kPaths[0]), authenticator,
-          &limit_},
-      v1alpha_{RequestsOf(rpc_.method(1)), metrics.Find(kPaths[1]),
+      rpc_(kReflectionPaths),
+      v1_{RequestsOf(rpc_.method(0)), metrics.Find(kReflectionPaths[0]),
+          authenticator, &limit_},
+      v1alpha_{RequestsOf(rpc_.method(1)), metrics.Find(kReflectionPaths[1]),
                authenticator, &limit_} {}
 
 void ReflectionService::Start(EventLoop& loop) {

@@ -147,8 +147,8 @@ class Scanner {
     CodedOutputStream out(&stream);
     while (true) {
       const int before = in_.CurrentPosition();
-      const uint32_t tag = in_.ReadTag();
-      if (tag == 0) return in_.ConsumedEntireMessage();
+      const uint32_t tag = ReadTag();
+      if (tag == 0) return in_.ConsumedEntireMessage() && !bad_tag_;
       const int number = WireFormatLite::GetTagFieldNumber(tag);
       const auto field = std::ranges::find(fields, number, &Field::number);
       const bool other = field == fields.end() ||
@@ -162,16 +162,72 @@ class Scanner {
         numbers_left_ -= bytes;
         number_memory_ += Size(bytes) * field->factor;
       } else {
-        uint32_t size = 0;
-        if (!in_.ReadVarint32(&size) || size > INT32_MAX) return false;
+        int size = 0;
+        if (!ReadSize(size)) return false;
         left_ -= in_.CurrentPosition() - before;
-        if (!(field->part == Part::kData
-                  ? Note(tag, static_cast<int>(size), out)
-                  : Enter(tag, static_cast<int>(size), *field, out))) {
+        if (!(field->part == Part::kData ? Note(tag, size, out)
+                                         : Enter(tag, size, *field, out))) {
           return false;
         }
       }
       if (left_ < 0 || numbers_left_ < 0) return false;
+    }
+  }
+
+  // The generated parser allows tags and sizes five bytes, sizes 2 GiB.
+  static constexpr int kMaxVarint32 = 5;
+
+  uint32_t ReadTag() {
+    const int before = in_.CurrentPosition();
+    const uint32_t tag = in_.ReadTag();
+    bad_tag_ = in_.CurrentPosition() - before > kMaxVarint32;
+    return bad_tag_ ? 0 : tag;
+  }
+
+  bool ReadSize(int& size) {
+    constexpr uint64_t kMax = INT32_MAX - 16;
+    const int before = in_.CurrentPosition();
+    uint64_t read = 0;
+    if (!in_.ReadVarint64(&read) || read > kMax ||
+        in_.CurrentPosition() - before > kMaxVarint32) {
+      return false;
+    }
+    size = static_cast<int>(read);
+    return true;
+  }
+
+  // Copies a field, as WireFormatLite::SkipField() does, which allows tags and
+  // sizes any length.
+  bool CopyField(uint32_t tag, CodedOutputStream& out) {
+    const int number = WireFormatLite::GetTagFieldNumber(tag);
+    if (number == 0) return false;
+    switch (WireFormatLite::GetTagWireType(tag)) {
+      case WireFormatLite::WIRETYPE_LENGTH_DELIMITED: {
+        int size = 0;
+        std::string bytes;
+        if (!ReadSize(size) || !in_.ReadString(&bytes, size)) return false;
+        out.WriteTag(tag);
+        out.WriteVarint32(static_cast<uint32_t>(size));
+        out.WriteString(bytes);
+        return true;
+      }
+      case WireFormatLite::WIRETYPE_START_GROUP: {
+        if (!in_.IncrementRecursionDepth()) return false;
+        out.WriteTag(tag);
+        const uint32_t end =
+            WireFormatLite::MakeTag(number, WireFormatLite::WIRETYPE_END_GROUP);
+        while (const uint32_t inner = ReadTag()) {
+          if (inner == end) {
+            in_.DecrementRecursionDepth();
+            out.WriteTag(end);
+            return true;
+          }
+          if (!CopyField(inner, out)) return false;
+        }
+        return false;
+      }
+      default:
+        return WireFormatLite::SkipField(&in_, tag, &out);
     }
   }
 
@@ -180,7 +236,7 @@ class Scanner {
     const auto most = static_cast<int>(std::min<int64_t>(left, INT32_MAX / 2));
     const int end = in_.CurrentPosition() + most;
     const CodedInputStream::Limit limit = in_.PushLimit(most);
-    const bool copied = WireFormatLite::SkipField(&in_, tag, &out);
+    const bool copied = CopyField(tag, out);
     in_.PopLimit(limit);
     if (!copied && in_.CurrentPosition() == end && in_.BytesUntilLimit() != 0) {
       left = -1;  // not malformed, as far as it was read
@@ -211,6 +267,7 @@ class Scanner {
   CodedInputStream& in_;
   int64_t left_;
   int64_t numbers_left_;
+  bool bad_tag_ = false;
   Size number_memory_;
   std::string copy_;
   std::vector<Place> places_;

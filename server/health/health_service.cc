@@ -12,8 +12,8 @@ namespace {
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 
-constexpr std::array<const char*, 2> kPaths = {"/grpc.health.v1.Health/Check",
-                                               "/grpc.health.v1.Health/Watch"};
+constexpr std::array<const char*, 2> kHealthPaths = {
+    "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"};
 
 grpc::ByteBuffer ResponseOf(HealthCheckResponse::ServingStatus state) {
   HealthCheckResponse response;
@@ -120,10 +120,10 @@ class HealthService::WatchCall final : public HealthCall,
 
 HealthService::HealthService(HealthState& state, const RpcMetrics& metrics)
     : state_(state),
-      rpc_(kPaths),
-      check_{RequestsOf(rpc_.method(0)), metrics.Find(kPaths[0]), nullptr,
+      rpc_(kHealthPaths),
+      check_{RequestsOf(rpc_.method(0)), metrics.Find(kHealthPaths[0]), nullptr,
              &limit_},
-      watch_{RequestsOf(rpc_.method(1)), metrics.Find(kPaths[1]), nullptr,
+      watch_{RequestsOf(rpc_.method(1)), metrics.Find(kHealthPaths[1]), nullptr,
              &limit_} {}
 
 void HealthService::Start(EventLoop& loop) {

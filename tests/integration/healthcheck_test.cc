@@ -30,6 +30,8 @@ TEST(TopkdHealthcheck, ExitsAsGrpcHealthProbeDoes) {
 TEST(TopkdHealthcheck, Exits4IfNotServing) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
+  v1::TopKService::Service unused;  // gRPC's own needs one that is like it
+  builder.RegisterService(&unused);
   int port = 0;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
                            &port);

@@ -97,6 +97,7 @@ class Judge {
     if (!request_.has_spec() || !request_.has_tensor()) return result_;
     q_.shape.assign(tensor().shape().begin(), tensor().shape().end());
     if (q_.shape.empty()) Refuse("tensor.shape");
+    if (rank() > limits_.max_rank) Refuse("tensor.shape", kExhausted);
     switch (request_.spec().dialect()) {
       case v1::DIALECT_ONNX:
         Onnx();

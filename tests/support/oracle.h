@@ -31,6 +31,7 @@ struct Expectation {
 struct OracleLimits {
   int64_t max_elements = int64_t{1} << 34;
   int64_t max_output_bytes = (int64_t{1} << 31) - (int64_t{1} << 20);
+  int64_t max_rank = 64;
 };
 
 /// Returns what a request must give.
