@@ -147,7 +147,7 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
            "The most elements of an answer: k for each slice")
       ->transform(Whole(1, kMost));
   table.Row("max-rank", config.max_rank, "The most dimensions of one tensor")
-      ->check(CLI::Range(int64_t{1}, int64_t{4096}));
+      ->transform(Whole(1, 4096));
   table
       .Row("max-output-bytes", config.max_output_bytes,
            "The largest answer, values and indices together")
