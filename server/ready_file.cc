@@ -13,8 +13,6 @@
 namespace topk {
 namespace {
 
-using nlohmann::json;
-
 // Creates a locked file. Returns its descriptor, or -1 and errno.
 int CreateLocked(const std::string& path, const std::string& content) {
   const int fd =
@@ -37,14 +35,15 @@ int CreateLocked(const std::string& path, const std::string& content) {
 Result<OwnedFile> WriteReadyFile(
     const std::string& path, const std::vector<std::string>& listen,
     const std::map<std::string, std::string>& others) {
-  json content = {{"listen", listen}};
+  nlohmann::json content = {{"listen", listen}};
   for (const auto& [name, address] : others) {
     if (!address.empty()) content[name] = address;
   }
   const std::string temporary = Cat(path, ".", getpid());
   const int fd = CreateLocked(
       temporary,
-      content.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
+      content.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
+          "\n");
   if (fd < 0 || std::rename(temporary.c_str(), path.c_str()) != 0) {
     const int error = errno;
     std::remove(temporary.c_str());

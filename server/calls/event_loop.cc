@@ -7,7 +7,6 @@
 namespace topk {
 namespace {
 
-using std::chrono::nanoseconds;
 using Clock = std::chrono::steady_clock;
 
 // The time that one thread is busy with one event: the CPU time, which a noisy
@@ -24,8 +23,8 @@ class BusyTime {
   }
 
   // Returns how long the event took since Start().
-  nanoseconds Stop() {
-    const nanoseconds wall = Clock::now() - start_;
+  std::chrono::nanoseconds Stop() {
+    const std::chrono::nanoseconds wall = Clock::now() - start_;
     if (wall < kRefresh) return wall;
     return std::min(wall, CpuTime() - cpu_);
   }
@@ -33,15 +32,16 @@ class BusyTime {
  private:
   static constexpr std::chrono::milliseconds kRefresh{5};
 
-  static nanoseconds CpuTime() {
+  static std::chrono::nanoseconds CpuTime() {
     timespec time{};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return std::chrono::seconds(time.tv_sec) + nanoseconds(time.tv_nsec);
+    return std::chrono::seconds(time.tv_sec) +
+           std::chrono::nanoseconds(time.tv_nsec);
   }
 
   Clock::time_point start_{};
   Clock::time_point refreshed_{};
-  nanoseconds cpu_{};
+  std::chrono::nanoseconds cpu_{};
 };
 
 }  // namespace

@@ -98,7 +98,7 @@ std::string CheckRate(const std::string& text) {
 
 // Returns how many of what a unit stands for, e.g. 1024 for "KiB", or 0 for an
 // unknown unit. Case does not matter, and "K" and "KB" are 1024 too.
-int64_t BytesOf(std::string unit) {
+int64_t UnitBytes(std::string unit) {
   std::ranges::transform(unit, unit.begin(), [](unsigned char c) {
     return static_cast<char>(std::tolower(c));
   });
@@ -170,7 +170,7 @@ CLI::Validator Bytes(int64_t least, int64_t most) {
         std::from_chars(text.data(), end, bytes, std::chars_format::fixed);
     std::string unit(rest, end);
     unit.erase(0, unit.find_first_not_of(' '));
-    const int64_t factor = BytesOf(unit);
+    const int64_t factor = UnitBytes(unit);
     bytes *= static_cast<long double>(factor);
     // NaN compares false with everything.
     if (error != std::errc() || factor == 0 ||

@@ -44,7 +44,7 @@ bool RefuseNext(int listener) {
 
 // The limits of listeners, by file descriptor.
 std::mutex limits_mutex;
-std::map<int, ConnectionLimit*>& Limits() {
+std::map<int, ConnectionLimit*>& LimitsByListener() {
   // Never destroyed: connections are accepted until the process ends.
   static auto& limits = *new std::map<int, ConnectionLimit*>;
   return limits;
@@ -53,8 +53,8 @@ std::map<int, ConnectionLimit*>& Limits() {
 // Returns whether a connection may stay.
 bool Admit(int listener, int fd) {
   const std::lock_guard lock(limits_mutex);
-  const auto limit = Limits().find(listener);
-  return limit == Limits().end() || limit->second->Admit(fd);
+  const auto limit = LimitsByListener().find(listener);
+  return limit == LimitsByListener().end() || limit->second->Admit(fd);
 }
 
 // Returns the kernel's number of a socket, 0 for a closed descriptor.
@@ -79,14 +79,14 @@ ConnectionLimit::ConnectionLimit(const std::vector<ListeningSocket>& listeners,
     : listeners_(listeners), max_(max) {
   const std::lock_guard lock(limits_mutex);
   for (const ListeningSocket& listener : listeners_) {
-    Limits()[listener.fd] = this;
+    LimitsByListener()[listener.fd] = this;
   }
 }
 
 ConnectionLimit::~ConnectionLimit() {
   const std::lock_guard lock(limits_mutex);
   for (const ListeningSocket& listener : listeners_) {
-    Limits().erase(listener.fd);
+    LimitsByListener().erase(listener.fd);
   }
 }
 
