@@ -75,10 +75,14 @@ void GroupCall::AnswerOnWorker(WorkQueue::Job& job) {
   for (const Item& item : group_) {
     if (!item.prepared) preparing += item.request->nanoseconds();
   }
-  ForEach(preparing, [this](Item& item) { Prepare(item, Reader::kWorker); });
+  // Most are small, and computed as soon as they are prepared.
+  ForEach(preparing, [this](Item& item) {
+    Prepare(item, Reader::kWorker);
+    if (!item.status.ok() || item.request->RunsAtOnce()) Compute(item);
+  });
   Size computing;
   for (const Item& item : group_) {
-    if (item.status.ok()) computing += item.request->nanoseconds();
+    if (!item.computed) computing += item.request->nanoseconds();
   }
   job.Revise(computing);
   ForEach(computing, [this](Item& item) { Compute(item); });
@@ -112,6 +116,7 @@ void GroupCall::Prepare(Item& item, Reader reader) {
 }
 
 void GroupCall::Compute(Item& item) {
+  if (std::exchange(item.computed, true)) return;
   if (item.status.ok()) {
     item.status = Precisely(item.request->Run(&cancellation()));
   }

@@ -24,11 +24,12 @@ class GroupCall : public Call {
   virtual std::unique_ptr<Request> MakeRequest() = 0;
 
  private:
-  // A request, and why it is rejected or was not prepared yet.
+  // A request, why it is rejected, and how far it is.
   struct Item {
     std::unique_ptr<Request> request;
     Status status;
     bool prepared = false;
+    bool computed = false;  // its response is there
   };
 
   void Received(bool ok, grpc::ByteBuffer& message) final;

@@ -77,9 +77,12 @@ Status Request::PrepareRead() {
 
 Size Request::nanoseconds() const {
   if (prepared_.has_value()) return prepared_->cost.nanoseconds;
-  // Slices are passed over, and at most kMaxParsedBytes are parsed.
-  constexpr int64_t kFixed = 20'000;
-  return kFixed + CopyNanoseconds(message_bytes_ / 16);
+  // A small message is parsed whole; of a larger one slices are passed over, and
+  // at most kMaxParsedBytes are parsed.
+  constexpr int64_t kSmall = 3'000;
+  constexpr int64_t kLarge = 20'000;
+  return (message_bytes_ <= kMaxPollerBytes ? kSmall : kLarge) +
+         CopyNanoseconds(message_bytes_ / 16);
 }
 
 bool Request::RunsAtOnce() const {
