@@ -61,16 +61,16 @@ Cost Dearest(const Cost& a, const Cost& b) {
           std::max(a.nanoseconds, b.nanoseconds)};
 }
 
-// A fold keeps a selection for each column that is under way, from the header
-// on: a few bytes of header must not cost more than an answer may.
+// A fold keeps a selection for each column from the header on: a few bytes of
+// header must not cost more than a response may.
 Status CheckColumns(const Plan& plan, const Limits& limits) {
   constexpr int64_t kColumnBytes = 192;
   const int64_t most = limits.max_output_bytes / kColumnBytes;
   if (!plan.input.packed || plan.slices() == 0 || plan.inner <= most) return {};
   return ResourceExhausted("TOO_MANY_COLUMNS", "tensor.shape",
-                           Cat(plan.inner, " columns beside axis ", plan.axis,
+                           Cat(plan.inner, " columns next to axis ", plan.axis,
                                " exceed the limit of a stream, ", most,
-                               "; a tensor whose axis is last has none"));
+                               "; make the axis the last one"));
 }
 
 }  // namespace

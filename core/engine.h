@@ -84,7 +84,7 @@ class Engine {
 
   /// Answers a prepared request. CANCELLED, a few milliseconds after Cancel();
   /// a null cancellation is never cancelled. REQUIRES: the pieces have the
-  /// length that Prepare() was told.
+  /// length that Prepare() checked.
   Result<v1::TopKResponse> Run(const PreparedRequest& request, Pieces pieces,
                                const Cancellation* cancellation) const;
 

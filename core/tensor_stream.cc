@@ -40,8 +40,8 @@ TensorStream::TensorStream(std::unique_ptr<State> state)
 TensorStream::TensorStream(TensorStream&&) noexcept = default;
 
 TensorStream::~TensorStream() {
-  // A stream that was cut off may hold much, which somebody waits for. What a
-  // device has must go before the device does.
+  // A stream that was cut off may hold much memory, whose release takes long.
+  // Memory of a device must be released before the device is.
   if (state_ != nullptr && IsCancelled(state_->cancellation) &&
       (state_->fold == nullptr || state_->fold->OutlivesBackend())) {
     FreeLater(std::move(state_));

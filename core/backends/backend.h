@@ -95,7 +95,7 @@ class Backend {
   /// the whole, so that putting it together is not worth a copy.
   virtual bool FoldsWell(const Plan& plan) const = 0;
 
-  /// What Run() takes, and what a fold takes for all pieces together.
+  /// The cost of Run(), and of a fold over all pieces together.
   /// REQUIRES: Supports(plan); FoldCost() also plan.input.packed.
   virtual Cost RunCost(const Plan& plan) const = 0;
   virtual Cost FoldCost(const Plan& plan) const = 0;

@@ -1,4 +1,4 @@
-// What a request takes, derived from its plan before anything is done for it.
+// The cost of a request, derived from its plan before any work is done.
 #pragma once
 
 #include "core/base/checked.h"

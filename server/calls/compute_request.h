@@ -1,4 +1,4 @@
-// A request of topk.v1, in a call of its own or as one of many.
+// A request of topk.v1: the only one of its call, or one of many.
 #pragma once
 
 #include "server/calls/request.h"

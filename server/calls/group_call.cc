@@ -91,7 +91,7 @@ void GroupCall::AnswerOnWorker(WorkQueue::Job& job) {
 
 // Calls do_item with each item: side by side where that takes longer than to
 // hand them out. Isolated, so that a thread which waits for the end does not
-// take up another call's work meanwhile.
+// take up another call's work.
 template <class Do>
 void GroupCall::ForEach(Size nanoseconds, Do do_item) {
   if (nanoseconds <= WorkQueue::kSmallNanoseconds || group_.size() == 1) {

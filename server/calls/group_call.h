@@ -13,8 +13,8 @@
 namespace topk {
 
 /// A response for each request, in order. The requests that wait are answered
-/// as a group: computed in one pass, written into one buffer. Meanwhile the
-/// next group is received. A request holds its charge until its response is
+/// as a group: computed in one pass, written into one buffer, while the next
+/// group is received. A request holds its charge until its response is
 /// sent.
 class GroupCall : public Call {
  protected:

@@ -37,7 +37,7 @@ constexpr int64_t kParsedFactor = 64;
 // Fewer bytes are a part of what any call takes.
 constexpr int64_t kUncharged = 512;
 
-// What becomes of a field when a message is taken apart.
+// The treatment of a field when a message is taken apart.
 enum class Part {
   kData,     // bytes that stay where they are: only their place is noted
   kMessage,  // taken apart in turn
@@ -276,7 +276,7 @@ class Scanner {
 Status TooMuchToParse() {
   return ResourceExhausted("TOO_MUCH_TO_PARSE", "",
                            Cat("the message has more than ", kMaxParsedBytes,
-                               " bytes beside its tensor's data"));
+                               " bytes besides its tensor's data"));
 }
 
 Status TooManyNumbers() {
@@ -337,7 +337,7 @@ std::optional<Status> ReadWithoutData(grpc::ByteBuffer& bytes, Reader reader,
   }
   if (Status s = charge(scanner.parsed_bytes(most)); !s.ok()) return s;
   if (!to.ParseFromString(scanner.copy())) {
-    to.Clear();  // half a message is none
+    to.Clear();  // half a message is of no use
     return MalformedMessage();
   }
   places = scanner.places();
@@ -451,7 +451,7 @@ Status ReadMessage(grpc::ByteBuffer& bytes, google::protobuf::Message& to) {
   if (bytes.Length() > kMaxParsedBytes) return TooMuchToParse();
   grpc::ProtoBufferReader reader(&bytes);
   if (!reader.status().ok() || !to.ParseFromZeroCopyStream(&reader)) {
-    to.Clear();  // half a message is none
+    to.Clear();  // half a message is of no use
     return MalformedMessage();
   }
   return {};

@@ -57,16 +57,16 @@ struct RawInfer {
 /// the method takes.
 Status MalformedMessage();
 
-/// Who reads a message. A poller gives up where it would take longer than some
-/// ten microseconds; a worker then reads the message again.
+/// The thread that reads a message. A poller gives up where it would take
+/// longer than some ten microseconds; a worker then reads the message again.
 enum class Reader { kPoller, kWorker };
 
-/// What a message may have beside its tensor's data, in bytes: two bytes can
+/// The limit of a message without its tensor's data, in bytes: two bytes can
 /// become a hundred when they are parsed.
 inline constexpr int64_t kMaxParsedBytes = int64_t{64} << 10;
 /// The same for a poller.
 inline constexpr int64_t kMaxPollerBytes = int64_t{4} << 10;
-/// What the typed contents of an inference's inputs may have, in bytes.
+/// The limit of the typed contents of an inference's inputs, in bytes.
 inline constexpr int64_t kMaxTypedBytes = int64_t{8} << 20;
 
 /// Charges memory for what is to be parsed, an upper bound in bytes, before it
@@ -76,7 +76,7 @@ using ChargeParsed = std::function<Status(Size bytes)>;
 /// Reads a message as the generated parser does, bytes for bytes: what is valid
 /// and what it means do not depend on where its data is left. Returns nothing
 /// if that takes too long for a poller. INVALID_ARGUMENT if it is not valid;
-/// RESOURCE_EXHAUSTED if it has more than kMaxParsedBytes beside its data. The
+/// RESOURCE_EXHAUSTED if it has more than kMaxParsedBytes without its data. The
 /// bytes stay as they are; `to` shares them.
 std::optional<Status> ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
                               const ChargeParsed& charge,

@@ -21,7 +21,7 @@ class ReadAheadQueue {
   /// ...and fewer bytes.
   static constexpr int64_t kMaxBytes = int64_t{2} << 20;
 
-  /// What to do after a read.
+  /// The next steps after a read.
   struct Next {
     /// Begin the next read.
     bool read = false;
@@ -48,7 +48,7 @@ class ReadAheadQueue {
     return {false, BeginWork()};
   }
 
-  /// What a worker has taken.
+  /// The messages that a worker has taken.
   struct Taken {
     /// Begin the next read.
     bool read = false;

@@ -77,8 +77,8 @@ Status Request::PrepareRead() {
 
 Size Request::nanoseconds() const {
   if (prepared_.has_value()) return prepared_->cost.nanoseconds;
-  // A small message is parsed whole; of a larger one slices are passed over, and
-  // at most kMaxParsedBytes are parsed.
+  // A small message is parsed whole; of a larger one slices are passed over,
+  // and at most kMaxParsedBytes are parsed.
   constexpr int64_t kSmall = 3'000;
   constexpr int64_t kLarge = 20'000;
   return (message_bytes_ <= kMaxPollerBytes ? kSmall : kLarge) +

@@ -81,7 +81,7 @@ class Request {
       std::shared_ptr<v1::TopKResponse> response) = 0;
   /// Returns an error in the protocol's terms.
   virtual Status Translated(Status status) const { return status; }
-  /// What was read.
+  /// The request and its data, once read.
   virtual v1::TopKRequest& request() = 0;
   virtual Pieces data() const = 0;
   /// Frees what was read; the tensor's data alone.

@@ -17,8 +17,8 @@
 namespace topk {
 namespace {
 
-// The bytes of messages that a stream holds, charged while it holds them. What
-// a stream usually reads ahead is reserved with its header, so that one that
+// The bytes of messages that a stream holds, charged while it holds them. The
+// usual read-ahead is reserved with the header, so that one that
 // was admitted is not cut off for the memory of its data.
 class HeldBytes {
  public:
@@ -103,8 +103,8 @@ class StreamCall final : public Call {
   // Does the next steps, as many as this thread should, and leaves the others
   // to a worker. One thread at a time.
   void Proceed(Reader reader) {
-    // What is read here and now is in this core's cache: handed over, 256 MiB
-    // took 1.5 times as long. A worker takes turns with other work.
+    // A message that was just read is in this core's cache: handed over, 256
+    // MiB took 1.5 times as long. A worker takes turns with other work.
     constexpr int64_t kTurnNanoseconds = 2'000'000;
     const Size most = reader == Reader::kPoller ? WorkQueue::kSmallNanoseconds
                                                 : kTurnNanoseconds;

@@ -36,7 +36,7 @@ void UnaryCall::PrepareOnWorker(WorkQueue::Job& job) {
 void UnaryCall::Compute() {
   const Status status = Precisely(request().Run(&cancellation()));
   if (!status.ok()) return End(status);
-  // Before it is sent: whoever has a response finds it in the metrics.
+  // Before it is sent: a client that has a response finds it in the metrics.
   request().Record(info(), status);
   Finish(request().response());
 }

@@ -198,7 +198,7 @@ Seeds Infers() {
   return seeds;
 }
 
-// Each request in a call of its own, and all of them one after another.
+// One call for each request, and all of them one after another.
 Seeds Admissions() {
   Seeds seeds;
   std::string all;

@@ -50,7 +50,7 @@ std::string Headers(std::string_view path) {
   return block;
 }
 
-// Sends `count` calls on a connection of its own, reset or not, and returns
+// Sends `count` calls on a new connection, reset or not, and returns
 // when the server has answered the last one or closed the connection.
 void SendExpiredCalls(const std::string& target, uint32_t count) {
   constexpr uint8_t kHeaders = 1;

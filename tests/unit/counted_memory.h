@@ -1,4 +1,4 @@
-// What this program allocates by operator new.
+// The memory that this program allocates by operator new.
 #pragma once
 
 #include <atomic>

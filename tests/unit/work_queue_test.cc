@@ -16,8 +16,8 @@ using std::chrono::system_clock;
 
 constexpr int64_t kCost = 10'000'000;  // 10 ms, says the cost
 
-// One thread that works on a job which ends when it is told to, and has another
-// one waiting, after it has worked off costs at half the expected speed.
+// One thread that works on a job which ends with this, and has another one
+// waiting, after it has worked off costs at half the expected speed.
 class Busy {
  public:
   Busy() {

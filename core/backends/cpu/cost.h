@@ -15,7 +15,7 @@ Cost RunCost(const Plan& plan, const Choice& choice, int threads);
 Cost FoldCost(const Plan& plan);
 
 /// Returns the CPU time to feed a fold `bytes` bytes of the tensor at once: the
-/// elements, and the slices that may become full or complete meanwhile.
+/// elements, and the slices that they may fill or complete.
 Size FeedNanoseconds(const Plan& plan, Size bytes);
 
 }  // namespace topk::cpu
