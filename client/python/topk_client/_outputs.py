@@ -1,8 +1,8 @@
 """The outputs that a request implies: nothing else of an answer is read."""
 
-import dataclasses
+import functools
 import math
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -10,8 +10,17 @@ from topk_client import _dtypes
 from topk_client.specs import Spec, TensorDesc
 
 
-@dataclasses.dataclass(frozen=True)
-class Output:
+_FEW_INDICES = 64
+
+
+@functools.lru_cache(maxsize=None)
+def _index_type(name: str) -> Tuple[int, np.dtype]:
+    """Returns the contract's number and NumPy's type of a short name."""
+    number = _dtypes.number_of(name)
+    return number, _dtypes.numpy_of(number)
+
+
+class Output(NamedTuple):
     """One output as the service must send it.
 
     Attributes:
@@ -45,25 +54,23 @@ class Output:
     def check(self, tensor: Any, nbytes: int) -> None:
         """ValueError for a message whose data has so many bytes that is another
         one."""
-        for what, sent, expected in (
-                ("data type", tensor.data_type, self.data_type),
-                ("shape", tuple(tensor.shape), self.shape),
-                ("strides", tuple(tensor.strides), self.strides),
-                ("bytes", nbytes, self.nbytes)):
-            if sent != expected:
-                raise ValueError(f"{what} {sent}, expected {expected}")
+        sent = Output(tensor.data_type, tuple(tensor.shape),
+                      tuple(tensor.strides), nbytes)
+        if sent != self:
+            raise ValueError(f"{sent}, expected {self}")
 
 
-@dataclasses.dataclass(frozen=True)
-class Outputs:
+class Outputs(NamedTuple):
     """Both outputs of a request, whether they are wanted or not.
 
     Attributes:
+      index_type: NumPy's type of the indices.
       begin, end: every index is in begin .. end - 1.
     """
 
     values: Output
     indices: Output
+    index_type: np.dtype
     begin: int
     end: int
 
@@ -72,25 +79,28 @@ class Outputs:
            index_offset: int) -> "Outputs":
         """ValueError for a request that the service must reject."""
         sizes: List[int] = list(shape)
-        k = int(np.asarray(spec.k).item())
+        k = spec.k if isinstance(spec.k, int) else int(
+            np.asarray(spec.k).item())
         if not -len(sizes) <= spec.axis < len(sizes):
             raise ValueError(f"axis {spec.axis} is outside rank {len(sizes)}")
         n = sizes[spec.axis]
         if not 1 <= k <= n:
             raise ValueError(f"k {k} is outside 1 .. {n}")
         sizes[spec.axis] = k
-        index_type = _dtypes.number_of(spec._index_type)
-        index_bits = 8 * _dtypes.numpy_of(index_type).itemsize
+        number, index_type = _index_type(spec._index_type)
         return cls(
             Output.of(data_type, bits, tuple(sizes), spec._output_value),
-            Output.of(index_type, index_bits, tuple(sizes),
+            Output.of(number, 8 * index_type.itemsize, tuple(sizes),
                       spec._output_index),
-            index_offset, index_offset + n)
+            index_type, index_offset, index_offset + n)
 
     def check_range(self, indices: np.ndarray) -> None:
         """ValueError for an index that does not lie on the axis."""
-        if indices.size:
-            for index in (int(indices.min()), int(indices.max())):
-                if not self.begin <= index < self.end:
-                    raise ValueError(f"index {index}, expected {self.begin} "
-                                     f".. {self.end - 1}")
+        if not indices.size:
+            return
+        # NumPy's reductions take longer than a small list.
+        some = (indices.ravel().tolist() if indices.size <= _FEW_INDICES else
+                [int(indices.min()), int(indices.max())])
+        if not self.begin <= min(some) <= max(some) < self.end:
+            raise ValueError(f"indices {min(some)} .. {max(some)}, expected "
+                             f"{self.begin} .. {self.end - 1}")

@@ -281,8 +281,7 @@ class Call:
 
     def _read_indices(self, tensor: tensor_pb2.Tensor, outputs: Outputs,
                       data: Optional[bytearray]) -> np.ndarray:
-        dtype = _dtypes.numpy_of(outputs.indices.data_type)
-        indices = self._read(tensor, outputs.indices, dtype, data,
+        indices = self._read(tensor, outputs.indices, outputs.index_type, data,
                              self._request.indices_out,
                              self._header.output.indices)
         outputs.check_range(indices)
