@@ -77,8 +77,9 @@ class AuxiliaryCall : private EventSource,
   /// Waits for a call. Call it once, on an object that a shared_ptr owns.
   void Wait();
 
-  /// The largest message, in bytes. Names are much shorter.
-  static constexpr size_t kMaxMessageBytes = 4096;
+  /// The largest message, in bytes. Names are much shorter, and protobuf takes
+  /// time by the square of their length to find that a pool lacks them.
+  static constexpr size_t kMaxMessageBytes = 1024;
 
  protected:
   /// Returns a new object for the next call of the method.

@@ -59,7 +59,7 @@ void ApplySideConnectionCare(grpc::ServerBuilder& builder) {
   care.max_connection_idle = 30;
   care.max_connection_age = 600;
   care.max_connection_age_grace = 10;
-  care.max_concurrent_streams = 64;
+  care.max_concurrent_streams = 16;
   care.handshake_timeout = 5;
   ApplyConnectionCare(care, builder);
   grpc::ResourceQuota quota;

@@ -96,6 +96,20 @@ def idle_connections_lock_nobody_out(path, _):
                      lambda: server.descriptors() < 30)
 
 
+def watches_lock_no_probe_out(path, _):
+    """As many as the listener takes, on as many connections."""
+    with topkd(path) as server, contextlib.ExitStack() as stack:
+        address = server.addresses["health"]
+        for number in range(64):
+            client = stack.enter_context(
+                h2.Connection(address, source=f"127.0.1.{1 + number}"))
+            most = client.settings.get(h2.MAX_CONCURRENT_STREAMS, 256)
+            client.send(b"".join(call(2 * i + 1, WATCH)
+                                 for i in range(most)))
+        for _ in range(10):
+            assert succeeds(address, CHECK)
+
+
 def messages_of_probes_are_bounded(path, factor):
     """A message of 4 GiB is announced, and sent as far as the server lets
     it."""
@@ -142,13 +156,14 @@ def responses_that_nobody_reads_take_few_threads(path, _):
     received."""
     with topkd(path) as server, contextlib.ExitStack() as stack:
         before = server.threads()
-        for _ in range(2):
+        for _ in range(8):
             client = stack.enter_context(h2.Connection(
                 server.addresses["admin"],
                 own=((h2.HEADER_TABLE_SIZE, 0), (h2.INITIAL_WINDOW_SIZE, 0))))
             client.send(b"".join(call(2 * i + 1, GET_SERVERS)
-                                 for i in range(60)))
-            client.read(lambda *_: False, 0.5)
+                                 for i in range(16)))
+            client.read(lambda *_: False, 0.1)
+            assert not client.closed
         grown = server.threads() - before
         assert grown <= 8, f"{grown} threads"
 
@@ -260,7 +275,8 @@ def a_drain_waits_for_none_of_them(path, _):
         assert took < 4, f"{took:.1f} s"
 
 
-CASES = [idle_connections_lock_nobody_out, messages_of_probes_are_bounded,
+CASES = [idle_connections_lock_nobody_out, watches_lock_no_probe_out,
+         messages_of_probes_are_bounded,
          responses_that_nobody_reads_take_few_threads, watches_are_limited,
          names_of_watches_are_not_kept, reflection_that_nobody_reads_is_cheap,
          silent_connections_do_not_delay_a_scrape,

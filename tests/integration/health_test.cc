@@ -92,13 +92,13 @@ TEST(Health, WatchersOfNobodyAreToldSoAndMayGo) {
 TEST(Health, RejectsANameOfMoreThanALimit) {
   const TestServer server;
   const auto stub = Health::NewStub(server.Connect());
-  for (const size_t size : {size_t{4000}, size_t{5000}, size_t{5} << 20}) {
+  for (const size_t size : {size_t{1000}, size_t{1100}, size_t{5} << 20}) {
     grpc::ClientContext contexts[2];
     HealthCheckResponse response;
     const grpc::Status checked =
         stub->Check(&contexts[0], For(std::string(size, 'x')), &response);
     const auto watch = stub->Watch(&contexts[1], For(std::string(size, 'x')));
-    if (size == 4000) {
+    if (size == 1000) {
       EXPECT_EQ(checked.error_code(), grpc::StatusCode::NOT_FOUND);
       EXPECT_TRUE(watch->Read(&response));
       contexts[1].TryCancel();
@@ -107,7 +107,7 @@ TEST(Health, RejectsANameOfMoreThanALimit) {
     EXPECT_FALSE(watch->Read(&response));
     for (const grpc::Status& status : {checked, watch->Finish()}) {
       EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-      EXPECT_THAT(status.error_message(), HasSubstr("4096 bytes"));
+      EXPECT_THAT(status.error_message(), HasSubstr("1024 bytes"));
     }
   }
 }
@@ -194,11 +194,11 @@ TEST(Reflection, DescribesEveryServiceThatItLists) {
 TEST(Reflection, RejectsARequestOfMoreThanALimit) {
   const TestServer server;
   ServerReflectionRequest request;
-  request.set_file_by_filename(std::string(5000, 'x'));
+  request.set_file_by_filename(std::string(1100, 'x'));
   const RawAnswer answer = RawCall(server.Connect(), Reflection("v1"),
                                    {request.SerializeAsString()});
   EXPECT_EQ(answer.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_THAT(answer.status.error_message(), HasSubstr("4096 bytes"));
+  EXPECT_THAT(answer.status.error_message(), HasSubstr("1024 bytes"));
 }
 
 TEST(UnknownMethods, AreRejected) {
