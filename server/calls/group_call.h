@@ -29,9 +29,11 @@ class GroupCall : public Call {
     std::unique_ptr<Request> request;
     Status status;
     bool prepared = false;
+    Admission::Charge charge = {};  // of the item itself, and of its error
   };
 
   void Received(bool ok, grpc::ByteBuffer& message) final;
+  void RecordIncomplete(const Status& status) final;
   Item Admitted(grpc::ByteBuffer& message);
   void AnswerGroup();
   bool PrepareHere(Size& nanoseconds);
@@ -47,6 +49,7 @@ class GroupCall : public Call {
   ReadAheadQueue<Item> queue_;
   std::vector<Item> group_;
   size_t sent_ = 0;
+  bool received_ = false;  // a message, or the end
 };
 
 }  // namespace topk
