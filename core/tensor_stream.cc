@@ -19,6 +19,7 @@ struct TensorStream::State {
   CollectedTensor collected;   // a strided tensor's data
   const Cancellation* cancellation = nullptr;
   int64_t received = 0;
+  Size held_bytes;       // at most
   Size run_nanoseconds;  // of a collected tensor
   std::chrono::nanoseconds computing{0};
 };
@@ -40,9 +41,9 @@ TensorStream::TensorStream(std::unique_ptr<State> state)
 TensorStream::TensorStream(TensorStream&&) noexcept = default;
 
 TensorStream::~TensorStream() {
-  // A stream that was cut off may hold much memory, whose release takes long.
+  // A stream without a response may hold much memory, whose release takes long.
   // Memory of a device must be released before the device is.
-  if (state_ != nullptr && IsCancelled(state_->cancellation) &&
+  if (state_ != nullptr && state_->held_bytes >= kLargeBytes &&
       (state_->fold == nullptr || state_->fold->OutlivesBackend())) {
     FreeLater(std::move(state_));
   }
@@ -71,6 +72,7 @@ Result<TensorStream> TensorStream::Start(const Engine& engine,
   state.response.set_request_id(request.request_id);
   state.outputs = PrepareOutputs(state.plan, state.response, cancellation);
   state.backend = request.backend;
+  state.held_bytes = request.cost.output_bytes + request.cost.working_bytes;
   state.run_nanoseconds = request.cost.nanoseconds;
   if (state.plan.input.packed && !IsCancelled(cancellation)) {
     Result<std::unique_ptr<Fold>> fold =

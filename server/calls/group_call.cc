@@ -14,14 +14,21 @@ namespace {
 // A poller prepares a group of at most these.
 constexpr size_t kPollerItems = 16;
 constexpr int64_t kPollerBytes = int64_t{16} << 10;
+// What an item takes beside its message: 256 empty ones wait in each of 256
+// streams of a connection.
+constexpr int64_t kItemBytes = int64_t{4} << 10;
 
 }  // namespace
 
 void GroupCall::Received(bool ok, grpc::ByteBuffer& message) {
+  received_ = true;
   ReadAheadQueue<Item>::Next next;
   if (ok) {
     const auto bytes = static_cast<int64_t>(message.Length());
-    next = queue_.Receive(Admitted(message), bytes);
+    Item item = Admitted(message);
+    // One that is rejected is not charged: no other is read beside it.
+    const bool rejected = !item.status.ok();
+    next = queue_.Receive(std::move(item), bytes, rejected);
   } else {
     next = queue_.ReceiveEnd();
   }
@@ -31,8 +38,13 @@ void GroupCall::Received(bool ok, grpc::ByteBuffer& message) {
 
 GroupCall::Item GroupCall::Admitted(grpc::ByteBuffer& message) {
   Item item{MakeRequest(), {}};
+  const auto bytes = static_cast<int64_t>(message.Length());
   item.status =
       item.request->Admit(message, info().arrived, Tally::Clock::now());
+  if (item.status.ok()) {
+    item.status =
+        service_.gate().ChargeRequest(visit(), kItemBytes, bytes, item.charge);
+  }
   if (!item.status.ok()) item.request->KeepIdOnly();
   return item;
 }
@@ -84,7 +96,7 @@ void GroupCall::AnswerOnWorker(WorkQueue::Job& job) {
   for (const Item& item : group_) {
     if (!item.computed) computing += item.request->nanoseconds();
   }
-  job.Revise(computing);
+  job.Revise(preparing + computing);
   ForEach(computing, [this](Item& item) { Compute(item); });
   SendNext();
 }
@@ -139,15 +151,23 @@ void GroupCall::SendNext() {
 
 void GroupCall::Sent(bool ok) {
   if (!ok) return FinishStream(Cancelled());
-  group_[sent_++].request.reset();
+  group_[sent_++] = {};
   if (sent_ < group_.size()) return SendNext();
   group_.clear();
   AnswerGroup();
 }
 
+// A stream that is cut off looks like one that has ended: the call's end tells
+// which it was.
 void GroupCall::FinishStream(const Status& status) {
   queue_.Stop();
-  Finish(status);
+  FinishIncomplete(status);
+}
+
+// The requests of a stream are recorded one by one; one that was refused has
+// none.
+void GroupCall::RecordIncomplete(const Status& status) {
+  if (!received_) Call::RecordIncomplete(status);
 }
 
 }  // namespace topk

@@ -29,10 +29,12 @@ class GroupCall : public Call {
     std::unique_ptr<Request> request;
     Status status;
     bool prepared = false;
-    bool computed = false;  // its response is there
+    bool computed = false;          // its response is there
+    Admission::Charge charge = {};  // of the item itself, and of its error
   };
 
   void Received(bool ok, grpc::ByteBuffer& message) final;
+  void RecordIncomplete(const Status& status) final;
   Item Admitted(grpc::ByteBuffer& message);
   void AnswerGroup();
   bool PrepareHere(Size& nanoseconds);
@@ -48,6 +50,7 @@ class GroupCall : public Call {
   ReadAheadQueue<Item> queue_;
   std::vector<Item> group_;
   size_t sent_ = 0;
+  bool received_ = false;  // a message, or the end
 };
 
 }  // namespace topk

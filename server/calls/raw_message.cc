@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/free_later.h"
 #include "core/base/happens_before.h"
 #include "core/base/text.h"
 
@@ -381,20 +382,46 @@ grpc::Slice SliceOf(std::span<const std::byte> memory,
           kept};
 }
 
+// Returns an owner that lets go of `owner` later if much was lent of it: the
+// last slice may be dropped by a poller.
+std::shared_ptr<const void> FreedLater(
+    std::vector<std::span<const std::byte>> lent,
+    const std::shared_ptr<const void>& owner) {
+  size_t size = 0;
+  for (const auto& memory : lent) size += memory.size();
+  if (size < kLargeBytes) return owner;
+  struct Lender {
+    std::shared_ptr<const void> owner;
+    std::vector<std::span<const std::byte>> lent;
+  };
+  return std::shared_ptr<const void>(
+      new Lender{owner, std::move(lent)}, [](Lender* done) {
+        FreeLater(done, 0, [](void* p) {
+          const std::unique_ptr<Lender> lender(static_cast<Lender*>(p));
+          if (lender->owner.use_count() > 1) return;
+          for (const auto& memory : lender->lent) {
+            DropPages(const_cast<std::byte*>(memory.data()), memory.size());
+          }
+        });
+      });
+}
+
 // Takes a tensor's data out of it, so that its source is unset.
 std::shared_ptr<const std::string> TakeData(v1::Tensor& tensor) {
   return std::shared_ptr<const std::string>(tensor.release_data());
 }
 
 // Appends messages with pieces of the data in a field.
-void AppendPieces(int number, const std::shared_ptr<const std::string>& data,
+void AppendPieces(int number, std::shared_ptr<const std::string> data,
                   std::vector<grpc::ByteBuffer>& messages) {
   if (data == nullptr) return;
   const auto all = std::as_bytes(std::span(*data));
+  const std::shared_ptr<const void> owner = FreedLater({all}, data);
+  data.reset();
   for (size_t begin = 0; begin < all.size(); begin += kPieceBytes) {
     const size_t size = std::min(kPieceBytes, all.size() - begin);
     messages.push_back(
-        WritePieces(PiecesOf(number, all.subspan(begin, size)), data));
+        WritePieces(PiecesOf(number, all.subspan(begin, size)), owner));
   }
 }
 
@@ -473,11 +500,15 @@ grpc::ByteBuffer WritePieces(const std::vector<MessagePiece>& pieces,
     const grpc::Slice slice(bytes, grpc::Slice::STEAL_REF);
     return {&slice, 1};
   }
+  std::vector<std::span<const std::byte>> lent;
+  lent.reserve(pieces.size());
+  for (const MessagePiece& piece : pieces) lent.push_back(piece.lent);
+  const std::shared_ptr<const void> lender = FreedLater(std::move(lent), owner);
   std::vector<grpc::Slice> slices;
   slices.reserve(pieces.size());
   for (const MessagePiece& piece : pieces) {
     slices.push_back(piece.lent.empty() ? grpc::Slice(piece.own)
-                                        : SliceOf(piece.lent, owner));
+                                        : SliceOf(piece.lent, lender));
   }
   return {slices.data(), slices.size()};
 }
@@ -503,8 +534,10 @@ std::vector<grpc::ByteBuffer> WriteChunks(v1::TopKResponse answer) {
   v1::TopKResponseChunk header;
   *header.mutable_header() = std::move(answer);
   std::vector<grpc::ByteBuffer> messages = {WriteMessage(std::move(header))};
-  AppendPieces(v1::TopKResponseChunk::kValuesFieldNumber, values, messages);
-  AppendPieces(v1::TopKResponseChunk::kIndicesFieldNumber, indices, messages);
+  AppendPieces(v1::TopKResponseChunk::kValuesFieldNumber, std::move(values),
+               messages);
+  AppendPieces(v1::TopKResponseChunk::kIndicesFieldNumber, std::move(indices),
+               messages);
   return messages;
 }
 

@@ -29,10 +29,12 @@ class ReadAheadQueue {
     bool work = false;
   };
   /// A message of `bytes` bytes was received. The first read is the caller's
-  /// to begin.
-  Next Receive(Message message, int64_t bytes) {
+  /// to begin; the next one waits until a message is taken if this one is
+  /// `last` for now.
+  Next Receive(Message message, int64_t bytes, bool last = false) {
     const std::lock_guard lock(mutex_);
     reading_ = false;
+    full_ |= last;
     if (stopped_) return {};
     bytes_ += bytes;
     if (waiting_.empty()) since_ = std::chrono::steady_clock::now();
@@ -67,6 +69,7 @@ class ReadAheadQueue {
     messages.clear();
     const std::lock_guard lock(mutex_);
     messages.swap(waiting_);
+    full_ = false;
     Taken taken{false, ended_ && messages.empty(), !messages.empty(),
                 std::exchange(bytes_, 0), since_};
     working_ = taken.any || taken.end;
@@ -85,8 +88,8 @@ class ReadAheadQueue {
  private:
   // Whether to read on; the mutex is held.
   bool BeginRead() {
-    if (reading_ || ended_ || stopped_ || waiting_.size() >= kMaxMessages ||
-        bytes_ >= kMaxBytes) {
+    if (reading_ || ended_ || stopped_ || full_ ||
+        waiting_.size() >= kMaxMessages || bytes_ >= kMaxBytes) {
       return false;
     }
     reading_ = true;
@@ -100,6 +103,7 @@ class ReadAheadQueue {
   int64_t bytes_ = 0;
   std::chrono::steady_clock::time_point since_;
   bool reading_ = true;
+  bool full_ = false;
   bool working_ = false;
   bool ended_ = false;
   bool stopped_ = false;

@@ -88,7 +88,7 @@ class StreamCall final : public Call {
       next = queue_.ReceiveEnd();
     }
     if (next.read) Read();
-    if (next.work) Proceed(Reader::kPoller);
+    if (next.work) (void)Proceed(Reader::kPoller);
   }
 
   // A tensor is admitted with its header; what follows is owed.
@@ -101,8 +101,8 @@ class StreamCall final : public Call {
   }
 
   // Does the next steps, as many as this thread should, and leaves the others
-  // to a worker. One thread at a time.
-  void Proceed(Reader reader) {
+  // to a worker. One thread at a time. Returns the CPU time of what it did.
+  Size Proceed(Reader reader) {
     // A message that was just read is in this core's cache: handed over, 256
     // MiB took 1.5 times as long. A worker takes turns with other work.
     constexpr int64_t kTurnNanoseconds = 2'000'000;
@@ -111,7 +111,7 @@ class StreamCall final : public Call {
     Size spent;
     while (true) {
       if (next_ == items_.size() && !end_) {
-        if (!TakeItems()) return;
+        if (!TakeItems()) return spent;
       }
       const Size cost = NextNanoseconds();
       const bool turn = spent > 0 || reader == Reader::kPoller;
@@ -121,11 +121,16 @@ class StreamCall final : public Call {
       const Status status =
           Precisely(CatchBadAlloc([&] { return Step(reader, later); }));
       if (later) break;
-      if (!status.ok()) return Fail(status);
-      if (finished_) return;
+      if (!status.ok()) {
+        Fail(status);
+        return spent;
+      }
+      if (finished_) return spent;
     }
-    Enqueue(NextNanoseconds(),
-            [this](WorkQueue::Job&) { Proceed(Reader::kWorker); });
+    Enqueue(NextNanoseconds(), [this](WorkQueue::Job& job) {
+      job.Revise(Proceed(Reader::kWorker));
+    });
+    return spent;
   }
 
   // Takes what waits; false if nothing does, not even the end.
@@ -237,8 +242,9 @@ class StreamCall final : public Call {
   // TensorStream::Feed.
   std::optional<Status> Feed(grpc::ByteBuffer& message, Reader reader) {
     RawMessage<v1::TopKRequestChunk> chunk;
-    const auto charge = [this](Size more) {
-      return charge_.Add(visit().share, more);
+    Admission::Charge parsed;
+    const auto charge = [&](Size more) {
+      return parsed.Add(visit().share, more);
     };
     const std::optional<Status> read = ReadRaw(message, reader, charge, chunk);
     if (!read.has_value() || !read->ok()) return read;
@@ -305,10 +311,7 @@ class StreamCall final : public Call {
   }
 
   void Sent(bool ok) override {
-    if (ok) return SendNext();
-    const Status status = Cancelled();
-    RecordIncomplete(status);
-    Finish(status);
+    ok ? SendNext() : FinishIncomplete(Cancelled());
   }
 
   HeldBytes held_;

@@ -26,9 +26,10 @@ void UnaryCall::PrepareOnWorker(WorkQueue::Job& job) {
   // It may have waited for a thread longer than its client for it.
   if (const Status gone = CheckAlive(); !gone.ok()) return End(gone);
   if (!request().prepared()) {
+    const Size preparing = request().nanoseconds();
     const std::optional<Status> status = request().Prepare(Reader::kWorker);
     if (!status->ok()) return End(*status);
-    job.Revise(request().nanoseconds());
+    job.Revise(preparing + request().nanoseconds());
   }
   Compute();
 }

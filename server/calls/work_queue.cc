@@ -17,15 +17,17 @@ WorkQueue::~WorkQueue() {
   while (jobs_ > 0) std::this_thread::yield();
 }
 
-void WorkQueue::Begin() {
+void WorkQueue::Begin(bool timed) {
+  ++jobs_;
+  if (!timed) return;
   // Time counts from the first job on.
   const std::lock_guard lock(mutex_);
-  if (jobs_++ == 0) since_ = Clock::now();
+  if (timed_++ == 0) since_ = Clock::now();
 }
 
-void WorkQueue::End(int64_t cost, bool done) {
+void WorkQueue::End(int64_t cost, bool timed, bool done) {
   pending_ -= cost;
-  {
+  if (timed) {
     const std::lock_guard lock(mutex_);
     const Clock::time_point now = Clock::now();
     if (done) {
@@ -40,6 +42,7 @@ void WorkQueue::End(int64_t cost, bool done) {
       }
     }
     since_ = now;
+    --timed_;
   }
   --jobs_;  // the last that is touched here
 }

@@ -58,12 +58,13 @@ class WorkQueue {
   template <class Work>
   void Enqueue(Size nanoseconds, Work work) {
     const int64_t cost = Bounded(nanoseconds);
+    const bool timed = cost >= kTimedNanoseconds;
     pending_ += cost;
-    Begin();
-    workers_.enqueue(HandedOver([this, cost, work = std::move(work)] {
+    Begin(timed);
+    workers_.enqueue(HandedOver([this, cost, timed, work = std::move(work)] {
       Job job(*this, cost);
       const bool done = work(job);
-      End(job.cost_, done);
+      End(job.cost_, timed, done);
     }));
   }
 
@@ -86,8 +87,12 @@ class WorkQueue {
     return std::min(nanoseconds.value(), kHour);
   }
 
-  void Begin();
-  void End(int64_t cost, bool done);
+  void Begin(bool timed);
+  void End(int64_t cost, bool timed, bool done);
+
+  // Less work takes longer to hand over than to do, so that its cost says
+  // nothing about its time: it teaches nothing.
+  static constexpr int64_t kTimedNanoseconds = 100'000;
 
   const int threads_;
   std::atomic<int64_t> pending_ = 0;  // nanoseconds, of queued and running work
@@ -95,7 +100,8 @@ class WorkQueue {
   // The cost that is worked off in a nanosecond, as the last second of work
   // had it.
   std::atomic<double> speed_;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;   // of what follows
+  int64_t timed_ = 0;  // jobs that may teach
   Clock::time_point since_{};
   double worked_ = 0;
   double elapsed_ = 0;

@@ -149,6 +149,42 @@ def messages_read_ahead(attacker):
         client.socket.close()
 
 
+def _items_that_wait(attacker, streams, item, count=300, header=None):
+    """Sends items on each stream of a connection that takes no response;
+    before, a stream's header, if any."""
+    with attacker.connect(own=CLOSED, greets=True) as client:
+        if header is not None:
+            client.call(TOPK + "StreamTopK", header, end=False)
+            attacker.pause()
+        for _ in range(streams):
+            if not attacker.goes_on() or client.closed:
+                break
+            path = attacker.random.choice(
+                (TOPK + "ComputeTopKMany", OIP + "ModelStreamInfer"))
+            client.call(path, *[item] * count, end=False)
+            attacker.delivered()
+        attacker.hold(client)
+        attacker.outcomes.update(client.outcomes.values())
+
+
+@attack(processes=1, rounds=256)
+def empty_items_that_wait(attacker):
+    """256 streams of ComputeTopKMany or ModelStreamInfer, each with 300 empty
+    items of which no response is taken."""
+    _items_that_wait(attacker, 256, b"")
+
+
+@attack(processes=1, rounds=32, arriving=40,
+        flags=("--max-client-inflight-bytes", str(MIB)))
+def rejected_items_that_wait(attacker):
+    """Items of 4 KB of empty unknown fields, which take 16 times that once
+    parsed, of a caller who has no room left."""
+    header = topk_requests.header(topk_requests.directml(
+        "F32", [1],
+        output_value={"total_tensor_size_bytes": MIB - (16 << 10)}))
+    _items_that_wait(attacker, 32, field(15, b"") * 2000, header=header)
+
+
 @attack(processes=1, rounds=3)
 def strided_streams_collected(attacker):
     """Three strided streams that have sent all but the last byte of 40 MiB."""
@@ -167,6 +203,21 @@ def strided_streams_collected(attacker):
     for client in clients:
         attacker.outcomes.update(client.outcomes.values())
         client.socket.close()
+
+
+@attack(processes=1, rounds=2, seconds=4,
+        flags=("--max-inflight-bytes", str(5 << 30)))
+def large_outputs_freed(attacker):
+    """Headers that claim outputs of 2 GB and have no data, so that the outputs
+    are freed at once: that takes 140 ms."""
+    header = topk_requests.header(topk_requests.directml(
+        "F32", [1], output_value={"total_tensor_size_bytes": 2_100_000_000}))
+    with attacker.connect(greets=True) as client:
+        while attacker.goes_on() and not client.closed:
+            stream = client.call(TOPK + "StreamTopK", header)
+            attacker.delivered()
+            client.wait([stream], 5)
+            attacker.outcomes[client.outcomes.get(stream, "none")] += 1
 
 
 # Streams without an end -------------------------------------------------------

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "client/topk_client.h"
+#include "tests/integration/raw_call.h"
 #include "tests/integration/rpc_status.h"
 #include "tests/support/test_server.h"
 
@@ -150,6 +151,31 @@ TEST(Admission, RefusesOneOfManyAlone) {
   EXPECT_TRUE(results[0].ok());
   EXPECT_TRUE(results[2].ok());
   EXPECT_EQ(results[1].status().reason, "REQUEST_TOO_LARGE");
+}
+
+// Unknown fields take up to 64 times their bytes while they are parsed, and
+// nothing afterwards.
+TEST(Admission, ReturnsWhatTheMessagesOfAStreamTookToParse) {
+  constexpr int kMessages = 200;
+  constexpr size_t kBytes = 2200;
+  ServerConfig config = TestServer::LoopbackConfig();
+  config.max_inflight_bytes = 16 << 20;
+  const TestServer server(config);
+  v1::TopKRequestChunk header;
+  *header.mutable_header() = OnnxRequest({1}, 1);
+  header.mutable_header()->mutable_tensor()->clear_source();
+  header.mutable_header()->mutable_tensor()->set_shape(
+      0, kMessages * kBytes / sizeof(float));
+  v1::TopKRequestChunk data;
+  data.set_data(std::string(kBytes, '\0'));
+  std::string unknown;
+  for (int i = 0; i < 1000; ++i) unknown.append("\x7a\0", 2);
+  std::vector<std::string> messages(kMessages + 1,
+                                    data.SerializeAsString() + unknown);
+  messages[0] = header.SerializeAsString();
+  const RawAnswer answer =
+      RawCall(server.Connect(), "/topk.v1.TopKService/StreamTopK", messages);
+  EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
 }
 
 // The library of ours obeys: with one call at a time all of many are answered.

@@ -69,23 +69,64 @@ TEST(Metrics, CountTheMessagesOfStreams) {
           {header.SerializeAsString(), data.SerializeAsString()});
   RawCall(server.Connect(), "/topk.v1.TopKService/ComputeTopKMany",
           {request.SerializeAsString(), request.SerializeAsString(), ""});
-  const std::string text = ScrapedText(server);
   const char service[] = "topk.v1.TopKService";
+  // How a stream has ended is known a moment after its status was sent.
+  EXPECT_TRUE(Eventually([&] {
+    return ScrapedText(server).find(Grpc("handled_total", "OK", service,
+                                         "ComputeTopKMany", "bidi_stream",
+                                         1)) != std::string::npos;
+  }));
+  const std::string text = ScrapedText(server);
   for (const std::string& sample :
        {Grpc("msg_received_total", "", service, "StreamTopK", "bidi_stream", 2),
         Grpc("msg_sent_total", "", service, "StreamTopK", "bidi_stream", 1),
         Grpc("msg_received_total", "", service, "ComputeTopKMany",
              "bidi_stream", 3),
         Grpc("msg_sent_total", "", service, "ComputeTopKMany", "bidi_stream",
-             3),
-        Grpc("handled_total", "OK", service, "ComputeTopKMany", "bidi_stream",
-             1)}) {
+             3)}) {
     EXPECT_THAT(text, HasSubstr(sample));
   }
   EXPECT_THAT(text, HasSubstr("topk_requests_total{code=\"OK\",dialect="
                               "\"onnx\",version=\"11\"} 3\n"));
   EXPECT_THAT(text, HasSubstr("topk_requests_total{code=\"INVALID_ARGUMENT\","
                               "dialect=\"unknown\",version=\"unknown\"} 1\n"));
+}
+
+TEST(Metrics, CountStreamsOfRequestsAsTheClientSawThemEnd) {
+  TestServer server(WithMetrics());
+  const char service[] = "topk.v1.TopKService";
+  const auto counted = [&](const char* code) {
+    return Eventually([&] {
+      return ScrapedText(server).find(Grpc("handled_total", code, service,
+                                           "ComputeTopKMany", "bidi_stream",
+                                           1)) != std::string::npos;
+    });
+  };
+  const auto stub = server.Stub();
+  v1::TopKResult result;
+  {
+    grpc::ClientContext context;
+    const auto stream = stub->ComputeTopKMany(&context);
+    ASSERT_TRUE(stream->Write(OnnxRequest({1, 2, 3}, 1)));
+    ASSERT_TRUE(stream->Read(&result));
+    context.TryCancel();
+    EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  }
+  EXPECT_TRUE(counted("Canceled"));
+  {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::chrono::milliseconds(300));
+    const auto stream = stub->ComputeTopKMany(&context);
+    EXPECT_FALSE(stream->Read(&result));
+    EXPECT_EQ(stream->Finish().error_code(),
+              grpc::StatusCode::DEADLINE_EXCEEDED);
+  }
+  EXPECT_TRUE(counted("DeadlineExceeded"));
+  EXPECT_FALSE(ScrapedText(server).find(Grpc("handled_total", "OK", service,
+                                             "ComputeTopKMany", "bidi_stream",
+                                             0)) == std::string::npos)
+      << "neither is OK";
 }
 
 TEST(Metrics, HaveTheServicesOwnFamilies) {

@@ -39,6 +39,16 @@ TEST(ReadAheadQueue, ReadsAheadUpToItsBounds) {
   EXPECT_FALSE(small.Receive(0, 0).read);
 }
 
+TEST(ReadAheadQueue, ReadsNothingAheadBesideAMessageThatIsTheLastForNow) {
+  Queue queue;
+  EXPECT_TRUE(queue.Receive(1, 1).read);
+  EXPECT_FALSE(queue.Receive(2, 1, /*last=*/true).read);
+  std::vector<int> taken;
+  EXPECT_TRUE(queue.Take(taken).read);
+  EXPECT_EQ(taken, (std::vector<int>{1, 2}));
+  EXPECT_TRUE(queue.Receive(3, 1).read);
+}
+
 TEST(ReadAheadQueue, TheEndComesAfterAllMessages) {
   Queue queue;
   queue.Receive(1, 1);

@@ -80,6 +80,21 @@ TEST(WorkQueueTest, TakesWorkThatHasTime) {
   EXPECT_TRUE(busy.queue().CheckDeadline(late).ok());
 }
 
+TEST(WorkQueueTest, WorkWithoutACostTeachesNothing) {
+  WorkQueue queue(1);
+  for (int i = 0; i < 1000; ++i) {
+    queue.Enqueue(i % 2, [](WorkQueue::Job&) { return true; });
+  }
+  while (queue.jobs() > 0) std::this_thread::yield();
+  std::promise<void> end;
+  queue.Enqueue(kCost, [&end](WorkQueue::Job&) {
+    end.get_future().wait();
+    return false;
+  });
+  EXPECT_EQ(queue.Wait(), std::chrono::nanoseconds(kCost));
+  end.set_value();
+}
+
 TEST(WorkQueueTest, SumsTheHugestCosts) {
   WorkQueue queue(1);
   std::promise<void> end;
