@@ -174,8 +174,7 @@ Cost FoldCost(const Plan& plan) {
 Size FeedNanoseconds(const Plan& plan, Size bytes) {
   constexpr int64_t kEveryPiece = 500;
   if (plan.slices() == 0) return kEveryPiece;
-  const int64_t elements =
-      bytes.value() / std::max(InfoOf(plan.dtype).bits / 8, 1) + 1;
+  const int64_t elements = (bytes * 8).value() / InfoOf(plan.dtype).bits + 1;
   // Each column may fill its buffer, and each that the piece completes is
   // written; a piece of few elements meets few columns.
   const int64_t columns = std::min(plan.inner, elements);
