@@ -178,6 +178,47 @@ TEST(Admission, ReturnsWhatTheMessagesOfAStreamTookToParse) {
   EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
 }
 
+// The client can tell which of its requests was rejected, and so can the log.
+TEST(Admission, ARejectedItemKeepsItsIdAndItsLogLine) {
+  ServerConfig config = TestServer::LoopbackConfig();
+  config.max_inflight_bytes = 1 << 20;
+  const TestServer server(config);
+  grpc::ClientContext context;
+  const auto stub = server.Stub();
+  const auto stream = stub->ComputeTopKMany(&context);
+  v1::TopKRequest large = OnnxRequest(std::vector<float>(1 << 20, 1.0F), 1);
+  large.set_request_id("the-large-one");
+  ASSERT_TRUE(stream->Write(large));
+  v1::TopKResult result;
+  ASSERT_TRUE(stream->Read(&result));
+  EXPECT_EQ(result.error().code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(result.request_id(), "the-large-one");
+  EXPECT_TRUE(Eventually([&] {
+    return server.Log().find("the-large-one") != std::string::npos;
+  })) << server.Log();
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST(Admission, ARejectedRequestSpendsNoRate) {
+  ServerConfig config = TestServer::LoopbackConfig();
+  config.max_inflight_bytes = 1 << 20;
+  config.security.client_requests_per_second = 0.01;  // one in a long time
+  const TestServer server(config);
+  const auto reason = [&](const v1::TopKRequest& request) {
+    grpc::ClientContext context;
+    const grpc::Status status = Compute(server, request, context);
+    return status.ok() ? "" : DetailsOf(status).info.reason();
+  };
+  // Neither for its own bytes nor for those of its response.
+  EXPECT_EQ(reason(OnnxRequest(std::vector<float>(1 << 20, 1.0F), 1)),
+            "REQUEST_TOO_LARGE");
+  EXPECT_EQ(reason(OnnxRequest(std::vector<float>(1 << 17, 1.0F), 1 << 17)),
+            "REQUEST_TOO_LARGE");
+  EXPECT_EQ(reason(OnnxRequest({1, 2, 3}, 1)), "");
+  EXPECT_EQ(reason(OnnxRequest({1, 2, 3}, 1)), "RATE_LIMITED");
+}
+
 // The library of ours obeys: with one call at a time all of many are answered.
 TEST(Admission, TheClientComesAgain) {
   ServerConfig config = TestServer::LoopbackConfig();

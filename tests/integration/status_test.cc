@@ -1,5 +1,6 @@
 // Every status code that a client can get, with its details.
 #include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -157,6 +158,49 @@ TEST(StatusCode, CancelledIsNotTakenForTheEndOfTheStream) {
     return server.Log().find("\"CANCELLED\"") != std::string::npos;
   })) << server.Log();
   EXPECT_EQ(server.Log().find("INVALID_ARGUMENT"), std::string::npos);
+}
+
+// A unary call without a message is the client's mistake only if the client has
+// ended it.
+TEST(StatusCode, ACallThatIsCancelledBeforeItsMessageIsCountedAsThat) {
+  TestServer server(WithMetrics());
+  const auto has_handled = [&](const std::string& code, int count) {
+    return ScrapedText(server).find(
+               "grpc_server_handled_total{grpc_code=\"" + code +
+               "\",grpc_method=\"ComputeTopK\","
+               "grpc_service=\"topk.v1.TopKService\",grpc_type=\"unary\"} " +
+               std::to_string(count) + "\n") != std::string::npos;
+  };
+  for (const bool expires : {false, true}) {
+    grpc::ClientContext context;
+    context.set_deadline(
+        std::chrono::system_clock::now() +
+        (expires ? std::chrono::milliseconds(200) : std::chrono::seconds(20)));
+    grpc::CompletionQueue queue;
+    const auto call = grpc::GenericStub(server.Connect())
+                          .PrepareCall(&context, kCompute, &queue);
+    void* tag = nullptr;
+    bool ok = false;
+    call->StartCall(nullptr);
+    ASSERT_TRUE(queue.Next(&tag, &ok));
+    if (!expires) {
+      ASSERT_TRUE(Eventually([&] {
+        return ScrapedText(server).find(
+                   "grpc_server_started_total{grpc_method=\"ComputeTopK\"") !=
+               std::string::npos;
+      }));
+      context.TryCancel();
+    }
+    grpc::Status status;
+    call->Finish(&status, nullptr);
+    ASSERT_TRUE(queue.Next(&tag, &ok));
+    const std::string code = expires ? "DeadlineExceeded" : "Canceled";
+    EXPECT_TRUE(Eventually([&] { return has_handled(code, 1); }))
+        << ScrapedText(server);
+    queue.Shutdown();
+  }
+  EXPECT_TRUE(has_handled("InvalidArgument", 0));
+  EXPECT_EQ(server.Log().find("MESSAGE_MISSING"), std::string::npos);
 }
 
 TEST(StatusMap, KeepsTrailersSmallWhateverTheTextIs) {

@@ -98,7 +98,7 @@ TEST(Admission, NothingIsLeftWhenAllHaveGone) {
         const std::string client(1, static_cast<char>('a' + (t + i) % 3));
         if (!admission.Admit(client, share).ok()) continue;
         if (share.Take(i % 400).ok() && i % 2 == 0) share.Return(i % 400);
-        EXPECT_LE(admission.bytes(), 2000);  // refused ones count a moment
+        EXPECT_LE(admission.bytes(), 1000);
       }
     });
   }
