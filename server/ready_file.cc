@@ -57,11 +57,11 @@ Result<OwnedFile> WriteReadyFile(
 void RemoveStaleReadyFile(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return;
-  if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
-    const OwnedFile stale(path, fd);
-  } else {
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     close(fd);
+    return;
   }
+  const OwnedFile stale(path, fd);
 }
 
 }  // namespace topk
