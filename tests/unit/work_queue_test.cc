@@ -87,8 +87,9 @@ TEST(WorkQueueTest, WorkWithoutACostTeachesNothing) {
   }
   while (queue.jobs() > 0) std::this_thread::yield();
   std::promise<void> end;
-  queue.Enqueue(kCost, [&end](WorkQueue::Job&) {
-    end.get_future().wait();
+  const std::shared_future<void> ended = end.get_future().share();
+  queue.Enqueue(kCost, [ended](WorkQueue::Job&) {
+    ended.wait();
     return false;
   });
   EXPECT_EQ(queue.Wait(), std::chrono::nanoseconds(kCost));
