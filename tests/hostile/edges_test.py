@@ -89,7 +89,9 @@ def idle_connections_lock_nobody_out(path, _):
                                    greets=False) for number in range(150)]
             assert is_served(server.target), side
             own = CHECK if side == "health" else GET_SERVERS
-            assert succeeds(address, own), f"{side}: a probe is locked out"
+            # On a busy machine the crowd is still being accepted.
+            lab.poll(f"{side} to serve a probe",
+                     lambda: succeeds(address, own), seconds=5)
             for one in crowd:
                 one.socket.close()
             lab.poll("file descriptors to return",
