@@ -25,7 +25,7 @@ namespace {
 constexpr int kFailure = 1;
 constexpr int kWrongSettings = 2;
 // How long after the drain timeout the process ends, whatever its threads do.
-// Container runtimes are told to kill it 5 s after that timeout.
+// Container runtimes kill it 5 s after that timeout.
 constexpr std::chrono::seconds kLastResort{4};
 // How long the end waits for a stderr that takes nothing.
 constexpr std::chrono::seconds kLastLines{1};

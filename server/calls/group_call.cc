@@ -14,7 +14,7 @@ namespace {
 // A poller prepares a group of at most these.
 constexpr size_t kPollerItems = 16;
 constexpr int64_t kPollerBytes = int64_t{16} << 10;
-// What an item takes beside its message: 256 empty ones wait in each of 256
+// The memory of an item without its message: 256 empty ones wait in each of 256
 // streams of a connection.
 constexpr int64_t kItemBytes = int64_t{4} << 10;
 
@@ -26,7 +26,7 @@ void GroupCall::Received(bool ok, grpc::ByteBuffer& message) {
   if (ok) {
     const auto bytes = static_cast<int64_t>(message.Length());
     Item item = Admitted(message);
-    // One that is rejected is not charged: no other is read beside it.
+    // One that is rejected is not charged: no other is read with it.
     const bool rejected = !item.status.ok();
     next = queue_.Receive(std::move(item), bytes, rejected);
   } else {
