@@ -15,13 +15,14 @@ Status Gate::Enter(const grpc::ServerContext& context, Visit& visit) {
   return admission_.Admit(visit.caller.name, visit.share);
 }
 
-Status Gate::AdmitRequest(Visit& visit, int64_t bytes,
+Status Gate::AdmitRequest(Visit& visit, int64_t bytes, int64_t own_bytes,
                           Admission::Charge& charge) {
-  if (Status s = charge.Add(visit.share, bytes); !s.ok()) return s;
+  const Size all = Size(bytes) + own_bytes;
+  if (Status s = charge.Add(visit.share, all); !s.ok()) return s;
   if (limiter_.off()) return {};
   const auto wait = limiter_.Take(visit.caller.name, 1, bytes);
   if (!wait) return {};
-  charge.Shrink(charge.bytes() - bytes);
+  charge.Shrink(charge.bytes() - all.value());
   return ResourceExhausted(
       "RATE_LIMITED", Cat("client:", visit.caller.name),
       Cat("the rate limit of ", Quote(visit.caller.name), " is reached"),

@@ -40,9 +40,11 @@ class Gate {
   /// Authenticator::Authenticate() and Admission::Admit().
   Status Enter(const grpc::ServerContext& context, Visit& visit);
 
-  /// A request of `bytes` bytes has arrived: charges them, and the caller's
-  /// rate. RESOURCE_EXHAUSTED, RATE_LIMITED; see Admission::Share::Take().
-  Status AdmitRequest(Visit& visit, int64_t bytes, Admission::Charge& charge);
+  /// A request of `bytes` bytes has arrived: charges them and `own_bytes` more,
+  /// and the caller's rate. RESOURCE_EXHAUSTED, RATE_LIMITED; see
+  /// Admission::Share::Take().
+  Status AdmitRequest(Visit& visit, int64_t bytes, int64_t own_bytes,
+                      Admission::Charge& charge);
 
   /// A request's cost is known: charges `more` bytes for it. If there is no
   /// room, AdmitRequest() counts as not called for the caller's rate.

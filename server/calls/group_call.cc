@@ -38,13 +38,8 @@ void GroupCall::Received(bool ok, grpc::ByteBuffer& message) {
 
 GroupCall::Item GroupCall::Admitted(grpc::ByteBuffer& message) {
   Item item{MakeRequest(), {}};
-  const auto bytes = static_cast<int64_t>(message.Length());
-  item.status =
-      item.request->Admit(message, info().arrived, Tally::Clock::now());
-  if (item.status.ok()) {
-    item.status =
-        service_.gate().ChargeRequest(visit(), kItemBytes, bytes, item.charge);
-  }
+  item.status = item.request->Admit(message, info().arrived,
+                                    Tally::Clock::now(), kItemBytes);
   if (!item.status.ok()) item.request->KeepIdOnly();
   return item;
 }

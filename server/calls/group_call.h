@@ -29,8 +29,7 @@ class GroupCall : public Call {
     std::unique_ptr<Request> request;
     Status status;
     bool prepared = false;
-    bool computed = false;          // its response is there
-    Admission::Charge charge = {};  // of the item itself, and of its error
+    bool computed = false;  // its response is there
   };
 
   void Received(bool ok, grpc::ByteBuffer& message) final;

@@ -5,12 +5,14 @@
 namespace topk {
 
 Status Request::Admit(grpc::ByteBuffer& message, Tally::Clock::time_point call,
-                      Tally::Clock::time_point when) {
+                      Tally::Clock::time_point when, int64_t own_bytes) {
   tally_.begun = call;
   tally_.Arrive(when);
   message_.Swap(&message);
   message_bytes_ = static_cast<int64_t>(message_.Length());
-  return service_.gate().AdmitRequest(visit_, message_bytes_, charge_);
+  own_bytes_ = own_bytes;
+  return service_.gate().AdmitRequest(visit_, message_bytes_, own_bytes_,
+                                      charge_);
 }
 
 std::optional<Status> Request::Prepare(Reader reader) {
@@ -132,8 +134,8 @@ void Request::ReleaseMessage() {
   message_.Clear();
   ReleaseRead();
   prepared_.reset();
-  charge_.Shrink(
-      std::min(charge_.bytes(), static_cast<int64_t>(response_.Length())));
+  charge_.Shrink(std::min(
+      charge_.bytes(), static_cast<int64_t>(response_.Length()) + own_bytes_));
 }
 
 }  // namespace topk

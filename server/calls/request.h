@@ -32,10 +32,11 @@ class Request {
       : service_(service), visit_(visit), memory_(service.shared_objects()) {}
   virtual ~Request() = default;
 
-  /// Takes the message that arrived at `when` and admits its bytes.
+  /// Takes the message that arrived at `when` and admits its bytes, and charges
+  /// `own_bytes` for the request itself.
   /// RESOURCE_EXHAUSTED: see Gate::AdmitRequest().
   Status Admit(grpc::ByteBuffer& message, Tally::Clock::time_point call,
-               Tally::Clock::time_point when);
+               Tally::Clock::time_point when, int64_t own_bytes = 0);
 
   /// Reads the message, checks the request and charges its cost. Returns
   /// nothing if that takes too long for a poller: then a worker prepares it.
@@ -99,6 +100,7 @@ class Request {
   Visit& visit_;
   Admission::Charge charge_;
   int64_t message_bytes_ = 0;
+  int64_t own_bytes_ = 0;
   grpc::ByteBuffer message_;
   RequestMemory memory_;
   std::optional<PreparedRequest> prepared_;

@@ -94,7 +94,7 @@ class StreamCall final : public Call {
   // A tensor is admitted with its header; what follows is owed.
   Status Admitted(int64_t bytes) {
     if (!std::exchange(has_header_, true)) {
-      return service_.gate().AdmitRequest(visit(), bytes, charge_);
+      return service_.gate().AdmitRequest(visit(), bytes, 0, charge_);
     }
     service_.gate().Owe(visit(), bytes);
     return held_.Hold(bytes);

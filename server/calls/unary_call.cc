@@ -51,7 +51,7 @@ void SimpleCall::Received(bool ok, grpc::ByteBuffer& message) {
   if (!ok) return FinishIncomplete(MissingMessage());
   message_.Swap(&message);
   const auto bytes = static_cast<int64_t>(message_.Length());
-  if (Status s = service_.gate().AdmitRequest(visit(), bytes, charge_);
+  if (Status s = service_.gate().AdmitRequest(visit(), bytes, 0, charge_);
       !s.ok()) {
     return Refuse(s);
   }
