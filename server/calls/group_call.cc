@@ -14,7 +14,7 @@ namespace {
 // A poller prepares a group of at most these.
 constexpr size_t kPollerItems = 16;
 constexpr int64_t kPollerBytes = int64_t{16} << 10;
-// The memory of an item without its message: 256 empty ones wait in each of 256
+// The memory of an item without its message: 64 empty ones wait in each of 256
 // streams of a connection.
 constexpr int64_t kItemBytes = int64_t{4} << 10;
 

@@ -16,9 +16,11 @@ namespace topk {
 template <class Message>
 class ReadAheadQueue {
  public:
-  /// The next read begins while fewer messages than this wait...
-  static constexpr size_t kMaxMessages = 256;
-  /// ...and fewer bytes.
+  /// The next read begins while fewer messages than this wait: gRPC reads from
+  /// no connection until those that a poller has at hand are received, of all
+  /// streams. More do not make small messages faster. And...
+  static constexpr size_t kMaxMessages = 64;
+  /// ...fewer bytes.
   static constexpr int64_t kMaxBytes = int64_t{2} << 20;
 
   /// The next steps after a read.
