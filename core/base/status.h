@@ -38,7 +38,7 @@ struct [[nodiscard]] Status {
   /// A stable UPPER_SNAKE name to program against, e.g. K_EXCEEDS_DIMENSION.
   std::string reason;
   /// The path of the request's field at fault, e.g. "tensor.shape[1]", or "";
-  /// of a quota, whose it is: "server", or "client:" and the client's name.
+  /// of a quota, whose it is: "server", or "client:" and the caller's key.
   std::string field;
   /// For a person: names the value and the rule.
   std::string message;

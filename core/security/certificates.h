@@ -6,15 +6,9 @@
 #include <string>
 
 #include "core/base/status.h"
-#include "core/security/small_file.h"
+#include "core/security/pem.h"
 
 namespace topk {
-
-/// A PEM file that has been read.
-struct PemFile {
-  NamedFile file;
-  std::string text;
-};
 
 /// What an operator wants to know of a certificate.
 struct CertificateInfo {

@@ -12,7 +12,7 @@ Status Gate::Enter(const grpc::ServerContext& context, Visit& visit) {
   Result<Caller> caller = authenticator_->Authenticate(context);
   if (!caller.ok()) return caller.status();
   visit.caller = *std::move(caller);
-  return admission_.Admit(visit.caller.name, visit.share);
+  return admission_.Admit(visit.caller.key, visit.share);
 }
 
 Status Gate::AdmitRequest(Visit& visit, int64_t bytes, int64_t own_bytes,
@@ -20,11 +20,11 @@ Status Gate::AdmitRequest(Visit& visit, int64_t bytes, int64_t own_bytes,
   const Size all = Size(bytes) + own_bytes;
   if (Status s = charge.Add(visit.share, all); !s.ok()) return s;
   if (limiter_.off()) return {};
-  const auto wait = limiter_.Take(visit.caller.name, 1, bytes);
+  const auto wait = limiter_.Take(visit.caller.key, 1, bytes);
   if (!wait) return {};
   charge.Shrink(charge.bytes() - all.value());
   return ResourceExhausted(
-      "RATE_LIMITED", Cat("client:", visit.caller.name),
+      "RATE_LIMITED", Cat("client:", visit.caller.key),
       Cat("the rate limit of ", Quote(visit.caller.name), " is reached"),
       *wait);
 }
@@ -32,7 +32,7 @@ Status Gate::AdmitRequest(Visit& visit, int64_t bytes, int64_t own_bytes,
 Status Gate::ChargeRequest(Visit& visit, Size more, int64_t bytes,
                            Admission::Charge& charge) {
   Status status = charge.Add(visit.share, more);
-  if (!status.ok()) limiter_.Refund(visit.caller.name, 1, bytes);
+  if (!status.ok()) limiter_.Refund(visit.caller.key, 1, bytes);
   return status;
 }
 

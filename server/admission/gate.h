@@ -54,7 +54,7 @@ class Gate {
   /// Bytes have come already, e.g. on a stream: whoever sent them waits
   /// afterwards.
   void Owe(const Visit& visit, int64_t bytes) {
-    if (!limiter_.off()) limiter_.Owe(visit.caller.name, bytes);
+    if (!limiter_.off()) limiter_.Owe(visit.caller.key, bytes);
   }
 
   /// What is inside.

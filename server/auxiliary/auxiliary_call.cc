@@ -6,6 +6,12 @@
 #include "server/calls/status_map.h"
 
 namespace topk {
+namespace {
+
+// An IPv6 network of this size is one client.
+constexpr int kIpv6Prefix = 64;
+
+}  // namespace
 
 RequestFunction RequestsOf(RawMethod method) {
   return [method](grpc::GenericServerContext& context, RawStream& stream,
@@ -67,7 +73,8 @@ Status AuxiliaryCall::Admit() {
     if (!caller.ok()) return caller.status();
   }
   if (method_.limit != nullptr) {
-    auto slot = method_.limit->Open(AddressOf(context_.peer()));
+    auto slot =
+        method_.limit->Open(NetworkOf(AddressOf(context_.peer()), kIpv6Prefix));
     if (!slot.ok()) return slot.status();
     slot_ = *std::move(slot);
   }

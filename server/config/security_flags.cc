@@ -26,6 +26,11 @@ void AddSecurityFlags(ConfigTable& table, SecurityConfig& config) {
   table.Row("tls-client-ca", config.tls_client_ca,
             "Mutual TLS: a PEM file of authorities, by one of which each "
             "client's certificate must be signed");
+  table.Row("tls-client-crl", config.tls_client_crl,
+            "With --tls-client-ca: a PEM file of revocation lists, one of "
+            "each authority. Calls with a certificate that one of them names "
+            "are rejected, on open connections too; so are all of an "
+            "authority whose list is missing or out of date");
   table
       .Row("tls-allowed-san", config.tls_allowed_san,
            "A DNS name, URI, e-mail or IP address that a client's "
@@ -41,6 +46,12 @@ void AddSecurityFlags(ConfigTable& table, SecurityConfig& config) {
             "checks excepted. Lines of name:SHA-256, as topkd hash-token "
             "prints them, and comments with #; read again when it "
             "changes, unless it has a mistake, which is logged");
+  table
+      .Row("client-ipv6-prefix", config.client_ipv6_prefix,
+           "How many leading bits of an IPv6 address identify a caller that "
+           "has neither a token nor a certificate: a host commonly owns all "
+           "addresses of a /64 network")
+      ->check(Whole(1, 128));
   table
       .Row("client-requests-per-second", config.client_requests_per_second,
            "How many requests each caller may make, as many at once as "

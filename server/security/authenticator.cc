@@ -1,5 +1,6 @@
 #include "server/security/authenticator.h"
 
+#include <arpa/inet.h>
 #include <grpc/grpc_security_constants.h>
 #include <strings.h>
 
@@ -46,6 +47,15 @@ std::string_view TokenOf(std::string_view value) {
   return TrimToken(value.substr(kScheme.size()));
 }
 
+// The caller has proved a name; "" = one without a name.
+Status Identify(std::string_view kind, std::string_view name, Caller& caller) {
+  caller.authenticated = true;
+  if (name.empty()) return {};
+  caller.name = name;
+  caller.key = Cat(kind, name);
+  return {};
+}
+
 Status NotAllowed(const std::vector<std::string>& names) {
   constexpr size_t kMostNamed = 8;
   std::string message = names.empty()
@@ -75,17 +85,44 @@ std::string AddressOf(std::string_view peer) {
   return std::string(peer);
 }
 
+std::string NetworkOf(const std::string& address, int ipv6_prefix) {
+  in6_addr bits;
+  if (inet_pton(AF_INET6, address.c_str(), &bits) != 1) return address;
+  char text[INET6_ADDRSTRLEN];
+  if (IN6_IS_ADDR_V4MAPPED(&bits)) {
+    return inet_ntop(AF_INET, &bits.s6_addr[12], text, sizeof(text));
+  }
+  for (int i = 0; i < 16; ++i) {
+    const int kept = std::clamp(ipv6_prefix - 8 * i, 0, 8);
+    bits.s6_addr[i] &= static_cast<uint8_t>(0xff00 >> kept);
+  }
+  inet_ntop(AF_INET6, &bits, text, sizeof(text));
+  return Cat(text, "/", ipv6_prefix);
+}
+
 Result<std::unique_ptr<Authenticator>> Authenticator::Start(
     const SecurityConfig& config, spdlog::logger& log) {
-  if (!config.tls_allowed_san.empty() && config.tls_client_ca.empty()) {
-    return InvalidArgument("TLS_ALLOWED_SAN", "tls_allowed_san",
-                           "--tls-allowed-san needs --tls-client-ca: without "
-                           "it clients have no certificate");
+  for (const auto& [flag, given] :
+       {std::pair("--tls-allowed-san", !config.tls_allowed_san.empty()),
+        std::pair("--tls-client-crl", !config.tls_client_crl.empty())}) {
+    if (given && config.tls_client_ca.empty()) {
+      return InvalidArgument("TLS_CLIENT_CA", flag,
+                             Cat(flag,
+                                 " needs --tls-client-ca: without it "
+                                 "clients have no certificate"));
+    }
   }
   std::unique_ptr<Authenticator> authenticator(new Authenticator(config));
   Result<AllowedNames> allowed = AllowedNames::Parse(config.tls_allowed_san);
   if (!allowed.ok()) return allowed.status();
   authenticator->allowed_ = *std::move(allowed);
+  if (!config.tls_client_ca.empty()) {
+    Result<std::unique_ptr<ClientCertificates>> certificates =
+        ClientCertificates::Start({config.tls_client_ca, config.tls_client_crl},
+                                  log);
+    if (!certificates.ok()) return certificates.status();
+    authenticator->certificates_ = *std::move(certificates);
+  }
   if (config.auth_tokens_file.empty()) return authenticator;
   const std::string path = config.auth_tokens_file;
   Result<std::unique_ptr<WatchedFiles>> file = WatchedFiles::Start(
@@ -113,43 +150,50 @@ Result<std::unique_ptr<Authenticator>> Authenticator::Start(
 Result<Caller> Authenticator::Authenticate(
     const grpc::ServerContextBase& context) const {
   Caller caller;
-  if (certificates_) {
+  if (certificates_ != nullptr) {
     if (Status s = CheckCertificate(context, caller); !s.ok()) return s;
   }
   if (checks_tokens()) {
     if (Status s = CheckBearer(context, caller); !s.ok()) return s;
   }
-  if (caller.name.empty()) caller.name = AddressOf(context.peer());
+  if (caller.key.empty()) {
+    caller.name = AddressOf(context.peer());
+    caller.key = caller.name == kUnixPeer
+                     ? caller.name
+                     : Cat("addr:", NetworkOf(caller.name, ipv6_prefix_));
+  }
   return caller;
 }
 
 Status Authenticator::CheckCertificate(const grpc::ServerContextBase& context,
                                        Caller& caller) const {
   const auto connection = context.auth_context();
+  const auto first = [&connection](const char* property) {
+    const auto values = connection->FindPropertyValues(property);
+    return values.empty() ? std::string_view() : View(values[0]);
+  };
+  const std::string_view certificate = first(GRPC_X509_PEM_CERT_PROPERTY_NAME);
+  if (certificate.empty() && context.peer().starts_with(kUnixPeer)) return {};
+  if (Status status = certificates_->Check(
+          certificate, first(GRPC_X509_PEM_CERT_CHAIN_PROPERTY_NAME));
+      !status.ok()) {
+    return status;
+  }
   std::vector<std::string> names;
+  std::string_view name;
   bool may = allowed_.empty();
   for (const Kind& row : kKinds) {
     for (const grpc::string_ref& text :
          connection->FindPropertyValues(row.property)) {
       const bool match = allowed_.Match({row.kind, View(text)});
-      if (match || caller.name.empty()) caller.name = View(text);
-      if (match) {
-        caller.authenticated = true;
-        return {};
-      }
+      if (match || name.empty()) name = View(text);
+      if (match) return Identify("cert:", name, caller);
       if (!may) names.push_back(Cat(row.prefix, View(text)));
     }
   }
-  const std::vector<grpc::string_ref> common =
-      connection->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME);
-  if (names.empty() && caller.name.empty() && common.empty() &&
-      context.peer().starts_with(kUnixPeer)) {
-    return {};
-  }
   if (!may) return NotAllowed(names);
-  if (caller.name.empty() && !common.empty()) caller.name = View(common[0]);
-  caller.authenticated = true;
-  return {};
+  if (name.empty()) name = first(GRPC_X509_CN_PROPERTY_NAME);
+  return Identify("cert:", name, caller);
 }
 
 Status Authenticator::CheckBearer(const grpc::ServerContextBase& context,
@@ -172,9 +216,7 @@ Status Authenticator::CheckBearer(const grpc::ServerContextBase& context,
     return Unauthenticated("TOKEN_UNKNOWN",
                            "the server does not know this token");
   }
-  caller.name = *name;
-  caller.authenticated = true;
-  return {};
+  return Identify("token:", *name, caller);
 }
 
 }  // namespace topk

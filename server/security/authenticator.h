@@ -11,6 +11,7 @@
 
 #include "core/base/status.h"
 #include "server/config/security_config.h"
+#include "server/security/client_certificates.h"
 #include "server/security/client_names.h"
 #include "server/security/token_set.h"
 #include "server/security/watched_files.h"
@@ -22,6 +23,9 @@ struct Caller {
   /// The name of its token, else the name of its certificate that may call (or
   /// the first, or its common name), else its IP address or "unix".
   std::string name;
+  /// Whose limits it has: the name after its kind, "token:", "cert:" or
+  /// "addr:", or "unix". An IPv6 address is that of its network.
+  std::string key;
   /// Whether a token or a certificate proves it.
   bool authenticated = false;
 };
@@ -31,24 +35,24 @@ struct Caller {
 /// asked for it costs a branch.
 class Authenticator {
  public:
-  /// Loads the tokens, which are loaded again when their file changes: a bad
-  /// one is logged, and those before stay good. Returns what is wrong with the
+  /// Loads the files, which are loaded again when they change: a bad one is
+  /// logged, and those before stay good. Returns what is wrong with the
   /// settings. The logger outlives it.
   static Result<std::unique_ptr<Authenticator>> Start(
       const SecurityConfig& config, spdlog::logger& log);
 
   /// Returns who makes a call. UNAUTHENTICATED with the reason TOKEN_MISSING or
-  /// TOKEN_UNKNOWN; PERMISSION_DENIED, CLIENT_NOT_ALLOWED, with the names of
-  /// the certificate. Those who come over a Unix socket need no certificate:
-  /// its permissions have let them in.
+  /// TOKEN_UNKNOWN, see also ClientCertificates::Check(); PERMISSION_DENIED,
+  /// CLIENT_NOT_ALLOWED, with the names of the certificate. Those who come over
+  /// a Unix socket need no certificate: its permissions have let them in.
   Result<Caller> Authenticate(const grpc::ServerContextBase& context) const;
 
   /// Whether every call may pass.
-  bool off() const { return !checks_tokens() && !certificates_; }
+  bool off() const { return !checks_tokens() && certificates_ == nullptr; }
 
  private:
   explicit Authenticator(const SecurityConfig& config)
-      : certificates_(!config.tls_client_ca.empty()) {}
+      : ipv6_prefix_(static_cast<int>(config.client_ipv6_prefix)) {}
 
   bool checks_tokens() const { return tokens_file_ != nullptr; }
   Status CheckCertificate(const grpc::ServerContextBase& context,
@@ -56,7 +60,8 @@ class Authenticator {
   Status CheckBearer(const grpc::ServerContextBase& context,
                      Caller& caller) const;
 
-  const bool certificates_;  // clients have one
+  const int ipv6_prefix_;
+  std::unique_ptr<ClientCertificates> certificates_;  // null: none are needed
   AllowedNames allowed_;
   mutable std::shared_mutex mutex_;
   TokenSet tokens_;
@@ -66,5 +71,9 @@ class Authenticator {
 /// Returns the name of a peer without credentials: the address of one that gRPC
 /// names "ipv4:1.2.3.4:5" or "ipv6:%5B::1%5D:5", "unix" for a Unix socket.
 std::string AddressOf(std::string_view peer);
+
+/// Returns the network of an IPv6 address, e.g. "2001:db8::/64", the IPv4
+/// address of one that is mapped, any other name as it is.
+std::string NetworkOf(const std::string& address, int ipv6_prefix);
 
 }  // namespace topk

@@ -38,7 +38,9 @@ bool IsDnsName(std::string_view name) {
     return (c >= '0' && c <= '9') || (Lower(c) >= 'a' && Lower(c) <= 'z') ||
            c == '-' || c == '.' || c == '_';
   };
-  return !name.empty() && name.front() != '.' &&
+  // No label is empty; a certificate's name does not end with a dot.
+  return !name.empty() && name.front() != '.' && name.back() != '.' &&
+         name.find("..") == std::string_view::npos &&
          std::ranges::all_of(name, good);
 }
 

@@ -95,7 +95,7 @@ TEST(Admission, OneClientDoesNotTakeAll) {
   const grpc::Status status =
       Compute(server, OnnxRequest({1, 2, 3}, 1), context);
   ExpectLater(status, context, "TOO_MANY_REQUESTS_OF_CLIENT",
-              "client:127.0.0.1");
+              "client:addr:127.0.0.1");
 }
 
 TEST(Admission, HealthIsNotCounted) {

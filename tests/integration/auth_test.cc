@@ -171,6 +171,29 @@ TEST_F(Tokens, LimitsAreThoseOfTheToken) {
   EXPECT_EQ(Ask(options, "stranger").reason, "TOKEN_UNKNOWN");
 }
 
+// A name of one kind is not one of another.
+TEST_F(Tokens, LimitsAreNotThoseOfACertificateOrASocketOfThatName) {
+  Put("client", authority_.Issue({"unix", ""}));
+  Write("tokens", Line("unix", kBobToken));
+  ServerConfig config = MutualConfig();
+  config.listen = {"127.0.0.1:0", "unix:" + File("socket")};
+  config.security.client_requests_per_second = 0.001;
+  {
+    TestServer server(config);
+    EXPECT_EQ(Ask(MutualOptions(server)).message, "");
+    EXPECT_EQ(Ask({.target = config.listen[1]}).message, "");
+    EXPECT_EQ(Ask({.target = config.listen[1], .max_attempts = 1}).reason,
+              "RATE_LIMITED");
+    EXPECT_EQ(Ask(MutualOptions(server)).reason, "RATE_LIMITED");
+  }
+  config.security.auth_tokens_file = File("tokens");
+  const TestServer server(config);
+  EXPECT_EQ(Ask(MutualOptions(server), "bob").message, "");
+  const Status status = Ask(MutualOptions(server), "bob");
+  EXPECT_EQ(status.reason, "RATE_LIMITED");
+  EXPECT_EQ(status.field, "client:token:unix");
+}
+
 TEST_F(Tokens, WithoutThemLimitsAreThoseOfTheAddress) {
   ServerConfig config = PlainConfig();
   config.security.client_bytes_per_second = 1;

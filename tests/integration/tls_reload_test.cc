@@ -1,5 +1,6 @@
 // Certificates are replaced under load.
 #include <gmock/gmock.h>
+#include <grpc/grpc_security.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -8,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "client/rpc_error.h"
 #include "tests/integration/secured.h"
 
 namespace topk::testing {
@@ -132,6 +134,110 @@ TEST_F(Reload, OfAClientsCertificate) {
   EXPECT_EQ(client.GetCapabilities().status().code, Code::kUnavailable);
   Put("client", authority_.Issue());
   EXPECT_TRUE(Eventually([&] { return client.GetCapabilities().ok(); }));
+}
+
+// A client that resumes its TLS sessions: each call has a new connection.
+class Resuming {
+ public:
+  Resuming(const TestServer& server, const std::string& authority,
+           const Identity& identity)
+      : target_(server.target()),
+        options_{authority, identity.key, identity.certificate},
+        cache_(grpc_ssl_session_cache_create_lru(16)) {}
+  ~Resuming() { grpc_ssl_session_cache_destroy(cache_); }
+  Resuming(const Resuming&) = delete;
+
+  // Returns the reason of the error, or its message; "" = success.
+  std::string Call() const {
+    const grpc_arg cache = grpc_ssl_session_cache_create_channel_arg(cache_);
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    arguments.SetPointerWithVtable(cache.key, cache.value.pointer.p,
+                                   cache.value.pointer.vtable);
+    const auto stub = v1::TopKService::NewStub(grpc::CreateCustomChannel(
+        target_, grpc::SslCredentials(options_), arguments));
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::chrono::seconds(20));
+    v1::TopKResponse response;
+    const grpc::Status status =
+        stub->ComputeTopK(&context, OnnxRequest({1, 2}, 1), &response);
+    if (status.ok()) return "";
+    const Status ours = FromGrpc(status);
+    return ours.reason.empty() ? ours.message : ours.reason;
+  }
+
+ private:
+  const std::string target_;
+  const grpc::SslCredentialsOptions options_;
+  grpc_ssl_session_cache* const cache_;
+};
+
+TEST_F(Reload, WhoMayNotPassAnyMoreDoesNot) {
+  Write("lists", authority_.Revoke({}));
+  ServerConfig config = MutualConfig();
+  config.security.tls_client_crl = File("lists");
+  const TestServer server(config);
+  const auto between = authority_.Delegate();
+  Write("lists", authority_.Revoke({}) + between->Revoke({}));
+  const auto made = [&](const Authority& authority, long serial,
+                        long valid_to) {
+    Identity identity =
+        authority.Issue({Cat("client ", serial), "", serial, -60, valid_to});
+    if (&authority != &authority_) {
+      identity.certificate += authority.certificate();
+    }
+    return identity;
+  };
+  // By serial number.
+  std::vector<std::unique_ptr<Resuming>> clients;
+  const auto add = [&](const Identity& identity) {
+    clients.push_back(
+        std::make_unique<Resuming>(server, authority_.certificate(), identity));
+  };
+  const Identity open = made(authority_, 9, 6);
+  Put("client", open);
+  const Client connected(MutualOptions(server));
+  add(made(authority_, 0, 3600));
+  add(made(*between, 1, 3600));
+  add(made(authority_, 2, 6));     // expires
+  add(made(authority_, 3, 3600));  // is revoked
+  add(made(*between, 4, 3600));    // is revoked
+  for (const auto& client : clients) {
+    EXPECT_TRUE(Eventually([&] { return client->Call().empty(); }));
+    EXPECT_EQ(client->Call(), "");
+  }
+  EXPECT_TRUE(connected.GetCapabilities().ok());
+
+  std::atomic<bool> stop = false;
+  std::atomic<int> calls = 0;
+  std::vector<std::thread> callers;
+  for (const size_t good : {0, 1}) {
+    callers.emplace_back([&, good] {
+      while (!stop) {
+        EXPECT_EQ(clients[good]->Call(), "") << good;
+        ++calls;
+      }
+    });
+  }
+  Write("lists", authority_.Revoke({3}) + between->Revoke({4}));
+  const Clock::time_point start = Clock::now();
+  for (const size_t bad : {2, 3, 4}) {
+    EXPECT_TRUE(Eventually([&] {
+      return clients[bad]->Call() == "CERTIFICATE_NOT_VALID";
+    })) << bad;
+    EXPECT_EQ(clients[bad]->Call(), "CERTIFICATE_NOT_VALID");
+  }
+  // A connection that stays open too.
+  EXPECT_TRUE(Eventually([&] {
+    const auto answer = connected.GetCapabilities();
+    return !answer.ok() && answer.status().reason == "CERTIFICATE_NOT_VALID";
+  }));
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(20));
+  const int before = calls;
+  EXPECT_TRUE(Eventually([&] { return calls > before + 20; }));
+  stop = true;
+  for (std::thread& caller : callers) caller.join();
 }
 
 }  // namespace

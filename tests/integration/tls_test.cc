@@ -166,6 +166,15 @@ TEST_F(Tls, BadFilesAreErrorsAtTheStart) {
             Cat("--auth-tokens-file: ", File("ca.pem"),
                 ": line 1: it is not name:SHA-256 with 64 hexadecimal digits, "
                 "as topkd hash-token prints it"));
+  EXPECT_EQ(with([&](Config& c) {
+              c.tls_client_ca = "";
+              c.tls_client_crl = File("ca.pem");
+            }),
+            "--tls-client-crl needs --tls-client-ca: without it clients have "
+            "no certificate");
+  EXPECT_EQ(with([&](Config& c) { c.tls_client_crl = File("ca.pem"); }),
+            Cat("--tls-client-crl: ", File("ca.pem"),
+                " has no revocation list in PEM form"));
   Put("old", authority_.Issue({"old", "", 1, -7200, -3600}));
   EXPECT_THAT(with([&](Config& c) {
                 c.tls_cert = File("old.pem");

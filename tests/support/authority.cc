@@ -68,13 +68,18 @@ struct Authority::Impl {
   std::string pem;
 };
 
-Authority::Authority() : impl_(std::make_unique<Impl>()) {
+Authority::Authority() : Authority(nullptr) {}
+
+Authority::Authority(const Impl* parent) : impl_(std::make_unique<Impl>()) {
   // OpenSSL finds the signer by its name.
   static std::atomic<int> count = 0;
-  impl_->certificate = Make({"authority " + std::to_string(++count), "", 1},
-                            impl_->key, nullptr);
+  impl_->certificate = Make(
+      {"authority " + std::to_string(++count), "", 1}, impl_->key,
+      parent == nullptr ? nullptr : X509_get_subject_name(parent->certificate));
   Extend(impl_->certificate, NID_basic_constraints, "critical,CA:TRUE");
-  Must(X509_sign(impl_->certificate, impl_->key, EVP_sha256()) > 0);
+  Must(X509_sign(impl_->certificate,
+                 parent == nullptr ? impl_->key : parent->key,
+                 EVP_sha256()) > 0);
   impl_->pem = CertificatePem(impl_->certificate);
 }
 
@@ -97,6 +102,37 @@ Identity Authority::Issue(const Wanted& wanted) const {
   X509_free(certificate);
   EVP_PKEY_free(key);
   return identity;
+}
+
+std::unique_ptr<Authority> Authority::Delegate() const {
+  return std::unique_ptr<Authority>(new Authority(impl_.get()));
+}
+
+std::string Authority::Revoke(const std::vector<long>& serials,
+                              long valid_to) const {
+  X509_CRL* list = X509_CRL_new();
+  X509_CRL_set_version(list, X509_CRL_VERSION_2);
+  X509_CRL_set_issuer_name(list, X509_get_subject_name(impl_->certificate));
+  ASN1_TIME* time = ASN1_TIME_new();
+  X509_gmtime_adj(time, -3600);
+  X509_CRL_set1_lastUpdate(list, time);
+  for (const long serial : serials) {
+    X509_REVOKED* revoked = X509_REVOKED_new();
+    ASN1_INTEGER* number = ASN1_INTEGER_new();
+    ASN1_INTEGER_set(number, serial);
+    X509_REVOKED_set_serialNumber(revoked, number);
+    X509_REVOKED_set_revocationDate(revoked, time);
+    Must(X509_CRL_add0_revoked(list, revoked) == 1);
+    ASN1_INTEGER_free(number);
+  }
+  X509_gmtime_adj(time, valid_to);
+  X509_CRL_set1_nextUpdate(list, time);
+  ASN1_TIME_free(time);
+  Must(X509_CRL_sign(list, impl_->key, EVP_sha256()) > 0);
+  std::string pem =
+      Pem([&](BIO* bio) { return PEM_write_bio_X509_CRL(bio, list); });
+  X509_CRL_free(list);
+  return pem;
 }
 
 std::string EncryptedKey() {

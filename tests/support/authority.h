@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace topk::testing {
 
@@ -34,8 +35,17 @@ class Authority {
 
   Identity Issue(const Wanted& wanted = {}) const;
 
+  /// An authority whose certificate this one has signed.
+  std::unique_ptr<Authority> Delegate() const;
+
+  /// A list of certificates that are revoked, by serial number, in PEM form. It
+  /// is out of date `valid_to` seconds from now.
+  std::string Revoke(const std::vector<long>& serials,
+                     long valid_to = 3600) const;
+
  private:
   struct Impl;
+  explicit Authority(const Impl* parent);
   std::unique_ptr<Impl> impl_;
 };
 

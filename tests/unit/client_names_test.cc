@@ -52,8 +52,8 @@ TEST(AllowedNames, AKindIsNotAnother) {
 }
 
 TEST(AllowedNames, RefusesWhatIsNoName) {
-  for (const char* name :
-       {"", "*.", "*", "*.*.example", "a b", ":x", "@x", "x@", ".a", "a/b"}) {
+  for (const char* name : {"", "*.", "*", "*.*.example", "a b", ":x", "@x",
+                           "x@", ".a", "a/b", "a..b", "*.a..b", "a."}) {
     EXPECT_THAT(CheckAllowedName(name).message, HasSubstr("is not a DNS name"))
         << name;
   }
@@ -66,6 +66,16 @@ TEST(AddressOf, LeavesOutThePort) {
   EXPECT_EQ(AddressOf("unix:"), "unix");
   EXPECT_EQ(AddressOf("unix:/run/topkd"), "unix");
   EXPECT_EQ(AddressOf(""), "");
+}
+
+TEST(NetworkOf, IsTheFirstBitsOfAnIpv6Address) {
+  EXPECT_EQ(NetworkOf("2001:db8:1:2:3:4:5:6", 64), "2001:db8:1:2::/64");
+  EXPECT_EQ(NetworkOf("2001:db8:1:ffff::1", 49), "2001:db8:1:8000::/49");
+  EXPECT_EQ(NetworkOf("ffff::ffff", 1), "8000::/1");
+  EXPECT_EQ(NetworkOf("2001:db8::1", 128), "2001:db8::1/128");
+  EXPECT_EQ(NetworkOf("::ffff:10.0.0.7", 64), "10.0.0.7");
+  EXPECT_EQ(NetworkOf("10.0.0.7", 64), "10.0.0.7");
+  EXPECT_EQ(NetworkOf("unix", 64), "unix");
 }
 
 }  // namespace

@@ -1,0 +1,180 @@
+#include "server/security/client_certificates.h"
+
+#include <openssl/x509_vfy.h>
+
+#include <algorithm>
+#include <limits>
+#include <mutex>
+#include <utility>
+
+#include "core/base/text.h"
+#include "core/security/certificates.h"
+
+namespace topk {
+namespace {
+
+// A certificate takes 32 bytes of key and a status; these are forgotten all at
+// once.
+constexpr size_t kMostVerdicts = 4096;
+constexpr size_t kMostIntermediates = 64;
+// How long a certificate that is not good is not looked at again.
+constexpr std::time_t kRejected = 1;
+constexpr unsigned long kListFlags =  // NOLINT: OpenSSL's type
+    X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL;
+constexpr std::time_t kNever = std::numeric_limits<std::time_t>::max();
+
+using StoreContext =
+    std::unique_ptr<X509_STORE_CTX, OpenSslFree<X509_STORE_CTX_free>>;
+struct FreeStack {
+  void operator()(STACK_OF(X509) * stack) const { sk_X509_free(stack); }
+};
+
+Status NotValid(const std::string& why) {
+  return {Code::kUnauthenticated, "CERTIFICATE_NOT_VALID", "",
+          Cat("the client's certificate is not valid: ", why)};
+}
+
+// Returns nothing for no text.
+Result<std::vector<Certificate>> FromClient(std::string_view text) {
+  if (text.empty()) return std::vector<Certificate>();
+  return ReadCertificates({{"", ""}, std::string(text)});
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ClientCertificates>> ClientCertificates::Start(
+    const Files& files, spdlog::logger& log,
+    std::chrono::milliseconds interval) {
+  std::unique_ptr<ClientCertificates> made(new ClientCertificates(files));
+  std::vector<NamedFile> names = {{"--tls-client-ca", files.authorities}};
+  if (!files.revoked.empty()) {
+    names.push_back({"--tls-client-crl", files.revoked});
+  }
+  Result<std::unique_ptr<WatchedFiles>> watched = WatchedFiles::Start(
+      std::move(names),
+      [self = made.get(), &log](const std::vector<std::string>& contents) {
+        return self->Load(contents, log);
+      },
+      log, interval);
+  if (!watched.ok()) return watched.status();
+  made->watched_ = *std::move(watched);
+  return made;
+}
+
+Status ClientCertificates::Load(const std::vector<std::string>& contents,
+                                spdlog::logger& log) {
+  const auto authorities =
+      ReadCertificates({{"--tls-client-ca", files_.authorities}, contents[0]});
+  if (!authorities.ok()) return authorities.status();
+  Store store(X509_STORE_new());
+  // As TLS does: an authority may be one that another has signed.
+  X509_STORE_set_flags(store.get(), X509_V_FLAG_PARTIAL_CHAIN);
+  for (const Certificate& authority : *authorities) {
+    X509_STORE_add_cert(store.get(), authority.get());
+  }
+  std::time_t until = kNever;
+  if (contents.size() > 1) {
+    const auto lists = ReadRevocationLists(
+        {{"--tls-client-crl", files_.revoked}, contents[1]});
+    if (!lists.ok()) return lists.status();
+    for (const RevocationList& list : *lists) {
+      X509_STORE_add_crl(store.get(), list.get());
+      const ASN1_TIME* next = X509_CRL_get0_nextUpdate(list.get());
+      if (next != nullptr) until = std::min(until, ToTime(next));
+    }
+    log.info("{} revocation lists of {} are in use{}", lists->size(),
+             files_.revoked,
+             until == kNever ? "" : Cat(", until ", UtcText(until)));
+    if (until <= std::time(nullptr)) {
+      log.warn(
+          "a revocation list of {} is out of date: clients of its "
+          "authority are rejected",
+          files_.revoked);
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  store_ = std::move(store);
+  lists_until_ = until;
+  verdicts_.clear();
+  return {};
+}
+
+Status ClientCertificates::Check(std::string_view certificate,
+                                 std::string_view chain) const {
+  const TokenHash key = HashToken(Cat(certificate, chain));
+  const std::time_t now = std::time(nullptr);
+  {
+    const std::shared_lock lock(mutex_);
+    const auto found = verdicts_.find(key);
+    if (found != verdicts_.end() && now < found->second.until) {
+      return found->second.status;
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  if (verdicts_.size() >= kMostVerdicts) verdicts_.clear();
+  Verdict& verdict = verdicts_[key];
+  // Several calls may have waited for the same.
+  if (now >= verdict.until) verdict = Verify(certificate, chain);
+  return verdict.status;
+}
+
+ClientCertificates::Verdict ClientCertificates::Verify(
+    std::string_view certificate, std::string_view chain) const {
+  const auto rejected = [](const std::string& why) {
+    return Verdict{NotValid(why), std::time(nullptr) + kRejected};
+  };
+  const auto own = FromClient(certificate);
+  const auto others = FromClient(chain);
+  if (!own.ok() || own->empty() || !others.ok()) {
+    return rejected("it cannot be read");
+  }
+  const std::unique_ptr<STACK_OF(X509), FreeStack> untrusted(
+      sk_X509_new_null());
+  for (const std::vector<Certificate>* list :
+       {&*others, &std::as_const(intermediates_)}) {
+    for (const Certificate& other : *list) {
+      sk_X509_push(untrusted.get(), other.get());
+    }
+  }
+  Verdict verdict{{}, lists_until_};
+  // Once without the lists: a session that resumes later has no chain, and a
+  // list may come later than its first connection.
+  for (const unsigned long flags : {0UL, kListFlags}) {  // NOLINT: OpenSSL's
+    const StoreContext context(X509_STORE_CTX_new());
+    if (X509_STORE_CTX_init(context.get(), store_.get(), own->front().get(),
+                            untrusted.get()) != 1 ||
+        X509_STORE_CTX_set_default(context.get(), "ssl_client") != 1) {
+      return rejected(LastOpenSslError());
+    }
+    X509_STORE_CTX_set_flags(context.get(), flags);
+    if (X509_verify_cert(context.get()) != 1) {
+      return rejected(X509_verify_cert_error_string(
+          X509_STORE_CTX_get_error(context.get())));
+    }
+    STACK_OF(X509)* verified = X509_STORE_CTX_get0_chain(context.get());
+    for (int i = 0; i < sk_X509_num(verified); ++i) {
+      const X509* link = sk_X509_value(verified, i);
+      // A certificate is good in the second that it names.
+      verdict.until =
+          std::min(verdict.until, ToTime(X509_get0_notAfter(link)) + 1);
+    }
+    Remember(verified);
+    if (files_.revoked.empty()) break;
+  }
+  return verdict;
+}
+
+void ClientCertificates::Remember(STACK_OF(X509) * verified) const {
+  for (int i = 1; i + 1 < sk_X509_num(verified); ++i) {
+    X509* link = sk_X509_value(verified, i);
+    const bool known = std::ranges::any_of(
+        intermediates_, [link](const Certificate& intermediate) {
+          return X509_cmp(intermediate.get(), link) == 0;
+        });
+    if (known || intermediates_.size() >= kMostIntermediates) continue;
+    X509_up_ref(link);
+    intermediates_.emplace_back(link);
+  }
+}
+
+}  // namespace topk

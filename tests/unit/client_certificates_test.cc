@@ -1,0 +1,171 @@
+#include "server/security/client_certificates.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/telemetry/logging.h"
+#include "tests/integration/subprocess.h"
+#include "tests/support/authority.h"
+#include "tests/support/test_server.h"
+
+namespace topk {
+namespace {
+
+using testing::Authority;
+using testing::Eventually;
+using ::testing::HasSubstr;
+using testing::WriteText;
+
+class ClientCertificatesTest : public ::testing::Test {
+ protected:
+  ClientCertificatesTest() { Write("ca", authority_.certificate()); }
+
+  void Write(const std::string& name, const std::string& text) const {
+    WriteText(folder_.File(name), text);
+  }
+  // "" = without revocation lists.
+  void Start(const std::string& lists = "") {
+    auto made = ClientCertificates::Start(
+        {folder_.File("ca"), lists.empty() ? "" : folder_.File(lists)}, *log_,
+        std::chrono::milliseconds(10));
+    error_ = made.ok() ? "" : made.status().message;
+    if (made.ok()) certificates_ = *std::move(made);
+  }
+  // "" = good.
+  std::string Check(const std::string& certificate,
+                    const std::string& chain = "") const {
+    const Status status = certificates_->Check(certificate, chain);
+    if (status.ok()) return "";
+    EXPECT_EQ(status.code, Code::kUnauthenticated);
+    EXPECT_EQ(status.reason, "CERTIFICATE_NOT_VALID");
+    return status.message;
+  }
+
+  const testing::TemporaryFolder folder_;
+  const Authority authority_;
+  const std::shared_ptr<testing::LogSink> sink_ =
+      std::make_shared<testing::LogSink>();
+  const std::shared_ptr<spdlog::logger> log_ =
+      MakeLoggerTo(sink_, "info", "text");
+  std::unique_ptr<ClientCertificates> certificates_;
+  std::string error_;
+};
+
+TEST_F(ClientCertificatesTest, AcceptsThoseOfItsAuthorities) {
+  Start();
+  EXPECT_EQ(Check(authority_.Issue().certificate), "");
+  EXPECT_THAT(Check(Authority().Issue().certificate), HasSubstr("issuer"));
+  EXPECT_EQ(Check(""),
+            "the client's certificate is not valid: it cannot be "
+            "read");
+  EXPECT_THAT(Check("text"), HasSubstr("cannot be read"));
+  EXPECT_THAT(Check(authority_.Issue().certificate, "-----BEGIN CERTIFICATE"),
+              HasSubstr("cannot be read"));
+}
+
+TEST_F(ClientCertificatesTest, ChecksTheDatesAgain) {
+  Start();
+  EXPECT_THAT(Check(authority_.Issue({"", "", 1, -60, -1}).certificate),
+              HasSubstr("expired"));
+  EXPECT_THAT(Check(authority_.Issue({"", "", 1, 60, 120}).certificate),
+              HasSubstr("not yet valid"));
+  const std::string soon = authority_.Issue({"", "", 1, -60, 2}).certificate;
+  EXPECT_EQ(Check(soon), "");
+  EXPECT_TRUE(Eventually([&] { return !Check(soon).empty(); }));
+  const std::string later = authority_.Issue({"", "", 1, 2, 60}).certificate;
+  EXPECT_TRUE(Eventually([&] { return Check(later).empty(); }));
+}
+
+TEST_F(ClientCertificatesTest, ForgetsAnAuthorityThatIsTakenAway) {
+  Start();
+  const std::string certificate = authority_.Issue().certificate;
+  EXPECT_EQ(Check(certificate), "");
+  Write("ca", Authority().certificate());
+  EXPECT_TRUE(Eventually([&] { return !Check(certificate).empty(); }));
+  Write("ca", "text");  // logged, and not used
+  EXPECT_TRUE(Eventually([&] {
+    return sink_->Text().find("has no certificate") != std::string::npos;
+  }));
+  EXPECT_NE(Check(certificate), "");
+  Write("ca", authority_.certificate());
+  EXPECT_TRUE(Eventually([&] { return Check(certificate).empty(); }));
+}
+
+TEST_F(ClientCertificatesTest, RemembersTheChainForResumedSessions) {
+  Start();
+  const auto between = authority_.Delegate();
+  const std::string certificate = between->Issue().certificate;
+  EXPECT_THAT(Check(certificate), HasSubstr("issuer"));
+  EXPECT_EQ(Check(certificate, between->certificate()), "");
+  // The first result is kept for a second.
+  EXPECT_TRUE(Eventually([&] { return Check(certificate).empty(); }));
+  // What was not verified is not remembered.
+  const auto stranger = Authority().Delegate();
+  const std::string strange = stranger->Issue().certificate;
+  EXPECT_NE(Check(strange, stranger->certificate()), "");
+  EXPECT_NE(Check(strange), "");
+}
+
+TEST_F(ClientCertificatesTest, RemembersTheChainWhoseListIsYetToCome) {
+  Write("lists", authority_.Revoke({}));
+  Start("lists");
+  const auto between = authority_.Delegate();
+  const std::string certificate = between->Issue().certificate;
+  EXPECT_THAT(Check(certificate, between->certificate()), HasSubstr("CRL"));
+  Write("lists", authority_.Revoke({}) + between->Revoke({}));
+  EXPECT_TRUE(Eventually([&] { return Check(certificate).empty(); }));
+}
+
+TEST_F(ClientCertificatesTest, RejectsWhatIsRevoked) {
+  Write("lists", authority_.Revoke({7}));
+  Start("lists");
+  ASSERT_EQ(error_, "");
+  const std::string seven = authority_.Issue({"", "", 7}).certificate;
+  const std::string eight = authority_.Issue({"", "", 8}).certificate;
+  EXPECT_THAT(Check(seven), HasSubstr("revoked"));
+  EXPECT_EQ(Check(eight), "");
+  Write("lists", authority_.Revoke({8}));
+  EXPECT_TRUE(Eventually([&] { return !Check(eight).empty(); }));
+  EXPECT_EQ(Check(seven), "");
+}
+
+TEST_F(ClientCertificatesTest, NeedsAListOfEachAuthority) {
+  const Authority second;
+  Write("ca", authority_.certificate() + second.certificate());
+  Write("lists", authority_.Revoke({}));
+  Start("lists");
+  EXPECT_EQ(Check(authority_.Issue().certificate), "");
+  EXPECT_THAT(Check(second.Issue().certificate), HasSubstr("CRL"));
+  Write("lists", authority_.Revoke({}) + second.Revoke({}));
+  const std::string certificate = second.Issue().certificate;
+  EXPECT_TRUE(Eventually([&] { return Check(certificate).empty(); }));
+}
+
+TEST_F(ClientCertificatesTest, NeedsListsThatAreUpToDate) {
+  Write("lists", authority_.Revoke({}, 2));
+  Start("lists");
+  const std::string certificate = authority_.Issue().certificate;
+  EXPECT_EQ(Check(certificate), "");
+  EXPECT_TRUE(Eventually([&] { return !Check(certificate).empty(); }));
+  EXPECT_THAT(Check(certificate), HasSubstr("CRL has expired"));
+  Write("lists", authority_.Revoke({}));
+  EXPECT_TRUE(Eventually([&] { return Check(certificate).empty(); }));
+  Write("lists", authority_.Revoke({}, -60));
+  EXPECT_TRUE(Eventually([&] {
+    return sink_->Text().find("is out of date") != std::string::npos;
+  }));
+}
+
+TEST_F(ClientCertificatesTest, SaysWhatIsWrongWithTheFiles) {
+  Start("missing");
+  EXPECT_THAT(error_, HasSubstr("--tls-client-crl: cannot read "));
+  Start("ca");
+  EXPECT_THAT(error_, HasSubstr("has no revocation list in PEM form"));
+  const std::string list = authority_.Revoke({});
+  Write("lists", list.substr(0, list.size() / 2));
+  Start("lists");
+  EXPECT_THAT(error_, HasSubstr("has a damaged revocation list, its number 1"));
+}
+
+}  // namespace
+}  // namespace topk
