@@ -4,5 +4,5 @@
 # needs Go 1.24 or newer, and the network the first time.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../deploy/compose"
-export COMPOSE_PROFILES=envoy
+export COMPOSE_PROFILES=envoy GRAFANA_PASSWORD=secret
 exec go run github.com/compose-spec/compose-go/v2/cmd@v2.16.2 compose.yaml

@@ -57,6 +57,8 @@ template() { chart template topkd $chart --kube-version 1.37.0 "$@"; }
 all=(--set "tls.enabled=true,tls.clientCertificates=true"
   --set "tls.allowedNames={*.example.org},tokensSecretName=topkd-tokens"
   --set "grpcRoute.enabled=true,grpcRoute.parentRefs[0].name=gateway"
+  --set "grpcRoute.parentRefs[0].namespace=gateways"
+  --set "autoscaling.inflightBytesRatio=500m"
   --set "grpcRoute.hostnames={topk.example.org},monitoring.dashboard=true"
   --set "monitoring.serviceMonitor=true,monitoring.prometheusRule=true"
   --set "monitoring.labels.release=prometheus,settings.max-elements=100000000"
@@ -81,7 +83,7 @@ mkdir "$work/gateway"
 here=$(realpath --relative-to="$work/gateway" deploy/kubernetes/kustomize)
 cat >"$work/gateway/kustomization.yaml" <<END
 resources: [$here/overlays/dev]
-components: [$here/components/gateway]
+components: [$here/components/gateway, $here/components/scale-by-bytes]
 END
 kustomize build "$work/gateway" >"$work/gateway.yaml"
 

@@ -100,6 +100,21 @@ def check_deployment(objects):
             assert any(value.startswith(mount) for mount in mounts), value
 
 
+def check_gateways(objects):
+    """The Gateways of each route may call the pods."""
+    gateways = {parent["namespace"] for one in objects
+                if one["kind"] == "GRPCRoute"
+                for parent in one["spec"]["parentRefs"]}
+    let_in = {peer["namespaceSelector"]["matchLabels"][
+                  "kubernetes.io/metadata.name"]
+              for one in objects if one["kind"] == "NetworkPolicy"
+              for rule in one["spec"]["ingress"]
+              if {"port": "grpc"} in rule["ports"]
+              for peer in rule["from"] if "namespaceSelector" in peer}
+    assert gateways <= let_in, (gateways, let_in)
+    return gateways
+
+
 def check_rules(objects):
     rules = [one["spec"] for one in objects if one["kind"] == "PrometheusRule"]
     assert rules == [yaml.safe_load(RULES.read_text(encoding="utf-8"))]
@@ -130,6 +145,7 @@ def main():
     for name, objects in manifests.items():
         check_schemas(name, objects, schemas)
         check_deployment(objects)
+        assert bool(check_gateways(objects)) == (name in ("all", "gateway"))
     for name in ("all", "production"):
         check_rules(manifests[name])
     check_same(manifests["defaults"], manifests["base"])
