@@ -189,7 +189,7 @@ struct Server::Impl {
   std::unique_ptr<MetricsEndpoint> endpoint;
   std::unique_ptr<HealthEndpoint> health_endpoint;
   MemoryTrimmer trimmer{[this] {
-    return Activity{service.open_calls(), service.bytes()};
+    return Activity{service.open_calls().count(), service.bytes()};
   }};
   std::vector<std::string> addresses;
   std::optional<OwnedFile> ready_file;
@@ -410,7 +410,7 @@ void Server::Drain(std::chrono::milliseconds delay,
   impl_->health_state.Stop();
   std::this_thread::sleep_for(delay);
   const auto start = std::chrono::steady_clock::now();
-  const auto no_calls = [&] { return impl_->service.open_calls() == 0; };
+  OpenCalls& calls = impl_->service.open_calls();
   // Nobody connects any more, and whoever is connected goes elsewhere, without
   // an error. Calls that cross the news are served: they come within a round
   // trip.
@@ -422,9 +422,7 @@ void Server::Drain(std::chrono::milliseconds delay,
   // gRPC must not begin to shut down before the last call has ended: it may
   // keep one that crosses that until the deadline.
   impl_->gate.Close();
-  while (!no_calls() && std::chrono::steady_clock::now() - start < timeout) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+  calls.WaitUntilNone(start + timeout);
   const auto deadline =
       std::chrono::system_clock::now() +
       std::max<std::chrono::steady_clock::duration>(
@@ -437,7 +435,7 @@ void Server::Drain(std::chrono::milliseconds delay,
   int quiet_rounds = 0;
   while (done.wait_for(std::chrono::milliseconds(100)) !=
          std::future_status::ready) {
-    quiet_rounds = no_calls() ? quiet_rounds + 1 : 0;
+    quiet_rounds = calls.count() == 0 ? quiet_rounds + 1 : 0;
     if (quiet_rounds >= 2) {
       grpc_server_cancel_all_calls(impl_->grpc->c_server());
     }

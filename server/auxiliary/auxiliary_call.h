@@ -20,29 +20,6 @@
 
 namespace topk {
 
-/// A completion tag that keeps its owner alive from For() until the completion
-/// has been handled.
-template <class Owner, void (Owner::*kMember)(bool)>
-class OwningTag final : public Event {
- public:
-  /// Returns the tag for one operation. The previous one has completed.
-  void* For(std::shared_ptr<Owner> owner) {
-    owner_ = std::move(owner);
-    return Tag();
-  }
-
-  /// Releases the owner: gRPC will not return the tag.
-  void Drop() { owner_.reset(); }
-
-  void Happen(bool ok) override {
-    const std::shared_ptr<Owner> owner = std::move(owner_);
-    (owner.get()->*kMember)(ok);
-  }
-
- private:
-  std::shared_ptr<Owner> owner_;
-};
-
 /// Asks gRPC for a call; the tag is returned when it has arrived.
 using RequestFunction =
     std::function<void(grpc::GenericServerContext&, RawStream&,
@@ -136,11 +113,11 @@ class AuxiliaryCall : private EventSource,
   bool finished_ = false;
   bool read_failed_ = false;
   bool ended_ = false;
-  OwningTag<AuxiliaryCall, &AuxiliaryCall::OnArrival> arrival_;
-  OwningTag<AuxiliaryCall, &AuxiliaryCall::OnRead> read_;
-  OwningTag<AuxiliaryCall, &AuxiliaryCall::OnWritten> written_;
-  OwningTag<AuxiliaryCall, &AuxiliaryCall::OnFinished> finish_;
-  OwningTag<AuxiliaryCall, &AuxiliaryCall::OnEnd> end_;
+  OwningEvent<AuxiliaryCall, &AuxiliaryCall::OnArrival> arrival_;
+  OwningEvent<AuxiliaryCall, &AuxiliaryCall::OnRead> read_;
+  OwningEvent<AuxiliaryCall, &AuxiliaryCall::OnWritten> written_;
+  OwningEvent<AuxiliaryCall, &AuxiliaryCall::OnFinished> finish_;
+  OwningEvent<AuxiliaryCall, &AuxiliaryCall::OnEnd> end_;
 };
 
 }  // namespace topk

@@ -14,25 +14,17 @@ Call::Call(TopKService& service, EventLoop& loop, RawMethod method)
       service_(service),
       kind_(method),
       info_{&context_, NameOf(method.path), {}, {}, ""},
-      method_(service.rpc_metrics().Find(method.path)) {
-  context_.AsyncNotifyWhenDone(ended_.Tag());
-}
+      method_(service.rpc_metrics().Find(method.path)) {}
 
 Call::~Call() {
-  if (count_.has_value()) --service_.open_calls();
+  if (count_.has_value()) service_.open_calls().Leave();
 }
 
 void Call::Wait() {
-  // Whoever has the call may have deleted this before that returns: nothing of
-  // it is read after Tag().
-  const RawMethod kind = kind_;
-  grpc::ServerCompletionQueue& queue = loop_.queue();
-  kind.service.Request(kind.index, context_, stream_, queue, arrived_.Tag());
-}
-
-void Call::Release() {
-  WidenRace();
-  if (--held_ == 0) delete this;
+  const std::shared_ptr<Call> self = shared_from_this();
+  context_.AsyncNotifyWhenDone(ended_.For(self));
+  kind_.service.Request(kind_.index, context_, stream_, loop_.queue(),
+                        arrived_.For(self));
 }
 
 Status Call::CheckAlive() const {
@@ -57,22 +49,20 @@ void Call::Read() {
 }
 
 void Call::StartRead() {
-  Hold();
   WidenRace();
-  stream_.Read(&incoming_, read_.Tag());
+  stream_.Read(&incoming_, read_.For(shared_from_this()));
 }
 
 void Call::Write(const grpc::ByteBuffer& message, grpc::WriteOptions options) {
   count_->Sent();
-  Hold();
-  stream_.Write(message, options, written_.Tag());
+  stream_.Write(message, options, written_.For(shared_from_this()));
 }
 
 void Call::Finish(const grpc::ByteBuffer& last) {
   count_->Sent();
   count_->Handled(grpc::StatusCode::OK);
-  Hold();
-  stream_.WriteAndFinish(last, {}, grpc::Status::OK, finished_.Tag());
+  stream_.WriteAndFinish(last, {}, grpc::Status::OK,
+                         finished_.For(shared_from_this()));
 }
 
 void Call::Finish(const Status& status) {
@@ -110,26 +100,24 @@ void Call::SendStatus(const Status& status) {
     context_.AddTrailingMetadata("grpc-retry-pushback-ms",
                                  std::to_string(wait > 0 ? wait : -1));
   }
-  Hold();
-  stream_.Finish(end, finished_.Tag());
+  stream_.Finish(end, finished_.For(shared_from_this()));
 }
 
 void Call::Arrive(bool ok) {
   if (!ok) {  // the server shuts down; `ended_` does not come for such
-    delete this;
+    ended_.Drop();
     return;
   }
   WidenRace();
   count_.emplace(method_);
   info_.arrived = count_->start();
-  ++service_.open_calls();
+  service_.open_calls().Enter();
   ContinueTrace();
   Accept();
   WidenRace();
   const Status status = service_.gate().Enter(context_, visit_);
   if (visit_.caller.authenticated) info_.principal = visit_.caller.name;
   status.ok() ? Read() : Refuse(status);
-  Release();
 }
 
 void Call::Refuse(const Status& status) {
@@ -154,20 +142,13 @@ void Call::ContinueTrace() {
 void Call::End(bool) {
   if (context_.IsCancelled()) cancellation_.Cancel();
   ReportIncomplete();
-  Release();
 }
 
 void Call::OnRead(bool ok) {
   if (ok) count_->Received();
   Received(ok, incoming_);
-  Release();
 }
 
-void Call::OnWritten(bool ok) {
-  Sent(ok);
-  Release();
-}
-
-void Call::OnFinished(bool) { Release(); }
+void Call::OnWritten(bool ok) { Sent(ok); }
 
 }  // namespace topk

@@ -5,6 +5,7 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include <atomic>
+#include <memory>
 #include <optional>
 
 #include "core/base/cancellation.h"
@@ -18,19 +19,18 @@
 
 namespace topk {
 
-/// What all kinds of calls have: a stream of messages in, one out. Deletes
-/// itself when gRPC owes it no event and nobody else holds it.
-class Call : public EventSource {
+/// What all kinds of calls have: a stream of messages in, one out. Owned by the
+/// events that gRPC has still to return and by the jobs that work on it.
+class Call : public EventSource, public std::enable_shared_from_this<Call> {
  public:
-  /// Waits for a call. Once, and not in a constructor: another thread may have
-  /// the call before this returns, and needs the whole object.
-  void Wait();
-
- protected:
   /// The service and the loop outlive it.
   Call(TopKService& service, EventLoop& loop, RawMethod method);
   virtual ~Call();
 
+  /// Waits for a call. Once, on an object that a shared_ptr owns.
+  void Wait();
+
+ protected:
   /// The call is here: lets another one wait.
   virtual void Accept() = 0;
   /// A read has ended: with a message, or not `ok`, with the client's last.
@@ -55,21 +55,15 @@ class Call : public EventSource {
   /// the status, or with CANCELLED or DEADLINE_EXCEEDED if that is why.
   void FinishIncomplete(const Status& status);
 
-  /// Keeps the call alive until the matching Release().
-  void Hold() { ++held_; }
-  void Release();
-
   /// Has a worker call work(job), and keeps the call alive until then. `work`
   /// returns as WorkQueue::Enqueue() asks.
   template <class Work>
   void Enqueue(Size nanoseconds, Work work) {
-    Hold();
-    service_.work().Enqueue(nanoseconds, [this, work](WorkQueue::Job& job) {
-      work(job);
-      const bool done = CheckAlive().ok();
-      Release();
-      return done;
-    });
+    service_.work().Enqueue(
+        nanoseconds, [self = shared_from_this(), work](WorkQueue::Job& job) {
+          work(job);
+          return self->CheckAlive().ok();
+        });
   }
 
   /// Returns OK while the client waits; CANCELLED, or DEADLINE_EXCEEDED if that
@@ -100,7 +94,7 @@ class Call : public EventSource {
   void End(bool ok);
   void OnRead(bool ok);
   void OnWritten(bool ok);
-  void OnFinished(bool ok);
+  void OnFinished(bool) {}
   void SendStatus(const Status& status);
   void ReportIncomplete();
 
@@ -110,19 +104,16 @@ class Call : public EventSource {
   int reads_ = 0;
   CallInfo info_;
   Visit visit_;
-  // Two from the start: for `ended_`, which another thread may get while
-  // Arrive() is still at work, and for Arrive() itself.
-  std::atomic<int> held_ = 2;
   Cancellation cancellation_;
   const RpcMetrics::Method& method_;
   std::optional<RpcCount> count_;
   Status incomplete_;
   std::atomic<int> ends_ = 0;  // of FinishIncomplete() and of the call
-  EventOf<Call, &Call::Arrive> arrived_{this};
-  EventOf<Call, &Call::End> ended_{this};
-  EventOf<Call, &Call::OnRead> read_{this};
-  EventOf<Call, &Call::OnWritten> written_{this};
-  EventOf<Call, &Call::OnFinished> finished_{this};
+  OwningEvent<Call, &Call::Arrive> arrived_;
+  OwningEvent<Call, &Call::End> ended_;
+  OwningEvent<Call, &Call::OnRead> read_;
+  OwningEvent<Call, &Call::OnWritten> written_;
+  OwningEvent<Call, &Call::OnFinished> finished_;
 };
 
 }  // namespace topk

@@ -2,6 +2,8 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
+#include <memory>
+
 #include "server/calls/compute_request.h"
 #include "server/calls/unary_call.h"
 
@@ -41,11 +43,11 @@ class CapabilitiesCall final : public SimpleCall {
 }  // namespace
 
 void AcceptComputeTopK(TopKService& service, EventLoop& loop) {
-  (new ComputeCall(service, loop))->Wait();
+  std::make_shared<ComputeCall>(service, loop)->Wait();
 }
 
 void AcceptGetCapabilities(TopKService& service, EventLoop& loop) {
-  (new CapabilitiesCall(service, loop))->Wait();
+  std::make_shared<CapabilitiesCall>(service, loop)->Wait();
 }
 
 }  // namespace topk

@@ -46,9 +46,8 @@ class BusyTime {
 
 }  // namespace
 
-EventSource::EventSource(EventLoop& loop) : loop_(loop) { ++loop_.sources_; }
-
-EventSource::~EventSource() { --loop_.sources_; }
+EventSource::EventSource(EventLoop& loop)
+    : loop_(loop), token_(loop.sources_.Add()) {}
 
 EventLoop::EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue,
                      int threads, OnBusy on_busy)
@@ -57,11 +56,8 @@ EventLoop::EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue,
 }
 
 EventLoop::~EventLoop() {
-  // gRPC aborts if something begins in a queue that has been shut down. The
-  // last source may go on any thread, which must not touch this afterwards.
-  while (sources_ > 0) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  // gRPC aborts if something begins in a queue that has been shut down.
+  sources_.Wait();
   queue_->Shutdown();
   for (std::thread& thread : threads_) thread.join();
 }

@@ -3,15 +3,15 @@
 
 #include <grpcpp/completion_queue.h>
 
-#include <atomic>
 #include <chrono>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/base/happens_before.h"
+#include "server/calls/users.h"
 
 namespace topk {
 
@@ -34,15 +34,28 @@ class Event {
   ~Event() = default;
 };
 
-/// An event that calls a member function of what it is a part of.
+/// An event that calls a member function of the object that it is a part of,
+/// and keeps the object alive from For() until that returns.
 template <class Owner, void (Owner::*kMember)(bool)>
-class EventOf final : public Event {
+class OwningEvent final : public Event {
  public:
-  explicit EventOf(Owner* owner) : owner_(owner) {}
-  void Happen(bool ok) override { (owner_->*kMember)(ok); }
+  /// Returns the tag of one operation. The previous one has ended.
+  void* For(std::shared_ptr<Owner> owner) {
+    owner_ = std::move(owner);
+    return Tag();
+  }
+
+  /// gRPC will not return the tag.
+  void Drop() { owner_.reset(); }
+
+  void Happen(bool ok) override {
+    const std::shared_ptr<Owner> owner = std::move(owner_);
+    (owner.get()->*kMember)(ok);
+    WidenRace();
+  }
 
  private:
-  Owner* const owner_;
+  std::shared_ptr<Owner> owner_;
 };
 
 class EventLoop;
@@ -55,9 +68,12 @@ class EventSource {
   EventSource& operator=(const EventSource&) = delete;
 
  protected:
-  ~EventSource();
+  ~EventSource() = default;
 
   EventLoop& loop_;
+
+ private:
+  const Users::Token token_;
 };
 
 /// Threads that wait for events and let them happen. Only these wait, whatever
@@ -85,7 +101,7 @@ class EventLoop {
 
   void Poll();
 
-  std::atomic<int64_t> sources_ = 0;
+  Users sources_;
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   const OnBusy on_busy_;
   std::vector<std::thread> threads_;

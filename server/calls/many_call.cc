@@ -24,7 +24,7 @@ class ManyCall final : public GroupCall {
 }  // namespace
 
 void AcceptComputeTopKMany(TopKService& service, EventLoop& loop) {
-  (new ManyCall(service, loop))->Wait();
+  std::make_shared<ManyCall>(service, loop)->Wait();
 }
 
 }  // namespace topk

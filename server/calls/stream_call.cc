@@ -3,6 +3,7 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include <algorithm>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -335,7 +336,7 @@ class StreamCall final : public Call {
 }  // namespace
 
 void AcceptStreamTopK(TopKService& service, EventLoop& loop) {
-  (new StreamCall(service, loop))->Wait();
+  std::make_shared<StreamCall>(service, loop)->Wait();
 }
 
 }  // namespace topk

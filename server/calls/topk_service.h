@@ -11,6 +11,7 @@
 #include "core/wire/methods.h"
 #include "server/admission/gate.h"
 #include "server/calls/event_loop.h"
+#include "server/calls/open_calls.h"
 #include "server/calls/raw_message.h"
 #include "server/calls/raw_service.h"
 #include "server/calls/work_queue.h"
@@ -57,8 +58,8 @@ class TopKService {
   /// Where calls are let in.
   Gate& gate() { return gate_; }
 
-  /// How many calls are under way.
-  std::atomic<int64_t>& open_calls() { return open_calls_; }
+  /// The calls under way.
+  OpenCalls& open_calls() { return open_calls_; }
 
   /// Bytes of tensors and answers so far.
   int64_t bytes() const { return bytes_; }
@@ -84,7 +85,7 @@ class TopKService {
   Gate& gate_;
   const int64_t max_message_bytes_;
   RawService rpc_{kMethodPaths};
-  std::atomic<int64_t> open_calls_ = 0;
+  OpenCalls open_calls_;
   std::atomic<int64_t> bytes_ = 0;
   WorkQueue work_;
 };

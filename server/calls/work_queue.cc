@@ -1,7 +1,5 @@
 #include "server/calls/work_queue.h"
 
-#include <thread>
-
 #include "core/base/text.h"
 
 namespace topk {
@@ -12,10 +10,6 @@ WorkQueue::WorkQueue(int threads)
       all_workers_(tbb::global_control::max_allowed_parallelism,
                    static_cast<size_t>(threads) + 1),
       workers_(threads, /*reserved_for_masters=*/0) {}
-
-WorkQueue::~WorkQueue() {
-  while (jobs_ > 0) std::this_thread::yield();
-}
 
 void WorkQueue::Begin(bool timed) {
   ++jobs_;
@@ -44,7 +38,7 @@ void WorkQueue::End(int64_t cost, bool timed, bool done) {
     since_ = now;
     --timed_;
   }
-  --jobs_;  // the last that is touched here
+  --jobs_;
 }
 
 std::chrono::nanoseconds WorkQueue::Wait() const {

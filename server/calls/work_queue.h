@@ -14,6 +14,7 @@
 #include "core/base/checked.h"
 #include "core/base/happens_before.h"
 #include "core/base/status.h"
+#include "server/calls/users.h"
 
 namespace topk {
 
@@ -33,7 +34,7 @@ class WorkQueue {
   explicit WorkQueue(int threads);
 
   /// Waits for the work that was handed over.
-  ~WorkQueue();
+  ~WorkQueue() { users_.Wait(); }
 
   /// One piece of work, while it runs.
   class Job {
@@ -61,11 +62,17 @@ class WorkQueue {
     const bool timed = cost >= kTimedNanoseconds;
     pending_ += cost;
     Begin(timed);
-    workers_.enqueue(HandedOver([this, cost, timed, work = std::move(work)] {
-      Job job(*this, cost);
-      const bool done = work(job);
-      End(job.cost_, timed, done);
-    }));
+    // Destroyed in this order: the work first.
+    struct Queued {
+      Users::Token token;
+      Work work;
+    };
+    workers_.enqueue(HandedOver(
+        [this, cost, timed, queued = Queued{users_.Add(), std::move(work)}] {
+          Job job(*this, cost);
+          const bool done = queued.work(job);
+          End(job.cost_, timed, done);
+        }));
   }
 
   /// How long work that is queued now waits for a thread.
@@ -108,6 +115,7 @@ class WorkQueue {
   /// oneTBB counts on the thread that calls it; ours polls.
   const tbb::global_control all_workers_;
   tbb::task_arena workers_;
+  Users users_;
 };
 
 }  // namespace topk

@@ -1,5 +1,7 @@
 #include "server/oip/infer_call.h"
 
+#include <memory>
+
 #include "server/calls/unary_call.h"
 #include "server/oip/infer.h"
 
@@ -24,7 +26,7 @@ class InferCall final : public UnaryCall {
 }  // namespace
 
 void AcceptModelInfer(OipService& oip, EventLoop& loop) {
-  (new InferCall(oip, loop))->Wait();
+  std::make_shared<InferCall>(oip, loop)->Wait();
 }
 
 }  // namespace topk

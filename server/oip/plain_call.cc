@@ -1,5 +1,7 @@
 #include "server/oip/plain_call.h"
 
+#include <memory>
+
 #include "server/calls/raw_message.h"
 #include "server/calls/unary_call.h"
 #include "server/oip/oip_service.h"
@@ -13,17 +15,15 @@ class PlainCall final : public SimpleCall {
  public:
   using Function = Status (OipService::*)(const Request&, Response&);
 
-  static void Accept(OipService& oip, EventLoop& loop, Function function) {
-    (new PlainCall(oip, loop, function))->Wait();
-  }
-
- private:
   PlainCall(OipService& oip, EventLoop& loop, Function function)
       : SimpleCall(oip.topk(), loop, oip.method(kMethod)),
         oip_(oip),
         function_(function) {}
 
-  void Accept() override { Accept(oip_, loop_, function_); }
+ private:
+  void Accept() override {
+    std::make_shared<PlainCall>(oip_, loop_, function_)->Wait();
+  }
 
   Status Answer(grpc::ByteBuffer& message, grpc::ByteBuffer& to) override {
     Request request;
@@ -41,7 +41,8 @@ class PlainCall final : public SimpleCall {
 template <OipMethod kMethod, class Request, class Response>
 void Take(OipService& oip, EventLoop& loop,
           Status (OipService::*function)(const Request&, Response&)) {
-  PlainCall<kMethod, Request, Response>::Accept(oip, loop, function);
+  std::make_shared<PlainCall<kMethod, Request, Response>>(oip, loop, function)
+      ->Wait();
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ class StreamInferCall final : public GroupCall {
 }  // namespace
 
 void AcceptModelStreamInfer(OipService& oip, EventLoop& loop) {
-  (new StreamInferCall(oip, loop))->Wait();
+  std::make_shared<StreamInferCall>(oip, loop)->Wait();
 }
 
 }  // namespace topk

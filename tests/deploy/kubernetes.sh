@@ -82,7 +82,7 @@ kustomize build deploy/kubernetes/kustomize/base >"$work/base.yaml"
 mkdir "$work/gateway"
 here=$(realpath --relative-to="$work/gateway" deploy/kubernetes/kustomize)
 cat >"$work/gateway/kustomization.yaml" <<END
-resources: [$here/overlays/dev]
+resources: [$here/overlays/production]
 components: [$here/components/gateway, $here/components/scale-by-bytes]
 END
 kustomize build "$work/gateway" >"$work/gateway.yaml"

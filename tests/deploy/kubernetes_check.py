@@ -115,6 +115,15 @@ def check_gateways(objects):
     return gateways
 
 
+def check_scaling(name, objects):
+    """Bytes in flight count only where they are asked for: without
+    prometheus-adapter they would keep Kubernetes from scaling down."""
+    metrics = [metric["type"] for one in objects
+               if one["kind"] == "HorizontalPodAutoscaler"
+               for metric in one["spec"]["metrics"]]
+    assert ("Pods" in metrics) == (name in ("all", "gateway")), (name, metrics)
+
+
 def check_rules(objects):
     rules = [one["spec"] for one in objects if one["kind"] == "PrometheusRule"]
     assert rules == [yaml.safe_load(RULES.read_text(encoding="utf-8"))]
@@ -145,8 +154,9 @@ def main():
     for name, objects in manifests.items():
         check_schemas(name, objects, schemas)
         check_deployment(objects)
+        check_scaling(name, objects)
         assert bool(check_gateways(objects)) == (name in ("all", "gateway"))
-    for name in ("all", "production"):
+    for name in ("all", "production", "gateway"):
         check_rules(manifests[name])
     check_same(manifests["defaults"], manifests["base"])
 
