@@ -171,6 +171,37 @@ def unity_names(files):
                        "as one file")
 
 
+# Literals that look like a reason and are in no response: names of codes
+# and variables, and errors of the start.
+_NO_REASONS = re.compile(
+    r"TOPKD?_.*|GRPC_.*|.*_LISTEN|TLS_.*|TOKENS_FILE|TOKEN_NAME|READY_FILE|"
+    r"INSTRUCTION_SET|NO_CUDA|NO_CUDA_DEVICE|NOT_ON_THIS_BACKEND|"
+    r"INVALID_ARGUMENT|NOT_FOUND|ALREADY_EXISTS|PERMISSION_DENIED|"
+    r"RESOURCE_EXHAUSTED|FAILED_PRECONDITION")
+
+
+def error_reasons(files):
+    """proto/ERRORS.md has the reasons of the code, and no others."""
+    used, page = {}, "proto/ERRORS.md"
+    for name, text in files.items():
+        if name.startswith(("core/", "server/")) and name.endswith(
+                (".h", ".cc")):
+            for reason in re.findall(r'"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)"',
+                                     text):
+                if not _NO_REASONS.fullmatch(reason):
+                    used.setdefault(reason, name)
+    listed = [reason for line in files.get(page, "").splitlines()
+              if line.startswith("| `")
+              for reason in re.findall(r"`(\w+)`", line.split("|")[1])]
+    for reason in sorted(set(used) - set(listed)):
+        yield f"{used[reason]}: {reason} is not in {page}"
+    for reason in sorted(set(listed) - set(used)):
+        yield f"{page}: {reason} is not in the code"
+    for reason in sorted(set(listed)):
+        if listed.count(reason) > 1:
+            yield f"{page}: {reason} is listed twice"
+
+
 def no_output_in_core(files):
     banned = re.compile(
         r"<iostream>|<fstream>|spdlog|std::c(out|err|log)\b|"
@@ -381,6 +412,13 @@ RULES = {
     ], {"server/a.cc": "namespace {\nint F(int a) {\n}  // namespace\n",
         "server/b.cc": "namespace {\nint F(bool a) {\n}  // namespace\n",
         "client/a.cc": "namespace {\nint F(int a) {\n}  // namespace\n"}),
+    "error_reasons": (error_reasons, [
+        {"core/a.cc": '"K_MISSING"'},
+        {"proto/ERRORS.md": "| `K_MISSING` | x |"},
+        {"proto/ERRORS.md": "| `A_B`, `A_B` | x |", "core/a.cc": '"A_B"'},
+    ], {"proto/ERRORS.md": "| `A_B`, `C_D` | `OK` |",
+        "core/a.cc": '"A_B"', "server/a.h": '"C_D" "TLS_FILE" "NOT_FOUND"',
+        "client/a.cc": '"E_F"'}),
     "no_output_in_core": (no_output_in_core, [
         {"core/a.cc": 'std::cout << "x";'},
         {"core/a.cc": 'printf("x");'},
