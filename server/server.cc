@@ -213,8 +213,8 @@ Status Server::Impl::Secure(const ServerConfig& config, spdlog::logger& log) {
         return IsUnixAddress(address) || IsLoopback(address);
       })) {
     log.warn(
-        "tokens come in plain text, for all on their way to read: TLS is "
-        "off, which is right behind a proxy that ends it alone");
+        "TLS is off: bearer tokens are sent unencrypted, which is safe only "
+        "behind a proxy that terminates TLS");
   }
   return {};
 }
@@ -230,25 +230,26 @@ void Server::Impl::AddMetrics(const spdlog::logger& log) {
     metrics.registry()->AddCounter(
         name, help, [value] { return static_cast<double>(value()); });
   };
-  gauge("topk_inflight_requests", "Calls under way, idle streams too",
+  gauge("topk_inflight_requests",
+        "Number of calls in flight, idle streams included",
         [this] { return gate.admission().requests(); });
-  gauge("topk_inflight_bytes", "Bytes that the calls under way take",
+  gauge("topk_inflight_bytes", "Memory charged to calls in flight, in bytes",
         [this] { return gate.admission().bytes(); });
-  gauge("topk_max_inflight_requests", "Calls that may be under way",
+  gauge("topk_max_inflight_requests", "Max number of calls in flight",
         [this] { return gate.admission().limits().requests; });
-  gauge("topk_max_inflight_bytes", "Bytes that they may take",
+  gauge("topk_max_inflight_bytes",
+        "Max memory charged to calls in flight, in bytes",
         [this] { return gate.admission().limits().bytes; });
   if (!engine.Devices().devices.empty()) {
     AddDeviceMetrics(engine, *metrics.registry());
   }
-  gauge("topk_queue_depth", "Large requests that wait for a thread or have one",
+  gauge("topk_queue_depth", "Number of jobs queued or running on workers",
         [this] { return service.work().jobs(); });
   counter("topk_log_dropped_total",
-          "Log lines that were dropped because they were not written fast "
-          "enough",
+          "Log lines dropped because they were not written fast enough",
           [&log] { return DroppedLines(log); });
   counter("topk_log_suppressed_total",
-          "Lines of failed or slow requests beyond the most in a second",
+          "Log lines of failed or slow requests above the rate limit",
           [this] { return access_log.suppressed(); });
 }
 

@@ -103,16 +103,16 @@ Result<Layout> OutputLayout(const Plan& plan, const OutputRequest& request,
 
 Status CheckLimits(const Plan& plan, int64_t elements, const Limits& limits) {
   if (elements > limits.max_elements) {
-    return ResourceExhausted(
-        "TOO_MANY_ELEMENTS", "tensor.shape",
-        Cat(elements, " elements exceed the limit of ", limits.max_elements));
+    return ResourceExhausted("TOO_MANY_ELEMENTS", "tensor.shape",
+                             Cat(elements, " elements exceed the limit of ",
+                                 limits.max_elements, " (--max-elements)"));
   }
   if (plan.selected() > limits.max_selected_elements) {
     return ResourceExhausted(
         "TOO_MANY_SELECTED", "tensor.shape",
-        Cat("k = ", plan.k, " of each of ", plan.slices(), " slices are ",
-            plan.selected(), " elements; they exceed the limit of ",
-            limits.max_selected_elements));
+        Cat("k = ", plan.k, " in each of ", plan.slices(), " slices selects ",
+            plan.selected(), " elements, more than the limit of ",
+            limits.max_selected_elements, " (--max-selected-elements)"));
   }
   int64_t bytes = 0;
   const int64_t values = plan.wants_values ? plan.values.bytes : 0;
@@ -120,8 +120,9 @@ Status CheckLimits(const Plan& plan, int64_t elements, const Limits& limits) {
   if (!CheckedAdd(values, indices, &bytes) || bytes > limits.max_output_bytes) {
     return ResourceExhausted(
         "OUTPUT_TOO_LARGE", "tensor.shape",
-        Cat("outputs of ", values, " and ", indices,
-            " bytes exceed the limit of ", limits.max_output_bytes));
+        Cat("values of ", values, " bytes and indices of ", indices,
+            " bytes exceed the limit of ", limits.max_output_bytes,
+            " (--max-output-bytes)"));
   }
   return {};
 }

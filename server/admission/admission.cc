@@ -58,7 +58,8 @@ Status Admission::Admit(std::string_view client, Share& share) {
   if (!Add(total_.requests, 1, limits_.requests)) {
     return ResourceExhausted(
         "TOO_MANY_REQUESTS", kServer,
-        Cat("the server's ", limits_.requests, " calls are under way"),
+        Cat("too many calls in flight (--max-inflight-requests = ",
+            limits_.requests, ")"),
         requests_queue_.Join(1, requests_done_,
                              std::chrono::steady_clock::now()));
   }
@@ -77,7 +78,9 @@ Status Admission::Admit(std::string_view client, Share& share) {
   --total_.requests;
   return ResourceExhausted(
       "TOO_MANY_REQUESTS_OF_CLIENT", Cat("client:", client),
-      Cat("the client's ", limits_.client_requests, " calls are under way"),
+      Cat("too many calls of this client in flight "
+          "(--max-client-inflight-requests = ",
+          limits_.client_requests, ")"),
       requests_queue_.Join(1, requests_done_,
                            std::chrono::steady_clock::now()));
 }
@@ -86,14 +89,15 @@ Status Admission::TakeBytes(int64_t bytes, Clients::value_type* client) {
   const auto full = [&](std::string_view reason, const std::string& whose,
                         int64_t limit, const char* flag) {
     if (bytes > limit) {
-      return ResourceExhausted(
-          "REQUEST_TOO_LARGE", "",
-          Cat("a request that takes ", bytes, " bytes at once exceeds the ",
-              "server's ", flag, " = ", limit));
+      return ResourceExhausted("REQUEST_TOO_LARGE", "",
+                               Cat("the request needs ", bytes,
+                                   " bytes at once, more than the limit (",
+                                   flag, " = ", limit, ")"));
     }
     return ResourceExhausted(
         reason, whose,
-        Cat("no room for ", bytes, " bytes more: ", flag, " = ", limit),
+        Cat("too little memory left for ", bytes, " more bytes (", flag, " = ",
+            limit, ")"),
         bytes_queue_.Join(bytes, bytes_done_,
                           std::chrono::steady_clock::now()));
   };

@@ -25,7 +25,9 @@ Status Gate::AdmitRequest(Visit& visit, int64_t bytes, int64_t own_bytes,
   charge.Shrink(charge.bytes() - all.value());
   return ResourceExhausted(
       "RATE_LIMITED", Cat("client:", visit.caller.key),
-      Cat("the rate limit of ", Quote(visit.caller.name), " is reached"),
+      Cat("client ", Quote(visit.caller.name),
+          " exceeds its rate (--client-requests-per-second, "
+          "--client-bytes-per-second)"),
       *wait);
 }
 

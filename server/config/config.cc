@@ -51,12 +51,12 @@ class FileBelowEnvironment final : public CLI::ConfigTOML {
 void AddListening(ConfigTable& table, ServerConfig& config) {
   table.Heading("Listening");
   table
-      .Row(
-          "listen", config.listen,
-          "Where to serve gRPC: host:port, with port 0 for any free one, or "
-          "unix:path. May be repeated, or be a list with commas. The default "
-          "is this machine alone; 0.0.0.0:50051 serves all, see --tls-cert and "
-          "--auth-tokens-file")
+      .Row("listen", config.listen,
+           "Addresses of the gRPC service: host:port (port 0 picks a free "
+           "port) or unix:path. Repeat the flag or separate addresses with "
+           "commas. The default accepts connections from this machine only; "
+           "0.0.0.0:50051 accepts them from everywhere, see --tls-cert and "
+           "--auth-tokens-file")
       ->delimiter(',')
       ->default_str(config.listen.front())
       ->transform(Address());
@@ -67,67 +67,69 @@ void AddListening(ConfigTable& table, ServerConfig& config) {
                  config.unix_socket_mode =
                      static_cast<unsigned>(std::stoul(text, nullptr, 8));
                }),
-           "Who may connect to unix: sockets, in octal as chmod has it: "
-           "whoever may write. 0660 lets the group in, 0666 everybody")
+           "Octal file mode of unix: sockets; clients need write permission. "
+           "0660 admits the group, 0666 everyone")
       ->check(OctalMode())
       ->default_str("0600");
-  table.Switch("xds", config.xds,
-               "Serve each address once an xDS control plane names it, and as "
-               "it says. GRPC_XDS_BOOTSTRAP names the bootstrap file, or "
-               "GRPC_XDS_BOOTSTRAP_CONFIG has its content");
+  table.Switch(
+      "xds", config.xds,
+      "Serve each address once an xDS control plane has configured it. "
+      "GRPC_XDS_BOOTSTRAP names the bootstrap file; "
+      "GRPC_XDS_BOOTSTRAP_CONFIG holds its content");
   table
       .Row("metrics-listen", config.metrics_listen,
-           "Where to serve Prometheus metrics at /metrics: host:port; off if "
-           "empty")
+           "Address of the Prometheus metrics, host:port, at the path "
+           "/metrics; empty disables them")
       ->check(HttpAddress());
   table
       .Row("health-listen", config.health_listen,
-           "Where to serve grpc.health.v1 and nothing else, in plain text, for "
-           "probes that have no certificate: host:port; off if empty")
+           "Address of a plaintext port that serves only grpc.health.v1, "
+           "host:port, for probes without a certificate; empty disables it")
       ->check(PlainAddress());
   table
       .Row("admin-listen", config.admin_listen,
-           "Where to serve channelz, which tells of all connections and calls, "
-           "and reflection, over gRPC in plain text: host:port; off if empty. "
-           "For operators alone")
+           "Address of a plaintext gRPC port for operators with channelz "
+           "(details of all connections and calls) and reflection, host:port; "
+           "empty disables it")
       ->check(PlainAddress());
   table.Row("ready-file", config.ready_file,
-            "Where to write the bound addresses, as JSON, when serving; "
-            "removed at exit");
+            "File that receives the bound addresses as JSON once the server "
+            "accepts calls; removed at exit");
 }
 
 void AddWork(ConfigTable& table, ServerConfig& config) {
   table.Heading("Work");
   table
       .Row("threads", config.threads,
-           "Threads that compute; 0 for as many as the affinity mask and the "
-           "cgroup's quota grant")
+           "Number of compute threads; 0 uses all CPUs that the affinity mask "
+           "and the cgroup quota grant")
       ->transform(Whole(0, 4096));
   table
       .Row("backend", config.backend,
-           "What computes: cpu; cuda, and the CPU what that does not take; or "
-           "auto, whichever is expected to be faster for a request. cuda needs "
-           "a build with TOPK_WITH_CUDA and a device")
+           "Compute backend: cpu; cuda, which uses the CPU for requests that "
+           "CUDA does not support; or auto, which picks the backend with the "
+           "lower estimated time per request. cuda requires a build with "
+           "TOPK_WITH_CUDA and a device")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   table
       .Row("device-memory-bytes", config.device_memory_bytes,
-           "What may be taken of each device's memory; 0 for half of it")
+           "Max memory to use on each device, in bytes; 0 uses half of it")
       ->transform(Bytes(0, std::numeric_limits<int64_t>::max()));
   table
-      .Row(
-          "pollers", config.pollers,
-          "Threads that wait for connections and do small requests; 0 for half "
-          "as many as compute. With one, small calls are fastest on two "
-          "processors; with two or more, one connection that floods the server "
-          "does not go before all others")
+      .Row("pollers", config.pollers,
+           "Number of threads that poll connections and compute small "
+           "requests; 0 uses half the compute threads. One poller gives the "
+           "lowest latency of small calls on two CPUs; with two or more, a "
+           "connection that floods the server delays others less")
       ->transform(Whole(0, 4096));
-  table.Switch("allow-shared-memory", config.allow_shared_memory,
-               "Take tensors from POSIX shared memory and put answers there: "
-               "whoever may connect can then read and write each object with "
-               "the prefix that this process can");
+  table.Switch(
+      "allow-shared-memory", config.allow_shared_memory,
+      "Read tensors from POSIX shared memory and write results to it. "
+      "Every client can then access each object that has the prefix and "
+      "that this process can access");
   table
       .Row("shared-memory-prefix", config.shared_memory_prefix,
-           "What the names of these objects begin with")
+           "Required prefix of the names of shared memory objects")
       ->check(ObjectPrefix());
 }
 
@@ -136,48 +138,52 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
   table.Heading("Limits of one request");
   table
       .Row("max-message-bytes", config.max_message_bytes,
-           "The largest request message; larger tensors are streamed")
+           "Max size of a request message, in bytes; larger tensors need "
+           "StreamTopK")
       ->transform(Bytes(1024, std::numeric_limits<int32_t>::max()));
   table
       .Row("max-elements", config.max_elements,
-           "The most elements of one tensor")
+           "Max number of elements of a tensor")
       ->transform(Whole(1, kMost));
   table
       .Row("max-selected-elements", config.max_selected_elements,
-           "The most elements of an answer: k for each slice")
+           "Max number of selected elements of a request: k times the number "
+           "of slices")
       ->transform(Whole(1, kMost));
-  table.Row("max-rank", config.max_rank, "The most dimensions of one tensor")
+  table
+      .Row("max-rank", config.max_rank, "Max number of dimensions of a tensor")
       ->transform(Whole(1, 4096));
   table
       .Row("max-output-bytes", config.max_output_bytes,
-           "The largest answer, values and indices together")
+           "Max size of values and indices of a response together, in bytes")
       ->transform(Bytes(1, config.max_output_bytes));
   table.Heading("Limits of all requests together");
   table
       .Row("max-inflight-bytes", config.max_inflight_bytes,
-           "What requests under way, their answers and the work on them may "
-           "take; 0 for a quarter of the memory that the machine and the "
-           "cgroup grant")
+           "Max memory of all requests in flight, their responses and their "
+           "working memory, in bytes; 0 uses a quarter of the memory that the "
+           "machine and the cgroup grant")
       ->transform(Bytes(0, kMost));
   table
       .Row("max-inflight-requests", config.max_inflight_requests,
-           "How many calls may be under way, open streams among them")
+           "Max number of calls in flight, open streams included")
       ->transform(Whole(1, kMost));
   table
       .Row("max-client-inflight-bytes", config.max_client_inflight_bytes,
-           "The same of one client; 0 for half of max-inflight-bytes. A client "
-           "is who it proves to be, or else an address")
+           "Max memory of one client's requests in flight, in bytes; 0 uses "
+           "half of --max-inflight-bytes. A client is identified by its "
+           "token, else its certificate, else its address")
       ->transform(Bytes(0, kMost));
   table
       .Row("max-client-inflight-requests", config.max_client_inflight_requests,
-           "The same of one client; 0 for half of max-inflight-requests")
+           "Max number of one client's calls in flight; 0 uses half of "
+           "--max-inflight-requests")
       ->transform(Whole(0, kMost));
   table
-      .Row(
-          "max-receive-memory", config.max_receive_memory,
-          "What gRPC may take for messages that are arriving or waiting: the "
-          "last line, behind which it ends calls without a word; 0 for 60 % of "
-          "the memory")
+      .Row("max-receive-memory", config.max_receive_memory,
+           "Max memory of gRPC for messages that are arriving or queued, in "
+           "bytes; beyond it gRPC closes calls without a status. 0 uses 60 % "
+           "of the memory")
       ->transform(Bytes(0, kMost));
 }
 
@@ -187,41 +193,44 @@ void AddConnections(ConfigTable& table, ConnectionCare& care) {
   table.Heading("Connections");
   table
       .Row("handshake-timeout", care.handshake_timeout,
-           "How long a client may take to begin, with TLS or with HTTP/2")
+           "Max time for the TLS handshake and the first HTTP/2 frames of a "
+           "connection")
       ->transform(Seconds(0.001, kMost));
   table
       .Row("keepalive-time", care.keepalive_time,
-           "How long a connection may be silent before the client is pinged")
+           "Idle time after which the server pings a client")
       ->transform(Seconds(1, kMost));
   table
       .Row("keepalive-timeout", care.keepalive_timeout,
-           "How long it has to answer that, or it is closed")
+           "Max time for the response to that ping; the connection is closed "
+           "afterwards")
       ->transform(Seconds(0.001, kMost));
   table
       .Row("min-ping-interval", care.min_ping_interval,
-           "Clients that ping more often than this are sent away")
+           "Min interval of a client's pings; clients that ping more often "
+           "are disconnected")
       ->transform(Seconds(0, kMost));
   table
       .Row("max-connection-idle", care.max_connection_idle,
-           "How long a connection may be without a call; 0 for ever")
+           "Max time of a connection without calls; 0 for no limit")
       ->transform(Seconds(0, kMost));
   table
       .Row("max-connection-age", care.max_connection_age,
-           "How long a connection may begin calls, give or take a tenth; 0 for "
-           "ever. Clients then connect anew, perhaps to a newer server")
+           "Max age at which a connection accepts calls, with 10 % jitter; 0 "
+           "for no limit. Clients then reconnect, possibly to a newer server")
       ->transform(Seconds(0, kMost));
   table
       .Row("max-connection-age-grace", care.max_connection_age_grace,
-           "How long its calls may run on after that")
+           "Max time for the calls of such a connection to finish")
       ->transform(Seconds(0, kMost));
   table
       .Row("max-concurrent-streams", care.max_concurrent_streams,
-           "The most calls that a connection may have open")
+           "Max number of calls in flight per connection")
       ->transform(Whole(1, 1 << 20));
   table
       .Row("max-metadata-bytes", care.max_metadata_bytes,
-           "The most that a call's header fields may take, 32 bytes each "
-           "beside their text")
+           "Max size of a call's metadata, in bytes, with 32 bytes of "
+           "overhead per field")
       ->transform(Whole(1024, 1 << 20));
 }
 
@@ -229,33 +238,35 @@ void AddDrain(ConfigTable& table, ServerConfig& config) {
   table.Heading("Draining");
   table
       .Row("drain-delay", config.drain_delay_seconds,
-           "How long to serve on after SIGTERM while health says NOT_SERVING, "
-           "so that balancers turn away first; a unit may follow, e.g. 500ms")
+           "Time after SIGTERM during which calls are accepted while health "
+           "reports NOT_SERVING, so that load balancers stop sending traffic; "
+           "takes a unit, e.g. 500ms")
       ->transform(Seconds(0, 3600));
   table
       .Row("drain-timeout", config.drain_timeout_seconds,
-           "How long calls may run on after that. Keep the sum of both below "
-           "the grace period of what sends SIGTERM (30 s in Kubernetes)")
+           "Max time for calls in flight to finish afterwards. Keep the sum "
+           "of both below the grace period of the process manager (30 s in "
+           "Kubernetes)")
       ->transform(Seconds(0, 86400));
 }
 
 void AddLogging(ConfigTable& table, ServerConfig& config) {
   table.Heading("Logging");
-  table.Row("log-level", config.log_level, "The least level that is logged")
+  table.Row("log-level", config.log_level, "Lowest level that is logged")
       ->check(
           CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}));
-  table.Row("log-format", config.log_format, "The form of the log")
+  table.Row("log-format", config.log_format, "Format of log lines")
       ->check(CLI::IsMember({"text", "json"}));
   table
       .Row("access-log-sample", config.access_log_sample,
-           "The share of requests that are OK which have a line in the log, 0 "
-           "to 1; those that their caller traces all have one unless it is 0. "
-           "What failed has one anyhow")
+           "Share of successful requests that are logged, 0 to 1. Requests "
+           "that the caller traces are always logged unless it is 0; failed "
+           "requests always are")
       ->check(Share());
   table
       .Row("slow-request", config.slow_request_seconds,
-           "Requests that took longer have a line in the log, as a warning, in "
-           "seconds or with a unit; 0 for none")
+           "Duration above which a request is logged as a warning, in seconds "
+           "or with a unit; 0 disables it")
       ->transform(Seconds(0, 86400));
 }
 
@@ -301,20 +312,20 @@ void CheckEnvironment(const CLI::App& app) {
 CLI::App* AddHealthcheck(CLI::App& app, HealthcheckConfig& config) {
   CLI::App* command = app.add_subcommand(
       "healthcheck",
-      "Asks a server whether it serves. Exit status: 0 yes, 1 wrong "
+      "Checks the health of a server. Exit status: 0 serving, 1 invalid "
       "arguments, 2 no connection, 3 the call failed, 4 not serving");
   command->configurable(false);
   command
       ->add_option("--target", config.target,
-                   "The server's address: host:port or unix:path")
+                   "Address of the server: host:port or unix:path")
       ->envname("TOPKD_HEALTHCHECK_TARGET")
       ->capture_default_str();
-  command->add_option("--service", config.service,
-                      "The service to ask about; the whole server if not "
-                      "given");
+  command->add_option(
+      "--service", config.service,
+      "Name of the service to check; default: the whole server");
   command
       ->add_option("--timeout", config.timeout_seconds,
-                   "How long to wait for the answer, in seconds or with a unit")
+                   "Max time for the response, in seconds or with a unit")
       ->transform(Seconds(0.001, 3600))
       ->capture_default_str();
   AddHealthcheckTlsFlags(*command, config);
@@ -324,9 +335,11 @@ CLI::App* AddHealthcheck(CLI::App& app, HealthcheckConfig& config) {
 CLI::App* AddHashToken(CLI::App& app, std::string& name) {
   CLI::App* command = app.add_subcommand(
       "hash-token",
-      "Reads a token from stdin and prints its line of --auth-tokens-file");
+      "Reads a token from stdin and prints its line for --auth-tokens-file");
   command->configurable(false);
-  command->add_option("name", name, "Who has the token, for limits and logs")
+  command
+      ->add_option("name", name,
+                   "Name of the token's owner, for limits and logs")
       ->required();
   return command;
 }
@@ -340,7 +353,7 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
   app.set_version_flag("--version", "topkd " TOPK_VERSION);
   // CLI11 reads the environment after the config file, too late to name it.
   const std::string file = Environment("TOPKD_CONFIG");
-  app.set_config("--config", file, "A file of settings, `flag = value` a line",
+  app.set_config("--config", file, "Config file with lines of `flag = value`",
                  /*config_required=*/!file.empty())
       ->envname("TOPKD_CONFIG");
   app.config_formatter(std::make_shared<FileBelowEnvironment>(app));
@@ -350,10 +363,10 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
                "\nRun with --help for the settings.\n");
   });
   app.footer(
-      "Flags outrank environment variables (TOPKD_THREADS for --threads), "
-      "which outrank the config file. SIGTERM drains: calls under way finish; "
-      "a second one ends the process. Exit status: 0 after a drain, 1 failure, "
-      "2 wrong settings.");
+      "Flags take precedence over environment variables (TOPKD_THREADS for "
+      "--threads), and these over the config file. SIGTERM drains the server: "
+      "calls in flight finish; a second SIGTERM ends the process. Exit status: "
+      "0 after a drain, 1 failure, 2 invalid settings.");
   ConfigTable table(app);
   AddListening(table, result.server);
   AddSecurityFlags(table, result.server.security);
@@ -367,8 +380,8 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
 
   bool check = false;
   app.add_flag("--check-config", check,
-               "Say whether a server could start with these settings, print "
-               "them and exit")
+               "Validate the settings, print them and exit without starting "
+               "the server")
       ->configurable(false);
   try {
     app.parse(argc, argv);

@@ -136,7 +136,7 @@ Result<std::unique_ptr<Authenticator>> Authenticator::Start(
               Cat("--auth-tokens-file: ", path, ": ", status.message);
           return status;
         }
-        log.info("tokens of {} are good now", path);
+        log.info("loaded the tokens of {}", path);
         const std::lock_guard lock(self->mutex_);
         self->tokens_ = *std::move(tokens);
         return {};

@@ -47,7 +47,7 @@ void WatchedFiles::Look() {
   settled_ = status.ok() || !changed;
   seen_ = std::move(now);
   if (!status.ok() && settled_) {
-    log_.error("{}; what was there before stays in use", status.message);
+    log_.error("{}; the previous content stays in use", status.message);
   }
 }
 

@@ -5,10 +5,12 @@
 namespace topk {
 
 AnswerCounters::AnswerCounters(prometheus::Registry& registry)
-    : family_(prometheus::BuildCounter()
-                  .Name("topk_answers_total")
-                  .Help("Answers by the backend and the kernel that made them")
-                  .Register(registry)),
+    : family_(
+          prometheus::BuildCounter()
+              .Name("topk_answers_total")
+              .Help(
+                  "Responses by the backend and the kernel that computed them")
+              .Register(registry)),
       others_(family_.Add({{"backend", "other"}, {"kernel", "other"}})) {}
 
 AnswerCounters::Row* AnswerCounters::Find(std::string_view backend,

@@ -15,21 +15,22 @@ void AddDeviceMetrics(const Engine& engine, MetricRegistry& registry) {
           },
           {{"device", std::to_string(i)}});
     };
-    gauge("topk_device_memory_bytes", "Memory that is taken of a device",
+    gauge("topk_device_memory_bytes", "Device memory in use, in bytes",
           [](const DeviceState& state) { return state.memory_bytes; });
     gauge("topk_device_memory_limit_bytes",
-          "Memory that may be taken of a device",
+          "Limit of the device memory in use, in bytes",
           [](const DeviceState& state) { return state.memory_limit; });
-    gauge("topk_device_lost", "1 after a device has failed, 0 before",
+    gauge("topk_device_lost", "1 after the device has failed, 0 before",
           [](const DeviceState& state) { return state.lost ? 1 : 0; });
   }
   const auto fallbacks = [&](const char* reason, auto value) {
-    registry.AddCounter("topk_device_fallbacks_total",
-                        "Requests that the CPU did because a device could not",
-                        [&engine, value] {
-                          return static_cast<double>(value(engine.Devices()));
-                        },
-                        {{"reason", reason}});
+    registry.AddCounter(
+        "topk_device_fallbacks_total",
+        "Requests computed on the CPU because a device could not",
+        [&engine, value] {
+          return static_cast<double>(value(engine.Devices()));
+        },
+        {{"reason", reason}});
   };
   fallbacks("lost",
             [](const DeviceReport& report) { return report.fallbacks_lost; });

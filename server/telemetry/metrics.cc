@@ -93,34 +93,36 @@ std::array<prometheus::Counter*, kSize> MakeCounters(
 
 Metrics::Metrics()
     : registry_(std::make_shared<MetricRegistry>()),
-      requests_(MakeCounter(*registry_, "topk_requests_total",
-                            "Requests by operator and gRPC status code")),
+      requests_(
+          MakeCounter(*registry_, "topk_requests_total",
+                      "Finished requests by operator and gRPC status code")),
       answers_(registry_->prometheus()),
       rejected_(MakeCounters(*registry_, "topk_rejected_total",
-                             "Requests that were refused for want of room or "
-                             "of permission",
+                             "Requests rejected because of a limit, missing "
+                             "credentials or a drain",
                              "reason", kRejectionNames)),
       cancelled_(MakeCounters<3>(
           *registry_, "topk_cancelled_total",
-          "Requests that nobody waits for any more, by how far they had come",
+          "Requests cancelled by the client or its deadline, by progress",
           "when", {"before_compute", "during_compute", "after_compute"})),
       tensor_bytes_(registry_->AddHistogram(
-          "topk_tensor_bytes", "Size of the tensors of answered requests",
-          Sizes())),
+          "topk_tensor_bytes",
+          "Size of the tensors of successful requests in bytes", Sizes())),
       elements_(registry_->AddHistogram(
-          "topk_elements", "Elements of the tensors of answered requests",
-          Sizes())),
+          "topk_elements",
+          "Number of elements of the tensors of successful requests", Sizes())),
       k_(registry_->AddHistogram(
-          "topk_k_elements", "K of answered requests that send it as a value",
+          "topk_k_elements", "k of successful requests that send it as a value",
           Sizes())),
       ready_(prometheus::BuildGauge()
                  .Name("topk_ready")
-                 .Help("1 while the server serves, 0 while it drains")
+                 .Help("1 while the server accepts calls, 0 while it drains")
                  .Register(registry_->prometheus())
                  .Add({})) {
   for (size_t i = 0; i < stages_.size(); ++i) {
     stages_[i] = &registry_->AddHistogram(
-        "topk_stage_seconds", "Time of requests in each stage that they reach",
+        "topk_stage_seconds",
+        "Time of requests in each stage that they reach, in seconds",
         StageSeconds(), {{"stage", kStageNames[i]}});
   }
   for (const Dialect* dialect : Dialects()) {
@@ -136,7 +138,7 @@ Metrics::Metrics()
 void Metrics::SetBuild(const std::string& instruction_set) {
   prometheus::BuildGauge()
       .Name("topk_build_info")
-      .Help("Always 1; the labels describe the build and its machine")
+      .Help("Always 1; the labels describe the build and the machine")
       .Register(registry_->prometheus())
       .Add({{"version", TOPK_VERSION},
             {"compiler", TOPK_COMPILER},
@@ -149,7 +151,7 @@ Metrics::OfOperator Metrics::MakeOperator(const std::string& dialect,
                                           const std::string& version) {
   OfOperator row;
   row.compute_seconds = &registry_->AddHistogram(
-      "topk_compute_seconds", "Time in the backend of answered requests",
+      "topk_compute_seconds", "Compute time of successful requests in seconds",
       ComputeSeconds(), {{"dialect", dialect}, {"version", version}});
   row.requests.fill(nullptr);
   for (const Code code : kCodes) {

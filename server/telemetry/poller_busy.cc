@@ -6,8 +6,8 @@ PollerBusy::PollerBusy(MetricRegistry& registry, spdlog::logger& log)
     : log_(log),
       histogram_(registry.AddHistogram(
           "topk_poller_busy_seconds",
-          "CPU time that a poller took for one event, in seconds; all other "
-          "events wait for it",
+          "CPU time of a poller for one event in seconds; other events wait "
+          "meanwhile",
           Buckets{{1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1}, 1e-9})) {}
 
 void PollerBusy::Observe(std::chrono::nanoseconds busy) {

@@ -21,11 +21,11 @@ TEST(CallLimit, GivesOneClientHalfOfAll) {
     const Status third = limit.Open("a").status();
     EXPECT_EQ(third.code, Code::kResourceExhausted);
     EXPECT_THAT(third.message,
-                HasSubstr("test calls of one client address: the limit is 2"));
+                HasSubstr("test calls of one client address (limit 2)"));
   }
   const Status fifth = limit.Open("c").status();
   EXPECT_EQ(fifth.code, Code::kResourceExhausted);
-  EXPECT_THAT(fifth.message, HasSubstr("test calls: the limit is 4"));
+  EXPECT_THAT(fifth.message, HasSubstr("test calls (limit 4)"));
 }
 
 TEST(CallLimit, CountsOpenCallsOnly) {

@@ -115,7 +115,7 @@ TEST_F(Watched, KeepsWhatItHasAndLogsAMistakeOnce) {
   for (const char* text : {"they differ: 2", "they differ: 4", "cannot read"}) {
     EXPECT_EQ(Count(text), 1) << sink_->Text();
   }
-  EXPECT_EQ(Count("what was there before stays in use"), 3);
+  EXPECT_EQ(Count("the previous content stays in use"), 3);
 }
 
 }  // namespace
