@@ -21,15 +21,16 @@ int64_t NanosecondsSince(Clock::time_point start) {
 
 // Runs a plan on a tensor in pieces: folded over them, or put together first
 // where that is faster.
-Execution RunOn(const Backend& backend, const Plan& plan, Engine::Pieces pieces,
-                const Outputs& outputs, const Cancellation* cancellation) {
+Execution RunOn(const PreparedPlan& prepared, const Plan& plan,
+                Engine::Pieces pieces, const Outputs& outputs,
+                const Cancellation* cancellation) {
   if (pieces.size() == 1) {
-    return backend.Run(plan, pieces[0], outputs, cancellation);
+    return prepared.Run(pieces[0], outputs, cancellation);
   }
-  if (backend.FoldsWell(plan)) {
+  if (prepared.FoldsWell()) {
     const Result<std::unique_ptr<Fold>> fold =
-        backend.Start(plan, outputs, cancellation);
-    if (!fold.ok()) return {backend.name(), "", "", fold.status()};
+        prepared.StartFold(outputs, cancellation);
+    if (!fold.ok()) return {"", "", "", fold.status()};
     auto left = static_cast<size_t>(plan.input.bytes);  // without padding
     for (const auto& piece : pieces) {
       const size_t size = std::min(left, piece.size());
@@ -40,16 +41,26 @@ Execution RunOn(const Backend& backend, const Plan& plan, Engine::Pieces pieces,
   }
   const WholeTensor whole = PutTogether(plan, pieces, cancellation);
   if (IsCancelled(cancellation)) return {};
-  return backend.Run(plan, whole, outputs, cancellation);
+  return prepared.Run(whole, outputs, cancellation);
 }
 
-// The cost of Run() on a backend.
-Cost CostOf(const Backend& backend, const Plan& plan, size_t pieces) {
-  if (pieces == 1) return backend.RunCost(plan);
-  if (backend.FoldsWell(plan)) return backend.FoldCost(plan);
-  Cost cost = backend.RunCost(plan);
+// The cost of that.
+Cost CostOf(const PreparedPlan& prepared, size_t pieces) {
+  if (pieces == 1) return prepared.RunCost();
+  if (prepared.FoldsWell()) return prepared.FoldCost();
+  Cost cost = prepared.RunCost();
   cost.working_bytes += cost.input_bytes;
   cost.nanoseconds += CopyNanoseconds(cost.input_bytes);
+  return cost;
+}
+
+// The cost of a stream.
+Cost CostOfStream(const PreparedPlan& prepared, const Plan& plan) {
+  if (plan.input.packed) return prepared.FoldCost();
+  // It is collected in parts, and then put together.
+  Cost cost = prepared.RunCost();
+  cost.working_bytes += 2 * cost.input_bytes;
+  cost.nanoseconds += 2 * CopyNanoseconds(cost.input_bytes);
   return cost;
 }
 
@@ -127,16 +138,10 @@ Result<PreparedRequest> Engine::Prepare(const v1::TopKRequest& request,
   Result<Plan> plan = Lower(request, limits_);
   if (!plan.ok()) return plan.status();
   if (Status s = CheckPayload(*plan, data_bytes); !s.ok()) return s;
-  PreparedRequest prepared;
-  prepared.plan = *std::move(plan);
-  prepared.request_id = request.request_id();
-  prepared.backend = &Choose(prepared.plan);
-  prepared.cost = CostOf(*prepared.backend, prepared.plan, pieces);
-  if (prepared.backend != &last()) {  // which may have to do it instead
-    prepared.cost =
-        Dearest(prepared.cost, CostOf(last(), prepared.plan, pieces));
-  }
-  return prepared;
+  return PrepareBest(*std::move(plan), request.request_id(),
+                     [pieces](const PreparedPlan& prepared, const Plan&) {
+                       return CostOf(prepared, pieces);
+                     });
 }
 
 Result<PreparedRequest> Engine::PrepareStream(
@@ -149,27 +154,43 @@ Result<PreparedRequest> Engine::PrepareStream(
                            "messages that follow");
   }
   if (Status s = CheckColumns(*plan, limits_); !s.ok()) return s;
-  PreparedRequest prepared;
-  prepared.plan = *std::move(plan);
-  prepared.request_id = header.request_id();
-  prepared.backend = &Choose(prepared.plan);
-  if (prepared.plan.input.packed) {
-    prepared.cost = Dearest(prepared.backend->FoldCost(prepared.plan),
-                            last().FoldCost(prepared.plan));
-    return prepared;
+  return PrepareBest(*std::move(plan), header.request_id(), CostOfStream);
+}
+
+template <class CostOf>
+PreparedRequest Engine::PrepareBest(Plan plan, const std::string& request_id,
+                                    CostOf cost_of) const {
+  PreparedRequest request;
+  request.plan = std::make_unique<const Plan>(std::move(plan));
+  request.request_id = request_id;
+  request.prepared = PrepareLast(*request.plan);
+  request.cost = cost_of(*request.prepared, *request.plan);
+  for (const std::unique_ptr<Backend>& backend : backends_) {
+    if (backend == backends_.back()) break;
+    auto prepared = backend->Prepare(*request.plan);
+    if (!prepared.ok()) continue;
+    const bool chosen = choice_ == backend->name();
+    if (!chosen && (*prepared)->EstimateNanoseconds() >=
+                       request.prepared->EstimateNanoseconds()) {
+      continue;
+    }
+    // The last one may have to do it instead.
+    request.cost = Dearest(request.cost, cost_of(**prepared, *request.plan));
+    request.prepared = *std::move(prepared);
+    if (chosen) break;
   }
-  // It is collected in parts, and then put together.
-  Cost& cost = prepared.cost = Dearest(prepared.backend->RunCost(prepared.plan),
-                                       last().RunCost(prepared.plan));
-  cost.working_bytes += 2 * cost.input_bytes;
-  cost.nanoseconds += 2 * CopyNanoseconds(cost.input_bytes);
-  return prepared;
+  return request;
+}
+
+std::unique_ptr<const PreparedPlan> Engine::PrepareLast(
+    const Plan& plan) const {
+  return *backends_.back()->Prepare(plan);
 }
 
 Result<v1::TopKResponse> Engine::Run(const PreparedRequest& request,
                                      Pieces pieces,
                                      const Cancellation* cancellation) const {
-  const Plan& plan = request.plan;
+  const Plan& plan = *request.plan;
   if (IsCancelled(cancellation)) return Cancelled();
   v1::TopKResponse response;
   response.set_request_id(request.request_id);
@@ -177,10 +198,11 @@ Result<v1::TopKResponse> Engine::Run(const PreparedRequest& request,
   if (!IsCancelled(cancellation)) {
     const Clock::time_point start = Clock::now();
     Execution execution =
-        RunOn(*request.backend, plan, pieces, outputs, cancellation);
+        RunOn(*request.prepared, plan, pieces, outputs, cancellation);
     if (!execution.status.ok() && !IsCancelled(cancellation)) {
       CountFallback(execution.status.code);
-      execution = RunOn(last(), plan, pieces, outputs, cancellation);
+      execution =
+          RunOn(*PrepareLast(plan), plan, pieces, outputs, cancellation);
     }
     SetExecution(execution, NanosecondsSince(start), response);
   }
@@ -188,19 +210,6 @@ Result<v1::TopKResponse> Engine::Run(const PreparedRequest& request,
   if (!IsCancelled(cancellation)) return response;
   Discard(plan, std::move(response));
   return Cancelled();
-}
-
-const Backend& Engine::Choose(const Plan& plan) const {
-  const Backend* best = &last();
-  for (const std::unique_ptr<Backend>& backend : backends_) {
-    if (backend.get() == &last()) break;
-    if (!backend->Supports(plan).ok()) continue;
-    if (choice_ == BackendChoice::kCuda) return *backend;
-    if (backend->EstimateNanoseconds(plan) < best->EstimateNanoseconds(plan)) {
-      best = backend.get();
-    }
-  }
-  return *best;
 }
 
 void Engine::CountFallback(Code why) const {

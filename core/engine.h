@@ -37,10 +37,10 @@ struct DeviceReport {
 
 /// A valid request whose cost is known. Nothing has been done for it yet.
 struct PreparedRequest {
-  Plan plan;
+  std::unique_ptr<const Plan> plan;
   std::string request_id;
-  /// The backend that runs it; the engine's.
-  const Backend* backend = nullptr;
+  /// How it will run; it refers to the plan and to the engine's backend.
+  std::unique_ptr<const PreparedPlan> prepared;
   Cost cost;
 };
 
@@ -112,15 +112,18 @@ class Engine {
  private:
   friend class TensorStream;
 
-  /// Returns the backend that is to run the plan.
-  const Backend& Choose(const Plan& plan) const;
-  /// Returns the one that runs what others could not: the CPU.
-  const Backend& last() const { return *backends_.back(); }
+  /// Prepares a plan on the backend that is to run it: cost and how it runs.
+  /// `cost_of` returns the cost of a prepared plan.
+  template <class CostOf>
+  PreparedRequest PrepareBest(Plan plan, const std::string& request_id,
+                              CostOf cost_of) const;
+  /// Prepares it on the backend that runs what others could not: the CPU.
+  std::unique_ptr<const PreparedPlan> PrepareLast(const Plan& plan) const;
   /// Counts a request that the last backend has to do instead of another.
   void CountFallback(Code why) const;
 
   Limits limits_;
-  BackendChoice choice_;
+  std::string choice_;
   mutable std::atomic<int64_t> fallbacks_lost_ = 0;
   mutable std::atomic<int64_t> fallbacks_full_ = 0;
   std::vector<std::unique_ptr<Backend>> backends_;

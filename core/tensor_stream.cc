@@ -11,10 +11,10 @@
 namespace topk {
 
 struct TensorStream::State {
-  Plan plan;
+  std::unique_ptr<const Plan> plan;
+  std::unique_ptr<const PreparedPlan> prepared;
   v1::TopKResponse response;
   Outputs outputs;
-  const Backend* backend = nullptr;
   std::unique_ptr<Fold> fold;  // null for a strided tensor
   CollectedTensor collected;   // a strided tensor's data
   const Cancellation* cancellation = nullptr;
@@ -26,12 +26,11 @@ struct TensorStream::State {
 
 Execution TensorStream::RunCollected(const State& state) {
   const auto run = [&state](std::span<const std::byte> tensor) {
-    return state.backend->Run(state.plan, tensor, state.outputs,
-                              state.cancellation);
+    return state.prepared->Run(tensor, state.outputs, state.cancellation);
   };
   const auto parts = state.collected.parts();
   if (parts.size() == 1) return run(parts[0]);
-  const WholeTensor whole = PutTogether(state.plan, parts, state.cancellation);
+  const WholeTensor whole = PutTogether(*state.plan, parts, state.cancellation);
   if (IsCancelled(state.cancellation)) return {};
   return run(whole);
 }
@@ -69,18 +68,18 @@ Result<TensorStream> TensorStream::Start(const Engine& engine,
   State& state = *stream.state_;
   state.cancellation = cancellation;
   state.plan = std::move(request.plan);
+  state.prepared = std::move(request.prepared);
   state.response.set_request_id(request.request_id);
-  state.outputs = PrepareOutputs(state.plan, state.response, cancellation);
-  state.backend = request.backend;
+  state.outputs = PrepareOutputs(*state.plan, state.response, cancellation);
   state.held_bytes = request.cost.output_bytes + request.cost.working_bytes;
   state.run_nanoseconds = request.cost.nanoseconds;
-  if (state.plan.input.packed && !IsCancelled(cancellation)) {
+  if (state.plan->input.packed && !IsCancelled(cancellation)) {
     Result<std::unique_ptr<Fold>> fold =
-        state.backend->Start(state.plan, state.outputs, cancellation);
+        state.prepared->StartFold(state.outputs, cancellation);
     if (!fold.ok()) {
       engine.CountFallback(fold.status().code);
-      state.backend = &engine.last();
-      fold = state.backend->Start(state.plan, state.outputs, cancellation);
+      state.prepared = engine.PrepareLast(*state.plan);
+      fold = state.prepared->StartFold(state.outputs, cancellation);
     }
     state.fold = *std::move(fold);
   }
@@ -89,23 +88,22 @@ Result<TensorStream> TensorStream::Start(const Engine& engine,
 }
 
 Size TensorStream::FeedNanoseconds(Size bytes) const {
-  return state_->fold == nullptr
-             ? CopyNanoseconds(bytes)
-             : state_->backend->FeedNanoseconds(state_->plan, bytes);
+  return state_->fold == nullptr ? CopyNanoseconds(bytes)
+                                 : state_->prepared->FeedNanoseconds(bytes);
 }
 
 Size TensorStream::FinishNanoseconds() const {
   // Every slice of a fold on the CPU was written with its last element.
   if (state_->fold == nullptr) return state_->run_nanoseconds;
-  return state_->backend->FeedNanoseconds(state_->plan, 0);
+  return state_->prepared->FeedNanoseconds(0);
 }
 
 Status TensorStream::Feed(std::span<const std::byte> piece) {
   if (IsCancelled(state_->cancellation)) return Cancelled();
   const auto size = static_cast<int64_t>(piece.size());
-  const Layout& input = state_->plan.input;
+  const Layout& input = state_->plan->input;
   if (size > input.padded_bytes - state_->received) {
-    return CheckPayload(state_->plan, state_->received + size);
+    return CheckPayload(*state_->plan, state_->received + size);
   }
   if (state_->fold != nullptr) {
     const auto start = std::chrono::steady_clock::now();
@@ -113,7 +111,7 @@ Status TensorStream::Feed(std::span<const std::byte> piece) {
     state_->fold->Feed(piece.first(static_cast<size_t>(std::min(size, left))));
     state_->computing += std::chrono::steady_clock::now() - start;
   } else {
-    state_->collected.Append(state_->plan, piece, state_->cancellation);
+    state_->collected.Append(*state_->plan, piece, state_->cancellation);
   }
   state_->received += size;
   return IsCancelled(state_->cancellation) ? Cancelled() : Status();
@@ -122,7 +120,7 @@ Status TensorStream::Feed(std::span<const std::byte> piece) {
 Result<v1::TopKResponse> TensorStream::Finish() {
   State& state = *state_;
   if (IsCancelled(state.cancellation)) return Cancelled();
-  if (Status s = CheckPayload(state.plan, state.received); !s.ok()) return s;
+  if (Status s = CheckPayload(*state.plan, state.received); !s.ok()) return s;
   const auto start = std::chrono::steady_clock::now();
   const Execution execution =
       state.fold != nullptr ? state.fold->Finish() : RunCollected(state);

@@ -103,7 +103,7 @@ AdmissionLimits AdmissionLimitsOf(const ServerConfig& config) {
 }
 
 BackendOptions BackendOptionsOf(const ServerConfig& config) {
-  return {BackendChoiceOf(config.backend), config.device_memory_bytes};
+  return {config.backend, config.device_memory_bytes};
 }
 
 // OK, or why the engine cannot compute, or gRPC listen, as it is told to.

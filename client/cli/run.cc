@@ -37,7 +37,7 @@ void ShowProgress(int64_t sent, int64_t total, ProgressLine& line) {
 // Without devices, which take longer to open than one tensor is worth.
 Engine LocalEngine() {
   EngineOptions options;
-  options.backends.choice = BackendChoice::kCpu;
+  options.backends.choice = "cpu";
   return Engine(options);
 }
 

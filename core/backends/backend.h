@@ -63,12 +63,61 @@ class Fold {
   virtual bool OutlivesBackend() const { return false; }
 };
 
-/// An implementation of the selection. Thread-safe. All of them give the same
-/// bytes.
+/// A plan as one backend will run it. Thread-safe. The plan and the backend
+/// outlive it.
 ///
-/// A cancellation may be null, which is never. Once cancelled a computation
-/// leaves out what it has not begun and returns soon, and its outputs hold
-/// anything: whoever gave the cancellation looks at it afterwards.
+/// A cancellation may be null: never cancelled. Once cancelled a computation
+/// skips the work that it has not started and returns soon, and its outputs
+/// hold anything: the caller checks the cancellation afterwards.
+class PreparedPlan {
+ public:
+  virtual ~PreparedPlan() = default;
+
+  /// The kernel that Run() uses.
+  virtual std::string_view kernel() const = 0;
+
+  /// Typical duration of Run() with all its threads, for the choice between
+  /// backends; RunCost() is an upper bound of their CPU time.
+  virtual int64_t EstimateNanoseconds() const = 0;
+
+  /// Whether a fold over chunks of the tensor is about as fast as Run() over
+  /// the whole, so that concatenating them is not worth a copy.
+  virtual bool FoldsWell() const = 0;
+
+  /// The cost of Run(), and of a fold over all chunks together.
+  /// REQUIRES: FoldCost(): plan.input.packed.
+  virtual Cost RunCost() const = 0;
+  virtual Cost FoldCost() const = 0;
+
+  /// CPU time of one call of Fold::Feed() with `bytes` bytes.
+  /// REQUIRES: plan.input.packed.
+  virtual Size FeedNanoseconds(Size bytes) const = 0;
+
+  /// Computes the whole result from the whole tensor.
+  /// REQUIRES: tensor.size() >= plan.input.bytes.
+  virtual Execution Run(std::span<const std::byte> tensor,
+                        const Outputs& outputs,
+                        const Cancellation* cancellation) const = 0;
+  /// The same, never cancelled.
+  Execution Run(std::span<const std::byte> tensor,
+                const Outputs& outputs) const {
+    return Run(tensor, outputs, nullptr);
+  }
+
+  /// Starts a fold over a tensor that arrives in chunks, or returns why it
+  /// cannot, as Execution.status does; the last backend of the registry can.
+  /// REQUIRES: plan.input.packed; this, outputs and cancellation outlive the
+  /// fold.
+  virtual Result<std::unique_ptr<Fold>> StartFold(
+      const Outputs& outputs, const Cancellation* cancellation) const = 0;
+  /// The same, never cancelled.
+  Result<std::unique_ptr<Fold>> StartFold(const Outputs& outputs) const {
+    return StartFold(outputs, nullptr);
+  }
+};
+
+/// An implementation of the selection. Thread-safe. All backends return the
+/// same bytes.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -80,55 +129,12 @@ class Backend {
   /// How many threads it may use, 0 where that has no meaning.
   virtual int threads() const = 0;
 
-  /// OK, or why this backend cannot run the plan (UNIMPLEMENTED).
-  virtual Status Supports(const Plan& plan) const = 0;
+  /// Chooses how to run a plan, which outlives the result. UNIMPLEMENTED if
+  /// this backend cannot run it; the last backend of the registry runs all.
+  virtual Result<std::unique_ptr<const PreparedPlan>> Prepare(
+      const Plan& plan) const = 0;
 
-  /// The kernel that Run() would use for the plan. REQUIRES: Supports(plan).
-  virtual std::string_view KernelFor(const Plan& plan) const = 0;
-
-  /// Roughly how long Run() takes, for the choice between backends; a typical
-  /// time of all threads side by side, where RunCost() is a bound on the sum.
-  /// REQUIRES: Supports(plan).
-  virtual int64_t EstimateNanoseconds(const Plan& plan) const = 0;
-
-  /// Whether a fold over the pieces of a tensor is about as fast as Run() over
-  /// the whole, so that putting it together is not worth a copy.
-  virtual bool FoldsWell(const Plan& plan) const = 0;
-
-  /// The cost of Run(), and of a fold over all pieces together.
-  /// REQUIRES: Supports(plan); FoldCost() also plan.input.packed.
-  virtual Cost RunCost(const Plan& plan) const = 0;
-  virtual Cost FoldCost(const Plan& plan) const = 0;
-
-  /// CPU time of one call of Fold::Feed() with `bytes` bytes. REQUIRES:
-  /// Supports(plan), plan.input.packed.
-  virtual Size FeedNanoseconds(const Plan& plan, Size bytes) const = 0;
-
-  /// Computes the whole answer from the whole tensor. REQUIRES: Supports(plan),
-  /// tensor.size() >= plan.input.bytes.
-  virtual Execution Run(const Plan& plan, std::span<const std::byte> tensor,
-                        const Outputs& outputs,
-                        const Cancellation* cancellation) const = 0;
-  /// The same, never cancelled.
-  Execution Run(const Plan& plan, std::span<const std::byte> tensor,
-                const Outputs& outputs) const {
-    return Run(plan, tensor, outputs, nullptr);
-  }
-
-  /// Starts a fold over a tensor that arrives in pieces, or returns why it
-  /// cannot, as Execution.status does; the last backend of the registry can.
-  /// REQUIRES: Supports(plan), plan.input.packed; plan, outputs and
-  /// cancellation outlive the fold.
-  virtual Result<std::unique_ptr<Fold>> Start(
-      const Plan& plan, const Outputs& outputs,
-      const Cancellation* cancellation) const = 0;
-  /// The same, never cancelled.
-  Result<std::unique_ptr<Fold>> Start(const Plan& plan,
-                                      const Outputs& outputs) const {
-    return Start(plan, outputs, nullptr);
-  }
-
-  /// Its devices now; none where it runs on the processor.
+  /// The state of its devices; none where it runs on the CPU.
   virtual std::vector<DeviceState> Devices() const { return {}; }
 };
 

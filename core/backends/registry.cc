@@ -1,5 +1,6 @@
 #include "core/backends/registry.h"
 
+#include <array>
 #include <cstdlib>
 #include <utility>
 
@@ -17,46 +18,73 @@ Result<cpu::InstructionSet> ForcedOrBest() {
   return cpu::ChooseInstructionSet(name == nullptr ? "" : name);
 }
 
-// OK, or why there is no CUDA backend.
-Status CheckCuda() {
+Status CheckCpu() {
+  const Result<cpu::InstructionSet> set = ForcedOrBest();
+  return set.ok() ? Status() : set.status();
+}
+
+std::unique_ptr<Backend> MakeCpu(int threads, const BackendOptions&) {
+  // Never another one in silence: without a set this throws.
+  return MakeCpuBackend(threads, *ForcedOrBest());
+}
+
 #ifdef TOPK_WITH_CUDA
-  return cuda::CheckDevices();
+Status CheckCuda() { return cuda::CheckDevices(); }
+
+std::unique_ptr<Backend> MakeCuda(int, const BackendOptions& options) {
+  auto devices = cuda::OpenDevices(options.device_memory_bytes);
+  return devices.empty() ? nullptr : MakeCudaBackend(std::move(devices));
+}
 #else
+Status CheckCuda() {
   return InvalidArgument("NO_CUDA", "backend",
                          "CUDA was not built in: configure with "
                          "-DTOPK_WITH_CUDA=ON");
-#endif
 }
+
+std::unique_ptr<Backend> MakeCuda(int, const BackendOptions&) {
+  return nullptr;
+}
+#endif
+
+struct Row {
+  const char* name;
+  /// OK, or why this process cannot have the backend.
+  Status (*check)();
+  /// Null if there is none after all. REQUIRES: check() is OK.
+  std::unique_ptr<Backend> (*make)(int threads, const BackendOptions& options);
+};
+constexpr std::array<Row, 2> kRows = {
+    {{"cuda", CheckCuda, MakeCuda}, {"cpu", CheckCpu, MakeCpu}}};
 
 }  // namespace
 
-BackendChoice BackendChoiceOf(std::string_view name) {
-  if (name == "cpu") return BackendChoice::kCpu;
-  return name == "cuda" ? BackendChoice::kCuda : BackendChoice::kAuto;
+std::vector<std::string> BackendNames() {
+  std::vector<std::string> names;
+  for (const Row& row : kRows) names.emplace_back(row.name);
+  return names;
 }
 
 Status CheckEnvironment(const BackendOptions& options) {
-  const Result<cpu::InstructionSet> set = ForcedOrBest();
-  if (!set.ok()) return set.status();
-  return options.choice == BackendChoice::kCuda ? CheckCuda() : Status();
+  if (Status s = kRows.back().check(); !s.ok()) return s;
+  for (const Row& row : kRows) {
+    if (row.name == options.choice) return row.check();
+  }
+  return {};
 }
 
 std::vector<std::unique_ptr<Backend>> MakeBackends(
     int threads, const BackendOptions& options) {
-  const Result<cpu::InstructionSet> set = ForcedOrBest();
   std::vector<std::unique_ptr<Backend>> backends;
-#ifdef TOPK_WITH_CUDA
-  if (options.choice != BackendChoice::kCpu && CheckCuda().ok()) {
-    auto devices = cuda::OpenDevices(options.device_memory_bytes);
-    if (!devices.empty()) {
-      backends.push_back(MakeCudaBackend(std::move(devices)));
+  for (const Row& row : kRows) {
+    const bool last = &row == &kRows.back();
+    const bool wanted =
+        options.choice == kAutoBackend || options.choice == row.name;
+    if (!last && !(wanted && row.check().ok())) continue;
+    if (auto made = row.make(threads, options)) {
+      backends.push_back(std::move(made));
     }
   }
-#else
-  (void)options;
-#endif
-  // Never another one in silence: without a set this throws.
-  backends.push_back(MakeCpuBackend(threads, *set));
   return backends;
 }
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 #include <memory>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "core/backends/backend.h"
@@ -15,29 +15,25 @@ namespace topk {
 /// measurements; unset or empty: the best that the machine has.
 inline constexpr char kInstructionSetVariable[] = "TOPK_INSTRUCTION_SET";
 
-/// Which backends may run a plan.
-enum class BackendChoice {
-  /// Whichever is expected to take the least time for it.
-  kAuto,
-  /// The CPU alone.
-  kCpu,
-  /// CUDA for all that it takes, the CPU for the rest.
-  kCuda,
-};
+/// Any backend: the one with the lowest estimated time for a plan.
+inline constexpr char kAutoBackend[] = "auto";
 
-/// Returns the choice of this name, "auto", "cpu" or "cuda"; kAuto for others.
-BackendChoice BackendChoiceOf(std::string_view name);
+/// The names of all backends, also of those that were not built in, in the
+/// order in which they are tried. The last accepts every plan.
+std::vector<std::string> BackendNames();
 
-/// What an operator may say of the backends.
+/// What an operator may set.
 struct BackendOptions {
-  BackendChoice choice = BackendChoice::kAuto;
-  /// What a process may have of each device's memory, in bytes; 0 = half of it.
+  /// kAutoBackend, or the name of a backend: it runs every plan that it
+  /// supports, and the last one the rest.
+  std::string choice = kAutoBackend;
+  /// Max memory to use on each device, in bytes; 0 = half of it.
   int64_t device_memory_bytes = 0;
 };
 
 /// OK, or why this process must not start. INVALID_ARGUMENT: the variable names
-/// an instruction set that is unknown or that this machine cannot run; or CUDA
-/// is chosen, and was not built in or has no device.
+/// an instruction set that is unknown or that this machine cannot run; or the
+/// chosen backend was not built in or has no device.
 Status CheckEnvironment(const BackendOptions& options = {});
 
 /// Returns the backends in the order in which they are tried; the last accepts

@@ -11,6 +11,7 @@
 #include <set>
 #include <sstream>
 
+#include "core/backends/registry.h"
 #include "core/base/text.h"
 #include "server/config/config_table.h"
 #include "server/config/config_values.h"
@@ -97,6 +98,12 @@ void AddListening(ConfigTable& table, ServerConfig& config) {
             "accepts calls; removed at exit");
 }
 
+std::vector<std::string> BackendChoices() {
+  std::vector<std::string> choices = BackendNames();
+  choices.insert(choices.begin(), kAutoBackend);
+  return choices;
+}
+
 void AddWork(ConfigTable& table, ServerConfig& config) {
   table.Heading("Work");
   table
@@ -110,7 +117,7 @@ void AddWork(ConfigTable& table, ServerConfig& config) {
            "CUDA does not support; or auto, which picks the backend with the "
            "lower estimated time per request. cuda requires a build with "
            "TOPK_WITH_CUDA and a device")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+      ->check(CLI::IsMember(BackendChoices()));
   table
       .Row("device-memory-bytes", config.device_memory_bytes,
            "Max memory to use on each device, in bytes; 0 uses half of it")

@@ -13,11 +13,11 @@ int PrintSupport(const std::vector<Workload>& workloads, int threads) {
     std::cout << std::left << std::setw(16) << workload.name;
     for (const auto& backend : backends) {
       std::cout << "  " << backend->name() << " ";
-      if (const Status s = backend->Supports(plan); s.ok()) {
-        std::cout << backend->KernelFor(plan) << " "
-                  << backend->instruction_set();
+      const auto prepared = backend->Prepare(plan);
+      if (prepared.ok()) {
+        std::cout << (*prepared)->kernel() << " " << backend->instruction_set();
       } else {
-        std::cout << s.message;
+        std::cout << prepared.status().message;
       }
     }
     std::cout << "\n";

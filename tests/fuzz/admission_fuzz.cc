@@ -87,7 +87,7 @@ class Server {
     if (!prepared.ok()) return;
     const Cost& cost = prepared->cost;
     Require(cost.nanoseconds > 0, "a cost has a time");
-    Require(cost.output_bytes == prepared->plan.output_bytes(),
+    Require(cost.output_bytes == prepared->plan->output_bytes(),
             "a cost has the outputs");
     const Status status = add(cost.output_bytes + cost.working_bytes);
     Require(status.ok() == (status.reason.empty()), "a refusal has a reason");

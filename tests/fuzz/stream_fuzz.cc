@@ -45,7 +45,8 @@ Result<v1::TopKResponse> Folded(const Backend& backend, const Plan& plan,
                                 const Pieces& pieces) {
   v1::TopKResponse response;
   const Outputs outputs = PrepareOutputs(plan, response);
-  const std::unique_ptr<Fold> fold = *backend.Start(plan, outputs);
+  const auto prepared = *backend.Prepare(plan);
+  const std::unique_ptr<Fold> fold = *prepared->StartFold(outputs);
   for (const auto& piece : pieces) fold->Feed(piece);
   fold->Finish();
   return response;
@@ -89,7 +90,7 @@ void Check(Input& input) {
                                                       pieces.end());
   RequireSame(engine.Compute(request, spans), whole);
   const Result<Plan> plan = Lower(request, Limits());
-  if (plan.ok() && plan->input.packed && backend.Supports(*plan).ok() &&
+  if (plan.ok() && plan->input.packed && backend.Prepare(*plan).ok() &&
       plan->input.bytes == static_cast<int64_t>(data.size())) {
     RequireSame(Folded(backend, *plan, pieces), whole);
   }

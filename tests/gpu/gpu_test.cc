@@ -112,12 +112,12 @@ TEST_F(Gpu, LongSlices) {
               largest ? Direction::kLargest : Direction::kSmallest;
           request.order = k % 2 == 0 ? Order::kValue : Order::kIndex;
           const Plan plan = ValidPlan(request);
-          ASSERT_TRUE(gpu->Supports(plan).ok());
+          ASSERT_TRUE(gpu->Prepare(plan).ok());
           for (size_t i = 0; i < data.size(); ++i) {
             ASSERT_EQ(RunPlan(*gpu, plan, data[i]),
                       RunPlan(*cpu, plan, data[i]))
-                << gpu->KernelFor(plan) << " " << InfoOf(type).name << " k "
-                << k << " data " << i;
+                << (*gpu->Prepare(plan))->kernel() << " " << InfoOf(type).name
+                << " k " << k << " data " << i;
           }
         }
       }
@@ -152,7 +152,7 @@ TEST_F(Gpu, GivesItsMemoryBack) {
 TEST_F(Gpu, DeclinesBeyondItsLimit) {
   const auto gpu = OnDevice(cuda::kPieceElements, int64_t{1} << 20);
   EXPECT_FALSE(
-      gpu->Supports(ValidPlan(Ask(DType::kF32, {1 << 22}, 0, 1000))).ok());
+      gpu->Prepare(ValidPlan(Ask(DType::kF32, {1 << 22}, 0, 1000))).ok());
 }
 
 }  // namespace

@@ -57,7 +57,8 @@ MAY_INCLUDE = {
     "core/security": ["core/security", "core/base"],
     "core": ["core"],
     "server": ["server", "core/base", "core/engine.h", "core/wire",
-               "core/security", "core/dialects/registry.h"],
+               "core/security", "core/dialects/registry.h",
+               "core/backends/registry.h"],
     "client": ["client", "core/base", "core/merge.h", "core/security",
                "core/wire"],
     # --local, the bench's check of what the server answers, and whether an

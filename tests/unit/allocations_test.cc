@@ -13,14 +13,15 @@ namespace {
 int64_t Count(const Backend& backend, DType dtype, int64_t rows, int64_t n,
               int64_t k, const char* kernel) {
   const Plan plan = ValidPlan(Ask(dtype, {rows, n}, 1, k));
-  EXPECT_EQ(backend.KernelFor(plan), kernel);
+  const auto prepared = *backend.Prepare(plan);
+  EXPECT_EQ(prepared->kernel(), kernel);
   const std::string tensor = SomeData(dtype, rows * n, 1);
   std::string values(static_cast<size_t>(plan.values.bytes), '\0');
   std::string indices(static_cast<size_t>(plan.indices.bytes), '\0');
   const int64_t before = allocations;
-  backend.Run(plan, std::as_bytes(std::span(tensor)),
-              {std::as_writable_bytes(std::span(values)),
-               std::as_writable_bytes(std::span(indices))});
+  prepared->Run(std::as_bytes(std::span(tensor)),
+                {std::as_writable_bytes(std::span(values)),
+                 std::as_writable_bytes(std::span(indices))});
   return allocations - before;
 }
 

@@ -104,14 +104,16 @@ TEST(CostOfAnyPlan, GrowsWithEachSize) {
     const Result<Plan> larger = MakePlan(more, kNoLimits);
     if (!plan.ok() || !larger.ok()) continue;
     ++compared;
-    ExpectAtLeast(backend.RunCost(*larger), backend.RunCost(*plan),
+    const auto prepared = *backend.Prepare(*plan);
+    const auto prepared_larger = *backend.Prepare(*larger);
+    ExpectAtLeast(prepared_larger->RunCost(), prepared->RunCost(),
                   "run " + Text(request) + " to " + Text(more));
     if (!plan->input.packed) continue;
-    ExpectAtLeast(backend.FoldCost(*larger), backend.FoldCost(*plan),
+    ExpectAtLeast(prepared_larger->FoldCost(), prepared->FoldCost(),
                   "fold " + Text(request) + " to " + Text(more));
     const auto bytes = static_cast<int64_t>(random() % (1 << 24));
-    EXPECT_GE(backend.FeedNanoseconds(*plan, 2 * bytes).value(),
-              backend.FeedNanoseconds(*plan, bytes).value());
+    EXPECT_GE(prepared->FeedNanoseconds(2 * bytes).value(),
+              prepared->FeedNanoseconds(bytes).value());
   }
   EXPECT_GT(compared, 3000);
 }
@@ -208,19 +210,23 @@ TEST(CostOfAnyPlan, CoversARun) {
   double greatest = 0;
   for (int i = 0; i < kRounds; ++i) {
     const PlanRequest request = Ordinary(random);
-    PreparedRequest prepared;
-    prepared.plan = ValidPlan(request);
-    prepared.backend = &backend;
-    const bool folds = prepared.plan.input.packed && random() % 3 == 0;
-    Cost cost = folds ? backend.FoldCost(prepared.plan)
-                      : backend.RunCost(prepared.plan);
-    const std::string data = DataFor(random, prepared.plan);
+    const auto prepare = [&] {
+      PreparedRequest prepared;
+      prepared.plan = std::make_unique<const Plan>(ValidPlan(request));
+      prepared.prepared = *backend.Prepare(*prepared.plan);
+      return prepared;
+    };
+    const PreparedRequest prepared = prepare();
+    const bool folds = prepared.plan->input.packed && random() % 3 == 0;
+    const Cost cost =
+        folds ? prepared.prepared->FoldCost() : prepared.prepared->RunCost();
+    const std::string data = DataFor(random, *prepared.plan);
     const auto bytes = std::as_bytes(std::span(data));
     std::optional<Taken> best;
     for (int round = 0; round < 3; ++round) {
       const Taken taken = Measure([&] {
         if (folds) {
-          auto stream = TensorStream::Start(engine, prepared, nullptr);
+          auto stream = TensorStream::Start(engine, prepare(), nullptr);
           ASSERT_TRUE(stream.ok());
           ASSERT_TRUE(stream->Feed(bytes).ok());
           ASSERT_TRUE(stream->Finish().ok());

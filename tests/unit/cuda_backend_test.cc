@@ -29,7 +29,7 @@ std::unique_ptr<Backend> Cpu() {
 }
 
 // Prefers CUDA for all that it takes.
-Engine MakeEngine(Devices devices, BackendChoice choice = BackendChoice::kCuda,
+Engine MakeEngine(Devices devices, const char* choice = "cuda",
                   int64_t piece_elements = 64) {
   std::vector<std::unique_ptr<Backend>> backends;
   backends.push_back(MakeCudaBackend(std::move(devices), piece_elements));
@@ -68,9 +68,9 @@ std::string RightBytes(const v1::TopKRequest& request) {
 TEST(CudaBackend, SaysWhyItDeclines) {
   const auto backend = MakeCudaBackend(Some({{.memory_limit = 1 << 20}}));
   EXPECT_TRUE(
-      backend->Supports(ValidPlan(Ask(DType::kF32, {4, 100}, 1, 5))).ok());
+      backend->Prepare(ValidPlan(Ask(DType::kF32, {4, 100}, 1, 5))).ok());
   const auto message = [&](const Plan& plan) {
-    const Status status = backend->Supports(plan);
+    const Status status = backend->Prepare(plan).status();
     EXPECT_EQ(status.code, Code::kUnimplemented);
     return status.message;
   };
@@ -120,7 +120,7 @@ TEST(CudaEngine, SaysWhatRan) {
 }
 
 TEST(CudaEngine, ByCostGivesSmallOnesToTheCpu) {
-  const Engine engine = MakeEngine(Some({{}}), BackendChoice::kAuto);
+  const Engine engine = MakeEngine(Some({{}}), kAutoBackend);
   const auto small = engine.Compute(SomeRequest(4, 100, 5));
   EXPECT_EQ(small->execution().backend(), "cpu");
   // A sort takes the CPU far longer than to copy the tensor.
@@ -254,7 +254,8 @@ TEST(CudaEngine, WhatIsCancelledEnds) {
   std::string indices(static_cast<size_t>(plan.indices.bytes), '\0');
   const Outputs outputs = {std::as_writable_bytes(std::span(values)),
                            std::as_writable_bytes(std::span(indices))};
-  const auto fold = *backend->Start(plan, outputs, &cancellation);
+  const auto prepared = *backend->Prepare(plan);
+  const auto fold = *prepared->StartFold(outputs, &cancellation);
   const std::string data = SomeData(DType::kF32, 900, 1);
   fold->Feed(std::as_bytes(std::span(data)).first(1000));
   cancellation.Cancel();

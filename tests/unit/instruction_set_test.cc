@@ -48,9 +48,9 @@ TEST(InstructionSet, EachThatTheMachineHasRunsWhenItIsForced) {
     const Outputs outputs = {std::as_writable_bytes(std::span(answer.values)),
                              std::as_writable_bytes(std::span(answer.indices))};
     const auto data = std::as_bytes(std::span(tensor));
-    EXPECT_EQ(backends.back()->Run(plan, data, outputs).instruction_set,
-              set.name);
-    const auto fold = *backends.back()->Start(plan, outputs);
+    const auto prepared = *backends.back()->Prepare(plan);
+    EXPECT_EQ(prepared->Run(data, outputs).instruction_set, set.name);
+    const auto fold = *prepared->StartFold(outputs);
     fold->Feed(data);
     EXPECT_EQ(fold->Finish().instruction_set, set.name);
   }

@@ -94,7 +94,7 @@ class LongSlices : public ::testing::TestWithParam<Slices> {
 TEST_P(LongSlices, HaveTheSameBytesOnAnyNumberOfThreads) {
   for (int threads = 1; threads <= 8; ++threads) {
     for (const auto& backend : AllBackends(threads)) {
-      if (!backend->Supports(plan_).ok()) continue;
+      if (!backend->Prepare(plan_).ok()) continue;
       ASSERT_TRUE(RunPlan(*backend, plan_, tensor_) == expected_)
           << Describe(*backend) << ", " << threads << " threads";
     }
@@ -109,7 +109,7 @@ TEST_P(LongSlices, HaveTheSameBytesOnAnyNumberOfThreads) {
 TEST_P(LongSlices, HaveTheSameBytesHoweverTheStreamIsCut) {
   std::mt19937_64 random(5);
   for (const auto& backend : AllBackends(2)) {
-    if (!backend->Supports(plan_).ok()) continue;
+    if (!backend->Prepare(plan_).ok()) continue;
     for (const size_t size : {7, 4096, 65537, 1 << 30}) {
       ASSERT_TRUE(FoldPlan(*backend, plan_, tensor_, [size] { return size; }) ==
                   expected_)
@@ -140,7 +140,7 @@ TEST(LongSlices, MayBeStrided) {
     const Answer expected = SlowAnswer(plan, tensor);
     for (const int threads : {1, 2, 4}) {
       for (const auto& backend : AllBackends(threads)) {
-        if (!backend->Supports(plan).ok()) continue;
+        if (!backend->Prepare(plan).ok()) continue;
         EXPECT_TRUE(RunPlan(*backend, plan, tensor) == expected)
             << Describe(*backend) << ::testing::PrintToString(strides);
       }

@@ -52,8 +52,9 @@ Answer RunPlan(const Backend& backend, const Plan& plan,
                const std::string& tensor) {
   Answer answer;
   const Outputs outputs = Prepare(plan, answer);
-  answer.kernel =
-      backend.Run(plan, std::as_bytes(std::span(tensor)), outputs).kernel;
+  answer.kernel = (*backend.Prepare(plan))
+                      ->Run(std::as_bytes(std::span(tensor)), outputs)
+                      .kernel;
   return answer;
 }
 
@@ -62,7 +63,8 @@ Answer FoldPlan(const Backend& backend, const Plan& plan,
                 const std::function<size_t()>& next) {
   Answer answer;
   const Outputs outputs = Prepare(plan, answer);
-  const std::unique_ptr<Fold> fold = *backend.Start(plan, outputs);
+  const auto prepared = *backend.Prepare(plan);
+  const std::unique_ptr<Fold> fold = *prepared->StartFold(outputs);
   auto rest = std::as_bytes(std::span(tensor));
   while (!rest.empty()) {
     // A copy of its own, so that a fold that keeps the piece is found out.

@@ -8,6 +8,8 @@
 
 #include <tbb/task_arena.h>
 
+#include <memory>
+
 #include "core/backends/cpu/chooser.h"
 #include "core/backends/cpu/cost.h"
 #include "core/backends/cpu/cpu_fold.h"
@@ -20,70 +22,91 @@ namespace {
 using cpu::Choice;
 using cpu::InstructionSet;
 
-class CpuBackend final : public Backend {
+constexpr std::string_view kName = "cpu";
+
+// What a backend's plans share.
+struct Resources {
+  const int threads;
+  const InstructionSet set;
+  const double task;
+  tbb::task_arena arena;
+};
+
+class CpuPlan final : public PreparedPlan {
  public:
-  CpuBackend(int threads, const InstructionSet& set, double task)
-      : threads_(threads), set_(set), task_(task), arena_(threads) {}
+  CpuPlan(const Plan& plan, Resources& resources)
+      : plan_(plan),
+        resources_(resources),
+        choice_(cpu::Choose(plan, resources.threads, resources.task)) {}
 
-  std::string_view name() const override { return "cpu"; }
-  std::string_view instruction_set() const override { return set_.name; }
-  int threads() const override { return threads_; }
+  std::string_view kernel() const override { return NameOf(choice_); }
 
-  Status Supports(const Plan&) const override { return {}; }
-
-  std::string_view KernelFor(const Plan& plan) const override {
-    return NameOf(cpu::Choose(plan, threads_, task_));
+  int64_t EstimateNanoseconds() const override {
+    return cpu::EstimateNanoseconds(plan_, choice_, resources_.threads);
   }
 
-  int64_t EstimateNanoseconds(const Plan& plan) const override {
-    return cpu::EstimateNanoseconds(plan, cpu::Choose(plan, threads_, task_),
-                                    threads_);
+  bool FoldsWell() const override {
+    return plan_.input.packed && choice_.algorithm == cpu::Algorithm::kScan;
   }
 
-  bool FoldsWell(const Plan& plan) const override {
-    return plan.input.packed && cpu::Choose(plan, threads_, task_).algorithm ==
-                                    cpu::Algorithm::kScan;
+  Cost RunCost() const override {
+    return cpu::RunCost(plan_, choice_, resources_.threads);
   }
 
-  Cost RunCost(const Plan& plan) const override {
-    return cpu::RunCost(plan, cpu::Choose(plan, threads_, task_), threads_);
+  Cost FoldCost() const override { return cpu::FoldCost(plan_); }
+
+  Size FeedNanoseconds(Size bytes) const override {
+    return cpu::FeedNanoseconds(plan_, bytes);
   }
 
-  Cost FoldCost(const Plan& plan) const override { return cpu::FoldCost(plan); }
-
-  Size FeedNanoseconds(const Plan& plan, Size bytes) const override {
-    return cpu::FeedNanoseconds(plan, bytes);
-  }
-
-  Execution Run(const Plan& plan, std::span<const std::byte> tensor,
-                const Outputs& outputs,
+  Execution Run(std::span<const std::byte> tensor, const Outputs& outputs,
                 const Cancellation* cancellation) const override {
-    const Choice choice = cpu::Choose(plan, threads_, task_);
     const auto run = [&] {
-      cpu::RunChoice(plan, choice, set_, tensor.data(), outputs, cancellation);
+      cpu::RunChoice(plan_, choice_, resources_.set, tensor.data(), outputs,
+                     cancellation);
     };
     // Entering the arena is a hand-over too: a small tensor stays here.
-    if (choice.inline_here) {
+    if (choice_.inline_here) {
       run();
     } else {
-      cpu::RunIn(arena_, run);
+      cpu::RunIn(resources_.arena, run);
     }
-    return {name(), NameOf(choice), set_.name};
+    return {kName, NameOf(choice_), resources_.set.name};
   }
 
-  Result<std::unique_ptr<Fold>> Start(
-      const Plan& plan, const Outputs& outputs,
-      const Cancellation* cancellation) const override {
-    return cpu::MakeFold(plan, outputs, set_,
-                         cpu::SortPieces(plan.k, threads_, task_), arena_,
-                         cancellation);
+  Result<std::unique_ptr<Fold>> StartFold(
+      const Outputs& outputs, const Cancellation* cancellation) const override {
+    return cpu::MakeFold(
+        plan_, outputs, resources_.set,
+        cpu::SortPieces(plan_.k, resources_.threads, resources_.task),
+        resources_.arena, cancellation);
   }
 
  private:
-  const int threads_;
-  const InstructionSet set_;
-  const double task_;
-  mutable tbb::task_arena arena_;
+  const Plan& plan_;
+  Resources& resources_;
+  const Choice choice_;
+};
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend(int threads, const InstructionSet& set, double task)
+      : resources_{threads, set, task, tbb::task_arena(threads)} {}
+
+  std::string_view name() const override { return kName; }
+  std::string_view instruction_set() const override {
+    return resources_.set.name;
+  }
+  int threads() const override { return resources_.threads; }
+
+  Result<std::unique_ptr<const PreparedPlan>> Prepare(
+      const Plan& plan) const override {
+    return std::unique_ptr<const PreparedPlan>(
+        std::make_unique<CpuPlan>(plan, resources_));
+  }
+
+ private:
+  mutable Resources resources_;
 };
 
 }  // namespace

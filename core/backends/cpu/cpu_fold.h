@@ -10,11 +10,11 @@
 
 namespace topk::cpu {
 
-/// Returns the fold of Backend::Start. It keeps `inner` selections, those of
-/// the slices that are under way, and writes each slice when its last element
-/// has come, so its memory is O(k * inner) however long the tensor is. The
-/// arena, in which a slice is sorted if in several pieces, outlives the fold's
-/// calls; the fold may be destroyed after it.
+/// Returns the fold of PreparedPlan::StartFold. It keeps `inner` selections,
+/// one per unfinished slice, and writes each slice with its last element, so
+/// that its memory is O(k * inner) for a tensor of any length. The arena, in
+/// which a slice is sorted if in several pieces, outlives the fold's calls; the
+/// fold may be destroyed after it.
 std::unique_ptr<Fold> MakeFold(const Plan& plan, const Outputs& outputs,
                                const InstructionSet& set, int64_t sort_pieces,
                                tbb::task_arena& arena,

@@ -11,7 +11,7 @@ namespace topk::cpu {
 
 /// Computes the whole answer, with tasks for oneTBB if the choice is not to
 /// stay on this thread. REQUIRES: CanRun(choice.algorithm, plan); the outputs
-/// and the cancellation as Backend::Run has them.
+/// and the cancellation as PreparedPlan::Run has them.
 void RunChoice(const Plan& plan, const Choice& choice,
                const InstructionSet& set, const std::byte* tensor,
                const Outputs& outputs,

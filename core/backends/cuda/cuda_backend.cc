@@ -19,109 +19,23 @@ namespace {
 using cuda::Device;
 using cuda::Lane;
 
-class CudaBackend final : public Backend {
- public:
-  CudaBackend(std::vector<std::unique_ptr<Device>> devices,
-              int64_t piece_elements)
-      : devices_(std::move(devices)), piece_elements_(piece_elements) {}
+constexpr std::string_view kName = "cuda";
 
-  std::string_view name() const override { return "cuda"; }
-  std::string_view instruction_set() const override {
+// The devices, taken in turn.
+class DeviceSet {
+ public:
+  explicit DeviceSet(std::vector<std::unique_ptr<Device>> devices)
+      : devices_(std::move(devices)) {}
+
+  std::string_view architecture() const {
     return devices_.front()->architecture();
   }
-  int threads() const override { return 0; }
 
-  Status Supports(const Plan& plan) const override {
-    if (!plan.input.packed || !plan.values.packed || !plan.indices.packed) {
-      return Declined("tensors with strides");
-    }
-    if (InfoOf(plan.dtype).bits < 8) {
-      return Declined("elements of less than a byte");
-    }
-    if (plan.input.bytes == 0) return Declined("tensors without elements");
-    const int element = InfoOf(plan.dtype).bytes;
-    constexpr int64_t kNarrowIndices = int64_t{1} << 32;
-    if (element <= 4 && plan.n > kNarrowIndices) {
-      return Declined(Cat("axes of more than ", kNarrowIndices, " elements"));
-    }
-    const int64_t bytes = cuda::DeviceBytes(plan, Rows(plan));
-    int64_t most = 0;
-    bool lost = true;
-    for (const auto& device : devices_) {
-      if (device->lost()) continue;
-      lost = false;
-      most = std::max(most, device->memory_limit());
-    }
-    if (lost) return Declined("anything: each of its devices is lost");
-    if (bytes > most) {
-      return Declined(
-          Cat("what takes ", bytes, " bytes of a device that gives ", most));
-    }
-    return {};
-  }
+  // UNIMPLEMENTED if none can run what takes `bytes` bytes.
+  Status Check(int64_t bytes) const;
 
-  std::string_view KernelFor(const Plan& plan) const override {
-    return NameOf(cuda::MethodOf(plan, Rows(plan)));
-  }
-
-  bool FoldsWell(const Plan&) const override { return true; }
-
-  int64_t EstimateNanoseconds(const Plan& plan) const override {
-    return cuda::EstimateNanoseconds(plan, Rows(plan));
-  }
-
-  // A thread copies into pinned memory and waits for the device.
-  Cost RunCost(const Plan& plan) const override {
-    Cost cost = CostOfOutputs(plan);
-    cost.working_bytes = 2 * cuda::kStagingBytes;
-    cost.nanoseconds += EstimateNanoseconds(plan);
-    return cost;
-  }
-  Cost FoldCost(const Plan& plan) const override { return RunCost(plan); }
-
-  // Any call may wait for the device to take a piece.
-  Size FeedNanoseconds(const Plan& plan, Size) const override {
-    return EstimateNanoseconds(plan);
-  }
-
-  Execution Run(const Plan& plan, std::span<const std::byte> tensor,
-                const Outputs& outputs,
-                const Cancellation* cancellation) const override {
-    const Result<std::unique_ptr<Fold>> fold =
-        Start(plan, outputs, cancellation);
-    if (!fold.ok()) return {name(), "", "", fold.status()};
-    (*fold)->Feed(tensor.first(static_cast<size_t>(plan.input.bytes)));
-    return (*fold)->Finish();
-  }
-
-  Result<std::unique_ptr<Fold>> Start(
-      const Plan& plan, const Outputs& outputs,
-      const Cancellation* cancellation) const override {
-    Result<std::unique_ptr<Lane>> lane = OpenLane(plan);
-    if (!lane.ok()) return lane.status();
-    return cuda::MakeFold(plan, outputs, *std::move(lane), Rows(plan),
-                          instruction_set(), cancellation);
-  }
-
-  std::vector<DeviceState> Devices() const override {
-    std::vector<DeviceState> states;
-    for (const auto& device : devices_) states.push_back(device->state());
-    return states;
-  }
-
- private:
-  static Status Declined(const std::string& what) {
-    return Unimplemented("NOT_ON_THIS_BACKEND", "",
-                         Cat("the CUDA backend does not take ", what));
-  }
-
-  int64_t Rows(const Plan& plan) const {
-    return cuda::RowsPerPiece(plan, piece_elements_);
-  }
-
-  // Takes the devices in turn; one that is lost or full is passed over.
-  Result<std::unique_ptr<Lane>> OpenLane(const Plan& plan) const {
-    const int64_t bytes = cuda::DeviceBytes(plan, Rows(plan));
+  // Opens a lane on the next device that is neither lost nor full.
+  Result<std::unique_ptr<Lane>> OpenLane(int64_t bytes) const {
     const size_t first = next_.fetch_add(1, std::memory_order_relaxed);
     for (size_t i = 0;; ++i) {
       Device& device = *devices_[(first + i) % devices_.size()];
@@ -130,9 +44,134 @@ class CudaBackend final : public Backend {
     }
   }
 
+  std::vector<DeviceState> States() const {
+    std::vector<DeviceState> states;
+    for (const auto& device : devices_) states.push_back(device->state());
+    return states;
+  }
+
+ private:
   const std::vector<std::unique_ptr<Device>> devices_;
-  const int64_t piece_elements_;
   mutable std::atomic<size_t> next_ = 0;
+};
+
+Status Declined(const std::string& what) {
+  return Unimplemented("NOT_ON_THIS_BACKEND", "",
+                       Cat("the CUDA backend does not take ", what));
+}
+
+Status DeviceSet::Check(int64_t bytes) const {
+  int64_t most = 0;
+  bool lost = true;
+  for (const auto& device : devices_) {
+    if (device->lost()) continue;
+    lost = false;
+    most = std::max(most, device->memory_limit());
+  }
+  if (lost) return Declined("anything: each of its devices is lost");
+  if (bytes > most) {
+    return Declined(
+        Cat("what takes ", bytes, " bytes of a device that gives ", most));
+  }
+  return {};
+}
+
+// OK for plans that the kernels can run.
+Status CheckPlan(const Plan& plan) {
+  if (!plan.input.packed || !plan.values.packed || !plan.indices.packed) {
+    return Declined("tensors with strides");
+  }
+  if (InfoOf(plan.dtype).bits < 8) {
+    return Declined("elements of less than a byte");
+  }
+  if (plan.input.bytes == 0) return Declined("tensors without elements");
+  constexpr int64_t kNarrowIndices = int64_t{1} << 32;
+  if (InfoOf(plan.dtype).bytes <= 4 && plan.n > kNarrowIndices) {
+    return Declined(Cat("axes of more than ", kNarrowIndices, " elements"));
+  }
+  return {};
+}
+
+class CudaPlan final : public PreparedPlan {
+ public:
+  CudaPlan(const Plan& plan, const DeviceSet& devices, int64_t rows)
+      : plan_(plan), devices_(devices), rows_(rows) {}
+
+  std::string_view kernel() const override {
+    return NameOf(cuda::MethodOf(plan_, rows_));
+  }
+
+  bool FoldsWell() const override { return true; }
+
+  int64_t EstimateNanoseconds() const override {
+    return cuda::EstimateNanoseconds(plan_, rows_);
+  }
+
+  // A thread copies into pinned memory and waits for the device.
+  Cost RunCost() const override {
+    Cost cost = CostOfOutputs(plan_);
+    cost.working_bytes = 2 * cuda::kStagingBytes;
+    cost.nanoseconds += EstimateNanoseconds();
+    return cost;
+  }
+  Cost FoldCost() const override { return RunCost(); }
+
+  // Any call may wait for the device to take a piece.
+  Size FeedNanoseconds(Size) const override { return EstimateNanoseconds(); }
+
+  Execution Run(std::span<const std::byte> tensor, const Outputs& outputs,
+                const Cancellation* cancellation) const override {
+    const Result<std::unique_ptr<Fold>> fold = StartFold(outputs, cancellation);
+    if (!fold.ok()) return {kName, "", "", fold.status()};
+    (*fold)->Feed(tensor.first(static_cast<size_t>(plan_.input.bytes)));
+    return (*fold)->Finish();
+  }
+
+  Result<std::unique_ptr<Fold>> StartFold(
+      const Outputs& outputs, const Cancellation* cancellation) const override {
+    Result<std::unique_ptr<Lane>> lane =
+        devices_.OpenLane(cuda::DeviceBytes(plan_, rows_));
+    if (!lane.ok()) return lane.status();
+    return cuda::MakeFold(plan_, outputs, *std::move(lane), rows_,
+                          devices_.architecture(), cancellation);
+  }
+
+ private:
+  const Plan& plan_;
+  const DeviceSet& devices_;
+  const int64_t rows_;  // per piece
+};
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(std::vector<std::unique_ptr<Device>> devices,
+              int64_t piece_elements)
+      : devices_(std::move(devices)), piece_elements_(piece_elements) {}
+
+  std::string_view name() const override { return kName; }
+  std::string_view instruction_set() const override {
+    return devices_.architecture();
+  }
+  int threads() const override { return 0; }
+
+  Result<std::unique_ptr<const PreparedPlan>> Prepare(
+      const Plan& plan) const override {
+    if (Status s = CheckPlan(plan); !s.ok()) return s;
+    const int64_t rows = cuda::RowsPerPiece(plan, piece_elements_);
+    if (Status s = devices_.Check(cuda::DeviceBytes(plan, rows)); !s.ok()) {
+      return s;
+    }
+    return std::unique_ptr<const PreparedPlan>(
+        std::make_unique<CudaPlan>(plan, devices_, rows));
+  }
+
+  std::vector<DeviceState> Devices() const override {
+    return devices_.States();
+  }
+
+ private:
+  const DeviceSet devices_;
+  const int64_t piece_elements_;
 };
 
 }  // namespace

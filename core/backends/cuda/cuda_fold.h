@@ -9,12 +9,12 @@
 
 namespace topk::cuda {
 
-/// Returns the fold of Backend::Start: copies what it is fed to the device, a
-/// piece of `rows_per_piece` rows while the one before is worked on, keeps the
-/// best k of each slice there, and brings the answers of slices that have
-/// ended back. `architecture` is the device's, and outlives the fold. Its
-/// Finish() says UNAVAILABLE or RESOURCE_EXHAUSTED where the device failed: the
-/// outputs hold anything then.
+/// Returns the fold of PreparedPlan::StartFold: copies the tensor to the
+/// device, in pieces of `rows_per_piece` rows, each while the previous one is
+/// computed, keeps the best k of each slice there, and copies the results of
+/// finished slices back. `architecture` is the device's, and outlives the fold.
+/// Its Finish() says UNAVAILABLE or RESOURCE_EXHAUSTED where the device failed:
+/// the outputs hold anything then.
 std::unique_ptr<Fold> MakeFold(const Plan& plan, const Outputs& outputs,
                                std::unique_ptr<Lane> lane,
                                int64_t rows_per_piece,

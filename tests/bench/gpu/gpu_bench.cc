@@ -183,16 +183,17 @@ int Main(const std::string& path) {
       std::cerr << workload.name << " " << way << ": a wrong answer\n";
       ++wrong;
     };
+    const auto on_cpu = *cpu->Prepare(plan);
     Answer right(plan);
     Say(workload, "cpu",
-        LeastOnHost([&] { cpu->Run(plan, data, right.outputs()); }),
-        {{"kernel", cpu->KernelFor(plan)}});
+        LeastOnHost([&] { on_cpu->Run(data, right.outputs()); }),
+        {{"kernel", on_cpu->kernel()}});
     Answer ours(plan);
     nlohmann::json more = device;
-    more["kernel"] = gpu->KernelFor(plan);
-    if (gpu->Supports(plan).ok()) {
+    if (const auto on_gpu = gpu->Prepare(plan); on_gpu.ok()) {
+      more["kernel"] = (*on_gpu)->kernel();
       Say(workload, "end_to_end",
-          LeastOnHost([&] { gpu->Run(plan, data, ours.outputs()); }), more);
+          LeastOnHost([&] { (*on_gpu)->Run(data, ours.outputs()); }), more);
       compare(right, ours, "end_to_end");
     }
     const DeviceBuffer elements(data.size());
