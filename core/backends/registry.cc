@@ -51,7 +51,7 @@ struct Row {
   const char* name;
   /// OK, or why this process cannot have the backend.
   Status (*check)();
-  /// Null if there is none after all. REQUIRES: check() is OK.
+  /// Null if there is no device after all. REQUIRES: check() is OK.
   std::unique_ptr<Backend> (*make)(int threads, const BackendOptions& options);
 };
 constexpr std::array<Row, 2> kRows = {

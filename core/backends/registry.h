@@ -22,7 +22,7 @@ inline constexpr char kAutoBackend[] = "auto";
 /// order in which they are tried. The last accepts every plan.
 std::vector<std::string> BackendNames();
 
-/// What an operator may set.
+/// An operator's choice.
 struct BackendOptions {
   /// kAutoBackend, or the name of a backend: it runs every plan that it
   /// supports, and the last one the rest.

@@ -34,7 +34,7 @@ struct ServerConfig {
   std::string admin_listen;
   /// Threads that compute; 0 = the processors this process may use.
   int threads = 0;
-  /// Which backends may compute, see BackendOptions.
+  /// See BackendOptions::choice.
   std::string backend = "auto";
   /// What of each device's memory may be taken, in bytes; 0 = half of it.
   int64_t device_memory_bytes = 0;

@@ -24,7 +24,7 @@ using cpu::InstructionSet;
 
 constexpr std::string_view kName = "cpu";
 
-// What a backend's plans share.
+// Shared by all plans of a backend.
 struct Resources {
   const int threads;
   const InstructionSet set;
