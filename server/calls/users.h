@@ -16,21 +16,23 @@ class Users {
   Users() {
     auto last = std::make_shared<std::promise<void>>();
     none_ = last->get_future();
-    token_ = Token(nullptr, [last](void*) { last->set_value(); });
+    first_ = Token(nullptr, [last](void*) { last->set_value(); });
+    tokens_ = first_;
   }
 
-  /// Returns a token. Not after Wait().
-  Token Add() const { return token_; }
+  /// Returns a token. REQUIRES: Wait() has not returned.
+  Token Add() const { return tokens_.lock(); }
 
   /// Returns when all tokens are destroyed. Once.
   void Wait() {
-    token_.reset();
+    first_.reset();
     none_.wait();
   }
 
  private:
   std::future<void> none_;
-  Token token_;
+  Token first_;                 // only the constructor and Wait() use it
+  std::weak_ptr<void> tokens_;  // all of them
 };
 
 }  // namespace topk
