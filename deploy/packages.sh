@@ -2,24 +2,27 @@
 # The Debian 12 packages that the project needs, and how to get them. Sourced by
 # quickstart.sh, tests/run.sh and the Dockerfile's build stage.
 
-# To build topkd and topk.
+# To build topkd, topk and their Debian packages.
 TOPK_BUILD_PACKAGES=(
   g++ cmake ninja-build
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libtbb-dev libhwy-dev libspdlog-dev prometheus-cpp-dev libcli11-dev
   nlohmann-json3-dev libssl-dev libzip-dev
+  dpkg-dev file
 )
 
 # To build and run the tests as well: GoogleTest, what the Python clients need,
 # certificates for them, git for what the pages' tests copy, the proxy of
 # deploy/haproxy, what users of the C++ package and of the command's completion
-# have, the house rules' formatter and script checker.
+# have, what the Debian packages are installed and checked with, the house
+# rules' formatter and script checker.
 TOPK_TEST_PACKAGES=(
   libgtest-dev libgmock-dev libbenchmark-dev
   python3 python3-numpy python3-grpcio python3-protobuf python3-venv
   openssl git
   haproxy
   pkg-config zsh fish groff-base
+  adduser iproute2 systemd
   clang-format-14 shellcheck
 )
 

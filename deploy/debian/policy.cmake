@@ -1,0 +1,13 @@
+# Run by cpack on the staged files: what Debian's policy has otherwise than
+# `cmake --install`.
+find_program(gzip gzip REQUIRED)
+file(GLOB_RECURSE pages ${CPACK_TEMPORARY_DIRECTORY}/*/usr/share/man/*.[18])
+foreach(page ${pages})
+  # -n: without the time, so that each build makes the same file.
+  execute_process(COMMAND ${gzip} -9n ${page} COMMAND_ERROR_IS_FATAL ANY)
+endforeach()
+file(GLOB folders ${CPACK_TEMPORARY_DIRECTORY}/*/usr/share/zsh/site-functions)
+foreach(folder ${folders})
+  cmake_path(GET folder PARENT_PATH zsh)
+  file(RENAME ${folder} ${zsh}/vendor-completions)
+endforeach()

@@ -1,0 +1,134 @@
+"""Checks the contents of the Debian packages, and that they install, start the
+server and leave nothing behind.
+
+usage: debian_test.py BUILD CPACK
+"""
+
+import gzip
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD, CPACK = sys.argv[1:3]
+INSTALL = pathlib.Path(__file__).resolve().parent / "debian_install.sh"
+NAMESPACES = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child")
+SKIPPED = 77  # ctest's SKIP_RETURN_CODE
+
+
+def run(*command):
+    """Runs a command for at most 200 s; returns its stdout and stderr."""
+    done = subprocess.run([str(word) for word in command], check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, timeout=200)
+    if done.returncode != 0:
+        raise AssertionError(f"{command}:\n{done.stdout}")
+    return done.stdout
+
+
+def obstacle():
+    """Returns the reason why the packages cannot be installed in an overlay,
+    or None."""
+    if os.geteuid() != 0:
+        return "only root may mount an overlay"
+    for program in ("ip", "systemd-analyze", "adduser", "pkg-config", "zsh",
+                    "fish", "groff"):
+        if shutil.which(program) is None:
+            return f"{program} is not installed"
+    script = ("mount -t tmpfs tmpfs $0 && mkdir $0/u $0/w && "
+              "mount -t overlay overlay $0 "
+              "-o lowerdir=/,upperdir=$0/u,workdir=$0/w")
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [*NAMESPACES, "sh", "-c", script, folder], check=False,
+            capture_output=True, text=True)
+    if done.returncode != 0:
+        return f"this machine permits no overlay: {done.stderr.strip()}"
+    return None
+
+
+class Debian(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        work = pathlib.Path(cls.folder.name)
+        run(CPACK, "-G", "DEB", "--config",
+            pathlib.Path(BUILD) / "CPackConfig.cmake", "-B", work)
+        cls.packages = {}
+        for path in work.glob("*.deb"):
+            name = run("dpkg-deb", "--field", path, "Package").strip()
+            cls.packages[name] = path
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def contents(self, package):
+        listing = run("dpkg-deb", "--contents", self.packages[package])
+        return {line.split(None, 5)[5].removeprefix(".")
+                for line in listing.splitlines() if not line.endswith("/")}
+
+    def test_packages(self):
+        self.assertEqual(set(self.packages), {"topkd", "topkd-dev"})
+        for name, path in self.packages.items():
+            self.assertRegex(path.name, rf"^{name}_[0-9.]+_\w+\.deb$")
+
+    def test_contents(self):
+        found = self.contents("topkd")
+        for path in ("/usr/bin/topkd", "/usr/bin/topk", "/etc/topkd/topkd.toml",
+                     "/lib/systemd/system/topkd.service",
+                     "/usr/share/man/man1/topk.1.gz",
+                     "/usr/share/man/man8/topkd.8.gz",
+                     "/usr/share/bash-completion/completions/topk",
+                     "/usr/share/zsh/vendor-completions/_topk",
+                     "/usr/share/fish/vendor_completions.d/topk.fish",
+                     "/usr/share/doc/topkd/copyright"):
+            self.assertIn(path, found)
+        dev = self.contents("topkd-dev")
+        self.assertIn("/usr/include/topk/client/topk_client.h", dev)
+        self.assertIn("/usr/lib/libtopk_client.a", dev)
+        self.assertEqual(found & dev, set())
+
+    def test_settings_survive_an_upgrade(self):
+        conffiles = run("dpkg-deb", "--info", self.packages["topkd"],
+                        "conffiles")
+        self.assertEqual(conffiles.split(), ["/etc/topkd/topkd.toml"])
+
+    def test_depends_on_the_libraries(self):
+        depends = run("dpkg-deb", "--field", self.packages["topkd"], "Depends")
+        for package in ("libgrpc++", "libprotobuf", "libtbb", "adduser"):
+            self.assertIn(package, depends)
+
+    def test_manual_page_has_every_flag_of_the_server(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run("dpkg-deb", "--extract", self.packages["topkd"], folder)
+            root = pathlib.Path(folder)
+            page = gzip.decompress(
+                (root / "usr/share/man/man8/topkd.8.gz").read_bytes()).decode()
+            usage = run(root / "usr/bin/topkd", "--help")
+        flags = re.findall(r"(?m)^  (?:-\w,)?(--[a-z0-9-]+)", usage)
+        self.assertGreater(len(flags), 30)
+        for flag in flags:
+            self.assertRegex(page.replace("\\-", "-"),
+                             rf"(?m)^\.B (-\w,)?{flag}\b")
+
+    def test_installs_starts_and_leaves_nothing(self):
+        if reason := obstacle():
+            self.skipTest(reason)
+        with tempfile.TemporaryDirectory() as folder:
+            print(run(*NAMESPACES, INSTALL, folder, *self.packages.values()))
+
+
+if __name__ == "__main__":
+    for needed in ("dpkg-shlibdeps", "file"):
+        if shutil.which(needed) is None:
+            print(f"SKIPPED: {needed} is not installed")
+            sys.exit(SKIPPED)
+    result = unittest.main(argv=sys.argv[:1], exit=False, verbosity=2).result
+    if not result.wasSuccessful():
+        sys.exit(1)
+    sys.exit(SKIPPED if result.skipped else 0)
