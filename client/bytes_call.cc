@@ -3,6 +3,8 @@
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/support/proto_buffer_reader.h>
 
+#include <memory>
+
 #include "client/rpc_error.h"
 
 namespace topk {

@@ -1,5 +1,7 @@
 #include "client/cli/merge.h"
 
+#include <tuple>
+
 #include "client/cli/command_tree.h"
 #include "client/cli/errors.h"
 #include "client/cli/run_flags.h"

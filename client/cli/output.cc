@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <span>
+#include <utility>
 
 #include "client/cli/terminal.h"
 #include "core/base/packing.h"

@@ -5,6 +5,7 @@
 #include <iomanip>
 #include <iostream>
 #include <sstream>
+#include <tuple>
 
 #include "client/cli/check_answer.h"
 #include "client/cli/compare.h"

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
 #include "server/telemetry/line_limiter.h"
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/base/text.h"
 #include "server/telemetry/histogram.h"
