@@ -1,24 +1,58 @@
 #!/usr/bin/env bash
 # Installs the Python client as a user would, into fresh virtual environments
-# below build/, and runs its tests there. Not part of tests/run.sh: it needs
-# PyPI. The tree makes the sdist, the sdist makes the wheel; both are installed
-# with neither protoc nor a compiler within reach.
+# below build/, and runs its tests there. It needs PyPI, and exits with 77 if
+# pip cannot reach it. The tree makes the sdist, the sdist makes the wheel; both
+# are installed with neither protoc nor a compiler within reach.
 #
-# usage: tests/python/pip_install.sh TOPKD [--python PYTHON]... [REQUIREMENT...]
+# usage: tests/python/pip_install.sh TOPKD [--python PYTHON]...
+#          [--oldest-and-newest] [--only PART] [REQUIREMENT...]
 #        PYTHON is an interpreter to install for, python3 by default; the first
-#        one builds. The requirements are versions to test with, for example
-#        'protobuf==3.20.3'.
+#        one builds. --oldest-and-newest takes those of this machine's
+#        interpreters that the client supports. --only runs one of the tests,
+#        for example calls. The requirements are versions to test with, for
+#        example 'protobuf==3.20.3'.
 set -euo pipefail
 if [ $# -lt 1 ] || [ "$1" = --help ]; then
-  sed -n '2,10s/^# \{0,1\}//p' "$0"
+  sed -n '2,14s/^# \{0,1\}//p' "$0"
   exit 2
 fi
+
+# supported_pythons: prints the version and the path of each, oldest first.
+supported_pythons() {
+  local python
+  for python in python3 python3.{9..29} \
+    "${PYENV_ROOT:-$HOME/.pyenv}"/versions/*/bin/python3; do
+    # Debian puts ensurepip into a separate package.
+    "$python" -c 'if 1:
+      import ensurepip, sys, venv
+      if sys.version_info >= (3, 9):
+        print("%d.%d.%d" % sys.version_info[:3], sys.executable)
+      ' 2>/dev/null || true
+  done | sort -V
+}
+
 topkd=$(realpath "$1")
 shift
 pythons=()
-while [ "${1:-}" = --python ]; do
-  pythons+=("$2")
-  shift 2
+only='*'
+while [[ "${1:-}" = --* ]]; do
+  case "$1" in
+    --python) pythons+=("$2") && shift ;;
+    --only) only=$2 && shift ;;
+    --oldest-and-newest)
+      mapfile -t pythons < <(supported_pythons | sed -n '1p;$p' | cut -d' ' -f2)
+      if [ ${#pythons[@]} -eq 0 ]; then
+        echo "SKIPPED: no Python of 3.9 or later has venv and ensurepip" >&2
+        exit 77
+      fi
+      if [ "${pythons[0]}" = "${pythons[-1]}" ]; then
+        echo "only one Python is here: ${pythons[0]}" >&2
+        pythons=("${pythons[0]}")
+      fi
+      ;;
+    *) exec "$0" --help ;;
+  esac
+  shift
 done
 if [ ${#pythons[@]} -eq 0 ]; then pythons=(python3); fi
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -28,7 +62,10 @@ rm -rf "$folder"
 pip() { "$folder/venv/bin/python" -m pip --disable-pip-version-check "$@"; }
 
 "${pythons[0]}" -m venv "$folder/venv"
-pip install -q build
+if ! pip install -q --retries 1 build; then
+  echo "SKIPPED: pip reaches no package index" >&2
+  exit 77
+fi
 "$folder/venv/bin/python" -m build --outdir "$folder" client/python >&2
 
 # Programs that fail where a compiler or protoc would be found.
@@ -45,7 +82,7 @@ for python in "${pythons[@]}"; do
     "$python" -m venv --clear "$folder/venv"
     PATH="$folder/without:$PATH" pip install -q "$made" ml_dtypes "$@"
     pip list 2>/dev/null
-    for test in tests/python/client_*_test.py; do
+    for test in tests/python/client_${only}_test.py; do
       echo "== $test" >&2
       (cd "$folder" && TOPK_CLIENT=installed venv/bin/python \
         -W error::DeprecationWarning "../../$test" "$topkd")
