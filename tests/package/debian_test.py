@@ -21,10 +21,10 @@ SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 
 
 def run(*command):
-    """Runs a command for at most 200 s; returns its stdout and stderr."""
+    """Runs a command for at most 500 s; returns its stdout and stderr."""
     done = subprocess.run([str(word) for word in command], check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, timeout=200)
+                          text=True, timeout=500)
     if done.returncode != 0:
         raise AssertionError(f"{command}:\n{done.stdout}")
     return done.stdout
