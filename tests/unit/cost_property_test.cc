@@ -223,7 +223,11 @@ TEST(CostOfAnyPlan, CoversARun) {
     const std::string data = DataFor(random, *prepared.plan);
     const auto bytes = std::as_bytes(std::span(data));
     std::optional<Taken> best;
-    for (int round = 0; round < 3; ++round) {
+    // Again if another process was in the way.
+    for (int round = 0;
+         round < 3 ||
+         (round < 30 && best->nanoseconds > kSlower * cost.nanoseconds.value());
+         ++round) {
       const Taken taken = Measure([&] {
         if (folds) {
           auto stream = TensorStream::Start(engine, prepare(), nullptr);
