@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "client/expected_answer.h"
 #include "client/rpc_error.h"
 
 namespace topk {
@@ -49,7 +50,7 @@ class Stream {
     stream_->Finish(&status, TagOf(Event::kFinish));
     Next(queue_, ok);
     if (!bad_.ok()) return bad_;
-    return status.ok() ? Status{} : FromGrpc(status);
+    return status.ok() ? Status{} : FromGrpc(status, context_);
   }
 
  private:
@@ -112,19 +113,21 @@ Status CallUnary(grpc::GenericStub& stub, const std::string& method,
                  grpc::ByteBuffer& answer) {
   LentMemory lent(memory);
   grpc::CompletionQueue queue;
-  grpc::Status status;
+  Status status;
   {
     grpc::ClientContext context;
     prepare(context);
     const auto call =
         stub.PrepareUnaryCall(&context, method, lent.Lend(request), &queue);
     call->StartCall();
-    call->Finish(&answer, &status, TagOf(Event::kFinish));
+    grpc::Status end;
+    call->Finish(&answer, &end, TagOf(Event::kFinish));
     bool ok = false;
     Next(queue, ok);
+    if (!end.ok()) status = FromGrpc(end, context);
   }
   lent.AwaitReturn(queue);
-  return status.ok() ? Status{} : FromGrpc(status);
+  return status;
 }
 
 Status CallStream(grpc::GenericStub& stub, const std::string& method,
@@ -148,8 +151,7 @@ Status ReadAnswer(grpc::ByteBuffer& bytes,
   if (reader.status().ok() && message.ParseFromZeroCopyStream(&reader)) {
     return {};
   }
-  return {Code::kInternal, "BAD_ANSWER", "",
-          "the server's bytes are not the message that the method returns"};
+  return BadAnswer("", "not a message that the method returns");
 }
 
 }  // namespace topk

@@ -3,18 +3,12 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/support/channel_arguments.h>
 
-#include <algorithm>
 #include <string>
 
 #include "client/credentials.h"
-#include "core/base/text.h"
 
 namespace topk {
 namespace {
-
-// gRPC stops retrying, silently, once a call has sent more than this; its
-// default is 256 KiB. As much as the server's largest unary message.
-constexpr int kRetryBufferBytes = (64 << 20) + (1 << 20);
 
 // A connection that takes no bytes for so long is given up; without that a
 // server that stands still would keep what it has been sent, the caller's
@@ -27,27 +21,13 @@ constexpr int kPingMilliseconds = 600'000;
 // two minutes.
 constexpr int kReconnectMilliseconds = 10'000;
 
-// Streams have no retries of gRPC's: where a connection breaks while a message
-// of one is in flight, gRPC 1.51 may leave a message out when it sends them
-// again. RESOURCE_EXHAUSTED is not retried by gRPC either: it would wait for
-// the server's retry delay although that ends after the deadline, and then lose
-// the status.
-std::string ServiceConfig(int max_attempts) {
-  const std::string retry =
-      max_attempts <= 1
-          ? ""
-          : Cat(R"(, "retryPolicy": {"maxAttempts": )", max_attempts,
-                R"(, "initialBackoff": "0.05s", "maxBackoff": "1s",)"
-                R"( "backoffMultiplier": 2, "retryableStatusCodes":)"
-                R"( ["UNAVAILABLE"]})");
-  return Cat(R"({"loadBalancingConfig": [{"round_robin": {}}],)"
-             R"( "healthCheckConfig": {"serviceName": "topk.v1.TopKService"},)"
-             R"( "methodConfig": [{"name": [)"
-             R"({"service": "topk.v1.TopKService", "method": "ComputeTopK"},)"
-             R"( {"service": "topk.v1.TopKService",)"
-             R"( "method": "GetCapabilities"}])",
-             retry, "}]}");
-}
+// No retry policy of gRPC's: it would wait for the server's retry delay
+// although that ends after the deadline, and then lose the status; and where a
+// connection breaks while a stream's message is in flight, gRPC 1.51 may leave
+// a message out of what it sends again. Attempts (retry.h) has the one policy.
+constexpr char kServiceConfig[] =
+    R"({"loadBalancingConfig": [{"round_robin": {}}],)"
+    R"( "healthCheckConfig": {"serviceName": "topk.v1.TopKService"}})";
 
 // A list of addresses is gRPC's ipv4 scheme, or ipv6 where they have brackets.
 std::string Target(const std::string& target) {
@@ -63,13 +43,14 @@ std::string Target(const std::string& target) {
 std::shared_ptr<grpc::Channel> Connect(
     const ClientOptions& options,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials,
-    ToUnhealthy to_unhealthy) {
+    ToUnhealthy to_unhealthy, int max_received_bytes) {
   grpc::ChannelArguments arguments;
-  arguments.SetServiceConfigJSON(
-      ServiceConfig(std::clamp(options.max_attempts, 1, 5)));
-  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetServiceConfigJSON(kServiceConfig);
+  arguments.SetMaxReceiveMessageSize(max_received_bytes);
   arguments.SetMaxSendMessageSize(-1);
-  arguments.SetInt(GRPC_ARG_PER_RPC_RETRY_BUFFER_SIZE, kRetryBufferBytes);
+  // Only uncompressed messages, none of which gRPC expands.
+  arguments.SetInt(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingMilliseconds);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kStuckMilliseconds);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMilliseconds);

@@ -1,7 +1,10 @@
 #include "client/rpc_error.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
+#include <string_view>
+#include <system_error>
 
 #include "core/base/text.h"
 #include "google/rpc/error_details.pb.h"
@@ -9,22 +12,44 @@
 namespace topk {
 namespace {
 
+using std::chrono::milliseconds;
+
 // A server may send any number of seconds. No topkd has a longer delay than
 // this, and every clock can add it.
-std::chrono::milliseconds DelayOf(const google::rpc::RetryInfo& retry) {
-  using std::chrono::milliseconds;
-  constexpr int64_t kMaxSeconds = 86400;
+constexpr milliseconds kMaxDelay = std::chrono::hours(24);
+
+milliseconds DelayOf(const google::rpc::RetryInfo& retry) {
+  constexpr int64_t kMaxSeconds = kMaxDelay / std::chrono::seconds(1);
   const std::chrono::nanoseconds delay =
       std::chrono::seconds(
           std::clamp<int64_t>(retry.retry_delay().seconds(), 0, kMaxSeconds)) +
       std::chrono::nanoseconds(retry.retry_delay().nanos());
   return std::clamp<milliseconds>(std::chrono::ceil<milliseconds>(delay),
-                                  milliseconds(0),
-                                  std::chrono::seconds(kMaxSeconds));
+                                  milliseconds(0), kMaxDelay);
 }
 
-// Fills in what google.rpc details say.
-void ReadDetails(const google::rpc::Status& rpc, Status& status) {
+// Reads the trailer that gRPC's own retries obey: what is not a number >= 0
+// forbids a retry.
+milliseconds PushbackOf(const grpc::ClientContext& context) {
+  const auto& trailers = context.GetServerTrailingMetadata();
+  const auto found = trailers.find("grpc-retry-pushback-ms");
+  if (found == trailers.end()) return milliseconds(0);
+  const std::string_view text(found->second.data(), found->second.size());
+  int64_t number = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc::result_out_of_range && text[0] != '-') {
+    return kMaxDelay;
+  }
+  if (error != std::errc() || end != text.data() + text.size() || number < 0) {
+    return kDoNotRetry;
+  }
+  return milliseconds(std::min(number, kMaxDelay.count()));
+}
+
+// Fills in what google.rpc details say. Returns whether there is a RetryInfo.
+bool ReadDetails(const google::rpc::Status& rpc, Status& status) {
+  bool has_delay = false;
   for (const google::protobuf::Any& detail : rpc.details()) {
     google::rpc::ErrorInfo info;
     google::rpc::BadRequest bad;
@@ -40,8 +65,10 @@ void ReadDetails(const google::rpc::Status& rpc, Status& status) {
       status.field = quota.violations(0).subject();
     } else if (detail.UnpackTo(&retry)) {
       status.retry_after = DelayOf(retry);
+      has_delay = true;
     }
   }
+  return has_delay;
 }
 
 }  // namespace
@@ -52,11 +79,13 @@ Status FromRpc(const google::rpc::Status& rpc) {
   return status;
 }
 
-Status FromGrpc(const grpc::Status& grpc) {
+Status FromGrpc(const grpc::Status& grpc, const grpc::ClientContext& context) {
   Status status{static_cast<Code>(grpc.error_code()), "", "",
                 grpc.error_message()};
   google::rpc::Status rpc;
-  if (rpc.ParseFromString(grpc.error_details())) ReadDetails(rpc, status);
+  if (!rpc.ParseFromString(grpc.error_details()) || !ReadDetails(rpc, status)) {
+    status.retry_after = PushbackOf(context);
+  }
   if (grpc.error_code() == grpc::StatusCode::UNKNOWN &&
       grpc.error_details().empty()) {
     // No server's word, who all have better ones: a proxy whose server died

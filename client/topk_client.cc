@@ -6,15 +6,18 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <thread>
 #include <utility>
 
 #include "client/bytes_call.h"
 #include "client/channel.h"
+#include "client/channel_set.h"
 #include "client/credentials.h"
+#include "client/expected_answer.h"
+#include "client/retry.h"
 #include "client/rpc_error.h"
+#include "client/streamed_answer.h"
 #include "core/base/text.h"
 #include "core/security/local_address.h"
 #include "core/wire/message_pieces.h"
@@ -40,13 +43,6 @@ constexpr int64_t kMinLimit = 1024;
 constexpr size_t kFieldBytes = 32;
 // As good as no deadline; the clock's own range is not much longer.
 constexpr std::chrono::hours kMaxDeadline{24 * 365};
-// The pauses before a call is sent again. Three of them are longer than
-// gRPC's own, 1 s, before it asks for a server that it has lost.
-constexpr std::chrono::milliseconds kFirstPause{100};
-constexpr std::chrono::milliseconds kLongestPause{2000};
-// protobuf has no larger messages, and gRPC 1.51 aborts on one.
-constexpr int64_t kMaxMessageBytes = std::numeric_limits<int32_t>::max();
-
 Status CheckSize(size_t bytes, int64_t limit) {
   if (bytes <= static_cast<size_t>(limit)) return {};
   return ResourceExhausted(
@@ -55,55 +51,10 @@ Status CheckSize(size_t bytes, int64_t limit) {
           "of ", limit, " (--max-message-bytes); StreamTopK has no limit"));
 }
 
-Status BadAnswer(std::string message) {
-  return {Code::kInternal, "BAD_ANSWER", "", std::move(message)};
-}
-
-// Adds a message of a streamed answer to what has come.
-Status Collect(v1::TopKResponseChunk& chunk, bool& has_header,
-               v1::TopKResponse& response) {
-  if (chunk.has_header() == has_header) {
-    return BadAnswer(has_header ? "the server sent a second header"
-                                : "the server sent no header first");
-  }
-  switch (chunk.content_case()) {
-    case v1::TopKResponseChunk::kHeader:
-      response = std::move(*chunk.mutable_header());
-      has_header = true;
-      return {};
-    case v1::TopKResponseChunk::kValues:
-      response.mutable_values()->mutable_data()->append(chunk.values());
-      return {};
-    case v1::TopKResponseChunk::kIndices:
-      response.mutable_indices()->mutable_data()->append(chunk.indices());
-      return {};
-    default:
-      return BadAnswer("the server sent an empty message");
-  }
-}
-
-// Whether the server said when to retry.
-bool HasDelay(const Status& status) {
-  return status.code == Code::kResourceExhausted &&
-         status.retry_after.count() > 0;
-}
-
-// Whether a stream that ended so is sent again. A proxy that has passed on a
-// part of an answer has no words for a server that went away: gRPC makes
-// CANCELLED or INTERNAL of how it ends the stream. Those of a topkd have a
-// reason.
-bool IsSentAgain(const Status& status, bool begun) {
-  switch (status.code) {
-    case Code::kUnavailable:
-      return true;
-    case Code::kResourceExhausted:
-      return HasDelay(status);
-    case Code::kCancelled:
-    case Code::kInternal:
-      return begun && status.reason.empty();
-    default:
-      return false;
-  }
+// Whether gRPC rejected a received message for its length.
+bool IsTooLong(const Status& status, int64_t limit) {
+  return status.code == Code::kResourceExhausted && status.reason.empty() &&
+         status.message.ends_with(Cat(" vs. ", limit, ")"));
 }
 
 }  // namespace
@@ -116,11 +67,11 @@ struct Client::Impl {
         credentials(setup.ok() ? MakeCredentials(client_options)
                                : grpc::InsecureChannelCredentials()),
         token(client_options.token_file),
-        channel(Connect(client_options, credentials, ToUnhealthy::kNo)),
-        calls(channel),
-        // Whoever asks a server that does not serve wants to hear just that.
+        channels(client_options, credentials),
+        // The health check also reaches a server that does not serve.
         health(grpc::health::v1::Health::NewStub(
-            Connect(client_options, credentials, ToUnhealthy::kYes))) {}
+            Connect(client_options, credentials, ToUnhealthy::kYes,
+                    kSmallMessageBytes))) {}
 
   system_clock::time_point DeadlineOf(const CallOptions& call) const {
     const std::chrono::milliseconds wanted =
@@ -135,9 +86,7 @@ struct Client::Impl {
     const int64_t known = limit.load(std::memory_order_relaxed);
     if (known != 0) return known;
     if (bytes <= kLargeBytes) return kMaxMessageBytes;
-    const Result<v1::Capabilities> capabilities =
-        Ask<v1::Capabilities>(Method::kGetCapabilities,
-                              PiecesOf(v1::GetCapabilitiesRequest()), deadline);
+    const Result<v1::Capabilities> capabilities = AskCapabilities(deadline);
     if (!capabilities.ok()) {
       // The caller's own call succeeds, or reports its error.
       if (capabilities.status().code == Code::kUnimplemented) {
@@ -166,42 +115,55 @@ struct Client::Impl {
     };
   }
 
-  // Sends a request's pieces in one message.
+  // Sends a request's pieces in one message. `max_bytes` bounds the response.
   template <class Answer>
   Result<Answer> Ask(Method method, const std::vector<MessagePiece>& request,
-                     system_clock::time_point deadline) {
-    if (!setup.ok()) return setup;
+                     int64_t max_bytes, system_clock::time_point deadline) {
     grpc::ByteBuffer bytes;
-    // gRPC itself has retried where the server was unavailable, except for an
-    // answer that broke off.
-    Status status = Attempt(
-        deadline,
-        [&] {
-          return CallUnary(calls, PathOf(method), memory, request,
+    const Status status = Attempt(
+        max_bytes, deadline,
+        [&](ChannelSet::Entry& entry) {
+          return CallUnary(entry.calls, PathOf(method), memory, request,
                            Prepares(deadline), bytes);
         },
-        [](const Status& end) {
-          return end.reason == kBrokeOff || HasDelay(end);
-        });
+        [] { return false; });
     if (!status.ok()) return status;
     Answer answer;
     if (Status s = ReadAnswer(bytes, answer); !s.ok()) return s;
     return answer;
   }
 
-  // Streams, as often as gRPC does what is no stream. `rewind` goes back to
-  // what has no answer, and returns whether some of it had begun to come.
+  Result<v1::Capabilities> AskCapabilities(system_clock::time_point deadline) {
+    return Ask<v1::Capabilities>(Method::kGetCapabilities,
+                                 PiecesOf(v1::GetCapabilitiesRequest()),
+                                 kSmallMessageBytes, deadline);
+  }
+
+  // Sends one tensor's request, which has these pieces.
+  Result<v1::TopKResponse> AskTopK(const v1::TopKRequest& header,
+                                   const std::vector<MessagePiece>& request,
+                                   system_clock::time_point deadline) {
+    const ExpectedAnswer expected(header);
+    Result<v1::TopKResponse> answer = Ask<v1::TopKResponse>(
+        Method::kComputeTopK, request, expected.max_message_bytes(), deadline);
+    if (!answer.ok()) return answer;
+    if (Status s = expected.Check(*answer); !s.ok()) return s;
+    return answer;
+  }
+
+  // Makes a call of a stream. `rewind` goes back to the first request without
+  // a response, and returns whether a part of some response had arrived.
+  // `max_bytes` bounds each received message.
   Status Stream(Method method, const StreamHandlers& handlers,
-                const std::function<bool()>& rewind,
+                const std::function<bool()>& rewind, int64_t max_bytes,
                 system_clock::time_point deadline) {
-    if (!setup.ok()) return setup;
     return Attempt(
-        deadline,
-        [&] {
-          return CallStream(calls, PathOf(method), memory, handlers,
+        max_bytes, deadline,
+        [&](ChannelSet::Entry& entry) {
+          return CallStream(entry.calls, PathOf(method), memory, handlers,
                             Prepares(deadline));
         },
-        [&](const Status& end) { return IsSentAgain(end, rewind()); });
+        rewind);
   }
 
   // Streams a tensor in chunks that the server takes.
@@ -210,24 +172,26 @@ struct Client::Impl {
                                         system_clock::time_point deadline,
                                         const CallOptions& call);
 
-  // Makes a call until it ends well, or so that it is not sent again.
-  Status Attempt(system_clock::time_point deadline,
-                 const std::function<Status()>& make,
-                 const std::function<bool(const Status&)>& is_sent_again) {
-    std::chrono::milliseconds pause = kFirstPause;
-    for (int attempt = 1;; ++attempt) {
-      Status status = make();
-      if (status.ok() || attempt >= options.max_attempts ||
-          !is_sent_again(status)) {
-        return status;
+  // Makes a call until it succeeds or its error is not retried.
+  Status Attempt(int64_t max_bytes, system_clock::time_point deadline,
+                 const std::function<Status(ChannelSet::Entry&)>& make,
+                 const std::function<bool()>& rewind) {
+    if (!setup.ok()) return setup;
+    ChannelSet::Entry& entry = channels.For(max_bytes);
+    Attempts attempts(options.max_attempts, deadline);
+    while (true) {
+      Status status = make(entry);
+      if (status.ok()) return status;
+      if (IsTooLong(status, entry.max_message_bytes)) {
+        return BadAnswer("", Cat("a message longer than any response to the "
+                                 "request: ",
+                                 status.message));
       }
-      const auto then =
-          system_clock::now() + std::max(pause, status.retry_after);
-      if (then >= deadline) return status;
-      // gRPC connects anew only while somebody waits for it.
-      channel->WaitForConnected(then);
-      std::this_thread::sleep_until(then);
-      pause = std::min(4 * pause, kLongestPause);
+      const auto then = attempts.Next(status, rewind());
+      if (!then.has_value()) return status;
+      // gRPC connects again only while a caller waits for it.
+      entry.channel->WaitForConnected(*then);
+      std::this_thread::sleep_until(*then);
     }
   }
 
@@ -239,8 +203,7 @@ struct Client::Impl {
   // know when the caller's memory is its own again.
   const Memory memory =
       IsUnixAddress(options.target) ? Memory::kCopied : Memory::kLent;
-  const std::shared_ptr<grpc::Channel> channel;
-  grpc::GenericStub calls;
+  ChannelSet channels;
   std::atomic<int64_t> limit = 0;  // of messages, in bytes; 0 = not known
   std::unique_ptr<grpc::health::v1::Health::Stub> health;
 };
@@ -261,8 +224,7 @@ Result<v1::TopKResponse> Client::ComputeTopK(const v1::TopKRequest& request,
       !s.ok()) {
     return s;
   }
-  return impl_->Ask<v1::TopKResponse>(Method::kComputeTopK, PiecesOf(request),
-                                      deadline);
+  return impl_->AskTopK(request, PiecesOf(request), deadline);
 }
 
 Result<v1::TopKResponse> Client::ComputeTopK(const v1::TopKRequest& header,
@@ -278,8 +240,7 @@ Result<v1::TopKResponse> Client::ComputeTopK(const v1::TopKRequest& header,
     if (options.stream.has_value()) return fits;
     return impl_->StreamTensor(header, tensor, deadline, options);
   }
-  return impl_->Ask<v1::TopKResponse>(Method::kComputeTopK,
-                                      PiecesOf(header, tensor), deadline);
+  return impl_->AskTopK(header, PiecesOf(header, tensor), deadline);
 }
 
 Result<v1::TopKResponse> Client::StreamTopK(const v1::TopKRequest& header,
@@ -318,36 +279,38 @@ Result<v1::TopKResponse> Client::Impl::StreamTensor(
     return Message{PiecesOf(v1::TopKRequestChunk::kDataFieldNumber, part),
                    false};
   };
-  v1::TopKResponse response;
-  bool has_header = false;
+  const ExpectedAnswer expected(header);
+  StreamedAnswer answer(expected);
   handlers.receive = [&](grpc::ByteBuffer& bytes) {
     v1::TopKResponseChunk chunk;
     if (Status s = ReadAnswer(bytes, chunk); !s.ok()) return s;
-    return Collect(chunk, has_header, response);
+    return answer.Add(chunk);
   };
   const auto rewind = [&] {
     sent = 0;
     begun = false;
-    response.Clear();
-    return std::exchange(has_header, false);
+    return answer.Clear();
   };
-  const Status status = Stream(Method::kStreamTopK, handlers, rewind, deadline);
+  const Status status = Stream(Method::kStreamTopK, handlers, rewind,
+                               expected.max_message_bytes(), deadline);
   if (!status.ok()) return status;
-  if (!has_header) return BadAnswer("the server sent no answer");
-  return response;
+  return answer.Take();
 }
 
 std::vector<Result<v1::TopKResponse>> Client::ComputeTopKMany(
     std::span<const v1::TopKRequest> requests,
     const CallOptions& options) const {
   using Message = StreamHandlers::Message;
-  // So many wait for each other before they leave.
+  // The number of requests that are sent together.
   constexpr size_t kTogether = 32;
   const auto deadline = impl_->DeadlineOf(options);
   std::vector<Status> unsent(requests.size());
+  int64_t max_bytes = 0;
   for (size_t i = 0; i < requests.size(); ++i) {
     const size_t bytes = requests[i].ByteSizeLong();
     unsent[i] = impl_->CheckMessage(bytes, deadline);
+    max_bytes =
+        std::max(max_bytes, ExpectedAnswer(requests[i]).max_message_bytes());
   }
   size_t next = 0;
   StreamHandlers handlers;
@@ -372,14 +335,23 @@ std::vector<Result<v1::TopKResponse>> Client::ComputeTopKMany(
     if (Status s = ReadAnswer(bytes, result); !s.ok()) return s;
     if (!has_next()) {
       too_many = true;
-      return BadAnswer("the server sent too many results");
+      return BadAnswer("", "more results than requests");
+    }
+    const v1::TopKRequest& request = requests[results.size()];
+    if (!result.request_id().empty() &&
+        result.request_id() != request.request_id()) {
+      return BadAnswer("request_id",
+                       Cat("request_id ", Quote(result.request_id()),
+                           ", expected ", Quote(request.request_id())));
     }
     if (result.has_response()) {
+      const Status s = ExpectedAnswer(request).Check(result.response());
+      if (!s.ok()) return s;
       results.emplace_back(std::move(*result.mutable_response()));
     } else if (result.error().code() != 0) {
       results.emplace_back(FromRpc(result.error()));
     } else {
-      results.emplace_back(BadAnswer("the server sent an empty result"));
+      return BadAnswer("", "an empty result");
     }
     return {};
   };
@@ -388,13 +360,13 @@ std::vector<Result<v1::TopKResponse>> Client::ComputeTopKMany(
     next = results.size();
     return std::exchange(before, next) < next;
   };
-  Status rest =
-      impl_->Stream(Method::kComputeTopKMany, handlers, rewind, deadline);
+  Status rest = impl_->Stream(Method::kComputeTopKMany, handlers, rewind,
+                              max_bytes, deadline);
   if (too_many) {
-    // Which of them belongs to which request is anybody's guess.
+    // Which result belongs to which request is unknown.
     results.assign(requests.size(), rest);
   }
-  if (rest.ok()) rest = BadAnswer("the server sent too few results");
+  if (rest.ok()) rest = BadAnswer("", "fewer results than requests");
   next = requests.size();
   while (has_next()) results.emplace_back(rest);
   return results;
@@ -402,9 +374,7 @@ std::vector<Result<v1::TopKResponse>> Client::ComputeTopKMany(
 
 Result<v1::Capabilities> Client::GetCapabilities(
     const CallOptions& options) const {
-  return impl_->Ask<v1::Capabilities>(Method::kGetCapabilities,
-                                      PiecesOf(v1::GetCapabilitiesRequest()),
-                                      impl_->DeadlineOf(options));
+  return impl_->AskCapabilities(impl_->DeadlineOf(options));
 }
 
 Result<bool> Client::IsServing(const std::string& service,
@@ -417,7 +387,11 @@ Result<bool> Client::IsServing(const std::string& service,
   grpc::health::v1::HealthCheckResponse response;
   const grpc::Status status =
       impl_->health->Check(&context, request, &response);
-  if (!status.ok()) return FromGrpc(status);
+  if (!status.ok()) {
+    Status end = FromGrpc(status, context);
+    end.retry_after = std::max(end.retry_after, std::chrono::milliseconds(0));
+    return end;
+  }
   return response.status() == grpc::health::v1::HealthCheckResponse::SERVING;
 }
 

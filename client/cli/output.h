@@ -43,7 +43,7 @@ struct TableShape {
 /// or, with labels, what was found first:
 ///   [3] digit 7:  7 7 9   0.98 @12  0.97 @40  0.91 @7
 /// and a last line that counts what was left out, or says that there are none.
-/// REQUIRES: an answer and its axis that passed CheckAnswer().
+/// REQUIRES: an answer that ExpectedAnswer accepts, and its axis.
 void PrintTable(const v1::TopKResponse& response, int axis,
                 const Labels& labels, const TableShape& shape,
                 std::ostream& out);

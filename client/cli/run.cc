@@ -7,7 +7,6 @@
 #include <sstream>
 #include <tuple>
 
-#include "client/cli/check_answer.h"
 #include "client/cli/compare.h"
 #include "client/cli/errors.h"
 #include "client/cli/output.h"
@@ -113,18 +112,13 @@ ExitCode Run(const RunFlags& flags) {
     return Report(response.status(), flags.local ? nullptr : &flags.client,
                   request->request_id());
   }
-  const Result<int> dimension = CheckAnswer(
-      {array->dtype, array->shape, flags.operation.axis.value_or(-1),
-       flags.operation.k, flags.index_offset},
-      *response);
-  if (!dimension.ok()) {
-    return Report(dimension.status(), nullptr, request->request_id());
-  }
-
+  const auto rank = static_cast<int64_t>(array->shape.size());
+  const auto dimension =
+      static_cast<int>((flags.operation.axis.value_or(-1) + rank) % rank);
   if (flags.compare) {
-    return Compare(*request, array->data, *response, *dimension);
+    return Compare(*request, array->data, *response, dimension);
   }
-  const auto axis = static_cast<size_t>(*dimension);
+  const auto axis = static_cast<size_t>(dimension);
   Labels labels;
   int64_t slices = 1;
   for (size_t d = 0; d < array->shape.size(); ++d) {
@@ -138,7 +132,7 @@ ExitCode Run(const RunFlags& flags) {
     if (!read.ok()) return ReportInput(path, read.status());
     *into = *std::move(read);
   }
-  return Show(*response, *dimension, labels, flags.show);
+  return Show(*response, dimension, labels, flags.show);
 }
 
 }  // namespace topk::cli

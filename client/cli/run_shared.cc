@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "client/expected_answer.h"
 #include "client/shared_memory.h"
-#include "core/base/text.h"
 
 namespace topk::cli {
 namespace {
@@ -20,20 +20,13 @@ int64_t OutputElements(const NpyArray& array, int64_t axis, int64_t k) {
   return elements / size * k;
 }
 
-// Takes an output out of the shared memory.
-Status Fetch(const SharedMemory& memory, const v1::SharedMemoryRegion& asked,
-             std::string_view name, v1::Tensor& tensor) {
-  if (!tensor.has_shared_memory()) return {};
-  const v1::SharedMemoryRegion& got = tensor.shared_memory();
-  if (got.name() != asked.name() || got.offset() != asked.offset() ||
-      got.byte_size() < 0 || got.byte_size() > asked.byte_size()) {
-    return {Code::kInternal, "BAD_ANSWER", Cat("response.", name),
-            "the server's answer is wrong: it is not where it was to be"};
-  }
-  const auto bytes = memory.data().subspan(
-      static_cast<size_t>(got.offset()), static_cast<size_t>(got.byte_size()));
+// Takes an output out of the shared memory, where the client found it to be.
+void Fetch(const SharedMemory& memory, v1::Tensor& tensor) {
+  const v1::SharedMemoryRegion& region = tensor.shared_memory();
+  const auto bytes =
+      memory.data().subspan(static_cast<size_t>(region.offset()),
+                            static_cast<size_t>(region.byte_size()));
   tensor.set_data(bytes.data(), bytes.size());
-  return {};
 }
 
 }  // namespace
@@ -61,20 +54,10 @@ Result<v1::TopKResponse> ComputeShared(const Client& client,
   *options.mutable_indices() = output->Region(values, indices);
   Result<v1::TopKResponse> answer = client.ComputeTopK(request);
   if (!answer.ok()) return answer;
-  if (answer->has_values()) {
-    if (Status s = Fetch(*output, options.values(), "values",
-                         *answer->mutable_values());
-        !s.ok()) {
-      return s;
-    }
-  }
-  if (answer->has_indices()) {
-    if (Status s = Fetch(*output, options.indices(), "indices",
-                         *answer->mutable_indices());
-        !s.ok()) {
-      return s;
-    }
-  }
+  Fetch(*output, *answer->mutable_values());
+  Fetch(*output, *answer->mutable_indices());
+  request.clear_output();
+  if (Status s = ExpectedAnswer(request).Check(*answer); !s.ok()) return s;
   return answer;
 }
 

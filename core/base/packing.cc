@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 namespace topk {
@@ -135,6 +136,23 @@ void Unpack(const DTypeInfo& type, const std::byte* packed, int64_t first,
 void Pack(const DTypeInfo& type, const std::byte* bytes, int64_t count,
           std::byte* packed) {
   WithPacking(type, [&](auto packing) { packing.Pack(bytes, count, packed); });
+}
+
+int64_t ReadInteger(const DTypeInfo& type, const std::byte* data) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, data, static_cast<size_t>(type.bytes));
+  uint64_t sign = type.sign;
+  if (type.packed()) {  // from the highest bits of a byte to the lowest
+    std::byte byte;
+    Unpack(type, data, 0, 1, &byte);
+    bits = static_cast<uint64_t>(byte) >> (8 - type.bits);
+    sign >>= 8 - type.bits;
+  }
+  if (sign != 0) {  // extend the sign
+    return static_cast<int64_t>((bits ^ sign) - sign);
+  }
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  return bits > static_cast<uint64_t>(kMax) ? kMax : static_cast<int64_t>(bits);
 }
 
 }  // namespace topk

@@ -23,4 +23,8 @@ void Unpack(const DTypeInfo& type, const std::byte* packed, int64_t first,
 void Pack(const DTypeInfo& type, const std::byte* bytes, int64_t count,
           std::byte* packed);
 
+/// Returns the integer that a tensor of one element is; 2^63 - 1 for a U64
+/// above it. REQUIRES: !type.is_float, and `data` has type.bytes bytes.
+int64_t ReadInteger(const DTypeInfo& type, const std::byte* data);
+
 }  // namespace topk

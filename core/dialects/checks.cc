@@ -1,7 +1,5 @@
 #include "core/dialects/checks.h"
 
-#include <cstring>
-#include <limits>
 #include <span>
 #include <string>
 
@@ -19,25 +17,6 @@ std::string ShapeText(const v1::Tensor& tensor) {
     text += Cat(i > 0 ? ", " : "", tensor.shape(i));
   }
   return text + (tensor.shape_size() > kShown ? ", ...]" : "]");
-}
-
-// Reads an integer of the given type. REQUIRES: bytes has its size.
-int64_t ReadInteger(DType type, const std::string& bytes) {
-  const DTypeInfo& info = InfoOf(type);
-  uint64_t bits = 0;
-  std::memcpy(&bits, bytes.data(), bytes.size());
-  uint64_t sign = info.sign;
-  if (info.packed()) {  // from the highest bits of a byte to the lowest
-    std::byte byte;
-    Unpack(info, std::as_bytes(std::span(bytes)).data(), 0, 1, &byte);
-    bits = static_cast<uint64_t>(byte) >> (8 - info.bits);
-    sign >>= 8 - info.bits;
-  }
-  if (sign != 0) {  // extend the sign
-    return static_cast<int64_t>((bits ^ sign) - sign);
-  }
-  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
-  return bits > static_cast<uint64_t>(kMax) ? kMax : static_cast<int64_t>(bits);
 }
 
 }  // namespace
@@ -105,7 +84,8 @@ Result<int64_t> ReadK(const v1::KInput* k, const KRule& rule,
         Cat("K has ", tensor.data().size(), " bytes of data; one ",
             InfoOf(*type).name, " element has ", bytes));
   }
-  return ReadInteger(*type, tensor.data());
+  return ReadInteger(InfoOf(*type),
+                     std::as_bytes(std::span(tensor.data())).data());
 }
 
 }  // namespace topk

@@ -8,6 +8,7 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "tests/client/fake_server.h"
+#include "tests/support/test_server.h"
 
 namespace topk::testing {
 namespace {
@@ -42,7 +43,7 @@ class Quitter {
     for (int i = 0; stream.Read(&request); ++i) {
       if (i == answers_) return end_;
       v1::TopKResult result;
-      result.mutable_response()->set_request_id(request.request_id());
+      *result.mutable_response() = AnswerTo(request);
       stream.Write(result);
     }
     return grpc::Status::OK;
@@ -60,7 +61,7 @@ std::vector<Result<v1::TopKResponse>> AskMany(Quitter& quitter,
   Fake fake;
   fake.many = [&](Many& stream) { return quitter(stream); };
   const FakeServer server(fake);
-  std::vector<v1::TopKRequest> requests(8);
+  std::vector<v1::TopKRequest> requests(8, OnnxRequest({1}, 1));
   for (size_t i = 0; i < requests.size(); ++i) {
     requests[i].set_request_id(std::to_string(i));
   }
@@ -126,10 +127,12 @@ TEST(BrokenStream, OneCallWithoutAStatusIsSentAgain) {
                             : grpc::Status(grpc::StatusCode::UNKNOWN, "gone");
   };
   const FakeServer server(fake);
-  const auto answer = Client(OptionsOf(server, 4)).ComputeTopK({});
+  const auto answer =
+      Client(OptionsOf(server, 4)).ComputeTopK(OnnxRequest({1}, 1));
   EXPECT_TRUE(answer.ok());
   EXPECT_EQ(calls, 3);
-  const auto last = Client(OptionsOf(server, 2)).ComputeTopK({});
+  const auto last =
+      Client(OptionsOf(server, 2)).ComputeTopK(OnnxRequest({1}, 1));
   EXPECT_EQ(last.status().code, Code::kUnavailable);
   EXPECT_EQ(calls, 5);
 }
@@ -149,13 +152,14 @@ TEST(BrokenStream, WhoIsRefusedComesAgainIfToldWhen) {
                             status.SerializeAsString());
       }
       v1::TopKResponseChunk answer;
-      answer.mutable_header();
+      *answer.mutable_header() = AnswerTo(OnnxRequest({1}, 1));
       stream.Write(answer);
       return grpc::Status::OK;
     };
     const FakeServer server(fake);
     const auto start = std::chrono::steady_clock::now();
-    const auto answer = Client(OptionsOf(server, 4)).StreamTopK({}, {});
+    const auto answer =
+        Client(OptionsOf(server, 4)).StreamTopK(OnnxRequest({1}, 1), {});
     EXPECT_EQ(answer.ok(), told);
     EXPECT_EQ(calls, told ? 2 : 1);
     EXPECT_GE(std::chrono::steady_clock::now() - start,
@@ -172,6 +176,8 @@ TEST(BrokenStream, OneTensorBeginsAnew) {
        {Case{4, true}, Case{size_t{70} << 20, false}}) {
     std::atomic<int> calls = 0;
     std::atomic<size_t> received = 0;
+    v1::TopKRequest header = OnnxRequest({1}, 1);
+    header.set_request_id("the answer");
     Fake fake;
     fake.stream = [&, answered = answered](Chunks& stream) {
       const bool goes = ++calls == 1;
@@ -179,17 +185,17 @@ TEST(BrokenStream, OneTensorBeginsAnew) {
       v1::TopKRequestChunk chunk;
       while (stream.Read(&chunk)) received += chunk.data().size();
       v1::TopKResponseChunk answer;
-      answer.mutable_header()->set_request_id("the answer");
+      *answer.mutable_header() = AnswerTo(header);
       if (answered || !goes) stream.Write(answer);
       return goes ? kGone : grpc::Status::OK;
     };
     const FakeServer server(fake);
     const std::vector<std::byte> tensor(bytes);
-    const auto once = Client(OptionsOf(server, 1)).StreamTopK({}, tensor);
+    const auto once = Client(OptionsOf(server, 1)).StreamTopK(header, tensor);
     EXPECT_EQ(once.status().code, Code::kUnavailable);
     EXPECT_EQ(calls, 1);
     calls = 0;
-    const auto twice = Client(OptionsOf(server, 4)).StreamTopK({}, tensor);
+    const auto twice = Client(OptionsOf(server, 4)).StreamTopK(header, tensor);
     ASSERT_TRUE(twice.ok()) << twice.status().message;
     EXPECT_EQ(twice->request_id(), "the answer");
     EXPECT_EQ(calls, 2);

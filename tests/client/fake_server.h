@@ -8,11 +8,13 @@
 #include <memory>
 #include <string>
 
+#include "tests/client/right_answer.h"
 #include "topk/v1/topk.grpc.pb.h"
 
 namespace topk::testing {
 
-/// What the fake does when it is called; what is not set is UNIMPLEMENTED.
+/// What the fake does when it is called; what is not set is UNIMPLEMENTED. The
+/// response of `compute` is AnswerTo() unless it changes it.
 struct Fake {
   std::function<grpc::Status(grpc::ServerContext&, const v1::TopKRequest&,
                              v1::TopKResponse&)>
@@ -62,6 +64,7 @@ class FakeServer final : public v1::TopKService::Service {
   grpc::Status ComputeTopK(grpc::ServerContext* context,
                            const v1::TopKRequest* request,
                            v1::TopKResponse* response) override {
+    *response = AnswerTo(*request);
     return fake_.compute ? fake_.compute(*context, *request, *response)
                          : Unset();
   }

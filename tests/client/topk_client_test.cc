@@ -7,6 +7,7 @@
 #include <cstring>
 #include <thread>
 
+#include "tests/client/right_answer.h"
 #include "tests/support/test_server.h"
 #include "topk/v1/topk.grpc.pb.h"
 
@@ -37,31 +38,28 @@ std::vector<int64_t> Indices(const v1::TopKResponse& response) {
   return indices;
 }
 
-// Refuses the first calls with UNAVAILABLE, then answers with its name.
+// Rejects the first calls with UNAVAILABLE, then answers.
 class FailingService final : public v1::TopKService::Service {
  public:
-  FailingService(std::string name, int failures)
-      : name_(std::move(name)), failures_(failures) {}
+  explicit FailingService(int failures) : failures_(failures) {}
 
-  grpc::Status ComputeTopK(grpc::ServerContext*, const v1::TopKRequest*,
+  grpc::Status ComputeTopK(grpc::ServerContext*, const v1::TopKRequest* request,
                            v1::TopKResponse* response) override {
     ++calls;
     if (failures_-- > 0) return {grpc::StatusCode::UNAVAILABLE, "not now"};
-    response->set_request_id(name_);
+    *response = testing::AnswerTo(*request);
     return grpc::Status::OK;
   }
 
   std::atomic<int> calls = 0;
 
  private:
-  const std::string name_;
   std::atomic<int> failures_;
 };
 
 class FailingServer {
  public:
-  explicit FailingServer(const std::string& name, int failures = 0)
-      : service(name, failures) {
+  explicit FailingServer(int failures = 0) : service(failures) {
     grpc::EnableDefaultHealthCheckService(true);
     grpc::ServerBuilder builder;
     int port = 0;
@@ -224,7 +222,7 @@ TEST(Client, ManyKeepTheirOrderAndTheirErrors) {
 }
 
 TEST(Client, ManyOfABrokenStreamHaveItsError) {
-  const FailingServer server("no such method here");
+  const FailingServer server;
   const std::vector<v1::TopKRequest> requests(3);
   const auto results = ClientOf(server.target).ComputeTopKMany(requests);
   ASSERT_EQ(results.size(), 3u);
@@ -237,7 +235,7 @@ TEST(Client, ManyOfABrokenStreamHaveItsError) {
 TEST(Client, RetriesUnavailableAlsoForLargeRequests) {
   // gRPC's own default would not retry beyond 256 KiB.
   for (const size_t count : {size_t{10}, size_t{1} << 18}) {
-    FailingServer server("x", 2);
+    FailingServer server(2);
     const auto answer =
         ClientOf(server.target).ComputeTopK(OnnxRequest(Ramp(count), 1));
     ASSERT_TRUE(answer.ok()) << answer.status().message;
@@ -246,7 +244,7 @@ TEST(Client, RetriesUnavailableAlsoForLargeRequests) {
 }
 
 TEST(Client, OneAttemptIsOne) {
-  FailingServer server("x", 1);
+  FailingServer server(1);
   const auto answer =
       ClientOf(server.target, 1).ComputeTopK(OnnxRequest({1}, 1));
   ASSERT_FALSE(answer.ok());
@@ -255,8 +253,8 @@ TEST(Client, OneAttemptIsOne) {
 }
 
 TEST(Client, GoesToItsServersInTurn) {
-  FailingServer a("a");
-  FailingServer b("b");
+  FailingServer a;
+  FailingServer b;
   const Client client = ClientOf(a.target + "," + b.target);
   ASSERT_TRUE(testing::Eventually([&] {
     EXPECT_TRUE(client.ComputeTopK(OnnxRequest({1}, 1)).ok());
@@ -272,8 +270,8 @@ TEST(Client, GoesToItsServersInTurn) {
 }
 
 TEST(Client, PassesByAServerThatDoesNotServe) {
-  FailingServer a("a");
-  FailingServer b("b");
+  FailingServer a;
+  FailingServer b;
   const Client client = ClientOf(a.target + "," + b.target);
   ASSERT_TRUE(testing::Eventually([&] {
     EXPECT_TRUE(client.ComputeTopK(OnnxRequest({1}, 1)).ok());

@@ -16,6 +16,7 @@
 namespace topk {
 namespace {
 
+using testing::AnswerTo;
 using testing::Eventually;
 using testing::Fake;
 using testing::FakeServer;
@@ -44,7 +45,7 @@ Fake ManyOf(int answers, bool then_fail = false) {
   fake.many = [=](Many& stream) -> grpc::Status {
     ReadAll<v1::TopKRequest>(stream);
     v1::TopKResult result;
-    result.mutable_response();
+    *result.mutable_response() = AnswerTo(OnnxRequest({1}, 1));
     for (int i = 0; i < answers && stream.Write(result); ++i) {
     }
     if (then_fail) return {grpc::StatusCode::NOT_FOUND, "broken"};
@@ -56,7 +57,8 @@ Fake ManyOf(int answers, bool then_fail = false) {
 std::vector<Result<v1::TopKResponse>> AskMany(const Fake& fake, size_t count) {
   const FakeServer server(fake);
   return Client(Options(server.target()))
-      .ComputeTopKMany(std::vector<v1::TopKRequest>(count));
+      .ComputeTopKMany(
+          std::vector<v1::TopKRequest>(count, OnnxRequest({1}, 1)));
 }
 
 TEST(WrongServer, TooManyResultsAreNoAnswer) {
@@ -105,7 +107,7 @@ TEST(WrongServer, ManyOfNothingIsNothing) {
 
 TEST(WrongServer, StreamsOutOfOrderAreNoAnswer) {
   v1::TopKResponseChunk header, values, empty;
-  header.mutable_header();
+  *header.mutable_header() = AnswerTo(OnnxRequest({1}, 1));
   values.set_values("abcd");
   using Answer = std::vector<v1::TopKResponseChunk>;
   for (const Answer& answer : {Answer{}, Answer{values}, Answer{header, header},
@@ -118,7 +120,7 @@ TEST(WrongServer, StreamsOutOfOrderAreNoAnswer) {
     };
     const FakeServer server(fake);
     const auto result =
-        Client(Options(server.target())).StreamTopK(v1::TopKRequest(), {});
+        Client(Options(server.target())).StreamTopK(OnnxRequest({1}, 1), {});
     ASSERT_FALSE(result.ok()) << answer.size();
     EXPECT_EQ(result.status().reason, "BAD_ANSWER");
   }
@@ -237,14 +239,14 @@ TEST(Client, AsksForTheLimitOnceAndNotForSmallRequests) {
       largest = std::max<size_t>(largest, chunk.ByteSizeLong());
     }
     v1::TopKResponseChunk header;
-    header.mutable_header();
+    *header.mutable_header() = AnswerTo(OnnxRequest({1}, 1));
     stream.Write(header);
     return grpc::Status::OK;
   };
   const FakeServer server(fake);
   const Client client(Options(server.target()));
   const std::vector<std::byte> tensor(size_t{1} << 16);
-  const v1::TopKRequest header;
+  const v1::TopKRequest header = OnnxRequest({1}, 1);
   const auto small = std::span(tensor).first(size_t{40} << 10);
   EXPECT_TRUE(client.ComputeTopK(header, small).ok());
   EXPECT_TRUE(client.StreamTopK(header, small).ok());
@@ -270,14 +272,14 @@ TEST(WrongServer, AStreamIsSentAgainToo) {
     }
     if (++calls <= 2) return {grpc::StatusCode::UNAVAILABLE, "not now"};
     v1::TopKResponseChunk header;
-    header.mutable_header();
+    *header.mutable_header() = AnswerTo(OnnxRequest({1}, 1));
     stream.Write(header);
     return grpc::Status::OK;
   };
   const FakeServer server(fake);
   const std::vector<std::byte> tensor(size_t{8} << 20);
   const auto answer =
-      Client(Options(server.target())).StreamTopK(v1::TopKRequest(), tensor);
+      Client(Options(server.target())).StreamTopK(OnnxRequest({1}, 1), tensor);
   ASSERT_TRUE(answer.ok()) << answer.status().message;
   EXPECT_EQ(calls, 3);
   EXPECT_EQ(bytes, tensor.size());

@@ -1,0 +1,326 @@
+#include "client/expected_answer.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "core/base/checked.h"
+#include "core/base/elements.h"
+#include "core/base/packing.h"
+#include "core/base/text.h"
+
+namespace topk {
+namespace {
+
+// Upper bound on the bytes around the outputs' data in a response: its fields'
+// beginnings and the names in ExecutionInfo.
+constexpr int64_t kAroundData = 16 << 10;
+// Upper bound on the bytes of a size or a stride in a message.
+constexpr int64_t kVarintBytes = 10;
+
+Status Reject(std::string message) {
+  return InvalidArgument("", "", std::move(message));
+}
+
+template <class Numbers>
+std::string ListText(const Numbers& numbers) {
+  constexpr int kShown = 8;
+  std::string text = "[";
+  int count = 0;
+  for (const int64_t number : numbers) {
+    if (count == kShown) return text + ", ...]";
+    text += Cat(count++ > 0 ? ", " : "", number);
+  }
+  return text + "]";
+}
+
+std::string TypeText(int data_type) {
+  const DTypeInfo* info = FindDType(data_type);
+  return info != nullptr ? std::string(info->name) : Cat(data_type);
+}
+
+Result<int64_t> ReadK(const v1::KInput& k) {
+  if (!k.has_tensor()) return k.value();
+  const DTypeInfo* type = FindDType(k.tensor().data_type());
+  const std::string& data = k.tensor().data();
+  if (type == nullptr || type->is_float ||
+      data.size() != static_cast<size_t>(type->bytes)) {
+    return Reject("its K is not one integer");
+  }
+  return ReadInteger(*type, std::as_bytes(std::span(data)).data());
+}
+
+struct Attributes {
+  int64_t axis = -1;
+  Result<int64_t> k = int64_t{0};
+  DType index_type = DType::kI64;
+};
+
+Result<Attributes> ReadAttributes(const v1::TopKRequest& request) {
+  switch (request.attributes_case()) {
+    case v1::TopKRequest::kOnnx: {
+      const v1::OnnxTopK& onnx = request.onnx();
+      return Attributes{onnx.has_axis() ? onnx.axis() : -1, ReadK(onnx.k())};
+    }
+    case v1::TopKRequest::kOpenvino: {
+      const v1::OpenVinoTopK& openvino = request.openvino();
+      return Attributes{
+          openvino.axis(), ReadK(openvino.k()),
+          openvino.index_element_type() == "i64" ? DType::kI64 : DType::kI32};
+    }
+    case v1::TopKRequest::kDirectml: {
+      const v1::DirectMLTopK& directml = request.directml();
+      const bool wide =
+          directml.output_index().data_type() == v1::DATA_TYPE_U64;
+      return Attributes{directml.axis(), directml.k(),
+                        wide ? DType::kU64 : DType::kU32};
+    }
+    default:
+      return Reject("it has no attributes");
+  }
+}
+
+// Whether the indices at every position of a layout lie on the axis.
+template <class Index>
+class RangeCheck {
+ public:
+  RangeCheck(const std::string& data, int64_t begin, int64_t length)
+      : data_(std::as_bytes(std::span(data)).data()),
+        begin_(static_cast<uint64_t>(begin)),
+        length_(static_cast<uint64_t>(length)) {}
+
+  // The first `count` elements. Returns the index that is outside, if any.
+  std::optional<Index> Packed(int64_t count) const {
+    for (int64_t i = 0; i < count; ++i) {
+      if (!Has(i)) return Load<Index>(data_, i);
+    }
+    return {};
+  }
+
+  std::optional<Index> Strided(std::span<const int64_t> shape,
+                               std::span<const int64_t> strides,
+                               int64_t position) const {
+    if (shape.empty()) {
+      if (Has(position)) return {};
+      return Load<Index>(data_, position);
+    }
+    for (int64_t i = 0; i < shape[0]; ++i) {
+      const std::optional<Index> wrong = Strided(
+          shape.subspan(1), strides.subspan(1), position + i * strides[0]);
+      if (wrong.has_value()) return wrong;
+    }
+    return {};
+  }
+
+ private:
+  bool Has(int64_t position) const {
+    // A negative difference is a large unsigned one.
+    return static_cast<uint64_t>(Load<Index>(data_, position)) - begin_ <
+           length_;
+  }
+
+  const std::byte* data_;
+  uint64_t begin_;
+  uint64_t length_;
+};
+
+size_t Rank(const google::protobuf::RepeatedField<int64_t>& numbers) {
+  return static_cast<size_t>(numbers.size());
+}
+
+template <class Index>
+Status CheckIndices(const v1::Tensor& indices, int64_t begin, int64_t length) {
+  const RangeCheck<Index> check(indices.data(), begin, length);
+  int64_t count = 1;
+  for (const int64_t size : indices.shape()) count *= size;
+  if (count == 0) return {};
+  const std::optional<Index> wrong =
+      indices.strides().empty()
+          ? check.Packed(count)
+          : check.Strided({indices.shape().data(), Rank(indices.shape())},
+                          {indices.strides().data(), Rank(indices.strides())},
+                          0);
+  if (!wrong.has_value()) return {};
+  return BadAnswer(
+      "response.indices.data",
+      Cat("index ", *wrong, " is outside ", begin, " .. ", begin + length - 1));
+}
+
+}  // namespace
+
+Status BadAnswer(std::string_view field, std::string_view message) {
+  return {Code::kInternal, "BAD_ANSWER", std::string(field),
+          Cat("the server's response is wrong: ", message)};
+}
+
+ExpectedAnswer::ExpectedAnswer(const v1::TopKRequest& request) {
+  rejection_ = Understand(request);
+}
+
+Status ExpectedAnswer::Understand(const v1::TopKRequest& request) {
+  request_id_ = request.request_id();
+  const v1::Tensor& tensor = request.tensor();
+  const Result<Attributes> attributes = ReadAttributes(request);
+  if (!attributes.ok()) return attributes.status();
+  if (!attributes->k.ok()) return attributes->k.status();
+  if (FindDType(tensor.data_type()) == nullptr) {
+    return Reject(
+        Cat("its data type is ", static_cast<int>(tensor.data_type())));
+  }
+  const int64_t rank = tensor.shape_size();
+  if (attributes->axis < -rank || attributes->axis >= rank) {
+    return Reject(Cat("axis ", attributes->axis, " is outside rank ", rank));
+  }
+  shape_.assign(tensor.shape().begin(), tensor.shape().end());
+  int64_t& along =
+      shape_[static_cast<size_t>((attributes->axis + rank) % rank)];
+  length_ = along;
+  const int64_t k = *attributes->k;
+  if (k < 1 || k > length_) {
+    return Reject(Cat("k = ", k, " is outside 1 .. ", length_));
+  }
+  begin_ = request.index_offset();
+  int64_t end = 0;
+  if (begin_ < 0 || !CheckedAdd(begin_, length_, &end)) {
+    return Reject(Cat("index_offset = ", begin_, " is out of range"));
+  }
+  along = k;
+  const v1::OutputOptions& options = request.output();
+  values_.wanted = options.selection() != v1::OUTPUT_SELECTION_INDICES_ONLY;
+  values_.dtype = static_cast<DType>(tensor.data_type());
+  values_.region = options.values();
+  indices_.wanted = options.selection() != v1::OUTPUT_SELECTION_VALUES_ONLY;
+  indices_.dtype = attributes->index_type;
+  indices_.region = options.indices();
+  const bool described = request.has_directml();
+  const v1::DirectMLTopK& directml = request.directml();
+  const Status values =
+      Describe(described ? &directml.output_value() : nullptr, values_);
+  if (!values.ok()) return values;
+  return Describe(described ? &directml.output_index() : nullptr, indices_);
+}
+
+Status ExpectedAnswer::Describe(const v1::TensorDesc* desc,
+                                Output& output) const {
+  const DTypeInfo& info = InfoOf(output.dtype);
+  const Status huge = Reject("its output's size exceeds 63 bits");
+  int64_t count = 1;
+  for (const int64_t size : shape_) {
+    if (size < 0 || !CheckedMultiply(count, size, &count)) return huge;
+  }
+  if (!CheckedBytes(info, count, &output.bytes)) return huge;
+  if (desc == nullptr) return {};
+  if (!desc->strides().empty()) {
+    output.strides.assign(desc->strides().begin(), desc->strides().end());
+    if (output.strides.size() != shape_.size()) {
+      return Reject("its output has strides of another rank");
+    }
+    Size elements = 1;
+    for (size_t i = 0; i < shape_.size(); ++i) {
+      if (output.strides[i] < 0) return Reject("its output's stride is < 0");
+      elements += Size(shape_[i] - 1) * output.strides[i];
+    }
+    const Size bytes = elements * info.bytes;
+    if (bytes == Size::kMax || !CheckedRoundUp4(bytes.value(), &output.bytes)) {
+      return huge;
+    }
+  }
+  const int64_t total = desc->total_tensor_size_bytes();
+  if (total != 0 && total < output.bytes) {
+    return Reject(Cat("its output has ", output.bytes, " bytes, not ", total));
+  }
+  if (total != 0) output.bytes = total;
+  return {};
+}
+
+int64_t ExpectedAnswer::CarriedBytes(const Output& output) {
+  return output.wanted && output.region.name().empty() ? output.bytes : 0;
+}
+
+int64_t ExpectedAnswer::max_message_bytes() const {
+  const Size sizes = Size(4 * kVarintBytes) * shape_.size();
+  const Size names = Size(request_id_.size()) + values_.region.name().size() +
+                     indices_.region.name().size();
+  const Size data = rejection_.ok() ? Size(value_bytes()) + index_bytes() : 0;
+  return (sizes + names + data + kAroundData).value();
+}
+
+Status ExpectedAnswer::Check(const v1::TopKResponse& response) const {
+  if (!rejection_.ok()) {
+    return BadAnswer(
+        "", Cat("the server must reject the request: ", rejection_.message));
+  }
+  if (response.request_id() != request_id_) {
+    return BadAnswer("response.request_id",
+                     Cat("request_id ", Quote(response.request_id()),
+                         ", expected ", Quote(request_id_)));
+  }
+  if (Status s = CheckOutput("response.values", values_, response.has_values(),
+                             response.values());
+      !s.ok()) {
+    return s;
+  }
+  if (Status s = CheckOutput("response.indices", indices_,
+                             response.has_indices(), response.indices());
+      !s.ok()) {
+    return s;
+  }
+  return indices_.wanted && indices_.region.name().empty()
+             ? CheckRange(response.indices())
+             : Status();
+}
+
+Status ExpectedAnswer::CheckOutput(std::string_view name,
+                                   const Output& expected, bool sent,
+                                   const v1::Tensor& tensor) const {
+  if (sent != expected.wanted) {
+    return BadAnswer(name, sent ? "an output that the request does not want"
+                                : "an output is missing");
+  }
+  if (!sent) return {};
+  if (tensor.data_type() != static_cast<int>(expected.dtype)) {
+    return BadAnswer(Cat(name, ".data_type"),
+                     Cat("data type ", TypeText(tensor.data_type()),
+                         ", expected ", InfoOf(expected.dtype).name));
+  }
+  if (!std::ranges::equal(tensor.shape(), shape_)) {
+    return BadAnswer(Cat(name, ".shape"),
+                     Cat("shape ", ListText(tensor.shape()), ", expected ",
+                         ListText(shape_)));
+  }
+  if (!std::ranges::equal(tensor.strides(), expected.strides)) {
+    return BadAnswer(Cat(name, ".strides"),
+                     Cat("strides ", ListText(tensor.strides()), ", expected ",
+                         ListText(expected.strides)));
+  }
+  const bool shared = !expected.region.name().empty();
+  const v1::SharedMemoryRegion& region = tensor.shared_memory();
+  if (shared != tensor.has_shared_memory() ||
+      region.name() != expected.region.name() ||
+      region.offset() != expected.region.offset()) {
+    return BadAnswer(Cat(name, ".shared_memory"),
+                     "the output is not where the request wants it");
+  }
+  const int64_t bytes =
+      shared ? region.byte_size() : static_cast<int64_t>(tensor.data().size());
+  if (bytes != expected.bytes) {
+    return BadAnswer(Cat(name, shared ? ".shared_memory" : ".data"),
+                     Cat(bytes, " bytes, expected ", expected.bytes));
+  }
+  return {};
+}
+
+Status ExpectedAnswer::CheckRange(const v1::Tensor& indices) const {
+  switch (indices_.dtype) {
+    case DType::kI32:
+      return CheckIndices<int32_t>(indices, begin_, length_);
+    case DType::kU32:
+      return CheckIndices<uint32_t>(indices, begin_, length_);
+    case DType::kI64:
+      return CheckIndices<int64_t>(indices, begin_, length_);
+    default:
+      return CheckIndices<uint64_t>(indices, begin_, length_);
+  }
+}
+
+}  // namespace topk

@@ -1,0 +1,71 @@
+// What the response to a request must be, before any of it is used.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/dtype.h"
+#include "core/base/status.h"
+#include "topk/v1/topk.pb.h"
+
+namespace topk {
+
+/// Returns INTERNAL with the reason BAD_ANSWER: a response that cannot belong
+/// to its request. `field` is the response's, or "".
+Status BadAnswer(std::string_view field, std::string_view message);
+
+/// The response that a request implies: its outputs' types, shapes and lengths,
+/// and the range of its indices. A server may be wrong, or not a topkd: nothing
+/// of a response is a position in memory until Check() has accepted it. Whether
+/// the elements are the right ones is not checked.
+class ExpectedAnswer {
+ public:
+  /// Takes the request, whose tensor need not have a source.
+  explicit ExpectedAnswer(const v1::TopKRequest& request);
+
+  /// Returns OK, or BAD_ANSWER with the response's field, its value and the
+  /// expected one. Any response to a request that a server must reject is
+  /// wrong. Indices in shared memory are not read.
+  Status Check(const v1::TopKResponse& response) const;
+
+  /// Upper bound on the bytes of one response message.
+  int64_t max_message_bytes() const;
+  /// The bytes that the response itself carries of the values and the indices;
+  /// 0 of an output that is not wanted or lies in shared memory.
+  int64_t value_bytes() const { return CarriedBytes(values_); }
+  int64_t index_bytes() const { return CarriedBytes(indices_); }
+
+ private:
+  struct Output {
+    bool wanted = false;
+    DType dtype = DType::kF32;
+    /// In elements; empty = packed.
+    std::vector<int64_t> strides;
+    int64_t bytes = 0;
+    /// Where the request wants it; without a name in the response itself.
+    v1::SharedMemoryRegion region;
+  };
+
+  static int64_t CarriedBytes(const Output& output);
+  Status Understand(const v1::TopKRequest& request);
+  Status Describe(const v1::TensorDesc* desc, Output& output) const;
+  Status CheckOutput(std::string_view name, const Output& expected, bool sent,
+                     const v1::Tensor& tensor) const;
+  Status CheckRange(const v1::Tensor& indices) const;
+
+  /// Why a server must reject the request.
+  Status rejection_;
+  std::string request_id_;
+  /// The input's, with k along the axis.
+  std::vector<int64_t> shape_;
+  Output values_;
+  Output indices_;
+  /// Every index is in begin_ .. begin_ + length_ - 1.
+  int64_t begin_ = 0;
+  int64_t length_ = 0;
+};
+
+}  // namespace topk

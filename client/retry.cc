@@ -1,0 +1,53 @@
+#include "client/retry.h"
+
+#include <algorithm>
+
+#include "client/rpc_error.h"
+#include "core/base/text.h"
+
+namespace topk {
+namespace {
+
+// Three pauses are longer than gRPC's own, 1 s, before it connects again to a
+// server that it has lost.
+constexpr std::chrono::milliseconds kLongestPause{2000};
+
+// A TopK is idempotent. A proxy that has passed on a part of a response has no
+// status for a server that went away: gRPC makes CANCELLED or INTERNAL of how
+// it ends the stream. Those of a topkd have a reason.
+bool IsRetried(const Status& status, bool begun) {
+  if (status.retry_after == kDoNotRetry) return false;
+  switch (status.code) {
+    case Code::kUnavailable:
+      return true;
+    case Code::kResourceExhausted:
+      return status.retry_after.count() > 0;
+    case Code::kCancelled:
+    case Code::kInternal:
+      return begun && status.reason.empty();
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+std::optional<Attempts::Time> Attempts::Next(Status& status, bool begun) {
+  const bool retried = IsRetried(status, begun);
+  status.retry_after =
+      std::max(status.retry_after, std::chrono::milliseconds(0));
+  if (!retried || --left_ <= 0) return {};
+  const auto then =
+      std::chrono::system_clock::now() + std::max(pause_, status.retry_after);
+  if (then >= deadline_) {
+    if (status.retry_after.count() > 0) {
+      status.message += Cat(" (the retry delay of ", status.retry_after.count(),
+                            " ms ends after the deadline)");
+    }
+    return {};
+  }
+  pause_ = std::min(4 * pause_, kLongestPause);
+  return then;
+}
+
+}  // namespace topk
