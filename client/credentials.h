@@ -34,7 +34,7 @@ std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(
 class TokenFile {
  public:
   /// "" = no token.
-  explicit TokenFile(std::string path) : path_(std::move(path)) {}
+  explicit TokenFile(std::string path) : path_(std::move(path)) { Header(); }
 
   /// Returns the header's value "Bearer ...", "" if there is no file. The last
   /// good token stays if the file goes bad.

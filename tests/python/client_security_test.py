@@ -19,6 +19,7 @@ import topk_client.aio
 from topk_client import Onnx, Request
 
 X = np.array([3.0, 9.0, 1.0], np.float32)
+TOKEN = "0123456789abcdef"
 
 
 def openssl(*arguments):
@@ -92,7 +93,7 @@ class Security(unittest.TestCase):
         code = grpc.StatusCode
         self.fails(code.UNAUTHENTICATED, **self.tls, **self.mine)
         self.fails(code.UNAUTHENTICATED, **self.tls, **self.mine,
-                   token="another")
+                   token="another-token-of-none")
         self.fails(code.UNAVAILABLE, **self.tls, token=self.token)
         self.fails(code.UNAVAILABLE, **self.mine, tls_ca=self.tls["tls_ca"],
                    tls_server_name="other.test", token=self.token)
@@ -101,7 +102,7 @@ class Security(unittest.TestCase):
 
     def test_a_token_file_over_a_unix_socket_is_read_again(self):
         path = self.folder / "token"
-        path.write_text("another\n")
+        path.write_text("another-token-of-none\n")
         with topk_client.Client(self.socket, token_file=path) as client:
             with self.assertRaises(topk_client.TopKError) as caught:
                 client.compute_topk(X, Onnx(1))
@@ -113,19 +114,50 @@ class Security(unittest.TestCase):
 
     def test_options_that_cannot_be(self):
         for options in (
-                {"target": "example.com:1", "token": "t"},
-                {"target": "dns:///example.com:1", "token": "t"},
-                {"target": "dns://127.0.0.1/example.com:1", "token": "t"},
-                {"target": "127.0.0.1:1,192.0.2.1:1", "token": "t"},
+                {"target": "example.com:1", "token": TOKEN},
+                {"target": "dns:///example.com:1", "token": TOKEN},
+                {"target": "dns://127.0.0.1/example.com:1", "token": TOKEN},
+                {"target": "127.0.0.1:1,192.0.2.1:1", "token": TOKEN},
                 {"target": "unix:/x", "tls": True}, {"max_attempts": 9}):
             with self.assertRaises(ValueError):
                 topk_client.Client(**options)
-        with self.assertRaises(OSError):
-            topk_client.Client(token_file="/nowhere/token")
+        for token in ("", "short", "0123456789abcde\n", "0123456789abcdef g",
+                      "0123456789abcde\u00e9"):
+            with self.assertRaises(ValueError) as caught:
+                topk_client.Client(token=token)
+            self.assertNotIn("0123456789", str(caught.exception))
+
+    def test_a_token_file_that_goes_bad_keeps_the_last_good_token(self):
+        bad = (b"", b"\n", self.token[:9].encode(), b"\xff\xfe" * 20,
+               f"{self.token}\n{self.token}\n".encode(),
+               self.token.encode() + b"\0", "\u00e9".encode() * 20, None)
+        path = self.folder / "changing"
+        path.write_text(self.token)
+
+        def spoil(content):
+            path.unlink(missing_ok=True)
+            if content is not None:
+                path.write_bytes(content)
+
+        with topk_client.Client(self.socket, token_file=path) as client:
+            for content in bad:
+                with self.subTest(content):
+                    spoil(content)
+                    self.assertEqual(
+                        client.compute_topk(X, Onnx(1)).indices[0], 1)
+                    with self.assertRaises(ValueError) as caught:
+                        topk_client.Client(self.socket, token_file=path)
+                    self.assertIn(str(path), str(caught.exception))
+                    self.assertNotIn(self.token[:9], str(caught.exception))
+            path.unlink(missing_ok=True)
+            path.mkdir()
+            self.assertEqual(client.compute_topk(X, Onnx(1)).indices[0], 1)
+
+    def test_targets_that_a_token_may_go_to(self):
         for target in ("localhost:1", "127.0.0.1:1,127.0.0.2:1", "[::1]:1",
                        "dns:///localhost:1", "unix:/x"):
-            topk_client.Client(target, token="t").close()
-        topk_client.Client("example.com:1", token="t",
+            topk_client.Client(target, token=TOKEN).close()
+        topk_client.Client("example.com:1", token=TOKEN,
                            token_over_plaintext=True).close()
 
 

@@ -4,28 +4,26 @@ import ipaddress
 import json
 import math
 import os
+import re
+import threading
 import time
 from typing import Any, Dict, List, Optional, Tuple, Union
 
 import grpc
-from grpc_health.v1 import health_pb2
 
 from topk_client._stubs import topk_pb2
-from topk_client.errors import BROKE_OFF, TopKError
+from topk_client.errors import TopKError, from_rpc
 from topk_client.messages import Call
 
 Path = Union[str, "os.PathLike[str]"]
 
 _SERVICE = "topk.v1.TopKService"
-# gRPC stops retrying, silently, once a call has sent more than this; its
-# default is 256 KiB. As much as the server's largest unary message.
-_RETRY_BUFFER_BYTES = 65 << 20
 # A connection that takes no bytes for so long is given up. gRPC sets the
 # kernel's limit with pings alone, which servers refuse below 5 minutes.
 _STUCK_MILLISECONDS = 10_000
 _PING_MILLISECONDS = 600_000
-# The pauses before a stream is sent again, in seconds. Three of them are longer
-# than gRPC's own, 1 s, before it asks for a server that it has lost.
+# The pauses before a call is sent again, in seconds. Three of them are longer
+# than gRPC's own, 1 s, before it connects again to a server that it has lost.
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
 # The longest pause before a server that was down is tried again; gRPC's own is
@@ -34,8 +32,18 @@ _RECONNECT_MILLISECONDS = 10_000
 # The limits of messages that a server may have, in bytes; protobuf has no
 # larger messages.
 _MIN_LIMIT, _MAX_LIMIT = 1024, 2**31 - 1
+# gRPC bounds the messages that it receives per channel, not per call, and
+# allocates a message before a client sees any of it. So each call takes the
+# channel with the smallest of these limits, in bytes, that its largest response
+# fits: a server that sends more is cut off at the length in front of the
+# message. Not round numbers, so that gRPC's error for a message above one
+# differs from that of a server for a request above its own limit.
+_RECEIVED_LIMITS = [((1 << 20) + 4097) * 4**i for i in range(6)] + [_MAX_LIMIT]
 # As good as no deadline, and gRPC can count it.
 _MAX_TIMEOUT_SECONDS = 365 * 86400.0
+
+# Tokens as servers take them, in characters and bytes.
+_MIN_TOKEN, _MAX_TOKEN_FILE = 16, 1 << 20
 
 
 def _finite(timeout: float) -> float:
@@ -44,25 +52,13 @@ def _finite(timeout: float) -> float:
     return min(timeout, _MAX_TIMEOUT_SECONDS)
 
 
-def _service_config(max_attempts: int) -> str:
-    # Streams have no retries of gRPC's: where a connection breaks while a
-    # message of one is under way, gRPC 1.51 may leave a message out when it
-    # sends them again.
-    method: Dict[str, Any] = {"name": [
-        {"service": _SERVICE, "method": name}
-        for name in ("ComputeTopK", "GetCapabilities")]}
-    if max_attempts > 1:
-        method["retryPolicy"] = {
-            "maxAttempts": max_attempts,
-            "initialBackoff": "0.05s", "maxBackoff": "1s",
-            "backoffMultiplier": 2,
-            # Attempts waits for quota: gRPC would wait beyond the deadline and
-            # then forget what the server said.
-            "retryableStatusCodes": ["UNAVAILABLE"]}
-    return json.dumps({
-        "loadBalancingConfig": [{"round_robin": {}}],
-        "healthCheckConfig": {"serviceName": _SERVICE},
-        "methodConfig": [method]})
+# No retry policy of gRPC's: it would wait for the server's retry delay although
+# that ends after the deadline, and then lose the status; and where a connection
+# breaks while a stream's message is in flight, gRPC 1.51 may leave a message
+# out of what it sends again. Attempts has the one policy.
+_SERVICE_CONFIG = json.dumps({
+    "loadBalancingConfig": [{"round_robin": {}}],
+    "healthCheckConfig": {"serviceName": _SERVICE}})
 
 
 def _grpc_target(target: str) -> str:
@@ -104,10 +100,44 @@ def _read(path: Optional[Path]) -> Optional[bytes]:
         return file.read()
 
 
+def _check_token(token: str) -> str:
+    """Returns the token. ValueError, without a part of the token, for one that
+    no server takes."""
+    if not re.fullmatch(r"[A-Za-z0-9._~+/=-]*", token):
+        raise ValueError("a token has letters, digits and -._~+/= only")
+    if len(token) < _MIN_TOKEN:
+        raise ValueError(f"a token of {len(token)} characters can be guessed; "
+                         f"it has {_MIN_TOKEN} or more")
+    return token
+
+
+class _TokenFile:
+    """The token of a file, which is read for each call. ValueError if there is
+    none at first; later the last good one stays."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._token = self._read()
+
+    def token(self) -> str:
+        try:
+            self._token = self._read()
+        except ValueError:
+            pass
+        return self._token
+
+    def _read(self) -> str:
+        try:
+            with open(self._path, "rb") as file:
+                content = file.read(_MAX_TOKEN_FILE)
+            return _check_token(content.strip(b" \t\r\n").decode("latin-1"))
+        except (OSError, ValueError) as error:
+            raise ValueError(
+                f"token_file: {os.fspath(self._path)}: {error}") from error
+
+
 class Attempts:
-    """How often, and until when, one call is sent. Where a server is
-    unavailable, gRPC itself retries calls that are not streams, except for an
-    answer that broke off."""
+    """The attempts of one call, of any method, and until when."""
 
     def __init__(self, most: int, timeout: float) -> None:
         self._left = most
@@ -116,21 +146,52 @@ class Attempts:
 
     def seconds(self) -> float:
         """Returns how long the next one may take."""
-        return self._deadline - time.monotonic()
+        return max(0.0, self._deadline - time.monotonic())
 
-    def pause_after(self, error: TopKError, streamed: bool) -> float:
-        """Returns how many seconds to wait before the next, when one ended so.
-        Raises the error if there is none, or none before the deadline."""
+    def pause_after(self, error: TopKError) -> float:
+        """Takes how an attempt ended. Returns how many seconds to wait before
+        the next, always less than are left, or raises the error. A server's
+        delay that ends after the deadline is then in the message."""
         told = error.retry_delay or 0.0
-        again = error.reason == BROKE_OFF or (
-            streamed and error.code == grpc.StatusCode.UNAVAILABLE) or (
-                error.code == grpc.StatusCode.RESOURCE_EXHAUSTED and told > 0)
-        pause = max(told, self._pause)
+        # A proxy that has passed on a part of a response has no status for a
+        # server that went away: gRPC makes CANCELLED or INTERNAL of how it ends
+        # the stream. Those of a topkd have a reason.
+        again = error._may_retry and (
+            error.code is grpc.StatusCode.UNAVAILABLE
+            or error.code is grpc.StatusCode.RESOURCE_EXHAUSTED and told > 0
+            or error._begun and not error.reason and error.code in (
+                grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL))
         self._left -= 1
-        self._pause = min(4 * self._pause, _LONGEST_PAUSE)
-        if not again or self._left <= 0 or pause >= self.seconds():
+        if not again or self._left <= 0:
             raise error
+        pause = max(told, self._pause)
+        if pause >= self.seconds():
+            if told:
+                error.message += (f" (the retry delay of {told:g} s ends after "
+                                  "the deadline)")
+            raise error
+        self._pause = min(4 * self._pause, _LONGEST_PAUSE)
         return pause
+
+
+class Route:
+    """A channel and the methods on it. They take and return bytes, so that a
+    response that is not a message is an error of ours."""
+
+    def __init__(self, channel: Any, max_message_bytes: int) -> None:
+        self.channel = channel
+        self.max_message_bytes = max_message_bytes
+        self.compute_topk = channel.unary_unary(f"/{_SERVICE}/ComputeTopK")
+        self.stream_topk = channel.stream_stream(f"/{_SERVICE}/StreamTopK")
+        self.compute_topk_many = channel.stream_stream(
+            f"/{_SERVICE}/ComputeTopKMany")
+        self.get_capabilities = channel.unary_unary(
+            f"/{_SERVICE}/GetCapabilities")
+        self.check_health = channel.unary_unary("/grpc.health.v1.Health/Check")
+
+    def error(self, rpc: Any) -> TopKError:
+        """Reads what gRPC raises."""
+        return from_rpc(rpc, self.max_message_bytes)
 
 
 class Connection:
@@ -161,13 +222,14 @@ class Connection:
         # Of messages, in bytes; asked for before the first large one is sent.
         self._limit: Optional[int] = None
         self._max_attempts = max_attempts
-        self._token, self._token_file = token, token_file
-        self._metadata()  # a file that cannot be read is an error now
+        self._token = token if token is None else _check_token(token)
+        self._token_file = token_file and _TokenFile(token_file)
         options: List[Tuple[str, Any]] = [
-            ("grpc.service_config", _service_config(max_attempts)),
-            ("grpc.max_receive_message_length", -1),
+            ("grpc.service_config", _SERVICE_CONFIG),
             ("grpc.max_send_message_length", -1),
-            ("grpc.per_rpc_retry_buffer_size", _RETRY_BUFFER_BYTES),
+            # Only uncompressed messages, none of which gRPC expands.
+            ("grpc.compression_enabled_algorithms_bitset", 1),
+            ("grpc.per_message_decompression", 0),
             ("grpc.keepalive_time_ms", _PING_MILLISECONDS),
             ("grpc.keepalive_timeout_ms", _STUCK_MILLISECONDS),
             ("grpc.max_reconnect_backoff_ms", _RECONNECT_MILLISECONDS),
@@ -183,38 +245,46 @@ class Connection:
             _read(tls_ca), _read(tls_key),
             _read(tls_cert)) if tls else None
 
-        def connect(*more: Tuple[str, Any]) -> Any:
-            where, what = _grpc_target(target), (*options, *more)
-            if credentials is None:
-                return self._grpc.insecure_channel(where, what)
-            return self._grpc.secure_channel(where, credentials, what)
+        def connect(limit: int, *more: Tuple[str, Any]) -> Route:
+            where = _grpc_target(target)
+            what = (*options, *more,
+                    ("grpc.max_receive_message_length", limit))
+            return Route(
+                self._grpc.insecure_channel(where, what)
+                if credentials is None else
+                self._grpc.secure_channel(where, credentials, what), limit)
 
-        # Who asks a server that does not serve wants to hear just that.
-        calls, health = connect(), connect(
-            ("grpc.inhibit_health_checking", 1))
-        self._channels = (calls, health)
-        # Requests go as the bytes that they are.
-        self._compute_topk = calls.unary_unary(
-            f"/{_SERVICE}/ComputeTopK",
-            response_deserializer=topk_pb2.TopKResponse.FromString)
-        self._stream_topk = calls.stream_stream(
-            f"/{_SERVICE}/StreamTopK",
-            response_deserializer=topk_pb2.TopKResponseChunk.FromString)
-        self._compute_topk_many = calls.stream_stream(
-            f"/{_SERVICE}/ComputeTopKMany",
-            response_deserializer=topk_pb2.TopKResult.FromString)
-        self._get_capabilities = calls.unary_unary(
-            f"/{_SERVICE}/GetCapabilities",
-            response_deserializer=topk_pb2.Capabilities.FromString)
-        self._check = health.unary_unary(
-            "/grpc.health.v1.Health/Check",
-            response_deserializer=health_pb2.HealthCheckResponse.FromString)
+        self._connect = connect
+        self._lock = threading.Lock()
+        self._closed = False
+        self._routes: Dict[int, Route] = {}
+        # The health check also reaches a server that does not serve.
+        self._health = connect(_RECEIVED_LIMITS[0],
+                               ("grpc.inhibit_health_checking", 1))
+
+    def _channels_to_close(self) -> List[Any]:
+        self._closed = True
+        return [route.channel
+                for route in (self._health, *self._routes.values())]
+
+    def _route(self, nbytes: int = 0) -> Route:
+        """Returns the channel for responses of up to `nbytes` bytes."""
+        limit = next((limit for limit in _RECEIVED_LIMITS if nbytes <= limit),
+                     _MAX_LIMIT)
+        with self._lock:
+            if limit not in self._routes:
+                self._routes[limit] = self._connect(limit)
+            return self._routes[limit]
+
+    def _broken(self, error: TopKError, begun: bool) -> TopKError:
+        """Returns the error of a stream, a part of whose response may have
+        arrived. The CANCELLED of close() is not that of a proxy."""
+        error._begun = begun and not self._closed
+        return error
 
     def _metadata(self) -> List[Tuple[str, str]]:
-        token = self._token
-        if self._token_file is not None:
-            with open(self._token_file, encoding="ascii") as file:
-                token = file.read().strip()
+        token = (self._token_file.token() if self._token_file is not None
+                 else self._token)
         if token is None:
             return []
         return [("authorization", f"Bearer {token}")]

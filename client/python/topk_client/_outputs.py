@@ -7,10 +7,16 @@ from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 from topk_client import _dtypes
+from topk_client.errors import bad_answer
 from topk_client.specs import Spec, TensorDesc
 
 
 _FEW_INDICES = 64
+
+
+def _listed(numbers: Sequence[int]) -> List[int]:
+    """Returns the first few of any number of sizes."""
+    return list(numbers[:64])
 
 
 @functools.lru_cache(maxsize=None)
@@ -31,16 +37,16 @@ class Output(NamedTuple):
     """
 
     data_type: int
-    shape: Tuple[int, ...]
-    strides: Tuple[int, ...]
+    shape: List[int]
+    strides: List[int]
     nbytes: int
 
     @classmethod
-    def of(cls, data_type: int, bits: int, shape: Tuple[int, ...],
+    def of(cls, data_type: int, bits: int, shape: List[int],
            desc: Optional[TensorDesc]) -> "Output":
         """Returns the output of elements of so many bits, with DirectML's
         description if it has one."""
-        strides = tuple(desc.strides) if desc else ()
+        strides = list(desc.strides) if desc else []
         elements = math.prod(shape)
         if strides:
             elements = 1 + sum((n - 1) * s for n, s in zip(shape, strides))
@@ -51,13 +57,22 @@ class Output(NamedTuple):
             nbytes = desc.total_tensor_size_bytes
         return cls(data_type, shape, strides, nbytes)
 
-    def check(self, tensor: Any, nbytes: int) -> None:
-        """ValueError for a message whose data has so many bytes that is another
-        one."""
-        sent = Output(tensor.data_type, tuple(tensor.shape),
-                      tuple(tensor.strides), nbytes)
-        if sent != self:
-            raise ValueError(f"{sent}, expected {self}")
+    def check(self, tensor: Any, nbytes: int, field: str, place: str) -> None:
+        """BAD_ANSWER for a message whose data, in `place`, has `nbytes` bytes
+        if it differs in anything."""
+        if (tensor.data_type == self.data_type and nbytes == self.nbytes
+                and tensor.shape == self.shape
+                and tensor.strides == self.strides):
+            return
+        for name, sent, expected in (
+                ("data_type", tensor.data_type, self.data_type),
+                ("shape", _listed(tensor.shape), list(self.shape)),
+                ("strides", _listed(tensor.strides), list(self.strides)),
+                (place, nbytes, self.nbytes)):
+            if sent != expected:
+                what = "bytes" if name == place else name
+                raise bad_answer(f"{what} {sent}, expected {expected}",
+                                 f"{field}.{name}")
 
 
 class Outputs(NamedTuple):
@@ -89,18 +104,19 @@ class Outputs(NamedTuple):
         sizes[spec.axis] = k
         number, index_type = _index_type(spec._index_type)
         return cls(
-            Output.of(data_type, bits, tuple(sizes), spec._output_value),
-            Output.of(number, 8 * index_type.itemsize, tuple(sizes),
+            Output.of(data_type, bits, sizes, spec._output_value),
+            Output.of(number, 8 * index_type.itemsize, sizes,
                       spec._output_index),
             index_type, index_offset, index_offset + n)
 
     def check_range(self, indices: np.ndarray) -> None:
-        """ValueError for an index that does not lie on the axis."""
+        """BAD_ANSWER for an index that does not lie on the axis."""
         if not indices.size:
             return
         # NumPy's reductions take longer than a small list.
         some = (indices.ravel().tolist() if indices.size <= _FEW_INDICES else
                 [int(indices.min()), int(indices.max())])
         if not self.begin <= min(some) <= max(some) < self.end:
-            raise ValueError(f"indices {min(some)} .. {max(some)}, expected "
-                             f"{self.begin} .. {self.end - 1}")
+            raise bad_answer(
+                f"indices {min(some)} .. {max(some)}, expected "
+                f"{self.begin} .. {self.end - 1}", "response.indices.data")

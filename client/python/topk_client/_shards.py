@@ -23,8 +23,8 @@ from topk_client.merge import Partial
 from topk_client.shared_memory import Region, SharedMemory
 from topk_client.specs import OpenVINO
 
-# How often all servers are tried, and how long after each other at first.
-_ROUNDS = 4
+# How often all servers are tried again, and how long after the first time.
+_ROUNDS = 3
 _FIRST_WAIT_SECONDS = 0.1
 _FOLDER = "/dev/shm"
 _PREFIX = "/topk-shard-"  # below the servers' default prefix
@@ -175,8 +175,9 @@ def _in_shared_memory(shard: np.ndarray) -> Region:
 
 def _may_pass(error: TopKError) -> bool:
     """Whether a retry after the error's delay may succeed."""
-    return error.code is grpc.StatusCode.UNAVAILABLE or (
-        error.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    return error._may_retry and (
+        error.code is grpc.StatusCode.UNAVAILABLE
+        or error.code is grpc.StatusCode.RESOURCE_EXHAUSTED
         and error.retry_delay is not None)
 
 
@@ -187,7 +188,8 @@ def _delay_of(error: TopKError) -> float:
 def answer(shard: np.ndarray, begin: int, question: Question) -> Partial:
     """Has a server answer for a shard that begins so far along the axis. The
     next one is asked where one is not there or has no room. TopKError if none
-    of them answers, or none will before the timeout of a call is over."""
+    of them answers, or none will before the timeout, which bounds all attempts
+    together, is over."""
     size = shard.shape[question.axis]
     if not size:
         return question.partial(np.array(shard),
@@ -200,24 +202,32 @@ def answer(shard: np.ndarray, begin: int, question: Question) -> Partial:
     if question.shared_memory and shard.size and name not in _dtypes.WIDTHS:
         tensor = _in_shared_memory(_dtypes.little_endian(shard))
     first = next(_turn)
-    for round_number in range(_ROUNDS):
+    clients = [_client(os.getpid(), target, question.client_options)
+               for target in question.servers]
+    deadline = time.monotonic() + clients[0]._timeout
+    soonest: Optional[TopKError] = None
+    for wait in (0.0, *(_FIRST_WAIT_SECONDS * 2**n for n in range(_ROUNDS))):
+        # Until one of them may answer.
+        wait = max(wait, _delay_of(soonest) if soonest else 0.0)
+        if soonest and wait >= deadline - time.monotonic():
+            raise soonest
+        time.sleep(wait)
         errors = []
-        for turn in range(len(question.servers)):
-            target = question.servers[(first + turn) % len(question.servers)]
-            client = _client(os.getpid(), target, question.client_options)
+        for turn in range(len(clients)):
+            left = deadline - time.monotonic()
+            if errors and left <= 0:
+                break
+            client = clients[(first + turn) % len(clients)]
             try:
                 got = client.compute_topk(tensor, spec, index_offset=begin,
-                                          data_type=question.data_type)
+                                          data_type=question.data_type,
+                                          timeout=max(left, 0.0))
                 assert got.values is not None and got.indices is not None
                 return question.partial(got.values, got.indices)
             except TopKError as error:
                 if not _may_pass(error):
                     raise
                 errors.append(error)
-        # Until one of them may answer, but no longer than a call may take.
         soonest = min(errors, key=_delay_of)
-        wait = max(_FIRST_WAIT_SECONDS * 2**round_number, _delay_of(soonest))
-        if round_number + 1 == _ROUNDS or wait >= client._timeout:
-            raise soonest
-        time.sleep(wait)
-    raise AssertionError("the last round returns or raises")
+    assert soonest is not None
+    raise soonest

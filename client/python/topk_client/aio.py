@@ -1,20 +1,20 @@
 """The client for asyncio: topk_client.Client with awaitable calls."""
 
 import asyncio
-import collections
 from typing import (Any, AsyncIterable, AsyncIterator, Awaitable, Callable,
-                    Deque, Iterable, List, Optional, Union)
+                    Iterable, Optional, Union)
 
 import grpc
 import grpc.aio
 import numpy as np
 from grpc_health.v1 import health_pb2
 
-from topk_client._connection import _MAX_LIMIT, Attempts, Connection
+from topk_client._connection import _MAX_LIMIT, Attempts, Connection, Route
+from topk_client._many import AsyncPendingCalls
 from topk_client._stubs import topk_pb2
-from topk_client.errors import (TopKError, bad_answer, from_rpc,
-                                from_trailers)
-from topk_client.messages import Answer, Call, Request, StreamedAnswer
+from topk_client.errors import TopKError, from_trailers
+from topk_client.messages import (Answer, Call, Request, StreamedAnswer,
+                                  parse)
 from topk_client.shared_memory import Region
 from topk_client.specs import Spec
 
@@ -33,7 +33,8 @@ class _End:
     """How the server ended a stream. grpcio from 1.62 on forgets that if it
     fails to write afterwards, and says INTERNAL instead."""
 
-    def __init__(self, call: Any) -> None:
+    def __init__(self, call: Any, route: Route) -> None:
+        self._route = route
         self._status: Any = None
         call.add_done_callback(self._note)
 
@@ -54,10 +55,10 @@ class _End:
         """Returns the error that gRPC's stands for; None if the server had
         ended the stream well."""
         if self._status is None:
-            return from_rpc(rpc)
+            return self._route.error(rpc)
         if self._status[0] == grpc.StatusCode.OK:
             return None
-        return from_trailers(*self._status)
+        return from_trailers(*self._status, self._route.max_message_bytes)
 
 
 class Client(Connection):
@@ -75,7 +76,7 @@ class Client(Connection):
 
     async def close(self) -> None:
         """Ends the connections, and the calls under way."""
-        for channel in self._channels:
+        for channel in self._channels_to_close():
             await channel.close()
 
     async def compute_topk(self, tensor: Union[np.ndarray, Region], spec: Spec,
@@ -89,7 +90,7 @@ class Client(Connection):
         streamed = call.is_streamed(stream, limit)
         once = self._stream_once if streamed else self._compute_once
         return await self._retry(
-            lambda seconds: once(call, limit, seconds), attempts, streamed)
+            lambda seconds: once(call, limit, seconds), attempts)
 
     async def stream_topk(self, tensor: Union[np.ndarray, Region], spec: Spec,
                           *, timeout: Optional[float] = None,
@@ -104,46 +105,47 @@ class Client(Connection):
             ) -> AsyncIterator[Union[Answer, TopKError]]:
         """As topk_client.Client's; the requests may come from an asynchronous
         iterable."""
-        pending: Deque[Call] = collections.deque()
-        mistakes: List[BaseException] = []
+        attempts = self._attempts(timeout)
+        pending = AsyncPendingCalls(_each(requests))
 
-        async def messages() -> AsyncIterator[bytes]:
-            try:
-                async for request in _each(requests):
-                    call = Call(request)
-                    message = call.message(
-                        await self._limit_for(call, self._seconds(timeout)))
-                    pending.append(call)
-                    yield message
-            except Exception as mistake:
-                mistakes.append(mistake)
-                raise
+        async def limit_for(call: Call) -> int:
+            return await self._limit_for(call, attempts.seconds())
 
-        results = self._compute_topk_many(messages(), **self._how(timeout))
-        end = _End(results)
         try:
-            async for result in results:
-                if not pending:
-                    raise bad_answer("the server sent too many results")
-                yield pending.popleft().result(result)
-        except (grpc.RpcError, asyncio.CancelledError) as rpc:
-            if mistakes:  # of the caller's, for which gRPC cancels the call
-                raise mistakes[0] from None
-            if not isinstance(rpc, grpc.RpcError):
-                raise
-            error = end.error(rpc)
-            if error:
-                raise error from rpc
+            while await pending.wait():
+                route = self._route(pending.max_message_bytes())
+                results = route.compute_topk_many(
+                    pending.messages(pending.begin(), route, limit_for),
+                    **self._how(attempts.seconds()))
+                end = _End(results, route)
+                begun = False
+                error: Optional[TopKError] = None
+                try:
+                    async for result in results:
+                        begun = True
+                        yield pending.answer(result)
+                except (grpc.RpcError, asyncio.CancelledError) as rpc:
+                    # A mistake of the caller's, for which gRPC cancels the call.
+                    if pending.mistake:
+                        raise pending.mistake from None
+                    if not isinstance(rpc, grpc.RpcError):
+                        raise
+                    error = end.error(rpc)
+                finally:
+                    results.cancel()
+                if error is None:
+                    pending.check_end()
+                else:
+                    await asyncio.sleep(attempts.pause_after(
+                        self._broken(error, begun)))
         finally:
-            results.cancel()
-        if pending:
-            raise bad_answer("the server sent too few results")
+            pending.close()
 
     async def get_capabilities(self, *, timeout: Optional[float] = None
                                ) -> topk_pb2.Capabilities:
         """As topk_client.Client's."""
         answer: topk_pb2.Capabilities = await self._retry(
-            self._capabilities_once, self._attempts(timeout), False)
+            self._capabilities_once, self._attempts(timeout))
         return answer
 
     async def is_serving(self, service: str = "", *,
@@ -151,10 +153,12 @@ class Client(Connection):
         """As topk_client.Client's."""
         request = health_pb2.HealthCheckRequest(service=service)
         try:
-            response = await self._check(request.SerializeToString(),
-                                         **self._how(timeout))
+            response = parse(
+                health_pb2.HealthCheckResponse,
+                await self._health.check_health(
+                    request.SerializeToString(), **self._how(timeout)))
         except grpc.RpcError as error:
-            raise from_rpc(error) from error
+            raise self._health.error(error) from error
         return bool(
             response.status == health_pb2.HealthCheckResponse.SERVING)
 
@@ -169,40 +173,45 @@ class Client(Connection):
         return self._limit or _MAX_LIMIT
 
     async def _retry(self, once: Callable[[float], Awaitable[Any]],
-                     attempts: Attempts, streamed: bool) -> Any:
+                     attempts: Attempts) -> Any:
         while True:
             try:
                 return await once(attempts.seconds())
             except TopKError as error:
-                pause = attempts.pause_after(error, streamed)
+                pause = attempts.pause_after(error)
             await asyncio.sleep(pause)
 
     async def _capabilities_once(self, timeout: float) -> topk_pb2.Capabilities:
+        route = self._route()
         try:
-            return await self._get_capabilities(b"", **self._how(timeout))
+            return parse(topk_pb2.Capabilities, await route.get_capabilities(
+                b"", **self._how(timeout)))
         except grpc.RpcError as error:
-            raise from_rpc(error) from error
+            raise route.error(error) from error
 
     async def _compute_once(self, call: Call, limit: int,
                             timeout: float) -> Answer:
+        route = self._route(call.max_message_bytes())
         try:
-            return call.answer(await self._compute_topk(
-                call.message(limit), **self._how(timeout)))
+            response = await route.compute_topk(call.message(limit),
+                                                **self._how(timeout))
         except grpc.RpcError as error:
-            raise from_rpc(error) from error
+            raise route.error(error) from error
+        return call.answer(parse(topk_pb2.TopKResponse, response))
 
     async def _stream_once(self, call: Call, limit: int,
                            timeout: float) -> Answer:
-        chunks = self._stream_topk(call.chunks(limit), **self._how(timeout))
-        end = _End(chunks)
+        route = self._route(call.max_message_bytes())
+        chunks = route.stream_topk(call.chunks(limit), **self._how(timeout))
+        end = _End(chunks, route)
         answer = StreamedAnswer(call)
         try:
             async for chunk in chunks:
-                answer.add(chunk)
+                answer.add(parse(topk_pb2.TopKResponseChunk, chunk))
         except grpc.RpcError as rpc:
             error = end.error(rpc)
             if error:
-                raise error from rpc
+                raise self._broken(error, answer.begun) from rpc
         finally:
             chunks.cancel()
         return answer.answer()

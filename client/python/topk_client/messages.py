@@ -11,6 +11,7 @@ from typing import Any, Iterator, List, Optional, Tuple, Union
 
 import grpc
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from topk_client import _dtypes
 from topk_client._outputs import Output, Outputs
@@ -28,6 +29,8 @@ _CHUNK_BYTES = 2 << 20
 _DATA_FIELDS = 32
 # Smaller tensors are sent without asking for the server's limit.
 _LARGE_BYTES = 48 << 10
+# Upper bound on the bytes around the outputs' data in a response.
+_AROUND_DATA = 16 << 10
 # The exceptions that reading a wrong answer raises.
 _BAD = (KeyError, OverflowError, TypeError, ValueError)
 
@@ -140,6 +143,16 @@ def _name(memory: Any, flat: np.ndarray, region: Any) -> None:
     region.byte_size = flat.nbytes
 
 
+def parse(kind: Any, data: bytes) -> Any:
+    """Returns the message of a kind that the bytes are. BAD_ANSWER if they are
+    not one."""
+    try:
+        return kind.FromString(data)
+    except DecodeError:
+        raise bad_answer(
+            "not a message that the method returns") from None
+
+
 class Call:
     """One request on its way: its messages, and how to read its answer."""
 
@@ -238,25 +251,43 @@ class Call:
         return Outputs.of(self._request.spec, self._header.tensor.data_type,
                           bits, self._shape, self._request.index_offset)
 
+    def max_message_bytes(self) -> int:
+        """Returns an upper bound on the bytes of one response message."""
+        request = self._request
+        try:
+            outputs = self.outputs()
+        except _BAD:
+            return _AROUND_DATA
+        data = sum(output.nbytes for output, wanted, out in (
+            (outputs.values, request.output != "indices", request.values_out),
+            (outputs.indices, request.output != "values", request.indices_out))
+            if wanted and out is None)
+        return (data + _AROUND_DATA + len(request.request_id.encode())
+                + 40 * len(self._shape))
+
     def answer(self, response: topk_pb2.TopKResponse,
                values: Optional[bytearray] = None,
                indices: Optional[bytearray] = None) -> Answer:
         """Reads an answer, whose bytes are the message's if they are not given.
         TopKError BAD_ANSWER for one that cannot be this request's."""
         request = self._request
-        if response.request_id != request.request_id:
-            raise bad_answer(
-                f"the server answered request {response.request_id!r}, "
-                f"expected {request.request_id!r}")
-        if response.HasField("values") != (request.output != "indices") or (
-                response.HasField("indices") != (request.output != "values")):
-            raise bad_answer("the server did not send the outputs asked for")
-        e, asked = response.execution, self._header.output
         try:
             outputs = self.outputs()
+        except _BAD as error:
+            raise bad_answer(
+                f"the server must reject the request: {error}") from error
+        self._check_id(response.request_id, "response.request_id")
+        e, asked = response.execution, self._header.output
+        for name, unwanted in (("values", "indices"), ("indices", "values")):
+            if response.HasField(name) == (request.output == unwanted):
+                raise bad_answer(
+                    "an output is missing, or not wanted by the request",
+                    f"response.{name}")
+        try:
             return Answer(
                 self._read(response.values, outputs.values, self._dtype,
-                           values, request.values_out, asked.values)
+                           values, request.values_out, asked.values,
+                           "response.values")
                 if response.HasField("values") else None,
                 self._read_indices(response.indices, outputs, indices)
                 if response.HasField("indices") else None,
@@ -264,46 +295,50 @@ class Call:
                 Execution(e.backend, e.kernel, e.instruction_set,
                           e.compute_nanoseconds))
         except _BAD as error:
-            raise bad_answer(f"the server sent a wrong answer: {error}"
-                             ) from error
+            raise bad_answer(str(error)) from error
+
+    def _check_id(self, sent: str, field: str) -> None:
+        if sent != self._request.request_id:
+            raise bad_answer(f"request_id {sent[:64]!r}, expected "
+                             f"{self._request.request_id!r}", field)
 
     def result(self, result: topk_pb2.TopKResult) -> Union[Answer, TopKError]:
         """Reads a result of ComputeTopKMany."""
-        if result.request_id not in ("", self._request.request_id):
-            raise bad_answer(
-                f"the server answered request {result.request_id!r}, "
-                f"expected {self._request.request_id!r}")
+        if result.request_id:
+            self._check_id(result.request_id, "request_id")
         if result.HasField("response"):
             return self.answer(result.response)
         if result.error.code:
             return from_status(result.error)
-        raise bad_answer("the server sent an empty result")
+        raise bad_answer("an empty result")
 
     def _read_indices(self, tensor: tensor_pb2.Tensor, outputs: Outputs,
                       data: Optional[bytearray]) -> np.ndarray:
         indices = self._read(tensor, outputs.indices, outputs.index_type, data,
                              self._request.indices_out,
-                             self._header.output.indices)
+                             self._header.output.indices, "response.indices")
         outputs.check_range(indices)
         return indices
 
     def _read(self, tensor: tensor_pb2.Tensor, output: Output,
               dtype: np.dtype, data: Optional[bytearray],
-              out: Optional[Region], asked: Any) -> np.ndarray:
+              out: Optional[Region], asked: Any, field: str) -> np.ndarray:
         """Returns the array that a message is, or names in the region that it
-        was asked to be in. ValueError where it is not the output."""
-        if tensor.HasField("shared_memory") != (out is not None):
-            raise ValueError("an output is not where it was asked for")
+        was asked to be in. BAD_ANSWER where it is not the output."""
+        sent, offset = tensor.shared_memory, asked.offset
         if out is not None:
-            sent, offset = tensor.shared_memory, asked.offset
-            if (sent.name, sent.offset) != (asked.name, offset):
-                raise ValueError(f"an output is in {sent.name!r} at "
-                                 f"{sent.offset}, not asked for")
             buffer, size = out.memory.buffer, sent.byte_size
         else:
             buffer = bytearray(tensor.data) if data is None else data
-            size, offset = len(buffer), 0
-        output.check(tensor, size)
+            size = len(buffer)
+        shared = tensor.HasField("shared_memory")
+        output.check(tensor, size if shared == (out is not None)
+                     else output.nbytes, field,
+                     "data" if out is None else "shared_memory")
+        if shared != (out is not None) or (sent.name, sent.offset) != (
+                asked.name, offset):
+            raise bad_answer("the output is not where the request wants it",
+                             f"{field}.shared_memory")
         shape = output.shape
         if self._packed and output.data_type == self._header.tensor.data_type:
             return _dtypes.unpack(
@@ -329,30 +364,41 @@ class StreamedAnswer:
         self._sizes["values"] = outputs.values.nbytes
         self._sizes["indices"] = outputs.indices.nbytes
 
+    @property
+    def begun(self) -> bool:
+        """Whether a message has arrived."""
+        return self._header is not None
+
     def add(self, chunk: topk_pb2.TopKResponseChunk) -> None:
         """Takes the next message. TopKError BAD_ANSWER if it is out of order,
         or has more than the outputs have."""
         kind: Any = chunk.WhichOneof("content")
         if (kind == "header") != (self._header is None):
-            raise bad_answer("the server sent no header first, or two")
+            raise bad_answer("a chunk arrived before the header, or a second "
+                             "header")
         if kind == "header":
             self._header = chunk.header
             self._append("values", chunk.header.values.data)
             self._append("indices", chunk.header.indices.data)
         elif kind is None:
-            raise bad_answer("the server sent an empty message")
+            raise bad_answer("an empty message")
         else:
-            self._append(kind, getattr(chunk, kind))
+            data = getattr(chunk, kind)
+            if not data:
+                raise bad_answer("a chunk has no bytes",
+                                 f"response.{kind}.data")
+            self._append(kind, data)
 
     def answer(self) -> Answer:
         """Returns the whole. TopKError BAD_ANSWER if it is none."""
         if self._header is None:
-            raise bad_answer("the server sent no answer")
+            raise bad_answer("the stream ended without a header")
         return self._call.answer(self._header, self._data["values"],
                                  self._data["indices"])
 
     def _append(self, name: str, data: bytes) -> None:
+        size = len(self._data[name]) + len(data)
+        if size > self._sizes[name]:
+            raise bad_answer(f"{size} bytes or more, expected "
+                             f"{self._sizes[name]}", f"response.{name}.data")
         self._data[name] += data
-        if len(self._data[name]) > self._sizes[name]:
-            raise bad_answer(f"the server sent more {name} than the "
-                             f"{self._sizes[name]} bytes that there are")
