@@ -7,6 +7,7 @@
 
 #include "client/expected_answer.h"
 #include "client/rpc_error.h"
+#include "core/base/text.h"
 
 namespace topk {
 namespace {
@@ -145,8 +146,12 @@ Status CallStream(grpc::GenericStub& stub, const std::string& method,
   return status;
 }
 
-Status ReadAnswer(grpc::ByteBuffer& bytes,
+Status ReadAnswer(grpc::ByteBuffer& bytes, int64_t max_bytes,
                   google::protobuf::MessageLite& message) {
+  if (bytes.Length() > static_cast<size_t>(max_bytes)) {
+    return BadAnswer("", Cat("a message of ", bytes.Length(),
+                             " bytes; the request allows ", max_bytes));
+  }
   grpc::ProtoBufferReader reader(&bytes);
   if (reader.status().ok() && message.ParseFromZeroCopyStream(&reader)) {
     return {};

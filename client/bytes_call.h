@@ -44,8 +44,9 @@ Status CallStream(grpc::GenericStub& stub, const std::string& method,
                   Memory memory, const StreamHandlers& handlers,
                   const std::function<void(grpc::ClientContext&)>& prepare);
 
-/// Reads a message of the server's. INTERNAL if it is not one.
-Status ReadAnswer(grpc::ByteBuffer& bytes,
+/// Reads a message of the server's. BAD_ANSWER if it is not one, or has more
+/// than `max_bytes` bytes.
+Status ReadAnswer(grpc::ByteBuffer& bytes, int64_t max_bytes,
                   google::protobuf::MessageLite& message);
 
 }  // namespace topk

@@ -43,10 +43,11 @@ std::string Target(const std::string& target) {
 std::shared_ptr<grpc::Channel> Connect(
     const ClientOptions& options,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials,
-    ToUnhealthy to_unhealthy, int max_received_bytes) {
+    const ReceiveLimit& limit, ToUnhealthy to_unhealthy) {
   grpc::ChannelArguments arguments;
   arguments.SetServiceConfigJSON(kServiceConfig);
-  arguments.SetMaxReceiveMessageSize(max_received_bytes);
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetResourceQuota(limit.quota());
   arguments.SetMaxSendMessageSize(-1);
   // Only uncompressed messages, none of which gRPC expands.
   arguments.SetInt(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1);

@@ -6,15 +6,16 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <thread>
 #include <utility>
 
 #include "client/bytes_call.h"
 #include "client/channel.h"
-#include "client/channel_set.h"
 #include "client/credentials.h"
 #include "client/expected_answer.h"
+#include "client/receive_limit.h"
 #include "client/retry.h"
 #include "client/rpc_error.h"
 #include "client/streamed_answer.h"
@@ -43,6 +44,11 @@ constexpr int64_t kMinLimit = 1024;
 constexpr size_t kFieldBytes = 32;
 // As good as no deadline; the clock's own range is not much longer.
 constexpr std::chrono::hours kMaxDeadline{24 * 365};
+// Upper bound on the bytes of capabilities.
+constexpr int64_t kMaxCapabilities = int64_t{1} << 20;
+// protobuf has no larger messages, and gRPC 1.51 aborts on one.
+constexpr int64_t kMaxMessageBytes = std::numeric_limits<int32_t>::max();
+
 Status CheckSize(size_t bytes, int64_t limit) {
   if (bytes <= static_cast<size_t>(limit)) return {};
   return ResourceExhausted(
@@ -51,10 +57,10 @@ Status CheckSize(size_t bytes, int64_t limit) {
           "of ", limit, " (--max-message-bytes); StreamTopK has no limit"));
 }
 
-// Whether gRPC rejected a received message for its length.
-bool IsTooLong(const Status& status, int64_t limit) {
-  return status.code == Code::kResourceExhausted && status.reason.empty() &&
-         status.message.ends_with(Cat(" vs. ", limit, ")"));
+// Whether gRPC reset a stream because of ReceiveLimit.
+bool IsTooLong(const Status& status) {
+  return status.reason.empty() &&
+         status.message.find("Buffers full") != std::string::npos;
 }
 
 }  // namespace
@@ -67,11 +73,13 @@ struct Client::Impl {
         credentials(setup.ok() ? MakeCredentials(client_options)
                                : grpc::InsecureChannelCredentials()),
         token(client_options.token_file),
-        channels(client_options, credentials),
+        receive_limit(ReceiveLimit::Of(client_options.target)),
+        channel(Connect(client_options, credentials, *receive_limit,
+                        ToUnhealthy::kNo)),
+        calls(channel),
         // The health check also reaches a server that does not serve.
-        health(grpc::health::v1::Health::NewStub(
-            Connect(client_options, credentials, ToUnhealthy::kYes,
-                    kSmallMessageBytes))) {}
+        health(grpc::health::v1::Health::NewStub(Connect(
+            client_options, credentials, *receive_limit, ToUnhealthy::kYes))) {}
 
   system_clock::time_point DeadlineOf(const CallOptions& call) const {
     const std::chrono::milliseconds wanted =
@@ -122,21 +130,21 @@ struct Client::Impl {
     grpc::ByteBuffer bytes;
     const Status status = Attempt(
         max_bytes, deadline,
-        [&](ChannelSet::Entry& entry) {
-          return CallUnary(entry.calls, PathOf(method), memory, request,
+        [&] {
+          return CallUnary(calls, PathOf(method), memory, request,
                            Prepares(deadline), bytes);
         },
         [] { return false; });
     if (!status.ok()) return status;
     Answer answer;
-    if (Status s = ReadAnswer(bytes, answer); !s.ok()) return s;
+    if (Status s = ReadAnswer(bytes, max_bytes, answer); !s.ok()) return s;
     return answer;
   }
 
   Result<v1::Capabilities> AskCapabilities(system_clock::time_point deadline) {
     return Ask<v1::Capabilities>(Method::kGetCapabilities,
                                  PiecesOf(v1::GetCapabilitiesRequest()),
-                                 kSmallMessageBytes, deadline);
+                                 kMaxCapabilities, deadline);
   }
 
   // Sends one tensor's request, which has these pieces.
@@ -159,8 +167,8 @@ struct Client::Impl {
                 system_clock::time_point deadline) {
     return Attempt(
         max_bytes, deadline,
-        [&](ChannelSet::Entry& entry) {
-          return CallStream(entry.calls, PathOf(method), memory, handlers,
+        [&] {
+          return CallStream(calls, PathOf(method), memory, handlers,
                             Prepares(deadline));
         },
         rewind);
@@ -174,15 +182,15 @@ struct Client::Impl {
 
   // Makes a call until it succeeds or its error is not retried.
   Status Attempt(int64_t max_bytes, system_clock::time_point deadline,
-                 const std::function<Status(ChannelSet::Entry&)>& make,
+                 const std::function<Status()>& make,
                  const std::function<bool()>& rewind) {
     if (!setup.ok()) return setup;
-    ChannelSet::Entry& entry = channels.For(max_bytes);
+    const ReceiveLimit::Call allowed(*receive_limit, max_bytes);
     Attempts attempts(options.max_attempts, deadline);
     while (true) {
-      Status status = make(entry);
+      Status status = make();
       if (status.ok()) return status;
-      if (IsTooLong(status, entry.max_message_bytes)) {
+      if (IsTooLong(status)) {
         return BadAnswer("", Cat("a message longer than any response to the "
                                  "request: ",
                                  status.message));
@@ -190,7 +198,7 @@ struct Client::Impl {
       const auto then = attempts.Next(status, rewind());
       if (!then.has_value()) return status;
       // gRPC connects again only while a caller waits for it.
-      entry.channel->WaitForConnected(*then);
+      channel->WaitForConnected(*then);
       std::this_thread::sleep_until(*then);
     }
   }
@@ -203,7 +211,9 @@ struct Client::Impl {
   // know when the caller's memory is its own again.
   const Memory memory =
       IsUnixAddress(options.target) ? Memory::kCopied : Memory::kLent;
-  ChannelSet channels;
+  const std::shared_ptr<ReceiveLimit> receive_limit;
+  const std::shared_ptr<grpc::Channel> channel;
+  grpc::GenericStub calls;
   std::atomic<int64_t> limit = 0;  // of messages, in bytes; 0 = not known
   std::unique_ptr<grpc::health::v1::Health::Stub> health;
 };
@@ -283,7 +293,10 @@ Result<v1::TopKResponse> Client::Impl::StreamTensor(
   StreamedAnswer answer(expected);
   handlers.receive = [&](grpc::ByteBuffer& bytes) {
     v1::TopKResponseChunk chunk;
-    if (Status s = ReadAnswer(bytes, chunk); !s.ok()) return s;
+    if (Status s = ReadAnswer(bytes, expected.max_message_bytes(), chunk);
+        !s.ok()) {
+      return s;
+    }
     return answer.Add(chunk);
   };
   const auto rewind = [&] {
@@ -332,7 +345,7 @@ std::vector<Result<v1::TopKResponse>> Client::ComputeTopKMany(
   bool too_many = false;
   handlers.receive = [&](grpc::ByteBuffer& bytes) -> Status {
     v1::TopKResult result;
-    if (Status s = ReadAnswer(bytes, result); !s.ok()) return s;
+    if (Status s = ReadAnswer(bytes, max_bytes, result); !s.ok()) return s;
     if (!has_next()) {
       too_many = true;
       return BadAnswer("", "more results than requests");

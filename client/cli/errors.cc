@@ -101,9 +101,11 @@ std::string Advice(const Status& status, const ClientOptions& client) {
 ExitCode Report(const Status& status, const ClientOptions* client,
                 std::string_view request_id) {
   std::cerr << "topk: " << CodeName(status.code);
-  if (!status.field.empty()) std::cerr << ": " << status.field;
-  std::cerr << ": " << status.message;
-  if (!status.reason.empty()) std::cerr << " [" << status.reason << "]";
+  if (!status.field.empty()) std::cerr << ": " << EscapeControls(status.field);
+  std::cerr << ": " << EscapeControls(status.message);
+  if (!status.reason.empty()) {
+    std::cerr << " [" << EscapeControls(status.reason) << "]";
+  }
   if (!request_id.empty()) std::cerr << " (request " << request_id << ")";
   if (status.retry_after.count() > 0) {
     std::cerr << "; try again in " << status.retry_after.count() << " ms";

@@ -27,9 +27,11 @@ constexpr int kNameColumns = 18;
 
 void PrintCapabilities(const v1::Capabilities& capabilities, int columns,
                        std::ostream& out) {
-  out << "build " << capabilities.build_version() << "\n\noperators\n";
+  out << "build " << EscapeControls(capabilities.build_version())
+      << "\n\noperators\n";
   for (const v1::OperatorCapability& row : capabilities.operators()) {
-    out << "  " << std::left << std::setw(kNameColumns) << row.name()
+    out << "  " << std::left << std::setw(kNameColumns)
+        << EscapeControls(row.name())
         << Wrapped(Cat("elements ", TypeNames(row.data_types()), "; indices ",
                        TypeNames(row.index_types())),
                    columns, 2 + kNameColumns)
@@ -37,8 +39,8 @@ void PrintCapabilities(const v1::Capabilities& capabilities, int columns,
   }
   out << "\nbackends\n";
   for (const v1::BackendCapability& row : capabilities.backends()) {
-    out << "  " << std::setw(kNameColumns) << row.name()
-        << row.instruction_set();
+    out << "  " << std::setw(kNameColumns) << EscapeControls(row.name())
+        << EscapeControls(row.instruction_set());
     if (row.thread_count() > 0) out << ", " << row.thread_count() << " threads";
     out << "\n";
   }
@@ -52,7 +54,8 @@ void PrintCapabilities(const v1::Capabilities& capabilities, int columns,
       << "  of one client     " << limits.max_client_inflight_requests()
       << " calls, " << limits.max_client_inflight_bytes() << " bytes\n"
       << "  shared memory     " << (limits.shared_memory() ? "yes" : "no")
-      << "\n\norder\n  " << Wrapped(capabilities.ordering_rule(), columns, 2)
+      << "\n\norder\n  "
+      << Wrapped(EscapeControls(capabilities.ordering_rule()), columns, 2)
       << "\n";
 }
 

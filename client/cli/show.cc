@@ -65,7 +65,8 @@ ExitCode Show(const v1::TopKResponse& response, int axis, const Labels& labels,
     return WriteFiles(flags.out_directory, response);
   }
   if (flags.json) {
-    std::cout << ToJson(response).dump() << "\n";
+    // ASCII only: the server's text may have characters that control terminals.
+    std::cout << ToJson(response).dump(-1, ' ', true) << "\n";
     return kOk;
   }
   PrintTable(response, axis, labels, {flags.max_slices, TerminalColumns()},

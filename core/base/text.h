@@ -41,4 +41,37 @@ inline std::string Quote(std::string_view text) {
   return quoted + (text.size() > 64 ? "...\"" : "\"");
 }
 
+/// Returns a stranger's text as a terminal or a log may show it: control
+/// characters, and bytes that are not UTF-8, as \xNN.
+inline std::string EscapeControls(std::string_view text) {
+  constexpr char kHex[] = "0123456789abcdef";
+  const auto byte = [&](size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
+  };
+  std::string escaped;
+  for (size_t i = 0; i < text.size();) {
+    const int first = byte(i);
+    const size_t length = first < 0x80    ? 1
+                          : first < 0xc2  ? 0
+                          : first < 0xe0  ? 2
+                          : first < 0xf0  ? 3
+                          : first <= 0xf4 ? 4
+                                          : 0;
+    bool printable = length > 0 && first >= 0x20 && first != 0x7f;
+    for (size_t j = 1; j < length; ++j) {
+      printable = printable && (byte(i + j) & 0xc0) == 0x80;
+    }
+    // U+0080 .. U+009F control terminals too.
+    if (first == 0xc2 && byte(i + 1) < 0xa0) printable = false;
+    if (printable) {
+      escaped += text.substr(i, length);
+      i += length;
+      continue;
+    }
+    escaped += {'\\', 'x', kHex[first >> 4], kHex[first & 15]};
+    ++i;
+  }
+  return escaped;
+}
+
 }  // namespace topk

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/text.h"
 #include "core/security/certificates.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 
@@ -81,7 +82,8 @@ int RunHealthcheck(const HealthcheckConfig& config) {
   const grpc::Status status =
       Health::NewStub(channel)->Check(&context, request, &response);
   if (!status.ok()) {
-    return Fail(kCallFailed, "the call failed: " + status.error_message());
+    return Fail(kCallFailed,
+                "the call failed: " + EscapeControls(status.error_message()));
   }
   if (response.status() != HealthCheckResponse::SERVING) {
     return Fail(kNotServing,

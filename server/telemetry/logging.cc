@@ -15,6 +15,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/base/text.h"
 #include "server/telemetry/line_limiter.h"
 
 namespace topk {
@@ -72,10 +73,7 @@ class TextFormatter final : public spdlog::formatter {
   void format(const spdlog::details::log_msg& msg,
               spdlog::memory_buf_t& out) override {
     if (Payload(msg).starts_with(kFieldsMark)) return json_.format(msg, out);
-    std::string text;
-    for (const char c : Payload(msg)) {
-      text += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
-    }
+    const std::string text = EscapeControls(Payload(msg));
     spdlog::details::log_msg clean = msg;
     clean.payload = text;
     pattern_.format(clean, out);

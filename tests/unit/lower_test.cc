@@ -67,6 +67,21 @@ TEST(Quote, CutsAndReplaces) {
   EXPECT_EQ(Quote(std::string(65, 'x')), "\"" + std::string(64, 'x') + "...\"");
 }
 
+TEST(EscapeControls, KeepsTextAndEscapesWhatTerminalsObey) {
+  EXPECT_EQ(EscapeControls("k = 7 m\xC3\xA4x \xE2\x82\xAC \xF0\x9F\x98\x80"),
+            "k = 7 m\xC3\xA4x \xE2\x82\xAC \xF0\x9F\x98\x80");
+  EXPECT_EQ(EscapeControls("\x1b[2J\a\n\r\x7f"),
+            "\\x1b[2J\\x07\\x0a\\x0d\\x7f");
+  EXPECT_EQ(EscapeControls("\xC2\x9B"
+                           "1m"),
+            "\\xc2\\x9b1m");  // CSI
+  EXPECT_EQ(EscapeControls("\x9B"
+                           "1m\xff"),
+            "\\x9b1m\\xff");
+  EXPECT_EQ(EscapeControls("\xE2\x82"), "\\xe2\\x82");  // cut
+  EXPECT_EQ(EscapeControls(std::string(1, '\0')), "\\x00");
+}
+
 TEST(Dialects, VersionsAscendAndNamesAreTheirs) {
   ASSERT_EQ(Dialects().size(), 3u);
   for (const Dialect* dialect : Dialects()) {

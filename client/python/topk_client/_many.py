@@ -76,8 +76,8 @@ class PendingCalls(_Pending):
         self._taking = threading.Lock()
 
     def wait(self, count: int = 1) -> bool:
-        """Takes a request if there are fewer than `count`. Returns whether there
-        are as many."""
+        """Takes a request if there are fewer than `count`. Returns whether
+        there are as many."""
         with self._taking:
             if len(self._calls) >= count:
                 return True

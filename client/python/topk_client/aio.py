@@ -49,9 +49,11 @@ class _End:
             reading.send(None)
         except StopIteration as done:
             self._status = self._status or done.value
+        except KeyError:  # a status that there is not
+            pass
         reading.close()
 
-    def error(self, rpc: grpc.RpcError) -> Optional[TopKError]:
+    def error(self, rpc: Exception) -> Optional[TopKError]:
         """Returns the error that gRPC's stands for; None if the server had
         ended the stream well."""
         if self._status is None:
@@ -124,11 +126,12 @@ class Client(Connection):
                     async for result in results:
                         begun = True
                         yield pending.answer(result)
-                except (grpc.RpcError, asyncio.CancelledError) as rpc:
-                    # A mistake of the caller's, for which gRPC cancels the call.
+                except (grpc.RpcError, KeyError,
+                        asyncio.CancelledError) as rpc:
+                    # gRPC cancels the call for a mistake of the caller's.
                     if pending.mistake:
                         raise pending.mistake from None
-                    if not isinstance(rpc, grpc.RpcError):
+                    if isinstance(rpc, asyncio.CancelledError):
                         raise
                     error = end.error(rpc)
                 finally:
@@ -157,7 +160,7 @@ class Client(Connection):
                 health_pb2.HealthCheckResponse,
                 await self._health.check_health(
                     request.SerializeToString(), **self._how(timeout)))
-        except grpc.RpcError as error:
+        except (grpc.RpcError, KeyError) as error:
             raise self._health.error(error) from error
         return bool(
             response.status == health_pb2.HealthCheckResponse.SERVING)
@@ -186,7 +189,7 @@ class Client(Connection):
         try:
             return parse(topk_pb2.Capabilities, await route.get_capabilities(
                 b"", **self._how(timeout)))
-        except grpc.RpcError as error:
+        except (grpc.RpcError, KeyError) as error:
             raise route.error(error) from error
 
     async def _compute_once(self, call: Call, limit: int,
@@ -195,7 +198,7 @@ class Client(Connection):
         try:
             response = await route.compute_topk(call.message(limit),
                                                 **self._how(timeout))
-        except grpc.RpcError as error:
+        except (grpc.RpcError, KeyError) as error:
             raise route.error(error) from error
         return call.answer(parse(topk_pb2.TopKResponse, response))
 
@@ -208,7 +211,7 @@ class Client(Connection):
         try:
             async for chunk in chunks:
                 answer.add(parse(topk_pb2.TopKResponseChunk, chunk))
-        except grpc.RpcError as rpc:
+        except (grpc.RpcError, KeyError) as rpc:
             error = end.error(rpc)
             if error:
                 raise self._broken(error, answer.begun) from rpc

@@ -89,10 +89,10 @@ class Client(Connection):
             ) -> Iterator[Union[Answer, TopKError]]:
         """Answers many tensors on one stream, which the timeout bounds as a
         whole. Yields for each request, in order, its answer or its error, which
-        ends nothing; raises if the stream breaks and no attempt is left, each of
-        which continues with the requests that have no answer. Requests are taken
-        from a thread of gRPC, ahead of the answers. To close the generator
-        cancels what is in flight."""
+        ends nothing; raises if the stream breaks and no attempt is left, each
+        of which continues with the requests that have no answer. Requests are
+        taken from a thread of gRPC, ahead of the answers. To close the
+        generator cancels what is in flight."""
         attempts = self._attempts(timeout)
         pending = PendingCalls(iter(requests))
 

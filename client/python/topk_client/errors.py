@@ -140,6 +140,11 @@ def from_trailers(code: grpc.StatusCode, details: Optional[str],
 
 
 def from_rpc(rpc: Any, max_message_bytes: int) -> TopKError:
-    """Reads what gRPC raises, grpc.RpcError or grpc.aio.AioRpcError."""
+    """Reads what gRPC raises: grpc.RpcError, grpc.aio.AioRpcError, or the
+    KeyError of grpc.aio for a status that there is not."""
+    if isinstance(rpc, KeyError):
+        return TopKError(grpc.StatusCode.UNKNOWN,
+                         f"the server ended the call with status {rpc}, which "
+                         "there is not")
     return from_trailers(rpc.code(), rpc.details(), rpc.trailing_metadata(),
                          max_message_bytes)

@@ -147,6 +147,8 @@ def parse(kind: Any, data: bytes) -> Any:
     """Returns the message of a kind that the bytes are. BAD_ANSWER if they are
     not one."""
     try:
+        if data is None:  # grpc.aio's, for a call that ended without one
+            raise DecodeError
         return kind.FromString(data)
     except DecodeError:
         raise bad_answer(
