@@ -108,14 +108,22 @@ std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(
 
 std::string TokenFile::Header() {
   if (path_.empty()) return "";
-  const auto now = std::chrono::steady_clock::now();
   const std::lock_guard lock(mutex_);
-  if (header_.empty() || now - read_ >= std::chrono::seconds(1)) {
-    read_ = now;
-    const Result<std::string> token = ReadToken(path_);
-    if (token.ok()) header_ = Cat("Bearer ", *token);
-  }
+  const auto now = std::chrono::steady_clock::now();
+  if (now - read_ >= std::chrono::seconds(1)) Read();
   return header_;
+}
+
+std::string TokenFile::ReadAgain() {
+  const std::lock_guard lock(mutex_);
+  Read();
+  return header_;
+}
+
+void TokenFile::Read() {
+  read_ = std::chrono::steady_clock::now();
+  const Result<std::string> token = ReadToken(path_);
+  if (token.ok()) header_ = Cat("Bearer ", *token);
 }
 
 }  // namespace topk

@@ -34,13 +34,20 @@ std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(
 class TokenFile {
  public:
   /// "" = no token.
-  explicit TokenFile(std::string path) : path_(std::move(path)) { Header(); }
+  explicit TokenFile(std::string path) : path_(std::move(path)) {
+    if (!path_.empty()) Read();
+  }
 
   /// Returns the header's value "Bearer ...", "" if there is no file. The last
   /// good token stays if the file goes bad.
   std::string Header();
 
+  /// Returns the same after reading the file, however recently it was read.
+  std::string ReadAgain();
+
  private:
+  void Read();
+
   const std::string path_;
   std::mutex mutex_;
   std::string header_;

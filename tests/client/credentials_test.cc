@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+
 #include "tests/integration/subprocess.h"
 #include "tests/support/authority.h"
 
@@ -107,7 +109,22 @@ TEST_F(ClientCheck, TokensAreReadAgainAndTheLastGoodOneStays) {
   EXPECT_EQ(TokenFile("").Header(), "");
   TokenFile token(File("token"));
   EXPECT_EQ(token.Header(), "Bearer 0123456789abcdef");
-  Write("token", "bad token");
+  for (const std::string& bad :
+       {std::string("bad token"), std::string(), std::string("\n"),
+        std::string("012345678"), std::string("0123456789abcde\xe9"),
+        std::string("0123456789abcdef\n0123456789abcdef\n"),
+        std::string("0123456789abcdef\0", 17)}) {
+    Write("token", bad);
+    EXPECT_EQ(token.ReadAgain(), "Bearer 0123456789abcdef") << bad;
+    EXPECT_NE(Client::Check({.token_file = File("token")}).message, "") << bad;
+  }
+  EXPECT_EQ(std::remove(File("token").c_str()), 0);
+  EXPECT_EQ(token.ReadAgain(), "Bearer 0123456789abcdef");
+}
+
+TEST_F(ClientCheck, ATokenFileIsReadWhenTheClientIsMade) {
+  TokenFile token(File("token"));
+  EXPECT_EQ(std::remove(File("token").c_str()), 0);
   EXPECT_EQ(token.Header(), "Bearer 0123456789abcdef");
 }
 

@@ -208,9 +208,41 @@ TEST(WrongServer, ADelayBeyondTheDeadlineIsReturnedAtOnce) {
           client.GetCapabilities().status()}) {
       EXPECT_EQ(status.code, Code::kResourceExhausted) << status.message;
       EXPECT_EQ(status.retry_after, delay);
+      if (delay.count() > 0) {
+        EXPECT_NE(status.message.find("ends after the deadline"),
+                  std::string::npos)
+            << status.message;
+      }
     }
     EXPECT_LT(steady_clock::now() - start, seconds(10));
     EXPECT_EQ(calls, 4);
+  }
+}
+
+TEST(WrongServer, APushbackIsObeyed) {
+  struct Case {
+    const char* pushback;
+    int calls;
+  };
+  for (const auto& [pushback, expected] :
+       {Case{"1", 3}, Case{"-1", 1}, Case{"soon", 1}, Case{"", 1},
+        Case{"99999999999999999999999", 1}}) {
+    std::atomic<int> calls = 0;
+    Fake fake;
+    fake.compute = [&, pushback = pushback](grpc::ServerContext& context, auto&,
+                                            auto&) -> grpc::Status {
+      if (++calls == 3) return grpc::Status::OK;
+      context.AddTrailingMetadata("grpc-retry-pushback-ms", pushback);
+      return {grpc::StatusCode::UNAVAILABLE, "not now"};
+    };
+    const FakeServer server(fake);
+    const auto answer =
+        Client(Options(server.target())).ComputeTopK(OnnxRequest({1}, 1));
+    EXPECT_EQ(calls, expected) << pushback;
+    EXPECT_EQ(answer.ok(), expected == 3) << pushback;
+    if (!answer.ok()) {
+      EXPECT_GE(answer.status().retry_after.count(), 0);
+    }
   }
 }
 

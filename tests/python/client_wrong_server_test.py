@@ -234,6 +234,106 @@ class WrongServer(unittest.TestCase):
                     lambda: list(client.compute_topk_many(requests)))
                 self.assert_bad(lambda: self.in_loop(ask()))
 
+    def test_many_continue_with_what_has_no_answer(self):
+        seen = []
+
+        def quits_after_three(requests, context):
+            for number, request in enumerate(requests):
+                if number == 3:
+                    context.abort(grpc.StatusCode.UNAVAILABLE, "gone")
+                message = topk_pb2.TopKRequest.FromString(request)
+                seen.append(message.request_id)
+                response = right_answer()
+                response.request_id = message.request_id
+                yield topk_pb2.TopKResult(
+                    response=response).SerializeToString()
+
+        target = self.start(
+            ComputeTopKMany=grpc.stream_stream_rpc_method_handler(
+                quits_after_three))
+        names = [str(number) for number in range(8)]
+        requests = [Request(X, Onnx(1), request_id=name) for name in names]
+
+        async def ask():
+            async def each():
+                for request in requests:
+                    await asyncio.sleep(0)
+                    yield request
+
+            async with topk_client.aio.Client(target) as client:
+                return [answer.request_id async for answer in
+                        client.compute_topk_many(each())]
+
+        with topk_client.Client(target) as client:
+            self.assertEqual([answer.request_id for answer in
+                              client.compute_topk_many(iter(requests))], names)
+        self.assertEqual(seen, names)
+        self.assertEqual(self.in_loop(ask()), names)
+        with topk_client.Client(target, max_attempts=2) as client:
+            answers = client.compute_topk_many(requests)
+            for _ in range(6):
+                next(answers)
+            with self.assertRaises(topk_client.TopKError) as caught:
+                next(answers)
+        self.assertEqual(caught.exception.code, grpc.StatusCode.UNAVAILABLE)
+
+    def test_many_small_and_large_answers_are_all_received(self):
+        def answer(requests, _):
+            for request in requests:
+                k = topk_pb2.TopKRequest.FromString(request).onnx.k.value
+                response = right_answer()
+                response.values.shape[:] = response.indices.shape[:] = [k]
+                response.values.data = bytes(4 * k)
+                response.indices.data = bytes(8 * k)
+                yield topk_pb2.TopKResult(
+                    response=response).SerializeToString()
+
+        target = self.start(
+            ComputeTopKMany=grpc.stream_stream_rpc_method_handler(answer))
+        sizes = [3, 7, 200000, 5, 600000, 1]
+        requests = [Request(np.zeros(n, np.float32), Onnx(n)) for n in sizes]
+
+        async def ask():
+            async with topk_client.aio.Client(target) as client:
+                return [answer.values.size async for answer in
+                        client.compute_topk_many(requests)]
+
+        with topk_client.Client(target) as client:
+            self.assertEqual([answer.values.size for answer in
+                              client.compute_topk_many(requests)], sizes)
+        self.assertEqual(self.in_loop(ask()), sizes)
+
+    def test_a_shard_takes_no_longer_than_one_timeout(self):
+        target, calls = self.reject_with_delay(0, 300_000_000)
+        begin = time.monotonic()
+        with self.assertRaises(topk_client.TopKError) as caught:
+            _shards.answer(X, 0, _shards.Question.of(
+                1, 0, 1, True, "value", None, [target, target], False,
+                {"timeout": 0.5}))
+        self.assertEqual(caught.exception.code,
+                         grpc.StatusCode.RESOURCE_EXHAUSTED)
+        self.assertLess(time.monotonic() - begin, 1.5)
+        self.assertIn(len(calls), (2, 4))
+
+    def test_corrupt_details_and_text_for_terminals(self):
+        status = status_pb2.Status(code=3)
+        for kind in ("ErrorInfo", "BadRequest", "QuotaFailure", "RetryInfo"):
+            status.details.add(type_url=f"type.googleapis.com/google.rpc.{kind}",
+                               value=b"\xff" * 9)
+        for details in (b"\xff" * 9, status.SerializeToString()):
+            def fail(_, context, details=details):
+                context.set_trailing_metadata(
+                    (("grpc-status-details-bin", details),))
+                context.abort(grpc.StatusCode.INVALID_ARGUMENT, "\x1b[2J\u009b")
+
+            target = self.start(
+                ComputeTopK=grpc.unary_unary_rpc_method_handler(fail))
+            with topk_client.Client(target) as client:
+                with self.assertRaises(topk_client.TopKError) as caught:
+                    client.compute_topk(X, Onnx(1))
+            self.assertEqual(str(caught.exception),
+                             "INVALID_ARGUMENT: \\x1b[2J\\x9b")
+
     def test_bytes_that_are_no_message(self):
         target = self.start(ComputeTopK=grpc.unary_unary_rpc_method_handler(
             lambda *_: b"\xff\xff\xff"))
