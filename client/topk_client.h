@@ -26,6 +26,7 @@ struct ClientOptions {
   std::chrono::milliseconds deadline = std::chrono::minutes(1);
   /// Attempts of a call that ends with UNAVAILABLE, or with RESOURCE_EXHAUSTED
   /// and a retry delay that ends before the deadline: 1 .. 5; 1 = no retry. A
+  /// delay that ends later returns the server's error at once. A
   /// TopK is idempotent: a stream whose server goes away starts again at
   /// another one, or continues with the requests that have no answer. An answer
   /// that breaks off, as a proxy's whose server went away, is UNAVAILABLE with
@@ -72,10 +73,14 @@ struct CallOptions {
 /// says NOT_SERVING. Connects at the first call.
 ///
 /// Every call returns the server's answer, or its error with the code, the
-/// reason and field of its google.rpc details, and the message. Calls that
-/// reach no server end with UNAVAILABLE or DEADLINE_EXCEEDED. A server that
-/// stands still while it is sent a tensor may hold a call for 10 s beyond its
-/// deadline: its connection is then given up, and the tensor the caller's own.
+/// reason and field of its google.rpc details, and the message. A response that
+/// cannot belong to its request is INTERNAL with the reason BAD_ANSWER and the
+/// response's field; no more is received than 64 MiB and four times the largest
+/// responses that the calls in flight allow, and nothing that is compressed.
+/// Calls that reach no server end with UNAVAILABLE or DEADLINE_EXCEEDED. A
+/// server that stands still while it is sent a tensor may hold a call for 10 s
+/// beyond its deadline: its connection is then given up, and the tensor the
+/// caller's own.
 class Client {
  public:
   /// Returns what is wrong with options, naming the command's flag: files that

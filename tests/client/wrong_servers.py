@@ -31,7 +31,7 @@ from topk_client._stubs import topk_pb2  # noqa: E402
 TABLE = json.loads((pathlib.Path(__file__).parent / "answer_cases.json"
                     ).read_text(encoding="utf-8"))
 REQUEST = TABLE["requests"]["onnx"]
-# What a client must report: CODE, or CODE:REASON.
+# The error that a client must report: CODE, or CODE:REASON.
 BAD = ("INTERNAL:BAD_ANSWER",)
 TIMEOUT = ("DEADLINE_EXCEEDED",)
 LOST = ("UNAVAILABLE", "DEADLINE_EXCEEDED")

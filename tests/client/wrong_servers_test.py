@@ -32,7 +32,7 @@ UNBOUNDED = "a message of 300 MiB"
 class WrongServers(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        # A process of its own, so that it competes with no client.
+        # Another process, so that the servers compete with no client.
         cls.servers = subprocess.Popen(
             [sys.executable, HERE / "wrong_servers.py", TOPKD],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,

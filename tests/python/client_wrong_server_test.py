@@ -318,8 +318,9 @@ class WrongServer(unittest.TestCase):
     def test_corrupt_details_and_text_for_terminals(self):
         status = status_pb2.Status(code=3)
         for kind in ("ErrorInfo", "BadRequest", "QuotaFailure", "RetryInfo"):
-            status.details.add(type_url=f"type.googleapis.com/google.rpc.{kind}",
-                               value=b"\xff" * 9)
+            status.details.add(
+                type_url=f"type.googleapis.com/google.rpc.{kind}",
+                value=b"\xff" * 9)
         for details in (b"\xff" * 9, status.SerializeToString()):
             def fail(_, context, details=details):
                 context.set_trailing_metadata(

@@ -22,7 +22,7 @@ _SERVICE = "topk.v1.TopKService"
 # kernel's limit with pings alone, which servers refuse below 5 minutes.
 _STUCK_MILLISECONDS = 10_000
 _PING_MILLISECONDS = 600_000
-# The pauses before a call is sent again, in seconds. Three of them are longer
+# The pauses before a call is retried, in seconds. Three of them are longer
 # than gRPC's own, 1 s, before it connects again to a server that it has lost.
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0

@@ -23,7 +23,7 @@ from topk_client.merge import Partial
 from topk_client.shared_memory import Region, SharedMemory
 from topk_client.specs import OpenVINO
 
-# How often all servers are tried again, and how long after the first time.
+# The number of retries of all servers, and the first pause before one.
 _ROUNDS = 3
 _FIRST_WAIT_SECONDS = 0.1
 _FOLDER = "/dev/shm"
