@@ -304,16 +304,16 @@ class WrongServer(unittest.TestCase):
         self.assertEqual(self.in_loop(ask()), sizes)
 
     def test_a_shard_takes_no_longer_than_one_timeout(self):
-        target, calls = self.reject_with_delay(0, 300_000_000)
+        target, calls = self.reject_with_delay(1, 200_000_000)
         begin = time.monotonic()
         with self.assertRaises(topk_client.TopKError) as caught:
             _shards.answer(X, 0, _shards.Question.of(
                 1, 0, 1, True, "value", None, [target, target], False,
-                {"timeout": 0.5}))
+                {"timeout": 2}))
         self.assertEqual(caught.exception.code,
                          grpc.StatusCode.RESOURCE_EXHAUSTED)
-        self.assertLess(time.monotonic() - begin, 1.5)
-        self.assertIn(len(calls), (2, 4))
+        self.assertLess(time.monotonic() - begin, 2)
+        self.assertEqual(len(calls), 4)
 
     def test_corrupt_details_and_text_for_terminals(self):
         status = status_pb2.Status(code=3)
