@@ -38,6 +38,7 @@ LOST = ("UNAVAILABLE", "DEADLINE_EXCEEDED")
 HUGE = 300 << 20  # a client that allocates it fails
 
 KINDS = {}  # name: (what starts it, expected)
+FRAMES = set()  # names of those that are not gRPC's own servers
 
 
 def kind(*expected):
@@ -52,8 +53,9 @@ def kind(*expected):
 def raw(*expected):
     """Registers f(connection, stream), which answers a call by frames."""
     def register(f):
-        KINDS[f.__name__.replace("_", " ")] = (
-            lambda: start_raw(f), expected)
+        name = f.__name__.replace("_", " ")
+        FRAMES.add(name)
+        KINDS[name] = (lambda: start_raw(f), expected)
         return f
     return register
 

@@ -1,6 +1,7 @@
 """Calls wrong servers by the Python clients; as wrong_servers_probe.cc.
 
-usage: wrong_servers_probe.py TOPKD HOW SECONDS     HOW: sync, aio or shards
+usage: wrong_servers_probe.py TOPKD HOW SECONDS     HOW: sync, aio or shards,
+                                                or aio-unary: no streams
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from topk_client import Onnx, Request, _shards  # noqa: E402
 
 X = np.zeros((2, 5), np.float32)
 METHODS = ("ComputeTopK", "StreamTopK", "ComputeTopKMany")
-CONCURRENT = 24
+CONCURRENT = 12
 
 
 def kibibytes(name):
@@ -108,11 +109,11 @@ async def run_aio(calls, timeout):
 
 def main():
     how, timeout = sys.argv[1], float(sys.argv[2])
-    methods = METHODS if how != "shards" else METHODS[:1]
+    methods = METHODS if how in ("sync", "aio") else METHODS[:1]
     calls = [(*line.rstrip("\n").split("\t"), method)
              for line in sys.stdin for method in methods]
     before = kibibytes("VmRSS:")
-    if how == "aio":
+    if how.startswith("aio"):
         asyncio.run(run_aio(calls, timeout))
     else:
         one = run_sync if how == "sync" else run_shards

@@ -22,7 +22,7 @@ import wrong_servers
 TOPK, PROBE = sys.argv.pop(1), sys.argv.pop(1)
 TOPKD = wrong_servers.client_package.TOPKD
 HERE = pathlib.Path(__file__).resolve().parent
-DEADLINE = 2.0
+DEADLINE = 4.0
 GROWTH = 200 << 20
 # gRPC allocates a message of any length before it rejects it. C++ bounds that
 # by a ResourceQuota, which Python's gRPC lacks.
@@ -76,8 +76,13 @@ class WrongServers(unittest.TestCase):
                    "sync", without=[UNBOUNDED])
 
     def test_the_asyncio_client(self):
-        self.probe(sys.executable, HERE / "wrong_servers_probe.py", TOPKD,
-                   "aio", without=[UNBOUNDED])
+        # The streams of grpc.aio 1.51 may end the process with SIGILL where a
+        # connection fails while they begin, so unary calls meet such servers.
+        frames = wrong_servers.FRAMES
+        probe = (sys.executable, HERE / "wrong_servers_probe.py", TOPKD)
+        self.probe(*probe, "aio", without=frames)
+        self.probe(*probe, "aio-unary", without={
+            UNBOUNDED, *(set(self.targets) - frames)})
 
     def test_the_engines_helper(self):
         self.probe(sys.executable, HERE / "wrong_servers_probe.py", TOPKD,
