@@ -163,7 +163,7 @@ class Resuming {
     const grpc::Status status =
         stub->ComputeTopK(&context, OnnxRequest({1, 2}, 1), &response);
     if (status.ok()) return "";
-    const Status ours = FromGrpc(status);
+    const Status ours = FromGrpc(status, context);
     return ours.reason.empty() ? ours.message : ours.reason;
   }
 
