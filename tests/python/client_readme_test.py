@@ -25,7 +25,7 @@ class Examples(unittest.TestCase):
         self.addCleanup(os.chdir, os.getcwd())
         os.chdir(here)
         client_security_test.make_certificates(here)
-        (here / "token").write_text("any")
+        (here / "token").write_text("any-token-of-16-characters")
         plain = client_package.start(self.addCleanup, "--allow-shared-memory")
         secured = client_package.start(
             self.addCleanup, "--tls-cert", "server.pem", "--tls-key",
