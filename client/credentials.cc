@@ -11,6 +11,7 @@
 #include "core/security/certificates.h"
 #include "core/security/local_address.h"
 #include "core/security/small_file.h"
+#include "proto/library_versions.h"
 
 namespace topk {
 namespace {
@@ -96,13 +97,13 @@ std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(
   if (!UsesTls(options)) return grpc::InsecureChannelCredentials();
   grpc::experimental::TlsChannelCredentialsOptions tls;
   if (!options.tls_ca.empty() || HasCertificate(options)) {
-    tls.set_certificate_provider(
+    // Without --tls-ca, gRPC uses the authorities of this machine.
+    UseCertificates(
+        tls,
         std::make_shared<FileWatcherCertificateProvider>(
-            options.tls_key, options.tls_cert, options.tls_ca, kReloadSeconds));
+            options.tls_key, options.tls_cert, options.tls_ca, kReloadSeconds),
+        !options.tls_ca.empty(), HasCertificate(options));
   }
-  // Without authorities of its own, those of this machine.
-  if (!options.tls_ca.empty()) tls.watch_root_certs();
-  if (HasCertificate(options)) tls.watch_identity_key_cert_pairs();
   return grpc::experimental::TlsCredentials(tls);
 }
 

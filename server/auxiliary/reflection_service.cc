@@ -20,8 +20,8 @@ constexpr std::array<const char*, 2> kReflectionPaths = {
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"};
 
 template <class Message>
-const std::string& ServiceBeside() {
-  return Message::descriptor()->file()->service(0)->full_name();
+std::string ServiceBeside() {
+  return std::string(Message::descriptor()->file()->service(0)->full_name());
 }
 
 std::vector<std::string> WithReflection(std::vector<std::string> services) {
@@ -55,11 +55,11 @@ class ReflectionService::StreamCall final : public AuxiliaryCall {
   ReflectionService& service_;
 };
 
-const std::string& ReflectionService::NameOfV1() {
+std::string ReflectionService::NameOfV1() {
   return ServiceBeside<grpc::reflection::v1::ServerReflectionRequest>();
 }
 
-const std::string& ReflectionService::NameOfV1Alpha() {
+std::string ReflectionService::NameOfV1Alpha() {
   return ServiceBeside<ServerReflectionRequest>();
 }
 

@@ -26,8 +26,8 @@ class ReflectionService {
   static constexpr int kMaxOpenCalls = 1024;
 
   /// The services' full names in their contracts.
-  static const std::string& NameOfV1();
-  static const std::string& NameOfV1Alpha();
+  static std::string NameOfV1();
+  static std::string NameOfV1Alpha();
 
   /// `services` are the full names of the services to list; reflection itself
   /// is added. The others outlive the service; the authenticator is null if it

@@ -518,7 +518,8 @@ grpc::ByteBuffer WriteShared(
   const size_t size = message->ByteSizeLong();
   if (size > kLeastSlice) return WritePieces(PiecesOf(*message), message);
   grpc_slice bytes = grpc_slice_malloc(size);
-  message->SerializeWithCachedSizesToArray(GRPC_SLICE_START_PTR(bytes));
+  static_cast<void>(
+      message->SerializeWithCachedSizesToArray(GRPC_SLICE_START_PTR(bytes)));
   const grpc::Slice slice(bytes, grpc::Slice::STEAL_REF);
   return {&slice, 1};
 }

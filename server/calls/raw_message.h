@@ -20,6 +20,7 @@
 #include "core/base/status.h"
 #include "core/wire/message_pieces.h"
 #include "inference/grpc_service.pb.h"
+#include "proto/library_versions.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {
@@ -42,8 +43,7 @@ struct RawMessage {
 struct RawInfer {
   /// The arena outlives it.
   explicit RawInfer(google::protobuf::Arena& arena)
-      : message(*google::protobuf::Arena::CreateMessage<
-                inference::ModelInferRequest>(&arena)) {}
+      : message(NewMessage<inference::ModelInferRequest>(arena)) {}
 
   /// The message; what its raw contents say is below.
   inference::ModelInferRequest& message;

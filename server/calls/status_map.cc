@@ -31,7 +31,7 @@ google::rpc::Status ToRpcStatus(const Status& status) {
   info.set_domain(kDomain);
   const bool quota = status.retry_after.count() > 0;
   if (!field.empty() && !quota) (*info.mutable_metadata())["field"] = field;
-  rpc.add_details()->PackFrom(info);
+  static_cast<void>(rpc.add_details()->PackFrom(info));
 
   if (status.code == Code::kInvalidArgument && !field.empty()) {
     google::rpc::BadRequest bad;
@@ -39,18 +39,18 @@ google::rpc::Status ToRpcStatus(const Status& status) {
         *bad.add_field_violations();
     violation.set_field(field);
     violation.set_description(message);
-    rpc.add_details()->PackFrom(bad);
+    static_cast<void>(rpc.add_details()->PackFrom(bad));
   }
   if (quota) {
     google::rpc::QuotaFailure failure;
     google::rpc::QuotaFailure::Violation& violation = *failure.add_violations();
     violation.set_subject(field);
     violation.set_description(message);
-    rpc.add_details()->PackFrom(failure);
+    static_cast<void>(rpc.add_details()->PackFrom(failure));
     google::rpc::RetryInfo retry;
     *retry.mutable_retry_delay() =
         TimeUtil::MillisecondsToDuration(status.retry_after.count());
-    rpc.add_details()->PackFrom(retry);
+    static_cast<void>(rpc.add_details()->PackFrom(retry));
   }
   return rpc;
 }

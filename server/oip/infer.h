@@ -11,6 +11,7 @@
 
 #include "core/base/status.h"
 #include "inference/grpc_service.pb.h"
+#include "proto/library_versions.h"
 #include "server/calls/request.h"
 #include "server/oip/infer_response.h"
 #include "server/oip/oip_service.h"
@@ -46,8 +47,7 @@ class InferRequest final : public Request {
   google::protobuf::Arena arena_{block_.data(), block_.size()};
   RawInfer raw_{arena_};
   const Model* model_ = nullptr;
-  v1::TopKRequest& request_ =
-      *google::protobuf::Arena::CreateMessage<v1::TopKRequest>(&arena_);
+  v1::TopKRequest& request_ = NewMessage<v1::TopKRequest>(arena_);
   Pieces data_;
 };
 

@@ -68,7 +68,7 @@ Result<int> ReadEnum(const std::string& name, const InferParameter& value,
   std::ranges::transform(text, text.begin(), [](unsigned char c) {
     return static_cast<char>(std::toupper(c));
   });
-  const std::string& first = type.value(0)->name();
+  const std::string first(type.value(0)->name());
   const std::string prefix = first.substr(0, first.rfind("UNSPECIFIED"));
   const EnumValueDescriptor* found = type.FindValueByName(text);
   if (found == nullptr) found = type.FindValueByName(prefix + text);

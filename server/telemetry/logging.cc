@@ -1,7 +1,5 @@
 #include "server/telemetry/logging.h"
 
-#include <google/protobuf/stubs/logging.h>
-#include <grpc/support/log.h>
 #include <spdlog/async_logger.h>
 #include <spdlog/details/thread_pool.h>
 #include <spdlog/pattern_formatter.h>
@@ -16,6 +14,7 @@
 #include <utility>
 
 #include "core/base/text.h"
+#include "proto/library_versions.h"
 #include "server/telemetry/line_limiter.h"
 
 namespace topk {
@@ -208,40 +207,27 @@ void CaptureLibraryLogs(std::shared_ptr<spdlog::logger> log) {
   target = std::move(log);
   // Strangers can make gRPC complain, as often as they like.
   static LineLimiter limiter(kLibraryErrors);
-  gpr_set_log_function([](gpr_log_func_args* args) {
-    // A listener that we have shut down: see StopListening().
-    const bool ours = std::string_view(args->message)
-                          .starts_with("Failed accept4: Invalid argument");
-    const auto level = args->severity == GPR_LOG_SEVERITY_ERROR && !ours
-                           ? spdlog::level::err
-                           : spdlog::level::debug;
-    // It aborts next, and what waits would be lost.
-    if (std::string_view(args->message).starts_with("assertion failed")) {
-      target->log(level, "gRPC: {}", args->message);
+  SetLibraryLogHandler([](LibrarySeverity severity, std::string_view library,
+                          std::string_view text) {
+    if (severity == LibrarySeverity::kFatal) {
+      // The process aborts next, and lines that still wait would be lost.
+      target->log(spdlog::level::critical, "{}: {}", library, text);
       FlushLog(*target, kLastWords);
       return;
     }
+    // protobuf's errors are malformed requests: the call's own line has them.
+    const bool is_error =
+        severity == LibrarySeverity::kError && library != "protobuf";
+    const auto level = is_error ? spdlog::level::err : spdlog::level::debug;
     if (!target->should_log(level)) return;
-    if (level == spdlog::level::err) {
+    if (is_error) {
       const auto missing = limiter.Pass();
       if (!missing.has_value()) return;
       if (*missing > 0) {
         target->log(level, "gRPC: {} errors were left out", *missing);
       }
     }
-    target->log(level, "gRPC: {}", args->message);
-  });
-  google::protobuf::SetLogHandler([](google::protobuf::LogLevel severity,
-                                     const char*, int,
-                                     const std::string& message) {
-    // Its "errors" are clients' bad bytes; the call's own line tells of them.
-    const auto level = severity == google::protobuf::LOGLEVEL_FATAL
-                           ? spdlog::level::critical
-                           : spdlog::level::debug;
-    target->log(level, "protobuf: {}", message);
-    if (severity == google::protobuf::LOGLEVEL_FATAL) {
-      FlushLog(*target, kLastWords);
-    }
+    target->log(level, "{}: {}", library, text);
   });
 }
 

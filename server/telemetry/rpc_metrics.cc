@@ -77,8 +77,9 @@ class RpcMetrics::Table {
       if (service == nullptr) continue;
       for (int i = 0; i < service->method_count(); ++i) {
         const auto* method = service->method(i);
-        methods_.emplace(Cat("/", name, "/", method->name()),
-                         Make(TypeName(*method), name, method->name()));
+        const std::string method_name(method->name());
+        methods_.emplace(Cat("/", name, "/", method_name),
+                         Make(TypeName(*method), name, method_name));
       }
     }
   }

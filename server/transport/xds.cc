@@ -6,6 +6,7 @@
 
 #include "core/base/text.h"
 #include "core/security/local_address.h"
+#include "proto/library_versions.h"
 
 namespace topk {
 namespace {
@@ -28,7 +29,7 @@ bool IsUsable() {
   grpc_init();
   grpc_server_config_fetcher* fetcher =
       grpc_server_config_fetcher_xds_create({}, nullptr);
-  if (fetcher != nullptr) grpc_server_config_fetcher_destroy(fetcher);
+  if (fetcher != nullptr) ReleaseFetcher(fetcher);
   grpc_shutdown();
   return fetcher != nullptr;
 }

@@ -89,7 +89,7 @@ TEST(BrokenStream, ManyEndWithWhatAServerSaysItself) {
   info.set_reason("BROKEN");
   google::rpc::Status status;
   status.set_code(grpc::StatusCode::INTERNAL);
-  status.add_details()->PackFrom(info);
+  static_cast<void>(status.add_details()->PackFrom(info));
   for (const grpc::Status& end :
        {grpc::Status(grpc::StatusCode::NOT_FOUND, "no reason"),
         grpc::Status(grpc::StatusCode::INTERNAL, "a reason",

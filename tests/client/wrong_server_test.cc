@@ -172,7 +172,7 @@ grpc::Status FullFor(int64_t delay) {
   retry.mutable_retry_delay()->set_seconds(delay);
   google::rpc::Status details;
   details.set_code(grpc::StatusCode::RESOURCE_EXHAUSTED);
-  details.add_details()->PackFrom(retry);
+  static_cast<void>(details.add_details()->PackFrom(retry));
   return {grpc::StatusCode::RESOURCE_EXHAUSTED, "full",
           details.SerializeAsString()};
 }

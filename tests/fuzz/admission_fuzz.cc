@@ -1,7 +1,6 @@
 // Requests of any bytes, admitted and charged for what they cost, in any order
 // with releases: what is counted stays within its limits, is exactly what is
 // held, and is nothing in the end.
-#include <google/protobuf/stubs/logging.h>
 
 #include <array>
 #include <memory>
@@ -13,6 +12,7 @@
 #include "server/admission/admission.h"
 #include "server/calls/raw_message.h"
 #include "tests/fuzz/input.h"
+#include "tests/support/quiet_protobuf.h"
 
 namespace topk::testing {
 namespace {
@@ -119,7 +119,7 @@ class Server {
 }  // namespace topk::testing
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const google::protobuf::LogSilencer quiet;
+  static const topk::testing::QuietProtobuf quiet;
   topk::testing::Input input(data, size);
   topk::testing::Server server;
   while (!input.empty()) server.Do(input);

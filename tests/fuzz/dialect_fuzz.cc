@@ -1,7 +1,6 @@
 // One dialect's operators on any request: TOPK_DIALECT says which. What is
 // accepted has a plan that keeps its promises and the oracle's answer; what is
 // refused names a rule that it breaks.
-#include <google/protobuf/stubs/logging.h>
 
 #include <optional>
 #include <span>
@@ -11,6 +10,7 @@
 #include "tests/conformance/run_everywhere.h"
 #include "tests/fuzz/input.h"
 #include "tests/support/oracle.h"
+#include "tests/support/quiet_protobuf.h"
 
 namespace topk::testing {
 namespace {
@@ -102,7 +102,7 @@ void Check(const v1::TopKRequest& request) {
 }  // namespace topk::testing
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const google::protobuf::LogSilencer quiet;
+  static const topk::testing::QuietProtobuf quiet;
   topk::v1::TopKRequest request;
   if (!request.ParseFromArray(data, static_cast<int>(size))) return 0;
   // Other dialects have targets of their own; what is none stays.

@@ -1,6 +1,5 @@
 // ModelInfer's requests, any bytes: what is refused says why; what is
 // understood is computed or refused as the same request of topk.v1 is.
-#include <google/protobuf/stubs/logging.h>
 
 #include <string>
 
@@ -11,6 +10,7 @@
 #include "tests/conformance/run_everywhere.h"
 #include "tests/fuzz/input.h"
 #include "tests/support/oracle.h"
+#include "tests/support/quiet_protobuf.h"
 
 namespace topk::testing {
 namespace {
@@ -62,7 +62,7 @@ void Check(grpc::ByteBuffer bytes) {
 }  // namespace topk::testing
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const google::protobuf::LogSilencer quiet;
+  static const topk::testing::QuietProtobuf quiet;
   const grpc::Slice slice(data, size);
   topk::testing::Check({&slice, 1});
   return 0;

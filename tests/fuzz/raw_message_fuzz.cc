@@ -2,7 +2,6 @@
 // message, the second how the bytes are cut; the rest is the message.
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-#include <google/protobuf/stubs/logging.h>
 
 #include <cstdint>
 #include <cstdio>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "server/calls/raw_message.h"
+#include "tests/support/quiet_protobuf.h"
 
 namespace topk {
 namespace {
@@ -99,7 +99,7 @@ std::string InOrder(const google::protobuf::Message& message) {
   google::protobuf::io::StringOutputStream stream(&bytes);
   google::protobuf::io::CodedOutputStream out(&stream);
   out.SetSerializationDeterministic(true);
-  message.SerializeToCodedStream(&out);
+  static_cast<void>(message.SerializeToCodedStream(&out));
   out.Trim();
   return bytes;
 }
@@ -124,7 +124,7 @@ void CheckInfer(const std::string& bytes, size_t cut) {
 }  // namespace topk
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const google::protobuf::LogSilencer quiet;
+  static const topk::testing::QuietProtobuf quiet;
   if (size < 2) return 0;
   const size_t cut = data[1] == 0 ? 8192 : data[1];
   const std::string rest(reinterpret_cast<const char*>(data) + 2, size - 2);

@@ -38,7 +38,8 @@ void StridesFrom(Input& input, const std::vector<int64_t>& shape,
   for (int d = 0; d < static_cast<int>(shape.size()); ++d) {
     order.insert(order.begin() + input.Below(d + 1), d);
   }
-  strides.Resize(static_cast<int>(shape.size()), 0);
+  strides.Clear();
+  for (size_t d = 0; d < shape.size(); ++d) strides.Add(0);
   int64_t step = 1;
   for (const int d : order) {
     strides.Set(d, step);

@@ -1,17 +1,17 @@
 // What libFuzzer does to a request beside flipping its bytes: one field
 // changed, and often the data made as long as the shape then needs.
-#include <google/protobuf/stubs/logging.h>
 
 #include <string>
 
 #include "core/dialects/registry.h"
 #include "tests/support/generators.h"
+#include "tests/support/quiet_protobuf.h"
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size,
                                           size_t max_size, unsigned seed) {
-  static const google::protobuf::LogSilencer quiet;
+  static const topk::testing::QuietProtobuf quiet;
   topk::testing::Random random(seed);
   topk::v1::TopKRequest request;
   if (random() % 2 == 0 ||

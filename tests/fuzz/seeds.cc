@@ -126,7 +126,10 @@ void AddParameters(const google::protobuf::Message& attributes,
         value.set_bool_param(reflection.GetBool(attributes, field));
         break;
       case FieldDescriptor::CPPTYPE_ENUM:
-        value.set_string_param(reflection.GetEnum(attributes, field)->name());
+        value.set_string_param(
+            field->enum_type()
+                ->FindValueByNumber(reflection.GetEnumValue(attributes, field))
+                ->name());
         break;
       case FieldDescriptor::CPPTYPE_STRING:
         value.set_string_param(reflection.GetString(attributes, field));

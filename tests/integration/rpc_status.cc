@@ -7,17 +7,17 @@ Details DetailsOf(const google::rpc::Status& status) {
   details.status = status;
   for (const google::protobuf::Any& any : status.details()) {
     // Each takes its own kind and leaves the others.
-    any.UnpackTo(&details.info);
-    any.UnpackTo(&details.bad_request);
-    any.UnpackTo(&details.quota);
-    any.UnpackTo(&details.retry);
+    static_cast<void>(any.UnpackTo(&details.info));
+    static_cast<void>(any.UnpackTo(&details.bad_request));
+    static_cast<void>(any.UnpackTo(&details.quota));
+    static_cast<void>(any.UnpackTo(&details.retry));
   }
   return details;
 }
 
 Details DetailsOf(const grpc::Status& status) {
   google::rpc::Status rpc;
-  rpc.ParseFromString(status.error_details());
+  static_cast<void>(rpc.ParseFromString(status.error_details()));
   return DetailsOf(rpc);
 }
 

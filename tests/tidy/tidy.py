@@ -47,7 +47,7 @@ GRPC = re.compile(r"^(grpc|grpcpp)/|\.grpc\.pb\.h$")
 PROTOBUF = re.compile(r"^google/protobuf/|\.pb\.h$")
 LOG_OR_METRICS = re.compile(r"^(spdlog|prometheus)/")
 STANDARD = re.compile(r"^(\w+|sys/\w+\.h|sched\.h|unistd\.h)$")
-PROJECT = ("core", "server", "client", "tests")
+PROJECT = ("core", "server", "client", "proto", "tests")
 MAY_INCLUDE = {
     "core/base": ["core/base"],
     "core/plan": ["core/plan", "core/base"],
@@ -58,9 +58,9 @@ MAY_INCLUDE = {
     "core": ["core"],
     "server": ["server", "core/base", "core/engine.h", "core/wire",
                "core/security", "core/dialects/registry.h",
-               "core/backends/registry.h"],
+               "core/backends/registry.h", "proto"],
     "client": ["client", "core/base", "core/merge.h", "core/security",
-               "core/wire"],
+               "core/wire", "proto"],
     # --local, the bench's check of what the server answers, and whether an
     # engine can be had at all.
     "client/cli/command.cc": ["client", "core/base", "core/engine.h"],

@@ -173,7 +173,7 @@ TEST(DTypes, AreThoseOfTheContract) {
   ASSERT_EQ(DTypes().size(),
             static_cast<size_t>(contract.value_count() - 1));  // unspecified
   for (int i = 1; i < contract.value_count(); ++i) {
-    std::string name = contract.value(i)->name();
+    std::string name(contract.value(i)->name());
     name = name.substr(name.rfind('_') + 1);
     for (char& c : name) c = static_cast<char>(std::tolower(c));
     const int number = contract.value(i)->number();

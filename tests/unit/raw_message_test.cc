@@ -1,11 +1,12 @@
 // ReadRaw says what the generated parser says, of whatever bytes.
 #include "server/calls/raw_message.h"
 
-#include <google/protobuf/stubs/logging.h>
 #include <gtest/gtest.h>
 
 #include <random>
 #include <string>
+
+#include "tests/support/quiet_protobuf.h"
 
 namespace topk {
 namespace {
@@ -87,7 +88,7 @@ TEST(RawMessage, ReadsARequestLikeTheGeneratedParser) {
 }
 
 TEST(RawMessage, JudgesDamagedBytesLikeTheGeneratedParser) {
-  google::protobuf::LogSilencer quiet;
+  testing::QuietProtobuf quiet;
   Random random(2);
   int raw = 0;
   int valid = 0;
@@ -138,7 +139,7 @@ std::string Field(int number, const std::string& bytes) {
 }
 
 TEST(RawMessage, KnowsWhatIsValidButUnusual) {
-  google::protobuf::LogSilencer quiet;
+  testing::QuietProtobuf quiet;
   Random random(3);
   constexpr int kTensor = v1::TopKRequest::kTensorFieldNumber;
   constexpr int kData = v1::Tensor::kDataFieldNumber;
@@ -216,7 +217,7 @@ TEST(RawMessage, ReadsChunksToo) {
 }
 
 TEST(RawMessage, ReadsTheRawContentsOfInferencesToo) {
-  google::protobuf::LogSilencer quiet;
+  testing::QuietProtobuf quiet;
   Random random(5);
   inference::ModelInferRequest request;
   request.set_model_name("onnx_topk");
