@@ -5,7 +5,6 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
-#include <vector>
 
 #include "server/transport/connection_care.h"
 #include "server/transport/listeners.h"
@@ -25,31 +24,30 @@ Result<std::unique_ptr<AdminServer>> AdminServer::Start(
   builder.RegisterService(&admin->reflection_.rpc());
   builder.SetMaxReceiveMessageSize(AuxiliaryCall::kMaxMessageBytes);
   ApplySideConnectionCare(builder);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // Channelz has gRPC's own handlers: one thread that waits will do.
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
-  int port = 0;
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
-  std::unique_ptr<grpc::ServerCompletionQueue> queue =
-      builder.AddCompletionQueue();
-  const std::vector<ListeningSocket> before = ListeningSockets();
-  admin->grpc_ = builder.BuildAndStart();
-  admin->connections_.emplace(ListeningSince(before),
-                              ConnectionLimit::Default());
-  admin->loop_ = std::make_unique<EventLoop>(std::move(queue), 1);
-  if (admin->grpc_ == nullptr || port == 0) {
+  if (!admin->acceptor_.Listen(address, builder,
+                               grpc::InsecureServerCredentials())) {
     return CannotBind("ADMIN_LISTEN", "admin_listen", "serve channelz on",
                       address);
   }
+  std::unique_ptr<grpc::ServerCompletionQueue> queue =
+      builder.AddCompletionQueue();
+  admin->grpc_ = builder.BuildAndStart();
+  if (admin->grpc_ == nullptr) {
+    return Status{Code::kInternal, "START", "",
+                  "gRPC could not start the server"};
+  }
+  admin->loop_ = std::make_unique<EventLoop>(std::move(queue), 1);
   admin->reflection_.Start(*admin->loop_);
-  admin->address_ = WithPort(address, port);
+  admin->acceptor_.Start();
   return admin;
 }
 
 AdminServer::~AdminServer() {
-  connections_.reset();
+  acceptor_.Stop();
   if (grpc_ != nullptr) grpc_->Shutdown(std::chrono::system_clock::now());
   loop_.reset();
 }

@@ -4,14 +4,13 @@
 #include <grpcpp/server.h>
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "core/base/status.h"
 #include "server/auxiliary/reflection_service.h"
 #include "server/calls/event_loop.h"
+#include "server/grpc_workarounds/acceptor.h"
 #include "server/telemetry/rpc_metrics.h"
-#include "server/transport/accept_guard.h"
 
 namespace topk {
 
@@ -26,16 +25,15 @@ class AdminServer {
   ~AdminServer();
 
   /// The bound host:port.
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return acceptor_.addresses().front(); }
 
  private:
   explicit AdminServer(const RpcMetrics& metrics);
 
   ReflectionService reflection_;
   std::unique_ptr<grpc::Server> grpc_;
-  std::optional<ConnectionLimit> connections_;
+  Acceptor acceptor_{SideConnectionCare(), ConnectionLimit::Default()};
   std::unique_ptr<EventLoop> loop_;
-  std::string address_;
 };
 
 }  // namespace topk

@@ -14,11 +14,11 @@
 #include <thread>
 
 #include "server/config/config.h"
+#include "server/grpc_workarounds/acceptor.h"
 #include "server/health/healthcheck.h"
 #include "server/security/hash_token.h"
 #include "server/server.h"
 #include "server/telemetry/logging.h"
-#include "server/transport/accept_guard.h"
 
 namespace {
 
@@ -65,7 +65,7 @@ int WaitFor(const sigset_t& set, std::chrono::nanoseconds most) {
 int Serve(const topk::CommandLine& line, const sigset_t& signals,
           const std::shared_ptr<spdlog::logger>& log) {
   const topk::ServerConfig& config = line.server;
-  const int descriptors = topk::GuardAccept();
+  const int descriptors = topk::RaiseDescriptorLimit();
   auto server = topk::Server::Start(config, *log);
   if (!server.ok()) {
     log->critical("{}", server.status().message);

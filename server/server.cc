@@ -2,13 +2,8 @@
 
 #include <grpc/grpc.h>
 #include <grpcpp/grpcpp.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <future>
 #include <optional>
 #include <thread>
@@ -25,6 +20,9 @@
 #include "server/auxiliary/unknown_methods.h"
 #include "server/calls/event_loop.h"
 #include "server/calls/topk_service.h"
+#include "server/grpc_workarounds/acceptor.h"
+#include "server/grpc_workarounds/graceful_goaway.h"
+#include "server/grpc_workarounds/no_plugins.h"
 #include "server/health/health_endpoint.h"
 #include "server/health/health_service.h"
 #include "server/memory_trimmer.h"
@@ -42,36 +40,11 @@
 #include "server/telemetry/poller_busy.h"
 #include "server/telemetry/rpc_metrics.h"
 #include "server/transport/connection_care.h"
-#include "server/transport/goaway.h"
-#include "server/transport/grpc_plugins.h"
 #include "server/transport/listeners.h"
-#include "server/transport/socket_file.h"
 #include "server/transport/xds.h"
 
 namespace topk {
 namespace {
-
-constexpr std::string_view kUnix = "unix:";
-
-// Returns the path of a unix: address, or "".
-std::string UnixPath(const std::string& address) {
-  return address.rfind(kUnix, 0) == 0 ? address.substr(kUnix.size()) : "";
-}
-
-// Whether a server answers at a unix socket. gRPC removes whatever socket is in
-// its way, which is right for that of a dead server alone.
-bool IsServed(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof(address.sun_path)) return false;
-  std::memcpy(address.sun_path, path.data(), path.size());
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return false;
-  const int connected =
-      connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
-  close(fd);
-  return connected == 0;
-}
 
 // Threads that poll. Each takes events that another must be woken to see: on
 // two processors a second one adds 15 us to a small call.
@@ -157,6 +130,13 @@ struct Server::Impl {
   Status Secure(const ServerConfig& config, spdlog::logger& log);
   // Binds and starts to serve gRPC.
   Status Listen(const ServerConfig& config);
+  // Binds the addresses with listeners of our own.
+  Status ListenByAcceptor(const ServerConfig& config,
+                          grpc::ServerBuilder& builder);
+  // Has gRPC bind the addresses when a control plane says so. `ports` receives
+  // the ports once the server is built.
+  void ListenByXds(const ServerConfig& config, grpc::ServerBuilder& builder,
+                   std::vector<int>& ports) const;
 
   XdsStatusLog xds_status;
   const int threads;
@@ -181,9 +161,8 @@ struct Server::Impl {
   HealthService health{health_state, rpc_metrics};
   std::unique_ptr<ReflectionService> reflection;
   std::unique_ptr<UnknownMethods> unknown_methods;
-  std::vector<std::unique_ptr<SocketFile>> socket_files;
   std::unique_ptr<grpc::Server> grpc;
-  std::vector<ListeningSocket> listeners;
+  std::optional<Acceptor> acceptor;
   std::unique_ptr<EventLoop> loop;
   std::unique_ptr<AdminServer> admin;
   std::unique_ptr<MetricsEndpoint> endpoint;
@@ -253,6 +232,38 @@ void Server::Impl::AddMetrics(const spdlog::logger& log) {
           [this] { return access_log.suppressed(); });
 }
 
+Status Server::Impl::ListenByAcceptor(const ServerConfig& config,
+                                      grpc::ServerBuilder& builder) {
+  acceptor.emplace(config.connections, /*max_connections=*/0);
+  for (const std::string& address : config.listen) {
+    const bool plain = tls == nullptr || IsUnixAddress(address);
+    if (!acceptor->Listen(
+            address, builder,
+            plain ? grpc::InsecureServerCredentials() : tls->Credentials(),
+            config.unix_socket_mode)) {
+      return CannotListen(address);
+    }
+  }
+  addresses = acceptor->addresses();
+  return {};
+}
+
+void Server::Impl::ListenByXds(const ServerConfig& config,
+                               grpc::ServerBuilder& builder,
+                               std::vector<int>& ports) const {
+  // Two servers on one port would each get a part of the calls.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  for (size_t i = 0; i < config.listen.size(); ++i) {
+    // TLS of our own outranks the control plane's.
+    builder.AddListeningPort(
+        config.listen[i],
+        tls == nullptr
+            ? grpc::XdsServerCredentials(grpc::InsecureServerCredentials())
+            : tls->Credentials(),
+        &ports[i]);
+  }
+}
+
 Status Server::Impl::Listen(const ServerConfig& config) {
   reflection = std::make_unique<ReflectionService>(
       std::vector<std::string>{TopKService::service_full_name(),
@@ -280,54 +291,32 @@ Status Server::Impl::Listen(const ServerConfig& config) {
       Or(config.max_receive_memory, kPartReceived, MemoryLimit())));
   builder.SetResourceQuota(memory);
   ApplyConnectionCare(config.connections, builder);
-  // Two servers on one port would each get a part of the calls.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  std::vector<int> ports(config.listen.size());
-  for (size_t i = 0; i < config.listen.size(); ++i) {
-    if (IsServed(UnixPath(config.listen[i]))) {
-      return CannotListen(config.listen[i]);
-    }
-    const bool plain = tls == nullptr || !UnixPath(config.listen[i]).empty();
-    std::shared_ptr<grpc::ServerCredentials> credentials =
-        plain ? grpc::InsecureServerCredentials() : tls->Credentials();
-    // TLS of our own outranks the control plane's.
-    if (config.xds && plain) {
-      credentials = grpc::XdsServerCredentials(credentials);
-    }
-    builder.AddListeningPort(config.listen[i], credentials, &ports[i]);
+  std::vector<int> xds_ports(config.listen.size());
+  if (config.xds) {
+    ListenByXds(config, builder, xds_ports);
+  } else if (Status s = ListenByAcceptor(config, builder); !s.ok()) {
+    return s;
   }
   std::unique_ptr<grpc::ServerCompletionQueue> queue =
       builder.AddCompletionQueue();
-  // Nobody else may connect before the sockets have their permissions.
-  const mode_t inherited = umask(0177);
-  const std::vector<ListeningSocket> before = ListeningSockets();
   grpc = builder.BuildAndStart();
-  listeners = ListeningSince(before);
-  umask(inherited);
   loop = std::make_unique<EventLoop>(
       std::move(queue), PollersFor(config.pollers, threads),
       [this](std::chrono::nanoseconds busy) { poller_busy.Observe(busy); });
-  for (size_t i = 0; i < config.listen.size(); ++i) {
+  for (size_t i = 0; config.xds && i < config.listen.size(); ++i) {
     // gRPC stops at the first address that fails: it has port 0.
-    if (ports[i] == 0) return CannotListen(config.listen[i]);
+    if (xds_ports[i] == 0) return CannotListen(config.listen[i]);
+    addresses.push_back(WithPort(config.listen[i], xds_ports[i]));
   }
   if (grpc == nullptr) {
     return {Code::kInternal, "START", "", "gRPC could not start the server"};
-  }
-  for (size_t i = 0; i < config.listen.size(); ++i) {
-    if (const std::string path = UnixPath(config.listen[i]); !path.empty()) {
-      socket_files.push_back(std::make_unique<SocketFile>(path));
-      if (chmod(path.c_str(), config.unix_socket_mode) != 0) {
-        return CannotListen(config.listen[i]);
-      }
-    }
-    addresses.push_back(WithPort(config.listen[i], ports[i]));
   }
   service.Start(*loop);
   oip.Start(*loop);
   health.Start(*loop);
   reflection->Start(*loop);
   unknown_methods->Start(*loop);
+  if (acceptor.has_value()) acceptor->Start();
   return {};
 }
 
@@ -335,6 +324,7 @@ Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Server::~Server() {
   impl_->ready_file.reset();
+  impl_->acceptor.reset();
   if (impl_->grpc != nullptr) {
     impl_->grpc->Shutdown(std::chrono::system_clock::now());
     impl_->loop.reset();
@@ -416,7 +406,7 @@ void Server::Drain(std::chrono::milliseconds delay,
   // an error. Calls that cross the news are served: they come within a round
   // trip.
   constexpr std::chrono::milliseconds kCrossing{500};
-  StopListening(impl_->listeners);
+  if (impl_->acceptor.has_value()) impl_->acceptor->Stop();
   if (SendGoaways(*impl_->grpc)) {
     std::this_thread::sleep_for(std::min(kCrossing, timeout));
   }

@@ -4,10 +4,9 @@
 #include <grpcpp/server_builder.h>
 
 #include <chrono>
-#include <vector>
 
+#include "server/grpc_workarounds/no_plugins.h"
 #include "server/transport/connection_care.h"
-#include "server/transport/grpc_plugins.h"
 #include "server/transport/listeners.h"
 
 namespace topk {
@@ -20,27 +19,26 @@ Result<std::unique_ptr<HealthEndpoint>> HealthEndpoint::Start(
   builder.RegisterService(&endpoint->health_.rpc());
   builder.SetMaxReceiveMessageSize(AuxiliaryCall::kMaxMessageBytes);
   ApplySideConnectionCare(builder);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  int port = 0;
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
-  std::unique_ptr<grpc::ServerCompletionQueue> queue =
-      builder.AddCompletionQueue();
-  const std::vector<ListeningSocket> before = ListeningSockets();
-  endpoint->grpc_ = builder.BuildAndStart();
-  endpoint->connections_.emplace(ListeningSince(before),
-                                 ConnectionLimit::Default());
-  endpoint->loop_ = std::make_unique<EventLoop>(std::move(queue), 1);
-  if (endpoint->grpc_ == nullptr || port == 0) {
+  if (!endpoint->acceptor_.Listen(address, builder,
+                                  grpc::InsecureServerCredentials())) {
     return CannotBind("HEALTH_LISTEN", "health_listen", "serve health on",
                       address);
   }
+  std::unique_ptr<grpc::ServerCompletionQueue> queue =
+      builder.AddCompletionQueue();
+  endpoint->grpc_ = builder.BuildAndStart();
+  if (endpoint->grpc_ == nullptr) {
+    return Status{Code::kInternal, "START", "",
+                  "gRPC could not start the server"};
+  }
+  endpoint->loop_ = std::make_unique<EventLoop>(std::move(queue), 1);
   endpoint->health_.Start(*endpoint->loop_);
-  endpoint->address_ = WithPort(address, port);
+  endpoint->acceptor_.Start();
   return endpoint;
 }
 
 HealthEndpoint::~HealthEndpoint() {
-  connections_.reset();
+  acceptor_.Stop();
   if (grpc_ != nullptr) grpc_->Shutdown(std::chrono::system_clock::now());
   loop_.reset();
 }

@@ -4,19 +4,18 @@
 #include <grpcpp/server.h>
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "core/base/status.h"
 #include "server/calls/event_loop.h"
+#include "server/grpc_workarounds/acceptor.h"
 #include "server/health/health_service.h"
 #include "server/telemetry/rpc_metrics.h"
-#include "server/transport/accept_guard.h"
 
 namespace topk {
 
 /// A plaintext server of grpc.health.v1 and nothing else, until it is
-/// destroyed. Takes a thread.
+/// destroyed. Takes two threads.
 class HealthEndpoint {
  public:
   /// Serves at host:port (port 0 = any free one). UNAVAILABLE, naming the
@@ -27,7 +26,7 @@ class HealthEndpoint {
   ~HealthEndpoint();
 
   /// The bound host:port.
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return acceptor_.addresses().front(); }
 
  private:
   HealthEndpoint(HealthState& state, const RpcMetrics& metrics)
@@ -35,9 +34,8 @@ class HealthEndpoint {
 
   HealthService health_;
   std::unique_ptr<grpc::Server> grpc_;
-  std::optional<ConnectionLimit> connections_;
+  Acceptor acceptor_{SideConnectionCare(), ConnectionLimit::Default()};
   std::unique_ptr<EventLoop> loop_;
-  std::string address_;
 };
 
 }  // namespace topk

@@ -16,9 +16,6 @@ namespace topk {
 /// The server's certificate and key, and the authorities of its clients, taken
 /// from files and again when these change. New connections get what is newest;
 /// those that are open stay as they are. TLS 1.2 and 1.3. Thread-safe.
-///
-/// gRPC 1.51's own watcher (FileWatcherCertificateProvider) takes whatever it
-/// reads: between a new certificate and its key every connection would fail.
 class ServerTls {
  public:
   /// PEM files. With `client_ca` a client must have a certificate that one of
@@ -37,13 +34,12 @@ class ServerTls {
       std::chrono::milliseconds interval = std::chrono::seconds(1));
   ~ServerTls();
 
-  /// For ServerBuilder::AddListeningPort. The server is gone before this is.
+  /// Returns the credentials of a listener, which outlive neither the server
+  /// nor this object.
   std::shared_ptr<grpc::ServerCredentials> Credentials();
 
  private:
   class Material;
-  class Port;
-  class PortCredentials;
 
   explicit ServerTls(std::unique_ptr<Material> material);
 

@@ -13,6 +13,8 @@
 namespace topk {
 namespace {
 
+const std::filesystem::path kProcess = "/proc/self";
+
 // Fields of /proc/self/stat, as proc(5) numbers them.
 constexpr int kUserTicks = 14;
 constexpr int kSystemTicks = 15;
@@ -23,7 +25,7 @@ constexpr int kResidentPages = 24;
 
 // Returns one of them, 0 if there is none.
 double StatField(int field) {
-  std::ifstream file("/proc/self/stat");
+  std::ifstream file(kProcess / "stat");
   std::string text;
   std::getline(file, text);
   // The second is the program's name, in brackets, and may hold anything.
@@ -51,7 +53,7 @@ double BootTime() {
 
 double OpenFiles() {
   std::error_code error;
-  std::filesystem::directory_iterator at("/proc/self/fd", error);
+  std::filesystem::directory_iterator at(kProcess / "fd", error);
   double count = 0;
   for (; !error && at != std::filesystem::directory_iterator();
        at.increment(error)) {
@@ -73,7 +75,7 @@ double Bytes(double pages) {
 }  // namespace
 
 double AnonymousBytes() {
-  std::ifstream file("/proc/self/statm");
+  std::ifstream file(kProcess / "statm");
   double size = 0;
   double resident = 0;
   double shared = 0;

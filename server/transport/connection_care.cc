@@ -52,7 +52,7 @@ void ApplyConnectionCare(const ConnectionCare& care,
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
 }
 
-void ApplySideConnectionCare(grpc::ServerBuilder& builder) {
+ConnectionCare SideConnectionCare() {
   ConnectionCare care;
   care.keepalive_time = 20;
   care.keepalive_timeout = 10;
@@ -61,7 +61,11 @@ void ApplySideConnectionCare(grpc::ServerBuilder& builder) {
   care.max_connection_age_grace = 10;
   care.max_concurrent_streams = 16;
   care.handshake_timeout = 5;
-  ApplyConnectionCare(care, builder);
+  return care;
+}
+
+void ApplySideConnectionCare(grpc::ServerBuilder& builder) {
+  ApplyConnectionCare(SideConnectionCare(), builder);
   grpc::ResourceQuota quota;
   quota.Resize(size_t{32} << 20);
   // gRPC's own handlers keep a thread until the client has received the

@@ -48,4 +48,7 @@ void ApplyConnectionCare(const ConnectionCare& care,
 /// descriptors, memory or threads from the main ones for long.
 void ApplySideConnectionCare(grpc::ServerBuilder& builder);
 
+/// Returns the settings that ApplySideConnectionCare() applies.
+ConnectionCare SideConnectionCare();
+
 }  // namespace topk

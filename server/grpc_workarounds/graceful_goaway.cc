@@ -1,4 +1,4 @@
-#include "server/transport/goaway.h"
+#include "server/grpc_workarounds/graceful_goaway.h"
 
 #include <dlfcn.h>
 #include <grpcpp/support/byte_buffer.h>

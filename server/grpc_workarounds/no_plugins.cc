@@ -1,4 +1,4 @@
-#include "server/transport/grpc_plugins.h"
+#include "server/grpc_workarounds/no_plugins.h"
 
 #include <vector>
 

@@ -1,0 +1,327 @@
+#include "server/grpc_workarounds/acceptor.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "core/base/text.h"
+
+namespace topk {
+namespace {
+
+// Descriptors for shared memory, files and connections to the metrics.
+constexpr int kReserved = 96;
+// How long accepting pauses when no descriptor or memory is left.
+constexpr int kPauseMs = 100;
+constexpr std::string_view kUnix = "unix:";
+
+rlim_t DescriptorLimit() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+}
+
+// The least descriptor that no connection may have. The kernel gives out the
+// lowest free one: if it gives out this one, all below it are in use.
+int FirstReserved() {
+  const auto max =
+      static_cast<int>(std::min<rlim_t>(DescriptorLimit(), INT_MAX));
+  return std::max(max - kReserved, max / 2);
+}
+
+// Returns the kernel's number of a socket, 0 for a closed descriptor.
+ino_t InodeOf(int fd) {
+  struct stat found {};
+  return fstat(fd, &found) == 0 ? found.st_ino : 0;
+}
+
+// Disconnects a socket unless its descriptor is another one's by now: what
+// counts is a copy, which nobody else closes.
+void Disconnect(int fd, ino_t inode) {
+  const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) return;
+  if (InodeOf(copy) == inode) shutdown(copy, SHUT_RDWR);
+  close(copy);
+}
+
+// An address of any family.
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+
+  const sockaddr* get() const {
+    return reinterpret_cast<const sockaddr*>(&storage);
+  }
+  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
+  in_port_t& port() {
+    return storage.ss_family == AF_INET6
+               ? reinterpret_cast<sockaddr_in6*>(&storage)->sin6_port
+               : reinterpret_cast<sockaddr_in*>(&storage)->sin_port;
+  }
+};
+
+// Returns the address of a Unix socket, or one of size 0 for a path that is
+// empty or too long.
+Address UnixAddress(const std::string& path) {
+  Address address;
+  auto* to = reinterpret_cast<sockaddr_un*>(&address.storage);
+  if (path.empty() || path.size() >= sizeof(to->sun_path)) return address;
+  to->sun_family = AF_UNIX;
+  std::memcpy(to->sun_path, path.data(), path.size());
+  address.size = sizeof(*to);
+  return address;
+}
+
+// Returns the addresses of host:port.
+std::vector<Address> Resolve(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  if (colon == std::string::npos) return {};
+  std::string host = address.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) {
+    host = host.substr(1, host.size() - 2);
+  }
+  if (host == "0.0.0.0" || host == "*") host = "::";
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), address.substr(colon + 1).c_str(), &hints,
+                  &found) != 0) {
+    return {};
+  }
+  std::vector<Address> addresses;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    Address& to = addresses.emplace_back();
+    to.size = one->ai_addrlen;
+    std::memcpy(&to.storage, one->ai_addr, one->ai_addrlen);
+  }
+  freeaddrinfo(found);
+  if (host == "::") {
+    // For a kernel without IPv6.
+    Address& any = addresses.emplace_back();
+    const in_port_t port = addresses.front().port();
+    any.storage.ss_family = AF_INET;
+    any.port() = port;
+    any.size = sizeof(sockaddr_in);
+  }
+  return addresses;
+}
+
+void SetOption(int fd, int level, int name, int value) {
+  setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+// Returns a socket that is bound, or -1.
+int Bind(const Address& address, int send_timeout_ms) {
+  const int family = address.storage.ss_family;
+  const int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -1;
+  if (family != AF_UNIX) {
+    SetOption(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    // Accepted sockets inherit these.
+    SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    SetOption(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, send_timeout_ms);
+  }
+  if (family == AF_INET6) SetOption(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  if (bind(fd, address.get(), address.size) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
+bool IsServed(const Address& address) {
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  const int connected = connect(fd, address.get(), address.size);
+  close(fd);
+  return connected == 0;
+}
+
+// Removes the socket of a server that did not live to do so.
+void RemoveStaleSocket(const std::string& path, const Address& address) {
+  struct stat found {};
+  if (lstat(path.c_str(), &found) == 0 && S_ISSOCK(found.st_mode) &&
+      !IsServed(address)) {
+    unlink(path.c_str());
+  }
+}
+
+}  // namespace
+
+int RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  return static_cast<int>(std::min<rlim_t>(DescriptorLimit(), INT_MAX));
+}
+
+size_t ConnectionLimit::Default() {
+  constexpr rlim_t kMax = 64;
+  constexpr rlim_t kPart = 16;
+  return std::clamp<rlim_t>(DescriptorLimit() / kPart, 1, kMax);
+}
+
+bool ConnectionLimit::Admit(int fd) {
+  if (max_ == 0) return true;
+  std::erase_if(open_, [](const Connection& connection) {
+    return InodeOf(connection.fd) != connection.inode;
+  });
+  // gRPC closes them a moment after they are disconnected.
+  if (open_.size() >= 2 * max_) return false;
+  const auto oldest =
+      std::ranges::find(open_, false, &Connection::disconnected);
+  if (open_.end() - oldest >= static_cast<ptrdiff_t>(max_)) {
+    Disconnect(oldest->fd, oldest->inode);
+    oldest->disconnected = true;
+  }
+  open_.push_back({fd, InodeOf(fd), false});
+  return true;
+}
+
+// A listening socket.
+class Acceptor::Socket {
+ public:
+  // Takes over a descriptor.
+  Socket(int fd, Handler handler) : fd_(fd), handler_(std::move(handler)) {}
+  ~Socket() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Socket(Socket&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)),
+        handler_(std::move(other.handler_)) {}
+  Socket& operator=(Socket&&) = delete;
+
+  int fd() const { return fd_; }
+  void Handle(int connection) const { handler_(fd_, connection); }
+
+ private:
+  int fd_;
+  Handler handler_;
+};
+
+Acceptor::Acceptor(const ConnectionCare& care, size_t max_connections)
+    : send_timeout_ms_(
+          static_cast<int>(std::ceil(care.keepalive_timeout * 1000))),
+      first_reserved_(FirstReserved()),
+      limit_(max_connections),
+      stop_(eventfd(0, EFD_CLOEXEC)) {}
+
+Acceptor::~Acceptor() {
+  Stop();
+  close(stop_);
+}
+
+bool Acceptor::Listen(const std::string& address, Handler handler,
+                      mode_t mode) {
+  if (address.starts_with(kUnix)) {
+    const std::string path = address.substr(kUnix.size());
+    const Address bound = UnixAddress(path);
+    if (bound.size == 0) return false;
+    RemoveStaleSocket(path, bound);
+    const int fd = Bind(bound, send_timeout_ms_);
+    if (fd < 0) return false;
+    sockets_.emplace_back(fd, std::move(handler));
+    files_.emplace_back(path,
+                        open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    addresses_.push_back(address);
+    // Nobody can connect before listen(), whatever the process's umask.
+    return chmod(path.c_str(), mode) == 0 && listen(fd, SOMAXCONN) == 0;
+  }
+  in_port_t port = 0;
+  for (Address& one : Resolve(address)) {
+    if (one.port() == 0) one.port() = port;
+    const int fd = Bind(one, send_timeout_ms_);
+    if (fd < 0) continue;
+    if (listen(fd, SOMAXCONN) != 0 ||
+        getsockname(fd, one.get(), &one.size) != 0) {
+      close(fd);
+      continue;
+    }
+    port = one.port();
+    sockets_.emplace_back(fd, handler);
+  }
+  if (port == 0) return false;
+  addresses_.push_back(
+      Cat(address.substr(0, address.rfind(':') + 1), ntohs(port)));
+  return true;
+}
+
+bool Acceptor::Listen(const std::string& address, grpc::ServerBuilder& builder,
+                      std::shared_ptr<grpc::ServerCredentials> credentials,
+                      mode_t mode) {
+  using Experimental = grpc::ServerBuilder::experimental_type;
+  using Grpc = grpc::experimental::ExternalConnectionAcceptor;
+  const std::shared_ptr<Grpc> grpc =
+      builder.experimental().AddExternalConnectionAcceptor(
+          Experimental::ExternalConnectionType::FROM_FD,
+          std::move(credentials));
+  return Listen(
+      address,
+      [grpc](int listener, int fd) {
+        Grpc::NewConnectionParameters connection;
+        connection.listener_fd = listener;  // 1.83 refuses -1
+        connection.fd = fd;
+        grpc->HandleNewConnection(&connection);
+      },
+      mode);
+}
+
+void Acceptor::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void Acceptor::Stop() {
+  if (thread_.joinable()) {
+    eventfd_write(stop_, 1);
+    thread_.join();
+  }
+  sockets_.clear();
+  files_.clear();
+}
+
+bool Acceptor::AcceptAll(const Socket& socket) {
+  while (true) {
+    const int fd =
+        accept4(socket.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= first_reserved_ || (fd >= 0 && !limit_.Admit(fd))) {
+      close(fd);
+    } else if (fd >= 0) {
+      socket.Handle(fd);
+    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+               errno == ENOMEM) {
+      return false;
+    } else if (errno == EAGAIN || errno == EBADF || errno == EINVAL) {
+      return true;
+    }  // else a connection that is gone already
+  }
+}
+
+void Acceptor::Run() {
+  std::vector<pollfd> polled = {{stop_, POLLIN, 0}};
+  for (const Socket& socket : sockets_) {
+    polled.push_back({socket.fd(), POLLIN, 0});
+  }
+  bool pause = false;
+  while (polled[0].revents == 0) {
+    poll(polled.data(), pause ? 1 : polled.size(), pause ? kPauseMs : -1);
+    pause = false;
+    for (const Socket& socket : sockets_) {
+      if (!AcceptAll(socket)) pause = true;
+    }
+  }
+}
+
+}  // namespace topk

@@ -1,0 +1,119 @@
+// Defects of gRPC's own listeners, which these replace by public means
+// (AddExternalConnectionAcceptor, in 1.51 and in 1.83):
+// - They close only with the whole server, so that a draining server still
+//   accepts connections. All versions.
+// - 1.51 stops listening for good after accept4() failed once because no file
+//   descriptor was left (CVE-2023-4785; fixed in 1.53).
+// - Nothing limits the connections of a listener in 1.51.
+// - 1.51 unlinks whatever socket is at the path of its Unix socket when it
+//   closes: that of a successor, which then serves where nobody can connect.
+// Tests: acceptor_test.cc, drain_test.cc, successor_test.cc,
+// tests/hostile/connection tests.
+// Delete when gRPC has all of this; xDS listeners are gRPC's own even now.
+#pragma once
+
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
+#include <sys/stat.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/status.h"
+#include "server/owned_file.h"
+#include "server/transport/connection_care.h"
+
+namespace topk {
+
+/// Raises this process's limit of file descriptors as far as it may. Returns
+/// the limit.
+int RaiseDescriptorLimit();
+
+/// Bounds the open connections of an acceptor. A connection beyond the limit
+/// replaces the oldest one, which is disconnected: clients that hold
+/// connections open lock nobody out. Not thread-safe.
+class ConnectionLimit {
+ public:
+  /// A limit for listeners other than the main ones: 64, or a sixteenth of all
+  /// file descriptors if that is less.
+  static size_t Default();
+
+  /// With max = 0 there is no limit.
+  explicit ConnectionLimit(size_t max) : max_(max) {}
+
+  /// Counts a connection that was just accepted, and makes room for it. Returns
+  /// false if the caller must close it: too many disconnected connections are
+  /// still open.
+  bool Admit(int fd);
+
+ private:
+  struct Connection {
+    int fd;
+    ino_t inode;
+    bool disconnected;
+  };
+
+  const size_t max_;
+  std::vector<Connection> open_;  // the oldest first
+};
+
+/// Accepts connections on listening sockets of its own. It closes connections
+/// that would use the last file descriptors, which the rest of the process
+/// needs, and waits where there are none left at all.
+class Acceptor {
+ public:
+  /// Takes over the connected socket `fd`, which `listener` accepted.
+  using Handler = std::function<void(int listener, int fd)>;
+
+  /// `max_connections` as in ConnectionLimit. Peers that acknowledge nothing
+  /// for the keepalive timeout are disconnected.
+  Acceptor(const ConnectionCare& care, size_t max_connections);
+  /// Stops.
+  ~Acceptor();
+  Acceptor(const Acceptor&) = delete;
+  Acceptor& operator=(const Acceptor&) = delete;
+
+  /// Listens at host:port, where port 0 is any free port and 0.0.0.0 and [::]
+  /// are all addresses of both families, or at unix:path, whose socket gets
+  /// `mode`. Connections wait until Start(). Returns false if the address
+  /// cannot be bound.
+  bool Listen(const std::string& address, Handler handler, mode_t mode = 0600);
+
+  /// Listens like this for the server that is built next.
+  bool Listen(const std::string& address, grpc::ServerBuilder& builder,
+              std::shared_ptr<grpc::ServerCredentials> credentials,
+              mode_t mode = 0600);
+
+  /// The bound addresses: host:port with the real port, or unix:path.
+  const std::vector<std::string>& addresses() const { return addresses_; }
+
+  /// Starts a thread that accepts. Call it once the server runs.
+  void Start();
+
+  /// Accepts what is connected already, and closes the sockets: from now on
+  /// connection attempts are refused. Open connections stay. Call it before the
+  /// server shuts down.
+  void Stop();
+
+ private:
+  class Socket;
+
+  // Returns false if no file descriptor or memory was left.
+  bool AcceptAll(const Socket& socket);
+  void Run();
+
+  const int send_timeout_ms_;
+  const int first_reserved_;
+  ConnectionLimit limit_;
+  const int stop_;  // an eventfd, readable from Stop() on
+  std::vector<Socket> sockets_;
+  std::vector<OwnedFile> files_;
+  std::vector<std::string> addresses_;
+  std::thread thread_;
+};
+
+}  // namespace topk

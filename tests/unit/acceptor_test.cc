@@ -1,0 +1,310 @@
+#include "server/grpc_workarounds/acceptor.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/integration/subprocess.h"
+
+namespace topk::testing {
+namespace {
+
+// A socket, closed in the end.
+class Socket {
+ public:
+  explicit Socket(int fd) : fd_(fd) {}
+  ~Socket() { close(fd_); }
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+  int fd() const { return fd_; }
+
+  // Whether its peer has hung up, within seconds.
+  bool IsClosed() const {
+    pollfd ready{fd_, POLLIN, 0};
+    char byte;
+    return poll(&ready, 1, 10'000) == 1 && recv(fd_, &byte, 1, 0) <= 0;
+  }
+
+ private:
+  const int fd_;
+};
+
+// Returns a socket connected to a port of the loopback address of a family, or
+// -1.
+int Connect(const std::string& port, int family = AF_INET) {
+  sockaddr_in v4{};
+  v4.sin_family = AF_INET;
+  v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  v4.sin_port = htons(static_cast<uint16_t>(std::stoi(port)));
+  sockaddr_in6 v6{};
+  v6.sin6_family = AF_INET6;
+  v6.sin6_addr = in6addr_loopback;
+  v6.sin6_port = v4.sin_port;
+  const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int connected =
+      family == AF_INET
+          ? connect(fd, reinterpret_cast<const sockaddr*>(&v4), sizeof(v4))
+          : connect(fd, reinterpret_cast<const sockaddr*>(&v6), sizeof(v6));
+  if (connected == 0) return fd;
+  close(fd);
+  return -1;
+}
+
+// An acceptor and the connections that it hands over.
+class Accepting {
+ public:
+  explicit Accepting(size_t max = 0, const std::string& address = "127.0.0.1:0")
+      : acceptor_(ConnectionCare{}, max) {
+    EXPECT_TRUE(acceptor_.Listen(address, [this](int, int fd) {
+      const std::lock_guard lock(mutex_);
+      accepted_.push_back(fd);
+      changed_.notify_all();
+    }));
+  }
+
+  Acceptor& acceptor() { return acceptor_; }
+
+  std::string port() const {
+    const std::string& address = acceptor_.addresses().front();
+    return address.substr(address.rfind(':') + 1);
+  }
+
+  // Returns the descriptor of the next connection, -1 if none arrives.
+  int Next() {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_for(lock, std::chrono::seconds(10),
+                           [&] { return taken_ < accepted_.size(); })) {
+      return -1;
+    }
+    return accepted_[taken_++];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<int> accepted_;
+  size_t taken_ = 0;
+  Acceptor acceptor_;
+};
+
+// Returns whether a peer can be sent a byte, which then is there.
+bool Reaches(int fd, const Socket& peer) {
+  char byte = 0;
+  return send(fd, "x", 1, MSG_NOSIGNAL) == 1 &&
+         recv(peer.fd(), &byte, 1, 0) == 1;
+}
+
+// Limits the file descriptors until it is destroyed.
+class DescriptorLimit {
+ public:
+  explicit DescriptorLimit(rlim_t max) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit lower = before_;
+    lower.rlim_cur = max;
+    setrlimit(RLIMIT_NOFILE, &lower);
+  }
+  ~DescriptorLimit() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+int FreeDescriptor() {
+  const int next = dup(STDIN_FILENO);
+  close(next);
+  return next;
+}
+
+TEST(Acceptor, HandsConnectionsOver) {
+  Accepting accepting;
+  accepting.acceptor().Start();
+  const Socket client(Connect(accepting.port()));
+  const Socket accepted(accepting.Next());
+  EXPECT_TRUE(Reaches(accepted.fd(), client));
+  EXPECT_EQ(recv(accepted.fd(), nullptr, 0, 0), -1) << "it blocks";
+  int timeout = 0;
+  socklen_t size = sizeof(timeout);
+  EXPECT_EQ(
+      getsockopt(accepted.fd(), IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, &size),
+      0);
+  EXPECT_EQ(timeout, 20'000);
+}
+
+TEST(Acceptor, ServesBothFamiliesAtAnyAddress) {
+  for (const char* any : {"0.0.0.0:0", "[::]:0"}) {
+    Accepting accepting(0, any);
+    accepting.acceptor().Start();
+    for (const int family : {AF_INET, AF_INET6}) {
+      const int connected = Connect(accepting.port(), family);
+      if (connected < 0 && family == AF_INET6) continue;  // not on this machine
+      const Socket client(connected);
+      const Socket accepted(accepting.Next());
+      EXPECT_TRUE(Reaches(accepted.fd(), client)) << any;
+    }
+  }
+}
+
+TEST(Acceptor, ServesANameAtAllOfItsAddresses) {
+  Accepting accepting(0, "localhost:0");
+  accepting.acceptor().Start();
+  EXPECT_EQ(accepting.acceptor().addresses().size(), 1);
+  const Socket client(Connect(accepting.port()));
+  const Socket accepted(accepting.Next());
+  EXPECT_TRUE(Reaches(accepted.fd(), client));
+}
+
+TEST(Acceptor, FailsForAddressesThatItCannotBind) {
+  Accepting accepting;
+  Acceptor other(ConnectionCare{}, 0);
+  const auto ignore = [](int, int) {};
+  EXPECT_FALSE(other.Listen("127.0.0.1:" + accepting.port(), ignore));
+  for (const char* wrong :
+       {"192.0.2.1:0", "no.such.host.invalid:0", "127.0.0.1",
+        "unix:", "unix:/no/such/folder/socket"}) {
+    EXPECT_FALSE(other.Listen(wrong, ignore)) << wrong;
+  }
+  EXPECT_FALSE(other.Listen("unix:/tmp/" + std::string(200, 'x'), ignore));
+}
+
+TEST(Acceptor, AcceptsWhatWaitsBeforeItStops) {
+  Accepting accepting;
+  const std::string port = accepting.port();
+  const Socket client(Connect(port));
+  accepting.acceptor().Start();
+  accepting.acceptor().Stop();
+  const Socket accepted(accepting.Next());
+  EXPECT_TRUE(Reaches(accepted.fd(), client));
+  EXPECT_EQ(Connect(port), -1);
+}
+
+TEST(Acceptor, ClosesConnectionsThatWouldUseTheLastDescriptors) {
+  const DescriptorLimit limit(static_cast<rlim_t>(FreeDescriptor()) + 120);
+  Accepting accepting;
+  accepting.acceptor().Start();
+  std::vector<std::unique_ptr<Socket>> clients;
+  for (int i = 0; i < 30; ++i) {
+    clients.push_back(std::make_unique<Socket>(Connect(accepting.port())));
+  }
+  EXPECT_TRUE(clients.back()->IsClosed());
+  EXPECT_GE(FreeDescriptor(), 0);
+  // The first ones stay.
+  const Socket first(accepting.Next());
+  EXPECT_TRUE(Reaches(first.fd(), *clients.front()));
+}
+
+TEST(Acceptor, GoesOnWhenThereAreDescriptorsAgain) {
+  Accepting accepting;
+  std::optional<Socket> client(std::in_place, Connect(accepting.port()));
+  {
+    const DescriptorLimit none(static_cast<rlim_t>(FreeDescriptor()));
+    accepting.acceptor().Start();
+    // Nobody answers while none is left.
+    pollfd ready{client->fd(), POLLIN, 0};
+    EXPECT_EQ(poll(&ready, 1, 150), 0);
+  }
+  const Socket accepted(accepting.Next());
+  EXPECT_TRUE(Reaches(accepted.fd(), *client));
+}
+
+TEST(Acceptor, ReplacesTheUnixSocketOfADeadServerOnly) {
+  const TemporaryFolder folder;
+  const std::string path = folder.File("socket");
+  const auto ignore = [](int, int) {};
+  {
+    const Socket dead(socket(AF_UNIX, SOCK_STREAM, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
+    ASSERT_EQ(bind(dead.fd(), reinterpret_cast<const sockaddr*>(&address),
+                   sizeof(address)),
+              0);
+  }
+  Acceptor living(ConnectionCare{}, 0);
+  EXPECT_TRUE(living.Listen("unix:" + path, ignore, 0640));
+  EXPECT_EQ(std::filesystem::status(path).permissions(),
+            std::filesystem::perms{0640});
+  Acceptor second(ConnectionCare{}, 0);
+  EXPECT_FALSE(second.Listen("unix:" + path, ignore));
+  EXPECT_TRUE(std::filesystem::exists(path));
+  living.Stop();
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST(Acceptor, LeavesTheUnixSocketOfASuccessor) {
+  const TemporaryFolder folder;
+  const std::string path = folder.File("socket");
+  const auto ignore = [](int, int) {};
+  Acceptor first(ConnectionCare{}, 0);
+  ASSERT_TRUE(first.Listen("unix:" + path, ignore));
+  std::filesystem::remove(path);
+  Acceptor second(ConnectionCare{}, 0);
+  ASSERT_TRUE(second.Listen("unix:" + path, ignore));
+  first.Stop();
+  EXPECT_TRUE(std::filesystem::exists(path));
+}
+
+TEST(ConnectionLimit, DisconnectsTheOldestForOneMore) {
+  Accepting accepting(2);
+  accepting.acceptor().Start();
+  const Socket clients[3] = {Socket(Connect(accepting.port())),
+                             Socket(Connect(accepting.port())),
+                             Socket(Connect(accepting.port()))};
+  const Socket first(accepting.Next());
+  const Socket second(accepting.Next());
+  const Socket third(accepting.Next());
+  EXPECT_TRUE(clients[0].IsClosed());
+  EXPECT_TRUE(Reaches(second.fd(), clients[1]));
+  EXPECT_TRUE(Reaches(third.fd(), clients[2]));
+}
+
+TEST(ConnectionLimit, ClosesNewOnesWhileTheDisconnectedAreOpen) {
+  Accepting accepting(1);
+  accepting.acceptor().Start();
+  const Socket clients[3] = {Socket(Connect(accepting.port())),
+                             Socket(Connect(accepting.port())),
+                             Socket(Connect(accepting.port()))};
+  std::optional<Socket> first(std::in_place, accepting.Next());
+  const Socket second(accepting.Next());
+  EXPECT_TRUE(clients[2].IsClosed());
+  EXPECT_TRUE(Reaches(second.fd(), clients[1]));
+  first.reset();
+  const Socket next(Connect(accepting.port()));
+  const Socket accepted(accepting.Next());
+  EXPECT_TRUE(Reaches(accepted.fd(), next));
+}
+
+TEST(ConnectionLimit, CountsOpenConnectionsAndNoOtherSockets) {
+  ConnectionLimit limit(1);
+  int pairs[3][2];
+  for (auto& pair : pairs) {
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+  }
+  EXPECT_TRUE(limit.Admit(pairs[0][0]));
+  // Another socket gets the descriptor of the closed connection.
+  close(pairs[0][0]);
+  ASSERT_EQ(dup2(pairs[1][0], pairs[0][0]), pairs[0][0]);
+  EXPECT_TRUE(limit.Admit(pairs[2][0]));
+  EXPECT_TRUE(Reaches(pairs[0][0], Socket(dup(pairs[1][1]))));
+  for (const auto& pair : pairs) {
+    close(pair[0]);
+    close(pair[1]);
+  }
+}
+
+}  // namespace
+}  // namespace topk::testing
