@@ -58,7 +58,7 @@ void Disconnect(int fd, ino_t inode) {
 }
 
 // An address of any family.
-struct Address {
+struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t size = 0;
 
@@ -75,8 +75,8 @@ struct Address {
 
 // Returns the address of a Unix socket, or one of size 0 for a path that is
 // empty or too long.
-Address UnixAddress(const std::string& path) {
-  Address address;
+SocketAddress UnixAddress(const std::string& path) {
+  SocketAddress address;
   auto* to = reinterpret_cast<sockaddr_un*>(&address.storage);
   if (path.empty() || path.size() >= sizeof(to->sun_path)) return address;
   to->sun_family = AF_UNIX;
@@ -86,7 +86,7 @@ Address UnixAddress(const std::string& path) {
 }
 
 // Returns the addresses of host:port.
-std::vector<Address> Resolve(const std::string& address) {
+std::vector<SocketAddress> Resolve(const std::string& address) {
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos) return {};
   std::string host = address.substr(0, colon);
@@ -102,16 +102,16 @@ std::vector<Address> Resolve(const std::string& address) {
                   &found) != 0) {
     return {};
   }
-  std::vector<Address> addresses;
+  std::vector<SocketAddress> addresses;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
-    Address& to = addresses.emplace_back();
+    SocketAddress& to = addresses.emplace_back();
     to.size = one->ai_addrlen;
     std::memcpy(&to.storage, one->ai_addr, one->ai_addrlen);
   }
   freeaddrinfo(found);
   if (host == "::") {
     // For a kernel without IPv6.
-    Address& any = addresses.emplace_back();
+    SocketAddress& any = addresses.emplace_back();
     const in_port_t port = addresses.front().port();
     any.storage.ss_family = AF_INET;
     any.port() = port;
@@ -125,7 +125,7 @@ void SetOption(int fd, int level, int name, int value) {
 }
 
 // Returns a socket that is bound, or -1.
-int Bind(const Address& address, int send_timeout_ms) {
+int Bind(const SocketAddress& address, int send_timeout_ms) {
   const int family = address.storage.ss_family;
   const int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
@@ -141,7 +141,7 @@ int Bind(const Address& address, int send_timeout_ms) {
   return -1;
 }
 
-bool IsServed(const Address& address) {
+bool IsServed(const SocketAddress& address) {
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return false;
   const int connected = connect(fd, address.get(), address.size);
@@ -150,7 +150,7 @@ bool IsServed(const Address& address) {
 }
 
 // Removes the socket of a server that did not live to do so.
-void RemoveStaleSocket(const std::string& path, const Address& address) {
+void RemoveStaleSocket(const std::string& path, const SocketAddress& address) {
   struct stat found {};
   if (lstat(path.c_str(), &found) == 0 && S_ISSOCK(found.st_mode) &&
       !IsServed(address)) {
@@ -228,7 +228,7 @@ bool Acceptor::Listen(const std::string& address, Handler handler,
                       mode_t mode) {
   if (address.starts_with(kUnix)) {
     const std::string path = address.substr(kUnix.size());
-    const Address bound = UnixAddress(path);
+    const SocketAddress bound = UnixAddress(path);
     if (bound.size == 0) return false;
     RemoveStaleSocket(path, bound);
     const int fd = Bind(bound, send_timeout_ms_);
@@ -241,7 +241,7 @@ bool Acceptor::Listen(const std::string& address, Handler handler,
     return chmod(path.c_str(), mode) == 0 && listen(fd, SOMAXCONN) == 0;
   }
   in_port_t port = 0;
-  for (Address& one : Resolve(address)) {
+  for (SocketAddress& one : Resolve(address)) {
     if (one.port() == 0) one.port() = port;
     const int fd = Bind(one, send_timeout_ms_);
     if (fd < 0) continue;

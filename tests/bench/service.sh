@@ -5,6 +5,7 @@
 #
 # usage: tests/bench/service.sh [--seconds S] [--only PATH[,PATH]]
 #                               [--most BYTES] [--quick] [--json FILE]
+#                               [--servers FOLDER]
 #
 # --seconds S    for each row and server (3)
 # --only PATH    unary, oip, stream, peers, many, unix, shm, python, idle,
@@ -12,24 +13,27 @@
 # --most BYTES   the largest tensor (256 MiB)
 # --quick        a little of everything, to see that it works
 # --json FILE    writes the lines of JSON there too, for service/report.py
+# --servers FOLDER  runs topkd and the null server of a chroot, which has them
+#                below build/bench (see tests/grpc_current.sh)
 set -euo pipefail
 
-usage() { sed -n '2,14s/^# \{0,1\}//p' tests/bench/service.sh; }
+usage() { sed -n '2,17s/^# \{0,1\}//p' tests/bench/service.sh; }
 
 caller=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-only='' json='' arguments=()
+only='' json='' servers='' arguments=()
 while [ $# -gt 0 ]; do
   case "$1" in
     -h | --help) usage && exit ;;
     --quick) arguments+=("$1") && shift && continue ;;
-    --seconds | --only | --most | --json) ;;
+    --seconds | --only | --most | --json | --servers) ;;
     *) echo "service.sh: unknown argument: $1" >&2 && usage >&2 && exit 2 ;;
   esac
   if [ $# -lt 2 ]; then echo "service.sh: $1 needs a value" >&2 && exit 2; fi
   case "$1" in
     --only) only=$2 ;;&
     --json) json=$(cd "$caller" && realpath -m "$2") ;;
+    --servers) servers=$(cd "$caller" && realpath "$2") ;;
     *) arguments+=("$1" "$2") ;;
   esac
   shift 2
@@ -57,6 +61,13 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
+# A server of a chroot runs with the chroot's loader and libraries.
+server=()
+if [ -n "$servers" ]; then
+  server=("$servers/lib64/ld-linux-x86-64.so.2" --library-path
+    "$servers/usr/lib/x86_64-linux-gnu")
+fi
+
 # start NAME COMMAND...: a server, which writes its address into $work/NAME
 start() {
   local name=$1
@@ -76,7 +87,7 @@ start() {
 start_topkd() {
   local name=$1
   shift
-  start "$name" build/bench/bin/topkd --listen 127.0.0.1:0 \
+  start "$name" "${server[@]}" "${servers:-.}/build/bench/bin/topkd" --listen 127.0.0.1:0 \
     --ready-file "$work/$name" --log-level warn "$@"
   address=$(sed -nE 's/.*"listen": *\["([^"]*)".*/\1/p' "$work/$name")
 }
@@ -84,8 +95,9 @@ start_topkd() {
 start_topkd topkd --listen "unix:$work/topkd.socket" \
   --max-message-bytes 2147483647 --allow-shared-memory
 arguments+=(--topkd "$address" --topkd-unix "unix:$work/topkd.socket")
-start null build/bench/bin/service_bench --mode null --listen 127.0.0.1:0 \
-  --listen "unix:$work/null.socket" --ready-file "$work/null"
+start null "${server[@]}" "${servers:-.}/build/bench/bin/service_bench" \
+  --mode null --listen 127.0.0.1:0 --listen "unix:$work/null.socket" \
+  --ready-file "$work/null"
 arguments+=(--null "$(cat "$work/null")" --null-unix "unix:$work/null.socket")
 if wants python; then
   start python "$peers_venv/bin/python" tests/bench/service/python_server.py \
