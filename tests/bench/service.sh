@@ -87,8 +87,8 @@ start() {
 start_topkd() {
   local name=$1
   shift
-  start "$name" "${server[@]}" "${servers:-.}/build/bench/bin/topkd" --listen 127.0.0.1:0 \
-    --ready-file "$work/$name" --log-level warn "$@"
+  start "$name" "${server[@]}" "${servers:-.}/build/bench/bin/topkd" \
+    --listen 127.0.0.1:0 --ready-file "$work/$name" --log-level warn "$@"
   address=$(sed -nE 's/.*"listen": *\["([^"]*)".*/\1/p' "$work/$name")
 }
 

@@ -122,10 +122,11 @@ TEST_F(Oip, LargeTensorsAreNotTypedOnes) {
   ModelInferRequest request = Usual();
   request.clear_raw_input_contents();
   request.mutable_inputs(0)->set_shape(0, kElements);
+  const std::vector<float> ones(kElements, 1);
   request.mutable_inputs(0)
       ->mutable_contents()
       ->mutable_fp32_contents()
-      ->Resize(kElements, 1);
+      ->Assign(ones.begin(), ones.end());
   ExpectRefusal(request, grpc::StatusCode::RESOURCE_EXHAUSTED,
                 "must have its tensor in raw_input_contents");
 }
