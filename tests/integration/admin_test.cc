@@ -46,6 +46,15 @@ std::string Services(const std::string& target) {
   return RawCall(ChannelTo(target), kReflect, {"\x3a\x01*"}).messages.at(0);
 }
 
+int CountOf(const std::string& text, std::string_view part) {
+  int count = 0;
+  for (size_t at = text.find(part); at != std::string::npos;
+       at = text.find(part, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
 TEST(Admin, ServesChannelzThatTheMainAddressDoesNot) {
   ServerConfig config = TestServer::LoopbackConfig();
   config.admin_listen = "127.0.0.1:0";
@@ -54,8 +63,8 @@ TEST(Admin, ServesChannelzThatTheMainAddressDoesNot) {
   TestServer second;
   const std::string admin = server.server().admin_address();
   EXPECT_EQ(second.server().admin_address(), "");
-  // Three servers: two that listen for calls, and that of the admin address.
-  EXPECT_THAT(Servers(admin), HasSubstr(R"("serverId":"3")"));
+  // The two servers, and that of the admin address.
+  EXPECT_EQ(CountOf(Servers(admin), "serverId"), 3);
   EXPECT_THAT(Services(admin), HasSubstr("grpc.channelz.v1.Channelz"));
   EXPECT_THAT(Services(admin), Not(HasSubstr("topk.v1")));
   for (const std::string& target : {server.target(), second.target()}) {
@@ -69,7 +78,7 @@ TEST(Admin, ServesChannelzThatTheMainAddressDoesNot) {
 TEST(Admin, IsInTheReadyFileAndTheLog) {
   Topkd topkd({"--admin-listen", "127.0.0.1:0"});
   const std::string admin = topkd.ready()["admin"];
-  EXPECT_THAT(Servers(admin), HasSubstr(R"("serverId":"2")"));
+  EXPECT_EQ(CountOf(Servers(admin), "serverId"), 2);
   EXPECT_TRUE(topkd.HasLogged("channelz on " + admin));
   topkd.process().Signal(SIGTERM);
   EXPECT_EQ(topkd.process().Wait(), 0);

@@ -221,23 +221,11 @@ TEST(Topkd, EndsInTimeThoughAThreadIsStuck) {
                     ready_file, "--drain-timeout", "100ms"},
                    {std::string("LD_PRELOAD=") + TOPK_STUCK_SHUTDOWN,
                     "ASAN_OPTIONS=verify_asan_link_order=0"});
-  json ready;
-  ASSERT_TRUE(Eventually([&] {
-    ready = json::parse(ReadFile(ready_file), nullptr, false);
-    return ready.contains("listen");
-  })) << topkd.Output();
-  // The drain disconnects this call at its timeout.
-  const auto stub = v1::TopKService::NewStub(grpc::CreateChannel(
-      ready["listen"][0], grpc::InsecureChannelCredentials()));
-  grpc::ClientContext context;
-  const auto many = stub->ComputeTopKMany(&context);
-  v1::TopKResult result;
-  ASSERT_TRUE(many->Write(OnnxRequest({1, 2}, 1)));
-  ASSERT_TRUE(many->Read(&result));
+  ASSERT_TRUE(Eventually([&] { return !ReadFile(ready_file).empty(); }))
+      << topkd.Output();
   topkd.Signal(SIGTERM);
   EXPECT_EQ(topkd.Wait(), 1);
   EXPECT_THAT(topkd.Output(), HasSubstr("not drained"));
-  EXPECT_FALSE(many->Finish().ok());
 }
 
 TEST(Topkd, LogsThatItAllowsSharedMemory) {

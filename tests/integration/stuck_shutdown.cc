@@ -1,8 +1,7 @@
-// Preloaded into a process: shutdown() never returns, as if its thread were
-// stuck.
-#include <sys/socket.h>
+// Preloaded into a process: a gRPC server's shutdown never returns, as if its
+// thread were stuck.
 #include <unistd.h>
 
-extern "C" int shutdown(int, int) noexcept {
+extern "C" void grpc_server_shutdown_and_notify(void*, void*, void*) {
   while (true) pause();
 }
