@@ -30,6 +30,9 @@ void ApplyConnectionCare(const ConnectionCare& care,
                              Milliseconds(care.keepalive_time));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
                              Milliseconds(care.keepalive_timeout));
+  // Newer versions wait this long, a minute by default, for a ping's response.
+  builder.AddChannelArgument("grpc.http2.ping_timeout_ms",
+                             Milliseconds(care.keepalive_timeout));
   // Clients may ping between calls too.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(
