@@ -82,7 +82,8 @@ def large_infer(chance):
     return topk_requests.infer("UINT8", [len(data)], len(data), data)
 
 
-@attack(processes=1, rounds=6)
+# 24 MiB: what threads that wrote responses keep for the next ones.
+@attack(processes=1, rounds=6, arriving=24)
 def idle_many_after_answers(attacker):
     """Six streams of ComputeTopKMany that have received 36 MiB each and stay
     open."""
@@ -90,7 +91,8 @@ def idle_many_after_answers(attacker):
                         large_item(attacker.random).SerializeToString())
 
 
-@attack(processes=1, rounds=6)
+# 24 MiB: what threads that wrote responses keep for the next ones.
+@attack(processes=1, rounds=6, arriving=24)
 def idle_infer_after_answers(attacker):
     """The same on ModelStreamInfer."""
     _idle_after_answers(attacker, OIP + "ModelStreamInfer",

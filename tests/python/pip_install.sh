@@ -57,6 +57,10 @@ done
 if [ ${#pythons[@]} -eq 0 ]; then pythons=(python3); fi
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
+# Before 3.10 Python forks to start topkd, and some versions of gRPC abort the
+# child.
+export GRPC_ENABLE_FORK_SUPPORT=false
+
 folder=$PWD/build/pip_install
 rm -rf "$folder"
 pip() { "$folder/venv/bin/python" -m pip --disable-pip-version-check "$@"; }
