@@ -465,7 +465,7 @@ RULES = {
         {"a.md": "[x](README.md#nowhere)"},
         {"a.md": "[x](../a.md)"},
         {"a.md": "see `tests/none.sh`"},
-    ], {"deploy/a.md": "[x](../README.md#invariants), `tests/run.sh`\n"
+    ], {"deploy/a.md": "[x](../ARCHITECTURE.md#invariants), `tests/run.sh`\n"
                        "```sh\n[x](none)\n```\n[y](https://example.com/z)"}),
     "mutants": (mutants, [
         {"tests/mutation/mutants.toml": _MUTANT, "core/a.cc": "y"},
