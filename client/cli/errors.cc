@@ -80,6 +80,9 @@ std::string Advice(const Status& status, const ClientOptions& client) {
                  " in time: is it the right server? --deadline SECONDS waits "
                  "longer");
     case Code::kUnauthenticated:
+      if (status.reason == "CERTIFICATE_NOT_VALID") {
+        return "renew the certificate of --tls-cert";
+      }
       return client.token_file.empty()
                  ? "the server wants a token: --token-file FILE"
                  : Cat("the server does not know the token in ",

@@ -142,11 +142,13 @@ int Bind(const SocketAddress& address, int send_timeout_ms) {
 }
 
 bool IsServed(const SocketAddress& address) {
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return false;
-  const int connected = connect(fd, address.get(), address.size);
+  // Others fail otherwise: a full backlog, a socket of another type.
+  const bool refused =
+      connect(fd, address.get(), address.size) != 0 && errno == ECONNREFUSED;
   close(fd);
-  return connected == 0;
+  return !refused;
 }
 
 // Removes the socket of a server that did not live to do so.

@@ -87,7 +87,9 @@ std::string AddressOf(std::string_view peer) {
 
 std::string NetworkOf(const std::string& address, int ipv6_prefix) {
   in6_addr bits;
-  if (inet_pton(AF_INET6, address.c_str(), &bits) != 1) return address;
+  // A link-local address names its interface after a percent sign.
+  const std::string plain = address.substr(0, address.find('%'));
+  if (inet_pton(AF_INET6, plain.c_str(), &bits) != 1) return address;
   char text[INET6_ADDRSTRLEN];
   if (IN6_IS_ADDR_V4MAPPED(&bits)) {
     return inet_ntop(AF_INET, &bits.s6_addr[12], text, sizeof(text));

@@ -17,8 +17,8 @@ namespace {
 // once.
 constexpr size_t kMostVerdicts = 4096;
 constexpr size_t kMostIntermediates = 64;
-// How long a certificate that is not good is not looked at again.
-constexpr std::time_t kRejected = 1;
+// The shortest time for which a result is kept, that of a rejection.
+constexpr std::time_t kShortest = 1;
 constexpr unsigned long kListFlags =  // NOLINT: OpenSSL's type
     X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL;
 constexpr std::time_t kNever = std::numeric_limits<std::time_t>::max();
@@ -32,6 +32,25 @@ struct FreeStack {
 Status NotValid(const std::string& why) {
   return {Code::kUnauthenticated, "CERTIFICATE_NOT_VALID", "",
           Cat("the client's certificate is not valid: ", why)};
+}
+
+// An authority in the file needs no list that names itself: to revoke it,
+// remove it from the file.
+int IgnoreListsOfAnchor(int ok, X509_STORE_CTX* context) {
+  if (ok == 1) return 1;
+  const int anchor = sk_X509_num(X509_STORE_CTX_get0_chain(context)) - 1;
+  if (X509_STORE_CTX_get_error_depth(context) != anchor) return 0;
+  switch (X509_STORE_CTX_get_error(context)) {
+    case X509_V_ERR_UNABLE_TO_GET_CRL:
+    case X509_V_ERR_UNABLE_TO_GET_CRL_ISSUER:
+    case X509_V_ERR_CRL_SIGNATURE_FAILURE:
+    case X509_V_ERR_CRL_HAS_EXPIRED:
+    case X509_V_ERR_CRL_NOT_YET_VALID:
+      X509_STORE_CTX_set_error(context, X509_V_OK);
+      return 1;
+    default:
+      return 0;
+  }
 }
 
 // Returns nothing for no text.
@@ -121,7 +140,7 @@ Status ClientCertificates::Check(std::string_view certificate,
 ClientCertificates::Verdict ClientCertificates::Verify(
     std::string_view certificate, std::string_view chain) const {
   const auto rejected = [](const std::string& why) {
-    return Verdict{NotValid(why), std::time(nullptr) + kRejected};
+    return Verdict{NotValid(why), std::time(nullptr) + kShortest};
   };
   const auto own = FromClient(certificate);
   const auto others = FromClient(chain);
@@ -147,6 +166,7 @@ ClientCertificates::Verdict ClientCertificates::Verify(
       return rejected(LastOpenSslError());
     }
     X509_STORE_CTX_set_flags(context.get(), flags);
+    X509_STORE_CTX_set_verify_cb(context.get(), IgnoreListsOfAnchor);
     if (X509_verify_cert(context.get()) != 1) {
       return rejected(X509_verify_cert_error_string(
           X509_STORE_CTX_get_error(context.get())));
@@ -161,6 +181,8 @@ ClientCertificates::Verdict ClientCertificates::Verify(
     Remember(verified);
     if (files_.revoked.empty()) break;
   }
+  // A list of another authority may be out of date already.
+  verdict.until = std::max(verdict.until, std::time(nullptr) + kShortest);
   return verdict;
 }
 
@@ -171,7 +193,10 @@ void ClientCertificates::Remember(STACK_OF(X509) * verified) const {
         intermediates_, [link](const Certificate& intermediate) {
           return X509_cmp(intermediate.get(), link) == 0;
         });
-    if (known || intermediates_.size() >= kMostIntermediates) continue;
+    if (known) continue;
+    if (intermediates_.size() >= kMostIntermediates) {
+      intermediates_.erase(intermediates_.begin());
+    }
     X509_up_ref(link);
     intermediates_.emplace_back(link);
   }

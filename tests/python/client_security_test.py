@@ -5,6 +5,7 @@ usage: client_security_test.py TOPKD
 """
 
 import asyncio
+import os
 import pathlib
 import subprocess
 import tempfile
@@ -88,6 +89,22 @@ class Security(unittest.TestCase):
                     token=self.token) as client:
                 return (await client.compute_topk(X, Onnx(1))).indices[0]
         self.assertEqual(asyncio.run(ask()), 1)
+
+    def test_files_that_cannot_be_used(self):
+        for wrong in ({"tls_cert": self.folder / "client.pem"},
+                      {"tls_key": self.folder / "client.key"},
+                      {"token_file": ""}, {"token_file": self.folder}):
+            with self.assertRaises(ValueError):
+                topk_client.Client(self.server.target, **wrong)
+
+    def test_a_token_file_that_becomes_a_pipe_keeps_the_last_token(self):
+        path = self.folder / "replaced"
+        path.write_text(self.token)
+        with topk_client.Client(self.server.target, **self.tls, **self.mine,
+                                token_file=path, timeout=10) as client:
+            path.unlink()
+            os.mkfifo(path)
+            self.assertEqual(client.compute_topk(X, Onnx(1)).indices[0], 1)
 
     def test_who_does_not_pass(self):
         code = grpc.StatusCode

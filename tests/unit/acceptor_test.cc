@@ -245,6 +245,29 @@ TEST(Acceptor, ReplacesTheUnixSocketOfADeadServerOnly) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
+TEST(Acceptor, LeavesUnixSocketsThatAnswerNobodyNow) {
+  const TemporaryFolder folder;
+  const auto ignore = [](int, int) {};
+  for (const int type : {SOCK_STREAM, SOCK_DGRAM}) {
+    const std::string path = folder.File("socket" + std::to_string(type));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
+    const auto* where = reinterpret_cast<const sockaddr*>(&address);
+    const Socket living(socket(AF_UNIX, type, 0));
+    ASSERT_EQ(bind(living.fd(), where, sizeof(address)), 0);
+    // A backlog that is full.
+    if (type == SOCK_STREAM) {
+      ASSERT_EQ(listen(living.fd(), 0), 0);
+    }
+    const Socket waiting(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0));
+    (void)connect(waiting.fd(), where, sizeof(address));
+    Acceptor other(ConnectionCare{}, 0);
+    EXPECT_FALSE(other.Listen("unix:" + path, ignore));
+    EXPECT_TRUE(std::filesystem::exists(path));
+  }
+}
+
 TEST(Acceptor, LeavesTheUnixSocketOfASuccessor) {
   const TemporaryFolder folder;
   const std::string path = folder.File("socket");

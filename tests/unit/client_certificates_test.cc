@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/base/text.h"
 #include "server/telemetry/logging.h"
 #include "tests/integration/subprocess.h"
 #include "tests/support/authority.h"
@@ -139,6 +140,38 @@ TEST_F(ClientCertificatesTest, NeedsAListOfEachAuthority) {
   Write("lists", authority_.Revoke({}) + second.Revoke({}));
   const std::string certificate = second.Issue().certificate;
   EXPECT_TRUE(Eventually([&] { return Check(certificate).empty(); }));
+}
+
+TEST_F(ClientCertificatesTest, NeedsNoListOfWhoSignedAnAuthority) {
+  const auto between = authority_.Delegate();
+  const std::string certificate = between->Issue({"", "", 5}).certificate;
+  for (const std::string& authorities :
+       {between->certificate(),
+        Cat(authority_.certificate(), between->certificate())}) {
+    Write("ca", authorities);
+    for (const std::string& lists :
+         {between->Revoke({}), Cat(authority_.Revoke({}), between->Revoke({})),
+          Cat(authority_.Revoke({}, -60), between->Revoke({}))}) {
+      Write("lists", lists);
+      Start("lists");
+      EXPECT_EQ(Check(certificate), "");
+      EXPECT_EQ(Check(certificate, between->certificate()), "");
+    }
+    Write("lists", Cat(authority_.Revoke({}), between->Revoke({5})));
+    Start("lists");
+    EXPECT_THAT(Check(certificate), HasSubstr("revoked"));
+  }
+}
+
+TEST_F(ClientCertificatesTest, ForgetsTheOldestIntermediatesFirst) {
+  Start();
+  std::string certificate;
+  for (int i = 0; i < 70; ++i) {
+    const auto between = authority_.Delegate();
+    certificate = between->Issue().certificate;
+    ASSERT_EQ(Check(certificate, between->certificate()), "");
+  }
+  EXPECT_EQ(Check(certificate), "");
 }
 
 TEST_F(ClientCertificatesTest, NeedsListsThatAreUpToDate) {

@@ -74,6 +74,7 @@ TEST(NetworkOf, IsTheFirstBitsOfAnIpv6Address) {
   EXPECT_EQ(NetworkOf("ffff::ffff", 1), "8000::/1");
   EXPECT_EQ(NetworkOf("2001:db8::1", 128), "2001:db8::1/128");
   EXPECT_EQ(NetworkOf("::ffff:10.0.0.7", 64), "10.0.0.7");
+  EXPECT_EQ(NetworkOf("fe80::2%251", 64), "fe80::/64");
   EXPECT_EQ(NetworkOf("10.0.0.7", 64), "10.0.0.7");
   EXPECT_EQ(NetworkOf("unix", 64), "unix");
 }

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import stat
 import threading
 import time
 from typing import Any, Dict, List, Optional, Tuple, Union
@@ -111,6 +112,15 @@ def _check_token(token: str) -> str:
     return token
 
 
+def _open_regular(path: str, flags: int) -> int:
+    """Opens a regular file; does not wait for the other end of a pipe."""
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError("not a regular file")
+    return descriptor
+
+
 class _TokenFile:
     """The token of a file, which is read for each call. ValueError if there is
     none at first; later the last good one stays."""
@@ -128,7 +138,7 @@ class _TokenFile:
 
     def _read(self) -> str:
         try:
-            with open(self._path, "rb") as file:
+            with open(self._path, "rb", opener=_open_regular) as file:
                 content = file.read(_MAX_TOKEN_FILE)
             return _check_token(content.strip(b" \t\r\n").decode("latin-1"))
         except (OSError, ValueError) as error:
@@ -209,6 +219,8 @@ class Connection:
             token_over_plaintext: bool = False) -> None:
         if not 1 <= max_attempts <= 5:
             raise ValueError(f"max_attempts is {max_attempts}, not 1 .. 5")
+        if (tls_cert is None) != (tls_key is None):
+            raise ValueError("tls_cert and tls_key need each other")
         tls = tls or any((tls_ca, tls_cert, tls_key, tls_server_name))
         if tls and _is_unix(target):
             raise ValueError(f"{target} is a Unix socket, which has no TLS")
@@ -223,7 +235,8 @@ class Connection:
         self._limit: Optional[int] = None
         self._max_attempts = max_attempts
         self._token = token if token is None else _check_token(token)
-        self._token_file = token_file and _TokenFile(token_file)
+        self._token_file = (None if token_file is None
+                            else _TokenFile(token_file))
         options: List[Tuple[str, Any]] = [
             ("grpc.service_config", _SERVICE_CONFIG),
             ("grpc.max_send_message_length", -1),
