@@ -23,6 +23,9 @@ TOPK, PROBE = sys.argv.pop(1), sys.argv.pop(1)
 TOPKD = wrong_servers.client_package.TOPKD
 HERE = pathlib.Path(__file__).resolve().parent
 DEADLINE = 4.0
+# One second is promised; other tests at the same time, and the start of a
+# process, take the others.
+SLACK = 4
 GROWTH = 200 << 20
 # gRPC allocates a message of any length before it rejects it. C++ bounds that
 # by a ResourceQuota, which Python's gRPC lacks.
@@ -46,7 +49,7 @@ class WrongServers(unittest.TestCase):
         """Checks how one call ended."""
         _, expected = wrong_servers.KINDS[call["name"]]
         with self.subTest(call["name"], method=call["method"]):
-            self.assertLess(call["seconds"], DEADLINE + 1, str(call))
+            self.assertLess(call["seconds"], DEADLINE + SLACK, str(call))
             self.assertTrue({call["code"], f"{call['code']}:{call['reason']}"}
                             & set(expected), f"{call}, expected {expected}")
 
