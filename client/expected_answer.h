@@ -1,4 +1,4 @@
-// What the response to a request must be, before any of it is used.
+// The rules for the response to a request, checked before it is used.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Whether and when a call that failed is sent again.
+// Whether and when a failed call is retried.
 #pragma once
 
 #include <chrono>

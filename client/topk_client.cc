@@ -376,7 +376,7 @@ std::vector<Result<v1::TopKResponse>> Client::ComputeTopKMany(
   Status rest = impl_->Stream(Method::kComputeTopKMany, handlers, rewind,
                               max_bytes, deadline);
   if (too_many) {
-    // Which result belongs to which request is unknown.
+    // No result can be attributed to a request.
     results.assign(requests.size(), rest);
   }
   if (rest.ok()) rest = BadAnswer("", "fewer results than requests");

@@ -67,7 +67,7 @@ class Fold {
 /// outlive it.
 ///
 /// A cancellation may be null: never cancelled. Once cancelled a computation
-/// skips the work that it has not started and returns soon, and its outputs
+/// skips unstarted work and returns soon, and its outputs
 /// hold anything: the caller checks the cancellation afterwards.
 class PreparedPlan {
  public:

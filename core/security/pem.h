@@ -1,4 +1,4 @@
-// What OpenSSL reads from PEM files.
+// Reads PEM files with OpenSSL.
 #pragma once
 
 #include <openssl/pem.h>
@@ -37,7 +37,7 @@ struct PemFile {
 
 /// Each returns what the file has: one or more, in the file's order; or
 /// INVALID_ARGUMENT, TLS_FILE, which names the flag, the file and the rule:
-/// there is none, one is damaged, a key is encrypted.
+/// the file lacks it, one is damaged, a key is encrypted.
 Result<std::vector<Certificate>> ReadCertificates(const PemFile& pem);
 Result<std::vector<RevocationList>> ReadRevocationLists(const PemFile& pem);
 Result<Key> ReadKey(const PemFile& pem);

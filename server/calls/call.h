@@ -19,7 +19,7 @@
 
 namespace topk {
 
-/// What all kinds of calls have: a stream of messages in, one out. Owned by the
+/// The base of all calls: a stream of messages in, one out. Owned by the
 /// events that gRPC has still to return and by the jobs that work on it.
 class Call : public EventSource, public std::enable_shared_from_this<Call> {
  public:

@@ -1,4 +1,4 @@
-// How many calls are under way.
+// The number of calls in flight.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@
 
 namespace topk {
 
-/// Counts calls, and lets others wait until there is none. Thread-safe.
+/// Counts calls, and waits for their end. Thread-safe.
 class OpenCalls {
  public:
   /// A call has arrived.
@@ -24,7 +24,7 @@ class OpenCalls {
 
   int64_t count() const { return count_; }
 
-  /// Waits until no call is under way, or the deadline has passed.
+  /// Waits until no call is in flight, or the deadline has passed.
   void WaitUntilNone(std::chrono::steady_clock::time_point deadline) {
     std::unique_lock lock(mutex_);
     none_.wait_until(lock, deadline, [this] { return count_ == 0; });

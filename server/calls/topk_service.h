@@ -58,7 +58,7 @@ class TopKService {
   /// Where calls are let in.
   Gate& gate() { return gate_; }
 
-  /// The calls under way.
+  /// The calls in flight.
   OpenCalls& open_calls() { return open_calls_; }
 
   /// Bytes of tensors and answers so far.

@@ -1,4 +1,4 @@
-// Who still uses an object that is about to go.
+// Counts the users of an object that is about to be destroyed.
 #pragma once
 
 #include <future>
@@ -20,7 +20,7 @@ class Users {
     tokens_ = first_;
   }
 
-  /// Returns a token. REQUIRES: Wait() has not returned.
+  /// Returns a token. Call it before Wait() returns.
   Token Add() const { return tokens_.lock(); }
 
   /// Returns when all tokens are destroyed. Once.

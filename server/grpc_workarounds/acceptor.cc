@@ -295,7 +295,9 @@ void Acceptor::Stop() {
 }
 
 bool Acceptor::AcceptAll(const Socket& socket) {
-  while (true) {
+  // No more than can wait at once: the other sockets and Stop() have their
+  // turn.
+  for (int i = 0; i < SOMAXCONN; ++i) {
     const int fd =
         accept4(socket.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= first_reserved_ || (fd >= 0 && !limit_.Admit(fd))) {
@@ -309,6 +311,7 @@ bool Acceptor::AcceptAll(const Socket& socket) {
       return true;
     }  // else a connection that is gone already
   }
+  return true;
 }
 
 void Acceptor::Run() {

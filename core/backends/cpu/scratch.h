@@ -1,9 +1,11 @@
 // Memory for a while: large, uninitialised, soon given back.
 #pragma once
 
+#include <malloc.h>
 #include <tbb/scalable_allocator.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <memory>
 #include <new>
 #include <span>
@@ -12,6 +14,21 @@
 #include "core/base/free_later.h"
 
 namespace topk::cpu {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(TOPK_TSAN)
+// The sanitizers see only what the system's allocator gives out and takes back.
+struct ScratchHeap {
+  static void* Allocate(size_t bytes) { return std::malloc(bytes); }
+  static size_t SizeOf(void* p) { return malloc_usable_size(p); }
+  static void Free(void* p) { std::free(p); }
+};
+#else
+struct ScratchHeap {
+  static void* Allocate(size_t bytes) { return scalable_malloc(bytes); }
+  static size_t SizeOf(void* p) { return scalable_msize(p); }
+  static void Free(void* p) { scalable_free(p); }
+};
+#endif
 
 /// An array that keeps its memory when it is asked for less. From oneTBB's
 /// allocator, which keeps large blocks for the next request for some time: the
@@ -28,7 +45,7 @@ class Scratch {
     if (count > size_) {
       memory_.reset();
       size_ = 0;
-      memory_.reset(static_cast<T*>(scalable_malloc(count * sizeof(T))));
+      memory_.reset(static_cast<T*>(ScratchHeap::Allocate(count * sizeof(T))));
       if (memory_ == nullptr) throw std::bad_alloc();
       size_ = count;
     }
@@ -40,10 +57,10 @@ class Scratch {
     void operator()(T* p) const {
       // Above this oneTBB keeps none either.
       constexpr size_t kHuge = size_t{64} << 20;
-      if (const size_t bytes = scalable_msize(p); bytes < kHuge) {
-        scalable_free(p);
+      if (const size_t bytes = ScratchHeap::SizeOf(p); bytes < kHuge) {
+        ScratchHeap::Free(p);
       } else {
-        FreeLater(p, bytes, scalable_free);
+        FreeLater(p, bytes, ScratchHeap::Free);
       }
     }
   };
