@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "server/owned_file.h"
+#include "server/transport/owned_file.h"
 
 namespace topk {
 

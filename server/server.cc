@@ -27,7 +27,7 @@
 #include "server/health/health_service.h"
 #include "server/memory_trimmer.h"
 #include "server/oip/oip_service.h"
-#include "server/owned_file.h"
+#include "server/transport/owned_file.h"
 #include "server/ready_file.h"
 #include "server/security/authenticator.h"
 #include "server/security/server_tls.h"

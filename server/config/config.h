@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "server/config/security_config.h"
+#include "server/security/security_config.h"
 #include "server/transport/connection_care.h"
 
 namespace topk {

@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "server/owned_file.h"
+#include "server/transport/owned_file.h"
 #include "server/transport/connection_care.h"
 
 namespace topk {

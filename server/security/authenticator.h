@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "core/base/status.h"
-#include "server/config/security_config.h"
+#include "server/security/security_config.h"
 #include "server/security/client_certificates.h"
 #include "server/security/client_names.h"
 #include "server/security/token_set.h"

@@ -48,6 +48,13 @@ PROTOBUF = re.compile(r"^google/protobuf/|\.pb\.h$")
 LOG_OR_METRICS = re.compile(r"^(spdlog|prometheus)/")
 STANDARD = re.compile(r"^(\w+|sys/\w+\.h|sched\.h|unistd\.h)$")
 PROJECT = ("core", "server", "client", "proto", "tests")
+# Each folder of the server may include those before it, so that there is no
+# cycle; its root may include all.
+SERVER = [f"server/{name}" for name in (
+    "transport", "grpc_workarounds", "security", "admission", "shared_memory",
+    "telemetry", "calls", "auxiliary", "config", "health", "oip")]
+_OF_SERVER = ["core/base", "core/engine.h", "core/wire", "core/security",
+              "core/dialects/registry.h", "core/backends/registry.h", "proto"]
 MAY_INCLUDE = {
     "core/base": ["core/base"],
     "core/plan": ["core/plan", "core/base"],
@@ -56,9 +63,9 @@ MAY_INCLUDE = {
     "core/wire": ["core/wire"],
     "core/security": ["core/security", "core/base"],
     "core": ["core"],
-    "server": ["server", "core/base", "core/engine.h", "core/wire",
-               "core/security", "core/dialects/registry.h",
-               "core/backends/registry.h", "proto"],
+    "server": ["server", *_OF_SERVER],
+    **{folder: [*SERVER[:i + 1], *_OF_SERVER]
+       for i, folder in enumerate(SERVER)},
     "client": ["client", "core/base", "core/merge.h", "core/security",
                "core/wire", "proto"],
     # --local, the bench's check of what the server answers, and whether an
@@ -376,6 +383,7 @@ _MUTANT = "[[mutant]]\nname = 'a'\nfile = 'core/a.cc'\nold = 'x'\n"
 # Each rule, samples that break it, and one that does not.
 RULES = {
     "include_direction": (include_direction, [
+        {"server/transport/a.h": '#include "server/calls/call.h"'},
         {"core/plan/a.h": '#include "core/engine.h"'},
         {"core/plan/a.h": '#include "plan.h"'},
         {"core/base/a.h": "#include <tbb/tbb.h>"},

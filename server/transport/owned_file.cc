@@ -1,4 +1,4 @@
-#include "server/owned_file.h"
+#include "server/transport/owned_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
