@@ -31,7 +31,7 @@ Result<std::unique_ptr<AdminServer>> AdminServer::Start(
   if (!admin->acceptor_.Listen(address, builder,
                                grpc::InsecureServerCredentials())) {
     return CannotBind("ADMIN_LISTEN", "admin_listen", "serve channelz on",
-                      address);
+                      address, admin->acceptor_.error());
   }
   std::unique_ptr<grpc::ServerCompletionQueue> queue =
       builder.AddCompletionQueue();

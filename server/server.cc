@@ -27,7 +27,6 @@
 #include "server/health/health_service.h"
 #include "server/memory_trimmer.h"
 #include "server/oip/oip_service.h"
-#include "server/transport/owned_file.h"
 #include "server/ready_file.h"
 #include "server/security/authenticator.h"
 #include "server/security/server_tls.h"
@@ -41,6 +40,7 @@
 #include "server/telemetry/rpc_metrics.h"
 #include "server/transport/connection_care.h"
 #include "server/transport/listeners.h"
+#include "server/transport/owned_file.h"
 #include "server/transport/xds.h"
 
 namespace topk {
@@ -94,10 +94,6 @@ EngineOptions EngineOptionsOf(const ServerConfig& config, int threads) {
           {config.max_elements, config.max_output_bytes,
            config.max_selected_elements, config.max_rank},
           BackendOptionsOf(config)};
-}
-
-Status CannotListen(const std::string& address) {
-  return CannotBind("LISTEN", "listen", "listen on", address);
 }
 
 }  // namespace
@@ -241,7 +237,8 @@ Status Server::Impl::ListenByAcceptor(const ServerConfig& config,
             address, builder,
             plain ? grpc::InsecureServerCredentials() : tls->Credentials(),
             config.unix_socket_mode)) {
-      return CannotListen(address);
+      return CannotBind("LISTEN", "listen", "listen on", address,
+                        acceptor->error());
     }
   }
   addresses = acceptor->addresses();
@@ -305,7 +302,9 @@ Status Server::Impl::Listen(const ServerConfig& config) {
       [this](std::chrono::nanoseconds busy) { poller_busy.Observe(busy); });
   for (size_t i = 0; config.xds && i < config.listen.size(); ++i) {
     // gRPC stops at the first address that fails: it has port 0.
-    if (xds_ports[i] == 0) return CannotListen(config.listen[i]);
+    if (xds_ports[i] == 0) {
+      return CannotBind("LISTEN", "listen", "listen on", config.listen[i]);
+    }
     addresses.push_back(WithPort(config.listen[i], xds_ports[i]));
   }
   if (grpc == nullptr) {

@@ -85,8 +85,10 @@ SocketAddress UnixAddress(const std::string& path) {
   return address;
 }
 
-// Returns the addresses of host:port.
-std::vector<SocketAddress> Resolve(const std::string& address) {
+// Returns the addresses of host:port; if there are none, `error` receives why.
+std::vector<SocketAddress> Resolve(const std::string& address,
+                                   std::string& error) {
+  error = "not host:port";
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos) return {};
   std::string host = address.substr(0, colon);
@@ -98,8 +100,10 @@ std::vector<SocketAddress> Resolve(const std::string& address) {
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), address.substr(colon + 1).c_str(), &hints,
-                  &found) != 0) {
+  const int failure = getaddrinfo(
+      host.c_str(), address.substr(colon + 1).c_str(), &hints, &found);
+  if (failure != 0) {
+    error = gai_strerror(failure);
     return {};
   }
   std::vector<SocketAddress> addresses;
@@ -137,7 +141,9 @@ int Bind(const SocketAddress& address, int send_timeout_ms) {
   }
   if (family == AF_INET6) SetOption(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
   if (bind(fd, address.get(), address.size) == 0) return fd;
+  const int error = errno;
   close(fd);
+  errno = error;
   return -1;
 }
 
@@ -231,25 +237,30 @@ bool Acceptor::Listen(const std::string& address, Handler handler,
   if (address.starts_with(kUnix)) {
     const std::string path = address.substr(kUnix.size());
     const SocketAddress bound = UnixAddress(path);
+    error_ = "the path of a Unix socket has 1 to 107 bytes";
     if (bound.size == 0) return false;
     RemoveStaleSocket(path, bound);
     const int fd = Bind(bound, send_timeout_ms_);
+    error_ = std::strerror(errno);
     if (fd < 0) return false;
     sockets_.emplace_back(fd, std::move(handler));
     files_.emplace_back(path,
                         open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     addresses_.push_back(address);
     // Nobody can connect before listen(), whatever the process's umask.
-    return chmod(path.c_str(), mode) == 0 && listen(fd, SOMAXCONN) == 0;
+    const bool listens =
+        chmod(path.c_str(), mode) == 0 && listen(fd, SOMAXCONN) == 0;
+    error_ = std::strerror(errno);
+    return listens;
   }
   in_port_t port = 0;
-  for (SocketAddress& one : Resolve(address)) {
+  for (SocketAddress& one : Resolve(address, error_)) {
     if (one.port() == 0) one.port() = port;
     const int fd = Bind(one, send_timeout_ms_);
-    if (fd < 0) continue;
-    if (listen(fd, SOMAXCONN) != 0 ||
+    if (fd < 0 || listen(fd, SOMAXCONN) != 0 ||
         getsockname(fd, one.get(), &one.size) != 0) {
-      close(fd);
+      error_ = std::strerror(errno);
+      if (fd >= 0) close(fd);
       continue;
     }
     port = one.port();

@@ -24,8 +24,8 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "server/transport/owned_file.h"
 #include "server/transport/connection_care.h"
+#include "server/transport/owned_file.h"
 
 namespace topk {
 
@@ -80,13 +80,16 @@ class Acceptor {
   /// Listens at host:port, where port 0 is any free port and 0.0.0.0 and [::]
   /// are all addresses of both families, or at unix:path, whose socket gets
   /// `mode`. Connections wait until Start(). Returns false if the address
-  /// cannot be bound.
+  /// cannot be bound; error() then has the reason.
   bool Listen(const std::string& address, Handler handler, mode_t mode = 0600);
 
   /// Listens like this for the server that is built next.
   bool Listen(const std::string& address, grpc::ServerBuilder& builder,
               std::shared_ptr<grpc::ServerCredentials> credentials,
               mode_t mode = 0600);
+
+  /// Why the last address could not be bound, e.g. "Address already in use".
+  const std::string& error() const { return error_; }
 
   /// The bound addresses: host:port with the real port, or unix:path.
   const std::vector<std::string>& addresses() const { return addresses_; }
@@ -113,6 +116,7 @@ class Acceptor {
   std::vector<Socket> sockets_;
   std::vector<OwnedFile> files_;
   std::vector<std::string> addresses_;
+  std::string error_;
   std::thread thread_;
 };
 

@@ -22,7 +22,7 @@ Result<std::unique_ptr<HealthEndpoint>> HealthEndpoint::Start(
   if (!endpoint->acceptor_.Listen(address, builder,
                                   grpc::InsecureServerCredentials())) {
     return CannotBind("HEALTH_LISTEN", "health_listen", "serve health on",
-                      address);
+                      address, endpoint->acceptor_.error());
   }
   std::unique_ptr<grpc::ServerCompletionQueue> queue =
       builder.AddCompletionQueue();

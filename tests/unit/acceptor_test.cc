@@ -1,6 +1,7 @@
 #include "server/grpc_workarounds/acceptor.h"
 
 #include <arpa/inet.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -173,12 +174,21 @@ TEST(Acceptor, FailsForAddressesThatItCannotBind) {
   Acceptor other(ConnectionCare{}, 0);
   const auto ignore = [](int, int) {};
   EXPECT_FALSE(other.Listen("127.0.0.1:" + accepting.port(), ignore));
-  for (const char* wrong :
-       {"192.0.2.1:0", "no.such.host.invalid:0", "127.0.0.1",
-        "unix:", "unix:/no/such/folder/socket"}) {
+  EXPECT_EQ(other.error(), "Address already in use");
+  const std::string long_path = "unix:/tmp/" + std::string(200, 'x');
+  const char* kPathRule = "the path of a Unix socket has 1 to 107 bytes";
+  for (const auto& [wrong, error] :
+       std::initializer_list<std::pair<std::string, const char*>>{
+           {"192.0.2.1:0", "Cannot assign requested address"},
+           {"no.such.host.invalid:0", ""},
+           {"127.0.0.1", "not host:port"},
+           {"unix:", kPathRule},
+           {long_path, kPathRule},
+           {"unix:/no/such/folder/socket", "No such file or directory"}}) {
     EXPECT_FALSE(other.Listen(wrong, ignore)) << wrong;
+    EXPECT_THAT(other.error(), ::testing::HasSubstr(error)) << wrong;
+    EXPECT_NE(other.error(), "") << wrong;
   }
-  EXPECT_FALSE(other.Listen("unix:/tmp/" + std::string(200, 'x'), ignore));
 }
 
 TEST(Acceptor, AcceptsWhatWaitsBeforeItStops) {
