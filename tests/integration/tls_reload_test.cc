@@ -19,7 +19,7 @@ namespace {
 using ::testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
-// Connects anew and asks.
+// Connects, not by an earlier connection, and asks.
 grpc::Status CallOnce(const std::string& target,
                       const grpc::SslCredentialsOptions& options,
                       grpc::ChannelArguments arguments,
