@@ -10,9 +10,9 @@
 #include <string_view>
 
 #include "core/base/status.h"
-#include "server/security/security_config.h"
 #include "server/security/client_certificates.h"
 #include "server/security/client_names.h"
+#include "server/security/security_config.h"
 #include "server/security/token_set.h"
 #include "server/security/watched_files.h"
 

@@ -16,13 +16,14 @@
 namespace topk::cpu {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(TOPK_TSAN)
-// The sanitizers see only what the system's allocator gives out and takes back.
+/// The system's allocator: the sanitizers do not know oneTBB's.
 struct ScratchHeap {
   static void* Allocate(size_t bytes) { return std::malloc(bytes); }
   static size_t SizeOf(void* p) { return malloc_usable_size(p); }
   static void Free(void* p) { std::free(p); }
 };
 #else
+/// oneTBB's allocator.
 struct ScratchHeap {
   static void* Allocate(size_t bytes) { return scalable_malloc(bytes); }
   static size_t SizeOf(void* p) { return scalable_msize(p); }
