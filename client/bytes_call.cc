@@ -31,11 +31,11 @@ class Stream {
  public:
   Stream(grpc::GenericStub& stub, const std::string& method,
          const StreamHandlers& handlers, grpc::CompletionQueue& queue,
-         grpc::ClientContext& context, LentMemory& lent)
+         grpc::ClientContext& context, BorrowedBuffers& borrowed)
       : handlers_(handlers),
         queue_(queue),
         context_(context),
-        lent_(lent),
+        borrowed_(borrowed),
         stream_(stub.PrepareCall(&context, method, &queue)) {}
 
   Status Run() {
@@ -69,7 +69,8 @@ class Stream {
     }
     grpc::WriteOptions options;
     if (message->more) options.set_buffer_hint();
-    stream_->Write(lent_.Lend(message->pieces), options, TagOf(Event::kWrite));
+    stream_->Write(borrowed_.Wrap(message->pieces), options,
+                   TagOf(Event::kWrite));
   }
 
   void Take() {
@@ -98,7 +99,7 @@ class Stream {
   const StreamHandlers& handlers_;
   grpc::CompletionQueue& queue_;
   grpc::ClientContext& context_;
-  LentMemory& lent_;
+  BorrowedBuffers& borrowed_;
   const std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
   grpc::ByteBuffer incoming_;
   bool reading_ = false;
@@ -112,14 +113,14 @@ Status CallUnary(grpc::GenericStub& stub, const std::string& method,
                  Memory memory, const std::vector<MessagePiece>& request,
                  const std::function<void(grpc::ClientContext&)>& prepare,
                  grpc::ByteBuffer& answer) {
-  LentMemory lent(memory);
+  BorrowedBuffers borrowed(memory);
   grpc::CompletionQueue queue;
   Status status;
   {
     grpc::ClientContext context;
     prepare(context);
     const auto call =
-        stub.PrepareUnaryCall(&context, method, lent.Lend(request), &queue);
+        stub.PrepareUnaryCall(&context, method, borrowed.Wrap(request), &queue);
     call->StartCall();
     grpc::Status end;
     call->Finish(&answer, &end, TagOf(Event::kFinish));
@@ -127,30 +128,30 @@ Status CallUnary(grpc::GenericStub& stub, const std::string& method,
     Next(queue, ok);
     if (!end.ok()) status = FromGrpc(end, context);
   }
-  lent.AwaitReturn(queue);
+  borrowed.AwaitReturn(queue);
   return status;
 }
 
 Status CallStream(grpc::GenericStub& stub, const std::string& method,
                   Memory memory, const StreamHandlers& handlers,
                   const std::function<void(grpc::ClientContext&)>& prepare) {
-  LentMemory lent(memory);
+  BorrowedBuffers borrowed(memory);
   grpc::CompletionQueue queue;
   Status status;
   {
     grpc::ClientContext context;
     prepare(context);
-    status = Stream(stub, method, handlers, queue, context, lent).Run();
+    status = Stream(stub, method, handlers, queue, context, borrowed).Run();
   }
-  lent.AwaitReturn(queue);
+  borrowed.AwaitReturn(queue);
   return status;
 }
 
 Status ReadAnswer(grpc::ByteBuffer& bytes, int64_t max_bytes,
                   google::protobuf::MessageLite& message) {
   if (bytes.Length() > static_cast<size_t>(max_bytes)) {
-    return BadAnswer("", Cat("a message of ", bytes.Length(),
-                             " bytes; the request allows ", max_bytes));
+    return BadAnswer("", StrCat("a message of ", bytes.Length(),
+                                " bytes; the request allows ", max_bytes));
   }
   grpc::ProtoBufferReader reader(&bytes);
   if (reader.status().ok() && message.ParseFromZeroCopyStream(&reader)) {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "client/lent_memory.h"
+#include "client/borrowed_buffers.h"
 #include "core/base/status.h"
 #include "core/wire/message_pieces.h"
 

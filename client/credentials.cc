@@ -28,7 +28,7 @@ Result<std::string> ReadToken(const std::string& path) {
   if (!content.ok()) return content.status();
   const std::string_view token = TrimToken(*content);
   if (Status s = CheckToken(token); !s.ok()) {
-    s.message = Cat(file.flag, ": ", path, ": ", s.message);
+    s.message = StrCat(file.flag, ": ", path, ": ", s.message);
     return s;
   }
   return std::string(token);
@@ -65,9 +65,9 @@ bool IsLocalTarget(const std::string& target) {
 
 Status CheckCredentials(const ClientOptions& options) {
   if (UsesTls(options) && IsUnixAddress(options.target)) {
-    return InvalidArgument(
-        "TLS_TARGET", "target",
-        Cat("--tls: ", options.target, " is a Unix socket, which has no TLS"));
+    return InvalidArgument("TLS_TARGET", "target",
+                           StrCat("--tls: ", options.target,
+                                  " is a Unix socket, which has no TLS"));
   }
   if (!options.tls_ca.empty()) {
     PemFile ca{{"--tls-ca", options.tls_ca}, ""};
@@ -83,9 +83,9 @@ Status CheckCredentials(const ClientOptions& options) {
       !IsLocalTarget(options.target)) {
     return InvalidArgument(
         "TOKEN_OVER_PLAINTEXT", "token_file",
-        Cat("--token-file: the token would go to ", options.target,
-            " in plain text, for all on its way to read; use --tls, or "
-            "--token-over-plaintext if that way is safe"));
+        StrCat("--token-file: the token would go to ", options.target,
+               " in plain text, for all on its way to read; use --tls, or "
+               "--token-over-plaintext if that way is safe"));
   }
   const Result<std::string> token = ReadToken(options.token_file);
   return token.ok() ? Status{} : token.status();
@@ -124,7 +124,7 @@ std::string TokenFile::ReadAgain() {
 void TokenFile::Read() {
   read_ = std::chrono::steady_clock::now();
   const Result<std::string> token = ReadToken(path_);
-  if (token.ok()) header_ = Cat("Bearer ", *token);
+  if (token.ok()) header_ = StrCat("Bearer ", *token);
 }
 
 }  // namespace topk

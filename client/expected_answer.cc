@@ -29,14 +29,14 @@ std::string ListText(const Numbers& numbers) {
   int count = 0;
   for (const int64_t number : numbers) {
     if (count == kShown) return text + ", ...]";
-    text += Cat(count++ > 0 ? ", " : "", number);
+    text += StrCat(count++ > 0 ? ", " : "", number);
   }
   return text + "]";
 }
 
 std::string TypeText(int data_type) {
   const DTypeInfo* info = FindDType(data_type);
-  return info != nullptr ? std::string(info->name) : Cat(data_type);
+  return info != nullptr ? std::string(info->name) : StrCat(data_type);
 }
 
 Result<int64_t> ReadK(const v1::KInput& k) {
@@ -141,16 +141,16 @@ Status CheckIndices(const v1::Tensor& indices, int64_t begin, int64_t length) {
                           {indices.strides().data(), Rank(indices.strides())},
                           0);
   if (!wrong.has_value()) return {};
-  return BadAnswer(
-      "response.indices.data",
-      Cat("index ", *wrong, " is outside ", begin, " .. ", begin + length - 1));
+  return BadAnswer("response.indices.data",
+                   StrCat("index ", *wrong, " is outside ", begin, " .. ",
+                          begin + length - 1));
 }
 
 }  // namespace
 
 Status BadAnswer(std::string_view field, std::string_view message) {
   return {Code::kInternal, "BAD_ANSWER", std::string(field),
-          Cat("the server's response is wrong: ", message)};
+          StrCat("the server's response is wrong: ", message)};
 }
 
 ExpectedAnswer::ExpectedAnswer(const v1::TopKRequest& request) {
@@ -165,11 +165,11 @@ Status ExpectedAnswer::Understand(const v1::TopKRequest& request) {
   if (!attributes->k.ok()) return attributes->k.status();
   if (FindDType(tensor.data_type()) == nullptr) {
     return Reject(
-        Cat("its data type is ", static_cast<int>(tensor.data_type())));
+        StrCat("its data type is ", static_cast<int>(tensor.data_type())));
   }
   const int64_t rank = tensor.shape_size();
   if (attributes->axis < -rank || attributes->axis >= rank) {
-    return Reject(Cat("axis ", attributes->axis, " is outside rank ", rank));
+    return Reject(StrCat("axis ", attributes->axis, " is outside rank ", rank));
   }
   shape_.assign(tensor.shape().begin(), tensor.shape().end());
   int64_t& along =
@@ -177,12 +177,12 @@ Status ExpectedAnswer::Understand(const v1::TopKRequest& request) {
   length_ = along;
   const int64_t k = *attributes->k;
   if (k < 1 || k > length_) {
-    return Reject(Cat("k = ", k, " is outside 1 .. ", length_));
+    return Reject(StrCat("k = ", k, " is outside 1 .. ", length_));
   }
   begin_ = request.index_offset();
   int64_t end = 0;
   if (begin_ < 0 || !CheckedAdd(begin_, length_, &end)) {
-    return Reject(Cat("index_offset = ", begin_, " is out of range"));
+    return Reject(StrCat("index_offset = ", begin_, " is out of range"));
   }
   along = k;
   const v1::OutputOptions& options = request.output();
@@ -227,7 +227,8 @@ Status ExpectedAnswer::Describe(const v1::TensorDesc* desc,
   }
   const int64_t total = desc->total_tensor_size_bytes();
   if (total != 0 && total < output.bytes) {
-    return Reject(Cat("its output has ", output.bytes, " bytes, not ", total));
+    return Reject(
+        StrCat("its output has ", output.bytes, " bytes, not ", total));
   }
   if (total != 0) output.bytes = total;
   return {};
@@ -248,12 +249,12 @@ int64_t ExpectedAnswer::max_message_bytes() const {
 Status ExpectedAnswer::Check(const v1::TopKResponse& response) const {
   if (!rejection_.ok()) {
     return BadAnswer(
-        "", Cat("the server must reject the request: ", rejection_.message));
+        "", StrCat("the server must reject the request: ", rejection_.message));
   }
   if (response.request_id() != request_id_) {
     return BadAnswer("response.request_id",
-                     Cat("request_id ", Quote(response.request_id()),
-                         ", expected ", Quote(request_id_)));
+                     StrCat("request_id ", Quote(response.request_id()),
+                            ", expected ", Quote(request_id_)));
   }
   if (Status s = CheckOutput("response.values", values_, response.has_values(),
                              response.values());
@@ -279,33 +280,33 @@ Status ExpectedAnswer::CheckOutput(std::string_view name,
   }
   if (!sent) return {};
   if (tensor.data_type() != static_cast<int>(expected.dtype)) {
-    return BadAnswer(Cat(name, ".data_type"),
-                     Cat("data type ", TypeText(tensor.data_type()),
-                         ", expected ", InfoOf(expected.dtype).name));
+    return BadAnswer(StrCat(name, ".data_type"),
+                     StrCat("data type ", TypeText(tensor.data_type()),
+                            ", expected ", InfoOf(expected.dtype).name));
   }
   if (!std::ranges::equal(tensor.shape(), shape_)) {
-    return BadAnswer(Cat(name, ".shape"),
-                     Cat("shape ", ListText(tensor.shape()), ", expected ",
-                         ListText(shape_)));
+    return BadAnswer(StrCat(name, ".shape"),
+                     StrCat("shape ", ListText(tensor.shape()), ", expected ",
+                            ListText(shape_)));
   }
   if (!std::ranges::equal(tensor.strides(), expected.strides)) {
-    return BadAnswer(Cat(name, ".strides"),
-                     Cat("strides ", ListText(tensor.strides()), ", expected ",
-                         ListText(expected.strides)));
+    return BadAnswer(StrCat(name, ".strides"),
+                     StrCat("strides ", ListText(tensor.strides()),
+                            ", expected ", ListText(expected.strides)));
   }
   const bool shared = !expected.region.name().empty();
   const v1::SharedMemoryRegion& region = tensor.shared_memory();
   if (shared != tensor.has_shared_memory() ||
       region.name() != expected.region.name() ||
       region.offset() != expected.region.offset()) {
-    return BadAnswer(Cat(name, ".shared_memory"),
+    return BadAnswer(StrCat(name, ".shared_memory"),
                      "the output is not where the request wants it");
   }
   const int64_t bytes =
       shared ? region.byte_size() : static_cast<int64_t>(tensor.data().size());
   if (bytes != expected.bytes) {
-    return BadAnswer(Cat(name, shared ? ".shared_memory" : ".data"),
-                     Cat(bytes, " bytes, expected ", expected.bytes));
+    return BadAnswer(StrCat(name, shared ? ".shared_memory" : ".data"),
+                     StrCat(bytes, " bytes, expected ", expected.bytes));
   }
   return {};
 }

@@ -16,7 +16,7 @@ namespace {
 
 Status CannotRead() {
   return {Code::kNotFound, "FILE", "file",
-          Cat("cannot be read: ", ErrnoText(errno))};
+          StrCat("cannot be read: ", ErrnoText(errno))};
 }
 
 // Reads to the end: for pipes.

@@ -31,7 +31,7 @@ Status CheckTensor(const v1::Tensor& tensor, const std::string& field) {
 Result<Partial> Describe(const PartialAnswer& answer, size_t number) {
   const v1::Tensor& values = answer.response.values();
   const v1::Tensor& indices = answer.response.indices();
-  const std::string field = Cat("partials[", number, "].response.");
+  const std::string field = StrCat("partials[", number, "].response.");
   if (Status s = CheckTensor(values, field + "values"); !s.ok()) return s;
   if (Status s = CheckTensor(indices, field + "indices"); !s.ok()) return s;
   std::vector<int64_t> shape(values.shape().begin(), values.shape().end());

@@ -21,27 +21,27 @@ Result<DType> TypeOf(const NpyHeader& header, std::optional<DType> as) {
   if (as) {
     const DTypeInfo& type = InfoOf(*as);
     for (const char* kind : {"V", "u", "i"}) {
-      if (Cat(kind, type.bytes) == header.type) return *as;
+      if (StrCat(kind, type.bytes) == header.type) return *as;
     }
-    return InvalidArgument(
-        "NPY_DTYPE", "file",
-        Cat("--dtype ", type.name, " reads ", type.bytes, "-byte elements (u",
-            type.bytes, ", V", type.bytes, "); the file has ", header.type));
+    return InvalidArgument("NPY_DTYPE", "file",
+                           StrCat("--dtype ", type.name, " reads ", type.bytes,
+                                  "-byte elements (u", type.bytes, ", V",
+                                  type.bytes, "); the file has ", header.type));
   }
   for (const DTypeInfo& row : DTypes()) {
     if (HasNpyName(row) &&
-        Cat(row.name.substr(0, 1), row.bytes) == header.type) {
+        StrCat(row.name.substr(0, 1), row.bytes) == header.type) {
       return row.type;
     }
   }
   return InvalidArgument(
       "NPY_DTYPE", "file",
-      Cat("element type '", header.type.substr(0, 32),
-          "' is not one of f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8; ",
-          header.type == "V2"   ? "for bfloat16 give --dtype bf16"
-          : header.type == "V1" ? "say which it is, e.g. --dtype f8e4m3"
-          : header.type == "b1" ? "save x.view('u1') instead"
-                                : "save it converted, e.g. x.astype('f4')"));
+      StrCat("element type '", header.type.substr(0, 32),
+             "' is not one of f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8; ",
+             header.type == "V2"   ? "for bfloat16 give --dtype bf16"
+             : header.type == "V1" ? "say which it is, e.g. --dtype f8e4m3"
+             : header.type == "b1" ? "save x.view('u1') instead"
+                                   : "save it converted, e.g. x.astype('f4')"));
 }
 
 // Returns the size of the data that follows a header, in bytes.
@@ -68,8 +68,8 @@ Result<std::vector<std::byte>> PackElements(const DTypeInfo& type,
         (type.sign == 0 || type.is_float ||
          static_cast<int8_t>(bits) >> spare != static_cast<int8_t>(byte))) {
       return InvalidArgument("NPY_VALUE", "file",
-                             Cat("element ", i, " is ", int{byte}, "; ",
-                                 type.name, " has ", type.bits, " bits"));
+                             StrCat("element ", i, " is ", int{byte}, "; ",
+                                    type.name, " has ", type.bits, " bits"));
     }
     highest[i] = static_cast<std::byte>(bits);
   }
@@ -128,7 +128,8 @@ std::vector<std::byte> Reorder(const NpyHeader& header,
 }  // namespace
 
 bool HasNpyName(const DTypeInfo& type) {
-  return !type.packed() && Cat(type.name.substr(0, 1), type.bits) == type.name;
+  return !type.packed() &&
+         StrCat(type.name.substr(0, 1), type.bits) == type.name;
 }
 
 Result<size_t> NpyFileSize(std::span<const std::byte> start,
@@ -154,9 +155,9 @@ Result<NpyArray> ParseNpy(std::span<const std::byte> file,
   if (!bytes.ok()) return bytes.status();
   const std::span<const std::byte> data = file.subspan(header->data_offset);
   if (data.size() != static_cast<size_t>(*bytes)) {
-    return MalformedNpy(Cat("it has ", data.size(),
-                            " bytes of data; its shape and type imply ",
-                            *bytes));
+    return MalformedNpy(StrCat("it has ", data.size(),
+                               " bytes of data; its shape and type imply ",
+                               *bytes));
   }
   NpyArray array{*dtype, header->shape, data, std::move(owner)};
   const bool transposed = header->fortran_order && header->shape.size() > 1;
@@ -186,17 +187,17 @@ Result<NpyArray> ReadNpy(const std::string& path, std::optional<DType> as) {
 Status WriteNpy(const std::string& path, DType dtype,
                 std::span<const int64_t> shape, std::string_view data) {
   const DTypeInfo& info = InfoOf(dtype);
-  const std::string type =
-      HasNpyName(info)
-          ? Cat(info.bytes == 1 ? "|" : "<", info.name.substr(0, 1), info.bytes)
-          : Cat("|V", info.bytes);
+  const std::string type = HasNpyName(info)
+                               ? StrCat(info.bytes == 1 ? "|" : "<",
+                                        info.name.substr(0, 1), info.bytes)
+                               : StrCat("|V", info.bytes);
   std::string unpacked;
   if (info.packed()) {
     int64_t count = 1;
     for (const int64_t size : shape) count *= size;
     data = unpacked = UnpackElements(info, count, data);
   }
-  const std::string temporary = Cat(path, ".", getpid());
+  const std::string temporary = StrCat(path, ".", getpid());
   std::ofstream file(temporary, std::ios::binary);
   file << NpyFileStart(type, shape) << data;
   file.close();
@@ -204,7 +205,7 @@ Status WriteNpy(const std::string& path, DType dtype,
     const int error = errno;
     std::remove(temporary.c_str());
     return {Code::kNotFound, "FILE", "out",
-            Cat("cannot write ", path, ": ", ErrnoText(error))};
+            StrCat("cannot write ", path, ": ", ErrnoText(error))};
   }
   return {};
 }

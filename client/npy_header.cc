@@ -43,9 +43,9 @@ class HeaderReader {
                       : key == "fortran_order" ? TakeBool(header.fortran_order)
                                                : TakeShape(header.shape);
       if (!ok) {
-        return MalformedNpy(
-            Cat("the header's ", key,
-                key == "descr" ? " is not a plain element type" : " is wrong"));
+        return MalformedNpy(StrCat(
+            "the header's ", key,
+            key == "descr" ? " is not a plain element type" : " is wrong"));
       }
       if (!Take(',') && !Peek('}')) {
         return MalformedNpy("the header has no comma where one must be");
@@ -128,7 +128,7 @@ class HeaderReader {
 
 Status MalformedNpy(std::string_view what) {
   return InvalidArgument("NPY_MALFORMED", "file",
-                         Cat("not a .npy file: ", what));
+                         StrCat("not a .npy file: ", what));
 }
 
 Result<NpyHeader> ParseNpyHeader(std::span<const std::byte> file) {
@@ -142,9 +142,9 @@ Result<NpyHeader> ParseNpyHeader(std::span<const std::byte> file) {
   const auto major = static_cast<unsigned char>(text[6]);
   const auto minor = static_cast<unsigned char>(text[7]);
   if (major < 1 || major > 3 || minor != 0) {
-    return MalformedNpy(Cat("format ", static_cast<int>(major), ".",
-                            static_cast<int>(minor),
-                            " is not 1.0, 2.0 or 3.0"));
+    return MalformedNpy(StrCat("format ", static_cast<int>(major), ".",
+                               static_cast<int>(minor),
+                               " is not 1.0, 2.0 or 3.0"));
   }
   // The header's length: 2 bytes in format 1.0, 4 from 2.0 on.
   const size_t length_bytes = major == 1 ? 2 : 4;
@@ -153,8 +153,9 @@ Result<NpyHeader> ParseNpyHeader(std::span<const std::byte> file) {
   std::memcpy(&length, text.data() + 8, length_bytes);
   const size_t begin = 8 + length_bytes;
   if (length > kMaxHeaderBytes || text.size() - begin < length) {
-    return MalformedNpy(Cat("its header of ", length, " bytes is ",
-                            length > kMaxHeaderBytes ? "too long" : "cut off"));
+    return MalformedNpy(
+        StrCat("its header of ", length, " bytes is ",
+               length > kMaxHeaderBytes ? "too long" : "cut off"));
   }
   Result<NpyHeader> header = HeaderReader(text.substr(begin, length)).Read();
   if (header.ok()) header->data_offset = begin + length;
@@ -165,15 +166,15 @@ std::string NpyFileStart(std::string_view descr,
                          std::span<const int64_t> shape) {
   std::string sizes;
   for (const int64_t size : shape) {
-    sizes += Cat(sizes.empty() ? "" : ", ", size);
+    sizes += StrCat(sizes.empty() ? "" : ", ", size);
   }
   std::string header =
-      Cat("{'descr': '", descr, "', 'fortran_order': False, 'shape': (", sizes,
-          shape.size() == 1 ? "," : "", "), }");
+      StrCat("{'descr': '", descr, "', 'fortran_order': False, 'shape': (",
+             sizes, shape.size() == 1 ? "," : "", "), }");
   header.append(63 - (header.size() + 10) % 64, ' ');
   header += '\n';
   const auto length = static_cast<uint16_t>(header.size());
-  std::string start = Cat(kMagic, std::string_view("\x01\x00", 2));
+  std::string start = StrCat(kMagic, std::string_view("\x01\x00", 2));
   start.append(reinterpret_cast<const char*>(&length), 2);
   return start + header;
 }

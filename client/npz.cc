@@ -30,7 +30,8 @@ struct CloseMember {
 using Archive = std::unique_ptr<zip_t, CloseArchive>;
 
 Status Broken(std::string_view what) {
-  return InvalidArgument("NPZ_FORMAT", "file", Cat("not a .npz file: ", what));
+  return InvalidArgument("NPZ_FORMAT", "file",
+                         StrCat("not a .npz file: ", what));
 }
 
 // A zip's first entry, or the end of one that has none.
@@ -85,15 +86,15 @@ Result<size_t> Find(const std::vector<std::string>& names,
   }
   std::string list;
   for (size_t i = 0; i < std::min(names.size(), kListed); ++i) {
-    list += Cat(i > 0 ? ", " : "", Quote(names[i]));
+    list += StrCat(i > 0 ? ", " : "", Quote(names[i]));
   }
   if (names.size() > kListed)
-    list += Cat(" and ", names.size() - kListed, " more");
+    list += StrCat(" and ", names.size() - kListed, " more");
   return InvalidArgument(
       "NPZ_MEMBER", "file",
       member.empty()
-          ? Cat("it has several arrays, name one with --member: ", list)
-          : Cat("it has no array ", Quote(member), ", only ", list));
+          ? StrCat("it has several arrays, name one with --member: ", list)
+          : StrCat("it has no array ", Quote(member), ", only ", list));
 }
 
 // Inflates a member on to `content`, until that has `size` bytes or the member
@@ -133,14 +134,14 @@ Result<std::vector<std::byte>> Unpack(zip_t* archive, size_t index,
   zip_stat_t stat;
   if (zip_stat_index(archive, index, 0, &stat) == 0 &&
       (stat.valid & ZIP_STAT_SIZE) != 0 && stat.size != *size) {
-    return MalformedNpy(Cat("the archive says that it has ", stat.size,
-                            " bytes; its shape and type imply ", *size));
+    return MalformedNpy(StrCat("the archive says that it has ", stat.size,
+                               " bytes; its shape and type imply ", *size));
   }
   // One byte more, which reaches the end or shows that the member is longer.
   if (Status s = Inflate(member.get(), *size + 1, content); !s.ok()) return s;
   if (content.size() > *size) {
-    return MalformedNpy(Cat("it has more than the ", *size,
-                            " bytes that its shape and type imply"));
+    return MalformedNpy(StrCat("it has more than the ", *size,
+                               " bytes that its shape and type imply"));
   }
   return content;
 }

@@ -41,8 +41,9 @@ std::optional<Attempts::Time> Attempts::Next(Status& status, bool begun) {
       std::chrono::system_clock::now() + std::max(pause_, status.retry_after);
   if (then >= deadline_) {
     if (status.retry_after.count() > 0) {
-      status.message += Cat(" (the retry delay of ", status.retry_after.count(),
-                            " ms ends after the deadline)");
+      status.message +=
+          StrCat(" (the retry delay of ", status.retry_after.count(),
+                 " ms ends after the deadline)");
     }
     return {};
   }

@@ -92,7 +92,7 @@ Status FromGrpc(const grpc::Status& grpc, const grpc::ClientContext& context) {
     // amid an answer ends the call without a status.
     status.code = Code::kUnavailable;
     status.reason = kBrokeOff;
-    status.message = Cat("the answer broke off: ", grpc.error_message());
+    status.message = StrCat("the answer broke off: ", grpc.error_message());
   }
   return status;
 }

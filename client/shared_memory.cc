@@ -15,13 +15,13 @@ namespace {
 
 std::string UniqueName() {
   std::random_device random;
-  return Cat("/topk-", getpid(), "-", random(), random());
+  return StrCat("/topk-", getpid(), "-", random(), random());
 }
 
 Status CannotCreate(const std::string& name, size_t bytes, int error) {
   const std::string message =
-      Cat("cannot make ", Quote(name), ", shared memory of ", bytes,
-          " bytes: ", ErrnoText(error));
+      StrCat("cannot make ", Quote(name), ", shared memory of ", bytes,
+             " bytes: ", ErrnoText(error));
   if (error == EINVAL || error == EEXIST || error == ENAMETOOLONG ||
       error == EACCES) {
     return InvalidArgument("SHARED_MEMORY_NAME", "name", message);

@@ -15,7 +15,7 @@ Status Append(std::string_view name, const std::string& data, int64_t limit,
   const size_t size = tensor.data().size() + data.size();
   if (size > static_cast<size_t>(limit)) {
     return BadAnswer(
-        name, Cat("chunks of ", size, " bytes or more, expected ", limit));
+        name, StrCat("chunks of ", size, " bytes or more, expected ", limit));
   }
   tensor.mutable_data()->append(data);
   return {};
@@ -49,8 +49,8 @@ Status StreamedAnswer::AddHeader(v1::TopKResponse& header) {
       {header.indices(), expected_.index_bytes()}};
   for (const auto& [tensor, limit] : outputs) {
     if (tensor.data().size() > static_cast<size_t>(limit)) {
-      return BadAnswer("", Cat("a header with ", tensor.data().size(),
-                               " bytes of an output, expected ", limit));
+      return BadAnswer("", StrCat("a header with ", tensor.data().size(),
+                                  " bytes of an output, expected ", limit));
     }
   }
   response_ = std::move(header);

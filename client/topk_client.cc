@@ -53,8 +53,9 @@ Status CheckSize(size_t bytes, int64_t limit) {
   if (bytes <= static_cast<size_t>(limit)) return {};
   return ResourceExhausted(
       "REQUEST_TOO_LARGE", "tensor.data",
-      Cat("a request message of ", bytes, " bytes exceeds the server's limit ",
-          "of ", limit, " (--max-message-bytes); StreamTopK has no limit"));
+      StrCat("a request message of ", bytes,
+             " bytes exceeds the server's limit ", "of ", limit,
+             " (--max-message-bytes); StreamTopK has no limit"));
 }
 
 // Whether gRPC reset a stream because of ReceiveLimit.
@@ -191,9 +192,9 @@ struct Client::Impl {
       Status status = make();
       if (status.ok()) return status;
       if (IsTooLong(status)) {
-        return BadAnswer("", Cat("a message longer than any response to the "
-                                 "request: ",
-                                 status.message));
+        return BadAnswer("", StrCat("a message longer than any response to the "
+                                    "request: ",
+                                    status.message));
       }
       const auto then = attempts.Next(status, rewind());
       if (!then.has_value()) return status;
@@ -210,7 +211,7 @@ struct Client::Impl {
   // A Unix socket whose server stands still cannot be given up: nobody would
   // know when the caller's memory is its own again.
   const Memory memory =
-      IsUnixAddress(options.target) ? Memory::kCopied : Memory::kLent;
+      IsUnixAddress(options.target) ? Memory::kCopied : Memory::kBorrowed;
   const std::shared_ptr<ReceiveLimit> receive_limit;
   const std::shared_ptr<grpc::Channel> channel;
   grpc::GenericStub calls;
@@ -354,8 +355,8 @@ std::vector<Result<v1::TopKResponse>> Client::ComputeTopKMany(
     if (!result.request_id().empty() &&
         result.request_id() != request.request_id()) {
       return BadAnswer("request_id",
-                       Cat("request_id ", Quote(result.request_id()),
-                           ", expected ", Quote(request.request_id())));
+                       StrCat("request_id ", Quote(result.request_id()),
+                              ", expected ", Quote(request.request_id())));
     }
     if (result.has_response()) {
       const Status s = ExpectedAnswer(request).Check(result.response());

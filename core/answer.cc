@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "core/base/free_later.h"
+#include "core/base/deferred_free.h"
 #include "core/base/text.h"
 
 namespace topk {
@@ -38,11 +38,11 @@ Status CheckPayload(const Plan& plan, int64_t bytes) {
   const std::string padded =
       input.padded_bytes == input.bytes
           ? ""
-          : Cat(" (or ", input.padded_bytes, " with padding)");
+          : StrCat(" (or ", input.padded_bytes, " with padding)");
   return InvalidArgument(
       "DATA_LENGTH", "tensor.data",
-      Cat("the tensor has ", bytes, " bytes of data; its shape and type (",
-          InfoOf(plan.dtype).name, ") imply ", input.bytes, padded));
+      StrCat("the tensor has ", bytes, " bytes of data; its shape and type (",
+             InfoOf(plan.dtype).name, ") imply ", input.bytes, padded));
 }
 
 Outputs PrepareOutputs(const Plan& plan, v1::TopKResponse& response,
@@ -65,7 +65,7 @@ void Discard(const Plan& plan, v1::TopKResponse response) {
   for (v1::Tensor* tensor :
        {response.mutable_values(), response.mutable_indices()}) {
     if (!tensor->has_data()) continue;
-    FreeLater(tensor->release_data(), 0, [](void* p) {
+    DeferFree(tensor->release_data(), 0, [](void* p) {
       const std::unique_ptr<std::string> data(static_cast<std::string*>(p));
       DropPages(data->data(), data->size());
     });

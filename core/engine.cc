@@ -39,7 +39,7 @@ Execution RunOn(const PreparedPlan& prepared, const Plan& plan,
     }
     return (*fold)->Finish();
   }
-  const WholeTensor whole = PutTogether(plan, pieces, cancellation);
+  const WholeTensor whole = Concatenate(plan, pieces, cancellation);
   if (IsCancelled(cancellation)) return {};
   return prepared.Run(whole, outputs, cancellation);
 }
@@ -79,9 +79,9 @@ Status CheckColumns(const Plan& plan, const Limits& limits) {
   const int64_t most = limits.max_output_bytes / kColumnBytes;
   if (!plan.input.packed || plan.slices() == 0 || plan.inner <= most) return {};
   return ResourceExhausted("TOO_MANY_COLUMNS", "tensor.shape",
-                           Cat(plan.inner, " columns next to axis ", plan.axis,
-                               " exceed the limit of a stream, ", most,
-                               "; make the axis the last one"));
+                           StrCat(plan.inner, " columns next to axis ",
+                                  plan.axis, " exceed the limit of a stream, ",
+                                  most, "; make the axis the last one"));
 }
 
 }  // namespace

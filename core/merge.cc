@@ -18,16 +18,16 @@
 
 #include "core/base/checked.h"
 #include "core/base/elements.h"
-#include "core/base/key_maps.h"
 #include "core/base/packing.h"
 #include "core/base/text.h"
+#include "core/base/with_sort_key_encoder.h"
 #include "core/plan/layout.h"
 
 namespace topk {
 namespace {
 
 std::string Path(size_t partial, std::string_view field) {
-  return Cat("partials[", partial, "].", field);
+  return StrCat("partials[", partial, "].", field);
 }
 
 std::string_view NameOf(Direction direction) {
@@ -55,8 +55,8 @@ class Agreement {
       if (first == other) continue;
       status_ = InvalidArgument(
           "PARTIALS_DIFFER", Path(i, name),
-          Cat(name, " = ", NameOf(other), " differs from ", NameOf(first),
-              " of partials[0]; only answers to one question are merged"));
+          StrCat(name, " = ", NameOf(other), " differs from ", NameOf(first),
+                 " of partials[0]; only answers to one question are merged"));
     }
   }
 
@@ -81,7 +81,7 @@ Status CheckAgreement(std::span<const Partial> partials) {
   if (!agreement.status().ok()) return agreement.status();
   for (size_t d = 0; d < partials[0].shape.size(); ++d) {
     if (static_cast<int64_t>(d) == partials[0].axis) continue;
-    agreement.On(Cat("shape[", d, "]"),
+    agreement.On(StrCat("shape[", d, "]"),
                  [d](const Partial& p) { return p.shape[d]; });
   }
   return agreement.status();
@@ -96,8 +96,8 @@ Status CheckLength(std::span<const std::byte> data, int64_t count, DType type,
   }
   return InvalidArgument(
       "DATA_LENGTH", field,
-      Cat("there are ", data.size(), " bytes of data; shape and type (",
-          NameOf(type), ") imply ", bytes));
+      StrCat("there are ", data.size(), " bytes of data; shape and type (",
+             NameOf(type), ") imply ", bytes));
 }
 
 // The least and the greatest of some indices.
@@ -122,9 +122,10 @@ Range RangeOf(std::span<const std::byte> indices) {
 // Sets the range of a partial's indices with its index_offset.
 Status CheckIndices(const Partial& partial, size_t number, Range& range) {
   if (partial.index_offset < 0) {
-    return InvalidArgument(
-        "INDEX_OFFSET_NEGATIVE", Path(number, "index_offset"),
-        Cat("index_offset = ", partial.index_offset, " must not be negative"));
+    return InvalidArgument("INDEX_OFFSET_NEGATIVE",
+                           Path(number, "index_offset"),
+                           StrCat("index_offset = ", partial.index_offset,
+                                  " must not be negative"));
   }
   range = partial.index_type == DType::kI32 ? RangeOf<int32_t>(partial.indices)
           : partial.index_type == DType::kU32
@@ -135,16 +136,16 @@ Status CheckIndices(const Partial& partial, size_t number, Range& range) {
   const int64_t most = MaxIndex(partial.index_type);
   if (index < 0) {
     return InvalidArgument("INDEX_RANGE", Path(number, "indices"),
-                           Cat("an index is outside 0 .. ", most,
-                               ": its bits are those of ", index));
+                           StrCat("an index is outside 0 .. ", most,
+                                  ": its bits are those of ", index));
   }
   int64_t sum = 0;
   if (!CheckedAdd(index, partial.index_offset, &sum) || sum > most) {
     return InvalidArgument(
         "INDEX_TYPE_TOO_SMALL", Path(number, "index_offset"),
-        Cat("index ", index, " with index_offset = ", partial.index_offset,
-            " exceeds ", most, ", the greatest ", NameOf(partial.index_type),
-            " index"));
+        StrCat("index ", index, " with index_offset = ", partial.index_offset,
+               " exceeds ", most, ", the greatest ", NameOf(partial.index_type),
+               " index"));
   }
   range.least += static_cast<uint64_t>(partial.index_offset);
   range.greatest = static_cast<uint64_t>(sum);
@@ -166,22 +167,23 @@ bool Meet(std::vector<Range> ranges) {
 Status CheckPartial(const Partial& partial, size_t number, Range& indices) {
   const auto rank = static_cast<int64_t>(partial.shape.size());
   if (partial.axis < 0 || partial.axis >= rank) {
-    return InvalidArgument("AXIS_RANGE", Path(number, "axis"),
-                           Cat("axis = ", partial.axis,
-                               " is no dimension of a tensor of rank ", rank));
+    return InvalidArgument(
+        "AXIS_RANGE", Path(number, "axis"),
+        StrCat("axis = ", partial.axis, " is no dimension of a tensor of rank ",
+               rank));
   }
   if (partial.k < 1) {
     return InvalidArgument("K_NOT_POSITIVE", Path(number, "k"),
-                           Cat("k = ", partial.k, " must be at least 1"));
+                           StrCat("k = ", partial.k, " must be at least 1"));
   }
   const std::string shape = Path(number, "shape");
   const Result<int64_t> count = CountElements(partial.shape, shape);
   if (!count.ok()) return count.status();
   const int64_t own = partial.shape[static_cast<size_t>(partial.axis)];
   if (own > partial.k) {
-    return InvalidArgument("MORE_THAN_K", Cat(shape, "[", partial.axis, "]"),
-                           Cat("there are ", own, " elements along axis ",
-                               partial.axis, " where k = ", partial.k));
+    return InvalidArgument("MORE_THAN_K", StrCat(shape, "[", partial.axis, "]"),
+                           StrCat("there are ", own, " elements along axis ",
+                                  partial.axis, " where k = ", partial.k));
   }
   switch (partial.index_type) {
     case DType::kI32:
@@ -190,9 +192,10 @@ Status CheckPartial(const Partial& partial, size_t number, Range& indices) {
     case DType::kU64:
       break;
     default:
-      return InvalidArgument("INDEX_TYPE", Path(number, "index_type"),
-                             Cat(NameOf(partial.index_type),
-                                 " is no type of indices: i32, i64, u32, u64"));
+      return InvalidArgument(
+          "INDEX_TYPE", Path(number, "index_type"),
+          StrCat(NameOf(partial.index_type),
+                 " is no type of indices: i32, i64, u32, u64"));
   }
   if (Status s = CheckLength(partial.values, *count, partial.dtype,
                              Path(number, "values"));
@@ -287,9 +290,9 @@ class Merger {
   Status Overlap(uint64_t index) const {
     return InvalidArgument(
         "SHARDS_OVERLAP", "partials",
-        Cat("index ", index, " comes twice in slice ",
-            outer_ * work_.inner + column_,
-            "; shards must not overlap, and each has its index_offset"));
+        StrCat("index ", index, " comes twice in slice ",
+               outer_ * work_.inner + column_,
+               "; shards must not overlap, and each has its index_offset"));
   }
 
   // Has the sources' heads play against each other, in a tree whose root is
@@ -316,9 +319,9 @@ class Merger {
       if (j > 0 && !RanksBefore(last, first)) {
         if (!RanksBefore(first, last)) return Overlap(first.index);
         return InvalidArgument("NOT_IN_ORDER", Path(source, "values"),
-                               Cat("element ", first.position, " of slice ",
-                                   outer_ * work_.inner + column_,
-                                   " ranks before the one in front of it"));
+                               StrCat("element ", first.position, " of slice ",
+                                      outer_ * work_.inner + column_,
+                                      " ranks before the one in front of it"));
       }
       last = first;
       Put(j, first);
@@ -379,10 +382,10 @@ class Merger {
 };
 
 Status MergeSlices(const Partial& like, const Work& work) {
-  return WithKeyMap(
+  return WithSortKeyEncoder(
       InfoOf(like.dtype), like.direction == Direction::kLargest,
-      [&]<class Key, bool kFloat>(KeyMap<Key, kFloat> map) {
-        using Map = KeyMap<Key, kFloat>;
+      [&]<class Key, bool kFloat>(SortKeyEncoder<Key, kFloat> map) {
+        using Map = SortKeyEncoder<Key, kFloat>;
         return InfoOf(like.index_type).bytes == 8
                    ? Merger<Map, Key, uint64_t>(map, work).MergeAll()
                    : Merger<Map, Key, uint32_t>(map, work).MergeAll();

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/answer.h"
-#include "core/base/free_later.h"
+#include "core/base/deferred_free.h"
 #include "core/engine.h"
 #include "core/whole_tensor.h"
 
@@ -30,7 +30,7 @@ Execution TensorStream::RunCollected(const State& state) {
   };
   const auto parts = state.collected.parts();
   if (parts.size() == 1) return run(parts[0]);
-  const WholeTensor whole = PutTogether(*state.plan, parts, state.cancellation);
+  const WholeTensor whole = Concatenate(*state.plan, parts, state.cancellation);
   if (IsCancelled(state.cancellation)) return {};
   return run(whole);
 }
@@ -44,7 +44,7 @@ TensorStream::~TensorStream() {
   // Memory of a device must be released before the device is.
   if (state_ != nullptr && state_->held_bytes >= kLargeBytes &&
       (state_->fold == nullptr || state_->fold->OutlivesBackend())) {
-    FreeLater(std::move(state_));
+    DeferFree(std::move(state_));
   }
 }
 

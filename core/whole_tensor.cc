@@ -26,7 +26,7 @@ std::span<const std::byte> AppendBlocks(std::span<const std::byte> piece,
 
 }  // namespace
 
-WholeTensor PutTogether(const Plan& plan,
+WholeTensor Concatenate(const Plan& plan,
                         std::span<const std::span<const std::byte>> pieces,
                         const Cancellation* cancellation) {
   WholeTensor whole;

@@ -5,17 +5,17 @@
 #include <vector>
 
 #include "core/base/cancellation.h"
-#include "core/base/free_later.h"
+#include "core/base/deferred_free.h"
 #include "core/plan/plan.h"
 
 namespace topk {
 
 /// The bytes of a tensor, or a part of them.
-using WholeTensor = std::vector<std::byte, FreeingLater<std::byte>>;
+using WholeTensor = std::vector<std::byte, DeferredFreeAllocator<std::byte>>;
 
 /// Returns the pieces together. If cancelled (null = never) some are missing.
 /// REQUIRES: they have no more than plan.input.padded_bytes.
-WholeTensor PutTogether(const Plan& plan,
+WholeTensor Concatenate(const Plan& plan,
                         std::span<const std::span<const std::byte>> pieces,
                         const Cancellation* cancellation);
 

@@ -6,7 +6,7 @@
 
 #include <chrono>
 
-#include "server/transport/connection_care.h"
+#include "server/transport/connection_options.h"
 #include "server/transport/listeners.h"
 
 namespace topk {
@@ -23,7 +23,7 @@ Result<std::unique_ptr<AdminServer>> AdminServer::Start(
   grpc::ServerBuilder builder;
   builder.RegisterService(&admin->reflection_.rpc());
   builder.SetMaxReceiveMessageSize(AuxiliaryCall::kMaxMessageBytes);
-  ApplySideConnectionCare(builder);
+  ApplySideConnectionOptions(builder);
   // Channelz has gRPC's own handlers: one thread that waits will do.
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);

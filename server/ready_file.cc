@@ -39,7 +39,7 @@ Result<OwnedFile> WriteReadyFile(
   for (const auto& [name, address] : others) {
     if (!address.empty()) content[name] = address;
   }
-  const std::string temporary = Cat(path, ".", getpid());
+  const std::string temporary = StrCat(path, ".", getpid());
   const int fd = CreateLocked(
       temporary,
       content.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
@@ -49,7 +49,7 @@ Result<OwnedFile> WriteReadyFile(
     std::remove(temporary.c_str());
     if (fd >= 0) close(fd);
     return Status{Code::kUnavailable, "READY_FILE", "ready_file",
-                  Cat("cannot write ", path, ": ", ErrnoText(error))};
+                  StrCat("cannot write ", path, ": ", ErrnoText(error))};
   }
   return OwnedFile(path, fd);
 }

@@ -13,7 +13,7 @@
 #include "core/engine.h"
 #include "core/security/local_address.h"
 #include "server/admin_server.h"
-#include "server/admission/gate.h"
+#include "server/admission/admission_controller.h"
 #include "server/admission/memory_limit.h"
 #include "server/admission/rate_limiter.h"
 #include "server/auxiliary/reflection_service.h"
@@ -38,7 +38,7 @@
 #include "server/telemetry/metrics_endpoint.h"
 #include "server/telemetry/poller_busy.h"
 #include "server/telemetry/rpc_metrics.h"
-#include "server/transport/connection_care.h"
+#include "server/transport/connection_options.h"
 #include "server/transport/listeners.h"
 #include "server/transport/owned_file.h"
 #include "server/transport/xds.h"
@@ -83,7 +83,7 @@ BackendOptions BackendOptionsOf(const ServerConfig& config) {
 Status CheckEnvironment(const ServerConfig& config) {
   Status status = Engine::CheckEnvironment(BackendOptionsOf(config));
   if (!status.ok()) {
-    status.message = Cat(status.field, ": ", status.message);
+    status.message = StrCat(status.field, ": ", status.message);
     return status;
   }
   return config.xds ? CheckXds(config.listen) : Status{};
@@ -107,15 +107,15 @@ struct Server::Impl {
             config.allow_shared_memory
                 ? std::make_unique<SharedObjects>(config.shared_memory_prefix)
                 : nullptr),
-        gate(AdmissionLimitsOf(config),
-             {config.security.client_requests_per_second,
-              config.security.client_bytes_per_second}),
+        admission(AdmissionLimitsOf(config),
+                  {config.security.client_requests_per_second,
+                   config.security.client_bytes_per_second}),
         access_log(log,
                    {config.access_log_sample,
                     static_cast<int64_t>(config.slow_request_seconds * 1e9)}),
         poller_busy(*metrics.registry(), log),
         service(engine, metrics, rpc_metrics, access_log, shared_objects.get(),
-                gate, config.max_message_bytes, threads) {
+                admission, config.max_message_bytes, threads) {
     AddMetrics(log);
   }
 
@@ -146,7 +146,7 @@ struct Server::Impl {
   const std::unique_ptr<SharedObjects> shared_objects;
   std::unique_ptr<ServerTls> tls;  // null: plain text
   std::unique_ptr<Authenticator> authenticator;
-  Gate gate;
+  AdmissionController admission;
   AccessLog access_log;
   PollerBusy poller_busy;
   TopKService service;
@@ -182,7 +182,7 @@ Status Server::Impl::Secure(const ServerConfig& config, spdlog::logger& log) {
       Authenticator::Start(security, log);
   if (!made.ok()) return made.status();
   authenticator = *std::move(made);
-  gate.SetAuthenticator(authenticator.get());
+  admission.SetAuthenticator(authenticator.get());
   if (!security.auth_tokens_file.empty() && tls == nullptr &&
       !std::ranges::all_of(config.listen, [](const std::string& address) {
         return IsUnixAddress(address) || IsLoopback(address);
@@ -207,14 +207,14 @@ void Server::Impl::AddMetrics(const spdlog::logger& log) {
   };
   gauge("topk_inflight_requests",
         "Number of calls in flight, idle streams included",
-        [this] { return gate.admission().requests(); });
+        [this] { return admission.in_flight().requests(); });
   gauge("topk_inflight_bytes", "Memory charged to calls in flight, in bytes",
-        [this] { return gate.admission().bytes(); });
+        [this] { return admission.in_flight().bytes(); });
   gauge("topk_max_inflight_requests", "Max number of calls in flight",
-        [this] { return gate.admission().limits().requests; });
+        [this] { return admission.in_flight().limits().requests; });
   gauge("topk_max_inflight_bytes",
         "Max memory charged to calls in flight, in bytes",
-        [this] { return gate.admission().limits().bytes; });
+        [this] { return admission.in_flight().limits().bytes; });
   if (!engine.Devices().devices.empty()) {
     AddDeviceMetrics(engine, *metrics.registry());
   }
@@ -287,7 +287,7 @@ Status Server::Impl::Listen(const ServerConfig& config) {
   memory.Resize(static_cast<size_t>(
       Or(config.max_receive_memory, kPartReceived, MemoryLimit())));
   builder.SetResourceQuota(memory);
-  ApplyConnectionCare(config.connections, builder);
+  ApplyConnectionOptions(config.connections, builder);
   std::vector<int> xds_ports(config.listen.size());
   if (config.xds) {
     ListenByXds(config, builder, xds_ports);
@@ -411,7 +411,7 @@ void Server::Drain(std::chrono::milliseconds delay,
   }
   // gRPC must not begin to shut down before the last call has ended: it may
   // keep one that crosses that until the deadline.
-  impl_->gate.Close();
+  impl_->admission.Close();
   calls.WaitUntilNone(start + timeout);
   const auto deadline =
       std::chrono::system_clock::now() +

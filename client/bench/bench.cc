@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "client/bench/interrupt.h"
-#include "client/bench/kind.h"
 #include "client/bench/load.h"
 #include "client/bench/mix.h"
 #include "client/bench/report.h"
+#include "client/bench/request_template.h"
 #include "client/cli/errors.h"
 #include "client/cli/progress_line.h"
 #include "client/cli/terminal.h"
@@ -22,11 +22,11 @@ namespace topk::cli {
 namespace {
 
 // Makes the kinds, or returns what went wrong, said.
-ExitCode MakeKinds(const BenchFlags& flags, const BenchPath& path,
-                   std::vector<Kind>& kinds) {
-  std::vector<KindSpec> specs = {flags.kind};
+ExitCode MakeTemplates(const BenchFlags& flags, const BenchPath& path,
+                       std::vector<RequestTemplate>& kinds) {
+  std::vector<RequestSpec> specs = {flags.kind};
   if (!flags.mix.empty()) {
-    Result<std::vector<KindSpec>> mix = ReadMix(flags.mix, flags.kind);
+    Result<std::vector<RequestSpec>> mix = ReadMix(flags.mix, flags.kind);
     if (!mix.ok()) {
       return mix.status().code == Code::kNotFound
                  ? ReportInput(flags.mix, mix.status())
@@ -35,13 +35,14 @@ ExitCode MakeKinds(const BenchFlags& flags, const BenchPath& path,
     specs = *std::move(mix);
   }
   const Engine engine({});
-  for (const KindSpec& spec : specs) {
-    Result<Kind> kind = MakeKind(spec, {path.beside, flags.pace.batch},
-                                 flags.pace.seed + kinds.size());
+  for (const RequestSpec& spec : specs) {
+    Result<RequestTemplate> kind =
+        MakeRequestTemplate(spec, {path.beside, flags.profile.batch},
+                            flags.profile.seed + kinds.size());
     if (!kind.ok()) return ReportUsage(kind.status());
-    if (flags.pace.verify > 0) {
+    if (flags.profile.verify > 0) {
       Status status = SetExpected(engine, *kind);
-      if (!flags.mix.empty()) status.message += Cat(" (", kind->name, ")");
+      if (!flags.mix.empty()) status.message += StrCat(" (", kind->name, ")");
       if (!status.ok()) return Report(status, nullptr);
     }
     kinds.push_back(*std::move(kind));
@@ -57,9 +58,9 @@ class Watch {
     if (!lock || !line_.Due()) return;
     const double seconds = line_.Seconds();
     line_.Show(
-        Cat(static_cast<int64_t>(seconds), " s, ", requests, " requests, ",
-            static_cast<int64_t>(static_cast<double>(requests) / seconds),
-            "/s"),
+        StrCat(static_cast<int64_t>(seconds), " s, ", requests, " requests, ",
+               static_cast<int64_t>(static_cast<double>(requests) / seconds),
+               "/s"),
         /*last=*/false);
   }
 
@@ -74,8 +75,8 @@ ExitCode Bench(const BenchFlags& flags) {
   const BenchPath& path =
       *std::find_if(BenchPaths().begin(), BenchPaths().end(),
                     [&](const auto& row) { return row.name == flags.path; });
-  std::vector<Kind> kinds;
-  if (const ExitCode code = MakeKinds(flags, path, kinds); code != kOk) {
+  std::vector<RequestTemplate> kinds;
+  if (const ExitCode code = MakeTemplates(flags, path, kinds); code != kOk) {
     return code;
   }
   ClientOptions client = flags.client;
@@ -96,7 +97,7 @@ ExitCode Bench(const BenchFlags& flags) {
     }
   }
   LoadOptions options;
-  options.pace = flags.pace;
+  options.profile = flags.profile;
   options.keep_going = flags.keep_going;
   LoadResult result;
   {
@@ -113,8 +114,8 @@ ExitCode Bench(const BenchFlags& flags) {
   }
   // With no answer at all there is nothing to report but what ended it.
   const bool answered =
-      std::any_of(result.tallies.begin(), result.tallies.end(),
-                  [](const Tally& tally) { return tally.answered > 0; });
+      std::any_of(result.stats.begin(), result.stats.end(),
+                  [](const LoadStats& stats) { return stats.answered > 0; });
   if (!result.error.ok() && !(flags.keep_going && answered)) {
     return Report(result.error, &client, request_id);
   }

@@ -49,9 +49,9 @@ void AddPathFlags(CLI::App& command, BenchFlags& flags) {
       ->check(CLI::IsMember(paths))
       ->capture_default_str();
   command
-      .add_option("--batch", flags.pace.batch,
-                  Cat("--path many: requests in a call, all of one kind; ",
-                      kBatch, " if not given. Latency is the whole call's"))
+      .add_option("--batch", flags.profile.batch,
+                  StrCat("--path many: requests in a call, all of one kind; ",
+                         kBatch, " if not given. Latency is the whole call's"))
       ->check(CLI::Range(1, 1 << 16));
   command
       .add_option("--connections", flags.connections,
@@ -61,15 +61,16 @@ void AddPathFlags(CLI::App& command, BenchFlags& flags) {
 }
 
 void AddPaceFlags(CLI::App& command, BenchFlags& flags) {
-  Pace& pace = flags.pace;
+  LoadProfile& profile = flags.profile;
   command
-      .add_option("--concurrency", flags.concurrency,
-                  Cat("Callers, each with one call under way at a time; 1, or ",
-                      kOpenLoopCallers, " with --rate, if not given"))
+      .add_option(
+          "--concurrency", flags.concurrency,
+          StrCat("Callers, each with one call under way at a time; 1, or ",
+                 kOpenLoopCallers, " with --rate, if not given"))
       ->check(CLI::Range(1, 1024));
   auto* rate =
       command
-          .add_option("--rate", pace.rate,
+          .add_option("--rate", profile.rate,
                       "Requests a second, sent by a schedule that waits for "
                       "no answer; latency then counts from when a call was "
                       "due. Otherwise a caller sends the next one as soon as "
@@ -78,24 +79,24 @@ void AddPaceFlags(CLI::App& command, BenchFlags& flags) {
   command
       .add_option_function<std::string>(
           "--arrivals",
-          [&pace](const std::string& name) {
-            pace.poisson = name == "poisson";
+          [&profile](const std::string& name) {
+            profile.poisson = name == "poisson";
           },
           "The gaps of the schedule: constant, or random as of independent "
           "users; constant if not given")
       ->check(CLI::IsMember({"constant", "poisson"}))
       ->needs(rate);
   auto* requests =
-      command.add_option("--requests", pace.requests, "How many to count")
+      command.add_option("--requests", profile.requests, "How many to count")
           ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   command
-      .add_option("--duration", pace.seconds,
+      .add_option("--duration", profile.seconds,
                   "How many seconds to count, unless --requests is given")
       ->check(Number(0.01, kDaySeconds))
       ->excludes(requests)
       ->capture_default_str();
   command
-      .add_option("--warmup", pace.warmup,
+      .add_option("--warmup", profile.warmup,
                   "How many seconds before that are not counted; 1, or 0 with "
                   "--requests, if not given")
       ->check(Number(0, kDaySeconds));
@@ -103,7 +104,7 @@ void AddPaceFlags(CLI::App& command, BenchFlags& flags) {
 
 void AddResultFlags(CLI::App& command, BenchFlags& flags) {
   command
-      .add_option("--verify", flags.pace.verify,
+      .add_option("--verify", flags.profile.verify,
                   "Which share of the calls has its answers compared with "
                   "those computed here")
       ->check(Number(0, 1))
@@ -112,7 +113,7 @@ void AddResultFlags(CLI::App& command, BenchFlags& flags) {
                    "Count failures by their codes; otherwise the first one "
                    "ends the run. A wrong answer always does");
   command
-      .add_option("--seed", flags.pace.seed,
+      .add_option("--seed", flags.profile.seed,
                   "Of tensors, kinds, arrivals and what is verified")
       ->capture_default_str();
   command.add_flag("--json", flags.json, "Print JSON");
@@ -126,28 +127,29 @@ void Settle(const CLI::App& command, BenchFlags& flags) {
   const auto refuse = [](const char* flag, const std::string& why) {
     throw CLI::ValidationError(flag, why);
   };
-  Pace& pace = flags.pace;
+  LoadProfile& profile = flags.profile;
   if (!given("--k") && !given("--mix")) throw CLI::RequiredError("--k");
   if (!given("--concurrency") && given("--rate")) {
     flags.concurrency = kOpenLoopCallers;
   }
-  if (!given("--warmup") && given("--requests")) pace.warmup = 0;
+  if (!given("--warmup") && given("--requests")) profile.warmup = 0;
   if (flags.connections > flags.concurrency) {
     refuse("--connections",
-           Cat(flags.connections, " exceeds --concurrency ", flags.concurrency,
-               ": a connection needs a caller"));
+           StrCat(flags.connections, " exceeds --concurrency ",
+                  flags.concurrency, ": a connection needs a caller"));
   }
   bool batched = false;
   for (const BenchPath& path : BenchPaths()) {
     batched |= path.batched && path.name == flags.path;
   }
   if (!batched && given("--batch")) {
-    refuse("--batch", Cat("--path ", flags.path, " has one request in a call"));
+    refuse("--batch",
+           StrCat("--path ", flags.path, " has one request in a call"));
   }
-  if (batched && !given("--batch")) pace.batch = kBatch;
-  if (pace.requests % pace.batch != 0) {
-    refuse("--requests",
-           Cat(pace.requests, " is no multiple of --batch ", pace.batch));
+  if (batched && !given("--batch")) profile.batch = kBatch;
+  if (profile.requests % profile.batch != 0) {
+    refuse("--requests", StrCat(profile.requests, " is no multiple of --batch ",
+                                profile.batch));
   }
 }
 

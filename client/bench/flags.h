@@ -14,11 +14,11 @@ namespace topk::cli {
 /// The flags of `topk bench`, but for those of AddClientFlags().
 struct BenchFlags {
   /// The one kind of request, or what the mix's lines leave out.
-  KindSpec kind;
+  RequestSpec kind;
   /// A file; "" = no mix.
   std::string mix;
   std::string path{BenchPaths().front().name};
-  Pace pace;
+  LoadProfile profile;
   int concurrency = 1;
   int connections = 1;
   bool keep_going = false;

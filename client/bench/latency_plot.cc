@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kMaxRows = 20;
 // A narrower range says nothing beside a histogram's own steps.
-constexpr double kLeastFactor = 1.1;
+constexpr double kMinFactor = 1.1;
 // A row beside its bar: when it begins, and how many calls it has.
 constexpr int kLabelColumns = 8;
 constexpr int kCountColumns = 10;
@@ -52,7 +52,7 @@ void PrintPlot(const Histogram& latency, int columns, std::ostream& out) {
   const auto low = static_cast<double>(std::max<int64_t>(1, steps[0].low));
   const double range = std::log(static_cast<double>(steps.back().high) / low);
   const int rows =
-      std::clamp(static_cast<int>(range / std::log(kLeastFactor)), 1, kMaxRows);
+      std::clamp(static_cast<int>(range / std::log(kMinFactor)), 1, kMaxRows);
   std::vector<int64_t> counts(static_cast<size_t>(rows));
   for (const Histogram::Step& step : steps) {
     const double middle = static_cast<double>(step.low + step.high) / 2;

@@ -28,7 +28,7 @@ constexpr Time kNap = std::chrono::milliseconds(100);
 // What the callers share.
 struct Shared {
   const LoadOptions& options;
-  const std::vector<Kind>& kinds;
+  const std::vector<RequestTemplate>& kinds;
   LoadClock& clock;
   const Time start;
   Schedule schedule;
@@ -70,21 +70,21 @@ bool IsRight(const v1::TopKResponse& answer, const v1::TopKResponse& expected) {
          answer.indices().data() == expected.indices().data();
 }
 
-// Adds a call's answers to the tally. Returns whether the load may go on.
-bool Judge(const Answers& answers, const Kind& kind, bool verify, Tally& tally,
-           Shared& shared) {
+// Adds a call's answers to the stats. Returns whether the load may go on.
+bool Judge(const Answers& answers, const RequestTemplate& kind, bool verify,
+           LoadStats& stats, Shared& shared) {
   const Status* error = nullptr;
   bool wrong = false;
   for (const Result<v1::TopKResponse>& answer : answers) {
     if (!answer.ok()) {
       error = &answer.status();
-      ++tally.errors[std::string(CodeName(error->code))];
-      tally.retry_hints += error->retry_after.count() > 0 ? 1 : 0;
+      ++stats.errors[std::string(CodeName(error->code))];
+      stats.retry_hints += error->retry_after.count() > 0 ? 1 : 0;
       continue;
     }
-    ++tally.answered;
+    ++stats.answered;
     if (!verify || !kind.expected) continue;
-    ++tally.verified;
+    ++stats.verified;
     wrong |= !IsRight(*answer, *kind.expected);
   }
   if (error == nullptr && !wrong) return true;
@@ -100,27 +100,27 @@ bool Judge(const Answers& answers, const Kind& kind, bool verify, Tally& tally,
 void MakeCalls(const Send& send, Shared& shared) {
   // The kernel may wake a sleeper 50 us late unless it is told not to.
   prctl(PR_SET_TIMERSLACK, 1);
-  const bool open = shared.options.pace.rate > 0;
-  std::vector<Tally> tallies(shared.kinds.size());
-  Tally warmup;
+  const bool open = shared.options.profile.rate > 0;
+  std::vector<LoadStats> by_kind(shared.kinds.size());
+  LoadStats warmup;
   Time last_sent{0};
   Time last_lag{0};
   Time last_answer{0};
   while (!Stopped(shared)) {
     const auto call = shared.schedule.Next(shared.Now());
     if (!call || !Await(call->at, shared)) break;
-    const Kind& kind = shared.kinds[call->kind];
+    const RequestTemplate& kind = shared.kinds[call->kind];
     last_sent = shared.Now();
     last_lag = last_sent - call->at;
     const Answers answers = send(kind);
     const Time answered = shared.Now();
     if (call->counted) last_answer = answered;
-    Tally& tally = call->counted ? tallies[call->kind] : warmup;
+    LoadStats& stats = call->counted ? by_kind[call->kind] : warmup;
     if (std::all_of(answers.begin(), answers.end(),
                     [](const auto& answer) { return answer.ok(); })) {
-      tally.latency.Record((answered - (open ? call->at : last_sent)).count());
+      stats.latency.Record((answered - (open ? call->at : last_sent)).count());
     }
-    if (!Judge(answers, kind, call->verify, tally, shared)) {
+    if (!Judge(answers, kind, call->verify, stats, shared)) {
       shared.schedule.Stop(answered);
     }
     const auto count = static_cast<int64_t>(answers.size());
@@ -128,8 +128,8 @@ void MakeCalls(const Send& send, Shared& shared) {
     if (shared.options.progress) shared.options.progress(requests);
   }
   const std::lock_guard lock(shared.mutex);
-  for (size_t i = 0; i < tallies.size(); ++i) {
-    shared.result.tallies[i].Add(tallies[i]);
+  for (size_t i = 0; i < by_kind.size(); ++i) {
+    shared.result.stats[i].Add(by_kind[i]);
   }
   shared.last_answer = std::max(shared.last_answer, last_answer);
   if (last_sent > shared.last_sent) {
@@ -138,10 +138,10 @@ void MakeCalls(const Send& send, Shared& shared) {
   }
 }
 
-std::vector<double> Weights(const std::vector<Kind>& kinds) {
+std::vector<double> Weights(const std::vector<RequestTemplate>& kinds) {
   std::vector<double> weights;
   weights.reserve(kinds.size());
-  for (const Kind& kind : kinds) weights.push_back(kind.weight);
+  for (const RequestTemplate& kind : kinds) weights.push_back(kind.weight);
   return weights;
 }
 
@@ -156,7 +156,7 @@ LoadClock& SteadyClock() {
   return clock;
 }
 
-void Tally::Add(const Tally& other) {
+void LoadStats::Add(const LoadStats& other) {
   latency.Merge(other.latency);
   answered += other.answered;
   verified += other.verified;
@@ -164,12 +164,13 @@ void Tally::Add(const Tally& other) {
   retry_hints += other.retry_hints;
 }
 
-LoadResult RunLoad(const LoadOptions& options, const std::vector<Kind>& kinds,
+LoadResult RunLoad(const LoadOptions& options,
+                   const std::vector<RequestTemplate>& kinds,
                    const std::vector<Send>& callers, LoadClock& clock) {
-  const Pace& pace = options.pace;
+  const LoadProfile& profile = options.profile;
   Shared shared{options, kinds, clock, clock.Now(),
-                Schedule(pace, Weights(kinds))};
-  shared.result.tallies.resize(kinds.size());
+                Schedule(profile, Weights(kinds))};
+  shared.result.stats.resize(kinds.size());
   {
     std::vector<std::jthread> threads;
     threads.reserve(callers.size());
@@ -178,16 +179,16 @@ LoadResult RunLoad(const LoadOptions& options, const std::vector<Kind>& kinds,
     }
   }
   LoadResult& result = shared.result;
-  const double counted = Seconds(shared.last_answer) - pace.warmup;
-  if (pace.rate == 0) {
+  const double counted = Seconds(shared.last_answer) - profile.warmup;
+  if (profile.rate == 0) {
     result.seconds = counted;
     return std::move(result);
   }
   const double end = result.interrupted
-                         ? Seconds(shared.stopped_at) - pace.warmup
-                         : pace.seconds;
-  result.seconds = pace.requests > 0 ? counted : std::max(counted, end);
-  result.missed = shared.schedule.missed() * pace.batch;
+                         ? Seconds(shared.stopped_at) - profile.warmup
+                         : profile.seconds;
+  result.seconds = profile.requests > 0 ? counted : std::max(counted, end);
+  result.missed = shared.schedule.missed() * profile.batch;
   result.lag = Seconds(shared.last_lag);
   result.kept_up = result.lag <= result.seconds / 100;
   return std::move(result);

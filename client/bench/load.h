@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "client/bench/histogram.h"
-#include "client/bench/kind.h"
+#include "client/bench/request_template.h"
 #include "client/bench/schedule.h"
 #include "core/base/status.h"
 #include "topk/v1/topk.pb.h"
@@ -20,7 +20,7 @@ namespace topk::cli {
 using Answers = std::vector<Result<v1::TopKResponse>>;
 
 /// Makes one call of a kind and waits for its answers. Each caller has its own.
-using Send = std::function<Answers(const Kind& kind)>;
+using Send = std::function<Answers(const RequestTemplate& kind)>;
 
 /// The time by which a load runs. Thread-safe.
 class LoadClock {
@@ -35,9 +35,9 @@ class LoadClock {
 /// Returns the machine's steady clock.
 LoadClock& SteadyClock();
 
-/// What a load is beside its pace.
+/// What a load is beside its profile.
 struct LoadOptions {
-  Pace pace;
+  LoadProfile profile;
   /// Whether a failed request is counted and the load goes on; otherwise the
   /// first one ends it. A wrong answer always does.
   bool keep_going = false;
@@ -50,7 +50,7 @@ struct LoadOptions {
 };
 
 /// What came of the requests of a kind, without the warm-up's.
-struct Tally {
+struct LoadStats {
   /// Of calls all of whose requests were answered, in nanoseconds: from when
   /// one was due (closed loop: sent) until its last answer was there.
   Histogram latency;
@@ -62,13 +62,13 @@ struct Tally {
   int64_t retry_hints = 0;
 
   /// Adds another one.
-  void Add(const Tally& other);
+  void Add(const LoadStats& other);
 };
 
 /// What came of a load.
 struct LoadResult {
   /// For each kind.
-  std::vector<Tally> tallies;
+  std::vector<LoadStats> stats;
   /// From the end of the warm-up to the last answer; in an open loop by time,
   /// at least to the end of that, or of the load where it was interrupted.
   double seconds = 0;
@@ -88,7 +88,8 @@ struct LoadResult {
 
 /// Makes calls from as many threads as there are callers, until the pace's
 /// requests or seconds are used up. REQUIRES: a kind, a caller.
-LoadResult RunLoad(const LoadOptions& options, const std::vector<Kind>& kinds,
+LoadResult RunLoad(const LoadOptions& options,
+                   const std::vector<RequestTemplate>& kinds,
                    const std::vector<Send>& callers,
                    LoadClock& clock = SteadyClock());
 

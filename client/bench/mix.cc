@@ -40,7 +40,7 @@ bool GetShape(const Json& value, std::vector<int64_t>* shape) {
 
 // Sets what a key stands for. Returns what it has to be if it is not, or "".
 std::string_view SetKey(std::string_view key, const Json& value,
-                        KindSpec& kind) {
+                        RequestSpec& kind) {
   if (key == "weight") {
     if (!value.is_number()) return kWeight;
     kind.weight = value.get<double>();
@@ -70,38 +70,38 @@ std::string_view SetKey(std::string_view key, const Json& value,
 
 }  // namespace
 
-std::string KindSpec::Name() const {
+std::string RequestSpec::Name() const {
   std::string name;
   for (const int64_t size : shape) {
-    name += Cat(name.empty() ? "" : "x", size);
+    name += StrCat(name.empty() ? "" : "x", size);
   }
-  name += Cat(" ", dtype, " k ", operation.k);
-  if (operation.axis) name += Cat(" axis ", *operation.axis);
+  name += StrCat(" ", dtype, " k ", operation.k);
+  if (operation.axis) name += StrCat(" axis ", *operation.axis);
   if (operation.smallest) name += " smallest";
   return name;
 }
 
-Result<std::vector<KindSpec>> ParseMix(std::istream& in,
-                                       const std::string& name,
-                                       const KindSpec& defaults) {
+Result<std::vector<RequestSpec>> ParseMix(std::istream& in,
+                                          const std::string& name,
+                                          const RequestSpec& defaults) {
   const auto bad = [](const std::string& where, std::string_view what) {
-    return InvalidArgument("MIX", where, Cat(where, ": ", what));
+    return InvalidArgument("MIX", where, StrCat(where, ": ", what));
   };
-  std::vector<KindSpec> kinds;
+  std::vector<RequestSpec> kinds;
   std::string line;
   for (int64_t number = 1; std::getline(in, line); ++number) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const std::string where = Cat(name, ":", number);
+    const std::string where = StrCat(name, ":", number);
     const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!object.is_object()) return bad(where, "is no JSON object");
-    KindSpec kind = defaults;
-    kind.origin = Cat(where, ": shape");
+    RequestSpec kind = defaults;
+    kind.origin = StrCat(where, ": shape");
     for (const auto& [key, value] : object.items()) {
       const std::string_view fault = SetKey(key, value, kind);
-      if (!fault.empty()) return bad(Cat(where, ": ", key), fault);
+      if (!fault.empty()) return bad(StrCat(where, ": ", key), fault);
     }
     if (kind.operation.k == 0) {
-      return bad(Cat(where, ": k"),
+      return bad(StrCat(where, ": k"),
                  "must be given, here or by --k, and not be 0");
     }
     kinds.push_back(std::move(kind));
@@ -110,12 +110,12 @@ Result<std::vector<KindSpec>> ParseMix(std::istream& in,
   return kinds;
 }
 
-Result<std::vector<KindSpec>> ReadMix(const std::string& path,
-                                      const KindSpec& defaults) {
+Result<std::vector<RequestSpec>> ReadMix(const std::string& path,
+                                         const RequestSpec& defaults) {
   std::ifstream file(path);
   if (!file) {
     return Status{Code::kNotFound, "MIX", path,
-                  Cat("cannot be read: ", ErrnoText(errno))};
+                  StrCat("cannot be read: ", ErrnoText(errno))};
   }
   return ParseMix(file, path, defaults);
 }

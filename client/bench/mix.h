@@ -12,7 +12,7 @@
 namespace topk::cli {
 
 /// A kind of request, as flags or a line of a mix describe it.
-struct KindSpec {
+struct RequestSpec {
   /// How often it is sent, beside the other kinds' weights; > 0.
   double weight = 1;
   std::vector<int64_t> shape = {1, 1000};
@@ -30,12 +30,12 @@ struct KindSpec {
 ///    "smallest": false}
 /// Missing keys take the value of `defaults`; blank lines are passed over.
 /// INVALID_ARGUMENT, naming `name`, the line and the key, for anything else.
-Result<std::vector<KindSpec>> ParseMix(std::istream& in,
-                                       const std::string& name,
-                                       const KindSpec& defaults);
+Result<std::vector<RequestSpec>> ParseMix(std::istream& in,
+                                          const std::string& name,
+                                          const RequestSpec& defaults);
 
 /// Reads a mix from a file. NOT_FOUND if it cannot be read.
-Result<std::vector<KindSpec>> ReadMix(const std::string& path,
-                                      const KindSpec& defaults);
+Result<std::vector<RequestSpec>> ReadMix(const std::string& path,
+                                         const RequestSpec& defaults);
 
 }  // namespace topk::cli

@@ -17,20 +17,20 @@ Answers One(Result<v1::TopKResponse> answer) {
 }
 
 Send Unary(const Client& client) {
-  return [&client](const Kind& kind) {
+  return [&client](const RequestTemplate& kind) {
     return One(client.ComputeTopK(kind.requests.front()));
   };
 }
 
 Send Stream(const Client& client) {
-  return [&client](const Kind& kind) {
+  return [&client](const RequestTemplate& kind) {
     return One(client.StreamTopK(kind.requests.front(),
                                  std::as_bytes(std::span(kind.tensor))));
   };
 }
 
 Send Many(const Client& client) {
-  return [&client](const Kind& kind) {
+  return [&client](const RequestTemplate& kind) {
     return client.ComputeTopKMany(kind.requests);
   };
 }
@@ -41,7 +41,7 @@ class SharedTensors {
  public:
   explicit SharedTensors(const Client& client) : client_(client) {}
 
-  Result<v1::TopKResponse> Compute(const Kind& kind) {
+  Result<v1::TopKResponse> Compute(const RequestTemplate& kind) {
     auto found = shared_.find(&kind);
     if (found == shared_.end()) {
       Result<SharedMemory> memory =
@@ -64,12 +64,14 @@ class SharedTensors {
   };
 
   const Client& client_;
-  std::map<const Kind*, Shared> shared_;
+  std::map<const RequestTemplate*, Shared> shared_;
 };
 
 Send InSharedMemory(const Client& client) {
   const auto tensors = std::make_shared<SharedTensors>(client);
-  return [tensors](const Kind& kind) { return One(tensors->Compute(kind)); };
+  return [tensors](const RequestTemplate& kind) {
+    return One(tensors->Compute(kind));
+  };
 }
 
 constexpr BenchPath kPaths[] = {{"unary", false, false, Unary},

@@ -25,40 +25,40 @@ constexpr Column kPercentiles[] = {
     {"p95", "p95_us", 0.95},      {"p99", "p99_us", 0.99},
     {"p99.9", "p99_9_us", 0.999}, {"max", "max_us", 1}};
 
-Tally Total(const LoadResult& result) {
-  Tally total;
-  for (const Tally& tally : result.tallies) total.Add(tally);
+LoadStats Total(const LoadResult& result) {
+  LoadStats total;
+  for (const LoadStats& stats : result.stats) total.Add(stats);
   return total;
 }
 
 double Bytes(const BenchReport& report) {
   double bytes = 0;
   for (size_t i = 0; i < report.kinds.size(); ++i) {
-    bytes += static_cast<double>(report.result.tallies[i].answered) *
+    bytes += static_cast<double>(report.result.stats[i].answered) *
              static_cast<double>(report.kinds[i].request_bytes);
   }
   return bytes;
 }
 
-void AddTally(const Tally& tally, OrderedJson& json) {
-  json["mean_us"] = tally.latency.mean() / 1e3;
+void AddStats(const LoadStats& stats, OrderedJson& json) {
+  json["mean_us"] = stats.latency.mean() / 1e3;
   for (const Column& column : kPercentiles) {
     json[column.key] =
-        static_cast<double>(tally.latency.Percentile(column.share)) / 1e3;
+        static_cast<double>(stats.latency.Percentile(column.share)) / 1e3;
   }
-  json["verified"] = tally.verified;
-  json["errors"] = tally.errors;
-  json["retry_hints"] = tally.retry_hints;
+  json["verified"] = stats.verified;
+  json["errors"] = stats.errors;
+  json["retry_hints"] = stats.retry_hints;
 }
 
-void PrintRow(const Tally& tally, const std::string& name, int columns,
+void PrintRow(const LoadStats& stats, const std::string& name, int columns,
               std::ostream& out) {
-  out << std::setw(8) << tally.answered << std::setw(7)
-      << TimeText(tally.latency.mean());
+  out << std::setw(8) << stats.answered << std::setw(7)
+      << TimeText(stats.latency.mean());
   for (const Column& column : kPercentiles) {
     out << std::setw(7)
         << TimeText(
-               static_cast<double>(tally.latency.Percentile(column.share)));
+               static_cast<double>(stats.latency.Percentile(column.share)));
   }
   constexpr size_t kColumn = 7;
   constexpr size_t kNumbers = 8 + kColumn * (1 + std::size(kPercentiles));
@@ -68,17 +68,17 @@ void PrintRow(const Tally& tally, const std::string& name, int columns,
 
 // One line: how the load was made.
 void PrintLoad(const BenchFlags& flags, std::ostream& out) {
-  const Pace& pace = flags.pace;
+  const LoadProfile& profile = flags.profile;
   out << flags.path;
-  if (pace.batch > 1) out << " (" << pace.batch << " a call)";
-  if (pace.rate > 0) {
-    out << ", " << pace.rate << " requests/s asked for ("
-        << (pace.poisson ? "poisson" : "constant") << ")";
+  if (profile.batch > 1) out << " (" << profile.batch << " a call)";
+  if (profile.rate > 0) {
+    out << ", " << profile.rate << " requests/s asked for ("
+        << (profile.poisson ? "poisson" : "constant") << ")";
   } else {
     out << ", closed loop";
   }
   out << ", concurrency " << flags.concurrency << ", connections "
-      << flags.connections << ", seed " << pace.seed << "\n";
+      << flags.connections << ", seed " << profile.seed << "\n";
 }
 
 }  // namespace
@@ -86,7 +86,7 @@ void PrintLoad(const BenchFlags& flags, std::ostream& out) {
 void PrintText(const BenchReport& report, int columns, std::ostream& out) {
   std::ostringstream head;
   const LoadResult& result = report.result;
-  const Tally total = Total(result);
+  const LoadStats total = Total(result);
   head << std::defaultfloat << std::setprecision(6);
   PrintLoad(report.flags, head);
   const double rate = static_cast<double>(total.answered) / result.seconds;
@@ -117,7 +117,7 @@ void PrintText(const BenchReport& report, int columns, std::ostream& out) {
   out << "\n";
   if (report.kinds.size() > 1) {
     for (size_t i = 0; i < report.kinds.size(); ++i) {
-      PrintRow(result.tallies[i], report.kinds[i].name, columns, out);
+      PrintRow(result.stats[i], report.kinds[i].name, columns, out);
     }
     PrintRow(total, "all", columns, out);
   } else {
@@ -130,37 +130,37 @@ void PrintText(const BenchReport& report, int columns, std::ostream& out) {
 OrderedJson ToJson(const BenchReport& report) {
   const BenchFlags& flags = report.flags;
   const LoadResult& result = report.result;
-  const Tally total = Total(result);
+  const LoadStats total = Total(result);
   const auto answered = static_cast<double>(total.answered);
   OrderedJson json = {
       {"path", flags.path},
       {"requests", total.answered},
       {"concurrency", flags.concurrency},
       {"connections", flags.connections},
-      {"batch", flags.pace.batch},
-      {"seed", flags.pace.seed},
+      {"batch", flags.profile.batch},
+      {"seed", flags.profile.seed},
       {"seconds", result.seconds},
       {"interrupted", result.interrupted},
       {"request_bytes", std::llround(Bytes(report) / answered)},
       {"requests_per_second", answered / result.seconds},
       {"gigabytes_per_second", Bytes(report) / result.seconds / 1e9},
       {"rate", nullptr}};
-  if (flags.pace.rate > 0) {
-    json["rate"] = flags.pace.rate;
-    json["arrivals"] = flags.pace.poisson ? "poisson" : "constant";
+  if (flags.profile.rate > 0) {
+    json["rate"] = flags.profile.rate;
+    json["arrivals"] = flags.profile.poisson ? "poisson" : "constant";
     json["kept_up"] = result.kept_up;
     json["missed"] = result.missed;
     json["lag_us"] = result.lag * 1e6;
   }
-  AddTally(total, json);
+  AddStats(total, json);
   json["kinds"] = OrderedJson::array();
   for (size_t i = 0; i < report.kinds.size(); ++i) {
-    const Kind& kind = report.kinds[i];
+    const RequestTemplate& kind = report.kinds[i];
     OrderedJson row = {{"name", kind.name},
                        {"weight", kind.weight},
-                       {"requests", result.tallies[i].answered},
+                       {"requests", result.stats[i].answered},
                        {"request_bytes", kind.request_bytes}};
-    AddTally(result.tallies[i], row);
+    AddStats(result.stats[i], row);
     json["kinds"].push_back(std::move(row));
   }
   json["histogram"] = OrderedJson::array();

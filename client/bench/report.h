@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "client/bench/flags.h"
-#include "client/bench/kind.h"
 #include "client/bench/load.h"
+#include "client/bench/request_template.h"
 
 namespace topk::cli {
 
@@ -15,7 +15,7 @@ namespace topk::cli {
 /// that had an answer.
 struct BenchReport {
   const BenchFlags& flags;
-  const std::vector<Kind>& kinds;
+  const std::vector<RequestTemplate>& kinds;
   const LoadResult& result;
 };
 

@@ -12,7 +12,7 @@
 namespace topk::cli {
 
 /// How a load arrives, and for how long.
-struct Pace {
+struct LoadProfile {
   /// Requests a second, on a schedule of their own (an open loop); 0 = each
   /// caller's next one as soon as its answer is there (a closed loop).
   double rate = 0;
@@ -48,7 +48,7 @@ class Schedule {
     bool counted;
   };
 
-  Schedule(const Pace& pace, const std::vector<double>& weights);
+  Schedule(const LoadProfile& profile, const std::vector<double>& weights);
 
   /// Returns the next call, or nothing once the load is over. What is due and
   /// not taken when the warm-up or the time is up never is, but at least one
@@ -66,7 +66,7 @@ class Schedule {
  private:
   double Gap();
 
-  const Pace pace_;
+  const LoadProfile profile_;
   const int64_t calls_;  // 0 = as many as the time allows
   mutable std::mutex mutex_;
   std::mt19937_64 random_;

@@ -52,9 +52,9 @@ std::string Pair(const v1::TopKResponse& answer, const v1::TopKResponse& other,
   const Element beside = At(other.values(), i);
   std::string text = value.Text();
   if (text == beside.Text() && value.Bytes() != beside.Bytes()) {
-    text += Cat(" (", value.Hex(), ")");
+    text += StrCat(" (", value.Hex(), ")");
   }
-  return Cat(text, " @", At(answer.indices(), i).Text());
+  return StrCat(text, " @", At(answer.indices(), i).Text());
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ std::string Difference(const v1::TopKResponse& server,
     const auto name = [](const v1::TopKResponse& answer) {
       return InfoOf(static_cast<DType>(answer.indices().data_type())).name;
     };
-    return Cat("the indices are ", name(server), ", here ", name(ours));
+    return StrCat("the indices are ", name(server), ", here ", name(ours));
   }
   int64_t count = 1;
   for (const int64_t size : server.values().shape()) count *= size;
@@ -85,10 +85,10 @@ std::string Difference(const v1::TopKResponse& server,
   }
   if (differ == 0) return "";
   const int64_t slice = first / (inner * k) * inner + first % inner;
-  return Cat(differ, " of ", count, " elements differ, first ",
-             SliceName(server.values(), axis, slice), " number ",
-             first / inner % k, ": ", Pair(server, ours, first), ", here ",
-             Pair(ours, server, first));
+  return StrCat(differ, " of ", count, " elements differ, first ",
+                SliceName(server.values(), axis, slice), " number ",
+                first / inner % k, ": ", Pair(server, ours, first), ", here ",
+                Pair(ours, server, first));
 }
 
 }  // namespace topk::cli

@@ -12,7 +12,7 @@ std::string Joined(const std::vector<std::string>& words,
                    std::string_view between) {
   std::string text;
   for (const std::string& word : words) {
-    text += Cat(text.empty() ? "" : between, word);
+    text += StrCat(text.empty() ? "" : between, word);
   }
   return text;
 }
@@ -40,25 +40,25 @@ std::string Escaped(std::string_view text, std::string_view characters) {
 // What offers an option's values.
 std::string BashValues(const CLI::Option& option) {
   const std::vector<std::string> choices = ChoicesOf(option);
-  if (!choices.empty()) return Cat("-W \"", Joined(choices, " "), "\"");
+  if (!choices.empty()) return StrCat("-W \"", Joined(choices, " "), "\"");
   const std::string value = ValueOf(option);
   return value == kFile ? "-f" : value == kFolder ? "-d" : "";
 }
 
 std::string BashCommand(const CLI::App& command) {
   std::string text =
-      Cat("    ", command.get_name(), ")\n      case $previous in\n");
+      StrCat("    ", command.get_name(), ")\n      case $previous in\n");
   for (const CLI::Option* flag : FlagsOf(command)) {
     if (!TakesValue(*flag)) continue;
-    text += Cat("        ", Joined(NamesOf(*flag), "|"), ") offer=(",
-                BashValues(*flag), ") ;;\n");
+    text += StrCat("        ", Joined(NamesOf(*flag), "|"), ") offer=(",
+                   BashValues(*flag), ") ;;\n");
   }
   text += "        *)\n";
   for (const CLI::Option* positional : PositionalsOf(command)) {
-    text += Cat("          offer=(", BashValues(*positional), ")\n");
+    text += StrCat("          offer=(", BashValues(*positional), ")\n");
   }
-  return Cat(text, "          [[ $current == -* ]] && offer=(-W \"",
-             Joined(AllNames(command), " "), "\") ;;\n      esac ;;\n");
+  return StrCat(text, "          [[ $current == -* ]] && offer=(-W \"",
+                Joined(AllNames(command), " "), "\") ;;\n      esac ;;\n");
 }
 
 std::string Bash(const CLI::App& app) {
@@ -68,7 +68,7 @@ std::string Bash(const CLI::App& app) {
     words.push_back(command->get_name());
     cases += BashCommand(*command);
   }
-  return Cat(
+  return StrCat(
       "# bash completion for topk; source it, or keep it in\n"
       "# /usr/share/bash-completion/completions/topk\n"
       "_topk() {\n"
@@ -114,11 +114,11 @@ std::string Quoted(std::string_view text) {
 std::string ZshValues(const CLI::Option& option) {
   const std::string value = ValueOf(option);
   const std::vector<std::string> choices = ChoicesOf(option);
-  return Cat(":", value, ":",
-             !choices.empty()   ? Cat("(", Joined(choices, " "), ")")
-             : value == kFile   ? "_files"
-             : value == kFolder ? "_files -/"
-                                : " ");
+  return StrCat(":", value, ":",
+                !choices.empty()   ? StrCat("(", Joined(choices, " "), ")")
+                : value == kFile   ? "_files"
+                : value == kFolder ? "_files -/"
+                                   : " ");
 }
 
 // The arguments of _arguments for all flags.
@@ -127,10 +127,11 @@ std::string ZshFlags(const CLI::App& command, std::string_view indent) {
   for (const CLI::Option* flag : FlagsOf(command)) {
     const std::vector<std::string> names = NamesOf(*flag);
     for (const std::string& name : names) {
-      text += Cat(" \\\n", indent,
-                  Quoted(Cat("(", Joined(names, " "), ")", name, "[",
-                             Escaped(Briefly(flag->get_description()), "[]:\\"),
-                             "]", TakesValue(*flag) ? ZshValues(*flag) : "")));
+      text += StrCat(
+          " \\\n", indent,
+          Quoted(StrCat("(", Joined(names, " "), ")", name, "[",
+                        Escaped(Briefly(flag->get_description()), "[]:\\"), "]",
+                        TakesValue(*flag) ? ZshValues(*flag) : "")));
     }
   }
   return text;
@@ -140,19 +141,19 @@ std::string Zsh(const CLI::App& app) {
   std::string commands;
   std::string cases;
   for (const CLI::App* command : CommandsOf(app)) {
-    commands +=
-        Cat("    ",
-            Quoted(Cat(command->get_name(), ":",
-                       Escaped(Briefly(command->get_description()), ":\\"))),
-            "\n");
-    cases += Cat("    ", command->get_name(), ")\n      _arguments",
-                 ZshFlags(*command, "        "));
+    commands += StrCat(
+        "    ",
+        Quoted(StrCat(command->get_name(), ":",
+                      Escaped(Briefly(command->get_description()), ":\\"))),
+        "\n");
+    cases += StrCat("    ", command->get_name(), ")\n      _arguments",
+                    ZshFlags(*command, "        "));
     for (const CLI::Option* positional : PositionalsOf(*command)) {
-      cases += Cat(" \\\n        ", Quoted(ZshValues(*positional)));
+      cases += StrCat(" \\\n        ", Quoted(ZshValues(*positional)));
     }
     cases += " ;;\n";
   }
-  return Cat(
+  return StrCat(
       "#compdef topk\n"
       "# zsh completion for topk; source it after compinit, or keep it as\n"
       "# _topk in a folder of $fpath\n"
@@ -178,7 +179,7 @@ std::string Zsh(const CLI::App& app) {
 
 std::string FishValues(const CLI::Option& option) {
   const std::vector<std::string> choices = ChoicesOf(option);
-  if (!choices.empty()) return Cat(" -x -a '", Joined(choices, " "), "'");
+  if (!choices.empty()) return StrCat(" -x -a '", Joined(choices, " "), "'");
   const std::string value = ValueOf(option);
   return value == kFile     ? " -r -F"
          : value == kFolder ? " -x -a '(__fish_complete_directories)'"
@@ -189,15 +190,15 @@ std::string FishValues(const CLI::Option& option) {
 std::string FishFlags(const CLI::App& command, const std::string& condition) {
   std::string text;
   for (const CLI::Option* flag : FlagsOf(command)) {
-    text += Cat("complete -c topk -n '", condition, "'");
+    text += StrCat("complete -c topk -n '", condition, "'");
     for (const std::string& name : flag->get_snames()) {
-      text += Cat(" -s ", name);
+      text += StrCat(" -s ", name);
     }
     for (const std::string& name : flag->get_lnames()) {
-      text += Cat(" -l ", name);
+      text += StrCat(" -l ", name);
     }
-    text += Cat(TakesValue(*flag) ? FishValues(*flag) : "", " -d '",
-                Escaped(Briefly(flag->get_description()), "'\\"), "'\n");
+    text += StrCat(TakesValue(*flag) ? FishValues(*flag) : "", " -d '",
+                   Escaped(Briefly(flag->get_description()), "'\\"), "'\n");
   }
   return text;
 }
@@ -210,13 +211,14 @@ std::string Fish(const CLI::App& app) {
   text += FishFlags(app, "__fish_use_subcommand");
   for (const CLI::App* command : CommandsOf(app)) {
     const std::string& name = command->get_name();
-    text += Cat("complete -c topk -n __fish_use_subcommand -a ", name, " -d '",
-                Escaped(Briefly(command->get_description()), "'\\"), "'\n");
-    const std::string seen = Cat("__fish_seen_subcommand_from ", name);
+    text +=
+        StrCat("complete -c topk -n __fish_use_subcommand -a ", name, " -d '",
+               Escaped(Briefly(command->get_description()), "'\\"), "'\n");
+    const std::string seen = StrCat("__fish_seen_subcommand_from ", name);
     text += FishFlags(*command, seen);
     for (const CLI::Option* positional : PositionalsOf(*command)) {
-      text += Cat("complete -c topk -n '", seen, "'", FishValues(*positional),
-                  "\n");
+      text += StrCat("complete -c topk -n '", seen, "'",
+                     FishValues(*positional), "\n");
     }
   }
   return text;

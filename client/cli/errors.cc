@@ -76,17 +76,18 @@ std::string Advice(const Status& status, const ClientOptions& client) {
     case Code::kUnavailable:
       return std::string(Unreachable(status.message, client));
     case Code::kDeadlineExceeded:
-      return Cat("no answer from ", client.target,
-                 " in time: is it the right server? --deadline SECONDS waits "
-                 "longer");
+      return StrCat(
+          "no answer from ", client.target,
+          " in time: is it the right server? --deadline SECONDS waits "
+          "longer");
     case Code::kUnauthenticated:
       if (status.reason == "CERTIFICATE_NOT_VALID") {
         return "renew the certificate of --tls-cert";
       }
       return client.token_file.empty()
                  ? "the server wants a token: --token-file FILE"
-                 : Cat("the server does not know the token in ",
-                       client.token_file);
+                 : StrCat("the server does not know the token in ",
+                          client.token_file);
     case Code::kUnimplemented:
       if (status.reason == "SHARED_MEMORY_NOT_ALLOWED") {
         return "leave out --shared-memory (bench: --path shm), or start the "

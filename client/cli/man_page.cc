@@ -34,30 +34,30 @@ std::string Roff(std::string_view text) {
 std::string Heading(const CLI::Option& option) {
   std::string text;
   for (const std::string& name : NamesOf(option)) {
-    text += Cat(text.empty() ? "" : ", ", "\\fB", Roff(name), "\\fR");
+    text += StrCat(text.empty() ? "" : ", ", "\\fB", Roff(name), "\\fR");
   }
   if (option.get_positional()) {
-    text += Cat("\\fI", Roff(option.get_name(true)), "\\fR");
+    text += StrCat("\\fI", Roff(option.get_name(true)), "\\fR");
   }
   if (!TakesValue(option) || option.get_positional()) return text;
   std::string values;
   for (const std::string& choice : ChoicesOf(option)) {
     // A long list may break after each.
-    values += Cat(values.empty() ? "" : "|\\:", Roff(choice));
+    values += StrCat(values.empty() ? "" : "|\\:", Roff(choice));
   }
-  return Cat(text, " \\fI", values.empty() ? Roff(ValueOf(option)) : values,
-             "\\fR");
+  return StrCat(text, " \\fI", values.empty() ? Roff(ValueOf(option)) : values,
+                "\\fR");
 }
 
 std::string Entry(const CLI::Option& option) {
-  std::string text = Cat(".TP\n", Heading(option), "\n",
-                         Roff(option.get_description()), ".\n");
+  std::string text = StrCat(".TP\n", Heading(option), "\n",
+                            Roff(option.get_description()), ".\n");
   if (option.get_required()) text += "Required.\n";
   if (!option.get_default_str().empty()) {
-    text += Cat("Default: ", Roff(option.get_default_str()), ".\n");
+    text += StrCat("Default: ", Roff(option.get_default_str()), ".\n");
   }
   if (!option.get_envname().empty()) {
-    text += Cat("Variable: \\fB", Roff(option.get_envname()), "\\fR.\n");
+    text += StrCat("Variable: \\fB", Roff(option.get_envname()), "\\fR.\n");
   }
   return text;
 }
@@ -77,20 +77,20 @@ std::string ManPage(const CLI::App& app, std::string_view version) {
   std::string synopsis;
   std::string commands;
   for (const CLI::App* command : CommandsOf(app)) {
-    std::string usage = Cat("\\fBtopk ", Roff(command->get_name()), "\\fR");
+    std::string usage = StrCat("\\fBtopk ", Roff(command->get_name()), "\\fR");
     for (const CLI::Option* positional : PositionalsOf(*command)) {
-      usage += Cat(" \\fI", Roff(positional->get_name(true)), "\\fR");
+      usage += StrCat(" \\fI", Roff(positional->get_name(true)), "\\fR");
     }
     usage += " [\\fIoptions\\fR]";
-    synopsis += Cat(synopsis.empty() ? "" : ".br\n", usage, "\n");
-    commands += Cat(".SS ", usage, "\n", Roff(command->get_description()),
-                    ".\n", Entries(*command));
+    synopsis += StrCat(synopsis.empty() ? "" : ".br\n", usage, "\n");
+    commands += StrCat(".SS ", usage, "\n", Roff(command->get_description()),
+                       ".\n", Entries(*command));
   }
-  return Cat(".TH TOPK 1 \"\" \"topk ", Roff(version),
-             "\" \"User Commands\"\n.SH NAME\ntopk \\- ",
-             Roff(app.get_description()), "\n.SH SYNOPSIS\n", synopsis,
-             ".SH DESCRIPTION\n", Roff(app.get_footer()), "\n.SH OPTIONS\n",
-             Entries(app), ".SH COMMANDS\n", commands);
+  return StrCat(".TH TOPK 1 \"\" \"topk ", Roff(version),
+                "\" \"User Commands\"\n.SH NAME\ntopk \\- ",
+                Roff(app.get_description()), "\n.SH SYNOPSIS\n", synopsis,
+                ".SH DESCRIPTION\n", Roff(app.get_footer()), "\n.SH OPTIONS\n",
+                Entries(app), ".SH COMMANDS\n", commands);
 }
 
 }  // namespace topk::cli

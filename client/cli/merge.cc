@@ -57,10 +57,10 @@ void AddMergeFlags(CLI::App& command, MergeFlags& flags) {
 ExitCode MergeFolders(const MergeFlags& flags) {
   if (!flags.index_offsets.empty() &&
       flags.index_offsets.size() != flags.folders.size()) {
-    return ReportUsage(
-        InvalidArgument("FLAG", "--index-offsets",
-                        Cat("--index-offsets has ", flags.index_offsets.size(),
-                            " of ", flags.folders.size(), " folders")));
+    return ReportUsage(InvalidArgument(
+        "FLAG", "--index-offsets",
+        StrCat("--index-offsets has ", flags.index_offsets.size(), " of ",
+               flags.folders.size(), " folders")));
   }
   std::vector<PartialAnswer> partials;
   for (const std::string& folder : flags.folders) {
@@ -77,7 +77,7 @@ ExitCode MergeFolders(const MergeFlags& flags) {
                      partial.response.mutable_values()),
           std::tuple(kIndicesFile, std::optional<DType>(),
                      partial.response.mutable_indices())}) {
-      const std::string path = Cat(folder, "/", name);
+      const std::string path = StrCat(folder, "/", name);
       if (Status s = ReadTensor(path, dtype, *tensor); !s.ok()) {
         return ReportInput(path, s);
       }

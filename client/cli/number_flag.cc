@@ -9,13 +9,13 @@
 namespace topk::cli {
 
 CLI::Validator Number(double min, double max) {
-  const std::string range = Cat(NumberText(min), " - ", NumberText(max));
+  const std::string range = StrCat(NumberText(min), " - ", NumberText(max));
   const auto check = [=](const std::string& text) -> std::string {
     const std::optional<double> number = ParseNumber(text);
     if (number && *number >= min && *number <= max) return "";
-    return Cat(Quote(text), " is not a number in the range of ", range);
+    return StrCat(Quote(text), " is not a number in the range of ", range);
   };
-  return CLI::Validator(check, Cat("FLOAT in [", range, "]"));
+  return CLI::Validator(check, StrCat("FLOAT in [", range, "]"));
 }
 
 }  // namespace topk::cli

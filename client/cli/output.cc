@@ -223,7 +223,7 @@ std::string SliceName(const v1::Tensor& tensor, int axis, int64_t slice) {
   }
   std::string name = "[";
   for (size_t i = 0; i < parts.size(); ++i) {
-    name += Cat(i > 0 ? ", " : "", parts[i]);
+    name += StrCat(i > 0 ? ", " : "", parts[i]);
   }
   return name + "]";
 }
@@ -276,7 +276,7 @@ void PrintTable(const v1::TopKResponse& response, int axis,
     for (size_t j = 0; j < row.values.size(); ++j) {
       Pad(row.values[j], value_width);
       row.indices[j].append(index_width - row.indices[j].size(), ' ');
-      line.Add(Cat("  ", row.values[j], " @", row.indices[j]));
+      line.Add(StrCat("  ", row.values[j], " @", row.indices[j]));
     }
     out << "\n";
   }
@@ -285,9 +285,9 @@ void PrintTable(const v1::TopKResponse& response, int axis,
     out << "no slices: the input has no elements\n";
   }
   if (slices > shown) {
-    out << Wrapped(Cat("... and ", slices - shown,
-                       " more slices; --max-slices shows more, --json and "
-                       "--out all"),
+    out << Wrapped(StrCat("... and ", slices - shown,
+                          " more slices; --max-slices shows more, --json and "
+                          "--out all"),
                    shape.columns, 0)
         << "\n";
   }
@@ -300,7 +300,7 @@ nlohmann::json ToJson(const v1::TopKResponse& response) {
   json["shape"] = std::vector<int64_t>(any.shape().begin(), any.shape().end());
   const auto add = [&](const char* name, const v1::Tensor& tensor) {
     json[name] = JsonNumbers(tensor);
-    json[Cat(name, "_type")] =
+    json[StrCat(name, "_type")] =
         InfoOf(static_cast<DType>(tensor.data_type())).name;
   };
   if (response.has_values()) add("values", response.values());

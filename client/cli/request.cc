@@ -8,7 +8,7 @@ namespace topk::cli {
 namespace {
 
 Status NoSuchFlag(std::string_view flag, std::string_view dialect) {
-  return InvalidArgument("FLAG", flag, Cat(dialect, " has no ", flag));
+  return InvalidArgument("FLAG", flag, StrCat(dialect, " has no ", flag));
 }
 
 Status SetOnnx(const OperatorFlags& flags, v1::TopKRequest& request) {
@@ -65,7 +65,7 @@ Status SetDirectML(const OperatorFlags& flags, v1::TopKRequest& request) {
                                 &level)) {
       return InvalidArgument(
           "FLAG", "--feature-level",
-          Cat(flags.feature_level, " is not a feature level, e.g. 5_0"));
+          StrCat(flags.feature_level, " is not a feature level, e.g. 5_0"));
     }
     directml.set_feature_level(level);
   }

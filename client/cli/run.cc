@@ -68,8 +68,9 @@ Result<std::vector<std::string>> ReadLabels(const std::string& path,
   Result<NpyArray> array = ReadNpy(path, std::nullopt);
   if (!array.ok()) return array.status();
   if (array->shape.size() != 1 || array->shape[0] != count) {
-    return InvalidArgument("LABELS", "labels",
-                           Cat("its labels must be one for each of ", count));
+    return InvalidArgument(
+        "LABELS", "labels",
+        StrCat("its labels must be one for each of ", count));
   }
   v1::Tensor tensor;
   tensor.set_data_type(static_cast<v1::DataType>(array->dtype));

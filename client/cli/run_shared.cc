@@ -38,12 +38,12 @@ Result<v1::TopKResponse> ComputeShared(const Client& client,
   if (!input.ok()) return input.status();
   std::ranges::copy(array.data, input->data().begin());
 
-  constexpr size_t kMostIndexBytes = 8;
+  constexpr size_t kMaxIndexBytes = 8;
   const int64_t elements = OutputElements(array, axis, k);
   int64_t value_bytes = 0;  // fits, as the file's do
   CheckedBytes(InfoOf(array.dtype), elements, &value_bytes);
   const auto values = static_cast<size_t>(value_bytes);
-  const size_t indices = static_cast<size_t>(elements) * kMostIndexBytes;
+  const size_t indices = static_cast<size_t>(elements) * kMaxIndexBytes;
   Result<SharedMemory> output = SharedMemory::Create("", values + indices);
   if (!output.ok()) return output.status();
 

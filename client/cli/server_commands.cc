@@ -32,8 +32,8 @@ void PrintCapabilities(const v1::Capabilities& capabilities, int columns,
   for (const v1::OperatorCapability& row : capabilities.operators()) {
     out << "  " << std::left << std::setw(kNameColumns)
         << EscapeControls(row.name())
-        << Wrapped(Cat("elements ", TypeNames(row.data_types()), "; indices ",
-                       TypeNames(row.index_types())),
+        << Wrapped(StrCat("elements ", TypeNames(row.data_types()),
+                          "; indices ", TypeNames(row.index_types())),
                    columns, 2 + kNameColumns)
         << "\n";
   }

@@ -16,7 +16,7 @@ Status WriteTensor(const std::string& directory, const char* name,
                    const v1::Tensor& tensor) {
   const std::vector<int64_t> shape(tensor.shape().begin(),
                                    tensor.shape().end());
-  return WriteNpy(Cat(directory, "/", name),
+  return WriteNpy(StrCat(directory, "/", name),
                   static_cast<DType>(tensor.data_type()), shape, tensor.data());
 }
 

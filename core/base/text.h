@@ -19,7 +19,7 @@ void AppendText(std::string& out, Integer number) {
 
 /// Returns its arguments, texts and integers, written one after another.
 template <class... Pieces>
-std::string Cat(const Pieces&... pieces) {
+std::string StrCat(const Pieces&... pieces) {
   std::string out;
   (AppendText(out, pieces), ...);
   return out;

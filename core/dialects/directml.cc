@@ -52,16 +52,16 @@ Result<const LevelRow*> FindLevel(const v1::DirectMLTopK& directml,
   if (level == v1::FEATURE_LEVEL_UNSPECIFIED) return &kLevels.back();
   if (!v1::FeatureLevel_IsValid(level)) {
     return InvalidArgument("UNKNOWN_FEATURE_LEVEL", "directml.feature_level",
-                           Cat("feature level ", static_cast<int>(level),
-                               " is not a published one; the newest is ",
-                               v1::FeatureLevel_Name(v1::FeatureLevel_MAX)));
+                           StrCat("feature level ", static_cast<int>(level),
+                                  " is not a published one; the newest is ",
+                                  v1::FeatureLevel_Name(v1::FeatureLevel_MAX)));
   }
   if (version.version != kTopK && level < v1::FEATURE_LEVEL_2_1) {
     return InvalidArgument("OPERATOR_NOT_AT_LEVEL", "directml.feature_level",
-                           Cat(version.name,
-                               " appeared in feature level 2_1;"
-                               " the request has ",
-                               v1::FeatureLevel_Name(level)));
+                           StrCat(version.name,
+                                  " appeared in feature level 2_1;"
+                                  " the request has ",
+                                  v1::FeatureLevel_Name(level)));
   }
   const LevelRow* row = &kLevels.front();
   for (const LevelRow& candidate : kLevels) {
@@ -77,14 +77,14 @@ Status CheckSizes(const v1::Tensor& tensor, const LevelRow& level) {
   if (count < level.min_dimensions || count > level.max_dimensions) {
     return InvalidArgument(
         "DIMENSION_COUNT", "tensor.shape",
-        Cat(count, " dimensions; ", v1::FeatureLevel_Name(level.from),
-            " takes ", level.min_dimensions, " .. ", level.max_dimensions));
+        StrCat(count, " dimensions; ", v1::FeatureLevel_Name(level.from),
+               " takes ", level.min_dimensions, " .. ", level.max_dimensions));
   }
   for (int i = 0; i < count; ++i) {
     if (tensor.shape(i) < 1 || tensor.shape(i) > kMaxUint) {
-      return InvalidArgument("SIZE_RANGE", Cat("tensor.shape[", i, "]"),
-                             Cat("size ", tensor.shape(i), " of dimension ", i,
-                                 " is outside 1 .. 4294967295 (UINT)"));
+      return InvalidArgument("SIZE_RANGE", StrCat("tensor.shape[", i, "]"),
+                             StrCat("size ", tensor.shape(i), " of dimension ",
+                                    i, " is outside 1 .. 4294967295 (UINT)"));
     }
   }
   return {};
@@ -117,8 +117,8 @@ Result<Direction> ReadDirection(const v1::DirectMLTopK& directml,
     default:
       return InvalidArgument(
           "ATTRIBUTE_VALUE", "directml.axis_direction",
-          Cat("axis_direction ", static_cast<int>(direction),
-              " is not one of 1 (increasing) and 2 (decreasing)"));
+          StrCat("axis_direction ", static_cast<int>(direction),
+                 " is not one of 1 (increasing) and 2 (decreasing)"));
   }
 }
 
@@ -133,10 +133,10 @@ Status CheckStrict(const v1::TopKRequest& request) {
     return {};
   }
   return InvalidArgument("K_EQUALS_DIMENSION", "directml.k",
-                         Cat("k = ", directml.k(),
-                             " equals the size along "
-                             "axis ",
-                             axis, "; strict requires less"));
+                         StrCat("k = ", directml.k(),
+                                " equals the size along "
+                                "axis ",
+                                axis, "; strict requires less"));
 }
 
 // "This tensor must have sizes equal to the InputTensor's, except for the
@@ -148,9 +148,9 @@ Status CheckOutputSizes(const v1::TopKRequest& request,
   const v1::Tensor& tensor = request.tensor();
   if (desc.sizes_size() != tensor.shape_size()) {
     return InvalidArgument(
-        "OUTPUT_SIZES", Cat(field, ".sizes"),
-        Cat(desc.sizes_size(), " sizes; the input has ", tensor.shape_size(),
-            " dimensions, and the output must have as many"));
+        "OUTPUT_SIZES", StrCat(field, ".sizes"),
+        StrCat(desc.sizes_size(), " sizes; the input has ", tensor.shape_size(),
+               " dimensions, and the output must have as many"));
   }
   for (int i = 0; i < desc.sizes_size(); ++i) {
     const int64_t expected = i == request.directml().axis()
@@ -158,9 +158,9 @@ Status CheckOutputSizes(const v1::TopKRequest& request,
                                  : tensor.shape(i);
     if (desc.sizes(i) != expected) {
       return InvalidArgument(
-          "OUTPUT_SIZES", Cat(field, ".sizes[", i, "]"),
-          Cat("size ", desc.sizes(i), " of dimension ", i, " must be ",
-              expected, ": the input's, with k along the axis"));
+          "OUTPUT_SIZES", StrCat(field, ".sizes[", i, "]"),
+          StrCat("size ", desc.sizes(i), " of dimension ", i, " must be ",
+                 expected, ": the input's, with k along the axis"));
     }
   }
   return {};
@@ -178,11 +178,11 @@ Result<DType> ReadOutput(const v1::TopKRequest& request,
   output.total_bytes = desc.total_tensor_size_bytes();
   if (output.total_bytes < 0) {
     return InvalidArgument(
-        "TOTAL_SIZE_TOO_SMALL", Cat(field, ".total_tensor_size_bytes"),
-        Cat("total size ", output.total_bytes, " must not be negative"));
+        "TOTAL_SIZE_TOO_SMALL", StrCat(field, ".total_tensor_size_bytes"),
+        StrCat("total size ", output.total_bytes, " must not be negative"));
   }
   if (desc.data_type() == v1::DATA_TYPE_UNSPECIFIED) return types.front();
-  return CheckDataType(desc.data_type(), types, Cat(field, ".data_type"),
+  return CheckDataType(desc.data_type(), types, StrCat(field, ".data_type"),
                        owner);
 }
 
@@ -195,7 +195,7 @@ Result<PlanRequest> Understand(const v1::TopKRequest& request,
 
   PlanRequest plan;
   const std::string owner =
-      Cat(version.name, " at ", v1::FeatureLevel_Name((*level)->from));
+      StrCat(version.name, " at ", v1::FeatureLevel_Name((*level)->from));
   const Result<DType> type = CheckDataType(
       request.tensor().data_type(), (*level)->types, "tensor.data_type", owner);
   if (!type.ok()) return type.status();

@@ -38,12 +38,12 @@ Result<bool> ReadFlag(bool has, int64_t value, std::string_view name,
   if (!has) return true;
   if (version.version < 11) {
     return InvalidArgument(
-        "ATTRIBUTE_NOT_IN_VERSION", Cat("onnx.", name),
-        Cat(version.name, " has no attribute ", name, "; it came with 11"));
+        "ATTRIBUTE_NOT_IN_VERSION", StrCat("onnx.", name),
+        StrCat(version.name, " has no attribute ", name, "; it came with 11"));
   }
   if (value != 0 && value != 1) {
-    return InvalidArgument("ATTRIBUTE_NOT_BOOLEAN", Cat("onnx.", name),
-                           Cat(name, " = ", value, " must be 0 or 1"));
+    return InvalidArgument("ATTRIBUTE_NOT_BOOLEAN", StrCat("onnx.", name),
+                           StrCat(name, " = ", value, " must be 0 or 1"));
   }
   return value == 1;
 }

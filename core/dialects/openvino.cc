@@ -35,15 +35,15 @@ constexpr std::array<OperatorVersion, 3> kVersions = {{
 }};
 
 Status Missing(std::string_view attribute, std::string_view values) {
-  return InvalidArgument("ATTRIBUTE_MISSING", Cat("openvino.", attribute),
-                         Cat(attribute, " is required: one of ", values));
+  return InvalidArgument("ATTRIBUTE_MISSING", StrCat("openvino.", attribute),
+                         StrCat(attribute, " is required: one of ", values));
 }
 
 Status Unknown(std::string_view attribute, std::string_view value,
                std::string_view values) {
   return InvalidArgument(
-      "ATTRIBUTE_VALUE", Cat("openvino.", attribute),
-      Cat(attribute, " = ", Quote(value), " is not one of ", values));
+      "ATTRIBUTE_VALUE", StrCat("openvino.", attribute),
+      StrCat(attribute, " = ", Quote(value), " is not one of ", values));
 }
 
 // "mode": "Range of values: min, max. Required: yes".
@@ -79,7 +79,7 @@ Status CheckStable(const v1::OpenVinoTopK& openvino,
   if (version.version < 11) {
     return InvalidArgument(
         "ATTRIBUTE_NOT_IN_VERSION", "openvino.stable",
-        Cat(version.name, " has no attribute stable; it came with 11"));
+        StrCat(version.name, " has no attribute stable; it came with 11"));
   }
   if (openvino.stable() && openvino.sort() == "none") {
     return InvalidArgument("STABLE_WITHOUT_SORT", "openvino.stable",

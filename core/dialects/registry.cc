@@ -17,8 +17,8 @@ Result<const Dialect*> FindDialect(const v1::Spec& spec) {
   }
   return InvalidArgument(
       "UNKNOWN_DIALECT", "spec.dialect",
-      Cat("dialect ", static_cast<int>(spec.dialect()),
-          " is not one of 1 (ONNX), 2 (OpenVINO) and 3 (DirectML)"));
+      StrCat("dialect ", static_cast<int>(spec.dialect()),
+             " is not one of 1 (ONNX), 2 (OpenVINO) and 3 (DirectML)"));
 }
 
 // An unpublished version means the newest one published before it (ONNX: the
@@ -32,22 +32,23 @@ Result<const OperatorVersion*> FindVersion(const Dialect& dialect,
   }
   return InvalidArgument(
       "UNKNOWN_VERSION", "spec.version",
-      Cat("there is no TopK version ", number, " in ", dialect.name, "; use ",
-          use->version, " (", use->name, ")"));
+      StrCat("there is no TopK version ", number, " in ", dialect.name,
+             "; use ", use->version, " (", use->name, ")"));
 }
 
 Status CheckAttributes(const v1::TopKRequest& request, const Dialect& dialect) {
   if (request.attributes_case() == dialect.attributes) return {};
   if (request.attributes_case() ==
       v1::TopKRequest::AttributesCase::ATTRIBUTES_NOT_SET) {
-    return InvalidArgument("ATTRIBUTES_MISSING", dialect.name,
-                           Cat("spec.dialect is ", dialect.name, ", but ",
-                               dialect.name, ", its attributes, is not set"));
+    return InvalidArgument(
+        "ATTRIBUTES_MISSING", dialect.name,
+        StrCat("spec.dialect is ", dialect.name, ", but ", dialect.name,
+               ", its attributes, is not set"));
   }
   return InvalidArgument(
       "ATTRIBUTES_MISMATCH", "attributes",
-      Cat("spec.dialect is ", dialect.name,
-          ", but the attributes are those of another dialect"));
+      StrCat("spec.dialect is ", dialect.name,
+             ", but the attributes are those of another dialect"));
 }
 
 Status SetOutputs(const v1::TopKRequest& request, PlanRequest& plan) {
@@ -55,8 +56,8 @@ Status SetOutputs(const v1::TopKRequest& request, PlanRequest& plan) {
   if (!v1::OutputSelection_IsValid(output.selection())) {
     return InvalidArgument(
         "UNKNOWN_OUTPUT_SELECTION", "output.selection",
-        Cat("output selection ", static_cast<int>(output.selection()),
-            " is not one of 0 (both), 1 (values) and 2 (indices)"));
+        StrCat("output selection ", static_cast<int>(output.selection()),
+               " is not one of 0 (both), 1 (values) and 2 (indices)"));
   }
   if (output.has_values() || output.has_indices()) {
     return Unimplemented(
@@ -76,8 +77,8 @@ std::span<const Dialect* const> Dialects() { return kDialects; }
 Result<Plan> Lower(const v1::TopKRequest& request, const Limits& limits) {
   if (request.request_id().size() > kMaxRequestIdBytes) {
     return InvalidArgument("REQUEST_ID_TOO_LONG", "request_id",
-                           Cat("request_id of ", request.request_id().size(),
-                               " bytes exceeds ", kMaxRequestIdBytes));
+                           StrCat("request_id of ", request.request_id().size(),
+                                  " bytes exceeds ", kMaxRequestIdBytes));
   }
   if (!request.has_spec()) {
     return InvalidArgument("SPEC_MISSING", "spec", "spec is required");
@@ -88,8 +89,8 @@ Result<Plan> Lower(const v1::TopKRequest& request, const Limits& limits) {
   if (request.tensor().shape_size() > limits.max_rank) {
     return ResourceExhausted(
         "RANK_TOO_HIGH", "tensor.shape",
-        Cat("a tensor of rank ", request.tensor().shape_size(),
-            " exceeds the limit of ", limits.max_rank, " (--max-rank)"));
+        StrCat("a tensor of rank ", request.tensor().shape_size(),
+               " exceeds the limit of ", limits.max_rank, " (--max-rank)"));
   }
   const Result<const Dialect*> dialect = FindDialect(request.spec());
   if (!dialect.ok()) return dialect.status();

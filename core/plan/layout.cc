@@ -143,7 +143,7 @@ class Collisions {
 
 // The path of an element of a repeated field; made only for errors.
 std::string PathOf(std::string_view field, size_t i) {
-  return Cat(field, "[", i, "]");
+  return StrCat(field, "[", i, "]");
 }
 
 }  // namespace
@@ -154,9 +154,9 @@ Result<int64_t> CountElements(std::span<const int64_t> shape,
   bool empty = false;
   for (size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] < 0) {
-      return InvalidArgument(
-          "NEGATIVE_DIMENSION", PathOf(field, i),
-          Cat("dimension ", i, " is ", shape[i], "; it must not be negative"));
+      return InvalidArgument("NEGATIVE_DIMENSION", PathOf(field, i),
+                             StrCat("dimension ", i, " is ", shape[i],
+                                    "; it must not be negative"));
     }
     empty |= shape[i] == 0;
     if (shape[i] != 0 && !CheckedMultiply(nonzero, shape[i], &nonzero)) {
@@ -192,7 +192,7 @@ Result<Layout> StridedLayout(std::span<const int64_t> shape,
   if (strides.size() != shape.size()) {
     return InvalidArgument(
         "STRIDES_RANK", field,
-        Cat(strides.size(), " strides for ", shape.size(), " dimensions"));
+        StrCat(strides.size(), " strides for ", shape.size(), " dimensions"));
   }
   Layout layout;
   layout.strides.assign(strides.begin(), strides.end());
@@ -202,7 +202,7 @@ Result<Layout> StridedLayout(std::span<const int64_t> shape,
     if (strides[i] < 0 || strides[i] > kMaxStride) {
       return InvalidArgument(
           "STRIDE_RANGE", PathOf(field, i),
-          Cat("stride ", strides[i], " is outside 0 .. 4294967295 (UINT)"));
+          StrCat("stride ", strides[i], " is outside 0 .. 4294967295 (UINT)"));
     }
     int64_t span = 0;
     if (!CheckedMultiply(std::max<int64_t>(shape[i] - 1, 0), strides[i],

@@ -20,9 +20,9 @@ Status SetAxis(const PlanRequest& request, Plan& plan) {
   const int64_t least = request.axis_from_back ? -rank : 0;
   if (request.axis < least || request.axis >= rank) {
     return InvalidArgument(
-        "AXIS_RANGE", Cat(request.attributes, ".axis"),
-        Cat("axis = ", request.axis, " is outside ", least, " .. ", rank - 1,
-            " for a tensor of rank ", rank));
+        "AXIS_RANGE", StrCat(request.attributes, ".axis"),
+        StrCat("axis = ", request.axis, " is outside ", least, " .. ", rank - 1,
+               " for a tensor of rank ", rank));
   }
   plan.axis =
       static_cast<int>(request.axis < 0 ? request.axis + rank : request.axis);
@@ -34,42 +34,42 @@ Status SetAxis(const PlanRequest& request, Plan& plan) {
 }
 
 Status CheckK(const PlanRequest& request, const Plan& plan) {
-  const std::string field = Cat(request.attributes, ".k");
+  const std::string field = StrCat(request.attributes, ".k");
   if (request.k < 1) {
     return InvalidArgument("K_NOT_POSITIVE", field,
-                           Cat("k = ", request.k, " must be at least 1"));
+                           StrCat("k = ", request.k, " must be at least 1"));
   }
   if (request.k > plan.n) {
     return InvalidArgument("K_EXCEEDS_DIMENSION", field,
-                           Cat("k = ", request.k, " exceeds dimension ", plan.n,
-                               " along axis ", plan.axis));
+                           StrCat("k = ", request.k, " exceeds dimension ",
+                                  plan.n, " along axis ", plan.axis));
   }
   return {};
 }
 
 Status CheckIndices(const PlanRequest& request, const Plan& plan) {
   if (request.index_offset < 0) {
-    return InvalidArgument(
-        "INDEX_OFFSET_NEGATIVE", "index_offset",
-        Cat("index_offset = ", request.index_offset, " must not be negative"));
+    return InvalidArgument("INDEX_OFFSET_NEGATIVE", "index_offset",
+                           StrCat("index_offset = ", request.index_offset,
+                                  " must not be negative"));
   }
   const int64_t max = MaxIndex(request.index_type);
   const auto too_small = [&](std::string_view field, const std::string& what) {
     return InvalidArgument(
         "INDEX_TYPE_TOO_SMALL", field,
-        Cat(what, " exceeds ", max, ", the maximum of the index type ",
-            InfoOf(request.index_type).name));
+        StrCat(what, " exceeds ", max, ", the maximum of the index type ",
+               InfoOf(request.index_type).name));
   };
   // OpenVINO rejects such a dimension although its last index, n - 1, may fit.
   if (plan.n > max) {
     return too_small("tensor.shape",
-                     Cat("dimension ", plan.n, " along axis ", plan.axis));
+                     StrCat("dimension ", plan.n, " along axis ", plan.axis));
   }
   int64_t last = 0;
   if (!CheckedAdd(plan.n - 1, request.index_offset, &last) || last > max) {
     return too_small("index_offset",
-                     Cat("index ", plan.n - 1, " along axis ", plan.axis,
-                         " with index_offset = ", request.index_offset));
+                     StrCat("index ", plan.n - 1, " along axis ", plan.axis,
+                            " with index_offset = ", request.index_offset));
   }
   return {};
 }
@@ -81,7 +81,7 @@ Result<Layout> OutputLayout(const Plan& plan, const OutputRequest& request,
       request.strides.empty()
           ? PackedLayout(shape, type, request.field)
           : StridedLayout(shape, request.strides, type.bytes,
-                          Cat(request.field, ".strides"));
+                          StrCat(request.field, ".strides"));
   if (!layout.ok()) return layout;
   if (!CheckedRoundUp4(layout->bytes, &layout->padded_bytes)) {
     return InvalidArgument("SIZE_OVERFLOW", request.field,
@@ -92,9 +92,9 @@ Result<Layout> OutputLayout(const Plan& plan, const OutputRequest& request,
     if (request.total_bytes < layout->padded_bytes) {
       return InvalidArgument(
           "TOTAL_SIZE_TOO_SMALL",
-          Cat(request.field, ".total_tensor_size_bytes"),
-          Cat("total size ", request.total_bytes, " is less than the ",
-              layout->padded_bytes, " bytes that sizes and strides imply"));
+          StrCat(request.field, ".total_tensor_size_bytes"),
+          StrCat("total size ", request.total_bytes, " is less than the ",
+                 layout->padded_bytes, " bytes that sizes and strides imply"));
     }
     layout->bytes = request.total_bytes;
   }
@@ -104,15 +104,16 @@ Result<Layout> OutputLayout(const Plan& plan, const OutputRequest& request,
 Status CheckLimits(const Plan& plan, int64_t elements, const Limits& limits) {
   if (elements > limits.max_elements) {
     return ResourceExhausted("TOO_MANY_ELEMENTS", "tensor.shape",
-                             Cat(elements, " elements exceed the limit of ",
-                                 limits.max_elements, " (--max-elements)"));
+                             StrCat(elements, " elements exceed the limit of ",
+                                    limits.max_elements, " (--max-elements)"));
   }
   if (plan.selected() > limits.max_selected_elements) {
     return ResourceExhausted(
         "TOO_MANY_SELECTED", "tensor.shape",
-        Cat("k = ", plan.k, " in each of ", plan.slices(), " slices selects ",
-            plan.selected(), " elements, more than the limit of ",
-            limits.max_selected_elements, " (--max-selected-elements)"));
+        StrCat("k = ", plan.k, " in each of ", plan.slices(),
+               " slices selects ", plan.selected(),
+               " elements, more than the limit of ",
+               limits.max_selected_elements, " (--max-selected-elements)"));
   }
   int64_t bytes = 0;
   const int64_t values = plan.wants_values ? plan.values.bytes : 0;
@@ -120,9 +121,9 @@ Status CheckLimits(const Plan& plan, int64_t elements, const Limits& limits) {
   if (!CheckedAdd(values, indices, &bytes) || bytes > limits.max_output_bytes) {
     return ResourceExhausted(
         "OUTPUT_TOO_LARGE", "tensor.shape",
-        Cat("values of ", values, " bytes and indices of ", indices,
-            " bytes exceed the limit of ", limits.max_output_bytes,
-            " (--max-output-bytes)"));
+        StrCat("values of ", values, " bytes and indices of ", indices,
+               " bytes exceed the limit of ", limits.max_output_bytes,
+               " (--max-output-bytes)"));
   }
   return {};
 }
@@ -135,14 +136,15 @@ Status CheckOverlap(const Plan& plan, bool wanted, const Layout& layout,
     case Overlap::kNo:
       return {};
     case Overlap::kYes:
-      return InvalidArgument("OUTPUT_OVERLAPS", Cat(field, ".strides"),
+      return InvalidArgument("OUTPUT_OVERLAPS", StrCat(field, ".strides"),
                              "the strides put two elements at one place");
     case Overlap::kUndecided:
       break;
   }
   return ResourceExhausted(
-      "LAYOUT_TOO_COMPLEX", Cat(field, ".strides"),
-      Cat("whether the strides put two elements at one place is not decided "
+      "LAYOUT_TOO_COMPLEX", StrCat(field, ".strides"),
+      StrCat(
+          "whether the strides put two elements at one place is not decided "
           "within ",
           kOverlapSteps,
           " steps; use strides of which each exceeds the reach of the smaller "

@@ -30,8 +30,9 @@ Status CheckToken(std::string_view token) {
   if (token.size() < kShortest) {
     return InvalidArgument(
         "TOKEN", "token",
-        Cat("a token of ", token.size(), " characters can be guessed; it has ",
-            kShortest, " or more, e.g. those of: openssl rand -hex 32"));
+        StrCat("a token of ", token.size(),
+               " characters can be guessed; it has ", kShortest,
+               " or more, e.g. those of: openssl rand -hex 32"));
   }
   return {};
 }

@@ -39,8 +39,9 @@ Result<CertificateInfo> CheckKeyPair(const PemFile& certificate,
   if (!own.ok()) return own.status();
   X509* leaf = chain->front().get();
   if (X509_check_private_key(leaf, own->get()) != 1) {
-    return BadPem(key, Cat("is not the key of the first certificate of ",
-                           certificate.file.flag, " ", certificate.file.path));
+    return BadPem(key,
+                  StrCat("is not the key of the first certificate of ",
+                         certificate.file.flag, " ", certificate.file.path));
   }
   const SslContext context(SSL_CTX_new(TLS_method()));
   bool good = context != nullptr &&
@@ -51,11 +52,11 @@ Result<CertificateInfo> CheckKeyPair(const PemFile& certificate,
   }
   if (!good) {
     return BadPem(certificate,
-                  Cat("cannot be used for TLS: ", LastOpenSslError()));
+                  StrCat("cannot be used for TLS: ", LastOpenSslError()));
   }
   CertificateInfo info = Describe(leaf);
   if (info.not_after <= std::time(nullptr)) {
-    return BadPem(certificate, Cat("expired at ", UtcText(info.not_after)));
+    return BadPem(certificate, StrCat("expired at ", UtcText(info.not_after)));
   }
   return info;
 }
@@ -70,8 +71,8 @@ Status ReadKeyPair(PemFile& certificate, PemFile& key) {
     if (pem->file.path.empty()) {
       return InvalidArgument(
           "TLS_FILE", pem->file.flag,
-          Cat(certificate.file.flag, " and ", key.file.flag,
-              " need each other; ", pem->file.flag, " is not given"));
+          StrCat(certificate.file.flag, " and ", key.file.flag,
+                 " need each other; ", pem->file.flag, " is not given"));
     }
     Result<std::string> text = ReadSmallFile(pem->file);
     if (!text.ok()) return text.status();

@@ -35,10 +35,11 @@ Result<std::vector<Object>> ReadAll(const PemFile& pem, const char* kind,
   if (ERR_GET_LIB(end) != ERR_LIB_PEM ||
       ERR_GET_REASON(end) != PEM_R_NO_START_LINE) {
     const std::string reason = LastOpenSslError();
-    return BadPem(pem, Cat("has a damaged ", kind, ", its number ",
-                           objects.size() + 1, ": ", reason));
+    return BadPem(pem, StrCat("has a damaged ", kind, ", its number ",
+                              objects.size() + 1, ": ", reason));
   }
-  if (objects.empty()) return BadPem(pem, Cat("has no ", kind, " in PEM form"));
+  if (objects.empty())
+    return BadPem(pem, StrCat("has no ", kind, " in PEM form"));
   ERR_clear_error();
   return objects;
 }
@@ -68,7 +69,7 @@ Result<Key> ReadKey(const PemFile& pem) {
 Status BadPem(const PemFile& pem, const std::string& what) {
   ERR_clear_error();
   return InvalidArgument("TLS_FILE", pem.file.flag,
-                         Cat(pem.file.flag, ": ", pem.file.path, " ", what));
+                         StrCat(pem.file.flag, ": ", pem.file.path, " ", what));
 }
 
 std::string LastOpenSslError() {

@@ -11,11 +11,11 @@
 namespace topk {
 namespace {
 
-constexpr size_t kMostBytes = size_t{1} << 20;
+constexpr size_t kMaxBytes = size_t{1} << 20;
 
 // Reads until the end or one byte too many. Returns errno's number, or 0.
 int ReadAll(int fd, std::string& content) {
-  content.resize(kMostBytes + 1);
+  content.resize(kMaxBytes + 1);
   size_t size = 0;
   while (size < content.size()) {
     const ssize_t got = read(fd, content.data() + size, content.size() - size);
@@ -33,7 +33,7 @@ int ReadAll(int fd, std::string& content) {
 Result<std::string> ReadSmallFile(const NamedFile& file) {
   const auto error = [&](const std::string& why) {
     return Status{Code::kNotFound, "FILE", file.flag,
-                  Cat(file.flag, ": cannot read ", file.path, ": ", why)};
+                  StrCat(file.flag, ": cannot read ", file.path, ": ", why)};
   };
   // A pipe must not keep whoever reads it again later.
   const int fd = open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -45,7 +45,7 @@ Result<std::string> ReadSmallFile(const NamedFile& file) {
   close(fd);
   if (!regular) return error("not a regular file");
   if (failure != 0) return error(ErrnoText(failure));
-  if (content.size() > kMostBytes) return error("it has more than 1 MiB");
+  if (content.size() > kMaxBytes) return error("it has more than 1 MiB");
   return content;
 }
 

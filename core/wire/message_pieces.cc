@@ -41,7 +41,7 @@ class PieceStream final : public google::protobuf::io::ZeroCopyOutputStream {
 
   std::vector<MessagePiece> Take() {
     std::erase_if(pieces_, [](const MessagePiece& piece) {
-      return piece.own.empty() && piece.lent.empty();
+      return piece.own.empty() && piece.borrowed.empty();
     });
     return std::move(pieces_);
   }
@@ -82,7 +82,7 @@ std::vector<MessagePiece> PiecesOf(
 std::vector<MessagePiece> PiecesOf(int field, std::span<const std::byte> data) {
   std::vector<MessagePiece> pieces(2);
   BeginField(field, data.size(), pieces[0].own);
-  pieces[1].lent = data;
+  pieces[1].borrowed = data;
   return pieces;
 }
 

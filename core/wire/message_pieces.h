@@ -13,11 +13,11 @@
 
 namespace topk {
 
-/// A part of a message's bytes: its own, or lent by what the message was made
-/// of. One of the two is empty.
+/// A part of a message's bytes: owned, or borrowed from the object that the
+/// message is written from. One of the two is empty.
 struct MessagePiece {
   std::string own;
-  std::span<const std::byte> lent;
+  std::span<const std::byte> borrowed;
 };
 
 /// Appends a number as protobuf has it.
@@ -26,8 +26,8 @@ void AppendVarint(uint64_t number, std::string& to);
 /// Appends what stands before the bytes of a field of bytes, text or a message.
 void BeginField(int number, size_t size, std::string& to);
 
-/// Returns a message's bytes in order; large fields are lent by the message,
-/// which must not change while they are in use.
+/// Returns a message's bytes in order; large fields are borrowed from
+/// the message, which must not change while they are in use.
 std::vector<MessagePiece> PiecesOf(
     const google::protobuf::MessageLite& message);
 

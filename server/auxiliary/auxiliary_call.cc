@@ -92,10 +92,11 @@ void AuxiliaryCall::OnRead(bool ok) {
   if (incoming_.Length() > kMaxMessageBytes) {
     const size_t bytes = incoming_.Length();
     incoming_.Clear();
-    return Finish(ResourceExhausted(
-        "MESSAGE_TOO_LARGE", "",
-        Cat("a message of ", bytes, " bytes exceeds the limit of this method, ",
-            kMaxMessageBytes, " bytes")));
+    return Finish(
+        ResourceExhausted("MESSAGE_TOO_LARGE", "",
+                          StrCat("a message of ", bytes,
+                                 " bytes exceeds the limit of this method, ",
+                                 kMaxMessageBytes, " bytes")));
   }
   Received(incoming_);
 }

@@ -113,11 +113,11 @@ class AuxiliaryCall : private EventSource,
   bool finished_ = false;
   bool read_failed_ = false;
   bool ended_ = false;
-  OwningEvent<AuxiliaryCall, &AuxiliaryCall::OnArrival> arrival_;
-  OwningEvent<AuxiliaryCall, &AuxiliaryCall::OnRead> read_;
-  OwningEvent<AuxiliaryCall, &AuxiliaryCall::OnWritten> written_;
-  OwningEvent<AuxiliaryCall, &AuxiliaryCall::OnFinished> finish_;
-  OwningEvent<AuxiliaryCall, &AuxiliaryCall::OnEnd> end_;
+  OwningTag<AuxiliaryCall, &AuxiliaryCall::OnArrival> arrival_;
+  OwningTag<AuxiliaryCall, &AuxiliaryCall::OnRead> read_;
+  OwningTag<AuxiliaryCall, &AuxiliaryCall::OnWritten> written_;
+  OwningTag<AuxiliaryCall, &AuxiliaryCall::OnFinished> finish_;
+  OwningTag<AuxiliaryCall, &AuxiliaryCall::OnEnd> end_;
 };
 
 }  // namespace topk

@@ -6,9 +6,9 @@ namespace topk {
 
 Result<CallLimit::Slot> CallLimit::Open(const std::string& client) {
   const auto too_many = [this](const char* whose, int limit) {
-    return ResourceExhausted(
-        "TOO_MANY_OPEN_CALLS", "",
-        Cat("too many open ", what_, " calls", whose, " (limit ", limit, ")"));
+    return ResourceExhausted("TOO_MANY_OPEN_CALLS", "",
+                             StrCat("too many open ", what_, " calls", whose,
+                                    " (limit ", limit, ")"));
   };
   const std::lock_guard lock(mutex_);
   if (open_ >= max_) return too_many("", max_);

@@ -90,9 +90,9 @@ void Call::ReportIncomplete() {
 }
 
 void Call::RecordIncomplete(const Status& status) {
-  Tally tally;
-  tally.begun = info_.arrived;
-  service_.Record(info_, {}, tally, status);
+  RequestStats stats;
+  stats.begun = info_.arrived;
+  service_.Record(info_, {}, stats, status);
 }
 
 void Call::SendStatus(const Status& status) {
@@ -118,8 +118,8 @@ void Call::Arrive(bool ok) {
   ContinueTrace();
   Accept();
   WidenRace();
-  const Status status = service_.gate().Enter(context_, visit_);
-  if (visit_.caller.authenticated) info_.principal = visit_.caller.name;
+  const Status status = service_.admission().AdmitCall(context_, admitted_);
+  if (admitted_.caller.authenticated) info_.principal = admitted_.caller.name;
   status.ok() ? Read() : Refuse(status);
 }
 

@@ -10,7 +10,7 @@
 
 #include "core/base/cancellation.h"
 #include "core/base/status.h"
-#include "server/admission/gate.h"
+#include "server/admission/admission_controller.h"
 #include "server/calls/event_loop.h"
 #include "server/calls/raw_service.h"
 #include "server/calls/topk_service.h"
@@ -71,7 +71,7 @@ class Call : public EventSource, public std::enable_shared_from_this<Call> {
   Status CheckAlive() const;
 
   /// Returns the status; instead of CANCELLED its cause.
-  Status Precisely(const Status& status) const {
+  Status WithCancelCause(const Status& status) const {
     return status.code == Code::kCancelled ? CheckAlive() : status;
   }
 
@@ -82,7 +82,7 @@ class Call : public EventSource, public std::enable_shared_from_this<Call> {
   const CallInfo& info() const { return info_; }
 
   /// Who calls, and what that takes of the server.
-  Visit& visit() { return visit_; }
+  AdmittedCall& admitted() { return admitted_; }
 
   TopKService& service_;
   grpc::ServerContext context_;
@@ -103,17 +103,17 @@ class Call : public EventSource, public std::enable_shared_from_this<Call> {
   grpc::ByteBuffer incoming_;
   int reads_ = 0;
   CallInfo info_;
-  Visit visit_;
+  AdmittedCall admitted_;
   Cancellation cancellation_;
   const RpcMetrics::Method& method_;
   std::optional<RpcCount> count_;
   Status incomplete_;
   std::atomic<int> ends_ = 0;  // of FinishIncomplete() and of the call
-  OwningEvent<Call, &Call::Arrive> arrived_;
-  OwningEvent<Call, &Call::End> ended_;
-  OwningEvent<Call, &Call::OnRead> read_;
-  OwningEvent<Call, &Call::OnWritten> written_;
-  OwningEvent<Call, &Call::OnFinished> finished_;
+  OwningTag<Call, &Call::Arrive> arrived_;
+  OwningTag<Call, &Call::End> ended_;
+  OwningTag<Call, &Call::OnRead> read_;
+  OwningTag<Call, &Call::OnWritten> written_;
+  OwningTag<Call, &Call::OnFinished> finished_;
 };
 
 }  // namespace topk

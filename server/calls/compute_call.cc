@@ -14,7 +14,7 @@ class ComputeCall final : public UnaryCall {
  public:
   ComputeCall(TopKService& service, EventLoop& loop)
       : UnaryCall(service, loop, service.method(Method::kComputeTopK)),
-        request_(service, visit()) {}
+        request_(service, admitted()) {}
 
  private:
   void Accept() override { AcceptComputeTopK(service_, loop_); }

@@ -64,7 +64,7 @@ EventLoop::~EventLoop() {
 
 void EventLoop::Poll() {
   constexpr auto kNever = std::chrono::system_clock::time_point::max();
-  Event* event = nullptr;
+  CompletionTag* event = nullptr;
   bool ok = false;
   void* tag = nullptr;
   BusyTime busy;
@@ -74,11 +74,11 @@ void EventLoop::Poll() {
              [&] {
                if (event == nullptr) return;
                busy.Start();
-               event->Happen(ok);
+               event->OnComplete(ok);
                if (on_busy_) on_busy_(busy.Stop());
              },
              &tag, &ok, kNever) == grpc::CompletionQueue::GOT_EVENT) {
-    event = static_cast<Event*>(tag);
+    event = static_cast<CompletionTag*>(tag);
     AnnotateHappensAfter(event);
   }
 }

@@ -16,7 +16,7 @@
 namespace topk {
 
 /// What gRPC's queue hands back: something that was begun has ended.
-class Event {
+class CompletionTag {
  public:
   /// What to begin it with: what gRPC's queue hands back. Its beginning happens
   /// before it does.
@@ -28,7 +28,7 @@ class Event {
   /// `ok` as gRPC has it: false for a read at the end of a stream, a write to a
   /// client that has gone, a call that will not come any more. Takes constant
   /// time: the thread polls.
-  virtual void Happen(bool ok) = 0;
+  virtual void OnComplete(bool ok) = 0;
 
  protected:
   ~Event() = default;
@@ -37,7 +37,7 @@ class Event {
 /// An event that calls a member function of the object that it is a part of,
 /// and keeps the object alive from For() until that returns.
 template <class Owner, void (Owner::*kMember)(bool)>
-class OwningEvent final : public Event {
+class OwningTag final : public CompletionTag {
  public:
   /// Returns the tag of one operation. The previous one has ended.
   void* For(std::shared_ptr<Owner> owner) {
@@ -48,7 +48,7 @@ class OwningEvent final : public Event {
   /// gRPC will not return the tag.
   void Drop() { owner_.reset(); }
 
-  void Happen(bool ok) override {
+  void OnComplete(bool ok) override {
     const std::shared_ptr<Owner> owner = std::move(owner_);
     (owner.get()->*kMember)(ok);
     WidenRace();

@@ -39,7 +39,7 @@ void GroupCall::Received(bool ok, grpc::ByteBuffer& message) {
 GroupCall::Item GroupCall::Admitted(grpc::ByteBuffer& message) {
   Item item{MakeRequest(), {}};
   item.status = item.request->Admit(message, info().arrived,
-                                    Tally::Clock::now(), kItemBytes);
+                                    RequestStats::Clock::now(), kItemBytes);
   if (!item.status.ok()) item.request->KeepIdOnly();
   return item;
 }
@@ -125,7 +125,7 @@ void GroupCall::Prepare(Item& item, Reader reader) {
 void GroupCall::Compute(Item& item) {
   if (std::exchange(item.computed, true)) return;
   if (item.status.ok()) {
-    item.status = Precisely(item.request->Run(&cancellation()));
+    item.status = WithCancelCause(item.request->Run(&cancellation()));
   }
   if (!item.status.ok()) {
     const Status status = CatchBadAlloc([&] {

@@ -17,7 +17,7 @@ class ManyCall final : public GroupCall {
   void Accept() override { AcceptComputeTopKMany(service_, loop_); }
 
   std::unique_ptr<Request> MakeRequest() override {
-    return std::make_unique<ManyRequest>(service_, visit());
+    return std::make_unique<ManyRequest>(service_, admitted());
   }
 };
 

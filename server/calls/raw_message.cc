@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "core/base/free_later.h"
+#include "core/base/deferred_free.h"
 #include "core/base/happens_before.h"
 #include "core/base/text.h"
 
@@ -26,7 +26,7 @@ using google::protobuf::io::StringOutputStream;
 // Up to this a copy costs less than taking the message apart.
 constexpr size_t kWholeBytes = size_t{4} << 10;
 // Messages up to this are one slice.
-constexpr size_t kLeastSlice = size_t{4} << 10;
+constexpr size_t kMinSlice = size_t{4} << 10;
 // A streamed answer up to this size comes whole in the header, a larger one in
 // pieces of it. Measured: 1 MiB messages move bytes fastest.
 constexpr size_t kPieceBytes = size_t{1} << 20;
@@ -276,15 +276,15 @@ class Scanner {
 
 Status TooMuchToParse() {
   return ResourceExhausted("TOO_MUCH_TO_PARSE", "",
-                           Cat("the message has more than ", kMaxParsedBytes,
-                               " bytes besides its tensor's data"));
+                           StrCat("the message has more than ", kMaxParsedBytes,
+                                  " bytes besides its tensor's data"));
 }
 
 Status TooManyNumbers() {
   return ResourceExhausted(
       "TOO_MUCH_TO_PARSE", "inputs",
-      Cat("a request of more than ", kMaxTypedBytes,
-          " bytes must have its tensor in raw_input_contents"));
+      StrCat("a request of more than ", kMaxTypedBytes,
+             " bytes must have its tensor in raw_input_contents"));
 }
 
 // Returns the parts of the slices that lie at a place of the message.
@@ -382,24 +382,24 @@ grpc::Slice SliceOf(std::span<const std::byte> memory,
           kept};
 }
 
-// Returns an owner that lets go of `owner` later if much was lent of it: the
-// last slice may be dropped by a poller.
+// Returns an owner that lets go of `owner` later if much was borrowed of it:
+// the last slice may be dropped by a poller.
 std::shared_ptr<const void> FreedLater(
-    std::vector<std::span<const std::byte>> lent,
+    std::vector<std::span<const std::byte>> borrowed,
     const std::shared_ptr<const void>& owner) {
   size_t size = 0;
-  for (const auto& memory : lent) size += memory.size();
+  for (const auto& memory : borrowed) size += memory.size();
   if (size < kLargeBytes) return owner;
   struct Lender {
     std::shared_ptr<const void> owner;
-    std::vector<std::span<const std::byte>> lent;
+    std::vector<std::span<const std::byte>> borrowed;
   };
   return std::shared_ptr<const void>(
-      new Lender{owner, std::move(lent)}, [](Lender* done) {
-        FreeLater(done, 0, [](void* p) {
+      new Lender{owner, std::move(borrowed)}, [](Lender* done) {
+        DeferFree(done, 0, [](void* p) {
           const std::unique_ptr<Lender> lender(static_cast<Lender*>(p));
           if (lender->owner.use_count() > 1) return;
-          for (const auto& memory : lender->lent) {
+          for (const auto& memory : lender->borrowed) {
             DropPages(const_cast<std::byte*>(memory.data()), memory.size());
           }
         });
@@ -487,12 +487,13 @@ Status ReadMessage(grpc::ByteBuffer& bytes, google::protobuf::Message& to) {
 grpc::ByteBuffer WritePieces(const std::vector<MessagePiece>& pieces,
                              const std::shared_ptr<const void>& owner) {
   size_t size = 0;
-  for (const auto& [own, lent] : pieces) size += own.size() + lent.size();
-  if (size <= kLeastSlice) {
+  for (const auto& [own, borrowed] : pieces)
+    size += own.size() + borrowed.size();
+  if (size <= kMinSlice) {
     grpc_slice bytes = grpc_slice_malloc(size);
     uint8_t* to = GRPC_SLICE_START_PTR(bytes);
-    for (const auto& [own, lent] : pieces) {
-      for (const auto& part : {std::as_bytes(std::span(own)), lent}) {
+    for (const auto& [own, borrowed] : pieces) {
+      for (const auto& part : {std::as_bytes(std::span(own)), borrowed}) {
         to = std::copy_n(reinterpret_cast<const uint8_t*>(part.data()),
                          part.size(), to);
       }
@@ -500,15 +501,16 @@ grpc::ByteBuffer WritePieces(const std::vector<MessagePiece>& pieces,
     const grpc::Slice slice(bytes, grpc::Slice::STEAL_REF);
     return {&slice, 1};
   }
-  std::vector<std::span<const std::byte>> lent;
-  lent.reserve(pieces.size());
-  for (const MessagePiece& piece : pieces) lent.push_back(piece.lent);
-  const std::shared_ptr<const void> lender = FreedLater(std::move(lent), owner);
+  std::vector<std::span<const std::byte>> borrowed;
+  borrowed.reserve(pieces.size());
+  for (const MessagePiece& piece : pieces) borrowed.push_back(piece.borrowed);
+  const std::shared_ptr<const void> lender =
+      FreedLater(std::move(borrowed), owner);
   std::vector<grpc::Slice> slices;
   slices.reserve(pieces.size());
   for (const MessagePiece& piece : pieces) {
-    slices.push_back(piece.lent.empty() ? grpc::Slice(piece.own)
-                                        : SliceOf(piece.lent, lender));
+    slices.push_back(piece.borrowed.empty() ? grpc::Slice(piece.own)
+                                            : SliceOf(piece.borrowed, lender));
   }
   return {slices.data(), slices.size()};
 }
@@ -516,7 +518,7 @@ grpc::ByteBuffer WritePieces(const std::vector<MessagePiece>& pieces,
 grpc::ByteBuffer WriteShared(
     const std::shared_ptr<const google::protobuf::Message>& message) {
   const size_t size = message->ByteSizeLong();
-  if (size > kLeastSlice) return WritePieces(PiecesOf(*message), message);
+  if (size > kMinSlice) return WritePieces(PiecesOf(*message), message);
   grpc_slice bytes = grpc_slice_malloc(size);
   static_cast<void>(
       message->SerializeWithCachedSizesToArray(GRPC_SLICE_START_PTR(bytes)));

@@ -4,32 +4,33 @@
 
 namespace topk {
 
-Status Request::Admit(grpc::ByteBuffer& message, Tally::Clock::time_point call,
-                      Tally::Clock::time_point when, int64_t own_bytes) {
-  tally_.begun = call;
-  tally_.Arrive(when);
+Status Request::Admit(grpc::ByteBuffer& message,
+                      RequestStats::Clock::time_point call,
+                      RequestStats::Clock::time_point when, int64_t own_bytes) {
+  stats_.begun = call;
+  stats_.Arrive(when);
   message_.Swap(&message);
   message_bytes_ = static_cast<int64_t>(message_.Length());
   own_bytes_ = own_bytes;
-  return service_.gate().AdmitRequest(visit_, message_bytes_, own_bytes_,
-                                      charge_);
+  return service_.admission().AdmitRequest(admitted_, message_bytes_,
+                                           own_bytes_, charge_);
 }
 
 std::optional<Status> Request::Prepare(Reader reader) {
-  tally_.Lap(Stage::kQueue);
+  stats_.RecordStage(Stage::kQueue);
   std::optional<Status> status;
   const Status thrown = CatchBadAlloc([&] {
     status = ReadAndPrepare(reader);
     return Status();
   });
-  tally_.Lap(Stage::kDecode);
+  stats_.RecordStage(Stage::kDecode);
   return thrown.ok() ? status : thrown;
 }
 
 std::optional<Status> Request::ReadAndPrepare(Reader reader) {
   const ChargeParsed charge = [this](Size bytes) {
-    return service_.gate().ChargeRequest(visit_, bytes, message_bytes_,
-                                         charge_);
+    return service_.admission().ChargeRequest(admitted_, bytes, message_bytes_,
+                                              charge_);
   };
   std::optional<Status> status = Read(reader, charge);
   if (!status.has_value() || !status->ok()) return status;
@@ -45,20 +46,20 @@ Status Request::PrepareRead() {
     for (const auto& piece : data()) bytes += piece.size();
     pieces = data().size();
   }
-  tally_.tensor_bytes = static_cast<int64_t>(bytes);
+  stats_.tensor_bytes = static_cast<int64_t>(bytes);
   if (Status s = memory_.OpenTensor(request); !s.ok()) return s;
   if (Status s = memory_.OpenOutputs(request); !s.ok()) return s;
   const auto shared = memory_.tensor();
   if (shared) {
-    tally_.tensor_bytes = static_cast<int64_t>(shared->size());
+    stats_.tensor_bytes = static_cast<int64_t>(shared->size());
     pieces = 1;
   } else if (request.tensor().has_shared_memory()) {
     return Unimplemented("SHARED_MEMORY_NOT_ALLOWED", "tensor.shared_memory",
                          "this server does not use shared memory");
   }
-  tally_.computing = true;
+  stats_.computing = true;
   Result<PreparedRequest> prepared =
-      service_.engine().Prepare(request, tally_.tensor_bytes, pieces);
+      service_.engine().Prepare(request, stats_.tensor_bytes, pieces);
   if (!prepared.ok()) {
     Status status = prepared.status();
     if (shared && status.field == "tensor.data") {
@@ -67,8 +68,8 @@ Status Request::PrepareRead() {
     return status;
   }
   // The input was charged with the message.
-  if (Status s = service_.gate().ChargeRequest(
-          visit_, prepared->cost.output_bytes + prepared->cost.working_bytes,
+  if (Status s = service_.admission().ChargeRequest(
+          admitted_, prepared->cost.output_bytes + prepared->cost.working_bytes,
           message_bytes_, charge_);
       !s.ok()) {
     return s;
@@ -95,7 +96,7 @@ bool Request::RunsAtOnce() const {
 
 Status Request::Run(const Cancellation* cancellation) {
   return CatchBadAlloc([&]() -> Status {
-    tally_.Lap(Stage::kQueue);
+    stats_.RecordStage(Stage::kQueue);
     const auto shared = memory_.tensor();
     const std::span<const std::byte> own =
         std::as_bytes(std::span(request().tensor().data()));
@@ -104,21 +105,21 @@ Status Request::Run(const Cancellation* cancellation) {
         *prepared_, !shared && !data().empty() ? data() : Pieces(&whole, 1),
         cancellation);
     if (!computed.ok()) {
-      tally_.Lap(Stage::kDecode);
+      stats_.RecordStage(Stage::kDecode);
       return Translated(computed.status());
     }
-    tally_.Note(*computed);
+    stats_.Note(*computed);
     if (Status s = memory_.CheckTensor(); !s.ok()) return Translated(s);
     if (Status s = memory_.Deliver(*computed); !s.ok()) return Translated(s);
     Write(std::make_shared<v1::TopKResponse>(*std::move(computed)))
         .Swap(&response_);
-    tally_.Lap(Stage::kEncode);
+    stats_.RecordStage(Stage::kEncode);
     return {};
   });
 }
 
 void Request::Record(const CallInfo& call, const Status& status) {
-  service_.Record(call, request(), tally_, status);
+  service_.Record(call, request(), stats_, status);
 }
 
 void Request::KeepIdOnly() {

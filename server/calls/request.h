@@ -9,12 +9,12 @@
 #include "core/base/checked.h"
 #include "core/base/status.h"
 #include "core/engine.h"
-#include "server/admission/gate.h"
+#include "server/admission/admission_controller.h"
 #include "server/calls/raw_message.h"
 #include "server/calls/topk_service.h"
 #include "server/shared_memory/request_memory.h"
 #include "server/telemetry/access_log.h"
-#include "server/telemetry/tally.h"
+#include "server/telemetry/request_stats.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {
@@ -28,15 +28,17 @@ namespace topk {
 class Request {
  public:
   /// All outlive it.
-  Request(TopKService& service, Visit& visit)
-      : service_(service), visit_(visit), memory_(service.shared_objects()) {}
+  Request(TopKService& service, AdmittedCall& admitted)
+      : service_(service),
+        admitted_(admitted),
+        memory_(service.shared_objects()) {}
   virtual ~Request() = default;
 
   /// Takes the message that arrived at `when` and admits its bytes, and charges
   /// `own_bytes` for the request itself.
-  /// RESOURCE_EXHAUSTED: see Gate::AdmitRequest().
-  Status Admit(grpc::ByteBuffer& message, Tally::Clock::time_point call,
-               Tally::Clock::time_point when, int64_t own_bytes = 0);
+  /// RESOURCE_EXHAUSTED: see AdmissionController::AdmitRequest().
+  Status Admit(grpc::ByteBuffer& message, RequestStats::Clock::time_point call,
+               RequestStats::Clock::time_point when, int64_t own_bytes = 0);
 
   /// Reads the message, checks the request and charges its cost. Returns
   /// nothing if that takes too long for a poller: then a worker prepares it.
@@ -90,22 +92,22 @@ class Request {
   virtual void ReleaseData() = 0;
 
   grpc::ByteBuffer& message() { return message_; }
-  const Tally& tally() const { return tally_; }
+  const RequestStats& stats() const { return stats_; }
   TopKService& service_;
 
  private:
   std::optional<Status> ReadAndPrepare(Reader reader);
   Status PrepareRead();
 
-  Visit& visit_;
-  Admission::Charge charge_;
+  AdmittedCall& admitted_;
+  InFlightLimiter::Charge charge_;
   int64_t message_bytes_ = 0;
   int64_t own_bytes_ = 0;
   grpc::ByteBuffer message_;
   RequestMemory memory_;
   std::optional<PreparedRequest> prepared_;
   grpc::ByteBuffer response_;
-  Tally tally_;
+  RequestStats stats_;
 };
 
 }  // namespace topk

@@ -23,9 +23,11 @@ namespace {
 // was admitted is not cut off for the memory of its data.
 class HeldBytes {
  public:
-  explicit HeldBytes(Admission::Share& share) : share_(share) {}
+  explicit HeldBytes(InFlightLimiter::Reservation& reservation)
+      : reservation_(reservation) {}
 
-  // Reserves `bytes` bytes until this is destroyed. Errors: as Share::Take().
+  // Reserves `bytes` bytes until this is destroyed. Errors: as
+  // Reservation::Take().
   Status Reserve(Size bytes) {
     const std::lock_guard lock(mutex_);
     reserved_ = bytes.value();
@@ -49,12 +51,12 @@ class HeldBytes {
  private:
   Status Cover() {
     const Size missing = Size(std::max(held_, reserved_)) - charge_.bytes();
-    return missing == 0 ? Status() : charge_.Add(share_, missing);
+    return missing == 0 ? Status() : charge_.Add(reservation_, missing);
   }
 
-  Admission::Share& share_;
+  InFlightLimiter::Reservation& reservation_;
   std::mutex mutex_;
-  Admission::Charge charge_;
+  InFlightLimiter::Charge charge_;
   int64_t held_ = 0;
   int64_t reserved_ = 0;
 };
@@ -64,7 +66,7 @@ class StreamCall final : public Call {
  public:
   StreamCall(TopKService& service, EventLoop& loop)
       : Call(service, loop, service.method(Method::kStreamTopK)),
-        held_(visit().share) {}
+        held_(admitted().reservation) {}
 
  private:
   // A message, and why it is rejected.
@@ -95,9 +97,9 @@ class StreamCall final : public Call {
   // A tensor is admitted with its header; what follows is owed.
   Status Admitted(int64_t bytes) {
     if (!std::exchange(has_header_, true)) {
-      return service_.gate().AdmitRequest(visit(), bytes, 0, charge_);
+      return service_.admission().AdmitRequest(admitted(), bytes, 0, charge_);
     }
-    service_.gate().Owe(visit(), bytes);
+    service_.admission().Owe(admitted(), bytes);
     return held_.Hold(bytes);
   }
 
@@ -120,7 +122,7 @@ class StreamCall final : public Call {
       spent += cost;
       bool later = false;
       const Status status =
-          Precisely(CatchBadAlloc([&] { return Step(reader, later); }));
+          WithCancelCause(CatchBadAlloc([&] { return Step(reader, later); }));
       if (later) break;
       if (!status.ok()) {
         Fail(status);
@@ -141,8 +143,8 @@ class StreamCall final : public Call {
     if (taken.read) Read();
     end_ = taken.end;
     if (!taken.any && !taken.end) return false;
-    tally_.Arrive(taken.any ? taken.since : Tally::Clock::now());
-    tally_.Lap(Stage::kQueue);
+    stats_.Arrive(taken.any ? taken.since : RequestStats::Clock::now());
+    stats_.RecordStage(Stage::kQueue);
     return true;
   }
 
@@ -183,7 +185,7 @@ class StreamCall final : public Call {
     ++next_;
     item.message.Clear();  // its memory, before the next one's turn
     if (!first) held_.Release(bytes);
-    tally_.Lap(Stage::kDecode);
+    stats_.RecordStage(Stage::kDecode);
     return *status;
   }
 
@@ -226,7 +228,7 @@ class StreamCall final : public Call {
   }
 
   Status Charge(Size more, int64_t bytes) {
-    return service_.gate().ChargeRequest(visit(), more, bytes, charge_);
+    return service_.admission().ChargeRequest(admitted(), more, bytes, charge_);
   }
 
   Status Start() {
@@ -235,7 +237,7 @@ class StreamCall final : public Call {
     prepared_.reset();
     if (!tensor.ok()) return tensor.status();
     tensor_.emplace(*std::move(tensor));
-    tally_.computing = true;
+    stats_.computing = true;
     return {};
   }
 
@@ -243,9 +245,9 @@ class StreamCall final : public Call {
   // TensorStream::Feed.
   std::optional<Status> Feed(grpc::ByteBuffer& message, Reader reader) {
     RawMessage<v1::TopKRequestChunk> chunk;
-    Admission::Charge parsed;
+    InFlightLimiter::Charge parsed;
     const auto charge = [&](Size more) {
-      return parsed.Add(visit().share, more);
+      return parsed.Add(admitted().reservation, more);
     };
     const std::optional<Status> read = ReadRaw(message, reader, charge, chunk);
     if (!read.has_value() || !read->ok()) return read;
@@ -261,7 +263,7 @@ class StreamCall final : public Call {
       chunk.data = {std::as_bytes(std::span(chunk.message.data()))};
     }
     for (const auto& piece : chunk.data) {
-      tally_.tensor_bytes += static_cast<int64_t>(piece.size());
+      stats_.tensor_bytes += static_cast<int64_t>(piece.size());
       if (Status s = tensor_->Feed(piece); !s.ok()) return s;
     }
     return Status();
@@ -274,16 +276,16 @@ class StreamCall final : public Call {
           "HEADER_MISSING", "header",
           "the first message of a stream must be the header");
     }
-    tally_.Arrive(Tally::Clock::now());
+    stats_.Arrive(RequestStats::Clock::now());
     Result<v1::TopKResponse> answer = tensor_->Finish();
     if (!answer.ok()) return answer.status();
-    tally_.Note(*answer);
+    stats_.Note(*answer);
     RequestMemory memory(service_.shared_objects());
     *header_.mutable_output() = output_;
     if (Status s = memory.OpenOutputs(header_); !s.ok()) return s;
     if (Status s = memory.Deliver(*answer); !s.ok()) return s;
     outgoing_ = WriteChunks(*std::move(answer));
-    tally_.Lap(Stage::kEncode);
+    stats_.RecordStage(Stage::kEncode);
     finished_ = true;
     SendNext();
     return {};
@@ -299,8 +301,8 @@ class StreamCall final : public Call {
   }
 
   void RecordIncomplete(const Status& status) override {
-    tally_.begun = info().arrived;
-    service_.Record(info(), header_, tally_, status);
+    stats_.begun = info().arrived;
+    service_.Record(info(), header_, stats_, status);
   }
 
   // Sends the next message of the answer; the status with the last one.
@@ -316,7 +318,7 @@ class StreamCall final : public Call {
   }
 
   HeldBytes held_;
-  Admission::Charge charge_;  // of the header and of what it costs
+  InFlightLimiter::Charge charge_;  // of the header and of what it costs
   ReadAheadQueue<Item> queue_;
   bool has_header_ = false;  // it was received
   std::vector<Item> items_;  // those that were taken
@@ -327,7 +329,7 @@ class StreamCall final : public Call {
   Size output_bytes_;
   std::optional<PreparedRequest> prepared_;  // until its tensor is started
   std::optional<TensorStream> tensor_;
-  Tally tally_;
+  RequestStats stats_;
   std::vector<grpc::ByteBuffer> outgoing_;
   size_t sent_ = 0;
   bool finished_ = false;

@@ -13,14 +13,15 @@ namespace topk {
 
 TopKService::TopKService(const Engine& engine, Metrics& metrics,
                          const RpcMetrics& rpc_metrics, AccessLog& log,
-                         SharedObjects* shared_objects, Gate& gate,
+                         SharedObjects* shared_objects,
+                         AdmissionController& admission,
                          int64_t max_message_bytes, int threads)
     : engine_(engine),
       metrics_(metrics),
       rpc_metrics_(rpc_metrics),
       log_(log),
       shared_objects_(shared_objects),
-      gate_(gate),
+      admission_(admission),
       max_message_bytes_(max_message_bytes),
       work_(threads) {}
 
@@ -36,7 +37,7 @@ v1::Capabilities TopKService::GetCapabilities() const {
   v1::Limits& limits = *capabilities.mutable_limits();
   limits.set_max_message_bytes(max_message_bytes_);
   limits.set_shared_memory(shared_objects_ != nullptr);
-  const AdmissionLimits& together = gate_.admission().limits();
+  const AdmissionLimits& together = admission_.in_flight().limits();
   limits.set_max_inflight_bytes(together.bytes);
   limits.set_max_client_inflight_bytes(together.client_bytes);
   limits.set_max_inflight_requests(together.requests);
@@ -45,10 +46,10 @@ v1::Capabilities TopKService::GetCapabilities() const {
 }
 
 void TopKService::Record(const CallInfo& call, const v1::TopKRequest& request,
-                         const Tally& tally, const Status& status) {
-  bytes_ += tally.tensor_bytes + tally.answer_bytes;
-  metrics_.Record(request, tally, status);
-  log_.Record(call, request, tally, status);
+                         const RequestStats& stats, const Status& status) {
+  bytes_ += stats.tensor_bytes + stats.answer_bytes;
+  metrics_.Record(request, stats, status);
+  log_.Record(call, request, stats, status);
 }
 
 }  // namespace topk

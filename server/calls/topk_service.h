@@ -9,7 +9,7 @@
 
 #include "core/engine.h"
 #include "core/wire/methods.h"
-#include "server/admission/gate.h"
+#include "server/admission/admission_controller.h"
 #include "server/calls/event_loop.h"
 #include "server/calls/open_calls.h"
 #include "server/calls/raw_message.h"
@@ -18,8 +18,8 @@
 #include "server/shared_memory/shared_objects.h"
 #include "server/telemetry/access_log.h"
 #include "server/telemetry/metrics.h"
+#include "server/telemetry/request_stats.h"
 #include "server/telemetry/rpc_metrics.h"
-#include "server/telemetry/tally.h"
 #include "topk/v1/topk.grpc.pb.h"
 #include "topk/v1/topk.pb.h"
 
@@ -41,7 +41,7 @@ class TopKService {
   /// memory is allowed if `shared_objects` are null.
   TopKService(const Engine& engine, Metrics& metrics,
               const RpcMetrics& rpc_metrics, AccessLog& log,
-              SharedObjects* shared_objects, Gate& gate,
+              SharedObjects* shared_objects, AdmissionController& admission,
               int64_t max_message_bytes, int threads);
 
   /// What the server registers and the calls are taken from.
@@ -56,7 +56,7 @@ class TopKService {
   void Start(EventLoop& loop);
 
   /// Where calls are let in.
-  Gate& gate() { return gate_; }
+  AdmissionController& admission() { return admission_; }
 
   /// The calls in flight.
   OpenCalls& open_calls() { return open_calls_; }
@@ -74,7 +74,7 @@ class TopKService {
 
   /// Counts and logs one request's outcome.
   void Record(const CallInfo& call, const v1::TopKRequest& request,
-              const Tally& tally, const Status& status);
+              const RequestStats& stats, const Status& status);
 
  private:
   const Engine& engine_;
@@ -82,7 +82,7 @@ class TopKService {
   const RpcMetrics& rpc_metrics_;
   AccessLog& log_;
   SharedObjects* const shared_objects_;
-  Gate& gate_;
+  AdmissionController& admission_;
   const int64_t max_message_bytes_;
   RawService rpc_{kMethodPaths};
   OpenCalls open_calls_;

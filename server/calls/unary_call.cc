@@ -11,7 +11,8 @@ Status MissingMessage() {
 
 void UnaryCall::Received(bool ok, grpc::ByteBuffer& message) {
   if (!ok) return FinishIncomplete(MissingMessage());
-  Status status = request().Admit(message, info().arrived, Tally::Clock::now());
+  Status status =
+      request().Admit(message, info().arrived, RequestStats::Clock::now());
   if (!status.ok()) return Refuse(status);
   const std::optional<Status> prepared = request().Prepare(Reader::kPoller);
   if (prepared.has_value() && !prepared->ok()) return End(*prepared);
@@ -35,7 +36,7 @@ void UnaryCall::PrepareOnWorker(WorkQueue::Job& job) {
 }
 
 void UnaryCall::Compute() {
-  const Status status = Precisely(request().Run(&cancellation()));
+  const Status status = WithCancelCause(request().Run(&cancellation()));
   if (!status.ok()) return End(status);
   // Before it is sent: a client that has a response finds it in the metrics.
   request().Record(info(), status);
@@ -51,7 +52,8 @@ void SimpleCall::Received(bool ok, grpc::ByteBuffer& message) {
   if (!ok) return FinishIncomplete(MissingMessage());
   message_.Swap(&message);
   const auto bytes = static_cast<int64_t>(message_.Length());
-  if (Status s = service_.gate().AdmitRequest(visit(), bytes, 0, charge_);
+  if (Status s =
+          service_.admission().AdmitRequest(admitted(), bytes, 0, charge_);
       !s.ok()) {
     return Refuse(s);
   }

@@ -36,7 +36,7 @@ class SimpleCall : public Call {
   void Received(bool ok, grpc::ByteBuffer& message) final;
   void AnswerAndFinish();
 
-  Admission::Charge charge_;
+  InFlightLimiter::Charge charge_;
   grpc::ByteBuffer message_;
 };
 

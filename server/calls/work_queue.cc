@@ -58,8 +58,8 @@ Status WorkQueue::CheckDeadline(
   if (wait <= left) return {};
   return ResourceExhausted(
       "DEADLINE_TOO_SHORT", "server",
-      Cat("queued work takes ", wait.count(), " ms, longer than the ",
-          left.count(), " ms until the call's deadline"),
+      StrCat("queued work takes ", wait.count(), " ms, longer than the ",
+             left.count(), " ms until the call's deadline"),
       wait);
 }
 

@@ -142,7 +142,7 @@ void AddWork(ConfigTable& table, ServerConfig& config) {
 }
 
 void AddLimits(ConfigTable& table, ServerConfig& config) {
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   table.Heading("Limits of one request");
   table
       .Row("max-message-bytes", config.max_message_bytes,
@@ -152,12 +152,12 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
   table
       .Row("max-elements", config.max_elements,
            "Max number of elements of a tensor")
-      ->transform(Whole(1, kMost));
+      ->transform(Whole(1, kMax));
   table
       .Row("max-selected-elements", config.max_selected_elements,
            "Max number of selected elements of a request: k times the number "
            "of slices")
-      ->transform(Whole(1, kMost));
+      ->transform(Whole(1, kMax));
   table
       .Row("max-rank", config.max_rank, "Max number of dimensions of a tensor")
       ->transform(Whole(1, 4096));
@@ -171,72 +171,72 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
            "Max memory of all requests in flight, their responses and their "
            "working memory, in bytes; 0 uses a quarter of the memory that the "
            "machine and the cgroup grant")
-      ->transform(Bytes(0, kMost));
+      ->transform(Bytes(0, kMax));
   table
       .Row("max-inflight-requests", config.max_inflight_requests,
            "Max number of calls in flight, open streams included")
-      ->transform(Whole(1, kMost));
+      ->transform(Whole(1, kMax));
   table
       .Row("max-client-inflight-bytes", config.max_client_inflight_bytes,
            "Max memory of one client's requests in flight, in bytes; 0 uses "
            "half of --max-inflight-bytes. A client is identified by its "
            "token, else its certificate, else its address")
-      ->transform(Bytes(0, kMost));
+      ->transform(Bytes(0, kMax));
   table
       .Row("max-client-inflight-requests", config.max_client_inflight_requests,
            "Max number of one client's calls in flight; 0 uses half of "
            "--max-inflight-requests")
-      ->transform(Whole(0, kMost));
+      ->transform(Whole(0, kMax));
   table
       .Row("max-receive-memory", config.max_receive_memory,
            "Max memory of gRPC for messages that are arriving or queued, in "
            "bytes; beyond it gRPC closes calls without a status. 0 uses 60 % "
            "of the memory")
-      ->transform(Bytes(0, kMost));
+      ->transform(Bytes(0, kMax));
 }
 
-void AddConnections(ConfigTable& table, ConnectionCare& care) {
+void AddConnections(ConfigTable& table, ConnectionOptions& options) {
   // gRPC counts in milliseconds, in 32 bits: 24 days.
-  constexpr double kMost = 2000000;
+  constexpr double kMax = 2000000;
   table.Heading("Connections");
   table
-      .Row("handshake-timeout", care.handshake_timeout,
+      .Row("handshake-timeout", options.handshake_timeout,
            "Max time for the TLS handshake and the first HTTP/2 frames of a "
            "connection")
-      ->transform(Seconds(0.001, kMost));
+      ->transform(Seconds(0.001, kMax));
   table
-      .Row("keepalive-time", care.keepalive_time,
+      .Row("keepalive-time", options.keepalive_time,
            "Idle time after which the server pings a client")
-      ->transform(Seconds(1, kMost));
+      ->transform(Seconds(1, kMax));
   table
-      .Row("keepalive-timeout", care.keepalive_timeout,
+      .Row("keepalive-timeout", options.keepalive_timeout,
            "Max time for the response to that ping; the connection is closed "
            "afterwards")
-      ->transform(Seconds(0.001, kMost));
+      ->transform(Seconds(0.001, kMax));
   table
-      .Row("min-ping-interval", care.min_ping_interval,
+      .Row("min-ping-interval", options.min_ping_interval,
            "Min interval of a client's pings; clients that ping more often "
            "are disconnected")
-      ->transform(Seconds(0, kMost));
+      ->transform(Seconds(0, kMax));
   table
-      .Row("max-connection-idle", care.max_connection_idle,
+      .Row("max-connection-idle", options.max_connection_idle,
            "Max time of a connection without calls; 0 for no limit")
-      ->transform(Seconds(0, kMost));
+      ->transform(Seconds(0, kMax));
   table
-      .Row("max-connection-age", care.max_connection_age,
+      .Row("max-connection-age", options.max_connection_age,
            "Max age at which a connection accepts calls, with 10 % jitter; 0 "
            "for no limit. Clients then reconnect, possibly to a newer server")
-      ->transform(Seconds(0, kMost));
+      ->transform(Seconds(0, kMax));
   table
-      .Row("max-connection-age-grace", care.max_connection_age_grace,
+      .Row("max-connection-age-grace", options.max_connection_age_grace,
            "Max time for the calls of such a connection to finish")
-      ->transform(Seconds(0, kMost));
+      ->transform(Seconds(0, kMax));
   table
-      .Row("max-concurrent-streams", care.max_concurrent_streams,
+      .Row("max-concurrent-streams", options.max_concurrent_streams,
            "Max number of calls in flight per connection")
       ->transform(Whole(1, 1 << 20));
   table
-      .Row("max-metadata-bytes", care.max_metadata_bytes,
+      .Row("max-metadata-bytes", options.max_metadata_bytes,
            "Max size of a call's metadata, in bytes, with 32 bytes of "
            "overhead per field")
       ->transform(Whole(1024, 1 << 20));
@@ -367,8 +367,8 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
   app.config_formatter(std::make_shared<FileBelowEnvironment>(app));
   app.allow_config_extras(CLI::config_extras_mode::error);
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
-    return Cat("topkd: ", error.what(),
-               "\nRun with --help for the settings.\n");
+    return StrCat("topkd: ", error.what(),
+                  "\nRun with --help for the settings.\n");
   });
   app.footer(
       "Flags take precedence over environment variables (TOPKD_THREADS for "

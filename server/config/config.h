@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "server/security/security_config.h"
-#include "server/transport/connection_care.h"
+#include "server/transport/connection_options.h"
 
 namespace topk {
 
@@ -64,7 +64,7 @@ struct ServerConfig {
   /// What gRPC may take for what it receives; 0 = 60 % of the memory.
   int64_t max_receive_memory = 0;
   /// What is expected of connections; its flags have its members' names.
-  ConnectionCare connections;
+  ConnectionOptions connections;
   /// After SIGTERM: how long to serve on, then how long calls may run on, in
   /// seconds.
   double drain_delay_seconds = 0;

@@ -15,7 +15,7 @@ namespace {
 
 // host:port with a port in range; the host may be an IPv6 address in brackets.
 std::string CheckHostPort(const std::string& address) {
-  std::string wanted = Cat("\"", address, "\" is not host:port");
+  std::string wanted = StrCat("\"", address, "\" is not host:port");
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos || colon == 0) return wanted;
   // gRPC would take "unix-abstract:", "vsock:" and others for a scheme.
@@ -24,7 +24,7 @@ std::string CheckHostPort(const std::string& address) {
   if (port.empty() || port.size() > 5 ||
       port.find_first_not_of("0123456789") != std::string::npos ||
       std::stoi(port) > 65535) {
-    return Cat(wanted, " with a port of 0 .. 65535");
+    return StrCat(wanted, " with a port of 0 .. 65535");
   }
   return "";
 }
@@ -35,29 +35,31 @@ std::string CheckListen(std::string& address) {
   constexpr std::string_view kUnix = "unix:";
   constexpr size_t kMaxUnixPath = 107;  // sun_path without its final NUL
   if (address.starts_with("unix-abstract:")) {
-    return Cat(Quote(address),
-               ": abstract sockets have no permissions and are not supported; "
-               "use unix:path");
+    return StrCat(
+        Quote(address),
+        ": abstract sockets have no permissions and are not supported; "
+        "use unix:path");
   }
   if (!address.starts_with(kUnix)) return CheckHostPort(address);
   std::string path = address.substr(kUnix.size());
   if (path.starts_with("//")) {
     path.erase(0, 2);
     if (!path.starts_with('/')) {
-      return Cat(Quote(address), ": unix:// needs an absolute path, e.g. ",
-                 "unix:///run/topkd.sock");
+      return StrCat(Quote(address), ": unix:// needs an absolute path, e.g. ",
+                    "unix:///run/topkd.sock");
     }
   }
   if (path.empty()) return "unix: needs a path";
   if (path.find('%') != std::string::npos) {
-    return Cat(Quote(address), ": the path of a unix socket must not contain ",
-               "%, with which gRPC escapes characters");
+    return StrCat(Quote(address),
+                  ": the path of a unix socket must not contain ",
+                  "%, with which gRPC escapes characters");
   }
   if (path.size() > kMaxUnixPath) {
-    return Cat("the path of a unix socket has at most ", kMaxUnixPath,
-               " bytes, not ", path.size());
+    return StrCat("the path of a unix socket has at most ", kMaxUnixPath,
+                  " bytes, not ", path.size());
   }
-  address = Cat(kUnix, path);
+  address = StrCat(kUnix, path);
   return "";
 }
 
@@ -68,7 +70,7 @@ std::string CheckPlain(const std::string& address) {
 std::string CheckMetricsListen(const std::string& address) {
   if (address.empty()) return "";
   if (address.starts_with('[')) {
-    return Cat("\"", address, "\": metrics are served over IPv4 only");
+    return StrCat("\"", address, "\": metrics are served over IPv4 only");
   }
   return CheckHostPort(address);
 }
@@ -78,7 +80,7 @@ std::string CheckMode(const std::string& text) {
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, mode, 8);
   if (error != std::errc() || rest != end || mode > 0777) {
-    return Cat("\"", text, "\" is not a mode of 0 .. 0777 in octal");
+    return StrCat("\"", text, "\" is not a mode of 0 .. 0777 in octal");
   }
   return "";
 }
@@ -86,14 +88,14 @@ std::string CheckMode(const std::string& text) {
 std::string CheckShare(const std::string& text) {
   const std::optional<double> share = ParseNumber(text);
   if (share && *share >= 0 && *share <= 1) return "";
-  return Cat("\"", text, "\" is not a share of 0 to 1");
+  return StrCat("\"", text, "\" is not a share of 0 to 1");
 }
 
 // A smaller rate than this is a mistake, and its waiting times overflow.
 std::string CheckRate(const std::string& text) {
   const std::optional<double> rate = ParseNumber(text);
   if (rate && (*rate == 0 || (*rate >= 1e-6 && *rate <= 1e15))) return "";
-  return Cat(Quote(text), " is not a rate of 0 or 1e-6 .. 1e15 per second");
+  return StrCat(Quote(text), " is not a rate of 0 or 1e-6 .. 1e15 per second");
 }
 
 // Returns how many of what a unit stands for, e.g. 1024 for "KiB", or 0 for an
@@ -117,7 +119,8 @@ std::string CheckPrefix(const std::string& prefix) {
   if (prefix.starts_with('/') && prefix.find('/', 1) == std::string::npos) {
     return "";
   }
-  return Cat(Quote(prefix), " does not begin with the one slash that it has");
+  return StrCat(Quote(prefix),
+                " does not begin with the one slash that it has");
 }
 
 }  // namespace
@@ -151,9 +154,10 @@ CLI::Validator Seconds(double least, double most) {
     // NaN compares false with everything.
     if (!(seconds >= least && seconds <= most) ||
         (seconds > 0 && seconds < kShortest)) {
-      return Cat("\"", text, "\" is not a duration such as 25, 1.5s, 500ms or ",
-                 "1m in the range of ", NumberText(least), " s to ",
-                 NumberText(most), " s; the shortest above 0 is 0.001ms");
+      return StrCat("\"", text,
+                    "\" is not a duration such as 25, 1.5s, 500ms or ",
+                    "1m in the range of ", NumberText(least), " s to ",
+                    NumberText(most), " s; the shortest above 0 is 0.001ms");
     }
     text = NumberText(seconds);
     return "";
@@ -176,11 +180,12 @@ CLI::Validator Bytes(int64_t least, int64_t most) {
     if (error != std::errc() || factor == 0 ||
         !(bytes >= static_cast<long double>(least) &&
           bytes <= static_cast<long double>(most))) {
-      return Cat(Quote(text), " is not a number of bytes such as 65536, 64KiB ",
-                 "or 1.5GiB in the range of ", least, " to ", most);
+      return StrCat(Quote(text),
+                    " is not a number of bytes such as 65536, 64KiB ",
+                    "or 1.5GiB in the range of ", least, " to ", most);
     }
     // Up, so that no positive number becomes 0.
-    text = Cat(static_cast<int64_t>(std::ceil(bytes)));
+    text = StrCat(static_cast<int64_t>(std::ceil(bytes)));
     return "";
   };
   return CLI::Validator(check, "BYTES");
@@ -193,13 +198,13 @@ CLI::Validator Whole(int64_t least, int64_t most) {
     const auto [rest, error] = std::from_chars(text.data(), end, number);
     if (error != std::errc() || rest != end || number < least ||
         number > most) {
-      return Cat(Quote(text), " is not a whole number in the range of ", least,
-                 " to ", most);
+      return StrCat(Quote(text), " is not a whole number in the range of ",
+                    least, " to ", most);
     }
-    text = Cat(number);
+    text = StrCat(number);
     return "";
   };
-  return CLI::Validator(check, Cat("INT in [", least, " - ", most, "]"));
+  return CLI::Validator(check, StrCat("INT in [", least, " - ", most, "]"));
 }
 
 CLI::Validator Rate() { return {CheckRate, "RATE"}; }

@@ -220,9 +220,9 @@ class Acceptor::Socket {
   Handler handler_;
 };
 
-Acceptor::Acceptor(const ConnectionCare& care, size_t max_connections)
+Acceptor::Acceptor(const ConnectionOptions& options, size_t max_connections)
     : send_timeout_ms_(
-          static_cast<int>(std::ceil(care.keepalive_timeout * 1000))),
+          static_cast<int>(std::ceil(options.keepalive_timeout * 1000))),
       first_reserved_(FirstReserved()),
       limit_(max_connections),
       stop_(eventfd(0, EFD_CLOEXEC)) {}
@@ -268,7 +268,7 @@ bool Acceptor::Listen(const std::string& address, Handler handler,
   }
   if (port == 0) return false;
   addresses_.push_back(
-      Cat(address.substr(0, address.rfind(':') + 1), ntohs(port)));
+      StrCat(address.substr(0, address.rfind(':') + 1), ntohs(port)));
   return true;
 }
 

@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "server/transport/connection_care.h"
+#include "server/transport/connection_options.h"
 #include "server/transport/owned_file.h"
 
 namespace topk {
@@ -71,7 +71,7 @@ class Acceptor {
 
   /// `max_connections` as in ConnectionLimit. Peers that acknowledge nothing
   /// for the keepalive timeout are disconnected.
-  Acceptor(const ConnectionCare& care, size_t max_connections);
+  Acceptor(const ConnectionOptions& options, size_t max_connections);
   /// Stops.
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;

@@ -70,7 +70,7 @@ class CertificateUpdates::MemoryFile {
     return replaced;
   }
 
-  std::string path() const { return Cat("/proc/self/fd/", fd_); }
+  std::string path() const { return StrCat("/proc/self/fd/", fd_); }
 
  private:
   int fd_ = -1;
@@ -87,12 +87,13 @@ Status CertificateUpdates::Update(const std::string& certificate,
                                   const std::string& key,
                                   const std::string& client_ca) {
   const bool verifies = !client_ca.empty();
-  if (!identity_->Replace(Cat(certificate, "\n", key)) ||
+  if (!identity_->Replace(StrCat(certificate, "\n", key)) ||
       (verifies && !client_ca_->Replace(client_ca)) ||
       access(identity_->path().c_str(), R_OK) != 0) {
-    return {Code::kInternal, "TLS_FILE", "",
-            Cat("cannot keep the certificate in memory below /proc/self/fd: ",
-                std::strerror(errno))};
+    return {
+        Code::kInternal, "TLS_FILE", "",
+        StrCat("cannot keep the certificate in memory below /proc/self/fd: ",
+               std::strerror(errno))};
   }
   if (provider_ == nullptr) {
     const std::string path = identity_->path();

@@ -6,7 +6,7 @@
 #include <chrono>
 
 #include "server/grpc_workarounds/no_plugins.h"
-#include "server/transport/connection_care.h"
+#include "server/transport/connection_options.h"
 #include "server/transport/listeners.h"
 
 namespace topk {
@@ -18,7 +18,7 @@ Result<std::unique_ptr<HealthEndpoint>> HealthEndpoint::Start(
   builder.SetOption(WithoutPlugins());
   builder.RegisterService(&endpoint->health_.rpc());
   builder.SetMaxReceiveMessageSize(AuxiliaryCall::kMaxMessageBytes);
-  ApplySideConnectionCare(builder);
+  ApplySideConnectionOptions(builder);
   if (!endpoint->acceptor_.Listen(address, builder,
                                   grpc::InsecureServerCredentials())) {
     return CannotBind("HEALTH_LISTEN", "health_listen", "serve health on",

@@ -42,7 +42,7 @@ void InferRequest::WriteError(const Status& status) {
 
 void InferRequest::Record(const CallInfo& call, const Status& status) {
   if (model_ != nullptr) {
-    oip_.statistics().Record(*model_, tally(), status.ok());
+    oip_.statistics().Record(*model_, stats(), status.ok());
   }
   Request::Record(call, status);
 }

@@ -24,8 +24,8 @@ namespace topk {
 class InferRequest final : public Request {
  public:
   /// Both outlive it; `kind` is the message that its response is written as.
-  InferRequest(OipService& oip, Visit& visit, InferMessage kind)
-      : Request(oip.topk(), visit), oip_(oip), kind_(kind) {}
+  InferRequest(OipService& oip, AdmittedCall& admitted, InferMessage kind)
+      : Request(oip.topk(), admitted), oip_(oip), kind_(kind) {}
 
   void WriteError(const Status& status) override;
   void Record(const CallInfo& call, const Status& status) override;

@@ -13,7 +13,7 @@ class InferCall final : public UnaryCall {
   InferCall(OipService& oip, EventLoop& loop)
       : UnaryCall(oip.topk(), loop, oip.method(OipMethod::kModelInfer)),
         oip_(oip),
-        request_(oip, visit(), InferMessage::kOne) {}
+        request_(oip, admitted(), InferMessage::kOne) {}
 
  private:
   void Accept() override { AcceptModelInfer(oip_, loop_); }

@@ -27,9 +27,9 @@ constexpr char kByteSize[] = "shared_memory_byte_size";
 
 Status Unexpected(std::string_view what, const std::string& name,
                   const std::string& model) {
-  return InvalidArgument("UNKNOWN_TENSOR", Cat(what, "s"),
-                         Cat("unexpected inference ", what, " ", Tick(name),
-                             " for model ", Tick(model)));
+  return InvalidArgument("UNKNOWN_TENSOR", StrCat(what, "s"),
+                         StrCat("unexpected inference ", what, " ", Tick(name),
+                                " for model ", Tick(model)));
 }
 
 bool IsShared(const Input& input) {
@@ -43,7 +43,7 @@ Result<int64_t> Number(const Parameters& parameters, const char* name,
   if (found != parameters.end()) return ReadInteger(name, found->second);
   if (usual.has_value()) return *usual;
   return InvalidArgument("SHARED_MEMORY_SIZE", name,
-                         Cat(name, " is required with ", kRegion));
+                         StrCat(name, " is required with ", kRegion));
 }
 
 // Returns where a tensor's parameters say that it lies.
@@ -64,8 +64,8 @@ Status Describe(const Input& input, v1::Tensor& tensor) {
   if (type.name.empty()) {
     return InvalidArgument(
         "DATATYPE", "inputs.datatype",
-        Cat("datatype ", Quote(input.datatype()), " of input ",
-            Tick(input.name()), " is none that TopK takes"));
+        StrCat("datatype ", Quote(input.datatype()), " of input ",
+               Tick(input.name()), " is none that TopK takes"));
   }
   tensor.set_data_type(type.type);
   *tensor.mutable_shape() = input.shape();
@@ -89,15 +89,15 @@ Result<Data> TakeData(const Input& input, const RawInfer& from, size_t& next) {
   if (input.has_contents()) {
     return InvalidArgument(
         "CONTENTS_TWICE", "inputs.contents",
-        Cat("contents field must not be specified when using "
-            "raw_input_contents for ",
-            Tick(input.name()), " for model ", Tick(model)));
+        StrCat("contents field must not be specified when using "
+               "raw_input_contents for ",
+               Tick(input.name()), " for model ", Tick(model)));
   }
   if (next == from.contents.size()) {
     return InvalidArgument(
         "CONTENTS_MISSING", "raw_input_contents",
-        Cat("unable to find data for input tensor ", Tick(input.name()),
-            " for model ", Tick(model), " in request."));
+        StrCat("unable to find data for input tensor ", Tick(input.name()),
+               " for model ", Tick(model), " in request."));
   }
   return Data{from.contents[next++], ""};
 }
@@ -109,9 +109,9 @@ Result<std::string> Join(const Data& data) {
   for (const auto& piece : data.pieces) size += piece.size();
   if (size > kMaxBytes) {
     return InvalidArgument("DATA_LENGTH", "inputs",
-                           Cat("K has ", size,
-                               " bytes of data; it is one "
-                               "integer"));
+                           StrCat("K has ", size,
+                                  " bytes of data; it is one "
+                                  "integer"));
   }
   std::string all = data.own;
   for (const auto& piece : data.pieces) {
@@ -157,10 +157,10 @@ Status TakeX(const Input& input, const RawInfer& from, const Regions& regions,
     if (input.has_contents()) {
       return InvalidArgument(
           "CONTENTS_TWICE", "inputs.contents",
-          Cat("unexpected 'content' provided when using shared memory for "
-              "input tensor ",
-              Tick(input.name()), " for model ",
-              Tick(from.message.model_name())));
+          StrCat("unexpected 'content' provided when using shared memory for "
+                 "input tensor ",
+                 Tick(input.name()), " for model ",
+                 Tick(from.message.model_name())));
     }
     Result<v1::SharedMemoryRegion> region =
         FindRegion(input.parameters(), regions);
@@ -207,13 +207,13 @@ Status TakeInputs(const RawInfer& from, const Regions& regions,
   if (!has_x) {
     return InvalidArgument(
         "INPUT_MISSING", "inputs",
-        Cat("expected 1 inputs but got 0 inputs for model ", Tick(model), ": ",
-            Tick(kInputX), " is missing"));
+        StrCat("expected 1 inputs but got 0 inputs for model ", Tick(model),
+               ": ", Tick(kInputX), " is missing"));
   }
   if (next == from.contents.size()) return {};
   return InvalidArgument("CONTENTS_LEFT", "raw_input_contents",
-                         Cat(from.contents.size(), " raw_input_contents; ",
-                             next, " inputs have theirs there"));
+                         StrCat(from.contents.size(), " raw_input_contents; ",
+                                next, " inputs have theirs there"));
 }
 
 Status TakeOutputs(const ModelInferRequest& from, const Regions& regions,
@@ -270,15 +270,15 @@ Result<Pieces> Understand(const RawInfer& from, const Model& model,
 }
 
 std::string OipField(const std::string& field, const Model& model) {
-  const std::string attribute = Cat(model.dialect->name, ".");
+  const std::string attribute = StrCat(model.dialect->name, ".");
   if (field.starts_with(attribute)) {
-    return Cat("parameters[", Quote(field.substr(attribute.size())), "]");
+    return StrCat("parameters[", Quote(field.substr(attribute.size())), "]");
   }
   if (field == "tensor.data") return "raw_input_contents";
   if (field == "tensor.data_type") return "inputs[X].datatype";
   constexpr std::string_view kTensor = "tensor.";
   if (field.starts_with(kTensor)) {
-    return Cat("inputs[X].", field.substr(kTensor.size()));
+    return StrCat("inputs[X].", field.substr(kTensor.size()));
   }
   return field == "request_id" ? "id" : field;
 }

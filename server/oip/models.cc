@@ -20,7 +20,7 @@ std::vector<Model> MakeModels() {
   std::vector<Model> models;
   for (const Dialect* dialect : Dialects()) {
     for (const OperatorVersion& version : dialect->versions) {
-      models.push_back({dialect, &version, Cat(dialect->name, "_topk")});
+      models.push_back({dialect, &version, StrCat(dialect->name, "_topk")});
     }
   }
   return models;
@@ -59,8 +59,8 @@ Result<const Model*> FindModel(const std::string& name,
   if (!version.empty() && (error != std::errc() || rest != end)) {
     return InvalidArgument(
         "MODEL_VERSION", "model_version",
-        Cat("failed to get model version from specified version string ",
-            Tick(version), ", version should be an integral value"));
+        StrCat("failed to get model version from specified version string ",
+               Tick(version), ", version should be an integral value"));
   }
   const Model* newest = nullptr;
   for (const Model& model : Models()) {
@@ -70,17 +70,18 @@ Result<const Model*> FindModel(const std::string& name,
   }
   if (newest != nullptr && version.empty()) return newest;
   // Triton's words, which its clients look for.
-  const std::string which = newest == nullptr ? "" : Cat(" version ", version);
-  return Status{
-      Code::kNotFound, "MODEL_NOT_FOUND",
-      newest == nullptr ? "model_name" : "model_version",
-      Cat("Request for unknown model: ", Tick(name), which, " is not found")};
+  const std::string which =
+      newest == nullptr ? "" : StrCat(" version ", version);
+  return Status{Code::kNotFound, "MODEL_NOT_FOUND",
+                newest == nullptr ? "model_name" : "model_version",
+                StrCat("Request for unknown model: ", Tick(name), which,
+                       " is not found")};
 }
 
 void Describe(const Model& model, inference::ModelMetadataResponse& metadata) {
   metadata.set_name(model.name);
   for (const OperatorVersion& version : model.dialect->versions) {
-    metadata.add_versions(Cat(version.version));
+    metadata.add_versions(StrCat(version.version));
   }
   metadata.set_platform(kPlatform);
   AddTensor(kInputX, FindOipType(kUsual), *metadata.add_inputs());
@@ -90,7 +91,7 @@ void Describe(const Model& model, inference::ModelMetadataResponse& metadata) {
   for (const DType type : model.version->data_types) {
     const OipType& row = FindOipType(static_cast<int>(type));
     if (row.name.empty()) continue;  // it has no name there
-    types += Cat(types.empty() ? "" : " ", row.name);
+    types += StrCat(types.empty() ? "" : " ", row.name);
   }
   (*metadata.mutable_properties())["datatypes"] = types;
 }

@@ -34,22 +34,22 @@ constexpr std::array<std::string_view, 7> kIgnored = {
     "triton_enable_empty_final_response"};
 
 std::string FieldOf(const std::string& name) {
-  return Cat("parameters[", Quote(name), "]");
+  return StrCat("parameters[", Quote(name), "]");
 }
 
 Status Wrong(const std::string& name, std::string_view kind) {
   return InvalidArgument("PARAMETER_TYPE", FieldOf(name),
-                         Cat("parameter ", Quote(name), " must be ", kind));
+                         StrCat("parameter ", Quote(name), " must be ", kind));
 }
 
 Status Unknown(const std::string& name, const Message& attributes) {
   std::string known;
   for (int i = 0; i < attributes.GetDescriptor()->field_count(); ++i) {
-    known += Cat(attributes.GetDescriptor()->field(i)->name(), ", ");
+    known += StrCat(attributes.GetDescriptor()->field(i)->name(), ", ");
   }
   return InvalidArgument(
       "UNKNOWN_PARAMETER", FieldOf(name),
-      Cat("parameter ", Quote(name), " is none of ", known, "index_offset"));
+      StrCat("parameter ", Quote(name), " is none of ", known, "index_offset"));
 }
 
 // Returns an enum's number. Its values begin with what its first one,
@@ -75,8 +75,8 @@ Result<int> ReadEnum(const std::string& name, const InferParameter& value,
   if (found != nullptr) return found->number();
   return InvalidArgument(
       "PARAMETER_VALUE", FieldOf(name),
-      Cat("parameter ", Quote(name), " = ", Quote(value.string_param()),
-          " is no value of ", type.name()));
+      StrCat("parameter ", Quote(name), " = ", Quote(value.string_param()),
+             " is no value of ", type.name()));
 }
 
 // Reads a whole number of a field that is narrower than int64_t or unsigned.
@@ -88,9 +88,9 @@ Result<Integer> ReadAs(const std::string& name, const InferParameter& value) {
   const Result<int64_t> number = ReadInteger(name, value);
   if (!number.ok()) return number.status();
   if (!std::in_range<Integer>(*number)) {
-    return Wrong(name, Cat("a whole number of ",
-                           int64_t{std::numeric_limits<Integer>::min()}, " .. ",
-                           std::numeric_limits<Integer>::max()));
+    return Wrong(name, StrCat("a whole number of ",
+                              int64_t{std::numeric_limits<Integer>::min()},
+                              " .. ", std::numeric_limits<Integer>::max()));
   }
   return static_cast<Integer>(*number);
 }

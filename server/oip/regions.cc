@@ -9,18 +9,18 @@
 namespace topk {
 namespace {
 
-constexpr size_t kMostName = 256;
+constexpr size_t kMaxName = 256;
 
 // As a signed number, which is too large to be right if it does not fit.
 int64_t Signed(uint64_t number) {
-  constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
-  return static_cast<int64_t>(std::min(number, kMost));
+  constexpr uint64_t kMax = std::numeric_limits<int64_t>::max();
+  return static_cast<int64_t>(std::min(number, kMax));
 }
 
 // Triton's words, which its clients look for.
 Status NotFound(const std::string& name) {
   return {Code::kNotFound, "SHARED_MEMORY_REGION", "shared_memory_region",
-          Cat("Unable to find shared memory region: ", Tick(name))};
+          StrCat("Unable to find shared memory region: ", Tick(name))};
 }
 
 }  // namespace
@@ -36,10 +36,10 @@ Status Regions::Register(
     const inference::SystemSharedMemoryRegisterRequest& request) {
   if (Status s = CheckAllowed(); !s.ok()) return s;
   const std::string& name = request.name();
-  if (name.empty() || name.size() > kMostName) {
+  if (name.empty() || name.size() > kMaxName) {
     return InvalidArgument("SHARED_MEMORY_REGION", "name",
-                           Cat("a region's name has 1 to ", kMostName,
-                               " bytes, not ", name.size()));
+                           StrCat("a region's name has 1 to ", kMaxName,
+                                  " bytes, not ", name.size()));
   }
   v1::SharedMemoryRegion region;
   region.set_name(request.key());
@@ -52,11 +52,11 @@ Status Regions::Register(
   const std::lock_guard lock(mutex_);
   if (regions_.contains(name)) {
     return {Code::kAlreadyExists, "SHARED_MEMORY_REGION", "name",
-            Cat("shared memory region ", Tick(name), " already in manager")};
+            StrCat("shared memory region ", Tick(name), " already in manager")};
   }
-  if (regions_.size() >= kMost) {
+  if (regions_.size() >= kMax) {
     return ResourceExhausted("SHARED_MEMORY_REGIONS", "name",
-                             Cat("there are ", kMost, " regions already"));
+                             StrCat("there are ", kMax, " regions already"));
   }
   regions_.emplace(name, std::move(region));
   return {};
@@ -98,7 +98,8 @@ Result<v1::SharedMemoryRegion> Regions::Find(const std::string& name,
       byte_size > part.byte_size() - offset) {
     return InvalidArgument(
         "SHARED_MEMORY_RANGE", "shared_memory_byte_size",
-        Cat("Invalid offset + byte size for shared memory region: ", Tick(name),
+        StrCat(
+            "Invalid offset + byte size for shared memory region: ", Tick(name),
             ": ", offset, " + ", byte_size, " of ", part.byte_size()));
   }
   part.set_offset(part.offset() + offset);

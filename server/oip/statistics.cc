@@ -20,11 +20,13 @@ void Set(uint64_t count, uint64_t nanoseconds,
 
 ModelStatistics::ModelStatistics() : rows_(Models().size()) {}
 
-void ModelStatistics::Record(const Model& model, const Tally& tally, bool ok) {
+void ModelStatistics::Record(const Model& model, const RequestStats& stats,
+                             bool ok) {
   using std::chrono::duration_cast;
   using std::chrono::milliseconds;
   const auto total = static_cast<uint64_t>(
-      std::chrono::nanoseconds(Tally::Clock::now() - tally.begun).count());
+      std::chrono::nanoseconds(RequestStats::Clock::now() - stats.begun)
+          .count());
   const int64_t now = duration_cast<milliseconds>(
                           std::chrono::system_clock::now().time_since_epoch())
                           .count();
@@ -36,7 +38,7 @@ void ModelStatistics::Record(const Model& model, const Tally& tally, bool ok) {
   if (!ok) return;
   for (size_t i = 0; i < row.stage_ns.size(); ++i) {
     row.stage_ns[i] +=
-        static_cast<uint64_t>(std::max<int64_t>(tally.nanoseconds[i], 0));
+        static_cast<uint64_t>(std::max<int64_t>(stats.nanoseconds[i], 0));
   }
 }
 

@@ -7,7 +7,7 @@
 
 #include "inference/grpc_service.pb.h"
 #include "server/oip/models.h"
-#include "server/telemetry/tally.h"
+#include "server/telemetry/request_stats.h"
 
 namespace topk {
 
@@ -19,7 +19,7 @@ class ModelStatistics {
   ModelStatistics();
 
   /// Counts a request that has ended now.
-  void Record(const Model& model, const Tally& tally, bool ok);
+  void Record(const Model& model, const RequestStats& stats, bool ok);
 
   /// Says what came to a version of a model.
   void Describe(const Model& model, inference::ModelStatistics& to) const;

@@ -18,7 +18,7 @@ class StreamInferCall final : public GroupCall {
   void Accept() override { AcceptModelStreamInfer(oip_, loop_); }
 
   std::unique_ptr<Request> MakeRequest() override {
-    return std::make_unique<InferRequest>(oip_, visit(),
+    return std::make_unique<InferRequest>(oip_, admitted(),
                                           InferMessage::kOfStream);
   }
 

@@ -22,7 +22,7 @@ Status Append(const Numbers& numbers, std::string_view type,
     if constexpr (sizeof(Element) < sizeof(number)) {
       if (element != number) {
         return InvalidArgument("CONTENTS_RANGE", "inputs.contents",
-                               Cat(number, " is no ", type));
+                               StrCat(number, " is no ", type));
       }
     }
     bytes.append(reinterpret_cast<const char*>(&element), sizeof(element));
@@ -72,10 +72,10 @@ Result<std::string> BytesOf(
   if (CountOf(input.contents()) == count) return bytes;
   return InvalidArgument(
       "CONTENTS_TYPE", "inputs.contents",
-      Cat("unexpected explicit tensor data for input tensor ",
-          Tick(input.name()), " for model ", Tick(model), ": datatype ",
-          Quote(input.datatype()),
-          " has a field of its own, or must be sent in raw_input_contents"));
+      StrCat("unexpected explicit tensor data for input tensor ",
+             Tick(input.name()), " for model ", Tick(model), ": datatype ",
+             Quote(input.datatype()),
+             " has a field of its own, or must be sent in raw_input_contents"));
 }
 
 }  // namespace topk

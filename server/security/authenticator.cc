@@ -52,19 +52,19 @@ Status Identify(std::string_view kind, std::string_view name, Caller& caller) {
   caller.authenticated = true;
   if (name.empty()) return {};
   caller.name = name;
-  caller.key = Cat(kind, name);
+  caller.key = StrCat(kind, name);
   return {};
 }
 
 Status NotAllowed(const std::vector<std::string>& names) {
-  constexpr size_t kMostNamed = 8;
+  constexpr size_t kMaxNamed = 8;
   std::string message = names.empty()
                             ? "the client's certificate has no name"
                             : "none of the client certificate's names may call";
-  for (size_t i = 0; i < std::min(names.size(), kMostNamed); ++i) {
-    message += Cat(i == 0 ? ": " : ", ", Quote(names[i]));
+  for (size_t i = 0; i < std::min(names.size(), kMaxNamed); ++i) {
+    message += StrCat(i == 0 ? ": " : ", ", Quote(names[i]));
   }
-  if (names.size() > kMostNamed) message += ", ...";
+  if (names.size() > kMaxNamed) message += ", ...";
   return {Code::kPermissionDenied, "CLIENT_NOT_ALLOWED", "",
           std::move(message)};
 }
@@ -99,7 +99,7 @@ std::string NetworkOf(const std::string& address, int ipv6_prefix) {
     bits.s6_addr[i] &= static_cast<uint8_t>(0xff00 >> kept);
   }
   inet_ntop(AF_INET6, &bits, text, sizeof(text));
-  return Cat(text, "/", ipv6_prefix);
+  return StrCat(text, "/", ipv6_prefix);
 }
 
 Result<std::unique_ptr<Authenticator>> Authenticator::Start(
@@ -109,9 +109,9 @@ Result<std::unique_ptr<Authenticator>> Authenticator::Start(
         std::pair("--tls-client-crl", !config.tls_client_crl.empty())}) {
     if (given && config.tls_client_ca.empty()) {
       return InvalidArgument("TLS_CLIENT_CA", flag,
-                             Cat(flag,
-                                 " needs --tls-client-ca: without it "
-                                 "clients have no certificate"));
+                             StrCat(flag,
+                                    " needs --tls-client-ca: without it "
+                                    "clients have no certificate"));
     }
   }
   std::unique_ptr<Authenticator> authenticator(new Authenticator(config));
@@ -135,7 +135,7 @@ Result<std::unique_ptr<Authenticator>> Authenticator::Start(
         if (!tokens.ok()) {
           Status status = tokens.status();
           status.message =
-              Cat("--auth-tokens-file: ", path, ": ", status.message);
+              StrCat("--auth-tokens-file: ", path, ": ", status.message);
           return status;
         }
         log.info("loaded the tokens of {}", path);
@@ -162,7 +162,7 @@ Result<Caller> Authenticator::Authenticate(
     caller.name = AddressOf(context.peer());
     caller.key = caller.name == kUnixPeer
                      ? caller.name
-                     : Cat("addr:", NetworkOf(caller.name, ipv6_prefix_));
+                     : StrCat("addr:", NetworkOf(caller.name, ipv6_prefix_));
   }
   return caller;
 }
@@ -190,7 +190,7 @@ Status Authenticator::CheckCertificate(const grpc::ServerContextBase& context,
       const bool match = allowed_.Match({row.kind, View(text)});
       if (match || name.empty()) name = View(text);
       if (match) return Identify("cert:", name, caller);
-      if (!may) names.push_back(Cat(row.prefix, View(text)));
+      if (!may) names.push_back(StrCat(row.prefix, View(text)));
     }
   }
   if (!may) return NotAllowed(names);

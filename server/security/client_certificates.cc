@@ -15,8 +15,8 @@ namespace {
 
 // A certificate takes 32 bytes of key and a status; these are forgotten all at
 // once.
-constexpr size_t kMostVerdicts = 4096;
-constexpr size_t kMostIntermediates = 64;
+constexpr size_t kMaxVerdicts = 4096;
+constexpr size_t kMaxIntermediates = 64;
 // The shortest time for which a result is kept, that of a rejection.
 constexpr std::time_t kShortest = 1;
 constexpr unsigned long kListFlags =  // NOLINT: OpenSSL's type
@@ -31,7 +31,7 @@ struct FreeStack {
 
 Status NotValid(const std::string& why) {
   return {Code::kUnauthenticated, "CERTIFICATE_NOT_VALID", "",
-          Cat("the client's certificate is not valid: ", why)};
+          StrCat("the client's certificate is not valid: ", why)};
 }
 
 // An authority in the file needs no list that names itself: to revoke it,
@@ -103,7 +103,7 @@ Status ClientCertificates::Load(const std::vector<std::string>& contents,
     }
     log.info("{} revocation lists of {} are in use{}", lists->size(),
              files_.revoked,
-             until == kNever ? "" : Cat(", until ", UtcText(until)));
+             until == kNever ? "" : StrCat(", until ", UtcText(until)));
     if (until <= std::time(nullptr)) {
       log.warn(
           "a revocation list of {} is out of date: clients of its "
@@ -120,7 +120,7 @@ Status ClientCertificates::Load(const std::vector<std::string>& contents,
 
 Status ClientCertificates::Check(std::string_view certificate,
                                  std::string_view chain) const {
-  const TokenHash key = HashToken(Cat(certificate, chain));
+  const TokenHash key = HashToken(StrCat(certificate, chain));
   const std::time_t now = std::time(nullptr);
   {
     const std::shared_lock lock(mutex_);
@@ -130,7 +130,7 @@ Status ClientCertificates::Check(std::string_view certificate,
     }
   }
   const std::lock_guard lock(mutex_);
-  if (verdicts_.size() >= kMostVerdicts) verdicts_.clear();
+  if (verdicts_.size() >= kMaxVerdicts) verdicts_.clear();
   Verdict& verdict = verdicts_[key];
   // Several calls may have waited for the same.
   if (now >= verdict.until) verdict = Verify(certificate, chain);
@@ -194,7 +194,7 @@ void ClientCertificates::Remember(STACK_OF(X509) * verified) const {
           return X509_cmp(intermediate.get(), link) == 0;
         });
     if (known) continue;
-    if (intermediates_.size() >= kMostIntermediates) {
+    if (intermediates_.size() >= kMaxIntermediates) {
       intermediates_.erase(intermediates_.begin());
     }
     X509_up_ref(link);

@@ -77,9 +77,9 @@ Result<AllowedNames> AllowedNames::Parse(
     } else {
       return InvalidArgument(
           "TLS_ALLOWED_SAN", "tls_allowed_san",
-          Cat(Quote(name),
-              " is not a DNS name (*. may stand for its first "
-              "label), URI, e-mail or IP address"));
+          StrCat(Quote(name),
+                 " is not a DNS name (*. may stand for its first "
+                 "label), URI, e-mail or IP address"));
     }
   }
   return allowed;

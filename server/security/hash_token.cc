@@ -14,7 +14,7 @@ Result<std::string> HashTokenLine(const std::string& name, std::istream& in) {
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   const std::string_view token = TrimToken(text);
   if (Status s = CheckToken(token); !s.ok()) return s;
-  return Cat(name, ":", ToHex(HashToken(token)));
+  return StrCat(name, ":", ToHex(HashToken(token)));
 }
 
 int RunHashToken(const std::string& name) {

@@ -76,9 +76,9 @@ Result<std::unique_ptr<ServerTls>> ServerTls::Start(
   for (const auto& [flag, path] : {std::pair("--tls-cert", &files.certificate),
                                    std::pair("--tls-key", &files.key)}) {
     if (path->empty()) {
-      return InvalidArgument(
-          "TLS_FILE", flag,
-          Cat("TLS needs --tls-cert and --tls-key; ", flag, " is not given"));
+      return InvalidArgument("TLS_FILE", flag,
+                             StrCat("TLS needs --tls-cert and --tls-key; ",
+                                    flag, " is not given"));
     }
   }
   std::unique_ptr<ServerTls> tls(

@@ -12,7 +12,7 @@ namespace topk {
 namespace {
 
 // All of them are compared with each call's: 30 us for so many.
-constexpr size_t kMostTokens = 1000;
+constexpr size_t kMaxTokens = 1000;
 
 bool IsNameCharacter(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
@@ -38,7 +38,8 @@ Status CheckTokenName(std::string_view name) {
   }
   return InvalidArgument(
       "TOKEN_NAME", "name",
-      Cat(Quote(name), " is not a name of 1 .. 64 letters, digits and -._@"));
+      StrCat(Quote(name),
+             " is not a name of 1 .. 64 letters, digits and -._@"));
 }
 
 Result<TokenSet> TokenSet::Parse(std::string_view text) {
@@ -46,7 +47,8 @@ Result<TokenSet> TokenSet::Parse(std::string_view text) {
   std::set<TokenHash> seen;
   int number = 0;
   const auto bad = [&number](std::string_view what) {
-    return InvalidArgument("TOKENS_FILE", "", Cat("line ", number, ": ", what));
+    return InvalidArgument("TOKENS_FILE", "",
+                           StrCat("line ", number, ": ", what));
   };
   while (!text.empty()) {
     ++number;
@@ -70,8 +72,8 @@ Result<TokenSet> TokenSet::Parse(std::string_view text) {
     if (!seen.insert(entry.hash).second) {
       return bad("this token is there already: whose is it?");
     }
-    if (set.entries_.size() == kMostTokens) {
-      return bad(Cat("there are more than ", kMostTokens, " tokens"));
+    if (set.entries_.size() == kMaxTokens) {
+      return bad(StrCat("there are more than ", kMaxTokens, " tokens"));
     }
     set.entries_.push_back(std::move(entry));
   }

@@ -25,7 +25,7 @@ struct Slot {
 };
 static_assert(std::atomic<uintptr_t>::is_always_lock_free);
 
-constinit std::array<Slot, BusGuard::kMost> slots;
+constinit std::array<Slot, BusGuard::kMax> slots;
 constinit std::mutex slots_mutex;
 // Set before the first slot is; constant since.
 uintptr_t page_bytes = 0;
@@ -103,8 +103,8 @@ BusGuard::BusGuard(std::span<const std::byte> memory, bool writable)
     : slot_(0) {
   const std::lock_guard lock(slots_mutex);
   if (page_bytes == 0) InstallHandler();  // for the process and for good
-  while (slot_ < kMost && slots[slot_].end.load() != 0) ++slot_;
-  if (slot_ == kMost) return;
+  while (slot_ < kMax && slots[slot_].end.load() != 0) ++slot_;
+  if (slot_ == kMax) return;
   // The last page is the mapping's to its end.
   const auto begin = reinterpret_cast<uintptr_t>(memory.data());
   const uintptr_t end =

@@ -19,10 +19,10 @@
 namespace topk {
 
 /// A range of mapped memory in which SIGBUS is survived, from its construction
-/// to its destruction. At most kMost of them exist at a time.
+/// to its destruction. At most kMax of them exist at a time.
 class BusGuard {
  public:
-  static constexpr size_t kMost = 256;
+  static constexpr size_t kMax = 256;
 
   /// Guards a mapping, from a page's begin on. `writable` as it was mapped.
   BusGuard(std::span<const std::byte> memory, bool writable);
@@ -31,7 +31,7 @@ class BusGuard {
   BusGuard& operator=(const BusGuard&) = delete;
 
   /// Whether there was room for it; the range is not guarded otherwise.
-  bool guards() const { return slot_ < kMost; }
+  bool guards() const { return slot_ < kMax; }
 
   /// Whether a page of the range was gone: what is read there since is zero,
   /// and what is written goes nowhere.

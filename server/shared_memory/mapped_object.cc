@@ -21,8 +21,8 @@ Status Exhausted(std::string message) {
 
 Status CannotOpen(const std::string& name, const std::string& field,
                   int error) {
-  std::string message = Cat("the shared memory object ", Quote(name),
-                            " cannot be opened: ", ErrnoText(error));
+  std::string message = StrCat("the shared memory object ", Quote(name),
+                               " cannot be opened: ", ErrnoText(error));
   if (error == EMFILE || error == ENFILE || error == ENOMEM) {
     return Exhausted(std::move(message));
   }
@@ -49,7 +49,7 @@ Result<std::shared_ptr<MappedObject>> MappedObject::Open(
   if (failed != 0 || !S_ISREG(info.st_mode)) {
     return InvalidArgument(
         "SHARED_MEMORY_NAME", field,
-        Cat(Quote(name), " names something else than shared memory"));
+        StrCat(Quote(name), " names something else than shared memory"));
   }
   return object;
 }
@@ -82,8 +82,8 @@ Status MappedObject::Map(const std::string& field) {
   if (memory == MAP_FAILED) {  // too large for this machine
     return ResourceExhausted(
         "SHARED_MEMORY_EXHAUSTED", field,
-        Cat("the object's ", bytes,
-            " bytes cannot be mapped: ", ErrnoText(error)));
+        StrCat("the object's ", bytes,
+               " bytes cannot be mapped: ", ErrnoText(error)));
   }
   memory_ = {static_cast<std::byte*>(memory), bytes};
   guard_.emplace(memory_, access_ == Access::kWrite);

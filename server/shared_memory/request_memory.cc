@@ -58,7 +58,7 @@ Status RequestMemory::OpenOutput(const v1::SharedMemoryRegion& asked,
   if (!selected) {
     return InvalidArgument(
         "OUTPUT_NOT_SELECTED", field,
-        Cat(field, " is a place for what output.selection leaves out"));
+        StrCat(field, " is a place for what output.selection leaves out"));
   }
   Result<SharedRegion> region = objects_->Open(asked, Access::kWrite, field);
   if (!region.ok()) return region.status();
@@ -98,9 +98,10 @@ Status RequestMemory::Deliver(v1::TopKResponse& answer) const {
 
 Status RequestMemory::Output::CheckRoom(size_t bytes) const {
   if (bytes <= region.bytes().size()) return {};
-  return InvalidArgument("SHARED_MEMORY_TOO_SMALL", Cat(field, ".byte_size"),
-                         Cat("byte_size ", region.bytes().size(),
-                             " is less than the output's ", bytes, " bytes"));
+  return InvalidArgument(
+      "SHARED_MEMORY_TOO_SMALL", StrCat(field, ".byte_size"),
+      StrCat("byte_size ", region.bytes().size(), " is less than the output's ",
+             bytes, " bytes"));
 }
 
 v1::SharedMemoryRegion RequestMemory::Output::Part(size_t bytes) const {

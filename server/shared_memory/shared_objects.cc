@@ -17,15 +17,15 @@ Status CheckName(const std::string& name, const std::string& prefix,
       name.find('\0') != std::string::npos) {
     return InvalidArgument(
         "SHARED_MEMORY_NAME", field,
-        Cat(Quote(name),
-            " is not the name of a shared memory object: a slash "
-            "and 1 to ",
-            NAME_MAX - 1, " bytes, neither slash nor NUL"));
+        StrCat(Quote(name),
+               " is not the name of a shared memory object: a slash "
+               "and 1 to ",
+               NAME_MAX - 1, " bytes, neither slash nor NUL"));
   }
   if (name.starts_with(prefix)) return {};
   return {Code::kPermissionDenied, "SHARED_MEMORY_PREFIX", field,
-          Cat(Quote(name), " does not begin with ", Quote(prefix),
-              ", as the names that this server allows do")};
+          StrCat(Quote(name), " does not begin with ", Quote(prefix),
+                 ", as the names that this server allows do")};
 }
 
 Status CheckRange(const v1::SharedMemoryRegion& region, int64_t size,
@@ -38,20 +38,21 @@ Status CheckRange(const v1::SharedMemoryRegion& region, int64_t size,
   }
   return InvalidArgument(
       "SHARED_MEMORY_RANGE",
-      Cat(field, size_is_wrong ? ".byte_size" : ".offset"),
-      Cat("offset ", region.offset(), " and byte_size ", region.byte_size(),
-          " are no part of an object of ", size, " bytes"));
+      StrCat(field, size_is_wrong ? ".byte_size" : ".offset"),
+      StrCat("offset ", region.offset(), " and byte_size ", region.byte_size(),
+             " are no part of an object of ", size, " bytes"));
 }
 
 }  // namespace
 
 Status SharedRegion::Check(const std::string& field) const {
   if (object_->StillHas(offset_ + bytes_)) return {};
-  return {Code::kFailedPrecondition, "SHARED_MEMORY_CHANGED",
-          Cat(field, ".name"),
-          Cat("the object was truncated, or the system had no memory for its "
-              "pages, while its ",
-              bytes_, " bytes from ", offset_, " on were used")};
+  return {
+      Code::kFailedPrecondition, "SHARED_MEMORY_CHANGED",
+      StrCat(field, ".name"),
+      StrCat("the object was truncated, or the system had no memory for its "
+             "pages, while its ",
+             bytes_, " bytes from ", offset_, " on were used")};
 }
 
 SharedObjects::SharedObjects(std::string prefix,
@@ -63,7 +64,7 @@ SharedObjects::SharedObjects(std::string prefix,
 Result<SharedRegion> SharedObjects::Open(const v1::SharedMemoryRegion& region,
                                          Access access,
                                          const std::string& field) {
-  const std::string name_field = Cat(field, ".name");
+  const std::string name_field = StrCat(field, ".name");
   if (Status s = CheckName(region.name(), prefix_, name_field); !s.ok()) {
     return s;
   }
@@ -97,7 +98,7 @@ Result<std::shared_ptr<MappedObject>> SharedObjects::Map(
   }
   if (Status s = opened->Map(field); !s.ok()) return s;
   oldest = MakeRoom();
-  if (entries_.size() < kMostIdle) {
+  if (entries_.size() < kMaxIdle) {
     entries_.push_back({name, access, opened, ++uses_});
     kept_.notify_one();
   }
@@ -105,7 +106,7 @@ Result<std::shared_ptr<MappedObject>> SharedObjects::Map(
 }
 
 std::shared_ptr<MappedObject> SharedObjects::MakeRoom() {
-  if (entries_.size() < kMostIdle) return nullptr;
+  if (entries_.size() < kMaxIdle) return nullptr;
   auto oldest = entries_.end();
   for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
     if (entry->object.use_count() == 1 &&

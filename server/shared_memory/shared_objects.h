@@ -52,7 +52,7 @@ class SharedRegion {
 class SharedObjects {
  public:
   /// How many objects are kept mapped while nobody uses them.
-  static constexpr size_t kMostIdle = 64;
+  static constexpr size_t kMaxIdle = 64;
 
   /// Allows names that begin with the prefix. What was unlinked is let go of
   /// within the period.

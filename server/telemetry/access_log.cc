@@ -16,8 +16,8 @@ using json = nlohmann::ordered_json;
 constexpr size_t kMaxLogged = 256;
 constexpr size_t kMaxError = 1024;
 
-int64_t NanosecondsSince(Tally::Clock::time_point start) {
-  return std::chrono::nanoseconds(Tally::Clock::now() - start).count();
+int64_t NanosecondsSince(RequestStats::Clock::time_point start) {
+  return std::chrono::nanoseconds(RequestStats::Clock::now() - start).count();
 }
 
 void AddText(json& fields, const char* name, std::string_view text,
@@ -33,7 +33,7 @@ AccessLog::AccessLog(spdlog::logger& log, const AccessOptions& options)
       sampler_(options.sample) {}
 
 std::optional<AccessLog::Line> AccessLog::Choose(const CallInfo& call,
-                                                 const Tally& tally,
+                                                 const RequestStats& stats,
                                                  const Status& status) {
   const auto limited = [this](LineLimiter& limiter,
                               spdlog::level::level_enum level) {
@@ -45,7 +45,7 @@ std::optional<AccessLog::Line> AccessLog::Choose(const CallInfo& call,
     return line;
   };
   if (slow_nanoseconds_ > 0 &&
-      NanosecondsSince(tally.begun) > slow_nanoseconds_) {
+      NanosecondsSince(stats.begun) > slow_nanoseconds_) {
     return limited(slow_, spdlog::level::warn);
   }
   if (!status.ok()) return limited(failed_, spdlog::level::info);
@@ -57,15 +57,15 @@ std::optional<AccessLog::Line> AccessLog::Choose(const CallInfo& call,
 }
 
 void AccessLog::Record(const CallInfo& call, const v1::TopKRequest& request,
-                       const Tally& tally, const Status& status) {
-  if (const auto line = Choose(call, tally, status); line.has_value()) {
+                       const RequestStats& stats, const Status& status) {
+  if (const auto line = Choose(call, stats, status); line.has_value()) {
     LogObject(log_, line->level,
-              AccessFields(call, request, tally, status, line->suppressed));
+              AccessFields(call, request, stats, status, line->suppressed));
   }
 }
 
 std::string AccessFields(const CallInfo& call, const v1::TopKRequest& request,
-                         const Tally& tally, const Status& status,
+                         const RequestStats& stats, const Status& status,
                          int64_t suppressed) {
   json fields = {{"msg", "call"}, {"method", call.method}};
   if (call.context != nullptr) AddText(fields, "peer", call.context->peer());
@@ -87,15 +87,15 @@ std::string AccessFields(const CallInfo& call, const v1::TopKRequest& request,
     fields["elements"] = *elements;
   }
   if (const auto k = KOf(request); k.has_value()) fields["k"] = *k;
-  AddText(fields, "backend", tally.backend);
-  AddText(fields, "kernel", tally.kernel);
-  fields["request_bytes"] = tally.tensor_bytes;
-  fields["response_bytes"] = tally.answer_bytes;
+  AddText(fields, "backend", stats.backend);
+  AddText(fields, "kernel", stats.kernel);
+  fields["request_bytes"] = stats.tensor_bytes;
+  fields["response_bytes"] = stats.answer_bytes;
   for (size_t i = 0; i < kStageNames.size(); ++i) {
-    if (tally.nanoseconds[i] < 0) continue;
-    fields[Cat(kStageNames[i], "_us")] = tally.nanoseconds[i] / 1000;
+    if (stats.nanoseconds[i] < 0) continue;
+    fields[StrCat(kStageNames[i], "_us")] = stats.nanoseconds[i] / 1000;
   }
-  fields["total_us"] = NanosecondsSince(tally.begun) / 1000;
+  fields["total_us"] = NanosecondsSince(stats.begun) / 1000;
   if (suppressed > 0) fields["suppressed"] = suppressed;
   return fields.dump(-1, ' ', true, json::error_handler_t::replace);
 }

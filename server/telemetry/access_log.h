@@ -11,7 +11,7 @@
 
 #include "core/base/status.h"
 #include "server/telemetry/line_limiter.h"
-#include "server/telemetry/tally.h"
+#include "server/telemetry/request_stats.h"
 #include "server/telemetry/trace_context.h"
 #include "topk/v1/topk.pb.h"
 
@@ -23,7 +23,7 @@ struct CallInfo {
   /// The method's name.
   std::string_view method;
   /// When the call was here with its headers.
-  Tally::Clock::time_point arrived{};
+  RequestStats::Clock::time_point arrived{};
   TraceContext trace;
   /// Who calls, where that is proven; see Caller.
   std::string_view principal;
@@ -50,7 +50,7 @@ class AccessLog {
 
   /// Logs a request that has ended now, or does not.
   void Record(const CallInfo& call, const v1::TopKRequest& request,
-              const Tally& tally, const Status& status);
+              const RequestStats& stats, const Status& status);
 
   /// How many lines there were too many of.
   int64_t suppressed() const {
@@ -63,7 +63,7 @@ class AccessLog {
     /// Lines of this kind that were not written before it.
     int64_t suppressed;
   };
-  std::optional<Line> Choose(const CallInfo& call, const Tally& tally,
+  std::optional<Line> Choose(const CallInfo& call, const RequestStats& stats,
                              const Status& status);
 
   spdlog::logger& log_;
@@ -76,7 +76,7 @@ class AccessLog {
 /// Returns the line's fields as a JSON object. Texts may hold anything; long
 /// ones are cut.
 std::string AccessFields(const CallInfo& call, const v1::TopKRequest& request,
-                         const Tally& tally, const Status& status,
+                         const RequestStats& stats, const Status& status,
                          int64_t suppressed);
 
 }  // namespace topk

@@ -26,11 +26,11 @@ AnswerCounters::Row* AnswerCounters::Find(std::string_view backend,
 void AnswerCounters::Count(std::string_view backend, std::string_view kernel) {
   size_t known = known_.load(std::memory_order_acquire);
   const Row* row = Find(backend, kernel, known);
-  if (row == nullptr && known < kMost) {
+  if (row == nullptr && known < kMax) {
     const std::lock_guard lock(mutex_);
     known = known_.load(std::memory_order_relaxed);
     row = Find(backend, kernel, known);
-    if (row == nullptr && known < kMost) {
+    if (row == nullptr && known < kMax) {
       Row& added = rows_[known];
       added.backend = backend;
       added.kernel = kernel;

@@ -18,7 +18,7 @@ namespace topk {
 class AnswerCounters {
  public:
   /// The most pairs with their own series.
-  static constexpr size_t kMost = 64;
+  static constexpr size_t kMax = 64;
 
   explicit AnswerCounters(prometheus::Registry& registry);
 
@@ -38,7 +38,7 @@ class AnswerCounters {
   prometheus::Counter& others_;
   std::mutex mutex_;
   /// Rows below `known_` do not change any more.
-  std::array<Row, kMost> rows_;
+  std::array<Row, kMax> rows_;
   std::atomic<size_t> known_ = 0;
 };
 

@@ -173,7 +173,7 @@ std::shared_ptr<spdlog::logger> MakeAsyncLoggerTo(
   };
   auto owner = std::make_shared<Owner>();
   owner->pool =
-      std::make_shared<spdlog::details::thread_pool>(kMostWaitingLines, 1);
+      std::make_shared<spdlog::details::thread_pool>(kMaxWaitingLines, 1);
   owner->log = std::make_shared<spdlog::async_logger>(
       "topkd",
       spdlog::sinks_init_list{std::move(sink),

@@ -11,7 +11,7 @@
 namespace topk {
 
 /// How many lines may wait to be written; the oldest make way for more.
-inline constexpr size_t kMostWaitingLines = 4096;
+inline constexpr size_t kMaxWaitingLines = 4096;
 
 /// Returns a logger to stderr, for the whole process. `level` is one of
 /// spdlog's names, `format` is text or json. In json every line is a valid

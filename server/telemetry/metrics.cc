@@ -128,7 +128,7 @@ Metrics::Metrics()
   for (const Dialect* dialect : Dialects()) {
     for (const OperatorVersion& version : dialect->versions) {
       operators_[{dialect->id, version.version}] =
-          MakeOperator(std::string(dialect->name), Cat(version.version));
+          MakeOperator(std::string(dialect->name), StrCat(version.version));
     }
   }
   unknown_operator_ = MakeOperator("unknown", "unknown");
@@ -167,7 +167,7 @@ Metrics::OfOperator Metrics::MakeOperator(const std::string& dialect,
   return row;
 }
 
-void Metrics::Record(const v1::TopKRequest& request, const Tally& tally,
+void Metrics::Record(const v1::TopKRequest& request, const RequestStats& stats,
                      const Status& status) {
   const auto found =
       operators_.find({request.spec().dialect(), request.spec().version()});
@@ -175,23 +175,23 @@ void Metrics::Record(const v1::TopKRequest& request, const Tally& tally,
       found == operators_.end() ? unknown_operator_ : found->second;
   Count(row.requests, status.code);
   for (size_t i = 0; i < stages_.size(); ++i) {
-    if (tally.nanoseconds[i] >= 0) stages_[i]->Observe(tally.nanoseconds[i]);
+    if (stats.nanoseconds[i] >= 0) stages_[i]->Observe(stats.nanoseconds[i]);
   }
-  if (!status.ok()) return RecordFailure(tally, status);
-  answers_.Count(tally.backend, tally.kernel);
-  row.compute_seconds->Observe(tally[Stage::kCompute]);
-  tensor_bytes_.Observe(tally.tensor_bytes);
+  if (!status.ok()) return RecordFailure(stats, status);
+  answers_.Count(stats.backend, stats.kernel);
+  row.compute_seconds->Observe(stats[Stage::kCompute]);
+  tensor_bytes_.Observe(stats.tensor_bytes);
   elements_.Observe(ElementsOf(request).value_or(0));
   if (const int64_t k = KOf(request).value_or(0); k > 0) k_.Observe(k);
 }
 
-void Metrics::RecordFailure(const Tally& tally, const Status& status) {
+void Metrics::RecordFailure(const RequestStats& stats, const Status& status) {
   if (const auto why = RejectionOf(status); why.has_value()) {
     Count(rejected_, *why);
   } else if (status.code == Code::kCancelled ||
              status.code == Code::kDeadlineExceeded) {
-    Count(cancelled_, tally[Stage::kCompute] >= 0 ? Progress::kAfter
-                      : tally.computing           ? Progress::kDuring
+    Count(cancelled_, stats[Stage::kCompute] >= 0 ? Progress::kAfter
+                      : stats.computing           ? Progress::kDuring
                                                   : Progress::kBefore);
   }
 }

@@ -15,7 +15,7 @@
 #include "server/telemetry/answer_counters.h"
 #include "server/telemetry/histogram.h"
 #include "server/telemetry/metric_registry.h"
-#include "server/telemetry/tally.h"
+#include "server/telemetry/request_stats.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {
@@ -27,7 +27,7 @@ class Metrics {
   Metrics();
 
   /// Records one answered or rejected request.
-  void Record(const v1::TopKRequest& request, const Tally& tally,
+  void Record(const v1::TopKRequest& request, const RequestStats& stats,
               const Status& status);
 
   /// Says whether the server serves.
@@ -58,7 +58,7 @@ class Metrics {
 
   OfOperator MakeOperator(const std::string& dialect,
                           const std::string& version);
-  void RecordFailure(const Tally& tally, const Status& status);
+  void RecordFailure(const RequestStats& stats, const Status& status);
 
   std::shared_ptr<MetricRegistry> registry_;
   prometheus::Family<prometheus::Counter>& requests_;

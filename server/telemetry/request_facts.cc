@@ -40,13 +40,13 @@ std::string DialectOf(const v1::TopKRequest& request) {
       return std::string(dialect->name);
     }
   }
-  return Cat(static_cast<int>(request.spec().dialect()));
+  return StrCat(static_cast<int>(request.spec().dialect()));
 }
 
 std::string DTypeOf(const v1::TopKRequest& request) {
   const int type = static_cast<int>(request.tensor().data_type());
   const DTypeInfo* info = FindDType(type);
-  return info == nullptr ? Cat(type) : std::string(info->name);
+  return info == nullptr ? StrCat(type) : std::string(info->name);
 }
 
 }  // namespace topk

@@ -78,7 +78,7 @@ class RpcMetrics::Table {
       for (int i = 0; i < service->method_count(); ++i) {
         const auto* method = service->method(i);
         const std::string method_name(method->name());
-        methods_.emplace(Cat("/", name, "/", method_name),
+        methods_.emplace(StrCat("/", name, "/", method_name),
                          Make(TypeName(*method), name, method_name));
       }
     }

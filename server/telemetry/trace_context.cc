@@ -74,8 +74,8 @@ TraceContext ContinueTrace(std::string_view traceparent,
 }
 
 std::string ToTraceParent(const TraceContext& trace) {
-  return Cat("00-", TraceId(trace), "-", SpanId(trace.span),
-             trace.sampled ? "-01" : "-00");
+  return StrCat("00-", TraceId(trace), "-", SpanId(trace.span),
+                trace.sampled ? "-01" : "-00");
 }
 
 std::string TraceId(const TraceContext& trace) {

@@ -21,7 +21,7 @@ bool IsSet(const char* variable) {
 }
 
 Status WrongXds(const std::string& message) {
-  return InvalidArgument("XDS", "xds", Cat("--xds: ", message));
+  return InvalidArgument("XDS", "xds", StrCat("--xds: ", message));
 }
 
 // Whether gRPC can make of the bootstrap what a server needs.
@@ -39,17 +39,17 @@ bool IsUsable() {
 Status CheckXds(const std::vector<std::string>& listen) {
   for (const std::string& address : listen) {
     if (IsUnixAddress(address)) {
-      return WrongXds(
-          Cat("a control plane knows host:port alone, not --listen ", address));
+      return WrongXds(StrCat(
+          "a control plane knows host:port alone, not --listen ", address));
     }
   }
   if (!IsSet(kBootstrapFile) && !IsSet(kBootstrap)) {
-    return WrongXds(Cat("which control plane? Neither ", kBootstrapFile,
-                        " names a bootstrap file nor has ", kBootstrap,
-                        " its content"));
+    return WrongXds(StrCat("which control plane? Neither ", kBootstrapFile,
+                           " names a bootstrap file nor has ", kBootstrap,
+                           " its content"));
   }
   if (!IsUsable()) {
-    return WrongXds(Cat(
+    return WrongXds(StrCat(
         "gRPC cannot use the bootstrap that ",
         IsSet(kBootstrapFile) ? kBootstrapFile : kBootstrap,
         " names or has; it must be JSON with xds_servers, node and "

@@ -8,16 +8,16 @@
 namespace topk::cli {
 namespace {
 
-KindSpec Defaults() {
-  KindSpec defaults;
+RequestSpec Defaults() {
+  RequestSpec defaults;
   defaults.shape = {2, 5};
   defaults.dtype = "u8";
   defaults.operation.k = 3;
   return defaults;
 }
 
-Result<std::vector<KindSpec>> Parse(const std::string& text,
-                                    const KindSpec& defaults = Defaults()) {
+Result<std::vector<RequestSpec>> Parse(
+    const std::string& text, const RequestSpec& defaults = Defaults()) {
   std::istringstream in(text);
   return ParseMix(in, "mix", defaults);
 }
@@ -29,7 +29,7 @@ TEST(Mix, ReadsEveryKey) {
             "\n\n{}\n");
   ASSERT_TRUE(kinds.ok()) << kinds.status().message;
   ASSERT_EQ(kinds->size(), 2u);
-  const KindSpec& first = kinds->front();
+  const RequestSpec& first = kinds->front();
   EXPECT_EQ(first.weight, 3);
   EXPECT_EQ(first.shape, (std::vector<int64_t>{8, 1000}));
   EXPECT_EQ(first.dtype, "f32");
@@ -38,7 +38,7 @@ TEST(Mix, ReadsEveryKey) {
   EXPECT_TRUE(first.operation.smallest);
   EXPECT_EQ(first.Name(), "8x1000 f32 k 5 axis -1 smallest");
   EXPECT_EQ(first.origin, "mix:1: shape");
-  const KindSpec& second = kinds->back();
+  const RequestSpec& second = kinds->back();
   EXPECT_EQ(second.weight, 1);
   EXPECT_EQ(second.Name(), "2x5 u8 k 3");
   EXPECT_EQ(second.origin, "mix:3: shape");
@@ -76,7 +76,7 @@ TEST(Mix, ErrorsNameLineAndKey) {
 }
 
 TEST(Mix, KComesFromTheLineOrTheFlag) {
-  KindSpec defaults = Defaults();
+  RequestSpec defaults = Defaults();
   defaults.operation.k = 0;
   EXPECT_TRUE(Parse("{\"k\": 2}", defaults).ok());
   EXPECT_FALSE(Parse("{}", defaults).ok());

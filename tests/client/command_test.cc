@@ -42,8 +42,8 @@ class Command : public ::testing::Test {
   // Runs "topk ARGUMENTS" by the shell, in the folder of the files.
   Outcome Topk(const std::string& arguments, const std::string& to = "out") {
     const std::string script =
-        Cat("cd ", folder_.File(""), " && ", TOPK_BINARY_DIR, "/bin/topk ",
-            arguments, " >", to, " 2>error");
+        StrCat("cd ", folder_.File(""), " && ", TOPK_BINARY_DIR, "/bin/topk ",
+               arguments, " >", to, " 2>error");
     Subprocess shell({"/bin/bash", "-c", script});
     const int status = shell.Wait();
     return {status, ReadFile(folder_.File("out")),
@@ -88,7 +88,7 @@ TEST_F(Command, ReadsNothingBeyondAWrongAnswer) {
     const FakeServer server(fake);
     for (const char* how : {"", "--json", "--labels labels.npy", "--out d"}) {
       const Outcome outcome =
-          Topk(Cat("run x.npy --k 2 --target ", server.target(), " ", how));
+          Topk(StrCat("run x.npy --k 2 --target ", server.target(), " ", how));
       EXPECT_EQ(outcome.status, 1) << name << " " << how;
       EXPECT_EQ(outcome.out, "") << name << " " << how;
       EXPECT_NE(outcome.error.find("[BAD_ANSWER]"), std::string::npos)
@@ -100,8 +100,8 @@ TEST_F(Command, ReadsNothingBeyondAWrongAnswer) {
 TEST_F(Command, HealthOfAServerThatDoesNotServe) {
   FakeServer server({});
   server.SetServing(false);
-  const Outcome outcome = Topk(
-      Cat("health --service topk.v1.TopKService --target ", server.target()));
+  const Outcome outcome = Topk(StrCat(
+      "health --service topk.v1.TopKService --target ", server.target()));
   EXPECT_EQ(outcome.status, 5) << outcome.error;
   EXPECT_EQ(outcome.out, "NOT_SERVING\n");
 }
@@ -114,9 +114,9 @@ TEST_F(Command, BenchTellsAWrongAnswer) {
   };
   const FakeServer server(fake);
   const Outcome outcome =
-      Topk(Cat("bench --shape 2,5 --k 2 --duration 60 --concurrency 3 "
-               "--target ",
-               server.target()));
+      Topk(StrCat("bench --shape 2,5 --k 2 --duration 60 --concurrency 3 "
+                  "--target ",
+                  server.target()));
   EXPECT_EQ(outcome.status, 6) << outcome.error;
   EXPECT_EQ(outcome.out, "");
 }
@@ -131,13 +131,13 @@ TEST_F(Command, BenchCountsFailuresIfItIsToGoOn) {
                : grpc::Status::OK;
   };
   const FakeServer server(fake);
-  const std::string bench = Cat(
+  const std::string bench = StrCat(
       "bench --k 2 --requests 10 --verify 0 --json --target ", server.target());
   Outcome outcome = Topk(bench);
   EXPECT_EQ(outcome.status, 4);
   EXPECT_NE(outcome.error.find("full"), std::string::npos) << outcome.error;
   calls = 0;
-  outcome = Topk(Cat(bench, " --keep-going"));
+  outcome = Topk(StrCat(bench, " --keep-going"));
   EXPECT_EQ(outcome.status, 0) << outcome.error;
   EXPECT_NE(outcome.out.find("\"errors\":{\"INVALID_ARGUMENT\":5}"),
             std::string::npos)
@@ -156,9 +156,9 @@ TEST_F(Command, BenchMakesTheConnectionsItIsToldTo) {
     };
     const FakeServer server(fake);
     const Outcome outcome =
-        Topk(Cat("bench --k 2 --requests 30 --verify 0 --concurrency 6 "
-                 "--connections ",
-                 connections, " --target ", server.target()));
+        Topk(StrCat("bench --k 2 --requests 30 --verify 0 --concurrency 6 "
+                    "--connections ",
+                    connections, " --target ", server.target()));
     EXPECT_EQ(outcome.status, 0) << outcome.error;
     EXPECT_EQ(peers.size(), connections);
   }
@@ -172,7 +172,7 @@ TEST_F(Command, BenchRefusesWhatNoMessageHolds) {
         "--shape 100000000 --path many --batch 100",
         "--shape 99999999999,99999999999 --path stream"}) {
     const Outcome outcome =
-        Topk(Cat("bench --k 2 --target 127.0.0.1:1 ", flags));
+        Topk(StrCat("bench --k 2 --target 127.0.0.1:1 ", flags));
     EXPECT_EQ(outcome.status, 2) << flags << ": " << outcome.error;
     EXPECT_EQ(outcome.error.rfind("topk: --shape: ", 0), 0u) << outcome.error;
   }
@@ -186,14 +186,14 @@ TEST_F(Command, NumbersAreFiniteAndInTheirRange) {
         "info --deadline"}) {
     for (const char* value : {"nan", "-nan", "'NaN(1)'", "inf", "-inf", "1e400",
                               "-1", "-1e-300", "1e9", "0x1p3", "1s", "''"}) {
-      const std::string arguments = Cat(command, "=", value);
+      const std::string arguments = StrCat(command, "=", value);
       const Outcome outcome = Topk(arguments);
       EXPECT_EQ(outcome.status, 2) << arguments << ": " << outcome.error;
       EXPECT_NE(outcome.error.find("--"), std::string::npos) << arguments;
     }
   }
   for (const char* flag : {"--rate", "--duration", "--deadline"}) {
-    EXPECT_EQ(Topk(Cat("bench --k 2 ", flag, " 1e-300")).status, 2) << flag;
+    EXPECT_EQ(Topk(StrCat("bench --k 2 ", flag, " 1e-300")).status, 2) << flag;
   }
 }
 
@@ -218,7 +218,8 @@ TEST_F(Command, LabelsAreForTheTableAlone) {
   for (const char* flags :
        {"--labels labels.npy --json", "--labels labels.npy --out d",
         "--slice-labels labels.npy --json"}) {
-    EXPECT_EQ(Topk(Cat("run x.npy --k 2 --local ", flags)).status, 2) << flags;
+    EXPECT_EQ(Topk(StrCat("run x.npy --k 2 --local ", flags)).status, 2)
+        << flags;
   }
 }
 
@@ -236,10 +237,11 @@ TEST_F(Command, ReadsFilesPipesAndRedirections) {
 TEST_F(Command, SaysWhyAFileCannotBeRead) {
   Outcome outcome = Topk("run no.npy --k 2 --local");
   EXPECT_EQ(outcome.status, 3);
-  EXPECT_EQ(outcome.error,
-            Cat("topk: no.npy: cannot be read: No such file or directory\n"
-                "hint: it was looked for in ",
-                std::filesystem::canonical(folder_.File("")).string(), "\n"));
+  EXPECT_EQ(
+      outcome.error,
+      StrCat("topk: no.npy: cannot be read: No such file or directory\n"
+             "hint: it was looked for in ",
+             std::filesystem::canonical(folder_.File("")).string(), "\n"));
   outcome = Topk("run . --k 2 --local");
   EXPECT_EQ(outcome.status, 3);
   EXPECT_EQ(outcome.error, "topk: .: cannot be read: Is a directory\n");
@@ -255,7 +257,7 @@ TEST_F(Command, AnAnswerOfNothingSaysSo) {
 
 TEST_F(Command, CompletionsKnowEveryCommandAndFlag) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
-    const Outcome outcome = Topk(Cat("completion ", shell));
+    const Outcome outcome = Topk(StrCat("completion ", shell));
     EXPECT_EQ(outcome.status, 0);
     for (const char* word :
          {"run", "health", "info", "bench", "completion", "man", "smallest",
@@ -282,8 +284,8 @@ TEST_F(Command, CompareShowsWhereAnAnswerIsWrong) {
   };
   const FakeServer server(fake);
   for (const char* stream : {"off", "auto"}) {
-    const Outcome outcome = Topk(Cat("run x.npy --k 2 --compare --stream ",
-                                     stream, " --target ", server.target()));
+    const Outcome outcome = Topk(StrCat("run x.npy --k 2 --compare --stream ",
+                                        stream, " --target ", server.target()));
     EXPECT_EQ(outcome.status, 6) << outcome.error;
     EXPECT_EQ(outcome.out, "");
     EXPECT_NE(outcome.error.find("4 of 4 elements differ, first [0, :] number "
@@ -292,7 +294,7 @@ TEST_F(Command, CompareShowsWhereAnAnswerIsWrong) {
         << outcome.error;
   }
   for (const char* flags : {"--json", "--local", "--out d"}) {
-    EXPECT_EQ(Topk(Cat("run x.npy --k 2 --compare ", flags)).status, 2);
+    EXPECT_EQ(Topk(StrCat("run x.npy --k 2 --compare ", flags)).status, 2);
   }
 }
 
@@ -307,7 +309,7 @@ TEST_F(Command, BenchEndsAtASignalWithAReport) {
   for (const int signal : {SIGINT, SIGTERM}) {
     for (const char* rate : {"0", "40"}) {
       calls = 0;
-      std::vector<std::string> command = {Cat(TOPK_BINARY_DIR, "/bin/topk"),
+      std::vector<std::string> command = {StrCat(TOPK_BINARY_DIR, "/bin/topk"),
                                           "bench",
                                           "--k",
                                           "2",
@@ -346,14 +348,14 @@ TEST_F(Command, ASecondSignalEndsABenchThatWaits) {
     return grpc::Status::OK;
   };
   const FakeServer server(fake);
-  Subprocess bench({Cat(TOPK_BINARY_DIR, "/bin/topk"), "bench", "--k", "2",
+  Subprocess bench({StrCat(TOPK_BINARY_DIR, "/bin/topk"), "bench", "--k", "2",
                     "--verify", "0", "--target", server.target()});
   for (int i = 0; i < 2000 && calls < 2; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   // Those that come while the first one is being taken count as one with it.
   bench.Signal(SIGINT);
-  const std::string stat = Cat("/proc/", bench.pid(), "/stat");
+  const std::string stat = StrCat("/proc/", bench.pid(), "/stat");
   for (int i = 0; i < 2000 && ReadFile(stat).find(") Z") == std::string::npos;
        ++i) {
     bench.Signal(SIGTERM);

@@ -52,7 +52,7 @@ TEST(ExpectedAnswer, AcceptsWhatTheRequestImplies) {
 TEST(ExpectedAnswer, RejectsWhatTheRequestDoesNotImply) {
   for (const json& wrong : Cases()["wrong"]) {
     const std::string name =
-        Cat(std::string(wrong["of"]), ": ", std::string(wrong["name"]));
+        StrCat(std::string(wrong["of"]), ": ", std::string(wrong["name"]));
     const json& pair = Cases()["requests"][std::string(wrong["of"])];
     json response = pair["response"];
     response.merge_patch(wrong["change"]);

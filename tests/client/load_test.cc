@@ -26,8 +26,8 @@ class FakeClock final : public LoadClock {
   nanoseconds now_{1234567};
 };
 
-std::vector<Kind> OneKind() {
-  std::vector<Kind> kinds(1);
+std::vector<RequestTemplate> OneTemplate() {
+  std::vector<RequestTemplate> kinds(1);
   kinds[0].name = "a kind";
   return kinds;
 }
@@ -38,25 +38,25 @@ Answers Right() {
   return answers;
 }
 
-Pace Counted(int64_t requests, double rate = 0) {
-  Pace pace;
-  pace.requests = requests;
-  pace.rate = rate;
-  pace.warmup = 0;
-  return pace;
+LoadProfile Counted(int64_t requests, double rate = 0) {
+  LoadProfile profile;
+  profile.requests = requests;
+  profile.rate = rate;
+  profile.warmup = 0;
+  return profile;
 }
 
-LoadOptions Options(const Pace& pace) {
+LoadOptions Options(const LoadProfile& profile) {
   LoadOptions options;
-  options.pace = pace;
+  options.profile = profile;
   return options;
 }
 
 // The first call takes 30 ms, each later one 1 ms.
-LoadResult RunSlowFirst(const Pace& pace) {
+LoadResult RunSlowFirst(const LoadProfile& profile) {
   FakeClock clock;
   bool first = true;
-  return RunLoad(Options(pace), OneKind(), {[&](const Kind&) {
+  return RunLoad(Options(profile), OneTemplate(), {[&](const RequestTemplate&) {
                    clock.Work(milliseconds(first ? 30 : 1));
                    first = false;
                    return Right();
@@ -73,7 +73,7 @@ void ExpectMilliseconds(const Histogram& latency, double share, double expect) {
 TEST(Load, OpenLoopCountsLatencyFromTheSchedule) {
   // Due at 0, 10, 20, .. ms; answered at 30, 31, 32, 33, 41, 51, ..
   const LoadResult result = RunSlowFirst(Counted(10, 100));
-  const Histogram& latency = result.tallies[0].latency;
+  const Histogram& latency = result.stats[0].latency;
   EXPECT_EQ(latency.count(), 10);
   ExpectMilliseconds(latency, 0.6, 1);
   ExpectMilliseconds(latency, 0.7, 3);
@@ -86,7 +86,7 @@ TEST(Load, OpenLoopCountsLatencyFromTheSchedule) {
 
 TEST(Load, ClosedLoopCountsLatencyFromTheCall) {
   const LoadResult result = RunSlowFirst(Counted(10));
-  const Histogram& latency = result.tallies[0].latency;
+  const Histogram& latency = result.stats[0].latency;
   EXPECT_EQ(latency.count(), 10);
   ExpectMilliseconds(latency, 0.9, 1);
   ExpectMilliseconds(latency, 1, 30);
@@ -95,17 +95,17 @@ TEST(Load, ClosedLoopCountsLatencyFromTheCall) {
 
 TEST(Load, SaysThatTheCallersCannotKeepUp) {
   FakeClock clock;
-  Pace pace;
-  pace.rate = 1000;
-  pace.seconds = 1;
-  pace.warmup = 0.5;
+  LoadProfile profile;
+  profile.rate = 1000;
+  profile.seconds = 1;
+  profile.warmup = 0.5;
   const LoadResult result =
-      RunLoad(Options(pace), OneKind(), {[&](const Kind&) {
+      RunLoad(Options(profile), OneTemplate(), {[&](const RequestTemplate&) {
                 clock.Work(milliseconds(10));
                 return Right();
               }},
               clock);
-  EXPECT_EQ(result.tallies[0].answered, 100);
+  EXPECT_EQ(result.stats[0].answered, 100);
   EXPECT_EQ(result.missed, 900);
   EXPECT_FALSE(result.kept_up);
   EXPECT_NEAR(result.lag, 0.891, 1e-9);
@@ -113,13 +113,13 @@ TEST(Load, SaysThatTheCallersCannotKeepUp) {
 }
 
 // Ends a load of 10 s after 0.4 s; each call takes so long.
-LoadResult RunInterrupted(Pace pace, nanoseconds call) {
+LoadResult RunInterrupted(LoadProfile profile, nanoseconds call) {
   FakeClock clock;
   const nanoseconds end = clock.Now() + milliseconds(400);
-  pace.seconds = 10;
-  LoadOptions options = Options(pace);
+  profile.seconds = 10;
+  LoadOptions options = Options(profile);
   options.interrupted = [&clock, end] { return clock.Now() >= end; };
-  return RunLoad(options, OneKind(), {[&](const Kind&) {
+  return RunLoad(options, OneTemplate(), {[&](const RequestTemplate&) {
                    clock.Work(call);
                    return Right();
                  }},
@@ -127,62 +127,62 @@ LoadResult RunInterrupted(Pace pace, nanoseconds call) {
 }
 
 TEST(Load, AnInterruptedOneCountsWhatWasDone) {
-  Pace pace;
-  pace.warmup = 0.1;
-  LoadResult result = RunInterrupted(pace, milliseconds(10));
+  LoadProfile profile;
+  profile.warmup = 0.1;
+  LoadResult result = RunInterrupted(profile, milliseconds(10));
   EXPECT_TRUE(result.interrupted);
-  EXPECT_EQ(result.tallies[0].answered, 30);
+  EXPECT_EQ(result.stats[0].answered, 30);
   EXPECT_NEAR(result.seconds, 0.3, 1e-9);
   // Due at 0, 0.25, 0.5 s: it does not wait for the last one.
-  pace.rate = 4;
-  result = RunInterrupted(pace, milliseconds(10));
+  profile.rate = 4;
+  result = RunInterrupted(profile, milliseconds(10));
   EXPECT_TRUE(result.interrupted);
-  EXPECT_EQ(result.tallies[0].answered, 1);
+  EXPECT_EQ(result.stats[0].answered, 1);
   EXPECT_EQ(result.missed, 0);
   EXPECT_TRUE(result.kept_up);
   EXPECT_LT(result.seconds, 0.4);
   // What was due and not sent until then is missed, nothing later.
-  pace.rate = 1000;
-  result = RunInterrupted(pace, milliseconds(10));
-  EXPECT_EQ(result.tallies[0].answered, 30);
+  profile.rate = 1000;
+  result = RunInterrupted(profile, milliseconds(10));
+  EXPECT_EQ(result.stats[0].answered, 30);
   EXPECT_EQ(result.missed, 270);
   // During the warm-up there is nothing to count.
-  pace.warmup = 1;
-  result = RunInterrupted(pace, milliseconds(10));
+  profile.warmup = 1;
+  result = RunInterrupted(profile, milliseconds(10));
   EXPECT_TRUE(result.interrupted);
-  EXPECT_EQ(result.tallies[0].answered, 0);
+  EXPECT_EQ(result.stats[0].answered, 0);
 }
 
 TEST(Load, WarmUpIsNotCounted) {
   for (const double rate : {0.0, 50.0}) {
     FakeClock clock;
     int calls = 0;
-    Pace pace = Counted(5, rate);
-    pace.warmup = 1;
+    LoadProfile profile = Counted(5, rate);
+    profile.warmup = 1;
     const LoadResult result =
-        RunLoad(Options(pace), OneKind(), {[&](const Kind&) {
+        RunLoad(Options(profile), OneTemplate(), {[&](const RequestTemplate&) {
                   ++calls;
                   clock.Work(milliseconds(20));
                   return Right();
                 }},
                 clock);
     EXPECT_EQ(calls, 55);
-    EXPECT_EQ(result.tallies[0].answered, 5);
+    EXPECT_EQ(result.stats[0].answered, 5);
     EXPECT_NEAR(result.seconds, 0.1, 1e-9);
   }
 }
 
 TEST(Load, CountsAtLeastOneCall) {
   FakeClock clock;
-  Pace pace;
-  pace.seconds = 0.01;
+  LoadProfile profile;
+  profile.seconds = 0.01;
   const LoadResult result =
-      RunLoad(Options(pace), OneKind(), {[&](const Kind&) {
+      RunLoad(Options(profile), OneTemplate(), {[&](const RequestTemplate&) {
                 clock.Work(std::chrono::seconds(7));
                 return Right();
               }},
               clock);
-  EXPECT_EQ(result.tallies[0].answered, 1);
+  EXPECT_EQ(result.stats[0].answered, 1);
 }
 
 TEST(Load, TheFirstFailureEndsItOrIsCounted) {
@@ -192,7 +192,7 @@ TEST(Load, TheFirstFailureEndsItOrIsCounted) {
     LoadOptions options = Options(Counted(10));
     options.keep_going = keep_going;
     const LoadResult result =
-        RunLoad(options, OneKind(), {[&](const Kind&) {
+        RunLoad(options, OneTemplate(), {[&](const RequestTemplate&) {
                   Answers answers = Right();
                   if (++calls % 2 == 0) {
                     answers[0] = ResourceExhausted(
@@ -202,12 +202,12 @@ TEST(Load, TheFirstFailureEndsItOrIsCounted) {
                 }},
                 clock);
     EXPECT_EQ(calls, keep_going ? 10 : 2);
-    EXPECT_EQ(result.tallies[0].answered, keep_going ? 5 : 1);
-    EXPECT_EQ(result.tallies[0].latency.count(), keep_going ? 5 : 1);
-    EXPECT_EQ(result.tallies[0].errors,
+    EXPECT_EQ(result.stats[0].answered, keep_going ? 5 : 1);
+    EXPECT_EQ(result.stats[0].latency.count(), keep_going ? 5 : 1);
+    EXPECT_EQ(result.stats[0].errors,
               (std::map<std::string, int64_t>{
                   {"RESOURCE_EXHAUSTED", keep_going ? 5 : 1}}));
-    EXPECT_EQ(result.tallies[0].retry_hints, keep_going ? 5 : 1);
+    EXPECT_EQ(result.stats[0].retry_hints, keep_going ? 5 : 1);
     EXPECT_EQ(result.error.message, "full");
     EXPECT_EQ(result.wrong, "");
   }
@@ -215,13 +215,13 @@ TEST(Load, TheFirstFailureEndsItOrIsCounted) {
 
 TEST(Load, AWrongAnswerEndsIt) {
   FakeClock clock;
-  std::vector<Kind> kinds = OneKind();
+  std::vector<RequestTemplate> kinds = OneTemplate();
   kinds[0].expected.emplace();
   int calls = 0;
   LoadOptions options = Options(Counted(10));
   options.keep_going = true;
   const LoadResult result =
-      RunLoad(options, kinds, {[&](const Kind&) {
+      RunLoad(options, kinds, {[&](const RequestTemplate&) {
                 Answers answers = Right();
                 if (++calls == 3) answers[0]->mutable_indices()->set_data("x");
                 return answers;
@@ -229,15 +229,15 @@ TEST(Load, AWrongAnswerEndsIt) {
               clock);
   EXPECT_EQ(calls, 3);
   EXPECT_EQ(result.wrong, "a kind");
-  EXPECT_EQ(result.tallies[0].verified, 3);
+  EXPECT_EQ(result.stats[0].verified, 3);
 }
 
 TEST(Load, ABatchIsOneLatencyAndManyRequests) {
   FakeClock clock;
-  Pace pace = Counted(20, 100);  // 4 calls, 50 ms apart
-  pace.batch = 5;
+  LoadProfile profile = Counted(20, 100);  // 4 calls, 50 ms apart
+  profile.batch = 5;
   const LoadResult result =
-      RunLoad(Options(pace), OneKind(), {[&](const Kind&) {
+      RunLoad(Options(profile), OneTemplate(), {[&](const RequestTemplate&) {
                 clock.Work(milliseconds(2));
                 Answers answers;
                 for (int i = 0; i < 5; ++i) {
@@ -246,13 +246,13 @@ TEST(Load, ABatchIsOneLatencyAndManyRequests) {
                 return answers;
               }},
               clock);
-  EXPECT_EQ(result.tallies[0].answered, 20);
-  EXPECT_EQ(result.tallies[0].latency.count(), 4);
+  EXPECT_EQ(result.stats[0].answered, 20);
+  EXPECT_EQ(result.stats[0].latency.count(), 4);
   EXPECT_NEAR(result.seconds, 0.152, 1e-9);
 }
 
 TEST(Load, ManyCallersShareTheRequests) {
-  std::vector<Kind> kinds(2);
+  std::vector<RequestTemplate> kinds(2);
   kinds[1].weight = 3;
   std::atomic<int> calls = 0;
   std::atomic<int64_t> most = 0;
@@ -260,25 +260,25 @@ TEST(Load, ManyCallersShareTheRequests) {
   options.progress = [&](int64_t requests) {
     if (requests == 8000) most = requests;
   };
-  const std::vector<Send> callers(8, [&](const Kind&) {
+  const std::vector<Send> callers(8, [&](const RequestTemplate&) {
     ++calls;
     return Right();
   });
   const LoadResult result = RunLoad(options, kinds, callers);
   EXPECT_EQ(calls, 8000);
   EXPECT_EQ(most, 8000);
-  EXPECT_EQ(result.tallies[0].answered + result.tallies[1].answered, 8000);
-  EXPECT_NEAR(static_cast<double>(result.tallies[1].answered), 6000, 300);
+  EXPECT_EQ(result.stats[0].answered + result.stats[1].answered, 8000);
+  EXPECT_NEAR(static_cast<double>(result.stats[1].answered), 6000, 300);
 }
 
 TEST(Schedule, TheSeedMakesTheSequence) {
-  Pace pace = Counted(1000, 100);
-  pace.poisson = true;
-  pace.verify = 0.25;
-  Schedule one(pace, {1, 1});
-  Schedule same(pace, {1, 1});
-  pace.seed = 2;
-  Schedule other(pace, {1, 1});
+  LoadProfile profile = Counted(1000, 100);
+  profile.poisson = true;
+  profile.verify = 0.25;
+  Schedule one(profile, {1, 1});
+  Schedule same(profile, {1, 1});
+  profile.seed = 2;
+  Schedule other(profile, {1, 1});
   int verified = 0;
   nanoseconds last{0};
   bool differs = false;

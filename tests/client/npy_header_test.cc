@@ -12,11 +12,11 @@ Result<NpyHeader> Reparse(const std::string& file) {
 }
 
 std::string WithShape(std::string_view shape) {
-  const std::string header =
-      Cat("{'descr': '<f4', 'fortran_order': False, 'shape': ", shape, ", }\n");
-  return Cat(std::string_view("\x93NUMPY\x01\0", 8),
-             std::string(1, static_cast<char>(header.size())),
-             std::string(1, '\0'), header);
+  const std::string header = StrCat(
+      "{'descr': '<f4', 'fortran_order': False, 'shape': ", shape, ", }\n");
+  return StrCat(std::string_view("\x93NUMPY\x01\0", 8),
+                std::string(1, static_cast<char>(header.size())),
+                std::string(1, '\0'), header);
 }
 
 TEST(NpyHeader, ATupleOfOneHasAComma) {
@@ -37,9 +37,9 @@ TEST(NpyFileStart, IsWhatNumPyWrites) {
     const std::string start = NpyFileStart("<f4", shape);
     EXPECT_EQ(start.size() % 64, 0u);
     EXPECT_EQ(start.back(), '\n');
-    EXPECT_EQ(start.find(Cat("{'descr': '<f4', 'fortran_order': False, "
-                             "'shape': ",
-                             text, ", }")),
+    EXPECT_EQ(start.find(StrCat("{'descr': '<f4', 'fortran_order': False, "
+                                "'shape': ",
+                                text, ", }")),
               10u)
         << start;
     const Result<NpyHeader> header = Reparse(start);

@@ -66,7 +66,7 @@ TEST(SharedMemory, MayBeEmpty) {
 }
 
 TEST(SharedMemory, AWrongNameIsRefused) {
-  const std::string name = Cat("/topk-test-", getpid(), "-taken");
+  const std::string name = StrCat("/topk-test-", getpid(), "-taken");
   const Result<SharedMemory> made = SharedMemory::Create(name, 16);
   ASSERT_TRUE(made.ok());
   for (const std::string& wrong :
@@ -81,7 +81,7 @@ TEST(SharedMemory, AWrongNameIsRefused) {
 }
 
 TEST(SharedMemory, MoreThanThereIsIsAnError) {
-  const std::string name = Cat("/topk-test-", getpid(), "-large");
+  const std::string name = StrCat("/topk-test-", getpid(), "-large");
   const Result<SharedMemory> made = SharedMemory::Create(
       name, static_cast<size_t>(std::numeric_limits<int64_t>::max()));
   ASSERT_FALSE(made.ok());

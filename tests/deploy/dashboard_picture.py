@@ -19,7 +19,7 @@ from matplotlib import pyplot, ticker  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "python"))
 import dashboard_test  # noqa: E402
-import prometheus_lab as lab  # noqa: E402
+import prometheus_harness as harness  # noqa: E402
 import topk_stubs  # noqa: E402
 
 RATE_INTERVAL = "10s"
@@ -76,21 +76,21 @@ def main():
     with tempfile.TemporaryDirectory() as directory, topk_stubs.Server(
             options.topkd, directory, "--metrics-listen", "127.0.0.1:0",
             "--max-inflight-bytes", "32MiB", "--max-client-inflight-bytes",
-            "32MiB", "--slow-request", "0") as server, lab.Prometheus(
+            "32MiB", "--slow-request", "0") as server, harness.Prometheus(
             options.prometheus, directory,
             server.addresses["metrics"]) as watcher:
-        lab.poll("the target to be up", lambda: watcher.value("up") == 1)
+        harness.poll("the target to be up", lambda: watcher.value("up") == 1)
         start = time.time()
         for phase in PHASES:
             with dashboard_test.load(options.topk, server.target, phase):
                 time.sleep(options.seconds / len(PHASES))
         end = time.time()
         panels = [
-            (panel, [(lab.legend(form, labels), points)
+            (panel, [(harness.legend(form, labels), points)
                      for expression, form in targets
                      for labels, points in watcher.range(
                          expression, start, end, options.seconds / 240)])
-            for panel, targets in lab.dashboard(RATE_INTERVAL)
+            for panel, targets in harness.dashboard(RATE_INTERVAL)
         ]
 
     columns = 24

@@ -13,10 +13,10 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "python"))
-import prometheus_lab as lab  # noqa: E402
+import prometheus_harness as harness  # noqa: E402
 import topk_stubs  # noqa: E402
 
-ADAPTER = lab.ROOT / "deploy/kubernetes/prometheus-adapter.yaml"
+ADAPTER = harness.ROOT / "deploy/kubernetes/prometheus-adapter.yaml"
 # Calls of each kind, some of which find no room.
 LOADS = [
     ["--shape", "8,1000", "--rate", "50"],
@@ -62,20 +62,21 @@ def scaling_query():
 
 def main():
     topkd, topk, prometheus = sys.argv[1:]
-    lab.need(prometheus)
+    harness.need(prometheus)
     checked = 0
     with tempfile.TemporaryDirectory() as directory, topk_stubs.Server(
             topkd, directory, "--metrics-listen", "127.0.0.1:0",
-            "--max-inflight-bytes", "8MiB") as server, lab.Prometheus(
+            "--max-inflight-bytes", "8MiB") as server, harness.Prometheus(
             prometheus, directory, server.addresses["metrics"]) as watcher, (
             load(topk, server.target, LOADS)):
-        for panel, targets in lab.dashboard(rate_interval="5s"):
+        for panel, targets in harness.dashboard(rate_interval="5s"):
             for expression, _ in targets:
-                lab.poll(f"data of {panel['title']}: {expression}",
-                         lambda e=expression: finite(watcher.series(e)))
+                harness.poll(f"data of {panel['title']}: {expression}",
+                             lambda e=expression: finite(watcher.series(e)))
                 checked += 1
-        lab.poll("refusals", lambda: watcher.value("sum(topk_rejected_total)"))
-        lab.poll("what replicas are counted by", lambda: any(
+        harness.poll("rejections",
+                     lambda: watcher.value("sum(topk_rejected_total)"))
+        harness.poll("what replicas are counted by", lambda: any(
             labels == {"pod": "topkd-0"} and 0 <= value <= 1
             for labels, value in watcher.series(scaling_query())))
     assert checked > 20, checked

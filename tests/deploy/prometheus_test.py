@@ -17,29 +17,29 @@ import textwrap
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "python"))
-import prometheus_lab as lab  # noqa: E402
+import prometheus_harness as harness  # noqa: E402
 import topk_stubs  # noqa: E402
 
-DATA = lab.ROOT / "deploy/data/digits_similarity.npy"
-COPY = (lab.ROOT / "deploy/kubernetes/kustomize/components/monitoring"
+DATA = harness.ROOT / "deploy/data/digits_similarity.npy"
+COPY = (harness.ROOT / "deploy/kubernetes/kustomize/components/monitoring"
         / "prometheusrule.yaml")
 
 
 def check_rules(promtool):
     """Has the alerts checked, each fired by a test of its own."""
     tests = pathlib.Path(__file__).parent / "alerts_test.yml"
-    for command in (["check", "config", lab.ROOT /
+    for command in (["check", "config", harness.ROOT /
                      "deploy/prometheus/prometheus.yml"],
                     ["test", "rules", tests]):
         result = subprocess.run([promtool, *command], capture_output=True,
                                 text=True, check=False)
         assert result.returncode == 0, result.stdout + result.stderr
     alerts = set(re.findall(r"- alert: (\w+)",
-                            lab.RULES.read_text(encoding="utf-8")))
+                            harness.RULES.read_text(encoding="utf-8")))
     fired = set(re.findall(r"alertname: (\w+)\n +eval_time: \w+\n +exp_alerts:"
                            r"\n", tests.read_text(encoding="utf-8")))
     assert alerts and alerts == fired, alerts ^ fired
-    copy = textwrap.indent(lab.RULES.read_text(encoding="utf-8"), "  ")
+    copy = textwrap.indent(harness.RULES.read_text(encoding="utf-8"), "  ")
     assert COPY.read_text(encoding="utf-8").endswith("\nspec:\n" + copy), (
         f"{COPY} is not what it says that it was made of")
     return alerts
@@ -47,7 +47,7 @@ def check_rules(promtool):
 
 def main():
     topkd, topk, prometheus, promtool = sys.argv[1:]
-    lab.need(prometheus, promtool)
+    harness.need(prometheus, promtool)
     alerts = check_rules(promtool)
     with tempfile.TemporaryDirectory() as directory, topk_stubs.Server(
             topkd, directory, "--metrics-listen", "127.0.0.1:0") as server:
@@ -67,8 +67,9 @@ def main():
                                check=False)
         assert check.returncode == 0 and not check.stdout + check.stderr, check
 
-        with lab.Prometheus(prometheus, directory, metrics) as watcher:
-            lab.poll("the target to be up", lambda: watcher.value("up") == 1)
+        with harness.Prometheus(prometheus, directory, metrics) as watcher:
+            harness.poll("the target to be up",
+                         lambda: watcher.value("up") == 1)
             for expression, expected in (
                 ('grpc_server_handled_total{grpc_method="ComputeTopK",'
                  'grpc_code="OK"}', 5),
@@ -78,8 +79,9 @@ def main():
                 ('sum(topk_compute_seconds_count)', 5),
                 ('topk_ready', 1),
             ):
-                lab.poll(f"{expression} == {expected}",
-                         lambda e=expression, x=expected: watcher.value(e) == x)
+                harness.poll(f"{expression} == {expected}",
+                             lambda e=expression, x=expected:
+                             watcher.value(e) == x)
             assert set(watcher.alerts()) == alerts, watcher.alerts()
     print("1 passed, 0 failed")
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/engine.h"
-#include "server/admission/admission.h"
+#include "server/admission/in_flight_limiter.h"
 #include "server/calls/raw_message.h"
 #include "tests/fuzz/input.h"
 #include "tests/support/quiet_protobuf.h"
@@ -24,8 +24,8 @@ constexpr AdmissionLimits kLimits = {.bytes = int64_t{1} << 20,
 
 // A call with the charges that it holds.
 struct Held {
-  Admission::Share share;
-  std::vector<Admission::Charge> charges;
+  InFlightLimiter::Reservation reservation;
+  std::vector<InFlightLimiter::Charge> charges;
 };
 
 class Server {
@@ -57,7 +57,7 @@ class Server {
   void End() {
     for (auto& slot : calls_) slot.reset();
     Check();
-    Require(admission_.requests() == 0, "no call is left");
+    Require(limiter_.requests() == 0, "no call is left");
   }
 
  private:
@@ -65,7 +65,7 @@ class Server {
     auto held = std::make_unique<Held>();
     const std::string client(1, static_cast<char>('a' + input.Below(3)));
     slot.reset();
-    if (admission_.Admit(client, held->share).ok()) slot = std::move(held);
+    if (limiter_.Admit(client, held->reservation).ok()) slot = std::move(held);
   }
 
   void Request(Input& input, Held& held) {
@@ -73,8 +73,10 @@ class Server {
     const std::string bytes(input.Take(static_cast<size_t>(input.Below(4096))));
     const grpc::Slice slice(bytes);
     grpc::ByteBuffer buffer(&slice, 1);
-    Admission::Charge charge;
-    const auto add = [&](Size more) { return charge.Add(held.share, more); };
+    InFlightLimiter::Charge charge;
+    const auto add = [&](Size more) {
+      return charge.Add(held.reservation, more);
+    };
     RawMessage<v1::TopKRequest> raw;
     if (!add(bytes.size()).ok() ||
         !ReadRaw(buffer, Reader::kWorker, add, raw)->ok()) {
@@ -100,18 +102,18 @@ class Server {
     for (const auto& slot : calls_) {
       if (!slot) continue;
       ++calls;
-      for (const Admission::Charge& charge : (*slot)->charges) {
+      for (const InFlightLimiter::Charge& charge : (*slot)->charges) {
         Require(charge.bytes() >= 0, "a charge is not negative");
         bytes += charge.bytes();
       }
     }
-    Require(admission_.bytes() == bytes, "what is counted is held");
+    Require(limiter_.bytes() == bytes, "what is counted is held");
     Require(bytes <= kLimits.bytes, "the limit of bytes");
-    Require(admission_.requests() == calls, "the calls are counted");
+    Require(limiter_.requests() == calls, "the calls are counted");
     Require(calls <= kLimits.requests, "the limit of calls");
   }
 
-  Admission admission_{kLimits};
+  InFlightLimiter limiter_{kLimits};
   std::array<std::optional<std::unique_ptr<Held>>, 8> calls_;
 };
 

@@ -17,7 +17,7 @@ namespace {
 
 using cpu::Algorithm;
 
-constexpr int64_t kMostElements = 1 << 12;
+constexpr int64_t kMaxElements = 1 << 12;
 constexpr Algorithm kAlgorithms[] = {
     Algorithm::kShortRows, Algorithm::kScan,    Algorithm::kSort,
     Algorithm::kStrided,   Algorithm::kColumns, Algorithm::kScanColumns,
@@ -25,7 +25,7 @@ constexpr Algorithm kAlgorithms[] = {
 
 void Check(Input& input) {
   static tbb::task_arena arena(3);
-  v1::TopKRequest request = RequestFrom(input, kMostElements);
+  v1::TopKRequest request = RequestFrom(input, kMaxElements);
   const int threads = static_cast<int>(1 + input.Below(4));
   const double task = input.Flag() ? 1 : cpu::kTaskNanoseconds;
   SetData(input, request);

@@ -27,14 +27,14 @@ namespace {
 
 using Seeds = std::vector<std::string>;
 
-constexpr size_t kMostBytes = 1000;
+constexpr size_t kMaxBytes = 1000;
 
 // The cases and random requests of a dialect that are small.
 std::vector<v1::TopKRequest> Requests(v1::Dialect dialect) {
   std::vector<v1::TopKRequest> requests;
   const auto add = [&](const v1::TopKRequest& request) {
     if (request.spec().dialect() == dialect &&
-        request.ByteSizeLong() < kMostBytes) {
+        request.ByteSizeLong() < kMaxBytes) {
       requests.push_back(request);
     }
   };

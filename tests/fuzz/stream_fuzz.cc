@@ -11,7 +11,7 @@
 namespace topk::testing {
 namespace {
 
-constexpr int64_t kMostElements = 1 << 12;
+constexpr int64_t kMaxElements = 1 << 12;
 
 using Pieces = std::vector<std::vector<std::byte>>;
 
@@ -68,7 +68,7 @@ void RequireSame(const Result<v1::TopKResponse>& cut,
 void Check(Input& input) {
   static const Engine engine({2, {}});
   static const auto backends = AllBackends(2);
-  v1::TopKRequest request = RequestFrom(input, kMostElements);
+  v1::TopKRequest request = RequestFrom(input, kMaxElements);
   const auto number = input.Below(static_cast<int64_t>(backends.size()));
   const Backend& backend = *backends[static_cast<size_t>(number)];
   std::vector<int64_t> lengths(static_cast<size_t>(1 + input.Below(8)));

@@ -15,7 +15,7 @@ import time
 import zlib
 
 import h2
-import lab
+import harness
 
 MIB = 1 << 20
 ATTACKS = {}
@@ -42,7 +42,8 @@ class Stage:
         """Whether a new client is served."""
         with self.connect() as client:
             client.send(h2.call(1, h2.fields()) +
-                        h2.data(1, h2.message(lab.REQUEST), end_stream=True))
+                        h2.data(1, h2.message(harness.REQUEST),
+                                end_stream=True))
             answer = client.answer(1)
             return answer is not None and b"grpc-status\x010" in answer[0]
 
@@ -113,7 +114,7 @@ def _ask_with(stage, wires, body=True):
     for number, wire in enumerate(wires):
         with stage.connect(greets=number % 2 == 1) as client:
             if body:
-                wire += h2.data(1, h2.message(lab.REQUEST), end_stream=True)
+                wire += h2.data(1, h2.message(harness.REQUEST), end_stream=True)
             client.send(wire)
             outcomes.append(client.ended(1))
     return _counted(outcomes)
@@ -399,7 +400,7 @@ def rapid_reset_of_streams(stage):
 @attack(memory=128)
 def rapid_reset_with_request(stage):
     """The request is whole: work may have begun."""
-    body = h2.message(lab.REQUEST)
+    body = h2.message(harness.REQUEST)
     return _resets(stage, "ComputeTopK", lambda stream: h2.data(
         stream, body, end_stream=True) + h2.rst_stream(stream),
                    5000 * stage.scale)
@@ -428,7 +429,7 @@ def odd_frames(stage):
     """Frames of the wrong size, in the wrong place, in the wrong order."""
     begin = h2.call(1, h2.fields("StreamTopK"))
     whole = h2.call(1, h2.fields()) + h2.data(
-        1, h2.message(lab.REQUEST), end_stream=True)
+        1, h2.message(harness.REQUEST), end_stream=True)
     header = h2.block(h2.fields())
     most = (1 << 31) - 1
     wires = [
@@ -458,7 +459,7 @@ def odd_frames(stage):
         h2.frame(h2.PRIORITY, 0, 1, b"\0\0\0\1\0"),
         h2.frame(h2.DATA, 0, 1, b"", length=(1 << 24) - 1) + b"x" * 70000,
         begin + h2.frame(h2.DATA, 0, 1, b"x" * 16385 * 300),
-        whole + h2.data(1, h2.message(lab.REQUEST), end_stream=True),
+        whole + h2.data(1, h2.message(harness.REQUEST), end_stream=True),
         whole + h2.call(1, h2.fields(), end_stream=True),
         begin + h2.call(1, h2.fields()), begin + begin + begin,
         begin + h2.call(1, [("x", "y")], end_stream=True),
@@ -618,9 +619,9 @@ def gzip_bomb(stage):
 @attack(memory=96)
 def odd_encodings(stage):
     """Each encoding with each flag, its bytes right or wrong."""
-    bodies = [lab.REQUEST, gzip.compress(lab.REQUEST),
-              zlib.compress(lab.REQUEST), b"", gzip.compress(b"")[:-4],
-              gzip.compress(lab.REQUEST) * 2, b"\x1f\x8b" + b"\xff" * 50]
+    bodies = [harness.REQUEST, gzip.compress(harness.REQUEST),
+              zlib.compress(harness.REQUEST), b"", gzip.compress(b"")[:-4],
+              gzip.compress(harness.REQUEST) * 2, b"\x1f\x8b" + b"\xff" * 50]
     names = ("identity", "gzip", "deflate", "snappy", "br", "stream/gzip", "",
              None)
     wires = [h2.call(1, h2.fields(grpc_encoding=name)) + h2.data(
@@ -632,7 +633,7 @@ def odd_encodings(stage):
 
 # Clients that take nothing -------------------------------------------------
 
-_LARGE = lab.request(values=bytes(256) * 4096, k=1 << 20)
+_LARGE = harness.request(values=bytes(256) * 4096, k=1 << 20)
 
 
 def _large_answers(stage, streams, own, read):

@@ -28,7 +28,7 @@ import sys
 import tempfile
 import time
 
-import lab
+import harness
 import topk_requests
 from cheap_attack import ATTACKS, Attackers
 from watched_server import WatchedServer
@@ -89,7 +89,7 @@ def run(name, options):
     with tempfile.TemporaryDirectory() as directory, WatchedServer(
             options.server, directory, flags_of(chosen),
             chosen.descriptors) as server:
-        honest = lab.Neighbour(server.target, patience=5, **chosen.caller)
+        honest = harness.Neighbour(server.target, patience=5, **chosen.caller)
         try:
             _warm_up(server, honest)
             _attack(server, honest, chosen, options, row)
@@ -105,9 +105,9 @@ def _warm_up(server, honest):
         nonlocal served
         served += len(honest.latencies()[0])
         return served >= 30
-    lab.poll("the honest caller to be served", called)
+    harness.poll("the honest caller to be served", called)
     server.settle()
-    lab.poll("a scrape", lambda: server.readings.scrapes > 0)
+    harness.poll("a scrape", lambda: server.readings.scrapes > 0)
 
 
 def _attack(server, honest, chosen, options, row):

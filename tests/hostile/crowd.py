@@ -17,7 +17,7 @@ import tempfile
 import time
 
 import h2
-import lab
+import harness
 
 EACH = 4000  # connections of a client process
 
@@ -55,7 +55,7 @@ def p99(neighbour, seconds):
     time.sleep(seconds)
     latencies, failed = neighbour.latencies()
     assert latencies and not failed, f"{failed} of the neighbour's calls failed"
-    return lab.percentile(latencies, 0.99)
+    return harness.percentile(latencies, 0.99)
 
 
 def main():
@@ -67,9 +67,9 @@ def main():
     options = parser.parse_args()
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    with tempfile.TemporaryDirectory() as directory, lab.topkd(
+    with tempfile.TemporaryDirectory() as directory, harness.topkd(
             options.topkd, directory, ["--handshake-timeout", "300s"]) as (
-                target, server), lab.Neighbour(target) as neighbour:
+                target, server), harness.Neighbour(target) as neighbour:
         time.sleep(1)
         usual = p99(neighbour, options.seconds)
         print(f"alone: p99 {usual * 1e6:.0f} us, {server.memory():.0f} MiB, "
@@ -83,7 +83,8 @@ def main():
         late += with_half >= 3 * usual
         for pipe in half:
             pipe.send("go")
-        lab.poll("the half-open ones to go", lambda: server.descriptors() < 100)
+        harness.poll("half-open connections to be closed",
+                     lambda: server.descriptors() < 100)
         idle = crowd(target, 0, options.idle, h2.PREFACE + h2.settings())
         with_idle = p99(neighbour, options.seconds)
         print(f"{options.idle} idle: p99 {with_idle * 1e6:.0f} us, "

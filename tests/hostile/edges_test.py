@@ -20,7 +20,7 @@ import time
 import urllib.request
 
 import h2
-import lab
+import harness
 
 CHECK = h2.fields(path="/grpc.health.v1.Health/Check")
 WATCH = h2.fields(path="/grpc.health.v1.Health/Watch")
@@ -34,7 +34,7 @@ MIB = 1 << 20
 SIDE = ("health", "admin")
 
 
-class Server(lab.Process):
+class Server(harness.Process):
     """A topkd with all of its listeners; addresses is its ready file."""
 
     def __init__(self, process, addresses):
@@ -55,7 +55,7 @@ def topkd(path, *flags, descriptors=None):
         if descriptors is not None:
             resource.setrlimit(resource.RLIMIT_NOFILE,
                                (descriptors, descriptors))
-    with tempfile.TemporaryDirectory() as directory, lab.topkd(
+    with tempfile.TemporaryDirectory() as directory, harness.topkd(
             path, directory, [*listeners, *flags], preexec_fn=lower) as (
                 _, server):
         ready = os.path.join(directory, "ready.json")
@@ -77,7 +77,7 @@ def succeeds(target, fields, message=EMPTY):
 
 
 def is_served(target):
-    return succeeds(target, h2.fields(), h2.message(lab.REQUEST))
+    return succeeds(target, h2.fields(), h2.message(harness.REQUEST))
 
 
 def idle_connections_lock_nobody_out(path, _):
@@ -90,12 +90,12 @@ def idle_connections_lock_nobody_out(path, _):
             assert is_served(server.target), side
             own = CHECK if side == "health" else GET_SERVERS
             # On a busy machine the crowd is still being accepted.
-            lab.poll(f"{side} to serve a probe",
-                     lambda: succeeds(address, own), seconds=5)
+            harness.poll(f"{side} to serve a probe",
+                         lambda: succeeds(address, own), seconds=5)
             for one in crowd:
                 one.socket.close()
-            lab.poll("file descriptors to return",
-                     lambda: server.descriptors() < 30)
+            harness.poll("file descriptors to return",
+                         lambda: server.descriptors() < 30)
 
 
 def watches_lock_no_probe_out(path, _):
@@ -187,7 +187,7 @@ def watches_are_limited(path, factor):
             assert grown < 64 * factor, f"{grown:.0f} MiB"
             with h2.Connection(server.target, source="127.0.0.9") as other:
                 assert watches(other), "another client is rejected"
-        lab.poll("the places to return", lambda: is_watched(server.target))
+        harness.poll("the places to return", lambda: is_watched(server.target))
 
 
 def watches(client):

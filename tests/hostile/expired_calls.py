@@ -1,10 +1,10 @@
 """Calls whose deadline has passed when they arrive."""
 
 import h2
-import lab
+import harness
 from cheap_attack import OIP, STREAMS, TOPK, UNARY, attack
 
-BODY = h2.message(lab.REQUEST)
+BODY = h2.message(harness.REQUEST)
 # Server code handles the end of these calls; that of health and reflection
 # calls is in other classes, which take a part of the batches.
 PATHS = UNARY + STREAMS

@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 import h2
-import lab
+import harness
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
@@ -25,8 +25,8 @@ def main():
         sys.exit(SKIPPED)
     subprocess.run([haproxy, "-c", "-f", ROOT / "deploy/haproxy/haproxy.cfg"],
                    check=True)
-    with tempfile.TemporaryDirectory() as directory, lab.topkd(
-            topkd, directory, []) as (target, _), lab.haproxy(
+    with tempfile.TemporaryDirectory() as directory, harness.topkd(
+            topkd, directory, []) as (target, _), harness.haproxy(
                 haproxy, target) as (address, _):
         def run(*words):
             subprocess.run([topk, *words, "--target", address], check=True,

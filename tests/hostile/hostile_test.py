@@ -24,7 +24,7 @@ import tempfile
 import time
 
 import attacks
-import lab
+import harness
 
 
 # Two threads that poll: whatever is between them may go wrong. Clients that do
@@ -61,7 +61,7 @@ def run(attack, stage, servers, neighbour, usual, memory_factor):
     row["neighbour_calls"] = len(latencies)
     row["neighbour_failed"] = failed
     if latencies:
-        p99 = lab.percentile(latencies, 0.99)
+        p99 = harness.percentile(latencies, 0.99)
         row["neighbour_p99_us"] = round(p99 * 1e6)
         row["neighbour_most_us"] = round(latencies[-1] * 1e6)
         row["p99_ratio"] = round(p99 / usual, 1)
@@ -103,18 +103,18 @@ def scene(options):
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory())
         target, server = stack.enter_context(
-            lab.plain(options.plain, directory) if options.plain else
-            lab.topkd(options.topkd, directory, options.flag or FLAGS))
+            harness.plain(options.plain, directory) if options.plain else
+            harness.topkd(options.topkd, directory, options.flag or FLAGS))
         servers = [server]
         if options.haproxy:
             target, proxy = stack.enter_context(
-                lab.haproxy(options.haproxy, target))
+                harness.haproxy(options.haproxy, target))
             servers.append(proxy)
-        neighbour = stack.enter_context(lab.Neighbour(target))
+        neighbour = stack.enter_context(harness.Neighbour(target))
         time.sleep(0.5)
         neighbour.latencies()
         time.sleep(1)
-        usual = lab.percentile(neighbour.latencies()[0], 0.99)
+        usual = harness.percentile(neighbour.latencies()[0], 0.99)
         yield attacks.Stage(target, options.scale), servers, neighbour, usual
 
 

@@ -14,7 +14,7 @@ import random
 import tempfile
 
 import h2
-import lab
+import harness
 import topk_requests
 from cheap_attack import HEALTH, OIP, TOPK, Client
 from held_memory import WIDE
@@ -108,7 +108,7 @@ def measure(topkd, kind, size):
                 _ask(client, *KINDS["ComputeTopK, k = 1"](4 << 10), 10)
             before = server.memory()
             server.settle()
-            lab.poll("a scrape", lambda: server.readings.scrapes > 0)
+            harness.poll("a scrape", lambda: server.readings.scrapes > 0)
             # A watch does not end.
             seconds = 3 if path == HEALTH + "Watch" else 60
             for _ in range(30):

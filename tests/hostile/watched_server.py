@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.request
 
-import lab
+import harness
 
 MIB = 1 << 20
 
@@ -34,7 +34,7 @@ class Readings:
         self.scrapes = 0
 
 
-class WatchedServer(lab.Process):
+class WatchedServer(harness.Process):
     """A server's process, its addresses and what is read of it.
 
     flags        those of topkd
@@ -57,7 +57,8 @@ class WatchedServer(lab.Process):
                  *flags], stderr=log, preexec_fn=lower,
                 env={"ASAN_OPTIONS": "quarantine_size_mb=16", **os.environ}))
         try:
-            lab.poll("the server to be ready", lambda: os.path.exists(ready))
+            harness.poll("the server to be ready",
+                         lambda: os.path.exists(ready))
         except AssertionError:
             self.process.kill()
             raise

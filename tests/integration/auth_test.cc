@@ -114,7 +114,7 @@ TEST_F(Tokens, AreReadAgainByTheClient) {
   options.token_file = File("mine");
   const Client client(options);
   EXPECT_EQ(client.GetCapabilities().status().reason, "TOKEN_UNKNOWN");
-  Write("mine", Cat(kAliceToken, "\n"));
+  Write("mine", StrCat(kAliceToken, "\n"));
   EXPECT_TRUE(Eventually([&] { return client.GetCapabilities().ok(); }));
 }
 
@@ -224,11 +224,11 @@ TEST_F(Tokens, AStreamIsOwedAndItsItemsAreCounted) {
 TEST_F(Tokens, ALineIsMadeByTheCommand) {
   Subprocess command(
       {"/bin/bash", "-c",
-       Cat("printf %s ", kAliceToken, " | ", kTopkd, " hash-token alice")});
+       StrCat("printf %s ", kAliceToken, " | ", kTopkd, " hash-token alice")});
   EXPECT_EQ(command.Wait(), 0);
   EXPECT_EQ(command.Output(), Line("alice", kAliceToken));
-  Subprocess bad(
-      {"/bin/bash", "-c", Cat("echo short | ", kTopkd, " hash-token alice")});
+  Subprocess bad({"/bin/bash", "-c",
+                  StrCat("echo short | ", kTopkd, " hash-token alice")});
   EXPECT_EQ(bad.Wait(), 1);
   EXPECT_THAT(bad.Output(), HasSubstr("can be guessed"));
 }

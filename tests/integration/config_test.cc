@@ -188,14 +188,14 @@ TEST(Config, AUnixAddressHasOneForm) {
 
 TEST(Config, ConnectionsAreSetByFlagsAndVariables) {
   const Variable idle("TOPKD_MAX_CONNECTION_IDLE", "2m");
-  const ConnectionCare care =
+  const ConnectionOptions options =
       ReadWords({"--max-connection-age", "1.5s", "--max-concurrent-streams",
                  "7", "--handshake-timeout", "500ms"})
           .line.server.connections;
-  EXPECT_EQ(care.max_connection_idle, 120);
-  EXPECT_EQ(care.max_connection_age, 1.5);
-  EXPECT_EQ(care.max_concurrent_streams, 7);
-  EXPECT_EQ(care.handshake_timeout, 0.5);
+  EXPECT_EQ(options.max_connection_idle, 120);
+  EXPECT_EQ(options.max_connection_age, 1.5);
+  EXPECT_EQ(options.max_concurrent_streams, 7);
+  EXPECT_EQ(options.handshake_timeout, 0.5);
 }
 
 TEST(Config, ModesAreOctal) {

@@ -227,7 +227,7 @@ void ExpectAnswers(const std::string& set, int threads,
                    const Requests& requests, const Answers& oracle) {
   // topkd inherits it.
   setenv(kInstructionSetVariable, set.c_str(), 1);
-  const Topkd topkd({"--threads", Cat(threads), "--allow-shared-memory"});
+  const Topkd topkd({"--threads", StrCat(threads), "--allow-shared-memory"});
   unsetenv(kInstructionSetVariable);
   SharedMemory memory = Make(Name("all"), size_t{16} * kMiB);
   const Client client({.target = topkd.target()});

@@ -58,13 +58,13 @@ TEST(JsonLog, IsValidWhateverACallHolds) {
   call.trace.state = kNasty;
   v1::TopKRequest request = OnnxRequest({1, 2, 3}, 4);
   request.set_request_id(kNasty);
-  Tally tally;
-  tally.tensor_bytes = 12;
-  tally[Stage::kCompute] = 34000;
-  tally.kernel = kNasty;
+  RequestStats stats;
+  stats.tensor_bytes = 12;
+  stats[Stage::kCompute] = 34000;
+  stats.kernel = kNasty;
   const Status status = InvalidArgument(kNasty, "", kNasty);
   LogObject(*capture.log, spdlog::level::info,
-            AccessFields(call, request, tally, status, 5));
+            AccessFields(call, request, stats, status, 5));
   ASSERT_EQ(capture.Lines().size(), 1u);
   const json line = json::parse(capture.Lines()[0]);
   EXPECT_EQ(line["method"], "ComputeTopK");
@@ -115,7 +115,7 @@ class ShutSink final : public spdlog::sinks::base_sink<std::mutex> {
 };
 
 TEST(AsyncLog, KeepsNobodyWaitingAndCountsWhatItDrops) {
-  constexpr int kLines = 3 * static_cast<int>(kMostWaitingLines);
+  constexpr int kLines = 3 * static_cast<int>(kMaxWaitingLines);
   const auto sink = std::make_shared<ShutSink>();
   const auto log = MakeAsyncLoggerTo(sink, "info", "json");
   log->info("first");
@@ -123,7 +123,7 @@ TEST(AsyncLog, KeepsNobodyWaitingAndCountsWhatItDrops) {
   EXPECT_EQ(DroppedLines(*log), 0);
   for (int i = 1; i < kLines; ++i) log->info("line {}", i);
   const int64_t dropped = DroppedLines(*log);
-  EXPECT_GE(dropped, kLines - 2 - static_cast<int64_t>(kMostWaitingLines));
+  EXPECT_GE(dropped, kLines - 2 - static_cast<int64_t>(kMaxWaitingLines));
   sink->Open();
   EXPECT_TRUE(FlushLog(*log, std::chrono::seconds(20)));
   // The message that asked for the flush may be among those that made way.

@@ -102,7 +102,7 @@ inline bool IsSayable(const v1::TopKRequest& request) {
 // The request in the protocol's words; its tensor as raw contents.
 inline ModelInferRequest Translate(const v1::TopKRequest& request) {
   ModelInferRequest to;
-  to.set_model_version(Cat(request.spec().version()));
+  to.set_model_version(StrCat(request.spec().version()));
   to.set_id(request.request_id());
   auto& input = *to.add_inputs();
   input.set_name("X");

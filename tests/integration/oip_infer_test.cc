@@ -235,7 +235,7 @@ TEST_F(Oip, AStreamAnswersInOrderAndOutlivesErrors) {
       const int64_t size = i % 50 == 0 ? 100000 : 5;
       ModelInferRequest request = Translate(
           OnnxRequest(std::vector<float>(static_cast<size_t>(size), 1), 1));
-      request.set_id(Cat(i));
+      request.set_id(StrCat(i));
       if (i % 7 == 3) request.set_model_name("nobody");
       stream->Write(request);
     }
@@ -244,7 +244,7 @@ TEST_F(Oip, AStreamAnswersInOrderAndOutlivesErrors) {
   inference::ModelStreamInferResponse answer;
   for (int i = 0; i < kRequests; ++i) {
     ASSERT_TRUE(stream->Read(&answer)) << i;
-    EXPECT_EQ(answer.infer_response().id(), Cat(i));
+    EXPECT_EQ(answer.infer_response().id(), StrCat(i));
     if (i % 7 == 3) {
       EXPECT_THAT(answer.error_message(), HasSubstr("unknown model: 'nobody'"));
       EXPECT_EQ(answer.infer_response().outputs_size(), 0);

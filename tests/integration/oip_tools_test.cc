@@ -138,7 +138,7 @@ TEST(OipMetrics, CountRequestsByOperatorAndCallsByMethod) {
   const auto before = lines();
   for (int i = 0; i < 20; ++i) {
     ModelInferRequest request = Usual();
-    request.set_model_name(Cat("model-", i));
+    request.set_model_name(StrCat("model-", i));
     EXPECT_EQ(ask(request), grpc::StatusCode::NOT_FOUND);
   }
   EXPECT_EQ(lines(), before);  // whatever clients send

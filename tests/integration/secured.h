@@ -29,7 +29,7 @@ class Secured : public ::testing::Test {
     Put("client", authority_.Issue(
                       {"alice", "DNS:alice.example.org,URI:spiffe://x/alice"}));
     Write("ca.pem", authority_.certificate());
-    Write("tokens", Cat(Line("alice", kAliceToken), Line("bob", kBobToken)));
+    Write("tokens", StrCat(Line("alice", kAliceToken), Line("bob", kBobToken)));
     Write("alice", kAliceToken);
     Write("bob", kBobToken);
     Write("stranger", "token-of-a-stranger");
@@ -44,7 +44,7 @@ class Secured : public ::testing::Test {
     Write(name + ".key", identity.key);
   }
   static std::string Line(const std::string& name, std::string_view token) {
-    return Cat(name, ":", ToHex(HashToken(token)), "\n");
+    return StrCat(name, ":", ToHex(HashToken(token)), "\n");
   }
 
   ServerConfig PlainConfig() const { return TestServer::LoopbackConfig(); }

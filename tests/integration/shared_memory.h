@@ -30,9 +30,9 @@ inline ServerConfig Allowing(const std::string& prefix = "/topk") {
 
 /// A name of this process's and this test's own.
 inline std::string Name(const std::string& what) {
-  return Cat("/topk-test-", getpid(), "-",
-             ::testing::UnitTest::GetInstance()->current_test_info()->name(),
-             "-", what);
+  return StrCat("/topk-test-", getpid(), "-",
+                ::testing::UnitTest::GetInstance()->current_test_info()->name(),
+                "-", what);
 }
 
 /// Makes an object, which must succeed.

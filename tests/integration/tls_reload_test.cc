@@ -94,10 +94,10 @@ TEST_F(Reload, AnswersEveryCallMeanwhile) {
   next = authority_.Issue({.serial = 3});
   Put("third", next);
   for (const char* ending : {".pem", ".key"}) {
-    std::filesystem::create_symlink(File(Cat("third", ending)),
-                                    File(Cat("link", ending)));
-    std::filesystem::rename(File(Cat("link", ending)),
-                            File(Cat("server", ending)));
+    std::filesystem::create_symlink(File(StrCat("third", ending)),
+                                    File(StrCat("link", ending)));
+    std::filesystem::rename(File(StrCat("link", ending)),
+                            File(StrCat("server", ending)));
   }
   start = Clock::now();
   EXPECT_TRUE(Eventually([&] { return newest == 3; }));
@@ -182,7 +182,7 @@ TEST_F(Reload, WhoMayNotPassAnyMoreDoesNot) {
   const auto made = [&](const Authority& authority, long serial,
                         long valid_to) {
     Identity identity =
-        authority.Issue({Cat("client ", serial), "", serial, -60, valid_to});
+        authority.Issue({StrCat("client ", serial), "", serial, -60, valid_to});
     if (&authority != &authority_) {
       identity.certificate += authority.certificate();
     }

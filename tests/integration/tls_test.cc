@@ -67,9 +67,9 @@ TEST_F(Tls, SeveralPortsHaveItAndUnixSocketsDoNot) {
   for (const std::string& address : server.server().addresses()) {
     options.target = address;
     if (address.starts_with("unix:")) {
-      EXPECT_EQ(Ask(options).message, Cat("--tls: ", address,
-                                          " is a Unix socket, which has no "
-                                          "TLS"));
+      EXPECT_EQ(Ask(options).message, StrCat("--tls: ", address,
+                                             " is a Unix socket, which has no "
+                                             "TLS"));
       EXPECT_EQ(Ask({.target = address}).message, "");
     } else {
       EXPECT_EQ(Ask(options).reason, "CLIENT_NOT_ALLOWED") << address;
@@ -150,22 +150,23 @@ TEST_F(Tls, BadFilesAreErrorsAtTheStart) {
             "--tls-client-ca: cannot read /nonexistent: No such file or "
             "directory");
   EXPECT_EQ(with([&](Config& c) { c.tls_client_ca = c.tls_key; }),
-            Cat("--tls-client-ca: ", File("server.key"),
-                " has no certificate in PEM form"));
+            StrCat("--tls-client-ca: ", File("server.key"),
+                   " has no certificate in PEM form"));
   EXPECT_EQ(with([&](Config& c) { c.tls_key = File("client.key"); }),
-            Cat("--tls-key: ", File("client.key"),
-                " is not the key of the first certificate of --tls-cert ",
-                File("server.pem")));
+            StrCat("--tls-key: ", File("client.key"),
+                   " is not the key of the first certificate of --tls-cert ",
+                   File("server.pem")));
   EXPECT_EQ(with([](Config& c) {
               c.tls_client_ca = "";
               c.tls_allowed_san = {"a.example"};
             }),
             "--tls-allowed-san needs --tls-client-ca: without it clients have "
             "no certificate");
-  EXPECT_EQ(with([&](Config& c) { c.auth_tokens_file = File("ca.pem"); }),
-            Cat("--auth-tokens-file: ", File("ca.pem"),
-                ": line 1: it is not name:SHA-256 with 64 hexadecimal digits, "
-                "as topkd hash-token prints it"));
+  EXPECT_EQ(
+      with([&](Config& c) { c.auth_tokens_file = File("ca.pem"); }),
+      StrCat("--auth-tokens-file: ", File("ca.pem"),
+             ": line 1: it is not name:SHA-256 with 64 hexadecimal digits, "
+             "as topkd hash-token prints it"));
   EXPECT_EQ(with([&](Config& c) {
               c.tls_client_ca = "";
               c.tls_client_crl = File("ca.pem");
@@ -173,8 +174,8 @@ TEST_F(Tls, BadFilesAreErrorsAtTheStart) {
             "--tls-client-crl needs --tls-client-ca: without it clients have "
             "no certificate");
   EXPECT_EQ(with([&](Config& c) { c.tls_client_crl = File("ca.pem"); }),
-            Cat("--tls-client-crl: ", File("ca.pem"),
-                " has no revocation list in PEM form"));
+            StrCat("--tls-client-crl: ", File("ca.pem"),
+                   " has no revocation list in PEM form"));
   Put("old", authority_.Issue({"old", "", 1, -7200, -3600}));
   EXPECT_THAT(with([&](Config& c) {
                 c.tls_cert = File("old.pem");

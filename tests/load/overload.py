@@ -28,8 +28,8 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "hostile"))
 import cgroup  # noqa: E402
-import lab  # noqa: E402
-import unruly  # noqa: E402
+import harness  # noqa: E402
+import misbehaving_clients  # noqa: E402
 
 # What is asked for: mostly small, a few as large as 64 MiB.
 KINDS = [(60, [1, 256]), (20, [8, 2048]), (10, [1, 262144]), (6, [1, 1048576]),
@@ -46,7 +46,7 @@ def go_first():
         os.nice(-10)
 
 
-def bench(topk, target, *flags, priority=unruly.give_way):
+def bench(topk, target, *flags, priority=misbehaving_clients.give_way):
     """Begins `topk bench`; JSON comes out."""
     return subprocess.Popen(
         [topk, "bench", "--target", target, "--k", "10", "--json",
@@ -86,10 +86,10 @@ def measure(options, target, server, idle_target, mix):
                  "0.05", "--deadline", "20")
     probe = small(options.topk, target, seconds)
     idle = small(options.topk, idle_target, seconds)
-    end_cancelling = unruly.crowd(
-        unruly.cancel, target, CANCELLING, options.seed)
-    end_nonsense = unruly.crowd(
-        unruly.nonsense, target, MALFORMED, options.seed + 100)
+    end_cancelling = misbehaving_clients.crowd(
+        misbehaving_clients.cancel, target, CANCELLING, options.seed)
+    end_nonsense = misbehaving_clients.crowd(
+        misbehaving_clients.nonsense, target, MALFORMED, options.seed + 100)
     peak = 0
     while load.poll() is None or probe.poll() is None:
         if not server.is_alive():
@@ -153,8 +153,8 @@ def main():
         how = {"preexec_fn": enter} if enter else {}
         idle_directory = os.path.join(directory, "idle")
         os.mkdir(idle_directory)
-        with lab.topkd(options.topkd, directory, flags, **how) as (
-                target, server), lab.topkd(
+        with harness.topkd(options.topkd, directory, flags, **how) as (
+                target, server), harness.topkd(
                     options.topkd, idle_directory, []) as (idle_target, _):
             found = measure(options, target, server, idle_target, mix)
         good = judge(found, options, enter is not None)

@@ -19,7 +19,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "servers"))
 import fleet  # noqa: E402
-from fleet import lab  # noqa: E402
+from fleet import harness  # noqa: E402
 
 
 def load(topk, target, seconds, *flags):
@@ -75,8 +75,8 @@ def main():
             return
         if not os.path.exists(options.haproxy):
             sys.exit("NOT   HAProxy is not here")
-        with lab.haproxy(options.haproxy,
-                         *(r.address for r in replicas)) as (address, _):
+        with harness.haproxy(options.haproxy,
+                             *(r.address for r in replicas)) as (address, _):
             running = [load(options.topk, address, options.seconds)]
             roll("HAProxy", replicas, running, 4)
 

@@ -11,7 +11,7 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/hostile"))
-import lab  # noqa: E402
+import harness  # noqa: E402
 
 ANSWERED = re.compile(
     r'^grpc_server_handled_total\{grpc_code="OK",grpc_method="\w*TopK\w*",'
@@ -19,7 +19,7 @@ ANSWERED = re.compile(
 FEW = 30  # answers that show that a server has its part of the load
 
 
-class Replica(lab.Replica):
+class Replica(harness.Replica):
     """A topkd that tells what it has answered."""
 
     def __init__(self, topkd, port, directory, *flags):
@@ -38,7 +38,7 @@ def fleet(topkd, directory, *flags):
     """Three replicas, killed at the end."""
     with contextlib.ExitStack() as stack:
         replicas = []
-        for port in lab.free_ports(3):
+        for port in harness.free_ports(3):
             replicas.append(Replica(topkd, port, directory, *flags))
             stack.callback(replicas[-1].kill)
         yield replicas
@@ -104,7 +104,7 @@ def await_answers(replicas, loads, count=FEW):
             load.check()
         now = [r.answered() - b for r, b in zip(replicas, before)]
         return now if min(now) >= count else None
-    return lab.poll("every server's part of the load", more)
+    return harness.poll("every server's part of the load", more)
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 import fleet
-import lab
+import harness
 
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 ENVOY = fleet.ROOT / "deploy/envoy/envoy.yaml"
@@ -22,7 +22,7 @@ DELAY = ("--drain-delay", "3s")
 
 
 def await_health(topk, target):
-    lab.poll("the proxy to serve", lambda: subprocess.run(
+    harness.poll("the proxy to serve", lambda: subprocess.run(
         [topk, "health", "--target", target], capture_output=True,
         check=False).returncode == 0)
 
@@ -30,7 +30,8 @@ def await_health(topk, target):
 @contextlib.contextmanager
 def haproxy(program, replicas):
     """HAProxy in front; its address."""
-    with lab.haproxy(program, *(r.address for r in replicas)) as (address, _):
+    addresses = (replica.address for replica in replicas)
+    with harness.haproxy(program, *addresses) as (address, _):
         yield address
 
 
@@ -59,7 +60,7 @@ def envoy(program, replicas):
     """Envoy in front; its address."""
     subprocess.run([program, "--mode", "validate", "-l", "warn", "-c", ENVOY],
                    check=True, stdout=subprocess.DEVNULL)
-    listen, admin = lab.free_ports(2)
+    listen, admin = harness.free_ports(2)
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory) / "envoy.yaml"
         path.write_text(envoy_config(replicas, listen, admin),

@@ -13,7 +13,7 @@ import tempfile
 
 import control_plane
 import fleet
-import lab
+import harness
 
 
 def end_of(topkd, **environment):
@@ -52,11 +52,12 @@ def follows_the_listeners(topk, plane, replicas):
     assert not any(serves(topk, one, "0.5") for one in replicas)
     plane.set(control_plane.LISTENER, *(
         control_plane.server_listener(one.address) for one in (a, b)))
-    lab.poll("a and b to serve", lambda: serves(topk, a) and serves(topk, b))
+    harness.poll("a and b to serve",
+                 lambda: serves(topk, a) and serves(topk, b))
     assert not serves(topk, c, "0.5")
     plane.set(control_plane.LISTENER,
               control_plane.server_listener(b.address))
-    lab.poll("a to serve no more", lambda: not serves(topk, a, "0.5"))
+    harness.poll("a to serve no more", lambda: not serves(topk, a, "0.5"))
     assert serves(topk, b)
     print("ok    servers come and go with their listeners")
 
@@ -69,13 +70,13 @@ def has_tls(topkd, topk, plane, directory):
          "1", "-subj", "/CN=localhost", "-addext",
          "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
         check=True, capture_output=True)
-    replica = fleet.Replica(topkd, lab.free_ports(1)[0], directory, "--xds",
+    replica = fleet.Replica(topkd, harness.free_ports(1)[0], directory, "--xds",
                             "--tls-cert", certificate, "--tls-key", key)
     try:
         plane.set(control_plane.LISTENER,
                   control_plane.server_listener(replica.address))
-        lab.poll("TLS", lambda: serves(topk, replica, "20", "--tls-ca",
-                                       certificate))
+        harness.poll("TLS", lambda: serves(topk, replica, "20", "--tls-ca",
+                                           certificate))
         assert not serves(topk, replica, "0.5")
         replica.stop()
     finally:
@@ -104,7 +105,7 @@ def follows_the_endpoints(topkd, topk, plane, replicas):
             before = a.answered()
             fleet.await_answers([b, c], loads)
             return a.answered() == before
-        lab.poll("the load to leave a", moved)
+        harness.poll("the load to leave a", moved)
         c.kill()
         fleet.await_answers([b], loads)
         requests = fleet.end_all(loads)

@@ -7,8 +7,8 @@ import time
 
 import attacks
 import h2
-import lab
-import unruly
+import harness
+import misbehaving_clients
 
 # Open without HAProxy, as tests/hostile/README.md says.
 ONLY_BEHIND_HAPROXY = {
@@ -18,26 +18,27 @@ PAUSE = (0.5, 4)  # seconds between one and the next
 HOURS = 3600
 # Attackers and misbehaving clients come from addresses of their own: HAProxy's
 # limits are by address.
-UNRULY = [(unruly.cancel, 2, "127.0.0.2"), (unruly.nonsense, 1, "127.0.0.3"),
-          (unruly.dawdle, 2, "127.0.0.4")]
+MISBEHAVING = [(misbehaving_clients.cancel, 2, "127.0.0.2"),
+               (misbehaving_clients.nonsense, 1, "127.0.0.3"),
+               (misbehaving_clients.dawdle, 2, "127.0.0.4")]
 
 
 class Chaos:
     """Events, one after the other, and what became of each."""
 
-    def __init__(self, scene, seed, begin):
-        self.scene = scene
+    def __init__(self, topology, seed, begin):
+        self.topology = topology
         self.chance = random.Random(seed)
         self.begin = begin
         self.events = []
         self.expected_dead = set()
-        self._through = attacks.Stage(scene.target)
-        self._direct = attacks.Stage(scene.servers[0].address)
+        self._through = attacks.Stage(topology.target)
+        self._direct = attacks.Stage(topology.servers[0].address)
         self._kinds = [(5, self.kill), (1, self.roll), (6, self.attack),
                        (2, self.starve_of_descriptors)]
-        if scene.enter_group is not None:
+        if topology.enter_group is not None:
             self._kinds.append((2, self.fill_memory))
-        if not any("libfaketime" in text for text in scene.missing):
+        if not any("libfaketime" in text for text in topology.missing):
             self._kinds.append((3, self.step_clock))
         # Each once before any comes again.
         self._first = [kind for _, kind in self._kinds]
@@ -46,14 +47,15 @@ class Chaos:
     def run_until(self, end):
         """Has events until then, beside clients that misbehave all the time.
         Returns what these counted."""
-        ends = {function.__name__: unruly.crowd(
-            function, self.scene.target, count, self.chance.randrange(1 << 30),
-            source) for function, count, source in UNRULY}
+        ends = {function.__name__: misbehaving_clients.crowd(
+            function, self.topology.target, count,
+            self.chance.randrange(1 << 30), source)
+            for function, count, source in MISBEHAVING}
         while time.monotonic() < end:
             self._happen(self._next())
             time.sleep(min(self.chance.uniform(*PAUSE),
                            max(0, end - time.monotonic())))
-        self.scene.step_clock(0)
+        self.topology.step_clock(0)
         return {name: stop() for name, stop in ends.items()}
 
     def _next(self):
@@ -80,7 +82,7 @@ class Chaos:
     def kill(self):
         """SIGKILL, and a new start a moment later."""
         i = self._mortal()
-        server = self.scene.servers[i]
+        server = self.topology.servers[i]
         with self._expected(server):
             server.kill()
             time.sleep(self.chance.uniform(0, 3))
@@ -91,7 +93,7 @@ class Chaos:
         """SIGTERM to one after the other, each of which drains."""
         took = []
         for i in (1, 2):
-            server = self.scene.servers[i]
+            server = self.topology.servers[i]
             with self._expected(server):
                 took.append(server.stop())
                 server.start()
@@ -123,9 +125,9 @@ class Chaos:
     def starve_of_descriptors(self):
         """Descriptors run out while connections come; then there are more."""
         i = self.chance.randrange(3)
-        server = self.scene.servers[i]
+        server = self.topology.servers[i]
         with contextlib.ExitStack() as stack:
-            with self.scene.few_descriptors(server, 8) as most:
+            with self.topology.few_descriptors(server, 8) as most:
                 crowd = [stack.enter_context(
                     h2.Connection(server.address, hello=False,
                                   source="127.0.0.5")) for _ in range(60)]
@@ -133,7 +135,7 @@ class Chaos:
                 refused = sum(one.wait_closed(0.01) for one in crowd)
                 if refused == 0:
                     raise AssertionError("60 were accepted with 8 left")
-        lab.poll("a new client to be served", lambda: self._serves(server))
+        harness.poll("a new client to be served", lambda: self._serves(server))
         return f"server {i + 1} at {most}: {refused} of 60 sent away"
 
     @staticmethod
@@ -144,9 +146,9 @@ class Chaos:
 
     def fill_memory(self):
         """Server 2's group has no memory left."""
-        status = self.scene.fill_memory(self.chance.uniform(2, 5))
-        lab.poll("server 2 to serve",
-                 lambda: self._serves(self.scene.servers[1]))
+        status = self.topology.fill_memory(self.chance.uniform(2, 5))
+        harness.poll("server 2 to serve",
+                     lambda: self._serves(self.topology.servers[1]))
         return "the other process " + (
             "was ended by the kernel" if status == -signal.SIGKILL
             else f"ended with {status}")
@@ -155,5 +157,5 @@ class Chaos:
         """Server 3's wall clock goes forwards or back."""
         off = self.chance.choice([0, 1, -1, 60, -60, HOURS, -HOURS,
                                   24 * HOURS, -24 * HOURS, 400 * 24 * HOURS])
-        self.scene.step_clock(off)
+        self.topology.step_clock(off)
         return f"server 3's clock is {off:+d} s off"

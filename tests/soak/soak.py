@@ -20,10 +20,10 @@ import time
 
 sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / folder)
                 for folder in ("hostile", "load")]
-import lab  # noqa: E402
+import harness  # noqa: E402
 import loads  # noqa: E402
 from chaos import Chaos  # noqa: E402
-from scene import Scene  # noqa: E402
+from topology import Topology  # noqa: E402
 from watch import Watch, slope  # noqa: E402
 
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
@@ -40,33 +40,35 @@ SPARE = 4
 
 def run(options, directory, stack):
     """Returns what was found."""
-    scene = Scene(stack, options.topkd, options.haproxy, directory)
-    for text in scene.missing:
+    topology = Topology(stack, options.topkd, options.haproxy, directory)
+    for text in topology.missing:
         print(f"MISSING  {text}", flush=True)
     descriptors = {name: process.descriptors()
-                   for name, process in scene.processes().items()}
+                   for name, process in topology.processes().items()}
     seconds = 60 * options.minutes
     begin = time.monotonic()
-    chaos = Chaos(scene, options.seed, begin)
-    processes = loads.begin(options.topk, scene.target, seconds, options.seed,
-                            directory)
+    chaos = Chaos(topology, options.seed, begin)
+    processes = loads.begin(options.topk, topology.target, seconds,
+                            options.seed, directory)
     for process in processes.values():
         stack.callback(process.kill)
-    watch = Watch(scene, chaos, begin)
+    watch = Watch(topology, chaos, begin)
     time.sleep(WARM_UP * seconds)
-    unruly = chaos.run_until(begin + (1 - CALM) * seconds)
+    misbehaving = chaos.run_until(begin + (1 - CALM) * seconds)
     rows = loads.end(processes, CALM * seconds + 120)
     watch.stop()
     steady = (1 - CALM / 2) * seconds
     found = {
         "seed": options.seed, "minutes": options.minutes,
-        "missing": scene.missing, "load": rows, "unruly": unruly,
+        "missing": topology.missing, "load": rows, "misbehaving": misbehaving,
         "events": chaos.events, "died": watch.died, "processes": {}}
-    for name, process in scene.processes().items():
+    for name, process in topology.processes().items():
         begun = descriptors[name]
         with contextlib.suppress(AssertionError):
-            lab.poll("descriptors to return", lambda process=process,
-                     begun=begun: process.descriptors() <= begun + SPARE, 60)
+            harness.poll(
+                "file descriptors to be closed",
+                lambda process=process, begun=begun:
+                process.descriptors() <= begun + SPARE, 60)
         rows = watch.since(name, steady)
         long = seconds - steady >= LEAST_STEADY and len(rows) > 10
         found["processes"][name] = {
@@ -79,7 +81,7 @@ def run(options, directory, stack):
             "mib_a_minute": round(slope(rows), 2) if long else None}
     life = watch.since("server 1", WARM_UP * seconds)
     found["growth_mib"] = life[-1][2] - life[0][2]
-    for server in scene.servers:
+    for server in topology.servers:
         server.stop()  # ends with 0, or this raises
     return found
 
@@ -94,8 +96,8 @@ def checks(found):
                f"{dict(row['lost']) or ''}, told to come again "
                f"{row['told_to_come_again'] or 'never'}{extra}",
                row["requests"] > 0 and not row["wrong"] and not row["lost"])
-    nonsense = found["unruly"]["nonsense"]
-    yield f"misbehaving clients: {found['unruly']}", not (
+    nonsense = found["misbehaving"]["nonsense"]
+    yield f"misbehaving clients: {found['misbehaving']}", not (
         nonsense.get("accepted") or nonsense.get("no_hint"))
     for name, row in found["processes"].items():
         speed = row["mib_a_minute"]

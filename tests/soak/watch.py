@@ -12,10 +12,10 @@ EVERY = 1  # seconds
 class Watch:
     """Samples, by process name: (seconds, pid, MiB, descriptors)."""
 
-    def __init__(self, scene, chaos, begin):
-        self.samples = {name: [] for name in scene.processes()}
+    def __init__(self, topology, chaos, begin):
+        self.samples = {name: [] for name in topology.processes()}
         self.died = []
-        self._scene = scene
+        self._topology = topology
         self._chaos = chaos
         self._begin = begin
         self._end = threading.Event()
@@ -33,12 +33,12 @@ class Watch:
     def _look(self):
         at = time.monotonic() - self._begin
         dead = [f"server {i}" for i, server in
-                enumerate(self._scene.servers, 1)
+                enumerate(self._topology.servers, 1)
                 if server not in self._chaos.expected_dead
                 and server.process.poll() is not None]
         self.died += [f"{name} at {at:.0f} s" for name in dead
                       if not any(one.startswith(name) for one in self.died)]
-        for name, process in self._scene.processes().items():
+        for name, process in self._topology.processes().items():
             with contextlib.suppress(OSError):  # it ends just now
                 self.samples[name].append(
                     (at, process.process.pid, process.memory(),

@@ -73,7 +73,8 @@ MAY_INCLUDE = {
     "client/cli/command.cc": ["client", "core/base", "core/engine.h"],
     "client/cli/run.cc": ["client", "core/base", "core/engine.h"],
     "client/bench/bench.cc": ["client", "core/base", "core/engine.h"],
-    "client/bench/kind.cc": ["client", "core/base", "core/engine.h"],
+    "client/bench/request_template.cc": ["client", "core/base",
+                                         "core/engine.h"],
 }
 
 

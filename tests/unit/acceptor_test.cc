@@ -71,7 +71,7 @@ int Connect(const std::string& port, int family = AF_INET) {
 class Accepting {
  public:
   explicit Accepting(size_t max = 0, const std::string& address = "127.0.0.1:0")
-      : acceptor_(ConnectionCare{}, max) {
+      : acceptor_(ConnectionOptions{}, max) {
     EXPECT_TRUE(acceptor_.Listen(address, [this](int, int fd) {
       const std::lock_guard lock(mutex_);
       accepted_.push_back(fd);
@@ -172,7 +172,7 @@ TEST(Acceptor, ServesANameAtAllOfItsAddresses) {
 
 TEST(Acceptor, FailsForAddressesThatItCannotBind) {
   Accepting accepting;
-  Acceptor other(ConnectionCare{}, 0);
+  Acceptor other(ConnectionOptions{}, 0);
   const auto ignore = [](int, int) {};
   EXPECT_FALSE(other.Listen("127.0.0.1:" + accepting.port(), ignore));
   EXPECT_EQ(other.error(), "Address already in use");
@@ -245,11 +245,11 @@ TEST(Acceptor, ReplacesTheUnixSocketOfADeadServerOnly) {
                    sizeof(address)),
               0);
   }
-  Acceptor living(ConnectionCare{}, 0);
+  Acceptor living(ConnectionOptions{}, 0);
   EXPECT_TRUE(living.Listen("unix:" + path, ignore, 0640));
   EXPECT_EQ(std::filesystem::status(path).permissions(),
             std::filesystem::perms{0640});
-  Acceptor second(ConnectionCare{}, 0);
+  Acceptor second(ConnectionOptions{}, 0);
   EXPECT_FALSE(second.Listen("unix:" + path, ignore));
   EXPECT_TRUE(std::filesystem::exists(path));
   living.Stop();
@@ -273,7 +273,7 @@ TEST(Acceptor, LeavesUnixSocketsThatAnswerNobodyNow) {
     }
     const Socket waiting(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0));
     (void)connect(waiting.fd(), where, sizeof(address));
-    Acceptor other(ConnectionCare{}, 0);
+    Acceptor other(ConnectionOptions{}, 0);
     EXPECT_FALSE(other.Listen("unix:" + path, ignore));
     EXPECT_TRUE(std::filesystem::exists(path));
   }
@@ -283,10 +283,10 @@ TEST(Acceptor, LeavesTheUnixSocketOfASuccessor) {
   const TemporaryFolder folder;
   const std::string path = folder.File("socket");
   const auto ignore = [](int, int) {};
-  Acceptor first(ConnectionCare{}, 0);
+  Acceptor first(ConnectionOptions{}, 0);
   ASSERT_TRUE(first.Listen("unix:" + path, ignore));
   std::filesystem::remove(path);
-  Acceptor second(ConnectionCare{}, 0);
+  Acceptor second(ConnectionOptions{}, 0);
   ASSERT_TRUE(second.Listen("unix:" + path, ignore));
   first.Stop();
   EXPECT_TRUE(std::filesystem::exists(path));

@@ -14,7 +14,7 @@
 namespace topk::cpu {
 namespace {
 
-using Map = KeyMap<uint32_t, false>;
+using Map = SortKeyEncoder<uint32_t, false>;
 
 std::vector<uint32_t> RowOf(const char* family, size_t count) {
   std::vector<uint32_t> row(count, 7);

@@ -93,7 +93,7 @@ TEST(BusGuard, ASlotIsFreeAgainAfterwards) {
     EXPECT_TRUE(guard.broken());
   }
   std::vector<std::unique_ptr<BusGuard>> guards;
-  for (size_t i = 0; i < BusGuard::kMost; ++i) {
+  for (size_t i = 0; i < BusGuard::kMax; ++i) {
     guards.push_back(std::make_unique<BusGuard>(pages.memory(), true));
     EXPECT_TRUE(guards.back()->guards());
     EXPECT_FALSE(guards.back()->broken());

@@ -147,17 +147,18 @@ TEST_F(ClientCertificatesTest, NeedsNoListOfWhoSignedAnAuthority) {
   const std::string certificate = between->Issue({"", "", 5}).certificate;
   for (const std::string& authorities :
        {between->certificate(),
-        Cat(authority_.certificate(), between->certificate())}) {
+        StrCat(authority_.certificate(), between->certificate())}) {
     Write("ca", authorities);
     for (const std::string& lists :
-         {between->Revoke({}), Cat(authority_.Revoke({}), between->Revoke({})),
-          Cat(authority_.Revoke({}, -60), between->Revoke({}))}) {
+         {between->Revoke({}),
+          StrCat(authority_.Revoke({}), between->Revoke({})),
+          StrCat(authority_.Revoke({}, -60), between->Revoke({}))}) {
       Write("lists", lists);
       Start("lists");
       EXPECT_EQ(Check(certificate), "");
       EXPECT_EQ(Check(certificate, between->certificate()), "");
     }
-    Write("lists", Cat(authority_.Revoke({}), between->Revoke({5})));
+    Write("lists", StrCat(authority_.Revoke({}), between->Revoke({5})));
     Start("lists");
     EXPECT_THAT(Check(certificate), HasSubstr("revoked"));
   }

@@ -45,8 +45,8 @@ TEST(CudaGeometry, ABlockAtLeastAndNotTooMany) {
 template <class Key>
 uint64_t TableKey(const DTypeInfo& type, bool largest, uint64_t bits) {
   const Key own = static_cast<Key>(bits);
-  return type.is_float ? KeyMap<Key, true>(type, largest)(own)
-                       : KeyMap<Key, false>(type, largest)(own);
+  return type.is_float ? SortKeyEncoder<Key, true>(type, largest)(own)
+                       : SortKeyEncoder<Key, false>(type, largest)(own);
 }
 
 uint64_t TableKey(const DTypeInfo& type, bool largest, uint64_t bits) {

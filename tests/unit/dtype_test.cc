@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/key_map.h"
+#include "core/base/sort_key_encoder.h"
 #include "tests/support/oracle.h"
 #include "topk/v1/tensor.pb.h"
 
@@ -47,8 +47,8 @@ void ExpectKeysInOrder(DType type, const std::vector<uint64_t>& patterns) {
     if (a.number.nan || b.number.nan) return b.number.nan && !a.number.nan;
     return a.number.value < b.number.value;
   });
-  const KeyMap<Key, kFloat> largest(InfoOf(type), true);
-  const KeyMap<Key, kFloat> smallest(InfoOf(type), false);
+  const SortKeyEncoder<Key, kFloat> largest(InfoOf(type), true);
+  const SortKeyEncoder<Key, kFloat> smallest(InfoOf(type), false);
   for (size_t i = 1; i < rows.size(); ++i) {
     const Key before = rows[i - 1].bits;
     const Key after = rows[i].bits;
@@ -92,26 +92,26 @@ std::vector<uint64_t> SomePatterns(int bits) {
   return patterns;
 }
 
-TEST(KeyMap, OrdersEveryF16) {
+TEST(SortKeyEncoder, OrdersEveryF16) {
   ExpectKeysInOrder<uint16_t, true>(DType::kF16, AllPatterns(16));
 }
-TEST(KeyMap, OrdersEveryBF16) {
+TEST(SortKeyEncoder, OrdersEveryBF16) {
   ExpectKeysInOrder<uint16_t, true>(DType::kBF16, AllPatterns(16));
 }
-TEST(KeyMap, OrdersEveryI8) {
+TEST(SortKeyEncoder, OrdersEveryI8) {
   ExpectKeysInOrder<uint8_t, false>(DType::kI8, AllPatterns(8));
 }
-TEST(KeyMap, OrdersEveryU8) {
+TEST(SortKeyEncoder, OrdersEveryU8) {
   ExpectKeysInOrder<uint8_t, false>(DType::kU8, AllPatterns(8));
 }
-TEST(KeyMap, OrdersEveryI16) {
+TEST(SortKeyEncoder, OrdersEveryI16) {
   ExpectKeysInOrder<uint16_t, false>(DType::kI16, AllPatterns(16));
 }
-TEST(KeyMap, OrdersEveryU16) {
+TEST(SortKeyEncoder, OrdersEveryU16) {
   ExpectKeysInOrder<uint16_t, false>(DType::kU16, AllPatterns(16));
 }
 // Against what their codes stand for, which is not in the table.
-TEST(KeyMap, OrdersEveryElementOfAByteOrLess) {
+TEST(SortKeyEncoder, OrdersEveryElementOfAByteOrLess) {
   for (const DType type :
        {DType::kU1, DType::kU2, DType::kU3, DType::kU4, DType::kU6, DType::kI4,
         DType::kNF4, DType::kF8E8M0}) {
@@ -124,37 +124,37 @@ TEST(KeyMap, OrdersEveryElementOfAByteOrLess) {
   }
 }
 
-TEST(KeyMap, OrdersF32) {
+TEST(SortKeyEncoder, OrdersF32) {
   std::vector<uint64_t> patterns = SomePatterns(32);
   patterns.insert(patterns.end(),
                   {0x7F800000, 0x7F800001, 0x7F7FFFFF, 0xFF800000, 0xFF800001,
                    0xFF7FFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 0x7FC00000});
   ExpectKeysInOrder<uint32_t, true>(DType::kF32, patterns);
 }
-TEST(KeyMap, OrdersF64) {
+TEST(SortKeyEncoder, OrdersF64) {
   std::vector<uint64_t> patterns = SomePatterns(64);
   patterns.insert(patterns.end(),
                   {0x7FF0000000000000, 0x7FF0000000000001, 0x7FEFFFFFFFFFFFFF,
                    0xFFF0000000000000, 0xFFF0000000000001, 0xFFEFFFFFFFFFFFFF});
   ExpectKeysInOrder<uint64_t, true>(DType::kF64, patterns);
 }
-TEST(KeyMap, OrdersI32) {
+TEST(SortKeyEncoder, OrdersI32) {
   ExpectKeysInOrder<uint32_t, false>(DType::kI32, SomePatterns(32));
 }
-TEST(KeyMap, OrdersU32) {
+TEST(SortKeyEncoder, OrdersU32) {
   ExpectKeysInOrder<uint32_t, false>(DType::kU32, SomePatterns(32));
 }
-TEST(KeyMap, OrdersI64) {
+TEST(SortKeyEncoder, OrdersI64) {
   ExpectKeysInOrder<uint64_t, false>(DType::kI64, SomePatterns(64));
 }
-TEST(KeyMap, OrdersU64) {
+TEST(SortKeyEncoder, OrdersU64) {
   ExpectKeysInOrder<uint64_t, false>(DType::kU64, SomePatterns(64));
 }
 
 // Semantics, section 1, to the letter.
-TEST(KeyMap, F32KeysAreThoseOfTheSemantics) {
-  const KeyMap<uint32_t, true> largest(InfoOf(DType::kF32), true);
-  const KeyMap<uint32_t, true> smallest(InfoOf(DType::kF32), false);
+TEST(SortKeyEncoder, F32KeysAreThoseOfTheSemantics) {
+  const SortKeyEncoder<uint32_t, true> largest(InfoOf(DType::kF32), true);
+  const SortKeyEncoder<uint32_t, true> smallest(InfoOf(DType::kF32), false);
   EXPECT_EQ(largest(0x7FC00000), 0xFFFFFFFFu);  // NaN
   EXPECT_EQ(largest(0xFF800001), 0xFFFFFFFFu);  // -NaN with a payload
   EXPECT_EQ(largest(0x00000000), 0x80000000u);
@@ -205,19 +205,19 @@ TEST(CheckedBytes, IsRoundedUpToAByte) {
     DType type;
     int64_t count, bytes;
   };
-  constexpr int64_t kMost = INT64_MAX;
+  constexpr int64_t kMax = INT64_MAX;
   for (const Row& row :
        {Row{DType::kU1, 8, 1}, Row{DType::kU1, 9, 2}, Row{DType::kU2, 5, 2},
         Row{DType::kU3, 8, 3}, Row{DType::kU3, 9, 4}, Row{DType::kU4, 3, 2},
         Row{DType::kU6, 4, 3}, Row{DType::kU6, 5, 4}, Row{DType::kI4, 0, 0},
-        Row{DType::kF8E5M2, 7, 7}, Row{DType::kU1, kMost, int64_t{1} << 60},
-        Row{DType::kF32, kMost / 4, kMost / 4 * 4}}) {
+        Row{DType::kF8E5M2, 7, 7}, Row{DType::kU1, kMax, int64_t{1} << 60},
+        Row{DType::kF32, kMax / 4, kMax / 4 * 4}}) {
     int64_t bytes = -1;
     EXPECT_TRUE(CheckedBytes(InfoOf(row.type), row.count, &bytes));
     EXPECT_EQ(bytes, row.bytes) << InfoOf(row.type).name << " " << row.count;
   }
   int64_t bytes = 0;
-  EXPECT_FALSE(CheckedBytes(InfoOf(DType::kF64), kMost / 4, &bytes));
+  EXPECT_FALSE(CheckedBytes(InfoOf(DType::kF64), kMax / 4, &bytes));
 }
 
 TEST(MaxIndex, IsTheTypesGreatest) {

@@ -13,7 +13,7 @@
 #include "core/backends/cpu/instruction_set.h"
 #include "core/base/dtype.h"
 #include "core/base/elements.h"
-#include "core/base/key_maps.h"
+#include "core/base/with_sort_key_encoder.h"
 #include "tests/unit/best.h"
 
 namespace topk::cpu {
@@ -27,10 +27,11 @@ void ForAll(const Fn& fn) {
       for (const bool largest : {true, false}) {
         SCOPED_TRACE(std::string(set.name) + " " + std::string(type.name) +
                      (largest ? " largest" : " smallest"));
-        WithKeyMap(type, largest,
-                   [&]<class Key, bool kFloat>(const KeyMap<Key, kFloat>& map) {
-                     fn(set.kernels<Key, kFloat>(), map, type);
-                   });
+        WithSortKeyEncoder(type, largest,
+                           [&]<class Key, bool kFloat>(
+                               const SortKeyEncoder<Key, kFloat>& map) {
+                             fn(set.kernels<Key, kFloat>(), map, type);
+                           });
         if (::testing::Test::HasFatalFailure()) return;
       }
     }
@@ -65,8 +66,8 @@ class Elements {
 
 // The keys of elements.
 template <class Key, bool kFloat>
-std::vector<Key> KeysOf(const KeyMap<Key, kFloat>& map, Elements<Key>& elements,
-                        int64_t count) {
+std::vector<Key> KeysOf(const SortKeyEncoder<Key, kFloat>& map,
+                        Elements<Key>& elements, int64_t count) {
   std::vector<Key> keys;
   for (int64_t i = 0; i < count; ++i) keys.push_back(map(elements[i]));
   return keys;
@@ -75,7 +76,7 @@ std::vector<Key> KeysOf(const KeyMap<Key, kFloat>& map, Elements<Key>& elements,
 TEST(Kernels, ScanFindsWhatExceedsABound) {
   std::mt19937_64 random(1);
   ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
-                                     const KeyMap<Key, kFloat>& map,
+                                     const SortKeyEncoder<Key, kFloat>& map,
                                      const DTypeInfo& type) {
     for (const int64_t count : {0, 1, 63, 64, 65, 700, 3000}) {
       Elements<Key> elements(random, type, count + 1);
@@ -111,7 +112,7 @@ TEST(Kernels, ScanFindsWhatExceedsABound) {
 TEST(Kernels, MaximaAreABoundThatAsManyReach) {
   std::mt19937_64 random(2);
   ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
-                                     const KeyMap<Key, kFloat>& map,
+                                     const SortKeyEncoder<Key, kFloat>& map,
                                      const DTypeInfo& type) {
     const int64_t lanes = kVectorBytes / static_cast<int64_t>(sizeof(Key));
     for (const int64_t groups : {lanes, 4 * lanes}) {
@@ -142,7 +143,7 @@ TEST(Kernels, MaximaAreABoundThatAsManyReach) {
 TEST(Kernels, KthIsReachedByKOrIsTheKth) {
   std::mt19937_64 random(3);
   ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
-                                     const KeyMap<Key, kFloat>& map,
+                                     const SortKeyEncoder<Key, kFloat>& map,
                                      const DTypeInfo& type) {
     for (const int64_t count : {1, 2, 63, 64, 500}) {
       Elements<Key> elements(random, type, count);
@@ -164,7 +165,7 @@ TEST(Kernels, KthIsReachedByKOrIsTheKth) {
 TEST(Kernels, ScanColumnsFindsWhatExceedsItsOwnBound) {
   std::mt19937_64 random(4);
   ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
-                                     const KeyMap<Key, kFloat>& map,
+                                     const SortKeyEncoder<Key, kFloat>& map,
                                      const DTypeInfo& type) {
     for (const int64_t count : {1, 63, 64, 200}) {
       Elements<Key> elements(random, type, count);
@@ -187,13 +188,13 @@ TEST(Kernels, ScanColumnsFindsWhatExceedsItsOwnBound) {
 TEST(Kernels, RankIsAStableSort) {
   std::mt19937_64 random(5);
   ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
-                                     const KeyMap<Key, kFloat>& map,
+                                     const SortKeyEncoder<Key, kFloat>& map,
                                      const DTypeInfo& type) {
-    for (const int64_t count : {int64_t{1}, int64_t{7}, kRankMost}) {
+    for (const int64_t count : {int64_t{1}, int64_t{7}, kMaxRankCount}) {
       Elements<Key> elements(random, type, count);
       const std::vector<Key> some = KeysOf(map, elements, count);
-      alignas(kVectorBytes) Key keys[kRankMost + kVectorBytes] = {};
-      alignas(kVectorBytes) Key ranks[kRankMost + kVectorBytes];
+      alignas(kVectorBytes) Key keys[kMaxRankCount + kVectorBytes] = {};
+      alignas(kVectorBytes) Key ranks[kMaxRankCount + kVectorBytes];
       std::copy(some.begin(), some.end(), keys);
       kernels.rank(keys, count, ranks);
       const std::vector<size_t> best =
@@ -210,7 +211,7 @@ TEST(Kernels, ShortRowsAreRightOrLeftAlone) {
   int64_t done = 0;
   int64_t left = 0;
   ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
-                                     const KeyMap<Key, kFloat>& map,
+                                     const SortKeyEncoder<Key, kFloat>& map,
                                      const DTypeInfo& type) {
     for (const int64_t n : {1, 5, 32, 33, 64, 150, 256, 1000}) {
       for (const int64_t k : {int64_t{1}, int64_t{8}, kShortK}) {
@@ -273,7 +274,7 @@ TEST(Kernels, ShortRowsWithoutTiesAreNotLeftAlone) {
   std::iota(elements.begin(), elements.end(), 0u);
   std::ranges::shuffle(elements, random);
   ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
-                                     const KeyMap<Key, kFloat>& map,
+                                     const SortKeyEncoder<Key, kFloat>& map,
                                      const DTypeInfo&) {
     if constexpr (std::is_same_v<Key, uint32_t> && !kFloat) {
       for (int64_t k = 1; k <= kShortK; ++k) {
@@ -302,7 +303,7 @@ TEST(Kernels, ShortRowsWithoutTiesAreNotLeftAlone) {
 TEST(Kernels, ColumnsAreRightHoweverTheyAreFed) {
   std::mt19937_64 random(7);
   ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
-                                     const KeyMap<Key, kFloat>& map,
+                                     const SortKeyEncoder<Key, kFloat>& map,
                                      const DTypeInfo& type) {
     if (sizeof(Key) < 4) {
       ASSERT_EQ(kernels.feed_columns, nullptr);

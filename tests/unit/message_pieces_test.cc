@@ -9,10 +9,10 @@ namespace {
 std::string Joined(const std::vector<MessagePiece>& pieces) {
   std::string all;
   for (const MessagePiece& piece : pieces) {
-    EXPECT_TRUE(piece.own.empty() != piece.lent.empty());
+    EXPECT_TRUE(piece.own.empty() != piece.borrowed.empty());
     all += piece.own;
-    all.append(reinterpret_cast<const char*>(piece.lent.data()),
-               piece.lent.size());
+    all.append(reinterpret_cast<const char*>(piece.borrowed.data()),
+               piece.borrowed.size());
   }
   return all;
 }
@@ -31,12 +31,12 @@ TEST(MessagePieces, AreTheMessagesBytes) {
     request.mutable_tensor()->set_data(std::string(size, 'd'));
     const std::vector<MessagePiece> pieces = PiecesOf(request);
     EXPECT_EQ(Joined(pieces), request.SerializeAsString()) << size;
-    bool lent = false;
+    bool borrowed = false;
     for (const MessagePiece& piece : pieces) {
-      lent |= static_cast<const void*>(piece.lent.data()) ==
-              request.tensor().data().data();
+      borrowed |= static_cast<const void*>(piece.borrowed.data()) ==
+                  request.tensor().data().data();
     }
-    EXPECT_EQ(lent, size >= 4096) << size;
+    EXPECT_EQ(borrowed, size >= 4096) << size;
   }
   EXPECT_EQ(Joined(PiecesOf(v1::TopKRequest())), "");
 }

@@ -47,13 +47,13 @@ TEST(MetricHistogram, HasRoundBounds) {
 }
 
 TEST(MetricHistogram, IsConsistentWhileItFills) {
-  constexpr int64_t kMost = 1000;
+  constexpr int64_t kMax = 1000;
   Histogram histogram(Buckets::Powers(1, 4, 256));
   std::atomic<bool> stop = false;
   std::vector<std::thread> threads;
   for (int i = 0; i < 3; ++i) {
     threads.emplace_back([&] {
-      for (int64_t value = 0; !stop; ++value) histogram.Observe(value % kMost);
+      for (int64_t value = 0; !stop; ++value) histogram.Observe(value % kMax);
     });
   }
   uint64_t last_count = 0;
@@ -67,7 +67,7 @@ TEST(MetricHistogram, IsConsistentWhileItFills) {
     ASSERT_GE(now.sample_count, below);
     ASSERT_GE(now.sample_count, last_count);
     ASSERT_LE(now.sample_sum,
-              static_cast<double>(now.sample_count) * (kMost - 1));
+              static_cast<double>(now.sample_count) * (kMax - 1));
     last_count = now.sample_count;
   }
   stop = true;
@@ -96,7 +96,7 @@ TEST(AnswerCounters, AreAsManyWhateverABackendSays) {
   }
   const auto families = registry.Collect();
   ASSERT_EQ(families.size(), 1u);
-  EXPECT_EQ(families[0].metric.size(), AnswerCounters::kMost + 1);
+  EXPECT_EQ(families[0].metric.size(), AnswerCounters::kMax + 1);
   double all = 0;
   double scan = 0;
   for (const auto& metric : families[0].metric) {

@@ -26,8 +26,8 @@ std::string File(int major, std::string header, const std::string& data) {
 
 std::string Header(const std::string& descr, const char* fortran,
                    const std::string& shape) {
-  return Cat("{'descr': '", descr, "', 'fortran_order': ", fortran,
-             ", 'shape': ", shape, ", }   \n");
+  return StrCat("{'descr': '", descr, "', 'fortran_order': ", fortran,
+                ", 'shape': ", shape, ", }   \n");
 }
 
 Result<NpyArray> Parse(const std::string& file,
@@ -144,8 +144,9 @@ TEST(Npy, AHugeHeaderIsRefused) {
 }
 
 TEST(Npy, WhatIsWrittenIsRead) {
-  const std::string path = Cat(std::filesystem::temp_directory_path().string(),
-                               "/topk-npy-test-", getpid(), ".npy");
+  const std::string path =
+      StrCat(std::filesystem::temp_directory_path().string(), "/topk-npy-test-",
+             getpid(), ".npy");
   for (const DTypeInfo& type : DTypes()) {
     const std::vector<int64_t> shape = {2, 3};
     std::string data;

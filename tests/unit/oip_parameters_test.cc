@@ -118,7 +118,7 @@ TEST(OipParameters, EveryAttributeOfEveryDialectIsSetOrRejected) {
       if (attribute.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
         const auto& inner = *attribute.message_type();
         for (int n = 0; n < inner.field_count(); ++n) {
-          names.push_back(Cat(whole, ".", inner.field(n)->name()));
+          names.push_back(StrCat(whole, ".", inner.field(n)->name()));
         }
       }
       for (const std::string& name : names) {

@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "core/base/dtype.h"
-#include "core/base/key_maps.h"
+#include "core/base/with_sort_key_encoder.h"
 
 namespace topk::cpu {
 namespace {
 
 template <class Key, bool kFloat>
-void ExpectSame(const KeyMap<Key, kFloat>& map, const std::vector<Key>& bits,
-                const std::vector<Key>& bounds) {
+void ExpectSame(const SortKeyEncoder<Key, kFloat>& map,
+                const std::vector<Key>& bits, const std::vector<Key>& bounds) {
   for (const Key bound : bounds) {
     if (bound == static_cast<Key>(~Key{0})) continue;
     const Probe<Key> probe = ProbeAbove(map, bound);
@@ -52,26 +52,27 @@ TEST(Probe, SaysWhatKeysSay) {
     for (const bool largest : {true, false}) {
       SCOPED_TRACE(std::string(type.name) +
                    (largest ? " largest" : " smallest"));
-      WithKeyMap(type, largest,
-                 [&]<class Key, bool kFloat>(const KeyMap<Key, kFloat>& map) {
-                   std::vector<Key> bits = Interesting<Key>(type, 500);
-                   if (sizeof(Key) <= 2) {  // all that there are
-                     bits.clear();
-                     for (uint64_t x = 0; x <= Key(~Key{0}) && x < 65536; ++x) {
-                       bits.push_back(static_cast<Key>(x));
-                     }
-                   }
-                   ExpectSame(map, bits, Interesting<Key>(type, 100));
-                 });
+      WithSortKeyEncoder(
+          type, largest,
+          [&]<class Key, bool kFloat>(const SortKeyEncoder<Key, kFloat>& map) {
+            std::vector<Key> bits = Interesting<Key>(type, 500);
+            if (sizeof(Key) <= 2) {  // all that there are
+              bits.clear();
+              for (uint64_t x = 0; x <= Key(~Key{0}) && x < 65536; ++x) {
+                bits.push_back(static_cast<Key>(x));
+              }
+            }
+            ExpectSame(map, bits, Interesting<Key>(type, 100));
+          });
     }
   }
 }
 
 // The way back from a key to the one element that has it.
-TEST(KeyMap, KnowsTheBitsOfAKeyThatIsNotShared) {
+TEST(SortKeyEncoder, KnowsTheBitsOfAKeyThatIsNotShared) {
   for (const DType dtype : {DType::kF16, DType::kBF16}) {
     for (const bool largest : {true, false}) {
-      const KeyMap<uint16_t, true> map(InfoOf(dtype), largest);
+      const SortKeyEncoder<uint16_t, true> map(InfoOf(dtype), largest);
       for (uint32_t x = 0; x < 65536; ++x) {
         const auto bits = static_cast<uint16_t>(x);
         const uint16_t key = map(bits);
@@ -85,7 +86,7 @@ TEST(KeyMap, KnowsTheBitsOfAKeyThatIsNotShared) {
       }
     }
   }
-  const KeyMap<uint8_t, false> map(InfoOf(DType::kI8), false);
+  const SortKeyEncoder<uint8_t, false> map(InfoOf(DType::kI8), false);
   for (uint32_t x = 0; x < 256; ++x) {
     const auto bits = static_cast<uint8_t>(x);
     ASSERT_FALSE(map.IsShared(map(bits)));

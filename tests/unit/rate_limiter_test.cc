@@ -108,7 +108,7 @@ TEST_F(RateLimiterTest, WhatHasComeIsOwed) {
 TEST_F(RateLimiterTest, ForgetsThoseThatWereIdleLongest) {
   RateLimiter limiter = Make({.requests = 0.001}, 160);  // 10 in a shard
   for (int i = 0; i < 1000; ++i) {
-    const std::string other = Cat("other", i);
+    const std::string other = StrCat("other", i);
     EXPECT_FALSE(limiter.Take(other, 1, 0)) << i;
     // Asked all the time, it is never the one.
     EXPECT_EQ(limiter.Take("a", 1, 0).has_value(), i > 0) << i;
@@ -127,7 +127,7 @@ TEST(RateLimiterThreads, AdmitNoMoreThanThereIs) {
     threads.emplace_back([&] {
       for (int i = 0; i < 1000; ++i) {
         if (!limiter.Take("a", 1, 0)) ++admitted;
-        (void)limiter.Take(Cat("other", i), 1, 0);
+        (void)limiter.Take(StrCat("other", i), 1, 0);
       }
     });
   }

@@ -16,7 +16,7 @@
 namespace topk::cpu {
 namespace {
 
-using Map = KeyMap<uint32_t, false>;
+using Map = SortKeyEncoder<uint32_t, false>;
 
 const std::byte* Bytes(const std::vector<uint32_t>& row) {
   return reinterpret_cast<const std::byte*>(row.data());

@@ -14,7 +14,7 @@
 namespace topk {
 namespace {
 
-constexpr size_t kMost = SharedObjects::kMostIdle;
+constexpr size_t kMax = SharedObjects::kMaxIdle;
 
 // Lowers a limit of this process for a scope.
 class Lowered {
@@ -35,7 +35,7 @@ class Lowered {
 class SharedObjectsTest : public ::testing::Test {
  protected:
   SharedObjectsTest() {
-    for (size_t i = 0; i < kMost + 20; ++i) {
+    for (size_t i = 0; i < kMax + 20; ++i) {
       Result<SharedMemory> made = SharedMemory::Create("", 4096);
       EXPECT_TRUE(made.ok());
       memory_.push_back(*std::move(made));
@@ -65,15 +65,15 @@ TEST_F(SharedObjectsTest, TheirNumberIsBounded) {
   for (size_t i = 1; i < memory_.size(); ++i) {
     Open(i);
     EXPECT_EQ(Open(0).bytes().data(), first) << "it is used all the time";
-    EXPECT_LE(objects_.size(), kMost);
+    EXPECT_LE(objects_.size(), kMax);
   }
-  EXPECT_EQ(objects_.size(), kMost);
+  EXPECT_EQ(objects_.size(), kMax);
 }
 
 TEST_F(SharedObjectsTest, WhatIsUsedIsNotForgotten) {
   std::vector<SharedRegion> used;
   for (size_t i = 0; i < memory_.size(); ++i) used.push_back(Open(i));
-  EXPECT_EQ(objects_.size(), kMost);
+  EXPECT_EQ(objects_.size(), kMax);
   for (size_t i = 0; i < memory_.size(); ++i) {
     memory_[i].data()[7] = static_cast<std::byte>(i);
     EXPECT_EQ(used[i].bytes()[7], static_cast<std::byte>(i));
@@ -84,7 +84,7 @@ TEST_F(SharedObjectsTest, WhatIsUsedIsNotForgotten) {
 TEST_F(SharedObjectsTest, TooManyInUseAreRefused) {
   std::vector<SharedRegion> used;
   Result<SharedRegion> region = Open(0);
-  for (size_t i = 0; region.ok() && i < 2 * BusGuard::kMost; ++i) {
+  for (size_t i = 0; region.ok() && i < 2 * BusGuard::kMax; ++i) {
     Result<SharedMemory> memory = SharedMemory::Create("", 1);
     ASSERT_TRUE(memory.ok());
     region = objects_.Open(memory->Region(0, 1), Access::kRead, "x");

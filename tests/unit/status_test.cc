@@ -95,9 +95,9 @@ TEST(Checked, RoundsUpToFour) {
   EXPECT_FALSE(CheckedRoundUp4(kMax - 2, &out));
 }
 
-TEST(Cat, WritesTextsAndIntegers) {
-  EXPECT_EQ(Cat(), "");
-  EXPECT_EQ(Cat("k = ", 7, " of ", kMin, std::string("!")),
+TEST(StrCat, WritesTextsAndIntegers) {
+  EXPECT_EQ(StrCat(), "");
+  EXPECT_EQ(StrCat("k = ", 7, " of ", kMin, std::string("!")),
             "k = 7 of -9223372036854775808!");
 }
 

@@ -18,7 +18,7 @@ constexpr char kAlice[] = "token-of-alice-1";
 constexpr char kBob[] = "token-of-bob-001";
 
 std::string Line(const std::string& name, std::string_view token) {
-  return Cat(name, ":", ToHex(HashToken(token)), "\n");
+  return StrCat(name, ":", ToHex(HashToken(token)), "\n");
 }
 
 std::string NameOf(const TokenSet& set, std::string_view token) {
@@ -32,9 +32,9 @@ TEST(BearerToken, HashIsSha256) {
 }
 
 TEST(TokenSet, FindsWhoseATokenIs) {
-  const auto set = TokenSet::Parse(Cat("# who\n\n", Line("alice", kAlice), "  ",
-                                       Line("bob@x", kBob), "\r\n",
-                                       Line("alice", "another-of-alice")));
+  const auto set = TokenSet::Parse(StrCat("# who\n\n", Line("alice", kAlice),
+                                          "  ", Line("bob@x", kBob), "\r\n",
+                                          Line("alice", "another-of-alice")));
   ASSERT_TRUE(set.ok()) << set.status().message;
   EXPECT_EQ(NameOf(*set, kAlice), "alice");
   EXPECT_EQ(NameOf(*set, "another-of-alice"), "alice");
@@ -57,20 +57,20 @@ TEST(TokenSet, NamesTheLineAndTheRule) {
   const std::string good = Line("alice", kAlice);
   const std::string hash = ToHex(HashToken(kBob));
   std::string many;
-  for (int i = 0; i <= 1000; ++i) many += Line("x", Cat("token", i));
+  for (int i = 0; i <= 1000; ++i) many += Line("x", StrCat("token", i));
   for (const auto& [text, says] :
        std::initializer_list<std::pair<std::string, std::vector<std::string>>>{
            {"", {"no token"}},
            {"# only\n\n", {"no token"}},
            {good + kBob, {"line 2", "name:SHA-256"}},
-           {Cat(good, "#\nbob:", hash.substr(1)), {"line 3", "64"}},
-           {Cat("bob:", hash, "0"), {"line 1", "64"}},
-           {Cat("bob:g", hash.substr(1)), {"line 1", "hexadecimal"}},
-           {Cat("bob:", hash.substr(2), " 0"), {"line 1"}},
-           {Cat(":", hash), {"line 1", "name of 1 .. 64"}},
-           {Cat("b c:", hash), {"line 1", "\"b c\""}},
-           {Cat(std::string(65, 'a'), ":", hash), {"line 1", "64 letters"}},
-           {Cat(good, Line("bob", kAlice)), {"line 2", "there already"}},
+           {StrCat(good, "#\nbob:", hash.substr(1)), {"line 3", "64"}},
+           {StrCat("bob:", hash, "0"), {"line 1", "64"}},
+           {StrCat("bob:g", hash.substr(1)), {"line 1", "hexadecimal"}},
+           {StrCat("bob:", hash.substr(2), " 0"), {"line 1"}},
+           {StrCat(":", hash), {"line 1", "name of 1 .. 64"}},
+           {StrCat("b c:", hash), {"line 1", "\"b c\""}},
+           {StrCat(std::string(65, 'a'), ":", hash), {"line 1", "64 letters"}},
+           {StrCat(good, Line("bob", kAlice)), {"line 2", "there already"}},
            {many, {"line 1001", "more than 1000"}}}) {
     const auto set = TokenSet::Parse(text);
     ASSERT_FALSE(set.ok()) << text;
@@ -84,7 +84,7 @@ TEST(TokenSet, NamesTheLineAndTheRule) {
 
 TEST(HashToken, MakesALineThatIsRead) {
   for (const char* end : {"", "\n", "\r\n"}) {
-    std::istringstream in(Cat(kAlice, end));
+    std::istringstream in(StrCat(kAlice, end));
     const auto line = HashTokenLine("alice", in);
     ASSERT_TRUE(line.ok()) << line.status().message;
     EXPECT_EQ(*line + "\n", Line("alice", kAlice));

@@ -32,12 +32,13 @@ template <class Key, bool kFloat>
 class Bounds {
  public:
   /// `kernels` outlives this.
-  Bounds(const Kernels<Key, kFloat>& kernels, const KeyMap<Key, kFloat>& map)
+  Bounds(const Kernels<Key, kFloat>& kernels,
+         const SortKeyEncoder<Key, kFloat>& map)
       : kernels_(kernels), map_(map) {}
 
   /// Upper bound on memory, in bytes, for rows of `count` elements.
   static Size Bytes(int64_t count, int64_t k) {
-    const int64_t sampled = std::clamp(count / kFraction, kLeast, kMost);
+    const int64_t sampled = std::clamp(count / kFraction, kMin, kMax);
     // Doubled at most once too often, and memory that grows.
     const Size groups =
         std::max(Size(kChunks * kVectorBytes),
@@ -51,9 +52,8 @@ class Bounds {
     const auto wanted = static_cast<double>(k);
     const bool whole = count <= kWhole;
     const int64_t sampled =
-        whole
-            ? count
-            : std::clamp(count / kFraction, std::min(kLeast, count / 2), kMost);
+        whole ? count
+              : std::clamp(count / kFraction, std::min(kMin, count / 2), kMax);
     double rank = wanted;
     if (!whole) {
       const double expected =
@@ -107,13 +107,13 @@ class Bounds {
   static constexpr int64_t kWhole = 4096;
   /// Of longer ones one of so many elements, but at least and at most ...
   static constexpr int64_t kFraction = 64;
-  static constexpr int64_t kLeast = 8192;
-  static constexpr int64_t kMost = 65536;
+  static constexpr int64_t kMin = 8192;
+  static constexpr int64_t kMax = 65536;
   static constexpr int64_t kChunks = 64;
   static constexpr double kDeviations = 1.5;
 
   const Kernels<Key, kFloat>& kernels_;
-  const KeyMap<Key, kFloat>& map_;
+  const SortKeyEncoder<Key, kFloat>& map_;
   int64_t rank_ = 0;
   std::vector<Key> maxima_;
 };

@@ -11,7 +11,7 @@ namespace {
 // Of the second cache, what the state of a tile of columns may take.
 constexpr int64_t kTileBytes = int64_t{1} << 19;
 // Narrower tiles read too little of each page.
-constexpr int64_t kLeastTile = 256;
+constexpr int64_t kMinTile = 256;
 // Narrow tensors are folded to about this width.
 constexpr int64_t kFoldWidth = 64;
 
@@ -109,8 +109,8 @@ Choice Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
                              std::max(plan.inner, int64_t{64}));
     // Enough tiles for the threads, if they stay wide.
     const int64_t wanted = CeilDivide(threads, plan.outer);
-    choice.tile = std::min(
-        choice.tile, std::max(CeilDivide(plan.inner, wanted), kLeastTile));
+    choice.tile = std::min(choice.tile,
+                           std::max(CeilDivide(plan.inner, wanted), kMinTile));
     choice.tile = std::min(choice.tile, plan.inner);
     units = plan.outer * choice.tiles(plan);
     if (choice.algorithm == Algorithm::kColumns) {

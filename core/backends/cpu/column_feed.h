@@ -26,8 +26,9 @@ class ColumnSelections {
  public:
   /// If it is cancelled meanwhile there may be fewer columns.
   ColumnSelections(const Kernels<Key, kFloat>& kernels,
-                   const KeyMap<Key, kFloat>& map, int64_t columns, int64_t k,
-                   int64_t slack, int64_t n, const Cancellation* cancellation)
+                   const SortKeyEncoder<Key, kFloat>& map, int64_t columns,
+                   int64_t k, int64_t slack, int64_t n,
+                   const Cancellation* cancellation)
       : kernels_(kernels), map_(map), cancellation_(cancellation) {
     const Selection<Key> empty(kernels.kth, k, slack, n, cancellation);
     selections_.reserve(static_cast<size_t>(columns));
@@ -103,7 +104,7 @@ class ColumnSelections {
   }
 
   const Kernels<Key, kFloat>& kernels_;
-  const KeyMap<Key, kFloat>& map_;
+  const SortKeyEncoder<Key, kFloat>& map_;
   const Cancellation* cancellation_;
   std::vector<Selection<Key>> selections_;
   std::vector<Key> bounds_;

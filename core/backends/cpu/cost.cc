@@ -80,18 +80,19 @@ Size RunBytes(const Plan& plan, const Choice& choice, int threads) {
   const int64_t runners =
       choice.inline_here ? 1 : std::min<int64_t>(units, threads);
   return PackedValues::Bytes(plan) +
-         runners * WithKeyMap(plan, [&]<class Key, bool kFloat>(
-                                        const KeyMap<Key, kFloat>&) {
-           return Memory<Key, kFloat>(plan, choice).OfRunner();
-         });
+         runners *
+             WithSortKeyEncoder(plan, [&]<class Key, bool kFloat>(
+                                          const SortKeyEncoder<Key, kFloat>&) {
+               return Memory<Key, kFloat>(plan, choice).OfRunner();
+             });
 }
 
 Size FoldBytes(const Plan& plan) {
   return PackedValues::Bytes(plan) +
-         WithKeyMap(plan,
-                    [&]<class Key, bool kFloat>(const KeyMap<Key, kFloat>&) {
-                      return Memory<Key, kFloat>::OfFold(plan);
-                    });
+         WithSortKeyEncoder(plan, [&]<class Key, bool kFloat>(
+                                      const SortKeyEncoder<Key, kFloat>&) {
+           return Memory<Key, kFloat>::OfFold(plan);
+         });
 }
 
 // The constants are about twice those of the machines measured, for the data

@@ -18,7 +18,7 @@ template <class Key, bool kFloat>
 class TypedFold final : public Fold {
  public:
   TypedFold(const Plan& plan, const Outputs& outputs,
-            const KeyMap<Key, kFloat>& map, const InstructionSet& set,
+            const SortKeyEncoder<Key, kFloat>& map, const InstructionSet& set,
             int64_t sort_pieces, tbb::task_arena& arena,
             const Cancellation* cancellation)
       : plan_(plan),
@@ -115,7 +115,7 @@ class TypedFold final : public Fold {
 
   const Plan& plan_;
   const Outputs outputs_;
-  const KeyMap<Key, kFloat> map_;
+  const SortKeyEncoder<Key, kFloat> map_;
   const Kernels<Key, kFloat>& kernels_;
   const std::string_view instruction_set_;
   tbb::task_arena& arena_;
@@ -219,10 +219,10 @@ std::unique_ptr<Fold> MakeFold(const Plan& plan, const Outputs& outputs,
                                tbb::task_arena& arena,
                                const Cancellation* cancellation) {
   const auto make = [&](const Outputs& to) {
-    return WithKeyMap(
+    return WithSortKeyEncoder(
         plan,
         [&]<class Key, bool kFloat>(
-            const KeyMap<Key, kFloat>& map) -> std::unique_ptr<Fold> {
+            const SortKeyEncoder<Key, kFloat>& map) -> std::unique_ptr<Fold> {
           return std::make_unique<TypedFold<Key, kFloat>>(
               plan, to, map, set, sort_pieces, arena, cancellation);
         });

@@ -25,11 +25,12 @@ Result<InstructionSet> ChooseInstructionSet(std::string_view name) {
   std::string names;
   for (const InstructionSet& set : supported) {
     if (set.name == name) return set;
-    names += Cat(names.empty() ? "" : ", ", set.name);
+    names += StrCat(names.empty() ? "" : ", ", set.name);
   }
-  return InvalidArgument("INSTRUCTION_SET", "TOPK_INSTRUCTION_SET",
-                         Cat("this machine cannot run the instruction set \"",
-                             name, "\"; it has ", names));
+  return InvalidArgument(
+      "INSTRUCTION_SET", "TOPK_INSTRUCTION_SET",
+      StrCat("this machine cannot run the instruction set \"", name,
+             "\"; it has ", names));
 }
 
 }  // namespace topk::cpu

@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "core/backends/cpu/probe.h"
-#include "core/base/key_map.h"
+#include "core/base/sort_key_encoder.h"
 
 namespace topk::cpu {
 
@@ -61,14 +61,14 @@ inline constexpr int64_t kScanSlack = 128;
 inline constexpr int64_t kShortK = 16;
 inline constexpr int64_t kShortN = 4096;
 /// Rank takes so many keys.
-inline constexpr int64_t kRankMost = 64;
+inline constexpr int64_t kMaxRankCount = 64;
 /// FeedColumns takes k up to this.
 inline constexpr int64_t kColumnK = 32;
 
 /// The kernels of one instruction set for one kind of key.
 template <class Key, bool kFloat>
 struct Kernels {
-  using Map = KeyMap<Key, kFloat>;
+  using Map = SortKeyEncoder<Key, kFloat>;
 
   /// Writes the positions of the elements that the probe lets in, in order, and
   /// stops when all were scanned or when less than
@@ -94,7 +94,7 @@ struct Kernels {
                           int64_t count, const Key* bounds, uint32_t* columns);
 
   /// Writes how many keys rank before each: the greater, and the equal in front
-  /// of it. REQUIRES: count <= kRankMost; both aligned, with room for whole
+  /// of it. REQUIRES: count <= kMaxRankCount; both aligned, with room for whole
   /// vectors.
   void (*rank)(const Key* keys, int64_t count, Key* ranks);
 

@@ -31,17 +31,17 @@ Key KthOf(Key (*kernel)(const Key*, int64_t, int64_t), const Key* keys,
           int64_t count, int64_t k, const Cancellation* cancellation) {
   if (count <= kKthMost) return kernel(keys, count, k);
   constexpr int kBits = 8 * sizeof(Key);
-  constexpr int kMostDigit = 11;
+  constexpr int kMaxDigit = 11;
   Key prefix = 0;
   Key decided = 0;  // which bits of the prefix are
   int64_t wanted = k;
   for (int shift = kBits; shift > 0;) {
-    const int digit = std::min(shift, kMostDigit);
+    const int digit = std::min(shift, kMaxDigit);
     shift -= digit;
     const size_t mask = (size_t{1} << digit) - 1;
     // Two of each, in turn: neighbours are often alike, and would wait for each
     // other's count.
-    std::array<std::array<uint32_t, size_t{1} << kMostDigit>, 2> counts = {};
+    std::array<std::array<uint32_t, size_t{1} << kMaxDigit>, 2> counts = {};
     const auto count_block = [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const Key key = keys[i];

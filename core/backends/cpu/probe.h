@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/base/key_map.h"
+#include "core/base/sort_key_encoder.h"
 
 namespace topk::cpu {
 
@@ -33,7 +33,7 @@ struct Probe {
 /// directions, and the second comparison turns it round.
 /// Tests: unit/probe_test.cc.
 template <class Key, bool kFloat>
-Probe<Key> ProbeAbove(const KeyMap<Key, kFloat>& map, Key bound) {
+Probe<Key> ProbeAbove(const SortKeyEncoder<Key, kFloat>& map, Key bound) {
   constexpr Key kOnes = static_cast<Key>(~Key{0});
   if constexpr (!kFloat) {
     return {static_cast<Key>(map.sign ^ map.flip), bound, kOnes};
@@ -59,7 +59,7 @@ Probe<Key> ProbeAbove(const KeyMap<Key, kFloat>& map, Key bound) {
 /// Returns a bound that is reached by the elements whose maxima (raise_maxima)
 /// reach `maximum`.
 template <class Key, bool kFloat>
-Key BoundFrom(const KeyMap<Key, kFloat>& map, Key maximum) {
+Key BoundFrom(const SortKeyEncoder<Key, kFloat>& map, Key maximum) {
   // Among the smallest a maximum takes -0 for less than +0.
   const auto minus_zero = static_cast<Key>((map.sign - 1) ^ map.flip);
   const bool lower = kFloat && map.flip != 0 && maximum == minus_zero;

@@ -73,12 +73,12 @@ std::span<const Ranked<Key>> SortByRank(
   if (!ForEachBlock(0, count, kBlockElements, cancellation, widen)) return {};
   const auto bits =
       static_cast<int>(std::bit_width(static_cast<Key>(highest - lowest)));
-  constexpr int kMostDigit = 8;  // 11 gained nothing for a million (Zen 4)
-  const int passes = (bits + kMostDigit - 1) / kMostDigit;
+  constexpr int kMaxDigit = 8;  // 11 gained nothing for a million (Zen 4)
+  const int passes = (bits + kMaxDigit - 1) / kMaxDigit;
   const int digit = passes > 0 ? (bits + passes - 1) / passes : 1;
   const size_t buckets = size_t{1} << digit;
   const auto mask = static_cast<Key>(buckets - 1);
-  std::array<uint32_t, size_t{1} << kMostDigit> few;  // takes no memory
+  std::array<uint32_t, size_t{1} << kMaxDigit> few;  // takes no memory
   std::vector<uint32_t> many;
   if (pieces > 1) many.resize(buckets * static_cast<size_t>(pieces));
   const std::span<uint32_t> counters =

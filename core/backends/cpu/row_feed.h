@@ -43,9 +43,9 @@ namespace topk::cpu {
 /// if the selection is cancelled.
 template <class Key, bool kFloat>
 int64_t FeedRow(const Kernels<Key, kFloat>& kernels,
-                const KeyMap<Key, kFloat>& map, const std::byte* elements,
-                int64_t count, int64_t first, int64_t patience,
-                Selection<Key>& selection) {
+                const SortKeyEncoder<Key, kFloat>& map,
+                const std::byte* elements, int64_t count, int64_t first,
+                int64_t patience, Selection<Key>& selection) {
   constexpr Key kOnes = static_cast<Key>(~Key{0});
   constexpr int64_t kPositions = 1024;
   constexpr int64_t kScanMost = kScanBytes / static_cast<int64_t>(sizeof(Key));
@@ -82,9 +82,9 @@ int64_t FeedRow(const Kernels<Key, kFloat>& kernels,
 /// that are left finds a better bound.
 template <class Key, bool kFloat>
 void FeedPatiently(const Kernels<Key, kFloat>& kernels,
-                   const KeyMap<Key, kFloat>& map, const std::byte* elements,
-                   int64_t count, int64_t first, int64_t k, int64_t patience,
-                   Selection<Key>& selection) {
+                   const SortKeyEncoder<Key, kFloat>& map,
+                   const std::byte* elements, int64_t count, int64_t first,
+                   int64_t k, int64_t patience, Selection<Key>& selection) {
   const int64_t taken =
       FeedRow(kernels, map, elements, count, first, patience, selection);
   const int64_t left = count - taken;
@@ -131,9 +131,9 @@ struct Hint {
 /// the row before, if there is one, and is kept for the next.
 template <class Key, bool kFloat>
 void FeedWithBounds(const Kernels<Key, kFloat>& kernels,
-                    const KeyMap<Key, kFloat>& map, const std::byte* elements,
-                    int64_t count, int64_t first, int64_t k,
-                    Bounds<Key, kFloat>& bounds, Hint<Key>& hint,
+                    const SortKeyEncoder<Key, kFloat>& map,
+                    const std::byte* elements, int64_t count, int64_t first,
+                    int64_t k, Bounds<Key, kFloat>& bounds, Hint<Key>& hint,
                     std::span<Selection<Key>> selections) {
   const auto pieces = static_cast<int64_t>(selections.size());
   const auto feed = [&] {

@@ -12,11 +12,11 @@
 #include "core/backends/cpu/kernels.h"
 #include "core/base/cancellation.h"
 #include "core/base/checked.h"
+#include "core/base/deferred_free.h"
 #include "core/base/dtype.h"
 #include "core/base/elements.h"
-#include "core/base/free_later.h"
-#include "core/base/key_map.h"
-#include "core/base/key_maps.h"
+#include "core/base/sort_key_encoder.h"
+#include "core/base/with_sort_key_encoder.h"
 #include "core/plan/plan.h"
 
 namespace topk::cpu {
@@ -27,7 +27,7 @@ struct Run {
   const Plan& plan;
   const Choice& choice;
   const Kernels<Key, kFloat>& kernels;
-  const KeyMap<Key, kFloat>& map;
+  const SortKeyEncoder<Key, kFloat>& map;
   const std::byte* tensor;
   const Outputs& outputs;
   const Cancellation* cancellation;  ///< null = never
@@ -38,18 +38,18 @@ struct Run {
   }
 };
 
-/// Calls `fn` with the KeyMap of a plan's elements.
+/// Calls `fn` with the SortKeyEncoder of a plan's elements.
 template <class Fn>
-auto WithKeyMap(const Plan& plan, Fn fn) {
-  return topk::WithKeyMap(InfoOf(plan.dtype),
-                          plan.direction == Direction::kLargest, std::move(fn));
+auto WithSortKeyEncoder(const Plan& plan, Fn fn) {
+  return topk::WithSortKeyEncoder(
+      InfoOf(plan.dtype), plan.direction == Direction::kLargest, std::move(fn));
 }
 
 /// How many candidates a selection holds beside k: small k would reselect too
 /// often with k, large k costs memory enough.
 inline int64_t SlackFor(int64_t k) {
-  constexpr int64_t kLeastSlack = 128;
-  return k < kLeastSlack ? kLeastSlack : k;
+  constexpr int64_t kMinSlack = 128;
+  return k < kMinSlack ? kMinSlack : k;
 }
 
 /// The same for many selections side by side: little.
@@ -65,7 +65,7 @@ template <class T>
 void LetGo(std::vector<T>& selections, Size bytes) {
   constexpr int64_t kSoon = int64_t{16} << 20;  // 2 ms
   if (bytes < kSoon || selections.empty()) return;
-  FreeLater(std::make_unique<std::vector<T>>(std::move(selections)));
+  DeferFree(std::make_unique<std::vector<T>>(std::move(selections)));
 }
 
 }  // namespace topk::cpu

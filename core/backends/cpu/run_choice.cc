@@ -14,7 +14,8 @@ namespace {
 void Select(const Plan& plan, const Choice& choice, const InstructionSet& set,
             const std::byte* tensor, const Outputs& outputs,
             const Cancellation* cancellation) {
-  WithKeyMap(plan, [&]<class Key, bool kFloat>(const KeyMap<Key, kFloat>& map) {
+  WithSortKeyEncoder(plan, [&]<class Key, bool kFloat>(
+                               const SortKeyEncoder<Key, kFloat>& map) {
     const Run<Key, kFloat> run = {
         plan,    choice,      set.kernels<Key, kFloat>(), map, tensor,
         outputs, cancellation};

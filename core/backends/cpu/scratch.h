@@ -11,7 +11,7 @@
 #include <span>
 #include <type_traits>
 
-#include "core/base/free_later.h"
+#include "core/base/deferred_free.h"
 
 namespace topk::cpu {
 
@@ -61,7 +61,7 @@ class Scratch {
       if (const size_t bytes = ScratchHeap::SizeOf(p); bytes < kHuge) {
         ScratchHeap::Free(p);
       } else {
-        FreeLater(p, bytes, ScratchHeap::Free);
+        DeferFree(p, bytes, ScratchHeap::Free);
       }
     }
   };

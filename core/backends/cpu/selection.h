@@ -23,7 +23,7 @@
 #include "core/backends/cpu/blocks.h"
 #include "core/backends/cpu/kth.h"
 #include "core/base/checked.h"
-#include "core/base/free_later.h"
+#include "core/base/deferred_free.h"
 
 namespace topk::cpu {
 
@@ -260,8 +260,8 @@ class Selection {
   size_t capacity_;
   size_t full_;  // at so many candidates something is to be done
   const Cancellation* cancellation_;
-  std::vector<Key, FreeingLater<Key>> keys_;
-  std::vector<Element, FreeingLater<Element>> elements_;
+  std::vector<Key, DeferredFreeAllocator<Key>> keys_;
+  std::vector<Element, DeferredFreeAllocator<Element>> elements_;
   Key bound_ = 0;
   bool bounded_ = false;
   int64_t reselections_ = 0;

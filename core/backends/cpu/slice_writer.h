@@ -39,7 +39,7 @@ class SliceWriter {
   /// Upper bound on the memory of a writer that sorts `count` elements at
   /// once, in bytes.
   static Size Bytes(const Plan& plan, int64_t count) {
-    if (count <= kRankMost) return 0;
+    if (count <= kMaxRankCount) return 0;
     const Size slots = plan.order == Order::kIndex ? Size(plan.k) * 4 : 0;
     return 2 * Size(count) * sizeof(Ranked<Key>) + slots + count / 8 + 8;
   }
@@ -55,7 +55,7 @@ class SliceWriter {
       });
       return;
     }
-    if (plan_.k <= kRankMost) {
+    if (plan_.k <= kMaxRankCount) {
       WriteFew(slice, selection);
       return;
     }
@@ -79,10 +79,10 @@ class SliceWriter {
   /// Sorts a whole row of n elements, which lie together, and writes the k
   /// first.
   template <bool kFloat>
-  void WriteSorted(int64_t slice, const KeyMap<Key, kFloat>& map,
+  void WriteSorted(int64_t slice, const SortKeyEncoder<Key, kFloat>& map,
                    const std::byte* row) {
     const auto element = [row](int64_t i) { return Load<Key>(row, i); };
-    if (plan_.n <= kRankMost && plan_.order == Order::kValue) {
+    if (plan_.n <= kMaxRankCount && plan_.order == Order::kValue) {
       Ranks ranks;
       for (int64_t i = 0; i < plan_.n; ++i) {
         ranks.keys[static_cast<size_t>(i)] = map(element(i));
@@ -121,18 +121,18 @@ class SliceWriter {
   }
 
  private:
-  // Up to kRankMost keys, put into order by counting.
+  // Up to kMaxRankCount keys, put into order by counting.
   struct Ranks {
-    static constexpr size_t kRoom = kRankMost + kVectorBytes / sizeof(Key);
+    static constexpr size_t kRoom = kMaxRankCount + kVectorBytes / sizeof(Key);
     alignas(kVectorBytes) std::array<Key, kRoom> keys = {};
 
     // Returns the slots of the first `count` keys by rank.
-    std::array<uint8_t, kRankMost> Slots(void (*rank)(const Key*, int64_t,
-                                                      Key*),
-                                         int64_t count) const {
+    std::array<uint8_t, kMaxRankCount> Slots(void (*rank)(const Key*, int64_t,
+                                                          Key*),
+                                             int64_t count) const {
       alignas(kVectorBytes) std::array<Key, kRoom> ranks;
       rank(keys.data(), count, ranks.data());
-      std::array<uint8_t, kRankMost> slots;
+      std::array<uint8_t, kMaxRankCount> slots;
       for (size_t j = 0; j < static_cast<size_t>(count); ++j) {
         slots[static_cast<size_t>(ranks[j])] = static_cast<uint8_t>(j);
       }

@@ -18,8 +18,8 @@
 #include "core/backends/cpu/scratch.h"
 #include "core/base/cancellation.h"
 #include "core/base/dtype.h"
-#include "core/base/key_map.h"
 #include "core/base/packing.h"
+#include "core/base/sort_key_encoder.h"
 #include "core/plan/plan.h"
 
 namespace topk::cpu {
@@ -80,7 +80,7 @@ class Unpacked {
 /// Returns the key of the elements that rank first of all that a packed type
 /// has: nothing is offered after k of these.
 template <class Key, bool kFloat>
-Key FirstKey(const DTypeInfo& type, const KeyMap<Key, kFloat>& map) {
+Key FirstKey(const DTypeInfo& type, const SortKeyEncoder<Key, kFloat>& map) {
   Key first = 0;
   const int step = 1 << (8 - type.bits);
   for (int bits = 0; bits < 256; bits += step) {

@@ -57,7 +57,7 @@ class DeviceSet {
 
 Status Declined(const std::string& what) {
   return Unimplemented("NOT_ON_THIS_BACKEND", "",
-                       Cat("the CUDA backend does not take ", what));
+                       StrCat("the CUDA backend does not take ", what));
 }
 
 Status DeviceSet::Check(int64_t bytes) const {
@@ -71,7 +71,7 @@ Status DeviceSet::Check(int64_t bytes) const {
   if (lost) return Declined("anything: each of its devices is lost");
   if (bytes > most) {
     return Declined(
-        Cat("what takes ", bytes, " bytes of a device that gives ", most));
+        StrCat("what takes ", bytes, " bytes of a device that gives ", most));
   }
   return {};
 }
@@ -87,7 +87,7 @@ Status CheckPlan(const Plan& plan) {
   if (plan.input.bytes == 0) return Declined("tensors without elements");
   constexpr int64_t kNarrowIndices = int64_t{1} << 32;
   if (InfoOf(plan.dtype).bytes <= 4 && plan.n > kNarrowIndices) {
-    return Declined(Cat("axes of more than ", kNarrowIndices, " elements"));
+    return Declined(StrCat("axes of more than ", kNarrowIndices, " elements"));
   }
   return {};
 }

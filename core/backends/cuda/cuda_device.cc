@@ -68,7 +68,7 @@ std::unique_ptr<CudaDevice> CudaDevice::Open(int number, int64_t memory_bytes) {
   std::unique_ptr<CudaDevice> device(new CudaDevice);
   device->handle_.number = number;
   device->handle_.name = properties.name;
-  device->architecture_ = Cat("sm_", properties.major, properties.minor);
+  device->architecture_ = StrCat("sm_", properties.major, properties.minor);
   device->memory_limit_ =
       memory_bytes > 0 ? memory_bytes : static_cast<int64_t>(total / 2);
   cudaMemPoolProps pool{};
@@ -98,9 +98,10 @@ CudaDevice::~CudaDevice() {
 Status CudaDevice::Reserve(int64_t bytes, std::unique_ptr<LaneParts>& parts) {
   const std::lock_guard lock(mutex_);
   if (bytes > memory_limit_ - reserved_ || open_ == kLanes) {
-    return ResourceExhausted("DEVICE_MEMORY", "server",
-                             Cat("there is no room on ", handle_.name, " now"),
-                             std::chrono::seconds(1));
+    return ResourceExhausted(
+        "DEVICE_MEMORY", "server",
+        StrCat("there is no room on ", handle_.name, " now"),
+        std::chrono::seconds(1));
   }
   reserved_ += bytes;
   ++open_;
@@ -121,7 +122,7 @@ void CudaDevice::Release(int64_t bytes, std::unique_ptr<LaneParts> parts) {
 Result<std::unique_ptr<Lane>> CudaDevice::OpenLane(int64_t bytes) {
   if (lost()) {
     return Status{Code::kUnavailable, "DEVICE_LOST", "",
-                  Cat(handle_.name, " failed before")};
+                  StrCat(handle_.name, " failed before")};
   }
   std::unique_ptr<LaneParts> parts;
   if (Status s = Reserve(bytes, parts); !s.ok()) return s;
@@ -160,8 +161,8 @@ Status CheckDevices() {
   cudaGetLastError();
   return InvalidArgument(
       "NO_CUDA_DEVICE", "backend",
-      Cat("this machine has no CUDA device: ",
-          error == cudaSuccess ? "none is visible" : TextOf(error)));
+      StrCat("this machine has no CUDA device: ",
+             error == cudaSuccess ? "none is visible" : TextOf(error)));
 }
 
 std::vector<std::unique_ptr<Device>> OpenDevices(int64_t memory_bytes) {

@@ -187,7 +187,7 @@ class CudaLane final : public Lane {
 }  // namespace
 
 std::string TextOf(cudaError_t error) {
-  return Cat(cudaGetErrorName(error), ": ", cudaGetErrorString(error));
+  return StrCat(cudaGetErrorName(error), ": ", cudaGetErrorString(error));
 }
 
 Status DeviceHandle::Check(cudaError_t error) {
@@ -195,12 +195,12 @@ Status DeviceHandle::Check(cudaError_t error) {
   if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();  // it is remembered otherwise
     return ResourceExhausted("DEVICE_MEMORY", "server",
-                             Cat("no memory left on ", name),
+                             StrCat("no memory left on ", name),
                              std::chrono::seconds(1));
   }
   lost.store(true, std::memory_order_relaxed);
   return {Code::kUnavailable, "DEVICE_LOST", "",
-          Cat(name, " failed: ", TextOf(error))};
+          StrCat(name, " failed: ", TextOf(error))};
 }
 
 std::unique_ptr<Lane> MakeLane(

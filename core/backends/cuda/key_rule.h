@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "core/base/key_map.h"
+#include "core/base/sort_key_encoder.h"
 
 namespace topk::cuda {
 
@@ -35,8 +35,8 @@ template <class Key>
 constexpr Key KeyOf(const KeyRule& rule, Key bits) {
   const int up = static_cast<int>(8 * sizeof(Key)) - 8 * rule.bytes;
   const Key top = static_cast<Key>(bits << up);
-  return rule.is_float ? KeyMap<Key, true>(rule, rule.largest)(top)
-                       : KeyMap<Key, false>(rule, rule.largest)(top);
+  return rule.is_float ? SortKeyEncoder<Key, true>(rule, rule.largest)(top)
+                       : SortKeyEncoder<Key, false>(rule, rule.largest)(top);
 }
 
 }  // namespace topk::cuda

@@ -51,8 +51,8 @@ int64_t DeviceBytes(const Plan& plan, int64_t rows_per_piece) {
   const double kept = 3 * k * blocks * inner * item;
   const double answers = 2 * k * blocks * inner * (element + 8);
   const double bytes = pieces + sorted + kept + answers;
-  constexpr double kMost = 9e18;
-  return static_cast<int64_t>(std::min(bytes, kMost));
+  constexpr double kMax = 9e18;
+  return static_cast<int64_t>(std::min(bytes, kMax));
 }
 
 }  // namespace topk::cuda

@@ -49,10 +49,10 @@ void MeasureLongStream(const Run& run) {
 double IdleMemoryOf(int process) {
   constexpr auto kStep = std::chrono::milliseconds(100);
   constexpr int kStill = 20;
-  constexpr int kMost = 100;
+  constexpr int kMax = 100;
   double before = 0;
   int still = 0;
-  for (int i = 0; i < kMost && still < kStill; ++i) {
+  for (int i = 0; i < kMax && still < kStill; ++i) {
     const double now = MemoryOf(process, "VmRSS");
     still = now == before ? still + 1 : 0;
     before = now;

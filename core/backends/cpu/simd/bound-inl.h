@@ -28,8 +28,9 @@ namespace topk::cpu::HWY_NAMESPACE {
 
 /// Kernels::raise_maxima.
 template <class Key, bool kFloat>
-void RaiseMaxima(const KeyMap<Key, kFloat>& map, const std::byte* elements,
-                 int64_t count, Key* maxima, int64_t groups) {
+void RaiseMaxima(const SortKeyEncoder<Key, kFloat>& map,
+                 const std::byte* elements, int64_t count, Key* maxima,
+                 int64_t groups) {
   const Tag<Key> d;
   constexpr int64_t kLanes = hn::MaxLanes(Tag<Key>());
   const VectorMap<Key, kFloat> vector_map(map);

@@ -59,9 +59,9 @@ HWY_INLINE void Insert(V key, Key index, Key* keys, Key* indices,
 
 /// Kernels::feed_columns.
 template <class Key, bool kFloat>
-void FeedColumns(const KeyMap<Key, kFloat>& map, const ColumnState<Key>& state,
-                 const std::byte* elements, int64_t count, int64_t pitch,
-                 int64_t first) {
+void FeedColumns(const SortKeyEncoder<Key, kFloat>& map,
+                 const ColumnState<Key>& state, const std::byte* elements,
+                 int64_t count, int64_t pitch, int64_t first) {
   const Tag<Key> d;
   constexpr int64_t kLanes = hn::MaxLanes(Tag<Key>());
   constexpr int64_t kBlock = ColumnState<Key>::kBlock;

@@ -7,7 +7,8 @@
 // wait, and a vector at a time: 50 keys take 0.1 us, a tenth of the radix sort
 // (rank_sort.h).
 //
-// When: short rows, and answers of k <= kRankMost. Tests: unit/kernels_test.cc.
+// When: short rows, and answers of k <= kMaxRankCount. Tests:
+// unit/kernels_test.cc.
 #if defined(TOPK_SIMD_RANK) == defined(HWY_TARGET_TOGGLE)
 #ifdef TOPK_SIMD_RANK
 #undef TOPK_SIMD_RANK

@@ -73,8 +73,9 @@ Scanned Scan(const Probe<Key>& probe, const std::byte* elements, int64_t count,
 
 /// Kernels::scan_columns.
 template <class Key, bool kFloat>
-int64_t ScanColumns(const KeyMap<Key, kFloat>& map, const std::byte* elements,
-                    int64_t count, const Key* bounds, uint32_t* columns) {
+int64_t ScanColumns(const SortKeyEncoder<Key, kFloat>& map,
+                    const std::byte* elements, int64_t count, const Key* bounds,
+                    uint32_t* columns) {
   const Tag<Key> d;
   constexpr int64_t kLanes = hn::MaxLanes(Tag<Key>());
   const VectorMap<Key, kFloat> vector_map(map);

@@ -11,7 +11,7 @@
 //
 // When: k <= kShortK and n <= kShortN, packed, axis last. Costs: two reads from
 // the first cache and about 100 ns a row. A row whose bound lets more than
-// kMost in goes the long way.
+// kMax in goes the long way.
 //
 // Tests: unit/kernels_test.cc, conformance/, exhaustive/.
 #if defined(TOPK_SIMD_SHORT_ROWS) == defined(HWY_TARGET_TOGGLE)
@@ -36,7 +36,8 @@ class ShortRowSelector {
   using D = Tag<Key>;
   using V = hn::Vec<D>;
 
-  ShortRowSelector(const KeyMap<Key, kFloat>& map, const ShortRows<Key>& rows)
+  ShortRowSelector(const SortKeyEncoder<Key, kFloat>& map,
+                   const ShortRows<Key>& rows)
       : map_(map), vector_map_(map), rows_(rows) {}
 
   /// Selects from up to kRows rows, `count` of them; returns how many were done
@@ -46,7 +47,7 @@ class ShortRowSelector {
   int64_t Select(int64_t first, int64_t count) {
     const int64_t row_bytes = rows_.n * static_cast<int64_t>(sizeof(Key));
     const std::byte* elements = rows_.rows + first * row_bytes;
-    if (rows_.n > kMost) {
+    if (rows_.n > kMax) {
       for (int64_t r = 0; r < count; ++r) {
         slots_[r].bound = Bound(elements + r * row_bytes);
       }
@@ -72,24 +73,24 @@ class ShortRowSelector {
  private:
   static constexpr int64_t kLanes = hn::MaxLanes(D());
   /// Elements that a row may have to rank.
-  static constexpr int64_t kMost = 32;
+  static constexpr int64_t kMax = 32;
   /// Groups: two for each of k, in whole vectors.
   static constexpr int64_t kGroups = std::max(2 * kShortK, kLanes);
 
   /// What is known of one row: the elements that may belong to its answer.
   struct Slots {
-    alignas(kVectorBytes) Key bits[kMost + kLanes] = {};
-    alignas(kVectorBytes) Key keys[kMost + kLanes];
-    alignas(kVectorBytes) Key ranks[kMost + kLanes];
-    uint32_t positions[kMost + kScanSlack];
+    alignas(kVectorBytes) Key bits[kMax + kLanes] = {};
+    alignas(kVectorBytes) Key keys[kMax + kLanes];
+    alignas(kVectorBytes) Key ranks[kMax + kLanes];
+    uint32_t positions[kMax + kScanSlack];
     int64_t found;
     Key bound;
   };
 
   /// Writes the positions of all elements that may belong to the answer, or
-  /// returns -1: they are more than kMost.
+  /// returns -1: they are more than kMax.
   int64_t Find(const std::byte* elements, Slots& slots) {
-    if (rows_.n <= kMost) {
+    if (rows_.n <= kMax) {
       for (int64_t i = 0; i < rows_.n; ++i) {
         slots.positions[i] = static_cast<uint32_t>(i);
       }
@@ -104,14 +105,14 @@ class ShortRowSelector {
       const uint64_t in = probe.Word(elements + i * sizeof(Key));
       found += AppendPositions(in, static_cast<uint32_t>(i),
                                slots.positions + found);
-      if (found > kMost) return -1;
+      if (found > kMax) return -1;
     }
     if (i < rows_.n) {
       const PaddedWord<Key> rest(elements + i * sizeof(Key), rows_.n - i);
       found +=
           AppendPositions(probe.Word(rest.bytes) & FirstBits(rows_.n - i),
                           static_cast<uint32_t>(i), slots.positions + found);
-      if (found > kMost) return -1;
+      if (found > kMax) return -1;
     }
     return found;
   }
@@ -213,7 +214,7 @@ class ShortRowSelector {
 
   void Write(int64_t row, const Slots& slots) {
     const auto k = static_cast<Key>(rows_.k);
-    Key chosen[kMost];
+    Key chosen[kMax];
     int64_t count = 0;
     for (int64_t i = 0; i < slots.found; ++i) {
       if (rows_.by_index) {
@@ -250,7 +251,7 @@ class ShortRowSelector {
     }
   }
 
-  const KeyMap<Key, kFloat>& map_;
+  const SortKeyEncoder<Key, kFloat>& map_;
   const VectorMap<Key, kFloat> vector_map_;
   const ShortRows<Key>& rows_;
   Slots slots_[kRows];
@@ -258,7 +259,7 @@ class ShortRowSelector {
 
 /// Kernels::select_short_rows.
 template <class Key, bool kFloat>
-int64_t SelectShortRows(const KeyMap<Key, kFloat>& map,
+int64_t SelectShortRows(const SortKeyEncoder<Key, kFloat>& map,
                         const ShortRows<Key>& rows, int64_t begin) {
   ShortRowSelector<Key, kFloat> selector(map, rows);
   constexpr int64_t kRows = ShortRowSelector<Key, kFloat>::kRows;

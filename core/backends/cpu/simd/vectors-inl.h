@@ -42,14 +42,14 @@ HWY_INLINE uint64_t MaskBits(D d, M mask) {
   return bits;
 }
 
-/// KeyMap, for vectors.
+/// SortKeyEncoder, for vectors.
 template <class Key, bool kFloat>
 class VectorMap {
  public:
   using D = Tag<Key>;
   using V = hn::Vec<D>;
 
-  explicit VectorMap(const KeyMap<Key, kFloat>& map)
+  explicit VectorMap(const SortKeyEncoder<Key, kFloat>& map)
       : sign_(hn::Set(D(), map.sign)),
         infinity_(hn::Set(D(), map.infinity)),
         flip_(hn::Set(D(), map.flip)),

@@ -11,7 +11,7 @@ class ServerBuilder;
 namespace topk {
 
 /// Settings of all connections. Durations are in seconds.
-struct ConnectionCare {
+struct ConnectionOptions {
   /// After so long without a frame the client is asked for a sign of life...
   double keepalive_time = 60;
   /// ...and has so long to give it, or else the connection is closed: a client
@@ -40,15 +40,15 @@ struct ConnectionCare {
 /// compressed messages either: gRPC 1.51 unpacks whatever a message of the
 /// allowed size expands to, a thousand times as much, before it looks at the
 /// size again.
-void ApplyConnectionCare(const ConnectionCare& care,
-                         grpc::ServerBuilder& builder);
+void ApplyConnectionOptions(const ConnectionOptions& options,
+                            grpc::ServerBuilder& builder);
 
 /// Has the builder's servers treat their connections as those of probes and
 /// operators' tools, which last for a moment: these listeners cannot take file
 /// descriptors, memory or threads from the main ones for long.
-void ApplySideConnectionCare(grpc::ServerBuilder& builder);
+void ApplySideConnectionOptions(grpc::ServerBuilder& builder);
 
-/// Returns the settings that ApplySideConnectionCare() applies.
-ConnectionCare SideConnectionCare();
+/// Returns the settings that ApplySideConnectionOptions() applies.
+ConnectionOptions SideConnectionOptions();
 
 }  // namespace topk

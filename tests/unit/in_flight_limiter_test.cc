@@ -1,4 +1,4 @@
-#include "server/admission/admission.h"
+#include "server/admission/in_flight_limiter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,38 +26,37 @@ void ExpectLater(const Status& status, const std::string& reason,
   EXPECT_LE(status.retry_after, milliseconds(12000));
 }
 
-TEST(Admission, CountsCallsOfTheServer) {
-  Admission admission(kLimits);
-  std::optional<Admission::Share> a, b, c;
-  Admission::Share d;
-  ASSERT_TRUE(admission.Admit("x", a.emplace()).ok());
-  ASSERT_TRUE(admission.Admit("x", b.emplace()).ok());
-  ASSERT_TRUE(admission.Admit("y", c.emplace()).ok());
-  EXPECT_EQ(admission.requests(), 3);
-  ExpectLater(admission.Admit("y", d), "TOO_MANY_REQUESTS", "server");
+TEST(InFlightLimiter, CountsCallsOfTheServer) {
+  InFlightLimiter limiter(kLimits);
+  std::optional<InFlightLimiter::Reservation> a, b, c;
+  InFlightLimiter::Reservation d;
+  ASSERT_TRUE(limiter.Admit("x", a.emplace()).ok());
+  ASSERT_TRUE(limiter.Admit("x", b.emplace()).ok());
+  ASSERT_TRUE(limiter.Admit("y", c.emplace()).ok());
+  EXPECT_EQ(limiter.requests(), 3);
+  ExpectLater(limiter.Admit("y", d), "TOO_MANY_REQUESTS", "server");
   c.reset();
-  EXPECT_EQ(admission.requests(), 2);
-  EXPECT_TRUE(admission.Admit("y", d).ok());
+  EXPECT_EQ(limiter.requests(), 2);
+  EXPECT_TRUE(limiter.Admit("y", d).ok());
 }
 
-TEST(Admission, CountsCallsOfAClient) {
-  Admission admission(kLimits);
-  std::optional<Admission::Share> a, b;
-  Admission::Share c, d;
-  ASSERT_TRUE(admission.Admit("x", a.emplace()).ok());
-  ASSERT_TRUE(admission.Admit("x", b.emplace()).ok());
-  ExpectLater(admission.Admit("x", c), "TOO_MANY_REQUESTS_OF_CLIENT",
-              "client:x");
-  EXPECT_TRUE(admission.Admit("y", d).ok());
+TEST(InFlightLimiter, CountsCallsOfAClient) {
+  InFlightLimiter limiter(kLimits);
+  std::optional<InFlightLimiter::Reservation> a, b;
+  InFlightLimiter::Reservation c, d;
+  ASSERT_TRUE(limiter.Admit("x", a.emplace()).ok());
+  ASSERT_TRUE(limiter.Admit("x", b.emplace()).ok());
+  ExpectLater(limiter.Admit("x", c), "TOO_MANY_REQUESTS_OF_CLIENT", "client:x");
+  EXPECT_TRUE(limiter.Admit("y", d).ok());
   a.reset();
-  EXPECT_TRUE(admission.Admit("x", c).ok());
+  EXPECT_TRUE(limiter.Admit("x", c).ok());
 }
 
-TEST(Admission, CountsBytes) {
-  Admission admission(kLimits);
-  Admission::Share a, b;
-  ASSERT_TRUE(admission.Admit("x", a).ok());
-  ASSERT_TRUE(admission.Admit("y", b).ok());
+TEST(InFlightLimiter, CountsBytes) {
+  InFlightLimiter limiter(kLimits);
+  InFlightLimiter::Reservation a, b;
+  ASSERT_TRUE(limiter.Admit("x", a).ok());
+  ASSERT_TRUE(limiter.Admit("y", b).ok());
   EXPECT_TRUE(a.Take(40).ok());
   EXPECT_TRUE(a.Take(20).ok());
   ExpectLater(a.Take(1), "TOO_MANY_BYTES_OF_CLIENT", "client:x");
@@ -65,52 +64,53 @@ TEST(Admission, CountsBytes) {
   const Status full = b.Take(1);
   ExpectLater(full, "TOO_MANY_BYTES", "server");
   EXPECT_THAT(full.message, HasSubstr("--max-inflight-bytes = 100"));
-  EXPECT_EQ(admission.bytes(), 100);
+  EXPECT_EQ(limiter.bytes(), 100);
   a.Return(20);
   EXPECT_TRUE(b.Take(20).ok());
   a.ReturnAll();
-  EXPECT_EQ(admission.bytes(), 60);
+  EXPECT_EQ(limiter.bytes(), 60);
 }
 
-TEST(Admission, SaysWhatWillNeverFit) {
-  Admission admission(kLimits);
-  Admission::Share share;
-  ASSERT_TRUE(admission.Admit("x", share).ok());
+TEST(InFlightLimiter, SaysWhatWillNeverFit) {
+  InFlightLimiter limiter(kLimits);
+  InFlightLimiter::Reservation reservation;
+  ASSERT_TRUE(limiter.Admit("x", reservation).ok());
   for (const int64_t bytes : {int64_t{61}, int64_t{101}, INT64_MAX}) {
-    const Status status = share.Take(bytes);
+    const Status status = reservation.Take(bytes);
     EXPECT_EQ(status.code, Code::kResourceExhausted);
     EXPECT_EQ(status.reason, "REQUEST_TOO_LARGE");
     EXPECT_EQ(status.retry_after, milliseconds(0));
   }
-  EXPECT_EQ(admission.bytes(), 0);
+  EXPECT_EQ(limiter.bytes(), 0);
 }
 
-TEST(Admission, NothingIsLeftWhenAllHaveGone) {
-  Admission admission({.bytes = 1000,
-                       .client_bytes = 300,
-                       .requests = 20,
-                       .client_requests = 3});
+TEST(InFlightLimiter, NothingIsLeftWhenAllHaveGone) {
+  InFlightLimiter limiter({.bytes = 1000,
+                           .client_bytes = 300,
+                           .requests = 20,
+                           .client_requests = 3});
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 2000; ++i) {
-        Admission::Share share;
+        InFlightLimiter::Reservation reservation;
         const std::string client(1, static_cast<char>('a' + (t + i) % 3));
-        if (!admission.Admit(client, share).ok()) continue;
-        if (share.Take(i % 400).ok() && i % 2 == 0) share.Return(i % 400);
-        EXPECT_LE(admission.bytes(), 1000);
+        if (!limiter.Admit(client, reservation).ok()) continue;
+        if (reservation.Take(i % 400).ok() && i % 2 == 0)
+          reservation.Return(i % 400);
+        EXPECT_LE(limiter.bytes(), 1000);
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(admission.bytes(), 0);
-  EXPECT_EQ(admission.requests(), 0);
+  EXPECT_EQ(limiter.bytes(), 0);
+  EXPECT_EQ(limiter.requests(), 0);
 }
 
 // 1000 done a second.
-TEST(ThoughtQueue, TellsEachALaterTime) {
-  ThoughtQueue queue;
-  const ThoughtQueue::Time start = std::chrono::steady_clock::now();
+TEST(RetryDelayEstimator, TellsEachALaterTime) {
+  RetryDelayEstimator queue;
+  const RetryDelayEstimator::Time start = std::chrono::steady_clock::now();
   EXPECT_LE(queue.Join(100, 0, start), milliseconds(120));  // knows nothing
   const milliseconds first = queue.Join(500, 1000, start + seconds(1));
   EXPECT_GE(first, milliseconds(400));
@@ -124,9 +124,9 @@ TEST(ThoughtQueue, TellsEachALaterTime) {
   EXPECT_LE(third, milliseconds(600));
 }
 
-TEST(ThoughtQueue, IsBounded) {
-  ThoughtQueue queue;
-  const ThoughtQueue::Time start = std::chrono::steady_clock::now();
+TEST(RetryDelayEstimator, IsBounded) {
+  RetryDelayEstimator queue;
+  const RetryDelayEstimator::Time start = std::chrono::steady_clock::now();
   (void)queue.Join(1, 0, start);
   EXPECT_LE(queue.Join(int64_t{1} << 50, 1, start + seconds(1)),
             milliseconds(12000));

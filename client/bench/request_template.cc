@@ -1,4 +1,4 @@
-#include "client/bench/kind.h"
+#include "client/bench/request_template.h"
 
 #include <cstring>
 #include <limits>
@@ -51,11 +51,12 @@ std::string RandomData(const DTypeInfo& type, int64_t bytes, uint64_t seed) {
 
 }  // namespace
 
-Result<Kind> MakeKind(const KindSpec& spec, const Carriage& carriage,
-                      uint64_t seed) {
+Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
+                                            const TransportOptions& transport,
+                                            uint64_t seed) {
   const DTypeInfo& type = *FindDType(spec.dtype);
-  const int64_t most = carriage.beside ? std::numeric_limits<int64_t>::max()
-                                       : kMaxMessageTensorBytes;
+  const int64_t most = transport.beside ? std::numeric_limits<int64_t>::max()
+                                        : kMaxMessageTensorBytes;
   int64_t count = 1;
   int64_t bytes = 0;
   for (const int64_t size : spec.shape) {
@@ -63,38 +64,38 @@ Result<Kind> MakeKind(const KindSpec& spec, const Carriage& carriage,
         !CheckedBytes(type, count, &bytes) || bytes > most) {
       return InvalidArgument(
           "SHAPE", "shape",
-          Cat(spec.origin, ": must have sizes >= 0 and at most ", most,
-              " bytes",
-              carriage.beside ? ""
-                              : ", as one message has to hold it; --path "
-                                "stream has no such limit"));
+          StrCat(spec.origin, ": must have sizes >= 0 and at most ", most,
+                 " bytes",
+                 transport.beside ? ""
+                                  : ", as one message has to hold it; --path "
+                                    "stream has no such limit"));
     }
   }
-  if (bytes > kMaxBatchBytes / carriage.batch && carriage.batch > 1) {
+  if (bytes > kMaxBatchBytes / transport.batch && transport.batch > 1) {
     return InvalidArgument(
         "BATCH", "batch",
-        Cat(spec.origin, ": a --batch of ", carriage.batch, " tensors of ",
-            bytes, " bytes is more than ", kMaxBatchBytes, " bytes"));
+        StrCat(spec.origin, ": a --batch of ", transport.batch, " tensors of ",
+               bytes, " bytes is more than ", kMaxBatchBytes, " bytes"));
   }
   Result<v1::TopKRequest> request = MakeRequest(
       spec.operation, static_cast<v1::DataType>(type.type), spec.shape);
   if (!request.ok()) return request.status();
-  Kind kind;
+  RequestTemplate kind;
   kind.name = spec.Name();
   kind.weight = spec.weight;
   std::string data = RandomData(type, bytes, seed);
-  if (carriage.beside) {
+  if (transport.beside) {
     kind.tensor = std::move(data);
   } else {
     request->mutable_tensor()->set_data(std::move(data));
   }
   kind.request_bytes =
       static_cast<int64_t>(request->ByteSizeLong() + kind.tensor.size());
-  kind.requests.assign(static_cast<size_t>(carriage.batch), *request);
+  kind.requests.assign(static_cast<size_t>(transport.batch), *request);
   return kind;
 }
 
-Status SetExpected(const Engine& engine, Kind& kind) {
+Status SetExpected(const Engine& engine, RequestTemplate& kind) {
   const v1::TopKRequest& request = kind.requests.front();
   const std::string& data =
       kind.tensor.empty() ? request.tensor().data() : kind.tensor;

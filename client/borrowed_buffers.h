@@ -13,18 +13,18 @@
 namespace topk {
 
 /// Whether gRPC sends from the caller's memory, or from a copy of it.
-enum class Memory { kLent, kCopied };
+enum class Memory { kBorrowed, kCopied };
 
 /// Knows what gRPC has of a caller's memory. A call that was cancelled ends
 /// before its bytes have left the connection's buffers, so whoever lends must
 /// wait for their return.
-class LentMemory {
+class BorrowedBuffers {
  public:
-  explicit LentMemory(Memory memory) : memory_(memory) {}
+  explicit BorrowedBuffers(Memory memory) : memory_(memory) {}
 
-  /// Returns the pieces as slices: those that are lent point to where they are,
-  /// if that is how gRPC is to send them.
-  grpc::ByteBuffer Lend(const std::vector<MessagePiece>& pieces);
+  /// Returns the pieces as slices: those that are borrowed point to where they
+  /// are, if that is how gRPC is to send them.
+  grpc::ByteBuffer Wrap(const std::vector<MessagePiece>& pieces);
 
   /// Returns when gRPC has given all back: the call and its context are gone.
   /// Lets gRPC work meanwhile, on the call's queue.

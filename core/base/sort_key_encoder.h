@@ -11,7 +11,7 @@ namespace topk {
 ///
 /// Every type of one width and kind shares one instantiation.
 template <class Key, bool kFloat>
-struct KeyMap {
+struct SortKeyEncoder {
   Key sign;
   Key infinity;
   /// All ones for SMALLEST, 0 for LARGEST.
@@ -19,7 +19,7 @@ struct KeyMap {
 
   /// Of a row of the table, or whatever has its `sign` and `infinity`.
   template <class Type>
-  constexpr KeyMap(const Type& type, bool largest)
+  constexpr SortKeyEncoder(const Type& type, bool largest)
       : sign(static_cast<Key>(type.sign)),
         infinity(static_cast<Key>(type.infinity)),
         flip(largest ? Key{0} : static_cast<Key>(~Key{0})) {}

@@ -1,6 +1,6 @@
 """What topkd's settings do to connections, seen by the frame.
 
-usage: care_test.py TOPKD
+usage: connection_limits_test.py TOPKD
 """
 
 import argparse
@@ -13,13 +13,13 @@ import time
 
 import attacks
 import h2
-import lab
+import harness
 
 
 def ask(client, stream=1, **changed):
     """Sends a small request."""
     client.send(h2.call(stream, h2.fields(**changed)) +
-                h2.data(stream, h2.message(lab.REQUEST), end_stream=True))
+                h2.data(stream, h2.message(harness.REQUEST), end_stream=True))
 
 
 def is_served(client, stream=1, **changed):
@@ -41,7 +41,7 @@ def topkd(path, *flags, descriptors=None):
             if descriptors is not None:
                 resource.setrlimit(resource.RLIMIT_NOFILE,
                                    (descriptors, descriptors))
-        with lab.topkd(path, directory, flags, preexec_fn=lower) as server:
+        with harness.topkd(path, directory, flags, preexec_fn=lower) as server:
             yield server
 
 
@@ -139,8 +139,8 @@ def a_server_outlives_its_last_descriptor(path):
             assert is_served(early, 3)
             for one in crowd:
                 one.socket.close()
-        lab.poll("a new client to be served", lambda: _late(target))
-        lab.poll("descriptors to return", lambda: server.descriptors() < 30)
+        harness.poll("a new client to be served", lambda: _late(target))
+        harness.poll("descriptors to return", lambda: server.descriptors() < 30)
 
 
 def memory_goes_back_after_calls_that_were_reset(path):
@@ -151,8 +151,8 @@ def memory_goes_back_after_calls_that_were_reset(path):
                 attacks.ATTACKS["rapid_reset"](attacks.Stage(target))
                 grown = server.peak() - before
         assert grown >= 100, f"{grown:.0f} MiB: nothing to give back"
-        lab.poll("the memory to go back",
-                 lambda: server.memory() - before < grown / 2)
+        harness.poll("the memory to go back",
+                     lambda: server.memory() - before < grown / 2)
 
 
 def _late(target):

@@ -57,7 +57,7 @@ inline constexpr std::array<const char*, 11> kRejectionNames = {
     "draining"};
 
 /// What one request took, for the log and the metrics. A clock of its stages.
-struct Tally {
+struct RequestStats {
   using Clock = std::chrono::steady_clock;
 
   /// When the request was first heard of; its total time is from there.
@@ -80,16 +80,17 @@ struct Tally {
     return nanoseconds[static_cast<size_t>(stage)];
   }
 
-  /// A message has arrived: the time from then on is for the next Lap().
-  void Arrive(Clock::time_point when) { lap_ = when; }
+  /// A message has arrived: the time from then on is for the next
+  /// RecordStage().
+  void Arrive(Clock::time_point when) { stage_start_ = when; }
 
   /// Adds the time since the last lap to a stage.
-  void Lap(Stage stage) {
+  void RecordStage(Stage stage) {
     const Clock::time_point now = Clock::now();
     int64_t& sum = (*this)[stage];
     sum = std::max<int64_t>(sum, 0) +
-          std::chrono::nanoseconds(now - lap_).count();
-    lap_ = now;
+          std::chrono::nanoseconds(now - stage_start_).count();
+    stage_start_ = now;
   }
 
   /// Adds what an answer says. Of the time since the last lap, the part that
@@ -97,7 +98,7 @@ struct Tally {
   void Note(const v1::TopKResponse& answer);
 
  private:
-  Clock::time_point lap_{};
+  Clock::time_point stage_start_{};
 };
 
 }  // namespace topk

@@ -29,7 +29,7 @@ struct AdmissionLimits {
 /// Tells those who were refused when to come again. It is a queue that exists
 /// in thought alone: who is refused goes to its end, and it moves on as fast as
 /// what is inside is done.
-class ThoughtQueue {
+class RetryDelayEstimator {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
@@ -48,18 +48,18 @@ class ThoughtQueue {
 };
 
 /// Counts what is under way against its limits. Thread-safe.
-class Admission {
+class InFlightLimiter {
  public:
-  explicit Admission(const AdmissionLimits& limits) : limits_(limits) {}
+  explicit InFlightLimiter(const AdmissionLimits& limits) : limits_(limits) {}
 
   /// What one call takes; gives it back when it goes.
-  class Share;
+  class Reservation;
   /// The bytes of a share that are held for one purpose.
   class Charge;
 
   /// Lets a call of a client in. RESOURCE_EXHAUSTED, with the time to come
   /// again, if there are too many, of all or of this client's.
-  Status Admit(std::string_view client, Share& share);
+  Status Admit(std::string_view client, Reservation& reservation);
 
   /// What is under way.
   int64_t bytes() const { return total_.bytes; }
@@ -86,18 +86,18 @@ class Admission {
   Use total_;
   std::atomic<int64_t> bytes_done_ = 0;
   std::atomic<int64_t> requests_done_ = 0;
-  ThoughtQueue bytes_queue_;
-  ThoughtQueue requests_queue_;
+  RetryDelayEstimator bytes_queue_;
+  RetryDelayEstimator requests_queue_;
   std::array<Shard, 16> shards_;
 };
 
 /// What one call takes; gives it back when it goes. Thread-safe once admitted.
-class Admission::Share {
+class InFlightLimiter::Reservation {
  public:
-  Share() = default;
-  Share(const Share&) = delete;
-  Share& operator=(const Share&) = delete;
-  ~Share();
+  Reservation() = default;
+  Reservation(const Reservation&) = delete;
+  Reservation& operator=(const Reservation&) = delete;
+  ~Reservation();
 
   /// Takes `bytes` bytes more. RESOURCE_EXHAUSTED if there is no room: with a
   /// retry delay, or without one if they never fit.
@@ -110,9 +110,9 @@ class Admission::Share {
   void ReturnAll() { Return(bytes_); }
 
  private:
-  friend class Admission;
+  friend class InFlightLimiter;
 
-  Admission* admission_ = nullptr;  // once admitted
+  InFlightLimiter* limiter_ = nullptr;  // once admitted
   Clients::value_type* client_ = nullptr;
   std::atomic<int64_t> bytes_ = 0;
 };
@@ -120,20 +120,21 @@ class Admission::Share {
 /// Bytes of a share that are held for one purpose, such as a message that
 /// waits; returned when this is destroyed. The share outlives it. Not
 /// thread-safe, but several charges of one share may be used at once.
-class Admission::Charge {
+class InFlightLimiter::Charge {
  public:
   Charge() = default;
   Charge(Charge&& other) noexcept
-      : share_(other.share_), bytes_(std::exchange(other.bytes_, 0)) {}
+      : reservation_(other.reservation_),
+        bytes_(std::exchange(other.bytes_, 0)) {}
   Charge& operator=(Charge&& other) noexcept {
-    std::swap(share_, other.share_);
+    std::swap(reservation_, other.reservation_);
     std::swap(bytes_, other.bytes_);
     return *this;
   }
   ~Charge() { Shrink(0); }
 
-  /// Charges `bytes` bytes more. Errors: as Share::Take().
-  Status Add(Share& share, Size bytes);
+  /// Charges `bytes` bytes more. Errors: as Reservation::Take().
+  Status Add(Reservation& reservation, Size bytes);
 
   /// Returns all but `bytes` bytes.
   void Shrink(int64_t bytes);
@@ -141,7 +142,7 @@ class Admission::Charge {
   int64_t bytes() const { return bytes_; }
 
  private:
-  Share* share_ = nullptr;  // once charged
+  Reservation* reservation_ = nullptr;  // once charged
   int64_t bytes_ = 0;
 };
 

@@ -20,34 +20,35 @@ void DropPages(void* memory, size_t bytes) noexcept;
 /// Calls `free` with the memory, soon, on one thread for all; here if it cannot
 /// be handed over. What is left when the process ends is freed then. Before,
 /// the first `bytes` are given to DropPages().
-void FreeLater(void* memory, size_t bytes, void (*free)(void*)) noexcept;
+void DeferFree(void* memory, size_t bytes, void (*free)(void*)) noexcept;
 
 /// The same, of an object that needs nothing to be destroyed which may be gone
 /// before it.
 template <class T>
-void FreeLater(std::unique_ptr<T> object) noexcept {
-  FreeLater(object.release(), 0, [](void* p) { delete static_cast<T*>(p); });
+void DeferFree(std::unique_ptr<T> object) noexcept {
+  DeferFree(object.release(), 0, [](void* p) { delete static_cast<T*>(p); });
 }
 
 /// std::allocator, but that large memory is freed later.
 template <class T>
-struct FreeingLater {
+struct DeferredFreeAllocator {
   using value_type = T;
 
-  FreeingLater() = default;
+  DeferredFreeAllocator() = default;
   template <class U>
-  FreeingLater(const FreeingLater<U>&) {}  // NOLINT: as allocators convert
+  DeferredFreeAllocator(const DeferredFreeAllocator<U>&) {
+  }  // NOLINT: as allocators convert
 
   T* allocate(size_t count) { return std::allocator<T>().allocate(count); }
   void deallocate(T* p, size_t count) noexcept {
     if (count * sizeof(T) < kLargeBytes) {
       std::allocator<T>().deallocate(p, count);
     } else {
-      FreeLater(p, count * sizeof(T),
+      DeferFree(p, count * sizeof(T),
                 [](void* large) { ::operator delete(large); });
     }
   }
-  bool operator==(const FreeingLater&) const { return true; }
+  bool operator==(const DeferredFreeAllocator&) const { return true; }
 };
 
 }  // namespace topk

@@ -1,4 +1,4 @@
-#include "server/admission/admission.h"
+#include "server/admission/in_flight_limiter.h"
 
 #include <algorithm>
 #include <functional>
@@ -25,12 +25,12 @@ bool Add(std::atomic<int64_t>& count, int64_t amount, int64_t limit) {
 
 }  // namespace
 
-milliseconds ThoughtQueue::Join(int64_t amount, int64_t done, Time now) {
-  constexpr double kLeast = 0.02;
-  constexpr double kMost = 10;
+milliseconds RetryDelayEstimator::Join(int64_t amount, int64_t done, Time now) {
+  constexpr double kMin = 0.02;
+  constexpr double kMax = 10;
   const std::lock_guard lock(mutex_);
   const double seconds = duration<double>(now - since_).count();
-  if (seconds > kMost) {  // also the first time: nothing is known
+  if (seconds > kMax) {  // also the first time: nothing is known
     since_ = now;
     done_ = done;
     speed_ = 0;
@@ -44,22 +44,23 @@ milliseconds ThoughtQueue::Join(int64_t amount, int64_t done, Time now) {
   }
   length_ += static_cast<double>(amount);
   const double wait =
-      speed_ > 0 ? std::clamp(length_ / speed_, kLeast, kMost) : 5 * kLeast;
+      speed_ > 0 ? std::clamp(length_ / speed_, kMin, kMax) : 5 * kMin;
   spread_ = spread_ * 1664525 + 1013904223;  // good enough to tell them apart
   const double spread = 0.8 + 0.4 * (spread_ >> 8) / double{1 << 24};
   return milliseconds(static_cast<int64_t>(1000 * wait * spread));
 }
 
-Admission::Shard& Admission::ShardOf(std::string_view client) {
+InFlightLimiter::Shard& InFlightLimiter::ShardOf(std::string_view client) {
   return shards_[std::hash<std::string_view>()(client) % shards_.size()];
 }
 
-Status Admission::Admit(std::string_view client, Share& share) {
+Status InFlightLimiter::Admit(std::string_view client,
+                              Reservation& reservation) {
   if (!Add(total_.requests, 1, limits_.requests)) {
     return ResourceExhausted(
         "TOO_MANY_REQUESTS", kServer,
-        Cat("too many calls in flight (--max-inflight-requests = ",
-            limits_.requests, ")"),
+        StrCat("too many calls in flight (--max-inflight-requests = ",
+               limits_.requests, ")"),
         requests_queue_.Join(1, requests_done_,
                              std::chrono::steady_clock::now()));
   }
@@ -69,35 +70,35 @@ Status Admission::Admit(std::string_view client, Share& share) {
     Clients::value_type& use =
         *shard.clients.try_emplace(std::string(client)).first;
     if (++use.second.requests <= limits_.client_requests) {
-      share.admission_ = this;
-      share.client_ = &use;
+      reservation.limiter_ = this;
+      reservation.client_ = &use;
       return {};
     }
     --use.second.requests;
   }
   --total_.requests;
   return ResourceExhausted(
-      "TOO_MANY_REQUESTS_OF_CLIENT", Cat("client:", client),
-      Cat("too many calls of this client in flight "
-          "(--max-client-inflight-requests = ",
-          limits_.client_requests, ")"),
+      "TOO_MANY_REQUESTS_OF_CLIENT", StrCat("client:", client),
+      StrCat("too many calls of this client in flight "
+             "(--max-client-inflight-requests = ",
+             limits_.client_requests, ")"),
       requests_queue_.Join(1, requests_done_,
                            std::chrono::steady_clock::now()));
 }
 
-Status Admission::TakeBytes(int64_t bytes, Clients::value_type* client) {
+Status InFlightLimiter::TakeBytes(int64_t bytes, Clients::value_type* client) {
   const auto full = [&](std::string_view reason, const std::string& whose,
                         int64_t limit, const char* flag) {
     if (bytes > limit) {
       return ResourceExhausted("REQUEST_TOO_LARGE", "",
-                               Cat("the request needs ", bytes,
-                                   " bytes at once, more than the limit (",
-                                   flag, " = ", limit, ")"));
+                               StrCat("the request needs ", bytes,
+                                      " bytes at once, more than the limit (",
+                                      flag, " = ", limit, ")"));
     }
     return ResourceExhausted(
         reason, whose,
-        Cat("too little memory left for ", bytes, " more bytes (", flag, " = ",
-            limit, ")"),
+        StrCat("too little memory left for ", bytes, " more bytes (", flag,
+               " = ", limit, ")"),
         bytes_queue_.Join(bytes, bytes_done_,
                           std::chrono::steady_clock::now()));
   };
@@ -107,17 +108,17 @@ Status Admission::TakeBytes(int64_t bytes, Clients::value_type* client) {
   }
   if (Add(client->second.bytes, bytes, limits_.client_bytes)) return {};
   total_.bytes -= bytes;
-  return full("TOO_MANY_BYTES_OF_CLIENT", Cat("client:", client->first),
+  return full("TOO_MANY_BYTES_OF_CLIENT", StrCat("client:", client->first),
               limits_.client_bytes, "--max-client-inflight-bytes");
 }
 
-void Admission::ReturnBytes(int64_t bytes, Clients::value_type* client) {
+void InFlightLimiter::ReturnBytes(int64_t bytes, Clients::value_type* client) {
   client->second.bytes -= bytes;
   total_.bytes -= bytes;
   bytes_done_ += bytes;
 }
 
-void Admission::Leave(Clients::value_type* client) {
+void InFlightLimiter::Leave(Clients::value_type* client) {
   Shard& shard = ShardOf(client->first);
   {
     const std::lock_guard lock(shard.mutex);
@@ -127,34 +128,34 @@ void Admission::Leave(Clients::value_type* client) {
   ++requests_done_;
 }
 
-Admission::Share::~Share() {
-  if (admission_ == nullptr) return;
+InFlightLimiter::Reservation::~Reservation() {
+  if (limiter_ == nullptr) return;
   ReturnAll();
-  admission_->Leave(client_);
+  limiter_->Leave(client_);
 }
 
-Status Admission::Share::Take(Size bytes) {
-  Status status = admission_->TakeBytes(bytes.value(), client_);
+Status InFlightLimiter::Reservation::Take(Size bytes) {
+  Status status = limiter_->TakeBytes(bytes.value(), client_);
   if (status.ok()) bytes_ += bytes.value();
   return status;
 }
 
-void Admission::Share::Return(int64_t bytes) {
+void InFlightLimiter::Reservation::Return(int64_t bytes) {
   if (bytes == 0) return;
-  admission_->ReturnBytes(bytes, client_);
+  limiter_->ReturnBytes(bytes, client_);
   bytes_ -= bytes;
 }
 
-Status Admission::Charge::Add(Share& share, Size bytes) {
-  if (Status s = share.Take(bytes); !s.ok()) return s;
-  share_ = &share;
+Status InFlightLimiter::Charge::Add(Reservation& reservation, Size bytes) {
+  if (Status s = reservation.Take(bytes); !s.ok()) return s;
+  reservation_ = &reservation;
   bytes_ += bytes.value();
   return {};
 }
 
-void Admission::Charge::Shrink(int64_t bytes) {
+void InFlightLimiter::Charge::Shrink(int64_t bytes) {
   if (bytes >= bytes_) return;
-  share_->Return(bytes_ - bytes);
+  reservation_->Return(bytes_ - bytes);
   bytes_ = bytes;
 }
 

@@ -1,29 +1,30 @@
-#include "client/lent_memory.h"
+#include "client/borrowed_buffers.h"
 
 #include <chrono>
 
 namespace topk {
 
-grpc::ByteBuffer LentMemory::Lend(const std::vector<MessagePiece>& pieces) {
+grpc::ByteBuffer BorrowedBuffers::Wrap(
+    const std::vector<MessagePiece>& pieces) {
   std::vector<grpc::Slice> slices;
   for (const MessagePiece& piece : pieces) {
-    if (piece.lent.empty()) {
+    if (piece.borrowed.empty()) {
       slices.emplace_back(piece.own);
       continue;
     }
     if (memory_ == Memory::kCopied) {
-      slices.emplace_back(piece.lent.data(), piece.lent.size());
+      slices.emplace_back(piece.borrowed.data(), piece.borrowed.size());
       continue;
     }
     ++out_;
     slices.emplace_back(
-        const_cast<std::byte*>(piece.lent.data()), piece.lent.size(),
+        const_cast<std::byte*>(piece.borrowed.data()), piece.borrowed.size(),
         [](void* out) { --*static_cast<std::atomic<int64_t>*>(out); }, &out_);
   }
   return {slices.data(), slices.size()};
 }
 
-void LentMemory::AwaitReturn(grpc::CompletionQueue& queue) const {
+void BorrowedBuffers::AwaitReturn(grpc::CompletionQueue& queue) const {
   while (out_ > 0) {
     void* tag = nullptr;
     bool ok = false;

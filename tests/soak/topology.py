@@ -7,7 +7,7 @@ import resource
 import subprocess
 
 import cgroup
-import lab
+import harness
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FLAGS = ["--threads", "2", "--allow-shared-memory", "--drain-delay", "3s",
@@ -20,7 +20,7 @@ FAKETIME = sorted(
     ROOT.glob("build/tools/usr/lib/*/faketime/libfaketimeMT.so.1"))
 
 
-class Scene:
+class Topology:
     """What there is; chaos.py does things to it.
 
     servers  the first is never restarted: its memory is that of a long life.
@@ -50,11 +50,11 @@ class Scene:
                 open(self.directory / "log-3", "wb")),
              "env": {**os.environ, **self._faked()}}]
         self.servers = []
-        for port, burden in zip(lab.free_ports(3), burdens):
-            server = lab.Replica(topkd, port, directory, FLAGS, **burden)
+        for port, burden in zip(harness.free_ports(3), burdens):
+            server = harness.Replica(topkd, port, directory, FLAGS, **burden)
             self.servers.append(server)
             stack.callback(self._end, server)
-        self.target, self.haproxy = stack.enter_context(lab.haproxy(
+        self.target, self.haproxy = stack.enter_context(harness.haproxy(
             haproxy, *(server.address for server in self.servers)))
 
     def _faked(self):
@@ -78,8 +78,8 @@ class Scene:
             server.kill()
 
     def processes(self):
-        """{name: lab.Process} of those that are watched."""
-        found = {f"server {i}": lab.Process(server.process)
+        """{name: harness.Process} of those that are watched."""
+        found = {f"server {i}": harness.Process(server.process)
                  for i, server in enumerate(self.servers, 1)}
         return {**found, "HAProxy": self.haproxy}
 
@@ -88,7 +88,7 @@ class Scene:
         """Leaves a running server so many descriptors more than it has."""
         pid = server.process.pid
         soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-        most = lab.Process(server.process).descriptors() + spare
+        most = harness.Process(server.process).descriptors() + spare
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, hard))
         try:
             yield most

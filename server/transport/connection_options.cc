@@ -1,4 +1,4 @@
-#include "server/transport/connection_care.h"
+#include "server/transport/connection_options.h"
 
 #include <grpc/impl/codegen/compression_types.h>
 #include <grpc/impl/codegen/grpc_types.h>
@@ -24,51 +24,51 @@ int MillisecondsOrNever(double seconds) {
 
 }  // namespace
 
-void ApplyConnectionCare(const ConnectionCare& care,
-                         grpc::ServerBuilder& builder) {
+void ApplyConnectionOptions(const ConnectionOptions& options,
+                            grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS,
-                             Milliseconds(care.keepalive_time));
+                             Milliseconds(options.keepalive_time));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
-                             Milliseconds(care.keepalive_timeout));
+                             Milliseconds(options.keepalive_timeout));
   // Newer versions wait this long, a minute by default, for a ping's response.
   builder.AddChannelArgument("grpc.http2.ping_timeout_ms",
-                             Milliseconds(care.keepalive_timeout));
+                             Milliseconds(options.keepalive_timeout));
   // Clients may ping between calls too.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(
       GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-      Milliseconds(care.min_ping_interval));
+      Milliseconds(options.min_ping_interval));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
-                             MillisecondsOrNever(care.max_connection_idle));
+                             MillisecondsOrNever(options.max_connection_idle));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
-                             MillisecondsOrNever(care.max_connection_age));
+                             MillisecondsOrNever(options.max_connection_age));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
-                             Milliseconds(care.max_connection_age_grace));
+                             Milliseconds(options.max_connection_age_grace));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
-                             care.max_concurrent_streams);
+                             options.max_concurrent_streams);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE,
-                             care.max_metadata_bytes);
+                             options.max_metadata_bytes);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
-                             Milliseconds(care.handshake_timeout));
+                             Milliseconds(options.handshake_timeout));
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
 }
 
-ConnectionCare SideConnectionCare() {
-  ConnectionCare care;
-  care.keepalive_time = 20;
-  care.keepalive_timeout = 10;
-  care.max_connection_idle = 30;
-  care.max_connection_age = 600;
-  care.max_connection_age_grace = 10;
-  care.max_concurrent_streams = 16;
-  care.handshake_timeout = 5;
-  return care;
+ConnectionOptions SideConnectionOptions() {
+  ConnectionOptions options;
+  options.keepalive_time = 20;
+  options.keepalive_timeout = 10;
+  options.max_connection_idle = 30;
+  options.max_connection_age = 600;
+  options.max_connection_age_grace = 10;
+  options.max_concurrent_streams = 16;
+  options.handshake_timeout = 5;
+  return options;
 }
 
-void ApplySideConnectionCare(grpc::ServerBuilder& builder) {
-  ApplyConnectionCare(SideConnectionCare(), builder);
+void ApplySideConnectionOptions(grpc::ServerBuilder& builder) {
+  ApplyConnectionOptions(SideConnectionOptions(), builder);
   grpc::ResourceQuota quota;
   quota.Resize(size_t{32} << 20);
   // gRPC's own handlers keep a thread until the client has received the

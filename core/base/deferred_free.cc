@@ -1,4 +1,4 @@
-#include "core/base/free_later.h"
+#include "core/base/deferred_free.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -79,7 +79,7 @@ void DropPages(void* memory, size_t bytes) noexcept {
   }
 }
 
-void FreeLater(void* memory, size_t bytes, void (*free)(void*)) noexcept {
+void DeferFree(void* memory, size_t bytes, void (*free)(void*)) noexcept {
   try {
     static Reaper reaper;
     reaper.Take({memory, bytes, free});

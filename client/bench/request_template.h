@@ -17,7 +17,7 @@ class Engine;
 namespace topk::cli {
 
 /// A kind of request with its random data.
-struct Kind {
+struct RequestTemplate {
   std::string name;
   double weight = 1;
   /// What one call sends.
@@ -31,7 +31,7 @@ struct Kind {
 };
 
 /// How a call carries its tensors.
-struct Carriage {
+struct TransportOptions {
   /// Beside the request, which may then be of any size.
   bool beside = false;
   /// Requests in a call; 1 if beside.
@@ -42,10 +42,11 @@ struct Carriage {
 /// any bits. INVALID_ARGUMENT, naming the flag or the mix's line, for a tensor
 /// that no message holds, a batch beyond 4 GiB, or flags that the dialect has
 /// no word for.
-Result<Kind> MakeKind(const KindSpec& spec, const Carriage& carriage,
-                      uint64_t seed);
+Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
+                                            const TransportOptions& transport,
+                                            uint64_t seed);
 
 /// Computes the answer to expect. Errors: see Engine::Compute().
-Status SetExpected(const Engine& engine, Kind& kind);
+Status SetExpected(const Engine& engine, RequestTemplate& kind);
 
 }  // namespace topk::cli

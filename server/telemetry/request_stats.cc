@@ -1,9 +1,9 @@
-#include "server/telemetry/tally.h"
+#include "server/telemetry/request_stats.h"
 
 namespace topk {
 
-void Tally::Note(const v1::TopKResponse& answer) {
-  Lap(Stage::kDecode);
+void RequestStats::Note(const v1::TopKResponse& answer) {
+  RecordStage(Stage::kDecode);
   const v1::ExecutionInfo& execution = answer.execution();
   (*this)[Stage::kCompute] = execution.compute_nanoseconds();
   int64_t& decode = (*this)[Stage::kDecode];

@@ -9,7 +9,7 @@ import select
 import time
 
 import h2
-import lab
+import harness
 
 
 def give_way():
@@ -36,7 +36,7 @@ def _connections(target, pipe, source):
 def cancel(target, seed, pipe, source):
     """Calls that end before their answers: amid the body or right after it."""
     chance = random.Random(seed)
-    body = h2.message(lab.request(bytes(200) * 200, 10))
+    body = h2.message(harness.request(bytes(200) * 200, 10))
     done = 0
     for connection in _connections(target, pipe, source):
         for stream in range(1, 400, 2):
@@ -85,7 +85,7 @@ def dawdle(target, seed, pipe, source):
     """Clients that take an answer of 9 MiB a byte at a time from their sockets,
     each beside one that has sent half of a preface."""
     chance = random.Random(seed)
-    body = h2.message(lab.request(bytes(256) * 4096, 1 << 20))
+    body = h2.message(harness.request(bytes(256) * 4096, 1 << 20))
     window = (1 << 31) - 1
     counts = collections.Counter()
     while not pipe.poll():

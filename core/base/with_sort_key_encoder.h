@@ -1,0 +1,35 @@
+// From an element type to its key map, and so to its loops.
+#pragma once
+
+#include <cstdint>
+
+#include "core/base/dtype.h"
+#include "core/base/sort_key_encoder.h"
+
+namespace topk {
+
+/// Calls `fn` with the SortKeyEncoder of an element type and direction. The
+/// types share eight maps: a width, and whether it is a float.
+template <class Fn>
+auto WithSortKeyEncoder(const DTypeInfo& type, bool largest, Fn fn) {
+  switch (type.bytes * 2 + (type.is_float ? 1 : 0)) {
+    case 2:
+      return fn(SortKeyEncoder<uint8_t, false>(type, largest));
+    case 3:
+      return fn(SortKeyEncoder<uint8_t, true>(type, largest));
+    case 4:
+      return fn(SortKeyEncoder<uint16_t, false>(type, largest));
+    case 5:
+      return fn(SortKeyEncoder<uint16_t, true>(type, largest));
+    case 8:
+      return fn(SortKeyEncoder<uint32_t, false>(type, largest));
+    case 9:
+      return fn(SortKeyEncoder<uint32_t, true>(type, largest));
+    case 16:
+      return fn(SortKeyEncoder<uint64_t, false>(type, largest));
+    default:
+      return fn(SortKeyEncoder<uint64_t, true>(type, largest));
+  }
+}
+
+}  // namespace topk
