@@ -68,10 +68,10 @@ AdmissionLimits AdmissionLimitsOf(const ServerConfig& config) {
   AdmissionLimits limits;
   limits.bytes = Or(config.max_inflight_bytes, kPartInflight, MemoryLimit());
   limits.client_bytes = Or(config.max_client_inflight_bytes, 0.5, limits.bytes);
-  limits.requests = config.max_inflight_requests;
-  limits.client_requests = config.max_client_inflight_requests > 0
-                               ? config.max_client_inflight_requests
-                               : limits.requests - limits.requests / 2;
+  limits.calls = config.max_inflight_calls;
+  limits.client_calls = config.max_client_inflight_calls > 0
+                            ? config.max_client_inflight_calls
+                            : limits.calls - limits.calls / 2;
   return limits;
 }
 
@@ -205,13 +205,13 @@ void Server::Impl::AddMetrics(const spdlog::logger& log) {
     metrics.registry()->AddCounter(
         name, help, [value] { return static_cast<double>(value()); });
   };
-  gauge("topk_inflight_requests",
+  gauge("topk_inflight_calls",
         "Number of calls in flight, idle streams included",
-        [this] { return admission.in_flight().requests(); });
+        [this] { return admission.in_flight().calls(); });
   gauge("topk_inflight_bytes", "Memory charged to calls in flight, in bytes",
         [this] { return admission.in_flight().bytes(); });
-  gauge("topk_max_inflight_requests", "Max number of calls in flight",
-        [this] { return admission.in_flight().limits().requests; });
+  gauge("topk_max_inflight_calls", "Max number of calls in flight",
+        [this] { return admission.in_flight().limits().calls; });
   gauge("topk_max_inflight_bytes",
         "Max memory charged to calls in flight, in bytes",
         [this] { return admission.in_flight().limits().bytes; });

@@ -49,9 +49,9 @@ void PrintCapabilities(const v1::Capabilities& capabilities, int columns,
       << "  message           " << limits.max_message_bytes() << " bytes\n"
       << "  tensor            " << limits.max_elements() << " elements\n"
       << "  answer            " << limits.max_output_bytes() << " bytes\n"
-      << "  at once           " << limits.max_inflight_requests() << " calls, "
+      << "  at once           " << limits.max_inflight_calls() << " calls, "
       << limits.max_inflight_bytes() << " bytes\n"
-      << "  of one client     " << limits.max_client_inflight_requests()
+      << "  of one client     " << limits.max_client_inflight_calls()
       << " calls, " << limits.max_client_inflight_bytes() << " bytes\n"
       << "  shared memory     " << (limits.shared_memory() ? "yes" : "no")
       << "\n\norder\n  "

@@ -56,34 +56,32 @@ InFlightLimiter::Shard& InFlightLimiter::ShardOf(std::string_view client) {
 
 Status InFlightLimiter::Admit(std::string_view client,
                               Reservation& reservation) {
-  if (!Add(total_.requests, 1, limits_.requests)) {
+  if (!Add(total_.calls, 1, limits_.calls)) {
     return ResourceExhausted(
-        "TOO_MANY_REQUESTS", kServer,
-        StrCat("too many calls in flight (--max-inflight-requests = ",
-               limits_.requests, ")"),
-        requests_queue_.Join(1, requests_done_,
-                             std::chrono::steady_clock::now()));
+        "TOO_MANY_CALLS", kServer,
+        StrCat("too many calls in flight (--max-inflight-calls = ",
+               limits_.calls, ")"),
+        calls_delay_.Join(1, calls_done_, std::chrono::steady_clock::now()));
   }
   Shard& shard = ShardOf(client);
   {
     const std::lock_guard lock(shard.mutex);
     Clients::value_type& use =
         *shard.clients.try_emplace(std::string(client)).first;
-    if (++use.second.requests <= limits_.client_requests) {
+    if (++use.second.calls <= limits_.client_calls) {
       reservation.limiter_ = this;
       reservation.client_ = &use;
       return {};
     }
-    --use.second.requests;
+    --use.second.calls;
   }
-  --total_.requests;
+  --total_.calls;
   return ResourceExhausted(
-      "TOO_MANY_REQUESTS_OF_CLIENT", StrCat("client:", client),
+      "TOO_MANY_CALLS_OF_CLIENT", StrCat("client:", client),
       StrCat("too many calls of this client in flight "
-             "(--max-client-inflight-requests = ",
-             limits_.client_requests, ")"),
-      requests_queue_.Join(1, requests_done_,
-                           std::chrono::steady_clock::now()));
+             "(--max-client-inflight-calls = ",
+             limits_.client_calls, ")"),
+      calls_delay_.Join(1, calls_done_, std::chrono::steady_clock::now()));
 }
 
 Status InFlightLimiter::TakeBytes(int64_t bytes, Clients::value_type* client) {
@@ -99,7 +97,7 @@ Status InFlightLimiter::TakeBytes(int64_t bytes, Clients::value_type* client) {
         reason, whose,
         StrCat("too little memory left for ", bytes, " more bytes (", flag,
                " = ", limit, ")"),
-        bytes_queue_.Join(bytes, bytes_done_,
+        bytes_delay_.Join(bytes, bytes_done_,
                           std::chrono::steady_clock::now()));
   };
   if (!Add(total_.bytes, bytes, limits_.bytes)) {
@@ -122,10 +120,10 @@ void InFlightLimiter::Leave(Clients::value_type* client) {
   Shard& shard = ShardOf(client->first);
   {
     const std::lock_guard lock(shard.mutex);
-    if (--client->second.requests == 0) shard.clients.erase(client->first);
+    if (--client->second.calls == 0) shard.clients.erase(client->first);
   }
-  --total_.requests;
-  ++requests_done_;
+  --total_.calls;
+  ++calls_done_;
 }
 
 InFlightLimiter::Reservation::~Reservation() {

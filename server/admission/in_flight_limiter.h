@@ -22,8 +22,8 @@ struct AdmissionLimits {
   int64_t bytes;
   int64_t client_bytes;
   /// Calls.
-  int64_t requests;
-  int64_t client_requests;
+  int64_t calls;
+  int64_t client_calls;
 };
 
 /// Tells those who were refused when to come again. It is a queue that exists
@@ -63,13 +63,13 @@ class InFlightLimiter {
 
   /// What is under way.
   int64_t bytes() const { return total_.bytes; }
-  int64_t requests() const { return total_.requests; }
+  int64_t calls() const { return total_.calls; }
   const AdmissionLimits& limits() const { return limits_; }
 
  private:
   struct Use {
     std::atomic<int64_t> bytes = 0;
-    std::atomic<int64_t> requests = 0;
+    std::atomic<int64_t> calls = 0;
   };
   using Clients = std::unordered_map<std::string, Use>;
   struct Shard {
@@ -85,9 +85,9 @@ class InFlightLimiter {
   const AdmissionLimits limits_;
   Use total_;
   std::atomic<int64_t> bytes_done_ = 0;
-  std::atomic<int64_t> requests_done_ = 0;
-  RetryDelayEstimator bytes_queue_;
-  RetryDelayEstimator requests_queue_;
+  std::atomic<int64_t> calls_done_ = 0;
+  RetryDelayEstimator bytes_delay_;
+  RetryDelayEstimator calls_delay_;
   std::array<Shard, 16> shards_;
 };
 

@@ -40,8 +40,8 @@ v1::Capabilities TopKService::GetCapabilities() const {
   const AdmissionLimits& together = admission_.in_flight().limits();
   limits.set_max_inflight_bytes(together.bytes);
   limits.set_max_client_inflight_bytes(together.client_bytes);
-  limits.set_max_inflight_requests(together.requests);
-  limits.set_max_client_inflight_requests(together.client_requests);
+  limits.set_max_inflight_calls(together.calls);
+  limits.set_max_client_inflight_calls(together.client_calls);
   return capabilities;
 }
 

@@ -173,7 +173,7 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
            "machine and the cgroup grant")
       ->transform(Bytes(0, kMax));
   table
-      .Row("max-inflight-requests", config.max_inflight_requests,
+      .Row("max-inflight-calls", config.max_inflight_calls,
            "Max number of calls in flight, open streams included")
       ->transform(Whole(1, kMax));
   table
@@ -183,9 +183,9 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
            "token, else its certificate, else its address")
       ->transform(Bytes(0, kMax));
   table
-      .Row("max-client-inflight-requests", config.max_client_inflight_requests,
+      .Row("max-client-inflight-calls", config.max_client_inflight_calls,
            "Max number of one client's calls in flight; 0 uses half of "
-           "--max-inflight-requests")
+           "--max-inflight-calls")
       ->transform(Whole(0, kMax));
   table
       .Row("max-receive-memory", config.max_receive_memory,

@@ -58,9 +58,9 @@ struct ServerConfig {
   /// What may be under way at once: see AdmissionLimits. 0 bytes = a quarter of
   /// the memory; 0 of a client = half of the server's.
   int64_t max_inflight_bytes = 0;
-  int64_t max_inflight_requests = 4096;
+  int64_t max_inflight_calls = 4096;
   int64_t max_client_inflight_bytes = 0;
-  int64_t max_client_inflight_requests = 0;
+  int64_t max_client_inflight_calls = 0;
   /// What gRPC may take for what it receives; 0 = 60 % of the memory.
   int64_t max_receive_memory = 0;
   /// What is expected of connections; its flags have its members' names.

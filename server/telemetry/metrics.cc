@@ -45,9 +45,9 @@ Buckets Sizes() { return Buckets::Powers(1, 8, 8589934592); }
 std::optional<Rejection> RejectionOf(const Status& status) {
   static const std::map<std::string_view, Rejection> reasons = {
       {"TOO_MANY_BYTES", Rejection::kInflightBytes},
-      {"TOO_MANY_REQUESTS", Rejection::kInflightRequests},
+      {"TOO_MANY_CALLS", Rejection::kInflightCalls},
       {"TOO_MANY_BYTES_OF_CLIENT", Rejection::kClientBytes},
-      {"TOO_MANY_REQUESTS_OF_CLIENT", Rejection::kClientRequests},
+      {"TOO_MANY_CALLS_OF_CLIENT", Rejection::kClientCalls},
       {"RATE_LIMITED", Rejection::kRate},
       {"DEADLINE_TOO_SHORT", Rejection::kDeadline},
       {"OUT_OF_MEMORY", Rejection::kMemory},

@@ -30,9 +30,9 @@ inline constexpr std::array<const char*, 4> kStageNames = {"queue", "decode",
 /// Why a request was refused that was not wrong.
 enum class Rejection {
   kInflightBytes,
-  kInflightRequests,
+  kInflightCalls,
   kClientBytes,
-  kClientRequests,
+  kClientCalls,
   kRate,
   kDeadline,
   kMemory,
@@ -44,17 +44,10 @@ enum class Rejection {
 
 /// Their names, for labels.
 inline constexpr std::array<const char*, 11> kRejectionNames = {
-    "inflight_bytes",
-    "inflight_requests",
-    "client_bytes",
-    "client_requests",
-    "rate",
-    "deadline",
-    "memory",
-    "limit",
-    "unauthenticated",
-    "permission",
-    "draining"};
+    "inflight_bytes", "inflight_calls", "client_bytes",
+    "client_calls",   "rate",           "deadline",
+    "memory",         "limit",          "unauthenticated",
+    "permission",     "draining"};
 
 /// What one request took, for the log and the metrics. A clock of its stages.
 struct RequestStats {

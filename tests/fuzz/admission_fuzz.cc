@@ -19,8 +19,8 @@ namespace {
 
 constexpr AdmissionLimits kLimits = {.bytes = int64_t{1} << 20,
                                      .client_bytes = int64_t{3} << 18,
-                                     .requests = 6,
-                                     .client_requests = 3};
+                                     .calls = 6,
+                                     .client_calls = 3};
 
 // A call with the charges that it holds.
 struct Held {
@@ -57,7 +57,7 @@ class Server {
   void End() {
     for (auto& slot : calls_) slot.reset();
     Check();
-    Require(limiter_.requests() == 0, "no call is left");
+    Require(limiter_.calls() == 0, "no call is left");
   }
 
  private:
@@ -109,8 +109,8 @@ class Server {
     }
     Require(limiter_.bytes() == bytes, "what is counted is held");
     Require(bytes <= kLimits.bytes, "the limit of bytes");
-    Require(limiter_.requests() == calls, "the calls are counted");
-    Require(calls <= kLimits.requests, "the limit of calls");
+    Require(limiter_.calls() == calls, "the calls are counted");
+    Require(calls <= kLimits.calls, "the limit of calls");
   }
 
   InFlightLimiter limiter_{kLimits};

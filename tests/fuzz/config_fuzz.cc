@@ -65,9 +65,9 @@ void CheckRanges(const ServerConfig& config) {
   within(int64_t{1}, config.max_selected_elements, INT64_MAX);
   within(int64_t{1}, config.max_output_bytes, ServerConfig().max_output_bytes);
   within(int64_t{0}, config.max_inflight_bytes, INT64_MAX);
-  within(int64_t{1}, config.max_inflight_requests, INT64_MAX);
+  within(int64_t{1}, config.max_inflight_calls, INT64_MAX);
   within(int64_t{0}, config.max_client_inflight_bytes, INT64_MAX);
-  within(int64_t{0}, config.max_client_inflight_requests, INT64_MAX);
+  within(int64_t{0}, config.max_client_inflight_calls, INT64_MAX);
   within(int64_t{0}, config.max_receive_memory, INT64_MAX);
   within(0.0, config.drain_delay_seconds, 3600.0);
   within(0.0, config.drain_timeout_seconds, 86400.0);

@@ -67,8 +67,8 @@ void ExpectLater(const grpc::Status& status, const grpc::ClientContext& context,
 
 TEST(Admission, RefusesTheCallThatIsOneTooMany) {
   ServerConfig config = TestServer::LoopbackConfig();
-  config.max_inflight_requests = 2;
-  config.max_client_inflight_requests = 2;
+  config.max_inflight_calls = 2;
+  config.max_client_inflight_calls = 2;
   const TestServer server(config);
   const v1::TopKRequest request = OnnxRequest({1, 2, 3}, 1);
   {
@@ -76,7 +76,7 @@ TEST(Admission, RefusesTheCallThatIsOneTooMany) {
     const OpenCall two(server);
     grpc::ClientContext context;
     const grpc::Status status = Compute(server, request, context);
-    ExpectLater(status, context, "TOO_MANY_REQUESTS", "server");
+    ExpectLater(status, context, "TOO_MANY_CALLS", "server");
     EXPECT_THAT(server.Log(), HasSubstr("RESOURCE_EXHAUSTED"));
   }
   EXPECT_TRUE(Eventually([&] {
@@ -87,20 +87,20 @@ TEST(Admission, RefusesTheCallThatIsOneTooMany) {
 
 TEST(Admission, OneClientDoesNotTakeAll) {
   ServerConfig config = TestServer::LoopbackConfig();
-  config.max_inflight_requests = 3;
-  config.max_client_inflight_requests = 1;
+  config.max_inflight_calls = 3;
+  config.max_client_inflight_calls = 1;
   const TestServer server(config);
   const OpenCall one(server);
   grpc::ClientContext context;
   const grpc::Status status =
       Compute(server, OnnxRequest({1, 2, 3}, 1), context);
-  ExpectLater(status, context, "TOO_MANY_REQUESTS_OF_CLIENT",
+  ExpectLater(status, context, "TOO_MANY_CALLS_OF_CLIENT",
               "client:addr:127.0.0.1");
 }
 
 TEST(Admission, HealthIsNotCounted) {
   ServerConfig config = TestServer::LoopbackConfig();
-  config.max_inflight_requests = 1;
+  config.max_inflight_calls = 1;
   const TestServer server(config);
   const OpenCall one(server);
   EXPECT_TRUE(*Client({.target = server.target()}).IsServing(""));
@@ -222,13 +222,13 @@ TEST(Admission, ARejectedRequestSpendsNoRate) {
 // The library of ours obeys: with one call at a time all of many are answered.
 TEST(Admission, TheClientComesAgain) {
   ServerConfig config = TestServer::LoopbackConfig();
-  config.max_inflight_requests = 1;
+  config.max_inflight_calls = 1;
   const TestServer server(config);
   const Client client({.target = server.target(), .max_attempts = 5});
   auto open = std::make_unique<OpenCall>(server);
   std::thread later([&] {
     EXPECT_TRUE(Eventually([&] {
-      return server.Log().find("TOO_MANY_REQUESTS") != std::string::npos ||
+      return server.Log().find("TOO_MANY_CALLS") != std::string::npos ||
              server.Log().find("RESOURCE_EXHAUSTED") != std::string::npos;
     }));
     open.reset();

@@ -139,7 +139,7 @@ TEST(Metrics, HaveTheServicesOwnFamilies) {
   EXPECT_THAT(text, HasSubstr("\ntopk_k_elements_sum 2\n"));
   EXPECT_THAT(text, HasSubstr("\ntopk_build_info{compiler=\""));
   EXPECT_THAT(text, HasSubstr("\ntopk_ready 1\n"));
-  EXPECT_THAT(text, HasSubstr("\ntopk_max_inflight_requests 4096\n"));
+  EXPECT_THAT(text, HasSubstr("\ntopk_max_inflight_calls 4096\n"));
   EXPECT_THAT(text, ContainsRegex("\ntopk_max_inflight_bytes [1-9]"));
   for (const char* label :
        {"grpc_version=\"", "instruction_set=\"", "version=\""}) {

@@ -128,7 +128,7 @@ TEST(Scrape, CountsWhatNobodyWaitsForAnyMore) {
 
 TEST(Scrape, CountsRefusalsForWantOfRoom) {
   ServerConfig config = WithMetrics();
-  config.max_inflight_requests = 1;
+  config.max_inflight_calls = 1;
   TestServer server(config);
   const auto stub = server.Stub();
   grpc::ClientContext context;
@@ -136,22 +136,22 @@ TEST(Scrape, CountsRefusalsForWantOfRoom) {
   v1::TopKResult result;
   ASSERT_TRUE(stream->Write(OnnxRequest({1, 2, 3}, 1)));
   ASSERT_TRUE(stream->Read(&result));
-  EXPECT_EQ(Scrape(server).samples.at("topk_inflight_requests{}"), 1);
+  EXPECT_EQ(Scrape(server).samples.at("topk_inflight_calls{}"), 1);
   grpc::ClientContext second;
   v1::TopKResponse response;
   EXPECT_FALSE(
       stub->ComputeTopK(&second, OnnxRequest({1, 2, 3}, 1), &response).ok());
   EXPECT_EQ(Scrape(server).samples.at(
-                "topk_rejected_total{reason=\"inflight_requests\"}"),
+                "topk_rejected_total{reason=\"inflight_calls\"}"),
             1);
   const auto line = nlohmann::json::parse(server.Log());
-  EXPECT_EQ(line["reason"], "TOO_MANY_REQUESTS");
+  EXPECT_EQ(line["reason"], "TOO_MANY_CALLS");
   EXPECT_LT(line["total_us"], 20000000) << "since the call's arrival";
   stream->WritesDone();
   EXPECT_TRUE(stream->Finish().ok());
   EXPECT_TRUE(Eventually([&] {
     const auto now = Scrape(server).samples;
-    return now.at("topk_inflight_requests{}") == 0 &&
+    return now.at("topk_inflight_calls{}") == 0 &&
            now.at("topk_inflight_bytes{}") == 0;
   }));
 }

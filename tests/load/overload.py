@@ -148,7 +148,7 @@ def main():
         flags = [] if enter else [
             "--max-inflight-bytes", f"{options.memory * 2 // 5}MiB",
             "--max-receive-memory", f"{options.memory * 2 // 5}MiB"]
-        flags += ["--max-client-inflight-requests", "4096",
+        flags += ["--max-client-inflight-calls", "4096",
                   "--max-message-bytes", str(MESSAGE_BYTES)]
         how = {"preexec_fn": enter} if enter else {}
         idle_directory = os.path.join(directory, "idle")

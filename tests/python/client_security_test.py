@@ -181,7 +181,7 @@ class Security(unittest.TestCase):
 class Full(unittest.TestCase):
     def test_it_says_when_to_come_again(self):
         server = client_package.start(self.addCleanup,
-                                      "--max-inflight-requests", "1")
+                                      "--max-inflight-calls", "1")
         stop = threading.Event()
         self.addCleanup(stop.set)
 

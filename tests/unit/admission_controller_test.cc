@@ -13,7 +13,7 @@ TEST(AdmissionController,
   const Status status = admission.AdmitCall(grpc::ServerContext(), admitted);
   EXPECT_EQ(status.code, Code::kUnavailable);
   EXPECT_EQ(status.reason, "SHUTTING_DOWN");
-  EXPECT_EQ(admission.in_flight().requests(), 0);
+  EXPECT_EQ(admission.in_flight().calls(), 0);
 }
 
 }  // namespace

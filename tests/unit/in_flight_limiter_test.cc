@@ -15,7 +15,7 @@ using std::chrono::seconds;
 using ::testing::HasSubstr;
 
 constexpr AdmissionLimits kLimits = {
-    .bytes = 100, .client_bytes = 60, .requests = 3, .client_requests = 2};
+    .bytes = 100, .client_bytes = 60, .calls = 3, .client_calls = 2};
 
 void ExpectLater(const Status& status, const std::string& reason,
                  const std::string& whose) {
@@ -33,10 +33,10 @@ TEST(InFlightLimiter, CountsCallsOfTheServer) {
   ASSERT_TRUE(limiter.Admit("x", a.emplace()).ok());
   ASSERT_TRUE(limiter.Admit("x", b.emplace()).ok());
   ASSERT_TRUE(limiter.Admit("y", c.emplace()).ok());
-  EXPECT_EQ(limiter.requests(), 3);
-  ExpectLater(limiter.Admit("y", d), "TOO_MANY_REQUESTS", "server");
+  EXPECT_EQ(limiter.calls(), 3);
+  ExpectLater(limiter.Admit("y", d), "TOO_MANY_CALLS", "server");
   c.reset();
-  EXPECT_EQ(limiter.requests(), 2);
+  EXPECT_EQ(limiter.calls(), 2);
   EXPECT_TRUE(limiter.Admit("y", d).ok());
 }
 
@@ -46,7 +46,7 @@ TEST(InFlightLimiter, CountsCallsOfAClient) {
   InFlightLimiter::Reservation c, d;
   ASSERT_TRUE(limiter.Admit("x", a.emplace()).ok());
   ASSERT_TRUE(limiter.Admit("x", b.emplace()).ok());
-  ExpectLater(limiter.Admit("x", c), "TOO_MANY_REQUESTS_OF_CLIENT", "client:x");
+  ExpectLater(limiter.Admit("x", c), "TOO_MANY_CALLS_OF_CLIENT", "client:x");
   EXPECT_TRUE(limiter.Admit("y", d).ok());
   a.reset();
   EXPECT_TRUE(limiter.Admit("x", c).ok());
@@ -85,10 +85,8 @@ TEST(InFlightLimiter, SaysWhatWillNeverFit) {
 }
 
 TEST(InFlightLimiter, NothingIsLeftWhenAllHaveGone) {
-  InFlightLimiter limiter({.bytes = 1000,
-                           .client_bytes = 300,
-                           .requests = 20,
-                           .client_requests = 3});
+  InFlightLimiter limiter(
+      {.bytes = 1000, .client_bytes = 300, .calls = 20, .client_calls = 3});
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
@@ -104,7 +102,7 @@ TEST(InFlightLimiter, NothingIsLeftWhenAllHaveGone) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(limiter.bytes(), 0);
-  EXPECT_EQ(limiter.requests(), 0);
+  EXPECT_EQ(limiter.calls(), 0);
 }
 
 // 1000 done a second.
