@@ -1,4 +1,4 @@
-// Memory of a caller's that gRPC sends from.
+// Memory of the caller that gRPC sends without a copy.
 #pragma once
 
 #include <grpcpp/completion_queue.h>
@@ -15,19 +15,19 @@ namespace topk {
 /// Whether gRPC sends from the caller's memory, or from a copy of it.
 enum class Memory { kBorrowed, kCopied };
 
-/// Knows what gRPC has of a caller's memory. A call that was cancelled ends
-/// before its bytes have left the connection's buffers, so whoever lends must
-/// wait for their return.
+/// Tracks the buffers that gRPC has borrowed from the caller. A cancelled call
+/// ends before its bytes have left the connection's buffers, so the caller must
+/// wait for the buffers before it may change or free them.
 class BorrowedBuffers {
  public:
   explicit BorrowedBuffers(Memory memory) : memory_(memory) {}
 
-  /// Returns the pieces as slices: those that are borrowed point to where they
-  /// are, if that is how gRPC is to send them.
+  /// Returns the pieces as slices. Borrowed pieces are not copied if the
+  /// buffers are Memory::kBorrowed.
   grpc::ByteBuffer Wrap(const std::vector<MessagePiece>& pieces);
 
-  /// Returns when gRPC has given all back: the call and its context are gone.
-  /// Lets gRPC work meanwhile, on the call's queue.
+  /// Returns once gRPC has released all buffers. Call it after the call and its
+  /// context are destroyed. While it waits, it polls `queue` for gRPC.
   void AwaitReturn(grpc::CompletionQueue& queue) const;
 
  private:

@@ -12,7 +12,7 @@
 namespace topk {
 namespace {
 
-// What has ended.
+// The operation that a completion queue tag belongs to.
 enum class Event { kStart = 1, kWrite, kWritesDone, kRead, kFinish };
 
 void* TagOf(Event event) {
@@ -26,7 +26,7 @@ Event Next(grpc::CompletionQueue& queue, bool& ok) {
   return static_cast<Event>(reinterpret_cast<intptr_t>(tag));
 }
 
-// One stream: a write and a read under way at a time.
+// One stream: at most one write and one read are in flight.
 class Stream {
  public:
   Stream(grpc::GenericStub& stub, const std::string& method,
@@ -78,7 +78,7 @@ class Stream {
     switch (Next(queue_, ok)) {
       case Event::kWrite:
         writing_ = false;
-        // If not ok, the server has ended the call: its status says why.
+        // If not ok, the server has ended the call with a status.
         if (ok && reading_) Write();
         break;
       case Event::kRead:

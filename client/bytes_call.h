@@ -16,7 +16,7 @@
 
 namespace topk {
 
-/// What a stream sends and takes.
+/// Produces the messages that a stream sends and consumes those it receives.
 struct StreamHandlers {
   /// A message of the client's.
   struct Message {
@@ -31,8 +31,8 @@ struct StreamHandlers {
 };
 
 /// Sends one message and receives one, in place, and returns the call's status.
-/// What the pieces lend is the caller's again afterwards. `prepare` sets the
-/// call's deadline.
+/// Memory borrowed by the pieces is no longer used after the return. `prepare`
+/// sets the call's deadline.
 Status CallUnary(grpc::GenericStub& stub, const std::string& method,
                  Memory memory, const std::vector<MessagePiece>& request,
                  const std::function<void(grpc::ClientContext&)>& prepare,

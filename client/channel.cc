@@ -10,15 +10,14 @@
 namespace topk {
 namespace {
 
-// A connection that takes no bytes for so long is given up; without that a
-// server that stands still would keep what it has been sent, the caller's
-// memory, and the call that waits for it.
+// A connection that accepts no bytes for this time is closed. Otherwise a
+// stopped server would hold the caller's buffers and the call indefinitely.
 constexpr int kStuckMilliseconds = 10'000;
 // Pings between calls' messages are not wanted: servers refuse them below 5
 // minutes. But gRPC sets the kernel's limit, TCP_USER_TIMEOUT, with them alone.
 constexpr int kPingMilliseconds = 600'000;
-// The longest pause before a server that was down is tried again; gRPC's own is
-// two minutes.
+// The maximum backoff between connection attempts; gRPC's default is two
+// minutes.
 constexpr int kReconnectMilliseconds = 10'000;
 
 // No retry policy of gRPC's: it would wait for the server's retry delay

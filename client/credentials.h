@@ -1,4 +1,4 @@
-// What a client shows its servers, and asks them to show.
+// Credentials of a client, and its requirements for those of the servers.
 #pragma once
 
 #include <grpcpp/security/credentials.h>

@@ -29,15 +29,16 @@ struct PartialAnswer {
 
 /// Returns the answer over all shards, values and indices byte for byte that of
 /// one request over the whole axis, or with fewer than k elements along it if
-/// there are no more. It is a partial again: however the shards are grouped and
-/// whatever their order, the bytes are the same. It asks nobody.
+/// there are no more. The result is a partial again: its bytes do not depend on
+/// the grouping or the order of the shards. No server is called.
 ///
 /// INVALID_ARGUMENT, naming partial, field, value and rule: partials that
-/// differ in what was asked or beside the axis; more than k along it; an index
-/// that does not fit its type; values not in order; one index chosen from two
-/// partials, whose shards overlap or lack their index_offset (an overlap below
-/// the chosen is not seen); outputs that are missing, unlike, in shared memory
-/// or (DirectML) strided.
+/// differ in their attributes or in a dimension other than the axis; more than
+/// k elements along the axis; an index that does not fit its type; values not
+/// in order; one index selected from two partials, whose shards overlap or lack
+/// their index_offset (an overlap among elements that were not selected is not
+/// detected); outputs that are missing, of different types, in shared memory or
+/// (DirectML) strided.
 Result<PartialAnswer> Merge(std::span<const PartialAnswer> partials);
 
 }  // namespace topk

@@ -49,8 +49,9 @@ Result<NpyArray> ParseNpy(std::span<const std::byte> file,
 Result<NpyArray> ReadNpy(const std::string& path, std::optional<DType> as);
 
 /// Writes a packed little-endian array so that np.load reads it: a temporary
-/// file beside it, then renamed. Types without a name are written as V1 or V2,
-/// as ml_dtypes does; elements of less than a byte a byte each.
+/// file in the same folder, then renamed. Types without a NumPy name are
+/// written as V1 or V2, as ml_dtypes does; elements of less than a byte take
+/// one byte.
 Status WriteNpy(const std::string& path, DType dtype,
                 std::span<const int64_t> shape, std::string_view data);
 

@@ -16,7 +16,7 @@ namespace topk {
 /// bytes: NumPy itself rejects longer headers of untrusted files.
 inline constexpr size_t kMaxNpyStart = 12 + 10000;
 
-/// What a file's header says.
+/// The header of a .npy file.
 struct NpyHeader {
   /// NumPy's name of the type without the byte order, e.g. "f4".
   std::string type;
@@ -28,7 +28,7 @@ struct NpyHeader {
 };
 
 /// Parses the header at the start of a file's content (format 1.0, 2.0 or 3.0).
-/// INVALID_ARGUMENT says what is wrong.
+/// INVALID_ARGUMENT if the header is malformed.
 Result<NpyHeader> ParseNpyHeader(std::span<const std::byte> file);
 
 /// Returns an INVALID_ARGUMENT status: the file is no .npy file, because

@@ -34,7 +34,7 @@ Status Broken(std::string_view what) {
                          StrCat("not a .npz file: ", what));
 }
 
-// A zip's first entry, or the end of one that has none.
+// A zip file begins with its first entry, or with its end record if empty.
 bool IsZip(std::span<const std::byte> file) {
   const auto begins = [file](std::string_view magic) {
     return file.size() >= magic.size() &&
@@ -155,7 +155,8 @@ Result<NpyArray> ReadArray(const std::string& path, const std::string& member,
   if (!IsZip(file->data)) {
     if (member.empty()) return ParseNpy(file->data, file->owner, as);
     return InvalidArgument("NPZ_MEMBER", "file",
-                           "--member is for .npz archives; this is none");
+                           "--member requires a .npz archive; this file is "
+                           "not a zip archive");
   }
   const Result<Archive> archive = Open(file->data);
   if (!archive.ok()) return archive.status();

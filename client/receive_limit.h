@@ -23,7 +23,7 @@ class ReceiveLimit {
 
   ReceiveLimit() { Add(0); }
 
-  /// What connections that count are made with.
+  /// The quota of connections that count towards the limit.
   const grpc::ResourceQuota& quota() const { return quota_; }
 
   /// Allows a call, while it lives, response messages of up to `max_bytes`

@@ -88,8 +88,8 @@ Status FromGrpc(const grpc::Status& grpc, const grpc::ClientContext& context) {
   }
   if (grpc.error_code() == grpc::StatusCode::UNKNOWN &&
       grpc.error_details().empty()) {
-    // No server's word, who all have better ones: a proxy whose server died
-    // amid an answer ends the call without a status.
+    // Servers always send a message with this code. Without one, a proxy ended
+    // the call because its server died during the response.
     status.code = Code::kUnavailable;
     status.reason = kBrokeOff;
     status.message = StrCat("the answer broke off: ", grpc.error_message());

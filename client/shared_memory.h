@@ -12,19 +12,20 @@
 
 namespace topk {
 
-/// An object that is this process's until the end: it is unmapped and unlinked
-/// then. A server that allows shared memory takes a tensor from it, or puts an
-/// answer there, if it may open it: a server of the same user, or root's.
+/// A POSIX shared memory object owned by this process: the destructor unmaps
+/// and unlinks it. A server that allows shared memory reads a tensor from it,
+/// or writes a result to it, if it may open the object: it must run as the same
+/// user or as root.
 ///
-/// Do not change a tensor while a request that names it is under way: the
-/// answer could be anything.
+/// Do not change a tensor while a request that names it is in flight: the
+/// result is unspecified then.
 class SharedMemory {
  public:
-  /// Makes an object of so many bytes, all of them zero and there for certain,
-  /// that its user alone may open. A name that is "" becomes one of its own,
-  /// below "/topk", the servers' default prefix. INVALID_ARGUMENT for a name
-  /// that is taken or is none (a slash, then no other one),
-  /// RESOURCE_EXHAUSTED if there is not so much memory.
+  /// Creates an object of `bytes` zero bytes, all of them allocated, that only
+  /// this user may open. An empty name is replaced by a unique one below
+  /// "/topk", the servers' default prefix. INVALID_ARGUMENT if the name exists
+  /// already or is not valid (it must be a slash followed by no other slash),
+  /// RESOURCE_EXHAUSTED if there is not enough shared memory.
   static Result<SharedMemory> Create(const std::string& name, size_t bytes);
 
   SharedMemory(SharedMemory&& other) noexcept;

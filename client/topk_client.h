@@ -32,10 +32,10 @@ struct ClientOptions {
   /// that breaks off, as a proxy's whose server went away, is UNAVAILABLE with
   /// the reason ANSWER_BROKE_OFF.
   int max_attempts = 4;
-  /// What the servers see before gRPC's own name in the user-agent header.
+  /// The prefix of the user-agent header, before gRPC's own name.
   std::string user_agent = {};
-  /// Whether it has connections of its own; otherwise gRPC lets the clients of
-  /// a process that are alike share theirs.
+  /// Whether this client has its own connection; otherwise the clients of a
+  /// process that have equal options share one.
   bool own_connection = false;
 
   /// TLS 1.2 or later, if this or any of the next four is set. The server is
@@ -62,9 +62,9 @@ struct CallOptions {
   std::chrono::milliseconds deadline{0};
   /// Streams: called after each piece with the bytes sent so far and in all.
   std::function<void(int64_t sent, int64_t total)> progress;
-  /// ComputeTopK with the tensor beside the request: whether to stream it;
-  /// unset = if it has more than 512 KiB, from where on that is faster, or is
-  /// larger than a message that the server takes.
+  /// ComputeTopK with a separate tensor: whether to stream it. Unset: it is
+  /// streamed if it has more than 512 KiB, from where on streaming is faster,
+  /// or if it exceeds the server's message limit.
   std::optional<bool> stream;
 };
 

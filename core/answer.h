@@ -17,16 +17,16 @@ namespace topk {
 /// with or without the padding to 4); otherwise INVALID_ARGUMENT naming both.
 Status CheckPayload(const Plan& plan, int64_t bytes);
 
-/// Fills in the response's tensors, their data zeroed, and returns where the
-/// answer goes. The response must not move meanwhile. If cancelled (null =
-/// never) the outputs are too short to be used.
+/// Allocates the response's tensors, filled with zeros, and returns the outputs
+/// to write to. The response must not be moved until they are written. If
+/// cancelled (null = never), the outputs are too short to be used.
 Outputs PrepareOutputs(const Plan& plan, v1::TopKResponse& response,
                        const Cancellation* cancellation = nullptr);
 
 /// Destroys an answer that nobody waits for, without waiting for it.
 void Discard(const Plan& plan, v1::TopKResponse response);
 
-/// Says how the answer was computed.
+/// Sets the response's ExecutionInfo.
 void SetExecution(const Execution& execution, int64_t nanoseconds,
                   v1::TopKResponse& response);
 

@@ -1,4 +1,4 @@
-// What Engine::GetCapabilities says.
+// Implements Engine::GetCapabilities().
 #include "core/dialects/registry.h"
 #include "core/engine.h"
 

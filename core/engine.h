@@ -18,7 +18,7 @@
 
 namespace topk {
 
-/// What an engine may use.
+/// The resources of an engine.
 struct EngineOptions {
   /// 0 = as many as this process may use at once (AvailableProcessors()).
   int threads = 0;
@@ -26,7 +26,7 @@ struct EngineOptions {
   BackendOptions backends = {};
 };
 
-/// What became of devices that are not the processor.
+/// The state of all devices other than the CPU.
 struct DeviceReport {
   std::vector<DeviceState> devices;
   /// Requests that the CPU did instead, because a device was lost or had no
@@ -44,12 +44,13 @@ struct PreparedRequest {
   Cost cost;
 };
 
-/// What a caller may have to do with a request beside its answer.
+/// Options of one computation.
 struct ComputeOptions {
   /// Null = never cancelled. Outlives the computation.
   const Cancellation* cancellation = nullptr;
-  /// Unless empty, called once for a right request, before memory is taken for
-  /// the answer and before the tensor is read. What is not OK ends the request.
+  /// If set, called once for a valid request, before memory is allocated for
+  /// the result and before the tensor is read. Any status except OK ends the
+  /// request.
   std::function<Status(const Cost&)> admit;
 };
 
@@ -93,7 +94,8 @@ class Engine {
   Result<v1::TopKResponse> Compute(const v1::TopKRequest& request,
                                    const ComputeOptions& options = {}) const;
 
-  /// The same, with the tensor's data beside the request, whose own is ignored.
+  /// Computes a request whose tensor's data is `tensor`; the data in the
+  /// request itself is ignored.
   Result<v1::TopKResponse> Compute(const v1::TopKRequest& request,
                                    std::span<const std::byte> tensor,
                                    const ComputeOptions& options = {}) const;
@@ -103,7 +105,8 @@ class Engine {
                                    Pieces pieces,
                                    const ComputeOptions& options = {}) const;
 
-  /// What is served here; the limits of the transport are the caller's to add.
+  /// Returns the supported operators and the engine's limits; the caller adds
+  /// the limits of its transport.
   v1::Capabilities GetCapabilities() const;
 
   /// How the devices are that were found when the engine was made.
@@ -129,9 +132,9 @@ class Engine {
   std::vector<std::unique_ptr<Backend>> backends_;
 };
 
-/// One request whose tensor arrives in pieces: start, feed, finish. Memory is
-/// that of the answer and of the selections under way; a strided tensor alone
-/// is collected whole.
+/// One request whose tensor arrives in pieces: start, feed, finish. It holds
+/// the outputs and the selections in progress; only a strided tensor is
+/// collected as a whole.
 class TensorStream {
  public:
   /// Starts a stream that Engine::PrepareStream() prepared. The engine outlives

@@ -1,12 +1,13 @@
-// What: a k-way merge of each slice where the elements come by value, by a
-// tournament tree; the k first of all together where they come by index.
+// Algorithm: for elements in order of value, a k-way merge of each slice by a
+// tournament tree; for elements in order of index, a selection of the first k
+// of all partials together.
 //
-// Why not cpu::Selection::Merge: that one's candidates are keys in ascending
-// index, which these no longer are, and whoever merges answers would need the
-// backend, with oneTBB and Highway.
+// Why not cpu::Selection::Merge: its candidates are keys in ascending index,
+// unlike these, and clients that merge would have to link the backend with
+// oneTBB and Highway.
 //
-// Why on one thread: what is chosen from four partials takes about 25 ns, which
-// is less than those four elements and their indices took to arrive.
+// Why on one thread: selecting one of four elements takes about 25 ns, which is
+// less than the transfer of these elements and their indices.
 //
 // Tests: unit/merge_test.cc.
 #include "core/merge.h"
@@ -152,8 +153,8 @@ Status CheckIndices(const Partial& partial, size_t number, Range& range) {
   return {};
 }
 
-// Whether some ranges have an index in common. Those of shards have none, and
-// then no slice need be searched for one that was chosen twice.
+// Whether any two ranges overlap. The ranges of correct shards do not; then no
+// slice must be searched for an index that was selected twice.
 bool Meet(std::vector<Range> ranges) {
   std::sort(ranges.begin(), ranges.end(),
             [](const Range& a, const Range& b) { return a.least < b.least; });
@@ -163,7 +164,7 @@ bool Meet(std::vector<Range> ranges) {
                             }) != ranges.end();
 }
 
-// What can be told of one partial alone.
+// The checks that need only one partial.
 Status CheckPartial(const Partial& partial, size_t number, Range& indices) {
   const auto rank = static_cast<int64_t>(partial.shape.size());
   if (partial.axis < 0 || partial.axis >= rank) {
@@ -397,7 +398,7 @@ Status MergeSlices(const Partial& like, const Work& work) {
 Result<Merged> MergePartials(std::span<const Partial> partials) {
   if (partials.empty()) {
     return InvalidArgument("NO_PARTIALS", "partials",
-                           "there are none; one is the least to merge");
+                           "the list is empty; at least one is required");
   }
   if (Status s = CheckAgreement(partials); !s.ok()) return s;
   std::vector<Range> ranges(partials.size());

@@ -13,8 +13,9 @@
 
 namespace topk {
 
-/// The answer over one shard, or over shards that were merged, and what was
-/// asked of the whole axis. Both outputs, packed and row-major.
+/// The result over one shard, or over shards that were merged, with the
+/// attributes of the request for the whole axis. Both outputs, packed and
+/// row-major.
 struct Partial {
   DType dtype = DType::kF32;
   /// Of both outputs. Along the axis min(k, the shard's length).
@@ -33,8 +34,8 @@ struct Partial {
   int64_t index_offset = 0;
 };
 
-/// What merging gives: a partial again, with an index_offset of 0, that is
-/// otherwise as those it was made of.
+/// The result of a merge. It can be merged again as a partial with index_offset
+/// 0 and the other attributes of its inputs.
 struct Merged {
   std::vector<int64_t> shape;
   std::string values;
@@ -48,12 +49,12 @@ struct Merged {
 /// there are).
 ///
 /// INVALID_ARGUMENT, naming partial, field, value and rule: no partials; they
-/// differ in what was asked or in a dimension beside the axis; more than k
-/// along the axis; data of another length than shape and type imply; an index
+/// differ in their attributes or in a dimension other than the axis; more than
+/// k along the axis; data of another length than shape and type imply; an index
 /// that is negative or, with index_offset, does not fit its type; elements by
-/// value that are not in order; one index chosen from two partials, whose
-/// shards overlap or lack their index_offset. What is not chosen is not
-/// compared: an overlap there is not seen.
+/// value that are not in order; one index selected from two partials, whose
+/// shards overlap or lack their index_offset. An overlap among elements that
+/// are not selected is not detected.
 Result<Merged> MergePartials(std::span<const Partial> partials);
 
 }  // namespace topk

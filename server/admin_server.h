@@ -1,4 +1,4 @@
-// What an operator may ask that callers may not: channelz.
+// The gRPC server for operators only: channelz and reflection.
 #pragma once
 
 #include <grpcpp/server.h>

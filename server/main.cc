@@ -146,7 +146,7 @@ int LogAndServe(const topk::CommandLine& line) {
 
 }  // namespace
 
-// Nothing of ours throws; what a library throws ends the process.
+// Our code throws no exceptions; an exception of a library ends the process.
 int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   const topk::CommandLine line = topk::ReadCommandLine(argc, argv);
   switch (line.action) {

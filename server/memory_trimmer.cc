@@ -14,10 +14,11 @@
 namespace topk {
 namespace {
 
-// Whoever sends little keeps what the allocators have at hand.
+// Below this much traffic, trimming would only cost the allocators their
+// caches.
 constexpr int64_t kWorthTrimming = int64_t{64} << 20;
-// Seconds between two trims for what is in no count: where nothing moves, and
-// where allocations wait meanwhile.
+// Seconds between two trims of memory that no counter covers: while the server
+// is idle, and while it is busy, when allocations wait for the trim.
 constexpr int kQuietPause = 3;
 constexpr int kBusyPause = 30;
 
@@ -46,9 +47,10 @@ MemoryTrimmer::MemoryTrimmer(std::function<Activity()> activity)
           ++seconds;
           const bool idle = quiet && now.open_calls == 0 &&
                             now.bytes - trimmed >= kWorthTrimming;
-          // What gRPC took for calls that never reached us is in no count. A
-          // trim amid a burst finds little that is free: so the process is
-          // measured by the least that it had, not by what that trim left.
+          // No counter covers the memory that gRPC took for calls that were
+          // never delivered. A trim during a burst frees little, so the
+          // reference is the minimum size of the process, not its size after
+          // the last trim.
           const double size = AnonymousBytes();
           least = std::min(least, size);
           const bool grown = size - least >= kWorthTrimming &&

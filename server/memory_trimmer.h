@@ -1,4 +1,4 @@
-// Memory goes back to the system after a burst.
+// Releases memory to the OS after a burst.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 namespace topk {
 
-/// What the server has done, as the trimmer sees it.
+/// The server's activity, by which the trimmer decides.
 struct Activity {
-  /// Calls under way.
+  /// Calls in flight.
   int64_t open_calls;
-  /// Bytes of tensors and answers so far.
+  /// Bytes of all inputs and outputs since the start.
   int64_t bytes;
 };
 

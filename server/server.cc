@@ -57,10 +57,10 @@ int64_t Or(int64_t set, double part, int64_t of) {
   return set > 0 ? set : static_cast<int64_t>(part * static_cast<double>(of));
 }
 
-// Parts of the memory: for what is worked on, and for what gRPC receives, which
-// is more: what arrives is there before it is let in, and gRPC ends calls
-// without a word if it runs out. Some of both are the same bytes; the rest is
-// the process's own.
+// Fractions of the memory: for requests in flight, and for gRPC's receive
+// buffers. The latter is larger, because messages occupy the buffers before
+// they are admitted, and gRPC ends calls without a message if the buffers run
+// out. Both count some of the same bytes; the rest is for the process itself.
 constexpr double kPartInflight = 0.25;
 constexpr double kPartReceived = 0.6;
 
@@ -79,7 +79,7 @@ BackendOptions BackendOptionsOf(const ServerConfig& config) {
   return {config.backend, config.device_memory_bytes};
 }
 
-// OK, or why the engine cannot compute, or gRPC listen, as it is told to.
+// Returns an error if the engine or gRPC cannot work as configured.
 Status CheckEnvironment(const ServerConfig& config) {
   Status status = Engine::CheckEnvironment(BackendOptionsOf(config));
   if (!status.ok()) {
@@ -401,9 +401,9 @@ void Server::Drain(std::chrono::milliseconds delay,
   std::this_thread::sleep_for(delay);
   const auto start = std::chrono::steady_clock::now();
   OpenCalls& calls = impl_->service.open_calls();
-  // Nobody connects any more, and whoever is connected goes elsewhere, without
-  // an error. Calls that cross the news are served: they come within a round
-  // trip.
+  // No new connections are accepted, and connected clients move to other
+  // servers without an error. Calls sent before the client receives the GOAWAY
+  // are still served; they arrive within a round trip.
   constexpr std::chrono::milliseconds kCrossing{500};
   if (impl_->acceptor.has_value()) impl_->acceptor->Stop();
   if (SendGoaways(*impl_->grpc)) {

@@ -1,4 +1,4 @@
-// A running server: everything that listens, and what it listens with.
+// A running server with all of its listeners.
 #pragma once
 
 #include <spdlog/logger.h>
@@ -22,8 +22,8 @@ class Server {
   static Result<std::unique_ptr<Server>> Start(const ServerConfig& config,
                                                spdlog::logger& log);
 
-  /// OK if the files that the settings name are what they should be, else what
-  /// Start would say.
+  /// Checks the files that the settings name. Returns the error that Start
+  /// would return.
   static Status Check(const ServerConfig& config, spdlog::logger& log);
 
   /// Stops at once if Drain was not called.
@@ -33,15 +33,15 @@ class Server {
   const std::vector<std::string>& addresses() const;
   /// The bound address of the metrics, or "".
   std::string metrics_address() const;
-  /// The bound address of the health checks alone, or "".
+  /// The bound address of the listener for health checks only, or "".
   std::string health_address() const;
   /// The bound address of channelz, or "".
   std::string admin_address() const;
 
-  /// Health goes to NOT_SERVING, and calls are served on for the delay. Then
-  /// connections are told to go elsewhere, calls on new ones are refused as
-  /// UNAVAILABLE, and those under way may finish until the timeout, when they
-  /// are cancelled. Returns when all have ended. Call it once.
+  /// Sets the health status to NOT_SERVING and keeps serving for `delay`. Then
+  /// sends a GOAWAY on all connections, rejects new calls as UNAVAILABLE, and
+  /// lets calls in flight finish until `timeout`, after which it cancels them.
+  /// Returns when all calls have ended. Call it once.
   void Drain(std::chrono::milliseconds delay,
              std::chrono::milliseconds timeout);
 

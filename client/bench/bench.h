@@ -6,11 +6,12 @@
 
 namespace topk::cli {
 
-/// Sends random tensors again and again from several threads, at a rate or as
-/// fast as the answers come, and prints rate and latencies. kWrongAnswer if an
-/// answer's bytes differ from those computed in this process. SIGINT or SIGTERM
-/// ends the load, after the calls that are under way; the report is of what was
-/// done until then, and the exit status kInterrupted.
+/// Sends random tensors repeatedly from several threads, at a fixed rate or in
+/// a closed loop, and prints rate and latencies. Returns kWrongAnswer if the
+/// bytes of a response differ from those computed in this process. SIGINT or
+/// SIGTERM ends the load once the calls in flight have finished; the report
+/// then covers the requests up to that point, and the exit status is
+/// kInterrupted.
 ExitCode Bench(const BenchFlags& flags);
 
 }  // namespace topk::cli

@@ -65,7 +65,7 @@ void AddPaceFlags(CLI::App& command, BenchFlags& flags) {
   command
       .add_option(
           "--concurrency", flags.concurrency,
-          StrCat("Callers, each with one call under way at a time; 1, or ",
+          StrCat("Callers, each with one call in flight at a time; 1, or ",
                  kOpenLoopCallers, " with --rate, if not given"))
       ->check(CLI::Range(1, 1024));
   auto* rate =
@@ -105,8 +105,8 @@ void AddPaceFlags(CLI::App& command, BenchFlags& flags) {
 void AddResultFlags(CLI::App& command, BenchFlags& flags) {
   command
       .add_option("--verify", flags.profile.verify,
-                  "Which share of the calls has its answers compared with "
-                  "those computed here")
+                  "Fraction of the calls whose responses are compared with "
+                  "results computed locally")
       ->check(Number(0, 1))
       ->capture_default_str();
   command.add_flag("--keep-going", flags.keep_going,

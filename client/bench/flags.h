@@ -1,4 +1,4 @@
-// What `topk bench` is told.
+// The flags of `topk bench`.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,7 +11,7 @@
 
 namespace topk::cli {
 
-/// The flags of `topk bench`, but for those of AddClientFlags().
+/// The flags of `topk bench`, except those of AddClientFlags().
 struct BenchFlags {
   /// The one kind of request, or what the mix's lines leave out.
   RequestSpec kind;

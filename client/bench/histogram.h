@@ -28,13 +28,13 @@ class Histogram {
   /// Adds all that another one counted.
   void Merge(const Histogram& other);
 
-  /// Returns the least recorded value that a share of all, 0 .. 1, do not
-  /// exceed, to 0.8 %; 0 if there is none.
+  /// Returns the smallest recorded value that the fraction `share` (0 .. 1) of
+  /// all values does not exceed, accurate to 0.8 %; 0 if nothing was recorded.
   int64_t Percentile(double share) const;
 
   /// How many values were recorded.
   int64_t count() const { return count_; }
-  /// The greatest value and the mean of all, exact; 0 if there is none.
+  /// The exact maximum and mean; 0 if nothing was recorded.
   int64_t max() const { return max_; }
   double mean() const;
 

@@ -10,13 +10,13 @@ namespace topk::cli {
 namespace {
 
 constexpr int kMaxRows = 20;
-// A narrower range says nothing beside a histogram's own steps.
+// A narrower range is below the histogram's own resolution.
 constexpr double kMinFactor = 1.1;
-// A row beside its bar: when it begins, and how many calls it has.
+// The columns next to a row's bar: its lower bound and its number of calls.
 constexpr int kLabelColumns = 8;
 constexpr int kCountColumns = 10;
 
-// A bar so many eighths of a column long.
+// Returns a bar of `eighths` eighths of a column.
 std::string Bar(int64_t eighths) {
   static constexpr const char* kParts[] = {
       "", "\u258f", "\u258e", "\u258d", "\u258c", "\u258b", "\u258a", "\u2589"};

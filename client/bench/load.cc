@@ -25,7 +25,7 @@ class MachineClock final : public LoadClock {
 // How soon a caller that waits for its next arrival notices the end.
 constexpr Time kNap = std::chrono::milliseconds(100);
 
-// What the callers share.
+// State shared by all callers.
 struct Shared {
   const LoadOptions& options;
   const std::vector<RequestTemplate>& kinds;
@@ -96,9 +96,9 @@ bool Judge(const Answers& answers, const RequestTemplate& kind, bool verify,
   return !wrong && shared.options.keep_going;
 }
 
-// One caller's life.
+// Runs one caller: sends calls until the schedule ends or the load is stopped.
 void MakeCalls(const Send& send, Shared& shared) {
-  // The kernel may wake a sleeper 50 us late unless it is told not to.
+  // The default timer slack lets the kernel wake a sleeper 50 us late.
   prctl(PR_SET_TIMERSLACK, 1);
   const bool open = shared.options.profile.rate > 0;
   std::vector<LoadStats> by_kind(shared.kinds.size());

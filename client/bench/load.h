@@ -1,4 +1,5 @@
-// Calls made as a schedule has them, timed, counted and compared.
+// The load generator: sends calls by a schedule, and times, counts and verifies
+// them.
 #pragma once
 
 #include <chrono>
@@ -16,10 +17,11 @@
 
 namespace topk::cli {
 
-/// An answer for each request of a call.
+/// One response per request of a call.
 using Answers = std::vector<Result<v1::TopKResponse>>;
 
-/// Makes one call of a kind and waits for its answers. Each caller has its own.
+/// Sends one call of a kind and waits for its responses. Each caller has its
+/// own.
 using Send = std::function<Answers(const RequestTemplate& kind)>;
 
 /// The time by which a load runs. Thread-safe.
@@ -35,54 +37,55 @@ class LoadClock {
 /// Returns the machine's steady clock.
 LoadClock& SteadyClock();
 
-/// What a load is beside its profile.
+/// The profile of a load and how it is run.
 struct LoadOptions {
   LoadProfile profile;
   /// Whether a failed request is counted and the load goes on; otherwise the
   /// first one ends it. A wrong answer always does.
   bool keep_going = false;
-  /// Called after each call, by any caller, with the requests made so far, the
-  /// warm-up's too; or empty.
+  /// If set, called by any caller after each call with the number of requests
+  /// sent so far, including those of the warm-up.
   std::function<void(int64_t requests)> progress;
-  /// Asked before each call, by any caller, and while one waits until it is
-  /// due: whether to end early; or empty.
+  /// If set, polled by any caller before each call and while waiting for one to
+  /// become due; the load ends early when it returns true.
   std::function<bool()> interrupted;
 };
 
-/// What came of the requests of a kind, without the warm-up's.
+/// The results of one kind of request, excluding the warm-up.
 struct LoadStats {
-  /// Of calls all of whose requests were answered, in nanoseconds: from when
-  /// one was due (closed loop: sent) until its last answer was there.
+  /// Latencies, in nanoseconds, of the calls whose requests all succeeded: from
+  /// the time a call was due (closed loop: sent) until its last response
+  /// arrived.
   Histogram latency;
   int64_t answered = 0;
   int64_t verified = 0;
-  /// How many requests failed with each code.
+  /// The number of failed requests by status code.
   std::map<std::string, int64_t> errors;
-  /// To how many of these the server said when to come again.
+  /// The number of failed requests that received a retry delay.
   int64_t retry_hints = 0;
 
   /// Adds another one.
   void Add(const LoadStats& other);
 };
 
-/// What came of a load.
+/// The results of a load.
 struct LoadResult {
   /// For each kind.
   std::vector<LoadStats> stats;
-  /// From the end of the warm-up to the last answer; in an open loop by time,
-  /// at least to the end of that, or of the load where it was interrupted.
+  /// From the end of the warm-up to the last response. An open loop limited by
+  /// time counts at least to the end of that time, or to its interruption.
   double seconds = 0;
-  /// Open loop: how many requests were due and not sent when the time was up
-  /// or the load ended early, how many seconds the last one was sent late, and
-  /// whether that is next to nothing: at most 1 % of the seconds.
+  /// Open loop: the number of requests that were due but not sent when the load
+  /// ended, the delay of the last request sent, in seconds, and whether that
+  /// delay is at most 1 % of the load's duration.
   int64_t missed = 0;
   double lag = 0;
   bool kept_up = true;
-  /// Whether it was ended early because somebody wanted so.
+  /// Whether LoadOptions::interrupted ended it early.
   bool interrupted = false;
   /// The first failure.
   Status error;
-  /// The name of a kind that had a wrong answer, or "".
+  /// The name of a kind of request that had a wrong response, or "".
   std::string wrong;
 };
 

@@ -1,4 +1,4 @@
-// What kinds of requests a load is mixed from.
+// The kinds of requests that a load is mixed from.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace topk::cli {
 
 /// A kind of request, as flags or a line of a mix describe it.
 struct RequestSpec {
-  /// How often it is sent, beside the other kinds' weights; > 0.
+  /// The relative frequency of this kind; > 0.
   double weight = 1;
   std::vector<int64_t> shape = {1, 1000};
   std::string dtype = "f32";

@@ -13,7 +13,7 @@ namespace topk::cli {
 struct BenchPath {
   /// As --path has it.
   std::string_view name;
-  /// Whether the tensor goes beside the request; see TransportOptions.
+  /// Whether the tensor is sent outside of the request; see TransportOptions.
   bool beside;
   /// Whether a call has several requests.
   bool batched;

@@ -14,7 +14,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// What is reported of a latency's distribution.
+// The columns that report a latency distribution.
 struct Column {
   const char* name;
   const char* key;
@@ -106,7 +106,7 @@ void PrintText(const BenchReport& report, int columns, std::ostream& out) {
     head << count << " requests failed: " << code << "\n";
   }
   if (total.retry_hints > 0) {
-    head << total.retry_hints << " of them heard when to come again\n";
+    head << total.retry_hints << " of them received a retry delay\n";
   }
   std::istringstream lines(head.str());
   for (std::string line; std::getline(lines, line);) {

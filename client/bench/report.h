@@ -1,4 +1,4 @@
-// What came of a load, for people and for programs.
+// The report of a load, as text or as JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,8 +11,8 @@
 
 namespace topk::cli {
 
-/// What a report tells of. REQUIRES: the flags, kinds and result of one load
-/// that had an answer.
+/// The input of a report. REQUIRES: the flags, kinds and result of one load
+/// with at least one response.
 struct BenchReport {
   const BenchFlags& flags;
   const std::vector<RequestTemplate>& kinds;

@@ -13,9 +13,9 @@
 namespace topk::cli {
 namespace {
 
-// A message is below 2 GiB, and has a little beside its tensor.
+// A message is below 2 GiB and has a few fields besides its tensor.
 constexpr int64_t kMaxMessageTensorBytes = (int64_t{2} << 30) - (1 << 20);
-// A batch lies in memory, once for each kind.
+// Each kind of request keeps one batch in memory.
 constexpr int64_t kMaxBatchBytes = int64_t{4} << 30;
 
 // Random numbers of the type: floats from 0 to 1, integers of any bits.

@@ -1,4 +1,4 @@
-// Requests of a kind, ready to be sent again and again.
+// Requests that the load generator sends repeatedly.
 #pragma once
 
 #include <cstdint>
@@ -20,33 +20,35 @@ namespace topk::cli {
 struct RequestTemplate {
   std::string name;
   double weight = 1;
-  /// What one call sends.
+  /// The requests of one call.
   std::vector<v1::TopKRequest> requests;
-  /// The data, if it goes beside the one request and not in it.
+  /// The tensor's data if TransportOptions::beside; otherwise the requests
+  /// contain it.
   std::string tensor;
-  /// Of one request with its data.
+  /// The size of one request including its data.
   int64_t request_bytes = 0;
-  /// The right answer to each, if answers are compared.
+  /// The expected response to each request, if responses are verified.
   std::optional<v1::TopKResponse> expected;
 };
 
-/// How a call carries its tensors.
+/// How a call transports its tensors.
 struct TransportOptions {
-  /// Beside the request, which may then be of any size.
+  /// Whether the tensor is separate from the request, so that its size is not
+  /// limited by that of a message.
   bool beside = false;
-  /// Requests in a call; 1 if beside.
+  /// The number of requests per call; 1 if `beside`.
   int64_t batch = 1;
 };
 
-/// Makes a kind of the seed's random elements: floats of 0 .. 1, integers of
-/// any bits. INVALID_ARGUMENT, naming the flag or the mix's line, for a tensor
-/// that no message holds, a batch beyond 4 GiB, or flags that the dialect has
-/// no word for.
+/// Fills a template with random elements: floats in 0 .. 1, integers of any
+/// bits. INVALID_ARGUMENT, naming the flag or the mix's line, for a tensor that
+/// is too large for a message, a batch larger than 4 GiB, or flags that the
+/// dialect does not support.
 Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
                                             const TransportOptions& transport,
                                             uint64_t seed);
 
-/// Computes the answer to expect. Errors: see Engine::Compute().
+/// Computes the expected response. Errors: see Engine::Compute().
 Status SetExpected(const Engine& engine, RequestTemplate& kind);
 
 }  // namespace topk::cli

@@ -25,7 +25,7 @@ struct LoadProfile {
   double warmup = 1;
   /// Requests in a call.
   int64_t batch = 1;
-  /// Which share of the calls has its answers compared, 0 .. 1.
+  /// The fraction of the calls whose responses are verified, 0 .. 1.
   double verify = 1;
   uint64_t seed = 1;
 };
@@ -41,7 +41,7 @@ class Schedule {
   struct Call {
     /// When it is due; in a closed loop, when it was taken.
     Time at;
-    /// Which of the weights was drawn.
+    /// The index of the drawn weight.
     size_t kind;
     bool verify;
     /// Whether it is part of the result: no warm-up.
@@ -50,9 +50,9 @@ class Schedule {
 
   Schedule(const LoadProfile& profile, const std::vector<double>& weights);
 
-  /// Returns the next call, or nothing once the load is over. What is due and
-  /// not taken when the warm-up or the time is up never is, but at least one
-  /// call is counted.
+  /// Returns the next call, or nothing once the load is over. Calls that are
+  /// due but not taken when the warm-up or the time ends are dropped, except
+  /// that at least one call is counted.
   std::optional<Call> Next(Time now);
 
   /// Ends the load at this time: nothing later was due.

@@ -1,5 +1,5 @@
-// What the commands and flags say of themselves, for completion, the manual
-// page and --help: none of them has a list of its own to go stale.
+// The commands and flags as CLI11 holds them. Completion, the manual page and
+// --help are generated from these, so that they cannot go stale.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,15 +8,15 @@
 
 namespace topk::cli {
 
-/// What --help calls a value that is a file's or a folder's name; completion
-/// offers those that there are.
+/// The type names of flags that take a file's or a folder's name; completion
+/// offers existing ones.
 inline constexpr char kFile[] = "FILE";
 inline constexpr char kFolder[] = "DIR";
 
 /// Returns the sub-commands in the order of --help.
 std::vector<const CLI::App*> CommandsOf(const CLI::App& app);
 
-/// Returns the options that have a name with dashes, or those that have none.
+/// Returns the options that have a name with dashes, or the other ones.
 std::vector<const CLI::Option*> FlagsOf(const CLI::App& command);
 std::vector<const CLI::Option*> PositionalsOf(const CLI::App& command);
 

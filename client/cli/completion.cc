@@ -37,7 +37,7 @@ std::string Escaped(std::string_view text, std::string_view characters) {
 
 // --- bash: compgen by the word before ---------------------------------------
 
-// What offers an option's values.
+// Returns the shell code that completes an option's values.
 std::string BashValues(const CLI::Option& option) {
   const std::vector<std::string> choices = ChoicesOf(option);
   if (!choices.empty()) return StrCat("-W \"", Joined(choices, " "), "\"");

@@ -9,21 +9,21 @@
 namespace topk::cli {
 namespace {
 
-// Which connections advice is for.
+// The connections that a piece of advice applies to.
 enum class Over { kAny, kPlainText, kTls };
 
-// gRPC has no codes for why nothing could be reached, only words. What they
-// mean to a user of these flags:
+// gRPC reports the cause of a failed connection as text only. This table maps
+// that text to advice in terms of the command's flags.
 struct Row {
   std::string_view words;
   Over over;
   std::string_view advice;
 };
 constexpr std::string_view kNoPort =
-    "a target has a port, of topkd 50051 unless it is told otherwise: --target "
+    "the target has no port; topkd listens on port 50051 by default: --target "
     "HOST:50051";
 constexpr Row kUnreachable[] = {
-    // gRPC's port where a name has none, and where an address has none.
+    // gRPC's default port for host names, and for addresses.
     {":443: Failed to connect", Over::kAny, kNoPort},
     {":0: Failed to connect", Over::kAny, kNoPort},
     {"Connection refused", Over::kAny,
@@ -93,7 +93,7 @@ std::string Advice(const Status& status, const ClientOptions& client) {
         return "leave out --shared-memory (bench: --path shm), or start the "
                "server with topkd --allow-shared-memory";
       }
-      // One of ours says why.
+      // topkd always returns a reason with this code.
       return status.reason.empty() ? "the server is not topkd, or another "
                                      "version of it: see topk info"
                                    : "";

@@ -1,4 +1,4 @@
-// What went wrong, on stderr, and what to do about it.
+// Error messages on stderr, with advice.
 #pragma once
 
 #include <string>
@@ -14,17 +14,17 @@ namespace topk::cli {
 /// these options, e.g. which flag to give, or "".
 std::string Advice(const Status& status, const ClientOptions& client);
 
-/// Says what went wrong in a call, or a computation if `client` is null, with
-/// the advice on a line of its own, and returns the exit status that it means.
-/// `request_id` is what the server's log has it by.
+/// Prints the error of a call, or of a local computation if `client` is null,
+/// with advice on a second line, and returns the exit status for it.
+/// `request_id` identifies the request in the server's log.
 ExitCode Report(const Status& status, const ClientOptions* client,
                 std::string_view request_id = "");
 
-/// Says why an input cannot be used; of a file that does not exist, where it
-/// was looked for.
+/// Prints why an input cannot be used; for a file that does not exist, also the
+/// folder in which it was searched.
 ExitCode ReportInput(const std::string& path, const Status& status);
 
-/// Says what is wrong with the command line.
+/// Prints an error of the command line.
 ExitCode ReportUsage(const Status& status);
 
 }  // namespace topk::cli

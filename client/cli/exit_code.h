@@ -1,4 +1,4 @@
-// What the command's exit status means.
+// The exit statuses of the command.
 #pragma once
 
 namespace topk::cli {

@@ -27,7 +27,8 @@ Status ReadTensor(const std::string& path, std::optional<DType> as,
 void AddMergeFlags(CLI::App& command, MergeFlags& flags) {
   command
       .add_option("folders", flags.folders,
-                  "What topk run --out wrote of each shard, in any order")
+                  "Folders that topk run --out wrote, one per shard, in any "
+                  "order")
       ->required()
       ->type_name(kFolder);
   command

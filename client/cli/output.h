@@ -12,7 +12,7 @@
 
 namespace topk::cli {
 
-/// Names for the positions of a tensor, so that a table says what they mean.
+/// Names for the positions of a tensor, shown in tables.
 struct Labels {
   /// One for each position along the axis, or empty.
   std::vector<std::string> of_index;
@@ -42,15 +42,15 @@ struct TableShape {
 ///   [3, :]  0.98 @12  0.97 @40
 /// or, with labels, what was found first:
 ///   [3] digit 7:  7 7 9   0.98 @12  0.97 @40  0.91 @7
-/// and a last line that counts what was left out, or says that there are none.
-/// REQUIRES: an answer that ExpectedAnswer accepts, and its axis.
+/// and a last line that counts the slices left out, or reports that there are
+/// no slices. REQUIRES: an answer that ExpectedAnswer accepts, and its axis.
 void PrintTable(const v1::TopKResponse& response, int axis,
                 const Labels& labels, const TableShape& shape,
                 std::ostream& out);
 
 /// Returns {"shape", "values", "indices", ...}: flat row-major lists. Numbers
-/// are JSON numbers; those that JSON has none for are the strings "nan", "inf",
-/// "-inf".
+/// are JSON numbers; those that JSON cannot represent are the strings "nan",
+/// "inf" and "-inf".
 nlohmann::json ToJson(const v1::TopKResponse& response);
 
 }  // namespace topk::cli

@@ -9,7 +9,7 @@ namespace topk::cli {
 /// A line on stderr that overwrites itself.
 class ProgressLine {
  public:
-  /// What ends early leaves its line to stay as it is.
+  /// If the work ended early, the last line stays visible.
   ~ProgressLine();
 
   /// Whether the last one was shown 100 ms ago or longer.

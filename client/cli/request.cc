@@ -84,7 +84,7 @@ void AddOperatorFlags(CLI::App& command, OperatorFlags& flags) {
       ->check(CLI::IsMember({"onnx", "openvino", "directml"}))
       ->capture_default_str();
   command.add_option("--version", flags.version,
-                     "Which version of it; the newest if not given");
+                     "Operator version of the dialect; default: the newest");
   command
       .add_option("--order", flags.order, "The order of the selected elements")
       ->check(CLI::IsMember({"value", "index", "none"}))

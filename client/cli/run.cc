@@ -79,7 +79,7 @@ Result<std::vector<std::string>> ReadLabels(const std::string& path,
   return AllElements(tensor);
 }
 
-// Says whether the server's answer is the one that is computed here.
+// Reports whether the server's response equals the result computed locally.
 ExitCode Compare(const v1::TopKRequest& request,
                  std::span<const std::byte> tensor,
                  const v1::TopKResponse& answer, int axis) {

@@ -19,8 +19,8 @@ void AddDtypeFlag(CLI::App& command, std::optional<DType>& dtype) {
       .add_option_function<std::string>(
           "--dtype",
           [&dtype](const std::string& name) { dtype = FindDType(name)->type; },
-          "What the elements are if .npy has no type for it: bf16 in 2 bytes "
-          "(V2, u2), the others in one (V1, u1), its lowest bits")
+          "Element type that .npy cannot name: bf16 is read from elements of "
+          "2 bytes (V2, u2), the others from the low bits of one byte (V1, u1)")
       ->check(CLI::IsMember(types));
 }
 
@@ -71,7 +71,7 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
                    "A .npy file with a number for each position along the "
                    "axis, to show in the table for what was found"),
         std::tuple("--slice-labels", &flags.slice_labels,
-                   "A .npy file with a number for each slice, to show beside "
+                   "A .npy file with a number for each slice, to show next to "
                    "its name")}) {
     command.add_option(name, *path, text)
         ->type_name(kFile)

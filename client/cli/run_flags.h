@@ -1,4 +1,4 @@
-// What `topk run` is told.
+// The flags of `topk run`.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -13,7 +13,7 @@
 
 namespace topk::cli {
 
-/// The flags of `topk run`, but for those of AddClientFlags().
+/// The flags of `topk run`, except those of AddClientFlags().
 struct RunFlags {
   std::string file;
   /// Of a .npz archive; "" = its only one.

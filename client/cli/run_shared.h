@@ -8,9 +8,10 @@
 
 namespace topk::cli {
 
-/// Answers a request as ComputeTopK would with the array's data in it: copies
-/// that to shared memory, lets the answer come through another part of it, and
-/// puts the data into the response. RESOURCE_EXHAUSTED if there is not so much.
+/// Returns the response that ComputeTopK would return with the array's data in
+/// the request. Copies the data to shared memory, receives the result through
+/// shared memory too, and copies it into the response. RESOURCE_EXHAUSTED if
+/// there is not enough shared memory.
 Result<v1::TopKResponse> ComputeShared(const Client& client,
                                        v1::TopKRequest request, int64_t axis,
                                        int64_t k, const NpyArray& array);

@@ -6,16 +6,17 @@
 
 namespace topk::cli {
 
-/// What a text is written for where there is no terminal.
+/// The width of text if stdout is not a terminal.
 inline constexpr int kDefaultColumns = 80;
 
-/// Returns how many columns the terminal on stdout has; 0 if there is none.
+/// Returns the number of columns of the terminal on stdout; 0 if stdout is not
+/// a terminal.
 int TerminalColumns();
 
-/// Returns the text with line ends in place of spaces, so that no line is
-/// longer than `columns`, but for a word that is; every line but the first one
-/// begins with `indent` spaces, and the first one is taken to begin after
-/// `indent` columns too. 0 columns: as it is.
+/// Wraps the text at spaces, so that no line is longer than `columns`, unless a
+/// single word is. Every line except the first begins with `indent` spaces; the
+/// first is assumed to begin after `indent` columns. Returns the text unchanged
+/// for 0 columns.
 std::string Wrapped(std::string_view text, int columns, int indent);
 
 }  // namespace topk::cli

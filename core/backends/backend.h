@@ -1,5 +1,5 @@
-// The contract of a backend. To add one, make a folder beside cpu/ and give it
-// a row in registry.cc.
+// The interface of a backend. To add one, create a folder next to cpu/ and add
+// a row to registry.cc.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct Outputs {
   std::span<std::byte> indices;
 };
 
-/// What ran. The texts outlive the process's requests.
+/// The backend, kernel and instruction set that ran. The strings are static.
 struct Execution {
   std::string_view backend;
   std::string_view kernel;
@@ -34,11 +34,11 @@ struct Execution {
   Status status = {};
 };
 
-/// What an operator wants to know of a device that is not the processor.
+/// The state of a device other than the CPU, for operators.
 struct DeviceState {
   /// E.g. "NVIDIA H100 80GB HBM3".
   std::string name;
-  /// What this process has of its memory, and may have at most; in bytes.
+  /// The device memory in use by this process, and its limit, in bytes.
   int64_t memory_bytes = 0;
   int64_t memory_limit = 0;
   /// Whether it failed. It stays so until the process starts again.

@@ -1,4 +1,4 @@
-// Which backends were built in, and which of them are used.
+// The backends that were built in, and the selection of those that are used.
 #pragma once
 
 #include <cstdint>

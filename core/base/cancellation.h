@@ -5,9 +5,9 @@
 
 namespace topk {
 
-/// Tells a computation that nobody waits for it any more. Thread-safe. What is
-/// cancelled stays so, which is why a computation may leave out work wherever
-/// it finds itself cancelled: whoever looks at its end finds the same.
+/// Signals to a computation that its result is no longer needed. Thread-safe.
+/// Cancellation is permanent, so a computation may skip work wherever it finds
+/// itself cancelled: a check at its end sees the cancellation too.
 class Cancellation {
  public:
   void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }

@@ -1,4 +1,4 @@
-// What the kernel's control groups say of this process.
+// The control groups (cgroups) of this process.
 #pragma once
 
 #include <string>

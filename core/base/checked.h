@@ -1,4 +1,4 @@
-// Arithmetic on sizes that a stranger sent.
+// Checked arithmetic on sizes from untrusted input.
 #pragma once
 
 #include <compare>

@@ -1,6 +1,6 @@
-// Large memory goes back to the system on a thread of its own: a GiB of small
-// pages takes it some 60 ms, which no answer and no cancellation has to wait
-// for.
+// Large allocations are freed on a background thread: releasing a GiB of small
+// pages to the OS takes about 60 ms, which no response and no cancellation
+// should wait for.
 #pragma once
 
 #include <cstddef>
@@ -9,27 +9,27 @@
 
 namespace topk {
 
-/// From so many bytes on it pays to free later: 2 ms.
+/// The minimum size of a deferred free, in bytes; freeing it takes 2 ms.
 inline constexpr size_t kLargeBytes = size_t{32} << 20;
 
-/// Gives the pages of memory whose content is needed no more back to the
-/// system, a little at a time: while it takes back much at once, no thread of
-/// the process gets memory.
+/// Releases the pages of memory whose content is no longer needed to the OS, in
+/// small blocks: while the OS releases a large block, no thread of the process
+/// can allocate.
 void DropPages(void* memory, size_t bytes) noexcept;
 
-/// Calls `free` with the memory, soon, on one thread for all; here if it cannot
-/// be handed over. What is left when the process ends is freed then. Before,
-/// the first `bytes` are given to DropPages().
+/// Passes the first `bytes` of the memory to DropPages() and then calls `free`,
+/// soon, on one background thread; on this thread if enqueuing fails. Memory
+/// that is left when the process ends is freed then.
 void DeferFree(void* memory, size_t bytes, void (*free)(void*)) noexcept;
 
-/// The same, of an object that needs nothing to be destroyed which may be gone
-/// before it.
+/// Deletes an object on the background thread. REQUIRES: its destructor uses
+/// nothing that may be destroyed earlier.
 template <class T>
 void DeferFree(std::unique_ptr<T> object) noexcept {
   DeferFree(object.release(), 0, [](void* p) { delete static_cast<T*>(p); });
 }
 
-/// std::allocator, but that large memory is freed later.
+/// std::allocator that frees large memory by DeferFree().
 template <class T>
 struct DeferredFreeAllocator {
   using value_type = T;

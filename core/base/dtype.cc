@@ -71,7 +71,7 @@ const DTypeInfo* FindDType(std::string_view name) {
 
 bool CheckedBytes(const DTypeInfo& type, int64_t count, int64_t* bytes) {
   if (!type.packed()) return CheckedMultiply(count, type.bytes, bytes);
-  // Eight elements are so many bytes as one has bits.
+  // Eight elements of `bits` bits take `bits` bytes.
   *bytes = count / 8 * type.bits + (count % 8 * type.bits + 7) / 8;
   return true;
 }

@@ -38,7 +38,7 @@ enum class DType : int {
   kF8E8M0 = 23,
 };
 
-/// Which end of a byte the elements of a packed type are dealt from.
+/// The end of a byte at which the elements of a packed type start.
 enum class BitOrder { kLowFirst, kHighFirst };
 
 /// A row of the table: all that the rest of the code knows of a type.
@@ -59,8 +59,8 @@ struct DTypeInfo {
   /// Integers: what to xor with the bits to get an unsigned order.
   /// Floats: the sign bit.
   uint64_t sign;
-  /// Floats: the greatest magnitude that is none of a NaN: +infinity's, if the
-  /// type has one.
+  /// Floats: the bits of the greatest magnitude that is not a NaN: +infinity's,
+  /// if the type has one.
   uint64_t infinity;
   /// Of packed types alone.
   BitOrder bit_order = BitOrder::kLowFirst;

@@ -1,6 +1,6 @@
-// What happens before what, where a library hands work from one thread to
-// another that ThreadSanitizer did not compile: it would take the hand-over for
-// a race. Nothing in other builds.
+// Happens-before annotations for ThreadSanitizer, where a library that was not
+// compiled with it passes work from one thread to another; otherwise it would
+// report a race. They do nothing in other builds.
 #pragma once
 
 #include <utility>
@@ -14,8 +14,8 @@ extern "C" void __tsan_release(void* address);
 
 namespace topk {
 
-/// What this thread has done happens before what another one does once it has
-/// called AnnotateHappensAfter() with the same address.
+/// Declares that this thread's writes happen before those of a thread that
+/// later calls AnnotateHappensAfter() with the same address.
 inline void AnnotateHappensBefore([[maybe_unused]] const void* address) {
 #ifdef TOPK_TSAN
   __tsan_release(const_cast<void*>(address));

@@ -1,9 +1,9 @@
-// Which elements of a slice are selected, and how they are arranged.
+// Selection direction and output order.
 #pragma once
 
 namespace topk {
 
-/// Which end of the order to select.
+/// The end of the order to select from.
 enum class Direction { kLargest, kSmallest };
 
 /// How the selected elements are arranged: by rank, or by ascending index.

@@ -1,9 +1,10 @@
-// What: eight elements at a time, in a 64-bit word. Its lowest bits, which have
-// them, are parted in the middle, the halves again, and the quarters, so that
-// each element has a byte of its own; packing goes the same steps back.
+// Algorithm: eight elements at a time, in a 64-bit word. They are in its lowest
+// bits, which are split in the middle, then the halves and the quarters, so
+// that each element moves to a separate byte; packing does the same steps in
+// reverse.
 //
-// Why: a dozen instructions for eight elements of any width, those that
-// straddle bytes too, without a table or an instruction set of its own: it is
+// Why: a dozen instructions for eight elements of any width, including those
+// that straddle bytes, without a table or a special instruction set; this is
 // faster than memory.
 #include "core/base/packing.h"
 

@@ -8,12 +8,12 @@
 
 namespace topk {
 
-/// So many elements begin and end at a byte, whatever their width.
+/// The number of elements that fill whole bytes for every element width.
 inline constexpr int64_t kPackedGroup = 8;
 
 /// Writes `count` elements of a packed tensor, from the element `first` on, as
-/// bytes, each with the element in its highest bits and zeros below. Reads no
-/// byte that has none of them. REQUIRES: type.packed().
+/// bytes, each with the element in its highest bits and zeros below. Reads only
+/// bytes that contain these elements. REQUIRES: type.packed().
 void Unpack(const DTypeInfo& type, const std::byte* packed, int64_t first,
             int64_t count, std::byte* bytes);
 

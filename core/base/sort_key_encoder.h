@@ -1,6 +1,6 @@
-// The order of the elements, as that of unsigned keys: the one place for NaN,
-// signed zeros and signs, on every backend. C++17, and constexpr throughout, so
-// that a compiler for other processors takes it as it is.
+// Encodes elements as unsigned keys that sort in the rank order. All backends
+// handle NaN, signed zeros and signs here only. C++17, and constexpr
+// throughout, so that device compilers can compile it too.
 #pragma once
 
 namespace topk {
@@ -17,7 +17,7 @@ struct SortKeyEncoder {
   /// All ones for SMALLEST, 0 for LARGEST.
   Key flip;
 
-  /// Of a row of the table, or whatever has its `sign` and `infinity`.
+  /// `type` is a DTypeInfo, or any type with its members `sign` and `infinity`.
   template <class Type>
   constexpr SortKeyEncoder(const Type& type, bool largest)
       : sign(static_cast<Key>(type.sign)),

@@ -10,7 +10,7 @@
 
 namespace topk {
 
-/// What went wrong, numbered as google.rpc.Code.
+/// Status codes with the numbers of google.rpc.Code.
 enum class Code : int {
   kOk = 0,
   kCancelled = 1,
@@ -29,7 +29,7 @@ enum class Code : int {
 };
 
 /// Returns the code's name in gRPC's spelling, e.g. "INVALID_ARGUMENT";
-/// "UNKNOWN" for a number that has none here.
+/// "UNKNOWN" for a number that is not a Code.
 std::string_view CodeName(Code code);
 
 /// The outcome of an operation. A default-constructed one is OK.

@@ -1,4 +1,4 @@
-// The little text making that error messages need.
+// Text formatting for error messages.
 #pragma once
 
 #include <concepts>
@@ -17,7 +17,7 @@ void AppendText(std::string& out, Integer number) {
   out += std::to_string(number);
 }
 
-/// Returns its arguments, texts and integers, written one after another.
+/// Concatenates its arguments: strings and integers.
 template <class... Pieces>
 std::string StrCat(const Pieces&... pieces) {
   std::string out;
@@ -25,14 +25,14 @@ std::string StrCat(const Pieces&... pieces) {
   return out;
 }
 
-/// Returns the C library's words for an errno; unlike strerror for any thread.
+/// Returns the C library's message for an errno. Thread-safe, unlike strerror.
 inline std::string ErrnoText(int error) {
   char buffer[128];
   return strerror_r(error, buffer, sizeof(buffer));
 }
 
-/// Returns a stranger's text for a message: in quotes, cut to 64 bytes, and '?'
-/// for all that is not printable ASCII.
+/// Quotes untrusted text for a message: truncated to 64 bytes, with '?' for
+/// bytes that are not printable ASCII.
 inline std::string Quote(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text.substr(0, 64)) {
@@ -41,8 +41,8 @@ inline std::string Quote(std::string_view text) {
   return quoted + (text.size() > 64 ? "...\"" : "\"");
 }
 
-/// Returns a stranger's text as a terminal or a log may show it: control
-/// characters, and bytes that are not UTF-8, as \xNN.
+/// Escapes untrusted text for a terminal or a log: control characters, and
+/// bytes that are not valid UTF-8, become \xNN.
 inline std::string EscapeControls(std::string_view text) {
   constexpr char kHex[] = "0123456789abcdef";
   const auto byte = [&](size_t i) {

@@ -1,4 +1,4 @@
-// From an element type to its key map, and so to its loops.
+// Selects the instantiation of SortKeyEncoder for an element type at run time.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace topk {
 
-/// Calls `fn` with the SortKeyEncoder of an element type and direction. The
-/// types share eight maps: a width, and whether it is a float.
+/// Calls `fn` with the SortKeyEncoder of an element type and direction. There
+/// are eight instantiations: four widths, each for integers and for floats.
 template <class Fn>
 auto WithSortKeyEncoder(const DTypeInfo& type, bool largest, Fn fn) {
   switch (type.bytes * 2 + (type.is_float ? 1 : 0)) {

@@ -24,7 +24,7 @@ Result<DType> CheckDataType(int data_type, std::span<const DType> allowed,
 Status CheckNoStrides(const v1::Tensor& tensor, std::string_view field,
                       std::string_view owner);
 
-/// What K tensors a version of an operator takes.
+/// The K tensors that a version of an operator accepts.
 struct KRule {
   std::span<const DType> data_types;
   /// The shape that is required: [] (0) or [1] (1).

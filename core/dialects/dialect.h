@@ -1,6 +1,6 @@
-// The contract of a dialect: the only place that knows ONNX, OpenVINO or
-// DirectML. To add one, write its .proto file, a .cc file beside this one that
-// defines a Dialect, its row in registry.cc and its cases in tests/cases.
+// The interface of a dialect. Only dialects know ONNX, OpenVINO and DirectML.
+// To add one, write its .proto file, a .cc file in this folder that defines a
+// Dialect, its row in registry.cc and its cases in tests/cases.
 #pragma once
 
 #include <span>

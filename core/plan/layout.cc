@@ -235,8 +235,8 @@ Overlap Overlaps(std::span<const int64_t> shape,
   // More elements than places must meet.
   if (count > reach + 1) return Overlap::kYes;
   std::ranges::sort(terms, {}, &Term::stride);
-  // If each stride steps over all that the smaller ones reach, every coordinate
-  // has a place of its own; this is the case of every ordinary tensor.
+  // If each stride steps over the whole range of the smaller strides, no two
+  // elements overlap; this is the case for every ordinary tensor.
   int64_t smaller = 0;
   bool nested = true;
   for (const Term& term : terms) {

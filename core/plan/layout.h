@@ -23,10 +23,10 @@ Result<int64_t> CountElements(std::span<const int64_t> shape,
 Result<Layout> PackedLayout(std::span<const int64_t> shape,
                             const DTypeInfo& type, std::string_view field);
 
-/// Returns the layout of a strided tensor of `element_bytes` each; types of
-/// less than a byte have none. INVALID_ARGUMENT naming the field if the strides
-/// are not as many as the sizes, one is outside 0 .. 2^32 - 1, or the length
-/// overflows.
+/// Returns the layout of a strided tensor whose elements have `element_bytes`
+/// bytes each (types of less than a byte cannot be strided). INVALID_ARGUMENT,
+/// naming the field, if the numbers of strides and sizes differ, a stride is
+/// outside 0 .. 2^32 - 1, or the length overflows.
 Result<Layout> StridedLayout(std::span<const int64_t> shape,
                              std::span<const int64_t> strides,
                              int element_bytes, std::string_view field);

@@ -75,8 +75,8 @@ struct Limits {
   int64_t max_elements = int64_t{1} << 34;
   /// Both outputs together: a protobuf message ends at 2 GiB.
   int64_t max_output_bytes = (int64_t{1} << 31) - (int64_t{1} << 20);
-  /// Elements of one output, which is k for each slice: they cost memory beside
-  /// the answer, and time to sort. No limit but those above by default.
+  /// The maximum number of elements of one output, k per slice. They cost
+  /// memory in addition to the output, and time to sort. Unlimited by default.
   int64_t max_selected_elements = std::numeric_limits<int64_t>::max();
   /// Dimensions of the input's shape.
   int64_t max_rank = 64;
@@ -92,7 +92,8 @@ struct OutputRequest {
   int64_t total_bytes = 0;
 };
 
-/// What a dialect has understood of a request, its own rules checked.
+/// A request in the terms that all dialects share, after the checks of its
+/// dialect.
 struct PlanRequest {
   /// The name of the attributes' field, for errors, e.g. "onnx".
   std::string_view attributes;

@@ -1,5 +1,5 @@
-// What can be wrong with certificates, before gRPC's one line says that
-// something is.
+// Checks of certificates with precise errors; gRPC only reports that loading
+// failed.
 #pragma once
 
 #include <ctime>
@@ -10,7 +10,7 @@
 
 namespace topk {
 
-/// What an operator wants to know of a certificate.
+/// The properties of a certificate that are logged for operators.
 struct CertificateInfo {
   /// In RFC 2253's form, e.g. "CN=topk.example".
   std::string subject;

@@ -1,4 +1,4 @@
-// Who is let in, with how much.
+// Admission control for calls and requests.
 #pragma once
 
 #include <grpcpp/server_context.h>
@@ -13,52 +13,54 @@
 
 namespace topk {
 
-/// A call that was let in: whose it is, and what it takes of the server.
+/// An admitted call: its caller and its reservation.
 struct AdmittedCall {
   Caller caller;
   InFlightLimiter::Reservation reservation;
 };
 
-/// Asks each call what it must be asked, in this order: whether the server
-/// takes calls at all, who it is, whether there is room for one more; and each
-/// request, of which a stream has many, whether its caller may ask again and
-/// whether there is room for its bytes. Thread-safe.
+/// Decides whether a call is admitted, by checking in this order that the
+/// server is not shutting down, that the caller is authorized, and that the
+/// limits on calls in flight are not reached. For each request of a call, of
+/// which a stream has many, it checks the limits on bytes in flight and the
+/// caller's rate. Thread-safe.
 class AdmissionController {
  public:
   AdmissionController(const AdmissionLimits& limits,
                       const RateLimiter::Rates& rates)
       : in_flight_(limits), limiter_(rates) {}
 
-  /// Who checks callers. Before any call; it outlives this.
+  /// Sets the authenticator, which outlives this. REQUIRES: no call was
+  /// admitted yet.
   void SetAuthenticator(const Authenticator* authenticator) {
     authenticator_ = authenticator;
   }
 
-  /// Takes no calls from now on.
+  /// Rejects all calls from now on.
   void Close() { closed_ = true; }
 
-  /// A call has come. UNAVAILABLE once this is closed; see
+  /// Admits a call. UNAVAILABLE after Close(); other errors: see
   /// Authenticator::Authenticate() and InFlightLimiter::Admit().
   Status AdmitCall(const grpc::ServerContext& context, AdmittedCall& admitted);
 
-  /// A request of `bytes` bytes has arrived: charges them and `own_bytes` more,
-  /// and the caller's rate. RESOURCE_EXHAUSTED, RATE_LIMITED; see
-  /// InFlightLimiter::Reservation::Take().
+  /// Admits a request whose message has `bytes` bytes: charges these and
+  /// `own_bytes` more, and the caller's rate. RESOURCE_EXHAUSTED with the
+  /// reason RATE_LIMITED, or as InFlightLimiter::Reservation::Take().
   Status AdmitRequest(AdmittedCall& admitted, int64_t bytes, int64_t own_bytes,
                       InFlightLimiter::Charge& charge);
 
-  /// A request's cost is known: charges `more` bytes for it. If there is no
-  /// room, AdmitRequest() counts as not called for the caller's rate.
+  /// Charges `more` bytes once a request's cost is known. If that fails, the
+  /// request's charge to the caller's rate, of `bytes` bytes, is refunded.
   Status ChargeRequest(AdmittedCall& admitted, Size more, int64_t bytes,
                        InFlightLimiter::Charge& charge);
 
-  /// Bytes have come already, e.g. on a stream: whoever sent them waits
-  /// afterwards.
+  /// Charges the caller's rate for bytes that were received already, e.g. on a
+  /// stream, so that later requests wait for them.
   void Owe(const AdmittedCall& admitted, int64_t bytes) {
     if (!limiter_.off()) limiter_.Owe(admitted.caller.key, bytes);
   }
 
-  /// What is inside.
+  /// The calls and bytes in flight.
   const InFlightLimiter& in_flight() const { return in_flight_; }
 
  private:

@@ -1,4 +1,5 @@
-// How much is let in at once, and when those that are not may come again.
+// Limits on the calls and bytes in flight, and retry delays for rejected
+// requests.
 #pragma once
 
 #include <array>
@@ -16,52 +17,51 @@
 
 namespace topk {
 
-/// What may be under way at once, in the whole server and of one client.
+/// Limits on calls and bytes in flight, of the whole server and per client.
 struct AdmissionLimits {
-  /// Bytes of requests, of their answers and of the work on them.
+  /// Bytes of messages, results and scratch memory.
   int64_t bytes;
   int64_t client_bytes;
-  /// Calls.
+  /// Calls, including open streams.
   int64_t calls;
   int64_t client_calls;
 };
 
-/// Tells those who were refused when to come again. It is a queue that exists
-/// in thought alone: who is refused goes to its end, and it moves on as fast as
-/// what is inside is done.
+/// Estimates retry delays for rejected requests. It models a virtual queue:
+/// each rejected request is appended, and the queue drains at the rate at which
+/// the admitted work finishes.
 class RetryDelayEstimator {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// Returns after how long so much will be let in. `done` is how much has been
-  /// done since the beginning. At least 20 ms and at most 10 s, spread by a
-  /// fifth, so that those who wait do not come all at once. Thread-safe.
+  /// Returns the delay until `amount` units can be admitted. `done` is the
+  /// total of units finished since the start. The delay is between 20 ms and 10
+  /// s, with a jitter of 20 % so that clients do not retry all at once.
+  /// Thread-safe.
   std::chrono::milliseconds Join(int64_t amount, int64_t done, Time now);
 
  private:
   std::mutex mutex_;
   Time since_{};
   int64_t done_ = 0;
-  double speed_ = 0;  // a second
+  double speed_ = 0;  // per second
   double length_ = 0;
   uint32_t spread_ = 1;
 };
 
-/// Counts what is under way against its limits. Thread-safe.
+/// Enforces limits on the calls and bytes in flight. Thread-safe.
 class InFlightLimiter {
  public:
   explicit InFlightLimiter(const AdmissionLimits& limits) : limits_(limits) {}
 
-  /// What one call takes; gives it back when it goes.
   class Reservation;
-  /// The bytes of a share that are held for one purpose.
   class Charge;
 
-  /// Lets a call of a client in. RESOURCE_EXHAUSTED, with the time to come
-  /// again, if there are too many, of all or of this client's.
+  /// Admits a call of a client. RESOURCE_EXHAUSTED, with a retry delay, if the
+  /// server or this client has too many calls in flight.
   Status Admit(std::string_view client, Reservation& reservation);
 
-  /// What is under way.
+  /// The bytes and calls in flight.
   int64_t bytes() const { return total_.bytes; }
   int64_t calls() const { return total_.calls; }
   const AdmissionLimits& limits() const { return limits_; }
@@ -74,7 +74,7 @@ class InFlightLimiter {
   using Clients = std::unordered_map<std::string, Use>;
   struct Shard {
     std::mutex mutex;
-    Clients clients;  // those with calls under way
+    Clients clients;  // those with calls in flight
   };
 
   Shard& ShardOf(std::string_view client);
@@ -91,7 +91,8 @@ class InFlightLimiter {
   std::array<Shard, 16> shards_;
 };
 
-/// What one call takes; gives it back when it goes. Thread-safe once admitted.
+/// The share of one call in the limits; returned when this is destroyed.
+/// Thread-safe once admitted.
 class InFlightLimiter::Reservation {
  public:
   Reservation() = default;
@@ -99,8 +100,8 @@ class InFlightLimiter::Reservation {
   Reservation& operator=(const Reservation&) = delete;
   ~Reservation();
 
-  /// Takes `bytes` bytes more. RESOURCE_EXHAUSTED if there is no room: with a
-  /// retry delay, or without one if they never fit.
+  /// Reserves `bytes` more bytes. RESOURCE_EXHAUSTED if that exceeds a limit,
+  /// with a retry delay unless `bytes` alone exceeds it.
   Status Take(Size bytes);
 
   /// Returns `bytes` of them.
@@ -117,9 +118,10 @@ class InFlightLimiter::Reservation {
   std::atomic<int64_t> bytes_ = 0;
 };
 
-/// Bytes of a share that are held for one purpose, such as a message that
-/// waits; returned when this is destroyed. The share outlives it. Not
-/// thread-safe, but several charges of one share may be used at once.
+/// Bytes of a reservation that are held for one purpose, such as a queued
+/// message; returned when this is destroyed. The reservation outlives it. Not
+/// thread-safe, but several charges of one reservation may be used
+/// concurrently.
 class InFlightLimiter::Charge {
  public:
   Charge() = default;
@@ -133,7 +135,7 @@ class InFlightLimiter::Charge {
   }
   ~Charge() { Shrink(0); }
 
-  /// Charges `bytes` bytes more. Errors: as Reservation::Take().
+  /// Charges `bytes` more bytes. Errors: see Reservation::Take().
   Status Add(Reservation& reservation, Size bytes);
 
   /// Returns all but `bytes` bytes.

@@ -11,8 +11,8 @@
 namespace topk {
 namespace {
 
-// The least of `most` and the limits in these files, which hold a number each,
-// or a word where there is none.
+// Returns the minimum of `most` and the limits in these files. Each file holds
+// a number, or a word if there is no limit.
 int64_t Least(int64_t most, const std::string& controller, const char* file) {
   for (const std::string& folder : CgroupFolders(controller)) {
     const std::string text = ReadKernelFile(folder + file);

@@ -1,11 +1,11 @@
-// How much memory this process may take.
+// The memory limit of this process.
 #pragma once
 
 #include <cstdint>
 
 namespace topk {
 
-/// Returns the least of the machine's memory and the limits of the cgroup and
+/// Returns the minimum of the machine's memory and the limits of the cgroup and
 /// of its parents, in bytes.
 int64_t MemoryLimit();
 

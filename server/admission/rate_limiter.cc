@@ -14,8 +14,8 @@ RateLimiter::RateLimiter(const Rates& rates, size_t most_callers, Clock clock)
 
 double RateLimiter::Flow::Wait(double level, double wanted) const {
   if (!limited()) return 0;
-  // What is more than a full bucket waits for a full one. A level that has been
-  // computed is a little off what it should be.
+  // A request larger than the bucket waits for a full bucket. The tolerance
+  // absorbs rounding errors of the level.
   constexpr double kRounding = 1e-6;
   const double lacking = std::min(wanted, most) - level;
   return lacking <= most * kRounding ? 0 : lacking / per_second;

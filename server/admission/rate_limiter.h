@@ -1,4 +1,4 @@
-// How much each caller may ask for.
+// Rate limits per caller.
 #pragma once
 
 #include <array>
@@ -14,19 +14,20 @@
 
 namespace topk {
 
-/// Token buckets: each caller has one of requests and one of bytes, which fill
-/// at its rates and hold as much as a second brings (one request at least). A
-/// full bucket of bytes admits a request of any size, which is then owed.
+/// Token buckets: each caller has one for requests and one for bytes. They fill
+/// at the configured rates and hold the tokens of one second (at least one
+/// request). A full bucket of bytes admits a request of any size; its level
+/// then becomes negative.
 ///
-/// Remembers a bounded number of callers and forgets those first that were
-/// idle the longest: they have full buckets, or the least of a debt left.
-/// Thread-safe; without limits it costs a branch.
+/// Keeps the buckets of a bounded number of callers and evicts the least
+/// recently used ones, whose buckets are the fullest. Thread-safe; without
+/// limits it costs a branch.
 class RateLimiter {
  public:
   using Time = std::chrono::steady_clock::time_point;
   using Clock = std::function<Time()>;
 
-  /// A second's worth; 0 = no limit.
+  /// Rates per second; 0 = no limit.
   struct Rates {
     double requests = 0;
     double bytes = 0;
@@ -35,24 +36,25 @@ class RateLimiter {
   explicit RateLimiter(const Rates& rates, size_t most_callers = 10'000,
                        Clock clock = std::chrono::steady_clock::now);
 
-  /// Whether nobody is limited.
+  /// Whether there are no limits.
   bool off() const { return !requests_.limited() && !bytes_.limited(); }
 
-  /// Admits a caller's requests with their bytes and returns nothing, or admits
-  /// nothing and returns how long it takes until it would. 0 requests and 0
-  /// bytes are admitted once nothing is owed.
+  /// Takes tokens for `requests` requests of `bytes` bytes in total. If there
+  /// are not enough, takes none and returns the delay after which there will
+  /// be. 0 requests and 0 bytes succeed once no level is negative.
   std::optional<std::chrono::milliseconds> Take(std::string_view caller,
                                                 int64_t requests,
                                                 int64_t bytes);
 
-  /// What has come already, e.g. on a stream, is owed.
+  /// Takes tokens for bytes that were received already, e.g. on a stream; the
+  /// level may become negative.
   void Owe(std::string_view caller, int64_t bytes);
 
   /// Returns what Take() took for a request that was then rejected.
   void Refund(std::string_view caller, int64_t requests, int64_t bytes);
 
  private:
-  // A rate and what its buckets hold.
+  // A rate and the capacity of its buckets.
   struct Flow {
     double per_second;
     double most;
@@ -66,7 +68,7 @@ class RateLimiter {
     double bytes;
     Time filled;
   };
-  // Callers, those asked last in front. Several, so that threads seldom meet.
+  // Callers, the most recently used ones first. Sharded to reduce contention.
   static constexpr size_t kShards = 16;
   struct Shard {
     std::mutex mutex;

@@ -1,4 +1,4 @@
-// One call, from its arrival to its end.
+// The life cycle of one call.
 #pragma once
 
 #include <grpcpp/server_context.h>
@@ -19,44 +19,48 @@
 
 namespace topk {
 
-/// The base of all calls: a stream of messages in, one out. Owned by the
-/// events that gRPC has still to return and by the jobs that work on it.
+/// The base of all calls: one stream of messages in each direction. Owned by
+/// its pending completion tags and by the jobs that work on it.
 class Call : public EventSource, public std::enable_shared_from_this<Call> {
  public:
   /// The service and the loop outlive it.
   Call(TopKService& service, EventLoop& loop, RawMethod method);
   virtual ~Call();
 
-  /// Waits for a call. Once, on an object that a shared_ptr owns.
+  /// Requests the next call from gRPC. Call it once, on an object that a
+  /// shared_ptr owns.
   void Wait();
 
  protected:
-  /// The call is here: lets another one wait.
+  /// Called when the call has arrived. It must make another object wait for the
+  /// next call.
   virtual void Accept() = 0;
-  /// A read has ended: with a message, or not `ok`, with the client's last.
+  /// Called when a read has finished, with a message, or with `ok` false after
+  /// the client's last message.
   virtual void Received(bool ok, grpc::ByteBuffer& message) = 0;
-  /// A write has ended; not `ok` if the client has gone.
+  /// Called when a write has finished; `ok` is false if the client
+  /// disconnected.
   virtual void Sent(bool ok) { (void)ok; }
   /// Records a call that FinishIncomplete() has ended.
   virtual void RecordIncomplete(const Status& status);
 
-  /// Begins to read; Received() follows. The first read is begun already. One
-  /// at a time.
+  /// Starts a read; Received() follows. The base class starts the first read.
+  /// At most one read is in flight.
   void Read();
-  /// Begins to write; Sent() follows. One at a time.
+  /// Starts a write; Sent() follows. At most one write is in flight.
   void Write(const grpc::ByteBuffer& message, grpc::WriteOptions options = {});
-  /// Ends the call, with a last message or with a status. Once.
+  /// Ends the call with a last message or with a status. Call it once.
   void Finish(const grpc::ByteBuffer& last);
   void Finish(const Status& status);
-  /// The same, and records it, before any work on it has begun.
+  /// Ends the call with an error and records it, before any work on it has
+  /// started.
   void Refuse(const Status& status);
-  /// The same for a call whose messages ended too early, which the client may
-  /// have done or its end: RecordIncomplete() follows once that is known, with
-  /// the status, or with CANCELLED or DEADLINE_EXCEEDED if that is why.
+  /// Ends a call whose messages ended too early. The cause may be the client, a
+  /// cancellation or the deadline. RecordIncomplete() follows once the cause is
+  /// known, with `status`, CANCELLED or DEADLINE_EXCEEDED.
   void FinishIncomplete(const Status& status);
 
-  /// Has a worker call work(job), and keeps the call alive until then. `work`
-  /// returns as WorkQueue::Enqueue() asks.
+  /// Enqueues work(job) for a worker and keeps the call alive until it returns.
   template <class Work>
   void Enqueue(Size nanoseconds, Work work) {
     service_.work().Enqueue(
@@ -66,22 +70,23 @@ class Call : public EventSource, public std::enable_shared_from_this<Call> {
         });
   }
 
-  /// Returns OK while the client waits; CANCELLED, or DEADLINE_EXCEEDED if that
-  /// is why, once it does not.
+  /// Returns OK while the client waits for the call, else CANCELLED or
+  /// DEADLINE_EXCEEDED.
   Status CheckAlive() const;
 
-  /// Returns the status; instead of CANCELLED its cause.
+  /// Replaces CANCELLED with its cause (deadline or cancellation).
   Status WithCancelCause(const Status& status) const {
     return status.code == Code::kCancelled ? CheckAlive() : status;
   }
 
-  /// Cancelled when the client has gone or the deadline has passed.
+  /// Cancelled when the client disconnects or cancels, or the deadline expires.
   const Cancellation& cancellation() const { return cancellation_; }
 
-  /// What its requests share. There once the call is.
+  /// The data that all requests of the call share. Valid once the call has
+  /// arrived.
   const CallInfo& info() const { return info_; }
 
-  /// Who calls, and what that takes of the server.
+  /// The caller and its reservation.
   AdmittedCall& admitted() { return admitted_; }
 
   TopKService& service_;

@@ -68,8 +68,9 @@ void EventLoop::Poll() {
   bool ok = false;
   void* tag = nullptr;
   BusyTime busy;
-  // What an event begins often ends at once (a message that is here already, a
-  // write into a buffer); then this thread gets it, and no other is woken.
+  // An operation that the handler starts often finishes at once (a message that
+  // has arrived already, a write into a buffer). Then this thread receives its
+  // tag, and no other thread is woken.
   while (queue_->DoThenAsyncNext(
              [&] {
                if (event == nullptr) return;

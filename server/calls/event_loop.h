@@ -1,4 +1,4 @@
-// gRPC's completion queue, and the threads that take from it.
+// gRPC's completion queue, and the threads that poll it.
 #pragma once
 
 #include <grpcpp/completion_queue.h>
@@ -15,37 +15,38 @@
 
 namespace topk {
 
-/// What gRPC's queue hands back: something that was begun has ended.
+/// The tag of an asynchronous operation. The completion queue returns it when
+/// the operation has finished.
 class CompletionTag {
  public:
-  /// What to begin it with: what gRPC's queue hands back. Its beginning happens
-  /// before it does.
+  /// Returns the tag to start an operation with. The caller's writes until then
+  /// happen before OnComplete().
   void* Tag() {
     AnnotateHappensBefore(this);
     return this;
   }
 
-  /// `ok` as gRPC has it: false for a read at the end of a stream, a write to a
-  /// client that has gone, a call that will not come any more. Takes constant
-  /// time: the thread polls.
+  /// Called by a poller when the operation has finished. `ok` is gRPC's: false
+  /// for a read at the end of a stream, a write to a disconnected client, and a
+  /// pending call when the server shuts down. Must take constant time.
   virtual void OnComplete(bool ok) = 0;
 
  protected:
-  ~Event() = default;
+  ~CompletionTag() = default;
 };
 
-/// An event that calls a member function of the object that it is a part of,
-/// and keeps the object alive from For() until that returns.
+/// A tag that calls a member function of its owner, and keeps the owner alive
+/// from For() until that function returns.
 template <class Owner, void (Owner::*kMember)(bool)>
 class OwningTag final : public CompletionTag {
  public:
-  /// Returns the tag of one operation. The previous one has ended.
+  /// Returns the tag for one operation. The previous one must have finished.
   void* For(std::shared_ptr<Owner> owner) {
     owner_ = std::move(owner);
     return Tag();
   }
 
-  /// gRPC will not return the tag.
+  /// Releases the owner if gRPC will not return the tag.
   void Drop() { owner_.reset(); }
 
   void OnComplete(bool ok) override {
@@ -60,7 +61,8 @@ class OwningTag final : public CompletionTag {
 
 class EventLoop;
 
-/// What begins events, and is there until the last of them has happened.
+/// The base of objects that start operations on the loop's queue. The loop
+/// outlives all of them.
 class EventSource {
  public:
   explicit EventSource(EventLoop& loop);
@@ -76,24 +78,23 @@ class EventSource {
   const Users::Token token_;
 };
 
-/// Threads that wait for events and let them happen. Only these wait, whatever
-/// the number of connections and calls.
+/// The pollers: threads that take finished operations from the queue and call
+/// their tags. Their number does not depend on that of connections and calls.
 class EventLoop {
  public:
-  /// Called with how long a poller was busy with one event.
+  /// Called with the time that a poller spent on one tag.
   using OnBusy = std::function<void(std::chrono::nanoseconds busy)>;
 
-  /// Begins to poll, with one thread or more. `on_busy` may be empty; the
-  /// pollers call it.
+  /// Starts `threads` >= 1 pollers. `on_busy` may be empty; the pollers call
+  /// it.
   EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue, int threads,
             OnBusy on_busy = {});
 
-  /// Returns when all sources of events are gone. The server has been shut
-  /// down, so that each comes to its end; those whose connections are lost may
-  /// still be at it.
+  /// Waits until all event sources are destroyed. The server must have been
+  /// shut down, so that each of them finishes.
   ~EventLoop();
 
-  /// Where to begin.
+  /// The queue to start operations on.
   grpc::ServerCompletionQueue& queue() { return *queue_; }
 
  private:

@@ -11,8 +11,8 @@
 
 namespace topk {
 
-/// What each method is taken for: any number of messages either way. On the
-/// wire a unary call is one of each.
+/// Every method is handled as a bidirectional stream. On the wire a unary call
+/// is a stream with one message in each direction.
 using RawStream =
     grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
 
@@ -27,11 +27,11 @@ struct RawMethod {
   const char* path;
 };
 
-/// A service without handlers, its messages as the bytes that they are: the
-/// generated ones would be parsed, and their tensors copied, before anyone sees
-/// them, and the answers after. Its unary methods are streams, so that a call
-/// is here with its headers, and its body is read when it is asked for: gRPC's
-/// own unary calls come with their whole body, or nobody hears of them.
+/// A service without handlers whose messages are raw bytes: generated messages
+/// would be parsed and their tensors copied before a handler runs. Its unary
+/// methods are streams, so that a call is delivered with its headers and the
+/// server decides when to read the body: gRPC delivers its own unary calls only
+/// once their whole body has arrived.
 class RawService final : public grpc::Service {
  public:
   /// Its methods' paths, which outlive it.

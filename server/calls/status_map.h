@@ -10,8 +10,8 @@ namespace topk {
 
 /// Returns the google.rpc.Status of an error: its code and message, an
 /// ErrorInfo with the reason in the domain "topk.v1", for bad input a
-/// BadRequest with the field, and for what may be tried again later a
-/// QuotaFailure and a RetryInfo. Small enough for a trailer (< 8 KiB).
+/// BadRequest with the field, and for errors that may be retried a QuotaFailure
+/// and a RetryInfo. Small enough for a trailer (< 8 KiB).
 google::rpc::Status ToRpcStatus(const Status& status);
 
 /// Returns the gRPC status that carries ToRpcStatus() as its details.

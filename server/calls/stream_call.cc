@@ -216,7 +216,7 @@ class StreamCall final : public Call {
         !s.ok()) {
       return s;
     }
-    // What is read ahead, and what is worked on meanwhile.
+    // The chunks read ahead, and those being computed at the same time.
     constexpr int64_t kAhead = 2 * ReadAheadQueue<Item>::kMaxBytes;
     if (Status s =
             held_.Reserve(std::min(prepared->cost.input_bytes, Size(kAhead)));

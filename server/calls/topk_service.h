@@ -44,7 +44,7 @@ class TopKService {
               SharedObjects* shared_objects, AdmissionController& admission,
               int64_t max_message_bytes, int threads);
 
-  /// What the server registers and the calls are taken from.
+  /// The gRPC service to register; calls are requested from it.
   RawService& rpc() { return rpc_; }
 
   /// Where the calls of one come from.
@@ -55,7 +55,7 @@ class TopKService {
   /// Takes calls from a loop until the server shuts down.
   void Start(EventLoop& loop);
 
-  /// Where calls are let in.
+  /// Admits calls and requests.
   AdmissionController& admission() { return admission_; }
 
   /// The calls in flight.

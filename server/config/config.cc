@@ -29,9 +29,9 @@ std::string Environment(const std::string& name) {
   return value == nullptr ? "" : value;
 }
 
-// CLI11 alone would let the config file outrank the environment. What a
-// variable sets is dropped from the file here; unknown keys are not, so that
-// they stay errors.
+// In CLI11 the config file takes precedence over the environment. This class
+// drops the keys that a variable sets from the file; unknown keys are kept, so
+// that they stay errors.
 class FileBelowEnvironment final : public CLI::ConfigTOML {
  public:
   explicit FileBelowEnvironment(const CLI::App& app) : app_(app) {}
@@ -284,7 +284,7 @@ std::string Settings(const CLI::App& app) {
   std::string lines;
   for (std::string line; std::getline(all, line);) {
     const std::string key = line.substr(0, line.find('='));
-    // CLI11's text for a list that is empty is none that it reads.
+    // CLI11 cannot read back its own text for an empty list.
     const bool empty = line == key + "=\"[]\"";
     if (key.find('.') == std::string::npos && !empty) lines += line + "\n";
   }

@@ -32,7 +32,7 @@ class ConfigTable {
     return Finish(
         name, app_.add_option_function<std::string>("--" + name, set, help));
   }
-  /// What is on if it is given.
+  /// Adds a flag without a value: `value` is true if the flag is given.
   CLI::Option* Switch(const std::string& name, bool& value,
                       const std::string& help) {
     return Finish(name, app_.add_flag("--" + name, value, help));

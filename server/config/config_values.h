@@ -1,4 +1,4 @@
-// What the values of settings may be.
+// Validators for the values of settings.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -19,7 +19,7 @@ CLI::Validator HttpAddress();
 /// Permissions in octal.
 CLI::Validator OctalMode();
 
-/// What the names of POSIX shared memory objects begin with.
+/// Accepts a prefix of names of POSIX shared memory objects.
 CLI::Validator ObjectPrefix();
 
 /// A duration in seconds, with or without a unit; rewrites it as a number.

@@ -85,7 +85,8 @@ SocketAddress UnixAddress(const std::string& path) {
   return address;
 }
 
-// Returns the addresses of host:port; if there are none, `error` receives why.
+// Returns the addresses of host:port; empty, with the cause in `error`, if it
+// cannot be resolved.
 std::vector<SocketAddress> Resolve(const std::string& address,
                                    std::string& error) {
   error = "not host:port";

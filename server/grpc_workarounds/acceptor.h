@@ -61,9 +61,9 @@ class ConnectionLimit {
   std::vector<Connection> open_;  // the oldest first
 };
 
-/// Accepts connections on listening sockets of its own. It closes connections
-/// that would use the last file descriptors, which the rest of the process
-/// needs, and waits where there are none left at all.
+/// Accepts connections on its own listening sockets. It closes connections that
+/// would use the last file descriptors, which the rest of the process needs,
+/// and waits if no file descriptor is left at all.
 class Acceptor {
  public:
   /// Takes over the connected socket `fd`, which `listener` accepted.

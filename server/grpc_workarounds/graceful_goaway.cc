@@ -21,9 +21,9 @@ Function Find() {
 bool SendGoaways(grpc::Server& server) {
   static const Function function = Find();
   if (function == nullptr) return false;
-  // gRPC's inner functions crash outside of its execution context, which no
-  // header has either. Whoever destroys a byte buffer is in one, and with it
-  // its slice.
+  // gRPC's internal functions crash outside of its execution context, which no
+  // public header declares either. The destructor of a byte buffer creates one,
+  // and destroys the buffer's slice in it.
   static char nothing = 0;
   grpc::ByteBuffer buffer;
   {

@@ -16,11 +16,11 @@ struct OipType {
   inference::DataType config;
 };
 
-/// Returns the row of a type; one with an empty name for what is none.
+/// Returns the row of a type; a row with an empty name for an unknown type.
 const OipType& FindOipType(int type);
 
-/// Returns the row of a name; one with an empty name for what is none of ours,
-/// e.g. BOOL and BYTES.
+/// Returns the row of a name; a row with an empty name for a type that is not
+/// supported, e.g. BOOL and BYTES.
 const OipType& FindOipType(std::string_view name);
 
 }  // namespace topk

@@ -42,7 +42,7 @@ class InferRequest final : public Request {
 
   OipService& oip_;
   const InferMessage kind_;
-  // Messages of many parts, all of them here but for what is large.
+  // The arena of the message. Its first block holds all small submessages.
   alignas(std::max_align_t) std::array<char, size_t{2} << 10> block_;
   google::protobuf::Arena arena_{block_.data(), block_.size()};
   RawInfer raw_{arena_};

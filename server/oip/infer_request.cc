@@ -65,7 +65,7 @@ Status Describe(const Input& input, v1::Tensor& tensor) {
     return InvalidArgument(
         "DATATYPE", "inputs.datatype",
         StrCat("datatype ", Quote(input.datatype()), " of input ",
-               Tick(input.name()), " is none that TopK takes"));
+               Tick(input.name()), " is not supported"));
   }
   tensor.set_data_type(type.type);
   *tensor.mutable_shape() = input.shape();

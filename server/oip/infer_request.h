@@ -9,11 +9,11 @@
 
 namespace topk {
 
-/// Says in an empty request what is asked of a model. Returns the tensor's data
-/// where it stays, in `from`; none if `to` has it, or names shared memory.
-/// INVALID_ARGUMENT for inputs, outputs and parameters that the model has not,
-/// and for data that is not where it should be; see Regions::Find(). What the
-/// operator forbids the engine finds.
+/// Translates an inference request into `to`, which must be empty. Returns
+/// views of the tensor's data in `from`; no views if `to` holds the data or
+/// names shared memory. INVALID_ARGUMENT for inputs, outputs and parameters
+/// that the model does not have, and for data in the wrong field; see also
+/// Regions::Find(). The engine checks the rules of the operator.
 Result<Pieces> Understand(const RawInfer& from, const Model& model,
                           const Regions& regions, v1::TopKRequest& to);
 

@@ -1,5 +1,5 @@
-// What the protocol calls models: a dialect is a model, its versions are the
-// model's.
+// The models of the Open Inference Protocol: each dialect is a model, and its
+// versions are the model's versions.
 #pragma once
 
 #include <span>
@@ -29,8 +29,8 @@ struct Model {
 /// Returns all, each model's versions together and ascending.
 std::span<const Model> Models();
 
-/// Returns a version of a model, the newest for "". NOT_FOUND if there is none;
-/// INVALID_ARGUMENT if the version is no number.
+/// Returns a version of a model, the newest for "". NOT_FOUND if it does not
+/// exist; INVALID_ARGUMENT if the version is not a number.
 Result<const Model*> FindModel(const std::string& name,
                                const std::string& version);
 

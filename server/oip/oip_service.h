@@ -1,5 +1,5 @@
-// inference.GRPCInferenceService: TopK in the words of the Open Inference
-// Protocol, computed, admitted and recorded by the TopKService beside it.
+// inference.GRPCInferenceService: TopK by the Open Inference Protocol. Requests
+// are admitted, computed and recorded by TopKService.
 #pragma once
 
 #include "core/base/status.h"
@@ -14,7 +14,7 @@
 
 namespace topk {
 
-/// What the calls of the protocol share. Thread-safe.
+/// The state shared by all calls of the protocol. Thread-safe.
 class OipService {
  public:
   /// The service's name in the contract.
@@ -26,7 +26,7 @@ class OipService {
   OipService(TopKService& topk, HealthState& health)
       : topk_(topk), health_(health), regions_(topk.shared_objects()) {}
 
-  /// What the server registers and the calls are taken from.
+  /// The gRPC service to register; calls are requested from it.
   RawService& rpc() { return rpc_; }
 
   /// Where the calls of one method come from.

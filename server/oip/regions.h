@@ -30,7 +30,7 @@ class Regions {
   /// Forgets a region, or for "" all of them.
   void Unregister(const std::string& name);
 
-  /// Lists a region, or for "" all of them. NOT_FOUND if there is none.
+  /// Lists a region, or all of them for "". NOT_FOUND if it does not exist.
   Status List(const std::string& name,
               inference::SystemSharedMemoryStatusResponse& to) const;
 

@@ -1,4 +1,4 @@
-// What came to each model, as Triton's clients read it.
+// Statistics per model in the format of Triton's clients.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace topk {
 
-/// Counts since the server's start. Thread-safe. What it says of a model is
-/// consistent: a request is in all of its counts or in none, on which load
+/// Counts since the server's start. Thread-safe. The counts of a model are
+/// consistent: each request is in all of them or in none of them, on which load
 /// generators rely.
 class ModelStatistics {
  public:
@@ -21,7 +21,7 @@ class ModelStatistics {
   /// Counts a request that has ended now.
   void Record(const Model& model, const RequestStats& stats, bool ok);
 
-  /// Says what came to a version of a model.
+  /// Writes the statistics of a version of a model.
   void Describe(const Model& model, inference::ModelStatistics& to) const;
 
  private:

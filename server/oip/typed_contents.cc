@@ -75,7 +75,8 @@ Result<std::string> BytesOf(
       StrCat("unexpected explicit tensor data for input tensor ",
              Tick(input.name()), " for model ", Tick(model), ": datatype ",
              Quote(input.datatype()),
-             " has a field of its own, or must be sent in raw_input_contents"));
+             " must be sent in its own field of InferTensorContents, or in "
+             "raw_input_contents"));
 }
 
 }  // namespace topk

@@ -1,4 +1,4 @@
-// Who calls, and whether they may.
+// Authentication and authorization of callers.
 #pragma once
 
 #include <grpcpp/server_context.h>
@@ -18,7 +18,7 @@
 
 namespace topk {
 
-/// Who makes a call.
+/// The caller of an RPC.
 struct Caller {
   /// The name of its token, else the name of its certificate that may call (or
   /// the first, or its common name), else its IP address or "unix".

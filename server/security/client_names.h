@@ -21,12 +21,13 @@ struct ClientName {
 /// Names that may call.
 class AllowedNames {
  public:
-  /// What each one is, its text says: an IP address, a URI (it has a scheme and
-  /// a colon), an e-mail address (it has an @), or else a DNS name, which may
-  /// begin with *. for any one label. INVALID_ARGUMENT for none of these.
+  /// Parses names. The type of each follows from its text: an IP address, a URI
+  /// (with a scheme and a colon), an e-mail address (with an @), or else a DNS
+  /// name, which may begin with *. for any one label. INVALID_ARGUMENT for any
+  /// other text.
   static Result<AllowedNames> Parse(const std::vector<std::string>& names);
 
-  /// Whether there are none, so that everybody may.
+  /// Whether the list is empty, so that all callers are allowed.
   bool empty() const { return names_.empty(); }
 
   /// Whether this name of a certificate is one of them. DNS names are compared

@@ -1,4 +1,4 @@
-// Who may call the server, and how much: the settings.
+// The settings of TLS, authentication, authorization and rate limits.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ namespace topk {
 class ServerTls {
  public:
   /// PEM files. With `client_ca` a client must have a certificate that one of
-  /// its authorities has signed; "" = clients have none.
+  /// its authorities has signed; "" = client certificates are not requested.
   struct Files {
     std::string certificate;
     std::string key;

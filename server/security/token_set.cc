@@ -11,7 +11,8 @@
 namespace topk {
 namespace {
 
-// All of them are compared with each call's: 30 us for so many.
+// Each call's token is compared with all of them, which takes 30 us for the
+// maximum.
 constexpr size_t kMaxTokens = 1000;
 
 bool IsNameCharacter(char c) {

@@ -16,8 +16,8 @@ class TokenSet {
   /// Reads lines `name:sha256-of-the-token-in-hex`; empty ones and those that
   /// begin with # are skipped. A name has 1 .. 64 letters, digits and -._@ and
   /// may have several tokens, so that one can be replaced. INVALID_ARGUMENT,
-  /// naming the line and the rule, for any other line, for a token that is
-  /// there twice, for no token at all and for more than 1000.
+  /// naming the line and the rule, for any other line and for a token that is
+  /// listed twice; also if there is no token, or more than 1000.
   static Result<TokenSet> Parse(std::string_view text);
 
   /// Returns whose token it is, or null. Takes as long whatever the token is.

@@ -20,14 +20,14 @@ namespace topk {
 /// link's change, a write) is seen, and the files are small.
 class WatchedFiles {
  public:
-  /// Takes the files' contents, or says what is wrong with them, and then keeps
-  /// what it has.
+  /// Applies the files' contents. If they are not valid, returns the error and
+  /// keeps the previous contents in effect.
   using Load = std::function<Status(const std::vector<std::string>& contents)>;
 
-  /// Loads the files, or returns why not; then looks once every interval, on a
-  /// thread of its own, until it is destroyed. What cannot be loaded then is
-  /// logged, once, if it is still there at the next look: files that belong
-  /// together are not replaced at the same moment.
+  /// Loads the files, or returns the error. Then checks them for changes once
+  /// per interval, on a background thread, until destroyed. An error is logged
+  /// once, if it persists at the next check: files that belong together cannot
+  /// be replaced at the same moment.
   static Result<std::unique_ptr<WatchedFiles>> Start(
       std::vector<NamedFile> files, Load load, spdlog::logger& log,
       std::chrono::milliseconds interval = std::chrono::seconds(1));

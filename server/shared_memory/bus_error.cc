@@ -57,7 +57,7 @@ bool Repair(Slot& slot, uintptr_t address) {
               0) != MAP_FAILED;
 }
 
-// What would have happened without us.
+// Invokes the handler that was installed before ours.
 void Forward(int number, siginfo_t* info, void* context) {
   if ((previous_action.sa_flags & SA_SIGINFO) != 0) {
     previous_action.sa_sigaction(number, info, context);

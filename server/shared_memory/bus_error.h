@@ -1,13 +1,14 @@
-// SIGBUS within memory that a client shares, made an error of its request.
+// Turns SIGBUS in memory shared by a client into an error of its request.
 //
-// What: whoever truncates a shared object takes away pages that another process
-// has mapped; touching one is SIGBUS. A handler looks the address up among the
-// ranges named here, puts pages of zeros in the place of those from there to
-// the range's end, and notes that the range is broken. The instruction then
-// goes on, and whoever used the range asks afterwards.
+// Algorithm: truncating a shared object removes pages that another process has
+// mapped; accessing one of them raises SIGBUS. The handler searches the address
+// in the ranges registered here, maps pages of zeros from there to the end of
+// the range, and marks the range as broken. The instruction is then repeated,
+// and the user of the range checks the mark afterwards.
 //
-// Why: no check beforehand could do, for the object may be truncated at any
-// moment; and a copy of the tensor would cost more than most computations.
+// Why: a check beforehand is not sufficient, because the object may be
+// truncated at any moment, and a copy of the tensor would cost more than most
+// computations.
 //
 // Tests: unit/bus_error_test.cc, integration/shared_memory_misuse_test.cc.
 #pragma once

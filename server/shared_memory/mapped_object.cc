@@ -13,7 +13,8 @@
 namespace topk {
 namespace {
 
-// What other requests hold, of descriptors or of mappings, they give back.
+// The error is retriable because other requests will release their file
+// descriptors and mappings.
 Status Exhausted(std::string message) {
   return ResourceExhausted("SHARED_MEMORY_EXHAUSTED", "server",
                            std::move(message), std::chrono::seconds(1));

@@ -15,7 +15,7 @@
 
 namespace topk {
 
-/// What is done with an object's bytes.
+/// The access to an object's bytes.
 enum class Access { kRead, kWrite };
 
 /// A mapping of all that an object has when it is mapped. Nothing of it is
@@ -47,8 +47,8 @@ class MappedObject {
   /// A part of it. REQUIRES: Map() was OK, and the part is within size().
   std::span<std::byte> part(int64_t offset, int64_t bytes) const;
 
-  /// Whether so many bytes from its start on are still its own, and were from
-  /// the mapping until now.
+  /// Whether the object has had at least `bytes` bytes from the mapping until
+  /// now.
   bool StillHas(int64_t bytes) const;
 
  private:

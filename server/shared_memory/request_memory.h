@@ -46,9 +46,9 @@ class RequestMemory {
     v1::SharedMemoryRegion asked;
     SharedRegion region;
 
-    // Whether so many bytes fit.
+    // Returns an error if `bytes` bytes do not fit.
     Status CheckRoom(size_t bytes) const;
-    // The part that they take.
+    // The part of the region that they occupy.
     v1::SharedMemoryRegion Part(size_t bytes) const;
     // Moves a tensor's bytes there.
     Status Take(v1::Tensor& tensor) const;

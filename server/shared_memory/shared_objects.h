@@ -1,9 +1,9 @@
-// The shared memory that clients may name: which, and where it is mapped.
+// The shared memory objects that clients may name, and their mappings.
 //
-// What: each request opens the name that it has, so that it gets what bears it
-// now, and then takes the mapping of an earlier request if that is of the same
-// object and size. Why: opening and comparing costs some 3 us, mapping anew a
-// fault for each page that is touched.
+// Algorithm: each request opens its object by name, so that it uses the current
+// object of that name, and then reuses the mapping of an earlier request if
+// that is of the same object and size. Why: opening and comparing costs about 3
+// us, while a new mapping costs a page fault for each page that is accessed.
 //
 // Tests: unit/shared_objects_test.cc, integration/shared_memory_test.cc.
 #pragma once
@@ -54,8 +54,8 @@ class SharedObjects {
   /// How many objects are kept mapped while nobody uses them.
   static constexpr size_t kMaxIdle = 64;
 
-  /// Allows names that begin with the prefix. What was unlinked is let go of
-  /// within the period.
+  /// Allows names that begin with the prefix. Mappings of unlinked objects are
+  /// released within the period.
   explicit SharedObjects(std::string prefix, std::chrono::milliseconds period =
                                                  std::chrono::seconds(1));
 

@@ -12,7 +12,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// What a client makes up must not make a line long.
+// Bounds on text chosen by clients, so that they cannot make lines long.
 constexpr size_t kMaxLogged = 256;
 constexpr size_t kMaxError = 1024;
 

@@ -17,7 +17,7 @@
 
 namespace topk {
 
-/// What the requests of one call share.
+/// The data that all requests of one call share.
 struct CallInfo {
   const grpc::ServerContext* context = nullptr;
   /// The method's name.
@@ -25,11 +25,11 @@ struct CallInfo {
   /// When the call was here with its headers.
   RequestStats::Clock::time_point arrived{};
   TraceContext trace;
-  /// Who calls, where that is proven; see Caller.
+  /// The authenticated caller, or ""; see Caller.
   std::string_view principal;
 };
 
-/// Which requests have a line.
+/// Selects the requests that are logged.
 struct AccessOptions {
   /// The share of OK requests, 0 .. 1, which are logged at info.
   double sample = 0;

@@ -1,4 +1,4 @@
-// What is known of the devices that compute beside the processor.
+// Metrics of compute devices other than the CPU.
 #pragma once
 
 #include "core/engine.h"

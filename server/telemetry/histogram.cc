@@ -29,7 +29,8 @@ void Histogram::Observe(int64_t value) {
   const auto at = std::lower_bound(limits_.begin(), limits_.end(), value);
   counts_[static_cast<size_t>(at - limits_.begin())].fetch_add(
       1, std::memory_order_relaxed);
-  // Whoever sees the sum sees the count, which is before it.
+  // Released after the count, so that a reader that sees the sum also sees the
+  // count.
   sum_.fetch_add(value, std::memory_order_release);
 }
 

@@ -13,7 +13,8 @@ namespace topk {
 struct Buckets {
   /// Ascending, in the unit that is exposed; the last one is +Inf by itself.
   std::vector<double> bounds;
-  /// What an observed 1 is in that unit: 1e-9 for nanoseconds in seconds.
+  /// The factor from observed values to that unit: 1e-9 from nanoseconds to
+  /// seconds.
   double unit = 1;
 
   /// Returns first, first * factor and so on, up to and with the last.

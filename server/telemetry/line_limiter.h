@@ -1,4 +1,4 @@
-// Which lines are logged: so many in a second, a share of all.
+// Limits on logged lines: a rate per second, and a sampling fraction.
 #pragma once
 
 #include <atomic>
@@ -7,7 +7,7 @@
 
 namespace topk {
 
-/// Lets so many lines pass in each second. Thread-safe, without a lock.
+/// Admits a fixed number of lines per second. Thread-safe, without a lock.
 class LineLimiter {
  public:
   explicit LineLimiter(int per_second) : per_second_(per_second) {}

@@ -23,7 +23,7 @@ namespace {
 using json = nlohmann::ordered_json;
 
 // This byte before a message tells the formatters that it is a JSON object, to
-// be spliced in instead of quoted. Other messages begin with words of ours.
+// be spliced in instead of quoted. All other messages begin with fixed text.
 constexpr char kFieldsMark = '\x1e';
 
 // The most errors of gRPC's in a second.
@@ -94,7 +94,7 @@ class Progress final : public spdlog::sinks::sink {
       : pool_(std::move(pool)) {}
 
   void log(const spdlog::details::log_msg&) override {}
-  // What was logged before this was asked for has been written.
+  // Called after all earlier lines have been written.
   void flush() override {
     const std::lock_guard lock(mutex_);
     ++flushed_;

@@ -18,8 +18,9 @@ inline constexpr size_t kMaxWaitingLines = 4096;
 /// object whatever the message holds: {"ts","level","msg"}; in text, objects
 /// logged by LogObject() alone are.
 ///
-/// A thread of its own writes, so that whoever logs never waits: while stderr
-/// takes nothing, lines wait, and are dropped when too many do.
+/// A background thread writes, so that logging never blocks: while stderr
+/// accepts no data, lines are queued, and the oldest are dropped if the queue
+/// is full.
 std::shared_ptr<spdlog::logger> MakeLogger(const std::string& level,
                                            const std::string& format);
 
@@ -33,9 +34,9 @@ std::shared_ptr<spdlog::logger> MakeLoggerTo(
     std::shared_ptr<spdlog::sinks::sink> sink, const std::string& level,
     const std::string& format);
 
-/// Waits until all that has been logged is written, for so long at most;
-/// returns whether it is. At the end of the process, where nobody else may be
-/// kept from working.
+/// Waits until all logged lines are written, at most for `timeout`; returns
+/// whether they are. It blocks other loggers, so call it only when the process
+/// ends.
 bool FlushLog(spdlog::logger& log, std::chrono::milliseconds timeout);
 
 /// Returns how many lines have been dropped.
@@ -46,8 +47,8 @@ int64_t DroppedLines(const spdlog::logger& log);
 /// gRPC is used.
 void CaptureLibraryLogs(std::shared_ptr<spdlog::logger> log);
 
-/// Logs the fields of a JSON object, beside "ts" and "level", as one JSON
-/// object in either format.
+/// Logs the fields of a JSON object, together with "ts" and "level", as one
+/// JSON object in either format.
 void LogObject(spdlog::logger& log, spdlog::level::level_enum level,
                const std::string& object);
 

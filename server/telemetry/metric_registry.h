@@ -18,8 +18,8 @@
 
 namespace topk {
 
-/// prometheus-cpp's registry, and beside it our histograms and values that are
-/// asked for when they are scraped. What is added stays, with its series.
+/// Combines prometheus-cpp's registry with our histograms and with values that
+/// are computed when they are scraped. Metrics and series are never removed.
 /// Thread-safe.
 class MetricRegistry final : public prometheus::Collectable {
  public:

@@ -12,8 +12,8 @@
 namespace topk {
 namespace {
 
-// What a request can end with; see TopKService in topk.proto. Others, which
-// would be our defects, count as INTERNAL.
+// The status codes of requests; see TopKService in topk.proto. Other codes
+// would be defects and count as INTERNAL.
 constexpr std::array<Code, 12> kCodes = {Code::kOk,
                                          Code::kInvalidArgument,
                                          Code::kUnimplemented,

@@ -30,10 +30,10 @@ class Metrics {
   void Record(const v1::TopKRequest& request, const RequestStats& stats,
               const Status& status);
 
-  /// Says whether the server serves.
+  /// Sets the gauge of whether the server serves.
   void SetReady(bool ready);
 
-  /// Says what was built and what it runs on. Once.
+  /// Adds the metric of the build and the instruction set. Call it once.
   void SetBuild(const std::string& instruction_set);
 
   /// All that is scraped; others add theirs.

@@ -23,7 +23,7 @@ constexpr int kStartTicks = 22;
 constexpr int kVirtualBytes = 23;
 constexpr int kResidentPages = 24;
 
-// Returns one of them, 0 if there is none.
+// Returns a field of /proc/self/stat, 0 if it is missing.
 double StatField(int field) {
   std::ifstream file(kProcess / "stat");
   std::string text;

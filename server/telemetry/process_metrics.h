@@ -1,4 +1,4 @@
-// What the operating system says of this process.
+// Metrics of this process from the operating system.
 #pragma once
 
 #include "server/telemetry/metric_registry.h"
@@ -10,7 +10,7 @@ namespace topk {
 double AnonymousBytes();
 
 /// Adds the process_* metrics under the names that Prometheus's client
-/// libraries share: memory, processor time, file descriptors, threads, start.
+/// libraries share: memory, CPU time, file descriptors, threads, start time.
 void AddProcessMetrics(MetricRegistry& registry);
 
 }  // namespace topk

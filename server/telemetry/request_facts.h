@@ -1,4 +1,4 @@
-// What metrics and logs want to know of a request, right or wrong.
+// Properties of a valid or invalid request for metrics and logs.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace topk {
 /// Returns K if it was sent as a value.
 std::optional<int64_t> KOf(const v1::TopKRequest& request);
 
-/// Returns how many elements the shape has, unless no number has so many.
+/// Returns the number of elements of the shape, or nothing if it overflows.
 std::optional<int64_t> ElementsOf(const v1::TopKRequest& request);
 
 /// Returns the dialect's name, e.g. "onnx", or the number that was sent.

@@ -1,4 +1,4 @@
-// What one request takes.
+// Statistics of one request.
 #pragma once
 
 #include <algorithm>
@@ -11,23 +11,23 @@
 
 namespace topk {
 
-/// Where a request's time goes, in this order.
+/// The stages of a request, in order.
 enum class Stage {
-  /// From its message's arrival until work on it begins.
+  /// From the arrival of the message until work on it starts.
   kQueue,
-  /// Reading it, checking it, making room for the answer.
+  /// Parsing and validating the request, and allocating the outputs.
   kDecode,
-  /// In the backend.
+  /// Running in the backend.
   kCompute,
-  /// Making the answer's bytes.
+  /// Serializing the response.
   kEncode,
 };
 
-/// Their names, for labels and logs.
+/// The names of the stages, for labels and logs.
 inline constexpr std::array<const char*, 4> kStageNames = {"queue", "decode",
                                                            "compute", "encode"};
 
-/// Why a request was refused that was not wrong.
+/// The reasons for rejecting a valid request.
 enum class Rejection {
   kInflightBytes,
   kInflightCalls,
@@ -42,27 +42,27 @@ enum class Rejection {
   kDraining,
 };
 
-/// Their names, for labels.
+/// The names of the rejections, for labels.
 inline constexpr std::array<const char*, 11> kRejectionNames = {
     "inflight_bytes", "inflight_calls", "client_bytes",
     "client_calls",   "rate",           "deadline",
     "memory",         "limit",          "unauthenticated",
     "permission",     "draining"};
 
-/// What one request took, for the log and the metrics. A clock of its stages.
+/// The sizes and times of one request, for the log and the metrics.
 struct RequestStats {
   using Clock = std::chrono::steady_clock;
 
-  /// When the request was first heard of; its total time is from there.
+  /// The start of the request's total time.
   Clock::time_point begun{};
-  /// Bytes of the tensor, and of the answer's values and indices.
+  /// Bytes of the input, and of the output's values and indices.
   int64_t tensor_bytes = 0;
   int64_t answer_bytes = 0;
-  /// Nanoseconds by Stage; -1 if it was not reached.
+  /// Nanoseconds by Stage; -1 if the stage was not reached.
   std::array<int64_t, kStageNames.size()> nanoseconds = {-1, -1, -1, -1};
-  /// Whether the engine was asked.
+  /// Whether the engine was called.
   bool computing = false;
-  /// What answered; empty if nothing did.
+  /// The backend and kernel that computed the result; empty if none did.
   std::string backend;
   std::string kernel;
 
@@ -73,11 +73,10 @@ struct RequestStats {
     return nanoseconds[static_cast<size_t>(stage)];
   }
 
-  /// A message has arrived: the time from then on is for the next
-  /// RecordStage().
+  /// Starts the next stage at the arrival of a message.
   void Arrive(Clock::time_point when) { stage_start_ = when; }
 
-  /// Adds the time since the last lap to a stage.
+  /// Adds the time since the previous call, or Arrive(), to a stage.
   void RecordStage(Stage stage) {
     const Clock::time_point now = Clock::now();
     int64_t& sum = (*this)[stage];
@@ -86,8 +85,8 @@ struct RequestStats {
     stage_start_ = now;
   }
 
-  /// Adds what an answer says. Of the time since the last lap, the part that
-  /// was not in the backend is for decoding.
+  /// Adds the sizes and the execution info of a response. Of the time since the
+  /// last recorded stage, the part outside of the backend counts as decoding.
   void Note(const v1::TopKResponse& answer);
 
  private:

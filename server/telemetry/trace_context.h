@@ -9,7 +9,7 @@
 
 namespace topk {
 
-/// What a traceparent says.
+/// The fields of a traceparent header.
 struct TraceParent {
   /// The trace's id; not both 0.
   uint64_t trace_high = 0;

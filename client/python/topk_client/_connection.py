@@ -19,16 +19,17 @@ from topk_client.messages import Call
 Path = Union[str, "os.PathLike[str]"]
 
 _SERVICE = "topk.v1.TopKService"
-# A connection that takes no bytes for so long is given up. gRPC sets the
-# kernel's limit with pings alone, which servers refuse below 5 minutes.
+# A connection that accepts no bytes for this time is closed. gRPC sets the
+# kernel's limit only together with keepalive pings, which servers reject if
+# they are less than 5 minutes apart.
 _STUCK_MILLISECONDS = 10_000
 _PING_MILLISECONDS = 600_000
 # The pauses before a call is retried, in seconds. Three of them are longer
 # than gRPC's own, 1 s, before it connects again to a server that it has lost.
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
-# The longest pause before a server that was down is tried again; gRPC's own is
-# two minutes.
+# The maximum backoff between connection attempts; gRPC's default is two
+# minutes.
 _RECONNECT_MILLISECONDS = 10_000
 # The limits of messages that a server may have, in bytes; protobuf has no
 # larger messages.

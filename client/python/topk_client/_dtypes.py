@@ -18,9 +18,9 @@ NUMPY_NAMES = {
 # The types of less than a byte, u1, u3, u6 and nf4 without a name: their bits.
 WIDTHS: Dict[str, int] = {"u1": 1, "u2": 2, "u3": 3, "u4": 4, "u6": 6, "i4": 4,
                           "nf4": 4, "f4e2m1": 4}
-# The bits of +infinity, or of the largest number where there is none: what is
-# above in magnitude is NaN. All other types are in the order of their bits, or
-# two's complement; f8e8m0's NaN is the highest as it is.
+# The bits of +infinity, or of the largest number if the type has no infinity:
+# greater magnitudes are NaN. All other types are ordered by their bits, or as
+# two's complement; f8e8m0's NaN has the highest bits already.
 INFINITIES: Dict[str, int] = {
     "f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F80_0000,
     "f64": 0x7FF0_0000_0000_0000, "f4e2m1": 0x7, "f8e4m3": 0x7E, "f8e5m2": 0x7C,

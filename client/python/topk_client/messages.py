@@ -182,7 +182,7 @@ class Call:
             self._data, strides = _flat(array,
                                         isinstance(request.spec, DirectML))
             header.tensor.strides.extend(strides)
-        # What is read of an answer: the values are the tensor's bits.
+        # Needed to read the response: its values have the tensor's type.
         self._dtype, self._shape = array.dtype, array.shape
         if region is not None:
             _name(region.memory, self._data, header.tensor.shared_memory)

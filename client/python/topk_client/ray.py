@@ -12,9 +12,9 @@ import ray
 from topk_client import _shards
 from topk_client.merge import Partial, merge
 
-# A partial with indices of its own, from 0, and the elements that it is of:
-# what comes after it on the axis begins there. So no shard's size need be known
-# before it is answered.
+# A partial whose indices start at 0, and its number of elements along the axis,
+# where the next part begins. So no shard's size must be known before its
+# response arrives.
 _Part = Tuple[Partial, int]
 
 

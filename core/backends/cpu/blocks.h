@@ -8,14 +8,14 @@
 
 namespace topk::cpu {
 
-/// A block of simple work on elements: 4 us if they are in the first cache, so
-/// that a look at the flag costs nothing beside it, and 1 ms if each has to
-/// come from memory of small pages.
+/// A block of simple work on elements: 4 us if they are in L1, so that the cost
+/// of checking for cancellation is negligible, and 1 ms if each element is read
+/// from memory with small pages.
 inline constexpr int64_t kBlockElements = int64_t{1} << 13;
 /// A block for a kernel that works on all that it reads: 50 us.
 inline constexpr int64_t kBlockBytes = int64_t{1} << 19;
-/// A block of reading alone, from memory: 0.3 ms. Each begins anew to have the
-/// next lines fetched ahead.
+/// A block of pure reading from memory: 0.3 ms. The hardware prefetcher
+/// restarts at each block.
 inline constexpr int64_t kScanBytes = int64_t{1} << 22;
 
 /// Calls fn(b, e) on one range after another of at most `block`, until all of

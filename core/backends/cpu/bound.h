@@ -1,11 +1,11 @@
-// Before a row is read: a bound that at least k of its elements reach, so that
-// hardly more than k need be looked at twice.
+// Computes, before a row is read, a bound that at least k of its elements
+// reach, so that few more than k elements must be examined again.
 //
-// What: the maxima of groups of a row's elements (simd/bound-inl.h), of all of
-// a middling row, of a sample of a long one. From all, the k-th greatest
+// Algorithm: the maxima of groups of a row's elements (simd/bound-inl.h), of
+// all of a middling row, of a sample of a long one. From all, the k-th greatest
 // maximum is a bound for certain. From a sample of a 1/f-th, the bound is taken
-// at a rank some way beyond k / f, so that it very likely holds; whoever uses
-// it counts, and takes a lower one if fewer than k reached it.
+// at a rank somewhat beyond k / f, so that it very likely holds; the caller
+// counts, and uses a lower bound if fewer than k elements reached it.
 //
 // Why: the first bound of a selection that starts with nothing comes late and
 // is poor, and comes never where the row ascends. A sample from everywhere sees
@@ -61,8 +61,8 @@ class Bounds {
       rank = expected + kDeviations * std::sqrt(expected) + kDeviations;
     }
     rank_ = static_cast<int64_t>(std::ceil(rank));
-    // Each chunk has groups of its own: where the row is in order, the best
-    // chunk must not fill them all.
+    // Each chunk has its own groups: in a sorted row, the best chunk must not
+    // fill all of them.
     const int64_t chunks = whole ? 1 : kChunks;
     int64_t window = kVectorBytes / static_cast<int64_t>(sizeof(Key));
     if (whole) window *= 4;  // accumulators do not wait for each other
@@ -74,9 +74,9 @@ class Bounds {
       kernels_.raise_maxima(map_, elements, count, maxima_.data(), window);
       return;
     }
-    // Chunks from all over the row, each somewhere in its stretch: the next
-    // number of a linear congruence says where, for a pattern in the row must
-    // not be met by one here.
+    // Chunks are spread over the row, each at a pseudo-random offset in its
+    // section (by a linear congruential generator), so that they cannot
+    // resonate with a pattern in the row.
     const int64_t chunk = sampled / chunks;
     uint64_t random = 0x853C49E6748FEA9B;
     for (int64_t c = 0; c < chunks; ++c) {
@@ -105,7 +105,7 @@ class Bounds {
  private:
   /// Rows of fewer elements are looked at whole.
   static constexpr int64_t kWhole = 4096;
-  /// Of longer ones one of so many elements, but at least and at most ...
+  /// Longer rows: sample one element in kFraction, clamped to [kMin, kMax].
   static constexpr int64_t kFraction = 64;
   static constexpr int64_t kMin = 8192;
   static constexpr int64_t kMax = 65536;

@@ -22,7 +22,7 @@ double UnitNanoseconds(Algorithm algorithm, const Plan& plan, int64_t tile) {
   const auto n = static_cast<double>(plan.n);
   const auto k = static_cast<double>(plan.k);
   const auto bytes = static_cast<double>(InfoOf(plan.dtype).bytes);
-  // What it takes to unpack a column's or a row's elements.
+  // The cost of unpacking the elements of a column or a row.
   const double unpack = InfoOf(plan.dtype).packed() ? n * 0.15 : 0;
   switch (algorithm) {
     case Algorithm::kShortRows:

@@ -1,4 +1,4 @@
-// Which algorithm, and how it is cut for the threads.
+// Chooses the algorithm, and the number of pieces for the threads.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace topk::cpu {
 
-/// What there is to choose from.
+/// The algorithms of this backend.
 enum class Algorithm {
   kNothing,      ///< no slices
   kShortRows,    ///< simd/short_rows-inl.h
@@ -60,7 +60,7 @@ Choice Choose(const Plan& plan, int threads, double task = kTaskNanoseconds);
 Choice Cut(Algorithm algorithm, const Plan& plan, int threads,
            double task = kTaskNanoseconds);
 
-/// Returns roughly how many nanoseconds a choice takes on so many threads.
+/// Returns an estimate of the time that a choice takes on `threads` threads.
 int64_t EstimateNanoseconds(const Plan& plan, const Choice& choice,
                             int threads);
 

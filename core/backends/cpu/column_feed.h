@@ -24,7 +24,7 @@ inline constexpr int64_t kBlockColumns = int64_t{1} << 11;
 template <class Key, bool kFloat>
 class ColumnSelections {
  public:
-  /// If it is cancelled meanwhile there may be fewer columns.
+  /// If cancelled during construction, there may be fewer columns.
   ColumnSelections(const Kernels<Key, kFloat>& kernels,
                    const SortKeyEncoder<Key, kFloat>& map, int64_t columns,
                    int64_t k, int64_t slack, int64_t n,

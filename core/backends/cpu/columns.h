@@ -100,7 +100,7 @@ class ColumnRunner {
                                   rows - first);
       }
     };
-    // What is not whole has indices of nothing.
+    // After a cancellation the indices are not valid.
     if (!ForEachPiece(pieces, run_.cancellation, feed)) return;
     if (!FindPlaces(outer * plan_.inner + column, width)) return;
     if (fold == 1 && pieces == 1 && plan_.order == Order::kValue) {

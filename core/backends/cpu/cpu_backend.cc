@@ -1,5 +1,5 @@
-// The CPU backend: chooses how to run a plan, and where: here, or in an arena
-// of its own threads.
+// The CPU backend: chooses the algorithm for a plan, and whether it runs on
+// this thread or in the arena of the backend's threads.
 //
 // Why no cut can be seen in the answer: the order is total (selection.h).
 //

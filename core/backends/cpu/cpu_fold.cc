@@ -28,7 +28,7 @@ class TypedFold final : public Fold {
         instruction_set_(set.name),
         arena_(arena),
         cancellation_(cancellation),
-        // An empty tensor has none, however many columns its shape names.
+        // An empty tensor has no columns, whatever its shape.
         selections_(kernels_, map_, plan.slices() == 0 ? 0 : plan.inner, plan.k,
                     FoldSlackFor(plan), plan.n, cancellation),
         bounds_(kernels_, map_),
@@ -62,7 +62,7 @@ class TypedFold final : public Fold {
  private:
   void FeedElements(const std::byte* elements, int64_t count) {
     const int64_t inner = plan_.inner;
-    int64_t looked = 0;  // at the cancellation, with so many left
+    int64_t looked = 0;  // `count` at the last check for cancellation
     while (count > 0) {
       if (looked - count >= kBlockColumns || looked == 0) {
         if (IsCancelled(cancellation_)) return;
@@ -206,9 +206,9 @@ class UnpackingFold final : public Fold {
   const Cancellation* const cancellation_;
   const PackedValues values_;
   const std::unique_ptr<Fold> fold_;
-  int64_t left_;  // elements that have not come
+  int64_t left_;  // elements that have not arrived yet
   std::array<std::byte, kPackedGroup> group_{};
-  size_t straddling_ = 0;  // bytes of group_ that have come
+  size_t straddling_ = 0;  // bytes of group_ that have arrived
   std::array<std::byte, kBlockElements> block_;
 };
 

@@ -60,7 +60,7 @@ inline constexpr int64_t kScanSlack = 128;
 /// SelectShortRows takes k up to this, and n up to that.
 inline constexpr int64_t kShortK = 16;
 inline constexpr int64_t kShortN = 4096;
-/// Rank takes so many keys.
+/// The maximum number of keys for rank.
 inline constexpr int64_t kMaxRankCount = 64;
 /// FeedColumns takes k up to this.
 inline constexpr int64_t kColumnK = 32;
@@ -70,7 +70,7 @@ template <class Key, bool kFloat>
 struct Kernels {
   using Map = SortKeyEncoder<Key, kFloat>;
 
-  /// Writes the positions of the elements that the probe lets in, in order, and
+  /// Writes the positions of the elements that pass the probe, in order, and
   /// stops when all were scanned or when less than
   /// kScanSlack of `room` is left. REQUIRES: room >= kScanSlack.
   Scanned (*scan)(const Probe<Key>& probe, const std::byte* elements,
@@ -78,8 +78,8 @@ struct Kernels {
 
   /// Deals the elements to groups and raises the greatest key of each: at least
   /// r elements reach BoundFrom() the r-th greatest of these, if that is the
-  /// key of a number: NaNs have none here. A rest that does not fill a vector
-  /// is left out. REQUIRES: `groups` fills whole vectors (kVectorBytes).
+  /// key of a number; NaNs are not counted. A remainder that does not fill a
+  /// vector is left out. REQUIRES: `groups` fills whole vectors (kVectorBytes).
   void (*raise_maxima)(const Map& map, const std::byte* elements, int64_t count,
                        Key* maxima, int64_t groups);
 
@@ -111,7 +111,7 @@ struct Kernels {
                        int64_t first);
 
   /// Unpacks `count` bytes of two elements each, as Unpack() of
-  /// core/base/packing.h does. Null but for keys of 8 bits.
+  /// core/base/packing.h does. Null unless keys have 8 bits.
   void (*unpack_halves)(const std::byte* packed, int64_t count,
                         std::byte* elements);
 };

@@ -1,7 +1,8 @@
-// The k-th of very many keys, in blocks.
+// Finds the k-th of many keys, in blocks.
 //
-// What: digits from the highest down; the counts of a digit say in which of its
-// values the k-th is, and only the keys that have it are counted next.
+// Algorithm: a radix select from the highest digit down. The counts of a digit
+// determine the digit of the k-th key, and only the keys with that digit are
+// counted in the next pass.
 //
 // Why: the kernel (Kernels::kth) passes over all keys some twenty times and
 // cannot be cancelled; here are as many passes as a key has digits, for any
@@ -20,7 +21,7 @@
 
 namespace topk::cpu {
 
-/// Kernels::kth takes so many keys; more are counted.
+/// The maximum number of keys for Kernels::kth; more are counted here.
 inline constexpr int64_t kKthMost = int64_t{1} << 16;
 
 /// Returns what Kernels::kth, which `kernel` is, would return or what does as
@@ -60,7 +61,8 @@ Key KthOf(Key (*kernel)(const Key*, int64_t, int64_t), const Key* keys,
     for (; value > 0 && counted() < wanted; --value) wanted -= counted();
     prefix = static_cast<Key>(prefix | static_cast<Key>(Key(value) << shift));
     decided = static_cast<Key>(decided | static_cast<Key>(Key(mask) << shift));
-    // Nothing less than a key that so many reach need be known of it.
+    // Exactly `wanted` keys have this prefix, so k keys reach the prefix
+    // itself.
     if (counted() == wanted && prefix != 0) break;
   }
   return prefix;

@@ -1,8 +1,8 @@
-// Work cut for the threads of the arena.
+// Work divided for the threads of the arena.
 //
-// A thread that waits for the others takes tasks of the same loop meanwhile,
-// and no others (isolate): a request would have to wait for the end of
-// another's, though it was cancelled, and would hold the memory of both.
+// A thread that waits for the others takes only tasks of the same loop
+// (isolate). Otherwise a request, even a cancelled one, would have to wait for
+// another request's task, and the thread would hold the memory of both.
 #pragma once
 
 #include <tbb/blocked_range.h>
@@ -17,7 +17,7 @@
 
 namespace topk::cpu {
 
-/// Calls fn() in the arena, on this thread or one of its own.
+/// Calls fn() in the arena, on this thread or on a thread of the arena.
 template <class Fn>
 void RunIn(tbb::task_arena& arena, const Fn& fn) {
   arena.execute(HandedOver(fn, &fn));
@@ -49,7 +49,7 @@ bool ForEachPiece(int64_t count, const Cancellation* cancellation,
                       tbb::simple_partitioner(), context);
   });
   AnnotateHappensAfter(&context);
-  // Also if the loop around this one has failed meanwhile.
+  // Also false if the enclosing loop has failed in the meantime.
   return !IsCancelled(cancellation) && !context.is_group_execution_cancelled();
 }
 

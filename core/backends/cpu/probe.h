@@ -1,4 +1,5 @@
-// The test that most elements of a long row meet and fail.
+// The test whether an element exceeds a bound. Most elements of a long row fail
+// it and need no further work.
 #pragma once
 
 #include <algorithm>
@@ -29,9 +30,8 @@ struct Probe {
 /// of their keys on each side of zero, in that of the bits or against it, so
 /// that one comparison finds the numbers beyond a bound; the bound is moved to
 /// where no number lies between, so that both zeros and all NaNs of a sign fall
-/// on one side. What it says of the NaNs with a sign is wrong in both
-/// directions, and the second comparison turns it round.
-/// Tests: unit/probe_test.cc.
+/// on one side. For NaNs with a sign its result is wrong in both directions,
+/// and the second comparison inverts it. Tests: unit/probe_test.cc.
 template <class Key, bool kFloat>
 Probe<Key> ProbeAbove(const SortKeyEncoder<Key, kFloat>& map, Key bound) {
   constexpr Key kOnes = static_cast<Key>(~Key{0});

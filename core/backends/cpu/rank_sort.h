@@ -1,16 +1,16 @@
-// The k best, put into order.
+// Sorts the k best elements.
 //
-// What: a radix sort from the lowest digit up, of keys with the slots they came
-// from; a few by insertion. The range of the keys, not their width, says how
-// many digits there are. On several threads each takes a piece of the items in
-// every pass.
+// Algorithm: a radix sort from the lowest digit up, of keys with the slots they
+// came from; a few by insertion. The number of digits follows from the range of
+// the keys, not from their width. On several threads each takes a piece of the
+// items in every pass.
 //
-// Why: it is stable, so that slots that come in ascending index leave ties in
-// ascending index; its cost does not depend on the data; and it was measured
+// Why: it is stable, so that slots in ascending index leave ties in ascending
+// index; its cost does not depend on the data; and it was measured
 // against Highway's vectorised quicksort of the same items: 4.6 against 5.0 us
 // for 1000, 5.8 against 7.7 ms for a million (AMD Zen 4, AVX-512).
 //
-// Costs: a pass is about 2 ns an item; 8 to 64 bits take 1 to 8 passes.
+// Costs: a pass takes about 2 ns per item; 8 to 64 bits take 1 to 8 passes.
 // Tests: unit/rank_sort_test.cc.
 #pragma once
 

@@ -1,25 +1,26 @@
-// Long rows, and runs of them that arrive one by one: the way of every row that
-// is neither short nor sorted whole.
+// Selects from long rows, also from rows that arrive one by one: the path of
+// every row that is neither short nor sorted as a whole.
 //
-// What: a bound from a look at the row (bound.h), a scan for what exceeds it
-// (simd/scan-inl.h), a selection of that (selection.h). On several threads the
-// row is cut into pieces, each with a selection of its own under the one bound,
-// merged in order. Elements of 8 and 16 bits go the same way, 64 or 32 to a
-// vector; where k of them have the greatest key there is, the scan is over.
+// Algorithm: estimate a bound from the row (bound.h), scan for the elements
+// that exceed it (simd/scan-inl.h), and select from these (selection.h). On
+// several threads the row is divided into pieces with one common bound and one
+// selection each, which are merged in order. Elements of 8 and 16 bits are
+// handled the same way, 64 or 32 per vector; the scan ends early once k of them
+// have the greatest possible key.
 //
-// Why: two reads at most for nearly all inputs, one of them of a sample. A
-// bound that k elements do not exceed is found out by counting, and given up;
-// one that lets too much in, because the row ascends say, is found out by how
-// often the selection fills up, and what is left of the row is looked at again.
-// So no order of the elements is a bad one.
+// Why: at most two reads for nearly all inputs, one of them of a sample. A
+// bound that fewer than k elements exceed is detected by counting, and dropped.
+// A bound that too many elements exceed, e.g. because the row ascends, is
+// detected by how often the selection fills up; then the rest of the row gets a
+// new bound. So no order of the elements is slow.
 //
-// Elements in shared memory may change between these reads. Then the answer may
-// be anything, but no count of one read is trusted by the next: a selection has
-// k candidates in the end whatever came, and each bound is tried once.
+// Elements in shared memory may change between these reads. The result is
+// unspecified then, but no read relies on the counts of an earlier one: a
+// selection always ends with k candidates, and each bound is tried once.
 //
-// Costs: the read, some 10 ns for each of the 1.1 to 3 k candidates, and their
-// order. Memory: 2 k candidates for each piece.
-// Tests: unit/row_feed_test.cc, unit/bound_test.cc, unit/long_slices_test.cc.
+// Costs: the read, about 10 ns for each of the 1.1 to 3 k candidates, and
+// sorting them. Memory: 2 k candidates for each piece. Tests:
+// unit/row_feed_test.cc, unit/bound_test.cc, unit/long_slices_test.cc.
 #pragma once
 
 #include <algorithm>
@@ -103,8 +104,8 @@ void FeedPatiently(const Kernels<Key, kFloat>& kernels,
       selection.TryBound(bound);
       const int64_t before = selection.reselections();
       feed();
-      // So many reselections took k elements that exceed it. Where fewer are
-      // left, the elements changed meanwhile, and trying on would have no end.
+      // This number of reselections implies that k elements exceeded the bound.
+      // If fewer do now, the elements have changed, and retrying might not end.
       if (selection.reselections() - before >= 2 * patience) return;
       if (selection.Exceeding(bound) >= k) return;
       selection.GiveBoundUp(static_cast<uint64_t>(first + taken));
@@ -167,10 +168,10 @@ void FeedWithBounds(const Kernels<Key, kFloat>& kernels,
       }
       return false;
     }
-    // Of rows alike the next will do with it; not if it let too many in. If it
-    // let in more than need be, what k and a few deviations exceeded will do.
-    // It is not raised for less, or rows that are alike would raise it
-    // again and again, until it fails.
+    // The next row is likely similar and can start with this bound, unless too
+    // many elements exceeded it. If more than necessary did, the next bound is
+    // the one that k elements plus a few standard deviations exceeded. It is
+    // not raised for fewer, because similar rows would raise it until it fails.
     hint.bound = reselections < kPatience ? std::optional(bound) : std::nullopt;
     if (reselections == 0 && pieces == 1) {
       const double deviation = std::sqrt(static_cast<double>(k));

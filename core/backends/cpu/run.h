@@ -1,4 +1,4 @@
-// What the runners of rows and of columns share.
+// Helpers shared by the runners of rows and of columns.
 #pragma once
 
 #include <algorithm>
@@ -45,8 +45,9 @@ auto WithSortKeyEncoder(const Plan& plan, Fn fn) {
       InfoOf(plan.dtype), plan.direction == Direction::kLargest, std::move(fn));
 }
 
-/// How many candidates a selection holds beside k: small k would reselect too
-/// often with k, large k costs memory enough.
+/// The number of candidates that a selection holds in addition to k. At least
+/// kMinSlack, because a small k would reselect too often; otherwise k, because
+/// a large k takes enough memory already.
 inline int64_t SlackFor(int64_t k) {
   constexpr int64_t kMinSlack = 128;
   return k < kMinSlack ? kMinSlack : k;

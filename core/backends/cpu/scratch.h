@@ -40,8 +40,8 @@ class Scratch {
  public:
   static_assert(std::is_trivial_v<T>);
 
-  /// Returns `count` elements of no value. What an earlier call returned is
-  /// gone. Throws std::bad_alloc.
+  /// Returns `count` uninitialized elements. Invalidates the result of earlier
+  /// calls. Throws std::bad_alloc.
   std::span<T> Get(size_t count) {
     if (count > size_) {
       memory_.reset();

@@ -1,12 +1,12 @@
 // One slice's selection in progress.
 //
-// What: a threshold buffer. Candidates collect in a buffer somewhat larger than
-// k; when it is full, the k best stay and the k-th becomes the bound; from then
-// on an element enters only if its key exceeds the bound.
+// Algorithm: a threshold buffer. Candidates are collected in a buffer somewhat
+// larger than k; when it is full, the k best stay and the k-th becomes the
+// bound; from then on an element enters only if its key exceeds the bound.
 //
 // Why: most elements of a long slice cost one comparison. A slice that ascends,
-// the worst case, costs one look for the k-th of the buffer per `slack`
-// elements, which is O(1) an element, because slack is at least k.
+// the worst case, costs one search for the k-th of the buffer per `slack`
+// elements, which is O(1) per element, because slack is at least k.
 //
 // Ties: candidates are in ascending index, always. So an element with the
 // bound's key has a higher index than every candidate and ranks behind it: the
@@ -37,7 +37,7 @@ class Selection {
 
   /// Starts empty. `slack` >= k trades memory for fewer reselections: the
   /// buffer holds at most min(n, k + slack) candidates, 10 to 24 bytes each.
-  /// Once cancelled (null = never) it still keeps its promises but that its
+  /// After a cancellation (null = never) all guarantees hold except that the
   /// candidates are the best.
   Selection(Kth kth, int64_t k, int64_t slack, int64_t n,
             const Cancellation* cancellation = nullptr)
@@ -50,12 +50,12 @@ class Selection {
   /// Upper bound on the memory of a selection, in bytes.
   static Size Bytes(int64_t k, int64_t slack, int64_t n) {
     const Size room = std::min(Size(k) + slack, Size(n));
-    // Small vectors double, and have two memories meanwhile.
+    // Small vectors double, and hold both allocations while they copy.
     return sizeof(Selection) + (room + std::min(2 * room, Size(kMuch)) + 16) *
                                    (sizeof(Key) + sizeof(Element));
   }
 
-  /// What it was given.
+  /// The constructor's argument.
   const Cancellation* cancellation() const { return cancellation_; }
 
   /// Takes one element. `bits` are its own: several may share a key (-0 and
@@ -71,7 +71,8 @@ class Selection {
   /// other part of the slice. The other is left empty.
   void Merge(Selection& other) {
     if (keys_.size() + other.keys_.size() > capacity_) {
-      // What cannot be among the k best need not be moved, nor memory grow.
+      // Drop the elements that cannot be among the k best instead of moving
+      // them.
       if (keys_.size() > k_) Reselect();
       if (other.keys_.size() > k_) other.Reselect();
     }
@@ -144,8 +145,8 @@ class Selection {
     ForEachBlock(0, size(), kBlockElements, cancellation_, count);
     return exceeding;
   }
-  /// Goes back to the bound before. What has an index of `first` or more is
-  /// forgotten: offer it again, and all that the bound has left out.
+  /// Restores the previous bound and drops the candidates with an index of
+  /// `first` or more. The caller must offer all elements from `first` on again.
   void GiveBoundUp(uint64_t first) {
     const auto forgotten = std::partition_point(
         elements_.begin(), elements_.end(),
@@ -230,7 +231,7 @@ class Selection {
     ForEachBlock(0, size(), kBlockElements, cancellation_, keep_best);
     keys_.resize(k_);
     elements_.resize(k_);
-    // Not below a bound that is tried, for what that left out is gone.
+    // Never below the bound on trial, because elements below it were dropped.
     bound_ = bounded_ ? std::max(bound_, least) : least;
     bounded_ = true;
     ++reselections_;
@@ -252,13 +253,13 @@ class Selection {
     elements_.swap(elements);
   }
 
-  // From so many candidates on there is memory for all at once.
+  // From this number of candidates on, memory is allocated for all at once.
   static constexpr int64_t kMuch = int64_t{1} << 12;
 
   Kth kth_;
   size_t k_;
   size_t capacity_;
-  size_t full_;  // at so many candidates something is to be done
+  size_t full_;  // the number of candidates at which to reselect or grow
   const Cancellation* cancellation_;
   std::vector<Key, DeferredFreeAllocator<Key>> keys_;
   std::vector<Element, DeferredFreeAllocator<Element>> elements_;

@@ -1,10 +1,11 @@
-// Elements as the kernels take them, whatever their width in the tensor.
+// Provides elements to the kernels in whole bytes, whatever their width in the
+// tensor.
 //
-// What: those of less than a byte are unpacked to bytes, a stretch at a time,
-// right before they are looked at; all others are read where they lie.
+// Algorithm: elements of less than a byte are unpacked to bytes, a block at a
+// time, right before they are read; all others are read in place.
 //
-// Why: the kernels know bytes and need not learn bits, the stretch is in the
-// first cache when they look, and what is never looked at is never unpacked.
+// Why: the kernels need not handle bits, the block is in L1 when they read it,
+// and elements that are never read are never unpacked.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +25,8 @@
 
 namespace topk::cpu {
 
-/// As many short rows are unpacked together as have so many elements; then they
-/// are still in the second cache.
+/// The number of elements of short rows that are unpacked together; they still
+/// fit into L2.
 inline constexpr int64_t kUnpackedBytes = int64_t{1} << 16;
 
 /// Unpack() of core/base/packing.h by the kernels of an instruction set.

@@ -1,4 +1,4 @@
-// What a plan costs on a device, so that it is given one only where that pays.
+// The cost of a plan on a device, which decides whether the device is used.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The CUDA backend. It is ordinary C++ over devices (device.h), so that all of
-// it but the devices themselves is tested where there is none.
+// The CUDA backend. It is ordinary C++ over the interface of device.h, so that
+// everything except the devices themselves is tested on machines without a GPU.
 #pragma once
 
 #include <memory>

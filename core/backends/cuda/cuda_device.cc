@@ -79,7 +79,7 @@ std::unique_ptr<CudaDevice> CudaDevice::Open(int number, int64_t memory_bytes) {
     cudaGetLastError();
     return nullptr;
   }
-  // What was freed is kept for the next request, as far as the limit goes.
+  // Freed memory is kept for later requests, up to the limit.
   auto keep = static_cast<uint64_t>(device->memory_limit_);
   if (cudaMemPoolSetAttribute(device->handle_.pool,
                               cudaMemPoolAttrReleaseThreshold,

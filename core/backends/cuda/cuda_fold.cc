@@ -244,7 +244,7 @@ class CudaFold final : public Fold {
   const std::unique_ptr<Lane> lane_;
   std::array<Piece, 2> pieces_;
   int current_ = 0;
-  // Of the block that is under way.
+  // The items carried over within the block in progress.
   Items carried_;
   // Of all outer * n.
   int64_t next_row_ = 0;

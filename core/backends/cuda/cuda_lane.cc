@@ -58,7 +58,7 @@ class CudaLane final : public Lane {
         parts_(std::move(parts)),
         give_back_(std::move(give_back)) {}
   ~CudaLane() override {
-    // What it freed is not there for others before its work has ended.
+    // Memory freed on the lane is not available to others until its work ends.
     if (device_.Use() != cudaSuccess ||
         cudaStreamSynchronize(parts_->copying) != cudaSuccess ||
         cudaStreamSynchronize(parts_->computing) != cudaSuccess) {

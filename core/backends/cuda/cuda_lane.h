@@ -51,7 +51,7 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-/// What a lane has of a device: two streams, and two buffers to copy through.
+/// A lane's resources on a device: two streams, and two staging buffers.
 struct LaneParts {
   struct Staging {
     void* data = nullptr;

@@ -38,13 +38,13 @@ class Memory {
 /// other memory copies are slow, and wait.
 inline constexpr size_t kStagingBytes = size_t{4} << 20;
 
-/// A queue of work on a device, for one caller at a time. What uses the same
-/// memory is done in the order in which it was asked for; uploads go on beside
-/// computations that use other memory.
+/// A queue of work on a device, for one caller at a time. Operations on the
+/// same memory run in the order of the calls; uploads overlap with computations
+/// that use other memory.
 ///
-/// Errors: RESOURCE_EXHAUSTED, the device has no memory left; UNAVAILABLE, it
-/// is lost. Those of the work itself may come with a later call, at the latest
-/// with the Download that follows it.
+/// Errors: RESOURCE_EXHAUSTED if the device has no memory left, UNAVAILABLE if
+/// it is lost. An error of asynchronous work may be returned by a later call,
+/// at the latest by the next Download.
 class Lane {
  public:
   virtual ~Lane() = default;
@@ -76,13 +76,13 @@ class Device {
   /// device outlives its lanes.
   virtual Result<std::unique_ptr<Lane>> OpenLane(int64_t bytes) = 0;
 
-  /// What its code is compiled for, e.g. "sm_90". Outlives the device's lanes.
+  /// The architecture of its code, e.g. "sm_90". Outlives the device's lanes.
   virtual std::string_view architecture() const = 0;
   /// Whether it failed. It stays so until the process starts again.
   virtual bool lost() const = 0;
-  /// At most so many bytes of its memory its lanes have together.
+  /// The maximum memory of all its lanes together, in bytes.
   virtual int64_t memory_limit() const = 0;
-  /// For the operator.
+  /// The device's state, for operators.
   virtual DeviceState state() const = 0;
 };
 

@@ -10,8 +10,8 @@ constexpr int64_t kLongSegment = int64_t{1} << 16;
 // Beyond it a selection reads about as often as a sort.
 constexpr int64_t kSortBeyondOneIn = 4;
 
-// So many slices one after the other still fill a device better than a block
-// each would.
+// Up to this number of slices, processing them one after another fills a device
+// better than one block per slice.
 constexpr int64_t kFewSlices = 64;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Which of CUB's algorithms selects, as a function of the shape alone. C++17:
-// the device code includes it.
+// Chooses CUB's algorithm from the shape. C++17, because the device code
+// includes it.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ enum class Method {
   kRadixSort,
 };
 
-/// What one block holds; DeviceBatchedTopK wants to know it when compiled.
+/// The capacity of one block; DeviceBatchedTopK requires it at compile time.
 inline constexpr int64_t kMaxBatchedLength = 1024;
 
 /// Returns the method for `slices` slices of `length` elements.

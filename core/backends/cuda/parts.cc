@@ -44,8 +44,8 @@ int64_t DeviceBytes(const Plan& plan, int64_t rows_per_piece) {
   const double blocks =
       std::max(rows / static_cast<double>(plan.n), 1.0);  // at once
   const double pieces = 2 * rows * inner * element;
-  // What a selection sorts, twice, with a tenth for CUB; carried, kept and
-  // arranged; answers of two pieces.
+  // The sum of: the items that a selection sorts, twice, plus 10 % for CUB; the
+  // carried, kept and arranged items; the outputs of two pieces.
   const bool carries = rows_per_piece < plan.n;
   const double sorted = 2.2 * (rows + (carries ? k : 0)) * inner * item;
   const double kept = 3 * k * blocks * inner * item;

@@ -1,5 +1,5 @@
-// How a tensor is cut for a device: into pieces of so many rows, and each piece
-// into parts that are one task.
+// Divides a tensor for a device: into pieces of a number of rows, and each
+// piece into parts of one task each.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace topk::cuda {
 
-/// So many elements a piece has where the shape does not ask for more: enough
-/// that copying takes longer than to begin it.
+/// The number of elements per piece, unless the shape requires more: large
+/// enough that copying takes longer than starting the copy.
 inline constexpr int64_t kPieceElements = int64_t{4} << 20;
 
 /// A run of rows, [blocks, rows, inner] of the tensor: whole blocks, or a part

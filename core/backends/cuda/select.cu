@@ -25,7 +25,7 @@ namespace execution = ::cuda::execution;
     if (error != cudaSuccess) return error; \
   } while (false)
 
-// What a call works on.
+// The stream and memory of a call.
 struct Place {
   cudaStream_t stream;
   cudaMemPool_t pool;

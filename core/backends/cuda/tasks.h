@@ -1,5 +1,5 @@
-// What the host asks of the device, as plain data. C++17: both compilers read
-// it.
+// Tasks of the device, as plain data. C++17, because the host's and the
+// device's compilers include it.
 #pragma once
 
 #include <cstdint>

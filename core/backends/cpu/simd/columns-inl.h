@@ -1,18 +1,18 @@
 // Small k where the axis is not the last: a lane is a column.
 //
-// What: the k best keys and indices of every column are k rows of a state, best
-// first. A row of the tensor is compared with the last row of the state, a
+// Algorithm: the k best keys and indices of every column are k rows of a state,
+// best first. A row of the tensor is compared with the last row of the state, a
 // vector of columns at a time; where some column has a better element, it is
 // inserted, in all columns at once: each level takes the element, or what the
 // level above had, or stays.
 //
 // Why: loads are contiguous however narrow the tensor, and a vector that brings
-// nothing new, by far the most when n is large against k, costs its keys and
-// one comparison. Rows come in ascending index and must exceed, so that ties
-// stay with the lower index.
+// nothing new, as most do when n is large compared with k, costs its keys and
+// one comparison. Rows arrive in ascending index and only a greater key is
+// inserted, so that ties stay with the lower index.
 //
 // When: k <= kColumnK, keys of 32 and 64 bits. Costs: the read and about 4 k
-// instructions a vector and insertion.
+// instructions per vector and insertion.
 //
 // Tests: unit/kernels_test.cc, conformance/, exhaustive/.
 #if defined(TOPK_SIMD_COLUMNS) == defined(HWY_TARGET_TOGGLE)

@@ -1,13 +1,13 @@
-// A few keys, put into order by counting.
+// Sorts a few keys by counting.
 //
-// What: counts for each key how many rank before it: the greater ones, and the
-// equal ones in front of it. That is where it belongs.
+// Algorithm: counts for each key how many rank before it: the greater ones, and
+// the equal ones in front of it. That is where it belongs.
 //
 // Why: comparing each with all is quadratic, but without a branch, a move or a
 // wait, and a vector at a time: 50 keys take 0.1 us, a tenth of the radix sort
 // (rank_sort.h).
 //
-// When: short rows, and answers of k <= kMaxRankCount. Tests:
+// When: short rows, and outputs of k <= kMaxRankCount. Tests:
 // unit/kernels_test.cc.
 #if defined(TOPK_SIMD_RANK) == defined(HWY_TARGET_TOGGLE)
 #ifdef TOPK_SIMD_RANK

@@ -1,18 +1,18 @@
 // Small k on a long row: where are the elements beyond a bound?
 //
-// What: a probe (probe.h) against 4 vectors at once: the greatest of them is
-// compared. Only where it passes are the vectors looked at one by one, as words
-// of mask bits, and the positions of those let in appended.
+// Algorithm: a probe (probe.h) against 4 vectors at once: the greatest of them
+// is compared. Only where it passes are the vectors looked at one by one, as
+// words of mask bits, and the positions of those that pass appended.
 //
 // Why: with a good bound nearly every block fails at once, and a block that
-// fails costs two or three instructions a vector: less than its way from
-// memory. Positions come out in ascending order, which is what makes ties
-// right (selection.h).
+// fails costs two or three instructions per vector: less than its transfer from
+// memory. Positions are in ascending order, so that ties are resolved correctly
+// (selection.h).
 //
 // When: every row that is neither short nor sorted, every fold. Costs: the
-// read, and 10 to 20 ns for each element let in. Neither prefetching nor
-// looking at what was let in after a strip of blocks, without a branch for each
-// block, made it faster (Zen 4).
+// read, and 10 to 20 ns for each element that passes. Neither prefetching nor
+// deferring these elements to the end of a strip of blocks, without a branch
+// per block, made it faster (Zen 4).
 //
 // Tests: unit/kernels_test.cc, conformance/, exhaustive/.
 #if defined(TOPK_SIMD_SCAN) == defined(HWY_TARGET_TOGGLE)

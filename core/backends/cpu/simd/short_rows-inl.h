@@ -1,17 +1,16 @@
 // Small k on short rows, one after another.
 //
-// What: the greatest keys of at least 2k groups of a row, in registers; the
-// k-th greatest of them bounds the row's k best from below, and a second look
-// at the row, which is in the first cache by now, finds all elements that reach
-// it: k and a few more. Each of those is then put where it belongs
-// (rank-inl.h).
+// Algorithm: the greatest keys of at least 2k groups of a row, in registers;
+// the k-th greatest of them bounds the row's k best from below, and a second
+// look at the row, which is in L1 by now, finds all elements that reach it: k
+// and a few more. Each of those is then put where it belongs (rank-inl.h).
 //
-// Why: no branch depends on the data but for rows with many equal elements, no
-// element moves twice, and rows do not wait for each other.
+// Why: no branch depends on the data except for rows with many equal elements,
+// no element moves twice, and rows do not wait for each other.
 //
 // When: k <= kShortK and n <= kShortN, packed, axis last. Costs: two reads from
-// the first cache and about 100 ns a row. A row whose bound lets more than
-// kMax in goes the long way.
+// L1 and about 100 ns per row. A row with more than kMax elements that reach
+// the bound takes the path of long rows.
 //
 // Tests: unit/kernels_test.cc, conformance/, exhaustive/.
 #if defined(TOPK_SIMD_SHORT_ROWS) == defined(HWY_TARGET_TOGGLE)
@@ -77,7 +76,7 @@ class ShortRowSelector {
   /// Groups: two for each of k, in whole vectors.
   static constexpr int64_t kGroups = std::max(2 * kShortK, kLanes);
 
-  /// What is known of one row: the elements that may belong to its answer.
+  /// The candidates of one row: the elements that may belong to its output.
   struct Slots {
     alignas(kVectorBytes) Key bits[kMax + kLanes] = {};
     alignas(kVectorBytes) Key keys[kMax + kLanes];
@@ -133,7 +132,8 @@ class ShortRowSelector {
 
   template <int kVectors>
   Key BoundOf(const std::byte* elements) {
-    // Two maxima for a small number of vectors: they do not wait so long.
+    // Two maxima per vector if there are few vectors: shorter dependency
+    // chains.
     const D d;
     V maxima[kVectors];
     for (int v = 0; v < kVectors; ++v) maxima[v] = hn::Zero(d);

@@ -1,10 +1,10 @@
-// Elements of half a byte, two in each: a byte for every one.
+// Unpacks elements of half a byte to bytes.
 //
-// What: bytes widened to words, each word shifted to where its two elements
-// belong, both put together and the rest cut off.
+// Algorithm: bytes widened to words, each word shifted to where its two
+// elements belong, both combined and the other bits masked.
 //
-// Why: what is unpacked is still in the first cache, so that instructions
-// count: five a vector, of which a scan of that vector takes about as many.
+// Why: unpacked elements are still in L1, so that the number of instructions
+// matters: five per vector, about as many as the scan of that vector.
 //
 // When: every 4-bit type. The other widths are unpacked by base/packing.cc.
 //

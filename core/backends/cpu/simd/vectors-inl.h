@@ -71,9 +71,9 @@ class VectorMap {
     }
   }
 
-  /// A cheaper map: no key is greater than the true one, but for -0, whose key
-  /// among the smallest is greater by one (BoundFrom() takes care of that). It
-  /// puts the NaNs with a sign below all.
+  /// A cheaper encoding: no key is greater than the true one, except that of -0
+  /// for SMALLEST, which is greater by one (BoundFrom() handles it). NaNs with
+  /// a sign are below all numbers.
   template <bool kLargest>
   HWY_INLINE V KeysFromBelow(V bits) const {
     if constexpr (!kFloat) {
@@ -113,7 +113,7 @@ class VectorProbe {
         limit_(hn::Set(D(), probe.limit)),
         nan_(hn::Set(D(), probe.nan)) {}
 
-  /// Which of 64 elements are let in.
+  /// Returns a mask of the elements, of 64, that pass the probe.
   HWY_INLINE uint64_t Word(const std::byte* elements) const {
     const D d;
     constexpr int64_t kLanes = hn::MaxLanes(D());
@@ -127,8 +127,8 @@ class VectorProbe {
     return bits;
   }
 
-  /// Whether one of `kVectors` vectors of elements may be let in: false is
-  /// certain. Greatest first, one comparison afterwards.
+  /// Whether any element of `kVectors` vectors may pass the probe; false is
+  /// certain. Computes the greatest elements first, then compares once.
   template <int kVectors>
   HWY_INLINE bool MayLetIn(const std::byte* elements) const {
     const D d;
