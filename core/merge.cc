@@ -214,12 +214,14 @@ Status CheckPartial(const Partial& partial, size_t number, Range& indices) {
 // Where all partials lie, and what they become.
 struct Work {
   Order order;
-  int64_t outer;
-  int64_t inner;
+  int64_t outer = 1;
+  int64_t inner = 1;
   /// Of the merged partial, along the axis.
-  int64_t k;
-  /// Whether one index may be in two partials.
+  int64_t k = 0;
+  /// Whether an index may be in two partials.
   bool may_overlap;
+  /// Whether an index has 8 bytes rather than 4.
+  bool wide_indices;
 
   struct Source {
     const std::byte* values;  // unpacked
@@ -229,13 +231,12 @@ struct Work {
   };
   std::vector<Source> sources;
 
-  std::byte* values;  // unpacked
-  std::byte* indices;
+  std::byte* values = nullptr;  // unpacked
+  std::byte* indices = nullptr;
 };
 
-// Merges slice by slice. Index is as wide as the indices; that they are not
-// negative has been checked.
-template <class Map, class Key, class Index>
+// Merges slice by slice. No index is negative: that has been checked.
+template <class Map, class Key>
 class Merger {
  public:
   Merger(const Map& map, const Work& work)
@@ -273,8 +274,13 @@ class Merger {
     if (position == from.count) return {};
     const int64_t at = (outer_ * from.count + position) * work_.inner + column_;
     const Key bits = Load<Key>(from.values, at);
-    return {map_(bits), bits, Load<Index>(from.indices, at) + from.index_offset,
+    return {map_(bits), bits, LoadIndex(from.indices, at) + from.index_offset,
             position};
+  }
+
+  uint64_t LoadIndex(const std::byte* indices, int64_t at) const {
+    return work_.wide_indices ? Load<uint64_t>(indices, at)
+                              : Load<uint32_t>(indices, at);
   }
 
   // Where an element of the merged slice lies.
@@ -285,7 +291,11 @@ class Merger {
   void Put(int64_t position, const Element& element) {
     const int64_t at = Place(position);
     Store(work_.values, at, element.bits);
-    Store(work_.indices, at, static_cast<Index>(element.index));
+    if (work_.wide_indices) {
+      Store(work_.indices, at, element.index);
+    } else {
+      Store(work_.indices, at, static_cast<uint32_t>(element.index));
+    }
   }
 
   Status Overlap(uint64_t index) const {
@@ -338,7 +348,7 @@ class Merger {
   Status FindTwice() {
     indices_.clear();
     for (int64_t j = 0; j < work_.k; ++j) {
-      indices_.push_back(Load<Index>(work_.indices, Place(j)));
+      indices_.push_back(LoadIndex(work_.indices, Place(j)));
     }
     std::sort(indices_.begin(), indices_.end());
     const auto twice = std::adjacent_find(indices_.begin(), indices_.end());
@@ -379,17 +389,14 @@ class Merger {
   int64_t column_ = 0;  // of the slice
   std::vector<Element> elements_;
   std::vector<uint32_t> winners_;
-  std::vector<Index> indices_;
+  std::vector<uint64_t> indices_;
 };
 
 Status MergeSlices(const Partial& like, const Work& work) {
   return WithSortKeyEncoder(
       InfoOf(like.dtype), like.direction == Direction::kLargest,
       [&]<class Key, bool kFloat>(SortKeyEncoder<Key, kFloat> map) {
-        using Map = SortKeyEncoder<Key, kFloat>;
-        return InfoOf(like.index_type).bytes == 8
-                   ? Merger<Map, Key, uint64_t>(map, work).MergeAll()
-                   : Merger<Map, Key, uint32_t>(map, work).MergeAll();
+        return Merger<SortKeyEncoder<Key, kFloat>, Key>(map, work).MergeAll();
       });
 }
 
@@ -409,7 +416,10 @@ Result<Merged> MergePartials(std::span<const Partial> partials) {
   const auto axis = static_cast<size_t>(first.axis);
   const DTypeInfo& type = InfoOf(first.dtype);
 
-  Work work = {first.order, 1, 1, 0, Meet(ranges), {}, nullptr, nullptr};
+  Work work = {.order = first.order,
+               .may_overlap = Meet(ranges),
+               .wide_indices = InfoOf(first.index_type).bytes == 8,
+               .sources = {}};
   for (size_t d = 0; d < axis; ++d) work.outer *= first.shape[d];
   for (size_t d = axis + 1; d < first.shape.size(); ++d) {
     work.inner *= first.shape[d];

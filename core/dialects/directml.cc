@@ -10,6 +10,7 @@
 #include "core/dialects/dialect.h"
 
 namespace topk {
+namespace directml {
 namespace {
 
 // "Tensor support": 1_0 (TOP_K alone) has the first two types, 2_1 the first
@@ -229,8 +230,10 @@ Result<PlanRequest> Understand(const v1::TopKRequest& request,
 }
 
 }  // namespace
+}  // namespace directml
 
 const Dialect kDirectML = {v1::DIALECT_DIRECTML, "directml",
-                           v1::TopKRequest::kDirectml, kVersions, Understand};
+                           v1::TopKRequest::kDirectml, directml::kVersions,
+                           directml::Understand};
 
 }  // namespace topk

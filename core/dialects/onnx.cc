@@ -7,6 +7,7 @@
 #include "core/dialects/dialect.h"
 
 namespace topk {
+namespace onnx {
 namespace {
 
 // "Type Constraints", T: opset 24 adds bfloat16 to opset 11's; 1 and 10
@@ -93,8 +94,9 @@ Result<PlanRequest> Understand(const v1::TopKRequest& request,
 }
 
 }  // namespace
+}  // namespace onnx
 
 const Dialect kOnnx = {v1::DIALECT_ONNX, "onnx", v1::TopKRequest::kOnnx,
-                       kVersions, Understand};
+                       onnx::kVersions, onnx::Understand};
 
 }  // namespace topk

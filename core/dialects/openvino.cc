@@ -7,6 +7,7 @@
 #include "core/dialects/dialect.h"
 
 namespace topk {
+namespace openvino {
 namespace {
 
 // "Types", T: "any numeric type": all but boolean and string.
@@ -139,8 +140,10 @@ Result<PlanRequest> Understand(const v1::TopKRequest& request,
 }
 
 }  // namespace
+}  // namespace openvino
 
 const Dialect kOpenVino = {v1::DIALECT_OPENVINO, "openvino",
-                           v1::TopKRequest::kOpenvino, kVersions, Understand};
+                           v1::TopKRequest::kOpenvino, openvino::kVersions,
+                           openvino::Understand};
 
 }  // namespace topk

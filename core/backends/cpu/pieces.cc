@@ -1,0 +1,59 @@
+#include "core/backends/cpu/pieces.h"
+
+#include <tbb/blocked_range.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_group.h>
+
+namespace topk::cpu {
+
+bool ForEachPiece(int64_t count, const Cancellation* cancellation,
+                  FunctionRef<void(int64_t)> fn) {
+  if (count == 1) {
+    fn(0);
+    return !IsCancelled(cancellation);
+  }
+  tbb::task_group_context context;
+  tbb::this_task_arena::isolate([&] {
+    tbb::parallel_for(int64_t{0}, count,
+                      HandedOver(
+                          [&](int64_t i) {
+                            if (IsCancelled(cancellation)) {
+                              context.cancel_group_execution();
+                            } else {
+                              fn(i);
+                            }
+                          },
+                          &context),
+                      tbb::simple_partitioner(), context);
+  });
+  AnnotateHappensAfter(&context);
+  // Also false if the enclosing loop has failed in the meantime.
+  return !IsCancelled(cancellation) && !context.is_group_execution_cancelled();
+}
+
+void ForEachRange(int64_t count, int64_t grain,
+                  const Cancellation* cancellation,
+                  FunctionRef<void(int64_t, int64_t)> fn) {
+  if (count <= grain) {
+    fn(0, count);
+    return;
+  }
+  tbb::task_group_context context;
+  tbb::this_task_arena::isolate([&] {
+    tbb::parallel_for(
+        tbb::blocked_range<int64_t>(0, count, static_cast<size_t>(grain)),
+        HandedOver(
+            [&](const tbb::blocked_range<int64_t>& range) {
+              if (IsCancelled(cancellation)) {
+                context.cancel_group_execution();
+              } else {
+                fn(range.begin(), range.end());
+              }
+            },
+            &context),
+        context);
+  });
+  AnnotateHappensAfter(&context);
+}
+
+}  // namespace topk::cpu
