@@ -1,10 +1,10 @@
-"""From the lines of service.sh, tests/bench/README.md's tables and which
-targets are met.
+"""Makes the tables of tests/bench/README.md from the lines of service.sh, and
+lists the targets that are met.
 
 usage: report.py [--targets] ROWS.jsonl
 
 Prints a Markdown table, or with --targets a line for each target: the figure
-measured, and yes or no. What was not measured is left out.
+measured, and yes or no. Omits figures that were not measured.
 """
 
 import argparse
@@ -13,14 +13,14 @@ import pathlib
 
 KIB, MIB = 1 << 10, 1 << 20
 PATHS = {"unary": "ComputeTopK",
-         "oip": "ModelInfer, beside ComputeTopK", "stream": "StreamTopK",
+         "oip": "ModelInfer, other: ComputeTopK", "stream": "StreamTopK",
          "many": "ComputeTopKMany", "unix": "ComputeTopK, Unix socket",
          "shm": "ComputeTopK, shared memory",
-         "python": "ComputeTopK, beside Python"}
+         "python": "ComputeTopK, other: Python"}
 
 
 class Rows:
-    """The rows of a run by what they are about."""
+    """The rows of a run by path, size and callers."""
 
     def __init__(self, path):
         self.all = [json.loads(line)
@@ -146,13 +146,13 @@ def table(rows):
                      f"{row['topkd_p99_us']:.0f}", f"{row[f'{other}_rps']:.0f}",
                      f"{row[f'{other}_p50_us']:.0f}", f"{row['ratio']:.2f}"]
             lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", "| beside | figure |", "|---|---:|"]
+    lines += ["", "| also measured | figure |", "|---|---:|"]
     lines += [f"| {what} | {figure} |" for what, figure in others(rows)]
     return "\n".join(lines) + "\n"
 
 
 def others(rows):
-    """What is no pair of servers."""
+    """Yields the figures that compare no two servers."""
     for row in rows.of("peers"):
         yield (f"StreamTopK, {size_name(row['bytes'])}",
                f"{row['topkd_gbps']:.2f} GB/s")
