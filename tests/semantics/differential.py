@@ -53,19 +53,19 @@ CLAUSES = {
                        "the lower indices alone",
     "any order": f"{RULES} 4: where any order is allowed, by value",
     "32 bits": f"{RULES} 1: numbers of 64 bits, and of u32, rank by value",
-    "type": "README.md, what is served: the element types of each version",
-    "K_NOT_POSITIVE": f"{RULES}, what is refused, all: k < 1",
-    "K_EXCEEDS_DIMENSION": f"{RULES}, what is refused, all: k > n",
-    "RANK_ZERO": f"{RULES}, what is refused, all: rank 0",
-    "K_SHAPE": f"{RULES}, what is refused: K of ONNX has the shape [1]",
-    "AXIS_RANGE": f"{RULES}, what is refused: axis outside -r .. r-1; in "
+    "type": "README.md, Operators: the element types of each version",
+    "K_NOT_POSITIVE": f"{RULES}, rejected requests, all: k < 1",
+    "K_EXCEEDS_DIMENSION": f"{RULES}, rejected requests, all: k > n",
+    "RANK_ZERO": f"{RULES}, rejected requests, all: rank 0",
+    "K_SHAPE": f"{RULES}, rejected requests: K of ONNX has the shape [1]",
+    "AXIS_RANGE": f"{RULES}, rejected requests: axis outside -r .. r-1; in "
                   "DirectML a negative one",
-    "DATA_TYPE_NOT_ALLOWED": f"{RULES}, what is refused, all: an element type "
+    "DATA_TYPE_NOT_ALLOWED": f"{RULES}, rejected requests, all: an element type "
                              "that the version lacks; a K tensor that is not "
                              "i64",
-    "ATTRIBUTE_NOT_BOOLEAN": f"{RULES}, what is refused: largest or sorted "
+    "ATTRIBUTE_NOT_BOOLEAN": f"{RULES}, rejected requests: largest or sorted "
                              "other than 0 and 1",
-    "ATTRIBUTE_VALUE": f"{RULES}, what is refused: mode not min or max",
+    "ATTRIBUTE_VALUE": f"{RULES}, rejected requests: mode not min or max",
 }
 
 # Element types that a library has no TopK for, in some versions.
