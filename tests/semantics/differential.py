@@ -60,9 +60,9 @@ CLAUSES = {
     "K_SHAPE": f"{RULES}, rejected requests: K of ONNX has the shape [1]",
     "AXIS_RANGE": f"{RULES}, rejected requests: axis outside -r .. r-1; in "
                   "DirectML a negative one",
-    "DATA_TYPE_NOT_ALLOWED": f"{RULES}, rejected requests, all: an element type "
-                             "that the version lacks; a K tensor that is not "
-                             "i64",
+    "DATA_TYPE_NOT_ALLOWED": f"{RULES}, rejected requests, all: an element "
+                             "type that the version lacks; a K tensor that is "
+                             "not i64",
     "ATTRIBUTE_NOT_BOOLEAN": f"{RULES}, rejected requests: largest or sorted "
                              "other than 0 and 1",
     "ATTRIBUTE_VALUE": f"{RULES}, rejected requests: mode not min or max",
