@@ -2,7 +2,8 @@
 
 usage: configuration.py TOPKD [--write]
 
-The tables are those of `topkd --help`.
+The tables have the flags of `topkd --help` and the first sentence of each
+text.
 """
 
 import pathlib
@@ -58,7 +59,8 @@ def tables(topkd):
         name, value, variable, text = found.groups()
         assert variable == "TOPKD_" + name.upper().replace("-", "_"), variable
         kind, default = value_of(value)
-        yield f"| `--{name}` | {kind} | {default} | {text} |"
+        meaning = re.split(r"\. (?=[A-Z])", text)[0]
+        yield f"| `--{name}` | {kind} | {default} | {meaning} |"
 
 
 def main():
