@@ -40,7 +40,9 @@ void AddClientFlags(CLI::App& command, ClientOptions& client,
       ->capture_default_str();
   command
       .add_option("--max-attempts", client.max_attempts,
-                  "How often to send a call that finds no server")
+                  "Max attempts of a call that ends with UNAVAILABLE, or with "
+                  "RESOURCE_EXHAUSTED and a retry delay that ends before the "
+                  "deadline; 1 disables retries")
       ->check(CLI::Range(1, 5))
       ->capture_default_str();
   AddSecurityFlags(command, client);
