@@ -15,7 +15,7 @@ RUN if [ "${TOPK_WITH_CUDA}" = ON ]; then \
  && cmake --preset release -DTOPK_WITH_CUDA="${TOPK_WITH_CUDA}" \
  && cmake --build --preset release \
  && cmake --install build/release --prefix /stage/usr --strip
-# Of these headers alone are used: no package of the image has them.
+# Only headers of these are used: no package of the image has them.
 RUN deploy/sbom.sh packages libcli11-dev nlohmann-json3-dev > /stage/headers
 
 FROM debian:bookworm-slim

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Builds the Dockerfile and tries the image: its size, label and bill of
-# materials; the server as PID 1, as a user who is not root, on a read-only
-# root, without capabilities; its health check, its metrics, a request from
-# outside, SIGTERM and the drain. With Docker where its engine runs; otherwise
-# with buildah, which needs none (as root, with buildah, podman and debootstrap
-# installed), on a base image made by debootstrap. Takes 5 to 15 minutes. Not
-# part of the two commands: it needs what a newcomer's machine may not allow.
+# Builds the Dockerfile and tests the image: its size, label and bill of
+# materials; the server as PID 1, without root rights and capabilities, on a
+# read-only root; its health check, its metrics, a request from outside, SIGTERM
+# and the drain. Uses Docker if its engine runs; otherwise buildah, which needs
+# no engine (as root, with buildah, podman and debootstrap installed), on a base
+# image made by debootstrap. Takes 5 to 15 minutes. tests/run.sh leaves it out
+# because of these requirements.
 #
 # usage: deploy/container_test.sh [OPTION...]
 # after deploy/quickstart.sh, for its topk. Options are those of the engine's
@@ -19,7 +19,7 @@ topk=build/release/bin/topk
   exit 1
 }
 image=topkd:container-test
-# The kernels of the CUDA backend come on top.
+# The kernels of the CUDA backend are added to it.
 megabytes=120
 case "$*" in *TOPK_WITH_CUDA=ON*) megabytes=200 ;; esac
 revision=$(git rev-parse HEAD 2>/dev/null || echo unknown)
@@ -53,7 +53,7 @@ wait_for() {
   return 1
 }
 
-# Says whether the health check finds a server that drains.
+# Returns whether the health check reports a draining server.
 not_serving() {
   local status=0
   "${buildah[@]}" run --isolation chroot "$container" -- "${probe[@]}" \
@@ -67,7 +67,7 @@ ask() {
     >"$work/remote.json"
   $topk run deploy/data/digits_similarity.npy --k 5 --json --local \
     >"$work/local.json"
-  # All but how it was computed.
+  # Everything except how it was computed.
   for side in remote local; do
     sed 's/"execution":{[^}]*},//' "$work/$side.json" >"$work/$side.answer"
   done
@@ -93,7 +93,7 @@ make_base() {
       tail "$work/log" >&2
       return 1
     }
-    # What Debian's own slim images leave out, or nobody's sizes compare.
+    # Leaves out what Debian's slim images leave out, so that sizes compare.
     (cd "$work/root" && rm -rf var/cache/apt/* var/lib/apt/lists/* \
       var/log/* usr/share/{info,man,locale,i18n,lintian}/* &&
       find usr/share/doc ! -type d ! -name copyright -delete)
@@ -139,9 +139,9 @@ inspect() {
   [ "$bytes" -lt $((megabytes * 1000000)) ]
 }
 
-# Runs a command in a root folder as an engine would: the root read-only, PID 1
-# of its own, its user without rights. chroot and setpriv need what they take
-# away, so they come last.
+# Runs a command in a root folder as an engine would: a read-only root, a new
+# PID namespace, a user without rights. chroot and setpriv run last because they
+# need the rights that they remove.
 contain() {
   local root=$1 user=$2
   shift 2
@@ -190,7 +190,7 @@ else
   mapfile -t probe < <(config_list Healthcheck.Test | sed 1d)  # after "CMD"
   step "image: $(size $image) on a base of $(size debian:bookworm-slim); user" \
     "$user; ${command[*]}; check: ${probe[*]}"
-  # The network is this machine's: free ports instead of the image's.
+  # The network is the host's: free ports instead of the image's.
   port=$((20000 + RANDOM % 10000))
   contain "$mount" "$user" "${variables[@]}" TOPKD_LISTEN=127.0.0.1:$port \
     TOPKD_METRICS_LISTEN=127.0.0.1:$((port + 1)) "${command[@]}" &

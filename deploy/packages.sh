@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034  # the lists are for those who source it
-# The Debian 12 packages that the project needs, and how to get them. Sourced by
+# The Debian 12 packages that the project needs, and their installation. Used by
 # quickstart.sh, tests/run.sh and the Dockerfile's build stage.
 
 # To build topkd, topk and their Debian packages.
@@ -38,8 +38,8 @@ as_root() {
   fi
 }
 
-# Installs what is missing of the named packages; says how if it cannot. Where
-# nothing is missing it needs neither apt nor root.
+# Installs the missing ones of the named packages, or prints the command to do
+# so. If no package is missing it needs neither apt nor root.
 install_packages() {
   local missing=() package
   for package in "$@"; do
@@ -57,13 +57,13 @@ install_packages() {
     echo "Then: apt-get install --no-install-recommends ${missing[*]}" >&2
     return 1
   }
-  # dpkg's progress goes unseen; what apt has to say comes on stderr.
+  # Hides dpkg's progress; apt's errors are on stderr.
   as_root env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# Unpacks a package into a folder, once: for what would start a service on this
-# machine if it were installed.
+# Unpacks a package into a folder, once: for packages that would start a service
+# if they were installed.
 unpack_package() {
   local package=$1 folder=$2 deb
   if [ -e "$folder/.$package" ]; then return 0; fi

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# From a bare Debian 12 machine to an answer: installs what is needed, builds
-# topkd and topk, starts the server, finds the nearest neighbours of handwritten
-# digits through it, and stops it.
+# Installs the packages on Debian 12, builds topkd and topk, starts the server,
+# finds the nearest neighbours of handwritten digits with it, and stops it.
 set -euo pipefail
 
 if [ $# -gt 0 ]; then
-  sed -n '2,4s/^# //p' "$0"
+  sed -n '2,3s/^# //p' "$0"
   [ "$1" = --help ] && exit 0
   exit 2
 fi

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Prints a bill of materials as SPDX 2.3, from what dpkg knows: in the image's
-# build stage the packages that are named, which topkd has within it (headers
-# alone), and in the image itself the document with all that are installed.
+# Prints a bill of materials as SPDX 2.3 from dpkg's database: in the image's
+# build stage the named packages, which topkd contains (headers only), and in
+# the image itself the document with all installed packages.
 #
 # usage: sbom.sh packages NAME...
 #        sbom.sh document VERSION REVISION CREATED FILE    FILE: of the former

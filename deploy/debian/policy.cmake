@@ -1,4 +1,4 @@
-# Run by cpack on the staged files: what Debian's policy has otherwise than
+# Run by cpack on the staged files: where Debian's policy differs from
 # `cmake --install`.
 find_program(gzip gzip REQUIRED)
 file(GLOB_RECURSE pages ${CPACK_TEMPORARY_DIRECTORY}/*/usr/share/man/*.[18])
