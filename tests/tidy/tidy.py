@@ -15,6 +15,8 @@ import sys
 import tempfile
 import tomllib
 
+import words
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 CODE = (".h", ".cc", ".proto", ".py", ".sh", "CMakeLists.txt", ".ci/run")
@@ -42,7 +44,7 @@ def lines(files, *suffixes):
                 yield name, number, line
 
 
-# Who may include what. A file's row is the longest that it begins with.
+# The allowed includes. A file's row is the longest that it begins with.
 GRPC = re.compile(r"^(grpc|grpcpp)/|\.grpc\.pb\.h$")
 PROTOBUF = re.compile(r"^google/protobuf/|\.pb\.h$")
 LOG_OR_METRICS = re.compile(r"^(spdlog|prometheus)/")
@@ -481,6 +483,17 @@ RULES = {
         {"tests/mutation/mutants.toml": _MUTANT, "core/a.cc": "xx"},
         {"tests/mutation/mutants.toml": 2 * _MUTANT, "core/a.cc": "x"},
     ], {"tests/mutation/mutants.toml": _MUTANT, "core/a.cc": "x"}),
+    "words": (words.words, [
+        {"a.md": "# What is served"},
+        {"a.md": "| a | Who asks |"},
+        {"a.md": "All of it. Which is fine."},
+        {"a.md": "a call that is under\nway"},
+        {"a.md": "Retry when told to."},
+        {"proto/a.proto": "// At most so many bytes.\nmessage A {"},
+        {"deploy/a.sh": "# Clients come\n# again."},
+        {"deploy/a.py": 'raise Error("there are none")'},
+    ], {"a.md": "# What is served?\n```sh\n# Who\n```\n`is none`, so long as",
+        "core/a.cc": "// Not covered yet: so many."}),
     "clang_format": (clang_format, [
         {"core/a.cc": "int  x ;\n"},
     ], {"core/a.cc": "int x;\n"}),

@@ -1,0 +1,119 @@
+"""The phrases that no text of the project has, and the text of each file.
+
+Text is what a person reads: pages without code, comments, and the string
+literals of C++ and Python, where help and errors are.
+"""
+
+import io
+import re
+import tokenize
+
+# The files that the rule covers: names begin or end with one of these.
+COVERED_BEGIN = ("deploy/", "proto/")
+COVERED_END = (".md",)
+
+# Parts of lines in which such a phrase is right: {file: [part of a line]}.
+ALLOWED = {}
+
+# A space in a pattern also matches the end of a line.
+_PATTERNS = [
+    # Openings without a subject, unless they ask.
+    (r"(?:(?<=\n)|(?<=[.:;|] ))(?:[-*#|>] )?"
+     r"(?:What|Who|Whoever|Whatever|Which)\b(?![^.]*\?)",
+     "name the subject"),
+    (r"\bsays? (?:how|what|when|which|who|whether|why)\b",
+     "documents, reports or describes"),
+    (r"\b[Ww]ho(?:ever)? (?:is|are|does|asks|sends|comes|has|wants|exceeds)\b",
+     "name the client or caller"),
+    # Quantities without a name.
+    (r"\bso (?:many|much|long)\b(?! (?:that|as))", "name the quantity"),
+    # Events with everyday verbs.
+    (r"\b[Uu]nder way\b", "in flight"),
+    (r"\b(?:comes?|came|sent|tried|tries|try) again\b", "retry"),
+    (r"\blet(?:s|ting)? in\b", "admit"),
+    (r"\b(?:is|are|was|were) told\b|\bhears?\b|\btold to\b", "receives"),
+    (r"\b(?:memory goes back|goes back to the system)\b",
+     "is released to the OS"),
+    # Phrases translated word for word.
+    (r"\b(?:is|are|was|were|has|have|had) none\b",
+     "is not a, there is no"),
+    (r"\b(?:has|have) not\b(?! (?:been|yet))", "does not have"),
+    (r"\b(?:[Aa]new|[Aa]mid|[Mm]eanwhile|[Bb]eside)\b",
+     "again; during; compared with, next to"),
+    (r"\b[Bb]ut (?:for|that)\b", "except"),
+    (r"\bof (?:ours|theirs|its own|one's)\b", "our, their, its own"),
+    (r"\b(?:wants? of|asked of)\b", "require"),
+    (r"\b[Pp]rocessors?['\u2019]?s? time\b", "CPU time"),
+    (r"\bmost (?:bytes|elements)\b|\bat the most\b", "max, at most"),
+]
+PATTERNS = [(re.compile(pattern.replace(" ", "[ \n]")), advice)
+            for pattern, advice in _PATTERNS]
+
+
+def _page(text):
+    fenced = False
+    for line in text.split("\n"):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+            line = ""
+        yield "" if fenced else re.sub(r"`[^`]*`", "`x`", line.strip())
+
+
+def _cpp(text):
+    for line in text.split("\n"):
+        comment = re.search(r"(?:^|\s)///?<? ?(.*)$", line)
+        literals = re.findall(r'"((?:[^"\\]|\\.)* (?:[^"\\]|\\.)*)"', line)
+        yield comment[1] if comment else " ".join(literals)
+
+
+def _hash(text):
+    for line in text.split("\n"):
+        comment = re.search(r"(?:^|\s)# ?(.*)$", line)
+        yield comment[1] if comment else ""
+
+
+def _python(text):
+    found = [""] * (text.count("\n") + 1)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            found[token.start[0] - 1] += token.string.lstrip("# ")
+        elif token.type == tokenize.STRING and " " in token.string:
+            body = token.string.lstrip("frbFRB").strip("\"'")
+            for row, line in enumerate(body.split("\n"), token.start[0] - 1):
+                found[row] += line.strip()
+    return found
+
+
+def prose(name, text):
+    """Returns the text of a file, with the file's line numbers."""
+    if name.endswith(".md"):
+        found = _page(text)
+    elif name.endswith((".h", ".cc", ".cu", ".proto")):
+        found = _cpp(text)
+    elif name.endswith(".py"):
+        found = _python(text)
+    else:
+        found = _hash(text)
+    return "\n" + "\n".join(found)
+
+
+def words(files):
+    """Yields each phrase that text should not have."""
+    for name, text in files.items():
+        if not (name.startswith(COVERED_BEGIN) or name.endswith(COVERED_END)):
+            continue
+        if name.endswith(".json"):
+            continue
+        lines = text.split("\n")
+        allowed = ALLOWED.get(name, [])
+        for entry in allowed:
+            if not any(entry in line for line in lines):
+                yield f"{name}: nothing to allow: {entry}"
+        read = prose(name, text)
+        for pattern, advice in PATTERNS:
+            for match in pattern.finditer(read):
+                number = read.count("\n", 0, match.end())
+                line = lines[number - 1]
+                if not any(entry in line for entry in allowed):
+                    phrase = " ".join(match[0].split())
+                    yield f"{name}:{number}: '{phrase}': write: {advice}"
