@@ -57,11 +57,13 @@ void Call::StartRead() {
 }
 
 void Call::Write(const grpc::ByteBuffer& message, grpc::WriteOptions options) {
+  ReturnTrace();
   count_->Sent();
   stream_.Write(message, options, written_.For(shared_from_this()));
 }
 
 void Call::Finish(const grpc::ByteBuffer& last) {
+  ReturnTrace();
   count_->Sent();
   count_->Handled(grpc::StatusCode::OK);
   stream_.WriteAndFinish(last, {}, grpc::Status::OK,
@@ -103,6 +105,11 @@ void Call::SendStatus(const Status& status) {
     context_.AddTrailingMetadata("grpc-retry-pushback-ms",
                                  std::to_string(wait > 0 ? wait : -1));
   }
+  // Without a message there are trailers only: gRPC 1.83 then drops initial
+  // metadata, and 1.51 sends it in headers, after which clients do not retry.
+  if (!trace_parent_.empty()) {
+    context_.AddTrailingMetadata("traceparent", trace_parent_);
+  }
   stream_.Finish(end, finished_.For(shared_from_this()));
 }
 
@@ -139,7 +146,13 @@ void Call::ContinueTrace() {
   info_.trace =
       topk::ContinueTrace(parent, parent.empty() ? "" : header("tracestate"));
   if (info_.trace.parent == 0) return;
-  context_.AddInitialMetadata("traceparent", ToTraceParent(info_.trace));
+  trace_parent_ = ToTraceParent(info_.trace);
+}
+
+void Call::ReturnTrace() {
+  if (trace_parent_.empty()) return;
+  context_.AddInitialMetadata("traceparent", trace_parent_);
+  trace_parent_.clear();
 }
 
 void Call::End(bool) {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "core/base/cancellation.h"
 #include "core/base/status.h"
@@ -96,6 +97,7 @@ class Call : public EventSource, public std::enable_shared_from_this<Call> {
   void Arrive(bool ok);
   void StartRead();
   void ContinueTrace();
+  void ReturnTrace();
   void End(bool ok);
   void OnRead(bool ok);
   void OnWritten(bool ok);
@@ -108,6 +110,7 @@ class Call : public EventSource, public std::enable_shared_from_this<Call> {
   grpc::ByteBuffer incoming_;
   int reads_ = 0;
   CallInfo info_;
+  std::string trace_parent_;  // until it is sent
   AdmittedCall admitted_;
   Cancellation cancellation_;
   const RpcMetrics::Method& method_;

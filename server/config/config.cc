@@ -1,5 +1,6 @@
 #include "server/config/config.h"
 
+#include <grpcpp/version_info.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -285,10 +286,21 @@ std::string Settings(const CLI::App& app) {
   for (std::string line; std::getline(all, line);) {
     const std::string key = line.substr(0, line.find('='));
     // CLI11 cannot read back its own text for an empty list.
-    const bool empty = line == key + "=\"[]\"";
+    const bool empty = line == key + "=\"[]\"" || line == key + "=\"{}\"";
     if (key.find('.') == std::string::npos && !empty) lines += line + "\n";
   }
   return lines;
+}
+
+// CLI11 2.4 ignores a variable whose value fails its check, which it applies to
+// a list as a whole. Sets such options from their variables, or throws.
+void ApplyRejectedVariables(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    const std::string value = Environment(option->get_envname());
+    if (option->count() > 0 || value.empty()) continue;
+    option->add_result(value);
+    option->run_callback();
+  }
 }
 
 // Throws for a variable TOPKD_... that sets nothing: a typo must not go
@@ -358,7 +370,9 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
   CommandLine result;
   CLI::App app("topkd serves TopK of ONNX, OpenVINO and DirectML over gRPC",
                "topkd");
-  app.set_version_flag("--version", "topkd " TOPK_VERSION);
+  app.set_version_flag(
+      "--version",
+      "topkd " TOPK_VERSION " (gRPC " GRPC_CPP_VERSION_STRING ")");
   // CLI11 reads the environment after the config file, too late to name it.
   const std::string file = Environment("TOPKD_CONFIG");
   app.set_config("--config", file, "Config file with lines of `flag = value`",
@@ -394,6 +408,7 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
     CheckEnvironment(app);
+    ApplyRejectedVariables(app);
   } catch (const CLI::ParseError& error) {
     result.action = CommandLine::Action::kExit;
     const bool ok = app.exit(error, std::cout, std::cerr) == 0;

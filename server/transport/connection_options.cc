@@ -48,6 +48,10 @@ void ApplyConnectionOptions(const ConnectionOptions& options,
                              options.max_concurrent_streams);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE,
                              options.max_metadata_bytes);
+  // Newer versions reject only a part of the calls between that limit and this
+  // one, 16 KiB by default.
+  builder.AddChannelArgument("grpc.absolute_max_metadata_size",
+                             options.max_metadata_bytes);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                              Milliseconds(options.handshake_timeout));
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);

@@ -106,7 +106,14 @@ def calls_of_a_connection_are_limited(path):
             client.read(lambda *_: False, 0.2)
             assert not client.closed
             client.send(h2.call(11, h2.fields("StreamTopK")))
-            assert client.wait_closed(5)
+            # gRPC 1.51 closes the connection, newer ones reject the call.
+            rejected = client.read(
+                lambda kind, _, stream, __: (kind, stream) ==
+                (h2.RST_STREAM, 11), 5)
+            if rejected is None:
+                assert client.closed
+            else:
+                assert rejected[3] == h2.REFUSED_STREAM.to_bytes(4, "big")
 
 
 def header_fields_are_limited(path):
@@ -114,9 +121,10 @@ def header_fields_are_limited(path):
         with h2.Connection(target) as client:
             assert client.settings[h2.MAX_HEADER_LIST_SIZE] == 2000
             assert is_served(client, x_small="v" * 1000)
-            ask(client, 3, x_large="v" * 3000)
-            answer = client.answer(3)
-            assert answer is None or b"grpc-status\x010" not in answer[0]
+            for i in range(20):
+                ask(client, 3 + 2 * i, x_large="v" * 3000)
+                answer = client.answer(3 + 2 * i)
+                assert answer is None or b"grpc-status\x018" in answer[0]
 
 
 def compressed_messages_are_refused(path):
@@ -150,6 +158,8 @@ def memory_goes_back_after_calls_that_were_reset(path):
             if grown < 100:
                 attacks.ATTACKS["rapid_reset"](attacks.Stage(target))
                 grown = server.peak() - before
+        if lab.grpc_minor(path) > 51 and grown < 100:
+            return  # rapid resets no longer take memory
         assert grown >= 100, f"{grown:.0f} MiB: nothing to give back"
         harness.poll("the memory to go back",
                      lambda: server.memory() - before < grown / 2)

@@ -135,6 +135,13 @@ def topkd(path, directory, flags, **how):
             raise AssertionError(busy[0])
 
 
+def grpc_minor(path):
+    """Returns the 51 of the gRPC 1.51.1 that a topkd runs with."""
+    version = subprocess.run([path, "--version"], check=True, text=True,
+                             stdout=subprocess.PIPE).stdout
+    return int(re.search(r"gRPC 1\.(\d+)", version)[1])
+
+
 def is_busy(line, path):
     """Whether a line of the log says that a poller was busy for too long."""
     found = re.search(r"poller busy: one event took (\d+) ms", line)

@@ -14,6 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using testing::TemporaryFolder;
 using ::testing::internal::CaptureStderr;
 using ::testing::internal::CaptureStdout;
@@ -311,6 +312,14 @@ TEST(Config, WrongVariablesAreErrorsToo) {
   const Read read = ReadWords({});
   EXPECT_EQ(read.line.exit_code, 2);
   EXPECT_THAT(read.error, HasSubstr("many"));
+  EXPECT_THAT(read.error, HasSubstr("--threads"));
+}
+
+TEST(Config, WrongVariablesDoNotMatterBelowFlags) {
+  const Variable threads("TOPKD_THREADS", "many");
+  const Read read = ReadWords({"--threads", "3"});
+  EXPECT_EQ(read.error, "");
+  EXPECT_EQ(read.line.server.threads, 3);
 }
 
 TEST(Config, HelpAndVersionGoToStdout) {
@@ -320,7 +329,7 @@ TEST(Config, HelpAndVersionGoToStdout) {
   EXPECT_THAT(help.out, HasSubstr("TOPKD_MAX_MESSAGE_BYTES"));
   const Read version = ReadWords({"--version"});
   EXPECT_EQ(version.line.exit_code, 0);
-  EXPECT_THAT(version.out, HasSubstr("topkd "));
+  EXPECT_THAT(version.out, MatchesRegex("topkd .* \\(gRPC 1\\..*\\)\n"));
   EXPECT_EQ(help.error + version.error, "");
 }
 
