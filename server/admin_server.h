@@ -32,7 +32,7 @@ class AdminServer {
 
   ReflectionService reflection_;
   std::unique_ptr<grpc::Server> grpc_;
-  Acceptor acceptor_{SideConnectionOptions(), ConnectionLimit::Default()};
+  Acceptor acceptor_{SideConnectionOptions(), ConnectionReplacement::Default()};
   std::unique_ptr<EventLoop> loop_;
 };
 

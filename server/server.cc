@@ -220,6 +220,10 @@ void Server::Impl::AddMetrics(const spdlog::logger& log) {
   }
   gauge("topk_queue_depth", "Number of jobs queued or running on workers",
         [this] { return service.work().jobs(); });
+  counter("topk_connections_rejected_total",
+          "Connections closed because a limit of connections or of file "
+          "descriptors was reached",
+          [this] { return acceptor.has_value() ? acceptor->rejected() : 0; });
   counter("topk_log_dropped_total",
           "Log lines dropped because they were not written fast enough",
           [&log] { return DroppedLines(log); });
@@ -230,7 +234,8 @@ void Server::Impl::AddMetrics(const spdlog::logger& log) {
 
 Status Server::Impl::ListenByAcceptor(const ServerConfig& config,
                                       grpc::ServerBuilder& builder) {
-  acceptor.emplace(config.connections, /*max_connections=*/0);
+  acceptor.emplace(config.connections, /*max_replaced=*/0,
+                   static_cast<int>(config.security.client_ipv6_prefix));
   for (const std::string& address : config.listen) {
     const bool plain = tls == nullptr || IsUnixAddress(address);
     if (!acceptor->Listen(

@@ -233,6 +233,17 @@ void AddConnections(ConfigTable& table, ConnectionOptions& options) {
            "Max time for the calls of such a connection to finish")
       ->transform(Seconds(0, kMax));
   table
+      .Row("max-connections", options.max_connections,
+           "Max number of open connections; more are closed at once; 0 for no "
+           "limit but that of file descriptors. Not with --xds")
+      ->transform(Whole(0, 1 << 20));
+  table
+      .Row("max-connections-per-client", options.max_connections_per_client,
+           "Max number of open connections from one IPv4 address or one IPv6 "
+           "network of --client-ipv6-prefix bits; 0 for no limit. A proxy is "
+           "one address. Not with --xds")
+      ->transform(Whole(0, 1 << 20));
+  table
       .Row("max-concurrent-streams", options.max_concurrent_streams,
            "Max number of calls in flight per connection")
       ->transform(Whole(1, 1 << 20));
@@ -371,8 +382,7 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
   CLI::App app("topkd serves TopK of ONNX, OpenVINO and DirectML over gRPC",
                "topkd");
   app.set_version_flag(
-      "--version",
-      "topkd " TOPK_VERSION " (gRPC " GRPC_CPP_VERSION_STRING ")");
+      "--version", "topkd " TOPK_VERSION " (gRPC " GRPC_CPP_VERSION_STRING ")");
   // CLI11 reads the environment after the config file, too late to name it.
   const std::string file = Environment("TOPKD_CONFIG");
   app.set_config("--config", file, "Config file with lines of `flag = value`",

@@ -29,32 +29,12 @@ constexpr int kReserved = 96;
 constexpr int kPauseMs = 100;
 constexpr std::string_view kUnix = "unix:";
 
-rlim_t DescriptorLimit() {
-  rlimit limit{};
-  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
-}
-
 // The least descriptor that no connection may have. The kernel gives out the
 // lowest free one: if it gives out this one, all below it are in use.
 int FirstReserved() {
   const auto max =
       static_cast<int>(std::min<rlim_t>(DescriptorLimit(), INT_MAX));
   return std::max(max - kReserved, max / 2);
-}
-
-// Returns the kernel's number of a socket, 0 for a closed descriptor.
-ino_t InodeOf(int fd) {
-  struct stat found {};
-  return fstat(fd, &found) == 0 ? found.st_ino : 0;
-}
-
-// Disconnects a socket unless its descriptor is another one's by now: what
-// counts is a copy, which nobody else closes.
-void Disconnect(int fd, ino_t inode) {
-  const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-  if (copy < 0) return;
-  if (InodeOf(copy) == inode) shutdown(copy, SHUT_RDWR);
-  close(copy);
 }
 
 // An address of any family.
@@ -177,29 +157,6 @@ int RaiseDescriptorLimit() {
   return static_cast<int>(std::min<rlim_t>(DescriptorLimit(), INT_MAX));
 }
 
-size_t ConnectionLimit::Default() {
-  constexpr rlim_t kMax = 64;
-  constexpr rlim_t kPart = 16;
-  return std::clamp<rlim_t>(DescriptorLimit() / kPart, 1, kMax);
-}
-
-bool ConnectionLimit::Admit(int fd) {
-  if (max_ == 0) return true;
-  std::erase_if(open_, [](const Connection& connection) {
-    return InodeOf(connection.fd) != connection.inode;
-  });
-  // gRPC closes them a moment after they are disconnected.
-  if (open_.size() >= 2 * max_) return false;
-  const auto oldest =
-      std::ranges::find(open_, false, &Connection::disconnected);
-  if (open_.end() - oldest >= static_cast<ptrdiff_t>(max_)) {
-    Disconnect(oldest->fd, oldest->inode);
-    oldest->disconnected = true;
-  }
-  open_.push_back({fd, InodeOf(fd), false});
-  return true;
-}
-
 // A listening socket.
 class Acceptor::Socket {
  public:
@@ -221,11 +178,14 @@ class Acceptor::Socket {
   Handler handler_;
 };
 
-Acceptor::Acceptor(const ConnectionOptions& options, size_t max_connections)
+Acceptor::Acceptor(const ConnectionOptions& options, size_t max_replaced,
+                   int ipv6_prefix)
     : send_timeout_ms_(
           static_cast<int>(std::ceil(options.keepalive_timeout * 1000))),
       first_reserved_(FirstReserved()),
-      limit_(max_connections),
+      replacement_(max_replaced),
+      counts_(options.max_connections, options.max_connections_per_client,
+              ipv6_prefix),
       stop_(eventfd(0, EFD_CLOEXEC)) {}
 
 Acceptor::~Acceptor() {
@@ -310,9 +270,13 @@ bool Acceptor::AcceptAll(const Socket& socket) {
   // No more than can wait at once: the other sockets and Stop() have their
   // turn.
   for (int i = 0; i < SOMAXCONN; ++i) {
-    const int fd =
-        accept4(socket.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd >= first_reserved_ || (fd >= 0 && !limit_.Admit(fd))) {
+    SocketAddress peer;
+    peer.size = sizeof(peer.storage);
+    const int fd = accept4(socket.fd(), peer.get(), &peer.size,
+                           SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= first_reserved_ || (fd >= 0 && !(counts_.Admit(fd, *peer.get()) &&
+                                               replacement_.Admit(fd)))) {
+      ++rejected_;
       close(fd);
     } else if (fd >= 0) {
       socket.Handle(fd);

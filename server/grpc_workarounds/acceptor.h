@@ -4,7 +4,7 @@
 //   accepts connections. All versions.
 // - 1.51 stops listening for good after accept4() failed once because no file
 //   descriptor was left (CVE-2023-4785; fixed in 1.53).
-// - Nothing limits the connections of a listener in 1.51.
+// - Nothing limits the connections of a listener (connection_limits.h).
 // - 1.51 unlinks whatever socket is at the path of its Unix socket when it
 //   closes: that of a successor, which then serves where nobody can connect.
 // Tests: acceptor_test.cc, drain_test.cc, successor_test.cc,
@@ -16,14 +16,16 @@
 #include <grpcpp/server_builder.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "core/base/status.h"
+#include "server/grpc_workarounds/connection_limits.h"
 #include "server/transport/connection_options.h"
 #include "server/transport/owned_file.h"
 
@@ -33,34 +35,6 @@ namespace topk {
 /// the limit.
 int RaiseDescriptorLimit();
 
-/// Bounds the open connections of an acceptor. A connection beyond the limit
-/// replaces the oldest one, which is disconnected: clients that hold
-/// connections open lock nobody out. Not thread-safe.
-class ConnectionLimit {
- public:
-  /// A limit for listeners other than the main ones: 64, or a sixteenth of all
-  /// file descriptors if that is less.
-  static size_t Default();
-
-  /// With max = 0 there is no limit.
-  explicit ConnectionLimit(size_t max) : max_(max) {}
-
-  /// Counts a connection that was just accepted, and makes room for it. Returns
-  /// false if the caller must close it: too many disconnected connections are
-  /// still open.
-  bool Admit(int fd);
-
- private:
-  struct Connection {
-    int fd;
-    ino_t inode;
-    bool disconnected;
-  };
-
-  const size_t max_;
-  std::vector<Connection> open_;  // the oldest first
-};
-
 /// Accepts connections on its own listening sockets. It closes connections that
 /// would use the last file descriptors, which the rest of the process needs,
 /// and waits if no file descriptor is left at all.
@@ -69,9 +43,11 @@ class Acceptor {
   /// Takes over the connected socket `fd`, which `listener` accepted.
   using Handler = std::function<void(int listener, int fd)>;
 
-  /// `max_connections` as in ConnectionLimit. Peers that acknowledge nothing
-  /// for the keepalive timeout are disconnected.
-  Acceptor(const ConnectionOptions& options, size_t max_connections);
+  /// `max_replaced` as in ConnectionReplacement; the limits of ConnectionCounts
+  /// are those of `options`. Peers that acknowledge nothing for the keepalive
+  /// timeout are disconnected.
+  Acceptor(const ConnectionOptions& options, size_t max_replaced,
+           int ipv6_prefix = 64);
   /// Stops.
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
@@ -90,6 +66,10 @@ class Acceptor {
 
   /// Why the last address could not be bound, e.g. "Address already in use".
   const std::string& error() const { return error_; }
+
+  /// Number of connections closed right after they were accepted: those above a
+  /// limit and those that would use the last file descriptors.
+  int64_t rejected() const { return rejected_; }
 
   /// The bound addresses: host:port with the real port, or unix:path.
   const std::vector<std::string>& addresses() const { return addresses_; }
@@ -111,7 +91,9 @@ class Acceptor {
 
   const int send_timeout_ms_;
   const int first_reserved_;
-  ConnectionLimit limit_;
+  ConnectionReplacement replacement_;
+  ConnectionCounts counts_;
+  std::atomic<int64_t> rejected_ = 0;
   const int stop_;  // an eventfd, readable from Stop() on
   std::vector<Socket> sockets_;
   std::vector<OwnedFile> files_;

@@ -34,7 +34,7 @@ class HealthEndpoint {
 
   HealthService health_;
   std::unique_ptr<grpc::Server> grpc_;
-  Acceptor acceptor_{SideConnectionOptions(), ConnectionLimit::Default()};
+  Acceptor acceptor_{SideConnectionOptions(), ConnectionReplacement::Default()};
   std::unique_ptr<EventLoop> loop_;
 };
 

@@ -28,6 +28,10 @@ struct ConnectionOptions {
   /// The time after the GOAWAY at which the connection is closed with all of
   /// its calls. No other limit ends a body that arrives one byte at a time.
   double max_connection_age_grace = 600;
+  /// Max number of open connections of the server, and from one client address;
+  /// 0 = no limit.
+  int max_connections = 0;
+  int max_connections_per_client = 0;
   /// The maximum number of open calls of one connection.
   int max_concurrent_streams = 256;
   /// The maximum size of a call's header fields, in bytes as HPACK counts them.

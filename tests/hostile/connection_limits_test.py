@@ -116,6 +116,24 @@ def calls_of_a_connection_are_limited(path):
                 assert rejected[3] == h2.REFUSED_STREAM.to_bytes(4, "big")
 
 
+def connections_are_limited(path):
+    with topkd(path, "--max-connections", "3",
+               "--max-connections-per-client", "2") as (target, _):
+        with contextlib.ExitStack() as stack:
+            def connect(source):
+                return stack.enter_context(h2.Connection(target, source=source))
+            first, second = connect("127.0.0.1"), connect("127.0.0.1")
+            assert is_served(first) and is_served(second)
+            assert connect("127.0.0.1").wait_closed(5)
+            other = connect("127.0.0.2")
+            assert is_served(other)
+            assert connect("127.0.0.3").wait_closed(5)
+            assert is_served(first, 3) and is_served(other, 3)
+            second.socket.close()
+            lab.poll("the closed connection's place",
+                     lambda: _late(target, "127.0.0.1"))
+
+
 def header_fields_are_limited(path):
     with topkd(path, "--max-metadata-bytes", "2000") as (target, _):
         with h2.Connection(target) as client:
@@ -165,8 +183,9 @@ def memory_goes_back_after_calls_that_were_reset(path):
                      lambda: server.memory() - before < grown / 2)
 
 
-def _late(target):
-    with contextlib.suppress(OSError), h2.Connection(target) as client:
+def _late(target, source=None):
+    with contextlib.suppress(OSError), h2.Connection(
+            target, source=source) as client:
         return is_served(client)
     return False
 
@@ -174,7 +193,8 @@ def _late(target):
 CASES = [half_begun_connections_are_closed, idle_connections_are_closed,
          old_connections_are_closed_with_their_calls,
          clients_without_a_sign_of_life_are_closed, pings_are_counted,
-         calls_of_a_connection_are_limited, header_fields_are_limited,
+         calls_of_a_connection_are_limited, connections_are_limited,
+         header_fields_are_limited,
          compressed_messages_are_refused,
          memory_goes_back_after_calls_that_were_reset,
          a_server_outlives_its_last_descriptor]

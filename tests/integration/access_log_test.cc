@@ -254,9 +254,9 @@ TEST(Trace, OfAFailureLeavesRetriesPossible) {
   grpc::ClientContext context;
   context.AddMetadata("traceparent", kParent);
   v1::TopKResponse response;
-  EXPECT_FALSE(
-      server.Stub()->ComputeTopK(&context, OnnxRequest({1}, 2), &response)
-          .ok());
+  EXPECT_FALSE(server.Stub()
+                   ->ComputeTopK(&context, OnnxRequest({1}, 2), &response)
+                   .ok());
   // Headers would commit the call.
   EXPECT_EQ(context.GetServerInitialMetadata().count("traceparent"), 0u);
   EXPECT_EQ(context.GetServerTrailingMetadata().count("traceparent"), 1u);
@@ -267,12 +267,15 @@ TEST(Trace, ThatIsNotValidIsIgnored) {
   config.access_log_sample = 1;
   TestServer server(config);
   using Metadata = std::vector<std::pair<std::string, std::string>>;
-  for (const Metadata& metadata :
-       {Metadata{}, Metadata{{"traceparent", "00-" + kTrace}},
+  for (const Metadata& metadata : {
+         Metadata{}, Metadata{{"traceparent", "00-" + kTrace}},
 #if !TOPK_GRPC_AT_LEAST(52)  // 1.83 passes on only the last one
-        Metadata{{"traceparent", kParent}, {"traceparent", kParent}},
+             Metadata{{"traceparent", kParent}, {"traceparent", kParent}},
 #endif
-        Metadata{{"tracestate", "rojo=1"}}}) {
+             Metadata {
+           { "tracestate", "rojo=1" }
+         }
+       }) {
     EXPECT_EQ(AskWith(server, OnnxRequest({1, 2}, 1), metadata).traceparent,
               "");
     const json line = Lines(server).back();

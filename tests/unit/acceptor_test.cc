@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -292,7 +293,7 @@ TEST(Acceptor, LeavesTheUnixSocketOfASuccessor) {
   EXPECT_TRUE(std::filesystem::exists(path));
 }
 
-TEST(ConnectionLimit, DisconnectsTheOldestForOneMore) {
+TEST(ConnectionReplacement, DisconnectsTheOldestForOneMore) {
   Accepting accepting(2);
   accepting.acceptor().Start();
   const Socket clients[3] = {Socket(Connect(accepting.port())),
@@ -306,7 +307,7 @@ TEST(ConnectionLimit, DisconnectsTheOldestForOneMore) {
   EXPECT_TRUE(Reaches(third.fd(), clients[2]));
 }
 
-TEST(ConnectionLimit, ClosesNewOnesWhileTheDisconnectedAreOpen) {
+TEST(ConnectionReplacement, ClosesNewOnesWhileTheDisconnectedAreOpen) {
   Accepting accepting(1);
   accepting.acceptor().Start();
   const Socket clients[3] = {Socket(Connect(accepting.port())),
@@ -322,8 +323,8 @@ TEST(ConnectionLimit, ClosesNewOnesWhileTheDisconnectedAreOpen) {
   EXPECT_TRUE(Reaches(accepted.fd(), next));
 }
 
-TEST(ConnectionLimit, CountsOpenConnectionsAndNoOtherSockets) {
-  ConnectionLimit limit(1);
+TEST(ConnectionReplacement, CountsOpenConnectionsAndNoOtherSockets) {
+  ConnectionReplacement limit(1);
   int pairs[3][2];
   for (auto& pair : pairs) {
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
@@ -338,6 +339,88 @@ TEST(ConnectionLimit, CountsOpenConnectionsAndNoOtherSockets) {
     close(pair[0]);
     close(pair[1]);
   }
+}
+
+// A connected socket of its own and its address, for a limit that looks at
+// nothing else.
+class Accepted {
+ public:
+  explicit Accepted(const std::string& address) {
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fds_), 0);
+    auto* v4 = reinterpret_cast<sockaddr_in*>(&storage_);
+    auto* v6 = reinterpret_cast<sockaddr_in6*>(&storage_);
+    if (inet_pton(AF_INET, address.c_str(), &v4->sin_addr) == 1) {
+      v4->sin_family = AF_INET;
+    } else if (inet_pton(AF_INET6, address.c_str(), &v6->sin6_addr) == 1) {
+      v6->sin6_family = AF_INET6;
+    } else {
+      storage_.ss_family = AF_UNIX;
+    }
+  }
+  ~Accepted() {
+    Close();
+    close(fds_[1]);
+  }
+  Accepted(const Accepted&) = delete;
+  Accepted& operator=(const Accepted&) = delete;
+
+  void Close() {
+    if (fds_[0] >= 0) close(std::exchange(fds_[0], -1));
+  }
+  int fd() const { return fds_[0]; }
+  const sockaddr& peer() const {
+    return reinterpret_cast<const sockaddr&>(storage_);
+  }
+
+ private:
+  int fds_[2] = {-1, -1};
+  sockaddr_storage storage_{};
+};
+
+TEST(ConnectionCounts, LimitOneAddressAndNotTheOthers) {
+  ConnectionCounts counts(0, 2, 64);
+  const Accepted first("10.0.0.1");
+  Accepted second("::ffff:10.0.0.1");
+  const Accepted third("10.0.0.1");
+  const Accepted other("10.0.0.2");
+  EXPECT_TRUE(counts.Admit(first.fd(), first.peer()));
+  EXPECT_TRUE(counts.Admit(second.fd(), second.peer()));
+  EXPECT_FALSE(counts.Admit(third.fd(), third.peer()));
+  EXPECT_TRUE(counts.Admit(other.fd(), other.peer()));
+  second.Close();
+  EXPECT_TRUE(counts.Admit(third.fd(), third.peer()));
+}
+
+TEST(ConnectionCounts, TakeNetworksOfIPv6AsOneClient) {
+  ConnectionCounts counts(0, 1, 64);
+  const Accepted first("2001:db8:0:1::1");
+  const Accepted neighbour("2001:db8:0:1:ffff::2");
+  const Accepted other("2001:db8:0:2::1");
+  EXPECT_TRUE(counts.Admit(first.fd(), first.peer()));
+  EXPECT_FALSE(counts.Admit(neighbour.fd(), neighbour.peer()));
+  EXPECT_TRUE(counts.Admit(other.fd(), other.peer()));
+}
+
+TEST(ConnectionCounts, LimitUnixSocketsOnlyTogether) {
+  ConnectionCounts counts(2, 1, 64);
+  const Accepted connections[] = {Accepted("unix"), Accepted("unix"),
+                                  Accepted("unix")};
+  EXPECT_TRUE(counts.Admit(connections[0].fd(), connections[0].peer()));
+  EXPECT_TRUE(counts.Admit(connections[1].fd(), connections[1].peer()));
+  EXPECT_FALSE(counts.Admit(connections[2].fd(), connections[2].peer()));
+}
+
+TEST(ConnectionCounts, ForgetAConnectionWhoseDescriptorIsUsedAgain) {
+  ConnectionCounts counts(1, 1, 64);
+  Accepted first("10.0.0.1");
+  EXPECT_TRUE(counts.Admit(first.fd(), first.peer()));
+  const int fd = first.fd();
+  first.Close();
+  const Accepted second("10.0.0.2");
+  ASSERT_EQ(second.fd(), fd);
+  EXPECT_TRUE(counts.Admit(fd, second.peer()));
+  const Accepted third("10.0.0.2");
+  EXPECT_FALSE(counts.Admit(third.fd(), third.peer()));
 }
 
 }  // namespace

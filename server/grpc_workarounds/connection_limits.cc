@@ -1,0 +1,130 @@
+#include "server/grpc_workarounds/connection_limits.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+namespace topk {
+namespace {
+
+// Returns the kernel's number of a socket, 0 for a closed descriptor.
+ino_t InodeOf(int fd) {
+  struct stat found {};
+  return fstat(fd, &found) == 0 ? found.st_ino : 0;
+}
+
+// Disconnects a socket unless its descriptor is another one's by now: what
+// counts is a copy, which nobody else closes.
+void Disconnect(int fd, ino_t inode) {
+  const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) return;
+  if (InodeOf(copy) == inode) shutdown(copy, SHUT_RDWR);
+  close(copy);
+}
+
+// Returns the address of a client, with the first `ipv6_prefix` bits of an IPv6
+// address; "" for a Unix socket.
+std::string ClientOf(const sockaddr& peer, int ipv6_prefix) {
+  if (peer.sa_family == AF_INET) {
+    sockaddr_in address;
+    std::memcpy(&address, &peer, sizeof(address));
+    return {reinterpret_cast<const char*>(&address.sin_addr),
+            sizeof(address.sin_addr)};
+  }
+  if (peer.sa_family != AF_INET6) return "";
+  sockaddr_in6 address;
+  std::memcpy(&address, &peer, sizeof(address));
+  uint8_t* bytes = address.sin6_addr.s6_addr;
+  if (IN6_IS_ADDR_V4MAPPED(&address.sin6_addr)) {
+    return {reinterpret_cast<const char*>(bytes + 12), 4};
+  }
+  for (int i = 0; i < 16; ++i) {
+    bytes[i] &=
+        static_cast<uint8_t>(0xff00 >> std::clamp(ipv6_prefix - 8 * i, 0, 8));
+  }
+  return {reinterpret_cast<const char*>(bytes), 16};
+}
+
+}  // namespace
+
+rlim_t DescriptorLimit() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+}
+
+size_t ConnectionReplacement::Default() {
+  constexpr rlim_t kMax = 64;
+  constexpr rlim_t kPart = 16;
+  return std::clamp<rlim_t>(DescriptorLimit() / kPart, 1, kMax);
+}
+
+bool ConnectionReplacement::Admit(int fd) {
+  if (max_ == 0) return true;
+  std::erase_if(open_, [](const Connection& connection) {
+    return InodeOf(connection.fd) != connection.inode;
+  });
+  // gRPC closes them a moment after they are disconnected.
+  if (open_.size() >= 2 * max_) return false;
+  const auto oldest =
+      std::ranges::find(open_, false, &Connection::disconnected);
+  if (open_.end() - oldest >= static_cast<ptrdiff_t>(max_)) {
+    Disconnect(oldest->fd, oldest->inode);
+    oldest->disconnected = true;
+  }
+  open_.push_back({fd, InodeOf(fd), false});
+  return true;
+}
+
+void ConnectionCounts::Forget(int fd) {
+  const auto found = open_.find(fd);
+  if (found == open_.end()) return;
+  const auto client = clients_.find(found->second.client);
+  if (client != clients_.end()) {
+    std::erase(client->second, fd);
+    if (client->second.empty()) clients_.erase(client);
+  }
+  open_.erase(found);
+}
+
+void ConnectionCounts::ForgetClosed(const std::vector<int>& fds) {
+  for (const int fd : fds) {
+    if (InodeOf(fd) != open_.at(fd).inode) Forget(fd);
+  }
+}
+
+size_t ConnectionCounts::CountOf(const std::string& client) const {
+  const auto found = clients_.find(client);
+  return found == clients_.end() ? 0 : found->second.size();
+}
+
+bool ConnectionCounts::Admit(int fd, const sockaddr& peer) {
+  // A sweep has a system call for each open connection.
+  constexpr std::chrono::milliseconds kSweepInterval{100};
+  if (max_ == 0 && max_per_client_ == 0) return true;
+  Forget(fd);  // the kernel reuses it: that connection is closed
+  const std::string client =
+      max_per_client_ > 0 ? ClientOf(peer, ipv6_prefix_) : "";
+  if (!client.empty() && CountOf(client) >= max_per_client_) {
+    ForgetClosed(std::vector<int>(clients_.at(client)));
+    if (CountOf(client) >= max_per_client_) return false;
+  }
+  if (max_ > 0 && open_.size() >= max_) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last_sweep_ < kSweepInterval) return false;
+    last_sweep_ = now;
+    std::vector<int> all;
+    for (const auto& entry : open_) all.push_back(entry.first);
+    ForgetClosed(all);
+    if (open_.size() >= max_) return false;
+  }
+  open_.emplace(fd, Connection{InodeOf(fd), client});
+  if (!client.empty()) clients_[client].push_back(fd);
+  return true;
+}
+
+}  // namespace topk

@@ -1,0 +1,82 @@
+// Limits of open connections, which gRPC does not have: 1.51 has none, and
+// 1.83's private ones are those of a whole process. See acceptor.h.
+#pragma once
+
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace topk {
+
+/// Returns this process's limit of file descriptors.
+rlim_t DescriptorLimit();
+
+/// Bounds the open connections of an acceptor. A connection beyond the limit
+/// replaces the oldest one, which is disconnected: clients that hold
+/// connections open lock nobody out. Not thread-safe.
+class ConnectionReplacement {
+ public:
+  /// A limit for listeners other than the main ones: 64, or a sixteenth of all
+  /// file descriptors if that is less.
+  static size_t Default();
+
+  /// With max = 0 there is no limit.
+  explicit ConnectionReplacement(size_t max) : max_(max) {}
+
+  /// Counts a connection that was just accepted, and makes room for it. Returns
+  /// false if the caller must close it: too many disconnected connections are
+  /// still open.
+  bool Admit(int fd);
+
+ private:
+  struct Connection {
+    int fd;
+    ino_t inode;
+    bool disconnected;
+  };
+
+  const size_t max_;
+  std::vector<Connection> open_;  // the oldest first
+};
+
+/// Bounds the open connections of an acceptor, and those from one client
+/// address. Connections beyond a limit are rejected: the open ones have calls.
+/// Not thread-safe.
+class ConnectionCounts {
+ public:
+  /// A limit of 0 does not exist. IPv6 addresses that have their first
+  /// `ipv6_prefix` bits in common are one client; clients of Unix sockets have
+  /// no address, and only the first limit.
+  ConnectionCounts(size_t max, size_t max_per_client, int ipv6_prefix)
+      : max_(max), max_per_client_(max_per_client), ipv6_prefix_(ipv6_prefix) {}
+
+  /// Counts a connection that was just accepted. Returns false if the caller
+  /// must close it.
+  bool Admit(int fd, const sockaddr& peer);
+
+ private:
+  struct Connection {
+    ino_t inode;
+    std::string client;
+  };
+
+  void Forget(int fd);
+  void ForgetClosed(const std::vector<int>& fds);
+  size_t CountOf(const std::string& client) const;
+
+  const size_t max_;
+  const size_t max_per_client_;
+  const int ipv6_prefix_;
+  // By descriptor. gRPC closes them without notice: some may be closed.
+  std::unordered_map<int, Connection> open_;
+  std::unordered_map<std::string, std::vector<int>> clients_;
+  std::chrono::steady_clock::time_point last_sweep_;
+};
+
+}  // namespace topk
