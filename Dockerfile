@@ -1,6 +1,17 @@
-# topkd in a small image: built on Debian 12, run on Debian 12 without compilers.
-# With --build-arg TOPK_WITH_CUDA=ON for NVIDIA's devices too.
-FROM debian:bookworm AS build
+# topkd in a small image, without compilers.
+# --build-arg GRPC=debian12: Debian 12 and its gRPC, 1.51; current: Debian 13 and
+# the gRPC of Debian experimental. deploy/OPERATIONS.md compares them.
+# --build-arg TOPK_WITH_CUDA=ON: for NVIDIA's devices too.
+ARG GRPC=debian12
+
+FROM debian:bookworm AS build-debian12
+
+FROM debian:trixie AS build-current
+COPY deploy/packages.sh deploy/grpc_current.pins /tmp/
+RUN ["/bin/bash", "-c", "source /tmp/packages.sh && apt-get update -qq && use_current_grpc / \"$(debian_mirror)\""]
+
+# hadolint ignore=DL3006
+FROM build-${GRPC} AS build
 WORKDIR /src
 COPY deploy/packages.sh deploy/
 RUN ["/bin/bash", "-c", "source deploy/packages.sh && install_packages \"${TOPK_BUILD_PACKAGES[@]}\""]
@@ -18,7 +29,7 @@ RUN if [ "${TOPK_WITH_CUDA}" = ON ]; then \
 # Only headers of these are used: no package of the image has them.
 RUN deploy/sbom.sh packages libcli11-dev nlohmann-json3-dev > /stage/headers
 
-FROM debian:bookworm-slim
+FROM debian:bookworm-slim AS libraries-debian12
 # The libraries by apt, not linked in, and of no fixed version: each build has
 # Debian's security updates.
 # hadolint ignore=DL3008
@@ -28,6 +39,20 @@ RUN apt-get update \
     libspdlog1.10 libssl3 \
     libprometheus-cpp-pull1.0 \
  && rm -rf /var/lib/apt/lists/*
+
+FROM debian:trixie-slim AS libraries-current
+COPY --from=build-current /etc/apt/preferences.d/grpc_current /etc/apt/preferences.d/
+COPY --from=build-current /etc/apt/sources.list.d/grpc_current.list /etc/apt/sources.list.d/
+# hadolint ignore=DL3008
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends \
+    libgrpc++1.83 libprotobuf36 libtbb12 libtbbmalloc2 libhwy1t64 libzip5 \
+    libspdlog1.15 libssl3t64 \
+    libprometheus-cpp-pull1.0 \
+ && rm -rf /var/lib/apt/lists/*
+
+# hadolint ignore=DL3006
+FROM libraries-${GRPC}
 COPY --from=build /stage/usr/bin/topkd /stage/usr/bin/topk /usr/bin/
 
 ARG VERSION=0.1.0

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034  # the lists are for those who source it
-# The Debian 12 packages that the project needs, and their installation. Used by
-# quickstart.sh, tests/run.sh and the Dockerfile's build stage.
+# The Debian packages that the project needs, and their installation. Used by
+# quickstart.sh, tests/run.sh, tests/grpc_current.sh and the Dockerfile.
 
 # To build topkd, topk and their Debian packages.
 TOPK_BUILD_PACKAGES=(
@@ -60,6 +60,24 @@ install_packages() {
   # Hides dpkg's progress; apt's errors are on stderr.
   as_root env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# Prints the address of the mirror that apt has Debian from; fails without one.
+debian_mirror() {
+  # shellcheck disable=SC2016  # apt's own variable
+  apt-get indextargets --format '$(SITE)' 'Created-By: Packages' |
+    grep -m1 '/debian/*$'
+}
+
+# Lets the apt of a Debian 13, whose root is a folder, install a current gRPC:
+# use_current_grpc FOLDER MIRROR. Debian has it in experimental.
+use_current_grpc() {
+  local folder=$1 mirror=$2 suite
+  cp "$(dirname "${BASH_SOURCE[0]}")/grpc_current.pins" \
+    "$folder/etc/apt/preferences.d/grpc_current"
+  for suite in forky experimental; do
+    echo "deb $mirror $suite main"
+  done >"$folder/etc/apt/sources.list.d/grpc_current.list"
 }
 
 # Unpacks a package into a folder, once: for packages that would start a service

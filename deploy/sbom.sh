@@ -14,7 +14,7 @@ packages() {
   shift
   # shellcheck disable=SC2016  # dpkg-query expands them
   printf -v url '%s' 'pkg:deb/debian/${Package}@${Version}' \
-    '?arch=${Architecture}&distro=debian-12'
+    '?arch=${Architecture}&distro=debian-'"$(. /etc/os-release && echo "$VERSION_ID")"
   dpkg-query -W -f 'PackageName: ${Package}
 SPDXID: SPDXRef-${Package}
 PackageVersion: ${Version}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds and tests with a current gRPC: in a chroot of Debian 13 with the gRPC,
-# protobuf and Abseil of Debian experimental (tests/support/grpc_current.pins).
+# protobuf and Abseil of Debian experimental (deploy/grpc_current.pins).
 # Runs unit, conformance, integration and hostile tests there, warnings as
 # errors, compiles everything with its Clang too, and measures servers of both
 # versions with the same client, in turn. Needs root and, unless the chroot has
@@ -61,13 +61,11 @@ cache=$(ccache --get-config cache_dir 2>/dev/null || true)
 [ -d "$cache" ] || cache=
 
 make_chroot() {
-  local mirror suite
+  local mirror
   [ "$(id -u)" -eq 0 ] || unavailable "a chroot needs root"
   if [ -e "$folder/.packages" ]; then return; fi
   install_packages mmdebstrap || unavailable "no mmdebstrap"
-  # shellcheck disable=SC2016  # apt's own variable
-  mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' |
-    grep -m1 '/debian/*$') || unavailable "apt knows no Debian mirror"
+  mirror=$(debian_mirror) || unavailable "apt knows no Debian mirror"
   if [ ! -e "$folder/.debian" ]; then
     echo "== installing Debian 13 in $folder" >&2
     mmdebstrap --mode=root --variant=minbase --include=ca-certificates trixie \
@@ -77,10 +75,7 @@ make_chroot() {
   cp -L /etc/resolv.conf "$folder/etc/resolv.conf"
   # What this machine's apt needs to reach its mirror.
   cp -r /etc/apt/apt.conf.d "$folder/etc/apt/"
-  cp tests/support/grpc_current.pins "$folder/etc/apt/preferences.d/pins"
-  for suite in trixie forky experimental; do
-    echo "deb $mirror $suite main"
-  done >"$folder/etc/apt/sources.list"
+  use_current_grpc "$folder" "$mirror"
   echo "== installing the packages" >&2
   inside 'apt-get update -qq' || unavailable "no forky or experimental"
   inside "apt-get install -y -qq --no-install-recommends \
