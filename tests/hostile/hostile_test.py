@@ -45,6 +45,12 @@ def returned(server, before, seconds=10):
     return False
 
 
+def calls_of(neighbour):
+    """Returns the neighbour's latencies and failures, None without a call."""
+    found = neighbour.latencies()
+    return found if any(found) else None
+
+
 def run(attack, stage, servers, neighbour, usual, memory_factor):
     """Returns what the attack did, as a row, and its faults."""
     neighbour.latencies()
@@ -57,7 +63,9 @@ def run(attack, stage, servers, neighbour, usual, memory_factor):
     outcome = attack(stage)
     row = {"attack": attack.__name__, "outcome": outcome,
            "seconds": round(time.monotonic() - begin, 2), "faults": []}
-    latencies, failed = neighbour.latencies()
+    # An attack may be shorter than any of the neighbour's calls.
+    latencies, failed = lab.poll("the neighbour's next call",
+                                 lambda: calls_of(neighbour))
     row["neighbour_calls"] = len(latencies)
     row["neighbour_failed"] = failed
     if latencies:
@@ -65,7 +73,7 @@ def run(attack, stage, servers, neighbour, usual, memory_factor):
         row["neighbour_p99_us"] = round(p99 * 1e6)
         row["neighbour_most_us"] = round(latencies[-1] * 1e6)
         row["p99_ratio"] = round(p99 / usual, 1)
-    if failed or not latencies:
+    if failed:
         row["faults"].append(f"{failed} of the neighbour's calls failed")
     if not all(one.is_alive() for one in servers):
         row["faults"].append("the server died")
