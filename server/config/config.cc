@@ -235,7 +235,7 @@ void AddConnections(ConfigTable& table, ConnectionOptions& options) {
   table
       .Row("max-connections", options.max_connections,
            "Max number of open connections; more are closed at once; 0 for no "
-           "limit but that of file descriptors. Not with --xds")
+           "limit except that of file descriptors. Not with --xds")
       ->transform(Whole(0, 1 << 20));
   table
       .Row("max-connections-per-client", options.max_connections_per_client,

@@ -130,7 +130,7 @@ def connections_are_limited(path):
             assert connect("127.0.0.3").wait_closed(5)
             assert is_served(first, 3) and is_served(other, 3)
             second.socket.close()
-            lab.poll("the closed connection's place",
+            harness.poll("the closed connection's place",
                      lambda: _late(target, "127.0.0.1"))
 
 
@@ -176,7 +176,7 @@ def memory_goes_back_after_calls_that_were_reset(path):
             if grown < 100:
                 attacks.ATTACKS["rapid_reset"](attacks.Stage(target))
                 grown = server.peak() - before
-        if lab.grpc_minor(path) > 51 and grown < 100:
+        if harness.grpc_minor(path) > 51 and grown < 100:
             return  # rapid resets no longer take memory
         assert grown >= 100, f"{grown:.0f} MiB: nothing to give back"
         harness.poll("the memory to go back",
