@@ -71,6 +71,14 @@ int AtEnd(int exit_code) {
   return kFailed;
 }
 
+// Returns the first unknown flag of the command line, or "".
+std::string UnknownFlag(const CLI::App& app) {
+  for (const std::string& word : app.remaining(/*recurse=*/true)) {
+    if (word.starts_with('-')) return word;
+  }
+  return "";
+}
+
 int Main(int argc, char** argv) {
   if (const Status s = Engine::CheckEnvironment(); !s.ok()) {
     std::cerr << "topk: " << s.field << ": " << s.message << "\n";
@@ -123,19 +131,27 @@ int Main(int argc, char** argv) {
 
   try {
     app.parse(argc, argv);
-  } catch (const CLI::RequiredError& error) {
-    // CLI11 says only that one is missing.
+  } catch (const CLI::ParseError& error) {
+    // CLI11 reports a missing flag before an unknown one, which may be the
+    // missing flag misspelt.
+    const std::string unknown = UnknownFlag(app);
+    if (error.get_exit_code() != 0 && !unknown.empty()) {
+      const std::vector<CLI::App*> used = app.get_subcommands();
+      std::cerr << "topk: unknown flag " << Quote(unknown) << "; topk "
+                << (used.empty() ? "" : used.front()->get_name() + " ")
+                << "--help lists the flags\n";
+      return kUsage;
+    }
+    // CLI11 reports an unknown command as a missing one.
     const auto named = [argv](const CLI::App* command) {
       return command->get_name() == argv[1];
     };
-    if (argc > 1 && argv[1][0] != '-' &&
+    if (error.get_exit_code() != 0 && argc > 1 && argv[1][0] != '-' &&
         std::ranges::none_of(CommandsOf(app), named)) {
       std::cerr << "topk: no command " << Quote(argv[1])
                 << "; topk --help lists them\n";
       return kUsage;
     }
-    return app.exit(error) == 0 ? kOk : kUsage;
-  } catch (const CLI::ParseError& error) {
     return AtEnd(app.exit(error) == 0 ? kOk : kUsage);
   }
   const auto milliseconds =

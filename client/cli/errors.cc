@@ -22,34 +22,38 @@ struct Row {
 constexpr std::string_view kNoPort =
     "the target has no port; topkd listens on port 50051 by default: --target "
     "HOST:50051";
+constexpr std::string_view kOtherName =
+    "the server's certificate has another name: --tls-server-name NAME";
+constexpr std::string_view kUseTls =
+    "the server may require TLS: --tls, or --tls-ca FILE";
 constexpr Row kUnreachable[] = {
     // gRPC's default port for host names, and for addresses.
     {":443: Failed to connect", Over::kAny, kNoPort},
     {":0: Failed to connect", Over::kAny, kNoPort},
     {"Connection refused", Over::kAny,
-     "nobody listens there: start a server with topkd, or name one with "
-     "--target or TOPK_TARGET; topk run --local needs none"},
+     "no server listens at that address: start topkd, or set --target or "
+     "TOPK_TARGET; topk run --local needs no server"},
     {"No such file or directory", Over::kAny,
-     "no server has made that socket: start one with topkd --listen unix:PATH"},
+     "the socket does not exist: start a server with topkd --listen "
+     "unix:PATH"},
     {"DNS resolution failed", Over::kAny,
-     "is the host's name right? --target or TOPK_TARGET is HOST:PORT"},
+     "the host name cannot be resolved; --target or TOPK_TARGET is "
+     "HOST:PORT"},
     {"Failed parsing HTTP/2", Over::kAny,
-     "what listens there is no gRPC server: give the port of topkd's --listen, "
-     "not that of its metrics"},
+     "the port does not serve gRPC: use the port of topkd's --listen, not that "
+     "of its metrics"},
     {"wrong version number", Over::kTls,
-     "the server speaks plain text: leave out the --tls flags and TOPK_TLS"
+     "the server does not use TLS: leave out the --tls flags and TOPK_TLS"
      " variables"},
     {"certificate verify failed", Over::kTls,
-     "give the authority that signed the server's certificate: --tls-ca FILE"},
-    {"Hostname Verification Check failed", Over::kTls,
-     "the server's certificate has another name: --tls-server-name NAME"},
+     "pass the authority that signed the server's certificate: --tls-ca FILE"},
+    {"Hostname Verification Check failed", Over::kTls, kOtherName},
+    {"is not in peer certificate", Over::kTls, kOtherName},
     {"Socket closed", Over::kTls,
-     "does the server want a client's certificate of its authorities? "
-     "--tls-cert FILE --tls-key FILE"},
-    {"Socket closed", Over::kPlainText,
-     "does the server want TLS? --tls, or --tls-ca FILE"},
-    {"Connection reset", Over::kPlainText,
-     "does the server want TLS? --tls, or --tls-ca FILE"},
+     "the server may require a client certificate: --tls-cert FILE --tls-key "
+     "FILE"},
+    {"Socket closed", Over::kPlainText, kUseTls},
+    {"Connection reset", Over::kPlainText, kUseTls},
 };
 
 bool AsksForTls(const ClientOptions& client) {
@@ -76,17 +80,15 @@ std::string Advice(const Status& status, const ClientOptions& client) {
     case Code::kUnavailable:
       return std::string(Unreachable(status.message, client));
     case Code::kDeadlineExceeded:
-      return StrCat(
-          "no answer from ", client.target,
-          " in time: is it the right server? --deadline SECONDS waits "
-          "longer");
+      return StrCat("no response from ", client.target,
+                    " in time: check the target, or raise --deadline SECONDS");
     case Code::kUnauthenticated:
       if (status.reason == "CERTIFICATE_NOT_VALID") {
         return "renew the certificate of --tls-cert";
       }
       return client.token_file.empty()
-                 ? "the server wants a token: --token-file FILE"
-                 : StrCat("the server does not know the token in ",
+                 ? "the server requires a token: --token-file FILE"
+                 : StrCat("the server does not accept the token in ",
                           client.token_file);
     case Code::kUnimplemented:
       if (status.reason == "SHARED_MEMORY_NOT_ALLOWED") {
@@ -94,8 +96,8 @@ std::string Advice(const Status& status, const ClientOptions& client) {
                "server with topkd --allow-shared-memory";
       }
       // topkd always returns a reason with this code.
-      return status.reason.empty() ? "the server is not topkd, or another "
-                                     "version of it: see topk info"
+      return status.reason.empty() ? "the server is not topkd, or has a "
+                                     "different version: see topk info"
                                    : "";
     default:
       return "";
@@ -112,7 +114,7 @@ ExitCode Report(const Status& status, const ClientOptions* client,
   }
   if (!request_id.empty()) std::cerr << " (request " << request_id << ")";
   if (status.retry_after.count() > 0) {
-    std::cerr << "; try again in " << status.retry_after.count() << " ms";
+    std::cerr << "; retry in " << status.retry_after.count() << " ms";
   }
   std::cerr << "\n";
   if (client != nullptr) {
@@ -140,7 +142,7 @@ ExitCode ReportInput(const std::string& path, const Status& status) {
   const std::filesystem::path file(path);
   if (status.code == Code::kNotFound && file.is_relative() &&
       !std::filesystem::exists(file, error)) {
-    std::cerr << "hint: it was looked for in "
+    std::cerr << "hint: the file was searched in "
               << std::filesystem::current_path(error).string() << "\n";
   }
   return kInputFile;

@@ -1,8 +1,21 @@
 #include "server/admission/admission_controller.h"
 
+#include <array>
+#include <cstdio>
+#include <string>
+
 #include "core/base/text.h"
 
 namespace topk {
+namespace {
+
+std::string FormatRate(double rate) {
+  std::array<char, 32> text;
+  std::snprintf(text.data(), text.size(), "%g", rate);
+  return text.data();
+}
+
+}  // namespace
 
 Status AdmissionController::AdmitCall(const grpc::ServerContext& context,
                                       AdmittedCall& admitted) {
@@ -28,8 +41,10 @@ Status AdmissionController::AdmitRequest(AdmittedCall& admitted, int64_t bytes,
   return ResourceExhausted(
       "RATE_LIMITED", StrCat("client:", admitted.caller.key),
       StrCat("client ", Quote(admitted.caller.name),
-             " exceeds its rate (--client-requests-per-second, "
-             "--client-bytes-per-second)"),
+             " exceeds its rate (--client-requests-per-second = ",
+             FormatRate(limiter_.rates().requests),
+             ", --client-bytes-per-second = ",
+             FormatRate(limiter_.rates().bytes), ")"),
       *wait);
 }
 

@@ -39,6 +39,9 @@ class RateLimiter {
   /// Whether there are no limits.
   bool off() const { return !requests_.limited() && !bytes_.limited(); }
 
+  /// The limits.
+  Rates rates() const { return {requests_.per_second, bytes_.per_second}; }
+
   /// Takes tokens for `requests` requests of `bytes` bytes in total. If there
   /// are not enough, takes none and returns the delay after which there will
   /// be. 0 requests and 0 bytes succeed once no level is negative.

@@ -6,8 +6,10 @@
 #include <CLI/CLI.hpp>
 #include <cctype>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <iostream>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <set>
@@ -31,23 +33,57 @@ std::string Environment(const std::string& name) {
 }
 
 // In CLI11 the config file takes precedence over the environment. This class
-// drops the keys that a variable sets from the file; unknown keys are kept, so
-// that they stay errors.
+// drops the keys that a variable sets from the file; unknown keys are errors.
 class FileBelowEnvironment final : public CLI::ConfigTOML {
  public:
   explicit FileBelowEnvironment(const CLI::App& app) : app_(app) {}
 
   std::vector<CLI::ConfigItem> from_config(std::istream& in) const override {
-    std::vector<CLI::ConfigItem> read = CLI::ConfigTOML::from_config(in);
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    std::istringstream copy(text);
+    std::vector<CLI::ConfigItem> read = CLI::ConfigTOML::from_config(copy);
+    for (const CLI::ConfigItem& item : read) {
+      if (OptionOf(item) == nullptr) throw Unknown(item, text);
+    }
     std::erase_if(read, [this](const CLI::ConfigItem& item) {
-      const CLI::Option* option = app_.get_option_no_throw("--" + item.name);
-      return item.parents.empty() && option != nullptr &&
-             !Environment(option->get_envname()).empty();
+      return !Environment(OptionOf(item)->get_envname()).empty();
     });
     return read;
   }
 
  private:
+  // Returns the option that a key sets; null if there is no such option.
+  const CLI::Option* OptionOf(const CLI::ConfigItem& item) const {
+    const CLI::Option* option = app_.get_option_no_throw("--" + item.name);
+    const bool is_key =
+        item.parents.empty() && option != nullptr && option->get_configurable();
+    return is_key ? option : nullptr;
+  }
+
+  // Returns an error that names the file and the line of an unknown key. CLI11
+  // names only the key.
+  CLI::ParseError Unknown(const CLI::ConfigItem& item,
+                          const std::string& text) const {
+    const bool section = !item.parents.empty();
+    const std::string& name = section ? item.parents.front() : item.name;
+    int number = 0;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      ++number;
+      const size_t start = line.find_first_not_of(" \t[\"'");
+      if (start == std::string::npos ||
+          line.compare(start, name.size(), name)) {
+        continue;
+      }
+      const size_t end = start + name.size();
+      if (end == line.size() || std::strchr(" \t=]\"'.", line[end])) break;
+    }
+    return {"ConfigError",
+            StrCat(app_.get_config_ptr()->as<std::string>(), ":", number, ": ",
+                   section ? "unknown section " : "unknown key ", Quote(name)),
+            CLI::ExitCodes::ConfigError};
+  }
+
   const CLI::App& app_;
 };
 
@@ -390,8 +426,12 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
       ->envname("TOPKD_CONFIG");
   app.config_formatter(std::make_shared<FileBelowEnvironment>(app));
   app.allow_config_extras(CLI::config_extras_mode::error);
-  app.failure_message([](const CLI::App*, const CLI::Error& error) {
-    return StrCat("topkd: ", error.what(),
+  app.failure_message([](const CLI::App* used, const CLI::Error& error) {
+    const std::vector<std::string> unknown = used->remaining(/*recurse=*/true);
+    return StrCat("topkd: ",
+                  unknown.empty()
+                      ? error.what()
+                      : StrCat("unknown argument ", Quote(unknown.front())),
                   "\nRun with --help for the settings.\n");
   });
   app.footer(

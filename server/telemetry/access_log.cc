@@ -80,16 +80,21 @@ std::string AccessFields(const CallInfo& call, const v1::TopKRequest& request,
   fields["code"] = CodeName(status.code);
   AddText(fields, "reason", status.reason);
   AddText(fields, "error", status.message, kMaxError);
-  fields["dialect"] = DialectOf(request);
-  fields["version"] = request.spec().version();
-  fields["dtype"] = DTypeOf(request);
-  if (const auto elements = ElementsOf(request); elements.has_value()) {
-    fields["elements"] = *elements;
+  // A request that was rejected before it was read has neither.
+  if (request.has_spec()) {
+    fields["dialect"] = DialectOf(request);
+    fields["version"] = request.spec().version();
+  }
+  if (request.has_tensor()) {
+    fields["dtype"] = DTypeOf(request);
+    if (const auto elements = ElementsOf(request); elements.has_value()) {
+      fields["elements"] = *elements;
+    }
+    fields["request_bytes"] = stats.tensor_bytes;
   }
   if (const auto k = KOf(request); k.has_value()) fields["k"] = *k;
   AddText(fields, "backend", stats.backend);
   AddText(fields, "kernel", stats.kernel);
-  fields["request_bytes"] = stats.tensor_bytes;
   fields["response_bytes"] = stats.answer_bytes;
   for (size_t i = 0; i < kStageNames.size(); ++i) {
     if (stats.nanoseconds[i] < 0) continue;

@@ -240,7 +240,7 @@ TEST_F(Command, SaysWhyAFileCannotBeRead) {
   EXPECT_EQ(
       outcome.error,
       StrCat("topk: no.npy: cannot be read: No such file or directory\n"
-             "hint: it was looked for in ",
+             "hint: the file was searched in ",
              std::filesystem::canonical(folder_.File("")).string(), "\n"));
   outcome = Topk("run . --k 2 --local");
   EXPECT_EQ(outcome.status, 3);
@@ -269,11 +269,16 @@ TEST_F(Command, CompletionsKnowEveryCommandAndFlag) {
   EXPECT_EQ(Topk("completion tcsh").status, 2);
 }
 
-TEST_F(Command, ACommandThatDoesNotExistIsNamed) {
+TEST_F(Command, NamesUnknownCommandsAndFlags) {
   const Outcome outcome = Topk("rnu x.npy");
   EXPECT_EQ(outcome.status, 2);
   EXPECT_EQ(outcome.error,
             "topk: no command \"rnu\"; topk --help lists them\n");
+  EXPECT_EQ(Topk("run x.npy --dialct onnx").error,
+            "topk: unknown flag \"--dialct\"; topk run --help lists the "
+            "flags\n");
+  EXPECT_EQ(Topk("--dialct onnx").error,
+            "topk: unknown flag \"--dialct\"; topk --help lists the flags\n");
 }
 
 TEST_F(Command, CompareShowsWhereAnAnswerIsWrong) {

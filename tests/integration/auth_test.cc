@@ -165,6 +165,8 @@ TEST_F(Tokens, LimitsAreThoseOfTheToken) {
   const Status status = Ask(options, "alice");
   EXPECT_EQ(status.code, Code::kResourceExhausted);
   EXPECT_EQ(status.reason, "RATE_LIMITED");
+  EXPECT_THAT(status.message,
+              HasSubstr("--client-requests-per-second = 0.001,"));
   EXPECT_THAT(status.message, HasSubstr("\"alice\""));
   EXPECT_EQ(Ask(options, "bob").message, "");
   EXPECT_EQ(Ask(options, "bob").reason, "RATE_LIMITED");

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "core/base/text.h"
 #include "tests/integration/subprocess.h"
 
 namespace topk {
@@ -229,17 +230,33 @@ TEST(Config, AnEmptyMetricsAddressIsOff) {
             CommandLine::Action::kServe);
 }
 
-TEST(Config, RefusesUnknownKeysOfTheFile) {
+TEST(Config, NamesTheLineOfAnUnknownKeyOfTheFile) {
   const TemporaryFolder folder;
-  for (const char* text : {"bogus = 1\n", "[server]\nthreads = 1\n",
-                           "threads = 1\nThread = 2\n"}) {
+  for (const auto& [text, error] : {
+           std::pair("bogus = 1\n", ":1: unknown key \"bogus\"\n"),
+           std::pair("[server]\nthreads = 1\n",
+                     ":1: unknown section "
+                     "\"server\"\n"),
+           std::pair("threads = 1\nThread = 2\n",
+                     ":2: unknown key "
+                     "\"Thread\"\n"),
+           std::pair("# thread\nthreads = 1\n\n  thread=2\n",
+                     ":4: unknown key \"thread\"\n"),
+           std::pair("threads = 1\ncheck-config = true\n",
+                     ":2: unknown key \"check-config\"\n"),
+       }) {
     const std::string file = folder.File("topkd.toml");
     std::ofstream(file) << text;
     const Read read = ReadWords({"--config", file.c_str()});
     EXPECT_EQ(read.line.action, CommandLine::Action::kExit) << text;
     EXPECT_EQ(read.line.exit_code, 2) << text;
-    EXPECT_NE(read.error, "") << text;
+    EXPECT_THAT(read.error, HasSubstr(StrCat("topkd: ", file, error))) << text;
   }
+}
+
+TEST(Config, NamesAnUnknownFlag) {
+  EXPECT_THAT(ReadWords({"--lisen", "127.0.0.1:0"}).error,
+              HasSubstr("topkd: unknown argument \"--lisen\"\n"));
 }
 
 using Words = std::vector<std::string>;

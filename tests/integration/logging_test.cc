@@ -77,6 +77,17 @@ TEST(JsonLog, IsValidWhateverACallHolds) {
   EXPECT_TRUE(line.contains("request_id") && line.contains("error"));
 }
 
+TEST(JsonLog, OmitsTheFieldsOfARequestThatWasNotRead) {
+  v1::TopKRequest request;
+  request.set_request_id("x");
+  const json fields = json::parse(AccessFields({}, request, {}, {}, 0));
+  EXPECT_EQ(fields["request_id"], "x");
+  for (const char* name :
+       {"dialect", "version", "dtype", "elements", "k", "request_bytes"}) {
+    EXPECT_FALSE(fields.contains(name)) << name;
+  }
+}
+
 TEST(JsonLog, CutsWhatAClientMadeLong) {
   v1::TopKRequest request;
   request.set_request_id(std::string(1 << 20, 'x'));

@@ -614,7 +614,7 @@ class Command(unittest.TestCase):
             self.assertEqual(len(self.stderr.splitlines()), 2, self.stderr)
 
         run = ("run", self.path, "--k", 1, "--max-attempts", 1)
-        advised(*run, target="127.0.0.1:1", says="start a server with topkd")
+        advised(*run, target="127.0.0.1:1", says="start topkd")
         advised("health", target="127.0.0.1", says="HOST:50051")
         advised("info", target=self.server.addresses["metrics"],
                 says="not that of its metrics")
@@ -623,6 +623,10 @@ class Command(unittest.TestCase):
                 says="leave out the --tls flags")
         advised(*run, "--shared-memory", code=4,
                 says="topkd --allow-shared-memory")
+        for command in (("run", self.path, "--kk", 1), ("bench", "--kk", 1),
+                        ("--kk", 1)):
+            self.topk(*command, code=2)
+            self.assertIn('topk: unknown flag "--kk"; topk ', self.stderr)
         self.topk("rnu", code=2)
         self.assertIn('no command "rnu"', self.stderr)
         for kind, says in ((bool, "x.view('u1')"), (complex, "astype('f4')"),

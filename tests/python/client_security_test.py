@@ -1,5 +1,5 @@
-"""How the Python client reaches a real server: TLS, mutual TLS, tokens, Unix
-sockets; and what it hears of a full one.
+"""Connections of the Python client to a real server: TLS, mutual TLS, tokens,
+Unix sockets; and its errors, also those of an overloaded server.
 
 usage: client_security_test.py TOPKD
 """
@@ -7,6 +7,7 @@ usage: client_security_test.py TOPKD
 import asyncio
 import os
 import pathlib
+import socket
 import subprocess
 import tempfile
 import threading
@@ -74,10 +75,11 @@ class Security(unittest.TestCase):
                                 **options) as client:
             return client.compute_topk(X, Onnx(1)).indices[0]
 
-    def fails(self, code, **options):
+    def fails(self, code, hint, **options):
         with self.assertRaises(topk_client.TopKError) as caught:
             self.ask(max_attempts=1, **options)
         self.assertEqual(caught.exception.code, code)
+        self.assertIn(f"\nhint: {hint}", str(caught.exception))
 
     def test_mutual_tls_and_a_token(self):
         self.assertEqual(
@@ -106,16 +108,37 @@ class Security(unittest.TestCase):
             os.mkfifo(path)
             self.assertEqual(client.compute_topk(X, Onnx(1)).indices[0], 1)
 
-    def test_who_does_not_pass(self):
+    def test_rejected_callers_receive_a_hint(self):
         code = grpc.StatusCode
-        self.fails(code.UNAUTHENTICATED, **self.tls, **self.mine)
-        self.fails(code.UNAUTHENTICATED, **self.tls, **self.mine,
-                   token="another-token-of-none")
-        self.fails(code.UNAVAILABLE, **self.tls, token=self.token)
-        self.fails(code.UNAVAILABLE, **self.mine, tls_ca=self.tls["tls_ca"],
+        self.fails(code.UNAUTHENTICATED, "the server requires a token",
+                   **self.tls, **self.mine)
+        self.fails(code.UNAUTHENTICATED, "the server does not accept the token",
+                   **self.tls, **self.mine, token="another-token-of-none")
+        self.fails(code.UNAVAILABLE, "the server may require a client",
+                   **self.tls, token=self.token)
+        self.fails(code.UNAVAILABLE, "the server's certificate has another",
+                   **self.mine, tls_ca=self.tls["tls_ca"],
                    tls_server_name="other.test", token=self.token)
-        self.fails(code.UNAVAILABLE, **self.mine, tls=True, token=self.token)
-        self.fails(code.UNAVAILABLE, token=self.token)
+        self.fails(code.UNAVAILABLE, "pass the authority",
+                   **self.mine, tls=True, token=self.token)
+        self.fails(code.UNAVAILABLE, "the server may require TLS",
+                   token=self.token)
+
+    def test_a_wrong_target_has_a_hint(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            unused = "127.0.0.1:%d" % listener.getsockname()[1]
+        self.fails(grpc.StatusCode.UNAVAILABLE, "no server listens",
+                   target=unused)
+        self.fails(grpc.StatusCode.UNAVAILABLE, "the socket does not exist",
+                   target=f"unix:{self.folder}/absent")
+
+        async def ask():
+            async with topk_client.aio.Client(unused,
+                                              max_attempts=1) as client:
+                await client.compute_topk(X, Onnx(1))
+        with self.assertRaises(topk_client.TopKError) as caught:
+            asyncio.run(ask())
+        self.assertIn("\nhint: no server listens", str(caught.exception))
 
     def test_a_token_file_over_a_unix_socket_is_read_again(self):
         path = self.folder / "token"
@@ -179,7 +202,7 @@ class Security(unittest.TestCase):
 
 
 class Full(unittest.TestCase):
-    def test_it_says_when_to_come_again(self):
+    def test_rejected_callers_receive_a_retry_delay(self):
         server = client_package.start(self.addCleanup,
                                       "--max-inflight-calls", "1")
         stop = threading.Event()
@@ -198,6 +221,7 @@ class Full(unittest.TestCase):
             error = caught.exception
             self.assertEqual(error.code, grpc.StatusCode.RESOURCE_EXHAUSTED)
             self.assertGreater(error.retry_delay, 0)
+            self.assertIn(f"; retry in {error.retry_delay:g} s", str(error))
             self.assertNotEqual(error.reason, "")
             self.assertNotEqual(error.field, "")
             stop.set()

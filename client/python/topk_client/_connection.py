@@ -13,7 +13,7 @@ from typing import Any, Dict, List, Optional, Tuple, Union
 import grpc
 
 from topk_client._stubs import topk_pb2
-from topk_client.errors import TopKError, from_rpc
+from topk_client.errors import TopKError, add_hint, from_rpc, from_trailers
 from topk_client.messages import Call
 
 Path = Union[str, "os.PathLike[str]"]
@@ -178,8 +178,7 @@ class Attempts:
         pause = max(told, self._pause)
         if pause >= self.seconds():
             if told:
-                error.message += (f" (the retry delay of {told:g} s ends after "
-                                  "the deadline)")
+                error.message += " (the retry delay ends after the deadline)"
             raise error
         self._pause = min(4 * self._pause, _LONGEST_PAUSE)
         return pause
@@ -189,8 +188,11 @@ class Route:
     """A channel and the methods on it. They take and return bytes, so that a
     response that is not a message is an error of ours."""
 
-    def __init__(self, channel: Any, max_message_bytes: int) -> None:
+    def __init__(self, channel: Any, max_message_bytes: int, *, tls: bool,
+                 has_token: bool) -> None:
         self.channel = channel
+        self._tls = tls
+        self._has_token = has_token
         self.max_message_bytes = max_message_bytes
         self.compute_topk = channel.unary_unary(f"/{_SERVICE}/ComputeTopK")
         self.stream_topk = channel.stream_stream(f"/{_SERVICE}/StreamTopK")
@@ -201,8 +203,15 @@ class Route:
         self.check_health = channel.unary_unary("/grpc.health.v1.Health/Check")
 
     def error(self, rpc: Any) -> TopKError:
-        """Reads what gRPC raises."""
-        return from_rpc(rpc, self.max_message_bytes)
+        """Converts an error of gRPC."""
+        return self._with_hint(from_rpc(rpc, self.max_message_bytes))
+
+    def error_of_status(self, *status: Any) -> TopKError:
+        """Converts the code, the details and the trailers of a call."""
+        return self._with_hint(from_trailers(*status, self.max_message_bytes))
+
+    def _with_hint(self, error: TopKError) -> TopKError:
+        return add_hint(error, tls=self._tls, has_token=self._has_token)
 
 
 class Connection:
@@ -266,7 +275,8 @@ class Connection:
             return Route(
                 self._grpc.insecure_channel(where, what)
                 if credentials is None else
-                self._grpc.secure_channel(where, credentials, what), limit)
+                self._grpc.secure_channel(where, credentials, what), limit,
+                tls=tls, has_token=has_token)
 
         self._connect = connect
         self._lock = threading.Lock()

@@ -12,7 +12,7 @@ from grpc_health.v1 import health_pb2
 from topk_client._connection import _MAX_LIMIT, Attempts, Connection, Route
 from topk_client._many import AsyncPendingCalls
 from topk_client._stubs import topk_pb2
-from topk_client.errors import TopKError, from_trailers
+from topk_client.errors import TopKError
 from topk_client.messages import (Answer, Call, Request, StreamedAnswer,
                                   parse)
 from topk_client.shared_memory import Region
@@ -60,7 +60,7 @@ class _End:
             return self._route.error(rpc)
         if self._status[0] == grpc.StatusCode.OK:
             return None
-        return from_trailers(*self._status, self._route.max_message_bytes)
+        return self._route.error_of_status(*self._status)
 
 
 class Client(Connection):

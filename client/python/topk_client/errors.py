@@ -1,7 +1,7 @@
-"""What can go wrong with a call."""
+"""Errors of calls."""
 
 import re
-from typing import Any, Optional
+from typing import Any, List, Optional, Tuple
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -13,6 +13,37 @@ _CODES = {code.value[0]: code for code in grpc.StatusCode}
 # No server has more to wait for: what is longer is a mistake, or an attack.
 _MAX_RETRY_DELAY_SECONDS = 86400.0
 
+_NO_PORT = ("the target has no port; topkd listens on port 50051 by default: "
+            "HOST:50051")
+_OTHER_NAME = ("the server's certificate has another name: pass "
+               "tls_server_name")
+_USE_TLS = "the server may require TLS: pass tls=True or tls_ca"
+# gRPC reports the cause of a failed connection as text only: a part of that
+# text, whether the client uses TLS (None: either), and advice.
+_HINTS: List[Tuple[str, Optional[bool], str]] = [
+    (":443: Failed to connect", None, _NO_PORT),
+    (":0: Failed to connect", None, _NO_PORT),
+    ("Connection refused", None,
+     "no server listens at the target: start topkd, or pass another target"),
+    ("No such file or directory", None,
+     "the socket does not exist: start a server with topkd --listen unix:PATH"),
+    ("DNS resolution failed", None,
+     "the host name of the target cannot be resolved; the target is HOST:PORT"),
+    ("Failed parsing HTTP/2", None,
+     "the port does not serve gRPC: use the port of topkd's --listen, not that "
+     "of its metrics"),
+    ("wrong version number", True,
+     "the server does not use TLS: leave out the tls arguments"),
+    ("certificate verify failed", True,
+     "pass the authority that signed the server's certificate: tls_ca"),
+    ("Hostname Verification Check failed", True, _OTHER_NAME),
+    ("is not in peer certificate", True, _OTHER_NAME),
+    ("Socket closed", True,
+     "the server may require a client certificate: pass tls_cert and tls_key"),
+    ("Socket closed", False, _USE_TLS),
+    ("Connection reset", False, _USE_TLS),
+]
+
 
 class TopKError(Exception):
     """A call that failed: the service refused it, or could not be reached.
@@ -23,8 +54,9 @@ class TopKError(Exception):
       reason: an UPPER_SNAKE word to program against, "" where there is none.
       field: the path of the wrong field, e.g. "onnx.k", or whose quota is used
         up; "" where there is none.
-      retry_delay: in how many seconds to retry, at most a day; None where the
-        server does not say.
+      retry_delay: the server's retry delay in seconds, at most a day; None if
+        it sent none.
+      hint: how to mend the error, if the client knows; otherwise "".
     """
 
     def __init__(self, code: grpc.StatusCode, message: str, *,
@@ -36,6 +68,7 @@ class TopKError(Exception):
         self.reason = reason
         self.field = field
         self.retry_delay = retry_delay
+        self.hint = ""
 
         # False where the server forbids a retry.
         self._may_retry = True
@@ -44,8 +77,11 @@ class TopKError(Exception):
 
     def __str__(self) -> str:
         about = ", ".join(filter(None, (self.reason, self.field)))
-        return _printable(f"{self.code.name}: {self.message}" + (
+        text = _printable(f"{self.code.name}: {self.message}" + (
             f" ({about})" if about else ""))
+        if self.retry_delay:
+            text += f"; retry in {self.retry_delay:g} s"
+        return text + (f"\nhint: {self.hint}" if self.hint else "")
 
 
 def _printable(text: str) -> str:
@@ -53,6 +89,28 @@ def _printable(text: str) -> str:
     return "".join(
         c if c.isprintable() else c.encode("unicode_escape").decode()
         for c in text)
+
+
+def add_hint(error: TopKError, *, tls: bool, has_token: bool) -> TopKError:
+    """Sets the hint for a client with or without TLS and a token. Returns the
+    error."""
+    if error.code is grpc.StatusCode.UNAVAILABLE:
+        error.hint = next((hint for text, over_tls, hint in _HINTS
+                           if text in error.message
+                           and over_tls in (None, tls)), "")
+    elif error.code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        error.hint = "check the target, or pass a longer timeout"
+    elif error.reason == "CERTIFICATE_NOT_VALID":
+        error.hint = "renew the certificate of tls_cert"
+    elif error.code is grpc.StatusCode.UNAUTHENTICATED:
+        error.hint = ("the server does not accept the token" if has_token else
+                      "the server requires a token: pass token or token_file")
+    elif error.reason == "SHARED_MEMORY_NOT_ALLOWED":
+        error.hint = ("pass the tensor itself, or start the server with topkd "
+                      "--allow-shared-memory")
+    elif error.code is grpc.StatusCode.UNIMPLEMENTED and not error.reason:
+        error.hint = "the server is not topkd, or has a different version"
+    return error
 
 
 def bad_answer(message: str, field: str = "") -> TopKError:
