@@ -59,11 +59,11 @@ run_tests() {
 step "packages" "checking the packages"
 install_packages "${TOPK_BUILD_PACKAGES[@]}" "${TOPK_TEST_PACKAGES[@]}"
 
-# The real Prometheus, for the tests that have it read a server's metrics.
+# The real Prometheus, for the tests in which it scrapes a server.
 unpack_package prometheus build/tools
 PATH="$PWD/build/tools/usr/bin:$PATH"
 
-# Triton's client, for the tests that have it ask a server; without it they are
+# Triton's client, for the tests in which it calls a server; without it they are
 # skipped.
 tests/support/venv.sh oip ||
   echo "== no Triton client: oip.tritonclient is skipped" >&2

@@ -37,7 +37,7 @@ ExitCode MakeTemplates(const BenchFlags& flags, const BenchPath& path,
   const Engine engine({});
   for (const RequestSpec& spec : specs) {
     Result<RequestTemplate> kind =
-        MakeRequestTemplate(spec, {path.beside, flags.profile.batch},
+        MakeRequestTemplate(spec, {path.separate_tensor, flags.profile.batch},
                             flags.profile.seed + kinds.size());
     if (!kind.ok()) return ReportUsage(kind.status());
     if (flags.profile.verify > 0) {

@@ -14,7 +14,7 @@ struct BenchPath {
   /// As --path has it.
   std::string_view name;
   /// Whether the tensor is sent outside of the request; see TransportOptions.
-  bool beside;
+  bool separate_tensor;
   /// Whether a call has several requests.
   bool batched;
   /// Returns what makes one caller's calls. The client outlives it.

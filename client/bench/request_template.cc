@@ -55,8 +55,9 @@ Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
                                             const TransportOptions& transport,
                                             uint64_t seed) {
   const DTypeInfo& type = *FindDType(spec.dtype);
-  const int64_t most = transport.beside ? std::numeric_limits<int64_t>::max()
-                                        : kMaxMessageTensorBytes;
+  const int64_t most = transport.separate_tensor
+                           ? std::numeric_limits<int64_t>::max()
+                           : kMaxMessageTensorBytes;
   int64_t count = 1;
   int64_t bytes = 0;
   for (const int64_t size : spec.shape) {
@@ -66,9 +67,10 @@ Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
           "SHAPE", "shape",
           StrCat(spec.origin, ": must have sizes >= 0 and at most ", most,
                  " bytes",
-                 transport.beside ? ""
-                                  : ", as one message has to hold it; --path "
-                                    "stream has no such limit"));
+                 transport.separate_tensor
+                     ? ""
+                     : ", as one message has to hold it; --path "
+                       "stream has no such limit"));
     }
   }
   if (bytes > kMaxBatchBytes / transport.batch && transport.batch > 1) {
@@ -84,7 +86,7 @@ Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
   kind.name = spec.Name();
   kind.weight = spec.weight;
   std::string data = RandomData(type, bytes, seed);
-  if (transport.beside) {
+  if (transport.separate_tensor) {
     kind.tensor = std::move(data);
   } else {
     request->mutable_tensor()->set_data(std::move(data));

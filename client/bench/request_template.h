@@ -22,8 +22,8 @@ struct RequestTemplate {
   double weight = 1;
   /// The requests of one call.
   std::vector<v1::TopKRequest> requests;
-  /// The tensor's data if TransportOptions::beside; otherwise the requests
-  /// contain it.
+  /// The tensor's data if TransportOptions::separate_tensor; otherwise the
+  /// requests contain it.
   std::string tensor;
   /// The size of one request including its data.
   int64_t request_bytes = 0;
@@ -35,8 +35,8 @@ struct RequestTemplate {
 struct TransportOptions {
   /// Whether the tensor is separate from the request, so that its size is not
   /// limited by that of a message.
-  bool beside = false;
-  /// The number of requests per call; 1 if `beside`.
+  bool separate_tensor = false;
+  /// The number of requests per call; 1 if `separate_tensor`.
   int64_t batch = 1;
 };
 

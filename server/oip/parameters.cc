@@ -47,9 +47,9 @@ Status Unknown(const std::string& name, const Message& attributes) {
   for (int i = 0; i < attributes.GetDescriptor()->field_count(); ++i) {
     known += StrCat(attributes.GetDescriptor()->field(i)->name(), ", ");
   }
-  return InvalidArgument(
-      "UNKNOWN_PARAMETER", FieldOf(name),
-      StrCat("parameter ", Quote(name), " is none of ", known, "index_offset"));
+  return InvalidArgument("UNKNOWN_PARAMETER", FieldOf(name),
+                         StrCat("parameter ", Quote(name), " is not one of ",
+                                known, "index_offset"));
 }
 
 // Returns an enum's number. Its values begin with what its first one,

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Cross-compiles the core and its tests for arm64 and runs them under QEMU:
 # conformance with its random requests, and all tiny inputs, each with NEON and
-# with scalar kernels. This machine's own packages stay as they are but for the
-# cross compiler.
+# with scalar kernels. The only package installed on this machine is the cross
+# compiler.
 #
 # usage: tests/arm64/run.sh [--unit]     --unit builds and runs unit tests too
 set -euo pipefail

@@ -1,5 +1,5 @@
-// What the chooser's constants were taken from: every algorithm that can run a
-// shape, timed, beside the one that is chosen.
+// The measurements behind the chooser's constants: the time of every algorithm
+// that can run a shape, compared with the chosen one.
 #include <algorithm>
 #include <chrono>
 #include <iomanip>

@@ -1,7 +1,7 @@
 // How long a cancelled computation takes to return: large plans of every
 // algorithm, cancelled at a random moment of their run, many times. On a
-// machine that others use, what counts is the processor time of the thread that
-// called, on one thread: the rest is waiting for a processor.
+// shared machine, use one thread and compare the CPU time of the calling
+// thread: the rest is waiting for a CPU.
 #include <pthread.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What topk_bench can do beside running Google Benchmark.
+// The modes of topk_bench other than Google Benchmark.
 #pragma once
 
 #include <vector>
@@ -11,12 +11,12 @@ namespace topk::bench {
 /// Prints what would run for each workload. Returns the exit status.
 int PrintSupport(const std::vector<Workload>& workloads, int threads);
 
-/// Measures every algorithm that can run, over a grid of shapes, beside the one
-/// that is chosen, and prints a table. Returns the exit status.
+/// Measures every algorithm that can run, over a grid of shapes, and prints a
+/// table that compares each with the chosen one. Returns the exit status.
 int MeasureAlgorithms(int threads);
 
-/// Cancels large plans of every algorithm again and again, each for so many
-/// seconds, and prints how long they take to return. Returns the exit status.
+/// Cancels large plans of every algorithm repeatedly, for `seconds` seconds
+/// each, and prints the time until they return. Returns the exit status.
 int MeasureCancellation(int threads, double seconds);
 
 /// Obeys peers.py over stdin and stdout, a line of JSON for a line. Returns the

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs our kernels beside the libraries that people use, on the workloads of
+# Compares our kernels with widely used libraries on the workloads of
 # workloads.cases, and prints a table and a line of JSON for each.
 #
 # usage: tests/bench/peers.sh [--threads N] [--only CASE] [--torch]
@@ -8,7 +8,7 @@
 # --threads N   for us and for each peer (1)
 # --only CASE   those whose name begins so
 # --torch       PyTorch too (large to install)
-# --seconds S   at least so long for each, and 30 runs (2)
+# --seconds S   minimum time for each, besides 30 runs (2)
 # --json FILE   writes the lines of JSON there too, for plot.py
 set -euo pipefail
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# topkd over the wire beside a server that computes nothing, beside the server
-# that users write in Python, raw TCP and Arrow Flight, in turn, in one run: a
-# line of JSON for each row on stdout, then which targets are met on stderr.
+# Compares topkd over the wire with a server that computes nothing, a server in
+# Python, raw TCP and Arrow Flight, in turn, in one run. Prints a line of JSON
+# for each row on stdout, then the targets that are met on stderr.
 #
 # usage: tests/bench/service.sh [--seconds S] [--only PATH[,PATH]]
 #                               [--most BYTES] [--quick] [--json FILE]
@@ -83,7 +83,7 @@ start() {
   return 1
 }
 
-# start_topkd NAME FLAG...: one on a port of its own, then $address
+# start_topkd NAME FLAG...: starts a topkd on a free port and sets $address
 start_topkd() {
   local name=$1
   shift

@@ -24,7 +24,7 @@ struct Workload {
 Workload ParseWorkload(const std::string& line);
 
 /// Reads a file of workloads. Throws std::runtime_error, with the line, if one
-/// cannot be read or the file has none.
+/// cannot be read or the file has no workloads.
 std::vector<Workload> ReadWorkloads(const std::string& path);
 
 /// Returns the tensor of a workload: the same for the same seed.

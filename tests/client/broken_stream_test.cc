@@ -31,7 +31,7 @@ ClientOptions OptionsOf(const FakeServer& server, int max_attempts) {
   return options;
 }
 
-// Answers each request with its id, and ends after so many.
+// Answers each request with its id, and ends the stream after a number of them.
 class Quitter {
  public:
   explicit Quitter(int answers, const grpc::Status& end = kGone)

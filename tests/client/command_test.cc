@@ -22,7 +22,7 @@
 namespace topk::testing {
 namespace {
 
-// What a run of the command left behind.
+// The result of a run of the command.
 struct Outcome {
   int status;
   std::string out;
@@ -381,7 +381,7 @@ TEST_F(Command, TellsWhatIsWrongWithCertificatesAndTokens) {
   outcome = Topk("bench --k 1 --target example.org:1 --token-file token");
   EXPECT_EQ(outcome.status, 2);
   EXPECT_NE(outcome.error.find("in plain text"), std::string::npos);
-  // Who computes here needs neither.
+  // A local computation needs neither.
   EXPECT_EQ(Topk("run x.npy --k 1 --local --tls-ca nothing.pem").status, 0);
 }
 

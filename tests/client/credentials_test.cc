@@ -1,4 +1,4 @@
-// What is wrong with a client's certificates and tokens, before it connects.
+// Errors of a client's certificates and tokens, before it connects.
 #include "client/credentials.h"
 
 #include <gmock/gmock.h>

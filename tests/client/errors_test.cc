@@ -1,4 +1,4 @@
-// What the command advises, for the errors that gRPC really makes.
+// The command's advice for errors as gRPC actually reports them.
 #include "client/cli/errors.h"
 
 #include <gmock/gmock.h>

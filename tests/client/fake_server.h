@@ -13,7 +13,7 @@
 
 namespace topk::testing {
 
-/// What the fake does when it is called; what is not set is UNIMPLEMENTED. The
+/// The handlers of the fake server; a method without one is UNIMPLEMENTED. The
 /// response of `compute` is AnswerTo() unless it changes it.
 struct Fake {
   std::function<grpc::Status(grpc::ServerContext&, const v1::TopKRequest&,
@@ -52,7 +52,7 @@ class FakeServer final : public v1::TopKService::Service {
   /// The address, or "" if the host cannot be bound.
   const std::string& target() const { return target_; }
 
-  /// What its health check says of topk.v1.TopKService.
+  /// Sets the health status of topk.v1.TopKService.
   void SetServing(bool serving) {
     server_->GetHealthCheckService()->SetServingStatus("topk.v1.TopKService",
                                                        serving);

@@ -112,7 +112,7 @@ TEST(Load, SaysThatTheCallersCannotKeepUp) {
   EXPECT_NEAR(result.seconds, 1, 1e-9);
 }
 
-// Ends a load of 10 s after 0.4 s; each call takes so long.
+// Ends a load of 10 s after 0.4 s; each call takes `call`.
 LoadResult RunInterrupted(LoadProfile profile, nanoseconds call) {
   FakeClock clock;
   const nanoseconds end = clock.Now() + milliseconds(400);
@@ -141,7 +141,7 @@ TEST(Load, AnInterruptedOneCountsWhatWasDone) {
   EXPECT_EQ(result.missed, 0);
   EXPECT_TRUE(result.kept_up);
   EXPECT_LT(result.seconds, 0.4);
-  // What was due and not sent until then is missed, nothing later.
+  // Only calls that were due by then and not sent are missed.
   profile.rate = 1000;
   result = RunInterrupted(profile, milliseconds(10));
   EXPECT_EQ(result.stats[0].answered, 30);

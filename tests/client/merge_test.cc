@@ -1,4 +1,5 @@
-// Shards asked of a real server, each with its index_offset, and merged here.
+// Sends shards to a real server, each with its index_offset, and merges the
+// results.
 #include "client/merge.h"
 
 #include <gtest/gtest.h>

@@ -14,7 +14,7 @@
 
 namespace topk::testing {
 
-// What gtest shows of a case.
+// Prints a case for GoogleTest.
 void PrintTo(const Case& c, std::ostream* out) { *out << c.where; }
 
 namespace {

@@ -34,7 +34,7 @@ Status FeedInPieces(const std::string& data, int64_t piece, Random& random,
       const int64_t wanted = piece > 0 ? piece : Pick(random, 1, -piece);
       size = std::min(size, static_cast<size_t>(wanted));
     }
-    // A copy of its own, so that who keeps the piece is found out.
+    // A copy, so that a fold that keeps a reference to the piece is detected.
     const std::vector<std::byte> copy(rest.begin(), rest.begin() + size);
     if (Status s = feed(copy); !s.ok()) return s;
     rest = rest.subspan(size);
@@ -59,7 +59,7 @@ inline Result<v1::TopKResponse> Stream(const Engine& engine,
 
 /// Runs a request on one backend alone, past the engine's choice; nothing if
 /// the backend declines the plan. With a `piece`, through a fold that is fed as
-/// above; a strided tensor has none and is run whole.
+/// above; a strided tensor is always run whole.
 inline std::optional<Result<v1::TopKResponse>> RunOn(
     const Backend& backend, const v1::TopKRequest& request,
     std::optional<int64_t> piece, Random& random) {
@@ -103,14 +103,14 @@ class Everywhere {
   }
 
   /// Returns one outcome for each way. A backend that does not support the plan
-  /// has none: it may decline, all but the last.
+  /// has no outcome. All backends except the last may decline a plan.
   std::vector<Outcome> Run(const v1::TopKRequest& request,
                            Random& random) const {
     std::vector<Outcome> outcomes;
     for (size_t i = 0; i < engines_.size(); ++i) {
       outcomes.push_back({"engine", engines_[i]->Compute(request)});
     }
-    // What lies in shared memory is refused before it is read or streamed.
+    // Tensors in shared memory are rejected before they are read or streamed.
     if (request.tensor().has_shared_memory()) return outcomes;
     for (const auto& backend : backends_) {
       for (const std::optional<int64_t> piece :

@@ -51,7 +51,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 chart=deploy/kubernetes/helm/topkd
-# Of helm's stderr all but that the chart has symbolic links.
+# Removes helm's warning about symbolic links in the chart from its stderr.
 chart() { helm "$@" 2> >(grep -v 'found symbolic link' >&2); }
 template() { chart template topkd $chart --kube-version 1.37.0 "$@"; }
 all=(--set "tls.enabled=true,tls.clientCertificates=true"
@@ -87,7 +87,7 @@ components: [$here/components/gateway, $here/components/scale-by-bytes]
 END
 kustomize build "$work/gateway" >"$work/gateway.yaml"
 
-# What the schema of the values must refuse.
+# Values that the schema must reject.
 for wrong in replicas=two no.such=1 image.tag=latest settings.listen=x \
   grpcRoute.enabled=true autoscaling.inflightBytesRatio=2; do
   if helm template topkd $chart --kube-version 1.37.0 --set $wrong \

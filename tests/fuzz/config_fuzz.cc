@@ -1,6 +1,6 @@
 // The server's settings. The input is a config file up to its first NUL, then
-// arguments, a line each. What is refused is explained; what is accepted is in
-// range, and its settings, written as a config file, are accepted and the same.
+// arguments, one per line. Rejected input has an error message. Accepted
+// settings are in range and, written as a config file, are read back unchanged.
 #include <iostream>
 #include <sstream>
 #include <string>
@@ -83,7 +83,7 @@ void CheckRanges(const ServerConfig& config) {
   Require(config.shared_memory_prefix.starts_with('/'), "a prefix's slash");
 }
 
-// CLI11 lets a number begin with spaces, which a line of a file then has not.
+// CLI11 accepts leading spaces in a number, but does not write them to a file.
 std::string WithoutSpaces(std::string text) {
   std::erase_if(text, [](char c) { return c == ' ' || (c >= 9 && c <= 13); });
   return text;

@@ -1,6 +1,6 @@
-// One dialect's operators on any request: TOPK_DIALECT says which. What is
-// accepted has a plan that keeps its promises and the oracle's answer; what is
-// refused names a rule that it breaks.
+// The operators of the dialect TOPK_DIALECT on any request. An accepted request
+// has a valid plan and the oracle's result; a rejected one breaks the rule that
+// its error names.
 
 #include <optional>
 #include <span>
@@ -105,7 +105,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const topk::testing::QuietProtobuf quiet;
   topk::v1::TopKRequest request;
   if (!request.ParseFromArray(data, static_cast<int>(size))) return 0;
-  // Other dialects have targets of their own; what is none stays.
+  // Other dialects have their own targets; invalid dialects are kept.
   if (topk::v1::Dialect_IsValid(request.spec().dialect()) &&
       request.has_spec()) {
     request.mutable_spec()->set_dialect(topk::v1::TOPK_DIALECT);

@@ -1,5 +1,5 @@
-// What the fuzz targets share: decisions made of bytes, and the one way to say
-// that a property does not hold.
+// Helpers of the fuzz targets: decisions derived from bytes, and the report of
+// a property that does not hold.
 #pragma once
 
 #include <algorithm>

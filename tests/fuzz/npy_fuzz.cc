@@ -71,7 +71,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   topk::testing::Input input(data, size);
   const std::optional<topk::DType> as =
       input.Flag() ? std::optional(topk::DType::kBF16) : std::nullopt;
-  // A copy of its own length, so that reading beyond it is found out.
+  // A copy of exact length, so that reading beyond it is detected.
   const std::string_view rest = input.Rest();
   const std::vector<char> copy(rest.begin(), rest.end());
   const auto file = std::as_bytes(std::span(copy));
@@ -79,7 +79,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!array.ok()) {
     Require(array.status().code == topk::Code::kInvalidArgument &&
                 !array.status().message.empty(),
-            "a refusal says why");
+            "an error has a message");
     return 0;
   }
   topk::testing::CheckElements(*array, file);

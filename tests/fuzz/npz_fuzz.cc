@@ -26,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!array.ok()) {
     Require(array.status().code == topk::Code::kInvalidArgument &&
                 !array.status().message.empty(),
-            "a refusal says why");
+            "an error has a message");
     return 0;
   }
   int64_t bytes = topk::InfoOf(array->dtype).bytes;

@@ -1,5 +1,5 @@
-// ModelInfer's requests, any bytes: what is refused says why; what is
-// understood is computed or refused as the same request of topk.v1 is.
+// ModelInfer requests of any bytes: rejected requests have an error message;
+// translated ones have the result of the equivalent topk.v1 request.
 
 #include <string>
 

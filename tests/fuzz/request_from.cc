@@ -30,8 +30,7 @@ std::vector<int64_t> ShapeFrom(Input& input, int64_t most) {
   return shape;
 }
 
-// Gives every coordinate a place of its own: the dimensions in any order, with
-// gaps.
+// Sets strides without overlaps: the dimensions in any order, with gaps.
 void StridesFrom(Input& input, const std::vector<int64_t>& shape,
                  google::protobuf::RepeatedField<int64_t>& strides) {
   std::vector<int> order;

@@ -1,4 +1,4 @@
-// Right requests from any bytes, for targets whose subject is the computation.
+// Valid requests from any bytes, for targets that test the computation.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace topk::testing {
 
-/// Returns a request that breaks no rule but for its data, which it lacks: of
-/// OpenVINO, or of DirectML for strides and padding. It has at most
-/// `max_elements` elements; a size of 0 may be among those beside the axis.
+/// Returns a request that is valid except that it has no data: of OpenVINO, or
+/// of DirectML for strides and padding. It has at most `max_elements` elements;
+/// a dimension other than the axis may be 0.
 v1::TopKRequest RequestFrom(Input& input, int64_t max_elements);
 
 /// Gives the request as much data as its shape needs, made of the rest of the

@@ -1,4 +1,4 @@
-// What libFuzzer does to a request beside flipping its bytes: one field
+// Mutations of a request in addition to libFuzzer's on its bytes: one field
 // changed, and often the data made as long as the shape then needs.
 
 #include <string>

@@ -1,5 +1,5 @@
-// Who may call: the first byte says whether the rest is a tokens file, or names
-// that may call and, after a NUL, one that a certificate has.
+// Authorization: the first byte selects whether the rest is a tokens file, or
+// allowed names and, after a NUL, the name of a certificate.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,7 +20,7 @@ void CheckTokens(const std::string& text) {
   const Result<TokenSet> more =
       TokenSet::Parse(text + "\nfuzz:" + ToHex(hash) + "\n");
   if (!set.ok()) {
-    Require(!set.status().message.empty(), "a refusal says why");
+    Require(!set.status().message.empty(), "an error has a message");
     // A file of comments alone lacks nothing else.
     Require(!more.ok() || set.status().message == "it has no token",
             "a bad line stays bad");

@@ -15,7 +15,7 @@ constexpr int64_t kMaxElements = 1 << 12;
 
 using Pieces = std::vector<std::vector<std::byte>>;
 
-// Each piece a copy of its own, so that whoever reads beyond it is found out.
+// Each piece is a separate copy, so that reading beyond it is detected.
 Pieces CutUp(const std::string& data, const std::vector<int64_t>& lengths) {
   Pieces pieces;
   auto rest = std::as_bytes(std::span(data));

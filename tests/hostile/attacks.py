@@ -421,7 +421,7 @@ def unknown_methods(stage):
                    end_stream=True)
 
 
-# What HTTP/2 forbids -------------------------------------------------------
+# Violations of HTTP/2 ------------------------------------------------------
 
 
 @attack(memory=16)

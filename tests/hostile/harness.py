@@ -118,7 +118,7 @@ def topkd(path, directory, flags, **how):
     process = subprocess.Popen(
         [path, "--listen", "127.0.0.1:0", "--ready-file", ready,
          "--log-level", "warn", *flags],
-        # What a sanitizer keeps of freed memory is not what is measured.
+        # The quarantine of a sanitizer must not count as the server's memory.
         env={"ASAN_OPTIONS": "quarantine_size_mb=16", **os.environ},
         **{"stderr": log, **how})
     try:

@@ -1,4 +1,4 @@
-// Which requests have a line, and what it says.
+// The requests that are logged, and the content of their lines.
 #include "server/telemetry/access_log.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,6 @@ std::vector<json> Lines(const TestServer& server) {
   return lines;
 }
 
-// What a call's initial metadata says, "" if nothing.
 // Returns the traceparent of the headers, or of the trailers of a call without
 // a message.
 std::string Returned(const grpc::ClientContext& context) {
@@ -191,7 +190,7 @@ TEST(AccessLog, IsNotFloodedByBadRequests) {
   const auto most =
       static_cast<size_t>(AccessLog::kLinesPerSecond * (took.count() + 2));
   EXPECT_LE(Lines(server).size(), most);
-  // The first line of a later second tells how many had none.
+  // The first line of a later second counts the suppressed ones.
   const auto all = [&] {
     size_t lines = 0;
     for (const json& line : Lines(server)) {

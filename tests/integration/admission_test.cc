@@ -1,4 +1,4 @@
-// What a server does when more comes than it takes.
+// Rejections of an overloaded server.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 using Many = grpc::ClientReaderWriter<v1::TopKRequest, v1::TopKResult>;
 
-// A call that is under way until this goes.
+// A call that is in flight until this is destroyed.
 class OpenCall {
  public:
   explicit OpenCall(const TestServer& server)
@@ -219,8 +219,9 @@ TEST(Admission, ARejectedRequestSpendsNoRate) {
   EXPECT_EQ(reason(OnnxRequest({1, 2, 3}, 1)), "RATE_LIMITED");
 }
 
-// The library of ours obeys: with one call at a time all of many are answered.
-TEST(Admission, TheClientComesAgain) {
+// Our client waits for the retry delay: although the server admits one call at
+// a time, many concurrent calls all succeed.
+TEST(Admission, TheClientRetries) {
   ServerConfig config = TestServer::LoopbackConfig();
   config.max_inflight_calls = 1;
   const TestServer server(config);

@@ -8,7 +8,7 @@
 
 namespace topk::testing {
 
-/// What came of a call.
+/// The result of a call.
 struct Asked {
   grpc::Status status;
   v1::TopKResponse response;
@@ -27,7 +27,7 @@ inline Asked Ask(v1::TopKService::Stub& stub, const v1::TopKRequest& request) {
   return asked;
 }
 
-/// The same, on a connection of its own.
+/// Calls the server on a new connection.
 inline Asked Ask(const TestServer& server, const v1::TopKRequest& request) {
   return Ask(*server.Stub(), request);
 }

@@ -31,7 +31,7 @@ using Answers = std::vector<std::string>;
 constexpr size_t kCount = 1000;
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-// What a server is asked with: a connection of its own.
+// The stubs of one connection to a server.
 struct Asker {
   std::unique_ptr<v1::TopKService::Stub> topk;
   std::unique_ptr<GRPCInferenceService::Stub> oip;
@@ -72,7 +72,7 @@ Requests SomeRequests(Random& random) {
   return requests;
 }
 
-// An answer's bytes: types, shapes and data, without what says how it went.
+// The bytes of a response: types, shapes and data, without the execution info.
 std::string BytesOf(v1::TopKResponse response) {
   response.clear_execution();
   response.clear_request_id();

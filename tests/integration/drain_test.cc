@@ -1,4 +1,4 @@
-// What calls see of a server that drains.
+// A draining server from the view of its clients.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -89,8 +89,8 @@ TEST(Drain, LetsACallFinishAndRefusesNewOnesAsUnavailable) {
 }
 
 // Such a client has no policy of retries and no health checks; it has two
-// servers. gRPC itself tries again what it had given a connection that was told
-// to go meanwhile, for that has not left the client (a race of its own).
+// servers. gRPC itself retries calls that it had assigned to a connection which
+// then received a GOAWAY, because they are still in the client.
 TEST(Drain, LosesNoCallOfAClientThatHasSomewhereElseToGo) {
   TestServer staying;
   auto going = std::make_unique<TestServer>();

@@ -20,17 +20,17 @@ inline std::string ScrapedText(TestServer& server) {
   return HttpGet(server.server().metrics_address(), "/metrics");
 }
 
-/// What one scrape says: the value of each series, by its name with its labels
-/// as they are exposed.
+/// The content of one scrape: the value of each series, by its name with its
+/// labels as they are exposed.
 struct Exposition {
   std::map<std::string, double> samples;
   /// counter, gauge or histogram, by family.
   std::map<std::string, std::string> types;
 };
 
-/// Reads a scrape. Returns "", or what is wrong with it: a line that is none, a
-/// family in two places, a series twice, a histogram whose buckets do not
-/// ascend to its count.
+/// Parses a scrape. Returns "", or the error: a malformed line, a family in two
+/// places, a duplicate series, or a histogram whose buckets do not ascend to
+/// its count.
 std::string ReadExposition(const std::string& text, Exposition& to);
 
 /// Returns "", or the first counter or bucket that went down or went away.

@@ -1,4 +1,4 @@
-// Requests in the words of the Open Inference Protocol, and who asks them.
+// Requests of the Open Inference Protocol, and a client that sends them.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -84,8 +84,8 @@ inline void SetDirectML(const v1::DirectMLTopK& directml,
   (*to.mutable_parameters())["strict"].set_bool_param(directml.strict());
 }
 
-// Whether the protocol has words for a request: it has none for strides, and no
-// names of OpenVINO's own types.
+// Whether the protocol can express a request: it has neither strides nor
+// OpenVINO's own types.
 inline bool IsSayable(const v1::TopKRequest& request) {
   const v1::DirectMLTopK& directml = request.directml();
   for (const v1::TensorDesc& desc :
@@ -122,7 +122,7 @@ inline ModelInferRequest Translate(const v1::TopKRequest& request) {
   return to;
 }
 
-// Says that an answer's tensor is one of ours.
+// Expects that an output of the response equals the tensor.
 inline void ExpectTensor(const ModelInferResponse& answer, int place,
                          const char* name, const v1::Tensor& expected) {
   ASSERT_LT(place, answer.outputs_size());

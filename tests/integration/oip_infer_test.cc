@@ -1,4 +1,4 @@
-// ModelInfer and ModelStreamInfer, beside ComputeTopK.
+// ModelInfer and ModelStreamInfer, compared with ComputeTopK.
 #include <cstring>
 #include <set>
 #include <string>
@@ -160,7 +160,7 @@ TEST_F(Oip, WhatTheModelHasNotIsRefused) {
   ExpectRefusal(request, kBad, "expected 1 inputs but got 0 inputs");
   request = Usual();
   SetInt(request, "smallest", 1);
-  ExpectRefusal(request, kBad, "\"smallest\" is none of axis, k, largest");
+  ExpectRefusal(request, kBad, "\"smallest\" is not one of axis, k, largest");
   request = Usual();
   SetText(request, "k", "2");
   ExpectRefusal(request, kBad, "\"k\" must be a whole number");

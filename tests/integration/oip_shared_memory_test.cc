@@ -20,7 +20,7 @@ TEST_F(Oip, SharedMemoryHoldsInputsAndOutputs) {
   request.clear_raw_input_contents();
   SetRegion("all", 100, 8000, *request.mutable_inputs(0)->mutable_parameters());
   ExpectSame(Infer(request), expected);
-  // K beside it is the first of the raw contents.
+  // With the tensor in shared memory, K is the first of the raw contents.
   ModelInferRequest with_k = request;
   with_k.mutable_parameters()->erase("k");
   with_k.add_inputs()->set_name("K");

@@ -1,4 +1,4 @@
-// What tools ask a server of the protocol beside inferences.
+// The requests of the protocol's tools other than inference.
 #include <string>
 #include <thread>
 
@@ -106,7 +106,7 @@ TEST(OipReadiness, IsThatOfTheHealthChecks) {
   EXPECT_TRUE(ready());
   EXPECT_TRUE(model_ready("openvino_topk"));
   EXPECT_FALSE(model_ready("nobody"));
-  // A call under way keeps the connection and the server.
+  // A call in flight keeps the connection and the server alive.
   grpc::ClientContext context;
   const auto stream = stub->ModelStreamInfer(&context);
   ASSERT_TRUE(stream->Write(Usual()));

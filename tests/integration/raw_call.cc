@@ -7,7 +7,7 @@
 namespace topk::testing {
 namespace {
 
-// Waits for the one operation that is under way; false if it failed.
+// Waits for the one operation in flight; false if it failed.
 bool Done(grpc::CompletionQueue& queue) {
   void* tag = nullptr;
   bool ok = false;

@@ -8,7 +8,7 @@
 
 namespace topk::testing {
 
-/// What a raw call gave.
+/// The result of a raw call.
 struct RawAnswer {
   grpc::Status status;
   /// The answers' messages, unparsed.

@@ -1,4 +1,4 @@
-// What is scraped while requests run is valid each time.
+// Scrapes are valid while requests run.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Servers with certificates and tokens, and clients of theirs.
+// Servers with certificates and tokens, and their clients.
 #pragma once
 
 #include <gtest/gtest.h>

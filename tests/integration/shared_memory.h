@@ -48,7 +48,7 @@ inline void Write(std::string_view bytes, size_t offset, SharedMemory& memory) {
                     memory.data().begin() + static_cast<ptrdiff_t>(offset));
 }
 
-/// What a part of the memory holds.
+/// The content of a region.
 inline std::string Bytes(const SharedMemory& memory,
                          const v1::SharedMemoryRegion& region) {
   return {reinterpret_cast<const char*>(memory.data().data()) + region.offset(),

@@ -156,7 +156,8 @@ TEST_F(SharedMemoryTest, ThePrefixIsTheServers) {
   EXPECT_EQ(asked.reason(), "SHARED_MEMORY_PREFIX");
 }
 
-// What may come of a request whose memory is truncated at any moment.
+// Expects one of the allowed results of a request whose memory is truncated at
+// any moment.
 void ExpectRightOrChanged(const Asked& asked, const std::string& expected,
                           int& changed) {
   if (asked.status.ok()) {

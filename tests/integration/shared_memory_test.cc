@@ -125,12 +125,12 @@ TEST_F(SharedMemoryTest, ANameMeansWhatBearsItNow) {
     SharedMemory memory = Make(name, 16000);
     const v1::TopKRequest request = InMemory(plain, 0, memory);
     EXPECT_EQ(Comparable(Answer(request)), Comparable(Answer(plain)));
-    // Written anew.
+    // The content was replaced.
     EXPECT_EQ(Comparable(Answer(InMemory(changed, 0, memory))),
               Comparable(Answer(changed)));
     InMemory(plain, 0, memory);
   }
-  {  // unlinked, and made anew
+  {  // unlinked, and created again
     SharedMemory memory = Make(name, 16000);
     EXPECT_EQ(Comparable(Answer(InMemory(changed, 0, memory))),
               Comparable(Answer(changed)));

@@ -9,7 +9,7 @@
 
 namespace topk::testing {
 
-/// A folder of its own, removed with all that is in it.
+/// A temporary folder, removed with its content.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -22,7 +22,7 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-/// Returns a file's content, "" if there is none.
+/// Returns a file's content, "" if it does not exist.
 std::string ReadFile(const std::string& path);
 
 /// A program that runs until it ends, or is killed on destruction. Its stdout
@@ -45,7 +45,7 @@ class Subprocess {
   /// that killed it, or -1 if it runs on.
   int Wait();
 
-  /// What it has written so far.
+  /// Returns its output so far.
   std::string Output() const;
 
  private:

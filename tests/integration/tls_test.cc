@@ -122,7 +122,7 @@ TEST_F(MutualTls, ACommonNameIsNotAName) {
             "the client's certificate has no name");
 }
 
-// What Start says of settings.
+// Returns the error of Server::Start for settings.
 std::string StartError(const ServerConfig& config) {
   const auto sink = std::make_shared<LogSink>();
   const auto log = MakeLoggerTo(sink, "info", "text");

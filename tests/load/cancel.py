@@ -21,7 +21,7 @@ ELEMENTS = 256 << 20
 K = 1000
 MOST_MS = 5
 WATCHED = 0.1  # seconds
-NOW_AND_THEN = 1_000_000  # nanoseconds of timers meanwhile
+NOW_AND_THEN = 1_000_000  # nanoseconds of timers in that time
 
 
 @contextlib.contextmanager

@@ -31,7 +31,7 @@ import cgroup  # noqa: E402
 import harness  # noqa: E402
 import misbehaving_clients  # noqa: E402
 
-# What is asked for: mostly small, a few as large as 64 MiB.
+# The weights and shapes of the requests: mostly small, a few of up to 64 MiB.
 KINDS = [(60, [1, 256]), (20, [8, 2048]), (10, [1, 262144]), (6, [1, 1048576]),
          (3, [4, 1048576]), (1, [16, 1048576])]
 MESSAGE_BYTES = 65 << 20  # 64 MiB of tensor, and its message around it

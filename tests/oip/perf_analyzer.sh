@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Triton's load generator against a real topkd: a sweep over the number of calls
-# under way, with the tensor in the message and in system shared memory. Not
+# in flight, with the tensor in the message and in system shared memory. Not
 # part of tests/run.sh.
 #
 # usage: tests/oip/perf_analyzer.sh [TOPKD [ELEMENTS [CALLS]]]

@@ -18,8 +18,8 @@ import unittest
 TOPK, SHELL = sys.argv[1:3]
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 
-# What is typed, and what is offered, whole or in part. The folder has a.npy
-# and a folder named results.
+# The typed text, the words offered, and the words that must not be offered. The
+# folder has a.npy and a folder named results.
 CASES = (
     ("topk ", {"run", "bench", "completion", "man"}, set()),
     ("topk be", {"bench"}, {"run"}),
@@ -62,7 +62,7 @@ def fish(script, lines, folder):
 
 
 # zsh has no command that lists its matches: they are printed where they are
-# handed over, but for those that completion functions sort for themselves.
+# passed on, except those that completion functions sort themselves.
 ZSHRC = """
 autoload -Uz compinit; compinit -u -D; PS1=
 compadd() {

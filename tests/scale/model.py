@@ -67,7 +67,7 @@ def predict(costs, elements, workers, k, *, cores=None, wire=False,
         processors += nodes * inputs * k * costs.candidate
     return {"compute": compute, "merge": merge, "network": moved,
             "schedule": schedule, "processors": processors,
-            # Scheduling goes on beside the work, until it is the longer.
+            # Scheduling overlaps with the work; the longer of them counts.
             "seconds": max(compute + merge + moved, schedule)}
 
 

@@ -19,7 +19,7 @@ def start(workers, store_bytes):
                      include_dashboard=False, log_to_driver=False,
                      _node_ip_address="127.0.0.1")
             return
-        except Exception as error:  # it has no type of its own
+        except Exception as error:  # Ray raises no more specific type
             ray.shutdown()
             # Half a minute, which Ray does not let one change, is not enough
             # on a machine that does much else.
@@ -59,7 +59,7 @@ def _is_shard_worker(process):
     try:
         return "ray::topk_shard" in "".join([process.name(),
                                              *process.cmdline()])
-    except psutil.Error:  # ended meanwhile, or was killed before
+    except psutil.Error:  # the process has ended
         return False
 
 

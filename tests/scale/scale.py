@@ -260,7 +260,7 @@ def costs(scale):
     several each: whatever else the machine does is not in them."""
     x = array_file.view(scale.file, (1, array_file.CHUNK))
 
-    def chunk():  # mapped anew, as a worker does
+    def chunk():  # a new mapping, as in a worker
         return array_file.view(scale.file, (1, array_file.CHUNK))
 
     def question(k):
@@ -309,7 +309,7 @@ def fit(scale):
             dask_side.ours(x, 100, True, scale.targets)  # connects
             took = []
             for _ in range(3):
-                # What of the processors others leave to so many of us.
+                # The CPU share that other processes leave to the workers.
                 cores = dask_side.cores_had(client)
                 begin = time.perf_counter()
                 before = scale.processor_seconds(pids)

@@ -18,7 +18,7 @@ import topk_model  # noqa: E402
 
 NAN = float("nan")
 F32 = np.float32
-# What it shows, the elements, their type, k.
+# The subject, the elements, their type, k.
 CASES = [
     ("a NaN first", [NAN, 1, 3, 2, 0, 5, 4], F32, 3),
     ("a NaN amid", [1, 3, NAN, 2, 0, 5, 4], F32, 3),

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Asks ONNX Runtime, onnx's reference evaluator, OpenVINO, PyTorch, NumPy and a
-# topkd of this checkout the same questions, and tells where they differ.
+# Sends the same requests to ONNX Runtime, onnx's reference evaluator, OpenVINO,
+# PyTorch, NumPy and a topkd of this checkout, and reports the differences.
 #
 # usage: tests/semantics/differential.sh [--count N] [--seed S] [--out FILE]
 #
-# Needs PyPI, once. differential.py says what the flags are.
+# Needs PyPI, once. The flags are those of differential.py.
 set -euo pipefail
 
 case "${1:-}" in

@@ -16,7 +16,7 @@ from envoy.config.route.v3 import route_pb2
 from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 from google.protobuf import any_pb2, json_format
 
-# What the resources have inside of an Any is read once it is imported.
+# The types inside of an Any must be imported before the resources are parsed.
 for _name in ("http.router.v3.router_pb2", "network.http_connection_manager.v3."
               "http_connection_manager_pb2"):
     importlib.import_module("envoy.extensions.filters." + _name)

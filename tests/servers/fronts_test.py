@@ -17,7 +17,7 @@ import harness
 
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 ENVOY = fleet.ROOT / "deploy/envoy/envoy.yaml"
-# Longer than a balancer needs to hear of it.
+# Longer than a load balancer needs to notice the health status.
 DELAY = ("--drain-delay", "3s")
 
 

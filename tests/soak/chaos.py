@@ -40,7 +40,7 @@ class Chaos:
             self._kinds.append((2, self.fill_memory))
         if not any("libfaketime" in text for text in topology.missing):
             self._kinds.append((3, self.step_clock))
-        # Each once before any comes again.
+        # Every event occurs once before any is repeated.
         self._first = [kind for _, kind in self._kinds]
         self.chance.shuffle(self._first)
 

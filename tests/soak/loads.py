@@ -9,7 +9,7 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).parent
-# What unary calls ask for.
+# The requests of the unary calls.
 MIX = [{"weight": 60, "shape": [8, 1000]},
        {"weight": 20, "shape": [1, 65536], "dtype": "f16", "k": 100},
        {"weight": 10, "shape": [64, 257], "dtype": "i64", "smallest": True},
@@ -53,7 +53,7 @@ def _bench_row(found):
     """What `topk bench` found, in the words of oip_caller.py."""
     lost = collections.Counter(found["errors"])
     told = {code: lost.pop(code) for code in COME_AGAIN if code in lost}
-    # A refusal that does not say when to come again helps nobody.
+    # Every rejection must have a retry delay.
     unhinted = told.get("RESOURCE_EXHAUSTED", 0) - found["retry_hints"]
     if unhinted > 0:
         lost["RESOURCE_EXHAUSTED without a time"] = unhinted

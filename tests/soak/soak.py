@@ -34,7 +34,7 @@ MOST_SLOPE = 3
 LEAST_STEADY = 60  # seconds
 # MiB that the first server may have more at the end than after the warm-up.
 MOST_GROWTH = 128
-# Descriptors that may be left over: HAProxy's own check may be under way.
+# File descriptors that may remain open: HAProxy's own check may be in progress.
 SPARE = 4
 
 

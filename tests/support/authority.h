@@ -13,7 +13,7 @@ struct Identity {
   std::string key;
 };
 
-/// What a certificate says.
+/// The content of a certificate to issue.
 struct Wanted {
   std::string common_name = "test";
   /// As OpenSSL's configuration has them, e.g. "DNS:a,IP:127.0.0.1"; "" = none.

@@ -9,10 +9,10 @@
 
 namespace topk::testing {
 
-/// Returns the backends that were built in and have what they run on, the CUDA
-/// backend on a device that is none (host_device.h) in pieces of a few
-/// elements, and the CPU backend once for each instruction set that the machine
-/// can run and once cutting far finer than pays.
+/// Returns the backends that can run on this machine, the CUDA backend on a
+/// simulated device (host_device.h) with pieces of a few elements, and the CPU
+/// backend once for each instruction set of the machine and once with many more
+/// pieces than are efficient.
 std::vector<std::unique_ptr<Backend>> AllBackends(int threads);
 
 /// Returns the last of these.

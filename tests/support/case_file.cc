@@ -150,7 +150,7 @@ class Reader {
                          : static_cast<uint64_t>(value);
     }
     if (ElementBits(type) < 8) bits &= (uint64_t{1} << ElementBits(type)) - 1;
-    // What cannot be written exactly is a mistake of the line.
+    // A number that the type cannot represent exactly is an error of the line.
     const std::string data(reinterpret_cast<const char*>(&bits), sizeof(bits));
     const Number number =
         ElementBits(type) < 8

@@ -33,7 +33,7 @@ struct Case {
   /// File and line, for messages.
   std::string where;
   v1::TopKRequest request;
-  /// What the answer's data must be; unset for `oracle` and for errors.
+  /// The expected data; unset for `oracle` and for errors.
   std::optional<std::string> values;
   std::optional<std::string> indices;
   /// The error; code "" for none.

@@ -174,8 +174,8 @@ void MakeOpenVino(Random& random, v1::TopKRequest& request) {
   }
 }
 
-// Returns strides that give every coordinate a place of its own, in a random
-// order of dimensions, some with padding.
+// Returns strides without overlaps, in a random order of dimensions, some with
+// padding.
 std::vector<int64_t> RandomStrides(Random& random,
                                    const std::vector<int64_t>& shape) {
   std::vector<size_t> order(shape.size());
@@ -348,7 +348,7 @@ int64_t Pick(Random& random, int64_t low, int64_t high) {
 
 std::string RandomData(Random& random, v1::DataType type, int64_t count) {
   std::string data(DataBytes(type, static_cast<size_t>(count)), '\0');
-  // What an input's last byte has beside its elements is nobody's.
+  // Unused bits of an input's last byte are random.
   for (char& byte : data) byte = static_cast<char>(random());
   const int64_t family = Pick(random, 0, 5);
   const std::vector<uint64_t> specials = SpecialBits(type);

@@ -1,6 +1,6 @@
-// A device of the CUDA backend that is none: ordinary memory, and the tasks of
-// the same items by std::sort. All of the backend but CUB and the CUDA runtime
-// runs on it, on any machine.
+// A simulated device of the CUDA backend: host memory, with std::sort for the
+// device's tasks. The whole backend except CUB and the CUDA runtime runs on it,
+// on any machine.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ namespace topk::testing {
 /// How such a device behaves.
 struct HostDeviceOptions {
   int64_t memory_limit = int64_t{1} << 30;
-  /// After so many calls of it and its lanes it is lost; < 0 = never.
+  /// The number of calls of it and its lanes until it is lost; < 0 = never.
   int64_t calls_until_lost = -1;
-  /// After so many calls one finds no memory; < 0 = never.
+  /// The number of calls until one fails for lack of memory; < 0 = never.
   int64_t calls_until_full = -1;
 };
 

@@ -59,7 +59,7 @@ Number ReadFloat(uint64_t bits, int e, int m, int bias = 0) {
   return {false, bits >> (e + m) ? -value : value};
 }
 
-// What is being asked for, whichever operator asks.
+// A request in terms common to all operators.
 struct Question {
   std::vector<int64_t> shape;
   std::vector<int64_t> strides;
@@ -406,7 +406,7 @@ class Judge {
     return request_.output().selection() != v1::OUTPUT_SELECTION_VALUES_ONLY;
   }
 
-  // What no dialect allows, and what this process does not.
+  // Rules common to all dialects, and limits of this process.
   void Common() {
     long double product = 1;  // of the sizes that are not 0
     bool lawful = true;

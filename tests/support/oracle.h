@@ -18,7 +18,7 @@ struct Violation {
   std::string field;
 };
 
-/// What a request must give.
+/// The expected result of a request.
 struct Expectation {
   /// All rules that it breaks; the service may name any one of them. Empty if
   /// the request is right.
@@ -48,7 +48,7 @@ struct Number {
   long double value;
 };
 
-/// Returns the size of an element in bits; 0 for a type that is none.
+/// Returns the size of an element in bits; 0 for an unknown type.
 size_t ElementBits(int data_type);
 
 /// Returns the length of `count` packed elements in bytes.

@@ -55,7 +55,7 @@ std::string BusyPoller(const std::string& log) {
 std::shared_ptr<grpc::Channel> TestServer::Connect() const {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
-  // A connection of its own: tests of one do not share another's.
+  // A separate connection, so that tests do not share one.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(target(), grpc::InsecureChannelCredentials(),
                                    arguments);

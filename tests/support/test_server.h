@@ -16,7 +16,7 @@
 
 namespace topk::testing {
 
-/// Keeps what is logged, for a test to read meanwhile.
+/// Keeps the log in memory for the test.
 class LogSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   /// Returns all lines so far.
@@ -53,12 +53,12 @@ class TestServer {
   Server& server() { return *server_; }
   /// The first address.
   const std::string& target() const { return server_->addresses().front(); }
-  /// A channel of its own to the first address.
+  /// Returns a new channel to the first address.
   std::shared_ptr<grpc::Channel> Connect() const;
   std::unique_ptr<v1::TopKService::Stub> Stub() const {
     return v1::TopKService::NewStub(Connect());
   }
-  /// What the server has logged, in the config's format.
+  /// Returns the server's log, in the config's format.
   std::string Log() const { return log_sink_->Text(); }
 
  private:

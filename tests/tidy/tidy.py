@@ -44,7 +44,7 @@ def lines(files, *suffixes):
                 yield name, number, line
 
 
-# The allowed includes. A file's row is the longest that it begins with.
+# The allowed includes per folder. The row with the longest path applies.
 GRPC = re.compile(r"^(grpc|grpcpp)/|\.grpc\.pb\.h$")
 PROTOBUF = re.compile(r"^google/protobuf/|\.pb\.h$")
 LOG_OR_METRICS = re.compile(r"^(spdlog|prometheus)/")

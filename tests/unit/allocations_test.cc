@@ -32,7 +32,7 @@ TEST(Allocations, AreNotMadeForEachRow) {
     int64_t k;
   };
   for (const auto& backend : AllBackends(1)) {
-    if (backend->name() != "cpu") continue;  // a device has memory of its own
+    if (backend->name() != "cpu") continue;  // a device has its own memory
     for (const DType dtype :
          {DType::kF32, DType::kI64, DType::kU8, DType::kU4, DType::kF8E4M3}) {
       for (const Shape& s :

@@ -89,8 +89,8 @@ std::string Bytes(const Result<v1::TopKResponse>& answer) {
 
 class Cancelling : public ::testing::TestWithParam<Big> {};
 
-// All in one, for the tensors are large: never cancelled, cancelled before, and
-// cancelled at moments all over the run.
+// One test, because the tensors are large: never cancelled, cancelled before
+// the run, and cancelled at moments all over the run.
 TEST_P(Cancelling, EndsSoonOrDoesNotShow) {
   const Big& big = GetParam();
   const v1::TopKRequest request = RequestOf(big);

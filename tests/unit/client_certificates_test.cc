@@ -100,7 +100,7 @@ TEST_F(ClientCertificatesTest, RemembersTheChainForResumedSessions) {
   EXPECT_EQ(Check(certificate, between->certificate()), "");
   // The first result is kept for a second.
   EXPECT_TRUE(Eventually([&] { return Check(certificate).empty(); }));
-  // What was not verified is not remembered.
+  // A certificate that failed verification is not cached.
   const auto stranger = Authority().Delegate();
   const std::string strange = stranger->Issue().certificate;
   EXPECT_NE(Check(strange, stranger->certificate()), "");

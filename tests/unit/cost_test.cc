@@ -1,4 +1,4 @@
-// What a request will cost is said once, before anything is done for it.
+// A request's cost is reported once, before any work on it.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -85,8 +85,8 @@ TEST(Cost, OfAWrongRequestIsNotSaid) {
   EXPECT_EQ(admission.calls, 0);
 }
 
-// 2 GiB of outputs, and a working set of many GiB, for the asking: there is not
-// so much time, nor perhaps memory.
+// The request would take 2 GiB of outputs and many GiB of scratch memory; the
+// test must not allocate them.
 TEST(Cost, ThatIsRefusedIsNotTaken) {
   const Engine engine({1, {}});
   Admission admission;

@@ -1,5 +1,5 @@
-// The CUDA backend on a device that is none: faults, limits and the engine's
-// way around them. That its bytes are right is for conformance/.
+// The CUDA backend on a simulated device: faults, limits and the engine's
+// fallback. conformance/ tests the bytes of its results.
 #include "core/backends/cuda/cuda_backend.h"
 
 #include <gtest/gtest.h>

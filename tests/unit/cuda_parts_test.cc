@@ -72,7 +72,7 @@ TEST(CudaKeyRule, OrdersEveryTypeAsTheTableDoes) {
   for (const DTypeInfo& type : DTypes()) {
     const uint64_t all =
         type.bytes == 8 ? ~uint64_t{0} : (uint64_t{1} << 8 * type.bytes) - 1;
-    // Both zeros, infinities, NaNs and what is beside them, and others.
+    // Both zeros, infinities, NaNs, their neighbours, and others.
     std::vector<uint64_t> bits = {0, 1, all, all - 1};
     for (const uint64_t edge : {type.sign, type.infinity}) {
       for (const uint64_t near : {edge - 1, edge, edge + 1}) {

@@ -1,4 +1,4 @@
-// What ran is what was asked for.
+// The requested instruction set runs.
 #include "core/backends/cpu/instruction_set.h"
 
 #include <gtest/gtest.h>

@@ -13,7 +13,7 @@ namespace {
 
 template <class Key>
 Key Unused(const Key*, int64_t, int64_t) {
-  ADD_FAILURE() << "so many keys are not for the kernel";
+  ADD_FAILURE() << "the kernel must not be called with this many keys";
   return 0;
 }
 

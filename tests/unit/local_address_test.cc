@@ -1,4 +1,4 @@
-// Which addresses no other machine can reach.
+// Addresses that no other machine can reach.
 #include "core/security/local_address.h"
 
 #include <gtest/gtest.h>

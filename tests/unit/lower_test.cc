@@ -1,4 +1,4 @@
-// What a case of tests/cases cannot say: messages, and what is missing whole.
+// Cases that tests/cases cannot express: messages, and missing submessages.
 #include <gtest/gtest.h>
 
 #include "core/base/text.h"

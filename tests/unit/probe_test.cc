@@ -1,4 +1,4 @@
-// ProbeAbove: a comparison of raw bits says what one of keys says.
+// ProbeAbove: comparing raw bits gives the same result as comparing keys.
 #include "core/backends/cpu/probe.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,8 @@ void ExpectSame(const SortKeyEncoder<Key, kFloat>& map,
   }
 }
 
-// What is around every place where the order of bits and keys parts, and more.
+// The bits around every value where the orders of bits and keys differ, and
+// more.
 template <class Key>
 std::vector<Key> Interesting(const DTypeInfo& type, int random_count) {
   std::vector<Key> all;

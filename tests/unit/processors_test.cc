@@ -54,7 +54,7 @@ TEST(AvailableProcessors, IsAtLeastOne) { EXPECT_GE(AvailableProcessors(), 1); }
 
 TEST(AvailableProcessors, FollowsTheAffinityMask) {
   int count = 0;
-  std::thread([&] {  // a thread of its own: the mask dies with it
+  std::thread([&] {  // a separate thread, so that the mask ends with it
     cpu_set_t mask;
     ASSERT_EQ(sched_getaffinity(0, sizeof(mask), &mask), 0);
     int one = 0;

@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A limiter whose clock stands still unless it is told.
+// A limiter whose clock advances only when the test sets it.
 class Limited : public ::testing::Test {
  protected:
   RateLimiter Make(RateLimiter::Rates rates, size_t most_callers = 100) {

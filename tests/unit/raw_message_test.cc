@@ -1,4 +1,4 @@
-// ReadRaw says what the generated parser says, of whatever bytes.
+// ReadRaw agrees with the generated parser on all bytes.
 #include "server/calls/raw_message.h"
 
 #include <gtest/gtest.h>

@@ -95,8 +95,8 @@ TEST_P(RowFeed, ARowThatAscendsIsNotChosenFromAgainAndAgain) {
   EXPECT_LT(selection.reselections(), 100);  // without looks, 7812
 }
 
-// What is left may have a sample that promises too much: k - 1 great elements
-// everywhere, so that the bound is not reached by k.
+// A sample may overestimate the bound: with k - 1 great elements everywhere,
+// fewer than k elements reach it.
 TEST_P(RowFeed, ABoundThatFailsIsGivenUp) {
   constexpr int64_t kCount = 200000;
   for (const int64_t great : {1, 50, 99, 100, 101, 3000}) {
@@ -120,7 +120,7 @@ TEST_P(RowFeed, ABoundThatFailsIsGivenUp) {
 }
 
 // Stretches of other heights, fed as a stream is: in runs of any length, each
-// with bounds of its own, of which many fail.
+// with its own bounds, of which many fail.
 TEST_P(RowFeed, IsRightHoweverItIsCut) {
   std::mt19937 random(3);
   for (int round = 0; round < 100; ++round) {

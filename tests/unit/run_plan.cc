@@ -67,7 +67,7 @@ Answer FoldPlan(const Backend& backend, const Plan& plan,
   const std::unique_ptr<Fold> fold = *prepared->StartFold(outputs);
   auto rest = std::as_bytes(std::span(tensor));
   while (!rest.empty()) {
-    // A copy of its own, so that a fold that keeps the piece is found out.
+    // A copy, so that a fold that keeps a reference to the piece is detected.
     const auto piece = rest.first(std::min(rest.size(), next()));
     const std::vector<std::byte> copy(piece.begin(), piece.end());
     fold->Feed(copy);
@@ -136,7 +136,7 @@ Answer SlowAnswer(const Plan& plan, const std::string& tensor) {
 std::string SomeData(DType dtype, int64_t count, uint64_t seed,
                      uint64_t distinct) {
   const auto type = static_cast<int>(dtype);
-  // What the last byte has beside its elements is nobody's.
+  // Unused bits of the last byte are set.
   std::string data(DataBytes(type, static_cast<size_t>(count)), '\xff');
   std::mt19937_64 random(seed);
   for (size_t i = 0; i < static_cast<size_t>(count); ++i) {

@@ -27,15 +27,15 @@ struct Answer {
 PlanRequest Ask(DType dtype, std::vector<int64_t> shape, int64_t axis,
                 int64_t k);
 
-/// Returns the request's plan. Throws std::runtime_error if it has none.
+/// Returns the request's plan. Throws std::runtime_error if it is not valid.
 Plan ValidPlan(const PlanRequest& request);
 
 /// Runs a plan on the whole tensor.
 Answer RunPlan(const Backend& backend, const Plan& plan,
                const std::string& tensor);
 
-/// Folds a plan over the tensor in pieces. `next` says how long each is to be;
-/// the last is what is left.
+/// Folds a plan over the tensor in pieces. `next` returns the length of each;
+/// the last piece is the remainder.
 Answer FoldPlan(const Backend& backend, const Plan& plan,
                 const std::string& tensor, const std::function<size_t()>& next);
 

@@ -41,7 +41,7 @@ Key Kth(const Key* keys, int64_t count, int64_t k) {
   return sorted[static_cast<size_t>(k - 1)];
 }
 
-// What a selection holds, which is in ascending index.
+// The elements that a selection holds, which are in ascending index.
 template <class Key>
 std::vector<Rank> Chosen(Selection<Key>& selection) {
   std::vector<Rank> chosen;

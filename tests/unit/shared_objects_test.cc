@@ -1,4 +1,4 @@
-// Which mappings a server keeps.
+// The mappings that a server keeps.
 #include "server/shared_memory/shared_objects.h"
 
 #include <gtest/gtest.h>

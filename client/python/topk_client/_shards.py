@@ -58,7 +58,7 @@ class Question:
         """ValueError for what no server could answer; without a rank, the axis
         is for the workers to check."""
         if rank is not None and not -rank <= axis < rank:
-            raise ValueError(f"axis = {axis} is none of {rank} dimensions")
+            raise ValueError(f"axis = {axis} is out of range for rank {rank}")
         if k < 1:
             raise ValueError(f"k = {k} is less than 1")
         if order not in ("value", "index"):

@@ -49,7 +49,8 @@ class Partial:
             raise ValueError(f"values of shape {shape} have indices of shape "
                              f"{self.indices.shape}")
         if not -len(shape) <= self.axis < len(shape):
-            raise ValueError(f"axis = {self.axis} is none of shape {shape}")
+            raise ValueError(
+                f"axis = {self.axis} is out of range for shape {shape}")
         if self.k < 1 or shape[self.axis] > self.k:
             raise ValueError(f"{shape[self.axis]} elements were selected for "
                              f"k = {self.k}")

@@ -206,7 +206,7 @@ class UnpackingFold final : public Fold {
   const Cancellation* const cancellation_;
   const PackedValues values_;
   const std::unique_ptr<Fold> fold_;
-  int64_t left_;  // elements that have not arrived yet
+  int64_t left_;  // elements yet to arrive
   std::array<std::byte, kPackedGroup> group_{};
   size_t straddling_ = 0;  // bytes of group_ that have arrived
   std::array<std::byte, kBlockElements> block_;

@@ -1,5 +1,5 @@
-// The test whether an element exceeds a bound. Most elements of a long row fail
-// it and need no further work.
+// The test whether an element exceeds a bound. In a long row nearly all
+// elements fail it and need no further work.
 #pragma once
 
 #include <algorithm>

@@ -4,9 +4,9 @@
 // larger than k; when it is full, the k best stay and the k-th becomes the
 // bound; from then on an element enters only if its key exceeds the bound.
 //
-// Why: most elements of a long slice cost one comparison. A slice that ascends,
-// the worst case, costs one search for the k-th of the buffer per `slack`
-// elements, which is O(1) per element, because slack is at least k.
+// Why: nearly every element of a long slice costs one comparison. A slice that
+// ascends, the worst case, costs one search for the k-th of the buffer per
+// `slack` elements, which is O(1) per element, because slack is at least k.
 //
 // Ties: candidates are in ascending index, always. So an element with the
 // bound's key has a higher index than every candidate and ranks behind it: the

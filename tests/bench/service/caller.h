@@ -1,4 +1,4 @@
-// Who calls: each waits for its answers in a way of its own.
+// The callers; each kind waits for responses in a different way.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -24,8 +24,8 @@ class Caller {
  public:
   virtual ~Caller() = default;
 
-  /// Calls for so long, at least once; adds how long each call took and returns
-  /// how long all did. Throws std::runtime_error if a call fails.
+  /// Calls for `seconds`, at least once. Appends the time of each call and
+  /// returns the total time. Throws std::runtime_error if a call fails.
   virtual double Run(double seconds, std::vector<double>& microseconds) = 0;
 };
 
@@ -54,7 +54,7 @@ CallerPtr RawInfer(ChannelPtr channel, QuestionPtr question,
                    grpc::ByteBuffer request);
 /// StreamTopK.
 CallerPtr RawStream(ChannelPtr channel, QuestionPtr question);
-/// ComputeTopKMany, with up to 256 requests under way on one stream.
+/// ComputeTopKMany, with up to 256 requests in flight on one stream.
 CallerPtr RawMany(ChannelPtr channel, QuestionPtr question);
 
 // Stock callers use the generated code as it comes. Their messages are filled
@@ -69,8 +69,8 @@ CallerPtr StockStream(ChannelPtr channel, QuestionPtr question);
 
 /// A TCP connection over the loopback to a thread that reads all of it.
 CallerPtr TcpPeer(QuestionPtr question);
-/// A command that calls for so long and prints the microseconds of each call:
-/// it is given the size in bytes and the seconds.
+/// A command that calls for a number of seconds and prints the microseconds of
+/// each call. Its arguments are the size in bytes and the seconds.
 CallerPtr CommandPeer(std::string command, QuestionPtr question);
 
 }  // namespace topk::bench

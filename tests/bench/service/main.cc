@@ -1,10 +1,11 @@
-// service_bench: topkd over the wire beside what its users could have instead.
+// service_bench: compares topkd over the wire with the alternatives of its
+// users.
 //
-// topkd is called as its own client does: the tensor is sent from where it
-// lies, answers are checked. The null server (null_server.h) is called as users
-// write it, with the generated code as it comes; so is the server in Python. A
-// ratio is thus that of topkd and its client to gRPC as it comes and no
-// computation. Both sides of a row take turns. service.sh starts the servers.
+// topkd is called by its own client: zero-copy, with validated responses. The
+// null server (null_server.h) and the server in Python are called with the
+// plain generated code, as users write it. A ratio thus compares topkd and its
+// client with plain gRPC and no computation. Both sides of a row take turns.
+// service.sh starts the servers.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
@@ -107,7 +108,8 @@ void Measure(const Flags& flags) {
 
 int Main(int argc, char** argv) {
   Flags flags;
-  CLI::App app("topkd over the wire beside other servers", "service_bench");
+  CLI::App app("Compares topkd over the wire with other servers",
+               "service_bench");
   AddFlags(app, flags);
   CLI11_PARSE(app, argc, argv);
   if (flags.mode == "null") {

@@ -13,8 +13,9 @@ namespace {
 
 constexpr int64_t kUnderWay = 256;
 
-// gRPC holds messages back by a hint, until one has none: fewer system calls.
-// Fewer are held back than may be under way, or both ends would wait.
+// With a buffer hint gRPC delays a message until one without the hint: fewer
+// system calls. The number of delayed messages must be below the number in
+// flight, or both ends would wait.
 constexpr int64_t kHeldBack = 16;
 static_assert(kHeldBack < kUnderWay);
 

@@ -26,8 +26,8 @@ double MemoryOf(int process, const std::string& field) {
   throw std::runtime_error("no " + field + " of a server");
 }
 
-// The peak is the kernel's own, so that none is missed. What a new server takes
-// at its first request counts, too.
+// The peak is the kernel's, so that none is missed. It includes the memory that
+// a new server allocates at its first request.
 void MeasureLongStream(const Run& run) {
   const int64_t pieces = run.quick ? 64 : 4096;
   const int process = run.processes.at("long");
@@ -44,8 +44,8 @@ void MeasureLongStream(const Run& run) {
          {"gbps", Rounded(bytes / seconds / 1e9)}});
 }
 
-// Returns what a process has resident once it is idle: unchanged for 2 s, or
-// after 10. What a request is taking at the moment says nothing of the next.
+// Returns the resident memory of a process once it is idle: unchanged for 2 s,
+// or after 10 s.
 double IdleMemoryOf(int process) {
   constexpr auto kStep = std::chrono::milliseconds(100);
   constexpr int kStill = 20;
@@ -61,7 +61,7 @@ double IdleMemoryOf(int process) {
   return before;
 }
 
-// What the mixed requests are drawn from: callers of every size on one channel.
+// The mixed load: callers of every size on one channel.
 class Mix {
  public:
   Mix(const std::string& server, int sizes) : channel_(Connect(server)) {

@@ -1,4 +1,4 @@
-// What is measured: each path prints its rows, a line of JSON each, to stdout.
+// The measured paths. Each prints its rows, a line of JSON each, to stdout.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace topk::bench {
 
-/// What a run is told.
+/// The arguments of a run.
 struct Run {
   /// The servers' addresses by name: "topkd", "null", ...; see main.cc.
   std::map<std::string, std::string> servers;
@@ -33,23 +33,23 @@ struct Run {
 
 /// ComputeTopK.
 void MeasureUnary(const Run& run);
-/// ModelInfer of the Open Inference Protocol beside ComputeTopK.
+/// ModelInfer of the Open Inference Protocol, compared with ComputeTopK.
 void MeasureOip(const Run& run);
 /// StreamTopK.
 void MeasureStream(const Run& run);
-/// StreamTopK beside raw TCP and Arrow Flight.
+/// StreamTopK, compared with raw TCP and Arrow Flight.
 void MeasurePeers(const Run& run);
-/// ComputeTopKMany beside the null server's ComputeTopK.
+/// ComputeTopKMany, compared with the null server's ComputeTopK.
 void MeasureMany(const Run& run);
-/// ComputeTopK over a Unix socket, beside that over TCP.
+/// ComputeTopK over a Unix socket, compared with TCP.
 void MeasureUnix(const Run& run);
 /// ComputeTopK of a tensor in shared memory; a note if the server allows none.
 void MeasureShared(const Run& run);
-/// ComputeTopK beside the server that users write in Python.
+/// ComputeTopK, compared with a server in Python.
 void MeasurePython(const Run& run);
 /// ComputeTopK after seconds without a call.
 void MeasureIdle(const Run& run);
-/// What the server's memory grows by.
+/// The growth of the server's memory.
 void MeasureMemory(const Run& run);
 
 /// A line of output.

@@ -78,8 +78,8 @@ class TcpCaller final : public ClosedLoop {
     }
   }
 
-  // Looks at each cache line, as whoever wants the tensor does at least, and
-  // says when all has come.
+  // Reads each cache line, which is the least that a user of the tensor does,
+  // and returns once all data has arrived.
   void Receive() {
     std::vector<unsigned char> buffer(kPieceBytes);
     [[maybe_unused]] static volatile unsigned char seen = 0;

@@ -1,4 +1,4 @@
-// What the callers ask, and the one right answer to it.
+// The request of the callers and its correct response.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,10 @@ namespace topk::bench {
 struct Question {
   /// The request; its tensor has no source.
   v1::TopKRequest header;
-  /// The tensor, or what it repeats so many times.
+  /// The tensor's elements, repeated `repeats` times.
   std::vector<float> elements;
   int64_t repeats = 1;
-  /// What the engine answers in this process.
+  /// The response that the engine computes in this process.
   v1::TopKResponse answer;
 
   /// Returns the bytes of `elements`.
@@ -33,10 +33,10 @@ struct Question {
   }
 };
 
-/// Shared by the callers: gRPC borrows the elements of a call under way.
+/// Shared by the callers: gRPC borrows the elements of a call in flight.
 using QuestionPtr = std::shared_ptr<const Question>;
 
-/// Returns a question about so many bytes of random elements, repeated.
+/// Returns a question about `bytes` bytes of random elements, repeated.
 QuestionPtr MakeQuestion(int64_t bytes, int64_t k = 10, int64_t repeats = 1);
 
 /// Keeps a question and checks answers to it, byte for byte: the first and

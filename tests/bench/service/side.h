@@ -16,8 +16,8 @@ class Side {
   /// Makes the callers; each calls once, uncounted.
   Side(int callers, const std::function<CallerPtr()>& make);
 
-  /// Lets each caller run on a thread of its own by `run`, which returns the
-  /// seconds that it took, as Caller::Run does.
+  /// Calls `run` for each caller on a separate thread. `run` returns the
+  /// elapsed seconds, as Caller::Run does.
   using RunOne = std::function<double(Caller&, std::vector<double>&)>;
   void Run(const RunOne& run);
 

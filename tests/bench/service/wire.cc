@@ -15,7 +15,7 @@
 namespace topk::bench {
 namespace {
 
-// Returns what stands before a field of so many bytes.
+// Returns the bytes in front of a field of `bytes` bytes.
 std::string FieldHead(int number, size_t bytes) {
   using google::protobuf::internal::WireFormatLite;
   std::string head;

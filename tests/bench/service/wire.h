@@ -15,7 +15,7 @@ namespace topk::bench {
 /// Largest piece of a streamed tensor: what moves bytes fastest.
 constexpr size_t kPieceBytes = size_t{1} << 20;
 
-/// Returns a connection of its own to a server.
+/// Returns a new connection to a server.
 std::shared_ptr<grpc::Channel> Connect(const std::string& target);
 
 /// Bounds a call, so that a server that hangs ends the run.
@@ -27,7 +27,7 @@ void Require(const grpc::Status& status);
 /// Returns a message's bytes.
 grpc::ByteBuffer ToBytes(const google::protobuf::Message& message);
 
-/// Reads a message. Throws std::runtime_error if it is none.
+/// Parses a message. Throws std::runtime_error if it is malformed.
 void FromBytes(grpc::ByteBuffer& bytes, google::protobuf::Message& message);
 
 // These borrow the question's elements.
