@@ -1,7 +1,7 @@
 """Makes the package's stubs, topk_client/_stubs, from the contract.
 
-They lie within the package, so that they are in nobody's way who has stubs of
-their own.
+They are inside the package, so that they cannot collide with other stubs of the
+same protos.
 """
 
 import pathlib

@@ -62,8 +62,8 @@ class FileBelowEnvironment final : public CLI::ConfigTOML {
 
   // Returns an error that names the file and the line of an unknown key. CLI11
   // names only the key.
-  CLI::ParseError Unknown(const CLI::ConfigItem& item,
-                          const std::string& text) const {
+  CLI::ConfigError Unknown(const CLI::ConfigItem& item,
+                           const std::string& text) const {
     const bool section = !item.parents.empty();
     const std::string& name = section ? item.parents.front() : item.name;
     int number = 0;
@@ -78,10 +78,9 @@ class FileBelowEnvironment final : public CLI::ConfigTOML {
       const size_t end = start + name.size();
       if (end == line.size() || std::strchr(" \t=]\"'.", line[end])) break;
     }
-    return {"ConfigError",
-            StrCat(app_.get_config_ptr()->as<std::string>(), ":", number, ": ",
-                   section ? "unknown section " : "unknown key ", Quote(name)),
-            CLI::ExitCodes::ConfigError};
+    return CLI::ConfigError(
+        StrCat(app_.get_config_ptr()->as<std::string>(), ":", number, ": ",
+               section ? "unknown section " : "unknown key ", Quote(name)));
   }
 
   const CLI::App& app_;

@@ -1,5 +1,5 @@
-// Limits of open connections, which gRPC does not have: 1.51 has none, and
-// 1.83's private ones are those of a whole process. See acceptor.h.
+// Limits of open connections. gRPC 1.51 does not support them, and the private
+// ones of 1.83 apply to the whole process. See acceptor.h.
 #pragma once
 
 #include <sys/resource.h>

@@ -1,13 +1,13 @@
-"""Our kernels beside ONNX Runtime, OpenVINO, NumPy and PyTorch.
+"""Compares our kernels with ONNX Runtime, OpenVINO, NumPy and PyTorch.
 
 usage: peers.py TOPK_BENCH [--threads N] [--only CASE] [--torch]
                 [--seconds S] [--json FILE]
 
-Each has the same tensor and the same number of threads. They take turns, so
-that all meet the same machine; each has at least 30 runs, or S seconds, and the
-least time of a run counts. Our answer is verified, byte for byte, against a
-stable sort by NumPy. A peer's answer is not: where theirs differ is no matter
-of time.
+All use the same tensor and the same number of threads. They take turns, so
+that all run under the same conditions; each has at least 30 runs, or S
+seconds, and the minimum time of a run counts. Our result is verified, byte for
+byte, against a stable sort by NumPy. A peer's result is not, because
+differences do not affect the time.
 """
 
 import argparse

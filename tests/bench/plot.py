@@ -1,9 +1,9 @@
-"""From what peers.py measured, the picture and a table of the README beside it.
+"""Draws the picture and the table of the README from the results of peers.py.
 
 usage: plot.py ONE_THREAD.jsonl TWO_THREADS.jsonl --svg FILE --table FILE
 
-The picture: for each workload how many times longer each library takes than we
-do, one thread each, on a logarithmic axis. The table: Markdown, both runs.
+The picture: for each workload the time of each library relative to ours, one
+thread each, on a logarithmic axis. The table: Markdown, both runs.
 """
 
 import argparse

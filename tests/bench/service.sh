@@ -4,13 +4,13 @@
 # for each row on stdout, then the targets that are met on stderr.
 #
 # usage: tests/bench/service.sh [--seconds S] [--only PATH[,PATH]]
-#                               [--most BYTES] [--quick] [--json FILE]
+#                               [--max-bytes N] [--quick] [--json FILE]
 #                               [--servers FOLDER]
 #
 # --seconds S    for each row and server (3)
 # --only PATH    unary, oip, stream, peers, many, unix, shm, python, idle,
 #                memory
-# --most BYTES   the largest tensor (256 MiB)
+# --max-bytes N  the size of the largest tensor, in bytes (256 MiB)
 # --quick        a little of everything, to see that it works
 # --json FILE    writes the lines of JSON there too, for service/report.py
 # --servers FOLDER  runs topkd and the null server of a chroot, which has them
@@ -26,7 +26,7 @@ while [ $# -gt 0 ]; do
   case "$1" in
     -h | --help) usage && exit ;;
     --quick) arguments+=("$1") && shift && continue ;;
-    --seconds | --only | --most | --json | --servers) ;;
+    --seconds | --only | --max-bytes | --json | --servers) ;;
     *) echo "service.sh: unknown argument: $1" >&2 && usage >&2 && exit 2 ;;
   esac
   if [ $# -lt 2 ]; then echo "service.sh: $1 needs a value" >&2 && exit 2; fi

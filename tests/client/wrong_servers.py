@@ -1,9 +1,9 @@
-"""Servers that are wrong, huge, slow or corrupt, one on a port of its own for
-each kind.
+"""Servers with wrong, huge, slow or corrupt responses, each kind on its own
+port.
 
 Every kind is called by the request of REQUEST, by ComputeTopK, StreamTopK and
 ComputeTopKMany. Message-level kinds are gRPC's own servers with handlers of
-bytes; the others send HTTP/2 frames of their own making.
+bytes; the others write HTTP/2 frames themselves.
 
 usage: wrong_servers.py TOPKD     which is not called; prints {name: target}
 """

@@ -78,7 +78,7 @@ def check_schemas(name, objects, schemas):
 
 
 def check_deployment(objects):
-    """What no schema says of a Deployment and its neighbours."""
+    """Checks of a Deployment and related objects that no schema contains."""
     pod, = (one["spec"]["template"]["spec"] for one in objects
             if one["kind"] == "Deployment")
     container, = pod["containers"]

@@ -26,7 +26,7 @@ COPY = (harness.ROOT / "deploy/kubernetes/kustomize/components/monitoring"
 
 
 def check_rules(promtool):
-    """Has the alerts checked, each fired by a test of its own."""
+    """Checks the alerts; each has a test that fires it."""
     tests = pathlib.Path(__file__).parent / "alerts_test.yml"
     for command in (["check", "config", harness.ROOT /
                      "deploy/prometheus/prometheus.yml"],

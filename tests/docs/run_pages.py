@@ -42,7 +42,8 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def copy_tree(folder):
-    """Copies what git has or would take; ends as skipped where it has none."""
+    """Copies the files that git tracks or would add; skips the test without
+    git."""
     listed = subprocess.run(
         ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard"],
         check=False, capture_output=True, text=True)

@@ -124,7 +124,8 @@ class Client(h2.Connection):
         self.frames.clear()
 
     def wait(self, streams, seconds):
-        """Waits until all streams have ended; returns those that have not."""
+        """Waits until all streams have ended; returns the others after a
+        timeout."""
         deadline = time.monotonic() + seconds
         left = set(streams) - self.outcomes.keys()
         while left and not self.closed and time.monotonic() < deadline:

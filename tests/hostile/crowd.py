@@ -1,5 +1,5 @@
-"""Many connections beside a neighbour whose p99 is to stay below three times
-what it is without them.
+"""Many connections, and a neighbour whose p99 must stay below three times its
+value without them.
 
 usage: crowd.py TOPKD [--idle 19500] [--half 1000] [--seconds 10]
 
@@ -23,7 +23,8 @@ EACH = 4000  # connections of a client process
 
 
 def hold(target, number, count, start, pipe):
-    """Opens so many connections, says so, and holds them until told."""
+    """Opens `count` connections, reports it, and holds them until asked to
+    close."""
     host, port = target.rsplit(":", 1)
     held = []
     for i in range(count):
@@ -37,7 +38,7 @@ def hold(target, number, count, start, pipe):
 
 
 def crowd(target, first, count, start):
-    """Lets processes hold so many connections. Returns their pipes."""
+    """Starts processes that hold `count` connections. Returns their pipes."""
     pipes = []
     for number, begin in enumerate(range(0, count, EACH), first):
         pipe, other = multiprocessing.Pipe()

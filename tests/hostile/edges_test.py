@@ -68,7 +68,7 @@ def call(stream, fields, message=EMPTY):
 
 
 def succeeds(target, fields, message=EMPTY):
-    """Whether a call on a connection of its own does."""
+    """Whether a call on a new connection succeeds."""
     with contextlib.suppress(OSError), h2.Connection(target) as client:
         client.send(call(1, fields, message))
         answer = client.answer(1)
@@ -191,7 +191,7 @@ def watches_are_limited(path, factor):
 
 
 def watches(client):
-    """Whether a watch on the connection is told the state."""
+    """Whether a watch on the connection receives the state."""
     client.send(call(1, WATCH))
     found = client.read(
         lambda kind, flags, *_: kind == h2.DATA or flags & h2.END_STREAM and

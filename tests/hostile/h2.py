@@ -39,7 +39,7 @@ def window_update(stream, increment):
 
 
 def integer(value, bits, first=0):
-    """Returns an HPACK integer with a prefix of so many bits."""
+    """Returns an HPACK integer with a prefix of `bits` bits."""
     most = (1 << bits) - 1
     if value < most:
         return bytes([first | value])
@@ -168,8 +168,8 @@ class Connection:
         self.socket.close()
 
     def send(self, wire, seconds=10, read=True):
-        """Sends, and reads meanwhile unless told not to. Returns how much was
-        sent: less if the server closes, or takes nothing more in time."""
+        """Sends, and also reads unless disabled. Returns the number of bytes
+        sent: fewer if the server closes, or stops reading."""
         view = memoryview(wire)
         sent = 0
         deadline = time.monotonic() + seconds
@@ -317,7 +317,7 @@ class Connection:
         self.received = buffer[at:]
 
     def _reply(self):
-        """Sends the acknowledgements that are owed: never amid other frames."""
+        """Sends the pending acknowledgements, never within another frame."""
         owed, self.owed = self.owed, b""
         try:
             if owed:

@@ -1,4 +1,4 @@
-"""What an attack is watched with: a server's process, and a neighbour."""
+"""The observers of an attack: a server's process, and a neighbour."""
 
 import contextlib
 import json
@@ -274,12 +274,12 @@ def _ask(target, pipe, pause, patience, count, timeout, reconnects):
 
 
 class Neighbour:
-    """A well-behaved client in a process of its own, always calling.
+    """A well-behaved client in a separate process that calls all the time.
 
-    patience    for how many seconds it waits for an answer
+    patience    the seconds that it waits for a response
     count       the number of u8 elements of its tensors
     timeout     the calls' deadline, in the form of grpc-timeout
-    reconnects  whether each call has a connection of its own
+    reconnects  whether each call uses a new connection
     """
 
     def __init__(self, target, pause=0.002, patience=30, count=4, timeout=None,

@@ -4,15 +4,15 @@ usage: hostile_test.py TOPKD [--plain SERVICE_BENCH] [--haproxy HAPROXY]
                        [--only NAME[,NAME]] [--scale N] [--memory-factor N]
                        [--json] [--flag=--a-flag=of-topkd]...
 
-Lets each attack of attacks.py happen to a server that a neighbour is calling
-all the time, and demands that the server lives, that its memory stays within
-the attack's bound, that all the neighbour's calls are answered, and that the
-descriptors are given back.
+Runs each attack of attacks.py against a server that a neighbour is calling all
+the time, and requires that the server survives, that its memory stays within
+the attack's bound, that all of the neighbour's calls succeed, and that the file
+descriptors are closed.
 
---plain    the benchmark's null server instead: gRPC as it comes
+--plain    the benchmark's null server instead: gRPC with its defaults
 --haproxy  with HAProxy in front, as deploy/haproxy/haproxy.cfg has it
 --flag     instead of those of the test
---scale    does each so many times as much, for figures
+--scale    factor of the attacks' amounts, for measurements
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Connections that do nothing, to the listeners beside the main one."""
+"""Idle connections to the listeners other than the main one."""
 
 import socket
 

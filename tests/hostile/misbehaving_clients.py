@@ -17,13 +17,13 @@ def give_way():
 
 
 def pause(connection, seconds):
-    """Lets the server say what it wants meanwhile."""
+    """Reads whatever the server has sent."""
     connection.read(lambda *_: False, seconds)
     connection.frames.clear()
 
 
 def _connections(target, pipe, source):
-    """A connection after the other, until told to stop."""
+    """Opens one connection after another until asked to stop."""
     while not pipe.poll():
         with contextlib.suppress(OSError), \
                 h2.Connection(target, source=source) as connection:
@@ -34,7 +34,8 @@ def _connections(target, pipe, source):
 
 
 def cancel(target, seed, pipe, source):
-    """Calls that end before their answers: amid the body or right after it."""
+    """Calls cancelled before their responses: within the body or right after
+    it."""
     chance = random.Random(seed)
     body = h2.message(harness.request(bytes(200) * 200, 10))
     done = 0
@@ -52,7 +53,8 @@ def cancel(target, seed, pipe, source):
 
 
 def nonsense(target, seed, pipe, source):
-    """Messages that are none. Each must be refused as such, or for now."""
+    """Malformed messages. Each must be rejected as such, or with a retry
+    delay."""
     chance = random.Random(seed)
     counts = collections.Counter()
     for connection in _connections(target, pipe, source):
@@ -82,8 +84,8 @@ def nonsense(target, seed, pipe, source):
 
 
 def dawdle(target, seed, pipe, source):
-    """Clients that take an answer of 9 MiB a byte at a time from their sockets,
-    each beside one that has sent half of a preface."""
+    """Clients that read a response of 9 MiB one byte at a time from their
+    sockets, each next to one that has sent half of a preface."""
     chance = random.Random(seed)
     body = h2.message(harness.request(bytes(256) * 4096, 1 << 20))
     window = (1 << 31) - 1
@@ -115,8 +117,8 @@ def _live(function, target, seed, pipe, source):
 
 
 def crowd(function, target, count, seed, source=None):
-    """Begins so many processes of a function; returns what ends them and gives
-    what they counted."""
+    """Starts `count` processes of a function; returns a function that ends them
+    and returns their counts."""
     pipes = []
     for i in range(count):
         pipe, other = multiprocessing.Pipe()

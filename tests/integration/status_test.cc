@@ -151,7 +151,7 @@ TEST(StatusCode, CancelledIsNotTakenForTheEndOfTheStream) {
                "grpc_server_msg_received_total{grpc_method="
                "\"StreamTopK\",grpc_service=\"topk.v1.TopKService\","
                "grpc_type=\"bidi_stream\"} 1\n") != std::string::npos;
-  })) << "the header has not arrived";
+  })) << "the header did not arrive";
   stream.context().TryCancel();
   EXPECT_EQ(stream.Finish().error_code(), grpc::StatusCode::CANCELLED);
   EXPECT_TRUE(Eventually([&] {

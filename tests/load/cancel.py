@@ -41,7 +41,7 @@ def shared_bytes(chance):
 
 
 def worked(pid):
-    """What the process's threads have worked in all, in nanoseconds."""
+    """Returns the CPU time of all threads of the process, in nanoseconds."""
     total = 0
     for task in os.listdir(f"/proc/{pid}/task"):
         try:
@@ -76,8 +76,9 @@ def computed(connection, body, stream):
 
 
 def cancelled(connection, pid, body, stream, after):
-    """Cancels one so many seconds after its last byte; returns what the server
-    worked after that, in seconds, or None if it had been answered."""
+    """Cancels a call a number of seconds after its last byte. Returns the
+    server's CPU time after that, in seconds, or None if the call had
+    finished."""
     connection.send(h2.call(stream, h2.fields()) +
                     h2.data(stream, body, end_stream=True))
     connection.read(lambda *_: False, after)

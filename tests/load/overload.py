@@ -1,16 +1,16 @@
-"""Loads a server with twice what it can do, among clients that cancel and
-clients that send nonsense, in a control group with little memory, and says
-whether it did what it should:
+"""Loads a server with twice its capacity, together with clients that cancel
+and clients that send malformed messages, in a cgroup with little memory, and
+checks:
 
-  no wrong answer, no crash, memory below the limit, every refusal
-  RESOURCE_EXHAUSTED with a time to come again, the p99 of small requests at
-  most five times what it is without the load.
+  no wrong result, no crash, memory below the limit, every rejection
+  RESOURCE_EXHAUSTED with a retry delay, the p99 of small requests at most five
+  times its value without the load.
 
-Beside it an idle server is asked the same small requests: what these take there
-is what the loaded machine makes of them, whatever the server does.
+The same small requests are also sent to an idle server: their latency there is
+the effect of the loaded machine alone.
 
-The load comes from the same machine. It is made to give way to the server and
-to the small requests' client, or it would be its own waits that are measured.
+The load comes from the same machine. Its priority is below that of the server
+and of the small requests' client, so that their waits for a CPU do not count.
 
 usage: overload.py TOPKD TOPK [--minutes 5] [--memory 1024]
 """

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Would the tests notice? Breaks a copy of the tree in each of the ways that
-mutants.toml lists, one at a time, builds the programs that should notice, and
-runs them until one fails.
+"""Mutation testing: applies each mutant of mutants.toml to a copy of the tree,
+one at a time, builds the tests that should detect it, and runs them until one
+fails.
 
 usage: tests/mutation/run.py [--list] [--only NAME...] [--jobs N] [--again]
                              [--tree FOLDER]
 
   --list   the mutants, and stop
-  --only   these mutants alone
-  --jobs   compilers at a time; as many as there are processors
-  --again  those too that were killed before
+  --only   only these mutants
+  --jobs   concurrent compilers; the number of CPUs
+  --again  also the mutants that were killed before
   --tree   where the copy is; build/mutation
 
-What was killed stays so until its file or its row changes, so that a run that
-was interrupted goes on where it was; build/mutation.jsonl has the results. Ends
-with the number of survivors, but for those whose row says why they must.
+A killed mutant is not run again until its file or its row changes, so that an
+interrupted run can be continued; build/mutation.jsonl has the results. The exit
+status is the number of survivors without a reason in their row.
 """
 
 import argparse

@@ -1,5 +1,5 @@
 """Makes topk_client importable for a test: the package of client/python with
-its stubs, beside those of the two packages from PyPI that it needs; all by
+its stubs, and those of the two packages from PyPI that it needs; all by
 Debian's protoc. With TOPK_CLIENT=installed it is the installed one instead.
 
 The tests are called with the path of topkd as their argument.

@@ -1,4 +1,4 @@
-"""The examples of the Python client's README, each run as it stands but for the
+"""The examples of the Python client's README, each run unchanged except for the
 server's address.
 
 usage: client_readme_test.py TOPKD

@@ -1,4 +1,4 @@
-"""What the workers of Dask and Ray do with a shard, without either.
+"""The work of Dask's and Ray's workers on a shard, tested without either.
 
 usage: client_shards_test.py TOPKD
 """
@@ -31,7 +31,8 @@ def objects():
 
 
 # A worker that is killed once it has asked.
-KILLED = """
+KILLED =
+"""
 import os, signal, sys
 import numpy as np
 from topk_client import _shards
@@ -43,7 +44,8 @@ sys.stdin.read()
 
 
 # A thread of a worker that forks between two shards.
-FORKS = """
+FORKS =
+"""
 import os, sys, threading
 import numpy as np
 from topk_client import _shards

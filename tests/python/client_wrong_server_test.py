@@ -1,7 +1,7 @@
-"""The Python client and servers that answer what no topkd does: it believes
-none, and comes again when it is told to.
+"""The Python client against servers with wrong responses: it validates every
+response, and retries after the retry delay.
 
-usage: client_wrong_server_test.py TOPKD     which is not asked
+usage: client_wrong_server_test.py TOPKD     which is not called
 """
 
 import asyncio

@@ -1,5 +1,5 @@
 """The scale test's Dask: a cluster of this machine's processes, the array in
-it, and what is asked of it."""
+it, and its calls."""
 
 import os
 import random
@@ -34,8 +34,8 @@ def _load(path, shape, block_info=None):
 
 
 def array(path, shape, chunk=array_file.CHUNK):
-    """Returns the file as a Dask array, each chunk of so many elements of a
-    row, which the worker that needs it maps."""
+    """Returns the file as a Dask array, each chunk of `chunk` elements of a
+    row, mapped by the worker that needs it."""
     chunks = ((1,) * shape[0], (chunk,) * (shape[1] // chunk))
     return da.map_blocks(_load, str(path), shape, chunks=chunks,
                          dtype=np.float32, meta=np.empty((0, 0), np.float32))
@@ -64,8 +64,8 @@ def _answered(dask_scheduler):
 
 
 def while_killing(client, x, k, largest, servers, kill_server):
-    """Returns (values, indices) and which process was killed meanwhile, with a
-    server: once the first chunks are answered."""
+    """Returns (values, indices) and the process that was killed, with a server,
+    once the first chunks were answered."""
     pids = sorted(client.run(os.getpid).values())
     futures = client.compute(topk_client.dask.topk(
         x, k, 1, largest, servers=servers, shared_memory=True, timeout=600))

@@ -69,8 +69,8 @@ def _shard_workers():
 
 
 def while_killing(refs, k, largest, servers, kill_server):
-    """Returns (values, indices) and which process was killed meanwhile, with a
-    server."""
+    """Returns (values, indices) and the process that was killed, with a server,
+    during the call."""
     outputs = topk_client.ray.topk(
         refs, k, 1, largest, servers=servers, shared_memory=True, timeout=600)
     last = outputs[0].reshape(-1)[-1]

@@ -1,4 +1,4 @@
-"""One tensor over many workers; tests/scale.sh says what and why.
+"""One tensor over many workers; see tests/scale.sh.
 
 usage: scale.py TOPKD [--elements N] [--parts PART,...] [--out FOLDER]
 """
@@ -36,7 +36,7 @@ PAGE = ROOT / "deploy" / "SCALING.md"
 
 
 class Scale:
-    """What the parts share: servers, the file, the report."""
+    """The state shared by the parts: servers, the file, the report."""
 
     def __init__(self, options):
         self.options = options
@@ -80,7 +80,7 @@ class Scale:
             raise AssertionError(f"{name}: {len(wrong)} answers differ")
 
     def start_servers(self, count=2):
-        """Returns so many topkd."""
+        """Returns `count` running topkd."""
         return [self.stack.enter_context(topk_stubs.Server(
             self.options.topkd,
             self.stack.enter_context(tempfile.TemporaryDirectory()),
@@ -162,7 +162,7 @@ def on_dask(scale):
 
 
 def peers(scale):
-    """Dask's own topk beside ours, on the same array and workers, in turn."""
+    """Compares Dask's own topk with ours, on the same array and workers."""
     import dask_side
 
     ways = {
@@ -200,7 +200,7 @@ def peers(scale):
 
 
 def ties(scale, dask_side):
-    """Which of equal elements are chosen, by two ways to cut one array."""
+    """Ties: the selected elements with two ways to divide one array."""
     shape = (1, min(scale.options.elements, 1 << 26))
     cuts = [dask_side.array(scale.file, shape, array_file.CHUNK // part)
             for part in (1, 4)]
@@ -238,7 +238,7 @@ def on_ray(scale):
 
 
 def page(scale):
-    """The page's examples, each a program of its own."""
+    """The page's examples, each run as a program."""
     blocks = re.findall(r"^```python\n(.*?)^```$",
                         PAGE.read_text(encoding="utf-8"), re.M | re.S)
     for block in blocks:
@@ -293,7 +293,8 @@ def costs(scale):
 
 
 def fit(scale):
-    """The cost model: its constants, then 1, 2 and 4 workers beside it."""
+    """The cost model: its constants, then a comparison with 1, 2 and 4
+    workers."""
     import dask_side
 
     elements = min(scale.options.elements, 1 << 28)

@@ -24,8 +24,8 @@ def _element(word, dtype):
 
 
 def _data(text, dtype, count):
-    """The data column. `random` has bytes of its own here: what is compared is
-    the answers to one request, not those of two programs that read it."""
+    """The data column. `random` has other bytes here than in the C++ tests;
+    only the answers to one request are compared."""
     words = text.split()
     if words[0] == "zeros":
         return bytes(count * dtype.itemsize)

@@ -105,8 +105,8 @@ def array_of(tensor, messages):
 
 
 def question_of(request, messages):
-    """What a request means; ValueError where that takes more words than a
-    library has."""
+    """Returns the meaning of a request; ValueError if no library can express
+    it."""
     which = request.WhichOneof("attributes")
     if which is None:
         raise ValueError("attributes")

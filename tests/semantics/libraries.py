@@ -1,8 +1,8 @@
 """ONNX Runtime, onnx's reference evaluator, OpenVINO, PyTorch and NumPy, each
-asked in its own words for what a request of ours says.
+called by its own API with the meaning of one of our requests.
 
-A library is a function of a Question to (values, indices); it raises whatever
-it raises where it refuses.
+A library is a function of a Question to (values, indices). It raises the
+library's own exception if the library rejects the request.
 """
 
 import dataclasses

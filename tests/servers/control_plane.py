@@ -50,14 +50,14 @@ def server_listener(address):
 
 
 def client_listener(name):
-    """What a client is told of xds:///name: ask for the routes."""
+    """The listener of xds:///name, which refers clients to the routes."""
     return {"name": name, "api_listener": {"api_listener": {
         "@type": _MANAGER, "http_filters": [_ROUTER],
         "rds": {"route_config_name": name, "config_source": _ADS}}}}
 
 
 def routes(name):
-    """All calls go to one cluster; what finds no server is tried again."""
+    """All calls go to one cluster; calls that find no server are retried."""
     return {"name": name, "virtual_hosts": [{
         "name": "all", "domains": ["*"],
         "retry_policy": {"retry_on": "unavailable", "num_retries": 3},
@@ -77,7 +77,7 @@ def endpoints(name, addresses):
 
 
 class ControlPlane(ads_pb2_grpc.AggregatedDiscoveryServiceServicer):
-    """What it is told by set(), all that ask are told at once."""
+    """Sends the resources passed to set() to all subscribers at once."""
 
     def __init__(self):
         self._lock = threading.Lock()

@@ -80,8 +80,9 @@ class Load:
 
 
 def bench(topk, target, path="unary", *flags):
-    """What puts `topk bench` on a target, whose answers are all verified. Its
-    streams have several messages under way when a connection breaks."""
+    """Returns the command that runs `topk bench` on a target and verifies all
+    responses. Its streams have several messages in flight when a connection
+    breaks."""
     shape = {"unary": "4,1000", "stream": "1,1000000", "many": "1,100000"}[path]
     return [topk, "bench", "--target", target, "--k", "10", "--json", "--path",
             path, "--shape", shape, "--concurrency", "4", "--warmup", "0",
@@ -95,8 +96,8 @@ def python_load(topkd, target):
 
 
 def await_answers(replicas, loads, count=FEW):
-    """Waits until each of the replicas has answered so many more calls; returns
-    how many those were of each."""
+    """Waits until each of the replicas has answered `count` more calls; returns
+    the number of each."""
     before = [replica.answered() for replica in replicas]
 
     def more():

@@ -1,4 +1,4 @@
-"""What happens to the servers during a soak, at random: the seed says what."""
+"""The events of the servers during a soak, drawn at random from the seed."""
 
 import contextlib
 import random
@@ -45,8 +45,8 @@ class Chaos:
         self.chance.shuffle(self._first)
 
     def run_until(self, end):
-        """Has events until then, beside clients that misbehave all the time.
-        Returns what these counted."""
+        """Runs events until `end`, with misbehaving clients all the time.
+        Returns the clients' counts."""
         ends = {function.__name__: misbehaving_clients.crowd(
             function, self.topology.target, count,
             self.chance.randrange(1 << 30), source)

@@ -50,7 +50,7 @@ def begin(topk, target, seconds, seed, directory):
 
 
 def _bench_row(found):
-    """What `topk bench` found, in the words of oip_caller.py."""
+    """The result of `topk bench`, with the keys of oip_caller.py."""
     lost = collections.Counter(found["errors"])
     told = {code: lost.pop(code) for code in COME_AGAIN if code in lost}
     # Every rejection must have a retry delay.
@@ -63,7 +63,7 @@ def _bench_row(found):
 
 
 def end(processes, seconds):
-    """Waits for them, so long at most; returns {kind: row}."""
+    """Waits for the loads, up to a timeout; returns {kind: row}."""
     until = time.monotonic() + seconds
     rows = {}
     for kind, process in processes.items():

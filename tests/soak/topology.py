@@ -1,4 +1,4 @@
-"""Three servers behind HAProxy, each with a burden of its own."""
+"""Three servers behind HAProxy, each with a different handicap."""
 
 import contextlib
 import os
@@ -21,12 +21,12 @@ FAKETIME = sorted(
 
 
 class Topology:
-    """What there is; chaos.py does things to it.
+    """The servers and the proxy that chaos.py acts on.
 
     servers  the first is never restarted: its memory is that of a long life.
              The second logs to a full disk, in a group with little memory. The
              third has a clock that can be stepped.
-    missing  what this machine has not, and so is not done to them
+    missing  the events that this machine does not support
     """
 
     def __init__(self, stack, topkd, haproxy, directory):
@@ -66,7 +66,7 @@ class Topology:
                 "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
 
     def step_clock(self, seconds):
-        """Sets the third server's clock so many seconds off."""
+        """Sets the offset of the third server's clock, in seconds."""
         new = self.clock.with_suffix(".new")
         new.write_text(f"{seconds:+d}\n", encoding="ascii")
         new.rename(self.clock)
@@ -85,7 +85,8 @@ class Topology:
 
     @contextlib.contextmanager
     def few_descriptors(self, server, spare):
-        """Leaves a running server so many descriptors more than it has."""
+        """Limits a running server to `spare` more file descriptors than it
+        has."""
         pid = server.process.pid
         soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         most = harness.Process(server.process).descriptors() + spare
@@ -96,8 +97,9 @@ class Topology:
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
 
     def fill_memory(self, seconds):
-        """A process in the second server's group that takes all memory until
-        the kernel ends it, or for so long. Returns how it ended."""
+        """Runs a process in the second server's cgroup that takes all memory
+        until the kernel kills it, or for `seconds`. Returns its exit
+        status."""
         hog = ("import time\nheld = []\nend = time.monotonic() + %f\n"
                "while time.monotonic() < end:\n"
                "    held.append(b'x' * (1 << 20))\n" % seconds)

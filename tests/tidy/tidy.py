@@ -3,8 +3,8 @@
 usage: tidy.py RULE     one of those below; prints what breaks it, exits 1
        tidy.py --list
 
-Every rule first proves itself: it must find a fault in each sample that has
-one, and none in what stands beside it as right.
+Every rule is tested first: it must report each wrong sample and accept each
+right one.
 """
 
 import pathlib
@@ -26,8 +26,8 @@ FOLDERS = ("proto", "core", "server", "client", "deploy", "tests", ".ci")
 
 
 def sources():
-    """Returns {path: text} of every text file of the project. Looks only where
-    they are, so that a build folder or a virtual environment is none."""
+    """Returns {path: text} of every text file of the project. Reads only the
+    project's folders, not build folders or virtual environments."""
     paths = list(ROOT.iterdir())
     for folder in FOLDERS:
         paths += (ROOT / folder).rglob("*")
@@ -311,7 +311,7 @@ def no_machine_names(files):
 
 
 def links(files):
-    """What a page links to, or names by its path from the root, is there."""
+    """Every file that a page links to, or names by its path, exists."""
     for name, text in files.items():
         if not name.endswith(".md"):
             continue
@@ -359,7 +359,7 @@ def _tool(files, suffixes, command, names=()):
 
 
 def mutants(files):
-    """What tests/mutation breaks is there, once."""
+    """Every text that tests/mutation replaces exists exactly once."""
     listed = tomllib.loads(files.get("tests/mutation/mutants.toml", ""))
     seen = set()
     for row in listed.get("mutant", []):

@@ -341,8 +341,7 @@ TEST(ConnectionReplacement, CountsOpenConnectionsAndNoOtherSockets) {
   }
 }
 
-// A connected socket of its own and its address, for a limit that looks at
-// nothing else.
+// A connected socket and an address: all that a limit of connections inspects.
 class Accepted {
  public:
   explicit Accepted(const std::string& address) {

@@ -123,8 +123,8 @@ def _open_regular(path: str, flags: int) -> int:
 
 
 class _TokenFile:
-    """The token of a file, which is read for each call. ValueError if there is
-    none at first; later the last good one stays."""
+    """The token of a file, which is read for each call. ValueError if the file
+    has no valid token at the start; later the last valid one stays in use."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -185,8 +185,8 @@ class Attempts:
 
 
 class Route:
-    """A channel and the methods on it. They take and return bytes, so that a
-    response that is not a message is an error of ours."""
+    """A channel and the methods on it. They take and return bytes, so that this
+    package reports responses that do not parse."""
 
     def __init__(self, channel: Any, max_message_bytes: int, *, tls: bool,
                  has_token: bool) -> None:
@@ -333,7 +333,7 @@ class Connection:
         self._limit = min(max(told, _MIN_LIMIT), _MAX_LIMIT)
 
     def _no_limit(self, error: TopKError) -> None:
-        """Takes an error in place of capabilities. The call that needs them is
-        sent all the same, and has an error of its own."""
+        """Handles an error of the request for capabilities. The call that needs
+        them is sent nevertheless and reports its own error."""
         if error.code == grpc.StatusCode.UNIMPLEMENTED:
             self._limit = _MAX_LIMIT

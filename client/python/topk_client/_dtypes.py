@@ -29,40 +29,40 @@ _NAMES = {numpy: name for name, numpy in NUMPY_NAMES.items()}
 
 
 def number_of(name: str) -> Any:
-    """Returns the contract's number of a type by its short name, e.g. "f32".
-    ValueError for a name that it lacks."""
+    """Returns the DataType with a short name, e.g. "f32". ValueError for an
+    unknown name."""
     return tensor_pb2.DataType.Value("DATA_TYPE_" + name.upper())
 
 
 def name_of(number: int) -> str:
-    """Returns the short name of a number. ValueError where it has none."""
+    """Returns the short name of a DataType. ValueError if it is unknown."""
     return tensor_pb2.DataType.Name(number)[len("DATA_TYPE_"):].lower()
 
 
 def short_name_of(array: np.ndarray) -> str:
-    """Returns the short name of an array's type, e.g. "f32". TypeError where
-    the contract has none."""
+    """Returns the short name of an array's type, e.g. "f32". TypeError for a
+    type that the service does not support."""
     if array.dtype.name not in _NAMES:
-        raise TypeError(f"{array.dtype.name} is no type of the service; it has "
-                        + ", ".join(_NAMES))
+        raise TypeError(f"the service does not support {array.dtype.name}; its "
+                        "types are " + ", ".join(_NAMES))
     return _NAMES[array.dtype.name]
 
 
 def type_of(array: np.ndarray, name: Optional[str] = None) -> Any:
-    """Returns the contract's number of an array's type, or of the type whose
-    bits it holds. TypeError where there is none."""
+    """Returns the DataType of an array, or of the type whose bits it holds.
+    TypeError for a type that the service does not support."""
     return number_of(short_name_of(array) if name is None else name)
 
 
 def numpy_of(number: int) -> np.dtype:
-    """Returns NumPy's own type of a number. KeyError or TypeError where it has
-    none."""
+    """Returns NumPy's type for a DataType. KeyError or TypeError if NumPy has
+    no such type."""
     return np.dtype(NUMPY_NAMES[name_of(number)])
 
 
 def little_endian(array: np.ndarray) -> np.ndarray:
-    """Returns the array as the wire has its elements: a copy only of one that
-    has them the other way round."""
+    """Returns the array with little-endian elements, as on the wire; a copy
+    only if the byte order differs."""
     return array.astype(array.dtype.newbyteorder("<"), copy=False)
 
 
@@ -105,7 +105,7 @@ def pack(array: np.ndarray, name: str) -> np.ndarray:
 
 def unpack(data: np.ndarray, count: int, dtype: np.dtype,
            name: str) -> np.ndarray:
-    """Returns so many elements from what pack() makes, as an array had them."""
+    """Returns `count` elements from the output of pack()."""
     width = WIDTHS[name]
     bits = np.unpackbits(data, count=count * width,
                          bitorder="big" if name == "u1" else "little")

@@ -17,8 +17,8 @@ from topk_client.messages import Answer, Call, parse
 
 
 class _Pending:
-    """Calls without a response, in order. Thread-safe: gRPC takes requests in
-    a thread of its own."""
+    """Calls without a response, in order. Thread-safe: gRPC takes requests on
+    a separate thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

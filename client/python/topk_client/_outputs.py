@@ -44,8 +44,8 @@ class Output(NamedTuple):
     @classmethod
     def of(cls, data_type: int, bits: int, shape: List[int],
            desc: Optional[TensorDesc]) -> "Output":
-        """Returns the output of elements of so many bits, with DirectML's
-        description if it has one."""
+        """Returns the output of elements of `bits` bits, with DirectML's
+        description if there is one."""
         strides = list(desc.strides) if desc else []
         elements = math.prod(shape)
         if strides:

@@ -32,12 +32,12 @@ _PREFIX = "/topk-shard-"  # below the servers' default prefix
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-    """What is asked of the whole axis; it travels to the workers.
+    """The request for the whole axis, which is sent to the workers.
 
     Attributes:
       axis: -r .. r-1.
       servers: targets of Client, any of which may answer any shard.
-      shared_memory: whether they take shards from that of their machine.
+      shared_memory: whether workers pass shards to them in shared memory.
       client_options: other arguments of Client.
     """
 

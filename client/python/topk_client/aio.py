@@ -64,9 +64,9 @@ class _End:
 
 
 class Client(Connection):
-    """topk_client.Client, with its arguments and errors. To be made in the
-    event loop in which it is used. Who cancels a call's task cancels the
-    call."""
+    """topk_client.Client for asyncio, with the same arguments and errors.
+    Create it in the event loop that uses it. Cancelling a call's task cancels
+    the call."""
 
     _grpc = grpc.aio
 
@@ -77,7 +77,7 @@ class Client(Connection):
         await self.close()
 
     async def close(self) -> None:
-        """Ends the connections, and the calls under way."""
+        """Closes the connections and cancels the calls in flight."""
         for channel in self._channels_to_close():
             await channel.close()
 

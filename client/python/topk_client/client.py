@@ -18,33 +18,36 @@ from topk_client.specs import Spec
 
 
 class Client(Connection):
-    """A connection to one or several servers. Thread-safe; make one and keep
-    it, and close() it, or use it in a with block. Connects at the first call.
+    """A connection to one or several servers. Thread-safe. Create one client
+    and reuse it; close() it, or use it in a with block. It connects at the
+    first call.
 
-    Calls go to the servers in turn (round robin), past those whose health check
-    says NOT_SERVING. Every call that fails raises TopKError; a TypeError or
-    ValueError is about its arguments, before anything is sent.
+    Calls are distributed over the servers by round robin; servers whose health
+    check reports NOT_SERVING are skipped. Every call that fails raises
+    TopKError. TypeError and ValueError report wrong arguments; nothing has been
+    sent then.
 
     Args:
       target: host:port, unix:path, dns:///name:port (all of whose addresses are
-        used in turn), or a list of IP addresses with ports, with commas.
-      timeout: how many seconds a call may take, if it does not say otherwise.
+        used in turn), or a comma-separated list of IP addresses with ports.
+      timeout: the default timeout of a call, in seconds.
       max_attempts: attempts of a call of any method that ends with UNAVAILABLE,
         or with RESOURCE_EXHAUSTED and a retry delay, which is waited for if it
         ends before the deadline: 1 .. 5; 1 = no retry.
-      user_agent: what the servers see before gRPC's own name.
-      tls: TLS 1.2 or later, if this or any of the next four is given. The
-        server is believed if an authority of tls_ca, or of this machine without
-        it, has signed its certificate for the target's name.
-      tls_ca, tls_cert, tls_key: PEM files of authorities, and of the client's
-        own certificate and key. Read once: make a new client of renewed ones.
+      user_agent: the prefix of the user-agent header, before gRPC's own name.
+      tls: whether to use TLS 1.2 or later; implied by any of the next four. The
+        server's certificate must be signed for the target's name by an
+        authority of tls_ca, by default by one that this machine trusts.
+      tls_ca, tls_cert, tls_key: PEM files of the authorities, and of the
+        client's certificate and key. They are read once; create a new client
+        after a renewal.
       tls_server_name: the name that the certificate must have instead.
-      token: what each call carries, "authorization: Bearer ...".
-      token_file: a file that has it, read for each call; ValueError if it has
-        none when the client is made. The last good token stays if the file goes
-        bad.
-      token_over_plaintext: without TLS a token is for targets on this machine
-        alone, unless this says otherwise.
+      token: the bearer token that each call sends.
+      token_file: a file with the token, read for each call; ValueError if it
+        has no valid token when the client is created. The last valid token
+        stays in use if the file becomes invalid.
+      token_over_plaintext: whether to send the token without TLS to targets
+        that are not on this machine.
     """
 
     _grpc = grpc
@@ -56,7 +59,7 @@ class Client(Connection):
         self.close()
 
     def close(self) -> None:
-        """Ends the connections, and calls under way with CANCELLED."""
+        """Closes the connections; calls in flight end with CANCELLED."""
         for channel in self._channels_to_close():
             channel.close()
 
@@ -121,7 +124,7 @@ class Client(Connection):
 
     def get_capabilities(self, *, timeout: Optional[float] = None
                          ) -> topk_pb2.Capabilities:
-        """Returns what the server serves, as the contract has it."""
+        """Returns the server's Capabilities message."""
         answer: topk_pb2.Capabilities = self._retry(
             self._capabilities_once, self._attempts(timeout))
         return answer

@@ -46,14 +46,14 @@ _HINTS: List[Tuple[str, Optional[bool], str]] = [
 
 
 class TopKError(Exception):
-    """A call that failed: the service refused it, or could not be reached.
+    """A call that failed: the service rejected it, or could not be reached.
 
     Attributes:
       code: a grpc.StatusCode.
-      message: in English, with the rule and the value that breaks it.
-      reason: an UPPER_SNAKE word to program against, "" where there is none.
-      field: the path of the wrong field, e.g. "onnx.k", or whose quota is used
-        up; "" where there is none.
+      message: an English text that names the rule and the value that breaks it.
+      reason: a stable UPPER_SNAKE identifier for programs, or "".
+      field: the path of the wrong field, e.g. "onnx.k", or the subject whose
+        quota is exhausted; or "".
       retry_delay: the server's retry delay in seconds, at most a day; None if
         it sent none.
       hint: how to mend the error, if the client knows; otherwise "".

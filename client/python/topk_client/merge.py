@@ -1,9 +1,9 @@
-"""One answer out of those over shards of a longer axis.
+"""Merges the results over the shards of a longer axis.
 
     merge([Partial.of(client.compute_topk(shard, spec, index_offset=begin),
                       spec) for begin, shard in shards])
 
-is, byte for byte, what one server would have answered over the whole axis.
+returns, byte for byte, the result of one server over the whole axis.
 """
 
 import dataclasses
@@ -18,19 +18,19 @@ from topk_client.specs import DirectML, Onnx, OpenVINO, Spec
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Partial:
-    """The answer over one shard of a longer axis, and what was asked.
+    """The result over one shard of a longer axis, and its request's attributes.
 
-    ValueError where the arrays' shapes differ, the axis is none of theirs, or
-    more than k elements lie along it; TypeError for elements that the service
-    lacks.
+    ValueError if the arrays' shapes differ, the axis is out of range, or there
+    are more than k elements along it; TypeError for element types that the
+    service does not support.
 
     Attributes:
       values: the selected elements, min(k, the shard's size) along the axis.
-      indices: where they are along the axis; of the same shape.
-      k: how many were asked for, which a shard may have fewer of.
-      axis: -r .. r-1 for arrays of rank r; kept as 0 .. r-1.
-      largest: which end was selected.
-      order: "value" or "index", what the elements are arranged by.
+      indices: their positions along the axis; of the same shape.
+      k: the requested number of elements; a shard may have fewer.
+      axis: -r .. r-1 for arrays of rank r; stored as 0 .. r-1.
+      largest: whether the largest elements were selected.
+      order: "value" or "index", the order of the elements.
       data_type: the elements' type as Request has it; that of the values'
         dtype by default.
     """
@@ -66,9 +66,9 @@ class Partial:
     @classmethod
     def of(cls, answer: Answer, spec: Spec, *, k: Optional[int] = None,
            data_type: Optional[str] = None) -> "Partial":
-        """Returns what a server answered for a shard as a partial. Of a shard
-        that is shorter than k, k says how many are wanted of the whole axis.
-        ValueError if the values or the indices were not asked for."""
+        """Returns a server's answer for a shard as a partial. `k` is the number
+        of elements to select from the whole axis, if the shard is shorter.
+        ValueError if the answer lacks the values or the indices."""
         if answer.values is None or answer.indices is None:
             raise ValueError("a partial needs both values and indices")
         if k is None:

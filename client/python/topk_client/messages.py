@@ -86,18 +86,18 @@ class Execution:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Answer:
-    """The selected elements and where they are.
+    """The selected elements and their indices.
 
     Attributes:
       values: of the tensor's type and shape, with k along the axis; None if
-        they were not wanted.
-      indices: along the axis, of the type that the operator says or was told;
-        None if they were not wanted.
-      request_id: the request's.
-      execution: how it was computed.
+        they were not requested.
+      indices: along the axis, of the operator's index type; None if they were
+        not requested.
+      request_id: the request_id of the request.
+      execution: how the answer was computed.
 
-    The arrays may be written to. They lie in shared memory if they were to be
-    put there, and are otherwise nobody else's.
+    The arrays are writable. They are in shared memory if the request asked for
+    that; otherwise the caller owns them.
     """
 
     values: Optional[np.ndarray]
@@ -116,14 +116,15 @@ def _varint(number: int) -> bytes:
 
 
 def _begin_field(number: int, size: int) -> bytes:
-    """Returns what begins a field of bytes or of a message."""
+    """Returns the tag and the length of a bytes or message field."""
     return _varint(number << 3 | 2) + _varint(size)
 
 
 def _flat(array: np.ndarray, strides_allowed: bool
           ) -> Tuple[np.ndarray, List[int]]:
-    """Returns the array's bytes as they lie, with the strides in elements that
-    they need, or without any in a packed form: a copy if there is no other."""
+    """Returns the array's bytes, in place with strides in elements if they are
+    allowed and needed, otherwise packed and without strides; a copy only if the
+    array is not contiguous."""
     if strides_allowed and array.size and not array.flags.c_contiguous:
         width = array.dtype.itemsize
         steps = [s if n > 1 else 0 for n, s in zip(array.shape, array.strides)]
@@ -136,16 +137,15 @@ def _flat(array: np.ndarray, strides_allowed: bool
 
 
 def _name(memory: Any, flat: np.ndarray, region: Any) -> None:
-    """Names the part of shared memory that the bytes are. ValueError if they
-    are none of it."""
+    """Sets `region` to the part of the shared memory that holds the bytes.
+    ValueError if they are not in it."""
     region.name = memory.name
     region.offset = memory.offset_of(flat)
     region.byte_size = flat.nbytes
 
 
 def parse(kind: Any, data: bytes) -> Any:
-    """Returns the message of a kind that the bytes are. BAD_ANSWER if they are
-    not one."""
+    """Parses a message of a type. TopKError BAD_ANSWER if it is malformed."""
     try:
         if data is None:  # grpc.aio's, for a call that ended without one
             raise DecodeError
@@ -233,9 +233,9 @@ class Call:
         return b"".join((outer, self._data.data))
 
     def chunks(self, limit: int) -> Iterator[bytes]:
-        """Yields the messages of StreamTopK, each below the server's limit, in
-        bytes. Chunks begin at multiples of 64 bytes, so that no element of
-        theirs is divided."""
+        """Yields the messages of StreamTopK, each below `limit`, the server's
+        limit in bytes. Chunks begin at multiples of 64 bytes, so that no
+        element is divided."""
         size = min(_CHUNK_BYTES, (limit - _DATA_FIELDS) // 64 * 64)
         yield topk_pb2.TopKRequestChunk(
             header=self._header).SerializeToString()
@@ -392,7 +392,8 @@ class StreamedAnswer:
             self._append(kind, data)
 
     def answer(self) -> Answer:
-        """Returns the whole. TopKError BAD_ANSWER if it is none."""
+        """Returns the complete answer. TopKError BAD_ANSWER if it is incomplete
+        or wrong."""
         if self._header is None:
             raise bad_answer("the stream ended without a header")
         return self._call.answer(self._header, self._data["values"],

@@ -1,5 +1,5 @@
-"""POSIX shared memory for tensors and answers, where client and server are on
-one machine: Linux, whose objects are files of /dev/shm."""
+"""POSIX shared memory for tensors and answers, for a client and a server on one
+machine. Linux only, where the objects are files in /dev/shm."""
 
 import dataclasses
 import mmap
@@ -22,21 +22,21 @@ def _unlink(path: str, owner: int) -> None:
 
 
 class SharedMemory:
-    """An object that is this process's until close(), or the end of its with
-    block. Arrays in it are good for as long as they are held.
+    """A shared memory object owned by this process until close(), or the end of
+    its with block. Arrays in it stay valid while they are referenced.
 
-    A server with --allow-shared-memory takes a tensor from it, or puts an
-    answer there, if it may open it: a server of the same user, or root's. Do
-    not change a tensor while a request that names it is under way: the answer
-    could be anything.
+    A server with --allow-shared-memory reads a tensor from it, or writes an
+    answer to it, if it may open the object: it must run as the same user or as
+    root. Do not change a tensor while a request that names it is in flight: the
+    answer is unspecified then.
     """
 
     def __init__(self, nbytes: int, name: str = "") -> None:
-        """Makes an object of so many bytes, 1 or more, all zero and there for
-        certain, that its user alone may open. A name that is "" becomes one of
-        its own, below "/topk", the servers' default prefix. ValueError for a
-        name that is none (a slash, then no other one), OSError for one that is
-        taken or if there is not so much memory."""
+        """Creates an object of `nbytes` >= 1 zero bytes, all of them allocated,
+        that only this user may open. An empty name is replaced by a unique one
+        below "/topk", the servers' default prefix. ValueError for an invalid
+        name (it must be a slash followed by no other slash), OSError if the
+        name exists already or there is not enough memory."""
         name = name or f"/topk-{os.getpid()}-{secrets.token_hex(8)}"
         if name[0] != "/" or "/" in name[1:]:
             raise ValueError(f"{name!r} is not a slash and a name without one")
@@ -61,7 +61,7 @@ class SharedMemory:
         self.close()
 
     def close(self) -> None:
-        """Takes its name away. The memory itself goes with the last array."""
+        """Unlinks the name. The memory is freed with the last array in it."""
         self._close()
 
     def array(self, shape: Sequence[int], dtype: Any,
@@ -70,8 +70,8 @@ class SharedMemory:
         return np.ndarray(shape, dtype, self.buffer, offset)
 
     def offset_of(self, array: np.ndarray) -> int:
-        """Returns at which byte of it a contiguous array begins. ValueError for
-        one that does not lie within it."""
+        """Returns the offset of a contiguous array, in bytes. ValueError for an
+        array that is not in this object."""
         whole = np.frombuffer(self.buffer, np.uint8)
         begin = int(array.ctypes.data) - int(whole.ctypes.data)
         if not 0 <= begin <= begin + array.nbytes <= whole.nbytes:

@@ -23,8 +23,8 @@ def _set_k(k_input: Any, k: K) -> None:
 
 
 def _set_unless(default: Any, attributes: Any, name: str, value: Any) -> None:
-    """Sets an attribute that is not the default: versions that lack it refuse
-    it."""
+    """Sets an attribute unless it has its default: versions without the
+    attribute reject it."""
     if value != default:
         setattr(attributes, name, value)
 
@@ -100,7 +100,7 @@ class OpenVINO:
 
 @dataclasses.dataclass(frozen=True)
 class TensorDesc:
-    """DML_BUFFER_TENSOR_DESC of an output; what is left out is derived.
+    """DML_BUFFER_TENSOR_DESC of an output; attributes left out are derived.
 
     Attributes:
       data_type: "u32" or "u64" of the indices; the input's of the values.

@@ -1,8 +1,8 @@
 // Work divided among the threads of an arena.
 //
-// A thread that waits for the others runs tasks of the same loop meanwhile,
-// and no others (isolate): otherwise a request would have to wait for the end
-// of another one's, even if cancelled, and would hold the memory of both.
+// A thread that waits for the others runs only tasks of the same loop
+// (isolate). Otherwise a request, even a cancelled one, would have to wait for
+// a task of another request, and would hold the memory of both.
 #pragma once
 
 #include <tbb/task_arena.h>

@@ -79,7 +79,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--only", flags.only, "measure: these paths, with commas")
       ->delimiter(',')
       ->check(CLI::IsMember(names));
-  app.add_option("--most", flags.run.most,
+  app.add_option("--max-bytes", flags.run.max_bytes,
                  "measure: the largest tensor, in bytes")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -22,7 +22,7 @@ template <class Measure>
 void ForEachRow(const Run& run, std::initializer_list<int64_t> sizes,
                 std::initializer_list<int> callers, const Measure& measure) {
   for (const int64_t bytes : sizes) {
-    if (bytes > run.most) break;
+    if (bytes > run.max_bytes) break;
     const QuestionPtr question = MakeQuestion(bytes);
     for (const int count : callers) {
       if (count > 1 && bytes > 4 * kMiB) continue;

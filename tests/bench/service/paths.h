@@ -24,7 +24,7 @@ struct Run {
   /// For each row and side.
   double seconds = 3;
   /// The largest tensor, in bytes.
-  int64_t most = int64_t{256} << 20;
+  int64_t max_bytes = int64_t{256} << 20;
   /// As little of everything as shows that it works.
   bool quick = false;
 };

@@ -3,8 +3,8 @@
 usage: python_server.py PROTO_FOLDER READY_FILE
 
 Serves ComputeTopK for f32 by ONNX-11 and writes its address into the file. The
-settings are those that grpcio and ONNX Runtime come with; only large messages
-are let in.
+settings are the defaults of grpcio and ONNX Runtime, except that large messages
+are allowed.
 """
 
 import concurrent.futures
