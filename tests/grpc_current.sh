@@ -73,7 +73,7 @@ make_chroot() {
     touch "$folder/.debian"
   fi
   cp -L /etc/resolv.conf "$folder/etc/resolv.conf"
-  # The settings with which this machine's apt reaches its mirror.
+  # The settings that this machine's apt needs to reach its mirror.
   cp -r /etc/apt/apt.conf.d "$folder/etc/apt/"
   use_current_grpc "$folder" "$mirror"
   echo "== installing the packages" >&2

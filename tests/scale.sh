@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # One tensor over many workers: topk_client.dask, .ray and the Spark recipe over
 # a file of 4 GiB, four workers and two topkd, by bytes against one streamed
-# call; the same while a worker and a server are killed; Dask's own topk; the
-# cost model compared with the measurements. Not part of tests/run.sh: it needs
-# PyPI, 10 GiB of disk, 8 GiB of memory and ten minutes.
+# call; again while a worker and a server are killed; Dask's topk to compare; a
+# cost model against the measured time. Not part of tests/run.sh: it needs PyPI,
+# 10 GiB of disk, 8 GiB of memory and ten minutes.
 #
 # usage: tests/scale.sh [--elements N] [--parts PART,...] [--rounds N]
 #                       [--out FOLDER]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Cross-compiles the core and its tests for arm64 and runs them under QEMU:
 # conformance with its random requests, and all tiny inputs, each with NEON and
-# with scalar kernels. The only package installed on this machine is the cross
+# with scalar kernels. No package of this machine changes except the cross
 # compiler.
 #
 # usage: tests/arm64/run.sh [--unit]     --unit builds and runs unit tests too

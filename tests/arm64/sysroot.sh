@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a folder with the arm64 files that the project is built with: Debian's
-# packages, unpacked, not installed. This machine's own packages do not change;
-# apt reads the same sources into separate lists.
+# packages, unpacked, not installed. This machine's packages do not
+# change; apt reads the same sources into separate lists.
 #
 # usage: tests/arm64/sysroot.sh FOLDER
 set -euo pipefail

@@ -191,7 +191,7 @@ def openvino_call(workload, x, threads):
 
 def numpy_call(workload, x, threads):
     if workload.type == "bf16":
-        raise TypeError("NumPy has none")
+        raise TypeError("NumPy has no bfloat16")
     axis, k = workload.axis, workload.k
 
     def call():

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compares our kernels with widely used libraries on the workloads of
-# workloads.cases, and prints a table and a line of JSON for each.
+# Compares our kernels with other libraries on the workloads of workloads.cases,
+# and prints a table and a line of JSON for each.
 #
 # usage: tests/bench/peers.sh [--threads N] [--only CASE] [--torch]
 #                             [--seconds S] [--json FILE]
@@ -8,7 +8,7 @@
 # --threads N   for us and for each peer (1)
 # --only CASE   those whose name begins so
 # --torch       PyTorch too (large to install)
-# --seconds S   minimum time for each, besides 30 runs (2)
+# --seconds S   min time per workload, with at least 30 runs (2)
 # --json FILE   writes the lines of JSON there too, for plot.py
 set -euo pipefail
 

@@ -1,4 +1,4 @@
-"""Draws the picture and the table of the README from the results of peers.py.
+"""Makes the picture and a table of the README from the lines of peers.py.
 
 usage: plot.py ONE_THREAD.jsonl TWO_THREADS.jsonl --svg FILE --table FILE
 

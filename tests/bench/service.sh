@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Compares topkd over the wire with a server that computes nothing, a server in
-# Python, raw TCP and Arrow Flight, in turn, in one run. Prints a line of JSON
-# for each row on stdout, then the targets that are met on stderr.
+# Compares topkd over the wire with a no-op server, a Python server, raw TCP and
+# Arrow Flight, in turn, in one run: a line of JSON for each row on stdout, then
+# the targets and whether they are met on stderr.
 #
 # usage: tests/bench/service.sh [--seconds S] [--only PATH[,PATH]]
 #                               [--max-bytes N] [--quick] [--json FILE]
@@ -83,7 +83,7 @@ start() {
   return 1
 }
 
-# start_topkd NAME FLAG...: starts a topkd on a free port and sets $address
+# start_topkd NAME FLAG...: starts topkd on a free port and sets $address
 start_topkd() {
   local name=$1
   shift

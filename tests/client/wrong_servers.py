@@ -1,5 +1,5 @@
-"""Servers with wrong, huge, slow or corrupt responses, each kind on its own
-port.
+"""Servers whose responses are wrong, huge, slow or corrupt, one port for each
+kind.
 
 Every kind is called by the request of REQUEST, by ComputeTopK, StreamTopK and
 ComputeTopKMany. Message-level kinds are gRPC's own servers with handlers of

@@ -23,8 +23,8 @@ import prometheus_harness as harness  # noqa: E402
 import topk_stubs  # noqa: E402
 
 RATE_INTERVAL = "10s"
-# The load in each quarter: low, higher, above the limits, low. Some deadlines
-# of the third are too short.
+# The load of each quarter: low, higher, above capacity, low. Some deadlines of
+# the third are too short.
 PHASES = [
     [["--shape", "8,1000", "--rate", "100"],
      ["--shape", "1,200000", "--path", "stream", "--dialect", "openvino",

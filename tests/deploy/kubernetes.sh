@@ -51,7 +51,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 chart=deploy/kubernetes/helm/topkd
-# Removes helm's warning about symbolic links in the chart from its stderr.
+# Omits helm's message that the chart has symbolic links.
 chart() { helm "$@" 2> >(grep -v 'found symbolic link' >&2); }
 template() { chart template topkd $chart --kube-version 1.37.0 "$@"; }
 all=(--set "tls.enabled=true,tls.clientCertificates=true"

@@ -78,7 +78,7 @@ def check_schemas(name, objects, schemas):
 
 
 def check_deployment(objects):
-    """Checks of a Deployment and related objects that no schema contains."""
+    """Checks rules of a Deployment and related objects that no schema has."""
     pod, = (one["spec"]["template"]["spec"] for one in objects
             if one["kind"] == "Deployment")
     container, = pod["containers"]

@@ -26,7 +26,7 @@ COPY = (harness.ROOT / "deploy/kubernetes/kustomize/components/monitoring"
 
 
 def check_rules(promtool):
-    """Checks the alerts; each has a test that fires it."""
+    """Checks the alerts; a separate test fires each of them."""
     tests = pathlib.Path(__file__).parent / "alerts_test.yml"
     for command in (["check", "config", harness.ROOT /
                      "deploy/prometheus/prometheus.yml"],

@@ -14,7 +14,7 @@ import sys
 PAGE = pathlib.Path(__file__).parents[2] / "server/CONFIGURATION.md"
 MARK = "<!-- The rest is written by tests/docs/configuration.py --write. -->\n"
 ENTRY = re.compile(r"  --([a-z0-9-]+) ?(.*?) ?\(Env:(\w+)\)\s*(.*)")
-# The type names that CLI11 prints before the default.
+# The descriptions of values that CLI11 prints before the default.
 TYPES = {"BYTES": "bytes", "DURATION": "seconds", "RATE": "per second",
          "SHARE": "0 to 1", "ADDRESS": "address", "MODE": "octal mode",
          "NAME": "name", "PREFIX": "prefix"}

@@ -12,8 +12,8 @@ may say
 
 usage: run_pages.py --bin FOLDER PAGE...     FOLDER has topkd and topk
 
-Ends with 1 if a block is wrong, with 77 if one was left out for want of a
-program.
+Ends with 1 if a block is wrong, with 77 if one was left out because a
+program is missing.
 """
 
 import argparse
@@ -42,8 +42,7 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def copy_tree(folder):
-    """Copies the files that git tracks or would add; skips the test without
-    git."""
+    """Copies the files that git has or would add; skips without a checkout."""
     listed = subprocess.run(
         ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard"],
         check=False, capture_output=True, text=True)

@@ -26,7 +26,7 @@ fi
 cmake --preset fuzz
 cmake --build --preset fuzz --target fuzz_seeds "${targets[@]/%/_fuzz}"
 
-# Writes the seeds that a target starts with in addition to its corpus.
+# Writes the seeds of a target, in addition to its corpus.
 make_seeds() {
   case "$1" in
     npy | npz) /usr/bin/python3 tests/fuzz/npy_seeds.py "$1" "$2" ;;

@@ -1,8 +1,8 @@
-"""Attacks of a hostile client. Each is a function of a Stage.
+"""Attacks by a hostile client: each is a function of a Stage.
 
-An attack does a bounded amount of work, times the stage's scale, and returns a
-short text on the server's reaction. hostile_test.py checks the server: it must
-not die, keep memory or file descriptors, or fail the neighbour's calls.
+Each sends a bounded amount, times the stage's scale, and returns a few words on
+the server's reaction. hostile_test.py checks that the server survives, releases
+memory and file descriptors, and responds to the neighbour.
 """
 
 import collections
@@ -50,7 +50,7 @@ class Stage:
 
 def attack(memory):
     """Makes a function an attack, during which the server's memory may grow by
-    `memory` MiB: what its messages may take, with a margin."""
+    `memory` MiB: the max memory of its messages, with a margin."""
 
     def add(function):
         function.memory = memory
@@ -146,8 +146,8 @@ def _split(stream, pieces):
 
 @attack(memory=16)
 def odd_fields_and_8_kib(stage):
-    """CVE-2023-1428: these fields and more than 8 KiB of others, in every
-    order, in one frame or split into several."""
+    """CVE-2023-1428: the same among more than 8 KiB of others, in every order,
+    in one frame or cut into several."""
     fillers = [[("x-filler", "f" * 9000)],
                [(f"x-{i}", "f" * 300) for i in range(30)],
                [("x-half", "f" * 4000), ("x-rest", "f" * 4300)]]
@@ -166,7 +166,7 @@ def odd_fields_and_8_kib(stage):
 
 @attack(memory=16)
 def odd_base64(stage):
-    """-bin fields with malformed base64."""
+    """-bin fields with invalid base64."""
     values = ["!", "A", "AA", "AAA", "AAAA=", "=", "====", "A=A=", "A\0AA",
               "AAB", "\xff\xff", "A" * 1001, "AA==AA==", " AAAA", "AAAA,AAAA",
               "\0raw", "\0"]
@@ -694,7 +694,7 @@ def idle_streams(stage):
 
 @attack(memory=96)
 def idle_streams_beyond(stage):
-    """A client that did not acknowledge the limit opens 2000 streams."""
+    """A client that did not acknowledge the limit opens 2000."""
     with stage.connect(ack=False) as client:
         for i in range(2000):
             client.send(h2.call(2 * i + 1, h2.fields("StreamTopK")))

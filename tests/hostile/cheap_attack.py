@@ -124,8 +124,7 @@ class Client(h2.Connection):
         self.frames.clear()
 
     def wait(self, streams, seconds):
-        """Waits until all streams have ended; returns the others after a
-        timeout."""
+        """Waits until all streams have ended; returns the others."""
         deadline = time.monotonic() + seconds
         left = set(streams) - self.outcomes.keys()
         while left and not self.closed and time.monotonic() < deadline:

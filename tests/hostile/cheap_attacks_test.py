@@ -4,7 +4,7 @@ usage: cheap_attacks_test.py --server TOPKD [--only NAME[,NAME]] [--list]
                              [--seed N] [--seconds FACTOR] [--memory-factor N]
                              [--latency-factor N]
 
-Each attack runs against a new server. While it lasts, an honest caller calls a
+Each attack has a separate server. While it lasts, an honest caller calls a
 small ComputeTopK from another address and connection. Afterwards, and while the
 attack goes on, SIGTERM must end the server. Required of the server:
 

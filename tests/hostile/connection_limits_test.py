@@ -1,4 +1,4 @@
-"""What topkd's settings do to connections, seen by the frame.
+"""Tests the effect of topkd's settings on connections, frame by frame.
 
 usage: connection_limits_test.py TOPKD
 """

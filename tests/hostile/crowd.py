@@ -1,4 +1,4 @@
-"""Many connections, and a neighbour whose p99 must stay below three times its
+"""Opens many connections; a neighbour's p99 must stay below three times its
 value without them.
 
 usage: crowd.py TOPKD [--idle 19500] [--half 1000] [--seconds 10]
@@ -23,8 +23,7 @@ EACH = 4000  # connections of a client process
 
 
 def hold(target, number, count, start, pipe):
-    """Opens `count` connections, reports it, and holds them until asked to
-    close."""
+    """Opens `count` connections, reports that, and holds them until stopped."""
     host, port = target.rsplit(":", 1)
     held = []
     for i in range(count):
@@ -38,7 +37,7 @@ def hold(target, number, count, start, pipe):
 
 
 def crowd(target, first, count, start):
-    """Starts processes that hold `count` connections. Returns their pipes."""
+    """Lets processes hold `count` connections. Returns their pipes."""
     pipes = []
     for number, begin in enumerate(range(0, count, EACH), first):
         pipe, other = multiprocessing.Pipe()

@@ -168,8 +168,8 @@ class Connection:
         self.socket.close()
 
     def send(self, wire, seconds=10, read=True):
-        """Sends, and also reads unless disabled. Returns the number of bytes
-        sent: fewer if the server closes, or stops reading."""
+        """Sends, and reads at the same time if `read`. Returns the number of
+        bytes sent: fewer if the server closes or stops reading."""
         view = memoryview(wire)
         sent = 0
         deadline = time.monotonic() + seconds
@@ -317,7 +317,7 @@ class Connection:
         self.received = buffer[at:]
 
     def _reply(self):
-        """Sends the pending acknowledgements, never within another frame."""
+        """Sends the pending acknowledgements, never between other frames."""
         owed, self.owed = self.owed, b""
         try:
             if owed:

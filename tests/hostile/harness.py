@@ -1,4 +1,4 @@
-"""The observers of an attack: a server's process, and a neighbour."""
+"""The harness of attacks: a server's process, and a neighbour."""
 
 import contextlib
 import json
@@ -118,7 +118,7 @@ def topkd(path, directory, flags, **how):
     process = subprocess.Popen(
         [path, "--listen", "127.0.0.1:0", "--ready-file", ready,
          "--log-level", "warn", *flags],
-        # The quarantine of a sanitizer must not count as the server's memory.
+        # Excludes freed memory that a sanitizer keeps from the measurement.
         env={"ASAN_OPTIONS": "quarantine_size_mb=16", **os.environ},
         **{"stderr": log, **how})
     try:
@@ -279,7 +279,7 @@ class Neighbour:
     patience    the seconds that it waits for a response
     count       the number of u8 elements of its tensors
     timeout     the calls' deadline, in the form of grpc-timeout
-    reconnects  whether each call uses a new connection
+    reconnects  whether each call opens a new connection
     """
 
     def __init__(self, target, pause=0.002, patience=30, count=4, timeout=None,

@@ -180,7 +180,7 @@ def empty_items_that_wait(attacker):
         flags=("--max-client-inflight-bytes", str(MIB)))
 def rejected_items_that_wait(attacker):
     """Items of 4 KB of empty unknown fields, which take 16 times that once
-    parsed, from a caller that has used up its limit."""
+    parsed, of a caller without remaining memory."""
     header = topk_requests.header(topk_requests.directml(
         "F32", [1],
         output_value={"total_tensor_size_bytes": MIB - (16 << 10)}))

@@ -12,7 +12,7 @@ descriptors are closed.
 --plain    the benchmark's null server instead: gRPC with its defaults
 --haproxy  with HAProxy in front, as deploy/haproxy/haproxy.cfg has it
 --flag     instead of those of the test
---scale    factor of the attacks' amounts, for measurements
+--scale    multiplies the amount of each attack, for figures
 """
 
 import argparse

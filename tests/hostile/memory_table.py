@@ -2,9 +2,9 @@
 
 usage: memory_table.py TOPKD [--mib N] [--only TEXT]
 
-Each call is made by a client that reads its responses, on a new server. Prints
-a Markdown table: the growth of the server's resident memory at its peak, the
-peak of topk_inflight_bytes, and their ratio, which
+Each call has a separate server and a client that reads its responses.
+Prints a Markdown table: how much the server's resident memory grew at its
+peak, how much topk_inflight_bytes counted at its peak, and their ratio, which
 should be between 0.8 and 1.5. The counter is read about every 5 ms; calls that
 take less are repeated until it has been seen.
 """

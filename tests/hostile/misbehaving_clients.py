@@ -17,13 +17,13 @@ def give_way():
 
 
 def pause(connection, seconds):
-    """Reads whatever the server has sent."""
+    """Reads and drops everything that the server sends for `seconds`."""
     connection.read(lambda *_: False, seconds)
     connection.frames.clear()
 
 
 def _connections(target, pipe, source):
-    """Opens one connection after another until asked to stop."""
+    """Opens one connection after another until stopped."""
     while not pipe.poll():
         with contextlib.suppress(OSError), \
                 h2.Connection(target, source=source) as connection:
@@ -34,8 +34,7 @@ def _connections(target, pipe, source):
 
 
 def cancel(target, seed, pipe, source):
-    """Calls cancelled before their responses: within the body or right after
-    it."""
+    """Calls that end before their responses: within the body or after it."""
     chance = random.Random(seed)
     body = h2.message(harness.request(bytes(200) * 200, 10))
     done = 0
@@ -53,8 +52,7 @@ def cancel(target, seed, pipe, source):
 
 
 def nonsense(target, seed, pipe, source):
-    """Malformed messages. Each must be rejected as such, or with a retry
-    delay."""
+    """Invalid messages. The server must reject each as such, or for load."""
     chance = random.Random(seed)
     counts = collections.Counter()
     for connection in _connections(target, pipe, source):
@@ -84,8 +82,8 @@ def nonsense(target, seed, pipe, source):
 
 
 def dawdle(target, seed, pipe, source):
-    """Clients that read a response of 9 MiB one byte at a time from their
-    sockets, each next to one that has sent half of a preface."""
+    """Clients that take an answer of 9 MiB a byte at a time from their sockets,
+    and for each a connection with half of a preface."""
     chance = random.Random(seed)
     body = h2.message(harness.request(bytes(256) * 4096, 1 << 20))
     window = (1 << 31) - 1
@@ -117,8 +115,8 @@ def _live(function, target, seed, pipe, source):
 
 
 def crowd(function, target, count, seed, source=None):
-    """Starts `count` processes of a function; returns a function that ends them
-    and returns their counts."""
+    """Starts `count` processes of a function; returns a function that stops
+    them and returns their counts."""
     pipes = []
     for i in range(count):
         pipe, other = multiprocessing.Pipe()

@@ -41,7 +41,7 @@ def shared_bytes(chance):
 
 
 def worked(pid):
-    """Returns the CPU time of all threads of the process, in nanoseconds."""
+    """Returns the CPU time of the process's threads, in nanoseconds."""
     total = 0
     for task in os.listdir(f"/proc/{pid}/task"):
         try:
@@ -76,9 +76,8 @@ def computed(connection, body, stream):
 
 
 def cancelled(connection, pid, body, stream, after):
-    """Cancels a call a number of seconds after its last byte. Returns the
-    server's CPU time after that, in seconds, or None if the call had
-    finished."""
+    """Cancels a call `after` seconds after its last byte; returns the CPU time
+    that the server used since, in seconds, or None if the call had ended."""
     connection.send(h2.call(stream, h2.fields()) +
                     h2.data(stream, body, end_stream=True))
     connection.read(lambda *_: False, after)

@@ -9,8 +9,8 @@ ROOT = pathlib.Path("/sys/fs/cgroup")
 
 @contextlib.contextmanager
 def limited(mebibytes):
-    """Returns a function that moves the calling process into a cgroup with a
-    memory limit, or None if cgroups cannot be created here."""
+    """Returns a function that puts the calling process into a cgroup with a
+    memory limit, or None if this machine does not allow that."""
     for folder, limit in ((ROOT / "memory", "memory.limit_in_bytes"),
                           (ROOT, "memory.max")):
         group = folder / f"topk-{os.getpid()}"

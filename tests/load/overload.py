@@ -1,13 +1,13 @@
-"""Loads a server with twice its capacity, together with clients that cancel
-and clients that send malformed messages, in a cgroup with little memory, and
-checks:
+"""Loads a server with twice what it can do, among clients that cancel and
+clients that send invalid messages, in a cgroup with little memory, and checks
+the requirements:
 
-  no wrong result, no crash, memory below the limit, every rejection
-  RESOURCE_EXHAUSTED with a retry delay, the p99 of small requests at most five
-  times its value without the load.
+  no wrong answer, no crash, memory below the limit, every rejection
+  RESOURCE_EXHAUSTED with a retry delay, the p99 of small requests at
+  most five times what it is without the load.
 
-The same small requests are also sent to an idle server: their latency there is
-the effect of the loaded machine alone.
+An idle server on the same machine receives the same small requests: their
+latency shows the effect of the machine's load.
 
 The load comes from the same machine. Its priority is below that of the server
 and of the small requests' client, so that their waits for a CPU do not count.
@@ -31,7 +31,7 @@ import cgroup  # noqa: E402
 import harness  # noqa: E402
 import misbehaving_clients  # noqa: E402
 
-# The weights and shapes of the requests: mostly small, a few of up to 64 MiB.
+# The mix of requests: mostly small, a few as large as 64 MiB.
 KINDS = [(60, [1, 256]), (20, [8, 2048]), (10, [1, 262144]), (6, [1, 1048576]),
          (3, [4, 1048576]), (1, [16, 1048576])]
 MESSAGE_BYTES = 65 << 20  # 64 MiB of tensor, and its message around it
@@ -112,11 +112,11 @@ def judge(found, options, grouped):
         (f"load: {load['requests']} requests, {load['verified']} verified, "
          f"errors {load['errors']}, p99 {load['p99_us'] / 1000:.0f} ms",
          not other),
-        (f"refused: {refused}, {hints} of them with a time to come again",
+        (f"refused: {refused}, {hints} of them with a retry delay",
          hints == refused),
         (f"small ones: {loaded['requests']}, errors {loaded['errors']}, p99 "
          f"{loaded['p99_us']:.0f} us, {ratio:.1f} times the usual; of an idle "
-         f"server beside it {found['idle']['p99_us'] / usual['p99_us']:.1f}",
+         f"server next to it {found['idle']['p99_us'] / usual['p99_us']:.1f}",
          ratio <= 5),
         (f"cancelled: {found['cancelled']}", True),
         (f"nonsense: {found['nonsense']}",

@@ -13,8 +13,8 @@ usage: tests/mutation/run.py [--list] [--only NAME...] [--jobs N] [--again]
   --tree   where the copy is; build/mutation
 
 A killed mutant is not run again until its file or its row changes, so that an
-interrupted run can be continued; build/mutation.jsonl has the results. The exit
-status is the number of survivors without a reason in their row.
+interrupted run resumes; build/mutation.jsonl has the results. The exit status
+is the number of survivors, without those whose row gives a reason.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Triton's own client against a real topkd, compared with our own service.
+"""Compares Triton's client of a real topkd with our own service.
 
 Ten thousand random requests go through the client's four ways: one by one, with
 asyncio, on a stream, and in system shared memory. The bytes of every answer are

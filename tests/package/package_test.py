@@ -39,7 +39,7 @@ class Package(unittest.TestCase):
         work = pathlib.Path(cls.folder.name)
         run(CMAKE, "--install", BUILD, "--prefix", work / "installed",
             "--strip")
-        # Users may unpack an archive of the package anywhere.
+        # The installed tree is relocatable.
         cls.prefix = (work / "installed").rename(work / "moved")
         cls.work = work
         cls.server = topk_stubs.Server(cls.prefix / "bin" / "topkd", work)
@@ -89,7 +89,7 @@ class Package(unittest.TestCase):
     def test_no_path_of_the_build(self):
         for path in self.prefix.rglob("*"):
             if path.is_file() and path.parent.name != "bin":
-                if path.suffix == ".a":  # debug information has build paths
+                if path.suffix == ".a":  # debug information has paths
                     path = self.work / "stripped.a"
                     run("strip", "-g", "-o", path, self.find(
                         "libtopk_client.a") / "libtopk_client.a")

@@ -479,8 +479,8 @@ class Command(unittest.TestCase):
             return start.getvalue()
 
         def archive(shape, nbytes, claimed=None):
-            """Returns an archive with a header and `nbytes` zero bytes, whose
-            directory claims another size."""
+            """Returns an archive with a header and `nbytes` bytes of zeros,
+            whose directory claims another size."""
             path = f"{self.folder.name}/{shape[0]}-{nbytes}-{claimed}.npz"
             with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
                 with packed.open("x.npy", "w") as member:

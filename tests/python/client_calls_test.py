@@ -98,7 +98,7 @@ class Calls(unittest.TestCase):
                                        stable=True), 1, 2, True, False,
                            np.int64, **how)
                 if dtype == "float64":
-                    continue  # DirectML does not support it
+                    continue  # DirectML lacks it
                 self.check(x, DirectML(9, 1, "increasing"), 1, 9, False, False,
                            np.uint32, **how)
                 self.check(x, DirectML(
@@ -176,7 +176,7 @@ class Calls(unittest.TestCase):
             values, indices = oracle(codes, name, 1, 8, True, False)
             if name == "I4":
                 values = (values ^ 8) - np.uint8(8)
-            # ml_dtypes must agree.
+            # The same values as in ml_dtypes.
             ours = [numbers(np.uint8(c), name) for c in codes.reshape(-1)]
             np.testing.assert_array_equal(
                 x.reshape(-1).astype(np.float64), ours)

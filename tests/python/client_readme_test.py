@@ -1,5 +1,5 @@
-"""The examples of the Python client's README, each run unchanged except for the
-server's address.
+"""Runs the examples of the Python client's README with another server address.
+
 
 usage: client_readme_test.py TOPKD
 """

@@ -1,5 +1,5 @@
-"""Connections of the Python client to a real server: TLS, mutual TLS, tokens,
-Unix sockets; and its errors, also those of an overloaded server.
+"""Tests the Python client with a real server: TLS, mutual TLS, tokens, Unix
+sockets; and its errors if the server is at its limits.
 
 usage: client_security_test.py TOPKD
 """

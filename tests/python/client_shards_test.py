@@ -1,4 +1,4 @@
-"""The work of Dask's and Ray's workers on a shard, tested without either.
+"""Tests the shards of Dask and Ray workers, without either.
 
 usage: client_shards_test.py TOPKD
 """

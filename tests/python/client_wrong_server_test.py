@@ -1,7 +1,7 @@
-"""The Python client against servers with wrong responses: it validates every
-response, and retries after the retry delay.
+"""Tests the Python client with invalid responses, which it must reject, and
+with retry delays, which it must obey.
 
-usage: client_wrong_server_test.py TOPKD     which is not called
+usage: client_wrong_server_test.py TOPKD     which is not used
 """
 
 import asyncio

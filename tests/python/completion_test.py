@@ -18,8 +18,8 @@ import unittest
 TOPK, SHELL = sys.argv[1:3]
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 
-# The typed text, the words offered, and the words that must not be offered. The
-# folder has a.npy and a folder named results.
+# The typed text, and the completions, whole or in part. The folder has a.npy
+# and a folder named results.
 CASES = (
     ("topk ", {"run", "bench", "completion", "man"}, set()),
     ("topk be", {"bench"}, {"run"}),
@@ -61,8 +61,8 @@ def fish(script, lines, folder):
         yield [line.split("\t")[0] for line in done.stdout.splitlines()]
 
 
-# zsh has no command that lists its matches: they are printed where they are
-# passed on, except those that completion functions sort themselves.
+# zsh has no command that lists its matches: they are printed by the
+# function that adds them, except those that completion functions sort.
 ZSHRC = """
 autoload -Uz compinit; compinit -u -D; PS1=
 compadd() {

@@ -1,5 +1,5 @@
-"""The scale test's Dask: a cluster of this machine's processes, the array in
-it, and its calls."""
+"""The Dask part of the scale test: a cluster of local processes, the array and
+the computations."""
 
 import os
 import random
@@ -34,8 +34,8 @@ def _load(path, shape, block_info=None):
 
 
 def array(path, shape, chunk=array_file.CHUNK):
-    """Returns the file as a Dask array, each chunk of `chunk` elements of a
-    row, mapped by the worker that needs it."""
+    """Returns the file as a Dask array, with chunks of `chunk` elements of a
+    row, which the worker that needs one maps."""
     chunks = ((1,) * shape[0], (chunk,) * (shape[1] // chunk))
     return da.map_blocks(_load, str(path), shape, chunks=chunks,
                          dtype=np.float32, meta=np.empty((0, 0), np.float32))
@@ -65,14 +65,14 @@ def _answered(dask_scheduler):
 
 def while_killing(client, x, k, largest, servers, kill_server):
     """Returns (values, indices) and the process that was killed, with a server,
-    once the first chunks were answered."""
+    after the first chunks had been computed."""
     pids = sorted(client.run(os.getpid).values())
     futures = client.compute(topk_client.dask.topk(
         x, k, 1, largest, servers=servers, shared_memory=True, timeout=600))
     deadline = time.monotonic() + 600
     while client.run_on_scheduler(_answered) < 2:
         if time.monotonic() > deadline or futures[0].done():
-            raise RuntimeError("nothing was under way to be killed")
+            raise RuntimeError("nothing in flight could be killed")
         time.sleep(0.01)
     victim = random.choice(pids)
     os.kill(victim, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The cost model of a TopK over many workers: four terms, each with a constant
+"""The cost of a TopK over many workers: a model of four terms with constants
 that the scale test measures.
 
 usage: model.py REPORT.json     predictions from the constants of a report
@@ -18,12 +18,12 @@ class Costs:
     """Seconds, measured on one machine.
 
     Attributes:
-      byte: per byte of a shard, passed in shared memory and computed.
-      wire_byte: per byte of a shard that is streamed to a server instead.
-      cpu_byte: CPU time of client and server together, per byte in shared
-        memory.
-      call: per call with a negligible payload.
-      candidate: of a merge, per input element.
+      byte: of a shard, handed over in shared memory and computed.
+      wire_byte: of one that is streamed to a server instead.
+      cpu_byte: of processors, client's and server's together, per byte in
+        shared memory.
+      call: that carries next to nothing.
+      candidate: of a merge, per element that goes in.
       handling: of a worker of the engine, per chunk, in addition to the call.
       schedule: of the engine's client and scheduler, which have one thread,
         per chunk, with its part of the tree.
@@ -42,8 +42,9 @@ class Costs:
 
 def predict(costs, elements, workers, k, *, cores=None, wire=False,
             chunk=1 << 24, fan_in=8):
-    """Returns the seconds of each term, their total, and the CPU seconds: for
-    workers on separate machines, or all on one machine with `cores` cores."""
+    """Returns the seconds of each term and all together, and those of
+    processors: for workers on separate machines, or for all workers on one
+    machine: its number of cores."""
     shards = math.ceil(elements / chunk)
     size = WIDTH * min(chunk, elements)
     shard = (costs.call + costs.handling
@@ -66,7 +67,7 @@ def predict(costs, elements, workers, k, *, cores=None, wire=False,
         processors += nodes * inputs * k * costs.candidate
     return {"compute": compute, "merge": merge, "network": moved,
             "schedule": schedule, "processors": processors,
-            # Scheduling overlaps with the work; the longer of them counts.
+            # Scheduling overlaps with the work and limits if it takes longer.
             "seconds": max(compute + merge + moved, schedule)}
 
 

@@ -19,7 +19,7 @@ def start(workers, store_bytes):
                      include_dashboard=False, log_to_driver=False,
                      _node_ip_address="127.0.0.1")
             return
-        except Exception as error:  # Ray raises no more specific type
+        except Exception as error:  # Ray has no specific type
             ray.shutdown()
             # Half a minute, which Ray does not let one change, is not enough
             # on a machine that does much else.
@@ -59,7 +59,7 @@ def _is_shard_worker(process):
     try:
         return "ray::topk_shard" in "".join([process.name(),
                                              *process.cmdline()])
-    except psutil.Error:  # the process has ended
+    except psutil.Error:  # has ended or was killed before
         return False
 
 
@@ -69,15 +69,15 @@ def _shard_workers():
 
 
 def while_killing(refs, k, largest, servers, kill_server):
-    """Returns (values, indices) and the process that was killed, with a server,
-    during the call."""
+    """Returns (values, indices) and the process that was killed, with a
+    server."""
     outputs = topk_client.ray.topk(
         refs, k, 1, largest, servers=servers, shared_memory=True, timeout=600)
     last = outputs[0].reshape(-1)[-1]
     deadline = time.monotonic() + 600
     while not (victims := _shard_workers()):
         if time.monotonic() > deadline:
-            raise RuntimeError("nothing was under way to be killed")
+            raise RuntimeError("nothing in flight could be killed")
         time.sleep(0.01)
     os.kill(victims[0].pid, signal.SIGKILL)
     kill_server()

@@ -1,4 +1,4 @@
-"""One tensor over many workers; see tests/scale.sh.
+"""One tensor over many workers; tests/scale.sh describes it.
 
 usage: scale.py TOPKD [--elements N] [--parts PART,...] [--out FOLDER]
 """
@@ -36,7 +36,7 @@ PAGE = ROOT / "deploy" / "SCALING.md"
 
 
 class Scale:
-    """The state shared by the parts: servers, the file, the report."""
+    """The shared state of the parts: servers, the file, the report."""
 
     def __init__(self, options):
         self.options = options
@@ -80,7 +80,7 @@ class Scale:
             raise AssertionError(f"{name}: {len(wrong)} answers differ")
 
     def start_servers(self, count=2):
-        """Returns `count` running topkd."""
+        """Starts and returns `count` servers."""
         return [self.stack.enter_context(topk_stubs.Server(
             self.options.topkd,
             self.stack.enter_context(tempfile.TemporaryDirectory()),
@@ -162,7 +162,7 @@ def on_dask(scale):
 
 
 def peers(scale):
-    """Compares Dask's own topk with ours, on the same array and workers."""
+    """Compares Dask's topk with ours on the same array and workers."""
     import dask_side
 
     ways = {
@@ -200,7 +200,7 @@ def peers(scale):
 
 
 def ties(scale, dask_side):
-    """Ties: the selected elements with two ways to divide one array."""
+    """Compares the selected ones of equal elements for two chunkings."""
     shape = (1, min(scale.options.elements, 1 << 26))
     cuts = [dask_side.array(scale.file, shape, array_file.CHUNK // part)
             for part in (1, 4)]
@@ -212,8 +212,8 @@ def ties(scale, dask_side):
            "dask_descends": int((np.diff(theirs[0]) < 0).sum()),
            "dask": theirs[0][0, :8].tolist(), "ours": ours[0][0, :8].tolist()}
     scale.report["ties"] = row
-    scale.say(f"ties: of {k} indices {row['ours_differ']} of ours and "
-              f"{row['dask_differ']} of Dask's differ between chunks of 64 and "
+    scale.say(f"ties: of {k} indices {row['ours_differ']} with topkd and "
+              f"{row['dask_differ']} with Dask differ between chunks of 64 and "
               f"of 16 MiB; the first: ours {row['ours']}, Dask's "
               f"{row['dask']}")
     if row["ours_differ"]:
@@ -238,7 +238,7 @@ def on_ray(scale):
 
 
 def page(scale):
-    """The page's examples, each run as a program."""
+    """Runs the page's examples, each as a separate program."""
     blocks = re.findall(r"^```python\n(.*?)^```$",
                         PAGE.read_text(encoding="utf-8"), re.M | re.S)
     for block in blocks:
@@ -260,7 +260,7 @@ def costs(scale):
     several each: whatever else the machine does is not in them."""
     x = array_file.view(scale.file, (1, array_file.CHUNK))
 
-    def chunk():  # a new mapping, as in a worker
+    def chunk():  # mapped again, as by a worker
         return array_file.view(scale.file, (1, array_file.CHUNK))
 
     def question(k):
@@ -293,8 +293,7 @@ def costs(scale):
 
 
 def fit(scale):
-    """The cost model: its constants, then a comparison with 1, 2 and 4
-    workers."""
+    """Measures the cost model's constants and checks it with 1 to 4 workers."""
     import dask_side
 
     elements = min(scale.options.elements, 1 << 28)
@@ -310,7 +309,7 @@ def fit(scale):
             dask_side.ours(x, 100, True, scale.targets)  # connects
             took = []
             for _ in range(3):
-                # The CPU share that other processes leave to the workers.
+                # The cores that other processes leave to these workers.
                 cores = dask_side.cores_had(client)
                 begin = time.perf_counter()
                 before = scale.processor_seconds(pids)

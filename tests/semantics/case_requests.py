@@ -24,8 +24,8 @@ def _element(word, dtype):
 
 
 def _data(text, dtype, count):
-    """The data column. `random` has other bytes here than in the C++ tests;
-    only the answers to one request are compared."""
+    """The data column. `random` has other bytes than in C++: only the results
+    of the same request are compared."""
     words = text.split()
     if words[0] == "zeros":
         return bytes(count * dtype.itemsize)

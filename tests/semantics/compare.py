@@ -18,10 +18,10 @@ import topk_model  # noqa: E402
 
 NAN = float("nan")
 F32 = np.float32
-# The subject, the elements, their type, k.
+# A title, the elements, their type, k.
 CASES = [
     ("a NaN first", [NAN, 1, 3, 2, 0, 5, 4], F32, 3),
-    ("a NaN amid", [1, 3, NAN, 2, 0, 5, 4], F32, 3),
+    ("a NaN within", [1, 3, NAN, 2, 0, 5, 4], F32, 3),
     ("two NaN", [1, NAN, 3, NAN, 0, 5, 4], F32, 5),
     ("ties of NaN", [1, 2, NAN, NAN, NAN, NAN, NAN], F32, 3),
     ("ties", [7, 7, 7, 7, 7, 7, 7, 7], F32, 3),

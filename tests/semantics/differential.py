@@ -30,7 +30,7 @@ import case_requests  # noqa: E402
 import libraries  # noqa: E402
 import topk_stubs  # noqa: E402
 
-# Violations of an operator's own rules, which a library may reject too.
+# Rejections by an operator's rules, which a library may share.
 OPERATOR_REASONS = {
     "K_MISSING", "K_NOT_POSITIVE", "K_EXCEEDS_DIMENSION", "K_SHAPE",
     "K_IS_ATTRIBUTE", "AXIS_RANGE", "DATA_TYPE_NOT_ALLOWED",
@@ -42,7 +42,7 @@ UNSAID = {"ATTRIBUTE_MISSING", "ATTRIBUTE_NOT_IN_VERSION", "K_MISSING"}
 # Those that PyTorch's call has words for.
 LOWERED_REASONS = {"K_NOT_POSITIVE", "K_EXCEEDS_DIMENSION", "AXIS_RANGE"}
 
-# The rule that decides each kind of disagreement.
+# The clause that decides each kind of disagreement.
 RULES = "core/dialects/README.md"
 CLAUSES = {
     "nan": f"{RULES} 1: every NaN is equal to every other, above +infinity",
@@ -76,7 +76,7 @@ LACKING = {
 }
 # All that may be between two right answers without ties and NaN.
 PLAIN_KINDS = {"any order", "type"}
-# Violations that a library accepts although the operator rejects them.
+# Requests that an operator forbids and a library computes.
 ACCEPTED = {
     "onnx_runtime": {"K_NOT_POSITIVE", "ATTRIBUTE_NOT_BOOLEAN"},
     "onnx_reference": {"K_NOT_POSITIVE", "ATTRIBUTE_NOT_BOOLEAN", "K_SHAPE",
@@ -84,10 +84,10 @@ ACCEPTED = {
     "openvino_cpu": {"ATTRIBUTE_VALUE", "K_EXCEEDS_DIMENSION"},
     "pytorch": {"K_NOT_POSITIVE", "AXIS_RANGE"},
 }
-# Libraries without these operators: one of their calls stands for an operator.
+# Libraries without the operators: their calls correspond to one.
 WITHOUT_OPERATOR = {libraries.pytorch, libraries.numpy_stable}
-# Libraries that misplace NaNs, or elements next to NaNs: onnx's evaluator sorts
-# by ml_dtypes' order of bfloat16.
+# Libraries that misplace NaN or elements next to it: onnx's evaluator sorts by
+# ml_dtypes' order of bfloat16.
 NAN_ELSEWHERE = {"onnx_runtime", "openvino_cpu", "onnx_reference of bfloat16"}
 
 

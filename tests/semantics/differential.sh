@@ -4,7 +4,7 @@
 #
 # usage: tests/semantics/differential.sh [--count N] [--seed S] [--out FILE]
 #
-# Needs PyPI, once. The flags are those of differential.py.
+# Needs PyPI, once. differential.py documents the flags.
 set -euo pipefail
 
 case "${1:-}" in

@@ -1,5 +1,5 @@
-"""ONNX Runtime, onnx's reference evaluator, OpenVINO, PyTorch and NumPy, each
-called by its own API with the meaning of one of our requests.
+"""Computes our requests with ONNX Runtime, onnx's reference evaluator,
+OpenVINO, PyTorch and NumPy.
 
 A library is a function of a Question to (values, indices). It raises the
 library's own exception if the library rejects the request.

@@ -16,7 +16,7 @@ from envoy.config.route.v3 import route_pb2
 from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 from google.protobuf import any_pb2, json_format
 
-# The types inside of an Any must be imported before the resources are parsed.
+# Imports the types of messages within an Any, so that they can be parsed.
 for _name in ("http.router.v3.router_pb2", "network.http_connection_manager.v3."
               "http_connection_manager_pb2"):
     importlib.import_module("envoy.extensions.filters." + _name)
@@ -50,14 +50,14 @@ def server_listener(address):
 
 
 def client_listener(name):
-    """The listener of xds:///name, which refers clients to the routes."""
+    """The listener for xds:///name, which refers to the routes."""
     return {"name": name, "api_listener": {"api_listener": {
         "@type": _MANAGER, "http_filters": [_ROUTER],
         "rds": {"route_config_name": name, "config_source": _ADS}}}}
 
 
 def routes(name):
-    """All calls go to one cluster; calls that find no server are retried."""
+    """All calls go to one cluster; those that reach no server are retried."""
     return {"name": name, "virtual_hosts": [{
         "name": "all", "domains": ["*"],
         "retry_policy": {"retry_on": "unavailable", "num_retries": 3},
@@ -77,7 +77,7 @@ def endpoints(name, addresses):
 
 
 class ControlPlane(ads_pb2_grpc.AggregatedDiscoveryServiceServicer):
-    """Sends the resources passed to set() to all subscribers at once."""
+    """Sends the resources of set() to all subscribers at once."""
 
     def __init__(self):
         self._lock = threading.Lock()
@@ -118,8 +118,8 @@ class ControlPlane(ads_pb2_grpc.AggregatedDiscoveryServiceServicer):
                 if event.HasField("error_detail"):
                     self.refused.append(event.error_detail.message)
                 names = set(event.resource_names)
-                # One that has an answer's nonce and asks for nothing more is
-                # there to say how it was taken.
+                # A request with a nonce and the same names only acknowledges
+                # a response.
                 if event.response_nonce and names == asked.get(url):
                     continue
                 asked[url] = names

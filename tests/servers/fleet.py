@@ -80,9 +80,8 @@ class Load:
 
 
 def bench(topk, target, path="unary", *flags):
-    """Returns the command that runs `topk bench` on a target and verifies all
-    responses. Its streams have several messages in flight when a connection
-    breaks."""
+    """Returns the `topk bench` command for a target; it verifies all responses.
+    Its streams have several messages in flight when a connection breaks."""
     shape = {"unary": "4,1000", "stream": "1,1000000", "many": "1,100000"}[path]
     return [topk, "bench", "--target", target, "--k", "10", "--json", "--path",
             path, "--shape", shape, "--concurrency", "4", "--warmup", "0",
@@ -96,8 +95,8 @@ def python_load(topkd, target):
 
 
 def await_answers(replicas, loads, count=FEW):
-    """Waits until each of the replicas has answered `count` more calls; returns
-    the number of each."""
+    """Waits until each replica has served `count` more calls; returns the
+    numbers."""
     before = [replica.answered() for replica in replicas]
 
     def more():

@@ -17,7 +17,7 @@ import harness
 
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 ENVOY = fleet.ROOT / "deploy/envoy/envoy.yaml"
-# Longer than a load balancer needs to notice the health status.
+# Longer than a balancer needs to notice it.
 DELAY = ("--drain-delay", "3s")
 
 
@@ -41,7 +41,7 @@ def envoy_config(replicas, listen, admin):
 
     def replace(old, new):
         nonlocal text
-        assert text.count(old) == 1, f"{ENVOY} has not one {old}"
+        assert text.count(old) == 1, f"{ENVOY} does not have exactly one {old}"
         text = text.replace(old, new)
     replace("address: 0.0.0.0, port_value: 50050",
             f"address: 127.0.0.1, port_value: {listen}")

@@ -1,4 +1,4 @@
-"""The events of the servers during a soak, drawn at random from the seed."""
+"""Random faults of the servers during a soak, determined by the seed."""
 
 import contextlib
 import random
@@ -40,13 +40,13 @@ class Chaos:
             self._kinds.append((2, self.fill_memory))
         if not any("libfaketime" in text for text in topology.missing):
             self._kinds.append((3, self.step_clock))
-        # Every event occurs once before any is repeated.
+        # Each once before any is repeated.
         self._first = [kind for _, kind in self._kinds]
         self.chance.shuffle(self._first)
 
     def run_until(self, end):
-        """Runs events until `end`, with misbehaving clients all the time.
-        Returns the clients' counts."""
+        """Injects faults until `end` while clients misbehave all the time.
+        Returns the counts of these."""
         ends = {function.__name__: misbehaving_clients.crowd(
             function, self.topology.target, count,
             self.chance.randrange(1 << 30), source)

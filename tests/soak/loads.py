@@ -9,7 +9,7 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).parent
-# The requests of the unary calls.
+# The mix of unary calls.
 MIX = [{"weight": 60, "shape": [8, 1000]},
        {"weight": 20, "shape": [1, 65536], "dtype": "f16", "k": 100},
        {"weight": 10, "shape": [64, 257], "dtype": "i64", "smallest": True},
@@ -50,10 +50,10 @@ def begin(topk, target, seconds, seed, directory):
 
 
 def _bench_row(found):
-    """The result of `topk bench`, with the keys of oip_caller.py."""
+    """Converts the report of `topk bench` to the form of oip_caller.py."""
     lost = collections.Counter(found["errors"])
     told = {code: lost.pop(code) for code in COME_AGAIN if code in lost}
-    # Every rejection must have a retry delay.
+    # A rejection without a retry delay counts as lost.
     unhinted = told.get("RESOURCE_EXHAUSTED", 0) - found["retry_hints"]
     if unhinted > 0:
         lost["RESOURCE_EXHAUSTED without a time"] = unhinted
@@ -63,7 +63,7 @@ def _bench_row(found):
 
 
 def end(processes, seconds):
-    """Waits for the loads, up to a timeout; returns {kind: row}."""
+    """Waits for them, at most `seconds`; returns {kind: row}."""
     until = time.monotonic() + seconds
     rows = {}
     for kind, process in processes.items():

@@ -1,6 +1,6 @@
-"""Sends requests of the Open Inference Protocol and compares every result with
-NumPy's. Rejected requests are retried after the retry delay until the time is
-over. Prints the counts as JSON.
+"""Calls the Open Inference Protocol and compares every result with NumPy's.
+Retries after each retry delay until the time is over. Prints the counts as
+JSON.
 
 usage: oip_caller.py --target HOST:PORT [--seconds 60] [--callers 4] [--seed 1]
 """

@@ -34,7 +34,7 @@ MOST_SLOPE = 3
 LEAST_STEADY = 60  # seconds
 # MiB that the first server may have more at the end than after the warm-up.
 MOST_GROWTH = 128
-# File descriptors that may remain open: HAProxy's own check may be in progress.
+# File descriptors that may be left over, e.g. of HAProxy's health check.
 SPARE = 4
 
 
@@ -93,7 +93,7 @@ def checks(found):
                         ("p99_ms", "not_sent") if key in row)
         yield (f"{kind}: {row['requests']} answered and compared, "
                f"{row['wrong']} wrong, {sum(row['lost'].values())} lost "
-               f"{dict(row['lost']) or ''}, told to come again "
+               f"{dict(row['lost']) or ''}, retry delays "
                f"{row['told_to_come_again'] or 'never'}{extra}",
                row["requests"] > 0 and not row["wrong"] and not row["lost"])
     nonsense = found["misbehaving"]["nonsense"]

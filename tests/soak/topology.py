@@ -1,4 +1,4 @@
-"""Three servers behind HAProxy, each with a different handicap."""
+"""Three servers behind HAProxy, each with another handicap."""
 
 import contextlib
 import os
@@ -21,12 +21,12 @@ FAKETIME = sorted(
 
 
 class Topology:
-    """The servers and the proxy that chaos.py acts on.
+    """The processes of a soak; chaos.py injects faults into them.
 
     servers  the first is never restarted: its memory is that of a long life.
              The second logs to a full disk, in a group with little memory. The
              third has a clock that can be stepped.
-    missing  the events that this machine does not support
+    missing  faults that this machine does not support
     """
 
     def __init__(self, stack, topkd, haproxy, directory):
@@ -66,7 +66,7 @@ class Topology:
                 "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
 
     def step_clock(self, seconds):
-        """Sets the offset of the third server's clock, in seconds."""
+        """Offsets the third server's clock by `seconds`."""
         new = self.clock.with_suffix(".new")
         new.write_text(f"{seconds:+d}\n", encoding="ascii")
         new.rename(self.clock)
@@ -85,8 +85,7 @@ class Topology:
 
     @contextlib.contextmanager
     def few_descriptors(self, server, spare):
-        """Limits a running server to `spare` more file descriptors than it
-        has."""
+        """Leaves a running server `spare` file descriptors."""
         pid = server.process.pid
         soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         most = harness.Process(server.process).descriptors() + spare
@@ -97,9 +96,8 @@ class Topology:
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
 
     def fill_memory(self, seconds):
-        """Runs a process in the second server's cgroup that takes all memory
-        until the kernel kills it, or for `seconds`. Returns its exit
-        status."""
+        """A process in the second server's group that takes all memory until
+        the kernel kills it, or for a time. Returns its exit status."""
         hog = ("import time\nheld = []\nend = time.monotonic() + %f\n"
                "while time.monotonic() < end:\n"
                "    held.append(b'x' * (1 << 20))\n" % seconds)

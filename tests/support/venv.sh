@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes a virtual environment in build/NAME with what a folder of tests wants
-# of PyPI, tests/NAME/requirements.txt, unless it is there with just these
-# versions. Needs python3-venv and PyPI.
+# Makes a virtual environment in build/NAME with the PyPI packages of
+# tests/NAME/requirements.txt, unless it exists with these versions. Needs
+# python3-venv and PyPI.
 #
 # usage: tests/support/venv.sh oip | servers
 set -euo pipefail

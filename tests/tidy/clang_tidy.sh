@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs clang-tidy over core, server and client; .clang-tidy says which checks,
-# and why not others. Not part of tests/run.sh, for it takes minutes.
+# Runs clang-tidy over core, server and client; .clang-tidy lists the checks and
+# the reasons against others. Not part of tests/run.sh because it takes minutes.
 #
 # usage: tests/tidy/clang_tidy.sh [REGEX]    of the files, e.g. topk_service
 set -euo pipefail

@@ -3,8 +3,8 @@
 usage: tidy.py RULE     one of those below; prints what breaks it, exits 1
        tidy.py --list
 
-Every rule is tested first: it must report each wrong sample and accept each
-right one.
+Every rule is tested first: it must find a fault in each sample that has one,
+and no fault in the correct sample.
 """
 
 import pathlib
@@ -26,8 +26,8 @@ FOLDERS = ("proto", "core", "server", "client", "deploy", "tests", ".ci")
 
 
 def sources():
-    """Returns {path: text} of every text file of the project. Reads only the
-    project's folders, not build folders or virtual environments."""
+    """Returns {path: text} of every text file of the project. Does not
+    read build folders and virtual environments."""
     paths = list(ROOT.iterdir())
     for folder in FOLDERS:
         paths += (ROOT / folder).rglob("*")
@@ -311,7 +311,7 @@ def no_machine_names(files):
 
 
 def links(files):
-    """Every file that a page links to, or names by its path, exists."""
+    """The targets of links, and paths from the root in pages, exist."""
     for name, text in files.items():
         if not name.endswith(".md"):
             continue
@@ -359,7 +359,7 @@ def _tool(files, suffixes, command, names=()):
 
 
 def mutants(files):
-    """Every text that tests/mutation replaces exists exactly once."""
+    """The text that each mutant replaces exists once."""
     listed = tomllib.loads(files.get("tests/mutation/mutants.toml", ""))
     seen = set()
     for row in listed.get("mutant", []):
@@ -492,6 +492,7 @@ RULES = {
         {"proto/a.proto": "// At most so many bytes.\nmessage A {"},
         {"deploy/a.sh": "# Clients come\n# again."},
         {"deploy/a.py": 'raise Error("there are none")'},
+        {"tests/a.py": '"""Doc.\n\nWho asks."""'},
     ], {"a.md": "# What is served?\n```sh\n# Who\n```\n`is none`, so long as",
         "core/a.cc": "// Not covered yet: so many."}),
     "clang_format": (clang_format, [

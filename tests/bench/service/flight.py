@@ -4,8 +4,8 @@ usage: flight.py serve READY_FILE
        flight.py send ADDRESS BYTES SECONDS
 
 The server reads every batch and keeps none. The client sends the tensor by
-DoPut in batches of 1 MiB repeatedly for SECONDS, at least once, and prints the
-microseconds of each transfer.
+DoPut in batches of 1 MiB for the given time, at least once, and prints the
+microseconds of each call.
 """
 
 import os

@@ -4,7 +4,7 @@ usage: python_server.py PROTO_FOLDER READY_FILE
 
 Serves ComputeTopK for f32 by ONNX-11 and writes its address into the file. The
 settings are the defaults of grpcio and ONNX Runtime, except that large messages
-are allowed.
+are accepted.
 """
 
 import concurrent.futures

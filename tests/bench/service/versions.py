@@ -3,8 +3,8 @@ of gRPC, by the same client.
 
 usage: versions.py NAME=ROWS.jsonl [NAME=ROWS.jsonl ...]
 
-A repeated name is another run of that version. Each cell has calls/s of topkd
-and of the null server, the medians of the version's runs.
+A repeated name is a further run. Each cell has calls/s of topkd and of
+the null server, the medians of the version's runs.
 """
 
 import json
