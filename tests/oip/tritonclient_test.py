@@ -11,6 +11,7 @@ import asyncio
 import os
 import pathlib
 import queue
+import re
 import sys
 import tempfile
 import unittest
@@ -25,6 +26,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "python"))
 import topk_stubs  # noqa: E402
 
 TOPKD = sys.argv[1]
+PAGE = pathlib.Path(__file__).parents[2] / "server" / "oip" / "README.md"
 WAYS = {"sync": 4000, "aio": 2000, "stream": 3000, "shared": 1000}
 
 # The protocol's name, ours, NumPy's type of what the client takes.
@@ -193,6 +195,14 @@ class TritonClient(unittest.TestCase):
                 raw = (array.view(np.uint32) >> 16).astype(
                     np.uint16).tobytes()
             self.assertEqual(raw, tensor.data, vars(question))
+
+    def test_the_example_of_the_page(self):
+        program = re.search(r"^```python\n(.*?)^```$",
+                            PAGE.read_text(encoding="utf-8"), re.M | re.S)[1]
+        names = {}
+        exec(compile(program.replace("localhost:50051", self.server.target),
+                     str(PAGE), "exec"), names)
+        self.assertEqual(names["indices"].shape, (8, 5))
 
     def test_one_by_one(self):
         for question, ours in self.pairs["sync"]:
