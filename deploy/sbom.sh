@@ -10,12 +10,12 @@ set -euo pipefail
 # An entry for each package, of those named or of all. An SPDX identifier has
 # letters, digits, dots and dashes; a package URL escapes the rest.
 packages() {
-  local relationship=$1 url version
-  version=$(. /etc/os-release && echo "$VERSION_ID")
+  local relationship=$1 url release
   shift
+  release=$(. /etc/os-release && echo "$VERSION_ID")
   # shellcheck disable=SC2016  # dpkg-query expands them
   printf -v url '%s' 'pkg:deb/debian/${Package}@${Version}' \
-    '?arch=${Architecture}&distro=debian-'"$version"
+    '?arch=${Architecture}&distro=debian-'"$release"
   dpkg-query -W -f 'PackageName: ${Package}
 SPDXID: SPDXRef-${Package}
 PackageVersion: ${Version}
