@@ -65,7 +65,7 @@ def run(attack, stage, servers, neighbour, usual, memory_factor):
            "seconds": round(time.monotonic() - begin, 2), "faults": []}
     # An attack may be shorter than any of the neighbour's calls.
     latencies, failed = harness.poll("the neighbour's next call",
-                                 lambda: calls_of(neighbour))
+                                     lambda: calls_of(neighbour))
     row["neighbour_calls"] = len(latencies)
     row["neighbour_failed"] = failed
     if latencies:
