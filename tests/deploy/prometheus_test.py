@@ -3,11 +3,12 @@
 usage: prometheus_test.py TOPKD TOPK PROMETHEUS PROMTOOL
 
 Has promtool check the configuration and the alerts of deploy/prometheus, and
-fire each alert by alerts_test.yml. Calls the server with topk, demands that
-`promtool check metrics` has nothing to say about its exposition, lets
-Prometheus scrape it, and asks Prometheus for what it found.
+fire each alert by alerts_test.yml. Calls the server with topk, requires that
+`promtool check metrics` accepts its exposition, checks the PromQL examples of
+the metrics page, lets Prometheus scrape the server, and queries the results.
 """
 
+import json
 import pathlib
 import re
 import subprocess
@@ -20,6 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "python"))
 import prometheus_harness as harness  # noqa: E402
 import topk_stubs  # noqa: E402
 
+TELEMETRY = harness.ROOT / "server/telemetry/README.md"
 DATA = harness.ROOT / "deploy/data/digits_similarity.npy"
 COPY = (harness.ROOT / "deploy/kubernetes/kustomize/components/monitoring"
         / "prometheusrule.yaml")
@@ -45,6 +47,24 @@ def check_rules(promtool):
     return alerts
 
 
+def check_examples(promtool, directory, exposition):
+    """Checks the PromQL of the metrics page and the metrics that it reads."""
+    page = TELEMETRY.read_text(encoding="utf-8")
+    block = re.search(r"^```promql\n(.*?)^```$", page, re.M | re.S)[1]
+    examples = re.split(r"\n(?=\w)", block.rstrip())
+    rules = pathlib.Path(directory) / "examples.json"
+    rules.write_text(json.dumps({"groups": [{"name": "page", "rules": [
+        {"record": f"example_{number}", "expr": example}
+        for number, example in enumerate(examples)]}]}), encoding="utf-8")
+    check = subprocess.run([promtool, "check", "rules", rules],
+                           capture_output=True, text=True, check=False)
+    assert check.returncode == 0, check.stdout + check.stderr
+    metrics = re.findall(r"(\w+_bucket)\{", block)
+    assert len(metrics) == len(examples), block
+    for metric in metrics:
+        assert f"\n{metric}{{".encode() in exposition, metric
+
+
 def main():
     topkd, topk, prometheus, promtool = sys.argv[1:]
     harness.need(prometheus, promtool)
@@ -66,6 +86,7 @@ def main():
                                input=exposition, capture_output=True,
                                check=False)
         assert check.returncode == 0 and not check.stdout + check.stderr, check
+        check_examples(promtool, directory, exposition)
 
         with harness.Prometheus(prometheus, directory, metrics) as watcher:
             harness.poll("the target to be up",
