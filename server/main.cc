@@ -16,6 +16,7 @@
 #include "server/config/config.h"
 #include "server/grpc_workarounds/acceptor.h"
 #include "server/health/healthcheck.h"
+#include "server/memory_trimmer.h"
 #include "server/security/hash_token.h"
 #include "server/server.h"
 #include "server/telemetry/logging.h"
@@ -159,6 +160,7 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
     case topk::CommandLine::Action::kHashToken:
       return topk::RunHashToken(line.token_name);
     case topk::CommandLine::Action::kServe:
+      topk::KeepFreeMemory();
       return LogAndServe(line);
   }
   return kFailure;

@@ -22,12 +22,22 @@ constexpr int64_t kWorthTrimming = int64_t{64} << 20;
 constexpr int kQuietPause = 3;
 constexpr int kBusyPause = 30;
 
+// How much free memory glibc keeps at the end of each arena, and the largest
+// allocation that it takes from one.
+constexpr int kKept = 64 << 20;
+constexpr int kMaxFromArena = 32 << 20;
+
 void Trim() {
   scalable_allocation_command(TBBMALLOC_CLEAN_ALL_BUFFERS, nullptr);
   malloc_trim(0);
 }
 
 }  // namespace
+
+void KeepFreeMemory() {
+  mallopt(M_TRIM_THRESHOLD, kKept);
+  mallopt(M_MMAP_THRESHOLD, kMaxFromArena);
+}
 
 MemoryTrimmer::MemoryTrimmer(std::function<Activity()> activity)
     : thread_([activity = std::move(activity)](const std::stop_token& stop) {

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/base/text.h"
 #include "tests/integration/raw_call.h"
 #include "tests/integration/topkd.h"
 
@@ -249,6 +250,37 @@ TEST(Topkd, NamesAnAddressThatIsInUse) {
     }
   }
 }
+
+#ifndef __SANITIZE_ADDRESS__  // which allocates by itself
+// Returns the page faults of a process that needed no file.
+int64_t MinorFaults(pid_t pid) {
+  const std::string stat = ReadFile(Cat("/proc/", pid, "/stat"));
+  std::istringstream fields(stat.substr(stat.rfind(')') + 1));
+  std::string field;
+  for (int i = 0; i < 8; ++i) fields >> field;
+  return std::stoll(field);
+}
+
+TEST(Topkd, ReusesTheMemoryOfLargeMessages) {
+  constexpr int kCalls = 8;
+  constexpr int64_t kPages = 1024;  // of 4 MiB
+  Topkd topkd;
+  const auto stub = Stub(topkd.target());
+  const v1::TopKRequest request =
+      OnnxRequest(std::vector<float>(size_t{1} << 20, 1), 1);
+  // Fewer bytes than those after which memory is returned.
+  const auto call = [&](int calls) {
+    for (int i = 0; i < calls; ++i) {
+      grpc::ClientContext context;
+      v1::TopKResponse response;
+      EXPECT_TRUE(stub->ComputeTopK(&context, request, &response).ok());
+    }
+    return MinorFaults(topkd.process().pid());
+  };
+  const int64_t before = call(4);
+  EXPECT_LT(call(kCalls) - before, kCalls * kPages / 8);
+}
+#endif
 
 TEST(Topkd, ReportsUsageErrorsAs2) {
   Subprocess topkd({kTopkd, "--threads", "many"});
