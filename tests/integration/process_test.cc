@@ -262,12 +262,12 @@ int64_t MinorFaults(pid_t pid) {
 }
 
 TEST(Topkd, ReusesTheMemoryOfLargeMessages) {
-  constexpr int kCalls = 8;
-  constexpr int64_t kPages = 1024;  // of 4 MiB
+  constexpr int kCalls = 30;
+  constexpr int64_t kPages = 256;  // of 1 MiB
   Topkd topkd;
   const auto stub = Stub(topkd.target());
   const v1::TopKRequest request =
-      OnnxRequest(std::vector<float>(size_t{1} << 20, 1), 1);
+      OnnxRequest(std::vector<float>(size_t{1} << 18, 1), 1);
   // Fewer bytes than those after which memory is returned.
   const auto call = [&](int calls) {
     for (int i = 0; i < calls; ++i) {
@@ -277,8 +277,8 @@ TEST(Topkd, ReusesTheMemoryOfLargeMessages) {
     }
     return MinorFaults(topkd.process().pid());
   };
-  const int64_t before = call(4);
-  EXPECT_LT(call(kCalls) - before, kCalls * kPages / 8);
+  const int64_t before = call(20);
+  EXPECT_LT(call(kCalls) - before, kCalls * kPages / 4);
 }
 #endif
 
