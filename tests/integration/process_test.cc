@@ -254,7 +254,7 @@ TEST(Topkd, NamesAnAddressThatIsInUse) {
 #ifndef __SANITIZE_ADDRESS__  // which allocates by itself
 // Returns the page faults of a process that needed no file.
 int64_t MinorFaults(pid_t pid) {
-  const std::string stat = ReadFile(Cat("/proc/", pid, "/stat"));
+  const std::string stat = ReadFile(StrCat("/proc/", pid, "/stat"));
   std::istringstream fields(stat.substr(stat.rfind(')') + 1));
   std::string field;
   for (int i = 0; i < 8; ++i) fields >> field;
