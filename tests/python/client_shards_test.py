@@ -31,8 +31,7 @@ def objects():
 
 
 # A worker that is killed once it has asked.
-KILLED =
-"""
+KILLED = """
 import os, signal, sys
 import numpy as np
 from topk_client import _shards
@@ -44,8 +43,7 @@ sys.stdin.read()
 
 
 # A thread of a worker that forks between two shards.
-FORKS =
-"""
+FORKS = """
 import os, sys, threading
 import numpy as np
 from topk_client import _shards
