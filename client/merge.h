@@ -10,8 +10,8 @@
 
 namespace topk {
 
-/// A server's answer over one shard, or what merging gave, and what was asked
-/// of the whole axis: the answer does not say.
+/// A server's response for one shard, or a merged one, with the parameters of
+/// the whole axis, which no response contains.
 struct PartialAnswer {
   /// Both outputs, packed. Each shard is asked for min(k, its length).
   v1::TopKResponse response;

@@ -8,7 +8,8 @@
 namespace topk::cli {
 namespace {
 
-// How many elements an output has; 0 where the server is to say what is wrong.
+// Returns the number of elements of an output; 0 for a request that the server
+// will reject.
 int64_t OutputElements(const NpyArray& array, int64_t axis, int64_t k) {
   const auto rank = static_cast<int64_t>(array.shape.size());
   if (axis < 0) axis += rank;

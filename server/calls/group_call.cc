@@ -159,8 +159,8 @@ void GroupCall::FinishStream(const Status& status) {
   FinishIncomplete(status);
 }
 
-// The requests of a stream are recorded one by one; one that was refused has
-// none.
+// The requests of a stream are recorded one by one; a rejected stream has
+// no requests.
 void GroupCall::RecordIncomplete(const Status& status) {
   if (!received_) Call::RecordIncomplete(status);
 }

@@ -232,7 +232,7 @@ int MeasureCancellation(int threads, double seconds) {
               << std::setw(10) << of(0.99) << std::setw(10) << of(1)
               << std::setw(12) << most_processor << std::endl;
   }
-  std::cout << "at worst " << worst << " ms of processor time\n";
+  std::cout << "at worst " << worst << " ms of CPU time\n";
   return 0;
 }
 

@@ -1,6 +1,6 @@
 // NumPy's .npy files: whatever the bytes, what is read has the data that its
-// shape implies, each element where the header has it. The first byte says
-// whether 2-byte elements are bf16.
+// shape implies, each element where the header has it. The first byte
+// selects whether 2-byte elements are bf16.
 #include <cstddef>
 #include <optional>
 #include <span>

@@ -1,6 +1,6 @@
 // NumPy's .npz archives, read as a file: whatever the bytes, an array has the
 // data that its shape implies, and what is no archive is read as a .npy file.
-// The first byte says which member is asked for, and whether 2-byte elements
+// The first byte selects the member, and whether 2-byte elements
 // are bf16.
 #include <cstddef>
 #include <optional>

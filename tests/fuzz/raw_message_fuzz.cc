@@ -1,5 +1,5 @@
-// ReadRaw against the generated parser, on any bytes. The first byte says which
-// message, the second how the bytes are cut; the rest is the message.
+// ReadRaw against the generated parser, on any bytes. The first byte selects
+// the message, the second how the bytes are cut; the rest is the message.
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 

@@ -167,7 +167,7 @@ TEST_F(Oip, WhatTheModelHasNotIsRefused) {
   for (const char* name : {"k.tensor", "k.value.x", "axis.x", "", "k."}) {
     request = Usual();
     SetInt(request, name, 1);
-    ExpectRefusal(request, kBad, "is none of");
+    ExpectRefusal(request, kBad, "is not one of");
   }
   request = Usual();
   (*request.mutable_parameters())["k"].set_uint64_param(UINT64_MAX);

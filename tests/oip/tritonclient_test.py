@@ -296,7 +296,7 @@ class TritonClient(unittest.TestCase):
                      infer, "x", inputs)
         self.refused("NOT_FOUND", "unknown model: 'onnx_topk' version 7",
                      infer, "onnx_topk", inputs, "7")
-        self.refused("INVALID_ARGUMENT", 'parameter "kk" is none of axis, k',
+        self.refused("INVALID_ARGUMENT", 'parameter "kk" is not one of axis, k',
                      infer, "onnx_topk", inputs, parameters={"kk": 1})
         self.refused("INVALID_ARGUMENT", "unexpected inference output 'y'",
                      infer, "onnx_topk", inputs, parameters={"k": 1},

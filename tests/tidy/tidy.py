@@ -490,11 +490,12 @@ RULES = {
         {"a.md": "a call that is under\nway"},
         {"a.md": "Retry when told to."},
         {"proto/a.proto": "// At most so many bytes.\nmessage A {"},
+        {"core/a.cc": "// At most so many."},
         {"deploy/a.sh": "# Clients come\n# again."},
         {"deploy/a.py": 'raise Error("there are none")'},
         {"tests/a.py": '"""Doc.\n\nWho asks."""'},
     ], {"a.md": "# What is served?\n```sh\n# Who\n```\n`is none`, so long as",
-        "core/a.cc": "// Not covered yet: so many."}),
+        "core/a.cc": "// No more than `count` elements."}),
     "clang_format": (clang_format, [
         {"core/a.cc": "int  x ;\n"},
     ], {"core/a.cc": "int x;\n"}),

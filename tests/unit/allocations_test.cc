@@ -1,5 +1,5 @@
-// No row allocates: as many rows again take no more allocations. A program of
-// its own, for it counts every operator new.
+// No row allocates: as many rows again take no more allocations. This is a
+// separate program because it counts every operator new.
 #include <gtest/gtest.h>
 
 #include "tests/support/backends.h"
