@@ -143,7 +143,9 @@ TEST(BrokenStream, WhoIsRefusedComesAgainIfToldWhen) {
     retry.mutable_retry_delay()->set_nanos(200'000'000);
     google::rpc::Status status;
     status.set_code(grpc::StatusCode::RESOURCE_EXHAUSTED);
-    if (told) status.add_details()->PackFrom(retry);
+    if (told) {
+      ASSERT_TRUE(status.add_details()->PackFrom(retry));
+    }
     std::atomic<int> calls = 0;
     Fake fake;
     fake.stream = [&](Chunks& stream) {
@@ -179,14 +181,14 @@ TEST(BrokenStream, OneTensorBeginsAnew) {
     v1::TopKRequest header = OnnxRequest({1}, 1);
     header.set_request_id("the answer");
     Fake fake;
-    fake.stream = [&, answered = answered](Chunks& stream) {
+    fake.stream = [&, answers = answered](Chunks& stream) {
       const bool goes = ++calls == 1;
       received = 0;
       v1::TopKRequestChunk chunk;
       while (stream.Read(&chunk)) received += chunk.data().size();
       v1::TopKResponseChunk answer;
       *answer.mutable_header() = AnswerTo(header);
-      if (answered || !goes) stream.Write(answer);
+      if (answers || !goes) stream.Write(answer);
       return goes ? kGone : grpc::Status::OK;
     };
     const FakeServer server(fake);

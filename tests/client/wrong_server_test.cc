@@ -185,9 +185,9 @@ TEST(WrongServer, ADelayBeyondTheDeadlineIsReturnedAtOnce) {
       {std::numeric_limits<int64_t>::min(), seconds(0)}};
   for (const auto& [told, delay] : delays) {
     std::atomic<int> calls = 0;
-    const auto reject = [&calls, told = told] {
+    const auto reject = [&calls, retry = told] {
       ++calls;
-      return FullFor(told);
+      return FullFor(retry);
     };
     Fake fake;
     fake.compute = [&](grpc::ServerContext& context, auto&, auto&) {
@@ -229,10 +229,10 @@ TEST(WrongServer, APushbackIsObeyed) {
         Case{"99999999999999999999999", 1}}) {
     std::atomic<int> calls = 0;
     Fake fake;
-    fake.compute = [&, pushback = pushback](grpc::ServerContext& context, auto&,
-                                            auto&) -> grpc::Status {
+    fake.compute = [&, value = pushback](grpc::ServerContext& context, auto&,
+                                         auto&) -> grpc::Status {
       if (++calls == 3) return grpc::Status::OK;
-      context.AddTrailingMetadata("grpc-retry-pushback-ms", pushback);
+      context.AddTrailingMetadata("grpc-retry-pushback-ms", value);
       return {grpc::StatusCode::UNAVAILABLE, "not now"};
     };
     const FakeServer server(fake);
