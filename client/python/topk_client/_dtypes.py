@@ -1,5 +1,7 @@
 """The element types of the contract as NumPy has them."""
 
+import functools
+import sys
 from typing import Any, Dict, Optional
 
 import numpy as np
@@ -25,15 +27,22 @@ INFINITIES: Dict[str, int] = {
     "f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F80_0000,
     "f64": 0x7FF0_0000_0000_0000, "f4e2m1": 0x7, "f8e4m3": 0x7E, "f8e5m2": 0x7C,
 }
+_NUMBERS = [number for number in tensor_pb2.DataType.values() if number]
 _NAMES = {numpy: name for name, numpy in NUMPY_NAMES.items()}
 
 
+@functools.lru_cache(maxsize=None)
 def number_of(name: str) -> Any:
     """Returns the DataType with a short name, e.g. "f32". ValueError for an
     unknown name."""
-    return tensor_pb2.DataType.Value("DATA_TYPE_" + name.upper())
+    try:
+        return tensor_pb2.DataType.Value("DATA_TYPE_" + name.upper())
+    except ValueError:
+        raise ValueError(f"there is no data type {name!r}; the types are "
+                         + ", ".join(map(name_of, _NUMBERS))) from None
 
 
+@functools.lru_cache(maxsize=None)
 def name_of(number: int) -> str:
     """Returns the short name of a DataType. ValueError if it is unknown."""
     return tensor_pb2.DataType.Name(number)[len("DATA_TYPE_"):].lower()
@@ -42,10 +51,16 @@ def name_of(number: int) -> str:
 def short_name_of(array: np.ndarray) -> str:
     """Returns the short name of an array's type, e.g. "f32". TypeError for a
     type that the service does not support."""
-    if array.dtype.name not in _NAMES:
-        raise TypeError(f"the service does not support {array.dtype.name}; its "
+    return _short_name_of(array.dtype)
+
+
+# NumPy takes longer to name a type than protobuf to write a request.
+@functools.lru_cache(maxsize=64)
+def _short_name_of(dtype: np.dtype) -> str:
+    if dtype.name not in _NAMES:
+        raise TypeError(f"the service does not support {dtype.name}; its "
                         "types are " + ", ".join(_NAMES))
-    return _NAMES[array.dtype.name]
+    return _NAMES[dtype.name]
 
 
 def type_of(array: np.ndarray, name: Optional[str] = None) -> Any:
@@ -63,6 +78,8 @@ def numpy_of(number: int) -> np.dtype:
 def little_endian(array: np.ndarray) -> np.ndarray:
     """Returns the array with little-endian elements, as on the wire; a copy
     only if the byte order differs."""
+    if array.dtype.isnative and sys.byteorder == "little":
+        return array
     return array.astype(array.dtype.newbyteorder("<"), copy=False)
 
 

@@ -165,6 +165,7 @@ class Call:
         array = _dtypes.little_endian(
             np.asarray(region.array if region else request.tensor))
         self._request = request
+        self._outputs: Optional[Outputs] = None  # until outputs()
         self._header = header = topk_pb2.TopKRequest(
             request_id=request.request_id, index_offset=request.index_offset)
         request.spec._fill(header)
@@ -186,6 +187,9 @@ class Call:
         self._dtype, self._shape = array.dtype, array.shape
         if region is not None:
             _name(region.memory, self._data, header.tensor.shared_memory)
+        if request.output not in _SELECTIONS:
+            raise ValueError(f"output is {request.output!r}; it must be one of "
+                             + ", ".join(_SELECTIONS))
         header.output.selection = _SELECTIONS[request.output]
         for out, named in ((request.values_out, header.output.values),
                            (request.indices_out, header.output.indices)):
@@ -248,10 +252,13 @@ class Call:
     def outputs(self) -> Outputs:
         """Returns what the answer must have. One of _BAD for a request that the
         service must reject."""
-        bits = (_dtypes.WIDTHS[self._packed] if self._packed
-                else 8 * self._dtype.itemsize)
-        return Outputs.of(self._request.spec, self._header.tensor.data_type,
-                          bits, self._shape, self._request.index_offset)
+        if self._outputs is None:
+            bits = (_dtypes.WIDTHS[self._packed] if self._packed
+                    else 8 * self._dtype.itemsize)
+            self._outputs = Outputs.of(
+                self._request.spec, self._header.tensor.data_type, bits,
+                self._shape, self._request.index_offset)
+        return self._outputs
 
     def max_message_bytes(self) -> int:
         """Returns an upper bound on the bytes of one response message."""

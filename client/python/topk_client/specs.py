@@ -166,6 +166,9 @@ class DirectML:
         attributes.k = self.k
         attributes.axis = self.axis
         if self.axis_direction is not None:
+            if self.axis_direction not in ("increasing", "decreasing"):
+                raise ValueError(f"axis_direction is {self.axis_direction!r}; "
+                                 "it must be increasing or decreasing")
             attributes.axis_direction = directml_pb2.AxisDirection.Value(
                 "AXIS_DIRECTION_" + self.axis_direction.upper())
         if self.feature_level is not None:
