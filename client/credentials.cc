@@ -84,8 +84,8 @@ Status CheckCredentials(const ClientOptions& options) {
     return InvalidArgument(
         "TOKEN_OVER_PLAINTEXT", "token_file",
         StrCat("--token-file: the token would go to ", options.target,
-               " in plain text, for all on its way to read; use --tls, or "
-               "--token-over-plaintext if that way is safe"));
+               " without TLS; use --tls, or --token-over-plaintext if the "
+               "network is trusted"));
   }
   const Result<std::string> token = ReadToken(options.token_file);
   return token.ok() ? Status{} : token.status();

@@ -85,7 +85,7 @@ int Serve(const topk::CommandLine& line, const sigset_t& signals,
     log->info("metrics on http://{}/metrics", metrics);
   }
   if (const std::string health = (*server)->health_address(); !health.empty()) {
-    log->info("health checks, in plain text, on {}", health);
+    log->info("health checks without TLS on {}", health);
   }
   if (const std::string admin = (*server)->admin_address(); !admin.empty()) {
     log->info("channelz on {}", admin);
@@ -94,11 +94,12 @@ int Serve(const topk::CommandLine& line, const sigset_t& signals,
     log->info("shared memory is allowed: objects named {}*",
               config.shared_memory_prefix);
   }
-  log->info("{} descriptors at most", descriptors);
+  log->info("max file descriptors: {}", descriptors);
   const int received = WaitFor(signals);
-  log->info("{}: draining, {} s with open doors and {} s at most to finish",
-            sigdescr_np(received), config.drain_delay_seconds,
-            config.drain_timeout_seconds);
+  log->info(
+      "{}: draining; calls are accepted for {} s more, then finish within {} s",
+      sigdescr_np(received), config.drain_delay_seconds,
+      config.drain_timeout_seconds);
   const auto milliseconds = [](double seconds) {
     return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
   };

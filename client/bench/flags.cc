@@ -55,7 +55,7 @@ void AddPathFlags(CLI::App& command, BenchFlags& flags) {
       ->check(CLI::Range(1, 1 << 16));
   command
       .add_option("--connections", flags.connections,
-                  "How many connections the callers share")
+                  "Number of connections that the callers share")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
 }
@@ -86,12 +86,13 @@ void AddPaceFlags(CLI::App& command, BenchFlags& flags) {
           "users; constant if not given")
       ->check(CLI::IsMember({"constant", "poisson"}))
       ->needs(rate);
-  auto* requests =
-      command.add_option("--requests", profile.requests, "How many to count")
-          ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  auto* requests = command
+                       .add_option("--requests", profile.requests,
+                                   "Number of requests to measure")
+                       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   command
       .add_option("--duration", profile.seconds,
-                  "How many seconds to count, unless --requests is given")
+                  "Duration of the measurement, in seconds")
       ->check(Number(0.01, kDaySeconds))
       ->excludes(requests)
       ->capture_default_str();

@@ -29,13 +29,13 @@ void AddClientFlags(CLI::App& command, ClientOptions& client,
                     double& deadline_seconds) {
   command
       .add_option("--target", client.target,
-                  "The server: host:port, unix:path, dns:///name:port, or a "
-                  "list of IPv4 host:port")
+                  "Server: host:port, unix:path, dns:///name:port, or a "
+                  "comma-separated list of IPv4 host:port")
       ->envname("TOPK_TARGET")
       ->capture_default_str();
   command
       .add_option("--deadline", deadline_seconds,
-                  "Seconds that a call may take")
+                  "Max duration of a call, in seconds")
       ->check(Number(0.001, 86400))
       ->capture_default_str();
   command
@@ -58,7 +58,7 @@ CLI::App* AddRun(CLI::App& app, RunFlags& flags, double& deadline) {
 
 CLI::App* AddBench(CLI::App& app, BenchFlags& flags, double& deadline) {
   CLI::App* bench = app.add_subcommand(
-      "bench", "Loads a server with random tensors and verifies the answers");
+      "bench", "Loads a server with random tensors and verifies the results");
   AddBenchFlags(*bench, flags);
   AddClientFlags(*bench, flags.client, deadline);
   return bench;
@@ -84,7 +84,7 @@ int Main(int argc, char** argv) {
     std::cerr << "topk: " << s.field << ": " << s.message << "\n";
     return kUsage;
   }
-  CLI::App app("Asks a TopK service, or computes itself", "topk");
+  CLI::App app("Calls a TopK server, or computes locally", "topk");
   app.formatter(HelpFormatter());
   app.footer(kExitStatusText);
   app.set_version_flag("--version", "topk " TOPK_VERSION);
@@ -95,8 +95,7 @@ int Main(int argc, char** argv) {
   const CLI::App* run_command = AddRun(app, run, deadline);
   MergeFlags merge;
   CLI::App* merge_command = app.add_subcommand(
-      "merge",
-      "Merges answers over the shards of a longer axis into that over all");
+      "merge", "Merges the results of the shards of an axis");
   AddMergeFlags(*merge_command, merge);
   // Each command has its own: CLI11 reads the variables of them all, and those
   // of another one would take the place of this one's flags.
@@ -104,9 +103,9 @@ int Main(int argc, char** argv) {
   ClientOptions info_client;
   std::string service;
   CLI::App* health =
-      app.add_subcommand("health", "Asks a server whether it serves");
+      app.add_subcommand("health", "Prints the health status of a server");
   health->add_option("--service", service,
-                     "The service to ask about; the whole server if not given");
+                     "Service to check; default: the whole server");
   AddClientFlags(*health, health_client, deadline);
   bool json = false;
   CLI::App* info = app.add_subcommand(
@@ -116,8 +115,7 @@ int Main(int argc, char** argv) {
   BenchFlags bench;
   const CLI::App* bench_command = AddBench(app, bench, deadline);
   CLI::App* completion = app.add_subcommand(
-      "completion",
-      "Prints a script with which a shell completes this command");
+      "completion", "Prints a shell completion script for this command");
   std::vector<std::string> shells;
   for (const CompletingShell& row : CompletingShells()) {
     shells.emplace_back(row.name);
@@ -126,8 +124,8 @@ int Main(int argc, char** argv) {
   completion->add_option("shell", shell, "The shell")
       ->required()
       ->check(CLI::IsMember(shells));
-  const CLI::App* man = app.add_subcommand(
-      "man", "Prints the manual page; topk man | man -l - shows it");
+  const CLI::App* man =
+      app.add_subcommand("man", "Prints the manual page: topk man | man -l -");
 
   try {
     app.parse(argc, argv);

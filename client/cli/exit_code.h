@@ -10,15 +10,16 @@ enum ExitCode : int {
   kUsage = 2,          // the command line
   kInputFile = 3,      // the input cannot be read or is no tensor
   kRejected = 4,       // the server refused the request
-  kUnavailable = 5,    // no server, or no answer in time
+  kUnavailable = 5,    // unavailable, or the deadline was exceeded
   kWrongAnswer = 6,    // an answer differs from the one computed here
   kInterrupted = 130,  // bench: SIGINT or SIGTERM; the report is of until then
 };
 
 /// The same in words, for --help and the manual page.
 inline constexpr char kExitStatusText[] =
-    "Data goes to stdout, all else to stderr. Exit status: 0 done, 1 failed, 2 "
-    "wrong command line, 3 input file, 4 refused by the server, 5 no server or "
-    "no answer in time, 6 wrong answer, 130 interrupted.";
+    "Data is written to stdout, messages to stderr. Exit status: 0 success, 1 "
+    "failure, 2 invalid command line, 3 unusable input file, 4 rejected by the "
+    "server, 5 server unavailable or deadline exceeded, 6 incorrect response, "
+    "130 interrupted.";
 
 }  // namespace topk::cli

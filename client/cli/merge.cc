@@ -33,11 +33,9 @@ void AddMergeFlags(CLI::App& command, MergeFlags& flags) {
       ->type_name(kFolder);
   command
       .add_option("--k", flags.k,
-                  "How many elements to select; of a shorter shard all are "
-                  "there")
+                  "Number of elements to select, as for the shards")
       ->required();
-  command
-      .add_option("--axis", flags.axis, "The dimension that was selected along")
+  command.add_option("--axis", flags.axis, "Dimension of the selection")
       ->capture_default_str();
   command.add_flag("--smallest", flags.smallest,
                    "The smallest were selected, not the largest");

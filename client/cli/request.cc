@@ -75,31 +75,33 @@ Status SetDirectML(const OperatorFlags& flags, v1::TopKRequest& request) {
 }  // namespace
 
 void AddOperatorFlags(CLI::App& command, OperatorFlags& flags) {
-  command.add_option("--k", flags.k, "How many elements to select")->required();
+  command.add_option("--k", flags.k, "Number of elements to select")
+      ->required();
   command.add_option("--axis", flags.axis,
-                     "The dimension to select along; the last if not given");
+                     "Dimension to select along; default: the last");
   command.add_flag("--smallest", flags.smallest,
                    "Select the smallest elements, not the largest");
-  command.add_option("--dialect", flags.dialect, "Whose TopK")
+  command
+      .add_option("--dialect", flags.dialect, "Specification of the operator")
       ->check(CLI::IsMember({"onnx", "openvino", "directml"}))
       ->capture_default_str();
   command.add_option("--version", flags.version,
                      "Operator version of the dialect; default: the newest");
-  command
-      .add_option("--order", flags.order, "The order of the selected elements")
+  command.add_option("--order", flags.order, "Order of the selected elements")
       ->check(CLI::IsMember({"value", "index", "none"}))
       ->capture_default_str();
   command
       .add_option("--index-type", flags.index_type,
-                  "The type of the indices: OpenVINO i32 or i64, DirectML "
+                  "Type of the indices: OpenVINO i32 or i64, DirectML "
                   "u32 or u64")
       ->check(CLI::IsMember({"i32", "i64", "u32", "u64"}));
-  command.add_option("--feature-level", flags.feature_level,
-                     "DirectML: the feature level, e.g. 5_0");
+  command.add_option(
+      "--feature-level", flags.feature_level,
+      "DirectML: feature level, 1_0 .. 6_4; default: the newest");
   command.add_flag("--strict", flags.strict,
-                   "DirectML: refuse k == size, as the page's words have it");
+                   "DirectML: reject k == size, as its documentation does");
   command.add_option("--request-id", flags.request_id,
-                     "An id for the server's log");
+                     "ID that the server returns and logs");
 }
 
 Result<v1::TopKRequest> MakeRequest(const OperatorFlags& flags,

@@ -1,5 +1,6 @@
 #include "client/cli/run_flags.h"
 
+#include <limits>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -40,15 +41,15 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
           .add_option("--index-offset", flags.index_offset,
                       "Where the file begins, if it is a shard of a longer "
                       "axis: added to every index; see topk merge")
-          ->check(CLI::NonNegativeNumber);
+          ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
   auto* local = command.add_flag("--local", flags.local,
                                  "Compute here, without a server");
   auto* compare = command
                       .add_flag("--compare", flags.compare,
-                                "Compute here too, and print whether the "
-                                "server's answer has the same bytes, not the "
-                                "answer; if not, the first difference, and the "
-                                "exit status is 6")
+                                "Compute locally too, and print whether the "
+                                "server's result has the same bytes instead of "
+                                "the result; if not, print the first "
+                                "difference and exit with 6")
                       ->excludes(local);
   auto* stream = command
                      .add_option("--stream", flags.stream,
@@ -59,8 +60,8 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
                      ->capture_default_str();
   command
       .add_flag("--shared-memory", flags.shared_memory,
-                "Leave the tensor and take the answer in shared memory, of a "
-                "server on this machine that allows it for names of /topk*")
+                "Pass tensor and result in shared memory. The server must run "
+                "on this machine and allow it for names of /topk*")
       ->excludes(local)
       ->excludes(stream);
   const NoTableFlags no_table = AddShowFlags(command, flags.show);

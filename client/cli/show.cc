@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <iostream>
+#include <limits>
 #include <vector>
 
 #include "client/cli/command_tree.h"
@@ -53,8 +54,8 @@ NoTableFlags AddShowFlags(CLI::App& command, ShowFlags& flags) {
           ->excludes(out);
   command
       .add_option("--max-slices", flags.max_slices,
-                  "How many slices the table shows")
-      ->check(CLI::NonNegativeNumber)
+                  "Max number of slices in the table")
+      ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()))
       ->capture_default_str();
   return {out, json};
 }

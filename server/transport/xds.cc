@@ -40,13 +40,13 @@ Status CheckXds(const std::vector<std::string>& listen) {
   for (const std::string& address : listen) {
     if (IsUnixAddress(address)) {
       return WrongXds(StrCat(
-          "a control plane knows host:port alone, not --listen ", address));
+          "a control plane supports host:port only, not --listen ", address));
     }
   }
   if (!IsSet(kBootstrapFile) && !IsSet(kBootstrap)) {
-    return WrongXds(StrCat("which control plane? Neither ", kBootstrapFile,
-                           " names a bootstrap file nor has ", kBootstrap,
-                           " its content"));
+    return WrongXds(StrCat("no control plane is configured: set ",
+                           kBootstrapFile, " to a bootstrap file, or ",
+                           kBootstrap, " to its content"));
   }
   if (!IsUsable()) {
     return WrongXds(StrCat(

@@ -86,7 +86,7 @@ TEST_F(ClientCheck, NamesTheFlagTheFileAndTheRule) {
   EXPECT_EQ(check({.target = "unix:/a", .tls = true}),
             "--tls: unix:/a is a Unix socket, which has no TLS");
   EXPECT_THAT(check({.target = "example.org:1", .token_file = File("token")}),
-              HasSubstr("the token would go to example.org:1 in plain text"));
+              HasSubstr("the token would go to example.org:1 without TLS"));
   EXPECT_EQ(check({.token_file = "/nonexistent"}),
             "--token-file: cannot read /nonexistent: No such file or "
             "directory");

@@ -238,8 +238,8 @@ class Connection:
         if has_token and not (tls or token_over_plaintext
                               or _is_local(target)):
             raise ValueError(
-                f"the token would go to {target} in plain text; use TLS, or "
-                "token_over_plaintext if that way is safe")
+                f"the token would go to {target} without TLS; use TLS, or "
+                "token_over_plaintext if the network is trusted")
         self._timeout = _finite(timeout)
         # Of messages, in bytes; asked for before the first large one is sent.
         self._limit: Optional[int] = None

@@ -134,7 +134,7 @@ class DirectML:
       feature_level: "1_0" .. "6_4"; the newest by default.
       output_value, output_index: as packed as they can be by default, the
         indices u32.
-      strict: refuses k == size along the axis, as the page's words have it.
+      strict: rejects k == size along the axis, as the documentation does.
     """
 
     k: int
