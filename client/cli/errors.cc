@@ -24,6 +24,8 @@ constexpr std::string_view kNoPort =
     "HOST:50051";
 constexpr std::string_view kOtherName =
     "the server's certificate has another name: --tls-server-name NAME";
+constexpr std::string_view kUnresolved =
+    "the host name cannot be resolved; --target or TOPK_TARGET is HOST:PORT";
 constexpr std::string_view kUseTls =
     "the server may require TLS: --tls, or --tls-ca FILE";
 constexpr Row kUnreachable[] = {
@@ -36,9 +38,9 @@ constexpr Row kUnreachable[] = {
     {"No such file or directory", Over::kAny,
      "the socket does not exist: start a server with topkd --listen "
      "unix:PATH"},
-    {"DNS resolution failed", Over::kAny,
-     "the host name cannot be resolved; --target or TOPK_TARGET is "
-     "HOST:PORT"},
+    // Before gRPC 1.83, and since.
+    {"DNS resolution failed", Over::kAny, kUnresolved},
+    {"address lookup failed", Over::kAny, kUnresolved},
     {"Failed parsing HTTP/2", Over::kAny,
      "the port does not serve gRPC: use the port of topkd's --listen, not that "
      "of its metrics"},

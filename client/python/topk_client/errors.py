@@ -17,6 +17,8 @@ _NO_PORT = ("the target has no port; topkd listens on port 50051 by default: "
             "HOST:50051")
 _OTHER_NAME = ("the server's certificate has another name: pass "
                "tls_server_name")
+_UNRESOLVED = ("the host name of the target cannot be resolved; the target is "
+               "HOST:PORT")
 _USE_TLS = "the server may require TLS: pass tls=True or tls_ca"
 # gRPC reports the cause of a failed connection as text only: a part of that
 # text, whether the client uses TLS (None: either), and advice.
@@ -27,8 +29,8 @@ _HINTS: List[Tuple[str, Optional[bool], str]] = [
      "no server listens at the target: start topkd, or pass another target"),
     ("No such file or directory", None,
      "the socket does not exist: start a server with topkd --listen unix:PATH"),
-    ("DNS resolution failed", None,
-     "the host name of the target cannot be resolved; the target is HOST:PORT"),
+    ("DNS resolution failed", None, _UNRESOLVED),
+    ("address lookup failed", None, _UNRESOLVED),  # since gRPC 1.83
     ("Failed parsing HTTP/2", None,
      "the port does not serve gRPC: use the port of topkd's --listen, not that "
      "of its metrics"),
