@@ -4,6 +4,7 @@
 
 #include "core/base/text.h"
 #include "server/calls/status_map.h"
+#include "server/transport/peer_name.h"
 
 namespace topk {
 namespace {

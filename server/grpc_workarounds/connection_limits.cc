@@ -1,13 +1,14 @@
 #include "server/grpc_workarounds/connection_limits.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <cstring>
+
+#include "server/transport/peer_name.h"
 
 namespace topk {
 namespace {
@@ -27,27 +28,29 @@ void Disconnect(int fd, ino_t inode) {
   close(copy);
 }
 
-// Returns the address of a client, with the first `ipv6_prefix` bits of an IPv6
-// address; "" for a Unix socket.
+// Returns the name that counts the connections of a client; "" for a Unix
+// socket.
 std::string ClientOf(const sockaddr& peer, int ipv6_prefix) {
+  const void* bits = nullptr;
   if (peer.sa_family == AF_INET) {
-    sockaddr_in address;
-    std::memcpy(&address, &peer, sizeof(address));
-    return {reinterpret_cast<const char*>(&address.sin_addr),
-            sizeof(address.sin_addr)};
+    bits = &reinterpret_cast<const sockaddr_in&>(peer).sin_addr;
+  } else if (peer.sa_family == AF_INET6) {
+    bits = &reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr;
+  } else {
+    return "";
   }
-  if (peer.sa_family != AF_INET6) return "";
-  sockaddr_in6 address;
-  std::memcpy(&address, &peer, sizeof(address));
-  uint8_t* bytes = address.sin6_addr.s6_addr;
-  if (IN6_IS_ADDR_V4MAPPED(&address.sin6_addr)) {
-    return {reinterpret_cast<const char*>(bytes + 12), 4};
-  }
-  for (int i = 0; i < 16; ++i) {
-    bytes[i] &=
-        static_cast<uint8_t>(0xff00 >> std::clamp(ipv6_prefix - 8 * i, 0, 8));
-  }
-  return {reinterpret_cast<const char*>(bytes), 16};
+  char text[INET6_ADDRSTRLEN];
+  return NetworkOf(inet_ntop(peer.sa_family, bits, text, sizeof(text)),
+                   ipv6_prefix);
+}
+
+// Returns whether the last sweep was long ago, and starts the next one then.
+bool MaySweep(std::chrono::steady_clock::time_point& last) {
+  constexpr std::chrono::milliseconds kInterval{100};
+  const auto now = std::chrono::steady_clock::now();
+  if (now - last < kInterval) return false;
+  last = now;
+  return true;
 }
 
 }  // namespace
@@ -85,8 +88,8 @@ void ConnectionCounts::Forget(int fd) {
   if (found == open_.end()) return;
   const auto client = clients_.find(found->second.client);
   if (client != clients_.end()) {
-    std::erase(client->second, fd);
-    if (client->second.empty()) clients_.erase(client);
+    std::erase(client->second.fds, fd);
+    if (client->second.fds.empty()) clients_.erase(client);
   }
   open_.erase(found);
 }
@@ -99,31 +102,31 @@ void ConnectionCounts::ForgetClosed(const std::vector<int>& fds) {
 
 size_t ConnectionCounts::CountOf(const std::string& client) const {
   const auto found = clients_.find(client);
-  return found == clients_.end() ? 0 : found->second.size();
+  return found == clients_.end() ? 0 : found->second.fds.size();
 }
 
 bool ConnectionCounts::Admit(int fd, const sockaddr& peer) {
-  // A sweep has a system call for each open connection.
-  constexpr std::chrono::milliseconds kSweepInterval{100};
+  // A sweep makes a system call for each connection: 50 us for this number.
+  constexpr size_t kFew = 64;
   if (max_ == 0 && max_per_client_ == 0) return true;
   Forget(fd);  // the kernel reuses it: that connection is closed
   const std::string client =
       max_per_client_ > 0 ? ClientOf(peer, ipv6_prefix_) : "";
   if (!client.empty() && CountOf(client) >= max_per_client_) {
-    ForgetClosed(std::vector<int>(clients_.at(client)));
+    Client& own = clients_.at(client);
+    if (own.fds.size() > kFew && !MaySweep(own.last_sweep)) return false;
+    ForgetClosed(std::vector<int>(own.fds));
     if (CountOf(client) >= max_per_client_) return false;
   }
   if (max_ > 0 && open_.size() >= max_) {
-    const auto now = std::chrono::steady_clock::now();
-    if (now - last_sweep_ < kSweepInterval) return false;
-    last_sweep_ = now;
+    if (!MaySweep(last_sweep_)) return false;
     std::vector<int> all;
     for (const auto& entry : open_) all.push_back(entry.first);
     ForgetClosed(all);
     if (open_.size() >= max_) return false;
   }
   open_.emplace(fd, Connection{InodeOf(fd), client});
-  if (!client.empty()) clients_[client].push_back(fd);
+  if (!client.empty()) clients_[client].fds.push_back(fd);
   return true;
 }
 

@@ -61,9 +61,14 @@ class ConnectionCounts {
   bool Admit(int fd, const sockaddr& peer);
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct Connection {
     ino_t inode;
     std::string client;
+  };
+  struct Client {
+    std::vector<int> fds;
+    Clock::time_point last_sweep;
   };
 
   void Forget(int fd);
@@ -75,8 +80,8 @@ class ConnectionCounts {
   const int ipv6_prefix_;
   // By descriptor. gRPC closes them without notice: some may be closed.
   std::unordered_map<int, Connection> open_;
-  std::unordered_map<std::string, std::vector<int>> clients_;
-  std::chrono::steady_clock::time_point last_sweep_;
+  std::unordered_map<std::string, Client> clients_;
+  Clock::time_point last_sweep_;
 };
 
 }  // namespace topk

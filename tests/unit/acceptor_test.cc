@@ -11,10 +11,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <filesystem>
 #include <initializer_list>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -388,6 +390,33 @@ TEST(ConnectionCounts, LimitOneAddressAndNotTheOthers) {
   EXPECT_TRUE(counts.Admit(other.fd(), other.peer()));
   second.Close();
   EXPECT_TRUE(counts.Admit(third.fd(), third.peer()));
+}
+
+TEST(ConnectionCounts, LookForClosedConnectionsOfALargeClientNowAndThen) {
+  constexpr size_t kMax = 100;
+  ConnectionCounts counts(0, kMax, 64);
+  std::vector<std::unique_ptr<Accepted>> open;
+  for (size_t i = 0; i < kMax; ++i) {
+    open.push_back(std::make_unique<Accepted>("10.0.0.1"));
+    EXPECT_TRUE(counts.Admit(open[i]->fd(), open[i]->peer()));
+  }
+  // Opened before others close, so that it has another descriptor.
+  const Accepted next("10.0.0.1");
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_FALSE(counts.Admit(next.fd(), next.peer()));
+  open[0]->Close();
+  // Each attempt would otherwise make a system call per connection.
+  const bool at_once = counts.Admit(next.fd(), next.peer());
+  if (std::chrono::steady_clock::now() - begun <
+      std::chrono::milliseconds(90)) {
+    EXPECT_FALSE(at_once);
+  }
+  bool admitted = at_once;
+  for (int i = 0; i < 1000 && !admitted; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    admitted = counts.Admit(next.fd(), next.peer());
+  }
+  EXPECT_TRUE(admitted);
 }
 
 TEST(ConnectionCounts, TakeNetworksOfIPv6AsOneClient) {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/security/authenticator.h"
+#include "server/transport/peer_name.h"
 
 namespace topk {
 namespace {
