@@ -463,7 +463,10 @@ def serve(sock, f):
                 f(connection, 0)
                 return
             while len(connection.received) < len(h2.PREFACE):
-                connection.received += sock.recv(1 << 16)
+                received = sock.recv(1 << 16)
+                if not received:
+                    return
+                connection.received += received
             connection.received = connection.received[len(h2.PREFACE):]
             connection.send(h2.settings())
             while connection.open:
@@ -491,7 +494,7 @@ def prefix(length, flag=0):
 
 
 def zeros_by_gzip(size):
-    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    packer = zlib.compressobj(1, zlib.DEFLATED, 31)
     block = bytes(1 << 20)
     return b"".join([packer.compress(block) for _ in range(size >> 20)]
                     ) + packer.flush()

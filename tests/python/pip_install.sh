@@ -63,14 +63,16 @@ export GRPC_ENABLE_FORK_SUPPORT=false
 
 folder=$PWD/build/pip_install
 rm -rf "$folder"
-pip() { "$folder/venv/bin/python" -m pip --disable-pip-version-check "$@"; }
+# One pip for every environment: each takes seconds to make one of its own. The
+# one that comes with a Python may be too old for a newer Python.
+pip() { "$folder/tools/bin/python" -m pip --disable-pip-version-check "$@"; }
 
-"${pythons[0]}" -m venv "$folder/venv"
-if ! pip install -q --retries 1 build; then
+"${pythons[0]}" -m venv "$folder/tools"
+if ! pip install -q --retries 1 --upgrade build pip; then
   echo "SKIPPED: pip reaches no package index" >&2
   exit 77
 fi
-"$folder/venv/bin/python" -m build --outdir "$folder" client/python >&2
+"$folder/tools/bin/python" -m build --outdir "$folder" client/python >&2
 
 # Programs that fail where a compiler or protoc would be found.
 mkdir "$folder/without"
@@ -81,11 +83,14 @@ for program in protoc cc c++ gcc g++ clang clang++; do
 done
 
 for python in "${pythons[@]}"; do
+  "$python" -m venv --without-pip --clear "$folder/venv"
   for made in "$folder"/topk_client-*.tar.gz "$folder"/topk_client-*.whl; do
     echo "== $("$python" --version), $(basename "$made")" >&2
-    "$python" -m venv --clear "$folder/venv"
-    PATH="$folder/without:$PATH" pip install -q "$made" ml_dtypes "$@"
-    pip list 2>/dev/null
+    # The second one finds what the client needs, but not the client.
+    pip --python "$folder/venv" uninstall -q -y topk_client 2>/dev/null
+    PATH="$folder/without:$PATH" pip --python "$folder/venv" install -q \
+      --no-compile "$made" ml_dtypes "$@"
+    pip --python "$folder/venv" list
     for test in tests/python/client_${only}_test.py; do
       echo "== $test" >&2
       (cd "$folder" && TOPK_CLIENT=installed venv/bin/python \
