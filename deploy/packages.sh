@@ -19,6 +19,7 @@ TOPK_BUILD_PACKAGES=(
 TOPK_TEST_PACKAGES=(
   libgtest-dev libgmock-dev libbenchmark-dev
   python3 python3-numpy python3-grpcio python3-protobuf python3-venv
+  python3-dev pybind11-dev
   openssl git
   haproxy
   pkg-config zsh fish groff-base

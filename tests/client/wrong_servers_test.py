@@ -2,7 +2,8 @@
 deadline and one second, with the documented error, and no client's process
 grows by 200 MiB.
 
-usage: wrong_servers_test.py TOPKD TOPK PROBE     TOPKD is not called
+usage: wrong_servers_test.py TOPKD TOPK PROBE TRANSPORT
+       TOPKD is not called; TRANSPORT is the folder of topk_client_transport
 """
 
 import concurrent.futures
@@ -19,7 +20,7 @@ import unittest
 import numpy
 import wrong_servers
 
-TOPK, PROBE = sys.argv.pop(1), sys.argv.pop(1)
+TOPK, PROBE, TRANSPORT = (sys.argv.pop(1) for _ in range(3))
 TOPKD = wrong_servers.client_package.TOPKD
 HERE = pathlib.Path(__file__).resolve().parent
 DEADLINE = 4.0
@@ -77,6 +78,13 @@ class WrongServers(unittest.TestCase):
     def test_the_python_client(self):
         self.probe(sys.executable, HERE / "wrong_servers_probe.py", TOPKD,
                    "sync", without=[UNBOUNDED])
+
+    def test_the_compiled_transport(self):
+        environment = {"TOPK_CLIENT_TRANSPORT": "compiled",
+                       "PYTHONPATH": TRANSPORT}
+        self.probe("env", *map("=".join, environment.items()), sys.executable,
+                   HERE / "wrong_servers_probe.py", TOPKD, "sync",
+                   without=[UNBOUNDED])
 
     def test_the_asyncio_client(self):
         # The streams of grpc.aio 1.51 may end the process with SIGILL where a

@@ -6,6 +6,8 @@ The tests are called with the path of topkd as their argument.
 """
 
 import atexit
+import contextlib
+import logging
 import os
 import pathlib
 import runpy
@@ -49,3 +51,15 @@ def start(add_cleanup, *flags):
     server = topk_stubs.Server(TOPKD, folder.name, *flags)
     add_cleanup(server.__exit__)
     return server
+
+
+@contextlib.contextmanager
+def quiet_grpc():
+    """Hides what grpcio logs for an iterator of requests that raises."""
+    logger = logging.getLogger("grpc")
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = before

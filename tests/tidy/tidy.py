@@ -164,7 +164,7 @@ def _unnamed_namespace_names(text):
 # Each of these is one translation unit of the release build.
 UNITS = ("core/base", "core/plan", "core/backends/cpu", "core/backends/cuda",
          "core/security", "core/wire", "core", "server", "client")
-NO_UNITS = ("core/dialects",)
+NO_UNITS = ("core/dialects", "client/python")
 
 
 def unity_names(files):

@@ -1,5 +1,6 @@
 """How a client reaches its servers: what both clients have in common."""
 
+import bisect
 import ipaddress
 import json
 import math
@@ -217,7 +218,7 @@ class Route:
 class Connection:
     """A connection to one or several servers; see Client."""
 
-    _grpc: Any  # grpc or grpc.aio, whichever makes the channels
+    _open_channel: Any  # one of _transport's functions
 
     def __init__(
             self, target: str = "localhost:50051", *, timeout: float = 60.0,
@@ -264,19 +265,15 @@ class Connection:
         if has_token and not tls:
             # A token for this machine is not one for the proxy.
             options.append(("grpc.enable_http_proxy", 0))
-        credentials = grpc.ssl_channel_credentials(
-            _read(tls_ca), _read(tls_key),
-            _read(tls_cert)) if tls else None
+        pem = ((_read(tls_ca), _read(tls_key), _read(tls_cert)) if tls
+               else None)
 
         def connect(limit: int, *more: Tuple[str, Any]) -> Route:
-            where = _grpc_target(target)
-            what = (*options, *more,
-                    ("grpc.max_receive_message_length", limit))
-            return Route(
-                self._grpc.insecure_channel(where, what)
-                if credentials is None else
-                self._grpc.secure_channel(where, credentials, what), limit,
-                tls=tls, has_token=has_token)
+            channel = self._open_channel(
+                _grpc_target(target),
+                [*options, *more, ("grpc.max_receive_message_length", limit)],
+                pem)
+            return Route(channel, limit, tls=tls, has_token=has_token)
 
         self._connect = connect
         self._lock = threading.Lock()
@@ -293,12 +290,16 @@ class Connection:
 
     def _route(self, nbytes: int = 0) -> Route:
         """Returns the channel for responses of up to `nbytes` bytes."""
-        limit = next((limit for limit in _RECEIVED_LIMITS if nbytes <= limit),
-                     _MAX_LIMIT)
-        with self._lock:
-            if limit not in self._routes:
-                self._routes[limit] = self._connect(limit)
-            return self._routes[limit]
+        limit = _RECEIVED_LIMITS[min(
+            bisect.bisect_left(_RECEIVED_LIMITS, nbytes),
+            len(_RECEIVED_LIMITS) - 1)]
+        route = self._routes.get(limit)
+        if route is None:
+            with self._lock:
+                route = self._routes.get(limit)
+                if route is None:
+                    route = self._routes[limit] = self._connect(limit)
+        return route
 
     def _broken(self, error: TopKError, begun: bool) -> TopKError:
         """Returns the error of a stream, a part of whose response may have

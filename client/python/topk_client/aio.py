@@ -9,6 +9,7 @@ import grpc.aio
 import numpy as np
 from grpc_health.v1 import health_pb2
 
+from topk_client import _transport
 from topk_client._connection import _MAX_LIMIT, Attempts, Connection, Route
 from topk_client._many import AsyncPendingCalls
 from topk_client._stubs import topk_pb2
@@ -68,7 +69,7 @@ class Client(Connection):
     Create it in the event loop that uses it. Cancelling a call's task cancels
     the call."""
 
-    _grpc = grpc.aio
+    _open_channel = staticmethod(_transport.open_asyncio_channel)
 
     async def __aenter__(self) -> "Client":
         return self

@@ -7,6 +7,7 @@ import grpc
 import numpy as np
 from grpc_health.v1 import health_pb2
 
+from topk_client import _transport
 from topk_client._connection import _MAX_LIMIT, Attempts, Connection
 from topk_client._many import PendingCalls
 from topk_client._stubs import topk_pb2
@@ -50,7 +51,7 @@ class Client(Connection):
         that are not on this machine.
     """
 
-    _grpc = grpc
+    _open_channel = staticmethod(_transport.open_channel)
 
     def __enter__(self) -> "Client":
         return self

@@ -6,8 +6,9 @@ that makes the message that gRPC takes.
 """
 
 import dataclasses
+import functools
 import math
-from typing import Any, Iterator, List, Optional, Tuple, Union
+from typing import Any, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 import grpc
 import numpy as np
@@ -155,6 +156,72 @@ def parse(kind: Any, data: bytes) -> Any:
             "not a message that the method returns") from None
 
 
+class _Head(NamedTuple):
+    """The common part of requests that differ only in their elements, ids and
+    regions.
+
+    Attributes:
+      header: the request without them.
+      outputs: what the answer must have; None if the service must reject the
+        request, for the reason in `mistake`.
+      max_message_bytes: an upper bound on the bytes of one response message.
+      before: the message of ComputeTopK without an id, up to the elements.
+    """
+
+    header: topk_pb2.TopKRequest
+    outputs: Optional[Outputs]
+    mistake: str
+    max_message_bytes: int
+    before: bytes
+
+    @classmethod
+    def of(cls, spec: Spec, data_type: int, bits: int, shape: Tuple[int, ...],
+           strides: Tuple[int, ...], nbytes: int, output: str,
+           index_offset: int, *_: Any) -> "_Head":
+        header = topk_pb2.TopKRequest(index_offset=index_offset)
+        spec._fill(header)
+        if output not in _SELECTIONS:
+            raise ValueError(f"output is {output!r}; it must be one of "
+                             + ", ".join(_SELECTIONS))
+        header.output.selection = _SELECTIONS[output]
+        before = header.SerializeToString()
+        header.tensor.data_type = data_type
+        header.tensor.shape.extend(shape)
+        header.tensor.strides.extend(strides)
+        inner = header.tensor.SerializeToString() + _begin_field(
+            tensor_pb2.Tensor.DATA_FIELD_NUMBER, nbytes)
+        before += _begin_field(topk_pb2.TopKRequest.TENSOR_FIELD_NUMBER,
+                               len(inner) + nbytes) + inner
+        try:
+            outputs = Outputs.of(spec, data_type, bits, shape, index_offset)
+        except _BAD as error:
+            return cls(header, None, str(error), _AROUND_DATA, before)
+        most = _AROUND_DATA + 40 * len(shape)
+        if output != "indices":
+            most += outputs.values.nbytes
+        if output != "values":
+            most += outputs.indices.nbytes
+        return cls(header, outputs, "", most, before)
+
+
+_recent_head = functools.lru_cache(maxsize=256)(_Head.of)
+
+
+def _head_of(spec: Spec, *how: Any) -> _Head:
+    """Returns the head of a request. It must not be changed."""
+    # 1 == True == 1.0, but not all are valid.
+    types = tuple(map(type, vars(spec).values()))
+    try:
+        return _recent_head(spec, *how, types)
+    except TypeError:  # a K tensor or a list, or a wrong argument
+        return _Head.of(spec, *how)
+
+
+def _misplaced(field: str) -> TopKError:
+    return bad_answer("the output is not where the request wants it",
+                      f"{field}.shared_memory")
+
+
 class Call:
     """One request on its way: its messages, and how to read its answer."""
 
@@ -165,14 +232,10 @@ class Call:
         array = _dtypes.little_endian(
             np.asarray(region.array if region else request.tensor))
         self._request = request
-        self._outputs: Optional[Outputs] = None  # until outputs()
-        self._header = header = topk_pb2.TopKRequest(
-            request_id=request.request_id, index_offset=request.index_offset)
-        request.spec._fill(header)
-        header.tensor.data_type = _dtypes.type_of(array, request.data_type)
-        header.tensor.shape.extend(array.shape)
-        name = _dtypes.name_of(header.tensor.data_type)
+        data_type = _dtypes.type_of(array, request.data_type)
+        name = _dtypes.name_of(data_type)
         self._packed = name if name in _dtypes.WIDTHS else None
+        strides: List[int] = []
         if self._packed:
             if region is not None or request.values_out is not None:
                 raise TypeError(f"elements of {name} are packed on the way: "
@@ -182,17 +245,33 @@ class Call:
         else:
             self._data, strides = _flat(array,
                                         isinstance(request.spec, DirectML))
-            header.tensor.strides.extend(strides)
         # Needed to read the response: its values have the tensor's type.
         self._dtype, self._shape = array.dtype, array.shape
+        self._head = _head_of(
+            request.spec, data_type,
+            _dtypes.WIDTHS.get(name, 8 * array.dtype.itemsize), array.shape,
+            tuple(strides), self._data.nbytes, request.output,
+            request.index_offset)
+        self._id = b""
+        if request.request_id:
+            if not isinstance(request.request_id, str):
+                raise TypeError(f"request_id is {request.request_id!r}, not a "
+                                "str")
+            text = request.request_id.encode()
+            self._id = _begin_field(
+                topk_pb2.TopKRequest.REQUEST_ID_FIELD_NUMBER, len(text)) + text
+        # With everything but the tensor's elements. Most requests need no more
+        # of it than the head has.
+        self._header = self._head.header
+        outs = (request.values_out, request.indices_out)
+        if region is None and outs == (None, None):
+            return
+        self._header = header = topk_pb2.TopKRequest()
+        header.CopyFrom(self._head.header)
         if region is not None:
             _name(region.memory, self._data, header.tensor.shared_memory)
-        if request.output not in _SELECTIONS:
-            raise ValueError(f"output is {request.output!r}; it must be one of "
-                             + ", ".join(_SELECTIONS))
-        header.output.selection = _SELECTIONS[request.output]
-        for out, named in ((request.values_out, header.output.values),
-                           (request.indices_out, header.output.indices)):
+        for out, named in zip(outs, (header.output.values,
+                                     header.output.indices)):
             if out is not None:  # what is named must not be a copy
                 _name(out.memory, _flat(out.array, False)[0], named)
 
@@ -211,38 +290,40 @@ class Call:
             return False
         if wanted is not None:
             return wanted
-        size = self._data.nbytes + self._header.ByteSize() + _DATA_FIELDS
+        size = len(self._before()) + self._data.nbytes
         return self._data.nbytes > _STREAMED_BYTES or size > limit
+
+    def _before(self) -> bytes:
+        """Returns the message of ComputeTopK up to the elements."""
+        before = self._head.before
+        if self._header is not self._head.header:  # regions for the outputs
+            before = topk_pb2.TopKRequest(
+                output=self._header.output).SerializeToString() + before
+        return self._id + before
 
     def message(self, limit: int) -> bytes:
         """Returns the message of ComputeTopK. TopKError, without sending it, if
         it exceeds the server's limit, in bytes."""
         if isinstance(self._request.tensor, Region):
-            return self._header.SerializeToString()
-        rest = topk_pb2.TopKRequest()
-        rest.CopyFrom(self._header)
-        rest.ClearField("tensor")
-        inner = self._header.tensor.SerializeToString() + _begin_field(
-            tensor_pb2.Tensor.DATA_FIELD_NUMBER, self._data.nbytes)
-        outer = rest.SerializeToString() + _begin_field(
-            topk_pb2.TopKRequest.TENSOR_FIELD_NUMBER,
-            len(inner) + self._data.nbytes) + inner
-        size = len(outer) + self._data.nbytes
+            return self._id + self._header.SerializeToString()
+        before = self._before()
+        size = len(before) + self._data.nbytes
         if size > limit:
             raise TopKError(
                 grpc.StatusCode.RESOURCE_EXHAUSTED,
                 f"a request message of {size} bytes exceeds the server's limit "
                 f"of {limit} (--max-message-bytes); stream_topk has no limit",
                 reason="REQUEST_TOO_LARGE", field="tensor.data")
-        return b"".join((outer, self._data.data))
+        return b"".join((before, self._data.data))
 
     def chunks(self, limit: int) -> Iterator[bytes]:
         """Yields the messages of StreamTopK, each below `limit`, the server's
         limit in bytes. Chunks begin at multiples of 64 bytes, so that no
         element is divided."""
         size = min(_CHUNK_BYTES, (limit - _DATA_FIELDS) // 64 * 64)
-        yield topk_pb2.TopKRequestChunk(
-            header=self._header).SerializeToString()
+        header = self._id + self._header.SerializeToString()
+        yield _begin_field(topk_pb2.TopKRequestChunk.HEADER_FIELD_NUMBER,
+                           len(header)) + header
         for begin in range(0, self._data.nbytes, size):
             chunk = self._data[begin:begin + size]
             yield b"".join((_begin_field(
@@ -252,27 +333,13 @@ class Call:
     def outputs(self) -> Outputs:
         """Returns what the answer must have. One of _BAD for a request that the
         service must reject."""
-        if self._outputs is None:
-            bits = (_dtypes.WIDTHS[self._packed] if self._packed
-                    else 8 * self._dtype.itemsize)
-            self._outputs = Outputs.of(
-                self._request.spec, self._header.tensor.data_type, bits,
-                self._shape, self._request.index_offset)
-        return self._outputs
+        if self._head.outputs is None:
+            raise ValueError(self._head.mistake)
+        return self._head.outputs
 
     def max_message_bytes(self) -> int:
         """Returns an upper bound on the bytes of one response message."""
-        request = self._request
-        try:
-            outputs = self.outputs()
-        except _BAD:
-            return _AROUND_DATA
-        data = sum(output.nbytes for output, wanted, out in (
-            (outputs.values, request.output != "indices", request.values_out),
-            (outputs.indices, request.output != "values", request.indices_out))
-            if wanted and out is None)
-        return (data + _AROUND_DATA + len(request.request_id.encode())
-                + 40 * len(self._shape))
+        return self._head.max_message_bytes + len(self._id)
 
     def answer(self, response: topk_pb2.TopKResponse,
                values: Optional[bytearray] = None,
@@ -286,7 +353,7 @@ class Call:
             raise bad_answer(
                 f"the server must reject the request: {error}") from error
         self._check_id(response.request_id, "response.request_id")
-        e, asked = response.execution, self._header.output
+        e = response.execution
         for name, unwanted in (("values", "indices"), ("indices", "values")):
             if response.HasField(name) == (request.output == unwanted):
                 raise bad_answer(
@@ -294,9 +361,8 @@ class Call:
                     f"response.{name}")
         try:
             return Answer(
-                self._read(response.values, outputs.values, self._dtype,
-                           values, request.values_out, asked.values,
-                           "response.values")
+                self._read("values", response.values, outputs.values,
+                           self._dtype, values, request.values_out)
                 if response.HasField("values") else None,
                 self._read_indices(response.indices, outputs, indices)
                 if response.HasField("indices") else None,
@@ -323,35 +389,34 @@ class Call:
 
     def _read_indices(self, tensor: tensor_pb2.Tensor, outputs: Outputs,
                       data: Optional[bytearray]) -> np.ndarray:
-        indices = self._read(tensor, outputs.indices, outputs.index_type, data,
-                             self._request.indices_out,
-                             self._header.output.indices, "response.indices")
+        indices = self._read("indices", tensor, outputs.indices,
+                             outputs.index_type, data,
+                             self._request.indices_out)
         outputs.check_range(indices)
         return indices
 
-    def _read(self, tensor: tensor_pb2.Tensor, output: Output,
+    def _read(self, name: str, tensor: tensor_pb2.Tensor, output: Output,
               dtype: np.dtype, data: Optional[bytearray],
-              out: Optional[Region], asked: Any, field: str) -> np.ndarray:
+              out: Optional[Region]) -> np.ndarray:
         """Returns the array that a message is, or names in the region that it
         was asked to be in. BAD_ANSWER where it is not the output."""
-        sent, offset = tensor.shared_memory, asked.offset
-        if out is not None:
-            buffer, size = out.memory.buffer, sent.byte_size
+        offset, field = 0, "response." + name
+        if out is None:
+            if tensor.HasField("shared_memory"):
+                raise _misplaced(field)
+            buffer: Any = bytearray(tensor.data) if data is None else data
+            output.check(tensor, len(buffer), field, "data")
         else:
-            buffer = bytearray(tensor.data) if data is None else data
-            size = len(buffer)
-        shared = tensor.HasField("shared_memory")
-        output.check(tensor, size if shared == (out is not None)
-                     else output.nbytes, field,
-                     "data" if out is None else "shared_memory")
-        if shared != (out is not None) or (sent.name, sent.offset) != (
-                asked.name, offset):
-            raise bad_answer("the output is not where the request wants it",
-                             f"{field}.shared_memory")
+            asked, sent = (getattr(self._header.output, name),
+                           tensor.shared_memory)
+            buffer, offset = out.memory.buffer, asked.offset
+            if (sent.name, sent.offset) != (asked.name, offset):
+                raise _misplaced(field)
+            output.check(tensor, sent.byte_size, field, "shared_memory")
         shape = output.shape
         if self._packed and output.data_type == self._header.tensor.data_type:
             return _dtypes.unpack(
-                np.frombuffer(buffer, np.uint8, size), math.prod(shape),
+                np.frombuffer(buffer, np.uint8), math.prod(shape),
                 dtype, self._packed).reshape(shape)
         strides = tuple(s * dtype.itemsize for s in output.strides) or None
         # Raises unless all elements lie in the buffer.
