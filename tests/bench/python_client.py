@@ -1,0 +1,148 @@
+"""Calls per second of the Python client by both of its transports, of a bare
+stub of grpcio that sends prepared bytes and reads nothing, and of Triton's
+client, against one topkd. All take turns, in one process, and the median of the
+rounds counts. Answers are compared with NumPy's before.
+
+usage: build/oip/bin/python tests/bench/python_client.py TOPKD TRANSPORT
+           [--rounds N] [--seconds S]
+
+TRANSPORT is the folder of topk_client_transport, e.g.
+build/dev/tests/python/transport. `tests/support/venv.sh oip` makes the
+interpreter with Triton's client.
+"""
+
+import argparse
+import functools
+import os
+import pathlib
+import statistics
+import sys
+import time
+
+parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+parser.add_argument("topkd")
+parser.add_argument("transport")
+parser.add_argument("--rounds", type=int, default=5)
+parser.add_argument("--seconds", type=float, default=1,
+                    help="of each client in each round")
+options = parser.parse_args()
+sys.argv[1:] = [options.topkd]
+sys.path[:0] = [os.path.abspath(options.transport),
+                str(pathlib.Path(__file__).parents[1] / "python")]
+import client_package  # noqa: E402, makes topk_client importable
+import grpc  # noqa: E402
+import numpy as np  # noqa: E402
+import topk_client  # noqa: E402
+import tritonclient.grpc as triton  # noqa: E402
+from topk_client import Onnx, Request, _transport  # noqa: E402
+from topk_client.messages import Call  # noqa: E402
+
+K = 10
+MANY = 4000  # requests of a stream
+SIZES = {"1 KiB": 1 << 10, "64 KiB": 1 << 16, "1 MiB": 1 << 20,
+         "4 MiB": 4 << 20, "64 MiB": 64 << 20}
+UNLIMITED = [("grpc.max_receive_message_length", -1),
+             ("grpc.max_send_message_length", -1)]
+
+
+class GrpcioClient(topk_client.Client):
+    _open_channel = staticmethod(
+        functools.partial(_transport._open_grpcio, grpc))
+
+
+def rate(call, count):
+    """Returns how many of `count` each call makes in a second."""
+    calls, begin = 0, time.perf_counter()
+    while True:
+        call()
+        calls += 1
+        seconds = time.perf_counter() - begin
+        if seconds > options.seconds:
+            return calls * count / seconds
+
+
+def measure(name, ways, count=1):
+    for call in ways.values():
+        call()
+    rates = {way: [] for way in ways}
+    for _ in range(options.rounds):
+        for way, call in ways.items():
+            rates[way].append(rate(call, count))
+    print(f"| {name} | " + " | ".join(
+        f"{statistics.median(rates[way]):.{0 if count > 1 else 1}f}"
+        if way in rates else "" for way in
+        ("grpcio", "compiled", "bare", "triton")) + " |", flush=True)
+
+
+def check(answer, x):
+    order = np.argsort(-x, kind="stable")[:K]
+    if not (np.array_equal(answer.indices, order)
+            and np.array_equal(answer.values, x[order])):
+        raise SystemExit("wrong answer")
+
+
+def triton_call(client, x):
+    def call():
+        tensor = triton.InferInput("X", x.shape, "FP32")
+        tensor.set_data_from_numpy(x)
+        result = client.infer("onnx_topk", [tensor], parameters={"k": K})
+        return topk_client.messages.Answer(
+            result.as_numpy("values"), result.as_numpy("indices"), "", None)
+    return call
+
+
+def consume(results):
+    for _ in results:
+        pass
+
+
+def main():
+    server = client_package.start(
+        lambda *_: None, "--max-message-bytes", str(128 << 20),
+        "--allow-shared-memory")
+    compiled = topk_client.Client(server.target)
+    grpcio = GrpcioClient(server.target)
+    channel = grpc.insecure_channel(server.target, UNLIMITED)
+    bare = channel.unary_unary("/topk.v1.TopKService/ComputeTopK")
+    bare_many = channel.stream_stream("/topk.v1.TopKService/ComputeTopKMany")
+    tritons = triton.InferenceServerClient(server.target)
+    random = np.random.default_rng(1)
+    print("| calls a second | grpcio | compiled | bare stub | tritonclient |\n"
+          "|---|---:|---:|---:|---:|")
+    for name, size in SIZES.items():
+        x = random.random(size // 4, np.float32)
+        message = Call(Request(x, Onnx(K))).message(1 << 31)
+        ways = {
+            "grpcio": lambda x=x: grpcio.compute_topk(x, Onnx(K)),
+            "compiled": lambda x=x: compiled.compute_topk(x, Onnx(K)),
+            "triton": triton_call(tritons, x)}
+        for call in ways.values():
+            check(call(), x)
+        ways["bare"] = lambda message=message: bare(message)
+        measure(name, ways)
+    x = random.random(256, np.float32)
+    message = Call(Request(x, Onnx(K))).message(1 << 31)
+    measure("1 KiB, many on a stream", {
+        "grpcio": lambda: consume(grpcio.compute_topk_many(
+            Request(x, Onnx(K)) for _ in range(MANY))),
+        "compiled": lambda: consume(compiled.compute_topk_many(
+            Request(x, Onnx(K)) for _ in range(MANY))),
+        "bare": lambda: consume(bare_many(iter([message] * MANY)))}, MANY)
+    with topk_client.SharedMemory(4 << 20) as memory:
+        shared = memory.array((1 << 20,), np.float32)
+        shared[...] = random.random(1 << 20, np.float32)
+        region = memory.region(shared)
+        check(compiled.compute_topk(region, Onnx(K)), shared)
+        for stream, name in ((True, "4 MiB, streamed"),
+                             (None, "4 MiB, in shared memory")):
+            x = shared.copy() if stream else region
+            measure(name, {
+                "grpcio": lambda: grpcio.compute_topk(x, Onnx(K),
+                                                      stream=stream),
+                "compiled": lambda: compiled.compute_topk(x, Onnx(K),
+                                                          stream=stream)})
+        del shared, region, x
+    server.__exit__()
+
+
+main()
