@@ -105,8 +105,8 @@ void AddListening(ConfigTable& table, ServerConfig& config) {
                  config.unix_socket_mode =
                      static_cast<unsigned>(std::stoul(text, nullptr, 8));
                }),
-           "Octal file mode of unix: sockets; clients need write permission. "
-           "0660 admits the group, 0666 everyone")
+           "File mode of unix: sockets. Clients need write permission: 0660 "
+           "admits the group, 0666 everyone")
       ->check(OctalMode())
       ->default_str("0600");
   table.Switch(
@@ -116,23 +116,23 @@ void AddListening(ConfigTable& table, ServerConfig& config) {
       "GRPC_XDS_BOOTSTRAP_CONFIG holds its content");
   table
       .Row("metrics-listen", config.metrics_listen,
-           "Address of the Prometheus metrics, host:port, at the path "
-           "/metrics; empty disables them")
+           "Address of the Prometheus metrics, at the path /metrics. An empty "
+           "value disables them")
       ->check(HttpAddress());
   table
       .Row("health-listen", config.health_listen,
-           "Address of a plaintext port that serves only grpc.health.v1, "
-           "host:port, for probes without a certificate; empty disables it")
+           "Address of a plaintext port for health checks by probes without a "
+           "certificate. An empty value disables it")
       ->check(PlainAddress());
   table
       .Row("admin-listen", config.admin_listen,
-           "Address of a plaintext gRPC port for operators with channelz "
-           "(details of all connections and calls) and reflection, host:port; "
-           "empty disables it")
+           "Address of a plaintext port for operators with channelz (details "
+           "of all connections and calls) and reflection. An empty value "
+           "disables it")
       ->check(PlainAddress());
   table.Row("ready-file", config.ready_file,
             "File that receives the bound addresses as JSON once the server "
-            "accepts calls; removed at exit");
+            "accepts calls. The server removes it at exit");
 }
 
 std::vector<std::string> BackendChoices() {
@@ -150,14 +150,13 @@ void AddWork(ConfigTable& table, ServerConfig& config) {
       ->transform(Whole(0, 4096));
   table
       .Row("backend", config.backend,
-           "Compute backend: cpu; cuda, which uses the CPU for requests that "
-           "CUDA does not support; or auto, which picks the backend with the "
-           "lower estimated time per request. cuda requires a build with "
-           "TOPK_WITH_CUDA and a device")
+           "Compute backend; auto uses the faster one for each request. The "
+           "backend cuda requires a build with TOPK_WITH_CUDA and a device, "
+           "and uses the CPU for requests that CUDA does not support")
       ->check(CLI::IsMember(BackendChoices()));
   table
       .Row("device-memory-bytes", config.device_memory_bytes,
-           "Max memory to use on each device, in bytes; 0 uses half of it")
+           "Max memory to use on each device; 0 uses half of it")
       ->transform(Bytes(0, std::numeric_limits<int64_t>::max()));
   table
       .Row("pollers", config.pollers,
@@ -182,8 +181,7 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
   table.Heading("Limits of one request");
   table
       .Row("max-message-bytes", config.max_message_bytes,
-           "Max size of a request message, in bytes; larger tensors need "
-           "StreamTopK")
+           "Max size of a request message; larger tensors need StreamTopK")
       ->transform(Bytes(1024, std::numeric_limits<int32_t>::max()));
   table
       .Row("max-elements", config.max_elements,
@@ -191,22 +189,21 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
       ->transform(Whole(1, kMax));
   table
       .Row("max-selected-elements", config.max_selected_elements,
-           "Max number of selected elements of a request: k times the number "
-           "of slices")
+           "Max number of selected elements of a request, k per slice")
       ->transform(Whole(1, kMax));
   table
       .Row("max-rank", config.max_rank, "Max number of dimensions of a tensor")
       ->transform(Whole(1, 4096));
   table
       .Row("max-output-bytes", config.max_output_bytes,
-           "Max size of values and indices of a response together, in bytes")
+           "Max size of values and indices of a response together")
       ->transform(Bytes(1, config.max_output_bytes));
   table.Heading("Limits of all requests together");
   table
       .Row("max-inflight-bytes", config.max_inflight_bytes,
-           "Max memory of all requests in flight, their responses and their "
-           "working memory, in bytes; 0 uses a quarter of the memory that the "
-           "machine and the cgroup grant")
+           "Max memory of requests in flight, their responses and working "
+           "memory; 0 uses a quarter of the memory of the machine or, if less, "
+           "of the cgroup")
       ->transform(Bytes(0, kMax));
   table
       .Row("max-inflight-calls", config.max_inflight_calls,
@@ -214,8 +211,8 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
       ->transform(Whole(1, kMax));
   table
       .Row("max-client-inflight-bytes", config.max_client_inflight_bytes,
-           "Max memory of one client's requests in flight, in bytes; 0 uses "
-           "half of --max-inflight-bytes. A client is identified by its "
+           "Max memory of one client's requests in flight; 0 uses half of "
+           "--max-inflight-bytes. A client is identified by its "
            "token, else its certificate, else its address")
       ->transform(Bytes(0, kMax));
   table
@@ -225,9 +222,9 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
       ->transform(Whole(0, kMax));
   table
       .Row("max-receive-memory", config.max_receive_memory,
-           "Max memory of gRPC for messages that are arriving or queued, in "
-           "bytes; beyond it gRPC closes calls without a status. 0 uses 60 % "
-           "of the memory")
+           "Max memory of gRPC for messages that are arriving or queued; 0 "
+           "uses 60 % of the memory. Beyond it gRPC closes calls without a "
+           "status")
       ->transform(Bytes(0, kMax));
 }
 
@@ -246,13 +243,13 @@ void AddConnections(ConfigTable& table, ConnectionOptions& options) {
       ->transform(Seconds(1, kMax));
   table
       .Row("keepalive-timeout", options.keepalive_timeout,
-           "Max time for the response to that ping; the connection is closed "
+           "Max time for the response to that ping. The connection is closed "
            "afterwards")
       ->transform(Seconds(0.001, kMax));
   table
       .Row("min-ping-interval", options.min_ping_interval,
-           "Min interval of a client's pings; clients that ping more often "
-           "are disconnected")
+           "Min interval of a client's pings. Clients that ping more often are "
+           "disconnected")
       ->transform(Seconds(0, kMax));
   table
       .Row("max-connection-idle", options.max_connection_idle,
@@ -269,8 +266,8 @@ void AddConnections(ConfigTable& table, ConnectionOptions& options) {
       ->transform(Seconds(0, kMax));
   table
       .Row("max-connections", options.max_connections,
-           "Max number of open connections; more are closed at once; 0 for no "
-           "limit except that of file descriptors. Not with --xds")
+           "Max number of open connections; 0 for no limit except that of file "
+           "descriptors. Further ones are closed at once. Not with --xds")
       ->transform(Whole(0, 1 << 20));
   table
       .Row("max-connections-per-client", options.max_connections_per_client,
@@ -284,8 +281,8 @@ void AddConnections(ConfigTable& table, ConnectionOptions& options) {
       ->transform(Whole(1, 1 << 20));
   table
       .Row("max-metadata-bytes", options.max_metadata_bytes,
-           "Max size of a call's metadata, in bytes, with 32 bytes of "
-           "overhead per field")
+           "Max size of a call's metadata in bytes, with 32 bytes of overhead "
+           "per field")
       ->transform(Whole(1024, 1 << 20));
 }
 
@@ -294,8 +291,7 @@ void AddDrain(ConfigTable& table, ServerConfig& config) {
   table
       .Row("drain-delay", config.drain_delay_seconds,
            "Time after SIGTERM during which calls are accepted while health "
-           "reports NOT_SERVING, so that load balancers stop sending traffic; "
-           "takes a unit, e.g. 500ms")
+           "reports NOT_SERVING, so that load balancers stop sending traffic")
       ->transform(Seconds(0, 3600));
   table
       .Row("drain-timeout", config.drain_timeout_seconds,
@@ -314,14 +310,14 @@ void AddLogging(ConfigTable& table, ServerConfig& config) {
       ->check(CLI::IsMember({"text", "json"}));
   table
       .Row("access-log-sample", config.access_log_sample,
-           "Share of successful requests that are logged, 0 to 1. Requests "
+           "Share of successful requests that are logged. Requests "
            "that the caller traces are always logged unless it is 0; failed "
            "requests always are")
       ->check(Share());
   table
       .Row("slow-request", config.slow_request_seconds,
-           "Duration above which a request is logged as a warning, in seconds "
-           "or with a unit; 0 disables it")
+           "Duration above which a request is logged as a warning; 0 disables "
+           "it")
       ->transform(Seconds(0, 86400));
 }
 

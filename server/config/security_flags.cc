@@ -34,34 +34,34 @@ void AddSecurityFlags(ConfigTable& table, SecurityConfig& config) {
   table
       .Row("tls-allowed-san", config.tls_allowed_san,
            "Subject alternative names (DNS name, URI, e-mail or IP address) "
-           "of which a client's certificate needs one; *. matches any first "
-           "label of a DNS name. Repeat the flag or separate names with "
-           "commas. Without it every verified certificate is accepted")
+           "of which a client's certificate needs one. A leading *. matches "
+           "any first label of a DNS name. Repeat the flag or separate names "
+           "with commas. Without it every verified certificate is accepted")
       ->delimiter(',')
       ->check(CLI::Validator(CheckSan, "NAME"));
   table.Row("auth-tokens-file", config.auth_tokens_file,
-            "File of tokens; every call except health checks then needs the "
-            "header \"authorization: Bearer TOKEN\". Each line is name:SHA-256 "
-            "as printed by topkd hash-token, or a comment after #. The server "
-            "reloads the file when it changes, and logs and ignores an invalid "
-            "one");
+            "File of tokens; every call except health checks then needs one, "
+            "in the header \"authorization: Bearer TOKEN\". Each line is "
+            "name:SHA-256 as printed by topkd hash-token, or a comment after "
+            "#. The server reloads the file when it changes, and logs and "
+            "ignores an invalid one");
   table
       .Row("client-ipv6-prefix", config.client_ipv6_prefix,
            "Number of leading bits of an IPv6 address that identify a client "
-           "without token and certificate; a host commonly owns a whole /64 "
+           "without token and certificate. A host commonly owns a whole /64 "
            "network")
       ->check(Whole(1, 128));
   table
       .Row("client-requests-per-second", config.client_requests_per_second,
-           "Max rate of requests of one client, with bursts of one second; 0 "
-           "for no limit. A client is identified by its token, else its "
+           "Max rate of requests of one client; 0 for no limit. Bursts last "
+           "one second. A client is identified by its token, else its "
            "certificate, else its address")
       ->check(Rate())
       ->default_str("0");
   table
       .Row("client-bytes-per-second", config.client_bytes_per_second,
-           "Max rate of request bytes of one client, with bursts of one "
-           "second; 0 for no limit. A request above a full burst is admitted "
+           "Max rate of request bytes of one client; 0 for no limit. Bursts "
+           "last one second. A request above a full burst is admitted "
            "after a second without requests and delays the next ones")
       ->check(Rate())
       ->default_str("0");

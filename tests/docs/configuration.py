@@ -21,10 +21,10 @@ TYPES = {"BYTES": "bytes", "DURATION": "seconds", "RATE": "per second",
 
 
 def value_of(text):
-    """Returns what a flag takes and its default, of CLI11's description."""
+    """Returns what a flag takes, with its default, of CLI11's description."""
     text = text.removesuffix("...").strip()
     if not text:
-        return "on or off", "off"
+        return "on or off (off)"
     takes, _, default = text.partition("=")
     kind = takes.partition(":")[2] or takes
     if kind.startswith("{"):
@@ -35,10 +35,10 @@ def value_of(text):
     else:
         kind = TYPES.get(kind, "text")
     default = default.strip()
-    if default in ("", "[]"):
-        return kind, "none"
-    # The largest number there is: no limit.
-    return kind, "none" if len(default) == 19 else f"`{default}`"
+    # A number of 19 digits is the largest one: no limit.
+    if default in ("", "[]") or len(default) == 19:
+        return kind
+    return f"{kind} (`{default}`)"
 
 
 def tables(topkd):
@@ -53,14 +53,13 @@ def tables(topkd):
         if not found or heading == "Options":
             continue
         if heading is not None:
-            yield f"\n## {heading}\n\n| flag | value | default | meaning |"
-            yield "|---|---|---|---|"
+            yield f"\n## {heading}\n\n| flag | value (default) | meaning |"
+            yield "|---|---|---|"
             heading = None
         name, value, variable, text = found.groups()
         assert variable == "TOPKD_" + name.upper().replace("-", "_"), variable
-        kind, default = value_of(value)
         meaning = re.split(r"\. (?=[A-Z])", text)[0]
-        yield f"| `--{name}` | {kind} | {default} | {meaning} |"
+        yield f"| `--{name}` | {value_of(value)} | {meaning} |"
 
 
 def main():
