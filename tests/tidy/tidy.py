@@ -371,6 +371,29 @@ def mutants(files):
         seen.add(row["name"])
 
 
+def _subjects():
+    """Returns lines of commits and their subjects; skips without them."""
+    def git(*arguments):
+        return subprocess.run(["git", "-C", str(ROOT), *arguments],
+                              capture_output=True, text=True, check=False)
+    first = words.LAST_FREE_COMMIT
+    # Not the repository of a folder above.
+    if not ((ROOT / ".git").exists() and shutil.which("git")) or git(
+            "merge-base", "--is-ancestor", first, "HEAD").returncode != 0:
+        print("not a clone of git with its history: skipped")
+        sys.exit(SKIPPED)
+    return git("log", "--no-merges", "--format=%h %s", f"{first}..HEAD").stdout
+
+
+def commit_subjects(files):
+    for line in files.get("subjects", "").splitlines() or (
+            _subjects().splitlines()):
+        commit, _, subject = line.partition(" ")
+        if not commit.startswith(words.ALLOWED_COMMITS):
+            for fault in words.subject(subject):
+                yield f"{commit} {subject}: {fault}"
+
+
 def clang_format(files):
     yield from _tool(files, (".h", ".cc"),
                      ["clang-format-14", "--dry-run", "--Werror"])
@@ -496,6 +519,18 @@ RULES = {
         {"tests/a.py": '"""Doc.\n\nWho asks."""'},
     ], {"a.md": "# What is served?\n```sh\n# Who\n```\n`is none`, so long as",
         "core/a.cc": "// No more than `count` elements."}),
+    "commit_subjects": (commit_subjects, [
+        {"subjects": "abc1234 add a flag"},
+        {"subjects": "abc1234 Server: Add a flag"},
+        {"subjects": "abc1234 server: a flag is added"},
+        {"subjects": "abc1234 server: added a flag"},
+        {"subjects": "abc1234 server: adds a flag"},
+        {"subjects": "abc1234 server: reject calls that come again"},
+        {"subjects": "abc1234 server: add a flag " + 54 * "x"},
+    ], {"subjects": "abc1234 client/python, tests: add a flag\n"
+                    "abc1235 README: embed a picture\n"
+                    "abc1236 server: press on " + 55 * "x" + "\n"
+                    "3da1c54 allowed"}),
     "clang_format": (clang_format, [
         {"core/a.cc": "int  x ;\n"},
     ], {"core/a.cc": "int x;\n"}),

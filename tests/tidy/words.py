@@ -50,6 +50,18 @@ PATTERNS = [(re.compile(pattern.replace(" ", "[ \n]")), advice)
             for pattern, advice in _PATTERNS]
 
 
+# The subjects of later commits follow the rule, except these.
+LAST_FREE_COMMIT = "1ad66623383262f18055860662a2583a75f2bf89"
+ALLOWED_COMMITS = ("566be29", "d0098fb", "3da1c54")
+_SUBJECT = re.compile(r"[\w./+-]+(?:, [\w./+-]+)*: ([a-z-]+),? \S")
+# Words that begin no imperative, besides other forms of verbs.
+_NO_IMPERATIVE = re.compile(
+    r"an?|the|this|that|these|those|there|it|they|we|what|who|whoever|which|"
+    r"where|when|while|how|why|if|one|two|three|each|every|all|some|no|not|"
+    r"more|fewer|to|for|of|in|by|\w{2,}[^s\W]s|(?!embed|shed)\w*(?<!e)ed|"
+    r"\w{3,}ing")
+
+
 def _page(text):
     fenced = False
     for line in text.split("\n"):
@@ -95,6 +107,20 @@ def prose(name, text):
     else:
         found = _hash(text)
     return "\n" + "\n".join(found)
+
+
+def subject(text):
+    """Yields the faults of a commit's subject."""
+    form = _SUBJECT.match(text)
+    if form is None:
+        yield "write 'area: verb ...'"
+    elif _NO_IMPERATIVE.fullmatch(form[1]):
+        yield f"begin with a verb in the imperative, not '{form[1]}'"
+    if len(text) > 72:
+        yield f"{len(text)} characters; write at most 72"
+    for pattern, advice in PATTERNS:
+        if found := pattern.search("\n" + text):
+            yield f"'{found[0]}': write: {advice}"
 
 
 def words(files):
