@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <string>
@@ -19,6 +20,7 @@
 #include "client/cli/security_flags.h"
 #include "client/cli/server_commands.h"
 #include "core/base/text.h"
+#include "core/base/usage_text.h"
 #include "core/engine.h"
 
 namespace topk::cli {
@@ -71,6 +73,34 @@ int AtEnd(int exit_code) {
   return kFailed;
 }
 
+// Returns the option of a name, preferably one of the command that is used:
+// CLI11 reads the variables of all of them. Null if there is no such option.
+const CLI::Option* FindOption(const CLI::App& app, const std::string& name) {
+  std::vector<const CLI::App*> commands = app.get_subcommands({});
+  std::ranges::stable_partition(
+      commands, [](const CLI::App* command) { return command->parsed(); });
+  for (const CLI::App* command : commands) {
+    if (const auto* option = command->get_option_no_throw(name)) return option;
+  }
+  return nullptr;
+}
+
+// Returns a flag and whether a variable set it.
+UsageFlag FindFlag(const CLI::App& app, const std::string& name, int argc,
+                   char** argv) {
+  const CLI::Option* option = FindOption(app, name);
+  UsageFlag found{.type = "", .source = name};
+  if (option == nullptr) return found;
+  found.type = option->get_type_name();
+  const std::string variable = option->get_envname();
+  const char* value =
+      variable.empty() ? nullptr : std::getenv(variable.c_str());
+  if (value != nullptr && *value != '\0' && !IsArgument(argc, argv, name)) {
+    found.source = variable;
+  }
+  return found;
+}
+
 // Returns the first unknown flag of the command line, or "".
 std::string UnknownFlag(const CLI::App& app) {
   for (const std::string& word : app.remaining(/*recurse=*/true)) {
@@ -89,6 +119,14 @@ int Main(int argc, char** argv) {
   app.footer(kExitStatusText);
   app.set_version_flag("--version", "topk " TOPK_VERSION);
   app.require_subcommand(1);
+  app.failure_message(
+      [&app, argc, argv](const CLI::App*, const CLI::Error& error) {
+        const auto find = [&](const std::string& name) {
+          return FindFlag(app, name, argc, argv);
+        };
+        return StrCat("topk: ", UsageText(error.what(), find),
+                      "\nRun with --help for more information.\n");
+      });
   double deadline = 60;
 
   RunFlags run;

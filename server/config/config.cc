@@ -11,12 +11,14 @@
 #include <iostream>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <memory>
 #include <set>
 #include <sstream>
 
 #include "core/backends/registry.h"
 #include "core/base/text.h"
+#include "core/base/usage_text.h"
 #include "server/config/config_table.h"
 #include "server/config/config_values.h"
 #include "server/config/security_flags.h"
@@ -44,11 +46,19 @@ class FileBelowEnvironment final : public CLI::ConfigTOML {
     std::vector<CLI::ConfigItem> read = CLI::ConfigTOML::from_config(copy);
     for (const CLI::ConfigItem& item : read) {
       if (OptionOf(item) == nullptr) throw Unknown(item, text);
+      lines_["--" + item.name] = StrCat(PlaceOf(item.name, text), item.name);
     }
     std::erase_if(read, [this](const CLI::ConfigItem& item) {
       return !Environment(OptionOf(item)->get_envname()).empty();
     });
     return read;
+  }
+
+  // Returns the file, the line and the key that set a flag; "" if it was not in
+  // the file.
+  std::string LineOf(const std::string& flag) const {
+    const auto found = lines_.find(flag);
+    return found == lines_.end() ? "" : found->second;
   }
 
  private:
@@ -66,6 +76,13 @@ class FileBelowEnvironment final : public CLI::ConfigTOML {
                            const std::string& text) const {
     const bool section = !item.parents.empty();
     const std::string& name = section ? item.parents.front() : item.name;
+    return CLI::ConfigError(
+        StrCat(PlaceOf(name, text),
+               section ? "unknown section " : "unknown key ", Quote(name)));
+  }
+
+  // Returns "FILE:LINE: ", the first line that begins with a name.
+  std::string PlaceOf(const std::string& name, const std::string& text) const {
     int number = 0;
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
@@ -78,12 +95,11 @@ class FileBelowEnvironment final : public CLI::ConfigTOML {
       const size_t end = start + name.size();
       if (end == line.size() || std::strchr(" \t=]\"'.", line[end])) break;
     }
-    return CLI::ConfigError(
-        StrCat(app_.get_config_ptr()->as<std::string>(), ":", number, ": ",
-               section ? "unknown section " : "unknown key ", Quote(name)));
+    return StrCat(app_.get_config_ptr()->as<std::string>(), ":", number, ": ");
   }
 
   const CLI::App& app_;
+  mutable std::map<std::string, std::string> lines_;
 };
 
 void AddListening(ConfigTable& table, ServerConfig& config) {
@@ -345,6 +361,21 @@ void ApplyRejectedVariables(CLI::App& app) {
   }
 }
 
+// Throws for a flag of TLS or tokens with an empty value, e.g. that of an unset
+// shell variable, which would turn off security. A config file may have it.
+void CheckSecurityFlags(const CLI::App& app, int argc,
+                        const char* const* argv) {
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_name();
+    const bool of_security =
+        name.starts_with("--tls") || name.starts_with("--auth");
+    if (of_security && IsArgument(argc, argv, name) &&
+        option->results() == CLI::results_t{""}) {
+      throw CLI::ValidationError(name, "the value is empty");
+    }
+  }
+}
+
 // Throws for a variable TOPKD_... that sets nothing: a typo must not go
 // unnoticed. Kubernetes puts such into each container, for services by that
 // name.
@@ -369,6 +400,15 @@ void CheckEnvironment(const CLI::App& app) {
       throw CLI::ValidationError(name, "the variable sets nothing");
     }
   }
+}
+
+// Returns the option of a name, preferably one of the command that is used;
+// null if there is no such option.
+const CLI::Option* FindOption(const CLI::App& app, const std::string& name) {
+  for (const CLI::App* command : app.get_subcommands()) {
+    if (const auto* option = command->get_option_no_throw(name)) return option;
+  }
+  return app.get_option_no_throw(name);
 }
 
 CLI::App* AddHealthcheck(CLI::App& app, HealthcheckConfig& config) {
@@ -419,13 +459,27 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
   app.set_config("--config", file, "Config file with lines of `flag = value`",
                  /*config_required=*/!file.empty())
       ->envname("TOPKD_CONFIG");
-  app.config_formatter(std::make_shared<FileBelowEnvironment>(app));
+  const auto reader = std::make_shared<FileBelowEnvironment>(app);
+  app.config_formatter(reader);
   app.allow_config_extras(CLI::config_extras_mode::error);
-  app.failure_message([](const CLI::App* used, const CLI::Error& error) {
+  const auto find = [&, argc, argv](const std::string& flag) {
+    const CLI::Option* option = FindOption(app, flag);
+    UsageFlag found{.type = "", .source = flag};
+    if (option == nullptr) return found;
+    found.type = option->get_type_name();
+    if (IsArgument(argc, argv, flag)) return found;
+    if (!Environment(option->get_envname()).empty()) {
+      found.source = option->get_envname();
+    } else if (const std::string line = reader->LineOf(flag); !line.empty()) {
+      found.source = line;
+    }
+    return found;
+  };
+  app.failure_message([find](const CLI::App* used, const CLI::Error& error) {
     const std::vector<std::string> unknown = used->remaining(/*recurse=*/true);
     return StrCat("topkd: ",
                   unknown.empty()
-                      ? error.what()
+                      ? UsageText(error.what(), find)
                       : StrCat("unknown argument ", Quote(unknown.front())),
                   "\nRun with --help for the settings.\n");
   });
@@ -453,6 +507,10 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
     CheckEnvironment(app);
+    CheckSecurityFlags(app, argc, argv);
+    for (const CLI::App* command : app.get_subcommands()) {
+      CheckSecurityFlags(*command, argc, argv);
+    }
     ApplyRejectedVariables(app);
   } catch (const CLI::ParseError& error) {
     result.action = CommandLine::Action::kExit;

@@ -26,6 +26,12 @@ int Fail(int status, const std::string& why) {
   return status;
 }
 
+bool UsesTls(const HealthcheckConfig& config) {
+  return config.tls || !config.tls_server_name.empty() ||
+         !config.tls_ca.empty() || !config.tls_cert.empty() ||
+         !config.tls_key.empty();
+}
+
 // Returns how to connect, or what is wrong with the files.
 Result<std::shared_ptr<grpc::ChannelCredentials>> Credentials(
     const HealthcheckConfig& config) {
@@ -42,11 +48,34 @@ Result<std::shared_ptr<grpc::ChannelCredentials>> Credentials(
     options.pem_cert_chain = std::move(certificate.text);
     options.pem_private_key = std::move(key.text);
   }
-  const bool tls = config.tls || !config.tls_server_name.empty() ||
-                   !options.pem_root_certs.empty() ||
-                   !options.pem_cert_chain.empty();
-  return tls ? grpc::SslCredentials(options)
-             : grpc::InsecureChannelCredentials();
+  return UsesTls(config) ? grpc::SslCredentials(options)
+                         : grpc::InsecureChannelCredentials();
+}
+
+// Returns why a channel has no connection, which gRPC reports only to calls.
+std::string Cause(const std::shared_ptr<grpc::Channel>& channel) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::milliseconds(100));
+  grpc::health::v1::HealthCheckResponse response;
+  return grpc::health::v1::Health::NewStub(channel)
+      ->Check(&context, {}, &response)
+      .error_message();
+}
+
+// Returns what to do if only one side uses TLS, or "".
+std::string TlsHint(bool tls, const std::string& cause) {
+  const auto has = [&cause](const char* part) {
+    return cause.find(part) != std::string::npos;
+  };
+  if (!tls && (has("Socket closed") || has("Connection reset"))) {
+    return "\nhint: the server may require TLS: --tls, or --tls-ca FILE; the "
+           "port of its --health-listen does not";
+  }
+  if (tls && has("wrong version number")) {
+    return "\nhint: the server does not use TLS: leave out the --tls flags";
+  }
+  return "";
 }
 
 }  // namespace
@@ -71,8 +100,10 @@ int RunHealthcheck(const HealthcheckConfig& config) {
   const auto channel =
       grpc::CreateCustomChannel(config.target, *credentials, arguments);
   if (!channel->WaitForConnected(deadline)) {
-    return Fail(kNoConnection,
-                "no connection to " + config.target + " in time");
+    const std::string cause = Cause(channel);
+    return Fail(kNoConnection, StrCat("no connection to ", config.target,
+                                      " in time: ", EscapeControls(cause),
+                                      TlsHint(UsesTls(config), cause)));
   }
   grpc::ClientContext context;
   context.set_deadline(deadline);

@@ -1,12 +1,18 @@
 // The sub-command topkd healthcheck.
+#include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <gtest/gtest.h>
 
+#include "tests/integration/secured.h"
 #include "tests/integration/topkd.h"
 
 namespace topk::testing {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 int Healthcheck(std::vector<std::string> flags) {
   flags.insert(flags.begin(), {kTopkd, "healthcheck"});
@@ -25,6 +31,27 @@ TEST(TopkdHealthcheck, ExitsAsGrpcHealthProbeDoes) {
   const TakenPort refuses(/*listens=*/false);
   EXPECT_EQ(Healthcheck({"--target", refuses.address(), "--timeout", "200ms"}),
             2);
+}
+
+using TopkdHealthcheckTls = Secured;
+
+TEST_F(TopkdHealthcheckTls, ExplainsAFailedConnection) {
+  const auto error_of = [](const std::string& target,
+                           std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {kTopkd, "healthcheck", "--target", target});
+    Subprocess probe(flags);
+    EXPECT_EQ(probe.Wait(), 2);
+    return probe.Output();
+  };
+  const TestServer secured(TlsConfig());
+  EXPECT_THAT(error_of(secured.target(), {}),
+              HasSubstr("\nhint: the server may require TLS: --tls"));
+  const TestServer plain(PlainConfig());
+  EXPECT_THAT(error_of(plain.target(), {"--tls"}),
+              HasSubstr("\nhint: the server does not use TLS"));
+  const TakenPort refuses(/*listens=*/false);
+  EXPECT_THAT(error_of(refuses.address(), {"--timeout", "200ms"}),
+              AllOf(HasSubstr("Connection refused"), Not(HasSubstr("hint"))));
 }
 
 TEST(TopkdHealthcheck, Exits4IfNotServing) {

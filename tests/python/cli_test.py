@@ -433,6 +433,36 @@ class Command(unittest.TestCase):
         mix = self.mix('{"k": 1001}')
         refused(*bench, "--mix", mix, says="1x1000 f32 k 1001", code=4)
 
+    def test_a_wrong_value_is_named_with_its_rule(self):
+        def error_of(*arguments, **variables):
+            done = subprocess.run(
+                [TOPK, *arguments], capture_output=True, check=False,
+                env={**os.environ, "TOPK_TARGET": self.server.target,
+                     **variables}, text=True)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            return done.stderr.partition("\n")[0]
+
+        run = ("run", self.path)
+        for arguments, error in (
+                ((*run, "--k", "abc"), '--k: "abc" is not a whole number, or '
+                                       "is out of range"),
+                ((*run, "--k", "5", "--dialect", "onxx"),
+                 '--dialect: "onxx" is not one of onnx, openvino, directml'),
+                ((*run, "--k", "5", "--max-attempts", "9"),
+                 '--max-attempts: "9" is not a number in the range of 1 to 5'),
+                ((*run, "--k", "5", "--json=maybe"),
+                 '--json: "maybe" is not true or false'),
+                ((*run, "--k"), "--k: the value is missing"),
+                ((*run, "--k", "5", "--k", "6"), "--k: more than one value"),
+                ((*run, "more.npy", "--k", "5"),
+                 'unexpected argument "more.npy"'),
+                ((*run, "--k", "5", "--tls-ca", ""),
+                 "--tls-ca: the value is empty"),
+                (run, "--k is required")):
+            self.assertEqual(error_of(*arguments), f"topk: {error}")
+        self.assertEqual(error_of("health", TOPK_TLS="maybe"),
+                         'topk: TOPK_TLS: "maybe" is not true or false')
+
     def test_npz(self):
         y = np.arange(12, dtype=np.int16).reshape(3, 4)
         expected = {name: self.topk("run", self.save("one.npy", array), "--k",

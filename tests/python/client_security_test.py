@@ -95,9 +95,12 @@ class Security(unittest.TestCase):
     def test_files_that_cannot_be_used(self):
         for wrong in ({"tls_cert": self.folder / "client.pem"},
                       {"tls_key": self.folder / "client.key"},
-                      {"token_file": ""}, {"token_file": self.folder}):
-            with self.assertRaises(ValueError):
+                      {"token_file": ""}, {"token_file": self.folder},
+                      {"tls_ca": ""}, {"tls_ca": self.folder / "missing.pem"},
+                      {**self.mine, "tls_key": self.folder}):
+            with self.assertRaises(ValueError) as caught:
                 topk_client.Client(self.server.target, **wrong)
+            self.assertIn(list(wrong)[-1], str(caught.exception))
 
     def test_a_token_file_that_becomes_a_pipe_keeps_the_last_token(self):
         path = self.folder / "replaced"

@@ -453,17 +453,19 @@ class WrongServer(unittest.TestCase):
         self.assertEqual(caught.exception.retry_delay, 0)
         self.assertEqual(len(calls), 1)
 
-    def test_timeouts_are_numbers(self):
+    def test_invalid_timeouts_are_rejected(self):
         target = self.start(ComputeTopK=grpc.unary_unary_rpc_method_handler(
             lambda *_: right_answer().SerializeToString()))
-        with self.assertRaises(ValueError):
-            topk_client.Client(target, timeout=float("nan"))
+        for wrong in (float("nan"), -1, float("-inf")):
+            with self.assertRaisesRegex(ValueError, "^timeout: .*seconds"):
+                topk_client.Client(target, timeout=wrong)
         with topk_client.Client(target, timeout=float("inf")) as client:
             self.assertEqual(client.compute_topk(X, Onnx(1)).values[0], 9)
             self.assertEqual(
                 client.compute_topk(X, Onnx(1), timeout=1e300).values[0], 9)
-            with self.assertRaises(ValueError):
-                client.compute_topk(X, Onnx(1), timeout=float("nan"))
+            for wrong in (float("nan"), -0.5):
+                with self.assertRaisesRegex(ValueError, "^timeout: .*seconds"):
+                    client.compute_topk(X, Onnx(1), timeout=wrong)
 
     def test_a_call_that_broke_off_is_sent_again(self):
         calls = []

@@ -50,8 +50,10 @@ _MIN_TOKEN, _MAX_TOKEN_FILE = 16, 1 << 20
 
 
 def _finite(timeout: float) -> float:
-    if math.isnan(timeout):
-        raise ValueError("the timeout is not a number")
+    """Returns a valid timeout that gRPC can count."""
+    if math.isnan(timeout) or timeout < 0:
+        raise ValueError(
+            f"timeout: {timeout} is not a number of seconds, at least 0")
     return min(timeout, _MAX_TIMEOUT_SECONDS)
 
 
@@ -96,11 +98,16 @@ def _is_local(target: str) -> bool:
     return all(map(_is_loopback, target.split(",")))
 
 
-def _read(path: Optional[Path]) -> Optional[bytes]:
+def _read(argument: str, path: Optional[Path]) -> Optional[bytes]:
+    """Returns the content of the file that an argument names."""
     if path is None:
         return None
-    with open(path, "rb") as file:
-        return file.read()
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise ValueError(
+            f"{argument}: {os.fspath(path)!r}: {error.strerror}") from error
 
 
 def _check_token(token: str) -> str:
@@ -232,7 +239,8 @@ class Connection:
             raise ValueError(f"max_attempts is {max_attempts}, not 1 .. 5")
         if (tls_cert is None) != (tls_key is None):
             raise ValueError("tls_cert and tls_key need each other")
-        tls = tls or any((tls_ca, tls_cert, tls_key, tls_server_name))
+        tls = tls or any(argument is not None for argument in (
+            tls_ca, tls_cert, tls_key, tls_server_name))
         if tls and _is_unix(target):
             raise ValueError(f"{target} is a Unix socket, which has no TLS")
         has_token = token is not None or token_file is not None
@@ -265,8 +273,8 @@ class Connection:
         if has_token and not tls:
             # A token for this machine is not one for the proxy.
             options.append(("grpc.enable_http_proxy", 0))
-        pem = ((_read(tls_ca), _read(tls_key), _read(tls_cert)) if tls
-               else None)
+        pem = ((_read("tls_ca", tls_ca), _read("tls_key", tls_key),
+                _read("tls_cert", tls_cert)) if tls else None)
 
         def connect(limit: int, *more: Tuple[str, Any]) -> Route:
             channel = self._open_channel(
