@@ -3,7 +3,7 @@
 // new certificate and its key every handshake fails, and a file that is not a
 // certificate leaves the server with a dangling handshaker factory.
 // Versions: 1.51 until a release with InMemoryCertificateProvider; 1.83 has it.
-// Test: Reload.AnswersEveryCallMeanwhile
+// Test: Reload.AnswersEveryCallDuringReloads
 // (tests/integration/tls_reload_test.cc). Delete when the oldest supported gRPC
 // has InMemoryCertificateProvider: its UpdateRoot() and
 // UpdateIdentityKeyCertPair() replace this class.

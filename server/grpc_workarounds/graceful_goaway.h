@@ -2,7 +2,7 @@
 // it, with CANCELLED. No public function sends GOAWAY alone, so this one calls
 // grpc_core::Server::SendGoaways(), which the library exports without a header.
 // Versions: 1.51 to 1.83. Upstream: https://github.com/grpc/grpc/issues/24237
-// Test: Drain.LosesNoCallOfAClientThatHasSomewhereElseToGo (drain_test.cc).
+// Test: Drain.LosesNoCallOfABalancedClient (drain_test.cc).
 // Delete when a public function sends GOAWAY, or Shutdown() serves what
 // crosses.
 #pragma once

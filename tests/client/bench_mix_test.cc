@@ -82,7 +82,7 @@ TEST(Mix, KComesFromTheLineOrTheFlag) {
   EXPECT_FALSE(Parse("{}", defaults).ok());
 }
 
-TEST(Mix, AFileThatIsNotThereIsNotFound) {
+TEST(Mix, ReportsAMissingFile) {
   const auto kinds = ReadMix("/no/such/mix", Defaults());
   ASSERT_FALSE(kinds.ok());
   EXPECT_EQ(kinds.status().code, Code::kNotFound);

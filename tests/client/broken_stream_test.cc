@@ -68,7 +68,7 @@ std::vector<Result<v1::TopKResponse>> AskMany(Quitter& quitter,
   return Client(OptionsOf(server, max_attempts)).ComputeTopKMany(requests);
 }
 
-TEST(BrokenStream, ManyGoOnWithWhatHasNoAnswer) {
+TEST(BrokenStream, ManyRetriesOnlyRequestsWithoutAResult) {
   // As a connection ends, and as streams of Envoy and HAProxy do.
   for (const auto code :
        {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::CANCELLED,
@@ -84,7 +84,7 @@ TEST(BrokenStream, ManyGoOnWithWhatHasNoAnswer) {
   }
 }
 
-TEST(BrokenStream, ManyEndWithWhatAServerSaysItself) {
+TEST(BrokenStream, ManyReturnsTheServersStatus) {
   google::rpc::ErrorInfo info;
   info.set_reason("BROKEN");
   google::rpc::Status status;
@@ -103,7 +103,7 @@ TEST(BrokenStream, ManyEndWithWhatAServerSaysItself) {
   }
 }
 
-TEST(BrokenStream, ManyAreSentNoOftenerThanAsked) {
+TEST(BrokenStream, ManyMakesAtMostMaxAttempts) {
   for (const int attempts : {1, 2}) {
     Quitter quitter(3);
     const auto results = AskMany(quitter, attempts);
@@ -114,12 +114,12 @@ TEST(BrokenStream, ManyAreSentNoOftenerThanAsked) {
   }
 }
 
-TEST(BrokenStream, AnEndWithoutAStatusIsUnavailable) {
+TEST(BrokenStream, EndWithoutStatusIsUnavailable) {
   Quitter quitter(3, {grpc::StatusCode::UNKNOWN, "gone"});
   EXPECT_EQ(AskMany(quitter, 1).back().status().code, Code::kUnavailable);
 }
 
-TEST(BrokenStream, OneCallWithoutAStatusIsSentAgain) {
+TEST(BrokenStream, RetriesACallThatEndsWithoutStatus) {
   std::atomic<int> calls = 0;
   Fake fake;
   fake.compute = [&](auto&, auto&, auto&) {
@@ -137,7 +137,7 @@ TEST(BrokenStream, OneCallWithoutAStatusIsSentAgain) {
   EXPECT_EQ(calls, 5);
 }
 
-TEST(BrokenStream, WhoIsRefusedComesAgainIfToldWhen) {
+TEST(BrokenStream, RetriesRejectionsOnlyWithARetryDelay) {
   for (const bool told : {false, true}) {
     google::rpc::RetryInfo retry;
     retry.mutable_retry_delay()->set_nanos(200'000'000);
@@ -169,7 +169,7 @@ TEST(BrokenStream, WhoIsRefusedComesAgainIfToldWhen) {
   }
 }
 
-TEST(BrokenStream, OneTensorBeginsAnew) {
+TEST(BrokenStream, RetriesATensorFromItsStart) {
   struct Case {
     size_t bytes;
     bool answered;  // before the server goes away

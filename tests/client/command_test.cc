@@ -60,7 +60,7 @@ class Command : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(Command, ReadsNothingBeyondAWrongAnswer) {
+TEST_F(Command, ReadsNothingBeyondAnInvalidResponse) {
   const std::pair<const char*, std::function<void(v1::TopKResponse&)>> wrong[] =
       {
           {"nothing", [](auto& a) { a.Clear(); }},
@@ -97,7 +97,7 @@ TEST_F(Command, ReadsNothingBeyondAWrongAnswer) {
   }
 }
 
-TEST_F(Command, HealthOfAServerThatDoesNotServe) {
+TEST_F(Command, ReportsAServerThatIsNotServing) {
   FakeServer server({});
   server.SetServing(false);
   const Outcome outcome = Topk(StrCat(
@@ -106,7 +106,7 @@ TEST_F(Command, HealthOfAServerThatDoesNotServe) {
   EXPECT_EQ(outcome.out, "NOT_SERVING\n");
 }
 
-TEST_F(Command, BenchTellsAWrongAnswer) {
+TEST_F(Command, BenchReportsAWrongResult) {
   Fake fake;
   fake.compute = [](auto&, auto&, v1::TopKResponse& response) {
     response = RightAnswer();
@@ -121,7 +121,7 @@ TEST_F(Command, BenchTellsAWrongAnswer) {
   EXPECT_EQ(outcome.out, "");
 }
 
-TEST_F(Command, BenchCountsFailuresIfItIsToGoOn) {
+TEST_F(Command, BenchCountsFailuresWithKeepGoing) {
   std::atomic<int> calls = 0;
   Fake fake;
   fake.compute = [&calls](auto&, auto&, auto&) {
@@ -144,7 +144,7 @@ TEST_F(Command, BenchCountsFailuresIfItIsToGoOn) {
       << outcome.out;
 }
 
-TEST_F(Command, BenchMakesTheConnectionsItIsToldTo) {
+TEST_F(Command, BenchOpensTheRequestedConnections) {
   for (const size_t connections : {1, 3}) {
     std::mutex mutex;
     std::set<std::string> peers;
@@ -164,7 +164,7 @@ TEST_F(Command, BenchMakesTheConnectionsItIsToldTo) {
   }
 }
 
-TEST_F(Command, BenchRefusesWhatNoMessageHolds) {
+TEST_F(Command, BenchRejectsTensorsAboveTheMessageLimit) {
   for (const char* flags :
        {"--shape 2147483648", "--shape 300000000 --dtype f64",
         "--shape 99999999999,99999999999", "--shape 4,-1",
@@ -178,7 +178,7 @@ TEST_F(Command, BenchRefusesWhatNoMessageHolds) {
   }
 }
 
-TEST_F(Command, NumbersAreFiniteAndInTheirRange) {
+TEST_F(Command, RejectsNumbersOutsideTheirRange) {
   for (const char* command :
        {"bench --k 2 --rate", "bench --k 2 --duration", "bench --k 2 --warmup",
         "bench --k 2 --verify", "bench --k 2 --deadline",
@@ -197,7 +197,7 @@ TEST_F(Command, NumbersAreFiniteAndInTheirRange) {
   }
 }
 
-TEST_F(Command, AFullDiskIsAFailure) {
+TEST_F(Command, ReportsAFullDisk) {
   for (const char* arguments :
        {"run x.npy --k 2 --local", "run x.npy --k 2 --local --json",
         "completion bash", "completion zsh", "man", "--help", "--version"}) {
@@ -214,7 +214,7 @@ TEST_F(Command, ErrorsNameTheRequest) {
       << outcome.error;
 }
 
-TEST_F(Command, LabelsAreForTheTableAlone) {
+TEST_F(Command, LabelsNeedTheTable) {
   for (const char* flags :
        {"--labels labels.npy --json", "--labels labels.npy --out d",
         "--slice-labels labels.npy --json"}) {
@@ -234,7 +234,7 @@ TEST_F(Command, ReadsFilesPipesAndRedirections) {
   }
 }
 
-TEST_F(Command, SaysWhyAFileCannotBeRead) {
+TEST_F(Command, ReportsWhyAFileCannotBeRead) {
   Outcome outcome = Topk("run no.npy --k 2 --local");
   EXPECT_EQ(outcome.status, 3);
   EXPECT_EQ(
@@ -249,13 +249,13 @@ TEST_F(Command, SaysWhyAFileCannotBeRead) {
   EXPECT_EQ(outcome.status, 3);
 }
 
-TEST_F(Command, AnAnswerOfNothingSaysSo) {
+TEST_F(Command, ReportsAnEmptyResult) {
   const Outcome outcome = Topk("run none.npy --k 2 --local");
   EXPECT_EQ(outcome.status, 0) << outcome.error;
   EXPECT_EQ(outcome.out, "no slices: the input has no elements\n");
 }
 
-TEST_F(Command, CompletionsKnowEveryCommandAndFlag) {
+TEST_F(Command, CompletionsHaveEveryCommandAndFlag) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
     const Outcome outcome = Topk(StrCat("completion ", shell));
     EXPECT_EQ(outcome.status, 0);
@@ -281,7 +281,7 @@ TEST_F(Command, NamesUnknownCommandsAndFlags) {
             "topk: unknown flag \"--dialct\"; topk --help lists the flags\n");
 }
 
-TEST_F(Command, CompareShowsWhereAnAnswerIsWrong) {
+TEST_F(Command, CompareReportsTheFirstDifference) {
   Fake fake;
   fake.compute = [](auto&, auto&, v1::TopKResponse& response) {
     response = RightAnswer();
@@ -343,7 +343,7 @@ TEST_F(Command, BenchEndsAtASignalWithAReport) {
   }
 }
 
-TEST_F(Command, ASecondSignalEndsABenchThatWaits) {
+TEST_F(Command, SecondSignalEndsAWaitingBench) {
   std::atomic<int> calls = 0;
   std::atomic<bool> over = false;
   Fake fake;
@@ -371,7 +371,7 @@ TEST_F(Command, ASecondSignalEndsABenchThatWaits) {
   over.notify_all();
 }
 
-TEST_F(Command, TellsWhatIsWrongWithCertificatesAndTokens) {
+TEST_F(Command, ReportsInvalidCertificatesAndTokens) {
   Outcome outcome = Topk("info --tls-ca nothing.pem");
   EXPECT_EQ(outcome.status, 2);
   EXPECT_EQ(outcome.error,

@@ -16,7 +16,7 @@ void Set(v1::Tensor& tensor, size_t i, T value) {
   std::memcpy(tensor.mutable_data()->data() + i * sizeof(T), &value, sizeof(T));
 }
 
-TEST(Difference, IsNoneBetweenEqualBytes) {
+TEST(Difference, IsEmptyForEqualBytes) {
   EXPECT_EQ(Difference(RightAnswer(), RightAnswer(), 1), "");
 }
 
@@ -32,7 +32,7 @@ TEST(Difference, NamesTheFirstElement) {
             "2 of 4 elements differ, first [:, 0] number 1: 0 @1, here 0 @0");
 }
 
-TEST(Difference, ShowsTheBitsOfWhatLooksTheSame) {
+TEST(Difference, ShowsBitsIfTheTextsAreEqual) {
   v1::TopKResponse server = RightAnswer();
   v1::TopKResponse ours = RightAnswer();
   Set(*server.mutable_values(), 0, 0x7fc00001u);
@@ -42,7 +42,7 @@ TEST(Difference, ShowsTheBitsOfWhatLooksTheSame) {
             "@0, here nan (0xffc00000) @0");
 }
 
-TEST(Difference, SeesAnotherTypeOfIndices) {
+TEST(Difference, ReportsAnotherIndexType) {
   v1::TopKResponse server = RightAnswer();
   server.mutable_indices()->set_data_type(v1::DATA_TYPE_I32);
   EXPECT_EQ(Difference(server, RightAnswer(), 1),

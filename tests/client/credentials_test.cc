@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(LocalTarget, IsOfThisMachineAlone) {
+TEST(LocalTarget, AcceptsTargetsOnThisMachineOnly) {
   for (const char* local :
        {"localhost:1", "localhost", "127.0.0.1:1", "127.3.2.1:1", "[::1]:1",
         "unix:/a", "unix:///a", "unix-abstract:a", "unix:/a,b",
@@ -50,7 +50,7 @@ class ClientCheck : public ::testing::Test {
   const testing::Authority authority_;
 };
 
-TEST_F(ClientCheck, FindsNothingWrongWhereNothingIs) {
+TEST_F(ClientCheck, AcceptsValidOptions) {
   for (const ClientOptions& options : std::initializer_list<ClientOptions>{
            {},
            {.tls = true},
@@ -94,7 +94,7 @@ TEST_F(ClientCheck, NamesTheFlagTheFileAndTheRule) {
               HasSubstr("a token of 4 characters can be guessed"));
 }
 
-TEST_F(ClientCheck, AClientOfSuchOptionsSaysSoAtEachCall) {
+TEST_F(ClientCheck, InvalidOptionsFailEachCall) {
   const Client client({.tls_ca = "/nonexistent"});
   const std::string what = Client::Check({.tls_ca = "/nonexistent"}).message;
   const v1::TopKRequest request;
@@ -105,7 +105,7 @@ TEST_F(ClientCheck, AClientOfSuchOptionsSaysSoAtEachCall) {
   EXPECT_EQ(client.IsServing("").status().message, what);
 }
 
-TEST_F(ClientCheck, TokensAreReadAgainAndTheLastGoodOneStays) {
+TEST_F(ClientCheck, RereadsTokensAndKeepsTheLastValidOne) {
   EXPECT_EQ(TokenFile("").Header(), "");
   TokenFile token(File("token"));
   EXPECT_EQ(token.Header(), "Bearer 0123456789abcdef");
@@ -122,7 +122,7 @@ TEST_F(ClientCheck, TokensAreReadAgainAndTheLastGoodOneStays) {
   EXPECT_EQ(token.ReadAgain(), "Bearer 0123456789abcdef");
 }
 
-TEST_F(ClientCheck, ATokenFileIsReadWhenTheClientIsMade) {
+TEST_F(ClientCheck, ReadsTheTokenFileAtConstruction) {
   TokenFile token(File("token"));
   EXPECT_EQ(std::remove(File("token").c_str()), 0);
   EXPECT_EQ(token.Header(), "Bearer 0123456789abcdef");

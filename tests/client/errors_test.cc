@@ -25,7 +25,7 @@ class Advised : public ::topk::testing::Secured {
   }
 };
 
-TEST_F(Advised, WhoeverFindsNoServer) {
+TEST_F(Advised, OfAnUnreachableServer) {
   ClientOptions options;
   options.max_attempts = 1;
   options.target = "127.0.0.1:1";
@@ -38,17 +38,17 @@ TEST_F(Advised, WhoeverFindsNoServer) {
   EXPECT_THAT(Of(options), HasSubstr("host name"));
 }
 
-TEST_F(Advised, PlainTextToAServerWithTls) {
+TEST_F(Advised, OfPlaintextToATlsServer) {
   const TestServer server(TlsConfig());
   EXPECT_THAT(Of(PlainOptions(server)), HasSubstr("--tls-ca"));
 }
 
-TEST_F(Advised, TlsToAServerWithout) {
+TEST_F(Advised, OfTlsToAPlaintextServer) {
   const TestServer server(PlainConfig());
   EXPECT_THAT(Of(TlsOptions(server)), HasSubstr("leave out the --tls flags"));
 }
 
-TEST_F(Advised, AnotherAuthority) {
+TEST_F(Advised, OfAnUnknownAuthority) {
   const TestServer server(TlsConfig());
   Write("other.pem", Authority().certificate());
   ClientOptions options = TlsOptions(server);
@@ -56,19 +56,19 @@ TEST_F(Advised, AnotherAuthority) {
   EXPECT_THAT(Of(options), HasSubstr("--tls-ca FILE"));
 }
 
-TEST_F(Advised, AnotherName) {
+TEST_F(Advised, OfAnotherServerName) {
   const TestServer server(TlsConfig());
   ClientOptions options = TlsOptions(server);
   options.tls_server_name = "topk.example";
   EXPECT_THAT(Of(options), HasSubstr("--tls-server-name"));
 }
 
-TEST_F(Advised, NoCertificateForAServerThatWantsOne) {
+TEST_F(Advised, OfAMissingClientCertificate) {
   const TestServer server(MutualConfig());
   EXPECT_THAT(Of(TlsOptions(server)), HasSubstr("--tls-cert FILE"));
 }
 
-TEST_F(Advised, NoTokenOrAWrongOne) {
+TEST_F(Advised, OfAMissingOrInvalidToken) {
   ServerConfig config = PlainConfig();
   config.security.auth_tokens_file = File("tokens");
   const TestServer server(config);
@@ -78,7 +78,7 @@ TEST_F(Advised, NoTokenOrAWrongOne) {
   EXPECT_THAT(Of(options), HasSubstr(File("stranger")));
 }
 
-TEST_F(Advised, NobodyWhomAServerOfOursToldWhy) {
+TEST_F(Advised, NotOfErrorsWithAReason) {
   EXPECT_EQ(Advice({Code::kUnimplemented, "VERSION", "spec.version", "no"}, {}),
             "");
   EXPECT_NE(Advice({Code::kUnimplemented, "", "", "no"}, {}), "");

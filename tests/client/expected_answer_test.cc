@@ -38,7 +38,7 @@ bool IsRejected(const std::string& name) {
   return name.starts_with("rejected: ");
 }
 
-TEST(ExpectedAnswer, AcceptsWhatTheRequestImplies) {
+TEST(ExpectedAnswer, AcceptsMatchingResponses) {
   for (const auto& [name, pair] : Cases()["requests"].items()) {
     if (IsRejected(name)) continue;
     const auto response = Parse<v1::TopKResponse>(pair["response"]);
@@ -49,7 +49,7 @@ TEST(ExpectedAnswer, AcceptsWhatTheRequestImplies) {
   }
 }
 
-TEST(ExpectedAnswer, RejectsWhatTheRequestDoesNotImply) {
+TEST(ExpectedAnswer, RejectsOtherResponses) {
   for (const json& wrong : Cases()["wrong"]) {
     const std::string name =
         StrCat(std::string(wrong["of"]), ": ", std::string(wrong["name"]));
@@ -65,7 +65,7 @@ TEST(ExpectedAnswer, RejectsWhatTheRequestDoesNotImply) {
   }
 }
 
-TEST(ExpectedAnswer, BoundsEveryRequest) {
+TEST(ExpectedAnswer, BoundsTheResponseOfEveryRequest) {
   // The bound of a response is that of its outputs, whatever their shape.
   v1::TopKRequest request = RequestOf(Cases()["requests"]["onnx"]);
   EXPECT_LT(ExpectedAnswer(request).max_message_bytes(), 1 << 20);
@@ -78,7 +78,7 @@ TEST(ExpectedAnswer, BoundsEveryRequest) {
   }
 }
 
-TEST(ExpectedAnswer, ChecksWhereAnOutputIsInSharedMemory) {
+TEST(ExpectedAnswer, ChecksTheRegionOfAnOutput) {
   const json& pair = Cases()["requests"]["onnx"];
   v1::TopKRequest request = RequestOf(pair);
   v1::SharedMemoryRegion& asked = *request.mutable_output()->mutable_values();
@@ -101,7 +101,7 @@ TEST(ExpectedAnswer, ChecksWhereAnOutputIsInSharedMemory) {
   EXPECT_EQ(expected.Check(response).field, "response.values.shared_memory");
 }
 
-TEST(StreamedAnswer, ExceedsNoOutput) {
+TEST(StreamedAnswer, IsBoundedByItsOutputs) {
   const json& pair = Cases()["requests"]["onnx"];
   const ExpectedAnswer expected(RequestOf(pair));
   v1::TopKResponseChunk header, values, empty;

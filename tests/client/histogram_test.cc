@@ -22,7 +22,7 @@ std::vector<int64_t> Values(size_t count) {
   return values;
 }
 
-TEST(Histogram, PercentilesAreNearTheExactOnes) {
+TEST(Histogram, PercentilesAreNearlyExact) {
   std::vector<int64_t> values = Values(20000);
   Histogram histogram;
   double sum = 0;
@@ -55,7 +55,7 @@ TEST(Histogram, SmallValuesAreExact) {
   }
 }
 
-TEST(Histogram, MergingIsRecordingAll) {
+TEST(Histogram, MergeEqualsRecordingAll) {
   const std::vector<int64_t> values = Values(3000);
   Histogram all;
   Histogram merged;
@@ -73,7 +73,7 @@ TEST(Histogram, MergingIsRecordingAll) {
   }
 }
 
-TEST(Histogram, Extremes) {
+TEST(Histogram, RecordsExtremes) {
   Histogram histogram;
   EXPECT_EQ(histogram.Percentile(0.5), 0);
   EXPECT_EQ(histogram.max(), 0);
@@ -87,7 +87,7 @@ TEST(Histogram, Extremes) {
   EXPECT_EQ(histogram.Percentile(0), 0);
 }
 
-TEST(Histogram, StepsHoldWhatWasRecorded) {
+TEST(Histogram, BucketsContainTheRecordedValues) {
   std::vector<int64_t> values = Values(1000);
   Histogram histogram;
   for (const int64_t value : values) histogram.Record(value);

@@ -70,7 +70,7 @@ void ExpectMilliseconds(const Histogram& latency, double share, double expect) {
       << share;
 }
 
-TEST(Load, OpenLoopCountsLatencyFromTheSchedule) {
+TEST(Load, OpenLoopMeasuresLatencyFromTheSchedule) {
   // Due at 0, 10, 20, .. ms; answered at 30, 31, 32, 33, 41, 51, ..
   const LoadResult result = RunSlowFirst(Counted(10, 100));
   const Histogram& latency = result.stats[0].latency;
@@ -84,7 +84,7 @@ TEST(Load, OpenLoopCountsLatencyFromTheSchedule) {
   EXPECT_TRUE(result.kept_up);
 }
 
-TEST(Load, ClosedLoopCountsLatencyFromTheCall) {
+TEST(Load, ClosedLoopMeasuresLatencyFromTheCall) {
   const LoadResult result = RunSlowFirst(Counted(10));
   const Histogram& latency = result.stats[0].latency;
   EXPECT_EQ(latency.count(), 10);
@@ -93,7 +93,7 @@ TEST(Load, ClosedLoopCountsLatencyFromTheCall) {
   EXPECT_NEAR(result.seconds, 0.039, 1e-9);
 }
 
-TEST(Load, SaysThatTheCallersCannotKeepUp) {
+TEST(Load, ReportsThatCallersCannotKeepUp) {
   FakeClock clock;
   LoadProfile profile;
   profile.rate = 1000;
@@ -126,7 +126,7 @@ LoadResult RunInterrupted(LoadProfile profile, nanoseconds call) {
                  clock);
 }
 
-TEST(Load, AnInterruptedOneCountsWhatWasDone) {
+TEST(Load, CountsFinishedCallsIfInterrupted) {
   LoadProfile profile;
   profile.warmup = 0.1;
   LoadResult result = RunInterrupted(profile, milliseconds(10));
@@ -185,7 +185,7 @@ TEST(Load, CountsAtLeastOneCall) {
   EXPECT_EQ(result.stats[0].answered, 1);
 }
 
-TEST(Load, TheFirstFailureEndsItOrIsCounted) {
+TEST(Load, EndsAtTheFirstFailureOrCountsIt) {
   for (const bool keep_going : {false, true}) {
     FakeClock clock;
     int calls = 0;
@@ -213,7 +213,7 @@ TEST(Load, TheFirstFailureEndsItOrIsCounted) {
   }
 }
 
-TEST(Load, AWrongAnswerEndsIt) {
+TEST(Load, EndsAtAWrongResult) {
   FakeClock clock;
   std::vector<RequestTemplate> kinds = OneTemplate();
   kinds[0].expected.emplace();
@@ -232,7 +232,7 @@ TEST(Load, AWrongAnswerEndsIt) {
   EXPECT_EQ(result.stats[0].verified, 3);
 }
 
-TEST(Load, ABatchIsOneLatencyAndManyRequests) {
+TEST(Load, ABatchHasOneLatencyAndManyRequests) {
   FakeClock clock;
   LoadProfile profile = Counted(20, 100);  // 4 calls, 50 ms apart
   profile.batch = 5;
@@ -271,7 +271,7 @@ TEST(Load, ManyCallersShareTheRequests) {
   EXPECT_NEAR(static_cast<double>(result.stats[1].answered), 6000, 300);
 }
 
-TEST(Schedule, TheSeedMakesTheSequence) {
+TEST(Schedule, DependsOnTheSeedOnly) {
   LoadProfile profile = Counted(1000, 100);
   profile.poisson = true;
   profile.verify = 0.25;

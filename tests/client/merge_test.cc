@@ -60,7 +60,7 @@ v1::TopKRequest Shard(const v1::TopKRequest& whole, size_t begin, size_t end) {
   return shard;
 }
 
-TEST(Merge, OfAServersAnswersOverShardsIsItsAnswerOverTheWhole) {
+TEST(Merge, EqualsTheServersResultOverTheWhole) {
   testing::TestServer server;
   const Client client({.target = server.target()});
   Random random(testing::Seed(21));
@@ -110,7 +110,7 @@ TEST(Merge, OfAServersAnswersOverShardsIsItsAnswerOverTheWhole) {
   }
 }
 
-TEST(Merge, RefusesAnswersThatLackAnOutputOrAreNotPacked) {
+TEST(Merge, RejectsMissingAndStridedOutputs) {
   PartialAnswer answer;
   answer.k = 1;
   EXPECT_EQ(Merge(std::span(&answer, 1)).status().field,

@@ -19,7 +19,7 @@ std::string WithShape(std::string_view shape) {
                 std::string(1, '\0'), header);
 }
 
-TEST(NpyHeader, ATupleOfOneHasAComma) {
+TEST(NpyHeader, ReadsShapesLikePython) {
   for (const char* shape : {"()", "(3,)", "(3, )", "(3, 4)", "(3,4,)"}) {
     EXPECT_TRUE(Reparse(WithShape(shape)).ok()) << shape;
   }
@@ -30,7 +30,7 @@ TEST(NpyHeader, ATupleOfOneHasAComma) {
   }
 }
 
-TEST(NpyFileStart, IsWhatNumPyWrites) {
+TEST(NpyFileStart, EqualsNumPys) {
   const std::pair<std::vector<int64_t>, const char*> shapes[] = {
       {{}, "()"}, {{3}, "(3,)"}, {{0, 5}, "(0, 5)"}, {{1, 2, 3}, "(1, 2, 3)"}};
   for (const auto& [shape, text] : shapes) {
@@ -49,7 +49,7 @@ TEST(NpyFileStart, IsWhatNumPyWrites) {
   }
 }
 
-TEST(NpyFileStart, AnyLengthEndsAtAMultipleOf64) {
+TEST(NpyFileStart, HasAMultipleOf64Bytes) {
   for (size_t rank = 0; rank <= 32; ++rank) {
     const std::vector<int64_t> shape(rank, 1);
     EXPECT_EQ(NpyFileStart("<f4", shape).size() % 64, 0u) << rank;

@@ -22,7 +22,7 @@ bool Exists(const std::string& name) {
   return access(Path(name).c_str(), F_OK) == 0;
 }
 
-TEST(SharedMemory, IsZeroAndOfItsUserAndRemoved) {
+TEST(SharedMemory, IsZeroedPrivateAndRemoved) {
   std::string name;
   {
     Result<SharedMemory> made = SharedMemory::Create("", 5000);
@@ -43,7 +43,7 @@ TEST(SharedMemory, IsZeroAndOfItsUserAndRemoved) {
   EXPECT_FALSE(Exists(name));
 }
 
-TEST(SharedMemory, Moves) {
+TEST(SharedMemory, IsMovable) {
   Result<SharedMemory> made = SharedMemory::Create("", 16);
   ASSERT_TRUE(made.ok());
   const std::string name = made->name();
@@ -65,7 +65,7 @@ TEST(SharedMemory, MayBeEmpty) {
   EXPECT_TRUE(made->data().empty());
 }
 
-TEST(SharedMemory, AWrongNameIsRefused) {
+TEST(SharedMemory, RejectsInvalidNames) {
   const std::string name = StrCat("/topk-test-", getpid(), "-taken");
   const Result<SharedMemory> made = SharedMemory::Create(name, 16);
   ASSERT_TRUE(made.ok());
@@ -80,7 +80,7 @@ TEST(SharedMemory, AWrongNameIsRefused) {
   EXPECT_TRUE(Exists(name));
 }
 
-TEST(SharedMemory, MoreThanThereIsIsAnError) {
+TEST(SharedMemory, ReportsALackOfMemory) {
   const std::string name = StrCat("/topk-test-", getpid(), "-large");
   const Result<SharedMemory> made = SharedMemory::Create(
       name, static_cast<size_t>(std::numeric_limits<int64_t>::max()));

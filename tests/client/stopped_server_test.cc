@@ -15,7 +15,7 @@ using std::chrono::steady_clock;
 
 class StoppedServer : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(StoppedServer, ACallEnds) {
+TEST_P(StoppedServer, CallsEndAtTheirDeadline) {
   const TemporaryFolder folder;
   const std::string where = GetParam();
   Topkd topkd({}, where == "unix" ? "unix:" + folder.File("socket") : where);

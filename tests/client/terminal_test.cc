@@ -31,7 +31,7 @@ std::string Table(int columns, const Labels& labels = {}) {
   return out.str();
 }
 
-TEST(Table, GoesOnBelowItselfWhereTheTerminalEnds) {
+TEST(Table, WrapsAtTheTerminalsWidth) {
   const std::string last =
       "... and 1 more slices; --max-slices shows more, --json and --out all\n";
   EXPECT_EQ(Table(0), "[0, :]  0 @0  1 @1  2 @2  3 @3  4 @4\n" + last);
@@ -46,7 +46,7 @@ TEST(Table, GoesOnBelowItselfWhereTheTerminalEnds) {
   EXPECT_EQ(Table(1).substr(0, 36), "[0, :]  0 @0\n        1 @1\n        2 ");
 }
 
-TEST(Table, LabelsAreWrappedToo) {
+TEST(Table, WrapsLabels) {
   EXPECT_EQ(Table(20, {{"10", "11", "12", "13", "14"}, {}}).substr(0, 51),
             "[0, :]  -> 10 11 12\n       13 14  0 @0\n        1 @1");
 }

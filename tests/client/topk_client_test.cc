@@ -92,7 +92,7 @@ TEST(Client, ComputesOverTcpAndUnixSockets) {
   }
 }
 
-TEST(Client, StreamsWhatUnaryAnswers) {
+TEST(Client, StreamingHasTheResultOfUnaryCalls) {
   const TestServer server;
   const Client client = ClientOf(server.target());
   // Answers of 8 bytes, and of 3.6 MB, which come in pieces.
@@ -175,7 +175,7 @@ TEST_P(MessageLimit, NoMessageExceedsIt) {
 
 INSTANTIATE_TEST_SUITE_P(Client, MessageLimit, ::testing::Range(16, 23));
 
-TEST(Client, AStreamsEarlyErrorArrives) {
+TEST(Client, ReceivesAnErrorBeforeTheStreamEnds) {
   const TestServer server;
   v1::TopKRequest request = OnnxRequest({1}, 7);
   request.mutable_tensor()->clear_data();
@@ -221,7 +221,7 @@ TEST(Client, ManyKeepTheirOrderAndTheirErrors) {
   }
 }
 
-TEST(Client, ManyOfABrokenStreamHaveItsError) {
+TEST(Client, ManyReturnsTheErrorOfABrokenStream) {
   const FailingServer server;
   const std::vector<v1::TopKRequest> requests(3);
   const auto results = ClientOf(server.target).ComputeTopKMany(requests);
@@ -243,7 +243,7 @@ TEST(Client, RetriesUnavailableAlsoForLargeRequests) {
   }
 }
 
-TEST(Client, OneAttemptIsOne) {
+TEST(Client, OneAttemptDisablesRetries) {
   FailingServer server(1);
   const auto answer =
       ClientOf(server.target, 1).ComputeTopK(OnnxRequest({1}, 1));
@@ -252,7 +252,7 @@ TEST(Client, OneAttemptIsOne) {
   EXPECT_EQ(server.service.calls, 1);
 }
 
-TEST(Client, GoesToItsServersInTurn) {
+TEST(Client, UsesItsServersInTurn) {
   FailingServer a;
   FailingServer b;
   const Client client = ClientOf(a.target + "," + b.target);
@@ -269,7 +269,7 @@ TEST(Client, GoesToItsServersInTurn) {
   EXPECT_EQ(b.service.calls - before_b, 50);
 }
 
-TEST(Client, PassesByAServerThatDoesNotServe) {
+TEST(Client, SkipsAServerThatIsNotServing) {
   FailingServer a;
   FailingServer b;
   const Client client = ClientOf(a.target + "," + b.target);
@@ -306,7 +306,7 @@ TEST(Client, IsThreadSafe) {
   EXPECT_EQ(right, 400);
 }
 
-TEST(Client, DeadlinesEndCallsThatFindNoServer) {
+TEST(Client, DeadlinesEndCallsWithoutAServer) {
   ClientOptions options;
   options.target = "127.0.0.1:1";
   options.deadline = std::chrono::milliseconds(300);

@@ -61,7 +61,7 @@ std::vector<Result<v1::TopKResponse>> AskMany(const Fake& fake, size_t count) {
           std::vector<v1::TopKRequest>(count, OnnxRequest({1}, 1)));
 }
 
-TEST(WrongServer, TooManyResultsAreNoAnswer) {
+TEST(WrongServer, RejectsTooManyResults) {
   // Endless ones too must end, and before the deadline.
   for (const int answers : {4, 1 << 30}) {
     const auto start = steady_clock::now();
@@ -75,7 +75,7 @@ TEST(WrongServer, TooManyResultsAreNoAnswer) {
   }
 }
 
-TEST(WrongServer, TooFewResultsLeaveTheRestWithoutAnswer) {
+TEST(WrongServer, ReportsMissingResults) {
   for (const bool fails : {false, true}) {
     const auto results = AskMany(ManyOf(2, fails), 3);
     ASSERT_EQ(results.size(), 3u);
@@ -88,7 +88,7 @@ TEST(WrongServer, TooFewResultsLeaveTheRestWithoutAnswer) {
   }
 }
 
-TEST(WrongServer, AnEmptyResultIsAnError) {
+TEST(WrongServer, RejectsEmptyResults) {
   Fake fake;
   fake.many = [](Many& stream) -> grpc::Status {
     stream.Write(v1::TopKResult());
@@ -101,11 +101,11 @@ TEST(WrongServer, AnEmptyResultIsAnError) {
   EXPECT_EQ(results[0].status().reason, "BAD_ANSWER");
 }
 
-TEST(WrongServer, ManyOfNothingIsNothing) {
+TEST(WrongServer, ManyWithoutRequestsIsEmpty) {
   EXPECT_TRUE(AskMany(ManyOf(0), 0).empty());
 }
 
-TEST(WrongServer, StreamsOutOfOrderAreNoAnswer) {
+TEST(WrongServer, RejectsStreamsOutOfOrder) {
   v1::TopKResponseChunk header, values, empty;
   *header.mutable_header() = AnswerTo(OnnxRequest({1}, 1));
   values.set_values("abcd");
@@ -145,7 +145,7 @@ TEST(WrongServer, DeadlinesEndCallsThatHang) {
   EXPECT_EQ(answer.status().code, Code::kDeadlineExceeded);
 }
 
-TEST(WrongServer, WhatTheServerSaysWillNotHelpIsNotSentAgain) {
+TEST(WrongServer, DoesNotRetryPermanentErrors) {
   for (const auto code :
        {grpc::StatusCode::INVALID_ARGUMENT,
         grpc::StatusCode::RESOURCE_EXHAUSTED, grpc::StatusCode::INTERNAL}) {
@@ -177,7 +177,7 @@ grpc::Status FullFor(int64_t delay) {
           details.SerializeAsString()};
 }
 
-TEST(WrongServer, ADelayBeyondTheDeadlineIsReturnedAtOnce) {
+TEST(WrongServer, ReturnsADelayBeyondTheDeadlineAtOnce) {
   const std::pair<int64_t, seconds> delays[] = {
       {30, seconds(30)},
       {int64_t{1} << 40, std::chrono::hours(24)},
@@ -219,7 +219,7 @@ TEST(WrongServer, ADelayBeyondTheDeadlineIsReturnedAtOnce) {
   }
 }
 
-TEST(WrongServer, APushbackIsObeyed) {
+TEST(WrongServer, ObeysAPushback) {
   struct Case {
     const char* pushback;
     int calls;
@@ -246,7 +246,7 @@ TEST(WrongServer, APushbackIsObeyed) {
   }
 }
 
-TEST(WrongServer, TheLongestDeadlineIsNone) {
+TEST(WrongServer, AcceptsTheLongestDeadline) {
   Fake fake;
   fake.compute = [](auto&, auto&, auto&) { return grpc::Status::OK; };
   const FakeServer server(fake);
@@ -256,7 +256,7 @@ TEST(WrongServer, TheLongestDeadlineIsNone) {
   EXPECT_TRUE(answer.ok()) << answer.status().message;
 }
 
-TEST(Client, AsksForTheLimitOnceAndNotForSmallRequests) {
+TEST(Client, RequestsTheLimitOnceAndOnlyForLargeRequests) {
   std::atomic<int> asked = 0;
   std::atomic<size_t> largest = 0;
   Fake fake;
@@ -293,7 +293,7 @@ TEST(Client, AsksForTheLimitOnceAndNotForSmallRequests) {
   EXPECT_LE(largest, 1024u);
 }
 
-TEST(WrongServer, AStreamIsSentAgainToo) {
+TEST(WrongServer, RetriesStreams) {
   std::atomic<int> calls = 0;
   std::atomic<size_t> bytes = 0;
   Fake fake;
@@ -317,7 +317,7 @@ TEST(WrongServer, AStreamIsSentAgainToo) {
   EXPECT_EQ(bytes, tensor.size());
 }
 
-TEST(WrongServer, AServerThatDoesNotServeSaysSo) {
+TEST(WrongServer, ReportsAServerThatIsNotServing) {
   FakeServer server({});
   server.SetServing(false);
   const Client client(Options(server.target()));
@@ -328,7 +328,7 @@ TEST(WrongServer, AServerThatDoesNotServeSaysSo) {
   EXPECT_TRUE(*client.IsServing("topk.v1.TopKService"));
 }
 
-TEST(Client, NamesItself) {
+TEST(Client, SendsItsUserAgent) {
   std::mutex mutex;
   std::string seen;
   Fake fake;
@@ -348,7 +348,7 @@ TEST(Client, NamesItself) {
   EXPECT_EQ(seen.substr(0, 9), "digits/7 ") << seen;
 }
 
-TEST(Client, TakesAListOfIpV6Addresses) {
+TEST(Client, AcceptsAListOfIpV6Addresses) {
   Fake fake;
   fake.compute = [](auto&, auto&, auto&) { return grpc::Status::OK; };
   const FakeServer server(fake, "[::1]");

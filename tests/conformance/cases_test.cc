@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(All, Cases, ::testing::ValuesIn(AllCases()),
 
 // No line is lost between the files and the tests: counted here without the
 // parser, by what is neither blank nor a comment.
-TEST(CaseFile, EveryLineIsATest) {
+TEST(CaseFile, ReadsEveryLineAsATest) {
   std::map<std::string, int> lines;
   for (const auto& entry :
        std::filesystem::directory_iterator(TOPK_SOURCE_DIR "/tests/cases")) {
@@ -106,7 +106,7 @@ TEST(CaseFile, EveryVersionHasCases) {
   }
 }
 
-TEST(CaseFile, RefusesWhatItCannotRead) {
+TEST(CaseFile, RejectsInvalidLines) {
   const std::string good =
       "ok | onnx 11 | f32 [2] | onnx { k { value: 1 } } | 1 2 | 2 ; 1";
   EXPECT_EQ(ParseCase(good, "here").name, "ok");

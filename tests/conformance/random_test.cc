@@ -14,7 +14,7 @@ constexpr int kRequests = 2500;
 constexpr int kRequests = 20000;
 #endif
 
-TEST(Random, RequestsHaveTheOraclesBytes) {
+TEST(Random, RequestsHaveTheOraclesResults) {
   Random random(Seed(20261121));
   const Everywhere ways;
   for (int i = 0; i < kRequests; ++i) {
@@ -35,7 +35,7 @@ TEST(Random, RequestsHaveTheOraclesBytes) {
   }
 }
 
-TEST(Random, WrongRequestsAreRefusedByARuleTheyBreak) {
+TEST(Random, InvalidRequestsAreRejectedByARuleThatTheyBreak) {
   Random random(Seed(20261122));
   // Small limits: a corrupted size must not cost the oracle its memory.
   const OracleLimits limits = {1 << 20, 1 << 24};

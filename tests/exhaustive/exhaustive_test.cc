@@ -116,7 +116,7 @@ std::vector<int> Ranks(const Alphabet& alphabet) {
 
 class Exhaustive : public ::testing::TestWithParam<Alphabet> {};
 
-TEST_P(Exhaustive, EveryWordEveryK) {
+TEST_P(Exhaustive, EveryRowAndEveryK) {
   const Alphabet& alphabet = GetParam();
   const std::vector<int> ranks = Ranks(alphabet);
   const auto type = static_cast<int>(alphabet.type);
@@ -220,7 +220,7 @@ std::string Transposed(const std::string& data, int64_t rows, int64_t columns,
 
 // The words as columns, and both ways as folds in pieces of five bytes, have
 // the bytes of the words as rows, which the test above has checked.
-TEST_P(Exhaustive, ColumnsAndFoldsAreRows) {
+TEST_P(Exhaustive, ColumnsAndFoldsHaveTheResultsOfRows) {
   const Alphabet& alphabet = GetParam();
   const DType type = alphabet.type;
   const auto backends = AllBackends(2);

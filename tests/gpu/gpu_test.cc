@@ -33,7 +33,7 @@ class Gpu : public ::testing::Test {
   }
 };
 
-TEST_F(Gpu, EveryCase) {
+TEST_F(Gpu, PassesEveryCase) {
   Random random(1);
   int ran = 0;
   for (const int64_t elements : {int64_t{50}, cuda::kPieceElements}) {
@@ -55,7 +55,7 @@ TEST_F(Gpu, EveryCase) {
   EXPECT_GT(ran, 200);
 }
 
-TEST_F(Gpu, RandomRequests) {
+TEST_F(Gpu, ComputesRandomRequests) {
   Random random(Seed(20261123));
   const auto fine = OnDevice(50);
   const auto whole = OnDevice();
@@ -71,7 +71,7 @@ TEST_F(Gpu, RandomRequests) {
 }
 
 // Long slices of every kind of data, for every method: as on the CPU.
-TEST_F(Gpu, LongSlices) {
+TEST_F(Gpu, ComputesLongSlices) {
   struct Shape {
     std::vector<int64_t> shape;
     int64_t axis;
@@ -125,7 +125,7 @@ TEST_F(Gpu, LongSlices) {
   }
 }
 
-TEST_F(Gpu, ManyCallersAtOnce) {
+TEST_F(Gpu, IsThreadSafe) {
   const auto gpu = OnDevice(100000);
   const Plan plan = ValidPlan(Ask(DType::kF32, {8, 100000}, 1, 100));
   const std::string data = SomeData(DType::kF32, 800000, 9);
@@ -138,7 +138,7 @@ TEST_F(Gpu, ManyCallersAtOnce) {
   }
 }
 
-TEST_F(Gpu, GivesItsMemoryBack) {
+TEST_F(Gpu, ReleasesItsMemory) {
   const auto gpu = OnDevice();
   const Plan plan = ValidPlan(Ask(DType::kF32, {1 << 22}, 0, 1000));
   const std::string data = SomeData(DType::kF32, 1 << 22, 9);

@@ -3,7 +3,7 @@
 # races, memory that was never written, barriers. Needs a device, and takes
 # long: choose tests by the filter.
 #
-# usage: tests/gpu/sanitize.sh [GTEST_FILTER]     (Gpu.EveryCase)
+# usage: tests/gpu/sanitize.sh [GTEST_FILTER]     (Gpu.PassesEveryCase)
 set -euo pipefail
 
 if [ "${1:-}" = --help ]; then
@@ -25,5 +25,5 @@ fi
 for tool in memcheck racecheck initcheck synccheck; do
   echo "== $tool" >&2
   "$sanitizer" --tool "$tool" --error-exitcode 1 \
-    build/cuda/bin/topk_gpu_test --gtest_filter="${1:-Gpu.EveryCase}"
+    build/cuda/bin/topk_gpu_test --gtest_filter="${1:-Gpu.PassesEveryCase}"
 done

@@ -59,7 +59,7 @@ Answer AskWith(
   return answer;
 }
 
-TEST(AccessLog, HasALineOfEachFailedCallAndNoData) {
+TEST(AccessLog, HasALinePerFailedCallWithoutData) {
   TestServer server;
   v1::TopKRequest request = OnnxRequest({1, 2, 3}, 4);
   request.set_request_id("the \"one\"\n");
@@ -74,7 +74,7 @@ TEST(AccessLog, HasALineOfEachFailedCallAndNoData) {
   EXPECT_EQ(server.Log().find(secret), std::string::npos);
 }
 
-TEST(AccessLog, HasGoodCallsAtDebugAlone) {
+TEST(AccessLog, LogsSuccessfulCallsOnlyAtDebug) {
   for (const char* level : {"info", "debug"}) {
     ServerConfig config = TestServer::LoopbackConfig();
     config.log_level = level;
@@ -138,7 +138,7 @@ TEST(AccessLog, HasTheReasonOfAFailure) {
   EXPECT_FALSE(line.contains("kernel"));
 }
 
-TEST(AccessLog, HasASampleOfGoodRequestsAndAllThatAreTraced) {
+TEST(AccessLog, SamplesSuccessfulRequestsAndLogsTracedOnes) {
   ServerConfig config = TestServer::LoopbackConfig();
   config.access_log_sample = 0.25;
   TestServer server(config);
@@ -153,7 +153,7 @@ TEST(AccessLog, HasASampleOfGoodRequestsAndAllThatAreTraced) {
   EXPECT_EQ(off.Log(), "");
 }
 
-TEST(AccessLog, WarnsOfSlowRequestsWhateverTheSample) {
+TEST(AccessLog, WarnsOfSlowRequestsForAnySample) {
   ServerConfig config = TestServer::LoopbackConfig();
   config.slow_request_seconds = 1e-6;
   TestServer server(config);
@@ -172,7 +172,7 @@ TEST(AccessLog, WarnsOfSlowRequestsWhateverTheSample) {
   EXPECT_EQ(fast.Log(), "");
 }
 
-TEST(AccessLog, IsNotFloodedByBadRequests) {
+TEST(AccessLog, LimitsLinesOfInvalidRequests) {
   TestServer server;
   constexpr int kFlood = 2000;
   const auto stub = server.Stub();
@@ -207,7 +207,7 @@ TEST(AccessLog, IsNotFloodedByBadRequests) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-TEST(Trace, IsContinuedInTheLogAndTheAnswer) {
+TEST(Trace, IsContinuedInTheLogAndTheResponse) {
   ServerConfig config = TestServer::LoopbackConfig();
   config.access_log_sample = 1;
   TestServer server(config);
@@ -248,7 +248,7 @@ TEST(Trace, IsContinuedByStreamsAndFailures) {
   EXPECT_NE(lines[0]["span_id"], lines[1]["span_id"]);
 }
 
-TEST(Trace, OfAFailureLeavesRetriesPossible) {
+TEST(Trace, OfAFailureAllowsRetries) {
   TestServer server;
   grpc::ClientContext context;
   context.AddMetadata("traceparent", kParent);
@@ -261,7 +261,7 @@ TEST(Trace, OfAFailureLeavesRetriesPossible) {
   EXPECT_EQ(context.GetServerTrailingMetadata().count("traceparent"), 1u);
 }
 
-TEST(Trace, ThatIsNotValidIsIgnored) {
+TEST(Trace, IsIgnoredIfInvalid) {
   ServerConfig config = TestServer::LoopbackConfig();
   config.access_log_sample = 1;
   TestServer server(config);

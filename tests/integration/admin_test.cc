@@ -55,7 +55,7 @@ int CountOf(const std::string& text, std::string_view part) {
   return count;
 }
 
-TEST(Admin, ServesChannelzThatTheMainAddressDoesNot) {
+TEST(Admin, OnlyAdminServesChannelz) {
   ServerConfig config = TestServer::LoopbackConfig();
   config.admin_listen = "127.0.0.1:0";
   TestServer server(config);
@@ -85,7 +85,7 @@ TEST(Admin, IsInTheReadyFileAndTheLog) {
   EXPECT_FALSE(Topkd().ready().contains("admin"));
 }
 
-TEST(Admin, NamesAnAddressThatIsInUse) {
+TEST(Admin, ReportsAnAddressInUse) {
   const TakenPort taken(/*listens=*/true);
   Subprocess topkd(
       {kTopkd, "--listen", "127.0.0.1:0", "--admin-listen", taken.address()});

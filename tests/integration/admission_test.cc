@@ -65,7 +65,7 @@ void ExpectLater(const grpc::Status& status, const grpc::ClientContext& context,
   EXPECT_EQ(Pushback(context), std::to_string(milliseconds));
 }
 
-TEST(Admission, RefusesTheCallThatIsOneTooMany) {
+TEST(Admission, RejectsCallsAboveTheLimit) {
   ServerConfig config = TestServer::LoopbackConfig();
   config.max_inflight_calls = 2;
   config.max_client_inflight_calls = 2;
@@ -85,7 +85,7 @@ TEST(Admission, RefusesTheCallThatIsOneTooMany) {
   }));
 }
 
-TEST(Admission, OneClientDoesNotTakeAll) {
+TEST(Admission, OneClientCannotUseTheWholeLimit) {
   ServerConfig config = TestServer::LoopbackConfig();
   config.max_inflight_calls = 3;
   config.max_client_inflight_calls = 1;
@@ -98,7 +98,7 @@ TEST(Admission, OneClientDoesNotTakeAll) {
               "client:addr:127.0.0.1");
 }
 
-TEST(Admission, HealthIsNotCounted) {
+TEST(Admission, HealthCallsAreNotCounted) {
   ServerConfig config = TestServer::LoopbackConfig();
   config.max_inflight_calls = 1;
   const TestServer server(config);
@@ -106,7 +106,7 @@ TEST(Admission, HealthIsNotCounted) {
   EXPECT_TRUE(*Client({.target = server.target()}).IsServing(""));
 }
 
-TEST(Admission, RefusesMoreSelectedElementsThanItMay) {
+TEST(Admission, RejectsTooManySelectedElements) {
   ServerConfig config = TestServer::LoopbackConfig();
   config.max_selected_elements = 5;
   const TestServer server(config);
@@ -121,7 +121,7 @@ TEST(Admission, RefusesMoreSelectedElementsThanItMay) {
   EXPECT_EQ(Pushback(other), "-1");  // it never will be less
 }
 
-TEST(Admission, SaysThatARequestNeverFits) {
+TEST(Admission, ReportsRequestsThatNeverFit) {
   ServerConfig config = TestServer::LoopbackConfig();
   config.max_inflight_bytes = 1 << 20;
   const TestServer server(config);
@@ -136,7 +136,7 @@ TEST(Admission, SaysThatARequestNeverFits) {
   EXPECT_TRUE(Compute(server, OnnxRequest({1, 2, 3}, 1), small).ok());
 }
 
-TEST(Admission, RefusesOneOfManyAlone) {
+TEST(Admission, RejectsOneItemOfAStreamOnly) {
   ServerConfig config = TestServer::LoopbackConfig();
   config.max_inflight_bytes = 1 << 20;
   config.max_client_inflight_bytes = 1 << 20;
@@ -155,7 +155,7 @@ TEST(Admission, RefusesOneOfManyAlone) {
 
 // Unknown fields take up to 64 times their bytes while they are parsed, and
 // nothing afterwards.
-TEST(Admission, ReturnsWhatTheMessagesOfAStreamTookToParse) {
+TEST(Admission, ReleasesTheParsingMemoryOfAStream) {
   constexpr int kMessages = 200;
   constexpr size_t kBytes = 2200;
   ServerConfig config = TestServer::LoopbackConfig();
@@ -179,7 +179,7 @@ TEST(Admission, ReturnsWhatTheMessagesOfAStreamTookToParse) {
 }
 
 // The client can tell which of its requests was rejected, and so can the log.
-TEST(Admission, ARejectedItemKeepsItsIdAndItsLogLine) {
+TEST(Admission, RejectedItemsKeepTheirIdAndLogLine) {
   ServerConfig config = TestServer::LoopbackConfig();
   config.max_inflight_bytes = 1 << 20;
   const TestServer server(config);
@@ -200,7 +200,7 @@ TEST(Admission, ARejectedItemKeepsItsIdAndItsLogLine) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-TEST(Admission, ARejectedRequestSpendsNoRate) {
+TEST(Admission, RejectedRequestsDoNotCountAgainstTheRate) {
   ServerConfig config = TestServer::LoopbackConfig();
   config.max_inflight_bytes = 1 << 20;
   config.security.client_requests_per_second = 0.01;  // one in a long time
@@ -221,7 +221,7 @@ TEST(Admission, ARejectedRequestSpendsNoRate) {
 
 // Our client waits for the retry delay: although the server admits one call at
 // a time, many concurrent calls all succeed.
-TEST(Admission, TheClientRetries) {
+TEST(Admission, ClientsRetryAfterARejection) {
   ServerConfig config = TestServer::LoopbackConfig();
   config.max_inflight_calls = 1;
   const TestServer server(config);

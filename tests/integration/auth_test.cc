@@ -39,7 +39,7 @@ class Tokens : public Secured {
   }
 };
 
-TEST_F(Tokens, OneThatIsKnownIsNeeded) {
+TEST_F(Tokens, UnknownOnesAreRejected) {
   const TestServer server(TokensConfig());
   const ClientOptions options = PlainOptions(server);
   EXPECT_EQ(Ask(options, "alice").message, "");
@@ -53,7 +53,7 @@ TEST_F(Tokens, OneThatIsKnownIsNeeded) {
   EXPECT_EQ(status.reason, "TOKEN_MISSING");
 }
 
-TEST_F(Tokens, ForAllKindsOfCalls) {
+TEST_F(Tokens, AreNeededForAllKindsOfCalls) {
   const TestServer server(TokensConfig());
   const Client client(PlainOptions(server));
   const v1::TopKRequest request = OnnxRequest({1, 2}, 1);
@@ -69,7 +69,7 @@ TEST_F(Tokens, ForAllKindsOfCalls) {
   EXPECT_EQ(client.GetCapabilities().status().code, Code::kUnauthenticated);
 }
 
-TEST_F(Tokens, TheHeaderIsAsRfc6750HasIt) {
+TEST_F(Tokens, FollowRfc6750) {
   const TestServer server(TokensConfig());
   const std::string token = kAliceToken;
   EXPECT_TRUE(Call(server, {"Bearer " + token}).ok());
@@ -91,7 +91,7 @@ TEST_F(Tokens, TheHeaderIsAsRfc6750HasIt) {
   }
 }
 
-TEST_F(Tokens, AreReadAgain) {
+TEST_F(Tokens, AreReloaded) {
   const TestServer server(TokensConfig());
   const ClientOptions options = PlainOptions(server);
   EXPECT_EQ(Ask(options, "bob").message, "");
@@ -107,7 +107,7 @@ TEST_F(Tokens, AreReadAgain) {
   EXPECT_EQ(Ask(options, "alice").reason, "TOKEN_UNKNOWN");
 }
 
-TEST_F(Tokens, AreReadAgainByTheClient) {
+TEST_F(Tokens, AreReloadedByTheClient) {
   const TestServer server(TokensConfig());
   ClientOptions options = PlainOptions(server);
   Write("mine", "token-of-a-stranger");
@@ -118,7 +118,7 @@ TEST_F(Tokens, AreReadAgainByTheClient) {
   EXPECT_TRUE(Eventually([&] { return client.GetCapabilities().ok(); }));
 }
 
-TEST_F(Tokens, HealthIsOpenToAll) {
+TEST_F(Tokens, AreNotNeededForHealth) {
   const TestServer server(TokensConfig());
   const auto serving = Client(PlainOptions(server)).IsServing("");
   ASSERT_TRUE(serving.ok()) << serving.status().message;
@@ -133,7 +133,7 @@ TEST_F(Tokens, HealthIsOpenToAll) {
   EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::CANCELLED);
 }
 
-TEST_F(Tokens, ReflectionIsNot) {
+TEST_F(Tokens, AreNeededForReflection) {
   const TestServer server(TokensConfig());
   const auto channel = server.Connect();
   for (const char* method : {kReflection, kReflectionV1}) {
@@ -146,7 +146,7 @@ TEST_F(Tokens, ReflectionIsNot) {
             grpc::StatusCode::UNAUTHENTICATED);
 }
 
-TEST_F(Tokens, BesideCertificatesBothAreNeeded) {
+TEST_F(Tokens, AreNeededInAdditionToCertificates) {
   ServerConfig config = MutualConfig();
   config.security.auth_tokens_file = File("tokens");
   config.security.tls_allowed_san = {"*.example.org"};
@@ -156,7 +156,7 @@ TEST_F(Tokens, BesideCertificatesBothAreNeeded) {
   EXPECT_EQ(Ask(TlsOptions(server), "alice").code, Code::kUnavailable);
 }
 
-TEST_F(Tokens, LimitsAreThoseOfTheToken) {
+TEST_F(Tokens, LimitsApplyPerToken) {
   ServerConfig config = TokensConfig();
   config.security.client_requests_per_second = 0.001;
   const TestServer server(config);
@@ -174,7 +174,7 @@ TEST_F(Tokens, LimitsAreThoseOfTheToken) {
 }
 
 // A name of one kind is not one of another.
-TEST_F(Tokens, LimitsAreNotThoseOfACertificateOrASocketOfThatName) {
+TEST_F(Tokens, LimitsDifferFromThoseOfCertificatesOfThatName) {
   Put("client", authority_.Issue({"unix", ""}));
   Write("tokens", Line("unix", kBobToken));
   ServerConfig config = MutualConfig();
@@ -196,7 +196,7 @@ TEST_F(Tokens, LimitsAreNotThoseOfACertificateOrASocketOfThatName) {
   EXPECT_EQ(status.field, "client:token:unix");
 }
 
-TEST_F(Tokens, WithoutThemLimitsAreThoseOfTheAddress) {
+TEST_F(Tokens, WithoutThemLimitsApplyPerAddress) {
   ServerConfig config = PlainConfig();
   config.security.client_bytes_per_second = 1;
   const TestServer server(config);
@@ -206,7 +206,7 @@ TEST_F(Tokens, WithoutThemLimitsAreThoseOfTheAddress) {
   EXPECT_THAT(status.message, HasSubstr("\"127.0.0.1\""));
 }
 
-TEST_F(Tokens, AStreamIsOwedAndItsItemsAreCounted) {
+TEST_F(Tokens, RatesCountTheItemsOfStreams) {
   ServerConfig config = PlainConfig();
   config.security.client_requests_per_second = 2;
   const TestServer server(config);
@@ -223,7 +223,7 @@ TEST_F(Tokens, AStreamIsOwedAndItsItemsAreCounted) {
   EXPECT_LT(good, 100);
 }
 
-TEST_F(Tokens, ALineIsMadeByTheCommand) {
+TEST_F(Tokens, AcceptLinesOfHashToken) {
   Subprocess command(
       {"/bin/bash", "-c",
        StrCat("printf %s ", kAliceToken, " | ", kTopkd, " hash-token alice")});
@@ -237,7 +237,7 @@ TEST_F(Tokens, ALineIsMadeByTheCommand) {
 
 using HealthListen = Secured;
 
-TEST_F(HealthListen, HasHealthInPlainTextAndNothingElse) {
+TEST_F(HealthListen, ServesOnlyHealthInPlaintext) {
   ServerConfig config = MutualConfig();
   config.security.auth_tokens_file = File("tokens");
   config.health_listen = "127.0.0.1:0";
@@ -273,7 +273,7 @@ TEST_F(HealthListen, HasHealthInPlainTextAndNothingElse) {
   EXPECT_FALSE(*drained);
 }
 
-TEST_F(HealthListen, IsInTheReadyFileAndAskedByHealthcheck) {
+TEST_F(HealthListen, IsInTheReadyFileAndServesHealthcheck) {
   Topkd topkd({"--health-listen", "127.0.0.1:0", "--tls-cert",
                File("server.pem"), "--tls-key", File("server.key")});
   const std::string health = topkd.ready()["health"];
@@ -289,7 +289,7 @@ TEST_F(HealthListen, IsInTheReadyFileAndAskedByHealthcheck) {
   EXPECT_EQ(check({topkd.target(), "--tls-ca", File("server.key")}), 1);
 }
 
-TEST_F(HealthListen, NamesAnAddressThatIsInUse) {
+TEST_F(HealthListen, ReportsAnAddressInUse) {
   const TakenPort taken(/*listens=*/true);
   Subprocess topkd(
       {kTopkd, "--listen", "127.0.0.1:0", "--health-listen", taken.address()});

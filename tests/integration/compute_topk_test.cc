@@ -27,7 +27,7 @@ v1::TopKResponse AnswerOf(const TestServer& server,
   return std::move(asked.response);
 }
 
-TEST(ComputeTopK, AnswersValuesAndIndices) {
+TEST(ComputeTopK, ReturnsValuesAndIndices) {
   const TestServer server;
   v1::TopKRequest request = OnnxRequest({1, 5, 3, 5, 2}, 3);
   request.set_request_id("a");
@@ -42,7 +42,7 @@ TEST(ComputeTopK, AnswersValuesAndIndices) {
   EXPECT_GT(response.execution().compute_nanoseconds(), 0);
 }
 
-TEST(ComputeTopK, SendsOneOutputAlone) {
+TEST(ComputeTopK, ReturnsOnlyTheSelectedOutput) {
   const TestServer server;
   v1::TopKRequest request = OnnxRequest({1, 5, 3}, 1);
   request.mutable_output()->set_selection(v1::OUTPUT_SELECTION_INDICES_ONLY);
@@ -51,7 +51,7 @@ TEST(ComputeTopK, SendsOneOutputAlone) {
   EXPECT_THAT(Elements<int64_t>(response.indices()), ElementsAre(1));
 }
 
-TEST(ComputeTopK, TakesEveryDialect) {
+TEST(ComputeTopK, ServesEveryDialect) {
   const TestServer server;
   v1::TopKRequest openvino = OnnxRequest({1, 5, 3}, 1);
   openvino.mutable_spec()->set_dialect(v1::DIALECT_OPENVINO);
@@ -72,7 +72,7 @@ TEST(ComputeTopK, TakesEveryDialect) {
               ElementsAre(1, 2));
 }
 
-TEST(ComputeTopK, AnswersOverAUnixSocketAndSeveralAddresses) {
+TEST(ComputeTopK, ServesUnixSocketsAndSeveralAddresses) {
   ServerConfig config = TestServer::LoopbackConfig();
   const std::string path = ::testing::TempDir() + "topk_compute_test.sock";
   config.listen = {"unix:" + path, "127.0.0.1:0", "127.0.0.1:0"};

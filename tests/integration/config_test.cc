@@ -63,7 +63,7 @@ TEST(Config, HasDefaults) {
   EXPECT_EQ(read.line.server.connections.max_metadata_bytes, 8192);
 }
 
-TEST(Config, WhatItPrintsIsAConfigFile) {
+TEST(Config, PrintsAConfigFile) {
   const TemporaryFolder folder;
   const std::string file = folder.File("topkd.toml");
   const Read plain = ReadWords({});
@@ -80,7 +80,7 @@ TEST(Config, WhatItPrintsIsAConfigFile) {
   }
 }
 
-TEST(Config, TakesSharesAndDurationsForTheAccessLog) {
+TEST(Config, ReadsAccessLogOptions) {
   const Read read = ReadWords({"--access-log-sample", "0.25", "--slow-request",
                                "250ms", "--admin-listen", "127.0.0.1:0"});
   EXPECT_EQ(read.error, "");
@@ -97,7 +97,7 @@ TEST(Config, TakesSharesAndDurationsForTheAccessLog) {
               HasSubstr("nowhere"));
 }
 
-TEST(Config, FlagsOutrankTheEnvironmentWhichOutranksTheFile) {
+TEST(Config, FlagsPrecedeVariablesAndVariablesTheFile) {
   const TemporaryFolder folder;
   const std::string file = folder.File("topkd.toml");
   std::ofstream(file) << "threads = 1\nmax-elements = 1\nlog-level = 'debug'\n"
@@ -113,7 +113,7 @@ TEST(Config, FlagsOutrankTheEnvironmentWhichOutranksTheFile) {
   EXPECT_THAT(read.line.server.listen, ElementsAre("127.0.0.1:1", "unix:/a"));
 }
 
-TEST(Config, TheEnvironmentNamesTheFile) {
+TEST(Config, ReadsTheFileThatAVariableNames) {
   const TemporaryFolder folder;
   const std::string file = folder.File("topkd.toml");
   std::ofstream(file) << "threads = 5\n";
@@ -127,7 +127,7 @@ TEST(Config, TheEnvironmentNamesTheFile) {
   EXPECT_THAT(read.error, HasSubstr("absent"));
 }
 
-TEST(Config, ListsInTheEnvironmentHaveCommas) {
+TEST(Config, SplitsListsInVariablesAtCommas) {
   const Variable listen("TOPKD_LISTEN", "[::1]:0,unix:/tmp/s");
   EXPECT_THAT(ReadWords({}).line.server.listen,
               ElementsAre("[::1]:0", "unix:/tmp/s"));
@@ -136,7 +136,7 @@ TEST(Config, ListsInTheEnvironmentHaveCommas) {
       ElementsAre("a:1", "b:2"));
 }
 
-TEST(Config, DurationsHaveUnits) {
+TEST(Config, ReadsDurationsWithUnits) {
   const auto drain = [](const char* text) {
     return ReadWords({"--drain-timeout", text})
         .line.server.drain_timeout_seconds;
@@ -150,12 +150,12 @@ TEST(Config, DurationsHaveUnits) {
             1);
 }
 
-TEST(Config, DurationsKeepTheirDigits) {
+TEST(Config, DurationsKeepTheirPrecision) {
   const Read read = ReadWords({"--max-connection-age", "1234567.875"});
   EXPECT_EQ(read.line.server.connections.max_connection_age, 1234567.875);
 }
 
-TEST(Config, BytesHaveUnits) {
+TEST(Config, ReadsBytesWithUnits) {
   const auto bytes = [](const char* text) {
     return ReadWords({"--max-inflight-bytes", text})
         .line.server.max_inflight_bytes;
@@ -175,7 +175,7 @@ TEST(Config, BytesHaveUnits) {
   EXPECT_EQ(bytes("9223372036854775807"), INT64_MAX);
 }
 
-TEST(Config, AUnixAddressHasOneForm) {
+TEST(Config, NormalizesUnixAddresses) {
   const auto listen = [](const char* text) {
     return ReadWords({"--listen", text}).line.server.listen;
   };
@@ -188,7 +188,7 @@ TEST(Config, AUnixAddressHasOneForm) {
               HasSubstr("--listen: \"unix-abstract:s\": abstract sockets"));
 }
 
-TEST(Config, ConnectionsAreSetByFlagsAndVariables) {
+TEST(Config, ReadsConnectionOptions) {
   const Variable idle("TOPKD_MAX_CONNECTION_IDLE", "2m");
   const ConnectionOptions options =
       ReadWords({"--max-connection-age", "1.5s", "--max-concurrent-streams",
@@ -200,7 +200,7 @@ TEST(Config, ConnectionsAreSetByFlagsAndVariables) {
   EXPECT_EQ(options.handshake_timeout, 0.5);
 }
 
-TEST(Config, ModesAreOctal) {
+TEST(Config, ReadsModesAsOctal) {
   EXPECT_EQ(ReadWords({}).line.server.unix_socket_mode, 0600u);
   const auto mode = [](const char* text) {
     return ReadWords({"--unix-socket-mode", text}).line.server.unix_socket_mode;
@@ -209,7 +209,7 @@ TEST(Config, ModesAreOctal) {
   EXPECT_EQ(mode("666"), 0666u);
 }
 
-TEST(Config, SharedMemoryIsAFlagAVariableAndAKey) {
+TEST(Config, ReadsSharedMemoryFromFlagVariableAndFile) {
   EXPECT_FALSE(ReadWords({}).line.server.allow_shared_memory);
   EXPECT_EQ(ReadWords({}).line.server.shared_memory_prefix, "/topk");
   EXPECT_TRUE(
@@ -225,7 +225,7 @@ TEST(Config, SharedMemoryIsAFlagAVariableAndAKey) {
   EXPECT_TRUE(ReadWords({}).line.server.allow_shared_memory);
 }
 
-TEST(Config, AnEmptyMetricsAddressIsOff) {
+TEST(Config, EmptyMetricsAddressDisablesMetrics) {
   EXPECT_EQ(ReadWords({"--metrics-listen", ""}).line.action,
             CommandLine::Action::kServe);
 }
@@ -394,7 +394,7 @@ TEST(Config, IgnoresInvalidVariablesThatFlagsOverride) {
   EXPECT_EQ(read.line.server.threads, 3);
 }
 
-TEST(Config, HelpAndVersionGoToStdout) {
+TEST(Config, PrintsHelpAndVersionToStdout) {
   const Read help = ReadWords({"--help"});
   EXPECT_EQ(help.line.action, CommandLine::Action::kExit);
   EXPECT_EQ(help.line.exit_code, 0);
@@ -405,12 +405,12 @@ TEST(Config, HelpAndVersionGoToStdout) {
   EXPECT_EQ(help.error + version.error, "");
 }
 
-TEST(Config, AHealthcheckReportsUsageErrorsAs1) {
+TEST(Config, HealthcheckReportsUsageErrorsAs1) {
   EXPECT_EQ(ReadWords({"healthcheck", "--bogus"}).line.exit_code, 1);
   EXPECT_EQ(ReadWords({"healthcheck", "--timeout", "soon"}).line.exit_code, 1);
 }
 
-TEST(Config, SecurityHasFlagsAndVariables) {
+TEST(Config, ReadsSecurityFlagsAndVariables) {
   const Variable san("TOPKD_TLS_ALLOWED_SAN", "a.example,spiffe://b");
   const Variable rate("TOPKD_CLIENT_BYTES_PER_SECOND", "1e6");
   const Read read =
@@ -428,7 +428,7 @@ TEST(Config, SecurityHasFlagsAndVariables) {
   EXPECT_FALSE(ReadWords({}).line.server.security.tls());
 }
 
-TEST(Config, SecurityNamesTheFlagAndTheRule) {
+TEST(Config, SecurityErrorsNameTheFlagAndTheRule) {
   EXPECT_THAT(ReadWords({"--tls-allowed-san", "a b"}).error,
               HasSubstr("--tls-allowed-san: \"a b\" is not a DNS name"));
   EXPECT_THAT(ReadWords({"--client-requests-per-second", "-1"}).error,
@@ -441,7 +441,7 @@ TEST(Config, SecurityNamesTheFlagAndTheRule) {
   EXPECT_EQ(ReadWords({"hash-token", "alice"}).line.token_name, "alice");
 }
 
-TEST(Config, HealthcheckHasTlsOfItsOwn) {
+TEST(Config, HealthcheckHasItsOwnTlsFlags) {
   const Variable cert("TOPKD_TLS_CERT", "server.pem");
   const Variable ca("TOPKD_HEALTHCHECK_TLS_CA", "ca.pem");
   const Read read = ReadWords({"healthcheck", "--tls-cert", "client.pem"});

@@ -275,7 +275,7 @@ void ExpectAnswers(const std::string& set, int threads,
   }
 }
 
-TEST(Determinism, AThousandAnswersHaveOneHash) {
+TEST(Determinism, AThousandResultsHaveOneHash) {
   Random random(Seed(20261121));
   const Requests requests = SomeRequests(random);
   Answers oracle;

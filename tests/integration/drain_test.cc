@@ -56,7 +56,7 @@ bool Connects(const std::string& target) {
 
 // A call whose handler waits for the client; on a stream of many the first
 // answer says that it runs.
-TEST(Drain, LetsACallFinishAndRefusesNewOnesAsUnavailable) {
+TEST(Drain, FinishesCallsAndRejectsNewOnes) {
   TestServer server;
   const auto stub = server.Stub();
   grpc::ClientContext context;
@@ -91,7 +91,7 @@ TEST(Drain, LetsACallFinishAndRefusesNewOnesAsUnavailable) {
 // Such a client has no policy of retries and no health checks; it has two
 // servers. gRPC itself retries calls that it had assigned to a connection which
 // then received a GOAWAY, because they are still in the client.
-TEST(Drain, LosesNoCallOfAClientThatHasSomewhereElseToGo) {
+TEST(Drain, LosesNoCallOfABalancedClient) {
   TestServer staying;
   auto going = std::make_unique<TestServer>();
   grpc::ChannelArguments arguments;
@@ -138,7 +138,7 @@ TEST(Drain, EndsAtTheTimeout) {
   EXPECT_EQ(many->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
-TEST(Drain, IsNotHeldUpByAnIdleConnection) {
+TEST(Drain, IgnoresIdleConnections) {
   TestServer server;
   const int fd = ConnectTo(server.target());
   ASSERT_GE(fd, 0);
@@ -155,7 +155,7 @@ TEST(Drain, IsNotHeldUpByAnIdleConnection) {
   close(fd);
 }
 
-TEST(Drain, LeavesOtherListenersOnTheSamePortOfOtherAddresses) {
+TEST(Drain, KeepsListenersOnTheSamePortOfOtherAddresses) {
   const std::string port =
       TakenPort(/*listens=*/false).address().substr(sizeof("127.0.0.1") - 1);
   ServerConfig config;
@@ -182,7 +182,7 @@ TEST(Drain, LeavesOtherListenersOnTheSamePortOfOtherAddresses) {
   drain.join();
 }
 
-TEST(Drain, IsNotNeededBeforeTheEnd) {
+TEST(Drain, IsNotNeededBeforeDestruction) {
   auto server = std::make_unique<TestServer>();
   const auto stub = server->Stub();
   grpc::ClientContext context;

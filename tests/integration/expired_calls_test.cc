@@ -92,7 +92,7 @@ void SendExpiredCalls(const std::string& target, uint32_t count) {
   close(fd);
 }
 
-TEST(ExpiredCalls, AreAnsweredByAnyPollers) {
+TEST(ExpiredCalls, EndOnAnyNumberOfPollers) {
   ServerConfig config = TestServer::LoopbackConfig();
   config.pollers = 4;
   config.log_level = "warn";  // not a line for each

@@ -33,7 +33,7 @@ HealthCheckRequest For(const std::string& service) {
   return request;
 }
 
-TEST(Health, ServesUnderEveryName) {
+TEST(Health, AnswersForEveryService) {
   const TestServer server;
   const auto stub = Health::NewStub(server.Connect());
   for (const char* name :
@@ -50,7 +50,7 @@ TEST(Health, ServesUnderEveryName) {
             grpc::StatusCode::NOT_FOUND);
 }
 
-TEST(Health, WatchersAreToldOfADrainAndDoNotHoldItUp) {
+TEST(Health, DrainNotifiesAndIgnoresWatchers) {
   TestServer server;
   const auto stub = Health::NewStub(server.Connect());
   grpc::ClientContext contexts[2];
@@ -74,7 +74,7 @@ TEST(Health, WatchersAreToldOfADrainAndDoNotHoldItUp) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
 }
 
-TEST(Health, WatchersOfNobodyAreToldSoAndMayGo) {
+TEST(Health, WatchOfAnUnknownServiceMayBeCancelled) {
   TestServer server;
   const auto stub = Health::NewStub(server.Connect());
   for (int i = 0; i < 20; ++i) {
@@ -89,7 +89,7 @@ TEST(Health, WatchersOfNobodyAreToldSoAndMayGo) {
   }
 }
 
-TEST(Health, RejectsANameOfMoreThanALimit) {
+TEST(Health, RejectsLongNames) {
   const TestServer server;
   const auto stub = Health::NewStub(server.Connect());
   for (const size_t size : {size_t{1000}, size_t{1100}, size_t{5} << 20}) {
@@ -112,7 +112,7 @@ TEST(Health, RejectsANameOfMoreThanALimit) {
   }
 }
 
-TEST(Health, RejectsWhatIsNoRequest) {
+TEST(Health, RejectsInvalidMessages) {
   const TestServer server;
   for (const char* method : {"Check", "Watch"}) {
     const std::string path = std::string("/grpc.health.v1.Health/") + method;
@@ -133,7 +133,7 @@ ServerReflectionResponse Parsed(const std::string& bytes) {
   return response;
 }
 
-TEST(Reflection, AnswersEachRequestOfAStreamUnderBothNames) {
+TEST(Reflection, AnswersEachRequestOfBothVersions) {
   const TestServer server;
   for (const char* version : {"v1", "v1alpha"}) {
     ServerReflectionRequest requests[3];
@@ -191,7 +191,7 @@ TEST(Reflection, DescribesEveryServiceThatItLists) {
   }
 }
 
-TEST(Reflection, RejectsARequestOfMoreThanALimit) {
+TEST(Reflection, RejectsLongRequests) {
   const TestServer server;
   ServerReflectionRequest request;
   request.set_file_by_filename(std::string(1100, 'x'));

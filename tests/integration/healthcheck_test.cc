@@ -19,7 +19,7 @@ int Healthcheck(std::vector<std::string> flags) {
   return Subprocess(flags).Wait();
 }
 
-TEST(TopkdHealthcheck, ExitsAsGrpcHealthProbeDoes) {
+TEST(TopkdHealthcheck, HasTheExitStatusesOfGrpcHealthProbe) {
   Topkd topkd;
   EXPECT_EQ(Healthcheck({"--target", topkd.target()}), 0);
   EXPECT_EQ(Healthcheck({"--target", topkd.target(), "--service",
@@ -67,7 +67,7 @@ TEST(TopkdHealthcheck, Exits4IfNotServing) {
   EXPECT_EQ(Healthcheck({"--target", "127.0.0.1:" + std::to_string(port)}), 4);
 }
 
-TEST(TopkdHealthcheck, DoesNotAskAProxy) {
+TEST(TopkdHealthcheck, UsesNoProxy) {
   Topkd topkd;
   const TakenPort refuses(/*listens=*/false);
   EXPECT_EQ(Subprocess({kTopkd, "healthcheck", "--target", topkd.target()},

@@ -37,7 +37,7 @@ struct Capture {
   std::shared_ptr<spdlog::logger> log;
 };
 
-TEST(JsonLog, IsValidWhateverTheMessageHolds) {
+TEST(JsonLog, IsValidForAnyMessage) {
   const Capture capture("json");
   capture.log->info("{}", kNasty);
   ASSERT_EQ(capture.Lines().size(), 1u);
@@ -50,7 +50,7 @@ TEST(JsonLog, IsValidWhateverTheMessageHolds) {
   EXPECT_NE(msg.find("\xe2\x82\xac"), std::string::npos) << "valid UTF-8";
 }
 
-TEST(JsonLog, IsValidWhateverACallHolds) {
+TEST(JsonLog, IsValidForAnyCall) {
   const Capture capture("json");
   CallInfo call;
   call.method = "ComputeTopK";
@@ -88,7 +88,7 @@ TEST(JsonLog, OmitsTheFieldsOfARequestThatWasNotRead) {
   }
 }
 
-TEST(JsonLog, CutsWhatAClientMadeLong) {
+TEST(JsonLog, TruncatesLongTexts) {
   v1::TopKRequest request;
   request.set_request_id(std::string(1 << 20, 'x'));
   EXPECT_LT(AccessFields({}, request, {}, {}, 0).size(), 1000u);
@@ -125,7 +125,7 @@ class ShutSink final : public spdlog::sinks::base_sink<std::mutex> {
   std::atomic<int> lines_ = 0;
 };
 
-TEST(AsyncLog, KeepsNobodyWaitingAndCountsWhatItDrops) {
+TEST(AsyncLog, NeverBlocksAndCountsDroppedLines) {
   constexpr int kLines = 3 * static_cast<int>(kMaxWaitingLines);
   const auto sink = std::make_shared<ShutSink>();
   const auto log = MakeAsyncLoggerTo(sink, "info", "json");
@@ -141,7 +141,7 @@ TEST(AsyncLog, KeepsNobodyWaitingAndCountsWhatItDrops) {
   EXPECT_NEAR(static_cast<double>(sink->lines() + dropped), kLines, 1);
 }
 
-TEST(AsyncLog, IsWrittenWhenItEnds) {
+TEST(AsyncLog, IsFlushedOnDestruction) {
   const auto sink = std::make_shared<LogSink>();
   {
     const auto log = MakeAsyncLoggerTo(sink, "info", "json");

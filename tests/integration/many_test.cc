@@ -20,7 +20,7 @@ v1::TopKResult ResultOf(const std::string& message) {
   return result;
 }
 
-TEST(ComputeTopKMany, KeepsTheOrderWithErrorsInTheMiddle) {
+TEST(ComputeTopKMany, PreservesTheOrderWithErrors) {
   const TestServer server;
   const auto stub = server.Stub();
   grpc::ClientContext context;
@@ -54,7 +54,7 @@ TEST(ComputeTopKMany, KeepsTheOrderWithErrorsInTheMiddle) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-TEST(ComputeTopKMany, AnswersEachBeforeTheNextIsSent) {
+TEST(ComputeTopKMany, RespondsBeforeTheNextRequest) {
   const TestServer server;
   const auto stub = server.Stub();
   grpc::ClientContext context;
@@ -70,7 +70,7 @@ TEST(ComputeTopKMany, AnswersEachBeforeTheNextIsSent) {
 }
 
 // Groups form, large enough to be shared out.
-TEST(ComputeTopKMany, KeepsTheOrderOfThousandsAtOnce) {
+TEST(ComputeTopKMany, PreservesTheOrderOfThousands) {
   const TestServer server;
   const auto stub = server.Stub();
   grpc::ClientContext context;
@@ -100,7 +100,7 @@ TEST(ComputeTopKMany, KeepsTheOrderOfThousandsAtOnce) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-TEST(ComputeTopKMany, HoldsBackAClientThatDoesNotRead) {
+TEST(ComputeTopKMany, AppliesBackpressureToAClientThatDoesNotRead) {
   const TestServer server;
   const auto stub = server.Stub();
   grpc::ClientContext context;
@@ -134,7 +134,7 @@ TEST(ComputeTopKMany, HoldsBackAClientThatDoesNotRead) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-TEST(ComputeTopKMany, AnswersBytesThatAreNoMessageWithAnError) {
+TEST(ComputeTopKMany, ReturnsAnErrorForInvalidMessages) {
   const TestServer server;
   const std::string good = OnnxRequest({1, 2, 3}, 1).SerializeAsString();
   // The middle one names itself before it breaks off.
@@ -149,7 +149,7 @@ TEST(ComputeTopKMany, AnswersBytesThatAreNoMessageWithAnError) {
   EXPECT_TRUE(ResultOf(answer.messages[2]).has_response());
 }
 
-TEST(ComputeTopKMany, OfNothingIsNothing) {
+TEST(ComputeTopKMany, ReturnsNothingForAnEmptyStream) {
   const TestServer server;
   const RawAnswer answer = RawCall(server.Connect(), kMany, {});
   EXPECT_TRUE(answer.status.ok());

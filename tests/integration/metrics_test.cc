@@ -92,7 +92,7 @@ TEST(Metrics, CountTheMessagesOfStreams) {
                               "dialect=\"unknown\",version=\"unknown\"} 1\n"));
 }
 
-TEST(Metrics, CountStreamsOfRequestsAsTheClientSawThemEnd) {
+TEST(Metrics, CountStreamsByTheStatusThatTheClientReceived) {
   TestServer server(WithMetrics());
   const char service[] = "topk.v1.TopKService";
   const auto counted = [&](const char* code) {
@@ -129,7 +129,7 @@ TEST(Metrics, CountStreamsOfRequestsAsTheClientSawThemEnd) {
       << "neither is OK";
 }
 
-TEST(Metrics, HaveTheServicesOwnFamilies) {
+TEST(Metrics, HaveTheFamiliesOfTheService) {
   TestServer server(WithMetrics());
   Ask(server, OnnxRequest({1, 2, 3}, 2));
   const std::string text = ScrapedText(server);
@@ -149,7 +149,7 @@ TEST(Metrics, HaveTheServicesOwnFamilies) {
   EXPECT_THAT(ScrapedText(server), HasSubstr("\ntopk_ready 0\n"));
 }
 
-TEST(Metrics, StayAsManyWhateverClientsSend) {
+TEST(Metrics, AreBoundedForAnyRequests) {
   TestServer server(WithMetrics());
   const auto lines = [&] {
     const std::string text = ScrapedText(server);
@@ -174,7 +174,7 @@ TEST(Metrics, StayAsManyWhateverClientsSend) {
   EXPECT_THAT(text, Not(HasSubstr("Made1")));
 }
 
-TEST(Metrics, PassPromtoolSilently) {
+TEST(Metrics, PassPromtoolWithoutWarnings) {
   if (std::system("command -v promtool >/dev/null") != 0) {
     GTEST_SKIP() << "promtool is not installed";
   }

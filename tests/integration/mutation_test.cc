@@ -148,7 +148,7 @@ bool IsExpected(grpc::StatusCode code) {
          code == grpc::StatusCode::RESOURCE_EXHAUSTED;
 }
 
-TEST(Mutation, EveryRequestGetsAStatusAndTheServerServesOn) {
+TEST(Mutation, EveryRequestReceivesAStatus) {
   const QuietProtobuf quiet;
   ServerConfig config = TestServer::LoopbackConfig();
   config.max_elements = 1 << 20;  // for time

@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST_F(Oip, AnswersAsComputeTopKInEveryModelAndType) {
+TEST_F(Oip, HasTheResultsOfComputeTopKForEveryModelAndType) {
   Random random(Seed(11));
   std::set<std::string> asked;
   int compared = 0;
@@ -37,7 +37,7 @@ TEST_F(Oip, AnswersAsComputeTopKInEveryModelAndType) {
   EXPECT_GT(asked.size(), 60u);  // models, versions and types
 }
 
-TEST_F(Oip, LargeTensorsComeBesideKAndInAnyOrder) {
+TEST_F(Oip, AcceptsLargeTensorsNextToKInAnyOrder) {
   for (const int64_t count : {5000, 100000, 2000000}) {
     v1::TopKRequest request = Request(v1::DATA_TYPE_F32, {count}, 0, 7);
     const v1::TopKResponse expected = Answer(request);
@@ -69,7 +69,7 @@ ModelInferRequest Typed(const v1::TopKRequest& request,
   return typed;
 }
 
-TEST_F(Oip, TypedContentsAreAsGoodAsRawOnes) {
+TEST_F(Oip, AcceptsTypedContents) {
   using Contents = inference::InferTensorContents;
   const auto same = [&]<class Element>(v1::DataType type, Element, auto field) {
     const v1::TopKRequest request = Request(type, {6, 50}, 1, 9);
@@ -87,7 +87,7 @@ TEST_F(Oip, TypedContentsAreAsGoodAsRawOnes) {
   same(v1::DATA_TYPE_U64, uint64_t{}, &Contents::mutable_uint64_contents);
 }
 
-TEST_F(Oip, ContentsThatDoNotFitAreRefused) {
+TEST_F(Oip, RejectsInvalidContents) {
   constexpr auto kBad = grpc::StatusCode::INVALID_ARGUMENT;
   ModelInferRequest request = Usual();
   request.mutable_inputs(0)->mutable_contents()->add_fp32_contents(1);
@@ -117,7 +117,7 @@ TEST_F(Oip, ContentsThatDoNotFitAreRefused) {
   ExpectRefusal(request, kBad, "unable to find data for input tensor 'K'");
 }
 
-TEST_F(Oip, LargeTensorsAreNotTypedOnes) {
+TEST_F(Oip, RejectsLargeTypedContents) {
   constexpr int kElements = 3 << 20;
   ModelInferRequest request = Usual();
   request.clear_raw_input_contents();
@@ -131,7 +131,7 @@ TEST_F(Oip, LargeTensorsAreNotTypedOnes) {
                 "must have its tensor in raw_input_contents");
 }
 
-TEST_F(Oip, WhatTheModelHasNotIsRefused) {
+TEST_F(Oip, RejectsUnknownTensorsAndParameters) {
   constexpr auto kBad = grpc::StatusCode::INVALID_ARGUMENT;
   constexpr auto kNotFound = grpc::StatusCode::NOT_FOUND;
   ModelInferRequest request = Usual();
@@ -212,7 +212,7 @@ TEST_F(Oip, WhatTheModelHasNotIsRefused) {
   EXPECT_EQ(details.info.metadata().at("field"), "parameters[\"k\"]");
 }
 
-TEST_F(Oip, WhatTheProtocolReservesIsIgnored) {
+TEST_F(Oip, IgnoresReservedParameters) {
   ModelInferRequest request = Usual();
   request.clear_model_version();
   auto& parameters = *request.mutable_parameters();
@@ -226,7 +226,7 @@ TEST_F(Oip, WhatTheProtocolReservesIsIgnored) {
   EXPECT_EQ(answer.raw_output_contents_size(), 2);
 }
 
-TEST_F(Oip, AStreamAnswersInOrderAndOutlivesErrors) {
+TEST_F(Oip, StreamsRespondInOrderAndContinueAfterErrors) {
   constexpr int kRequests = 500;
   grpc::ClientContext context;
   const auto stream = oip_->ModelStreamInfer(&context);

@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST_F(Oip, SharedMemoryHoldsInputsAndOutputs) {
+TEST_F(Oip, ReadsInputsAndWritesOutputsInSharedMemory) {
   const v1::TopKRequest plain = Request(v1::DATA_TYPE_F32, {40, 50}, 1, 3);
   const v1::TopKResponse expected = Answer(plain);
   SharedMemory memory = Make(Name("x"), 20000);
@@ -59,7 +59,7 @@ TEST_F(Oip, SharedMemoryHoldsInputsAndOutputs) {
                 "shared_memory_byte_size is required");
 }
 
-TEST_F(Oip, RegionsComeAndGo) {
+TEST_F(Oip, RegistersAndUnregistersRegions) {
   const SharedMemory memory = Make(Name("x"), 100);
   ASSERT_TRUE(Register("a", memory).ok());
   ASSERT_TRUE(Register("b", memory).ok());
@@ -100,7 +100,7 @@ TEST_F(Oip, RegionsComeAndGo) {
             grpc::StatusCode::INVALID_ARGUMENT);
 }
 
-TEST(OipSharedMemory, IsOffUnlessAllowed) {
+TEST(OipSharedMemory, IsRejectedUnlessAllowed) {
   const TestServer server;
   const auto stub = GRPCInferenceService::NewStub(server.Connect());
   {

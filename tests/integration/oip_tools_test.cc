@@ -33,7 +33,7 @@ TEST_F(Oip, StatisticsCountEachRequestOnce) {
   EXPECT_EQ(Statistics("directml_topk", "").version(), "0");
 }
 
-TEST_F(Oip, ToolsAreToldWhatIsServed) {
+TEST_F(Oip, DescribesModelsToTools) {
   const auto call = [this]<class Request, class Response>(
                         const Request& request, Response response,
                         grpc::Status (GRPCInferenceService::Stub::*method)(
@@ -87,7 +87,7 @@ TEST_F(Oip, ToolsAreToldWhatIsServed) {
        &Stub::CudaSharedMemoryUnregister);
 }
 
-TEST(OipReadiness, IsThatOfTheHealthChecks) {
+TEST(OipReadiness, FollowsTheHealthChecks) {
   TestServer server;
   const auto stub = GRPCInferenceService::NewStub(server.Connect());
   const auto ready = [&] {

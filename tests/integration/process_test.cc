@@ -66,7 +66,7 @@ TEST(Topkd, LogsValidJson) {
   EXPECT_GE(count, 4);
 }
 
-TEST(Topkd, ServesAndEndsThoughNobodyReadsItsLog) {
+TEST(Topkd, ServesAndEndsWithABlockedLog) {
   const TemporaryFolder folder;
   const std::string pipe = folder.File("pipe");
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
@@ -107,7 +107,7 @@ size_t ThreadsOf(pid_t process) {
   return threads;
 }
 
-TEST(Topkd, IdleConnectionsAndStreamsCostNoThreads) {
+TEST(Topkd, IdleConnectionsAndStreamsNeedNoThreads) {
   Topkd topkd;
   EXPECT_TRUE(Answers(topkd.target()));
   const size_t before = ThreadsOf(topkd.process().pid());
@@ -136,7 +136,7 @@ TEST(Topkd, IdleConnectionsAndStreamsCostNoThreads) {
   }
 }
 
-TEST(Topkd, IdleReflectionStreamsCostNoThreads) {
+TEST(Topkd, IdleReflectionStreamsNeedNoThreads) {
   Topkd topkd;
   EXPECT_TRUE(Answers(topkd.target()));
   const size_t before = ThreadsOf(topkd.process().pid());
@@ -179,7 +179,7 @@ TEST(Topkd, IdleReflectionStreamsCostNoThreads) {
   queue.Shutdown();
 }
 
-TEST(Topkd, FinishesWhatIsInFlight) {
+TEST(Topkd, FinishesCallsInFlight) {
   Topkd topkd;
   const auto stub = Stub(topkd.target());
   grpc::ClientContext context;
@@ -215,7 +215,7 @@ TEST(Topkd, EndsAtTheDrainTimeoutOrAtASecondSignal) {
   }
 }
 
-TEST(Topkd, EndsInTimeThoughAThreadIsStuck) {
+TEST(Topkd, EndsInTimeWithAStuckThread) {
   const TemporaryFolder folder;
   const std::string ready_file = folder.File("ready.json");
   Subprocess topkd({kTopkd, "--listen", "127.0.0.1:0", "--ready-file",
@@ -235,7 +235,7 @@ TEST(Topkd, LogsThatItAllowsSharedMemory) {
       topkd.HasLogged("shared memory is allowed: objects named /mine*"));
 }
 
-TEST(Topkd, NamesAnAddressThatIsInUse) {
+TEST(Topkd, ReportsAnAddressInUse) {
   const TakenPort taken(/*listens=*/true);
   for (const char* flag : {"--listen", "--metrics-listen"}) {
     const std::string other =
@@ -290,7 +290,7 @@ TEST(Topkd, ReportsUsageErrorsAs2) {
   EXPECT_EQ(Subprocess({kTopkd}, {"TOPKD_LISTEN=nowhere"}).Wait(), 2);
 }
 
-TEST(Topkd, TakesOverTheSocketAndReadyFileOfADeadServer) {
+TEST(Topkd, ReplacesTheSocketAndReadyFileOfADeadServer) {
   const TemporaryFolder folder;
   const std::string listen = "unix:" + folder.File("socket");
   {
@@ -312,7 +312,7 @@ TEST(Topkd, TakesOverTheSocketAndReadyFileOfADeadServer) {
   EXPECT_NE(access(folder.File("socket").c_str(), F_OK), 0);
 }
 
-TEST(Topkd, ClosesAndRemovesASocketThatAUriNames) {
+TEST(Topkd, RemovesASocketOfAUri) {
   const TemporaryFolder folder;
   const std::string socket = folder.File("socket");
   Topkd topkd({}, "unix://" + socket);
@@ -333,7 +333,7 @@ TEST(Topkd, ClosesAndRemovesASocketThatAUriNames) {
   EXPECT_NE(access(socket.c_str(), F_OK), 0);
 }
 
-TEST(Topkd, RefusesAReadyFileThatCannotBeWritten) {
+TEST(Topkd, RejectsAReadyFileThatCannotBeWritten) {
   Subprocess topkd({kTopkd, "--listen", "127.0.0.1:0", "--ready-file",
                     "/nonexistent/ready.json"});
   EXPECT_EQ(topkd.Wait(), 1);

@@ -61,7 +61,7 @@ TEST(Scrape, IsValidAndMonotonicUnderLoad) {
   EXPECT_EQ(StageCount(last, "compute"), StageCount(last, "encode"));
 }
 
-TEST(Scrape, SaysWhatAnsweredAndWhere) {
+TEST(Scrape, CountsBackendsAndKernels) {
   TestServer server(WithMetrics());
   grpc::ClientContext context;
   v1::TopKResponse response;
@@ -104,7 +104,7 @@ TEST(Scrape, HasTheStagesOfStreamsAndOfManyRequests) {
   }
 }
 
-TEST(Scrape, CountsWhatNobodyWaitsForAnyMore) {
+TEST(Scrape, CountsCancelledRequests) {
   TestServer server(WithMetrics());
   const auto stub = server.Stub();
   grpc::ClientContext context;
@@ -126,7 +126,7 @@ TEST(Scrape, CountsWhatNobodyWaitsForAnyMore) {
   }));
 }
 
-TEST(Scrape, CountsRefusalsForWantOfRoom) {
+TEST(Scrape, CountsRejectionsForLackOfMemory) {
   ServerConfig config = WithMetrics();
   config.max_inflight_calls = 1;
   TestServer server(config);
@@ -156,7 +156,7 @@ TEST(Scrape, CountsRefusalsForWantOfRoom) {
   }));
 }
 
-TEST(Scrape, CountsRefusalsByALimit) {
+TEST(Scrape, CountsRejectionsByALimit) {
   ServerConfig config = WithMetrics();
   config.max_elements = 2;
   TestServer server(config);
@@ -169,7 +169,7 @@ TEST(Scrape, CountsRefusalsByALimit) {
             1);
 }
 
-TEST(Scrape, HasNoSeriesThatAClientMadeUp) {
+TEST(Scrape, HasNoSeriesFromClients) {
   TestServer server(WithMetrics());
   const auto stub = server.Stub();
   const auto ask = [&](const v1::TopKRequest& request, const char* trace) {

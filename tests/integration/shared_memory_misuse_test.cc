@@ -14,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-TEST_F(SharedMemoryTest, MistakesAreErrorsThatNameThem) {
+TEST_F(SharedMemoryTest, ReportsInvalidRegions) {
   constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
   constexpr auto kDenied = grpc::StatusCode::PERMISSION_DENIED;
   SharedMemory memory = Make(Name("x"), 16);
@@ -93,7 +93,7 @@ TEST_F(SharedMemoryTest, MistakesAreErrorsThatNameThem) {
                 "onnx.k.tensor.shared_memory");
 }
 
-TEST_F(SharedMemoryTest, OnlyRegularFilesAreTaken) {
+TEST_F(SharedMemoryTest, AcceptsRegularFilesOnly) {
   const std::string other = Name("other");
   const std::string path = "/dev/shm" + other;
   v1::TopKRequest request = Request(v1::DATA_TYPE_F32, {4}, 0, 2);
@@ -119,7 +119,7 @@ bool Allows(v1::TopKService::Stub& stub) {
   return capabilities.limits().shared_memory();
 }
 
-TEST_F(SharedMemoryTest, IsOffUnlessAllowed) {
+TEST_F(SharedMemoryTest, IsRejectedUnlessAllowed) {
   const TestServer server;
   const auto stub = server.Stub();
   SharedMemory memory = Make(Name("x"), 64);
@@ -143,7 +143,7 @@ TEST_F(SharedMemoryTest, IsOffUnlessAllowed) {
   EXPECT_TRUE(Allows(*stub_));
 }
 
-TEST_F(SharedMemoryTest, ThePrefixIsTheServers) {
+TEST_F(SharedMemoryTest, RequiresThePrefix) {
   const std::string prefix = Name("mine");
   const TestServer server(Allowing(prefix));
   const auto stub = server.Stub();
@@ -170,7 +170,7 @@ void ExpectRightOrChanged(const Asked& asked, const std::string& expected,
   }
 }
 
-TEST_F(SharedMemoryTest, TruncationDuringARequestIsItsError) {
+TEST_F(SharedMemoryTest, ReportsTruncationDuringARequest) {
 #ifdef TOPK_TSAN
   GTEST_SKIP() << "what is truncated while it is read is a race";
 #endif
@@ -202,7 +202,7 @@ TEST_F(SharedMemoryTest, TruncationDuringARequestIsItsError) {
   }
 }
 
-TEST_F(SharedMemoryTest, TruncationOfAnOutputIsAnErrorToo) {
+TEST_F(SharedMemoryTest, ReportsTruncationOfAnOutput) {
   v1::TopKRequest request = Request(v1::DATA_TYPE_U8, {3000, 100}, 1, 60);
   SharedMemory memory = Make(Name("x"), 3000 * 60 * 9);
   *request.mutable_output()->mutable_values() = memory.Region(0, 180000);

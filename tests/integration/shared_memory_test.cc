@@ -9,7 +9,7 @@
 namespace topk::testing {
 namespace {
 
-TEST_F(SharedMemoryTest, TheAnswerIsThatOfTheSameBytesInTheMessage) {
+TEST_F(SharedMemoryTest, HasTheResultOfTheSameBytesInAMessage) {
   const struct {
     v1::DataType type;
     std::vector<int64_t> shape;
@@ -39,7 +39,7 @@ TEST_F(SharedMemoryTest, TheAnswerIsThatOfTheSameBytesInTheMessage) {
   }
 }
 
-TEST_F(SharedMemoryTest, OutputsGoWhereTheyAreAsked) {
+TEST_F(SharedMemoryTest, WritesOutputsToTheirRegions) {
   const v1::TopKRequest plain = Request(v1::DATA_TYPE_F32, {40, 50}, 1, 3);
   const v1::TopKResponse expected = Answer(plain);
   SharedMemory memory = Make(Name("x"), 20000);
@@ -68,7 +68,7 @@ TEST_F(SharedMemoryTest, OutputsGoWhereTheyAreAsked) {
             expected.values().data());
 }
 
-TEST_F(SharedMemoryTest, StreamsTakeItToo) {
+TEST_F(SharedMemoryTest, ServesStreams) {
   const Client client({.target = server_.target()});
   const v1::TopKRequest plain = Request(v1::DATA_TYPE_F32, {300000}, 0, 9);
   const v1::TopKResponse expected = Answer(plain);
@@ -104,7 +104,7 @@ TEST_F(SharedMemoryTest, StreamsTakeItToo) {
   EXPECT_EQ(client.StreamTopK(request, {}).status().reason, "HEADER_HAS_DATA");
 }
 
-TEST_F(SharedMemoryTest, ATensorMayBeLargerThanAnyMessage) {
+TEST_F(SharedMemoryTest, AcceptsTensorsAboveTheMessageLimit) {
   ServerConfig config = Allowing();
   config.max_message_bytes = 4096;
   const TestServer server(config);
@@ -115,7 +115,7 @@ TEST_F(SharedMemoryTest, ATensorMayBeLargerThanAnyMessage) {
   EXPECT_EQ(Comparable(asked.response), Comparable(Answer(plain)));
 }
 
-TEST_F(SharedMemoryTest, ANameMeansWhatBearsItNow) {
+TEST_F(SharedMemoryTest, FollowsReplacedObjects) {
   const v1::TopKRequest plain = Request(v1::DATA_TYPE_I32, {4000}, 0, 9);
   v1::TopKRequest changed = plain;
   std::string& data = *changed.mutable_tensor()->mutable_data();

@@ -38,7 +38,7 @@ TEST(StatusCode, InvalidArgumentNamesTheFieldAndTheValues) {
             status.error_message());
 }
 
-TEST(StatusCode, InvalidArgumentForBytesThatAreNoMessage) {
+TEST(StatusCode, InvalidArgumentForInvalidMessages) {
   const TestServer server;
   const grpc::Status status =
       RawCall(server.Connect(), kCompute, {"\x0a\xff\xff"}).status;
@@ -80,7 +80,7 @@ TEST(StatusCode, ResourceExhaustedOverALimit) {
             grpc::StatusCode::RESOURCE_EXHAUSTED);
 }
 
-TEST(StatusCode, ResourceExhaustedForAMessageThatIsTooLarge) {
+TEST(StatusCode, ResourceExhaustedForLargeMessages) {
   ServerConfig config = TestServer::LoopbackConfig();
   config.max_message_bytes = 1024;
   const TestServer server(config);
@@ -141,7 +141,7 @@ TEST(StatusCode, DeadlineExceededEndsTheHandlerToo) {
   })) << server.Log();
 }
 
-TEST(StatusCode, CancelledIsNotTakenForTheEndOfTheStream) {
+TEST(StatusCode, CancellationIsNotTheEndOfTheStream) {
   ServerConfig config = TestServer::LoopbackConfig();
   config.metrics_listen = "127.0.0.1:0";
   TestServer server(config);
@@ -162,7 +162,7 @@ TEST(StatusCode, CancelledIsNotTakenForTheEndOfTheStream) {
 
 // A unary call without a message is the client's mistake only if the client has
 // ended it.
-TEST(StatusCode, ACallThatIsCancelledBeforeItsMessageIsCountedAsThat) {
+TEST(StatusCode, CountsCallsCancelledBeforeTheirMessage) {
   TestServer server(WithMetrics());
   const auto has_handled = [&](const std::string& code, int count) {
     return ScrapedText(server).find(
@@ -207,7 +207,7 @@ TEST(StatusCode, ACallThatIsCancelledBeforeItsMessageIsCountedAsThat) {
   EXPECT_EQ(server.Log().find("MESSAGE_MISSING"), std::string::npos);
 }
 
-TEST(StatusMap, KeepsTrailersSmallWhateverTheTextIs) {
+TEST(StatusMap, KeepsTrailersSmallForAnyText) {
   const std::string huge(1 << 20, 'x');
   const grpc::Status status = ToGrpcStatus(InvalidArgument("R", huge, huge));
   EXPECT_EQ(status.error_message().size(), 1024u);

@@ -85,7 +85,7 @@ std::vector<float> Numbers(int count) {
   return numbers;
 }
 
-TEST(StreamTopK, GivesTheUnaryAnswerHoweverTheTensorIsCut) {
+TEST(StreamTopK, HasTheUnaryResultForAnyChunking) {
   const TestServer server;
   v1::TopKRequest request = OnnxRequest(Numbers(64), 5);
   request.set_request_id("cut");
@@ -102,7 +102,7 @@ TEST(StreamTopK, GivesTheUnaryAnswerHoweverTheTensorIsCut) {
   }
 }
 
-TEST(StreamTopK, SendsALargeAnswerInPieces) {
+TEST(StreamTopK, SendsLargeResultsInChunks) {
   const TestServer server;
   const v1::TopKRequest request = OnnxRequest(Numbers(300'000), 200'000);
   const v1::TopKResponse expected = AskUnary(server, request);
@@ -119,7 +119,7 @@ TEST(StreamTopK, SendsALargeAnswerInPieces) {
   EXPECT_THAT(answer.sizes, Each(Le(kMiB)));
 }
 
-TEST(StreamTopK, SendsAnAnswerWholeUpToOneMiB) {
+TEST(StreamTopK, SendsResultsUpToOneMiBWhole) {
   const TestServer server;
   // 12 bytes for each of k: 4 of value, 8 of index.
   const int k = kMiB / 12;
@@ -134,7 +134,7 @@ TEST(StreamTopK, SendsAnAnswerWholeUpToOneMiB) {
   EXPECT_EQ(pieces(k + 1), 3u);
 }
 
-TEST(StreamTopK, RefusesAHeaderBeforeAnyDataIsSent) {
+TEST(StreamTopK, RejectsAHeaderBeforeItsData) {
   const TestServer server;
   const auto stub = server.Stub();
   grpc::ClientContext context;
@@ -163,7 +163,7 @@ void PrintTo(const Broken& broken, std::ostream* out) { *out << broken.name; }
 
 class BrokenStream : public ::testing::TestWithParam<Broken> {};
 
-TEST_P(BrokenStream, IsInvalidAndNamesTheField) {
+TEST_P(BrokenStream, ReportsInvalidResponsesWithTheirField) {
   const TestServer server;
   const RawAnswer answer =
       RawCall(server.Connect(), kStream, GetParam().messages);
@@ -213,7 +213,7 @@ INSTANTIATE_TEST_SUITE_P(
                ""}),
     [](const auto& test) { return test.param.name; });
 
-TEST(StreamTopK, TakesEmptyPieces) {
+TEST(StreamTopK, AcceptsEmptyChunks) {
   const TestServer server;
   const RawAnswer answer =
       RawCall(server.Connect(), kStream,
@@ -221,7 +221,7 @@ TEST(StreamTopK, TakesEmptyPieces) {
   EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
 }
 
-TEST(StreamTopK, TakesATensorLargerThanAMessageMayBe) {
+TEST(StreamTopK, AcceptsTensorsAboveTheMessageLimit) {
   ServerConfig config = TestServer::LoopbackConfig();
   config.max_message_bytes = 2048;
   const TestServer server(config);

@@ -76,7 +76,7 @@ TEST(Successor, KeepsItsSocketAndReadyFileWhenItsPredecessorEnds) {
   EXPECT_FALSE(std::filesystem::exists(first.ready_file()));
 }
 
-TEST(Successor, LeavesTheReadyFileOfAHealthyServerIfItCannotStart) {
+TEST(Successor, KeepsTheReadyFileOfARunningServerIfItCannotStart) {
   Topkd first;
   const std::string content = ReadFile(first.ready_file());
   for (const std::string& listen :
@@ -99,7 +99,7 @@ TEST(Successor, RemovesTheReadyFileOfAKilledServerBeforeItServes) {
   EXPECT_FALSE(std::filesystem::exists(killed.ready_file()));
 }
 
-TEST(ReadyFile, MayNameASocketWhosePathIsNotUtf8) {
+TEST(ReadyFile, NamesSocketsWhosePathIsNotUtf8) {
   const TemporaryFolder folder;
   Topkd topkd({}, "unix:" + folder.File("\xff"));
   EXPECT_THAT(topkd.target(), HasSubstr("\xef\xbf\xbd"));  // U+FFFD
@@ -107,7 +107,7 @@ TEST(ReadyFile, MayNameASocketWhosePathIsNotUtf8) {
   EXPECT_EQ(topkd.process().Wait(), 0) << topkd.process().Output();
 }
 
-TEST(Listen, NamesTheAddressThatFailedBehindASocketThatDidNot) {
+TEST(Listen, ReportsTheAddressThatFailed) {
   const TemporaryFolder folder;
   const TakenPort taken(/*listens=*/true);
   Subprocess topkd({kTopkd, "--listen", "unix:" + folder.File("socket"),

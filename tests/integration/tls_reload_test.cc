@@ -53,7 +53,7 @@ class Reload : public Secured {
   }
 };
 
-TEST_F(Reload, AnswersEveryCallMeanwhile) {
+TEST_F(Reload, AnswersEveryCallDuringReloads) {
   Put("server", authority_.Issue({.serial = 1}));
   const TestServer server(TlsConfig());
   std::atomic<bool> stop = false;
@@ -118,7 +118,7 @@ TEST_F(Reload, AnswersEveryCallMeanwhile) {
   RecordProperty("calls", calls);
 }
 
-TEST_F(Reload, AuthoritiesOfClientsToo) {
+TEST_F(Reload, ReloadsClientAuthorities) {
   const TestServer server(MutualConfig());
   const Authority second;
   Put("second", second.Issue({"second", ""}));
@@ -133,7 +133,7 @@ TEST_F(Reload, AuthoritiesOfClientsToo) {
   EXPECT_EQ(Ask(MutualOptions(server)).message, "");
 }
 
-TEST_F(Reload, OfAClientsCertificate) {
+TEST_F(Reload, ReloadsAClientsCertificate) {
   const TestServer server(MutualConfig());
   Put("client", Authority().Issue());
   const Client client(MutualOptions(server));
@@ -172,7 +172,7 @@ class Resuming {
   grpc_ssl_session_cache* const cache_;
 };
 
-TEST_F(Reload, WhoMayNotPassAnyMoreDoesNot) {
+TEST_F(Reload, RejectsCertificatesThatAreNoLongerAllowed) {
   Write("lists", authority_.Revoke({}));
   ServerConfig config = MutualConfig();
   config.security.tls_client_crl = File("lists");

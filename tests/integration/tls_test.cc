@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 using Tls = Secured;
 using MutualTls = Secured;
 
-TEST_F(Tls, ServesThoseWhoKnowItsAuthority) {
+TEST_F(Tls, ServesClientsThatTrustItsAuthority) {
   const TestServer server(TlsConfig());
   const Client client(TlsOptions(server));
   const auto answer = client.ComputeTopK(OnnxRequest({1, 2}, 1));
@@ -33,7 +33,7 @@ TEST_F(Tls, ServesThoseWhoKnowItsAuthority) {
   EXPECT_TRUE(client.IsServing("").ok());
 }
 
-TEST_F(Tls, IsNotForThoseWhoDoNot) {
+TEST_F(Tls, ClientsRejectAnUnknownAuthority) {
   const TestServer server(TlsConfig());
   Write("other.pem", Authority().certificate());
   ClientOptions options = TlsOptions(server);
@@ -43,7 +43,7 @@ TEST_F(Tls, IsNotForThoseWhoDoNot) {
   EXPECT_THAT(status.message, HasSubstr("certificate verify failed"));
 }
 
-TEST_F(Tls, TheNameIsChecked) {
+TEST_F(Tls, ClientsCheckTheServersName) {
   Put("server", authority_.Issue({"topk", "DNS:topk.example"}));
   const TestServer server(TlsConfig());
   ClientOptions options = TlsOptions(server);
@@ -52,13 +52,13 @@ TEST_F(Tls, TheNameIsChecked) {
   EXPECT_EQ(Ask(options).message, "");
 }
 
-TEST_F(Tls, PlainTextIsCutOffAndHurtsNobody) {
+TEST_F(Tls, DisconnectsPlaintextClients) {
   const TestServer server(TlsConfig());
   EXPECT_EQ(Ask(PlainOptions(server)).code, Code::kUnavailable);
   EXPECT_EQ(Ask(TlsOptions(server)).message, "");
 }
 
-TEST_F(Tls, SeveralPortsHaveItAndUnixSocketsDoNot) {
+TEST_F(Tls, CoversAllPortsButNoUnixSocket) {
   ServerConfig config = MutualConfig();
   config.listen = {"127.0.0.1:0", "localhost:0", "unix:" + File("socket")};
   config.security.tls_allowed_san = {"nobody.example"};
@@ -89,7 +89,7 @@ TEST_F(MutualTls, NeedsACertificateOfTheRightAuthority) {
   EXPECT_EQ(Ask(MutualOptions(server)).message, "");
 }
 
-TEST_F(MutualTls, OneOfTheNamesMustBeAllowed) {
+TEST_F(MutualTls, NeedsAnAllowedName) {
   for (const char* allowed :
        {"alice.example.org", "*.example.org", "spiffe://x/alice"}) {
     ServerConfig config = MutualConfig();
@@ -109,7 +109,7 @@ TEST_F(MutualTls, OneOfTheNamesMustBeAllowed) {
   EXPECT_TRUE(Client(MutualOptions(server)).IsServing("").ok());
 }
 
-TEST_F(MutualTls, ACommonNameIsNotAName) {
+TEST_F(MutualTls, IgnoresCommonNames) {
   Put("client", authority_.Issue({"alice.example.org", ""}));
   ServerConfig config = MutualConfig();
   {
@@ -130,7 +130,7 @@ std::string StartError(const ServerConfig& config) {
   return server.ok() ? "" : server.status().message;
 }
 
-TEST_F(Tls, BadFilesAreErrorsAtTheStart) {
+TEST_F(Tls, InvalidFilesAreStartErrors) {
   const auto with = [this](auto change) {
     ServerConfig config = MutualConfig();
     change(config.security);

@@ -135,7 +135,7 @@ int FreeDescriptor() {
   return next;
 }
 
-TEST(Acceptor, HandsConnectionsOver) {
+TEST(Acceptor, HandsOverNonBlockingConnections) {
   Accepting accepting;
   accepting.acceptor().Start();
   const Socket client(Connect(accepting.port()));
@@ -150,7 +150,7 @@ TEST(Acceptor, HandsConnectionsOver) {
   EXPECT_EQ(timeout, 20'000);
 }
 
-TEST(Acceptor, ServesBothFamiliesAtAnyAddress) {
+TEST(Acceptor, ListensOnBothFamiliesAtTheWildcardAddress) {
   for (const char* any : {"0.0.0.0:0", "[::]:0"}) {
     Accepting accepting(0, any);
     accepting.acceptor().Start();
@@ -164,7 +164,7 @@ TEST(Acceptor, ServesBothFamiliesAtAnyAddress) {
   }
 }
 
-TEST(Acceptor, ServesANameAtAllOfItsAddresses) {
+TEST(Acceptor, ListensOnAllAddressesOfAName) {
   Accepting accepting(0, "localhost:0");
   accepting.acceptor().Start();
   EXPECT_EQ(accepting.acceptor().addresses().size(), 1);
@@ -195,7 +195,7 @@ TEST(Acceptor, FailsForAddressesThatItCannotBind) {
   }
 }
 
-TEST(Acceptor, AcceptsWhatWaitsBeforeItStops) {
+TEST(Acceptor, AcceptsPendingConnectionsWhenItStops) {
   Accepting accepting;
   const std::string port = accepting.port();
   const Socket client(Connect(port));
@@ -206,7 +206,7 @@ TEST(Acceptor, AcceptsWhatWaitsBeforeItStops) {
   EXPECT_EQ(Connect(port), -1);
 }
 
-TEST(Acceptor, ClosesConnectionsThatWouldUseTheLastDescriptors) {
+TEST(Acceptor, ClosesConnectionsWhenFileDescriptorsRunOut) {
   const DescriptorLimit limit(static_cast<rlim_t>(FreeDescriptor()) + 120);
   Accepting accepting;
   accepting.acceptor().Start();
@@ -221,7 +221,7 @@ TEST(Acceptor, ClosesConnectionsThatWouldUseTheLastDescriptors) {
   EXPECT_TRUE(Reaches(first.fd(), *clients.front()));
 }
 
-TEST(Acceptor, GoesOnWhenThereAreDescriptorsAgain) {
+TEST(Acceptor, ResumesWhenFileDescriptorsAreFreeAgain) {
   Accepting accepting;
   std::optional<Socket> client(std::in_place, Connect(accepting.port()));
   {
@@ -235,7 +235,7 @@ TEST(Acceptor, GoesOnWhenThereAreDescriptorsAgain) {
   EXPECT_TRUE(Reaches(accepted.fd(), *client));
 }
 
-TEST(Acceptor, ReplacesTheUnixSocketOfADeadServerOnly) {
+TEST(Acceptor, ReplacesOnlyTheUnixSocketOfADeadServer) {
   const TemporaryFolder folder;
   const std::string path = folder.File("socket");
   const auto ignore = [](int, int) {};
@@ -259,7 +259,7 @@ TEST(Acceptor, ReplacesTheUnixSocketOfADeadServerOnly) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
-TEST(Acceptor, LeavesUnixSocketsThatAnswerNobodyNow) {
+TEST(Acceptor, KeepsUnixSocketsOfBusyServers) {
   const TemporaryFolder folder;
   const auto ignore = [](int, int) {};
   for (const int type : {SOCK_STREAM, SOCK_DGRAM}) {
@@ -282,7 +282,7 @@ TEST(Acceptor, LeavesUnixSocketsThatAnswerNobodyNow) {
   }
 }
 
-TEST(Acceptor, LeavesTheUnixSocketOfASuccessor) {
+TEST(Acceptor, KeepsTheUnixSocketOfASuccessor) {
   const TemporaryFolder folder;
   const std::string path = folder.File("socket");
   const auto ignore = [](int, int) {};
@@ -295,7 +295,7 @@ TEST(Acceptor, LeavesTheUnixSocketOfASuccessor) {
   EXPECT_TRUE(std::filesystem::exists(path));
 }
 
-TEST(ConnectionReplacement, DisconnectsTheOldestForOneMore) {
+TEST(ConnectionReplacement, DisconnectsTheOldestAtTheLimit) {
   Accepting accepting(2);
   accepting.acceptor().Start();
   const Socket clients[3] = {Socket(Connect(accepting.port())),
@@ -392,7 +392,7 @@ TEST(ConnectionCounts, LimitOneAddressAndNotTheOthers) {
   EXPECT_TRUE(counts.Admit(third.fd(), third.peer()));
 }
 
-TEST(ConnectionCounts, LookForClosedConnectionsOfALargeClientNowAndThen) {
+TEST(ConnectionCounts, CheckForClosedConnectionsOfALargeClientPeriodically) {
   constexpr size_t kMax = 100;
   ConnectionCounts counts(0, kMax, 64);
   std::vector<std::unique_ptr<Accepted>> open;
@@ -419,7 +419,7 @@ TEST(ConnectionCounts, LookForClosedConnectionsOfALargeClientNowAndThen) {
   EXPECT_TRUE(admitted);
 }
 
-TEST(ConnectionCounts, TakeNetworksOfIPv6AsOneClient) {
+TEST(ConnectionCounts, CountAnIPv6NetworkAsOneClient) {
   ConnectionCounts counts(0, 1, 64);
   const Accepted first("2001:db8:0:1::1");
   const Accepted neighbour("2001:db8:0:1:ffff::2");
@@ -438,7 +438,7 @@ TEST(ConnectionCounts, LimitUnixSocketsOnlyTogether) {
   EXPECT_FALSE(counts.Admit(connections[2].fd(), connections[2].peer()));
 }
 
-TEST(ConnectionCounts, ForgetAConnectionWhoseDescriptorIsUsedAgain) {
+TEST(ConnectionCounts, ForgetAConnectionWhoseDescriptorIsReused) {
   ConnectionCounts counts(1, 1, 64);
   Accepted first("10.0.0.1");
   EXPECT_TRUE(counts.Admit(first.fd(), first.peer()));

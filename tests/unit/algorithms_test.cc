@@ -29,7 +29,7 @@ const Shape kShapes[] = {
     {{60, 130}, 0, 60},  {{1000, 2}, 0, 40}, {{3, 1}, 0, 1},
 };
 
-TEST(Algorithms, AgreeOnEveryPlanThatTheyCanRun) {
+TEST(Algorithms, AgreeOnEverySupportedPlan) {
   tbb::task_arena arena(3);
   int64_t runs = 0;
   uint64_t seed = 0;

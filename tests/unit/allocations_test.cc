@@ -25,7 +25,7 @@ int64_t Count(const Backend& backend, DType dtype, int64_t rows, int64_t n,
   return allocations - before;
 }
 
-TEST(Allocations, AreNotMadeForEachRow) {
+TEST(Allocations, DoNotGrowWithTheRows) {
   struct Shape {
     const char* kernel;
     int64_t n;

@@ -33,7 +33,7 @@ int64_t Reach(const std::vector<uint32_t>& row, uint32_t bound) {
                        [bound](uint32_t x) { return x >= bound; });
 }
 
-TEST(Bounds, OfMiddlingRowsHold) {
+TEST(Bounds, OfMediumRowsAreExceededByKElements) {
   const Map map(InfoOf(DType::kU32), true);
   for (const InstructionSet& set : SupportedInstructionSets()) {
     Bounds<uint32_t, false> bounds(set.kernels<uint32_t, false>(), map);
@@ -54,7 +54,7 @@ TEST(Bounds, OfMiddlingRowsHold) {
 
 // Hardly more than k, whatever the order: or a look beforehand were for
 // nothing.
-TEST(Bounds, OfLongRowsLetLittleIn) {
+TEST(Bounds, OfLongRowsAdmitFewElements) {
   const Map map(InfoOf(DType::kU32), true);
   constexpr size_t kCount = 1000000;
   for (const InstructionSet& set : SupportedInstructionSets()) {
@@ -84,7 +84,7 @@ TEST(Bounds, OfLongRowsLetLittleIn) {
   }
 }
 
-TEST(Bounds, ThereIsNoneWhereNothingIsLess) {
+TEST(Bounds, DoNotExistForEqualElements) {
   const Map map(InfoOf(DType::kU32), true);
   const std::vector<uint32_t> zeros(10000, 0);
   Bounds<uint32_t, false> bounds(

@@ -54,7 +54,7 @@ class Pages {
   std::span<std::byte> memory_;
 };
 
-TEST(BusGuard, ZerosTakeThePlaceOfWhatIsGone) {
+TEST(BusGuard, ReplacesTruncatedPagesByZeros) {
   Pages pages;
   const BusGuard guard(pages.memory(), true);
   ASSERT_TRUE(guard.guards());
@@ -70,7 +70,7 @@ TEST(BusGuard, ZerosTakeThePlaceOfWhatIsGone) {
   EXPECT_EQ(pages.Read(2), std::byte{7});
 }
 
-TEST(BusGuard, ManyThreadsMayMeetItAtOnce) {
+TEST(BusGuard, HandlesConcurrentFaults) {
   Pages pages;
   const BusGuard guard(pages.memory(), false);
   pages.Truncate(0);
@@ -84,7 +84,7 @@ TEST(BusGuard, ManyThreadsMayMeetItAtOnce) {
   EXPECT_TRUE(guard.broken());
 }
 
-TEST(BusGuard, ASlotIsFreeAgainAfterwards) {
+TEST(BusGuard, ReusesSlots) {
   Pages pages;
   {
     const BusGuard guard(pages.memory(), true);
@@ -103,7 +103,7 @@ TEST(BusGuard, ASlotIsFreeAgainAfterwards) {
   EXPECT_TRUE(BusGuard(pages.memory(), true).guards());
 }
 
-TEST(BusGuardDeathTest, ElsewhereItIsStillTheEnd) {
+TEST(BusGuardDeathTest, FaultsOutsideARegionAreFatal) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   Pages guarded;
   Pages pages;

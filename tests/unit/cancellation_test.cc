@@ -91,7 +91,7 @@ class Cancelling : public ::testing::TestWithParam<Big> {};
 
 // One test, because the tensors are large: never cancelled, cancelled before
 // the run, and cancelled at moments all over the run.
-TEST_P(Cancelling, EndsSoonOrDoesNotShow) {
+TEST_P(Cancelling, EndsSoonOrReturnsTheWholeResult) {
   const Big& big = GetParam();
   const v1::TopKRequest request = RequestOf(big);
   const std::string data = DataOf(big);
@@ -245,7 +245,7 @@ INSTANTIATE_TEST_SUITE_P(
             Way::kStream}),
     [](const auto& param) { return std::string(param.param.name); });
 
-TEST(Cancelling, IsSeenByEveryCallOfAStream) {
+TEST(Cancelling, EndsEveryCallOfAStream) {
   const Big big = {"", "fold", v1::DATA_TYPE_I32, {1, 1000}, 1, 3};
   const std::string data = DataOf(big);
   const auto bytes = std::as_bytes(std::span(data));

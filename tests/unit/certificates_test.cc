@@ -20,7 +20,7 @@ std::string Check(const std::string& certificate, const std::string& key) {
   return info.ok() ? "" : info.status().message;
 }
 
-TEST(Certificates, AGoodPairSaysWhatItIs) {
+TEST(Certificates, DescribeAValidPair) {
   const Authority authority;
   const Identity good = authority.Issue({"topk.example", "", 0x7d2});
   const auto info =
@@ -32,7 +32,7 @@ TEST(Certificates, AGoodPairSaysWhatItIs) {
   EXPECT_GT(info->not_after, std::time(nullptr));
 }
 
-TEST(Certificates, AChainMayFollowAndOneFileMayHaveBoth) {
+TEST(Certificates, AcceptChainsAndFilesWithBothParts) {
   const Authority authority;
   const Identity good = authority.Issue();
   EXPECT_EQ(Check(good.certificate + authority.certificate(), good.key), "");
@@ -40,7 +40,7 @@ TEST(Certificates, AChainMayFollowAndOneFileMayHaveBoth) {
   EXPECT_EQ(Check(both, both), "");
 }
 
-TEST(Certificates, SayWhatIsWrong) {
+TEST(Certificates, ReportFaults) {
   const Authority authority;
   const Identity good = authority.Issue();
   const Identity other = authority.Issue();
@@ -65,7 +65,7 @@ TEST(Certificates, SayWhatIsWrong) {
               HasSubstr("--tls-cert: c.pem has a damaged certificate"));
 }
 
-TEST(Certificates, AnExpiredOneIsRefusedAndOneOfTomorrowIsNot) {
+TEST(Certificates, RejectExpiredOnesButNotFutureOnes) {
   const Authority authority;
   const Identity old =
       authority.Issue({"old", "", 1, /*valid_from=*/-7200, /*valid_to=*/-3600});
@@ -76,7 +76,7 @@ TEST(Certificates, AnExpiredOneIsRefusedAndOneOfTomorrowIsNot) {
   EXPECT_EQ(Check(early.certificate, early.key), "");
 }
 
-TEST(Certificates, ABundleHasWholeOnes) {
+TEST(Certificates, BundlesHaveCompleteCertificatesOnly) {
   const Authority one;
   const Authority two;
   const auto check = [](const std::string& text) {
@@ -89,7 +89,7 @@ TEST(Certificates, ABundleHasWholeOnes) {
               HasSubstr("damaged certificate, its number 2"));
 }
 
-TEST(Certificates, FilesAreReadOrNamed) {
+TEST(Certificates, ReportTheFileThatCannotBeRead) {
   const testing::TemporaryFolder folder;
   const auto read = [](const std::string& path) {
     const auto content = ReadSmallFile({"--tls-ca", path});

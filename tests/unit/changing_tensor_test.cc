@@ -93,7 +93,7 @@ class Writer {
 
 class ChangingTensor : public ::testing::TestWithParam<Changing> {};
 
-TEST_P(ChangingTensor, GivesSomeAnswer) {
+TEST_P(ChangingTensor, ReturnsAValidResult) {
 #ifdef TOPK_TSAN
   GTEST_SKIP() << "it races by design";
 #endif

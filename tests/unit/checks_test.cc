@@ -42,7 +42,7 @@ TEST(ReadK, ReadsEveryIntegerTypeLittleEndian) {
   }
 }
 
-TEST(ReadK, SignsAreThoseOfTheType) {
+TEST(ReadK, UsesTheSignOfTheType) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   const std::pair<DType, int64_t> all_ones[] = {
       {DType::kI8, -1},          {DType::kI16, -1},   {DType::kI32, -1},
@@ -62,7 +62,7 @@ TEST(ReadK, SignsAreThoseOfTheType) {
   EXPECT_EQ(*ReadK(&bit, kScalar, "k", "x"), 1);
 }
 
-TEST(ReadK, TakesAValueWhateverTheRule) {
+TEST(ReadK, ReadsAValueUnderAnyRule) {
   v1::KInput k;
   k.set_value(-5);
   EXPECT_EQ(*ReadK(&k, kVector, "k", "x"), -5);
@@ -100,7 +100,7 @@ TEST(ReadK, NamesTheFieldAtFault) {
   EXPECT_EQ(field(shared, kVector), "onnx.k.tensor.shared_memory");
 }
 
-TEST(ReadK, MessageHoldsAHostileShapeShort) {
+TEST(ReadK, TruncatesHostileShapesInMessages) {
   v1::KInput k = Tensor(DType::kI64, std::string(8, '\0'), 10000);
   const auto result = ReadK(&k, kVector, "onnx.k", "ONNX");
   ASSERT_FALSE(result.ok());
@@ -108,7 +108,7 @@ TEST(ReadK, MessageHoldsAHostileShapeShort) {
   EXPECT_LT(result.status().message.size(), 150u);
 }
 
-TEST(CheckDataType, NamesWhatItWouldTake) {
+TEST(CheckDataType, ListsTheAcceptedTypes) {
   constexpr std::array<DType, 2> kAllowed = {DType::kF16, DType::kU8};
   EXPECT_EQ(*CheckDataType(v1::DATA_TYPE_U8, kAllowed, "f", "x"), DType::kU8);
   const Status status =
@@ -123,7 +123,7 @@ TEST(CheckDataType, NamesWhatItWouldTake) {
             "DATA_TYPE_MISSING");
 }
 
-TEST(DataTypeName, IsTheNumberOfAnUnknownType) {
+TEST(DataTypeName, ReturnsTheNumberOfAnUnknownType) {
   EXPECT_EQ(DataTypeName(v1::DATA_TYPE_BF16), "bf16");
   EXPECT_EQ(DataTypeName(99), "99");
 }

@@ -67,7 +67,7 @@ TEST(Chooser, ChoosesByShape) {
   EXPECT_EQ(chosen.size(), 7u);
 }
 
-TEST(Chooser, CutsNoTaskTooSmall) {
+TEST(Chooser, MakesNoTaskTooSmall) {
   // Work for about two tasks stays where it is; more is cut, for all threads.
   const Plan small = ValidPlan(Ask(DType::kF32, {64, 256}, 1, 8));
   EXPECT_TRUE(Choose(small, 8).inline_here);
@@ -81,7 +81,7 @@ TEST(Chooser, CutsNoTaskTooSmall) {
   EXPECT_EQ(Choose(row, 8).pieces, 8);
 }
 
-TEST(Chooser, KeepsTheStateOfColumnsInTheSecondCache) {
+TEST(Chooser, KeepsTheStateOfColumnsInL2) {
   const Plan plan = ValidPlan(Ask(DType::kF32, {1000, 1000000}, 0, 32));
   const Choice choice = Choose(plan, 1);
   EXPECT_LE(choice.tile * 2 * 32 * 4, 1 << 19);

@@ -52,7 +52,7 @@ class ClientCertificatesTest : public ::testing::Test {
   std::string error_;
 };
 
-TEST_F(ClientCertificatesTest, AcceptsThoseOfItsAuthorities) {
+TEST_F(ClientCertificatesTest, AcceptsCertificatesOfItsAuthorities) {
   Start();
   EXPECT_EQ(Check(authority_.Issue().certificate), "");
   EXPECT_THAT(Check(Authority().Issue().certificate), HasSubstr("issuer"));
@@ -77,7 +77,7 @@ TEST_F(ClientCertificatesTest, ChecksTheDatesAgain) {
   EXPECT_TRUE(Eventually([&] { return Check(later).empty(); }));
 }
 
-TEST_F(ClientCertificatesTest, ForgetsAnAuthorityThatIsTakenAway) {
+TEST_F(ClientCertificatesTest, RejectsCertificatesOfARemovedAuthority) {
   Start();
   const std::string certificate = authority_.Issue().certificate;
   EXPECT_EQ(Check(certificate), "");
@@ -107,7 +107,7 @@ TEST_F(ClientCertificatesTest, RemembersTheChainForResumedSessions) {
   EXPECT_NE(Check(strange), "");
 }
 
-TEST_F(ClientCertificatesTest, RemembersTheChainWhoseListIsYetToCome) {
+TEST_F(ClientCertificatesTest, RemembersTheChainUntilItsListArrives) {
   Write("lists", authority_.Revoke({}));
   Start("lists");
   const auto between = authority_.Delegate();
@@ -117,7 +117,7 @@ TEST_F(ClientCertificatesTest, RemembersTheChainWhoseListIsYetToCome) {
   EXPECT_TRUE(Eventually([&] { return Check(certificate).empty(); }));
 }
 
-TEST_F(ClientCertificatesTest, RejectsWhatIsRevoked) {
+TEST_F(ClientCertificatesTest, RejectsRevokedCertificates) {
   Write("lists", authority_.Revoke({7}));
   Start("lists");
   ASSERT_EQ(error_, "");
@@ -142,7 +142,7 @@ TEST_F(ClientCertificatesTest, NeedsAListOfEachAuthority) {
   EXPECT_TRUE(Eventually([&] { return Check(certificate).empty(); }));
 }
 
-TEST_F(ClientCertificatesTest, NeedsNoListOfWhoSignedAnAuthority) {
+TEST_F(ClientCertificatesTest, NeedsNoListOfAnAuthoritysIssuer) {
   const auto between = authority_.Delegate();
   const std::string certificate = between->Issue({"", "", 5}).certificate;
   for (const std::string& authorities :
@@ -175,7 +175,7 @@ TEST_F(ClientCertificatesTest, ForgetsTheOldestIntermediatesFirst) {
   EXPECT_EQ(Check(certificate), "");
 }
 
-TEST_F(ClientCertificatesTest, NeedsListsThatAreUpToDate) {
+TEST_F(ClientCertificatesTest, NeedsCurrentLists) {
   Write("lists", authority_.Revoke({}, 2));
   Start("lists");
   const std::string certificate = authority_.Issue().certificate;
@@ -190,7 +190,7 @@ TEST_F(ClientCertificatesTest, NeedsListsThatAreUpToDate) {
   }));
 }
 
-TEST_F(ClientCertificatesTest, SaysWhatIsWrongWithTheFiles) {
+TEST_F(ClientCertificatesTest, ReportsInvalidFiles) {
   Start("missing");
   EXPECT_THAT(error_, HasSubstr("--tls-client-crl: cannot read "));
   Start("ca");

@@ -16,7 +16,7 @@ bool Match(const std::string& allowed, NameKind kind, std::string_view name) {
   return names.ok() && names->Match({kind, name});
 }
 
-TEST(AllowedNames, DnsNamesMatchWithoutRegardToCase) {
+TEST(AllowedNames, DnsNamesMatchCaseInsensitively) {
   EXPECT_TRUE(Match("a.example", NameKind::kDns, "A.Example"));
   EXPECT_FALSE(Match("a.example", NameKind::kDns, "b.a.example"));
   EXPECT_FALSE(Match("a.example", NameKind::kDns, "a.example.org"));
@@ -24,7 +24,7 @@ TEST(AllowedNames, DnsNamesMatchWithoutRegardToCase) {
                      std::string_view("a.example\0.evil.org", 19)));
 }
 
-TEST(AllowedNames, AWildcardIsOneLabel) {
+TEST(AllowedNames, WildcardMatchesOneLabel) {
   EXPECT_TRUE(Match("*.example.org", NameKind::kDns, "a.example.org"));
   EXPECT_TRUE(Match("*.example.org", NameKind::kDns, "A.EXAMPLE.ORG"));
   EXPECT_FALSE(Match("*.example.org", NameKind::kDns, "example.org"));
@@ -45,13 +45,13 @@ TEST(AllowedNames, OtherKindsMatchExactly) {
   EXPECT_TRUE(Match("0:0:0:0:0:0:0:1", NameKind::kIp, "::1"));
 }
 
-TEST(AllowedNames, AKindIsNotAnother) {
+TEST(AllowedNames, MatchOnlyNamesOfTheSameKind) {
   EXPECT_FALSE(Match("a.example", NameKind::kUri, "a.example"));
   EXPECT_FALSE(Match("10.0.0.1", NameKind::kDns, "10.0.0.1"));
   EXPECT_FALSE(Match("*.example", NameKind::kEmail, "a.example"));
 }
 
-TEST(AllowedNames, RefusesWhatIsNoName) {
+TEST(AllowedNames, RejectsInvalidNames) {
   for (const char* name : {"", "*.", "*", "*.*.example", "a b", ":x", "@x",
                            "x@", ".a", "a/b", "a..b", "*.a..b", "a."}) {
     EXPECT_THAT(CheckAllowedName(name).message, HasSubstr("is not a DNS name"))
@@ -59,7 +59,7 @@ TEST(AllowedNames, RefusesWhatIsNoName) {
   }
 }
 
-TEST(AddressOf, LeavesOutThePort) {
+TEST(AddressOf, OmitsThePort) {
   EXPECT_EQ(AddressOf("ipv4:127.0.0.1:1234"), "127.0.0.1");
   EXPECT_EQ(AddressOf("ipv6:%5B2001:db8::1%5D:1234"), "2001:db8::1");
   EXPECT_EQ(AddressOf("ipv6:[::1]:1234"), "::1");
@@ -68,7 +68,7 @@ TEST(AddressOf, LeavesOutThePort) {
   EXPECT_EQ(AddressOf(""), "");
 }
 
-TEST(NetworkOf, IsTheFirstBitsOfAnIpv6Address) {
+TEST(NetworkOf, KeepsThePrefixOfAnIpv6Address) {
   EXPECT_EQ(NetworkOf("2001:db8:1:2:3:4:5:6", 64), "2001:db8:1:2::/64");
   EXPECT_EQ(NetworkOf("2001:db8:1:ffff::1", 49), "2001:db8:1:8000::/49");
   EXPECT_EQ(NetworkOf("ffff::ffff", 1), "8000::/1");

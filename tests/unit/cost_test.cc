@@ -35,7 +35,7 @@ struct Admission {
   }
 };
 
-TEST(Cost, IsSaidOnceForAnAnswer) {
+TEST(Cost, IsReportedOncePerRequest) {
   const Engine engine({2, {}});
   v1::TopKRequest request = Request({3, 50, 4}, 7);
   const std::string data = SomeData(DType::kF32, 600, 1);
@@ -71,7 +71,7 @@ TEST(Cost, IsSaidOnceForAnAnswer) {
   }
 }
 
-TEST(Cost, OfAWrongRequestIsNotSaid) {
+TEST(Cost, OfAnInvalidRequestIsNotReported) {
   const Engine engine({1, {}});
   Admission admission;
   const std::vector<std::byte> data(40);
@@ -87,7 +87,7 @@ TEST(Cost, OfAWrongRequestIsNotSaid) {
 
 // The request would take 2 GiB of outputs and many GiB of scratch memory; the
 // test must not allocate them.
-TEST(Cost, ThatIsRefusedIsNotTaken) {
+TEST(Cost, RejectedRequestsAreNotPrepared) {
   const Engine engine({1, {}});
   Admission admission;
   admission.status = ResourceExhausted("BUSY", "", "not now");
@@ -126,7 +126,7 @@ TEST(Cost, OfASortIsTwoItemsForEachElement) {
 }
 
 // Elements of less than a byte take one each: what is sorted, what is selected.
-TEST(Cost, OfAPackedSortHasTheBytes) {
+TEST(Cost, OfAPackedSortIncludesUnpackedBytes) {
   const Engine engine({2, {}});
   constexpr int64_t kN = 100000;
   v1::TopKRequest request;

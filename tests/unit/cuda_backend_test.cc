@@ -65,7 +65,7 @@ std::string RightBytes(const v1::TopKRequest& request) {
   return Bytes(*engine.Compute(request));
 }
 
-TEST(CudaBackend, SaysWhyItDeclines) {
+TEST(CudaBackend, ReportsWhyItDeclines) {
   const auto backend = MakeCudaBackend(Some({{.memory_limit = 1 << 20}}));
   EXPECT_TRUE(
       backend->Prepare(ValidPlan(Ask(DType::kF32, {4, 100}, 1, 5))).ok());
@@ -90,7 +90,7 @@ TEST(CudaBackend, SaysWhyItDeclines) {
   EXPECT_EQ(message(long_axis).find("4294967296"), std::string::npos);
 }
 
-TEST(CudaBackend, FoldsEverySizeOfPiece) {
+TEST(CudaBackend, FoldsChunksOfEverySize) {
   const Plan plan = ValidPlan(Ask(DType::kI64, {3, 40, 5}, 1, 7));
   const std::string data = SomeData(DType::kI64, 600, 3, 4);
   const Answer right = SlowAnswer(plan, data);
@@ -104,7 +104,7 @@ TEST(CudaBackend, FoldsEverySizeOfPiece) {
   }
 }
 
-TEST(CudaEngine, SaysWhatRan) {
+TEST(CudaEngine, ReportsTheBackendThatRan) {
   const Engine engine = MakeEngine(Some({{}}));
   const v1::TopKRequest request = SomeRequest(4, 500, 5);
   const auto response = engine.Compute(request);
@@ -119,7 +119,7 @@ TEST(CudaEngine, SaysWhatRan) {
   EXPECT_EQ(report.devices[0].memory_bytes, 0);
 }
 
-TEST(CudaEngine, ByCostGivesSmallOnesToTheCpu) {
+TEST(CudaEngine, ChoosesTheCpuForSmallRequests) {
   const Engine engine = MakeEngine(Some({{}}), kAutoBackend);
   const auto small = engine.Compute(SomeRequest(4, 100, 5));
   EXPECT_EQ(small->execution().backend(), "cpu");
@@ -129,7 +129,7 @@ TEST(CudaEngine, ByCostGivesSmallOnesToTheCpu) {
 }
 
 // Wherever a device fails, a request is answered all the same.
-TEST(CudaEngine, TheCpuDoesWhatALostDeviceDoesNot) {
+TEST(CudaEngine, TheCpuReplacesALostDevice) {
   const v1::TopKRequest request = SomeRequest(3, 300, 20);
   const std::string right = RightBytes(request);
   int64_t lost = 0;
@@ -151,7 +151,7 @@ TEST(CudaEngine, TheCpuDoesWhatALostDeviceDoesNot) {
   EXPECT_GT(lost, 20);
 }
 
-TEST(CudaEngine, TheCpuDoesWhatAFullDeviceDoesNot) {
+TEST(CudaEngine, TheCpuReplacesAFullDevice) {
   const v1::TopKRequest request = SomeRequest(3, 300, 20);
   const std::string right = RightBytes(request);
   int64_t full = 0;
@@ -169,7 +169,7 @@ TEST(CudaEngine, TheCpuDoesWhatAFullDeviceDoesNot) {
   EXPECT_GT(full, 20);
 }
 
-TEST(CudaEngine, AnotherDeviceDoesWhatALostOneDoesNot) {
+TEST(CudaEngine, AnotherDeviceReplacesALostOne) {
   HostDeviceOptions lost;
   lost.calls_until_lost = 1;
   const Engine engine = MakeEngine(Some({lost, {}}));
@@ -184,7 +184,7 @@ TEST(CudaEngine, AnotherDeviceDoesWhatALostOneDoesNot) {
   EXPECT_EQ(on_cuda, 9);  // the first finds out
 }
 
-TEST(CudaStream, ALostDeviceEndsAStreamAndNoMore) {
+TEST(CudaStream, ALostDeviceEndsOnlyTheStream) {
   const v1::TopKRequest request = SomeRequest(3, 300, 20);
   v1::TopKRequest header = request;
   header.mutable_tensor()->clear_source();
@@ -207,7 +207,7 @@ TEST(CudaStream, ALostDeviceEndsAStreamAndNoMore) {
   }
 }
 
-TEST(CudaStream, WhereTheDeviceIsFoundLostTheCpuFolds) {
+TEST(CudaStream, FoldsOnTheCpuIfTheDeviceIsLost) {
   const v1::TopKRequest request = SomeRequest(3, 300, 20);
   v1::TopKRequest header = request;
   header.mutable_tensor()->clear_source();
@@ -223,7 +223,7 @@ TEST(CudaStream, WhereTheDeviceIsFoundLostTheCpuFolds) {
   EXPECT_EQ(Bytes(*stream->Finish()), RightBytes(request));
 }
 
-TEST(CudaStream, WithoutRoomTheCpuFolds) {
+TEST(CudaStream, FoldsOnTheCpuIfTheDeviceIsFull) {
   const v1::TopKRequest request = SomeRequest(1, 300, 20);
   v1::TopKRequest header = request;
   header.mutable_tensor()->clear_source();
@@ -246,7 +246,7 @@ TEST(CudaStream, WithoutRoomTheCpuFolds) {
   }
 }
 
-TEST(CudaEngine, WhatIsCancelledEnds) {
+TEST(CudaEngine, CancelledRequestsEnd) {
   Cancellation cancellation;
   const auto backend = HostCudaBackend(64);
   const Plan plan = ValidPlan(Ask(DType::kF32, {3, 300}, 1, 20));

@@ -33,7 +33,7 @@ TEST(CudaMethod, IsAFunctionOfTheShape) {
   EXPECT_EQ(ChooseSort(2, 1 << 20), Method::kRadixSort);
 }
 
-TEST(CudaGeometry, ABlockAtLeastAndNotTooMany) {
+TEST(CudaGeometry, HasAtLeastOneAndAtMostMaxBlocks) {
   EXPECT_EQ(BlocksFor(0), 1U);
   EXPECT_EQ(BlocksFor(1), 1U);
   EXPECT_EQ(BlocksFor(kThreadsPerBlock), 1U);
@@ -67,7 +67,7 @@ uint64_t RuleKey(const KeyRule& rule, uint64_t bits) {
                          : KeyOf<uint64_t>(rule, bits);
 }
 
-TEST(CudaKeyRule, OrdersEveryTypeAsTheTableDoes) {
+TEST(CudaKeyRule, OrdersEveryTypeLikeTheCpu) {
   std::mt19937_64 random(7);
   for (const DTypeInfo& type : DTypes()) {
     const uint64_t all =
@@ -115,12 +115,12 @@ void ExpectOrders() {
             Types::ByIndex(Types::OrderOf(rule, 9, 4)));
 }
 
-TEST(CudaItems, OrderIsKeyThenLowerIndex) {
+TEST(CudaItems, OrderByKeyThenByLowerIndex) {
   ExpectOrders<NarrowItems>();
   ExpectOrders<WideItems>();
 }
 
-TEST(CudaParts, HoldEachRowOnceAndAreTasks) {
+TEST(CudaParts, CoverEachRowOnce) {
   std::mt19937_64 random(11);
   const auto pick = [&random](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random);
@@ -154,7 +154,7 @@ TEST(CudaParts, HoldEachRowOnceAndAreTasks) {
   }
 }
 
-TEST(CudaParts, BytesAreABoundThatDoesNotOverflow) {
+TEST(CudaParts, BoundBytesWithoutOverflow) {
   Plan plan = ValidPlan(Ask(DType::kF64, {1, 1 << 20}, 1, 100));
   EXPECT_LT(DeviceBytes(plan, RowsPerPiece(plan, kPieceElements)),
             int64_t{200} << 20);
@@ -165,7 +165,7 @@ TEST(CudaParts, BytesAreABoundThatDoesNotOverflow) {
             int64_t{1} << 62);
 }
 
-TEST(CudaCost, GrowsWithWhatIsCopiedAndSorted) {
+TEST(CudaCost, GrowsWithTheCopiedAndSortedElements) {
   const auto cost = [](std::vector<int64_t> shape, int64_t k) {
     const Plan plan = ValidPlan(Ask(DType::kF32, std::move(shape), -1, k));
     return EstimateNanoseconds(plan, RowsPerPiece(plan, kPieceElements));

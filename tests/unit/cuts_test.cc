@@ -40,7 +40,7 @@ struct CutShape {
 
 class Threads : public ::testing::TestWithParam<CutShape> {};
 
-TEST_P(Threads, GiveTheSameBytes) {
+TEST_P(Threads, HaveTheSameResults) {
   const CutShape& p = GetParam();
   Random random(Seed(3));
   for (int round = 0; round < 4; ++round) {
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(
         CutShape{"columns_of_u6", {3, 501, 203}, 1, 5, v1::DATA_TYPE_U6}),
     [](const auto& param) { return std::string(param.param.name); });
 
-TEST(Batch, ARowAloneIsTheRowAmongOthers) {
+TEST(Batch, ASingleRowHasTheResultOfTheBatch) {
   Random random(Seed(4));
   const v1::TopKRequest batch =
       Request(random, {50, 400}, 1, 13, v1::DATA_TYPE_BF16);
@@ -99,7 +99,7 @@ TEST(Batch, ARowAloneIsTheRowAmongOthers) {
   }
 }
 
-TEST(TensorStream, AnEmptyPieceIsNothing) {
+TEST(TensorStream, IgnoresEmptyChunks) {
   Random random(5);
   const v1::TopKRequest request =
       Request(random, {10}, 0, 3, v1::DATA_TYPE_F32);
@@ -119,7 +119,7 @@ TEST(TensorStream, AnEmptyPieceIsNothing) {
   EXPECT_EQ(Comparable(*answer), Comparable(*engine.Compute(request)));
 }
 
-TEST(TensorStream, SaysAtOnceWhenThereIsTooMuch) {
+TEST(TensorStream, ReportsExcessDataAtOnce) {
   Random random(5);
   v1::TopKRequest request = Request(random, {10}, 0, 1, v1::DATA_TYPE_F32);
   request.mutable_tensor()->clear_data();
@@ -133,7 +133,7 @@ TEST(TensorStream, SaysAtOnceWhenThereIsTooMuch) {
   EXPECT_EQ(status.field, "tensor.data");
 }
 
-TEST(TensorStream, SaysAtTheEndWhenThereIsTooLittle) {
+TEST(TensorStream, ReportsMissingDataAtTheEnd) {
   Random random(5);
   v1::TopKRequest request = Request(random, {10}, 0, 1, v1::DATA_TYPE_F32);
   request.mutable_tensor()->clear_data();
@@ -144,7 +144,7 @@ TEST(TensorStream, SaysAtTheEndWhenThereIsTooLittle) {
   EXPECT_EQ(stream->Finish().status().reason, "DATA_LENGTH");
 }
 
-TEST(TensorStream, AHeaderHasNoData) {
+TEST(TensorStream, RejectsAHeaderWithData) {
   Random random(5);
   const v1::TopKRequest request =
       Request(random, {10}, 0, 1, v1::DATA_TYPE_F32);

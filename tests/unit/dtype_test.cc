@@ -152,7 +152,7 @@ TEST(SortKeyEncoder, OrdersU64) {
 }
 
 // Semantics, section 1, to the letter.
-TEST(SortKeyEncoder, F32KeysAreThoseOfTheSemantics) {
+TEST(SortKeyEncoder, F32KeysFollowTheSemantics) {
   const SortKeyEncoder<uint32_t, true> largest(InfoOf(DType::kF32), true);
   const SortKeyEncoder<uint32_t, true> smallest(InfoOf(DType::kF32), false);
   EXPECT_EQ(largest(0x7FC00000), 0xFFFFFFFFu);  // NaN
@@ -168,7 +168,7 @@ TEST(SortKeyEncoder, F32KeysAreThoseOfTheSemantics) {
   }
 }
 
-TEST(DTypes, AreThoseOfTheContract) {
+TEST(DTypes, MatchTheProtocol) {
   const auto& contract = *v1::DataType_descriptor();
   ASSERT_EQ(DTypes().size(),
             static_cast<size_t>(contract.value_count() - 1));  // unspecified
@@ -191,7 +191,7 @@ TEST(DTypes, AreThoseOfTheContract) {
   }
 }
 
-TEST(DTypes, AreNotFoundByWhatTheyAreNot) {
+TEST(DTypes, AreNotFoundByUnknownNumbersAndNames) {
   for (const int number : {-1, 0, 24, 1 << 30}) {
     EXPECT_EQ(FindDType(number), nullptr) << number;
   }
@@ -200,7 +200,7 @@ TEST(DTypes, AreNotFoundByWhatTheyAreNot) {
   }
 }
 
-TEST(CheckedBytes, IsRoundedUpToAByte) {
+TEST(CheckedBytes, RoundsUpToWholeBytes) {
   struct Row {
     DType type;
     int64_t count, bytes;
@@ -220,7 +220,7 @@ TEST(CheckedBytes, IsRoundedUpToAByte) {
   EXPECT_FALSE(CheckedBytes(InfoOf(DType::kF64), kMax / 4, &bytes));
 }
 
-TEST(MaxIndex, IsTheTypesGreatest) {
+TEST(MaxIndex, IsTheGreatestOfTheType) {
   EXPECT_EQ(MaxIndex(DType::kI32), 2147483647);
   EXPECT_EQ(MaxIndex(DType::kU32), 4294967295);
   EXPECT_EQ(MaxIndex(DType::kI64), INT64_MAX);

@@ -45,7 +45,7 @@ v1::TopKRequest OneRow(const v1::Spec& spec, v1::DataType type,
   return request;
 }
 
-TEST(Capabilities, AreExactlyWhatIsAccepted) {
+TEST(Capabilities, ListExactlyTheAcceptedTypes) {
   const Engine engine({1, {}});
   const v1::Capabilities served = engine.GetCapabilities();
   EXPECT_EQ(served.operators_size(), 4 + 3 + 2);
@@ -75,7 +75,7 @@ TEST(Capabilities, AreExactlyWhatIsAccepted) {
   }
 }
 
-TEST(Capabilities, SayWhatRunsAndHowFar) {
+TEST(Capabilities, HaveBackendsAndLimits) {
   const Engine engine({3, {1000, 2000}});
   const v1::Capabilities served = engine.GetCapabilities();
   ASSERT_GT(served.backends_size(), 0);
@@ -89,7 +89,7 @@ TEST(Capabilities, SayWhatRunsAndHowFar) {
   EXPECT_FALSE(served.build_version().empty());
 }
 
-TEST(Engine, AnswersManyThreadsAtOnce) {
+TEST(Engine, IsThreadSafe) {
   const Engine engine({2, {}});
   Random random(Seed(6));
   std::vector<v1::TopKRequest> requests;
@@ -119,7 +119,7 @@ TEST(Engine, AnswersManyThreadsAtOnce) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(Engine, TakesTheDataBesideTheRequest) {
+TEST(Engine, ComputesDataApartFromTheRequest) {
   v1::Spec spec;
   spec.set_dialect(v1::DIALECT_ONNX);
   spec.set_version(11);
@@ -134,7 +134,7 @@ TEST(Engine, TakesTheDataBesideTheRequest) {
   EXPECT_GE(answer->execution().compute_nanoseconds(), 0);
 }
 
-TEST(Engine, StreamRefusesTheFirstByteTooMany) {
+TEST(Engine, StreamRejectsTheFirstExcessByte) {
   v1::Spec spec;
   spec.set_dialect(v1::DIALECT_DIRECTML);
   v1::TopKRequest header = OneRow(spec, v1::DATA_TYPE_U8, v1::DATA_TYPE_U32);

@@ -35,7 +35,7 @@ TEST(HostileShapes, StreamOfAnEmptyTensorKeepsNoSelections) {
 }
 
 // A selection for each column would cost far more than the answer may.
-TEST(HostileShapes, StreamOfManyColumnsIsRefusedByItsHeader) {
+TEST(HostileShapes, StreamOfManyColumnsIsRejectedByItsHeader) {
   v1::TopKRequest header = Request();
   header.mutable_onnx()->set_axis(0);
   header.mutable_output()->set_selection(v1::OUTPUT_SELECTION_VALUES_ONLY);
@@ -51,7 +51,7 @@ TEST(HostileShapes, StreamOfManyColumnsIsRefusedByItsHeader) {
 
 // 16000 slices of rank 16000: 32 kB on the wire. Time in proportion to slices
 // times rank is half a minute; to their sum, milliseconds. Refusing is as good.
-TEST(HostileShapes, ManyDimensionsCostNoTimeForEachSlice) {
+TEST(HostileShapes, ManyDimensionsTakeNoTimePerSlice) {
   constexpr int kMany = 16000;
   v1::TopKRequest request = Request();
   request.mutable_tensor()->add_shape(kMany);
@@ -64,7 +64,7 @@ TEST(HostileShapes, ManyDimensionsCostNoTimeForEachSlice) {
 }
 
 // One element repeated 2^32 - 1 times: the first k are the answer.
-TEST(HostileShapes, BroadcastAlongTheAxisIsNotWalked) {
+TEST(HostileShapes, BroadcastAlongTheAxisTakesConstantTime) {
   v1::TopKRequest request = Request();
   request.mutable_spec()->set_dialect(v1::DIALECT_DIRECTML);
   request.mutable_spec()->set_version(0);

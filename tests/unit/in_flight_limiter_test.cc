@@ -71,7 +71,7 @@ TEST(InFlightLimiter, CountsBytes) {
   EXPECT_EQ(limiter.bytes(), 60);
 }
 
-TEST(InFlightLimiter, SaysWhatWillNeverFit) {
+TEST(InFlightLimiter, ReportsRequestsThatNeverFit) {
   InFlightLimiter limiter(kLimits);
   InFlightLimiter::Reservation reservation;
   ASSERT_TRUE(limiter.Admit("x", reservation).ok());
@@ -84,7 +84,7 @@ TEST(InFlightLimiter, SaysWhatWillNeverFit) {
   EXPECT_EQ(limiter.bytes(), 0);
 }
 
-TEST(InFlightLimiter, NothingIsLeftWhenAllHaveGone) {
+TEST(InFlightLimiter, CountsNothingAfterAllReleases) {
   InFlightLimiter limiter(
       {.bytes = 1000, .client_bytes = 300, .calls = 20, .client_calls = 3});
   std::vector<std::thread> threads;
@@ -106,7 +106,7 @@ TEST(InFlightLimiter, NothingIsLeftWhenAllHaveGone) {
 }
 
 // 1000 done a second.
-TEST(RetryDelayEstimator, TellsEachALaterTime) {
+TEST(RetryDelayEstimator, SpreadsRetryDelays) {
   RetryDelayEstimator queue;
   const RetryDelayEstimator::Time start = std::chrono::steady_clock::now();
   EXPECT_LE(queue.Join(100, 0, start), milliseconds(120));  // knows nothing

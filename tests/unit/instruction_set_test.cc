@@ -31,7 +31,7 @@ class Forced {
   const std::string before_ = had_ ? std::getenv(kInstructionSetVariable) : "";
 };
 
-TEST(InstructionSet, EachThatTheMachineHasRunsWhenItIsForced) {
+TEST(InstructionSet, EverySupportedOneCanBeForced) {
   const auto sets = cpu::SupportedInstructionSets();
   ASSERT_FALSE(sets.empty());
   EXPECT_EQ(sets.back().name, "scalar");
@@ -56,7 +56,7 @@ TEST(InstructionSet, EachThatTheMachineHasRunsWhenItIsForced) {
   }
 }
 
-TEST(InstructionSet, EachHasKernelsOfItsOwn) {
+TEST(InstructionSet, EachHasItsOwnKernels) {
   const auto sets = cpu::CompiledInstructionSets();
   for (size_t i = 1; i < sets.size(); ++i) {
     EXPECT_NE((sets[i].kernels<uint32_t, true>().scan),
@@ -64,7 +64,7 @@ TEST(InstructionSet, EachHasKernelsOfItsOwn) {
   }
 }
 
-TEST(InstructionSet, AnUnknownOneIsAnErrorThatNamesThoseThereAre) {
+TEST(InstructionSet, ErrorListsTheKnownOnes) {
   for (const char* name : {"mmx", "AVX2", " ", "avx512f"}) {
     const Forced forced(name);
     const Status status = CheckEnvironment();
@@ -78,7 +78,7 @@ TEST(InstructionSet, AnUnknownOneIsAnErrorThatNamesThoseThereAre) {
   }
 }
 
-TEST(InstructionSet, WithoutAWishItIsTheBest) {
+TEST(InstructionSet, DefaultsToTheBest) {
   const Forced forced("");
   EXPECT_EQ(MakeBackends(1).back()->instruction_set(),
             cpu::SupportedInstructionSets().front().name);

@@ -73,7 +73,7 @@ std::vector<Key> KeysOf(const SortKeyEncoder<Key, kFloat>& map,
   return keys;
 }
 
-TEST(Kernels, ScanFindsWhatExceedsABound) {
+TEST(Kernels, ScanFindsElementsAboveABound) {
   std::mt19937_64 random(1);
   ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
                                      const SortKeyEncoder<Key, kFloat>& map,
@@ -109,7 +109,7 @@ TEST(Kernels, ScanFindsWhatExceedsABound) {
   });
 }
 
-TEST(Kernels, MaximaAreABoundThatAsManyReach) {
+TEST(Kernels, MaximaAreBounds) {
   std::mt19937_64 random(2);
   ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
                                      const SortKeyEncoder<Key, kFloat>& map,
@@ -140,7 +140,7 @@ TEST(Kernels, MaximaAreABoundThatAsManyReach) {
   });
 }
 
-TEST(Kernels, KthIsReachedByKOrIsTheKth) {
+TEST(Kernels, KthIsALowerBoundOfTheTopK) {
   std::mt19937_64 random(3);
   ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
                                      const SortKeyEncoder<Key, kFloat>& map,
@@ -162,7 +162,7 @@ TEST(Kernels, KthIsReachedByKOrIsTheKth) {
   });
 }
 
-TEST(Kernels, ScanColumnsFindsWhatExceedsItsOwnBound) {
+TEST(Kernels, ScanColumnsFindsElementsAboveTheirBounds) {
   std::mt19937_64 random(4);
   ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
                                      const SortKeyEncoder<Key, kFloat>& map,
@@ -206,7 +206,7 @@ TEST(Kernels, RankIsAStableSort) {
   });
 }
 
-TEST(Kernels, ShortRowsAreRightOrLeftAlone) {
+TEST(Kernels, ShortRowsAreRightOrDeclined) {
   std::mt19937_64 random(6);
   int64_t done = 0;
   int64_t left = 0;
@@ -266,7 +266,7 @@ TEST(Kernels, ShortRowsAreRightOrLeftAlone) {
 }
 
 // Without ties at least k reach the bound of a row, and hardly ever too many.
-TEST(Kernels, ShortRowsWithoutTiesAreNotLeftAlone) {
+TEST(Kernels, ShortRowsWithoutTiesAreNotDeclined) {
   std::mt19937_64 random(7);
   constexpr int64_t kCount = 64;
   constexpr int64_t kN = 256;
@@ -300,7 +300,7 @@ TEST(Kernels, ShortRowsWithoutTiesAreNotLeftAlone) {
   });
 }
 
-TEST(Kernels, ColumnsAreRightHoweverTheyAreFed) {
+TEST(Kernels, ColumnsAreRightForAnyChunking) {
   std::mt19937_64 random(7);
   ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
                                      const SortKeyEncoder<Key, kFloat>& map,

@@ -22,7 +22,7 @@ class KthOfTest : public ::testing::Test {};
 using Keys = ::testing::Types<uint8_t, uint16_t, uint32_t, uint64_t>;
 TYPED_TEST_SUITE(KthOfTest, Keys);
 
-TYPED_TEST(KthOfTest, IsReachedByKOrIsTheKth) {
+TYPED_TEST(KthOfTest, IsALowerBoundOfTheTopK) {
   std::mt19937_64 random(1);
   constexpr int64_t kCount = kKthMost + 1001;
   for (const uint64_t distinct : {uint64_t{1}, uint64_t{2}, uint64_t{3000},

@@ -61,20 +61,20 @@ void ExpectSameAsLooking(size_t rank, int64_t last_size, int64_t last_stride) {
   }
 }
 
-TEST(Overlaps, IsWhatLookingFindsInOneDimension) {
+TEST(Overlaps, EqualsEnumerationInOneDimension) {
   ExpectSameAsLooking(1, 9, 9);
 }
-TEST(Overlaps, IsWhatLookingFindsInTwoDimensions) {
+TEST(Overlaps, EqualsEnumerationInTwoDimensions) {
   ExpectSameAsLooking(2, 6, 16);
 }
-TEST(Overlaps, IsWhatLookingFindsInThreeDimensions) {
+TEST(Overlaps, EqualsEnumerationInThreeDimensions) {
   ExpectSameAsLooking(3, 3, 10);
 }
-TEST(Overlaps, IsWhatLookingFindsInFourDimensions) {
+TEST(Overlaps, EqualsEnumerationInFourDimensions) {
   ExpectSameAsLooking(4, 2, 5);
 }
 
-TEST(Overlaps, AnswersForHugeTensorsWithoutLooking) {
+TEST(Overlaps, DecidesHugeTensorsWithoutEnumeration) {
   const int64_t big = int64_t{1} << 31;
   EXPECT_EQ(Overlaps(Sizes{2, big}, Sizes{big, 1}), Overlap::kNo);
   EXPECT_EQ(Overlaps(Sizes{big, 2}, Sizes{2, 1}), Overlap::kNo);
@@ -91,7 +91,7 @@ TEST(Overlaps, AnswersForHugeTensorsWithoutLooking) {
 
 // Random layouts that nearly overlap: decided as looking does where it is
 // decided, and always within the steps.
-TEST(Overlaps, IsWhatLookingFindsInRandomLayouts) {
+TEST(Overlaps, EqualsEnumerationOfRandomLayouts) {
   std::mt19937_64 random(1);
   int decided = 0;
   constexpr int kRounds = 3000;
@@ -115,7 +115,7 @@ TEST(Overlaps, IsWhatLookingFindsInRandomLayouts) {
 
 // Eight dimensions of strides that nearly meet: nobody can say within the
 // steps, and that is said.
-TEST(Overlaps, GivesUpInBoundedWork) {
+TEST(Overlaps, IsBounded) {
   std::mt19937_64 random(1);
   int undecided = 0;
   for (int i = 0; i < 50; ++i) {
@@ -160,7 +160,7 @@ TEST(CountElements, NamesTheDimensionAtWhichItOverflows) {
 
 // A zero makes the tensor empty, not the overflow lawful: else the product of a
 // part of the sizes, outer or inner, would overflow later.
-TEST(CountElements, ZeroHidesNoOverflow) {
+TEST(CountElements, ReportsOverflowNextToAZero) {
   EXPECT_FALSE(CountElements(Sizes{0, kMax, 2}, "f").ok());
   EXPECT_FALSE(CountElements(Sizes{kMax, 2, 0}, "f").ok());
   EXPECT_FALSE(CountElements(Sizes{kMax, 0, -1}, "f").ok());
@@ -173,11 +173,11 @@ TEST(PackedLayout, IsRowMajor) {
   EXPECT_TRUE(layout.packed);
 }
 
-TEST(PackedLayout, IsEmptyWithAZero) {
+TEST(PackedLayout, IsEmptyWithADimensionOfZero) {
   EXPECT_EQ(PackedLayout(Sizes{2, 0, 4}, InfoOf(DType::kF64), "f")->bytes, 0);
 }
 
-TEST(PackedLayout, RefusesBytesBeyond63Bits) {
+TEST(PackedLayout, RejectsBytesBeyond63Bits) {
   const auto layout =
       PackedLayout(Sizes{kMax / 2}, InfoOf(DType::kF32), "tensor.shape");
   ASSERT_FALSE(layout.ok());

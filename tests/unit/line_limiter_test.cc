@@ -10,7 +10,7 @@
 namespace topk {
 namespace {
 
-TEST(LineLimiter, LetsSoManyPassInEachSecond) {
+TEST(LineLimiter, AllowsALimitPerSecond) {
   LineLimiter limiter(3);
   for (int second = 0; second < 3; ++second) {
     for (int i = 0; i < 10; ++i) {
@@ -27,7 +27,7 @@ TEST(LineLimiter, LetsSoManyPassInEachSecond) {
   EXPECT_EQ(limiter.Pass(9), 0);
 }
 
-TEST(LineLimiter, CountsEachLineOnceWhateverTheThreads) {
+TEST(LineLimiter, CountsEachLineOnceWithManyThreads) {
   constexpr int kThreads = 4;
   constexpr int kLines = 10000;
   LineLimiter limiter(100);

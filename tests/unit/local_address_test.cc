@@ -6,7 +6,7 @@
 namespace topk {
 namespace {
 
-TEST(LocalAddress, IsThisMachinesAlone) {
+TEST(LocalAddress, AcceptsLoopbackAddressesOnly) {
   for (const char* address :
        {"localhost", "localhost:1", "127.0.0.1", "127.0.0.1:50051",
         "127.1.2.3:1", "::1", "[::1]", "[::1]:50051"}) {
@@ -20,7 +20,7 @@ TEST(LocalAddress, IsThisMachinesAlone) {
   }
 }
 
-TEST(LocalAddress, OfASocketInTheFileSystem) {
+TEST(LocalAddress, AcceptsUnixSockets) {
   EXPECT_TRUE(IsUnixAddress("unix:/run/s"));
   EXPECT_TRUE(IsUnixAddress("unix-abstract:s"));
   EXPECT_FALSE(IsUnixAddress("localhost:1"));

@@ -91,7 +91,7 @@ class LongSlices : public ::testing::TestWithParam<Slices> {
   Answer expected_;
 };
 
-TEST_P(LongSlices, HaveTheSameBytesOnAnyNumberOfThreads) {
+TEST_P(LongSlices, HaveTheSameBytesForAnyThreadCount) {
   for (int threads = 1; threads <= 8; ++threads) {
     for (const auto& backend : AllBackends(threads)) {
       if (!backend->Prepare(plan_).ok()) continue;
@@ -106,7 +106,7 @@ TEST_P(LongSlices, HaveTheSameBytesOnAnyNumberOfThreads) {
       << one.kernel << " " << eight.kernel;
 }
 
-TEST_P(LongSlices, HaveTheSameBytesHoweverTheStreamIsCut) {
+TEST_P(LongSlices, HaveTheSameBytesForAnyChunking) {
   std::mt19937_64 random(5);
   for (const auto& backend : AllBackends(2)) {
     if (!backend->Prepare(plan_).ok()) continue;
@@ -149,7 +149,7 @@ TEST(LongSlices, MayBeStrided) {
 }
 
 // "machines: partial results with an index offset, merged by whoever fans out".
-TEST(Shards, MergeIntoTheWholeAnswer) {
+TEST(Shards, MergeIntoTheWholeResult) {
   constexpr int64_t kCount = 5000;
   constexpr int64_t kK = 40;
   const std::string row = SomeData(DType::kU16, kCount, 31, 200);
@@ -185,7 +185,7 @@ TEST(Shards, MergeIntoTheWholeAnswer) {
   }
 }
 
-TEST(Prefix, TopKIsAPrefixOfTheNext) {
+TEST(Prefix, TopKIsAPrefixOfTopKPlusOne) {
   const std::string row = SomeData(DType::kF16, 200, 41);
   const auto backends = AllBackends(1);
   for (const Direction direction : {kLargest, kSmallest}) {
@@ -206,7 +206,7 @@ TEST(Prefix, TopKIsAPrefixOfTheNext) {
 }
 
 // A column of a matrix has the answer of the same elements as a row.
-TEST(Columns, AreRows) {
+TEST(Columns, HaveTheResultsOfRows) {
   constexpr int64_t kRows = 300;
   constexpr int64_t kColumns = 150;
   const std::string matrix = SomeData(DType::kI8, kRows * kColumns, 43);

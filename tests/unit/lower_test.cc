@@ -18,19 +18,19 @@ v1::TopKRequest OnnxRequest() {
   return request;
 }
 
-TEST(Lower, SpecIsMissing) {
+TEST(Lower, ReportsAMissingSpec) {
   v1::TopKRequest request = OnnxRequest();
   request.clear_spec();
   EXPECT_EQ(Lower(request, Limits()).status().field, "spec");
 }
 
-TEST(Lower, TensorIsMissing) {
+TEST(Lower, ReportsAMissingTensor) {
   v1::TopKRequest request = OnnxRequest();
   request.clear_tensor();
   EXPECT_EQ(Lower(request, Limits()).status().field, "tensor");
 }
 
-TEST(Lower, RequestIdIsTooLong) {
+TEST(Lower, RejectsLongRequestIds) {
   v1::TopKRequest request = OnnxRequest();
   request.set_request_id(std::string(256, 'x'));
   EXPECT_TRUE(Lower(request, Limits()).ok());
@@ -38,7 +38,7 @@ TEST(Lower, RequestIdIsTooLong) {
   EXPECT_EQ(Lower(request, Limits()).status().field, "request_id");
 }
 
-TEST(Lower, VersionBetweenNamesTheOneToUse) {
+TEST(Lower, NamesTheVersionToUse) {
   v1::TopKRequest request = OnnxRequest();
   for (const auto& [sent, use] :
        {std::pair(13, "ONNX TopK-11"), std::pair(23, "ONNX TopK-11"),
@@ -50,7 +50,7 @@ TEST(Lower, VersionBetweenNamesTheOneToUse) {
   }
 }
 
-TEST(Lower, MessagesQuoteStrangersTextSafely) {
+TEST(Lower, QuotesUntrustedTextSafely) {
   v1::TopKRequest request = OnnxRequest();
   request.mutable_spec()->set_dialect(v1::DIALECT_OPENVINO);
   request.mutable_spec()->set_version(3);
@@ -62,12 +62,12 @@ TEST(Lower, MessagesQuoteStrangersTextSafely) {
   for (const char c : status.message) EXPECT_TRUE(c >= 0x20 && c < 0x7f);
 }
 
-TEST(Quote, CutsAndReplaces) {
+TEST(Quote, TruncatesAndReplaces) {
   EXPECT_EQ(Quote("a\"b\xff"), "\"a\"b?\"");
   EXPECT_EQ(Quote(std::string(65, 'x')), "\"" + std::string(64, 'x') + "...\"");
 }
 
-TEST(EscapeControls, KeepsTextAndEscapesWhatTerminalsObey) {
+TEST(EscapeControls, KeepsTextAndEscapesControlCharacters) {
   EXPECT_EQ(EscapeControls("k = 7 m\xC3\xA4x \xE2\x82\xAC \xF0\x9F\x98\x80"),
             "k = 7 m\xC3\xA4x \xE2\x82\xAC \xF0\x9F\x98\x80");
   EXPECT_EQ(EscapeControls("\x1b[2J\a\n\r\x7f"),
@@ -82,7 +82,7 @@ TEST(EscapeControls, KeepsTextAndEscapesWhatTerminalsObey) {
   EXPECT_EQ(EscapeControls(std::string(1, '\0')), "\\x00");
 }
 
-TEST(Dialects, VersionsAscendAndNamesAreTheirs) {
+TEST(Dialects, VersionsAscend) {
   ASSERT_EQ(Dialects().size(), 3u);
   for (const Dialect* dialect : Dialects()) {
     int last = -1;

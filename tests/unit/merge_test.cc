@@ -102,7 +102,7 @@ Part MergeSomehow(std::vector<Part> parts, Random& random) {
 
 class Merging : public ::testing::TestWithParam<DTypeInfo> {};
 
-TEST_P(Merging, GivesTheBytesOfTheWholeHoweverItWasCut) {
+TEST_P(Merging, HasTheBytesOfTheWholeForAnySharding) {
   Random random(Seed(20));
   const std::unique_ptr<Backend> backend = EagerBackend(1);
   for (int round = 0; round < 120; ++round) {
@@ -173,14 +173,14 @@ Part Given(int64_t k, const std::vector<int8_t>& values,
 Part First() { return Given(2, {9, 7, 5, 5}, {0, 2, 0, 1}); }
 Part Second() { return Given(2, {8, 7, 5, 4}, {4, 3, 3, 4}); }
 
-TEST(MergePartials, TakesTheFirstOfBoth) {
+TEST(MergePartials, SelectsTheFirstOfBoth) {
   const auto merged = Merge({First(), Second()});
   ASSERT_TRUE(merged.ok()) << merged.status().message;
   EXPECT_EQ(merged->values, std::string("\x09\x08\x05\x05"));
   EXPECT_EQ(merged->indices, Given(2, {}, {0, 4, 0, 1}).indices);
 }
 
-TEST(MergePartials, OfOneIsItselfWithItsOffset) {
+TEST(MergePartials, MergesASingleShardWithItsOffset) {
   Part part = First();
   part.partial.index_offset = 10;
   const auto merged = Merge({part});
@@ -189,7 +189,7 @@ TEST(MergePartials, OfOneIsItselfWithItsOffset) {
   EXPECT_EQ(merged->indices, Given(2, {}, {10, 12, 10, 11}).indices);
 }
 
-TEST(MergePartials, AShardOfNothingAddsNothing) {
+TEST(MergePartials, IgnoresEmptyShards) {
   const auto merged = Merge({Given(2, {}, {}), First(), Given(2, {}, {})});
   ASSERT_TRUE(merged.ok()) << merged.status().message;
   EXPECT_EQ(merged->values, First().values);
@@ -198,7 +198,7 @@ TEST(MergePartials, AShardOfNothingAddsNothing) {
             (std::vector<int64_t>{2, 0}));
 }
 
-TEST(MergePartials, NoSlicesMergeToNone) {
+TEST(MergePartials, MergesTensorsWithoutSlices) {
   Part part = First();
   part.partial.shape = {0, 2};
   part.values = part.indices = "";
@@ -222,7 +222,7 @@ void PrintTo(const Mistake& mistake, std::ostream* out) {
 
 class Mistakes : public ::testing::TestWithParam<Mistake> {};
 
-TEST_P(Mistakes, AreRefusedByName) {
+TEST_P(Mistakes, AreRejectedWithTheirReason) {
   Part second = Second();
   GetParam().make(second);
   const auto merged = Merge({First(), second});
@@ -320,7 +320,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "index 0 comes twice in slice 1"}),
     [](const auto& param) { return std::string(param.param.name); });
 
-TEST(MergePartials, SeesAnOverlapByIndexToo) {
+TEST(MergePartials, RejectsRepeatedIndices) {
   Part first = First();
   Part second = Second();
   first.partial.order = second.partial.order = Order::kIndex;
@@ -329,7 +329,7 @@ TEST(MergePartials, SeesAnOverlapByIndexToo) {
   EXPECT_EQ(Merge({first, second}).status().reason, "SHARDS_OVERLAP");
 }
 
-TEST(MergePartials, RefusesWhatIsWrongInAll) {
+TEST(MergePartials, RejectsFaultsOfAllShards) {
   EXPECT_EQ(MergePartials({}).status().reason, "NO_PARTIALS");
   Part part = First();
   part.partial.k = 0;
@@ -342,7 +342,7 @@ TEST(MergePartials, RefusesWhatIsWrongInAll) {
   EXPECT_EQ(Merge({part}).status().reason, "INDEX_TYPE");
 }
 
-TEST(MergePartials, AShardThatIsNotOneRangeDoesNotOverlap) {
+TEST(MergePartials, AcceptsInterleavedShards) {
   // Of 0 .. 5 the even and the odd: their ranges meet, their indices do not.
   const Part even = Given(3, {5, 3, 1, 9, 9, 9}, {0, 2, 4, 0, 2, 4});
   const Part odd = Given(3, {4, 2, 0, 9, 9, 9}, {1, 3, 5, 1, 3, 5});

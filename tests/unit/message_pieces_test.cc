@@ -25,7 +25,7 @@ v1::TopKRequest Request() {
   return request;
 }
 
-TEST(MessagePieces, AreTheMessagesBytes) {
+TEST(MessagePieces, HaveTheBytesOfTheMessage) {
   for (const size_t size : {0, 1, 100, 127, 128, 4000, 4096, 5000, 100000}) {
     v1::TopKRequest request = Request();
     request.mutable_tensor()->set_data(std::string(size, 'd'));
@@ -41,7 +41,7 @@ TEST(MessagePieces, AreTheMessagesBytes) {
   EXPECT_EQ(Joined(PiecesOf(v1::TopKRequest())), "");
 }
 
-TEST(MessagePieces, PutATensorIntoARequest) {
+TEST(MessagePieces, InsertATensorIntoARequest) {
   for (const size_t size : {1, 100, 127, 128, 5000, 3000000}) {
     const std::string data(size, 'd');
     v1::TopKRequest request = Request();
@@ -53,7 +53,7 @@ TEST(MessagePieces, PutATensorIntoARequest) {
   }
 }
 
-TEST(MessagePieces, OfAFieldAreAMessageThatHasIt) {
+TEST(MessagePieces, OfAFieldParseAsAMessage) {
   const std::string data(1000, 'd');
   v1::TopKRequestChunk read;
   ASSERT_TRUE(read.ParseFromString(

@@ -25,7 +25,7 @@ std::vector<uint64_t> Cumulative(const Histogram& histogram) {
   return counts;
 }
 
-TEST(MetricHistogram, PutsABoundIntoItsOwnBucket) {
+TEST(MetricHistogram, CountsABoundInItsOwnBucket) {
   Histogram histogram({{1e-6, 1e-3, 1}, 1e-9});
   for (const int64_t value : {0, 1000, 1001, 1000000, 1000000000}) {
     histogram.Observe(value);
@@ -46,7 +46,7 @@ TEST(MetricHistogram, HasRoundBounds) {
               HasSubstr("a_bucket{stage=\"queue\",le=\"1e-06\"} 0\n"));
 }
 
-TEST(MetricHistogram, IsConsistentWhileItFills) {
+TEST(MetricHistogram, IsConsistentDuringUpdates) {
   constexpr int64_t kMax = 1000;
   Histogram histogram(Buckets::Powers(1, 4, 256));
   std::atomic<bool> stop = false;
@@ -74,7 +74,7 @@ TEST(MetricHistogram, IsConsistentWhileItFills) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(MetricRegistry, HasAFamilyOnceAndAsksForValues) {
+TEST(MetricRegistry, HasEachFamilyOnceAndCollectsValues) {
   MetricRegistry registry;
   double value = 1;
   for (const char* label : {"x", "y"}) {
@@ -87,7 +87,7 @@ TEST(MetricRegistry, HasAFamilyOnceAndAsksForValues) {
             "# HELP b_total B\n# TYPE b_total counter\nb_total 7\n");
 }
 
-TEST(AnswerCounters, AreAsManyWhateverABackendSays) {
+TEST(AnswerCounters, AreBoundedForAnyKernelName) {
   prometheus::Registry registry;
   AnswerCounters counters(registry);
   for (int i = 0; i < 1000; ++i) {

@@ -39,7 +39,7 @@ std::string Data(const NpyArray& array) {
   return {reinterpret_cast<const char*>(array.data.data()), array.data.size()};
 }
 
-TEST(Npy, EveryVersion) {
+TEST(Npy, ReadsEveryVersion) {
   for (const int major : {1, 2, 3}) {
     const std::string file =
         File(major, Header("<i2", "False", "(2,)"), "\1\0\2\0"s);
@@ -50,7 +50,7 @@ TEST(Npy, EveryVersion) {
   }
 }
 
-TEST(Npy, BigEndianIsSwapped) {
+TEST(Npy, SwapsBigEndianElements) {
   const std::string file = File(1, Header(">i4", "False", "(2,)"),
                                 std::string("\0\0\0\1\0\0\1\0", 8));
   const auto array = Parse(file);
@@ -58,7 +58,7 @@ TEST(Npy, BigEndianIsSwapped) {
   EXPECT_EQ(Data(*array), std::string("\1\0\0\0\0\1\0\0", 8));
 }
 
-TEST(Npy, FortranOrderIsTransposed) {
+TEST(Npy, TransposesFortranOrder) {
   const std::string file = File(1, Header("|u1", "True", "(2, 3)"), "adbecf");
   const auto array = Parse(file);
   ASSERT_TRUE(array.ok());
@@ -66,7 +66,7 @@ TEST(Npy, FortranOrderIsTransposed) {
   EXPECT_EQ(array->shape, (std::vector<int64_t>{2, 3}));
 }
 
-TEST(Npy, ThreeDimensionsInFortranOrder) {
+TEST(Npy, ReadsThreeDimensionsInFortranOrder) {
   // element [i, j, l] of shape (2, 2, 2) holds 4 i + 2 j + l
   const std::string file =
       File(1, Header("|u1", "True", "(2, 2, 2)"), "\0\4\2\6\1\5\3\7"s);
@@ -75,7 +75,7 @@ TEST(Npy, ThreeDimensionsInFortranOrder) {
   EXPECT_EQ(Data(*array), "\0\1\2\3\4\5\6\7"s);
 }
 
-TEST(Npy, ScalarsAndEmptyShapes) {
+TEST(Npy, ReadsScalarsAndEmptyShapes) {
   auto array = Parse(File(1, Header("<f8", "False", "()"), "12345678"));
   ASSERT_TRUE(array.ok());
   EXPECT_TRUE(array->shape.empty());
@@ -84,7 +84,7 @@ TEST(Npy, ScalarsAndEmptyShapes) {
   EXPECT_EQ(array->shape, (std::vector<int64_t>{0, 3}));
 }
 
-TEST(Npy, BFloat16OnRequest) {
+TEST(Npy, ReadsBFloat16OnRequest) {
   const std::string file = File(1, Header("|V2", "False", "(1,)"), "ab");
   EXPECT_EQ(Parse(file).status().reason, "NPY_DTYPE");
   const auto array = Parse(file, DType::kBF16);
@@ -95,7 +95,7 @@ TEST(Npy, BFloat16OnRequest) {
           .ok());
 }
 
-TEST(Npy, ForeignTypesAreNamed) {
+TEST(Npy, ReportsUnknownTypes) {
   for (const char* type : {"|O", "<c8", "<U4", "|S3", "|b1", "<f16", "<M8"}) {
     const auto array = Parse(File(1, Header(type, "False", "(1,)"), "abcd"));
     ASSERT_FALSE(array.ok()) << type;
@@ -104,7 +104,7 @@ TEST(Npy, ForeignTypesAreNamed) {
   }
 }
 
-TEST(Npy, MalformedFilesAreRefused) {
+TEST(Npy, RejectsMalformedFiles) {
   const std::string good = File(1, Header("<f4", "False", "(1,)"), "abcd");
   ASSERT_TRUE(Parse(good).ok());
   for (size_t size = 0; size < good.size(); ++size) {  // cut off anywhere
@@ -137,13 +137,13 @@ TEST(Npy, MalformedFilesAreRefused) {
   EXPECT_FALSE(Parse(File(4, Header("<f4", "False", "(1,)"), "abcd")).ok());
 }
 
-TEST(Npy, AHugeHeaderIsRefused) {
+TEST(Npy, RejectsAHugeHeader) {
   const std::string file =
       File(2, Header("<f4", "False", "(1,)") + std::string(20000, ' '), "abcd");
   EXPECT_FALSE(Parse(file).ok());
 }
 
-TEST(Npy, WhatIsWrittenIsRead) {
+TEST(Npy, ReadsWrittenFiles) {
   const std::string path =
       StrCat(std::filesystem::temp_directory_path().string(), "/topk-npy-test-",
              getpid(), ".npy");
@@ -170,7 +170,7 @@ TEST(Npy, WhatIsWrittenIsRead) {
 }
 
 // As ml_dtypes writes them: a byte each, the sign of i4 in all that is above.
-TEST(Npy, ElementsOfLessThanAByteArePacked) {
+TEST(Npy, PacksElementsOfLessThanAByte) {
   const auto i4 = Parse(File(1, Header("|V1", "False", "(3,)"), "\xF8\x07\xFF"),
                         DType::kI4);
   ASSERT_TRUE(i4.ok()) << i4.status().message;
@@ -195,7 +195,7 @@ TEST(Npy, ElementsOfLessThanAByteArePacked) {
             "NPY_DTYPE");
 }
 
-TEST(Npy, AFileThatIsNotThere) {
+TEST(Npy, ReportsAMissingFile) {
   EXPECT_EQ(ReadNpy("/does/not/exist.npy", {}).status().code, Code::kNotFound);
   EXPECT_EQ(ReadNpy("/", {}).status().code, Code::kNotFound);
   EXPECT_EQ(WriteNpy("/does/not/exist.npy", DType::kU8, {}, "a").code,

@@ -29,7 +29,7 @@ v1::TopKResponse Response() {
   return response;
 }
 
-TEST(ElementText, EveryType) {
+TEST(ElementText, FormatsEveryType) {
   const auto text = [](DType type, const std::string& data) {
     return ElementText(type, data, 0);
   };
@@ -54,7 +54,7 @@ TEST(ElementText, EveryType) {
 }
 
 // Codes that tell where an element begins, and every kind of number.
-TEST(ElementText, TypesOfAByteOrLess) {
+TEST(ElementText, FormatsTypesOfAByteOrLess) {
   const auto text = [](DType type, std::initializer_list<uint8_t> bytes,
                        int64_t i) {
     return ElementText(type, Bytes<uint8_t>(bytes), i);
@@ -80,7 +80,7 @@ TEST(ElementText, TypesOfAByteOrLess) {
   EXPECT_EQ(text(DType::kF8E8M0, {0xFF}, 0), "nan");
 }
 
-TEST(PrintTable, ALinePerSlice) {
+TEST(PrintTable, PrintsALinePerSlice) {
   std::ostringstream out;
   PrintTable(Response(), 1, {}, {20, 0}, out);
   EXPECT_EQ(out.str(),
@@ -88,7 +88,7 @@ TEST(PrintTable, ALinePerSlice) {
             "[1, :]   10 @1  nan @0\n");
 }
 
-TEST(PrintTable, TheFirstAxis) {
+TEST(PrintTable, PrintsTheFirstAxis) {
   std::ostringstream out;
   PrintTable(Response(), 0, {}, {20, 0}, out);
   EXPECT_EQ(out.str(),
@@ -96,7 +96,7 @@ TEST(PrintTable, TheFirstAxis) {
             "[:, 1]   -1 @0  nan @0\n");
 }
 
-TEST(PrintTable, LabelsSayWhatWasFound) {
+TEST(PrintTable, PrintsLabels) {
   std::ostringstream out;
   PrintTable(Response(), 1, {{"a", "b"}, {"x", "yy"}}, {20, 0}, out);
   EXPECT_EQ(out.str(),
@@ -104,13 +104,13 @@ TEST(PrintTable, LabelsSayWhatWasFound) {
             "[1, :] yy  -> b a   10 @1  nan @0\n");
 }
 
-TEST(PrintTable, CountsWhatItLeavesOut) {
+TEST(PrintTable, CountsOmittedSlices) {
   std::ostringstream out;
   PrintTable(Response(), 1, {}, {1, 0}, out);
   EXPECT_NE(out.str().find("1 more slices"), std::string::npos);
 }
 
-TEST(ToJson, IsExactAndHasNoNaN) {
+TEST(ToJson, IsExactAndWithoutNaN) {
   const nlohmann::json json = ToJson(Response());
   EXPECT_EQ(json["shape"], (std::vector<int64_t>{2, 2}));
   EXPECT_EQ(json["values"].dump(), "[0.5,-1.0,10.0,\"nan\"]");

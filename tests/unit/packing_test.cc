@@ -47,7 +47,7 @@ std::vector<std::function<decltype(Unpack)>> Ways() {
   return ways;
 }
 
-TEST(Unpack, TakesAnyElementsToTheHighestBits) {
+TEST(Unpack, UnpacksAnyRangeToTheHighestBits) {
   std::mt19937_64 random(1);
   const auto ways = Ways();
   ASSERT_EQ(PackedTypes().size(), 8u);
@@ -77,7 +77,7 @@ TEST(Unpack, TakesAnyElementsToTheHighestBits) {
   }
 }
 
-TEST(Pack, IsTheReverseAndLeavesTheRestZero) {
+TEST(Pack, ReversesUnpackAndZerosUnusedBits) {
   std::mt19937_64 random(2);
   for (const DTypeInfo& type : PackedTypes()) {
     const auto number = static_cast<int>(type.type);
@@ -97,7 +97,7 @@ TEST(Pack, IsTheReverseAndLeavesTheRestZero) {
 }
 
 // Of each type what the contract says in words.
-TEST(Unpack, HasTheOrderOfTheContract) {
+TEST(Unpack, HasTheBitOrderOfTheProtocol) {
   struct Row {
     DType type;
     std::vector<uint8_t> data;

@@ -11,7 +11,7 @@
 namespace topk::cpu {
 namespace {
 
-TEST(Pieces, AreHandedOverAndBack) {
+TEST(Pieces, SynchronizeWithTheirCaller) {
   tbb::task_arena arena(2);
   for (int round = 0; round < 200; ++round) {
     std::vector<int64_t> in(1000);

@@ -56,7 +56,7 @@ TEST(MakePlan, LimitsAreExact) {
   EXPECT_TRUE(MakePlan(values_only, {24, 64}).ok());
 }
 
-TEST(MakePlan, IndexTypesHoldExactlyTheirRange) {
+TEST(MakePlan, ChecksTheRangeOfIndexTypesExactly) {
   PlanRequest request = CubeRequest();
   request.index_type = DType::kI32;
   // The last of the three indices is the offset plus 2.

@@ -48,7 +48,7 @@ std::vector<Key> Interesting(const DTypeInfo& type, int random_count) {
   return all;
 }
 
-TEST(Probe, SaysWhatKeysSay) {
+TEST(Probe, AgreesWithSortKeys) {
   for (const DTypeInfo& type : DTypes()) {
     for (const bool largest : {true, false}) {
       SCOPED_TRACE(std::string(type.name) +
@@ -70,7 +70,7 @@ TEST(Probe, SaysWhatKeysSay) {
 }
 
 // The way back from a key to the one element that has it.
-TEST(SortKeyEncoder, KnowsTheBitsOfAKeyThatIsNotShared) {
+TEST(SortKeyEncoder, InvertsKeysThatAreNotShared) {
   for (const DType dtype : {DType::kF16, DType::kBF16}) {
     for (const bool largest : {true, false}) {
       const SortKeyEncoder<uint16_t, true> map(InfoOf(dtype), largest);

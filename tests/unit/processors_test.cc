@@ -15,7 +15,7 @@ TEST(ProcessorsOfQuota, ReadsCpuMaxOfCgroupV2) {
   EXPECT_EQ(ProcessorsOfQuota("100000 50000"), 2);
 }
 
-TEST(ProcessorsOfQuota, CountsAPartOfAProcessorAsOne) {
+TEST(ProcessorsOfQuota, RoundsUpToAProcessor) {
   EXPECT_EQ(ProcessorsOfQuota("150000 100000"), 2);
   EXPECT_EQ(ProcessorsOfQuota("100001 100000"), 2);
   EXPECT_EQ(ProcessorsOfQuota("99999 100000"), 1);
@@ -26,12 +26,12 @@ TEST(ProcessorsOfQuota, ReadsTheTwoFilesOfCgroupV1) {
   EXPECT_EQ(ProcessorsOfQuota("250000\n 100000\n"), 3);
 }
 
-TEST(ProcessorsOfQuota, SaysNoLimit) {
+TEST(ProcessorsOfQuota, ReportsNoLimit) {
   EXPECT_EQ(ProcessorsOfQuota("max 100000\n"), 0);
   EXPECT_EQ(ProcessorsOfQuota("-1\n 100000\n"), 0);
 }
 
-TEST(ProcessorsOfQuota, TakesOtherTextsForNoLimit) {
+TEST(ProcessorsOfQuota, ReadsInvalidTextAsNoLimit) {
   for (const char* text : {"", " ", "100000", "a b", "0 100000", "100000 0",
                            "100000 -5", "1e5 1e5x"}) {
     EXPECT_LE(ProcessorsOfQuota(text), 1) << text;

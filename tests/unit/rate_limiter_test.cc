@@ -26,7 +26,7 @@ class Limited : public ::testing::Test {
 
 using RateLimiterTest = Limited;
 
-TEST_F(RateLimiterTest, WithoutLimitsAdmitsAll) {
+TEST_F(RateLimiterTest, AdmitsAllWithoutLimits) {
   RateLimiter limiter = Make({});
   EXPECT_TRUE(limiter.off());
   for (int i = 0; i < 1000; ++i) {
@@ -36,7 +36,7 @@ TEST_F(RateLimiterTest, WithoutLimitsAdmitsAll) {
   EXPECT_FALSE(limiter.Take("a", 1, 1).has_value());
 }
 
-TEST_F(RateLimiterTest, ABurstIsASecondsWorth) {
+TEST_F(RateLimiterTest, AllowsBurstsOfOneSecond) {
   RateLimiter limiter = Make({.requests = 10});
   EXPECT_FALSE(limiter.off());
   for (int i = 0; i < 10; ++i) EXPECT_FALSE(limiter.Take("a", 1, 5)) << i;
@@ -62,7 +62,7 @@ TEST_F(RateLimiterTest, RetryDelaysAreBounded) {
   EXPECT_EQ(limiter.Take("a", 1, 1), std::chrono::hours(24 * 365));
 }
 
-TEST_F(RateLimiterTest, WhatIsRefusedCostsNothing) {
+TEST_F(RateLimiterTest, RejectedRequestsCostNothing) {
   RateLimiter limiter = Make({.requests = 2, .bytes = 100});
   EXPECT_FALSE(limiter.Take("a", 1, 100));
   for (int i = 0; i < 10; ++i) {
@@ -72,7 +72,7 @@ TEST_F(RateLimiterTest, WhatIsRefusedCostsNothing) {
   EXPECT_FALSE(limiter.Take("a", 1, 50));
 }
 
-TEST_F(RateLimiterTest, CallersDoNotSeeEachOther) {
+TEST_F(RateLimiterTest, LimitsCallersSeparately) {
   RateLimiter limiter = Make({.requests = 1});
   EXPECT_FALSE(limiter.Take("a", 1, 0));
   EXPECT_FALSE(limiter.Take("b", 1, 0));
@@ -87,7 +87,7 @@ TEST_F(RateLimiterTest, RatesBelowOneAdmitOneAtATime) {
   EXPECT_FALSE(limiter.Take("a", 1, 0));
 }
 
-TEST_F(RateLimiterTest, ALargeRequestIsAdmittedAndOwed) {
+TEST_F(RateLimiterTest, LargeRequestsDelayTheNextOnes) {
   RateLimiter limiter = Make({.bytes = 1000});
   EXPECT_FALSE(limiter.Take("a", 1, 10'000));
   // 9000 are owed: 9 s until none is, 10 until such a one is admitted again.
@@ -98,14 +98,14 @@ TEST_F(RateLimiterTest, ALargeRequestIsAdmittedAndOwed) {
   EXPECT_EQ(limiter.Take("a", 1, 1), milliseconds(1));
 }
 
-TEST_F(RateLimiterTest, WhatHasComeIsOwed) {
+TEST_F(RateLimiterTest, CountsBytesThatHaveArrived) {
   RateLimiter limiter = Make({.bytes = 1000});
   limiter.Owe("a", 3000);
   EXPECT_EQ(limiter.Take("a", 1, 0), milliseconds(2000));
   EXPECT_FALSE(limiter.Take("b", 1, 0));
 }
 
-TEST_F(RateLimiterTest, ForgetsThoseThatWereIdleLongest) {
+TEST_F(RateLimiterTest, ForgetsTheLongestIdleCallers) {
   RateLimiter limiter = Make({.requests = 0.001}, 160);  // 10 in a shard
   for (int i = 0; i < 1000; ++i) {
     const std::string other = StrCat("other", i);
@@ -117,7 +117,7 @@ TEST_F(RateLimiterTest, ForgetsThoseThatWereIdleLongest) {
   EXPECT_FALSE(limiter.Take("other0", 1, 0)) << "forgotten";
 }
 
-TEST(RateLimiterThreads, AdmitNoMoreThanThereIs) {
+TEST(RateLimiterThreads, AdmitNoMoreThanTheRate) {
   RateLimiter limiter({.requests = 1000}, 100, [] {
     return RateLimiter::Time();  // stands still
   });

@@ -87,7 +87,7 @@ TEST(RawMessage, ReadsARequestLikeTheGeneratedParser) {
   EXPECT_GT(raw, 75);  // the rest were small
 }
 
-TEST(RawMessage, JudgesDamagedBytesLikeTheGeneratedParser) {
+TEST(RawMessage, RejectsDamagedBytesLikeTheGeneratedParser) {
   testing::QuietProtobuf quiet;
   Random random(2);
   int raw = 0;
@@ -138,7 +138,7 @@ std::string Field(int number, const std::string& bytes) {
          bytes;
 }
 
-TEST(RawMessage, KnowsWhatIsValidButUnusual) {
+TEST(RawMessage, ReadsUnusualValidMessages) {
   testing::QuietProtobuf quiet;
   Random random(3);
   constexpr int kTensor = v1::TopKRequest::kTensorFieldNumber;
@@ -178,7 +178,7 @@ TEST(RawMessage, KnowsWhatIsValidButUnusual) {
   EXPECT_FALSE(same(Field(kTensor, data) + Varint(998 << 3 | 4)));
 }
 
-TEST(RawMessage, ReadsChunksToo) {
+TEST(RawMessage, ReadsChunks) {
   Random random(4);
   v1::TopKRequestChunk chunk;
   chunk.set_data(std::string(100000, 'c'));
@@ -216,7 +216,7 @@ TEST(RawMessage, ReadsChunksToo) {
   }
 }
 
-TEST(RawMessage, ReadsTheRawContentsOfInferencesToo) {
+TEST(RawMessage, ReadsRawContentsOfModelInfer) {
   testing::QuietProtobuf quiet;
   Random random(5);
   inference::ModelInferRequest request;
@@ -259,7 +259,7 @@ TEST(RawMessage, ReadsTheRawContentsOfInferencesToo) {
   EXPECT_EQ(Read(cut, raw).code, Code::kInvalidArgument);
 }
 
-TEST(RawMessage, WritesAnAnswerLikeTheGeneratedCode) {
+TEST(RawMessage, WritesResponsesLikeTheGeneratedCode) {
   for (const size_t size : {size_t{0}, size_t{100}, size_t{5000}}) {
     for (const int what : {0, 1, 2, 3}) {  // neither, values, indices, both
       v1::TopKResponse answer;

@@ -8,7 +8,7 @@ namespace {
 
 using Queue = ReadAheadQueue<int>;
 
-TEST(ReadAheadQueue, AsksForOneWorkerAtATime) {
+TEST(ReadAheadQueue, RequestsOneWorkerAtATime) {
   Queue queue;
   const Queue::Next first = queue.Receive(10, 100);
   EXPECT_TRUE(first.read);
@@ -39,7 +39,7 @@ TEST(ReadAheadQueue, ReadsAheadUpToItsBounds) {
   EXPECT_FALSE(small.Receive(0, 0).read);
 }
 
-TEST(ReadAheadQueue, ReadsNothingAheadBesideAMessageThatIsTheLastForNow) {
+TEST(ReadAheadQueue, ReadsNothingAheadOfALastMessage) {
   Queue queue;
   EXPECT_TRUE(queue.Receive(1, 1).read);
   EXPECT_FALSE(queue.Receive(2, 1, /*last=*/true).read);
@@ -49,7 +49,7 @@ TEST(ReadAheadQueue, ReadsNothingAheadBesideAMessageThatIsTheLastForNow) {
   EXPECT_TRUE(queue.Receive(3, 1).read);
 }
 
-TEST(ReadAheadQueue, TheEndComesAfterAllMessages) {
+TEST(ReadAheadQueue, ReportsTheEndAfterAllMessages) {
   Queue queue;
   queue.Receive(1, 1);
   EXPECT_FALSE(queue.ReceiveEnd().read);
@@ -63,7 +63,7 @@ TEST(ReadAheadQueue, TheEndComesAfterAllMessages) {
   EXPECT_TRUE(last.end);
 }
 
-TEST(ReadAheadQueue, NothingIsReadOrWorkedOnOnceStopped) {
+TEST(ReadAheadQueue, StopsReadingAndWorkingWhenStopped) {
   Queue queue;
   queue.Receive(1, 1);
   EXPECT_EQ(queue.Stop(), std::vector<int>{1});

@@ -110,7 +110,7 @@ std::string Error(const ServerReflectionResponse& response) {
   return response.error_response().error_message();
 }
 
-TEST_F(ReflectorTest, ListsTheServicesItWasGiven) {
+TEST_F(ReflectorTest, ListsItsServices) {
   ServerReflectionRequest request;
   request.set_list_services("*");
   const ServerReflectionResponse response = Ask(request);
@@ -149,7 +149,7 @@ TEST_F(ReflectorTest, FindsExtensions) {
               UnorderedElementsAre(100, 150));
 }
 
-TEST_F(ReflectorTest, NamesWhatItDoesNotFind) {
+TEST_F(ReflectorTest, ReportsUnknownSymbols) {
   EXPECT_EQ(Error(AskForSymbol("")), "Symbol not found.");
   EXPECT_EQ(Error(AskForSymbol("high.Nothing")), "Symbol not found.");
   EXPECT_EQ(Error(AskForExtension("low.Base", 101)), "Extension not found.");
@@ -161,7 +161,7 @@ TEST_F(ReflectorTest, NamesWhatItDoesNotFind) {
   EXPECT_EQ(Error(Ask(request)), "Type not found.");
 }
 
-TEST_F(ReflectorTest, RejectsARequestForNothing) {
+TEST_F(ReflectorTest, RejectsEmptyRequests) {
   const ServerReflectionResponse response = Ask({});
   EXPECT_EQ(response.error_response().error_code(), grpc::UNIMPLEMENTED);
   EXPECT_THAT(Files(response), IsEmpty());

@@ -40,7 +40,7 @@ class RowFeed : public ::testing::TestWithParam<InstructionSet> {
 
 // Rows of which each has other greatest values than the one before: hints that
 // hold, hints that do not, and hints that let everything in.
-TEST_P(RowFeed, IsRightWhateverTheHint) {
+TEST_P(RowFeed, IsRightForAnyHint) {
   constexpr int64_t kCount = 20000;
   constexpr int64_t kK = 60;
   std::mt19937 random(1);
@@ -63,7 +63,7 @@ TEST_P(RowFeed, IsRightWhateverTheHint) {
 }
 
 // The row before had one more, or one less, of the greatest.
-TEST_P(RowFeed, AHintThatOneTooFewExceedIsGivenUp) {
+TEST_P(RowFeed, DropsAHintThatFewerThanKExceed) {
   constexpr int64_t kCount = 20000;
   constexpr int64_t kK = 60;
   std::vector<uint32_t> row(kCount);
@@ -83,7 +83,7 @@ TEST_P(RowFeed, AHintThatOneTooFewExceedIsGivenUp) {
 
 // A row that ascends lets everything in that comes: a look at what is left
 // stops that. Counted, not timed.
-TEST_P(RowFeed, ARowThatAscendsIsNotChosenFromAgainAndAgain) {
+TEST_P(RowFeed, ReselectsRarelyFromAnAscendingRow) {
   constexpr int64_t kCount = 1000000;
   constexpr int64_t kK = 100;
   std::vector<uint32_t> row(kCount);
@@ -97,7 +97,7 @@ TEST_P(RowFeed, ARowThatAscendsIsNotChosenFromAgainAndAgain) {
 
 // A sample may overestimate the bound: with k - 1 great elements everywhere,
 // fewer than k elements reach it.
-TEST_P(RowFeed, ABoundThatFailsIsGivenUp) {
+TEST_P(RowFeed, DropsABoundThatFails) {
   constexpr int64_t kCount = 200000;
   for (const int64_t great : {1, 50, 99, 100, 101, 3000}) {
     std::vector<uint32_t> row(kCount);
@@ -121,7 +121,7 @@ TEST_P(RowFeed, ABoundThatFailsIsGivenUp) {
 
 // Stretches of other heights, fed as a stream is: in runs of any length, each
 // with its own bounds, of which many fail.
-TEST_P(RowFeed, IsRightHoweverItIsCut) {
+TEST_P(RowFeed, IsRightForAnyChunking) {
   std::mt19937 random(3);
   for (int round = 0; round < 100; ++round) {
     const int64_t count = 1 + static_cast<int64_t>(random() % 30000);
@@ -163,7 +163,7 @@ TEST_P(RowFeed, IsRightHoweverItIsCut) {
 }
 
 // A bound is the same for all pieces, and holds if they reach it together.
-TEST_P(RowFeed, PiecesShareABound) {
+TEST_P(RowFeed, ChunksShareABound) {
   constexpr int64_t kCount = 100000;
   constexpr int64_t kK = 500;
   std::mt19937 random(2);

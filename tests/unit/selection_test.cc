@@ -78,7 +78,7 @@ class SelectionTest : public ::testing::Test {};
 using Keys = ::testing::Types<uint8_t, uint16_t, uint32_t, uint64_t>;
 TYPED_TEST_SUITE(SelectionTest, Keys);
 
-TYPED_TEST(SelectionTest, KeepsTheBestWhateverTheSlack) {
+TYPED_TEST(SelectionTest, KeepsTheBestForAnySlack) {
   std::mt19937_64 random(1);
   for (int family = 0; family < kFamilies; ++family) {
     for (const size_t n : {1, 2, 3, 17, 100, 1000}) {
@@ -130,7 +130,7 @@ TYPED_TEST(SelectionTest, MergesInAnyGroupingAndOrder) {
   }
 }
 
-TEST(Selection, TakesMoreAfterAMerge) {
+TEST(Selection, AcceptsElementsAfterAMerge) {
   const std::vector<uint32_t> keys = {5, 9, 5, 5, 9, 5, 9, 1, 5, 9};
   for (size_t k = 1; k <= keys.size(); ++k) {
     Selection<uint32_t> first(Kth<uint32_t>, static_cast<int64_t>(k), 100, 10);
@@ -153,7 +153,7 @@ TEST(Selection, TiesAtTheBoundaryKeepTheLowestIndices) {
   EXPECT_EQ(Chosen(high), Best(keys, 3));
 }
 
-TEST(Selection, ThresholdLetsNothingEqualIn) {
+TEST(Selection, RejectsElementsEqualToTheThreshold) {
   // A full buffer of 4 = k + slack sets the threshold at 8; an 8 must not
   // replace an 8, and a 9 must replace the last of them.
   const std::vector<uint32_t> keys = {8, 8, 8, 8, 8, 8, 9, 8, 8, 8, 8};
@@ -164,7 +164,7 @@ TEST(Selection, ThresholdLetsNothingEqualIn) {
                                {9, BitsAt<uint32_t>(6), 6}}));
 }
 
-TEST(Selection, MergeLeavesTheOtherEmptyForUseAgain) {
+TEST(Selection, MergeEmptiesTheOther) {
   const std::vector<uint32_t> keys = {9, 9, 9, 1, 2, 3};
   Selection<uint32_t> first(Kth<uint32_t>, 2, 2, 6);
   Selection<uint32_t> second(Kth<uint32_t>, 2, 2, 6);
@@ -178,7 +178,7 @@ TEST(Selection, MergeLeavesTheOtherEmptyForUseAgain) {
 
 // Candidates from before fill the buffer, so that what exceeds the bound is
 // chosen from with them: that does not make the bound hold.
-TEST(Selection, ABoundThatFewerThanKExceedIsGivenUp) {
+TEST(Selection, DropsABoundThatFewerThanKExceed) {
   Selection<uint32_t> selection(Kth<uint32_t>, 3, 4, 100);
   const std::vector<uint32_t> before = {1, 2, 3, 4, 5, 6};
   Offer(before, 0, before.size(), selection);
@@ -195,7 +195,7 @@ TEST(Selection, ABoundThatFewerThanKExceedIsGivenUp) {
 
 // As where the elements change between two reads: what pushed the others out is
 // not offered again.
-TEST(Selection, HasKInTheEndWhateverIsGivenUp) {
+TEST(Selection, HasKElementsAfterDroppingABound) {
   Selection<uint32_t> selection(Kth<uint32_t>, 3, 4, 100);
   const std::vector<uint32_t> all = {1, 2, 3, 4, 5, 6, 50, 200, 40};
   Offer(all, 0, 6, selection);
@@ -230,7 +230,7 @@ TEST(Selection, ResetForgetsTheThreshold) {
   EXPECT_EQ(Chosen(selection), Best(low, 3));
 }
 
-TEST(Selection, MemoryIsThatOfTheBufferNotOfTheSlice) {
+TEST(Selection, UsesMemoryForItsBufferOnly) {
   constexpr size_t kCount = 100000;
   std::vector<uint32_t> keys(kCount);  // ascending: every element enters
   std::iota(keys.begin(), keys.end(), 0u);

@@ -53,14 +53,14 @@ class SharedObjectsTest : public ::testing::Test {
   SharedObjects objects_{"/topk", std::chrono::milliseconds(10)};
 };
 
-TEST_F(SharedObjectsTest, AMappingIsUsedAgain) {
+TEST_F(SharedObjectsTest, ReusesMappings) {
   const std::byte* first = Open(0).bytes().data();
   EXPECT_EQ(Open(0).bytes().data(), first);
   EXPECT_NE(Open(0, Access::kWrite).bytes().data(), first);
   EXPECT_EQ(objects_.size(), 2u);
 }
 
-TEST_F(SharedObjectsTest, TheirNumberIsBounded) {
+TEST_F(SharedObjectsTest, BoundsTheMappings) {
   const std::byte* first = Open(0).bytes().data();
   for (size_t i = 1; i < memory_.size(); ++i) {
     Open(i);
@@ -70,7 +70,7 @@ TEST_F(SharedObjectsTest, TheirNumberIsBounded) {
   EXPECT_EQ(objects_.size(), kMax);
 }
 
-TEST_F(SharedObjectsTest, WhatIsUsedIsNotForgotten) {
+TEST_F(SharedObjectsTest, KeepsObjectsInUse) {
   std::vector<SharedRegion> used;
   for (size_t i = 0; i < memory_.size(); ++i) used.push_back(Open(i));
   EXPECT_EQ(objects_.size(), kMax);
@@ -81,7 +81,7 @@ TEST_F(SharedObjectsTest, WhatIsUsedIsNotForgotten) {
   }
 }
 
-TEST_F(SharedObjectsTest, TooManyInUseAreRefused) {
+TEST_F(SharedObjectsTest, RejectsTooManyObjectsInUse) {
   std::vector<SharedRegion> used;
   Result<SharedRegion> region = Open(0);
   for (size_t i = 0; region.ok() && i < 2 * BusGuard::kMax; ++i) {
@@ -95,7 +95,7 @@ TEST_F(SharedObjectsTest, TooManyInUseAreRefused) {
   EXPECT_GT(region.status().retry_after.count(), 0);
 }
 
-TEST_F(SharedObjectsTest, WithoutADescriptorLeftOneMayComeAgain) {
+TEST_F(SharedObjectsTest, IsRetryableWithoutFileDescriptors) {
   Open(1);  // UBSan needs a descriptor when it first meets a type
   const Lowered none_left(RLIMIT_NOFILE, 0);
   const Result<SharedRegion> region =
@@ -104,7 +104,7 @@ TEST_F(SharedObjectsTest, WithoutADescriptorLeftOneMayComeAgain) {
   EXPECT_GT(region.status().retry_after.count(), 0);
 }
 
-TEST_F(SharedObjectsTest, WhatIsUnlinkedIsGivenBack) {
+TEST_F(SharedObjectsTest, ReleasesUnlinkedObjects) {
   const SharedRegion used = Open(0);
   for (size_t i = 1; i < 9; ++i) Open(i);
   EXPECT_EQ(objects_.size(), 9u);

@@ -7,7 +7,7 @@
 namespace topk {
 namespace {
 
-TEST(StatusMap, BadInputHasErrorInfoAndBadRequest) {
+TEST(StatusMap, InvalidInputHasErrorInfoAndBadRequest) {
   const grpc::Status status =
       ToGrpcStatus(InvalidArgument("REASON", "onnx.k", "k = 7 is wrong"));
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);

@@ -20,7 +20,7 @@ TEST(Status, IsOkByDefault) {
   EXPECT_EQ(CodeName(Status().code), "OK");
 }
 
-TEST(Status, CodesHaveGrpcsNumbersAndNames) {
+TEST(Status, CodesHaveTheNumbersAndNamesOfGrpc) {
   const std::pair<int, const char*> codes[] = {{0, "OK"},
                                                {1, "CANCELLED"},
                                                {2, "UNKNOWN"},
@@ -41,7 +41,7 @@ TEST(Status, CodesHaveGrpcsNumbersAndNames) {
   EXPECT_EQ(CodeName(static_cast<Code>(99)), "UNKNOWN");
 }
 
-TEST(Status, IsMadeOfWhatItWasGiven) {
+TEST(Status, HasItsReasonFieldAndMessage) {
   const auto expect = [](const Status& status, int code) {
     EXPECT_FALSE(status.ok());
     EXPECT_EQ(static_cast<int>(status.code), code);
@@ -72,7 +72,7 @@ TEST(ResultDeathTest, MadeOfAnOkStatusAborts) {
   EXPECT_DEATH({ const Result<int> result = Status(); }, "");
 }
 
-TEST(Checked, MultiplyAndAddSayWhenTheyOverflow) {
+TEST(Checked, MultiplyAndAddReportOverflow) {
   int64_t out = 0;
   EXPECT_TRUE(CheckedMultiply(int64_t{1} << 31, int64_t{1} << 31, &out));
   EXPECT_EQ(out, int64_t{1} << 62);
@@ -95,7 +95,7 @@ TEST(Checked, RoundsUpToFour) {
   EXPECT_FALSE(CheckedRoundUp4(kMax - 2, &out));
 }
 
-TEST(StrCat, WritesTextsAndIntegers) {
+TEST(StrCat, ConcatenatesTextsAndIntegers) {
   EXPECT_EQ(StrCat(), "");
   EXPECT_EQ(StrCat("k = ", 7, " of ", kMin, std::string("!")),
             "k = 7 of -9223372036854775808!");

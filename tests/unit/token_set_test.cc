@@ -31,7 +31,7 @@ TEST(BearerToken, HashIsSha256) {
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
-TEST(TokenSet, FindsWhoseATokenIs) {
+TEST(TokenSet, FindsTheOwnerOfAToken) {
   const auto set = TokenSet::Parse(StrCat("# who\n\n", Line("alice", kAlice),
                                           "  ", Line("bob@x", kBob), "\r\n",
                                           Line("alice", "another-of-alice")));
@@ -46,7 +46,7 @@ TEST(TokenSet, FindsWhoseATokenIs) {
   EXPECT_EQ(NameOf(*set, ToHex(HashToken(kAlice))), "nobody");
 }
 
-TEST(TokenSet, TakesCapitalsAndNoEndOfTheLastLine) {
+TEST(TokenSet, AcceptsCapitalsAndAnUnterminatedLastLine) {
   const auto set = TokenSet::Parse(
       "a:BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD");
   ASSERT_TRUE(set.ok()) << set.status().message;
@@ -82,7 +82,7 @@ TEST(TokenSet, NamesTheLineAndTheRule) {
   }
 }
 
-TEST(HashToken, MakesALineThatIsRead) {
+TEST(HashToken, PrintsAValidLine) {
   for (const char* end : {"", "\n", "\r\n"}) {
     std::istringstream in(StrCat(kAlice, end));
     const auto line = HashTokenLine("alice", in);
@@ -91,7 +91,7 @@ TEST(HashToken, MakesALineThatIsRead) {
   }
 }
 
-TEST(HashToken, RefusesWhatCanBeGuessedOrSentInNoHeader) {
+TEST(HashToken, RejectsShortTokensAndInvalidCharacters) {
   for (const auto& [name, token, says] :
        {std::tuple("alice", "short", "16"), std::tuple("alice", "", "16"),
         std::tuple("alice", "with a space in its middle", "letters"),

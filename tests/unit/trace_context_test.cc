@@ -18,7 +18,7 @@ std::string Replaced(size_t at, const std::string& with) {
   return text.replace(at, with.size(), with);
 }
 
-TEST(TraceParent, IsReadAsTheTextHasIt) {
+TEST(TraceParent, ReadsTheExamplesOfTheSpecification) {
   const auto read = ParseTraceParent(kParent);
   ASSERT_TRUE(read.has_value());
   EXPECT_EQ(read->trace_high, 0x4bf92f3577b34da6u);
@@ -31,7 +31,7 @@ TEST(TraceParent, IsReadAsTheTextHasIt) {
   EXPECT_FALSE(ParseTraceParent(Replaced(53, "fe"))->sampled);
 }
 
-TEST(TraceParent, OfAHigherVersionIsReadByItsFirstFields) {
+TEST(TraceParent, ReadsTheKnownFieldsOfHigherVersions) {
   const std::string higher = Replaced(0, "cc");
   EXPECT_TRUE(ParseTraceParent(higher).has_value());
   EXPECT_TRUE(ParseTraceParent(higher + "-what-the-future").has_value());
@@ -40,7 +40,7 @@ TEST(TraceParent, OfAHigherVersionIsReadByItsFirstFields) {
   EXPECT_FALSE(ParseTraceParent(higher + "0").has_value());
 }
 
-TEST(TraceParent, ThatIsNotValidIsNone) {
+TEST(TraceParent, RejectsInvalidValues) {
   for (const std::string& text : {std::string(),
                                   std::string("-"),
                                   kParent + "-",
@@ -74,7 +74,7 @@ TEST(TraceParent, ThatIsNotValidIsNone) {
   EXPECT_TRUE(ParseTraceParent(Replaced(19, std::string(16, '0'))).has_value());
 }
 
-TEST(TraceParent, IsReadExactlyWhereTheGrammarHasIt) {
+TEST(TraceParent, AcceptsExactlyTheGrammar) {
   const std::regex grammar(
       "00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}|"
       "(?!00|ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-"
@@ -106,7 +106,7 @@ TEST(TraceParent, IsReadExactlyWhereTheGrammarHasIt) {
   EXPECT_GT(valid, 1000);
 }
 
-TEST(TraceContext, ContinuesWithASpanOfItsOwn) {
+TEST(TraceContext, ContinuesATraceWithItsOwnSpan) {
   const TraceContext trace = ContinueTrace(kParent, "rojo=00f067aa0ba902b7");
   EXPECT_EQ(TraceId(trace), "4bf92f3577b34da6a3ce929d0e0e4736");
   EXPECT_EQ(SpanId(trace.parent), "00f067aa0ba902b7");
@@ -120,7 +120,7 @@ TEST(TraceContext, ContinuesWithASpanOfItsOwn) {
   EXPECT_EQ(ContinueTrace(kParent, std::string(513, 'a')).state, "");
 }
 
-TEST(TraceContext, BeginsWhereThereIsNone) {
+TEST(TraceContext, StartsATraceWithoutAParent) {
   std::set<std::string> seen;
   for (int i = 0; i < 1000; ++i) {
     const TraceContext trace = ContinueTrace("00-none", "rojo=1");

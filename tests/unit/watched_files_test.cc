@@ -70,7 +70,7 @@ class Watched : public ::testing::Test {
   std::unique_ptr<WatchedFiles> watch_;
 };
 
-TEST_F(Watched, LoadsAtTheStartOrSaysWhyNot) {
+TEST_F(Watched, LoadsAtTheStartOrReportsWhyNot) {
   EXPECT_TRUE(Start().ok());
   EXPECT_EQ(Loaded(), "1");
   Write("1", "2");
@@ -79,7 +79,7 @@ TEST_F(Watched, LoadsAtTheStartOrSaysWhyNot) {
   EXPECT_THAT(Start().message, HasSubstr("--b: cannot read"));
 }
 
-TEST_F(Watched, LoadsWhatIsNewHoweverItCame) {
+TEST_F(Watched, LoadsNewContentFromAnyKindOfChange) {
   ASSERT_TRUE(Start().ok());
   Write("2", "2");  // as long as the old one, perhaps in the same tick
   EXPECT_TRUE(Eventually([this] { return Loaded() == "2"; }));
@@ -94,7 +94,7 @@ TEST_F(Watched, LoadsWhatIsNewHoweverItCame) {
   EXPECT_TRUE(Eventually([this] { return Loaded() == "4"; }));
 }
 
-TEST_F(Watched, KeepsWhatItHasAndLogsAMistakeOnce) {
+TEST_F(Watched, KeepsValidContentAndLogsAFaultOnce) {
   // One change at a time, at once: what is seen in between would be another
   // mistake.
   const auto put = [this](const char* name, const char* text) {

@@ -53,19 +53,19 @@ TEST(WorkQueueTest, SmallWorkHasLittleCostAndLittleOutput) {
   EXPECT_FALSE(WorkQueue::IsSmall(kTime, kBytes + 1));
 }
 
-TEST(WorkQueueTest, NothingWaitsWhereNothingIsDone) {
+TEST(WorkQueueTest, EstimatesNoWaitWhenIdle) {
   WorkQueue queue(1);
   EXPECT_EQ(queue.Wait().count(), 0);
   EXPECT_TRUE(queue.CheckDeadline(system_clock::now()).ok());
 }
 
-TEST(WorkQueueTest, WaitsForCostsAtTheSpeedOfTheLastJobs) {
+TEST(WorkQueueTest, EstimatesWaitsFromTheSpeedOfTheLastJobs) {
   Busy busy;
   // 40 ms of cost at half speed or less.
   EXPECT_GE(busy.queue().Wait(), milliseconds(80));
 }
 
-TEST(WorkQueueTest, RejectsWorkThatWouldBeginAfterItsDeadline) {
+TEST(WorkQueueTest, RejectsWorkThatWouldStartAfterItsDeadline) {
   Busy busy;
   const Status status =
       busy.queue().CheckDeadline(system_clock::now() + milliseconds(50));
@@ -74,13 +74,13 @@ TEST(WorkQueueTest, RejectsWorkThatWouldBeginAfterItsDeadline) {
   EXPECT_GE(status.retry_after, milliseconds(80));
 }
 
-TEST(WorkQueueTest, TakesWorkThatHasTime) {
+TEST(WorkQueueTest, AcceptsWorkBeforeItsDeadline) {
   Busy busy;
   const auto late = system_clock::now() + std::chrono::hours(1);
   EXPECT_TRUE(busy.queue().CheckDeadline(late).ok());
 }
 
-TEST(WorkQueueTest, WorkWithoutACostTeachesNothing) {
+TEST(WorkQueueTest, IgnoresWorkWithoutACost) {
   WorkQueue queue(1);
   for (int i = 0; i < 1000; ++i) {
     queue.Enqueue(i % 2, [](WorkQueue::Job&) { return true; });
