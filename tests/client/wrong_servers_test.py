@@ -95,7 +95,7 @@ class WrongServers(unittest.TestCase):
         self.probe(*probe, "aio-unary", without={
             UNBOUNDED, *(set(self.targets) - frames)})
 
-    def test_the_engines_helper(self):
+    def test_the_helper_of_dask_and_ray(self):
         self.probe(sys.executable, HERE / "wrong_servers_probe.py", TOPKD,
                    "shards", without=["no request_id", UNBOUNDED])
 

@@ -204,7 +204,7 @@ class TritonClient(unittest.TestCase):
                      str(PAGE), "exec"), names)
         self.assertEqual(names["indices"].shape, (8, 5))
 
-    def test_one_by_one(self):
+    def test_single_calls(self):
         for question, ours in self.pairs["sync"]:
             self.compare(question, ours, self.client.infer(
                 inputs=question.inputs(triton), **question.arguments()))
@@ -224,7 +224,7 @@ class TritonClient(unittest.TestCase):
                         self.compare(question, ours, result)
         asyncio.run(ask())
 
-    def test_a_stream_keeps_the_order_and_outlives_errors(self):
+    def test_streams_keep_their_order_and_continue_after_errors(self):
         answers = queue.Queue()
         self.client.start_stream(
             callback=lambda result, error: answers.put((result, error)))
@@ -315,7 +315,7 @@ class TritonClient(unittest.TestCase):
         self.refused("PERMISSION_DENIED", "does not begin with",
                      self.client.register_system_shared_memory, "a", "/b", 4)
 
-    def test_what_tools_read(self):
+    def test_metadata_for_tools(self):
         self.assertTrue(self.client.is_server_live())
         self.assertTrue(self.client.is_server_ready())
         self.assertTrue(self.client.is_model_ready("directml_topk", "0"))

@@ -116,7 +116,7 @@ class Debian(unittest.TestCase):
             self.assertRegex(page.replace("\\-", "-"),
                              rf"(?m)^\.B (-\w,)?{flag}\b")
 
-    def test_installs_starts_and_leaves_nothing(self):
+    def test_installs_starts_and_purges(self):
         if reason := obstacle():
             self.skipTest(reason)
         with tempfile.TemporaryDirectory() as folder:

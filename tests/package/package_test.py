@@ -61,7 +61,7 @@ class Package(unittest.TestCase):
         run(CMAKE, "--build", build)
         self.assertEqual(run(build / "consumer", self.server.target), "1 3\n")
 
-    def test_find_package_refuses_another_version(self):
+    def test_find_package_rejects_another_version(self):
         script = self.work / "find.cmake"
         script.write_text(
             f"find_package(topk 0.2 CONFIG PATHS {self.prefix} "
@@ -86,7 +86,7 @@ class Package(unittest.TestCase):
         run(CXX, "-std=c++20", source, "-o", program, *flags)
         self.assertEqual(run(program), "1: 9\n3: 7\n")
 
-    def test_no_path_of_the_build(self):
+    def test_no_path_of_the_build_is_installed(self):
         for path in self.prefix.rglob("*"):
             if path.is_file() and path.parent.name != "bin":
                 if path.suffix == ".a":  # debug information has paths
@@ -98,7 +98,7 @@ class Package(unittest.TestCase):
                     self.assertFalse(where.encode() in content,
                                      f"{where} in {path}")
 
-    def test_headers_include_none_but_installed_ones(self):
+    def test_headers_include_only_installed_ones(self):
         headers = list((self.prefix / "include").rglob("*.h"))
         self.assertTrue(headers)
         for path in headers:

@@ -69,7 +69,7 @@ class Command(unittest.TestCase):
         order = np.argsort(-array if largest else array, axis, kind="stable")
         return np.take(order, range(k), axis)
 
-    def test_json_is_what_numpy_says(self):
+    def test_json_equals_numpy(self):
         for flags, axis, largest in (((), -1, True),
                                      (("--axis", 0), 0, True),
                                      (("--axis", 1, "--smallest"), 1, False)):
@@ -93,7 +93,7 @@ class Command(unittest.TestCase):
                 np.reshape(answer["indices"], answer["shape"]),
                 self.expected(self.x, -1, 3))
 
-    def test_files_are_npy_pairs(self):
+    def test_out_writes_npy_files(self):
         for kind in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2",
                      "u4", "u8"):
             array = (np.arange(60).reshape(4, 15) * 7 % 31).astype(kind)
@@ -111,7 +111,7 @@ class Command(unittest.TestCase):
                                 -array.astype(np.float64)), axis=-1)
             np.testing.assert_array_equal(indices, order[:, :4])
 
-    def test_other_orders_of_bytes_and_dimensions(self):
+    def test_big_endian_and_fortran_order(self):
         for array in (np.asfortranarray(self.x), self.x.astype(">f4"),
                       np.asfortranarray(self.x.astype(">f8"))):
             path = self.save("order.npy", array)
@@ -211,7 +211,7 @@ class Command(unittest.TestCase):
                   code=2)
         self.topk("merge", path("nowhere"), "--k", 5, code=3)
 
-    def test_index_offsets_are_given_late_or_never(self):
+    def test_merge_adds_index_offsets(self):
         parts = []
         for begin, end in ((0, 30), (30, 50)):
             parts.append(os.path.join(self.folder.name, f"from{begin}"))
@@ -250,7 +250,7 @@ class Command(unittest.TestCase):
         self.assertIn('"mmx"', self.stderr)
         return self.stderr.strip().split("it has ")[1].split(", ")
 
-    def test_a_forced_instruction_set_is_the_one_that_runs(self):
+    def test_a_forced_instruction_set_runs(self):
         names = self.instruction_sets()
         self.assertEqual(names[-1], "scalar")
         values = set()
@@ -269,7 +269,7 @@ class Command(unittest.TestCase):
                 values.add(str(answer["values"]))
         self.assertEqual(len(values), 1)
 
-    def test_cuda_that_cannot_be_had_is_a_start_up_error(self):
+    def test_cuda_without_a_device_is_a_start_error(self):
         done = subprocess.run([TOPKD, "--check-config", "--backend", "cuda"],
                               capture_output=True, text=True, check=False,
                               timeout=60)
@@ -278,7 +278,7 @@ class Command(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertRegex(done.stderr, "backend: .*CUDA")
 
-    def test_an_unknown_instruction_set_is_a_start_up_error(self):
+    def test_an_unknown_instruction_set_is_a_start_error(self):
         done = subprocess.run([TOPKD, "--listen", "127.0.0.1:0"],
                               capture_output=True, check=False, timeout=60,
                               env=dict(os.environ, TOPK_INSTRUCTION_SET="mmx"))
@@ -292,7 +292,7 @@ class Command(unittest.TestCase):
         info = json.loads(self.topk("info", "--json"))
         self.assertEqual(len(info["operators"]), 9)
 
-    def test_a_flag_wins_over_the_variable(self):
+    def test_flags_precede_variables(self):
         for command in (("health",), ("info",), ("run", self.path, "--k", 5),
                         ("bench", "--shape", "8,100", "--k", 5, "--duration",
                          0.1)):
@@ -433,7 +433,7 @@ class Command(unittest.TestCase):
         mix = self.mix('{"k": 1001}')
         refused(*bench, "--mix", mix, says="1x1000 f32 k 1001", code=4)
 
-    def test_a_wrong_value_is_named_with_its_rule(self):
+    def test_usage_errors_name_flag_value_and_rule(self):
         def error_of(*arguments, **variables):
             done = subprocess.run(
                 [TOPK, *arguments], capture_output=True, check=False,
@@ -501,7 +501,7 @@ class Command(unittest.TestCase):
                 self.assertIn("not a .npz file", self.stderr)
         self.topk("run", self.path, "--member", "x", "--k", 2, code=3)
 
-    def test_npz_members_are_inflated_as_far_as_their_header_says(self):
+    def test_npz_inflation_is_bounded_by_the_header(self):
         def header(shape):
             start = io.BytesIO()
             np.lib.format.write_array_header_1_0(start, {
@@ -583,7 +583,7 @@ class Command(unittest.TestCase):
         self.assertEqual(command.returncode, 0, shown)
         return shown.decode().replace("\r\n", "\n")
 
-    def test_what_a_terminal_shows_fits_it_and_has_no_colours(self):
+    def test_terminal_output_fits_and_is_plain(self):
         wide = self.topk("run", self.path, "--k", 20, "--max-slices", 2)
         for columns in (64, 80, 120):
             for command in (("run", self.path, "--k", 20, "--max-slices", 2),
@@ -605,7 +605,7 @@ class Command(unittest.TestCase):
                                          columns)
             self.assertIsNone(re.search("\x1b\\[[0-9;]*m", shown))
 
-    def test_a_bench_that_is_interrupted_reports(self):
+    def test_an_interrupted_bench_reports(self):
         for signal_number in (signal.SIGINT, signal.SIGTERM):
             with subprocess.Popen(
                     [TOPK, "bench", "--k", "3", "--duration", "600",
@@ -637,7 +637,7 @@ class Command(unittest.TestCase):
         return sum(float(line.split()[-1]) for line in lines
                    if line.startswith("topk_requests_total{"))
 
-    def test_errors_say_what_to_do(self):
+    def test_errors_have_hints(self):
         def advised(*command, says, code=5, **options):
             self.topk(*command, code=code, **options)
             self.assertRegex(self.stderr, "(?m)^hint: .*" + says)

@@ -69,7 +69,7 @@ class Aio(unittest.IsolatedAsyncioTestCase):
                 else:
                     self.assert_right(result, x, 5)
 
-    async def test_a_mistake_among_many_is_the_caller_s(self):
+    async def test_an_invalid_request_among_many_raises(self):
         requests = [Request(np.arange(5), Onnx(1)),
                     Request(np.zeros(5, complex), Onnx(1))]
         with self.assertRaises(TypeError):
@@ -88,7 +88,7 @@ class Aio(unittest.IsolatedAsyncioTestCase):
                                  grpc.StatusCode.INVALID_ARGUMENT)
                 self.assertEqual(caught.exception.field, "onnx.axis")
 
-    async def test_a_stream_that_is_refused_says_why(self):
+    async def test_a_rejected_stream_reports_its_reason(self):
         async def endless():
             while True:
                 yield Request(np.zeros(1 << 16), Onnx(1))

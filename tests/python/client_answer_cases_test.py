@@ -83,7 +83,7 @@ def response_of(pair, change=None):
 
 
 class Cases(unittest.TestCase):
-    def test_what_the_request_implies_is_accepted(self):
+    def test_matching_responses_are_accepted(self):
         for name, pair in CASES["requests"].items():
             if name.startswith("rejected: "):
                 continue
@@ -93,7 +93,7 @@ class Cases(unittest.TestCase):
                 self.assertLessEqual(response.ByteSize(),
                                      call.max_message_bytes())
 
-    def test_what_the_request_does_not_imply_is_rejected(self):
+    def test_other_responses_are_rejected(self):
         self.assertGreater(len(CASES["wrong"]), 60)
         for wrong in CASES["wrong"]:
             with self.subTest(f"{wrong['of']}: {wrong['name']}"):
@@ -105,7 +105,7 @@ class Cases(unittest.TestCase):
                 self.assertEqual(error.reason, "BAD_ANSWER")
                 self.assertEqual(error.field, wrong["field"], str(error))
 
-    def test_a_stream_exceeds_no_output(self):
+    def test_streams_are_bounded_by_their_outputs(self):
         pair = CASES["requests"]["onnx"]
         chunk = topk_pb2.TopKResponseChunk
         header = response_of(pair, {"values": {"data": None}})

@@ -66,7 +66,7 @@ class Calls(unittest.TestCase):
         self.assert_same(answer, np.ascontiguousarray(values), indices,
                          index_type)
 
-    def test_every_type_of_the_contract_has_one_of_numpy(self):
+    def test_every_data_type_has_a_numpy_type(self):
         names = [name[len("DATA_TYPE_"):].lower()
                  for name, number in tensor_pb2.DataType.items() if number]
         # These come as the bits of uint8 alone.
@@ -78,7 +78,7 @@ class Calls(unittest.TestCase):
                   if width < 8}
         self.assertEqual(_dtypes.WIDTHS, widths)
 
-    def test_every_dialect_version_and_type_is_numpy_s(self):
+    def test_every_dialect_version_and_type_equals_numpy(self):
         floats = ALL[:3]
         for dtype in ALL:
             x = elements(dtype, (4, 30, 5))
@@ -109,7 +109,7 @@ class Calls(unittest.TestCase):
                     self.check(x, DirectML(5, 2, version=0), 2, 5, True, False,
                                np.uint32, **how)
 
-    def test_bfloat16_is_its_bits_in_uint16(self):
+    def test_bfloat16_as_bits_in_uint16(self):
         bits = elements("float32", (6, 50)).view(np.uint32) >> 16
         x = bits.astype(np.uint16)
         values, indices = oracle(x, "BF16", 1, 8, True, False)
@@ -118,7 +118,7 @@ class Calls(unittest.TestCase):
                                               stream=stream)
             self.assert_same(answer, values, indices, np.int64)
 
-    def test_small_types_are_their_bits_in_uint8(self):
+    def test_small_types_as_bits_in_uint8(self):
         rng = np.random.default_rng(5)
         for name, width in SMALL.items():
             for shape, axis in (((7, 45), 1), ((33, 7), 0), ((5,), 0)):
@@ -139,14 +139,14 @@ class Calls(unittest.TestCase):
                                 data_type="u3") for k in (1, 4)))
         self.assertEqual([list(a.values) for a in many], [[3], [3, 2, 1, 0]])
 
-    def test_signed_bits_come_back_with_their_sign(self):
+    def test_signed_small_types_keep_their_sign(self):
         x = np.array([[-8, 7, -1], [0, 5, -3]], np.int8)
         answer = self.client.compute_topk(x, OpenVINO(2, 1, "max", "value"),
                                           data_type="i4")
         np.testing.assert_array_equal(answer.values, [[7, -1], [5, 0]])
         self.assertEqual(answer.values.dtype, np.int8)
 
-    def test_what_does_not_fit_is_not_sent(self):
+    def test_values_outside_the_type_are_rejected(self):
         spec = OpenVINO(1, 0, "max", "value")
         for x, name in ((np.array([16], np.uint8), "u4"),
                         (np.array([-9], np.int8), "i4"),
@@ -162,7 +162,7 @@ class Calls(unittest.TestCase):
         self.assertEqual(caught.exception.reason, "DATA_TYPE_NOT_ALLOWED")
 
     @unittest.skipUnless(ml_dtypes, "ml_dtypes is not installed")
-    def test_small_types_are_those_of_ml_dtypes(self):
+    def test_small_types_of_ml_dtypes(self):
         rng = np.random.default_rng(6)
         for name, numpy_name in ML_DTYPES.items():
             if not hasattr(ml_dtypes, numpy_name):
@@ -186,7 +186,7 @@ class Calls(unittest.TestCase):
                 self.assert_same(answer, values.view(dtype), indices, np.int32)
 
     @unittest.skipUnless(ml_dtypes, "ml_dtypes is not installed")
-    def test_bfloat16_is_that_of_ml_dtypes(self):
+    def test_bfloat16_of_ml_dtypes(self):
         bits = (elements("float32", (6, 50)).view(np.uint32) >> 16).astype(
             np.uint16)
         x = bits.view(ml_dtypes.bfloat16)
@@ -196,7 +196,7 @@ class Calls(unittest.TestCase):
             self.assert_same(answer, values.view(ml_dtypes.bfloat16), indices,
                              np.int64)
 
-    def test_however_the_array_lies_in_memory(self):
+    def test_any_memory_layout_of_the_array(self):
         x = elements("float32", (4, 30, 5))
         swapped = x.astype(">f4")
         for spec, axis, kind in ((Onnx(3, axis=0), 0, np.int64),
@@ -211,7 +211,7 @@ class Calls(unittest.TestCase):
             values, indices = oracle(x, "", axis, 3, True, False)
             self.assert_same(answer, values, indices, kind)
 
-    def test_outputs_have_the_strides_that_they_were_told(self):
+    def test_outputs_have_the_requested_strides(self):
         x = elements("int32", (4, 6))
         values, indices = oracle(x, "", 1, 2, True, False)
         answer = self.client.compute_topk(x, DirectML(
@@ -222,7 +222,7 @@ class Calls(unittest.TestCase):
         np.testing.assert_array_equal(answer.values, values)
         np.testing.assert_array_equal(answer.indices, indices)
 
-    def test_large_arrays_are_streamed_to_the_same_answer(self):
+    def test_large_arrays_are_streamed_with_the_same_result(self):
         x = np.random.default_rng(2).standard_normal((2, 1 << 19), np.float32)
         for spec in (Onnx(10), Onnx(300000, largest=0)):  # a large answer too
             streamed = self.client.stream_topk(x, spec)
@@ -252,7 +252,7 @@ class Calls(unittest.TestCase):
                 values, indices = oracle(x, "", 1, 5, True, False)
                 self.assert_same(answer, values, indices, np.int64)
 
-    def test_stubs_of_one_s_own_are_not_in_the_way(self):
+    def test_other_generated_stubs_do_not_conflict(self):
         with tempfile.TemporaryDirectory() as folder:
             topk_stubs.generate_stubs(folder)
             subprocess.run(
@@ -279,7 +279,7 @@ class Calls(unittest.TestCase):
         empty = self.client.compute_topk(np.zeros((0, 5), np.float32), Onnx(2))
         self.assertEqual(empty.values.shape, (0, 2))
 
-    def test_errors_say_what_is_wrong(self):
+    def test_errors_have_code_reason_and_field(self):
         x = elements("float32", (5,))
         for stream in (False, True):
             with self.assertRaises(topk_client.TopKError) as caught:
@@ -320,13 +320,13 @@ class Calls(unittest.TestCase):
             self.assert_same(result, values, indices, np.int64)
             self.assertEqual(result.request_id, str(number))
 
-    def test_a_mistake_among_many_is_the_caller_s(self):
+    def test_an_invalid_request_among_many_raises(self):
         good = Request(elements("float32", (5,)), Onnx(1))
         bad = Request(np.zeros(5, complex), Onnx(1))
         with client_package.quiet_grpc(), self.assertRaises(TypeError):
             list(self.client.compute_topk_many([good, bad]))
 
-    def test_many_answer_while_more_are_made(self):
+    def test_many_returns_results_before_all_requests_exist(self):
         asked = threading.Semaphore(1)
 
         def requests():  # endless: each waits for the answer before
@@ -393,7 +393,7 @@ class Calls(unittest.TestCase):
             self.client.is_serving("no.such.Service")
         self.assertEqual(caught.exception.code, grpc.StatusCode.NOT_FOUND)
 
-    def test_nobody_there(self):
+    def test_no_server(self):
         with topk_client.Client("unix:/nowhere/topk.sock") as client:
             with self.assertRaises(topk_client.TopKError) as caught:
                 client.compute_topk(np.arange(3), Onnx(1), timeout=5)

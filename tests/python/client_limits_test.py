@@ -72,7 +72,7 @@ class Limits(unittest.TestCase):
                         self.ask(client, 5 << 20, stream=stream)
                 asyncio.run(self.ask_aio(server.target, limit))
 
-    def test_a_client_asks_once_and_not_for_small_tensors(self):
+    def test_the_limit_is_requested_once_and_only_for_large_tensors(self):
         server = client_package.start(self.addCleanup)
         with topk_client.Client(server.target) as client:
             calls = []
@@ -90,7 +90,7 @@ class Limits(unittest.TestCase):
                 self.ask(client, size, stream=True)
             self.assertEqual(len(calls), 1)
 
-    def test_limits_that_no_server_has(self):
+    def test_invalid_limits_of_a_server(self):
         """A server that is wrong about its limit is sent messages anyhow."""
         for told in (-1 << 63, -1, 0, 1, (1 << 63) - 1):
             client = topk_client.Client("127.0.0.1:1")

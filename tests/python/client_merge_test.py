@@ -86,7 +86,7 @@ class Merge(unittest.TestCase):
                 index_offset=begin if offset else 0)
             yield Partial.of(answer, spec, data_type=data_type), begin
 
-    def test_any_grouping_of_any_shards_is_one_server_s_answer(self):
+    def test_any_grouping_of_shards_equals_one_server_s_result(self):
         rng, pick = np.random.default_rng(SEED), random.Random(SEED)
         for name in [*TYPES, *SMALL]:
             for turn in range(ROUNDS):
@@ -111,7 +111,7 @@ class Merge(unittest.TestCase):
                         pool = [merge(pool[:some]), *pool[some:]]
                     self.assertEqual(bytes_of(pool[0]), bytes_of(whole))
 
-    def test_keys_are_in_the_oracle_s_order(self):
+    def test_keys_have_the_oracle_s_order(self):
         for name, width in {**SMALL, "F16": 16, "BF16": 16, "I8": 8}.items():
             codes = np.arange(1 << width).astype(f"u{-(-width // 8)}")
             bits = codes.view(TYPES.get(name, codes.dtype))
@@ -135,13 +135,13 @@ class Merge(unittest.TestCase):
         self.assertEqual(list(merged.indices), [2, 5, 0, 3, 1, 4])
         self.assertEqual(merged.values.tobytes(), x[merged.indices].tobytes())
 
-    def test_the_caller_s_arrays_are_left_alone(self):
+    def test_the_caller_s_arrays_do_not_change(self):
         part = Partial(np.array([3., 1.]), np.array([0, 1]), 2)
         merged = merge([part])
         merged.values[0] = merged.indices[0] = 9
         self.assertEqual((part.values[0], part.indices[0]), (3, 0))
 
-    def test_partials_of_different_questions_name_both(self):
+    def test_errors_name_both_requests(self):
         x = np.zeros((2, 3), np.float32)
         first = Partial(x, np.zeros((2, 3), np.int64), 5)
         for change, words in (
@@ -158,7 +158,7 @@ class Merge(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, words):
                 merge([first, dataclasses.replace(first, **change)])
 
-    def test_what_is_no_partial_is_refused(self):
+    def test_invalid_partials_are_rejected(self):
         x, i = np.zeros(3), np.arange(3)
         for wrong in ((x, i[:2], 3), (x, i, 2), (x, i, 0), (x, i, 3, 1),
                       (x, i, 3, 0, True, "none")):

@@ -92,7 +92,7 @@ class Security(unittest.TestCase):
                 return (await client.compute_topk(X, Onnx(1))).indices[0]
         self.assertEqual(asyncio.run(ask()), 1)
 
-    def test_files_that_cannot_be_used(self):
+    def test_invalid_files_are_reported_by_argument(self):
         for wrong in ({"tls_cert": self.folder / "client.pem"},
                       {"tls_key": self.folder / "client.key"},
                       {"token_file": ""}, {"token_file": self.folder},
@@ -143,7 +143,7 @@ class Security(unittest.TestCase):
             asyncio.run(ask())
         self.assertIn("\nhint: no server listens", str(caught.exception))
 
-    def test_a_token_file_over_a_unix_socket_is_read_again(self):
+    def test_token_files_are_reloaded(self):
         path = self.folder / "token"
         path.write_text("another-token-of-none\n")
         with topk_client.Client(self.socket, token_file=path) as client:
@@ -155,7 +155,7 @@ class Security(unittest.TestCase):
             self.assertEqual(client.compute_topk(X, Onnx(1)).indices[0], 1)
             self.assertTrue(client.is_serving())
 
-    def test_options_that_cannot_be(self):
+    def test_invalid_options_are_rejected(self):
         for options in (
                 {"target": "example.com:1", "token": TOKEN},
                 {"target": "dns:///example.com:1", "token": TOKEN},
@@ -170,7 +170,7 @@ class Security(unittest.TestCase):
                 topk_client.Client(token=token)
             self.assertNotIn("0123456789", str(caught.exception))
 
-    def test_a_token_file_that_goes_bad_keeps_the_last_good_token(self):
+    def test_an_invalid_token_file_keeps_the_last_valid_token(self):
         bad = (b"", b"\n", self.token[:9].encode(), b"\xff\xfe" * 20,
                f"{self.token}\n{self.token}\n".encode(),
                self.token.encode() + b"\0", "\u00e9".encode() * 20, None)
@@ -196,7 +196,7 @@ class Security(unittest.TestCase):
             path.mkdir()
             self.assertEqual(client.compute_topk(X, Onnx(1)).indices[0], 1)
 
-    def test_targets_that_a_token_may_go_to(self):
+    def test_targets_that_receive_tokens_in_plaintext(self):
         for target in ("localhost:1", "127.0.0.1:1,127.0.0.2:1", "[::1]:1",
                        "dns:///localhost:1", "unix:/x"):
             topk_client.Client(target, token=TOKEN).close()

@@ -74,7 +74,7 @@ class Shards(unittest.TestCase):
         cls.server = client_package.start(cls.addClassCleanup,
                                           "--allow-shared-memory")
 
-    def test_it_is_the_server_s_answer(self):
+    def test_results_equal_the_server_s(self):
         x = np.random.default_rng(1).integers(0, 9, 5000).astype(np.float32)
         with topk_client.Client(self.server.target) as client:
             wanted = client.compute_topk(x, Onnx(3), index_offset=70)
@@ -84,19 +84,19 @@ class Shards(unittest.TestCase):
             np.testing.assert_array_equal(got.values, wanted.values)
             np.testing.assert_array_equal(got.indices, wanted.indices)
 
-    def test_a_short_or_empty_shard_gives_what_it_has(self):
+    def test_short_and_empty_shards(self):
         for size in (0, 2):
             got = _shards.answer(np.ones(size, np.float32), 5,
                                  question(self.server.target, k=7))
             self.assertEqual(list(got.indices), [5, 6][:size])
             self.assertEqual(got.k, 7)
 
-    def test_small_types_are_sent_where_others_are_shared(self):
+    def test_small_types_are_sent_in_messages(self):
         got = _shards.answer(np.array([1, 6, 3], np.uint8), 0, question(
             self.server.target, 1, shared_memory=True, data_type="u3"))
         self.assertEqual(list(got.values), [6])
 
-    def test_the_next_server_is_asked_where_one_is_not_there(self):
+    def test_an_absent_server_is_skipped(self):
         for _ in range(4):  # it begins with either
             got = _shards.answer(np.arange(9), 0, question(
                 [NOBODY, self.server.target]))
@@ -105,7 +105,7 @@ class Shards(unittest.TestCase):
             _shards.answer(np.arange(9), 0, question([NOBODY, NOBODY]))
         self.assertEqual(caught.exception.code, grpc.StatusCode.UNAVAILABLE)
 
-    def test_a_mistake_is_not_tried_again(self):
+    def test_invalid_requests_are_not_retried(self):
         with self.assertRaises(topk_client.TopKError) as caught:
             _shards.answer(np.arange(9), 0, question(self.server.target,
                                                      axis=0, data_type="u8"))
@@ -115,7 +115,7 @@ class Shards(unittest.TestCase):
             with self.assertRaises(ValueError):
                 question(**{"servers": NOBODY, **wrong})
 
-    def test_what_a_killed_worker_leaves_is_removed_and_nothing_else(self):
+    def test_only_chunks_of_killed_workers_are_removed(self):
         _shards.answer(np.arange(50), 0, question(self.server.target,
                                                   shared_memory=True))
         mine = {name for name in objects() if f"-{os.getpid()}-" in name}
@@ -136,7 +136,7 @@ class Shards(unittest.TestCase):
         self.assertFalse(theirs & objects())
         self.assertLessEqual(mine, objects())
 
-    def test_a_forked_process_has_a_buffer_of_its_own(self):
+    def test_a_forked_process_has_its_own_buffer(self):
         # The child also drops the lock, so that what the parent leaves when it
         # is killed is abandoned while the child lives.
         forks = subprocess.Popen(
@@ -158,7 +158,7 @@ class Shards(unittest.TestCase):
         self.assertTrue(any(f"-{child}-" in name for name in left))
         forks.stdin.close()  # ends the child
 
-    def test_no_worker_takes_what_another_has_just_made(self):
+    def test_workers_do_not_remove_new_chunks_of_others(self):
         def make(_):
             _shards.remove_abandoned()
             return _shards._Buffer(1)

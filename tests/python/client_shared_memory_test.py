@@ -36,7 +36,7 @@ class Shared(unittest.TestCase):
         np.testing.assert_array_equal(answer.values, self.values)
         np.testing.assert_array_equal(answer.indices, self.indices)
 
-    def test_the_tensor_lies_there(self):
+    def test_a_tensor_in_shared_memory(self):
         tensor = self.memory.region(self.x)
         self.assert_right(self.client.compute_topk(tensor, Onnx(7)))
         results = self.client.compute_topk_many(
@@ -49,18 +49,18 @@ class Shared(unittest.TestCase):
                 self.assert_right(await client.compute_topk(tensor, Onnx(7)))
         asyncio.run(ask())
 
-    def test_a_transposed_tensor_lies_there(self):
+    def test_a_transposed_tensor_in_shared_memory(self):
         answer = self.client.compute_topk(
             self.memory.region(self.x.T), DirectML(7, 0, "decreasing"))
         np.testing.assert_array_equal(answer.values, self.values.T)
         with self.assertRaises(ValueError):  # ONNX has no strides
             self.client.compute_topk(self.memory.region(self.x.T), Onnx(7))
 
-    def test_what_lies_there_is_not_streamed(self):
+    def test_shared_memory_is_not_streamed(self):
         with self.assertRaises(ValueError):
             self.client.stream_topk(self.memory.region(self.x), Onnx(7))
 
-    def test_the_answer_is_put_there(self):
+    def test_results_are_written_to_shared_memory(self):
         values = self.memory.array((40, 7), np.float32, 200000)
         indices = self.memory.array((40, 7), np.int64, 300000)
         for stream in (False, True):
@@ -76,7 +76,7 @@ class Shared(unittest.TestCase):
             self.assertTrue(np.shares_memory(answer.values, values))
             self.assertTrue(np.shares_memory(answer.indices, indices))
 
-    def test_what_the_server_refuses(self):
+    def test_rejections_by_the_server(self):
         small = self.memory.array((3,), np.float32)
         with SharedMemory(4096, f"/other-{os.getpid()}") as foreign:
             x = foreign.array((5,), np.float32)
@@ -90,7 +90,7 @@ class Shared(unittest.TestCase):
                         **{"tensor": self.x, "spec": Onnx(7), **how})
                 self.assertEqual(caught.exception.code, code)
 
-    def test_its_name_goes_and_its_arrays_stay(self):
+    def test_arrays_outlive_the_name(self):
         path = "/dev/shm" + self.memory.name
         self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
         with self.assertRaises(FileExistsError):

@@ -128,7 +128,7 @@ class WrongServer(unittest.TestCase):
         self.assertEqual(caught.exception.reason, "BAD_ANSWER")
         self.assertEqual(caught.exception.code, grpc.StatusCode.INTERNAL)
 
-    def test_no_wrong_answer_is_believed(self):
+    def test_wrong_responses_are_rejected(self):
         responses = []
         target = self.start(ComputeTopK=grpc.unary_unary_rpc_method_handler(
             lambda *_: responses[-1].SerializeToString()))
@@ -153,7 +153,7 @@ class WrongServer(unittest.TestCase):
                 with self.subTest(str(spec)):
                     self.assert_bad(lambda: client.compute_topk(X, spec))
 
-    def test_no_wrong_stream_is_believed(self):
+    def test_wrong_streams_are_rejected(self):
         chunk, right = topk_pb2.TopKResponseChunk, right_answer()
         messages = []
         target = self.start(StreamTopK=grpc.stream_stream_rpc_method_handler(
@@ -173,7 +173,7 @@ class WrongServer(unittest.TestCase):
                     self.assert_bad(lambda: client.stream_topk(X, Onnx(1)))
                     self.assert_bad(lambda: self.in_loop(ask()))
 
-    def test_no_stream_takes_more_memory_than_its_outputs(self):
+    def test_streams_are_bounded_by_their_outputs(self):
         sent = []
 
         def endless(requests, context):
@@ -191,7 +191,7 @@ class WrongServer(unittest.TestCase):
             self.assert_bad(lambda: client.stream_topk(X, Onnx(1)))
         self.assertLess(len(sent), 10000)
 
-    def test_results_are_those_of_their_requests(self):
+    def test_results_belong_to_their_requests(self):
         response = right_answer()
         response.request_id = "a"
         messages = []
@@ -213,7 +213,7 @@ class WrongServer(unittest.TestCase):
             messages[:] = [topk_pb2.TopKResult(response=response)]
             self.assert_bad(lambda: list(client.compute_topk_many(requests)))
 
-    def test_no_wrong_number_of_results_is_believed(self):
+    def test_a_wrong_number_of_results_is_rejected(self):
         result = topk_pb2.TopKResult(response=right_answer())
         messages = []
         target = self.start(
@@ -234,7 +234,7 @@ class WrongServer(unittest.TestCase):
                     lambda: list(client.compute_topk_many(requests)))
                 self.assert_bad(lambda: self.in_loop(ask()))
 
-    def test_many_continue_with_what_has_no_answer(self):
+    def test_many_retries_only_requests_without_a_result(self):
         seen = []
 
         def quits_after_three(requests, context):
@@ -335,7 +335,7 @@ class WrongServer(unittest.TestCase):
             self.assertEqual(str(caught.exception),
                              "INVALID_ARGUMENT: \\x1b[2J\\x9b")
 
-    def test_bytes_that_are_no_message(self):
+    def test_invalid_messages(self):
         target = self.start(ComputeTopK=grpc.unary_unary_rpc_method_handler(
             lambda *_: b"\xff\xff\xff"))
         with topk_client.Client(target) as client:
@@ -362,14 +362,14 @@ class WrongServer(unittest.TestCase):
         except topk_client.TopKError as error:
             return asked, error
 
-    def test_it_waits_as_long_as_it_is_told(self):
+    def test_retry_delays_are_obeyed(self):
         asked, answer = self.ask_one_that_pushes_back(300)
         self.assertEqual(answer.indices[0], 1)
         self.assertEqual(len(asked), 3)
         for before, after in zip(asked, asked[1:]):
             self.assertGreaterEqual(after - before, 0.295)
 
-    def test_it_does_not_try_again_where_it_is_told_so(self):
+    def test_permanent_errors_are_not_retried(self):
         asked, error = self.ask_one_that_pushes_back(-1)
         self.assertEqual(error.code, grpc.StatusCode.UNAVAILABLE)
         self.assertEqual(len(asked), 1)
@@ -431,7 +431,7 @@ class WrongServer(unittest.TestCase):
             self.assertLess(time.monotonic() - begin, 10)
             self.assertEqual(len(calls), 8)  # a shard asks both
 
-    def test_a_delay_before_the_deadline_is_waited_for(self):
+    def test_a_delay_before_the_deadline_is_obeyed(self):
         target, calls = self.reject_with_delay(0, 150_000_000)
         with topk_client.Client(target, max_attempts=3) as client:
             for once in (lambda: client.compute_topk(X, Onnx(1)),
@@ -467,7 +467,7 @@ class WrongServer(unittest.TestCase):
                 with self.assertRaisesRegex(ValueError, "^timeout: .*seconds"):
                     client.compute_topk(X, Onnx(1), timeout=wrong)
 
-    def test_a_call_that_broke_off_is_sent_again(self):
+    def test_a_call_without_a_status_is_retried(self):
         calls = []
 
         def answer(_, context):
@@ -494,7 +494,7 @@ class WrongServer(unittest.TestCase):
         self.assertEqual(caught.exception.reason, "ANSWER_BROKE_OFF")
         self.assertEqual(len(calls), 8)
 
-    def test_a_stream_is_sent_again_whole(self):
+    def test_a_stream_is_retried_from_its_start(self):
         sent = []
 
         def answer(requests, context):

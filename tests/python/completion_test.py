@@ -114,7 +114,7 @@ def zsh(script, lines, folder):
 
 
 class Completion(unittest.TestCase):
-    def test_what_is_offered(self):
+    def test_offered_words(self):
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
             (folder / "a.npy").touch()

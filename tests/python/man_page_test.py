@@ -14,7 +14,7 @@ SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 
 
 class ManPage(unittest.TestCase):
-    def test_it_is_whole_and_without_warnings(self):
+    def test_man_pages_are_complete_and_valid(self):
         page = subprocess.run([TOPK, "man"], capture_output=True, text=True,
                               check=True).stdout
         done = subprocess.run(["groff", "-man", "-ww", "-Tascii", "-rHY=0"],
