@@ -142,9 +142,9 @@ void AddListening(ConfigTable& table, ServerConfig& config) {
       ->check(PlainAddress());
   table
       .Row("admin-listen", config.admin_listen,
-           "Address of a plaintext port for operators with channelz (details "
-           "of all connections and calls) and reflection. An empty value "
-           "disables it")
+           "Address of a plaintext port for operators, with channelz and "
+           "reflection. Channelz shows all connections and calls. An empty "
+           "value disables it")
       ->check(PlainAddress());
   table.Row("ready-file", config.ready_file,
             "File that receives the bound addresses as JSON once the server "
@@ -217,9 +217,9 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
   table.Heading("Limits of all requests together");
   table
       .Row("max-inflight-bytes", config.max_inflight_bytes,
-           "Max memory of requests in flight, their responses and working "
-           "memory; 0 uses a quarter of the memory of the machine or, if less, "
-           "of the cgroup")
+           "Max memory of all requests in flight; 0 uses a quarter of the "
+           "memory of the machine or, if less, of the cgroup. It includes "
+           "responses and working memory")
       ->transform(Bytes(0, kMax));
   table
       .Row("max-inflight-calls", config.max_inflight_calls,
@@ -287,9 +287,9 @@ void AddConnections(ConfigTable& table, ConnectionOptions& options) {
       ->transform(Whole(0, 1 << 20));
   table
       .Row("max-connections-per-client", options.max_connections_per_client,
-           "Max number of open connections from one IPv4 address or one IPv6 "
-           "network of --client-ipv6-prefix bits; 0 for no limit. A proxy is "
-           "one address. Not with --xds")
+           "Max number of open connections of one client address; 0 for no "
+           "limit. An IPv6 client is a network of --client-ipv6-prefix bits, "
+           "and a proxy is one address. Not with --xds")
       ->transform(Whole(0, 1 << 20));
   table
       .Row("max-concurrent-streams", options.max_concurrent_streams,
@@ -307,7 +307,7 @@ void AddDrain(ConfigTable& table, ServerConfig& config) {
   table
       .Row("drain-delay", config.drain_delay_seconds,
            "Time after SIGTERM during which calls are accepted while health "
-           "reports NOT_SERVING, so that load balancers stop sending traffic")
+           "reports NOT_SERVING. Load balancers stop sending traffic in it")
       ->transform(Seconds(0, 3600));
   table
       .Row("drain-timeout", config.drain_timeout_seconds,

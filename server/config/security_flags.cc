@@ -39,12 +39,13 @@ void AddSecurityFlags(ConfigTable& table, SecurityConfig& config) {
            "with commas. Without it every verified certificate is accepted")
       ->delimiter(',')
       ->check(CLI::Validator(CheckSan, "NAME"));
-  table.Row("auth-tokens-file", config.auth_tokens_file,
-            "File of tokens; every call except health checks then needs one, "
-            "in the header \"authorization: Bearer TOKEN\". Each line is "
-            "name:SHA-256 as printed by topkd hash-token, or a comment after "
-            "#. The server reloads the file when it changes, and logs and "
-            "ignores an invalid one");
+  table.Row(
+      "auth-tokens-file", config.auth_tokens_file,
+      "File of tokens, of which each call except health checks then needs "
+      "one. Callers send it in the header \"authorization: Bearer "
+      "TOKEN\". Each line is name:SHA-256 as printed by topkd "
+      "hash-token, or a comment after #. The server reloads the file "
+      "when it changes, and logs and ignores an invalid one");
   table
       .Row("client-ipv6-prefix", config.client_ipv6_prefix,
            "Number of leading bits of an IPv6 address that identify a client "
