@@ -31,8 +31,8 @@ struct NpyHeader {
 /// INVALID_ARGUMENT if the header is malformed.
 Result<NpyHeader> ParseNpyHeader(std::span<const std::byte> file);
 
-/// Returns an INVALID_ARGUMENT status: the file is no .npy file, because
-/// `what`.
+/// Returns an INVALID_ARGUMENT status: the file is not a .npy file,
+/// because `what`.
 Status MalformedNpy(std::string_view what);
 
 /// Returns the whole start of a file with this header, magic and padding

@@ -170,8 +170,8 @@ Status CheckPartial(const Partial& partial, size_t number, Range& indices) {
   if (partial.axis < 0 || partial.axis >= rank) {
     return InvalidArgument(
         "AXIS_RANGE", Path(number, "axis"),
-        StrCat("axis = ", partial.axis, " is no dimension of a tensor of rank ",
-               rank));
+        StrCat("axis = ", partial.axis,
+               " is not a dimension of a tensor of rank ", rank));
   }
   if (partial.k < 1) {
     return InvalidArgument("K_NOT_POSITIVE", Path(number, "k"),
@@ -196,7 +196,7 @@ Status CheckPartial(const Partial& partial, size_t number, Range& indices) {
       return InvalidArgument(
           "INDEX_TYPE", Path(number, "index_type"),
           StrCat(NameOf(partial.index_type),
-                 " is no type of indices: i32, i64, u32, u64"));
+                 " is not an index type: i32, i64, u32, u64"));
   }
   if (Status s = CheckLength(partial.values, *count, partial.dtype,
                              Path(number, "values"));

@@ -149,8 +149,9 @@ void Settle(const CLI::App& command, BenchFlags& flags) {
   }
   if (batched && !given("--batch")) profile.batch = kBatch;
   if (profile.requests % profile.batch != 0) {
-    refuse("--requests", StrCat(profile.requests, " is no multiple of --batch ",
-                                profile.batch));
+    refuse("--requests",
+           StrCat(profile.requests, " is not a multiple of --batch ",
+                  profile.batch));
   }
 }
 

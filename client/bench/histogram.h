@@ -11,7 +11,7 @@ namespace topk::cli {
 /// A log-linear histogram of whole numbers >= 0, e.g. nanoseconds: 64 steps for
 /// each power of two, so that a value is known to less than 1 %, in 22 KB
 /// whatever was recorded. Not thread-safe: one for each thread, then merged.
-// HdrHistogram's C library is no package of Debian 12.
+// Debian 12 has no package of HdrHistogram's C library.
 class Histogram {
  public:
   /// One step: how many values lay in [low, high).

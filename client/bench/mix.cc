@@ -63,7 +63,7 @@ std::string_view SetKey(std::string_view key, const Json& value,
     if (!value.is_boolean()) return "must be true or false";
     kind.operation.smallest = value.get<bool>();
   } else {
-    return "is no key of a mix: weight, shape, dtype, k, axis, smallest";
+    return "is not a key of a mix: weight, shape, dtype, k, axis, smallest";
   }
   return "";
 }

@@ -76,7 +76,7 @@ Result<int> ReadEnum(const std::string& name, const InferParameter& value,
   return InvalidArgument(
       "PARAMETER_VALUE", FieldOf(name),
       StrCat("parameter ", Quote(name), " = ", Quote(value.string_param()),
-             " is no value of ", type.name()));
+             " is not a value of ", type.name()));
 }
 
 // Reads a whole number of a field that is narrower than int64_t or unsigned.

@@ -9,7 +9,7 @@
 namespace topk {
 
 /// Reads a token and returns its line of --auth-tokens-file, without its end.
-/// An end of line after the token is no part of it. INVALID_ARGUMENT for a name
+/// An end of line after the token is ignored. INVALID_ARGUMENT for a name
 /// or a token that cannot be one.
 Result<std::string> HashTokenLine(const std::string& name, std::istream& in);
 

@@ -36,8 +36,8 @@ class RequestMemory {
   Status CheckTensor() const;
 
   /// Moves the answer's bytes to the outputs' regions. INVALID_ARGUMENT if one
-  /// is too small, or both are in one place; FAILED_PRECONDITION if it is no
-  /// more.
+  /// is too small, or they overlap; FAILED_PRECONDITION if an object was
+  /// truncated.
   Status Deliver(v1::TopKResponse& answer) const;
 
  private:

@@ -40,7 +40,7 @@ Status CheckRange(const v1::SharedMemoryRegion& region, int64_t size,
       "SHARED_MEMORY_RANGE",
       StrCat(field, size_is_wrong ? ".byte_size" : ".offset"),
       StrCat("offset ", region.offset(), " and byte_size ", region.byte_size(),
-             " are no part of an object of ", size, " bytes"));
+             " are not within an object of ", size, " bytes"));
 }
 
 }  // namespace

@@ -60,9 +60,9 @@ class SharedObjects {
                                                  std::chrono::seconds(1));
 
   /// Returns the part of an object that a request names in `field`.
-  /// INVALID_ARGUMENT for what is no name, no object, or no part of it;
-  /// PERMISSION_DENIED for a name without the prefix, and if this process may
-  /// not open it; RESOURCE_EXHAUSTED if it can map no more.
+  /// INVALID_ARGUMENT for an invalid name, a missing object, or a range outside
+  /// it; PERMISSION_DENIED for a name without the prefix, and if this process
+  /// may not open it; RESOURCE_EXHAUSTED if it can map no more.
   Result<SharedRegion> Open(const v1::SharedMemoryRegion& region, Access access,
                             const std::string& field);
 

@@ -1,5 +1,5 @@
 // NumPy's .npz archives, read as a file: whatever the bytes, an array has the
-// data that its shape implies, and what is no archive is read as a .npy file.
+// data that its shape implies, and other files are read as .npy files.
 // The first byte selects the member, and whether 2-byte elements
 // are bf16.
 #include <cstddef>

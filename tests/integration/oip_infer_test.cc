@@ -186,7 +186,7 @@ TEST_F(Oip, RejectsUnknownTensorsAndParameters) {
       "must be true or false");
   refused(
       "directml_topk", [&] { SetText(request, "axis_direction", "up"); },
-      "\"up\" is no value of");
+      "\"up\" is not a value of");
   refused(
       "directml_topk", [&] { SetInt(request, "axis_direction", -1); },
       "must be the number of a value");

@@ -56,7 +56,7 @@ def wrong_answers():
     yield but(lambda r: r.values.strides.append(-1))
     yield but(lambda r: setattr(r.values.shared_memory, "name", "/topk-x"))
     yield but(lambda r: setattr(r, "request_id", "another"))
-    # Indices that do not lie on the axis, or are no numbers of elements.
+    # Indices that are not on the axis, or are not counts of elements.
     for index in (-7, -1, 3, 1 << 40, -1 << 63):
         yield but(lambda r, i=index: setattr(
             r.indices, "data", np.int64([i]).tobytes()))

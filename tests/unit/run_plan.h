@@ -17,7 +17,7 @@ struct Answer {
   std::string indices;
   std::string kernel;
 
-  /// The kernel is no part of the answer.
+  /// The answer does not contain the kernel.
   bool operator==(const Answer& other) const {
     return values == other.values && indices == other.indices;
   }
