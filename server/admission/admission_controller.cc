@@ -10,6 +10,7 @@ namespace topk {
 namespace {
 
 std::string FormatRate(double rate) {
+  if (rate == 0) return "0, which is no limit";
   std::array<char, 32> text;
   std::snprintf(text.data(), text.size(), "%g", rate);
   return text.data();

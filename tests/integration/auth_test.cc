@@ -166,7 +166,8 @@ TEST_F(Tokens, LimitsApplyPerToken) {
   EXPECT_EQ(status.code, Code::kResourceExhausted);
   EXPECT_EQ(status.reason, "RATE_LIMITED");
   EXPECT_THAT(status.message,
-              HasSubstr("--client-requests-per-second = 0.001,"));
+              HasSubstr("--client-requests-per-second = 0.001, "
+                        "--client-bytes-per-second = 0, which is no limit)"));
   EXPECT_THAT(status.message, HasSubstr("\"alice\""));
   EXPECT_EQ(Ask(options, "bob").message, "");
   EXPECT_EQ(Ask(options, "bob").reason, "RATE_LIMITED");
