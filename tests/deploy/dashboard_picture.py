@@ -1,6 +1,6 @@
 """Draws the Grafana dashboard without Grafana: the panels, from what their
 queries find in a Prometheus that watched a topkd for two minutes of changing
-load. Needs matplotlib, which is no package that the tests install.
+load. Needs matplotlib, which tests/run.sh does not install.
 
 usage: dashboard_picture.py TOPKD TOPK PROMETHEUS PICTURE [--seconds 120]
 """
@@ -54,6 +54,8 @@ def draw(panel, lines, axis, start):
                   va="center", transform=axis.transAxes, color="#228833")
         axis.set_axis_off()
         return
+    # The highest ones: a server also reports methods without calls.
+    lines = sorted(lines, key=lambda line: -max(value for _, value in line[1]))
     for name, points in lines[:8]:
         axis.plot([at - start for at, _ in points],
                   [value / scale if math.isfinite(value) else math.nan

@@ -516,6 +516,8 @@ RULES = {
         {"core/a.cc": "// At most so many."},
         {"deploy/a.sh": "# Clients come\n# again."},
         {"deploy/a.py": 'raise Error("there are none")'},
+        {"deploy/a.json": '{"title": "calls under way"}'},
+        {"deploy/a.yml": "summary: the calls that are\n  under way"},
         {"tests/a.py": '"""Doc.\n\nWho asks."""'},
     ], {"a.md": "# What is served?\n```sh\n# Who\n```\n`is none`, so long as",
         "core/a.cc": "// No more than `count` elements."}),
