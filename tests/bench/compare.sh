@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Compares this tree's speed with that of another commit: builds both, lets them
+# take turns, and prints for each row the median ratio of a pair, new to base,
+# with its spread. Exits with 1 if a row lost more than 5 % beyond its spread.
+#
+# usage: tests/bench/compare.sh BASE [--rounds N] [--only ROWS] [--threads N]
+#
+# BASE         a commit, for example HEAD~3 or v0.1.0
+# --rounds N   pairs of measurements for each row (7)
+# --only ROWS  kernels, or service
+# --threads N  of the kernels (1)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+usage() { sed -n '2,11s/^# \{0,1\}//p' tests/bench/compare.sh; }
+case "${1:-}" in
+  -h | --help) usage && exit ;;
+  '' | -*) usage >&2 && exit 2 ;;
+esac
+commit=$(git rev-parse --verify --quiet "$1^{commit}") || {
+  echo "compare.sh: $1 is not a commit" >&2
+  exit 2
+}
+shift
+
+# shellcheck source=tests/bench/build.sh
+source tests/bench/build.sh
+build_bench topk_bench topk_server topk_cli
+base=$PWD/build/compare/$commit
+if [ ! -e "$base/built" ]; then
+  rm -rf "$base"
+  mkdir -p "$base"
+  git archive "$commit" | tar -x -C "$base"
+  (
+    cd "$base"
+    # shellcheck source=/dev/null
+    source tests/bench/build.sh
+    build_bench topk_bench topk_server >/dev/null
+  )
+  touch "$base/built"
+fi
+exec /usr/bin/python3 tests/bench/compare.py "$base/build/bench/bin" \
+  build/bench/bin "$@"
