@@ -86,7 +86,7 @@ Status CheckEnvironment(const ServerConfig& config) {
     status.message = StrCat(status.field, ": ", status.message);
     return status;
   }
-  return config.xds ? CheckXds(config.listen) : Status{};
+  return config.xds ? CheckXds(config.listen, config.connections) : Status{};
 }
 
 EngineOptions EngineOptionsOf(const ServerConfig& config, int threads) {
@@ -125,10 +125,10 @@ struct Server::Impl {
   // Loads certificates and tokens.
   Status Secure(const ServerConfig& config, spdlog::logger& log);
   // Binds and starts to serve gRPC.
-  Status Listen(const ServerConfig& config);
+  Status Listen(const ServerConfig& config, spdlog::logger& log);
   // Binds the addresses with listeners of our own.
   Status ListenByAcceptor(const ServerConfig& config,
-                          grpc::ServerBuilder& builder);
+                          grpc::ServerBuilder& builder, spdlog::logger& log);
   // Has gRPC bind the addresses when a control plane says so. `ports` receives
   // the ports once the server is built.
   void ListenByXds(const ServerConfig& config, grpc::ServerBuilder& builder,
@@ -233,9 +233,10 @@ void Server::Impl::AddMetrics(const spdlog::logger& log) {
 }
 
 Status Server::Impl::ListenByAcceptor(const ServerConfig& config,
-                                      grpc::ServerBuilder& builder) {
+                                      grpc::ServerBuilder& builder,
+                                      spdlog::logger& log) {
   acceptor.emplace(config.connections, /*max_replaced=*/0,
-                   static_cast<int>(config.security.client_ipv6_prefix));
+                   static_cast<int>(config.security.client_ipv6_prefix), &log);
   for (const std::string& address : config.listen) {
     const bool plain = tls == nullptr || IsUnixAddress(address);
     if (!acceptor->Listen(
@@ -266,7 +267,7 @@ void Server::Impl::ListenByXds(const ServerConfig& config,
   }
 }
 
-Status Server::Impl::Listen(const ServerConfig& config) {
+Status Server::Impl::Listen(const ServerConfig& config, spdlog::logger& log) {
   reflection = std::make_unique<ReflectionService>(
       std::vector<std::string>{TopKService::service_full_name(),
                                OipService::service_full_name(),
@@ -296,7 +297,7 @@ Status Server::Impl::Listen(const ServerConfig& config) {
   std::vector<int> xds_ports(config.listen.size());
   if (config.xds) {
     ListenByXds(config, builder, xds_ports);
-  } else if (Status s = ListenByAcceptor(config, builder); !s.ok()) {
+  } else if (Status s = ListenByAcceptor(config, builder, log); !s.ok()) {
     return s;
   }
   std::unique_ptr<grpc::ServerCompletionQueue> queue =
@@ -344,7 +345,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
       new Server(std::make_unique<Impl>(config, log)));
   Impl& impl = *server->impl_;
   if (Status s = impl.Secure(config, log); !s.ok()) return s;
-  if (Status s = impl.Listen(config); !s.ok()) return s;
+  if (Status s = impl.Listen(config, log); !s.ok()) return s;
   if (!config.metrics_listen.empty()) {
     Result<std::unique_ptr<MetricsEndpoint>> endpoint =
         MetricsEndpoint::Start(config.metrics_listen, impl.metrics.registry());

@@ -26,8 +26,14 @@ constexpr std::string_view kOtherName =
     "the server's certificate has another name: --tls-server-name NAME";
 constexpr std::string_view kUnresolved =
     "the host name cannot be resolved; --target or TOPK_TARGET is HOST:PORT";
+// A server also closes connections above a limit before the handshake.
 constexpr std::string_view kUseTls =
-    "the server may require TLS: --tls, or --tls-ca FILE";
+    "the server may require TLS (--tls, or --tls-ca FILE), or have too many "
+    "connections (topkd's --max-connections and --max-connections-per-client)";
+constexpr std::string_view kUseCertificate =
+    "the server may require a client certificate (--tls-cert FILE --tls-key "
+    "FILE), or have too many connections (topkd's --max-connections and "
+    "--max-connections-per-client)";
 constexpr Row kUnreachable[] = {
     // gRPC's default port for host names, and for addresses.
     {":443: Failed to connect", Over::kAny, kNoPort},
@@ -51,10 +57,9 @@ constexpr Row kUnreachable[] = {
      "pass the authority that signed the server's certificate: --tls-ca FILE"},
     {"Hostname Verification Check failed", Over::kTls, kOtherName},
     {"is not in peer certificate", Over::kTls, kOtherName},
-    {"Socket closed", Over::kTls,
-     "the server may require a client certificate: --tls-cert FILE --tls-key "
-     "FILE"},
+    {"Socket closed", Over::kTls, kUseCertificate},
     {"Socket closed", Over::kPlainText, kUseTls},
+    {"Connection reset", Over::kTls, kUseCertificate},
     {"Connection reset", Over::kPlainText, kUseTls},
 };
 

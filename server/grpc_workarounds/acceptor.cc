@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "core/base/text.h"
+#include "server/transport/peer_name.h"
 
 namespace topk {
 namespace {
@@ -179,10 +180,14 @@ class Acceptor::Socket {
 };
 
 Acceptor::Acceptor(const ConnectionOptions& options, size_t max_replaced,
-                   int ipv6_prefix)
+                   int ipv6_prefix, spdlog::logger* log)
     : send_timeout_ms_(
           static_cast<int>(std::ceil(options.keepalive_timeout * 1000))),
       first_reserved_(FirstReserved()),
+      max_connections_(options.max_connections),
+      max_connections_per_client_(options.max_connections_per_client),
+      ipv6_prefix_(ipv6_prefix),
+      log_(log),
       replacement_(max_replaced),
       counts_(options.max_connections, options.max_connections_per_client,
               ipv6_prefix),
@@ -266,6 +271,41 @@ void Acceptor::Stop() {
   files_.clear();
 }
 
+bool Acceptor::Admit(int fd, const sockaddr& peer) {
+  if (fd >= first_reserved_) {
+    LogRejection(peer, StrCat("the server has too few free file descriptors "
+                              "(limit on open files = ",
+                              DescriptorLimit(), ")"));
+    return false;
+  }
+  switch (counts_.Admit(fd, peer)) {
+    case ConnectionLimit::kServer:
+      LogRejection(peer, StrCat("the server has too many open connections "
+                                "(--max-connections = ",
+                                max_connections_, ")"));
+      return false;
+    case ConnectionLimit::kClient:
+      LogRejection(peer, StrCat("the client has too many open connections "
+                                "(--max-connections-per-client = ",
+                                max_connections_per_client_, ")"));
+      return false;
+    case ConnectionLimit::kNone:
+      break;
+  }
+  return replacement_.Admit(fd);
+}
+
+void Acceptor::LogRejection(const sockaddr& peer, const std::string& cause) {
+  if (log_ == nullptr) return;
+  const auto unlogged = lines_.Pass();
+  if (!unlogged.has_value()) return;
+  log_->warn("connection from {} rejected: {}{}",
+             NetworkOf(AddressOf(peer), ipv6_prefix_), cause,
+             *unlogged == 0
+                 ? ""
+                 : StrCat("; ", *unlogged, " others before were not logged"));
+}
+
 bool Acceptor::AcceptAll(const Socket& socket) {
   // No more than can wait at once: the other sockets and Stop() have their
   // turn.
@@ -274,8 +314,7 @@ bool Acceptor::AcceptAll(const Socket& socket) {
     peer.size = sizeof(peer.storage);
     const int fd = accept4(socket.fd(), peer.get(), &peer.size,
                            SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd >= first_reserved_ || (fd >= 0 && !(counts_.Admit(fd, *peer.get()) &&
-                                               replacement_.Admit(fd)))) {
+    if (fd >= 0 && !Admit(fd, *peer.get())) {
       ++rejected_;
       close(fd);
     } else if (fd >= 0) {

@@ -14,6 +14,7 @@
 
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
+#include <spdlog/logger.h>
 #include <sys/stat.h>
 
 #include <atomic>
@@ -26,6 +27,7 @@
 #include <vector>
 
 #include "server/grpc_workarounds/connection_limits.h"
+#include "server/telemetry/line_limiter.h"
 #include "server/transport/connection_options.h"
 #include "server/transport/owned_file.h"
 
@@ -45,9 +47,9 @@ class Acceptor {
 
   /// `max_replaced` as in ConnectionReplacement; the limits of ConnectionCounts
   /// are those of `options`. Peers that acknowledge nothing for the keepalive
-  /// timeout are disconnected.
+  /// timeout are disconnected. `log`, which may be null, outlives the acceptor.
   Acceptor(const ConnectionOptions& options, size_t max_replaced,
-           int ipv6_prefix = 64);
+           int ipv6_prefix = 64, spdlog::logger* log = nullptr);
   /// Stops.
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
@@ -87,10 +89,18 @@ class Acceptor {
 
   // Returns false if no file descriptor or memory was left.
   bool AcceptAll(const Socket& socket);
+  // Returns false if a connection must be closed.
+  bool Admit(int fd, const sockaddr& peer);
+  void LogRejection(const sockaddr& peer, const std::string& cause);
   void Run();
 
   const int send_timeout_ms_;
   const int first_reserved_;
+  const int max_connections_;
+  const int max_connections_per_client_;
+  const int ipv6_prefix_;
+  spdlog::logger* const log_;
+  LineLimiter lines_{1};  // per second
   ConnectionReplacement replacement_;
   ConnectionCounts counts_;
   std::atomic<int64_t> rejected_ = 0;

@@ -1,8 +1,6 @@
 #include "server/grpc_workarounds/connection_limits.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,17 +29,8 @@ void Disconnect(int fd, ino_t inode) {
 // Returns the name that counts the connections of a client; "" for a Unix
 // socket.
 std::string ClientOf(const sockaddr& peer, int ipv6_prefix) {
-  const void* bits = nullptr;
-  if (peer.sa_family == AF_INET) {
-    bits = &reinterpret_cast<const sockaddr_in&>(peer).sin_addr;
-  } else if (peer.sa_family == AF_INET6) {
-    bits = &reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr;
-  } else {
-    return "";
-  }
-  char text[INET6_ADDRSTRLEN];
-  return NetworkOf(inet_ntop(peer.sa_family, bits, text, sizeof(text)),
-                   ipv6_prefix);
+  const bool is_ip = peer.sa_family == AF_INET || peer.sa_family == AF_INET6;
+  return is_ip ? NetworkOf(AddressOf(peer), ipv6_prefix) : "";
 }
 
 // Returns whether the last sweep was long ago, and starts the next one then.
@@ -105,29 +94,31 @@ size_t ConnectionCounts::CountOf(const std::string& client) const {
   return found == clients_.end() ? 0 : found->second.fds.size();
 }
 
-bool ConnectionCounts::Admit(int fd, const sockaddr& peer) {
+ConnectionLimit ConnectionCounts::Admit(int fd, const sockaddr& peer) {
   // A sweep makes a system call for each connection: 50 us for this number.
   constexpr size_t kFew = 64;
-  if (max_ == 0 && max_per_client_ == 0) return true;
+  if (max_ == 0 && max_per_client_ == 0) return ConnectionLimit::kNone;
   Forget(fd);  // the kernel reuses it: that connection is closed
   const std::string client =
       max_per_client_ > 0 ? ClientOf(peer, ipv6_prefix_) : "";
   if (!client.empty() && CountOf(client) >= max_per_client_) {
     Client& own = clients_.at(client);
-    if (own.fds.size() > kFew && !MaySweep(own.last_sweep)) return false;
+    if (own.fds.size() > kFew && !MaySweep(own.last_sweep)) {
+      return ConnectionLimit::kClient;
+    }
     ForgetClosed(std::vector<int>(own.fds));
-    if (CountOf(client) >= max_per_client_) return false;
+    if (CountOf(client) >= max_per_client_) return ConnectionLimit::kClient;
   }
   if (max_ > 0 && open_.size() >= max_) {
-    if (!MaySweep(last_sweep_)) return false;
+    if (!MaySweep(last_sweep_)) return ConnectionLimit::kServer;
     std::vector<int> all;
     for (const auto& entry : open_) all.push_back(entry.first);
     ForgetClosed(all);
-    if (open_.size() >= max_) return false;
+    if (open_.size() >= max_) return ConnectionLimit::kServer;
   }
   open_.emplace(fd, Connection{InodeOf(fd), client});
   if (!client.empty()) clients_[client].fds.push_back(fd);
-  return true;
+  return ConnectionLimit::kNone;
 }
 
 }  // namespace topk

@@ -45,6 +45,9 @@ class ConnectionReplacement {
   std::vector<Connection> open_;  // the oldest first
 };
 
+/// The limits of ConnectionCounts.
+enum class ConnectionLimit { kNone, kServer, kClient };
+
 /// Bounds the open connections of an acceptor, and those from one client
 /// address. Connections beyond a limit are rejected: the open ones have calls.
 /// Not thread-safe.
@@ -56,9 +59,9 @@ class ConnectionCounts {
   ConnectionCounts(size_t max, size_t max_per_client, int ipv6_prefix)
       : max_(max), max_per_client_(max_per_client), ipv6_prefix_(ipv6_prefix) {}
 
-  /// Counts a connection that was just accepted. Returns false if the caller
-  /// must close it.
-  bool Admit(int fd, const sockaddr& peer);
+  /// Counts a connection that was just accepted. Returns kNone, or the exceeded
+  /// limit; the caller must then close the connection.
+  ConnectionLimit Admit(int fd, const sockaddr& peer);
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -51,6 +51,7 @@ std::optional<Rejection> RejectionOf(const Status& status) {
       {"RATE_LIMITED", Rejection::kRate},
       {"DEADLINE_TOO_SHORT", Rejection::kDeadline},
       {"OUT_OF_MEMORY", Rejection::kMemory},
+      {"SHUTTING_DOWN", Rejection::kDraining},
   };
   if (const auto found = reasons.find(status.reason); found != reasons.end()) {
     return found->second;
@@ -62,8 +63,6 @@ std::optional<Rejection> RejectionOf(const Status& status) {
       return Rejection::kUnauthenticated;
     case Code::kPermissionDenied:
       return Rejection::kPermission;
-    case Code::kUnavailable:
-      return Rejection::kDraining;
     default:
       return std::nullopt;
   }

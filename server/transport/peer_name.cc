@@ -24,6 +24,19 @@ std::string AddressOf(std::string_view peer) {
   return std::string(peer);
 }
 
+std::string AddressOf(const sockaddr& peer) {
+  const void* bits = nullptr;
+  if (peer.sa_family == AF_INET) {
+    bits = &reinterpret_cast<const sockaddr_in&>(peer).sin_addr;
+  } else if (peer.sa_family == AF_INET6) {
+    bits = &reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr;
+  } else {
+    return std::string(kUnixPeer);
+  }
+  char text[INET6_ADDRSTRLEN];
+  return inet_ntop(peer.sa_family, bits, text, sizeof(text));
+}
+
 std::string NetworkOf(const std::string& address, int ipv6_prefix) {
   in6_addr bits;
   // A link-local address names its interface after a percent sign.

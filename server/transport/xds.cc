@@ -3,6 +3,7 @@
 #include <grpc/grpc.h>
 
 #include <cstdlib>
+#include <utility>
 
 #include "core/base/text.h"
 #include "core/security/local_address.h"
@@ -36,7 +37,19 @@ bool IsUsable() {
 
 }  // namespace
 
-Status CheckXds(const std::vector<std::string>& listen) {
+Status CheckXds(const std::vector<std::string>& listen,
+                const ConnectionOptions& connections) {
+  for (const auto& [flag, max] :
+       {std::pair("--max-connections", connections.max_connections),
+        std::pair("--max-connections-per-client",
+                  connections.max_connections_per_client)}) {
+    if (max > 0) {
+      return WrongXds(
+          StrCat("gRPC's listeners have no limit of connections: "
+                 "omit ",
+                 flag, " ", max));
+    }
+  }
   for (const std::string& address : listen) {
     if (IsUnixAddress(address)) {
       return WrongXds(StrCat(

@@ -1,6 +1,9 @@
 // Metrics, scraped over HTTP.
+#include "server/telemetry/metrics.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <prometheus/text_serializer.h>
 #include <sys/wait.h>
 
 #include <cstdio>
@@ -55,6 +58,22 @@ TEST(Metrics, CountTheCallsOfEveryService) {
        }) {
     EXPECT_THAT(text, HasSubstr(sample));
   }
+}
+
+TEST(Metrics, CountOnlyADrainAsDraining) {
+  Metrics metrics;
+  const v1::TopKRequest request = OnnxRequest({1, 2, 3}, 1);
+  const auto record = [&](const char* reason) {
+    metrics.Record(request, {}, Status{Code::kUnavailable, reason, "", ""});
+  };
+  record("SHUTTING_DOWN");
+  record("DEVICE_LOST");
+  record("DEVICE_LOST");
+  const std::string text =
+      prometheus::TextSerializer().Serialize(metrics.registry()->Collect());
+  EXPECT_THAT(text, HasSubstr("topk_rejected_total{reason=\"draining\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("topk_requests_total{code=\"UNAVAILABLE\","
+                              "dialect=\"onnx\",version=\"11\"} 3\n"));
 }
 
 TEST(Metrics, CountTheMessagesOfStreams) {

@@ -290,6 +290,16 @@ TEST(Topkd, ReportsUsageErrorsAs2) {
   EXPECT_EQ(Subprocess({kTopkd}, {"TOPKD_LISTEN=nowhere"}).Wait(), 2);
 }
 
+TEST(Topkd, RejectsLimitsOfConnectionsWithXds) {
+  for (const std::string flag :
+       {"--max-connections", "--max-connections-per-client"}) {
+    Subprocess topkd({kTopkd, "--check-config", "--listen", "127.0.0.1:0",
+                      "--xds", flag, "3"});
+    EXPECT_EQ(topkd.Wait(), 2);
+    EXPECT_THAT(topkd.Output(), ContainsRegex("--xds: .* " + flag + " 3\n"));
+  }
+}
+
 TEST(Topkd, ReplacesTheSocketAndReadyFileOfADeadServer) {
   const TemporaryFolder folder;
   const std::string listen = "unix:" + folder.File("socket");

@@ -11,6 +11,7 @@ import pathlib
 import pty
 import re
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -664,6 +665,16 @@ class Command(unittest.TestCase):
             self.topk("run", self.save("kind.npy", np.zeros(3, kind)), "--k",
                       1, code=3)
             self.assertIn(says, self.stderr)
+
+    def test_a_connection_above_the_limit_has_a_hint(self):
+        with tempfile.TemporaryDirectory() as folder, topk_stubs.Server(
+                TOPKD, folder, "--max-connections", "1") as server:
+            host, port = server.target.rsplit(":", 1)
+            with socket.create_connection((host, int(port))):
+                for flags in ((), ("--tls",)):
+                    self.topk("health", *flags, target=server.target, code=5)
+                    self.assertRegex(self.stderr,
+                                     "(?m)^hint: .*--max-connections-per-client")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -24,7 +25,9 @@
 #include <utility>
 #include <vector>
 
+#include "server/telemetry/logging.h"
 #include "tests/integration/subprocess.h"
+#include "tests/support/test_server.h"
 
 namespace topk::testing {
 namespace {
@@ -378,18 +381,23 @@ class Accepted {
   sockaddr_storage storage_{};
 };
 
+bool Admits(ConnectionCounts& counts, const Accepted& connection) {
+  return counts.Admit(connection.fd(), connection.peer()) ==
+         ConnectionLimit::kNone;
+}
+
 TEST(ConnectionCounts, LimitOneAddressAndNotTheOthers) {
   ConnectionCounts counts(0, 2, 64);
   const Accepted first("10.0.0.1");
   Accepted second("::ffff:10.0.0.1");
   const Accepted third("10.0.0.1");
   const Accepted other("10.0.0.2");
-  EXPECT_TRUE(counts.Admit(first.fd(), first.peer()));
-  EXPECT_TRUE(counts.Admit(second.fd(), second.peer()));
-  EXPECT_FALSE(counts.Admit(third.fd(), third.peer()));
-  EXPECT_TRUE(counts.Admit(other.fd(), other.peer()));
+  EXPECT_TRUE(Admits(counts, first));
+  EXPECT_TRUE(Admits(counts, second));
+  EXPECT_FALSE(Admits(counts, third));
+  EXPECT_TRUE(Admits(counts, other));
   second.Close();
-  EXPECT_TRUE(counts.Admit(third.fd(), third.peer()));
+  EXPECT_TRUE(Admits(counts, third));
 }
 
 TEST(ConnectionCounts, CheckForClosedConnectionsOfALargeClientPeriodically) {
@@ -398,15 +406,15 @@ TEST(ConnectionCounts, CheckForClosedConnectionsOfALargeClientPeriodically) {
   std::vector<std::unique_ptr<Accepted>> open;
   for (size_t i = 0; i < kMax; ++i) {
     open.push_back(std::make_unique<Accepted>("10.0.0.1"));
-    EXPECT_TRUE(counts.Admit(open[i]->fd(), open[i]->peer()));
+    EXPECT_TRUE(Admits(counts, *open[i]));
   }
   // Opened before others close, so that it has another descriptor.
   const Accepted next("10.0.0.1");
   const auto begun = std::chrono::steady_clock::now();
-  EXPECT_FALSE(counts.Admit(next.fd(), next.peer()));
+  EXPECT_FALSE(Admits(counts, next));
   open[0]->Close();
   // Each attempt would otherwise make a system call per connection.
-  const bool at_once = counts.Admit(next.fd(), next.peer());
+  const bool at_once = Admits(counts, next);
   if (std::chrono::steady_clock::now() - begun <
       std::chrono::milliseconds(90)) {
     EXPECT_FALSE(at_once);
@@ -414,7 +422,7 @@ TEST(ConnectionCounts, CheckForClosedConnectionsOfALargeClientPeriodically) {
   bool admitted = at_once;
   for (int i = 0; i < 1000 && !admitted; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    admitted = counts.Admit(next.fd(), next.peer());
+    admitted = Admits(counts, next);
   }
   EXPECT_TRUE(admitted);
 }
@@ -424,31 +432,92 @@ TEST(ConnectionCounts, CountAnIPv6NetworkAsOneClient) {
   const Accepted first("2001:db8:0:1::1");
   const Accepted neighbour("2001:db8:0:1:ffff::2");
   const Accepted other("2001:db8:0:2::1");
-  EXPECT_TRUE(counts.Admit(first.fd(), first.peer()));
-  EXPECT_FALSE(counts.Admit(neighbour.fd(), neighbour.peer()));
-  EXPECT_TRUE(counts.Admit(other.fd(), other.peer()));
+  EXPECT_TRUE(Admits(counts, first));
+  EXPECT_FALSE(Admits(counts, neighbour));
+  EXPECT_TRUE(Admits(counts, other));
 }
 
 TEST(ConnectionCounts, LimitUnixSocketsOnlyTogether) {
   ConnectionCounts counts(2, 1, 64);
   const Accepted connections[] = {Accepted("unix"), Accepted("unix"),
                                   Accepted("unix")};
-  EXPECT_TRUE(counts.Admit(connections[0].fd(), connections[0].peer()));
-  EXPECT_TRUE(counts.Admit(connections[1].fd(), connections[1].peer()));
-  EXPECT_FALSE(counts.Admit(connections[2].fd(), connections[2].peer()));
+  EXPECT_TRUE(Admits(counts, connections[0]));
+  EXPECT_TRUE(Admits(counts, connections[1]));
+  EXPECT_FALSE(Admits(counts, connections[2]));
 }
 
 TEST(ConnectionCounts, ForgetAConnectionWhoseDescriptorIsReused) {
   ConnectionCounts counts(1, 1, 64);
   Accepted first("10.0.0.1");
-  EXPECT_TRUE(counts.Admit(first.fd(), first.peer()));
+  EXPECT_TRUE(Admits(counts, first));
   const int fd = first.fd();
   first.Close();
   const Accepted second("10.0.0.2");
   ASSERT_EQ(second.fd(), fd);
-  EXPECT_TRUE(counts.Admit(fd, second.peer()));
+  EXPECT_TRUE(Admits(counts, second));
   const Accepted third("10.0.0.2");
-  EXPECT_FALSE(counts.Admit(third.fd(), third.peer()));
+  EXPECT_FALSE(Admits(counts, third));
+}
+
+TEST(ConnectionCounts, NameTheLimit) {
+  ConnectionCounts counts(2, 1, 64);
+  const Accepted one("10.0.0.1");
+  const Accepted same("10.0.0.1");
+  const Accepted other("10.0.0.2");
+  const Accepted third("10.0.0.3");
+  EXPECT_EQ(counts.Admit(one.fd(), one.peer()), ConnectionLimit::kNone);
+  EXPECT_EQ(counts.Admit(same.fd(), same.peer()), ConnectionLimit::kClient);
+  EXPECT_EQ(counts.Admit(other.fd(), other.peer()), ConnectionLimit::kNone);
+  EXPECT_EQ(counts.Admit(third.fd(), third.peer()), ConnectionLimit::kServer);
+}
+
+// Connects more often than `options` allow, and returns the log.
+std::string LogOfRejections(const ConnectionOptions& options,
+                            const std::string& address, int attempts) {
+  const auto sink = std::make_shared<LogSink>();
+  const auto log = MakeLoggerTo(sink, "info", "text");
+  std::vector<std::unique_ptr<Socket>> accepted;  // only by the acceptor
+  Acceptor acceptor(options, /*max_replaced=*/0, 64, log.get());
+  EXPECT_TRUE(acceptor.Listen(address, [&accepted](int, int fd) {
+    accepted.push_back(std::make_unique<Socket>(fd));
+  }));
+  acceptor.Start();
+  const std::string& bound = acceptor.addresses().front();
+  const std::string port = bound.substr(bound.rfind(':') + 1);
+  const Socket first(Connect(port));
+  for (int i = 0; i < attempts; ++i) {
+    const Socket client(Connect(port));
+    EXPECT_TRUE(client.IsClosed());
+  }
+  acceptor.Stop();
+  EXPECT_EQ(acceptor.rejected(), attempts);
+  log->flush();
+  return sink->Text();
+}
+
+TEST(Acceptor, LogsTheFlagAndTheClientOfRejections) {
+  ConnectionOptions options;
+  options.max_connections = 1;
+  EXPECT_THAT(LogOfRejections(options, "127.0.0.1:0", 1),
+              ::testing::HasSubstr(
+                  "connection from 127.0.0.1 rejected: the server has too many "
+                  "open connections (--max-connections = 1)\n"));
+  options = {};
+  options.max_connections_per_client = 1;
+  // The kernel names IPv4 clients by mapped IPv6 addresses here.
+  EXPECT_THAT(LogOfRejections(options, "0.0.0.0:0", 1),
+              ::testing::HasSubstr(
+                  "connection from 127.0.0.1 rejected: the client has too many "
+                  "open connections (--max-connections-per-client = 1)\n"));
+}
+
+TEST(Acceptor, LogsFewRejectionsOfAFlood) {
+  constexpr int kAttempts = 200;
+  ConnectionOptions options;
+  options.max_connections = 1;
+  const std::string log = LogOfRejections(options, "127.0.0.1:0", kAttempts);
+  EXPECT_LT(std::ranges::count(log, '\n'), kAttempts / 2);
+  EXPECT_THAT(log, ::testing::HasSubstr("--max-connections = 1"));
 }
 
 }  // namespace

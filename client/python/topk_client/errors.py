@@ -19,7 +19,13 @@ _OTHER_NAME = ("the server's certificate has another name: pass "
                "tls_server_name")
 _UNRESOLVED = ("the host name of the target cannot be resolved; the target is "
                "HOST:PORT")
-_USE_TLS = "the server may require TLS: pass tls=True or tls_ca"
+# A server also closes connections above a limit before the handshake.
+_OR_TOO_MANY = (", or have too many connections (topkd's --max-connections and "
+                "--max-connections-per-client)")
+_USE_TLS = ("the server may require TLS (pass tls=True or tls_ca)" +
+            _OR_TOO_MANY)
+_USE_CERTIFICATE = ("the server may require a client certificate (pass "
+                    "tls_cert and tls_key)" + _OR_TOO_MANY)
 # gRPC reports the cause of a failed connection as text only: a part of that
 # text, whether the client uses TLS (None: either), and advice.
 _HINTS: List[Tuple[str, Optional[bool], str]] = [
@@ -40,9 +46,9 @@ _HINTS: List[Tuple[str, Optional[bool], str]] = [
      "pass the authority that signed the server's certificate: tls_ca"),
     ("Hostname Verification Check failed", True, _OTHER_NAME),
     ("is not in peer certificate", True, _OTHER_NAME),
-    ("Socket closed", True,
-     "the server may require a client certificate: pass tls_cert and tls_key"),
+    ("Socket closed", True, _USE_CERTIFICATE),
     ("Socket closed", False, _USE_TLS),
+    ("Connection reset", True, _USE_CERTIFICATE),
     ("Connection reset", False, _USE_TLS),
 ]
 
