@@ -29,30 +29,17 @@ RUN if [ "${TOPK_WITH_CUDA}" = ON ]; then \
 # Only headers of these are used: no package of the image has them.
 RUN deploy/sbom.sh packages libcli11-dev nlohmann-json3-dev > /stage/headers
 
-FROM debian:bookworm-slim AS libraries-debian12
-# The libraries by apt, not linked in, and of no fixed version: each build has
-# Debian's security updates.
-# hadolint ignore=DL3008
-RUN apt-get update \
- && apt-get install -y --no-install-recommends \
-    libgrpc++1.51 libprotobuf32 libtbb12 libtbbmalloc2 libhwy1 libzip4 \
-    libspdlog1.10 libssl3 \
-    libprometheus-cpp-pull1.0 \
- && rm -rf /var/lib/apt/lists/*
+FROM debian:bookworm-slim AS slim-debian12
 
-FROM debian:trixie-slim AS libraries-current
+FROM debian:trixie-slim AS slim-current
 COPY --from=build-current /etc/apt/preferences.d/grpc_current /etc/apt/preferences.d/
 COPY --from=build-current /etc/apt/sources.list.d/grpc_current.list /etc/apt/sources.list.d/
-# hadolint ignore=DL3008
-RUN apt-get update \
- && apt-get install -y --no-install-recommends \
-    libgrpc++1.83 libprotobuf36 libtbb12 libtbbmalloc2 libhwy1t64 libzip5 \
-    libspdlog1.15 libssl3t64 \
-    libprometheus-cpp-pull1.0 \
- && rm -rf /var/lib/apt/lists/*
 
 # hadolint ignore=DL3006
-FROM libraries-${GRPC}
+FROM slim-${GRPC}
+ARG GRPC
+RUN --mount=type=bind,source=deploy/packages.sh,target=/mnt/packages.sh \
+    ["/bin/bash", "-c", "source /mnt/packages.sh && declare -n packages=TOPK_IMAGE_PACKAGES_$GRPC && install_packages \"${packages[@]}\" && rm -rf /var/lib/apt/lists/*"]
 COPY --from=build /stage/usr/bin/topkd /stage/usr/bin/topk /usr/bin/
 
 ARG VERSION=0.1.0

@@ -9,9 +9,11 @@
 #
 # usage: deploy/container_test.sh [OPTION...]
 # after deploy/quickstart.sh, for its topk. Options are those of the engine's
-# build, e.g. --build-arg TOPK_WITH_CUDA=ON.
+# build, e.g. --build-arg TOPK_WITH_CUDA=ON or --build-arg GRPC=current.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=deploy/packages.sh
+source deploy/packages.sh
 
 topk=build/release/bin/topk
 [ -x $topk ] || {
@@ -19,6 +21,8 @@ topk=build/release/bin/topk
   exit 1
 }
 image=topkd:container-test
+suite=bookworm
+case "$*" in *GRPC=current*) suite=trixie ;; esac
 # The kernels of the CUDA backend are added to it.
 megabytes=120
 case "$*" in *TOPK_WITH_CUDA=ON*) megabytes=200 ;; esac
@@ -85,11 +89,12 @@ scrape() {
   step "$(grep -c '^[a-z]' "$work/metrics") samples of metrics"
 }
 
-# The base image without a registry: a minimal Debian 12 made here.
+# The base image without a registry: a minimal Debian made here.
 make_base() {
-  if ! "${podman[@]}" image exists debian:bookworm-slim; then
+  if ! "${podman[@]}" image exists debian:$suite-slim; then
     step "making the base image with debootstrap"
-    debootstrap --variant=minbase bookworm "$work/root" >"$work/log" || {
+    debootstrap --variant=minbase --include=ca-certificates $suite \
+      "$work/root" "$(debian_mirror)" >"$work/log" || {
       tail "$work/log" >&2
       return 1
     }
@@ -108,10 +113,10 @@ path-exclude /usr/share/man/*
 path-exclude /usr/share/locale/*
 END
     tar -C "$work/root" -c . |
-      "${podman[@]}" import - debian:bookworm-slim >/dev/null
+      "${podman[@]}" import - debian:$suite-slim >/dev/null
     rm -rf "$work/root"
   fi
-  "${podman[@]}" tag debian:bookworm-slim debian:bookworm
+  "${podman[@]}" tag debian:$suite-slim debian:$suite
 }
 
 # Prints an image's size.
@@ -188,7 +193,7 @@ else
   mapfile -t variables < <(config_list Env)
   mapfile -t command < <(config_list Entrypoint && config_list Cmd)
   mapfile -t probe < <(config_list Healthcheck.Test | sed 1d)  # after "CMD"
-  step "image: $(size $image) on a base of $(size debian:bookworm-slim); user" \
+  step "image: $(size $image) on a base of $(size debian:$suite-slim); user" \
     "$user; ${command[*]}; check: ${probe[*]}"
   # The network is the host's: free ports instead of the image's.
   port=$((20000 + RANDOM % 10000))

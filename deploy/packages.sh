@@ -11,6 +11,17 @@ TOPK_BUILD_PACKAGES=(
   dpkg-dev file
 )
 
+# The libraries of the image, by the value of its GRPC argument; of no fixed
+# version: each build has Debian's security updates.
+TOPK_IMAGE_PACKAGES_debian12=(
+  libgrpc++1.51 libprotobuf32 libtbb12 libtbbmalloc2 libhwy1 libzip4
+  libspdlog1.10 libssl3 libprometheus-cpp-pull1.0
+)
+TOPK_IMAGE_PACKAGES_current=(
+  libgrpc++1.83 libprotobuf36 libtbb12 libtbbmalloc2 libhwy1t64 libzip5
+  libspdlog1.15 libssl3t64 libprometheus-cpp-pull1.0
+)
+
 # To build and run the tests as well: GoogleTest, what the Python clients need,
 # certificates for them, git for what the pages' tests copy, the proxy of
 # deploy/haproxy, what users of the C++ package and of the command's completion
