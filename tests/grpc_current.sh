@@ -7,26 +7,30 @@
 # them already, packages of trixie, forky and experimental from the machine's
 # own Debian mirror; exits with 77 if it cannot have them.
 #
-# usage: tests/grpc_current.sh [--only STEP[,STEP]] [FOLDER]
+# usage: tests/grpc_current.sh [--only STEP[,STEP]] [--quick] [FOLDER]
 #
 # --only STEP    chroot, build, test, clang, bench
+# --quick        bench: a few calls of each kind, to see that it works
 # FOLDER         the chroot, which is kept for the next run
 #                (build/grpc_current)
 #
 # The last step prints a Markdown table on stdout.
 set -euo pipefail
 
-usage() { sed -n '2,17s/^# \{0,1\}//p' tests/grpc_current.sh; }
+usage() { sed -n '2,18s/^# \{0,1\}//p' tests/grpc_current.sh; }
 
 caller=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=deploy/packages.sh
 source deploy/packages.sh
-only='' folder=build/grpc_current
+# shellcheck source=tests/bench/build.sh
+source tests/bench/build.sh
+only='' folder=build/grpc_current rounds=(1 2) measured=(--seconds 1)
 while [ $# -gt 0 ]; do
   case "$1" in
     -h | --help) usage && exit ;;
     --only) only=${2:?--only needs a value} && shift 2 ;;
+    --quick) rounds=(1) measured=(--quick) && shift ;;
     -*) echo "grpc_current.sh: unknown argument: $1" >&2 && exit 2 ;;
     *) folder=$(cd "$caller" && realpath -m "$1") && shift ;;
   esac
@@ -113,17 +117,16 @@ if wants clang; then
 fi
 if wants bench; then
   echo "== measuring servers of both versions with the client of this one" >&2
-  inside "cmake -S . -B /build/bench -G Ninja \
-      -DCMAKE_BUILD_TYPE=Release >/dev/null
+  inside "cmake -S . -B /build/bench ${bench_options[*]} >/dev/null
     cmake --build /build/bench --target service_bench topk_server"
   rows=$folder/build/rows runs=()
   mkdir -p "$rows"
-  for round in 1 2; do
+  for round in "${rounds[@]}"; do
     for version in here current; do
       servers=()
       if [ "$version" = current ]; then servers=(--servers "$folder"); fi
-      tests/bench/service.sh --only unary,stream --seconds 1 "${servers[@]}" \
-        --json "$rows/$version-$round" >/dev/null
+      tests/bench/service.sh --only unary,stream "${measured[@]}" \
+        "${servers[@]}" --json "$rows/$version-$round" >/dev/null
       runs+=("$version=$rows/$version-$round")
     done
   done

@@ -5,12 +5,15 @@
 # shellcheck source=deploy/packages.sh
 source deploy/packages.sh
 
+bench_options=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON
+  -DCMAKE_UNITY_BUILD_BATCH_SIZE=0)
+
 # build_bench TARGET...
 build_bench() {
   install_packages "${TOPK_BUILD_PACKAGES[@]}" libbenchmark-dev libgtest-dev \
     libgmock-dev python3 python3-venv >&2
   echo "== building $*" >&2
-  cmake -S . -B build/bench -G Ninja -DCMAKE_BUILD_TYPE=Release >/dev/null
+  cmake -S . -B build/bench "${bench_options[@]}" >/dev/null
   cmake --build build/bench --target "$@" >&2
 }
 

@@ -338,7 +338,8 @@ TEST(Topkd, RemovesASocketOfAUri) {
   topkd.process().Signal(SIGTERM);
   EXPECT_TRUE(Eventually([&] { return !Answers(topkd.target()); }));
   many->WritesDone();
-  EXPECT_TRUE(many->Finish().ok());
+  const grpc::Status status = many->Finish();
+  EXPECT_TRUE(status.ok()) << status.error_message();
   EXPECT_EQ(topkd.process().Wait(), 0);
   EXPECT_NE(access(socket.c_str(), F_OK), 0);
 }
