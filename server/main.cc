@@ -15,6 +15,7 @@
 
 #include "server/config/config.h"
 #include "server/grpc_workarounds/acceptor.h"
+#include "server/grpc_workarounds/read_in_pollers.h"
 #include "server/health/healthcheck.h"
 #include "server/memory_trimmer.h"
 #include "server/security/hash_token.h"
@@ -162,6 +163,7 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
       return topk::RunHashToken(line.token_name);
     case topk::CommandLine::Action::kServe:
       topk::KeepFreeMemory();
+      topk::ReadInPollers();
       return LogAndServe(line);
   }
   return kFailure;
