@@ -674,7 +674,7 @@ class Command(unittest.TestCase):
                 for flags in ((), ("--tls",)):
                     self.topk("health", *flags, target=server.target, code=5)
                     self.assertRegex(self.stderr,
-                                     "(?m)^hint: .*--max-connections-per-client")
+                                     "(?m)^hint: .*--max-connections and ")
 
 
 if __name__ == "__main__":
