@@ -53,8 +53,8 @@ PROJECT = ("core", "server", "client", "proto", "tests")
 # Each folder of the server may include those before it, so that there is no
 # cycle; its root may include all.
 SERVER = [f"server/{name}" for name in (
-    "transport", "grpc_workarounds", "security", "admission", "shared_memory",
-    "telemetry", "calls", "auxiliary", "config", "health", "oip")]
+    "transport", "telemetry", "grpc_workarounds", "security", "admission",
+    "shared_memory", "calls", "auxiliary", "config", "health", "oip")]
 _OF_SERVER = ["core/base", "core/engine.h", "core/wire", "core/security",
               "core/dialects/registry.h", "core/backends/registry.h", "proto"]
 MAY_INCLUDE = {
