@@ -14,56 +14,27 @@ constexpr int kIpv6Prefix = 64;
 
 }  // namespace
 
-RequestFunction RequestsOf(RawMethod method) {
-  return [method](grpc::GenericServerContext& context, RawStream& stream,
-                  grpc::ServerCompletionQueue& queue, void* tag) {
-    method.service.Request(method.index, context, stream, queue, tag);
-  };
-}
-
-void AuxiliaryCall::Wait() {
-  context_.AsyncNotifyWhenDone(end_.For(shared_from_this()));
-  method_.request(context_, stream_, loop_.queue(),
-                  arrival_.For(shared_from_this()));
-}
-
-void AuxiliaryCall::Read() {
-  stream_.Read(&incoming_, read_.For(shared_from_this()));
-}
-
-void AuxiliaryCall::Write(const grpc::ByteBuffer& message) {
-  count_->Sent();
-  stream_.Write(message, written_.For(shared_from_this()));
-}
-
 void AuxiliaryCall::Finish(const Status& status) {
   const grpc::Status end = ToGrpcStatus(status);
-  StartFinish(end.error_code());
-  stream_.Finish(end, finish_.For(shared_from_this()));
+  NoteStatus(end.error_code());
+  StartFinish(end);
 }
 
 void AuxiliaryCall::Finish(const grpc::ByteBuffer& last) {
-  count_->Sent();
-  StartFinish(grpc::StatusCode::OK);
-  stream_.WriteAndFinish(last, {}, grpc::Status::OK,
-                         finish_.For(shared_from_this()));
+  NoteStatus(grpc::StatusCode::OK);
+  StartFinish(last);
 }
 
-void AuxiliaryCall::StartFinish(int code) {
+void AuxiliaryCall::NoteStatus(int code) {
   finished_ = true;
   code_ = code;
-  if (!read_failed_) count_->Handled(code);
+  if (!read_failed_) count().Handled(code);
 }
 
-void AuxiliaryCall::OnArrival(bool ok) {
-  if (!ok) {  // the server shuts down
-    end_.Drop();
-    return;
-  }
-  Next(loop_)->Wait();
+void AuxiliaryCall::OnArrival() {
   const std::lock_guard lock(mutex_);
-  count_.emplace(method_.series);
-  if (ended_) return count_->Handled(CancelCode());
+  arrived_ = true;
+  if (ended_) return count().Handled(CancelCode());
   const Status status = Admit();
   status.ok() ? Begin() : Finish(status);
 }
@@ -82,24 +53,23 @@ Status AuxiliaryCall::Admit() {
   return {};
 }
 
-void AuxiliaryCall::OnRead(bool ok) {
+void AuxiliaryCall::OnRead(bool ok, grpc::ByteBuffer& message) {
   const std::lock_guard lock(mutex_);
   if (ended_) return;
   if (!ok) {
     read_failed_ = true;
     return ReceivedAll();
   }
-  count_->Received();
-  if (incoming_.Length() > kMaxMessageBytes) {
-    const size_t bytes = incoming_.Length();
-    incoming_.Clear();
+  if (message.Length() > kMaxMessageBytes) {
+    const size_t bytes = message.Length();
+    message.Clear();
     return Finish(
         ResourceExhausted("MESSAGE_TOO_LARGE", "",
                           StrCat("a message of ", bytes,
                                  " bytes exceeds the limit of this method, ",
                                  kMaxMessageBytes, " bytes")));
   }
-  Received(incoming_);
+  Received(message);
 }
 
 void AuxiliaryCall::OnWritten(bool ok) {
@@ -111,15 +81,15 @@ void AuxiliaryCall::OnFinished(bool ok) {
   const std::lock_guard lock(mutex_);
   // A read fails at the client's last message, or because gRPC has ended the
   // call: only now it is known whether the status was sent.
-  if (read_failed_) count_->Handled(ok ? code_ : CancelCode());
+  if (read_failed_) count().Handled(ok ? code_ : CancelCode());
 }
 
-void AuxiliaryCall::OnEnd(bool) {
+void AuxiliaryCall::OnEnd() {
   const std::lock_guard lock(mutex_);
   ended_ = true;
   slot_.reset();
-  if (!count_.has_value()) return;  // OnArrival is still to come
-  if (!finished_) count_->Handled(CancelCode());
+  if (!arrived_) return;  // OnArrival() is still to come
+  if (!finished_) count().Handled(CancelCode());
   Ended();
 }
 

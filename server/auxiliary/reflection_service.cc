@@ -40,8 +40,8 @@ class ReflectionService::StreamCall final : public AuxiliaryCall {
       : AuxiliaryCall(loop, method), service_(service) {}
 
  private:
-  std::shared_ptr<AuxiliaryCall> Next(EventLoop& loop) const override {
-    return std::make_shared<StreamCall>(service_, loop, method());
+  std::shared_ptr<Call> Next() const override {
+    return std::make_shared<StreamCall>(service_, loop_, method());
   }
 
   void Received(grpc::ByteBuffer& message) override {
@@ -69,10 +69,8 @@ ReflectionService::ReflectionService(std::vector<std::string> services,
     : reflector_(*google::protobuf::DescriptorPool::generated_pool(),
                  WithReflection(std::move(services))),
       rpc_(kReflectionPaths),
-      v1_{RequestsOf(rpc_.method(0)), metrics.Find(kReflectionPaths[0]),
-          authenticator, &limit_},
-      v1alpha_{RequestsOf(rpc_.method(1)), metrics.Find(kReflectionPaths[1]),
-               authenticator, &limit_} {}
+      v1_{MethodOf(rpc_, 0, metrics), authenticator, &limit_},
+      v1alpha_{MethodOf(rpc_, 1, metrics), authenticator, &limit_} {}
 
 void ReflectionService::Start(EventLoop& loop) {
   for (const AuxiliaryMethod* method : {&v1_, &v1alpha_}) {

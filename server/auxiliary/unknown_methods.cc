@@ -10,8 +10,8 @@ class UnknownCall final : public AuxiliaryCall {
   using AuxiliaryCall::AuxiliaryCall;
 
  private:
-  std::shared_ptr<AuxiliaryCall> Next(EventLoop& loop) const override {
-    return std::make_shared<UnknownCall>(loop, method());
+  std::shared_ptr<Call> Next() const override {
+    return std::make_shared<UnknownCall>(loop_, method());
   }
 
   void Begin() override {
@@ -26,11 +26,12 @@ class UnknownCall final : public AuxiliaryCall {
 
 UnknownMethods::UnknownMethods(const RpcMetrics& metrics,
                                const Authenticator* authenticator)
-    : method_{[this](grpc::GenericServerContext& context, RawStream& stream,
-                     grpc::ServerCompletionQueue& queue, void* tag) {
-                rpc_.RequestCall(&context, &stream, &queue, &queue, tag);
-              },
-              metrics.Find(""), authenticator} {}
+    : method_{{[this](grpc::GenericServerContext& context, RawStream& stream,
+                      grpc::ServerCompletionQueue& queue, void* tag) {
+                 rpc_.RequestCall(&context, &stream, &queue, &queue, tag);
+               },
+               "", metrics.Find("")},
+              authenticator} {}
 
 void UnknownMethods::Start(EventLoop& loop) {
   std::make_shared<UnknownCall>(loop, method_)->Wait();

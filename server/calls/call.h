@@ -1,127 +1,81 @@
-// The life cycle of one call.
+// The life cycle of one call of any service.
 #pragma once
 
-#include <grpcpp/server_context.h>
+#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/status.h>
 
-#include <atomic>
 #include <memory>
 #include <optional>
-#include <string>
 
-#include "core/base/cancellation.h"
-#include "core/base/status.h"
-#include "server/admission/admission_controller.h"
 #include "server/calls/event_loop.h"
+#include "server/calls/method.h"
 #include "server/calls/raw_service.h"
-#include "server/calls/topk_service.h"
-#include "server/telemetry/access_log.h"
 #include "server/telemetry/rpc_metrics.h"
 
 namespace topk {
 
 /// The base of all calls: one stream of messages in each direction. Owned by
-/// its pending completion tags and by the jobs that work on it.
+/// its pending completion tags, and by the jobs that work on it, so that any
+/// number of pollers may handle the tags in any order.
 class Call : public EventSource, public std::enable_shared_from_this<Call> {
  public:
-  /// The service and the loop outlive it.
-  Call(TopKService& service, EventLoop& loop, RawMethod method);
-  virtual ~Call();
+  /// The loop and the method outlive it.
+  Call(EventLoop& loop, const CallMethod& method)
+      : EventSource(loop), method_(method) {}
+  virtual ~Call() = default;
 
   /// Requests the next call from gRPC. Call it once, on an object that a
   /// shared_ptr owns.
   void Wait();
 
  protected:
-  /// Called when the call has arrived. It must make another object wait for the
-  /// next call.
-  virtual void Accept() = 0;
-  /// Called when a read has finished, with a message, or with `ok` false after
-  /// the client's last message.
-  virtual void Received(bool ok, grpc::ByteBuffer& message) = 0;
-  /// Called when a write has finished; `ok` is false if the client
-  /// disconnected.
-  virtual void Sent(bool ok) { (void)ok; }
-  /// Records a call that FinishIncomplete() has ended.
-  virtual void RecordIncomplete(const Status& status);
+  /// Returns a new object for the next call of the method.
+  virtual std::shared_ptr<Call> Next() const = 0;
 
-  /// Starts a read; Received() follows. The base class starts the first read.
-  /// At most one read is in flight.
-  void Read();
-  /// Starts a write; Sent() follows. At most one write is in flight.
-  void Write(const grpc::ByteBuffer& message, grpc::WriteOptions options = {});
-  /// Ends the call with a last message or with a status. Call it once.
-  void Finish(const grpc::ByteBuffer& last);
-  void Finish(const Status& status);
-  /// Ends the call with an error and records it, before any work on it has
-  /// started.
-  void Refuse(const Status& status);
-  /// Ends a call whose messages ended too early. The cause may be the client, a
-  /// cancellation or the deadline. RecordIncomplete() follows once the cause is
-  /// known, with `status`, CANCELLED or DEADLINE_EXCEEDED.
-  void FinishIncomplete(const Status& status);
+  // Pollers call the following, several at the same time if they are in flight.
 
-  /// Enqueues work(job) for a worker and keeps the call alive until it returns.
-  template <class Work>
-  void Enqueue(Size nanoseconds, Work work) {
-    service_.work().Enqueue(
-        nanoseconds, [self = shared_from_this(), work](WorkQueue::Job& job) {
-          work(job);
-          return self->CheckAlive().ok();
-        });
-  }
+  /// The call has arrived, and the next one is waited for.
+  virtual void OnArrival() = 0;
+  /// A read has finished, with a message, or with `ok` false after the client's
+  /// last message.
+  virtual void OnRead(bool ok, grpc::ByteBuffer& message) = 0;
+  /// A write has finished; `ok` is false if the client disconnected.
+  virtual void OnWritten(bool ok) = 0;
+  /// The status was sent, or could not be sent.
+  virtual void OnFinished(bool ok) { (void)ok; }
+  /// The call has ended, whoever ended it; perhaps before OnArrival().
+  virtual void OnEnd() = 0;
 
-  /// Returns OK while the client waits for the call, else CANCELLED or
-  /// DEADLINE_EXCEEDED.
-  Status CheckAlive() const;
+  /// Start an operation: at most one read and one write at a time, and nothing
+  /// after StartFinish().
+  void StartRead();
+  void StartWrite(const grpc::ByteBuffer& message, grpc::WriteOptions options);
+  void StartFinish(const grpc::Status& status);
+  /// Finishes with a last message and OK.
+  void StartFinish(const grpc::ByteBuffer& last);
 
-  /// Replaces CANCELLED with its cause (deadline or cancellation).
-  Status WithCancelCause(const Status& status) const {
-    return status.code == Code::kCancelled ? CheckAlive() : status;
-  }
+  /// Counts the call, since OnArrival().
+  const RpcCount& count() const { return *count_; }
 
-  /// Cancelled when the client disconnects or cancels, or the deadline expires.
-  const Cancellation& cancellation() const { return cancellation_; }
-
-  /// The data that all requests of the call share. Valid once the call has
-  /// arrived.
-  const CallInfo& info() const { return info_; }
-
-  /// The caller and its reservation.
-  AdmittedCall& admitted() { return admitted_; }
-
-  TopKService& service_;
-  grpc::ServerContext context_;
+  grpc::GenericServerContext context_;
 
  private:
-  void Arrive(bool ok);
-  void StartRead();
-  void ContinueTrace();
-  void ReturnTrace();
-  void End(bool ok);
-  void OnRead(bool ok);
-  void OnWritten(bool ok);
-  void OnFinished(bool) {}
-  void SendStatus(const Status& status);
-  void ReportIncomplete();
+  void Arrived(bool ok);
+  void Read(bool ok);
+  void Written(bool ok) { OnWritten(ok); }
+  void Finished(bool ok) { OnFinished(ok); }
+  void Ended(bool) { OnEnd(); }
 
-  const RawMethod kind_;
+  const CallMethod& method_;
   RawStream stream_{&context_};
   grpc::ByteBuffer incoming_;
-  int reads_ = 0;
-  CallInfo info_;
-  std::string trace_parent_;  // until it is sent
-  AdmittedCall admitted_;
-  Cancellation cancellation_;
-  const RpcMetrics::Method& method_;
   std::optional<RpcCount> count_;
-  Status incomplete_;
-  std::atomic<int> ends_ = 0;  // of FinishIncomplete() and of the call
-  OwningTag<Call, &Call::Arrive> arrived_;
-  OwningTag<Call, &Call::End> ended_;
-  OwningTag<Call, &Call::OnRead> read_;
-  OwningTag<Call, &Call::OnWritten> written_;
-  OwningTag<Call, &Call::OnFinished> finished_;
+  OwningTag<Call, &Call::Arrived> arrived_;
+  OwningTag<Call, &Call::Read> read_;
+  OwningTag<Call, &Call::Written> written_;
+  OwningTag<Call, &Call::Finished> finished_;
+  OwningTag<Call, &Call::Ended> ended_;
 };
 
 }  // namespace topk

@@ -20,7 +20,7 @@ constexpr int64_t kItemBytes = int64_t{4} << 10;
 
 }  // namespace
 
-void GroupCall::Received(bool ok, grpc::ByteBuffer& message) {
+void GroupCall::OnRead(bool ok, grpc::ByteBuffer& message) {
   received_ = true;
   ReadAheadQueue<Item>::Next next;
   if (ok) {
@@ -37,7 +37,9 @@ void GroupCall::Received(bool ok, grpc::ByteBuffer& message) {
 }
 
 GroupCall::Item GroupCall::Admitted(grpc::ByteBuffer& message) {
-  Item item{MakeRequest(), {}};
+  Item item{
+      std::make_unique<Request>(service_, admitted(), method_.make_codec()),
+      {}};
   item.status = item.request->Admit(message, info().arrived,
                                     RequestStats::Clock::now(), kItemBytes);
   if (!item.status.ok()) item.request->KeepIdOnly();
@@ -127,13 +129,7 @@ void GroupCall::Compute(Item& item) {
   if (item.status.ok()) {
     item.status = WithCancelCause(item.request->Run(&cancellation()));
   }
-  if (!item.status.ok()) {
-    const Status status = CatchBadAlloc([&] {
-      item.request->WriteError(item.status);
-      return Status();
-    });
-    if (!status.ok()) item.request->response().Clear();
-  }
+  if (!item.status.ok()) item.request->WriteError(item.status);
   item.request->Record(info(), item.status);
   item.request->ReleaseMessage();
 }
@@ -144,7 +140,7 @@ void GroupCall::SendNext() {
   Write(group_[sent_].request->response(), options);
 }
 
-void GroupCall::Sent(bool ok) {
+void GroupCall::OnWritten(bool ok) {
   if (!ok) return FinishStream(Cancelled());
   group_[sent_++] = {};
   if (sent_ < group_.size()) return SendNext();
@@ -162,7 +158,7 @@ void GroupCall::FinishStream(const Status& status) {
 // The requests of a stream are recorded one by one; a rejected stream has
 // no requests.
 void GroupCall::RecordIncomplete(const Status& status) {
-  if (!received_) Call::RecordIncomplete(status);
+  if (!received_) ServiceCall::RecordIncomplete(status);
 }
 
 }  // namespace topk

@@ -6,9 +6,10 @@
 #include <memory>
 #include <vector>
 
-#include "server/calls/call.h"
+#include "server/calls/method.h"
 #include "server/calls/read_ahead_queue.h"
 #include "server/calls/request.h"
+#include "server/calls/service_call.h"
 
 namespace topk {
 
@@ -16,12 +17,11 @@ namespace topk {
 /// as a group: computed in one pass, written into one buffer, while the next
 /// group is received. A request holds its charge until its response is
 /// sent.
-class GroupCall : public Call {
- protected:
-  using Call::Call;
-
-  /// Returns a request of this stream.
-  virtual std::unique_ptr<Request> MakeRequest() = 0;
+class GroupCall final : public ServiceCall {
+ public:
+  /// The service, the loop and the method outlive it.
+  GroupCall(TopKService& service, EventLoop& loop, const ComputeMethod& method)
+      : ServiceCall(service, loop, method), method_(method) {}
 
  private:
   // A request, why it is rejected, and how far it is.
@@ -32,7 +32,10 @@ class GroupCall : public Call {
     bool computed = false;  // its response is there
   };
 
-  void Received(bool ok, grpc::ByteBuffer& message) final;
+  std::shared_ptr<Call> Next() const final {
+    return std::make_shared<GroupCall>(service_, loop_, method_);
+  }
+  void OnRead(bool ok, grpc::ByteBuffer& message) final;
   void RecordIncomplete(const Status& status) final;
   Item Admitted(grpc::ByteBuffer& message);
   void AnswerGroup();
@@ -43,9 +46,10 @@ class GroupCall : public Call {
   template <class Do>
   void ForEach(Size nanoseconds, Do do_item);
   void SendNext();
-  void Sent(bool ok) final;
+  void OnWritten(bool ok) final;
   void FinishStream(const Status& status);
 
+  const ComputeMethod& method_;
   ReadAheadQueue<Item> queue_;
   std::vector<Item> group_;
   size_t sent_ = 0;

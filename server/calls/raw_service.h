@@ -16,17 +16,6 @@ namespace topk {
 using RawStream =
     grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
 
-class RawService;
-
-/// One of a service's methods.
-struct RawMethod {
-  RawService& service;
-  /// Its place among them.
-  int index;
-  /// "/package.Service/Method".
-  const char* path;
-};
-
 /// A service without handlers whose messages are raw bytes: generated messages
 /// would be parsed and their tensors copied before a handler runs. Its unary
 /// methods are streams, so that a call is delivered with its headers and the
@@ -37,10 +26,8 @@ class RawService final : public grpc::Service {
   /// Its methods' paths, which outlive it.
   explicit RawService(std::span<const char* const> paths);
 
-  /// Returns one of the methods.
-  RawMethod method(size_t index) {
-    return {*this, static_cast<int>(index), paths_[index]};
-  }
+  /// Returns the path of a method.
+  const char* path(size_t index) const { return paths_[index]; }
 
   /// Waits for a call of a method; `tag` comes out of the queue with it.
   void Request(int method, grpc::ServerContext& context, RawStream& stream,

@@ -32,19 +32,19 @@ std::optional<Status> Request::ReadAndPrepare(Reader reader) {
     return service_.admission().ChargeRequest(admitted_, bytes, message_bytes_,
                                               charge_);
   };
-  std::optional<Status> status = Read(reader, charge);
+  std::optional<Status> status = codec_->Read(message_, reader, charge, read_);
   if (!status.has_value() || !status->ok()) return status;
-  return Translated(PrepareRead());
+  return codec_->Translate(PrepareRead());
 }
 
 Status Request::PrepareRead() {
-  v1::TopKRequest& request = this->request();
+  v1::TopKRequest& request = read_.message;
   size_t bytes = request.tensor().data().size();
   size_t pieces = 1;
-  if (!data().empty()) {
+  if (!read_.data.empty()) {
     bytes = 0;
-    for (const auto& piece : data()) bytes += piece.size();
-    pieces = data().size();
+    for (const auto& piece : read_.data) bytes += piece.size();
+    pieces = read_.data.size();
   }
   stats_.tensor_bytes = static_cast<int64_t>(bytes);
   if (Status s = memory_.OpenTensor(request); !s.ok()) return s;
@@ -99,41 +99,55 @@ Status Request::Run(const Cancellation* cancellation) {
     stats_.RecordStage(Stage::kQueue);
     const auto shared = memory_.tensor();
     const std::span<const std::byte> own =
-        std::as_bytes(std::span(request().tensor().data()));
+        std::as_bytes(std::span(read_.message.tensor().data()));
     const std::span<const std::byte> whole = shared ? *shared : own;
     Result<v1::TopKResponse> computed = service_.engine().Run(
-        *prepared_, !shared && !data().empty() ? data() : Pieces(&whole, 1),
+        *prepared_,
+        !shared && !read_.data.empty() ? read_.data : Pieces(&whole, 1),
         cancellation);
     if (!computed.ok()) {
       stats_.RecordStage(Stage::kDecode);
-      return Translated(computed.status());
+      return codec_->Translate(computed.status());
     }
     stats_.Note(*computed);
-    if (Status s = memory_.CheckTensor(); !s.ok()) return Translated(s);
-    if (Status s = memory_.Deliver(*computed); !s.ok()) return Translated(s);
-    Write(std::make_shared<v1::TopKResponse>(*std::move(computed)))
+    if (Status s = memory_.CheckTensor(); !s.ok()) return codec_->Translate(s);
+    if (Status s = memory_.Deliver(*computed); !s.ok()) {
+      return codec_->Translate(s);
+    }
+    codec_->Write(std::make_shared<v1::TopKResponse>(*std::move(computed)))
         .Swap(&response_);
     stats_.RecordStage(Stage::kEncode);
     return {};
   });
 }
 
+void Request::WriteError(const Status& status) {
+  (void)CatchBadAlloc([&] {
+    codec_->WriteError(status, read_.message).Swap(&response_);
+    return Status();
+  });
+}
+
 void Request::Record(const CallInfo& call, const Status& status) {
-  service_.Record(call, request(), stats_, status);
+  codec_->Record(stats_, status.ok());
+  service_.Record(call, read_.message, stats_, status);
 }
 
 void Request::KeepIdOnly() {
   (void)CatchBadAlloc([this] {
-    (void)Read(Reader::kPoller, [](Size) { return Status(); });
+    (void)codec_->Read(
+        message_, Reader::kPoller, [](Size) { return Status(); }, read_);
     return Status();
   });
-  ReleaseData();
+  read_.data.clear();
+  read_.slices.clear();
   message_.Clear();
 }
 
 void Request::ReleaseMessage() {
   message_.Clear();
-  ReleaseRead();
+  read_ = {};
+  codec_.reset();
   prepared_.reset();
   charge_.Shrink(std::min(
       charge_.bytes(), static_cast<int64_t>(response_.Length()) + own_bytes_));

@@ -1,15 +1,17 @@
-// One request, from its bytes to its response: what all protocols share.
+// One request, from its bytes to its response, whatever its protocol.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
 
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "core/base/checked.h"
 #include "core/base/status.h"
 #include "core/engine.h"
 #include "server/admission/admission_controller.h"
+#include "server/calls/codec.h"
 #include "server/calls/raw_message.h"
 #include "server/calls/topk_service.h"
 #include "server/shared_memory/request_memory.h"
@@ -19,20 +21,21 @@
 
 namespace topk {
 
-/// A request on its way: admitted with its bytes, prepared, charged for what it
-/// costs, run, recorded. A protocol derives from it to read and to write.
+/// A request in its stages: admitted with its bytes, prepared, charged for its
+/// cost, run, recorded.
 ///
 /// Every step before Run() takes constant time when a poller does it. The
 /// request holds its charge until it is destroyed. Not thread-safe: one step at
 /// a time.
 class Request {
  public:
-  /// All outlive it.
-  Request(TopKService& service, AdmittedCall& admitted)
+  /// The service and the call outlive it.
+  Request(TopKService& service, AdmittedCall& admitted,
+          std::unique_ptr<Codec> codec)
       : service_(service),
         admitted_(admitted),
+        codec_(std::move(codec)),
         memory_(service.shared_objects()) {}
-  virtual ~Request() = default;
 
   /// Takes the message that arrived at `when` and admits its bytes, and charges
   /// `own_bytes` for the request itself.
@@ -62,48 +65,31 @@ class Request {
   /// The response's message, after Run() or WriteError().
   grpc::ByteBuffer& response() { return response_; }
 
-  /// Writes a message that says an error, for protocols that have one.
-  virtual void WriteError(const Status& status) { (void)status; }
+  /// Writes the message of an error. It is empty for unary methods.
+  void WriteError(const Status& status);
 
   /// Counts and logs it, with the status with which it ends.
-  virtual void Record(const CallInfo& call, const Status& status);
+  void Record(const CallInfo& call, const Status& status);
 
   /// Frees the message of a request that was rejected, but reads of it first
-  /// what WriteError() and Record() say, as far as a poller may.
+  /// what WriteError() and Record() report, as far as a poller may.
   void KeepIdOnly();
 
-  /// Frees all but the response.
+  /// Frees all but the response. Only response() may be called afterwards.
   void ReleaseMessage();
-
- protected:
-  /// Reads message() into request() and data(); see ReadRaw().
-  virtual std::optional<Status> Read(Reader reader,
-                                     const ChargeParsed& charge) = 0;
-  /// Returns the message of a response.
-  virtual grpc::ByteBuffer Write(
-      std::shared_ptr<v1::TopKResponse> response) = 0;
-  /// Returns an error in the protocol's terms.
-  virtual Status Translated(Status status) const { return status; }
-  /// The request and its data, once read.
-  virtual v1::TopKRequest& request() = 0;
-  virtual Pieces data() const = 0;
-  /// Frees what was read; the tensor's data alone.
-  virtual void ReleaseRead() = 0;
-  virtual void ReleaseData() = 0;
-
-  grpc::ByteBuffer& message() { return message_; }
-  const RequestStats& stats() const { return stats_; }
-  TopKService& service_;
 
  private:
   std::optional<Status> ReadAndPrepare(Reader reader);
   Status PrepareRead();
 
+  TopKService& service_;
   AdmittedCall& admitted_;
+  std::unique_ptr<Codec> codec_;
   InFlightLimiter::Charge charge_;
   int64_t message_bytes_ = 0;
   int64_t own_bytes_ = 0;
   grpc::ByteBuffer message_;
+  RawMessage<v1::TopKRequest> read_;
   RequestMemory memory_;
   std::optional<PreparedRequest> prepared_;
   grpc::ByteBuffer response_;

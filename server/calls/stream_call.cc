@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "server/calls/call.h"
 #include "server/calls/raw_message.h"
 #include "server/calls/read_ahead_queue.h"
+#include "server/calls/service_call.h"
 #include "server/shared_memory/request_memory.h"
 
 namespace topk {
@@ -62,10 +62,11 @@ class HeldBytes {
 };
 
 // Messages are received while those before them are computed.
-class StreamCall final : public Call {
+class StreamCall final : public ServiceCall {
  public:
-  StreamCall(TopKService& service, EventLoop& loop)
-      : Call(service, loop, service.method(Method::kStreamTopK)),
+  StreamCall(TopKService& service, EventLoop& loop, const CallMethod& method)
+      : ServiceCall(service, loop, method),
+        method_(method),
         held_(admitted().reservation) {}
 
  private:
@@ -76,9 +77,11 @@ class StreamCall final : public Call {
     int64_t bytes() const { return static_cast<int64_t>(message.Length()); }
   };
 
-  void Accept() override { AcceptStreamTopK(service_, loop_); }
+  std::shared_ptr<Call> Next() const override {
+    return std::make_shared<StreamCall>(service_, loop_, method_);
+  }
 
-  void Received(bool ok, grpc::ByteBuffer& message) override {
+  void OnRead(bool ok, grpc::ByteBuffer& message) override {
     ReadAheadQueue<Item>::Next next;
     if (ok) {
       Item item;
@@ -313,10 +316,11 @@ class StreamCall final : public Call {
     Finish(message);
   }
 
-  void Sent(bool ok) override {
+  void OnWritten(bool ok) override {
     ok ? SendNext() : FinishIncomplete(Cancelled());
   }
 
+  const CallMethod& method_;
   HeldBytes held_;
   InFlightLimiter::Charge charge_;  // of the header and of what it costs
   ReadAheadQueue<Item> queue_;
@@ -337,8 +341,9 @@ class StreamCall final : public Call {
 
 }  // namespace
 
-void AcceptStreamTopK(TopKService& service, EventLoop& loop) {
-  std::make_shared<StreamCall>(service, loop)->Wait();
+std::shared_ptr<Call> MakeStreamCall(TopKService& service, EventLoop& loop,
+                                     const CallMethod& method) {
+  return std::make_shared<StreamCall>(service, loop, method);
 }
 
 }  // namespace topk

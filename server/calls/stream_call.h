@@ -1,11 +1,14 @@
-// StreamTopK: one tensor in pieces, its answer in pieces.
+// StreamTopK: a tensor in chunks, its response in chunks.
 #pragma once
 
-#include "server/calls/topk_service.h"
+#include <memory>
+
+#include "server/calls/call.h"
 
 namespace topk {
 
-/// Takes calls of StreamTopK from the loop until the server shuts down.
-void AcceptStreamTopK(TopKService& service, EventLoop& loop);
+/// Returns a call of StreamTopK. All outlive it.
+std::shared_ptr<Call> MakeStreamCall(TopKService& service, EventLoop& loop,
+                                     const CallMethod& method);
 
 }  // namespace topk

@@ -1,13 +1,11 @@
 #include "server/calls/topk_service.h"
 
-#include <algorithm>
-#include <string>
+#include <memory>
 
-#include "core/base/text.h"
-#include "server/calls/compute_call.h"
-#include "server/calls/many_call.h"
+#include "server/calls/group_call.h"
 #include "server/calls/stream_call.h"
-#include "server/shared_memory/request_memory.h"
+#include "server/calls/topk_codec.h"
+#include "server/calls/unary_call.h"
 
 namespace topk {
 
@@ -23,13 +21,29 @@ TopKService::TopKService(const Engine& engine, Metrics& metrics,
       shared_objects_(shared_objects),
       admission_(admission),
       max_message_bytes_(max_message_bytes),
+      compute_topk_{MethodOf(Method::kComputeTopK),
+                    [] { return std::make_unique<TopKCodec>(); }},
+      stream_topk_(MethodOf(Method::kStreamTopK)),
+      compute_topk_many_{MethodOf(Method::kComputeTopKMany),
+                         [] { return std::make_unique<TopKManyCodec>(); }},
+      get_capabilities_{
+          MethodOf(Method::kGetCapabilities),
+          AnswerMessages<v1::GetCapabilitiesRequest, v1::Capabilities>(
+              [this](const auto&, v1::Capabilities& to) {
+                to = GetCapabilities();
+                return Status();
+              })},
       work_(threads) {}
 
+CallMethod TopKService::MethodOf(Method method) {
+  return topk::MethodOf(rpc_, static_cast<size_t>(method), rpc_metrics_);
+}
+
 void TopKService::Start(EventLoop& loop) {
-  AcceptComputeTopK(*this, loop);
-  AcceptStreamTopK(*this, loop);
-  AcceptComputeTopKMany(*this, loop);
-  AcceptGetCapabilities(*this, loop);
+  std::make_shared<UnaryCall>(*this, loop, compute_topk_)->Wait();
+  MakeStreamCall(*this, loop, stream_topk_)->Wait();
+  std::make_shared<GroupCall>(*this, loop, compute_topk_many_)->Wait();
+  std::make_shared<SimpleCall>(*this, loop, get_capabilities_)->Wait();
 }
 
 v1::Capabilities TopKService::GetCapabilities() const {

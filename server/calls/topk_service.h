@@ -11,6 +11,7 @@
 #include "core/wire/methods.h"
 #include "server/admission/admission_controller.h"
 #include "server/calls/event_loop.h"
+#include "server/calls/method.h"
 #include "server/calls/open_calls.h"
 #include "server/calls/raw_message.h"
 #include "server/calls/raw_service.h"
@@ -47,11 +48,6 @@ class TopKService {
   /// The gRPC service to register; calls are requested from it.
   RawService& rpc() { return rpc_; }
 
-  /// Where the calls of one come from.
-  RawMethod method(Method method) {
-    return rpc_.method(static_cast<size_t>(method));
-  }
-
   /// Takes calls from a loop until the server shuts down.
   void Start(EventLoop& loop);
 
@@ -67,7 +63,6 @@ class TopKService {
   const Engine& engine() const { return engine_; }
   const RpcMetrics& rpc_metrics() const { return rpc_metrics_; }
   SharedObjects* shared_objects() const { return shared_objects_; }
-  v1::Capabilities GetCapabilities() const;
 
   /// Where calls have their work done.
   WorkQueue& work() { return work_; }
@@ -77,6 +72,9 @@ class TopKService {
               const RequestStats& stats, const Status& status);
 
  private:
+  CallMethod MethodOf(Method method);
+  v1::Capabilities GetCapabilities() const;
+
   const Engine& engine_;
   Metrics& metrics_;
   const RpcMetrics& rpc_metrics_;
@@ -85,6 +83,10 @@ class TopKService {
   AdmissionController& admission_;
   const int64_t max_message_bytes_;
   RawService rpc_{kMethodPaths};
+  const ComputeMethod compute_topk_;
+  const CallMethod stream_topk_;
+  const ComputeMethod compute_topk_many_;
+  const SimpleMethod get_capabilities_;
   OpenCalls open_calls_;
   std::atomic<int64_t> bytes_ = 0;
   WorkQueue work_;

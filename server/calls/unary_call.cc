@@ -9,46 +9,46 @@ Status MissingMessage() {
                          "the call has no request message");
 }
 
-void UnaryCall::Received(bool ok, grpc::ByteBuffer& message) {
+void UnaryCall::OnRead(bool ok, grpc::ByteBuffer& message) {
   if (!ok) return FinishIncomplete(MissingMessage());
   Status status =
-      request().Admit(message, info().arrived, RequestStats::Clock::now());
+      request_.Admit(message, info().arrived, RequestStats::Clock::now());
   if (!status.ok()) return Refuse(status);
-  const std::optional<Status> prepared = request().Prepare(Reader::kPoller);
+  const std::optional<Status> prepared = request_.Prepare(Reader::kPoller);
   if (prepared.has_value() && !prepared->ok()) return End(*prepared);
-  if (request().RunsAtOnce()) return Compute();
+  if (request_.RunsAtOnce()) return Compute();
   status = service_.work().CheckDeadline(context_.deadline());
   if (!status.ok()) return End(status);
-  Enqueue(request().nanoseconds(),
+  Enqueue(request_.nanoseconds(),
           [this](WorkQueue::Job& job) { PrepareOnWorker(job); });
 }
 
 void UnaryCall::PrepareOnWorker(WorkQueue::Job& job) {
   // It may have waited for a thread longer than its client for it.
   if (const Status gone = CheckAlive(); !gone.ok()) return End(gone);
-  if (!request().prepared()) {
-    const Size preparing = request().nanoseconds();
-    const std::optional<Status> status = request().Prepare(Reader::kWorker);
+  if (!request_.prepared()) {
+    const Size preparing = request_.nanoseconds();
+    const std::optional<Status> status = request_.Prepare(Reader::kWorker);
     if (!status->ok()) return End(*status);
-    job.Revise(preparing + request().nanoseconds());
+    job.Revise(preparing + request_.nanoseconds());
   }
   Compute();
 }
 
 void UnaryCall::Compute() {
-  const Status status = WithCancelCause(request().Run(&cancellation()));
+  const Status status = WithCancelCause(request_.Run(&cancellation()));
   if (!status.ok()) return End(status);
   // Before it is sent: a client that has a response finds it in the metrics.
-  request().Record(info(), status);
-  Finish(request().response());
+  request_.Record(info(), status);
+  Finish(request_.response());
 }
 
 void UnaryCall::End(const Status& status) {
-  request().Record(info(), status);
+  request_.Record(info(), status);
   Finish(status);
 }
 
-void SimpleCall::Received(bool ok, grpc::ByteBuffer& message) {
+void SimpleCall::OnRead(bool ok, grpc::ByteBuffer& message) {
   if (!ok) return FinishIncomplete(MissingMessage());
   message_.Swap(&message);
   const auto bytes = static_cast<int64_t>(message_.Length());
@@ -67,7 +67,7 @@ void SimpleCall::Received(bool ok, grpc::ByteBuffer& message) {
 void SimpleCall::AnswerAndFinish() {
   grpc::ByteBuffer response;
   const Status status =
-      CatchBadAlloc([&] { return Answer(message_, response); });
+      CatchBadAlloc([&] { return method_.answer(message_, response); });
   status.ok() ? Finish(response) : Finish(status);
 }
 

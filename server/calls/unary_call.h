@@ -3,39 +3,51 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
-#include "server/calls/call.h"
+#include <memory>
+
+#include "server/calls/method.h"
 #include "server/calls/request.h"
+#include "server/calls/service_call.h"
 
 namespace topk {
 
 /// One request in, one response out: ComputeTopK and ModelInfer.
-class UnaryCall : public Call {
- protected:
-  using Call::Call;
-
-  /// The call's request.
-  virtual Request& request() = 0;
+class UnaryCall final : public ServiceCall {
+ public:
+  /// The service, the loop and the method outlive it.
+  UnaryCall(TopKService& service, EventLoop& loop, const ComputeMethod& method)
+      : ServiceCall(service, loop, method),
+        method_(method),
+        request_(service, admitted(), method.make_codec()) {}
 
  private:
-  void Received(bool ok, grpc::ByteBuffer& message) final;
+  std::shared_ptr<Call> Next() const final {
+    return std::make_shared<UnaryCall>(service_, loop_, method_);
+  }
+  void OnRead(bool ok, grpc::ByteBuffer& message) final;
   void PrepareOnWorker(WorkQueue::Job& job);
   void Compute();
   void End(const Status& status);
+
+  const ComputeMethod& method_;
+  Request request_;
 };
 
 /// One message that holds no tensor: GetCapabilities and the like.
-class SimpleCall : public Call {
- protected:
-  using Call::Call;
-
-  /// Reads the message, which is small, and writes the response.
-  virtual Status Answer(grpc::ByteBuffer& message,
-                        grpc::ByteBuffer& response) = 0;
+class SimpleCall final : public ServiceCall {
+ public:
+  /// The service, the loop and the method outlive it.
+  SimpleCall(TopKService& service, EventLoop& loop, const SimpleMethod& method)
+      : ServiceCall(service, loop, method), method_(method) {}
 
  private:
-  void Received(bool ok, grpc::ByteBuffer& message) final;
+  std::shared_ptr<Call> Next() const final {
+    return std::make_shared<SimpleCall>(service_, loop_, method_);
+  }
+  void OnRead(bool ok, grpc::ByteBuffer& message) final;
   void AnswerAndFinish();
 
+  const SimpleMethod& method_;
   InFlightLimiter::Charge charge_;
   grpc::ByteBuffer message_;
 };

@@ -54,8 +54,8 @@ class HealthService::CheckCall final : public HealthCall {
       : HealthCall(health, loop, health.check_) {}
 
  private:
-  std::shared_ptr<AuxiliaryCall> Next(EventLoop& loop) const override {
-    return std::make_shared<CheckCall>(health_, loop);
+  std::shared_ptr<Call> Next() const override {
+    return std::make_shared<CheckCall>(health_, loop_);
   }
 
   void Answer(bool has_name) override {
@@ -75,8 +75,8 @@ class HealthService::WatchCall final : public HealthCall,
       : HealthCall(health, loop, health.watch_) {}
 
  private:
-  std::shared_ptr<AuxiliaryCall> Next(EventLoop& loop) const override {
-    return std::make_shared<WatchCall>(health_, loop);
+  std::shared_ptr<Call> Next() const override {
+    return std::make_shared<WatchCall>(health_, loop_);
   }
 
   void Answer(bool has_name) override {
@@ -121,10 +121,8 @@ class HealthService::WatchCall final : public HealthCall,
 HealthService::HealthService(HealthState& state, const RpcMetrics& metrics)
     : state_(state),
       rpc_(kHealthPaths),
-      check_{RequestsOf(rpc_.method(0)), metrics.Find(kHealthPaths[0]), nullptr,
-             &limit_},
-      watch_{RequestsOf(rpc_.method(1)), metrics.Find(kHealthPaths[1]), nullptr,
-             &limit_} {}
+      check_{MethodOf(rpc_, 0, metrics), nullptr, &limit_},
+      watch_{MethodOf(rpc_, 1, metrics), nullptr, &limit_} {}
 
 void HealthService::Start(EventLoop& loop) {
   std::make_shared<CheckCall>(*this, loop)->Wait();

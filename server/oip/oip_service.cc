@@ -1,11 +1,12 @@
 #include "server/oip/oip_service.h"
 
+#include <memory>
 #include <string>
 
-#include "server/oip/infer_call.h"
+#include "server/calls/group_call.h"
+#include "server/calls/unary_call.h"
+#include "server/oip/infer_codec.h"
 #include "server/oip/models.h"
-#include "server/oip/plain_call.h"
-#include "server/oip/stream_infer_call.h"
 
 namespace topk {
 namespace {
@@ -14,10 +15,55 @@ constexpr char kServerName[] = "topkd";
 
 }  // namespace
 
+OipService::OipService(TopKService& topk, HealthState& health)
+    : topk_(topk),
+      health_(health),
+      regions_(topk.shared_objects()),
+      infer_(InferMethod(OipMethod::kModelInfer, InferMessage::kOne)),
+      stream_infer_(
+          InferMethod(OipMethod::kModelStreamInfer, InferMessage::kOfStream)) {
+  using S = OipService;
+  AddSimple(OipMethod::kServerLive, &S::ServerLive);
+  AddSimple(OipMethod::kServerReady, &S::ServerReady);
+  AddSimple(OipMethod::kModelReady, &S::ModelReady);
+  AddSimple(OipMethod::kServerMetadata, &S::ServerMetadata);
+  AddSimple(OipMethod::kModelMetadata, &S::ModelMetadata);
+  AddSimple(OipMethod::kModelConfig, &S::ModelConfig);
+  AddSimple(OipMethod::kModelStatistics, &S::Statistics);
+  AddSimple(OipMethod::kRepositoryIndex, &S::Index);
+  AddSimple(OipMethod::kSystemSharedMemoryStatus, &S::SharedMemoryStatus);
+  AddSimple(OipMethod::kSystemSharedMemoryRegister, &S::Register);
+  AddSimple(OipMethod::kSystemSharedMemoryUnregister, &S::Unregister);
+  AddSimple(OipMethod::kCudaSharedMemoryUnregister, &S::UnregisterCuda);
+}
+
+CallMethod OipService::MethodOf(OipMethod method) {
+  return topk::MethodOf(rpc_, static_cast<size_t>(method), topk_.rpc_metrics());
+}
+
+ComputeMethod OipService::InferMethod(OipMethod method, InferMessage kind) {
+  return {MethodOf(method), [this, kind] {
+            return std::make_unique<InferCodec>(regions_, statistics_, kind);
+          }};
+}
+
+template <class Request, class Response>
+void OipService::AddSimple(OipMethod method,
+                           Status (OipService::*answer)(const Request&,
+                                                        Response&)) {
+  simple_.push_back({MethodOf(method),
+                     AnswerMessages<Request, Response>(
+                         [this, answer](const Request& request, Response& to) {
+                           return (this->*answer)(request, to);
+                         })});
+}
+
 void OipService::Start(EventLoop& loop) {
-  AcceptModelInfer(*this, loop);
-  AcceptModelStreamInfer(*this, loop);
-  AcceptPlainCalls(*this, loop);
+  std::make_shared<UnaryCall>(topk_, loop, infer_)->Wait();
+  std::make_shared<GroupCall>(topk_, loop, stream_infer_)->Wait();
+  for (const SimpleMethod& method : simple_) {
+    std::make_shared<SimpleCall>(topk_, loop, method)->Wait();
+  }
 }
 
 bool OipService::ready() const {

@@ -2,12 +2,16 @@
 // are admitted, computed and recorded by TopKService.
 #pragma once
 
+#include <vector>
+
 #include "core/base/status.h"
 #include "inference/grpc_service.grpc.pb.h"
 #include "server/calls/event_loop.h"
+#include "server/calls/method.h"
 #include "server/calls/raw_service.h"
 #include "server/calls/topk_service.h"
 #include "server/health/health_service.h"
+#include "server/oip/infer_response.h"
 #include "server/oip/methods.h"
 #include "server/oip/regions.h"
 #include "server/oip/statistics.h"
@@ -23,24 +27,20 @@ class OipService {
   }
 
   /// Both outlive the service.
-  OipService(TopKService& topk, HealthState& health)
-      : topk_(topk), health_(health), regions_(topk.shared_objects()) {}
+  OipService(TopKService& topk, HealthState& health);
 
   /// The gRPC service to register; calls are requested from it.
   RawService& rpc() { return rpc_; }
 
-  /// Where the calls of one method come from.
-  RawMethod method(OipMethod method) {
-    return rpc_.method(static_cast<size_t>(method));
-  }
-
   /// Takes calls from a loop until the server shuts down.
   void Start(EventLoop& loop);
 
-  /// Computes the answers.
-  TopKService& topk() { return topk_; }
-  const Regions& regions() const { return regions_; }
-  ModelStatistics& statistics() { return statistics_; }
+ private:
+  CallMethod MethodOf(OipMethod method);
+  ComputeMethod InferMethod(OipMethod method, InferMessage kind);
+  template <class Request, class Response>
+  void AddSimple(OipMethod method,
+                 Status (OipService::*answer)(const Request&, Response&));
 
   // The methods that take no work.
   Status ServerLive(const inference::ServerLiveRequest&,
@@ -70,7 +70,6 @@ class OipService {
   Status UnregisterCuda(const inference::CudaSharedMemoryUnregisterRequest&,
                         inference::CudaSharedMemoryUnregisterResponse&);
 
- private:
   bool ready() const;
 
   TopKService& topk_;
@@ -78,6 +77,9 @@ class OipService {
   RawService rpc_{kOipMethodPaths};
   Regions regions_;
   ModelStatistics statistics_;
+  const ComputeMethod infer_;
+  const ComputeMethod stream_infer_;
+  std::vector<SimpleMethod> simple_;
 };
 
 }  // namespace topk

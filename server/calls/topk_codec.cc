@@ -1,4 +1,4 @@
-#include "server/calls/compute_request.h"
+#include "server/calls/topk_codec.h"
 
 #include <utility>
 
@@ -7,7 +7,7 @@
 
 namespace topk {
 
-grpc::ByteBuffer ManyRequest::Write(
+grpc::ByteBuffer TopKManyCodec::Write(
     std::shared_ptr<v1::TopKResponse> response) {
   v1::TopKResult result;
   result.set_request_id(response->request_id());
@@ -15,14 +15,15 @@ grpc::ByteBuffer ManyRequest::Write(
   return WriteMessage(std::move(result));
 }
 
-void ManyRequest::WriteError(const Status& status) {
+grpc::ByteBuffer TopKManyCodec::WriteError(const Status& status,
+                                           const v1::TopKRequest& request) {
   v1::TopKResult result;
   *result.mutable_error() = ToRpcStatus(status);
   // One that is too long is the mistake, and is not echoed.
-  if (request().request_id().size() <= kMaxRequestIdBytes) {
-    result.set_request_id(request().request_id());
+  if (request.request_id().size() <= kMaxRequestIdBytes) {
+    result.set_request_id(request.request_id());
   }
-  WriteMessage(std::move(result)).Swap(&response());
+  return WriteMessage(std::move(result));
 }
 
 }  // namespace topk

@@ -1,0 +1,49 @@
+// A protocol of TopK requests: from bytes to a request, from a response to
+// bytes. All else is common to the protocols, see request.h.
+#pragma once
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include <memory>
+#include <optional>
+
+#include "core/base/status.h"
+#include "server/calls/raw_message.h"
+#include "server/telemetry/request_stats.h"
+#include "topk/v1/topk.pb.h"
+
+namespace topk {
+
+/// Reads one request and writes its response.
+class Codec {
+ public:
+  virtual ~Codec() = default;
+
+  /// Reads a message. As ReadRaw(); other errors are the protocol's. After an
+  /// error `to` holds what Record() and WriteError() report, if it was read.
+  virtual std::optional<Status> Read(grpc::ByteBuffer& message, Reader reader,
+                                     const ChargeParsed& charge,
+                                     RawMessage<v1::TopKRequest>& to) = 0;
+
+  /// Returns the message of a response.
+  virtual grpc::ByteBuffer Write(
+      std::shared_ptr<v1::TopKResponse> response) = 0;
+
+  /// Returns the message of an error, for methods that continue after errors.
+  virtual grpc::ByteBuffer WriteError(const Status& status,
+                                      const v1::TopKRequest& request) {
+    (void)status, (void)request;
+    return {};
+  }
+
+  /// Returns an error of the engine in the protocol's terms. REQUIRES: Read()
+  /// returned OK.
+  virtual Status Translate(Status status) const { return status; }
+
+  /// Counts a request that has ended.
+  virtual void Record(const RequestStats& stats, bool ok) {
+    (void)stats, (void)ok;
+  }
+};
+
+}  // namespace topk

@@ -1,0 +1,140 @@
+#include "server/calls/service_call.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+#include "core/wire/methods.h"
+#include "server/calls/status_map.h"
+
+namespace topk {
+
+ServiceCall::ServiceCall(TopKService& service, EventLoop& loop,
+                         const CallMethod& method)
+    : Call(loop, method),
+      service_(service),
+      info_{&context_, NameOf(method.path), {}, {}, ""} {}
+
+ServiceCall::~ServiceCall() {
+  if (arrived_) service_.open_calls().Leave();
+}
+
+Status ServiceCall::CheckAlive() const {
+  if (!cancellation_.cancelled()) return {};
+  // A client cancels at its own deadline. This one is later by the time that
+  // the headers took, and by gRPC's rounding.
+  constexpr std::chrono::milliseconds kEarly{10};
+  if (context_.deadline() <= std::chrono::system_clock::now() + kEarly) {
+    return {Code::kDeadlineExceeded, "DEADLINE_EXCEEDED", "",
+            "the call's deadline has passed"};
+  }
+  return Cancelled();
+}
+
+void ServiceCall::Read() {
+  // Messages that have arrived are read without a look at other connections:
+  // as long as there are any, the queue is never empty. So a worker begins the
+  // first read of each turn, and the poller looks around.
+  constexpr int kTurn = 256;
+  if (++reads_ % kTurn == 0) {
+    Enqueue(0, [this](WorkQueue::Job&) { StartRead(); });
+  } else {
+    StartRead();
+  }
+}
+
+void ServiceCall::Write(const grpc::ByteBuffer& message,
+                        grpc::WriteOptions options) {
+  ReturnTrace();
+  StartWrite(message, options);
+}
+
+void ServiceCall::Finish(const grpc::ByteBuffer& last) {
+  ReturnTrace();
+  count().Handled(grpc::StatusCode::OK);
+  StartFinish(last);
+}
+
+void ServiceCall::Finish(const Status& status) {
+  count().Handled(static_cast<int>(status.code));
+  SendStatus(status);
+}
+
+void ServiceCall::FinishIncomplete(const Status& status) {
+  incomplete_ = status;
+  SendStatus(status);
+  ReportIncomplete();
+}
+
+// The second of two to come here reports.
+void ServiceCall::ReportIncomplete() {
+  WidenRace();
+  if (ends_++ == 0) return;
+  const Status gone = CheckAlive();
+  const Status& status = gone.ok() ? incomplete_ : gone;
+  count().Handled(static_cast<int>(status.code));
+  RecordIncomplete(status);
+}
+
+void ServiceCall::RecordIncomplete(const Status& status) {
+  RequestStats stats;
+  stats.begun = info_.arrived;
+  service_.Record(info_, {}, stats, status);
+}
+
+void ServiceCall::SendStatus(const Status& status) {
+  if (status.code == Code::kResourceExhausted) {
+    // gRPC's clients obey it if they retry; a negative one is not to.
+    const auto wait = status.retry_after.count();
+    context_.AddTrailingMetadata("grpc-retry-pushback-ms",
+                                 std::to_string(wait > 0 ? wait : -1));
+  }
+  // Without a message there are trailers only: gRPC 1.83 then drops initial
+  // metadata, and 1.51 sends it in headers, after which clients do not retry.
+  if (!trace_parent_.empty()) {
+    context_.AddTrailingMetadata("traceparent", trace_parent_);
+  }
+  StartFinish(ToGrpcStatus(status));
+}
+
+void ServiceCall::OnArrival() {
+  arrived_ = true;
+  info_.arrived = count().start();
+  service_.open_calls().Enter();
+  ContinueTrace();
+  const Status status = service_.admission().AdmitCall(context_, admitted_);
+  if (admitted_.caller.authenticated) info_.principal = admitted_.caller.name;
+  status.ok() ? Read() : Refuse(status);
+}
+
+void ServiceCall::Refuse(const Status& status) {
+  RecordIncomplete(status);
+  Finish(status);
+}
+
+void ServiceCall::ContinueTrace() {
+  // Returns a header's value, "" if it is not there exactly once.
+  const auto header = [this](const char* name) -> std::string {
+    const auto [first, last] = context_.client_metadata().equal_range(name);
+    if (first == last || std::next(first) != last) return "";
+    return {first->second.data(), first->second.size()};
+  };
+  const std::string parent = header("traceparent");
+  info_.trace =
+      topk::ContinueTrace(parent, parent.empty() ? "" : header("tracestate"));
+  if (info_.trace.parent == 0) return;
+  trace_parent_ = ToTraceParent(info_.trace);
+}
+
+void ServiceCall::ReturnTrace() {
+  if (trace_parent_.empty()) return;
+  context_.AddInitialMetadata("traceparent", trace_parent_);
+  trace_parent_.clear();
+}
+
+void ServiceCall::OnEnd() {
+  if (context_.IsCancelled()) cancellation_.Cancel();
+  ReportIncomplete();
+}
+
+}  // namespace topk

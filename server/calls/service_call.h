@@ -1,0 +1,98 @@
+// A call of a service that computes: admitted, traced, recorded, cancelled.
+#pragma once
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "core/base/cancellation.h"
+#include "core/base/status.h"
+#include "server/admission/admission_controller.h"
+#include "server/calls/call.h"
+#include "server/calls/event_loop.h"
+#include "server/calls/method.h"
+#include "server/calls/topk_service.h"
+#include "server/telemetry/access_log.h"
+
+namespace topk {
+
+/// The base of the calls of topk.v1 and of the Open Inference Protocol.
+class ServiceCall : public Call {
+ public:
+  /// The service, the loop and the method outlive it.
+  ServiceCall(TopKService& service, EventLoop& loop, const CallMethod& method);
+  ~ServiceCall() override;
+
+ protected:
+  /// Records a call that FinishIncomplete() has ended.
+  virtual void RecordIncomplete(const Status& status);
+  void OnWritten(bool ok) override { (void)ok; }
+
+  /// Starts a read; OnRead() follows. The first read starts once the call is
+  /// admitted.
+  void Read();
+  /// Starts a write; OnWritten() follows.
+  void Write(const grpc::ByteBuffer& message, grpc::WriteOptions options = {});
+  /// Ends the call with a last message or with a status. Call it once.
+  void Finish(const grpc::ByteBuffer& last);
+  void Finish(const Status& status);
+  /// Ends the call with an error and records it, before any work on it has
+  /// started.
+  void Refuse(const Status& status);
+  /// Ends a call whose messages ended too early. The cause may be the client, a
+  /// cancellation or the deadline. RecordIncomplete() follows once the cause is
+  /// known, with `status`, CANCELLED or DEADLINE_EXCEEDED.
+  void FinishIncomplete(const Status& status);
+
+  /// Enqueues work(job) for a worker and keeps the call alive until it returns.
+  template <class Work>
+  void Enqueue(Size nanoseconds, Work work) {
+    service_.work().Enqueue(nanoseconds, [this, self = shared_from_this(),
+                                          work](WorkQueue::Job& job) {
+      work(job);
+      return CheckAlive().ok();
+    });
+  }
+
+  /// Returns OK while the client waits for the call, else CANCELLED or
+  /// DEADLINE_EXCEEDED.
+  Status CheckAlive() const;
+
+  /// Replaces CANCELLED with its cause (deadline or cancellation).
+  Status WithCancelCause(const Status& status) const {
+    return status.code == Code::kCancelled ? CheckAlive() : status;
+  }
+
+  /// Cancelled when the client disconnects or cancels, or the deadline expires.
+  const Cancellation& cancellation() const { return cancellation_; }
+
+  /// The data that all requests of the call share. Valid once the call has
+  /// arrived.
+  const CallInfo& info() const { return info_; }
+
+  /// The caller and its reservation.
+  AdmittedCall& admitted() { return admitted_; }
+
+  TopKService& service_;
+
+ private:
+  void OnArrival() final;
+  void OnEnd() final;
+  void ContinueTrace();
+  void ReturnTrace();
+  void SendStatus(const Status& status);
+  void ReportIncomplete();
+
+  int reads_ = 0;
+  CallInfo info_;
+  std::string trace_parent_;  // until it is sent
+  AdmittedCall admitted_;
+  Cancellation cancellation_;
+  bool arrived_ = false;
+  Status incomplete_;
+  std::atomic<int> ends_ = 0;  // of FinishIncomplete() and of the call
+};
+
+}  // namespace topk

@@ -1,0 +1,32 @@
+// The codecs of topk.v1.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "server/calls/codec.h"
+
+namespace topk {
+
+/// ComputeTopK: its messages are those of the engine.
+class TopKCodec : public Codec {
+ public:
+  std::optional<Status> Read(grpc::ByteBuffer& message, Reader reader,
+                             const ChargeParsed& charge,
+                             RawMessage<v1::TopKRequest>& to) final {
+    return ReadRaw(message, reader, charge, to);
+  }
+  grpc::ByteBuffer Write(std::shared_ptr<v1::TopKResponse> response) override {
+    return WriteShared(response);
+  }
+};
+
+/// ComputeTopKMany: a result is a response or an error.
+class TopKManyCodec final : public TopKCodec {
+ public:
+  grpc::ByteBuffer Write(std::shared_ptr<v1::TopKResponse> response) override;
+  grpc::ByteBuffer WriteError(const Status& status,
+                              const v1::TopKRequest& request) override;
+};
+
+}  // namespace topk

@@ -1,0 +1,50 @@
+// The codecs of ModelInfer and ModelStreamInfer.
+#pragma once
+
+#include <google/protobuf/arena.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <optional>
+
+#include "core/base/status.h"
+#include "server/calls/codec.h"
+#include "server/oip/infer_response.h"
+#include "server/oip/regions.h"
+#include "server/oip/statistics.h"
+#include "topk/v1/topk.pb.h"
+
+namespace topk {
+
+/// Translates requests of the protocol to topk.v1 and responses back. Read()
+/// returns NOT_FOUND for models and regions that do not exist.
+class InferCodec final : public Codec {
+ public:
+  /// Both outlive it; responses are written as `kind`.
+  InferCodec(const Regions& regions, ModelStatistics& statistics,
+             InferMessage kind)
+      : regions_(regions), statistics_(statistics), kind_(kind) {}
+
+  std::optional<Status> Read(grpc::ByteBuffer& message, Reader reader,
+                             const ChargeParsed& charge,
+                             RawMessage<v1::TopKRequest>& to) override;
+  grpc::ByteBuffer Write(std::shared_ptr<v1::TopKResponse> response) override;
+  grpc::ByteBuffer WriteError(const Status& status,
+                              const v1::TopKRequest& request) override;
+  Status Translate(Status status) const override;
+  void Record(const RequestStats& stats, bool ok) override;
+
+ private:
+  const Regions& regions_;
+  ModelStatistics& statistics_;
+  const InferMessage kind_;
+  // The arena of the message. Its first block holds all small submessages.
+  alignas(std::max_align_t) std::array<char, size_t{2} << 10> block_;
+  google::protobuf::Arena arena_{block_.data(), block_.size()};
+  RawInfer raw_{arena_};
+  const Model* model_ = nullptr;
+};
+
+}  // namespace topk
