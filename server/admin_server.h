@@ -1,15 +1,13 @@
 // The gRPC server for operators only: channelz and reflection.
 #pragma once
 
-#include <grpcpp/server.h>
-
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "core/base/status.h"
 #include "server/auxiliary/reflection_service.h"
-#include "server/calls/event_loop.h"
-#include "server/grpc_workarounds/acceptor.h"
+#include "server/auxiliary/side_server.h"
 #include "server/telemetry/rpc_metrics.h"
 
 namespace topk {
@@ -22,18 +20,16 @@ class AdminServer {
   /// address, if it cannot be bound. The metrics outlive it.
   static Result<std::unique_ptr<AdminServer>> Start(const std::string& address,
                                                     const RpcMetrics& metrics);
-  ~AdminServer();
 
   /// The bound host:port.
-  const std::string& address() const { return acceptor_.addresses().front(); }
+  const std::string& address() const { return server_.address; }
 
  private:
-  explicit AdminServer(const RpcMetrics& metrics);
+  AdminServer(std::unique_ptr<ReflectionService> reflection, SideServer server)
+      : reflection_(std::move(reflection)), server_(std::move(server)) {}
 
-  ReflectionService reflection_;
-  std::unique_ptr<grpc::Server> grpc_;
-  Acceptor acceptor_{SideConnectionOptions(), ConnectionReplacement::Default()};
-  std::unique_ptr<EventLoop> loop_;
+  const std::unique_ptr<ReflectionService> reflection_;
+  const SideServer server_;
 };
 
 }  // namespace topk

@@ -46,10 +46,10 @@ class Server {
              std::chrono::milliseconds timeout);
 
  private:
-  struct Impl;
-  explicit Server(std::unique_ptr<Impl> impl);
+  struct Parts;
+  explicit Server(std::unique_ptr<Parts> parts);
 
-  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<Parts> parts_;
 };
 
 }  // namespace topk

@@ -24,7 +24,7 @@ Status AdmissionController::AdmitCall(const grpc::ServerContext& context,
     return {Code::kUnavailable, "SHUTTING_DOWN", "",
             "the server is shutting down"};
   }
-  Result<Caller> caller = authenticator_->Authenticate(context);
+  Result<Caller> caller = authenticator_.Authenticate(context);
   if (!caller.ok()) return caller.status();
   admitted.caller = *std::move(caller);
   return in_flight_.Admit(admitted.caller.key, admitted.reservation);

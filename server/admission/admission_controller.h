@@ -26,15 +26,11 @@ struct AdmittedCall {
 /// caller's rate. Thread-safe.
 class AdmissionController {
  public:
-  AdmissionController(const AdmissionLimits& limits,
+  /// The authenticator outlives this.
+  AdmissionController(const Authenticator& authenticator,
+                      const AdmissionLimits& limits,
                       const RateLimiter::Rates& rates)
-      : in_flight_(limits), limiter_(rates) {}
-
-  /// Sets the authenticator, which outlives this. REQUIRES: no call was
-  /// admitted yet.
-  void SetAuthenticator(const Authenticator* authenticator) {
-    authenticator_ = authenticator;
-  }
+      : authenticator_(authenticator), in_flight_(limits), limiter_(rates) {}
 
   /// Rejects all calls from now on.
   void Close() { closed_ = true; }
@@ -64,7 +60,7 @@ class AdmissionController {
   const InFlightLimiter& in_flight() const { return in_flight_; }
 
  private:
-  const Authenticator* authenticator_ = nullptr;
+  const Authenticator& authenticator_;
   std::atomic<bool> closed_ = false;
   InFlightLimiter in_flight_;
   RateLimiter limiter_;

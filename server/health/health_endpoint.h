@@ -1,14 +1,12 @@
 // Health alone, for probes that have neither certificates nor tokens.
 #pragma once
 
-#include <grpcpp/server.h>
-
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "core/base/status.h"
-#include "server/calls/event_loop.h"
-#include "server/grpc_workarounds/acceptor.h"
+#include "server/auxiliary/side_server.h"
 #include "server/health/health_service.h"
 #include "server/telemetry/rpc_metrics.h"
 
@@ -23,19 +21,16 @@ class HealthEndpoint {
   static Result<std::unique_ptr<HealthEndpoint>> Start(
       const std::string& address, HealthState& state,
       const RpcMetrics& metrics);
-  ~HealthEndpoint();
 
   /// The bound host:port.
-  const std::string& address() const { return acceptor_.addresses().front(); }
+  const std::string& address() const { return server_.address; }
 
  private:
-  HealthEndpoint(HealthState& state, const RpcMetrics& metrics)
-      : health_(state, metrics) {}
+  HealthEndpoint(std::unique_ptr<HealthService> health, SideServer server)
+      : health_(std::move(health)), server_(std::move(server)) {}
 
-  HealthService health_;
-  std::unique_ptr<grpc::Server> grpc_;
-  Acceptor acceptor_{SideConnectionOptions(), ConnectionReplacement::Default()};
-  std::unique_ptr<EventLoop> loop_;
+  const std::unique_ptr<HealthService> health_;
+  const SideServer server_;
 };
 
 }  // namespace topk

@@ -1,13 +1,17 @@
 #include "server/admission/admission_controller.h"
 
 #include <gtest/gtest.h>
+#include <spdlog/logger.h>
 
 namespace topk {
 namespace {
 
 TEST(AdmissionController,
      OnceClosedLetsNobodyInAndSaysThatItMayBeAskedElsewhere) {
-  AdmissionController admission({}, {});
+  spdlog::logger log("test");
+  const auto authenticator = Authenticator::Start({}, log);
+  ASSERT_TRUE(authenticator.ok());
+  AdmissionController admission(**authenticator, {}, {});
   admission.Close();
   AdmittedCall admitted;
   const Status status = admission.AdmitCall(grpc::ServerContext(), admitted);

@@ -1,0 +1,57 @@
+#include "server/calls/grpc_server.h"
+
+#include <grpc/grpc.h>
+
+#include <utility>
+
+#include "server/grpc_workarounds/graceful_goaway.h"
+
+namespace topk {
+
+Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(
+    grpc::ServerBuilder& builder, std::unique_ptr<Acceptor> acceptor,
+    const std::function<void(EventLoop&)>& start_services, int pollers,
+    EventLoop::OnBusy on_busy) {
+  std::unique_ptr<grpc::ServerCompletionQueue> queue =
+      builder.AddCompletionQueue();
+  std::unique_ptr<grpc::Server> grpc = builder.BuildAndStart();
+  // Even without a server: it is the loop that closes the queue.
+  auto loop = std::make_unique<EventLoop>(std::move(queue), pollers,
+                                          std::move(on_busy));
+  if (grpc == nullptr) {
+    return Status{Code::kInternal, "START", "",
+                  "gRPC could not start the server"};
+  }
+  start_services(*loop);
+  if (acceptor != nullptr) acceptor->Start();
+  return std::unique_ptr<GrpcServer>(
+      new GrpcServer(std::move(acceptor), std::move(grpc), std::move(loop)));
+}
+
+GrpcServer::GrpcServer(std::unique_ptr<Acceptor> acceptor,
+                       std::unique_ptr<grpc::Server> grpc,
+                       std::unique_ptr<EventLoop> loop)
+    : grpc_(std::move(grpc)),
+      acceptor_(std::move(acceptor)),
+      loop_(std::move(loop)) {}
+
+GrpcServer::~GrpcServer() {
+  StopAccepting();
+  Shutdown(std::chrono::system_clock::now());
+}
+
+void GrpcServer::StopAccepting() {
+  if (acceptor_ != nullptr) acceptor_->Stop();
+}
+
+bool GrpcServer::SendGoaways() { return topk::SendGoaways(*grpc_); }
+
+void GrpcServer::Shutdown(std::chrono::system_clock::time_point deadline) {
+  grpc_->Shutdown(deadline);
+}
+
+void GrpcServer::CancelAll() {
+  grpc_server_cancel_all_calls(grpc_->c_server());
+}
+
+}  // namespace topk

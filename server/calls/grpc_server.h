@@ -1,0 +1,58 @@
+// A gRPC server with its listening sockets and its pollers.
+#pragma once
+
+#include <grpcpp/completion_queue.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+
+#include "core/base/status.h"
+#include "server/calls/event_loop.h"
+#include "server/grpc_workarounds/acceptor.h"
+
+namespace topk {
+
+/// Serves until it is destroyed.
+class GrpcServer {
+ public:
+  /// Builds the server and starts to serve. The acceptor has bound its
+  /// addresses for this builder; null if gRPC has its own listeners.
+  /// `start_services` requests calls from the loop. INTERNAL if gRPC cannot
+  /// start.
+  static Result<std::unique_ptr<GrpcServer>> Start(
+      grpc::ServerBuilder& builder, std::unique_ptr<Acceptor> acceptor,
+      const std::function<void(EventLoop&)>& start_services, int pollers = 1,
+      EventLoop::OnBusy on_busy = {});
+
+  /// Cancels the calls in flight.
+  ~GrpcServer();
+
+  /// Closes the listening sockets; connections stay open. gRPC's own listeners
+  /// close in Shutdown().
+  void StopAccepting();
+
+  /// Asks the clients to send new calls elsewhere; calls that cross this are
+  /// served. Returns false if this version of gRPC cannot.
+  bool SendGoaways();
+
+  /// Rejects new calls, and at the deadline cancels those in flight. Returns
+  /// when all calls and connections have ended.
+  void Shutdown(std::chrono::system_clock::time_point deadline);
+
+  /// Ends all calls and connections. REQUIRES: Shutdown() was called.
+  void CancelAll();
+
+ private:
+  GrpcServer(std::unique_ptr<Acceptor> acceptor,
+             std::unique_ptr<grpc::Server> grpc,
+             std::unique_ptr<EventLoop> loop);
+
+  std::unique_ptr<grpc::Server> grpc_;
+  std::unique_ptr<Acceptor> acceptor_;
+  std::unique_ptr<EventLoop> loop_;
+};
+
+}  // namespace topk

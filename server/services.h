@@ -1,0 +1,71 @@
+// The gRPC services of topkd, and the state that they share.
+#pragma once
+
+#include <grpcpp/server_builder.h>
+#include <spdlog/logger.h>
+
+#include <memory>
+
+#include "core/engine.h"
+#include "server/admission/admission_controller.h"
+#include "server/auxiliary/reflection_service.h"
+#include "server/auxiliary/unknown_methods.h"
+#include "server/calls/event_loop.h"
+#include "server/calls/topk_service.h"
+#include "server/config/config.h"
+#include "server/health/health_service.h"
+#include "server/memory_trimmer.h"
+#include "server/oip/oip_service.h"
+#include "server/security/authenticator.h"
+#include "server/shared_memory/shared_objects.h"
+#include "server/telemetry/access_log.h"
+#include "server/telemetry/metrics.h"
+#include "server/telemetry/poller_busy.h"
+#include "server/telemetry/rpc_metrics.h"
+
+namespace topk {
+
+/// The services, from the engine to reflection. They serve once a gRPC server
+/// is built that has them. Thread-safe.
+class Services {
+ public:
+  /// The authenticator and the logger outlive it.
+  Services(const ServerConfig& config, const Authenticator& authenticator,
+           spdlog::logger& log);
+
+  /// Registers the services with a server. They outlive it.
+  void Register(grpc::ServerBuilder& builder);
+
+  /// Takes calls from a loop of that server until it shuts down.
+  void Start(EventLoop& loop);
+
+  Metrics& metrics() { return metrics_; }
+  const RpcMetrics& rpc_metrics() const { return rpc_metrics_; }
+  PollerBusy& poller_busy() { return poller_busy_; }
+  AdmissionController& admission() { return admission_; }
+  HealthState& health_state() { return health_state_; }
+  OpenCalls& open_calls() { return topk_.open_calls(); }
+
+  /// The calls in flight and the bytes of tensors so far.
+  Activity activity() { return {topk_.open_calls().count(), topk_.bytes()}; }
+
+ private:
+  // Adds the metrics whose values are read when they are scraped.
+  void AddMetrics(const spdlog::logger& log);
+
+  Metrics metrics_;
+  RpcMetrics rpc_metrics_;
+  AccessLog access_log_;
+  PollerBusy poller_busy_;
+  Engine engine_;
+  const std::unique_ptr<SharedObjects> shared_objects_;
+  AdmissionController admission_;
+  HealthState health_state_;
+  TopKService topk_;
+  OipService oip_;
+  HealthService health_;
+  ReflectionService reflection_;
+  UnknownMethods unknown_methods_;
+};
+
+}  // namespace topk
