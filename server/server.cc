@@ -1,32 +1,110 @@
 #include "server/server.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
-#include "core/base/text.h"
-#include "core/engine.h"
+#include "core/security/local_address.h"
+#include "server/admin_server.h"
 #include "server/drain.h"
-#include "server/endpoints.h"
+#include "server/health/health_endpoint.h"
 #include "server/main_server.h"
 #include "server/memory_trimmer.h"
 #include "server/ready_file.h"
-#include "server/resources.h"
-#include "server/security/server_security.h"
+#include "server/security/authenticator.h"
+#include "server/security/server_tls.h"
 #include "server/services.h"
+#include "server/telemetry/metrics_endpoint.h"
 #include "server/transport/owned_file.h"
 #include "server/transport/xds.h"
 
 namespace topk {
+
+struct ServerSecurity {
+  std::unique_ptr<ServerTls> tls;  // null: plain text
+  std::unique_ptr<Authenticator> authenticator;
+};
+
+// The listeners next to the main ones; null if they are not configured.
+struct Endpoints {
+  std::unique_ptr<AdminServer> admin;
+  std::unique_ptr<MetricsEndpoint> metrics;
+  std::unique_ptr<HealthEndpoint> health;
+};
+
 namespace {
 
 // Returns an error if the engine or gRPC cannot work as configured.
 Status CheckEnvironment(const ServerConfig& config) {
-  Status status = Engine::CheckEnvironment(OptionsOfBackends(config));
-  if (!status.ok()) {
-    status.message = StrCat(status.field, ": ", status.message);
-    return status;
+  const Status status = Services::CheckEnvironment(config);
+  if (!status.ok() || !config.xds) return status;
+  return CheckXds(config.listen, config.connections);
+}
+
+// Loads certificates and tokens.
+Result<ServerSecurity> LoadSecurity(const ServerConfig& server,
+                                    spdlog::logger& log) {
+  const SecurityConfig& config = server.security;
+  ServerSecurity security;
+  if (config.tls()) {
+    Result<std::unique_ptr<ServerTls>> tls = ServerTls::Start(
+        {config.tls_cert, config.tls_key, config.tls_client_ca}, log);
+    if (!tls.ok()) return tls.status();
+    security.tls = *std::move(tls);
   }
-  return config.xds ? CheckXds(config.listen, config.connections) : Status{};
+  Result<std::unique_ptr<Authenticator>> authenticator =
+      Authenticator::Start(config, log);
+  if (!authenticator.ok()) return authenticator.status();
+  security.authenticator = *std::move(authenticator);
+  const auto is_local = [](const std::string& address) {
+    return IsUnixAddress(address) || IsLoopback(address);
+  };
+  if (!config.auth_tokens_file.empty() && security.tls == nullptr &&
+      !std::ranges::all_of(server.listen, is_local)) {
+    log.warn(
+        "TLS is off: bearer tokens are sent unencrypted, which is safe only "
+        "behind a proxy that terminates TLS");
+  }
+  return security;
+}
+
+// Moves an endpoint to its place if it could be started.
+template <class Endpoint>
+Status Keep(Result<std::unique_ptr<Endpoint>> started,
+            std::unique_ptr<Endpoint>& to) {
+  if (!started.ok()) return started.status();
+  to = *std::move(started);
+  return {};
+}
+
+Result<Endpoints> StartEndpoints(const ServerConfig& config,
+                                 Services& services) {
+  Endpoints all;
+  Status status;
+  if (!config.metrics_listen.empty()) {
+    status = Keep(MetricsEndpoint::Start(config.metrics_listen,
+                                         services.metrics().registry()),
+                  all.metrics);
+  }
+  if (status.ok() && !config.health_listen.empty()) {
+    status = Keep(
+        HealthEndpoint::Start(config.health_listen, services.health_state(),
+                              services.rpc_metrics()),
+        all.health);
+  }
+  if (status.ok() && !config.admin_listen.empty()) {
+    status =
+        Keep(AdminServer::Start(config.admin_listen, services.rpc_metrics()),
+             all.admin);
+  }
+  if (!status.ok()) return status;
+  return all;
+}
+
+// Returns the bound address, or "".
+template <class Endpoint>
+std::string AddressOf(const std::unique_ptr<Endpoint>& endpoint) {
+  return endpoint == nullptr ? "" : endpoint->address();
 }
 
 // Announces the addresses, unless the settings name no file.
@@ -36,9 +114,9 @@ Status WriteAddresses(const ServerConfig& config, const MainServer& main,
   if (config.ready_file.empty()) return {};
   Result<OwnedFile> written =
       WriteReadyFile(config.ready_file, main.addresses,
-                     {{"metrics", endpoints.metrics_address()},
-                      {"health", endpoints.health_address()},
-                      {"admin", endpoints.admin_address()}});
+                     {{"metrics", AddressOf(endpoints.metrics)},
+                      {"health", AddressOf(endpoints.health)},
+                      {"admin", AddressOf(endpoints.admin)}});
   if (!written.ok()) return written.status();
   file.emplace(*std::move(written));
   return {};
@@ -62,8 +140,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
   if (Status s = CheckEnvironment(config); !s.ok()) return s;
   // It would announce this server before it serves.
   if (!config.ready_file.empty()) RemoveStaleReadyFile(config.ready_file);
-  Result<ServerSecurity> security =
-      LoadSecurity(config.security, config.listen, log);
+  Result<ServerSecurity> security = LoadSecurity(config, log);
   if (!security.ok()) return security.status();
   auto services =
       std::make_unique<Services>(config, *security->authenticator, log);
@@ -71,7 +148,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
   Result<MainServer> main =
       StartMainServer(config, security->tls.get(), *services, *xds_status, log);
   if (!main.ok()) return main.status();
-  Result<Endpoints> endpoints = Endpoints::Start(config, *services);
+  Result<Endpoints> endpoints = StartEndpoints(config, *services);
   if (!endpoints.ok()) return endpoints.status();
   services->metrics().SetReady(true);
   std::optional<OwnedFile> ready_file;
@@ -88,7 +165,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
 
 Status Server::Check(const ServerConfig& config, spdlog::logger& log) {
   if (Status s = CheckEnvironment(config); !s.ok()) return s;
-  return LoadSecurity(config.security, config.listen, log).status();
+  return LoadSecurity(config, log).status();
 }
 
 Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -100,15 +177,15 @@ const std::vector<std::string>& Server::addresses() const {
 }
 
 std::string Server::metrics_address() const {
-  return parts_->endpoints.metrics_address();
+  return AddressOf(parts_->endpoints.metrics);
 }
 
 std::string Server::health_address() const {
-  return parts_->endpoints.health_address();
+  return AddressOf(parts_->endpoints.health);
 }
 
 std::string Server::admin_address() const {
-  return parts_->endpoints.admin_address();
+  return AddressOf(parts_->endpoints.admin);
 }
 
 void Server::Drain(std::chrono::milliseconds delay,

@@ -5,12 +5,43 @@
 #include <string>
 #include <vector>
 
-#include "server/resources.h"
+#include "core/base/processors.h"
+#include "core/base/text.h"
+#include "server/admission/memory_limit.h"
 #include "server/telemetry/device_metrics.h"
 #include "server/telemetry/logging.h"
 
 namespace topk {
 namespace {
+
+// Returns a limit that was set, or a fraction of another.
+int64_t Or(int64_t set, double fraction, int64_t of) {
+  return set > 0 ? set
+                 : static_cast<int64_t>(fraction * static_cast<double>(of));
+}
+
+AdmissionLimits AdmissionLimitsOf(const ServerConfig& config) {
+  AdmissionLimits limits;
+  limits.bytes =
+      Or(config.max_inflight_bytes, Services::kInflightMemory, MemoryLimit());
+  limits.client_bytes = Or(config.max_client_inflight_bytes, 0.5, limits.bytes);
+  limits.calls = config.max_inflight_calls;
+  limits.client_calls = config.max_client_inflight_calls > 0
+                            ? config.max_client_inflight_calls
+                            : limits.calls - limits.calls / 2;
+  return limits;
+}
+
+BackendOptions BackendOptionsOf(const ServerConfig& config) {
+  return {config.backend, config.device_memory_bytes};
+}
+
+EngineOptions EngineOptionsOf(const ServerConfig& config, int threads) {
+  return {threads,
+          {config.max_elements, config.max_output_bytes,
+           config.max_selected_elements, config.max_rank},
+          BackendOptionsOf(config)};
+}
 
 // The services that compute, and health.
 std::vector<std::string> ServiceNames() {
@@ -32,24 +63,33 @@ std::set<std::string> WithWholeServer(const std::vector<std::string>& names) {
 
 }  // namespace
 
+Status Services::CheckEnvironment(const ServerConfig& config) {
+  Status status = Engine::CheckEnvironment(BackendOptionsOf(config));
+  if (!status.ok()) {
+    status.message = StrCat(status.field, ": ", status.message);
+  }
+  return status;
+}
+
 Services::Services(const ServerConfig& config,
                    const Authenticator& authenticator, spdlog::logger& log)
-    : rpc_metrics_(*metrics_.registry(), AndReflection(ServiceNames())),
+    : threads_(config.threads > 0 ? config.threads : AvailableProcessors()),
+      rpc_metrics_(*metrics_.registry(), AndReflection(ServiceNames())),
       access_log_(log,
                   {config.access_log_sample,
                    static_cast<int64_t>(config.slow_request_seconds * 1e9)}),
       poller_busy_(*metrics_.registry(), log),
-      engine_(OptionsOfEngine(config)),
+      engine_(EngineOptionsOf(config, threads_)),
       shared_objects_(
           config.allow_shared_memory
               ? std::make_unique<SharedObjects>(config.shared_memory_prefix)
               : nullptr),
-      admission_(authenticator, LimitsInFlight(config),
+      admission_(authenticator, AdmissionLimitsOf(config),
                  {config.security.client_requests_per_second,
                   config.security.client_bytes_per_second}),
       health_state_(WithWholeServer(ServiceNames())),
       topk_(engine_, metrics_, rpc_metrics_, access_log_, shared_objects_.get(),
-            admission_, config.max_message_bytes, ComputeThreads(config)),
+            admission_, config.max_message_bytes, threads_),
       oip_(topk_, health_state_),
       health_(health_state_, rpc_metrics_),
       reflection_(ServiceNames(), rpc_metrics_, &authenticator),
@@ -77,33 +117,33 @@ void Services::AddMetrics(const spdlog::logger& log) {
   const v1::Capabilities capabilities = engine_.GetCapabilities();
   metrics_.SetBuild(capabilities.backends().rbegin()->instruction_set());
   MetricRegistry& registry = *metrics_.registry();
-  const InFlightLimiter& in_flight = admission_.in_flight();
-  const auto value = [](auto function) {
-    return [function] { return static_cast<double>(function()); };
+  const auto gauge = [&](const char* name, const char* help, auto value) {
+    registry.AddGauge(name, help,
+                      [value] { return static_cast<double>(value()); });
   };
-  registry.AddGauge("topk_inflight_calls",
-                    "Number of calls in flight, idle streams included",
-                    value([&in_flight] { return in_flight.calls(); }));
-  registry.AddGauge("topk_inflight_bytes",
-                    "Memory charged to calls in flight, in bytes",
-                    value([&in_flight] { return in_flight.bytes(); }));
-  registry.AddGauge("topk_max_inflight_calls", "Max number of calls in flight",
-                    value([&in_flight] { return in_flight.limits().calls; }));
-  registry.AddGauge("topk_max_inflight_bytes",
-                    "Max memory charged to calls in flight, in bytes",
-                    value([&in_flight] { return in_flight.limits().bytes; }));
+  const auto counter = [&](const char* name, const char* help, auto value) {
+    registry.AddCounter(name, help,
+                        [value] { return static_cast<double>(value()); });
+  };
+  gauge("topk_inflight_calls",
+        "Number of calls in flight, idle streams included",
+        [this] { return admission_.in_flight().calls(); });
+  gauge("topk_inflight_bytes", "Memory charged to calls in flight, in bytes",
+        [this] { return admission_.in_flight().bytes(); });
+  gauge("topk_max_inflight_calls", "Max number of calls in flight",
+        [this] { return admission_.in_flight().limits().calls; });
+  gauge("topk_max_inflight_bytes",
+        "Max memory charged to calls in flight, in bytes",
+        [this] { return admission_.in_flight().limits().bytes; });
   if (!engine_.Devices().devices.empty()) AddDeviceMetrics(engine_, registry);
-  registry.AddGauge("topk_queue_depth",
-                    "Number of jobs queued or running on workers",
-                    value([this] { return topk_.work().jobs(); }));
-  registry.AddCounter("topk_log_dropped_total",
-                      "Log lines dropped because they were not written fast "
-                      "enough",
-                      value([&log] { return DroppedLines(log); }));
-  registry.AddCounter("topk_log_suppressed_total",
-                      "Log lines of failed or slow requests above the rate "
-                      "limit",
-                      value([this] { return access_log_.suppressed(); }));
+  gauge("topk_queue_depth", "Number of jobs queued or running on workers",
+        [this] { return topk_.work().jobs(); });
+  counter("topk_log_dropped_total",
+          "Log lines dropped because they were not written fast enough",
+          [&log] { return DroppedLines(log); });
+  counter("topk_log_suppressed_total",
+          "Log lines of failed or slow requests above the rate limit",
+          [this] { return access_log_.suppressed(); });
 }
 
 }  // namespace topk

@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "core/base/status.h"
 #include "core/engine.h"
 #include "server/admission/admission_controller.h"
 #include "server/auxiliary/reflection_service.h"
@@ -29,7 +30,19 @@ namespace topk {
 /// is built that has them. Thread-safe.
 class Services {
  public:
-  /// The authenticator and the logger outlive it.
+  /// Fractions of the memory: for requests in flight, and for gRPC's receive
+  /// buffers. The latter is larger, because messages occupy the buffers before
+  /// they are admitted, and gRPC ends calls without a message if the buffers
+  /// run out. Both count some of the same bytes; the rest is for the process
+  /// itself.
+  static constexpr double kInflightMemory = 0.25;
+  static constexpr double kReceiveMemory = 0.6;
+
+  /// Returns an error if the engine cannot work as configured.
+  static Status CheckEnvironment(const ServerConfig& config);
+
+  /// The authenticator and the logger outlive it. REQUIRES: CheckEnvironment()
+  /// returned OK.
   Services(const ServerConfig& config, const Authenticator& authenticator,
            spdlog::logger& log);
 
@@ -38,6 +51,9 @@ class Services {
 
   /// Takes calls from a loop of that server until it shuts down.
   void Start(EventLoop& loop);
+
+  /// The number of threads that compute.
+  int threads() const { return threads_; }
 
   Metrics& metrics() { return metrics_; }
   const RpcMetrics& rpc_metrics() const { return rpc_metrics_; }
@@ -53,6 +69,7 @@ class Services {
   // Adds the metrics whose values are read when they are scraped.
   void AddMetrics(const spdlog::logger& log);
 
+  const int threads_;
   Metrics metrics_;
   RpcMetrics rpc_metrics_;
   AccessLog access_log_;
