@@ -88,4 +88,8 @@ Result<int64_t> ReadK(const v1::KInput* k, const KRule& rule,
                      std::as_bytes(std::span(tensor.data())).data());
 }
 
+std::optional<int64_t> ValueOf(const v1::KInput& k) {
+  return k.has_value() ? std::optional(k.value()) : std::nullopt;
+}
+
 }  // namespace topk

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,5 +37,8 @@ struct KRule {
 /// to check; a U64 above 2^63 - 1 comes back as 2^63 - 1.
 Result<int64_t> ReadK(const v1::KInput* k, const KRule& rule,
                       std::string_view field, std::string_view owner);
+
+/// Returns K if it was sent as a number.
+std::optional<int64_t> ValueOf(const v1::KInput& k);
 
 }  // namespace topk

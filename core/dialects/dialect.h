@@ -3,6 +3,8 @@
 // Dialect, its row in registry.cc and its cases in tests/cases.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -36,6 +38,9 @@ struct Dialect {
   /// MakePlan checks need not be.
   Result<PlanRequest> (*understand)(const v1::TopKRequest& request,
                                     const OperatorVersion& version);
+  /// Returns K of a request with these attributes, valid or not, if it has K as
+  /// a number and not as a tensor.
+  std::optional<int64_t> (*k)(const v1::TopKRequest& request);
 };
 
 extern const Dialect kOnnx;

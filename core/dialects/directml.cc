@@ -229,11 +229,15 @@ Result<PlanRequest> Understand(const v1::TopKRequest& request,
   return plan;
 }
 
+std::optional<int64_t> K(const v1::TopKRequest& request) {
+  return request.directml().k();
+}
+
 }  // namespace
 }  // namespace directml
 
-const Dialect kDirectML = {v1::DIALECT_DIRECTML, "directml",
+const Dialect kDirectML = {v1::DIALECT_DIRECTML,       "directml",
                            v1::TopKRequest::kDirectml, directml::kVersions,
-                           directml::Understand};
+                           directml::Understand,       directml::K};
 
 }  // namespace topk

@@ -93,10 +93,15 @@ Result<PlanRequest> Understand(const v1::TopKRequest& request,
   return plan;
 }
 
+std::optional<int64_t> K(const v1::TopKRequest& request) {
+  return ValueOf(request.onnx().k());
+}
+
 }  // namespace
 }  // namespace onnx
 
-const Dialect kOnnx = {v1::DIALECT_ONNX, "onnx", v1::TopKRequest::kOnnx,
-                       onnx::kVersions, onnx::Understand};
+const Dialect kOnnx = {v1::DIALECT_ONNX,       "onnx",
+                       v1::TopKRequest::kOnnx, onnx::kVersions,
+                       onnx::Understand,       onnx::K};
 
 }  // namespace topk

@@ -139,11 +139,15 @@ Result<PlanRequest> Understand(const v1::TopKRequest& request,
   return plan;
 }
 
+std::optional<int64_t> K(const v1::TopKRequest& request) {
+  return ValueOf(request.openvino().k());
+}
+
 }  // namespace
 }  // namespace openvino
 
-const Dialect kOpenVino = {v1::DIALECT_OPENVINO, "openvino",
+const Dialect kOpenVino = {v1::DIALECT_OPENVINO,       "openvino",
                            v1::TopKRequest::kOpenvino, openvino::kVersions,
-                           openvino::Understand};
+                           openvino::Understand,       openvino::K};
 
 }  // namespace topk

@@ -5,25 +5,14 @@
 #include "core/dialects/registry.h"
 
 namespace topk {
-namespace {
-
-std::optional<int64_t> ValueOf(const v1::KInput& k) {
-  return k.has_value() ? std::optional(k.value()) : std::nullopt;
-}
-
-}  // namespace
 
 std::optional<int64_t> KOf(const v1::TopKRequest& request) {
-  switch (request.attributes_case()) {
-    case v1::TopKRequest::kOnnx:
-      return ValueOf(request.onnx().k());
-    case v1::TopKRequest::kOpenvino:
-      return ValueOf(request.openvino().k());
-    case v1::TopKRequest::kDirectml:
-      return request.directml().k();
-    default:
-      return std::nullopt;
+  for (const Dialect* dialect : Dialects()) {
+    if (dialect->attributes == request.attributes_case()) {
+      return dialect->k(request);
+    }
   }
+  return std::nullopt;
 }
 
 std::optional<int64_t> ElementsOf(const v1::TopKRequest& request) {
