@@ -165,7 +165,8 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
 
 Status Server::Check(const ServerConfig& config, spdlog::logger& log) {
   if (Status s = CheckEnvironment(config); !s.ok()) return s;
-  return LoadSecurity(config, log).status();
+  const Result<ServerSecurity> security = LoadSecurity(config, log);
+  return security.ok() ? Status{} : security.status();
 }
 
 Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}

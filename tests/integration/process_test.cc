@@ -290,6 +290,13 @@ TEST(Topkd, ReportsUsageErrorsAs2) {
   EXPECT_EQ(Subprocess({kTopkd}, {"TOPKD_LISTEN=nowhere"}).Wait(), 2);
 }
 
+TEST(Topkd, PrintsAValidConfigurationInsteadOfServing) {
+  Subprocess topkd(
+      {kTopkd, "--check-config", "--listen", "127.0.0.1:0", "--threads", "3"});
+  EXPECT_EQ(topkd.Wait(), 0);
+  EXPECT_THAT(topkd.Output(), HasSubstr("\nthreads=3\n"));
+}
+
 TEST(Topkd, RejectsLimitsOfConnectionsWithXds) {
   for (const std::string flag :
        {"--max-connections", "--max-connections-per-client"}) {
