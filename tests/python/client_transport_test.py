@@ -3,6 +3,8 @@
 usage: client_transport_test.py TOPKD     with topk_client_transport importable
 """
 
+import concurrent.futures
+import contextlib
 import os
 import queue
 import resource
@@ -52,6 +54,24 @@ class SilentServer:
         self._listener.close()
 
 
+@contextlib.contextmanager
+def wrong_server():
+    """A server that ends each call after one message. Yields its address."""
+    def handle(requests, context):
+        next(requests)
+        yield b"an answer"
+        context.abort(grpc.StatusCode.INTERNAL, "no")
+
+    server = grpc.server(
+        concurrent.futures.ThreadPoolExecutor(2),
+        handlers=(grpc.method_handlers_generic_handler(
+            "a", {"B": grpc.stream_stream_rpc_method_handler(handle)}),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield f"127.0.0.1:{port}"
+    server.stop(None).wait()
+
+
 class Transport(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -63,6 +83,12 @@ class Transport(unittest.TestCase):
     def end_of(self, process, seconds=30):
         out, err = process.communicate(timeout=seconds)
         return process.returncode, out, err
+
+    def join_writers(self):
+        for thread in threading.enumerate():
+            if thread.name == "topk_client requests":
+                thread.join(20)
+                self.assertFalse(thread.is_alive())
 
     def test_is_compiled(self):
         self.assertIsNotNone(_transport._compiled)
@@ -165,6 +191,15 @@ print(next(answers).indices, flush=True)
 """, self.target))
                 self.assertEqual((code, out.strip(), err), (0, "[7]", ""))
 
+    def test_a_process_ends_with_answers_that_were_not_read(self):
+        code, out, err = self.end_of(program("""
+answers = client.compute_topk_many([Request(X, Onnx(1))] * 100)
+print(next(answers).indices, flush=True)
+while threading.active_count() > 1:  # until all are sent
+    pass
+""", self.target))
+        self.assertEqual((code, out.strip(), err), (0, "[7]", ""))
+
     def test_a_process_ends_with_a_daemon_thread_in_a_call(self):
         with SilentServer() as target:
             code, _, err = self.end_of(program("""
@@ -187,6 +222,25 @@ for _ in range(4):
             self.assertEqual(answer.values[0], 7 + n)
             answered.put(n)
 
+    def test_no_requests_are_taken_after_the_end_of_a_call(self):
+        with wrong_server() as target:
+            channel = _transport.open_channel(target, [], None)
+            taken = 0
+
+            def endless():
+                nonlocal taken
+                while True:
+                    taken += 1
+                    yield b"1"
+
+            stream = channel.stream_stream("/a/B")(endless(), timeout=20)
+            self.assertEqual(next(stream), b"an answer")
+            with self.assertRaises(grpc.RpcError):
+                next(stream)
+            self.join_writers()
+            self.assertLess(taken, 1000)
+            channel.close()
+
     def test_many_answers_are_in_order(self):
         count = 20_000
         answers = self.client.compute_topk_many(
@@ -201,11 +255,7 @@ for _ in range(4):
                 Request(X, Onnx(1)) for _ in range(1000))
             next(answers)
             answers.close()
-        begin = time.monotonic()
-        while (threading.active_count() > 2
-               and time.monotonic() - begin < 20):
-            time.sleep(0.01)
-        self.assertLessEqual(threading.active_count(), 2)
+        self.join_writers()
 
     def test_threads_share_a_client(self):
         wrong = []

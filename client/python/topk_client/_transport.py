@@ -94,7 +94,8 @@ class _Stream:
         self._wrong_request = False
         self._over = False
         self._room = threading.Semaphore(0)
-        threading.Thread(target=self._send, daemon=True).start()
+        threading.Thread(target=self._send, daemon=True,
+                         name="topk_client requests").start()
 
     def _send(self) -> None:
         stream = self._stream

@@ -42,23 +42,29 @@ constexpr size_t kLargeBytes = 64 << 10;
 // A signal of Python's, Ctrl-C for example, is handled after this time.
 constexpr std::chrono::milliseconds kSignalInterval{100};
 
+bool IsFinalizing() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
 // Releases the GIL. A thread that has outlived the interpreter must not ask for
-// the GIL again: Python before 3.14 would end it, through frames of C++.
+// the GIL again: Python before 3.14 would end it, through frames of C++. Only
+// the thread that ends the interpreter has the GIL while that happens.
 class WithoutGil {
  public:
-  WithoutGil() : state_(PyEval_SaveThread()) {}
+  WithoutGil() : finalizes_(IsFinalizing()), state_(PyEval_SaveThread()) {}
   WithoutGil(const WithoutGil&) = delete;
   WithoutGil& operator=(const WithoutGil&) = delete;
   ~WithoutGil() {
-#if PY_VERSION_HEX >= 0x030D0000
-    while (Py_IsFinalizing()) pause();
-#else
-    while (_Py_IsFinalizing()) pause();
-#endif
+    while (!finalizes_ && IsFinalizing()) pause();
     PyEval_RestoreThread(state_);
   }
 
  private:
+  const bool finalizes_;
   PyThreadState* const state_;
 };
 
@@ -208,7 +214,7 @@ class Call {
           return tag;
         }
       }
-      if (!signal_ && PyErr_CheckSignals() != 0) {
+      if (heeds_signals_ && !signal_ && PyErr_CheckSignals() != 0) {
         signal_.emplace();
         context_.TryCancel();
       }
@@ -224,6 +230,9 @@ class Call {
                : nullptr;
   }
 
+  // For destructors, which cannot throw.
+  void IgnoreSignals() { heeds_signals_ = false; }
+
   void ThrowSignal() {
     if (signal_) throw py::error_already_set(*std::exchange(signal_, {}));
   }
@@ -232,6 +241,7 @@ class Call {
   const std::shared_ptr<Shared> shared_;
   grpc::ClientContext context_;
   grpc::CompletionQueue queue_;
+  bool heeds_signals_ = true;
   std::optional<py::error_already_set> signal_;
 };
 
@@ -270,6 +280,7 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
   ~Stream() {
     Cancel();
+    call_.IgnoreSignals();
     bool ok = false;
     while (running_ != 0) End(call_.Next(ok));
   }
@@ -278,11 +289,13 @@ class Stream {
   // room for another; if not, read() returns None once there is.
   bool Write(const py::bytes& message) {
     Sent().Release();
-    if (writes_end_) return true;  // the call has ended, or is about to
-    writes_.push_back(ToBuffer(message));
-    writes_bytes_ += writes_.back().Length();
-    StartWrite();
-    writer_waits_ = !HasRoom();
+    if (!writes_end_) {
+      writes_.push_back(ToBuffer(message));
+      writes_bytes_ += writes_.back().Length();
+      StartWrite();
+    }
+    // After the last write the writer waits for the end of the call.
+    writer_waits_ = writes_end_ || !HasRoom();
     return !writer_waits_;
   }
 
