@@ -107,6 +107,13 @@ std::string AddressOf(const std::unique_ptr<Endpoint>& endpoint) {
   return endpoint == nullptr ? "" : endpoint->address();
 }
 
+void AddExpiry(const ServerTls& tls, Services& services) {
+  services.metrics().registry()->AddGauge(
+      "topk_certificate_expiry_timestamp_seconds",
+      "When the server's certificate expires, in seconds since 1970",
+      [&tls] { return static_cast<double>(tls.expiry()); });
+}
+
 // Announces the addresses, unless the settings name no file.
 Status WriteAddresses(const ServerConfig& config, const MainServer& main,
                       const Endpoints& endpoints,
@@ -144,6 +151,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
   if (!security.ok()) return security.status();
   auto services =
       std::make_unique<Services>(config, *security->authenticator, log);
+  if (security->tls != nullptr) AddExpiry(*security->tls, *services);
   auto xds_status = std::make_unique<XdsStatusLog>(log);
   Result<MainServer> main =
       StartMainServer(config, security->tls.get(), *services, *xds_status, log);

@@ -2,6 +2,7 @@
 
 #include <grpcpp/security/tls_credentials_options.h>
 
+#include <atomic>
 #include <ctime>
 #include <utility>
 #include <vector>
@@ -45,9 +46,13 @@ class ServerTls::Material {
       log_.warn("the certificate is not valid before {}",
                 UtcText(info->not_before));
     }
-    return certificates_.Update(contents[0], contents[1],
-                                verifies_clients() ? contents[2] : "");
+    Status updated = certificates_.Update(
+        contents[0], contents[1], verifies_clients() ? contents[2] : "");
+    if (updated.ok()) expiry_ = info->not_after;
+    return updated;
   }
+
+  std::time_t expiry() const { return expiry_; }
 
   std::shared_ptr<grpc::ServerCredentials> Credentials() const {
     grpc::experimental::TlsServerCredentialsOptions options =
@@ -63,12 +68,15 @@ class ServerTls::Material {
   const Files files_;
   spdlog::logger& log_;
   CertificateUpdates certificates_;
+  std::atomic<std::time_t> expiry_ = 0;
 };
 
 ServerTls::ServerTls(std::unique_ptr<Material> material)
     : material_(std::move(material)) {}
 
 ServerTls::~ServerTls() = default;
+
+std::time_t ServerTls::expiry() const { return material_->expiry(); }
 
 Result<std::unique_ptr<ServerTls>> ServerTls::Start(
     const Files& files, spdlog::logger& log,

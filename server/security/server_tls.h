@@ -5,6 +5,7 @@
 #include <spdlog/logger.h>
 
 #include <chrono>
+#include <ctime>
 #include <memory>
 #include <string>
 
@@ -37,6 +38,9 @@ class ServerTls {
   /// Returns the credentials of a listener, which outlive neither the server
   /// nor this object.
   std::shared_ptr<grpc::ServerCredentials> Credentials();
+
+  /// Returns when the certificate in use expires.
+  std::time_t expiry() const;
 
  private:
   class Material;

@@ -28,6 +28,11 @@ constexpr std::array<Code, 12> kCodes = {Code::kOk,
                                          Code::kUnauthenticated};
 constexpr double kNanosecond = 1e-9;
 
+// The methods that compute.
+constexpr std::array<const char*, 5> kMethods = {
+    "ComputeTopK", "StreamTopK", "ComputeTopKMany", "ModelInfer",
+    "ModelStreamInfer"};
+
 // From one cache line's work to a long tensor.
 Buckets ComputeSeconds() {
   return Buckets::Powers(1e-5, 4, 41.94304, kNanosecond);
@@ -124,6 +129,14 @@ Metrics::Metrics()
         "Time of requests in each stage that they reach, in seconds",
         StageSeconds(), {{"stage", kStageNames[i]}});
   }
+  for (const char* method : kMethods) {
+    methods_.emplace_back(
+        method, &registry_->AddHistogram(
+                    "topk_request_seconds",
+                    "Time that the server spends on one request, also "
+                    "of a stream, in seconds",
+                    StageSeconds(), {{"method", method}}));
+  }
   for (const Dialect* dialect : Dialects()) {
     for (const OperatorVersion& version : dialect->versions) {
       operators_[{dialect->id, version.version}] =
@@ -166,8 +179,8 @@ Metrics::OfOperator Metrics::MakeOperator(const std::string& dialect,
   return row;
 }
 
-void Metrics::Record(const v1::TopKRequest& request, const RequestStats& stats,
-                     const Status& status) {
+void Metrics::Record(std::string_view method, const v1::TopKRequest& request,
+                     const RequestStats& stats, const Status& status) {
   const auto found =
       operators_.find({request.spec().dialect(), request.spec().version()});
   const OfOperator& row =
@@ -175,6 +188,11 @@ void Metrics::Record(const v1::TopKRequest& request, const RequestStats& stats,
   Count(row.requests, status.code);
   for (size_t i = 0; i < stages_.size(); ++i) {
     if (stats.nanoseconds[i] >= 0) stages_[i]->Observe(stats.nanoseconds[i]);
+  }
+  if (const int64_t total = stats.TotalNanoseconds(); total > 0) {
+    for (const auto& [name, seconds] : methods_) {
+      if (name == method) seconds->Observe(total);
+    }
   }
   if (!status.ok()) return RecordFailure(stats, status);
   answers_.Count(stats.backend, stats.kernel);

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/base/status.h"
 #include "server/telemetry/answer_counters.h"
@@ -26,9 +27,9 @@ class Metrics {
  public:
   Metrics();
 
-  /// Records one answered or rejected request.
-  void Record(const v1::TopKRequest& request, const RequestStats& stats,
-              const Status& status);
+  /// Records one answered or rejected request of a method, e.g. "ComputeTopK".
+  void Record(std::string_view method, const v1::TopKRequest& request,
+              const RequestStats& stats, const Status& status);
 
   /// Sets the gauge of whether the server serves.
   void SetReady(bool ready);
@@ -66,6 +67,8 @@ class Metrics {
   Counters<kRejectionNames.size()> rejected_;
   Counters<3> cancelled_;
   std::array<Histogram*, kStageNames.size()> stages_;
+  /// By the method's name; filled by the constructor alone.
+  std::vector<std::pair<std::string_view, Histogram*>> methods_;
   Histogram& tensor_bytes_;
   Histogram& elements_;
   Histogram& k_;

@@ -73,6 +73,14 @@ struct RequestStats {
     return nanoseconds[static_cast<size_t>(stage)];
   }
 
+  /// Returns the nanoseconds of all stages: the server's part of the request's
+  /// time. 0 if no stage was reached.
+  int64_t TotalNanoseconds() const {
+    int64_t sum = 0;
+    for (const int64_t stage : nanoseconds) sum += std::max<int64_t>(stage, 0);
+    return sum;
+  }
+
   /// Starts the next stage at the arrival of a message.
   void Arrive(Clock::time_point when) { stage_start_ = when; }
 

@@ -64,7 +64,8 @@ TEST(Metrics, CountOnlyADrainAsDraining) {
   Metrics metrics;
   const v1::TopKRequest request = OnnxRequest({1, 2, 3}, 1);
   const auto record = [&](const char* reason) {
-    metrics.Record(request, {}, Status{Code::kUnavailable, reason, "", ""});
+    metrics.Record("ComputeTopK", request, {},
+                   Status{Code::kUnavailable, reason, "", ""});
   };
   record("SHUTTING_DOWN");
   record("DEVICE_LOST");
@@ -147,6 +148,29 @@ TEST(Metrics, CountStreamsByTheStatusThatTheClientReceived) {
                                              "ComputeTopKMany", "bidi_stream",
                                              0)) == std::string::npos)
       << "neither is OK";
+}
+
+TEST(Metrics, HaveTheTimeOfEachRequestOfAStream) {
+  TestServer server(WithMetrics());
+  const auto stub = server.Stub();
+  grpc::ClientContext context;
+  const auto stream = stub->ComputeTopKMany(&context);
+  v1::TopKResult result;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(stream->Write(OnnxRequest({1, 2, 3}, 1)));
+    ASSERT_TRUE(stream->Read(&result));
+  }
+  // While the stream is open.
+  EXPECT_TRUE(Eventually([&] {
+    return ScrapedText(server).find(
+               "\ntopk_request_seconds_count{method=\"ComputeTopKMany\"} "
+               "3\n") != std::string::npos;
+  }));
+  EXPECT_THAT(
+      ScrapedText(server),
+      HasSubstr("\ntopk_request_seconds_count{method=\"ComputeTopK\"} 0\n"));
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
 }
 
 TEST(Metrics, HaveTheFamiliesOfTheService) {

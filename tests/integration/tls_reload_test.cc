@@ -4,13 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <ctime>
 #include <filesystem>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "client/rpc_error.h"
 #include "proto/library_versions.h"
+#include "tests/integration/exposition.h"
 #include "tests/integration/secured.h"
 
 namespace topk::testing {
@@ -52,6 +56,25 @@ class Reload : public Secured {
                                                        certificates[0].size()));
   }
 };
+
+TEST_F(Reload, ShowsWhenTheCertificateInUseExpires) {
+  ServerConfig config = TlsConfig();
+  config.metrics_listen = "127.0.0.1:0";
+  TestServer server(config);
+  const auto expires_in = [&] {
+    constexpr std::string_view kName =
+        "\ntopk_certificate_expiry_timestamp_seconds ";
+    const std::string text = ScrapedText(server);
+    const size_t at = text.find(kName);
+    return at == std::string::npos
+               ? -1.0
+               : std::stod(text.substr(at + kName.size())) -
+                     static_cast<double>(std::time(nullptr));
+  };
+  EXPECT_NEAR(expires_in(), 3600, 100);
+  Put("server", authority_.Issue({.serial = 2, .valid_to = 7200}));
+  EXPECT_TRUE(Eventually([&] { return expires_in() > 7000; }));
+}
 
 TEST_F(Reload, AnswersEveryCallDuringReloads) {
   Put("server", authority_.Issue({.serial = 1}));
