@@ -54,6 +54,7 @@ chart=deploy/kubernetes/helm/topkd
 # Omits helm's message that the chart has symbolic links.
 chart() { helm "$@" 2> >(grep -v 'found symbolic link' >&2); }
 template() { chart template topkd $chart --kube-version 1.37.0 "$@"; }
+preferred=preferredDuringSchedulingIgnoredDuringExecution
 all=(--set "tls.enabled=true,tls.clientCertificates=true"
   --set "tls.allowedNames={*.example.org},tokensSecretName=topkd-tokens"
   --set "grpcRoute.enabled=true,grpcRoute.parentRefs[0].name=gateway"
@@ -66,6 +67,11 @@ all=(--set "tls.enabled=true,tls.clientCertificates=true"
   --set "image.digest=sha256:$(printf '%064d' 0),imagePullSecrets={mine}"
   --set "tolerations[0].key=gpu,nodeSelector.disk=fast,podAnnotations.note=x"
   --set "service.annotations.note=x,priorityClassName=high"
+  --set "extraEnv[0].name=A,extraEnv[0].value=b"
+  --set "extraVolumes[0].name=cache,extraVolumes[0].emptyDir.medium=Memory"
+  --set "extraVolumeMounts[0].name=cache,extraVolumeMounts[0].mountPath=/x"
+  --set "affinity.podAntiAffinity.${preferred}[0].weight=1"
+  --set "affinity.podAntiAffinity.${preferred}[0].podAffinityTerm.topologyKey=a"
   --set "drain.delaySeconds=10,drain.timeoutSeconds=60,spread=DoNotSchedule")
 
 chart lint --strict --quiet $chart
@@ -89,6 +95,7 @@ kustomize build "$work/gateway" >"$work/gateway.yaml"
 
 # Values that the schema must reject.
 for wrong in replicas=two no.such=1 image.tag=latest settings.listen=x \
+  settings.max-elemens=1 settings.xds=1 \
   grpcRoute.enabled=true autoscaling.inflightBytesRatio=2; do
   if helm template topkd $chart --kube-version 1.37.0 --set $wrong \
     >/dev/null 2>&1; then

@@ -1,17 +1,26 @@
-"""Writes the tables of server/CONFIGURATION.md, or compares them.
+"""Writes the tables of server/CONFIGURATION.md and the settings that the Helm
+chart accepts, or compares them.
 
 usage: configuration.py TOPKD [--write]
 
 The tables have the flags of `topkd --help` and the first sentence of each
-text.
+text. The chart accepts the same flags, except those that it sets itself.
 """
 
+import json
 import pathlib
 import re
 import subprocess
 import sys
 
-PAGE = pathlib.Path(__file__).parents[2] / "server/CONFIGURATION.md"
+ROOT = pathlib.Path(__file__).parents[2]
+PAGE = ROOT / "server/CONFIGURATION.md"
+SCHEMA = ROOT / "deploy/kubernetes/helm/topkd/values.schema.json"
+# Of the templates, which derive them from other values.
+SET_BY_CHART = {
+    "listen", "metrics-listen", "health-listen", "drain-delay",
+    "drain-timeout", "tls-cert", "tls-key", "tls-client-ca", "tls-client-crl",
+    "tls-allowed-san", "auth-tokens-file"}
 MARK = "<!-- The rest is written by tests/docs/configuration.py --write. -->\n"
 ENTRY = re.compile(r"  --([a-z0-9-]+) ?(.*?) ?\(Env:(\w+)\)\s*(.*)")
 # The descriptions of values that CLI11 prints before the default.
@@ -41,10 +50,7 @@ def value_of(text):
     return f"{kind} (`{default}`)"
 
 
-def tables(topkd):
-    done = subprocess.run([topkd, "--help"], check=True, capture_output=True,
-                          text=True, env={})
-    lines = re.sub(r"\n {20,}", " ", done.stdout).splitlines()
+def tables(lines):
     heading = None
     for line in lines:
         found = ENTRY.fullmatch(line)
@@ -62,14 +68,34 @@ def tables(topkd):
         yield f"| `--{name}` | {value_of(value)} | {meaning} |"
 
 
+def schema(rows):
+    """Returns the chart's schema with the settings that the rows have."""
+    settings = {}
+    for row in rows:
+        found = re.match(r"\| `--([a-z0-9-]+)` \| (on or off)?", row)
+        if found and found[1] not in SET_BY_CHART:
+            settings[found[1]] = {
+                "type": "boolean" if found[2] else ["string", "number"]}
+    lines = [f'        "{name}": {json.dumps(kind)}'
+             for name, kind in sorted(settings.items())]
+    return re.sub(
+        r'("settings": \{.*?"properties": \{\n).*?(\n      \}\n    \},)',
+        lambda found: found[1] + ",\n".join(lines) + found[2],
+        SCHEMA.read_text(encoding="utf-8"), count=1, flags=re.S)
+
+
 def main():
+    done = subprocess.run([sys.argv[1], "--help"], check=True,
+                          capture_output=True, text=True, env={})
+    rows = list(tables(re.sub(r"\n {20,}", " ", done.stdout).splitlines()))
     kept = PAGE.read_text(encoding="utf-8").split(MARK)[0]
-    page = kept + MARK + "\n".join(tables(sys.argv[1])) + "\n"
-    if sys.argv[2:] == ["--write"]:
-        PAGE.write_text(page, encoding="utf-8")
-    elif PAGE.read_text(encoding="utf-8") != page:
-        sys.exit(f"{PAGE} differs from topkd --help; write it again with "
-                 "tests/docs/configuration.py TOPKD --write")
+    for file, text in ((PAGE, kept + MARK + "\n".join(rows) + "\n"),
+                       (SCHEMA, schema(rows))):
+        if sys.argv[2:] == ["--write"]:
+            file.write_text(text, encoding="utf-8")
+        elif file.read_text(encoding="utf-8") != text:
+            sys.exit(f"{file} differs from topkd --help; write it again with "
+                     "tests/docs/configuration.py TOPKD --write")
 
 
 if __name__ == "__main__":
