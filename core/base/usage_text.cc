@@ -1,6 +1,8 @@
 #include "core/base/usage_text.h"
 
-#include <regex>
+#include <algorithm>
+#include <optional>
+#include <vector>
 
 #include "core/base/text.h"
 
@@ -19,52 +21,88 @@ std::string ConversionRule(const std::string& type) {
   return "is not a number, or is out of range";
 }
 
+// Returns what each "*" of the pattern stands for, as little as possible, or
+// nothing if the text has another form.
+std::optional<std::vector<std::string>> Match(std::string_view pattern,
+                                              std::string_view text) {
+  std::vector<std::string> found;
+  for (size_t star = 0; star != pattern.npos;) {
+    star = pattern.find('*');
+    const std::string_view literal = pattern.substr(0, star);
+    if (!text.starts_with(literal)) return std::nullopt;
+    text.remove_prefix(literal.size());
+    if (star == pattern.npos) break;
+    pattern.remove_prefix(star + 1);
+    const std::string_view next = pattern.substr(0, pattern.find('*'));
+    // The last one takes all up to the pattern's end.
+    const size_t end = next.size() == pattern.size()
+                           ? text.size() - std::min(next.size(), text.size())
+                           : text.find(next);
+    if (end == text.npos) return std::nullopt;
+    found.emplace_back(text.substr(0, end));
+    text.remove_prefix(end);
+  }
+  if (!text.empty()) return std::nullopt;
+  return found;
+}
+
+// "[1 - 5]" as "1 to 5".
+std::string RangeText(std::string_view range) {
+  for (const std::string_view pattern : {"[* - *]", "[* to *]", "* to *"}) {
+    if (const auto ends = Match(pattern, range)) {
+      return StrCat((*ends)[0], " to ", (*ends)[1]);
+    }
+  }
+  return std::string(range);
+}
+
+// "{a,b}" as "a, b".
+std::string SetText(std::string_view set) {
+  std::string text;
+  for (const char c : set) text += c == ',' ? ", " : std::string(1, c);
+  return text;
+}
+
 }  // namespace
 
 std::string UsageText(
     const std::string& message,
     const std::function<UsageFlag(const std::string&)>& find) {
-  static const std::regex kUnconverted(R"(Could not convert: (\S+) = (.*))");
-  static const std::regex kNotInSet(R"((\S+): (.*) not in \{(.*)\})");
-  static const std::regex kNotInRange(
-      R"((\S+): Value (.*) not in range \[?(\S+) (?:to|-) ([^\s\]]+)\]?)");
-  static const std::regex kRepeated(R"((\S+): At Most 1 required .*)");
-  static const std::regex kNoValue(R"((\S+): \d+ required .* missing)");
-  static const std::regex kUnexpected(
-      R"(The following arguments? (?:was|were) not expected: (.*))");
-  static const std::regex kNoCommand("A subcommand is required");
-  static const std::regex kUnreadable(R"((.*) was not readable \(missing\?\))");
-  static const std::regex kOther(R"((--\S+): (.*))");
-  static const std::regex kComma(",");
-  std::smatch found;
-  const auto matches = [&](const std::regex& pattern) {
-    return std::regex_match(message, found, pattern);
+  std::vector<std::string> found;
+  const auto matches = [&](std::string_view pattern) {
+    auto texts = Match(pattern, message);
+    if (texts) found = *std::move(texts);
+    return texts.has_value();
   };
+  const auto source = [&] { return find(found[0]).source; };
   const auto value = [&](const std::string& rule) {
-    return StrCat(find(found[1]).source, ": ", Quote(found[2].str()), " ",
-                  rule);
+    return StrCat(source(), ": ", Quote(found[1]), " ", rule);
   };
-  if (matches(kUnconverted)) return value(ConversionRule(find(found[1]).type));
-  if (matches(kNotInSet)) {
-    return value("is not one of " +
-                 std::regex_replace(found[3].str(), kComma, ", "));
+  if (matches("Could not convert: * = *")) {
+    return value(ConversionRule(find(found[0]).type));
   }
-  if (matches(kNotInRange)) {
-    return value(StrCat("is not a number in the range of ", found[3].str(),
-                        " to ", found[4].str()));
+  if (matches("*: Value * not in range *")) {
+    return value("is not a number in the range of " + RangeText(found[2]));
   }
-  if (matches(kRepeated)) {
-    return find(found[1]).source + ": more than one value";
+  if (matches("*: * not in {*}")) {
+    return value("is not one of " + SetText(found[2]));
   }
-  if (matches(kNoValue))
-    return find(found[1]).source + ": the value is missing";
-  if (matches(kUnexpected)) {
-    return "unexpected argument " + Quote(found[1].str());
+  if (matches("*: At Most 1 required *")) {
+    return source() + ": more than one value";
   }
-  if (matches(kNoCommand)) return "a command is required";
-  if (matches(kUnreadable)) return "cannot read " + Quote(found[1].str());
-  if (matches(kOther)) {
-    return StrCat(find(found[1]).source, ": ", found[2].str());
+  if (matches("*: * required * missing")) {
+    return source() + ": the value is missing";
+  }
+  if (matches("The following argument was not expected: *") ||
+      matches("The following arguments were not expected: *")) {
+    return "unexpected argument " + Quote(found[0]);
+  }
+  if (matches("A subcommand is required")) return "a command is required";
+  if (matches("* was not readable (missing?)")) {
+    return "cannot read " + Quote(found[0]);
+  }
+  if (message.starts_with("--") && matches("*: *")) {
+    return StrCat(source(), ": ", found[1]);
   }
   return message;
 }

@@ -447,6 +447,11 @@ class Command(unittest.TestCase):
         for arguments, error in (
                 ((*run, "--k", "abc"), '--k: "abc" is not a whole number, or '
                                        "is out of range"),
+                ((*run, "--k", "a" * 100_000),
+                 f'--k: "{"a" * 64}..." is not a whole number, or is out of '
+                 "range"),
+                ((*run, "--k", "1\n2"),
+                 '--k: "1?2" is not a whole number, or is out of range'),
                 ((*run, "--k", "5", "--dialect", "onxx"),
                  '--dialect: "onxx" is not one of onnx, openvino, directml'),
                 ((*run, "--k", "5", "--max-attempts", "9"),
