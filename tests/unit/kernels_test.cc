@@ -315,13 +315,12 @@ TEST(Kernels, ColumnsAreRightForAnyChunking) {
         const int64_t n = k + static_cast<int64_t>(random() % 40);
         const int64_t pitch = columns + 3;
         Elements<Key> elements(random, type, n * pitch);
-        const auto size =
-            static_cast<size_t>(State::Blocks(columns) * 2 * k * State::kBlock);
+        const auto size = static_cast<size_t>(State::Elements(columns, k));
         std::vector<Key> memory(size + kVectorBytes);
         void* aligned = memory.data();
         size_t space = memory.size() * sizeof(Key);
         std::align(kVectorBytes, size * sizeof(Key), aligned, space);
-        const State state = {static_cast<Key*>(aligned), columns, k};
+        const State state = State::In(static_cast<Key*>(aligned), columns, k);
         const int64_t first = n / 3;  // in two goes
         kernels.feed_columns(map, state, elements.at(0), first, pitch, 0);
         kernels.feed_columns(map, state, elements.at(first * pitch), n - first,

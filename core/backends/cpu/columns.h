@@ -74,8 +74,7 @@ class ColumnRunner {
     const int64_t pitch = plan_.inner * fold;
     const std::byte* tile = run_.at(outer * plan_.n * plan_.inner + column);
     while (static_cast<int64_t>(pieces_.size()) < pieces) {
-      const int64_t size =
-          State::Blocks(run_.choice.tile * fold) * 2 * plan_.k * State::kBlock;
+      const int64_t size = State::Elements(run_.choice.tile * fold, plan_.k);
       pieces_.emplace_back(static_cast<Key*>(
           ::operator new(static_cast<size_t>(size) * sizeof(Key),
                          std::align_val_t(kVectorBytes))));
@@ -111,7 +110,8 @@ class ColumnRunner {
   }
 
   State StateOf(int64_t piece, int64_t columns) const {
-    return {pieces_[static_cast<size_t>(piece)].get(), columns, plan_.k};
+    return State::In(pieces_[static_cast<size_t>(piece)].get(), columns,
+                     plan_.k);
   }
 
   // Writes the state of a tile as it is.

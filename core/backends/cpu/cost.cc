@@ -29,8 +29,8 @@ class Memory {
         return SliceWriter<Key>::Bytes(plan_, n) + OfUnpacked(n);
       case Algorithm::kColumns: {
         const int64_t columns = choice_.tile * choice_.fold;
-        const Size state = ColumnState<Key>::Blocks(columns) * 2 * k *
-                           ColumnState<Key>::kBlock * sizeof(Key);
+        const Size state =
+            Size(ColumnState<Key>::Elements(columns, plan_.k)) * sizeof(Key);
         constexpr int64_t kPlace = 16;
         constexpr int64_t kPart = int64_t{2} * 16;  // a vector that grows
         return choice_.pieces * (state + choice_.fold * k * kPart) +

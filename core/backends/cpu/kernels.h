@@ -35,7 +35,8 @@ struct ShortRows {
 inline constexpr int64_t kVectorBytes = 64;
 
 /// Columns that lie side by side: the k best of each so far, best first, and
-/// their indices, in blocks of columns: all of a block lies together.
+/// their indices, in blocks of columns: all of a block lies together. Behind
+/// them the limit of each column, which only the kernel reads.
 template <class Key>
 struct ColumnState {
   /// How many columns a block has.
@@ -43,15 +44,26 @@ struct ColumnState {
       kVectorBytes / static_cast<int64_t>(sizeof(Key));
 
   Key* blocks;      ///< [blocks, keys or indices, k, kBlock], aligned
+  Key* limits;      ///< [blocks, kBlock], aligned
   int64_t columns;  ///< how many there are
   int64_t k;
 
-  static int64_t Blocks(int64_t columns) {
-    return (columns + kBlock - 1) / kBlock;
+  /// The state of `columns` columns in `memory`, which has Elements() of them.
+  static ColumnState In(Key* memory, int64_t columns, int64_t k) {
+    return {memory, memory + Blocks(columns) * 2 * k * kBlock, columns, k};
   }
+  static int64_t Elements(int64_t columns, int64_t k) {
+    return Blocks(columns) * (2 * k + 1) * kBlock;
+  }
+
   /// Where a column's key of rank j is; its index is k * kBlock further on.
   Key* at(int64_t column, int64_t j) const {
     return blocks + (column / kBlock * 2 * k + j) * kBlock + column % kBlock;
+  }
+
+ private:
+  static int64_t Blocks(int64_t columns) {
+    return (columns + kBlock - 1) / kBlock;
   }
 };
 

@@ -1,15 +1,16 @@
 // Small k where the axis is not the last: a lane is a column.
 //
 // Algorithm: the k best keys and indices of every column are k rows of a state,
-// best first. A row of the tensor is compared with the last row of the state, a
-// vector of columns at a time; where some column has a better element, it is
-// inserted, in all columns at once: each level takes the element, or what the
-// level above had, or stays.
+// best first. A row of the tensor is compared with the limits, the numbers that
+// the last row of keys stands for, a vector of columns at a time; where some
+// column has a better element, it is inserted, in all columns at once: each
+// level takes the element, or what the level above had, or stays.
 //
 // Why: loads are contiguous however narrow the tensor, and a vector that brings
-// nothing new, as most do when n is large compared with k, costs its keys and
-// one comparison. Rows arrive in ascending index and only a greater key is
-// inserted, so that ties stay with the lower index.
+// nothing new, as most do when n is large compared with k, costs one comparison
+// of numbers. Rows arrive in ascending index and only a greater key is
+// inserted, so that ties stay with the lower index. Prefetching did not make it
+// faster (Zen 4).
 //
 // When: k <= kColumnK, keys of 32 and 64 bits. Costs: the read and about 4 k
 // instructions per vector and insertion.
@@ -31,9 +32,9 @@ namespace topk::cpu::HWY_NAMESPACE {
 
 /// Puts a vector of keys where they belong among the best `levels` of their
 /// columns; the last level is lost. `keys` and `indices` are the first level's.
+/// Returns the keys of the last level.
 template <class Key, class V>
-HWY_INLINE void Insert(V key, Key index, Key* keys, Key* indices,
-                       int64_t levels) {
+HWY_INLINE V Insert(V key, Key index, Key* keys, Key* indices, int64_t levels) {
   const Tag<Key> d;
   constexpr int64_t kPitch = ColumnState<Key>::kBlock;
   const V new_index = hn::Set(d, index);
@@ -55,7 +56,57 @@ HWY_INLINE void Insert(V key, Key index, Key* keys, Key* indices,
   }
   hn::Store(hn::IfThenElse(here, key, level_key), d, keys);
   hn::Store(hn::IfThenElse(here, new_index, level_index), d, indices);
+  return hn::Load(d, keys + (levels - 1) * kPitch);
 }
+
+/// Which elements may exceed the least of the best keys of their column: all
+/// that do, and NaNs. A key takes nine instructions, this two.
+template <class Key, bool kFloat>
+class ColumnLimits {
+ public:
+  using D = Tag<Key>;
+  using V = hn::Vec<D>;
+
+  explicit ColumnLimits(const SortKeyEncoder<Key, kFloat>& map)
+      : sign_(hn::Set(D(), map.sign)),
+        flip_(hn::Set(D(), map.flip)),
+        mirror_(hn::Set(D(), static_cast<Key>(kFloat ? map.flip & map.sign
+                                                     : map.flip ^ map.sign))) {}
+
+  /// What Exceed() compares with for a key: of floats the number, mirrored at
+  /// zero for SMALLEST, or a NaN for the keys of NaNs.
+  HWY_INLINE V Of(V key) const {
+    if constexpr (!kFloat) {
+      return key;
+    } else {
+      const D d;
+      const hn::RebindToSigned<D> s;
+      const V ordered = hn::Xor(key, flip_);
+      const V positive =
+          hn::BitCast(d, hn::BroadcastSignBit(hn::BitCast(s, ordered)));
+      const V bits = hn::Xor(ordered, hn::Or(hn::Not(positive), sign_));
+      return hn::Xor(bits, mirror_);
+    }
+  }
+
+  /// Returns a mask of the elements that may exceed the limits.
+  HWY_INLINE hn::Mask<D> Exceed(V bits, V limits) const {
+    const V mirrored = hn::Xor(bits, mirror_);
+    if constexpr (kFloat) {
+      // Not "greater": a comparison with a NaN is false.
+      const hn::RebindToFloat<D> f;
+      return hn::Not(hn::RebindMask(
+          D(), hn::Le(hn::BitCast(f, mirrored), hn::BitCast(f, limits))));
+    } else {
+      return hn::Gt(mirrored, limits);
+    }
+  }
+
+ private:
+  V sign_;
+  V flip_;
+  V mirror_;
+};
 
 /// Kernels::feed_columns.
 template <class Key, bool kFloat>
@@ -66,6 +117,7 @@ void FeedColumns(const SortKeyEncoder<Key, kFloat>& map,
   constexpr int64_t kLanes = hn::MaxLanes(Tag<Key>());
   constexpr int64_t kBlock = ColumnState<Key>::kBlock;
   const VectorMap<Key, kFloat> vector_map(map);
+  const ColumnLimits<Key, kFloat> limits(map);
   const int64_t whole = state.columns - state.columns % kLanes;
   for (int64_t i = 0; i < count; ++i) {
     const std::byte* row = elements + i * pitch * sizeof(Key);
@@ -73,18 +125,19 @@ void FeedColumns(const SortKeyEncoder<Key, kFloat>& map,
     // The first k rows are taken whatever they are: a key of 0 exceeds none.
     const bool filling = first + i < state.k;
     const int64_t levels = filling ? first + i + 1 : state.k;
-    const int64_t last = (levels - 1) * kBlock;
     const auto insert = [&](auto key, int64_t column) HWY_ATTR {
       Key* keys = state.at(column, 0);
       Key* indices = keys + state.k * kBlock;
       if (filling) {
+        const int64_t last = (levels - 1) * kBlock;
         hn::Store(hn::Zero(d), d, keys + last);
         hn::Store(hn::Set(d, index), d, indices + last);
       }
-      Insert(key, index, keys, indices, levels);
+      hn::Store(limits.Of(Insert(key, index, keys, indices, levels)), d,
+                state.limits + column);
     };
-    const auto keys_at = [&](int64_t column) HWY_ATTR {
-      return vector_map.Keys(LoadElements(d, row + column * sizeof(Key)));
+    const auto bits_at = [&](int64_t column) HWY_ATTR {
+      return LoadElements(d, row + column * sizeof(Key));
     };
     for (int64_t column = 0; column < whole;) {
       // First which vectors have something better, then those: a branch for
@@ -93,28 +146,37 @@ void FeedColumns(const SortKeyEncoder<Key, kFloat>& map,
       const int64_t vectors = std::min(kWord, (whole - strip) / kLanes);
       uint64_t better = filling ? ~uint64_t{0} >> (kWord - vectors) : 0;
       for (int64_t v = 0; v < vectors && !filling; ++v, column += kLanes) {
-        const auto exceeds =
-            hn::Gt(keys_at(column), hn::Load(d, state.at(column, 0) + last));
-        better |= uint64_t{MaskBits(d, exceeds) != 0} << v;
+        const auto exceed =
+            limits.Exceed(bits_at(column), hn::Load(d, state.limits + column));
+        better |= uint64_t{!hn::AllFalse(d, exceed)} << v;
       }
       column = strip + vectors * kLanes;
       for (; better != 0; better &= better - 1) {
         const int64_t c =
             strip + kLanes * static_cast<int64_t>(
                                  hwy::Num0BitsBelowLS1Bit_Nonzero64(better));
-        insert(keys_at(c), c);
+        insert(vector_map.Keys(bits_at(c)), c);
       }
     }
     if (whole < state.columns) {
-      alignas(kVectorBytes) Key rest[kLanes] = {};
-      std::memcpy(rest, row + whole * sizeof(Key),
-                  static_cast<size_t>(state.columns - whole) * sizeof(Key));
-      // A key of 0 exceeds none: the lanes behind may be columns of a wider
-      // row.
+      const std::byte* at = row + whole * sizeof(Key);
+      // Behind the columns are others, except at the end.
+      alignas(kVectorBytes) Key padded[kLanes] = {};
+      if ((count - 1 - i) * pitch < kLanes) {
+        std::memcpy(padded, at,
+                    static_cast<size_t>(state.columns - whole) * sizeof(Key));
+        at = reinterpret_cast<const std::byte*>(padded);
+      }
+      const auto bits = LoadElements(d, at);
       const auto lanes =
           hn::FirstN(d, static_cast<size_t>(state.columns - whole));
-      insert(hn::IfThenElseZero(lanes, vector_map.Keys(hn::Load(d, rest))),
-             whole);
+      const auto exceed = hn::And(
+          lanes, limits.Exceed(bits, hn::Load(d, state.limits + whole)));
+      if (filling || !hn::AllFalse(d, exceed)) {
+        // A key of 0 exceeds none: the lanes behind may be columns of a wider
+        // row.
+        insert(hn::IfThenElseZero(lanes, vector_map.Keys(bits)), whole);
+      }
     }
   }
 }
