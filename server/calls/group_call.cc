@@ -3,6 +3,7 @@
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -11,9 +12,9 @@
 namespace topk {
 namespace {
 
-// A poller prepares a group of at most these.
-constexpr size_t kPollerItems = 16;
-constexpr int64_t kPollerBytes = int64_t{16} << 10;
+// A poller computes at most these before it sees to other calls.
+constexpr size_t kPollerItems = 32;
+constexpr int64_t kPollerBytes = int64_t{48} << 10;
 // The memory of an item without its message: 64 empty ones wait in each of 256
 // streams of a connection.
 constexpr int64_t kItemBytes = int64_t{4} << 10;
@@ -26,6 +27,7 @@ void GroupCall::OnRead(bool ok, grpc::ByteBuffer& message) {
   if (ok) {
     const auto bytes = static_cast<int64_t>(message.Length());
     Item item = Admitted(message);
+    item.bytes = bytes;
     // One that is rejected is not charged: no other is read with it.
     const bool rejected = !item.status.ok();
     next = queue_.Receive(std::move(item), bytes, rejected);
@@ -53,35 +55,48 @@ void GroupCall::AnswerGroup() {
   if (taken.end) return FinishStream({});
   if (!taken.any) return;
   sent_ = 0;
+  AnswerMore();
+}
+
+// Answers the next messages of the group: as many as a poller may compute, or
+// all of them on a worker.
+void GroupCall::AnswerMore() {
+  computed_ = sent_;
+  ComputeHere();
+  if (computed_ > sent_) return SendNext();
   Size nanoseconds;
-  if (group_.size() <= kPollerItems && taken.bytes <= kPollerBytes &&
-      PrepareHere(nanoseconds)) {
-    for (Item& item : group_) Compute(item);
-    return SendNext();
-  }
-  for (const Item& item : group_) {
-    if (!item.prepared) nanoseconds += item.request->nanoseconds();
+  for (const Item& item : Rest()) {
+    if (!item.prepared || item.status.ok()) {
+      nanoseconds += item.request->nanoseconds();
+    }
   }
   Enqueue(nanoseconds, [this](WorkQueue::Job& job) { AnswerOnWorker(job); });
 }
 
-// Prepares as much as a poller should. Returns whether it may compute all, else
-// adds the cost of what it prepared.
-bool GroupCall::PrepareHere(Size& nanoseconds) {
-  for (Item& item : group_) {
+void GroupCall::ComputeHere() {
+  Size nanoseconds;
+  int64_t bytes = 0;
+  for (Item& item : Rest().first(std::min(Rest().size(), kPollerItems))) {
+    bytes += item.bytes;
+    if (bytes > kPollerBytes) return;
     Prepare(item, Reader::kPoller);
-    if (!item.prepared) return false;
-    if (!item.status.ok()) continue;
-    nanoseconds += item.request->nanoseconds();
-    if (!item.request->RunsAtOnce()) return false;
+    if (!item.prepared) return;
+    if (item.status.ok()) {
+      nanoseconds += item.request->nanoseconds();
+      if (!item.request->RunsAtOnce() ||
+          nanoseconds > WorkQueue::kSmallNanoseconds) {
+        return;
+      }
+    }
+    Compute(item);
+    ++computed_;
   }
-  return nanoseconds <= WorkQueue::kSmallNanoseconds;
 }
 
 void GroupCall::AnswerOnWorker(WorkQueue::Job& job) {
   if (const Status gone = CheckAlive(); !gone.ok()) return FinishStream(gone);
   Size preparing;
-  for (const Item& item : group_) {
+  for (const Item& item : Rest()) {
     if (!item.prepared) preparing += item.request->nanoseconds();
   }
   // Most are small, and computed as soon as they are prepared.
@@ -90,11 +105,12 @@ void GroupCall::AnswerOnWorker(WorkQueue::Job& job) {
     if (!item.status.ok() || item.request->RunsAtOnce()) Compute(item);
   });
   Size computing;
-  for (const Item& item : group_) {
+  for (const Item& item : Rest()) {
     if (!item.computed) computing += item.request->nanoseconds();
   }
   job.Revise(preparing + computing);
   ForEach(computing, [this](Item& item) { Compute(item); });
+  computed_ = group_.size();
   SendNext();
 }
 
@@ -103,13 +119,14 @@ void GroupCall::AnswerOnWorker(WorkQueue::Job& job) {
 // take up another call's work.
 template <class Do>
 void GroupCall::ForEach(Size nanoseconds, Do do_item) {
-  if (nanoseconds <= WorkQueue::kSmallNanoseconds || group_.size() == 1) {
-    for (Item& item : group_) do_item(item);
+  const std::span<Item> items = Rest();
+  if (nanoseconds <= WorkQueue::kSmallNanoseconds || items.size() == 1) {
+    for (Item& item : items) do_item(item);
     return;
   }
   tbb::this_task_arena::isolate([&] {
-    tbb::parallel_for(size_t{0}, group_.size(),
-                      HandedOver([&](size_t i) { do_item(group_[i]); }, this));
+    tbb::parallel_for(size_t{0}, items.size(),
+                      HandedOver([&](size_t i) { do_item(items[i]); }, this));
   });
   AnnotateHappensAfter(this);
 }
@@ -143,7 +160,8 @@ void GroupCall::SendNext() {
 void GroupCall::OnWritten(bool ok) {
   if (!ok) return FinishStream(Cancelled());
   group_[sent_++] = {};
-  if (sent_ < group_.size()) return SendNext();
+  if (sent_ < computed_) return SendNext();
+  if (sent_ < group_.size()) return AnswerMore();
   group_.clear();
   AnswerGroup();
 }

@@ -3,7 +3,9 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "server/calls/method.h"
@@ -14,9 +16,9 @@
 namespace topk {
 
 /// A response for each request, in order. The requests that wait are answered
-/// as a group: computed in one pass, written into one buffer, while the next
-/// group is received. A request holds its charge until its response is
-/// sent.
+/// as a group, while the next group is received: a few small ones at a time by
+/// the poller, others in one pass by a worker. A request holds its charge until
+/// its response is sent.
 class GroupCall final : public ServiceCall {
  public:
   /// The service, the loop and the method outlive it.
@@ -28,6 +30,7 @@ class GroupCall final : public ServiceCall {
   struct Item {
     std::unique_ptr<Request> request;
     Status status;
+    int64_t bytes = 0;  // of the message
     bool prepared = false;
     bool computed = false;  // its response is there
   };
@@ -39,7 +42,8 @@ class GroupCall final : public ServiceCall {
   void RecordIncomplete(const Status& status) final;
   Item Admitted(grpc::ByteBuffer& message);
   void AnswerGroup();
-  bool PrepareHere(Size& nanoseconds);
+  void AnswerMore();
+  void ComputeHere();
   void AnswerOnWorker(WorkQueue::Job& job);
   void Prepare(Item& item, Reader reader);
   void Compute(Item& item);
@@ -49,10 +53,14 @@ class GroupCall final : public ServiceCall {
   void OnWritten(bool ok) final;
   void FinishStream(const Status& status);
 
+  // What of the group is not sent yet.
+  std::span<Item> Rest() { return std::span(group_).subspan(sent_); }
+
   const ComputeMethod& method_;
   ReadAheadQueue<Item> queue_;
   std::vector<Item> group_;
-  size_t sent_ = 0;
+  size_t sent_ = 0;        // of the group
+  size_t computed_ = 0;    // of the group, to be sent
   bool received_ = false;  // a message, or the end
 };
 

@@ -61,8 +61,6 @@ class ReadAheadQueue {
     /// Messages, or neither these nor the end: then the worker is done, and a
     /// later Receive() asks for another.
     bool any = false;
-    /// The bytes of the messages.
-    int64_t bytes = 0;
     /// When the first of them was received.
     std::chrono::steady_clock::time_point since;
   };
@@ -72,8 +70,8 @@ class ReadAheadQueue {
     const std::lock_guard lock(mutex_);
     messages.swap(waiting_);
     full_ = false;
-    Taken taken{false, ended_ && messages.empty(), !messages.empty(),
-                std::exchange(bytes_, 0), since_};
+    bytes_ = 0;
+    Taken taken{false, ended_ && messages.empty(), !messages.empty(), since_};
     working_ = taken.any || taken.end;
     taken.read = BeginRead();
     return taken;

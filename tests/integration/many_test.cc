@@ -69,7 +69,7 @@ TEST(ComputeTopKMany, RespondsBeforeTheNextRequest) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-// Groups form, large enough to be shared out.
+// Groups form, of requests for a poller and of some for a worker.
 TEST(ComputeTopKMany, PreservesTheOrderOfThousands) {
   const TestServer server;
   const auto stub = server.Stub();
@@ -79,8 +79,10 @@ TEST(ComputeTopKMany, PreservesTheOrderOfThousands) {
   const auto stream = stub->ComputeTopKMany(&context);
   constexpr int kRequests = 3000;
   std::thread writer([&] {
-    v1::TopKRequest request = OnnxRequest(std::vector<float>(1000), 1);
+    v1::TopKRequest small = OnnxRequest(std::vector<float>(100), 1);
+    v1::TopKRequest large = OnnxRequest(std::vector<float>(100'000), 1);
     for (int i = 0; i < kRequests; ++i) {
+      v1::TopKRequest& request = i % 50 == 49 ? large : small;
       request.set_index_offset(i);
       stream->Write(request, grpc::WriteOptions().set_buffer_hint());
     }
