@@ -53,7 +53,7 @@ class GroupCall final : public ServiceCall {
   void OnWritten(bool ok) final;
   void FinishStream(const Status& status);
 
-  // What of the group is not sent yet.
+  // The part of the group that is not sent yet.
   std::span<Item> Rest() { return std::span(group_).subspan(sent_); }
 
   const ComputeMethod& method_;

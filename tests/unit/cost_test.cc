@@ -157,6 +157,21 @@ TEST(Cost, OfAPackedSortIncludesUnpackedBytes) {
   }
 }
 
+TEST(Cost, OfAnEmptyTensorIsNothingWhateverItsShape) {
+  const Engine engine({2, {}});
+  for (const int64_t k : {int64_t{1}, int64_t{1} << 29, int64_t{1} << 30}) {
+    Admission admission;
+    const v1::TopKRequest request = Request({0, int64_t{1} << 30}, k);
+    ASSERT_TRUE(
+        engine
+            .Compute(request, std::span<const std::byte>(), admission.options())
+            .ok());
+    EXPECT_EQ(admission.cost.working_bytes, 0);
+    ASSERT_TRUE(TensorStream::Start(engine, request, admission.options()).ok());
+    EXPECT_EQ(admission.cost.working_bytes, 0);
+  }
+}
+
 TEST(Limits, BoundTheSelectedElements) {
   Limits limits;
   limits.max_selected_elements = 12;

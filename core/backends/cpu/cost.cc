@@ -51,8 +51,8 @@ class Memory {
   }
 
   static Size OfFold(const Plan& plan) {
-    const int64_t columns = plan.slices() == 0 ? 0 : plan.inner;
-    return ColumnSelections<Key, kFloat>::Bytes(columns, plan.k,
+    if (plan.slices() == 0) return 0;  // whatever its shape
+    return ColumnSelections<Key, kFloat>::Bytes(plan.inner, plan.k,
                                                 FoldSlackFor(plan), plan.n) +
            Bounds<Key, kFloat>::Bytes(plan.n, plan.k) +
            SliceWriter<Key>::Bytes(plan, plan.k);

@@ -59,7 +59,7 @@ HWY_INLINE V Insert(V key, Key index, Key* keys, Key* indices, int64_t levels) {
   return hn::Load(d, keys + (levels - 1) * kPitch);
 }
 
-/// Which elements may exceed the least of the best keys of their column: all
+/// The elements that may exceed the least of the best keys of their column: all
 /// that do, and NaNs. A key takes nine instructions, this two.
 template <class Key, bool kFloat>
 class ColumnLimits {
@@ -73,7 +73,7 @@ class ColumnLimits {
         mirror_(hn::Set(D(), static_cast<Key>(kFloat ? map.flip & map.sign
                                                      : map.flip ^ map.sign))) {}
 
-  /// What Exceed() compares with for a key: of floats the number, mirrored at
+  /// Returns the limit of a key for Exceed(): of floats the number, mirrored at
   /// zero for SMALLEST, or a NaN for the keys of NaNs.
   HWY_INLINE V Of(V key) const {
     if constexpr (!kFloat) {
