@@ -24,15 +24,15 @@ TOPK_IMAGE_PACKAGES_current=(
 
 # To build and run the tests as well: GoogleTest, what the Python clients need,
 # certificates for them, git for what the pages' tests copy, the proxy of
-# deploy/haproxy, what users of the C++ package and of the command's completion
-# have, what the Debian packages are installed and checked with, the house
-# rules' formatter and script checker.
+# deploy/haproxy, curl for the commands of deploy/envoy, what users of the C++
+# package and of the command's completion have, what the Debian packages are
+# installed and checked with, the house rules' formatter and script checker.
 TOPK_TEST_PACKAGES=(
   libgtest-dev libgmock-dev libbenchmark-dev
   python3 python3-numpy python3-grpcio python3-protobuf python3-venv
   python3-dev pybind11-dev
   openssl git
-  haproxy
+  haproxy curl
   pkg-config zsh fish groff-base
   adduser iproute2 systemd
   clang-format-14 shellcheck

@@ -70,7 +70,11 @@ tests/support/venv.sh oip ||
 
 # Envoy, and what the tests' xDS control plane speaks.
 tests/support/venv.sh servers ||
-  echo "== no Envoy: servers.envoy, .xds are skipped" >&2
+  echo "== no Envoy: servers.envoy, .json, .browser, .xds are skipped" >&2
+
+# A page that calls over gRPC-Web, and a browser.
+{ client/examples/run.sh none web && install_packages chromium; } ||
+  echo "== no npm or no Chromium: servers.browser is skipped" >&2
 
 step "dev build" "building"
 cmake --preset dev

@@ -45,9 +45,9 @@ def fleet(topkd, directory, *flags):
 
 
 @contextlib.contextmanager
-def running(command, environment=None):
+def running(command, environment=None, **how):
     """A program that is killed at the end."""
-    process = subprocess.Popen(command, env=environment)
+    process = subprocess.Popen(command, env=environment, **how)
     try:
         yield process
     finally:
