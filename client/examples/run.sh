@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds examples in build/examples and runs them against a server. Each must
-# print what output.txt has. Languages whose tools are absent are skipped: status
-# 77. Needs the registries of the languages. The page of web is only built.
+# Builds the examples in build/examples and runs them against a server. Each
+# must print the lines of output.txt. Languages whose tools are absent are
+# skipped: status 77. Needs the package registries of the languages. The page of
+# `web` is only built.
 #
 # usage: client/examples/run.sh TARGET [LANGUAGE...]    LANGUAGE: a folder here
 set -euo pipefail
@@ -9,30 +10,64 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 tools_of() {
   case $1 in
+    csharp) echo dotnet ;;
+    go) echo go protoc ;;
+    java) echo java mvn ;;
+    javascript) echo node npm ;;
+    rust) echo cargo protoc ;;
     web) echo npm protoc ;;
-    *) echo "no-example-in-$1" ;;
+    *) echo "example in $1" ;;
   esac
 }
+
 # Builds and runs the example in the current folder.
 run_example() {  # run_example LANGUAGE TARGET
   case $1 in
-    web) npm install --silent && npm run --silent build ;;
+    csharp) dotnet run --property WarningLevel=0 -- "http://$2" ;;
+    go)
+      export GOBIN=$PWD/bin PATH=$PWD/bin:$PATH
+      [ -e go.mod ] || go mod init example.com/example
+      go install google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
+      go install google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
+      protoc -I ../../../proto ../../../proto/topk/v1/*.proto \
+        --go_out=. --go_opt=paths=source_relative \
+        --go-grpc_out=. --go-grpc_opt=paths=source_relative
+      go mod tidy
+      go run . "$2"
+      ;;
+    java) mvn -q -B compile exec:java -Dexec.args="$2" ;;
+    javascript)
+      npm install --silent --no-save @grpc/grpc-js@1 @grpc/proto-loader@0.8 \
+        >&2
+      node topk.js "$2"
+      ;;
+    rust) cargo run --quiet -- "http://$2" ;;
+    web) npm install --silent >&2 && npm run --silent build >&2 ;;
   esac
 }
 
 target=$1
 shift
-[ $# -gt 0 ] || set -- web
+[ $# -gt 0 ] || set -- csharp go java javascript rust web
 mkdir -p build/examples
-skipped=
+failed='' skipped=''
 for language; do
   for tool in $(tools_of "$language"); do
     command -v "$tool" >/dev/null && continue
-    echo "SKIPPED $language: there is no $tool" >&2
+    echo "$language: skipped, there is no $tool"
     skipped+=" $language"
     continue 2
   done
   cp -r "client/examples/$language" build/examples/
-  (cd "build/examples/$language" && run_example "$language" "$target")
+  wanted=client/examples/output.txt
+  [ "$language" != web ] || wanted=/dev/null
+  if (cd "build/examples/$language" && run_example "$language" "$target") |
+    diff - "$wanted" >&2; then
+    echo "$language: as expected"
+  else
+    echo "$language: FAILED"
+    failed+=" $language"
+  fi
 done
+[ -z "$failed" ] || exit 1
 [ -z "$skipped" ] || exit 77
