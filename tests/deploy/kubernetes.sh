@@ -17,7 +17,19 @@ modules=(
   sigs.k8s.io/kustomize/kustomize/v5@v5.7.1
   github.com/zegl/kube-score/cmd/kube-score@v1.20.0
 )
-if [ ! -e "$tools/ready" ]; then
+# The modules that carry the schemas of their operators' objects, and the files.
+operator=example/prometheus-operator-crd/monitoring.coreos.com
+schemas=(
+  "sigs.k8s.io/gateway-api@v1.3.0
+   config/crd/standard/gateway.networking.k8s.io_grpcroutes.yaml"
+  "github.com/prometheus-operator/prometheus-operator@v0.85.0
+   ${operator}_servicemonitors.yaml ${operator}_prometheusrules.yaml"
+  "github.com/kserve/kserve@v0.15.2
+   config/crd/full/serving.kserve.io_servingruntimes.yaml
+   config/crd/full/serving.kserve.io_inferenceservices.yaml"
+)
+wanted="${modules[*]} ${schemas[*]}"
+if [ "$(cat "$tools/ready" 2>/dev/null)" != "$wanted" ]; then
   if [ "${1:-}" = --no-fetch ]; then
     echo "SKIPPED: the charts and manifests are not checked;" \
       "tests/deploy/kubernetes.sh fetches the tools" >&2
@@ -27,24 +39,18 @@ if [ ! -e "$tools/ready" ]; then
     echo "== building $module" >&2
     GOBIN=$tools go install "$module"
   done
-  # The modules that carry the schemas of their operators' objects.
   mkdir -p "$tools/crd"
-  schemas() {  # schemas MODULE FILE...
-    local folder file
-    folder=$(go mod download -json "$1" |
+  for schema in "${schemas[@]}"; do
+    read -r -d '' -a files <<<"$schema" || true
+    folder=$(go mod download -json "${files[0]}" |
       sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')
-    for file in "${@:2}"; do
+    for file in "${files[@]:1}"; do
       install -m 644 "$folder/$file" "$tools/crd/"
     done
-  }
-  schemas sigs.k8s.io/gateway-api@v1.3.0 \
-    config/crd/standard/gateway.networking.k8s.io_grpcroutes.yaml
-  group=example/prometheus-operator-crd/monitoring.coreos.com
-  schemas github.com/prometheus-operator/prometheus-operator@v0.85.0 \
-    ${group}_servicemonitors.yaml ${group}_prometheusrules.yaml
+  done
   python3 -m venv "$tools/venv"
   "$tools/venv/bin/pip" install -q kubernetes-validate==1.37.0 PyYAML
-  touch "$tools/ready"
+  echo "$wanted" >"$tools/ready"
 fi
 PATH=$tools:$PATH
 work=$(mktemp -d)
@@ -92,6 +98,9 @@ resources: [$here/overlays/production]
 components: [$here/components/gateway, $here/components/scale-by-bytes]
 END
 kustomize build "$work/gateway" >"$work/gateway.yaml"
+
+mkdir "$work/kserve"
+cp deploy/kubernetes/kserve/*.yaml "$work/kserve"
 
 # Values that the schema must reject.
 for wrong in replicas=two no.such=1 image.tag=latest settings.listen=x \

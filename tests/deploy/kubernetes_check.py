@@ -1,6 +1,7 @@
 """Checks what the chart and the overlays render to.
 
-usage: kubernetes_check.py MANIFESTS CRDS    two folders; see kubernetes.sh
+usage: kubernetes_check.py MANIFESTS CRDS    two folders; see kubernetes.sh.
+                                             MANIFESTS/kserve has KServe's
 
 Each object fits the schema of its kind, for three versions of Kubernetes, or of
 its operator. The base of Kustomize is what the chart makes by its defaults. The
@@ -129,6 +130,29 @@ def check_rules(objects):
     assert rules == [yaml.safe_load(RULES.read_text(encoding="utf-8"))]
 
 
+def check_kserve(objects):
+    """The InferenceService can use the ServingRuntime, KServe finds the
+    container and its port, and the pod may drain."""
+    runtime, = (one for one in objects if one["kind"] == "ServingRuntime")
+    service, = (one for one in objects if one["kind"] == "InferenceService")
+    predictor, spec = service["spec"]["predictor"], runtime["spec"]
+    model = predictor["model"]
+    assert model["runtime"] == runtime["metadata"]["name"], model
+    assert model["protocolVersion"] in spec["protocolVersions"], model
+    assert any(model["modelFormat"].items() <= one.items()
+               for one in spec["supportedModelFormats"]), model
+    container, = spec["containers"]
+    port, = container["ports"]
+    assert (container["name"], port["name"]) == ("kserve-container", "h2c")
+    environment = {one["name"]: one["value"] for one in container["env"]}
+    listen = environment["TOPKD_LISTEN"].rpartition(":")[2]
+    probed = {container[probe]["grpc"]["port"]
+              for probe in ("livenessProbe", "readinessProbe")}
+    assert {int(listen)} == probed == {port["containerPort"]}, probed
+    # The image's delay, the default timeout, and 5 s.
+    assert 5 + 25 + 5 <= predictor["terminationGracePeriodSeconds"]
+
+
 def without_helms_labels(value):
     if isinstance(value, dict):
         return {key: without_helms_labels(one) for key, one in value.items()
@@ -159,6 +183,10 @@ def main():
     for name in ("all", "production", "gateway"):
         check_rules(manifests[name])
     check_same(manifests["defaults"], manifests["base"])
+    for path in pathlib.Path(sys.argv[1], "kserve").glob("*.yaml"):
+        objects = load(path)
+        check_schemas("kserve", objects, schemas)
+        check_kserve(objects)
 
 
 if __name__ == "__main__":
