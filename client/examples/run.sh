@@ -35,7 +35,10 @@ run_example() {  # run_example LANGUAGE TARGET
       go mod tidy
       go run . "$2"
       ;;
-    java) mvn -q -B compile exec:java -Dexec.args="$2" ;;
+    java)
+      # Maven resets the terminal's colours even without a terminal.
+      mvn -q -B compile exec:java -Dexec.args="$2" | sed 's/\x1b\[0m//g'
+      ;;
     javascript)
       npm install --silent --no-save @grpc/grpc-js@1 @grpc/proto-loader@0.8 \
         >&2
