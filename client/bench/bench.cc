@@ -116,7 +116,7 @@ ExitCode Bench(const BenchFlags& flags) {
   const bool answered =
       std::any_of(result.stats.begin(), result.stats.end(),
                   [](const LoadStats& stats) { return stats.answered > 0; });
-  if (!result.error.ok() && !(flags.keep_going && answered)) {
+  if (!answered && !result.error.ok()) {
     return Report(result.error, &client, request_id);
   }
   if (!answered) {
@@ -130,9 +130,20 @@ ExitCode Bench(const BenchFlags& flags) {
     const int columns = TerminalColumns();
     PrintText(report, columns > 0 ? columns : kDefaultColumns, std::cout);
   }
-  if (!result.interrupted) return kOk;
-  std::cerr << "topk: interrupted: the report is of what was done until then\n";
-  return kInterrupted;
+  if (!result.error.ok() && !flags.keep_going) {
+    return Report(result.error, &client, request_id);
+  }
+  if (result.interrupted) {
+    std::cerr
+        << "topk: interrupted: the report is of what was done until then\n";
+    return kInterrupted;
+  }
+  if (!result.kept_up) {
+    std::cerr << "topk: the callers could not keep up with --rate: raise "
+                 "--concurrency, or lower the rate\n";
+    return kRateMissed;
+  }
+  return kOk;
 }
 
 }  // namespace topk::cli

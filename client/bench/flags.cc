@@ -111,7 +111,8 @@ void AddResultFlags(CLI::App& command, BenchFlags& flags) {
       ->check(Number(0, 1))
       ->capture_default_str();
   command.add_flag("--keep-going", flags.keep_going,
-                   "Count failures by their codes; otherwise the first one "
+                   "Count failures by their codes, and lost calls apart from "
+                   "those that found no connection; otherwise the first one "
                    "ends the run. A wrong answer always does");
   command
       .add_option("--seed", flags.profile.seed,

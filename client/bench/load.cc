@@ -7,6 +7,8 @@
 #include <mutex>
 #include <thread>
 
+#include "client/cli/errors.h"
+
 namespace topk::cli {
 namespace {
 
@@ -38,7 +40,7 @@ struct Shared {
   Time last_sent{0};
   Time last_lag{0};
   Time last_answer{0};
-  Time stopped_at{0};  // where it was interrupted
+  Time stopped_at = Time::max();  // where it ended early
 
   Time Now() const { return clock.Now() - start; }
 };
@@ -49,8 +51,9 @@ bool Stopped(Shared& shared) {
     const std::lock_guard lock(shared.mutex);
     if (!shared.result.interrupted) {
       shared.result.interrupted = true;
-      shared.stopped_at = shared.Now();
-      shared.schedule.Stop(shared.stopped_at);
+      const Time now = shared.Now();
+      shared.stopped_at = std::min(shared.stopped_at, now);
+      shared.schedule.Stop(now);
     }
   }
   return shared.schedule.stopped();
@@ -80,6 +83,10 @@ bool Judge(const Answers& answers, const RequestTemplate& kind, bool verify,
       error = &answer.status();
       ++stats.errors[std::string(CodeName(error->code))];
       stats.retry_hints += error->retry_after.count() > 0 ? 1 : 0;
+      // A server that returns this code itself has a reason.
+      if (error->code == Code::kUnavailable && error->reason.empty()) {
+        ++(IsConnectFailure(*error) ? stats.not_connected : stats.lost);
+      }
       continue;
     }
     ++stats.answered;
@@ -121,6 +128,8 @@ void MakeCalls(const Send& send, Shared& shared) {
       stats.latency.Record((answered - (open ? call->at : last_sent)).count());
     }
     if (!Judge(answers, kind, call->verify, stats, shared)) {
+      const std::lock_guard lock(shared.mutex);
+      shared.stopped_at = std::min(shared.stopped_at, answered);
       shared.schedule.Stop(answered);
     }
     const auto count = static_cast<int64_t>(answers.size());
@@ -162,6 +171,8 @@ void LoadStats::Add(const LoadStats& other) {
   verified += other.verified;
   for (const auto& [code, count] : other.errors) errors[code] += count;
   retry_hints += other.retry_hints;
+  not_connected += other.not_connected;
+  lost += other.lost;
 }
 
 LoadResult RunLoad(const LoadOptions& options,
@@ -184,9 +195,8 @@ LoadResult RunLoad(const LoadOptions& options,
     result.seconds = counted;
     return std::move(result);
   }
-  const double end = result.interrupted
-                         ? Seconds(shared.stopped_at) - profile.warmup
-                         : profile.seconds;
+  const double end =
+      std::min(Seconds(shared.stopped_at) - profile.warmup, profile.seconds);
   result.seconds = profile.requests > 0 ? counted : std::max(counted, end);
   result.missed = shared.schedule.missed() * profile.batch;
   result.lag = Seconds(shared.last_lag);

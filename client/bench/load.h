@@ -63,6 +63,10 @@ struct LoadStats {
   std::map<std::string, int64_t> errors;
   /// The number of failed requests that received a retry delay.
   int64_t retry_hints = 0;
+  /// The number of failed requests that were not sent, because there was no
+  /// connection, and of those whose connection broke before the response.
+  int64_t not_connected = 0;
+  int64_t lost = 0;
 
   /// Adds another one.
   void Add(const LoadStats& other);
@@ -73,7 +77,7 @@ struct LoadResult {
   /// For each kind.
   std::vector<LoadStats> stats;
   /// From the end of the warm-up to the last response. An open loop limited by
-  /// time counts at least to the end of that time, or to its interruption.
+  /// time counts at least to the end of that time, or to where it ended early.
   double seconds = 0;
   /// Open loop: the number of requests that were due but not sent when the load
   /// ended, the delay of the last request sent, in seconds, and whether that

@@ -48,6 +48,8 @@ void AddStats(const LoadStats& stats, OrderedJson& json) {
   }
   json["verified"] = stats.verified;
   json["errors"] = stats.errors;
+  json["not_connected"] = stats.not_connected;
+  json["lost"] = stats.lost;
   json["retry_hints"] = stats.retry_hints;
 }
 
@@ -104,6 +106,13 @@ void PrintText(const BenchReport& report, int columns, std::ostream& out) {
   }
   for (const auto& [code, count] : total.errors) {
     head << count << " requests failed: " << code << "\n";
+  }
+  if (total.not_connected > 0) {
+    head << total.not_connected
+         << " of them were not sent: there was no connection\n";
+  }
+  if (total.lost > 0) {
+    head << total.lost << " of them were lost: their connection broke\n";
   }
   if (total.retry_hints > 0) {
     head << total.retry_hints << " of them received a retry delay\n";

@@ -1,7 +1,9 @@
 #include "client/cli/errors.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <iterator>
 #include <system_error>
 
 #include "core/base/text.h"
@@ -80,7 +82,22 @@ std::string_view Unreachable(std::string_view message,
   return "";
 }
 
+// gRPC's words for a call that found no connection.
+constexpr std::string_view kNotConnected[] = {
+    "failed to connect to all addresses",
+    "connections to all backends failing",
+    "DNS resolution failed",
+    "address lookup failed",
+};
+
 }  // namespace
+
+bool IsConnectFailure(const Status& status) {
+  return std::any_of(std::begin(kNotConnected), std::end(kNotConnected),
+                     [&](std::string_view words) {
+                       return status.message.find(words) != std::string::npos;
+                     });
+}
 
 std::string Advice(const Status& status, const ClientOptions& client) {
   switch (status.code) {

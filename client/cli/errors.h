@@ -14,6 +14,10 @@ namespace topk::cli {
 /// these options, e.g. which flag to give, or "".
 std::string Advice(const Status& status, const ClientOptions& client);
 
+/// Returns whether a call was not sent because there was no connection; its
+/// connection broke otherwise. REQUIRES: UNAVAILABLE, without a reason.
+bool IsConnectFailure(const Status& status);
+
 /// Prints the error of a call, or of a local computation if `client` is null,
 /// with advice on a second line, and returns the exit status for it.
 /// `request_id` identifies the request in the server's log.

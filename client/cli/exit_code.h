@@ -12,6 +12,7 @@ enum ExitCode : int {
   kRejected = 4,       // the server refused the request
   kUnavailable = 5,    // unavailable, or the deadline was exceeded
   kWrongAnswer = 6,    // an answer differs from the one computed here
+  kRateMissed = 7,     // bench: the callers could not keep up with --rate
   kInterrupted = 130,  // bench: SIGINT or SIGTERM; the report is of until then
 };
 
@@ -20,6 +21,6 @@ inline constexpr char kExitStatusText[] =
     "Data is written to stdout, messages to stderr. Exit status: 0 success, 1 "
     "failure, 2 invalid command line, 3 unusable input file, 4 rejected by the "
     "server, 5 server unavailable or deadline exceeded, 6 incorrect response, "
-    "130 interrupted.";
+    "7 rate of bench not kept, 130 interrupted.";
 
 }  // namespace topk::cli

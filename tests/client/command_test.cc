@@ -144,6 +144,28 @@ TEST_F(Command, BenchCountsFailuresWithKeepGoing) {
       << outcome.out;
 }
 
+TEST_F(Command, BenchReportsTheCallsBeforeTheFirstFailure) {
+  std::atomic<int> calls = 0;
+  Fake fake;
+  fake.compute = [&calls](auto&, auto&, auto&) {
+    return ++calls == 5
+               ? grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "gone")
+               : grpc::Status::OK;
+  };
+  const FakeServer server(fake);
+  const Outcome outcome =
+      Topk(StrCat("bench --k 2 --requests 10 --verify 0 --json --concurrency 1 "
+                  "--target ",
+                  server.target()));
+  EXPECT_EQ(outcome.status, 4);
+  EXPECT_NE(outcome.error.find("gone"), std::string::npos) << outcome.error;
+  // The first call connects and is not counted.
+  for (const char* part :
+       {"\"requests\":3,", "\"errors\":{\"INVALID_ARGUMENT\":1}"}) {
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << outcome.out;
+  }
+}
+
 TEST_F(Command, BenchOpensTheRequestedConnections) {
   for (const size_t connections : {1, 3}) {
     std::mutex mutex;

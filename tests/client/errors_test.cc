@@ -38,6 +38,18 @@ TEST_F(Advised, OfAnUnreachableServer) {
   EXPECT_THAT(Of(options), HasSubstr("host name"));
 }
 
+TEST_F(Advised, CallsWithoutAConnectionAreNotLost) {
+  ClientOptions options;
+  options.max_attempts = 1;
+  for (const std::string& target :
+       {std::string("127.0.0.1:1"), "unix:" + File("no.socket"),
+        std::string("no.such.host.invalid:1")}) {
+    options.target = target;
+    const Status status = Ask(options);
+    EXPECT_TRUE(IsConnectFailure(status)) << status.message;
+  }
+}
+
 TEST_F(Advised, OfPlaintextToATlsServer) {
   const TestServer server(TlsConfig());
   EXPECT_THAT(Of(PlainOptions(server)), HasSubstr("--tls-ca"));

@@ -213,6 +213,54 @@ TEST(Load, EndsAtTheFirstFailureOrCountsIt) {
   }
 }
 
+TEST(Load, AFailureEndsTheTimeOfAnOpenLoop) {
+  FakeClock clock;
+  int calls = 0;
+  LoadProfile profile;
+  profile.rate = 10;
+  profile.seconds = 10;
+  profile.warmup = 0;
+  const LoadResult result =
+      RunLoad(Options(profile), OneTemplate(), {[&](const RequestTemplate&) {
+                clock.Work(milliseconds(50));
+                Answers answers = Right();
+                if (++calls == 5)
+                  answers[0] = Status{Code::kUnavailable, "", "", "gone"};
+                return answers;
+              }},
+              clock);
+  EXPECT_EQ(result.stats[0].answered, 4);
+  EXPECT_NEAR(result.seconds, 0.45, 1e-9);
+  EXPECT_EQ(result.missed, 0);
+}
+
+TEST(Load, CountsLostCallsApartFromMissingConnections) {
+  FakeClock clock;
+  // The last one is the server's own.
+  const Status failures[] = {
+      {Code::kUnavailable, "", "", "Socket closed"},
+      {Code::kUnavailable, "", "", "recvmsg:Connection reset by peer"},
+      {Code::kUnavailable, "", "",
+       "connections to all backends failing; last error: UNKNOWN: Connection "
+       "refused"},
+      {Code::kUnavailable, "SHUTTING_DOWN", "", "the server is shutting down"}};
+  int calls = 0;
+  LoadOptions options = Options(Counted(4));
+  options.keep_going = true;
+  const LoadResult result =
+      RunLoad(options, OneTemplate(), {[&](const RequestTemplate&) {
+                Answers answers;
+                answers.emplace_back(failures[calls++]);
+                return answers;
+              }},
+              clock);
+  LoadStats total;
+  total.Add(result.stats[0]);
+  EXPECT_EQ(total.errors, (std::map<std::string, int64_t>{{"UNAVAILABLE", 4}}));
+  EXPECT_EQ(total.lost, 2);
+  EXPECT_EQ(total.not_connected, 1);
+}
+
 TEST(Load, EndsAtAWrongResult) {
   FakeClock clock;
   std::vector<RequestTemplate> kinds = OneTemplate();

@@ -39,6 +39,7 @@ CLIENTS = 64
 CANCELLING = 6
 MALFORMED = 3
 REFUSALS = {"RESOURCE_EXHAUSTED"}
+RATE_MISSED = 7  # `topk bench` ends so when it could not keep its rate
 
 
 def go_first():
@@ -57,7 +58,7 @@ def bench(topk, target, *flags, priority=misbehaving_clients.give_way):
 
 def report(process):
     out, err = process.communicate()
-    if process.returncode != 0:
+    if process.returncode not in (0, RATE_MISSED):
         raise AssertionError(f"topk bench: {process.returncode}: {err}")
     return json.loads(out)
 

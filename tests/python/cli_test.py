@@ -314,9 +314,10 @@ class Command(unittest.TestCase):
             self.topk("bench", "--dtype", kind, "--k", 3, "--requests", 3,
                       "--dialect", "openvino", "--shape", "3,1001")
 
-    def bench(self, *flags):
+    def bench(self, *flags, code=0):
         """Returns the JSON of a short load."""
-        result = json.loads(self.topk("bench", "--k", 3, "--json", *flags))
+        result = json.loads(self.topk("bench", "--k", 3, "--json", *flags,
+                                      code=code))
         self.assertEqual(result["errors"], {})
         self.assertEqual(sum(row["requests"] for row in result["kinds"]),
                          result["requests"])
@@ -380,8 +381,9 @@ class Command(unittest.TestCase):
             self.assertAlmostEqual(result["requests"], 40, delta=30)
             self.assertGreaterEqual(result["seconds"], 0.4)
         result = self.bench("--rate", 1e6, "--concurrency", 1, "--duration",
-                            0.2, "--warmup", 0.1)
+                            0.2, "--warmup", 0.1, code=7)
         self.assertFalse(result["kept_up"])
+        self.assertIn("--concurrency", self.stderr)
         self.assertGreater(result["missed"], 0)
         self.assertGreater(result["max_us"], 50_000)
 

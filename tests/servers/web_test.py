@@ -108,7 +108,7 @@ def check_page(target):
     """The commands of the page that call Envoy."""
     ran = 0
     for block in run_pages.BLOCK.finditer(PAGE.read_text(encoding="utf-8")):
-        if not block["commands"].startswith("curl"):
+        if "curl" not in block["commands"]:
             continue
         wrong = run_pages.run_block(
             block["commands"].replace("localhost:50050", target),
