@@ -7,6 +7,7 @@ usage: fronts_test.py TOPKD TOPK
 """
 
 import contextlib
+import json
 import os
 import sys
 import tempfile
@@ -44,6 +45,20 @@ def by_clients(topkd, topk):
               for path in ("unary", "stream", "many"))])
         # In turn.
         assert max(parts) < 1.5 * min(parts), parts
+        one = replicas[:1]
+        with fleet.under([fleet.bench(
+                topk, one[0].address, "unary", "--keep-going",
+                "--max-attempts", "1")], one) as (load,):
+            one[0].kill()
+            one[0].start()
+            fleet.await_answers(one, [load])
+            found = json.loads(load.end())
+        # Calls in flight when the server died, and calls while it was gone.
+        assert found["lost"] > 0 and found["not_connected"] > 0, found
+        assert found["lost"] + found["not_connected"] == sum(
+            found["errors"].values()), found
+        print(f"ok    a killed server: {found['lost']} calls lost, "
+              f"{found['not_connected']} without a connection")
 
 
 def by_proxy(topkd, topk, front, program, *more):
