@@ -15,6 +15,7 @@
 #include "server/security/server_tls.h"
 #include "server/services.h"
 #include "server/telemetry/metrics_endpoint.h"
+#include "server/telemetry/span_exporter.h"
 #include "server/transport/owned_file.h"
 #include "server/transport/xds.h"
 
@@ -66,6 +67,21 @@ Result<ServerSecurity> LoadSecurity(const ServerConfig& server,
         "behind a proxy that terminates TLS");
   }
   return security;
+}
+
+void LogWarnings(const TraceConfig& config, spdlog::logger& log) {
+  for (const std::string& warning : config.warnings) {
+    log.warn("traces: {}", warning);
+  }
+}
+
+// Returns null if the settings name no collector.
+std::unique_ptr<SpanExporter> StartTraces(const TraceConfig& config,
+                                          spdlog::logger& log) {
+  LogWarnings(config, log);
+  if (config.endpoint.empty()) return nullptr;
+  log.info("traces: spans are sent to {}", config.endpoint);
+  return std::make_unique<SpanExporter>(config, log);
 }
 
 // Moves an endpoint to its place if it could be started.
@@ -134,6 +150,7 @@ Status WriteAddresses(const ServerConfig& config, const MainServer& main,
 // Each part uses those before it.
 struct Server::Parts {
   ServerSecurity security;
+  std::unique_ptr<SpanExporter> spans;
   std::unique_ptr<Services> services;
   std::unique_ptr<XdsStatusLog> xds_status;
   MainServer main;
@@ -149,8 +166,9 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
   if (!config.ready_file.empty()) RemoveStaleReadyFile(config.ready_file);
   Result<ServerSecurity> security = LoadSecurity(config, log);
   if (!security.ok()) return security.status();
-  auto services =
-      std::make_unique<Services>(config, *security->authenticator, log);
+  std::unique_ptr<SpanExporter> spans = StartTraces(config.traces, log);
+  auto services = std::make_unique<Services>(config, *security->authenticator,
+                                             spans.get(), log);
   if (security->tls != nullptr) AddExpiry(*security->tls, *services);
   auto xds_status = std::make_unique<XdsStatusLog>(log);
   Result<MainServer> main =
@@ -166,13 +184,14 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
   }
   const auto activity = [&services = *services] { return services.activity(); };
   return std::unique_ptr<Server>(new Server(std::unique_ptr<Parts>(
-      new Parts{*std::move(security), std::move(services),
+      new Parts{*std::move(security), std::move(spans), std::move(services),
                 std::move(xds_status), *std::move(main), *std::move(endpoints),
                 MemoryTrimmer(activity), std::move(ready_file)})));
 }
 
 Status Server::Check(const ServerConfig& config, spdlog::logger& log) {
   if (Status s = CheckEnvironment(config); !s.ok()) return s;
+  LogWarnings(config.traces, log);
   const Result<ServerSecurity> security = LoadSecurity(config, log);
   return security.ok() ? Status{} : security.status();
 }

@@ -72,7 +72,8 @@ Status Services::CheckEnvironment(const ServerConfig& config) {
 }
 
 Services::Services(const ServerConfig& config,
-                   const Authenticator& authenticator, spdlog::logger& log)
+                   const Authenticator& authenticator, SpanExporter* spans,
+                   spdlog::logger& log)
     : threads_(config.threads > 0 ? config.threads : AvailableProcessors()),
       rpc_metrics_(*metrics_.registry(), AndReflection(ServiceNames())),
       access_log_(log,
@@ -88,13 +89,15 @@ Services::Services(const ServerConfig& config,
                  {config.security.client_requests_per_second,
                   config.security.client_bytes_per_second}),
       health_state_(WithWholeServer(ServiceNames())),
-      topk_(engine_, metrics_, rpc_metrics_, access_log_, shared_objects_.get(),
-            admission_, config.max_message_bytes, threads_),
+      topk_(engine_, metrics_, rpc_metrics_, access_log_, spans,
+            shared_objects_.get(), admission_, config.max_message_bytes,
+            threads_),
       oip_(topk_, health_state_),
       health_(health_state_, rpc_metrics_),
       reflection_(ServiceNames(), rpc_metrics_, &authenticator),
       unknown_methods_(rpc_metrics_, &authenticator) {
   AddMetrics(log);
+  if (spans != nullptr) spans->AddMetrics(*metrics_.registry());
 }
 
 void Services::Register(grpc::ServerBuilder& builder) {

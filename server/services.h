@@ -23,6 +23,7 @@
 #include "server/telemetry/metrics.h"
 #include "server/telemetry/poller_busy.h"
 #include "server/telemetry/rpc_metrics.h"
+#include "server/telemetry/span_exporter.h"
 
 namespace topk {
 
@@ -41,10 +42,10 @@ class Services {
   /// Returns an error if the engine cannot work as configured.
   static Status CheckEnvironment(const ServerConfig& config);
 
-  /// The authenticator and the logger outlive it. REQUIRES: CheckEnvironment()
-  /// returned OK.
+  /// The authenticator, the exporter (null: no spans) and the logger outlive
+  /// it. REQUIRES: CheckEnvironment() returned OK.
   Services(const ServerConfig& config, const Authenticator& authenticator,
-           spdlog::logger& log);
+           SpanExporter* spans, spdlog::logger& log);
 
   /// Registers the services with a server. They outlive it.
   void Register(grpc::ServerBuilder& builder);

@@ -23,7 +23,7 @@ class GroupCall final : public ServiceCall {
  public:
   /// The service, the loop and the method outlive it.
   GroupCall(TopKService& service, EventLoop& loop, const ComputeMethod& method)
-      : ServiceCall(service, loop, method), method_(method) {}
+      : ServiceCall(service, loop, method, /*many=*/true), method_(method) {}
 
  private:
   // A request, why it is rejected, and how far it is.

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "server/telemetry/call_span.h"
+
 namespace topk {
 
 Status Request::Admit(grpc::ByteBuffer& message,
@@ -130,6 +132,9 @@ void Request::WriteError(const Status& status) {
 
 void Request::Record(const CallInfo& call, const Status& status) {
   codec_->Record(stats_, status.ok());
+  if (call.span != nullptr) {
+    call.span->AddRequest(read_.message, stats_, status);
+  }
   service_.Record(call, read_.message, stats_, status);
 }
 

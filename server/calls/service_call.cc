@@ -10,10 +10,12 @@
 namespace topk {
 
 ServiceCall::ServiceCall(TopKService& service, EventLoop& loop,
-                         const CallMethod& method)
+                         const CallMethod& method, bool many)
     : Call(loop, method),
       service_(service),
-      info_{&context_, NameOf(method.path), {}, {}, ""} {}
+      path_(method.path),
+      many_(many),
+      info_{&context_, NameOf(method.path), {}, {}, "", nullptr} {}
 
 ServiceCall::~ServiceCall() {
   if (arrived_) service_.open_calls().Leave();
@@ -51,13 +53,18 @@ void ServiceCall::Write(const grpc::ByteBuffer& message,
 
 void ServiceCall::Finish(const grpc::ByteBuffer& last) {
   ReturnTrace();
-  count().Handled(grpc::StatusCode::OK);
+  RecordEnd({});
   StartFinish(last);
 }
 
 void ServiceCall::Finish(const Status& status) {
-  count().Handled(static_cast<int>(status.code));
+  RecordEnd(status);
   SendStatus(status);
+}
+
+void ServiceCall::RecordEnd(const Status& status) {
+  count().Handled(static_cast<int>(status.code));
+  if (span_ != nullptr) span_->End(status);
 }
 
 void ServiceCall::FinishIncomplete(const Status& status) {
@@ -72,8 +79,8 @@ void ServiceCall::ReportIncomplete() {
   if (ends_++ == 0) return;
   const Status gone = CheckAlive();
   const Status& status = gone.ok() ? incomplete_ : gone;
-  count().Handled(static_cast<int>(status.code));
   RecordIncomplete(status);
+  RecordEnd(status);
 }
 
 void ServiceCall::RecordIncomplete(const Status& status) {
@@ -122,6 +129,11 @@ void ServiceCall::ContinueTrace() {
   const std::string parent = header("traceparent");
   info_.trace =
       topk::ContinueTrace(parent, parent.empty() ? "" : header("tracestate"));
+  SpanExporter* const spans = service_.spans();
+  if (spans != nullptr && spans->Samples(info_.trace)) {
+    span_ = std::make_unique<CallSpan>(*spans, path_, info_, many_);
+    info_.span = span_.get();
+  }
   if (info_.trace.parent == 0) return;
   trace_parent_ = ToTraceParent(info_.trace);
 }

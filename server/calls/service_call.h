@@ -15,14 +15,17 @@
 #include "server/calls/method.h"
 #include "server/calls/topk_service.h"
 #include "server/telemetry/access_log.h"
+#include "server/telemetry/call_span.h"
 
 namespace topk {
 
 /// The base of the calls of topk.v1 and of the Open Inference Protocol.
 class ServiceCall : public Call {
  public:
-  /// The service, the loop and the method outlive it.
-  ServiceCall(TopKService& service, EventLoop& loop, const CallMethod& method);
+  /// The service, the loop and the method outlive it. `many`: each message is a
+  /// request, with a span of its own.
+  ServiceCall(TopKService& service, EventLoop& loop, const CallMethod& method,
+              bool many = false);
   ~ServiceCall() override;
 
  protected:
@@ -84,11 +87,15 @@ class ServiceCall : public Call {
   void ReturnTrace();
   void SendStatus(const Status& status);
   void ReportIncomplete();
+  void RecordEnd(const Status& status);
 
+  const char* const path_;
+  const bool many_;
   int reads_ = 0;
   CallInfo info_;
   std::string trace_parent_;  // until it is sent
   AdmittedCall admitted_;
+  std::unique_ptr<CallSpan> span_;  // null unless the call is sampled
   Cancellation cancellation_;
   bool arrived_ = false;
   Status incomplete_;

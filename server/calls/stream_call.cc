@@ -14,6 +14,7 @@
 #include "server/calls/read_ahead_queue.h"
 #include "server/calls/service_call.h"
 #include "server/shared_memory/request_memory.h"
+#include "server/telemetry/call_span.h"
 
 namespace topk {
 namespace {
@@ -305,6 +306,9 @@ class StreamCall final : public ServiceCall {
 
   void RecordIncomplete(const Status& status) override {
     stats_.begun = info().arrived;
+    if (info().span != nullptr) {
+      info().span->AddRequest(header_, stats_, status);
+    }
     service_.Record(info(), header_, stats_, status);
   }
 

@@ -11,13 +11,14 @@ namespace topk {
 
 TopKService::TopKService(const Engine& engine, Metrics& metrics,
                          const RpcMetrics& rpc_metrics, AccessLog& log,
-                         SharedObjects* shared_objects,
+                         SpanExporter* spans, SharedObjects* shared_objects,
                          AdmissionController& admission,
                          int64_t max_message_bytes, int threads)
     : engine_(engine),
       metrics_(metrics),
       rpc_metrics_(rpc_metrics),
       log_(log),
+      spans_(spans),
       shared_objects_(shared_objects),
       admission_(admission),
       max_message_bytes_(max_message_bytes),

@@ -21,6 +21,7 @@
 #include "server/telemetry/metrics.h"
 #include "server/telemetry/request_stats.h"
 #include "server/telemetry/rpc_metrics.h"
+#include "server/telemetry/span_exporter.h"
 #include "topk/v1/topk.grpc.pb.h"
 #include "topk/v1/topk.pb.h"
 
@@ -39,11 +40,13 @@ class TopKService {
   }
 
   /// All of them outlive the service. `threads` as many as compute. No shared
-  /// memory is allowed if `shared_objects` are null.
+  /// memory is allowed if `shared_objects` are null, and no spans are made if
+  /// `spans` is.
   TopKService(const Engine& engine, Metrics& metrics,
               const RpcMetrics& rpc_metrics, AccessLog& log,
-              SharedObjects* shared_objects, AdmissionController& admission,
-              int64_t max_message_bytes, int threads);
+              SpanExporter* spans, SharedObjects* shared_objects,
+              AdmissionController& admission, int64_t max_message_bytes,
+              int threads);
 
   /// The gRPC service to register; calls are requested from it.
   RawService& rpc() { return rpc_; }
@@ -62,6 +65,7 @@ class TopKService {
 
   const Engine& engine() const { return engine_; }
   const RpcMetrics& rpc_metrics() const { return rpc_metrics_; }
+  SpanExporter* spans() const { return spans_; }
   SharedObjects* shared_objects() const { return shared_objects_; }
 
   /// Where calls have their work done.
@@ -79,6 +83,7 @@ class TopKService {
   Metrics& metrics_;
   const RpcMetrics& rpc_metrics_;
   AccessLog& log_;
+  SpanExporter* const spans_;
   SharedObjects* const shared_objects_;
   AdmissionController& admission_;
   const int64_t max_message_bytes_;

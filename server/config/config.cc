@@ -21,6 +21,7 @@
 #include "core/base/usage_text.h"
 #include "server/config/config_table.h"
 #include "server/config/config_values.h"
+#include "server/config/otel_variables.h"
 #include "server/config/security_flags.h"
 
 namespace topk {
@@ -337,6 +338,18 @@ void AddLogging(ConfigTable& table, ServerConfig& config) {
       ->transform(Seconds(0, 86400));
 }
 
+void AddTraces(ConfigTable& table, ServerConfig& config) {
+  table.Heading("Traces");
+  table
+      .Row("otlp-endpoint", config.traces.endpoint,
+           "URL of an OpenTelemetry collector that receives spans over "
+           "OTLP/gRPC, http://host:port or https://host:port; default: the "
+           "variable OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or "
+           "OTEL_EXPORTER_OTLP_ENDPOINT. Other variables of OpenTelemetry "
+           "select the sampler and describe the service")
+      ->transform(Collector());
+}
+
 // The settings as lines of a config file, without the sub-commands'.
 std::string Settings(const CLI::App& app) {
   std::istringstream all(app.config_to_str(/*default_also=*/true));
@@ -496,6 +509,7 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
   AddConnections(table, result.server.connections);
   AddDrain(table, result.server);
   AddLogging(table, result.server);
+  AddTraces(table, result.server);
   const CLI::App* healthcheck = AddHealthcheck(app, result.healthcheck);
   const CLI::App* hash_token = AddHashToken(app, result.token_name);
 
@@ -521,6 +535,8 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
     return result;
   }
   result.settings = Settings(app);
+  result.server.traces =
+      ReadTraceConfig(result.server.traces.endpoint, Environment);
   if (healthcheck->parsed()) {
     result.action = CommandLine::Action::kHealthcheck;
   } else if (hash_token->parsed()) {

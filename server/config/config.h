@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "server/security/security_config.h"
+#include "server/telemetry/trace_config.h"
 #include "server/transport/connection_options.h"
 
 namespace topk {
@@ -84,6 +85,8 @@ struct ServerConfig {
   double access_log_sample = 0;
   /// Requests that take longer are logged as slow; 0 = off.
   double slow_request_seconds = 0;
+  /// The export of traces.
+  TraceConfig traces;
 };
 
 /// The flags of `topkd healthcheck`.

@@ -125,11 +125,52 @@ std::string CheckPrefix(const std::string& prefix) {
 
 }  // namespace
 
+std::string CheckCollector(std::string& url) {
+  constexpr std::string_view kDefaultPort = ":4317";
+  constexpr std::string_view kOfHost =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
+  std::string wanted =
+      StrCat(Quote(url), " is not http://host:port or https://host:port");
+  const std::string_view text = url;
+  const size_t slashes = text.find("://");
+  const std::string_view scheme = text.substr(0, slashes);
+  if (slashes == std::string_view::npos ||
+      (scheme != "http" && scheme != "https")) {
+    return wanted;
+  }
+  std::string_view authority = text.substr(slashes + 3);
+  if (authority.ends_with('/')) authority.remove_suffix(1);
+  const bool ipv6 = authority.starts_with('[');
+  const size_t end = ipv6 ? authority.find(']') : authority.find(':');
+  const std::string_view host = authority.substr(ipv6 ? 1 : 0, end - ipv6);
+  if (host.empty() || (ipv6 && end == std::string_view::npos) ||
+      host.find_first_not_of(ipv6 ? "0123456789abcdefABCDEF:." : kOfHost) !=
+          std::string_view::npos) {
+    return wanted;
+  }
+  std::string address(authority);
+  if (end == std::string_view::npos || (ipv6 && end + 1 == address.size())) {
+    address += kDefaultPort;
+  }
+  if (!CheckHostPort(address).empty() || address.ends_with(":0") ||
+      (ipv6 && address[end + 1] != ':')) {
+    return wanted;
+  }
+  url = StrCat(scheme, "://", address);
+  return "";
+}
+
 CLI::Validator Address() { return {CheckListen, "ADDRESS"}; }
 
 CLI::Validator PlainAddress() { return {CheckPlain, "ADDRESS"}; }
 
 CLI::Validator HttpAddress() { return {CheckMetricsListen, "ADDRESS"}; }
+
+CLI::Validator Collector() {
+  return {
+      [](std::string& url) { return url.empty() ? "" : CheckCollector(url); },
+      "URL"};
+}
 
 CLI::Validator OctalMode() { return {CheckMode, "MODE"}; }
 

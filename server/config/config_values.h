@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <string>
 
 namespace topk {
 
@@ -15,6 +16,14 @@ CLI::Validator PlainAddress();
 
 /// Where to serve HTTP: host:port over IPv4, or nothing.
 CLI::Validator HttpAddress();
+
+/// The URL of a collector, http://host:port or https://host:port, or nothing;
+/// adds the default port.
+CLI::Validator Collector();
+
+/// Returns why a text is not the URL of a collector, else completes it and
+/// returns "".
+std::string CheckCollector(std::string& url);
 
 /// Permissions in octal.
 CLI::Validator OctalMode();

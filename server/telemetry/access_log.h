@@ -17,6 +17,8 @@
 
 namespace topk {
 
+class CallSpan;
+
 /// The data that all requests of one call share.
 struct CallInfo {
   const grpc::ServerContext* context = nullptr;
@@ -27,6 +29,8 @@ struct CallInfo {
   TraceContext trace;
   /// The authenticated caller, or ""; see Caller.
   std::string_view principal;
+  /// Null unless the call is sampled.
+  CallSpan* span = nullptr;
 };
 
 /// Selects the requests that are logged.

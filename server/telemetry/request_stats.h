@@ -93,6 +93,9 @@ struct RequestStats {
     stage_start_ = now;
   }
 
+  /// Returns when the last recorded stage has ended.
+  Clock::time_point stages_end() const { return stage_start_; }
+
   /// Adds the sizes and the execution info of a response. Of the time since the
   /// last recorded stage, the part outside of the backend counts as decoding.
   void Note(const v1::TopKResponse& answer);

@@ -21,9 +21,11 @@ std::optional<uint64_t> Hex(std::string_view text) {
   return value;
 }
 
-// Returns a random number that is not 0. Unlike ids in one process, the seeds
-// of many must differ: they are the system's.
-uint64_t NewId() {
+}  // namespace
+
+// Unlike ids in one process, the seeds of many must differ: they are the
+// system's.
+uint64_t NewTraceId() {
   thread_local std::mt19937_64 random([] {
     std::random_device device;
     return uint64_t{device()} << 32 | device();
@@ -32,8 +34,6 @@ uint64_t NewId() {
   while (id == 0) id = random();
   return id;
 }
-
-}  // namespace
 
 std::optional<TraceParent> ParseTraceParent(std::string_view text) {
   if (text.size() < kLength || text[2] != '-' || text[35] != '-' ||
@@ -66,10 +66,10 @@ TraceContext ContinueTrace(std::string_view traceparent,
     trace.sampled = parent->sampled;
     if (tracestate.size() <= kMaxTraceState) trace.state = tracestate;
   } else {
-    trace.trace_high = NewId();
-    trace.trace_low = NewId();
+    trace.trace_high = NewTraceId();
+    trace.trace_low = NewTraceId();
   }
-  trace.span = NewId();
+  trace.span = NewTraceId();
   return trace;
 }
 

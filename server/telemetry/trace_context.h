@@ -47,6 +47,9 @@ inline constexpr size_t kMaxTraceState = 512;
 TraceContext ContinueTrace(std::string_view traceparent,
                            std::string_view tracestate);
 
+/// Returns a random id that is not 0.
+uint64_t NewTraceId();
+
 /// Returns the traceparent for whatever comes after our span.
 std::string ToTraceParent(const TraceContext& trace);
 

@@ -26,7 +26,7 @@ ENTRY = re.compile(r"  --([a-z0-9-]+) ?(.*?) ?\(Env:(\w+)\)\s*(.*)")
 # The descriptions of values that CLI11 prints before the default.
 TYPES = {"BYTES": "bytes", "DURATION": "seconds", "RATE": "per second",
          "SHARE": "0 to 1", "ADDRESS": "address", "MODE": "octal mode",
-         "NAME": "name", "PREFIX": "prefix"}
+         "NAME": "name", "URL": "URL", "PREFIX": "prefix"}
 
 
 def value_of(text):

@@ -1,0 +1,211 @@
+#include "server/config/otel_variables.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "core/base/number.h"
+#include "core/base/text.h"
+#include "core/security/small_file.h"
+#include "server/config/config_values.h"
+
+namespace topk {
+namespace {
+
+using Attributes = std::vector<std::pair<std::string, std::string>>;
+using Variable = std::function<std::string(const std::string&)>;
+
+// What W3C Baggage, whose form OTEL_RESOURCE_ATTRIBUTES has, allows.
+constexpr size_t kMaxAttributes = 180;
+constexpr size_t kMaxAttributeBytes = 8192;
+
+void Warn(TraceConfig& config, const std::string& name, std::string_view value,
+          std::string_view fault) {
+  config.warnings.push_back(
+      StrCat(name, "=", Quote(value), " is ignored: ", fault));
+}
+
+// Returns the value of the first variable that is set, and its name.
+std::pair<std::string, std::string> FirstOf(const Variable& variable,
+                                            const char* of_traces,
+                                            const char* of_all) {
+  const std::string value = variable(of_traces);
+  if (!value.empty()) return {of_traces, value};
+  return {of_all, variable(of_all)};
+}
+
+std::string_view Trimmed(std::string_view text) {
+  constexpr std::string_view kSpace = " \t";
+  const size_t first = text.find_first_not_of(kSpace);
+  if (first == std::string_view::npos) return "";
+  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+// Decodes %41 as A. Nothing if a percent sign has no two digits.
+std::optional<std::string> PercentDecoded(std::string_view text) {
+  std::string decoded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      decoded += text[i];
+      continue;
+    }
+    if (text.size() - i < 3) return std::nullopt;
+    unsigned byte = 0;
+    const char* const end = text.data() + i + 3;
+    const auto [rest, error] = std::from_chars(end - 2, end, byte, 16);
+    if (error != std::errc() || rest != end) return std::nullopt;
+    decoded += static_cast<char>(byte);
+    i += 2;
+  }
+  return decoded;
+}
+
+void Set(Attributes& attributes, const std::string& name, std::string value) {
+  for (auto& [other, old] : attributes) {
+    if (other == name) {
+      old = std::move(value);
+      return;
+    }
+  }
+  attributes.emplace_back(name, std::move(value));
+}
+
+// Reads name=value,name=value; nothing if that is not the text's form.
+std::optional<Attributes> ParseAttributes(std::string_view text) {
+  Attributes attributes;
+  if (text.size() > kMaxAttributeBytes) return std::nullopt;
+  while (!text.empty()) {
+    const std::string_view item = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(item.size() + 1, text.size()));
+    if (Trimmed(item).empty()) continue;
+    const size_t equals = item.find('=');
+    if (equals == std::string_view::npos) return std::nullopt;
+    const auto name = PercentDecoded(Trimmed(item.substr(0, equals)));
+    const auto value = PercentDecoded(Trimmed(item.substr(equals + 1)));
+    if (!name || name->empty() || !value ||
+        attributes.size() == kMaxAttributes) {
+      return std::nullopt;
+    }
+    Set(attributes, EscapeControls(*name), EscapeControls(*value));
+  }
+  return attributes;
+}
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+void ReadResource(const Variable& variable, TraceConfig& config) {
+  config.resource = {{"service.name", "topkd"},
+                     {"service.version", TOPK_VERSION},
+                     {"host.name", EscapeControls(HostName())}};
+  constexpr char kAttributes[] = "OTEL_RESOURCE_ATTRIBUTES";
+  const std::string text = variable(kAttributes);
+  if (auto attributes = ParseAttributes(text); attributes.has_value()) {
+    for (auto& [name, value] : *attributes) {
+      Set(config.resource, name, std::move(value));
+    }
+  } else {
+    Warn(config, kAttributes, text,
+         StrCat("it is not name=value,... of at most ", kMaxAttributeBytes,
+                " bytes, percent-encoded"));
+  }
+  const std::string service = variable("OTEL_SERVICE_NAME");
+  if (!service.empty()) {
+    Set(config.resource, "service.name",
+        EscapeControls(std::string_view(service).substr(0, 255)));
+  }
+}
+
+void ReadSampler(const Variable& variable, TraceConfig& config) {
+  constexpr char kSampler[] = "OTEL_TRACES_SAMPLER";
+  constexpr char kRatio[] = "OTEL_TRACES_SAMPLER_ARG";
+  constexpr std::string_view kParentBased = "parentbased_";
+  std::string_view sampler = "parentbased_always_on";
+  const std::string text = variable(kSampler);
+  if (!text.empty()) sampler = text;
+  std::string_view rest = sampler;
+  if (rest.starts_with(kParentBased)) rest.remove_prefix(kParentBased.size());
+  if (rest != "always_on" && rest != "always_off" && rest != "traceidratio") {
+    Warn(config, kSampler, text,
+         "it is not always_on, always_off or traceidratio, with or without "
+         "parentbased_");
+    return;
+  }
+  config.follow_parent = rest.size() < sampler.size();
+  if (rest == "always_off") config.ratio = 0;
+  if (rest != "traceidratio") return;
+  const std::string argument = variable(kRatio);
+  if (argument.empty()) return;
+  const std::optional<double> ratio = ParseNumber(argument);
+  if (ratio && *ratio >= 0 && *ratio <= 1) {
+    config.ratio = *ratio;
+  } else {
+    Warn(config, kRatio, argument, "it is not a share of 0 to 1");
+  }
+}
+
+// Sets the endpoint that the variables name, if they want an export that this
+// server has.
+void ReadEndpoint(const Variable& variable, TraceConfig& config) {
+  const std::string disabled = variable("OTEL_SDK_DISABLED");
+  if (disabled == "true" || disabled == "TRUE" || disabled == "True" ||
+      variable("OTEL_TRACES_EXPORTER") == "none") {
+    return;
+  }
+  for (const char* name :
+       {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"}) {
+    std::string url = variable(name);
+    if (url.empty()) continue;
+    if (const std::string fault = CheckCollector(url); !fault.empty()) {
+      Warn(config, name, url, fault);
+      continue;
+    }
+    config.endpoint = url;
+    break;
+  }
+  const auto [name, protocol] =
+      FirstOf(variable, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+              "OTEL_EXPORTER_OTLP_PROTOCOL");
+  if (config.endpoint.empty() || protocol.empty() || protocol == "grpc") return;
+  config.endpoint.clear();
+  config.warnings.push_back(StrCat("no spans are sent: ", name, "=",
+                                   Quote(protocol),
+                                   ", but this server has only grpc"));
+}
+
+void ReadAuthorities(const Variable& variable, TraceConfig& config) {
+  const auto [name, path] =
+      FirstOf(variable, "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE",
+              "OTEL_EXPORTER_OTLP_CERTIFICATE");
+  if (path.empty()) return;
+  Result<std::string> file = ReadSmallFile({name, path});
+  if (file.ok()) {
+    config.authorities = *std::move(file);
+  } else {
+    config.warnings.push_back(file.status().message);
+  }
+}
+
+}  // namespace
+
+TraceConfig ReadTraceConfig(const std::string& endpoint,
+                            const Variable& variable) {
+  TraceConfig config;
+  config.endpoint = endpoint;
+  if (endpoint.empty()) ReadEndpoint(variable, config);
+  if (config.endpoint.empty()) return config;
+  ReadAuthorities(variable, config);
+  ReadSampler(variable, config);
+  ReadResource(variable, config);
+  return config;
+}
+
+}  // namespace topk
