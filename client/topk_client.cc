@@ -120,6 +120,9 @@ struct Client::Impl {
       if (std::string header = token.Header(); !header.empty()) {
         context.AddMetadata("authorization", header);
       }
+      if (!options.traceparent.empty()) {
+        context.AddMetadata("traceparent", options.traceparent);
+      }
       context.set_deadline(deadline);
     };
   }

@@ -54,6 +54,8 @@ struct ClientOptions {
   /// alone, unless the flag says otherwise.
   std::string token_file = {};
   bool token_over_plaintext = false;
+  /// The W3C traceparent that each call carries; "" = none.
+  std::string traceparent = {};
 };
 
 /// How one call is made.

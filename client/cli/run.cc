@@ -45,6 +45,9 @@ Result<v1::TopKResponse> Compute(const RunFlags& flags,
                                  const v1::TopKRequest& request,
                                  const NpyArray& array) {
   if (flags.local) return LocalEngine().Compute(request, array.data);
+  if (const std::string& trace = flags.client.traceparent; !trace.empty()) {
+    std::cerr << "trace " << TraceIdOf(trace) << "\n";
+  }
   const Client client(flags.client);
   if (flags.shared_memory) {
     return ComputeShared(client, request, flags.operation.axis.value_or(-1),

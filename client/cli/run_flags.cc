@@ -1,6 +1,7 @@
 #include "client/cli/run_flags.h"
 
 #include <limits>
+#include <random>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -8,8 +9,29 @@
 #include "client/cli/command_tree.h"
 #include "client/npy.h"
 #include "core/base/dtype.h"
+#include "core/base/text.h"
 
 namespace topk::cli {
+
+namespace {
+
+// Returns random bytes in lower-case hex.
+std::string RandomHex(int bytes) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::random_device random;
+  std::string text;
+  for (int i = 0; i < bytes; ++i) {
+    const unsigned byte = random();
+    text += {kDigits[byte >> 4 & 15], kDigits[byte & 15]};
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string_view TraceIdOf(std::string_view traceparent) {
+  return traceparent.substr(3, 32);
+}
 
 void AddDtypeFlag(CLI::App& command, std::optional<DType>& dtype) {
   std::vector<std::string> types;
@@ -64,6 +86,15 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
                 "on this machine and allow it for names of /topk*")
       ->excludes(local)
       ->excludes(stream);
+  command
+      .add_flag_callback(
+          "--trace",
+          [&flags] {
+            flags.client.traceparent =
+                StrCat("00-", RandomHex(16), "-", RandomHex(8), "-01");
+          },
+          "Start a trace that the server continues, and print its id on stderr")
+      ->excludes(local);
   const NoTableFlags no_table = AddShowFlags(command, flags.show);
   no_table.out->excludes(compare);
   no_table.json->excludes(compare);

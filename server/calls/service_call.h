@@ -23,7 +23,7 @@ namespace topk {
 class ServiceCall : public Call {
  public:
   /// The service, the loop and the method outlive it. `many`: each message is a
-  /// request, with a span of its own.
+  /// request with its own span.
   ServiceCall(TopKService& service, EventLoop& loop, const CallMethod& method,
               bool many = false);
   ~ServiceCall() override;

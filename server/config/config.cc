@@ -342,11 +342,11 @@ void AddTraces(ConfigTable& table, ServerConfig& config) {
   table.Heading("Traces");
   table
       .Row("otlp-endpoint", config.traces.endpoint,
-           "URL of an OpenTelemetry collector that receives spans over "
-           "OTLP/gRPC, http://host:port or https://host:port; default: the "
-           "variable OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or "
-           "OTEL_EXPORTER_OTLP_ENDPOINT. Other variables of OpenTelemetry "
-           "select the sampler and describe the service")
+           "URL of an OpenTelemetry collector that receives spans: "
+           "http://host:port or https://host:port. The default are the "
+           "variables OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and "
+           "OTEL_EXPORTER_OTLP_ENDPOINT; other variables of OpenTelemetry "
+           "choose the sampler and describe the service")
       ->transform(Collector());
 }
 

@@ -21,7 +21,7 @@ namespace {
 using Attributes = std::vector<std::pair<std::string, std::string>>;
 using Variable = std::function<std::string(const std::string&)>;
 
-// What W3C Baggage, whose form OTEL_RESOURCE_ATTRIBUTES has, allows.
+// The limits of W3C Baggage, whose form OTEL_RESOURCE_ATTRIBUTES has.
 constexpr size_t kMaxAttributes = 180;
 constexpr size_t kMaxAttributeBytes = 8192;
 

@@ -8,10 +8,10 @@
 
 namespace topk {
 
-/// Returns the settings that OpenTelemetry's variables make, with `endpoint`
-/// instead of theirs unless it is empty. As OpenTelemetry has it, a variable
-/// with an invalid value is ignored, with a warning. `variable` returns the
-/// value of an environment variable, "" if it is not set.
+/// Returns the settings that OpenTelemetry's variables make. An `endpoint` that
+/// is not empty precedes the variables of the endpoint. As OpenTelemetry has
+/// it, a variable with an invalid value is ignored, with a warning. `variable`
+/// returns the value of an environment variable, "" if it is not set.
 TraceConfig ReadTraceConfig(
     const std::string& endpoint,
     const std::function<std::string(const std::string&)>& variable);

@@ -1,6 +1,5 @@
 #include "server/telemetry/call_span.h"
 
-#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <string>
@@ -108,10 +107,8 @@ void CallSpan::AddRequest(const v1::TopKRequest& request,
   span.name = "request";
   AddFacts(span, request, stats);
   SetOutcome(span, status);
-  span.end = Span::Clock::now();
-  span.stages_end = std::min(span.stages_end, span.end);
-  span.start = span.stages_end - std::chrono::nanoseconds(std::max<int64_t>(
-                                     stats.TotalNanoseconds(), 0));
+  span.end = span.stages_end;
+  span.start = span.end - std::chrono::nanoseconds(stats.TotalNanoseconds());
   exporter_.Add(std::move(span));
 }
 

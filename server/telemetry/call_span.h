@@ -25,9 +25,9 @@ class CallSpan {
   CallSpan(SpanExporter& exporter, std::string_view path, const CallInfo& call,
            bool many);
 
-  /// Adds a finished request. If the call has many, the request has a span of
-  /// its own, and any thread may add it; otherwise its attributes and stages
-  /// are the call's.
+  /// Adds a finished request. If the call has many, the request has its own
+  /// span, and any thread may add it; otherwise its attributes and stages are
+  /// the call's.
   void AddRequest(const v1::TopKRequest& request, const RequestStats& stats,
                   const Status& status);
 

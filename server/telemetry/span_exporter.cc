@@ -18,7 +18,7 @@ namespace {
 // As OTLP has it: the collector asks for a retry by UNAVAILABLE. The call's
 // deadline is for all attempts.
 constexpr char kRetries[] = R"({"methodConfig": [{"name": [{}], "retryPolicy": {
-    "maxAttempts": 5, "initialBackoff": "0.5s", "maxBackoff": "5s",
+    "maxAttempts": 4, "initialBackoff": "0.5s", "maxBackoff": "5s",
     "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}}]})";
 // A larger message than gRPC keeps for a retry by default.
 constexpr int kRetryBytes = 4 << 20;

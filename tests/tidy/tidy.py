@@ -22,19 +22,22 @@ SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 CODE = (".h", ".cc", ".proto", ".py", ".sh", "CMakeLists.txt", ".ci/run")
 TEXT = (*CODE, "Dockerfile", ".dockerignore", ".json", ".yaml", ".yml", ".md",
         ".cases", ".toml")
+# Kept as their authors publish them.
+OF_OTHERS = ("proto/opentelemetry/",)
 FOLDERS = ("proto", "core", "server", "client", "deploy", "tests", ".ci")
 
 
 def sources():
     """Returns {path: text} of every text file of the project. Does not
-    read build folders and virtual environments."""
+    read build folders, virtual environments and the files of others."""
     paths = list(ROOT.iterdir())
     for folder in FOLDERS:
         paths += (ROOT / folder).rglob("*")
     names = {str(path.relative_to(ROOT)): path for path in sorted(paths)}
     return {name: path.read_text(encoding="utf-8")
             for name, path in names.items()
-            if name.endswith(TEXT) and path.is_file()}
+            if name.endswith(TEXT) and path.is_file()
+            and not name.startswith(OF_OTHERS)}
 
 
 def lines(files, *suffixes):
@@ -185,8 +188,8 @@ def unity_names(files):
 # Literals that look like a reason and are in no response: names of codes
 # and variables, and errors of the start.
 _NO_REASONS = re.compile(
-    r"TOPKD?_.*|GRPC_.*|.*_LISTEN|TLS_.*|TOKENS_FILE|TOKEN_NAME|READY_FILE|"
-    r"INSTRUCTION_SET|NO_CUDA|NO_CUDA_DEVICE|NOT_ON_THIS_BACKEND|"
+    r"TOPKD?_.*|GRPC_.*|OTEL_.*|.*_LISTEN|TLS_.*|TOKENS_FILE|TOKEN_NAME|"
+    r"READY_FILE|INSTRUCTION_SET|NO_CUDA|NO_CUDA_DEVICE|NOT_ON_THIS_BACKEND|"
     r"INVALID_ARGUMENT|NOT_FOUND|ALREADY_EXISTS|PERMISSION_DENIED|"
     r"RESOURCE_EXHAUSTED|FAILED_PRECONDITION")
 

@@ -1,0 +1,458 @@
+// Spans on their way to a collector that answers, rejects, hangs or is absent.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/text.h"
+#include "server/telemetry/logging.h"
+#include "server/telemetry/span_exporter.h"
+#include "tests/integration/collector.h"
+#include "tests/integration/topkd.h"
+#include "tests/support/authority.h"
+#include "tests/support/test_server.h"
+
+namespace topk::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
+using ::testing::Pair;
+using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
+
+constexpr char kTrace[] = "4bf92f3577b34da6a3ce929d0e0e4736";
+constexpr char kParent[] = "00f067aa0ba902b7";
+constexpr char kCall[] = "topk.v1.TopKService/ComputeTopK";
+
+std::string Hex(const std::string& bytes) {
+  std::string text;
+  for (const unsigned char byte : bytes) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
+  }
+  return text;
+}
+
+// Returns the attributes as text.
+std::map<std::string, std::string> Attributes(const Collector::Span& span) {
+  std::map<std::string, std::string> all;
+  for (const auto& attribute : span.attributes()) {
+    const auto& value = attribute.value();
+    all[attribute.key()] = value.has_int_value()
+                               ? std::to_string(value.int_value())
+                               : value.string_value();
+  }
+  return all;
+}
+
+// A server that ends, and with it sends its last spans, before they are looked
+// at.
+class Traces : public ::testing::Test {
+ protected:
+  void Start(const TraceConfig& traces) {
+    ServerConfig config = TestServer::LoopbackConfig();
+    config.metrics_listen = "127.0.0.1:0";
+    config.traces = traces;
+    server_.emplace(config);
+  }
+
+  // Calls ComputeTopK. Returns the traceparent of the response.
+  std::string Call(const v1::TopKRequest& request = OnnxRequest({1, 2, 3}, 2),
+                   const std::string& traceparent = "") {
+    grpc::ClientContext context;
+    if (!traceparent.empty()) context.AddMetadata("traceparent", traceparent);
+    v1::TopKResponse response;
+    status_ = server_->Stub()->ComputeTopK(&context, request, &response);
+    for (const auto* metadata : {&context.GetServerInitialMetadata(),
+                                 &context.GetServerTrailingMetadata()}) {
+      const auto found = metadata->find("traceparent");
+      if (found == metadata->end()) continue;
+      return {found->second.data(), found->second.size()};
+    }
+    return "";
+  }
+
+  // Returns the value of a metric, e.g. topk_spans_exported_total.
+  int64_t Metric(const std::string& series) {
+    const std::string page =
+        HttpGet(server_->server().metrics_address(), "/metrics");
+    const size_t at = page.find("\n" + series + " ");
+    return at == std::string::npos
+               ? -1
+               : std::stoll(page.substr(at + series.size() + 2));
+  }
+
+  void Stop() { server_.reset(); }
+
+  std::optional<TestServer> server_;
+  grpc::Status status_;
+};
+
+TEST_F(Traces, AClientsSpanIsTheParentOfACallAndTheCallThatOfItsStages) {
+  Collector collector;
+  Start(collector.Config());
+  const std::string returned = Call(OnnxRequest({1, 2, 3}, 2),
+                                    StrCat("00-", kTrace, "-", kParent, "-01"));
+  Stop();
+  const auto calls = collector.Spans(kCall);
+  ASSERT_THAT(calls, SizeIs(1));
+  const Collector::Span& call = calls.front();
+  EXPECT_EQ(Hex(call.trace_id()), kTrace);
+  EXPECT_EQ(Hex(call.parent_span_id()), kParent);
+  EXPECT_EQ(returned, StrCat("00-", kTrace, "-", Hex(call.span_id()), "-01"));
+  EXPECT_EQ(call.kind(), Collector::Span::SPAN_KIND_SERVER);
+  EXPECT_EQ(call.flags(), 0x301) << "sampled, of a remote parent";
+  EXPECT_EQ(call.status().code(), 0);
+  EXPECT_THAT(
+      Attributes(call),
+      IsSupersetOf({Pair("rpc.system", "grpc"),
+                    Pair("rpc.service", "topk.v1.TopKService"),
+                    Pair("rpc.method", "ComputeTopK"),
+                    Pair("rpc.grpc.status_code", "0"),
+                    Pair("network.transport", "tcp"),
+                    Pair("network.peer.address", "127.0.0.1"),
+                    Pair("topk.dialect", "onnx"), Pair("topk.elements", "3"),
+                    Pair("topk.k", "2"), Pair("topk.backend", "cpu")}));
+  EXPECT_NE(Attributes(call)["network.peer.port"], "");
+  const auto now = std::chrono::nanoseconds(
+      std::chrono::system_clock::now().time_since_epoch());
+  EXPECT_LT(
+      std::abs(now.count() - static_cast<int64_t>(call.end_time_unix_nano())),
+      std::chrono::nanoseconds(std::chrono::minutes(1)).count());
+  std::vector<std::string> stages;
+  uint64_t next = call.end_time_unix_nano();
+  for (const Collector::Span& span : collector.Spans()) {
+    if (span.span_id() == call.span_id()) continue;
+    stages.push_back(span.name());
+    EXPECT_EQ(span.trace_id(), call.trace_id());
+    EXPECT_EQ(span.parent_span_id(), call.span_id());
+    EXPECT_EQ(span.kind(), Collector::Span::SPAN_KIND_INTERNAL);
+    EXPECT_LE(span.end_time_unix_nano(), next) << span.name();
+    next = span.start_time_unix_nano();
+    EXPECT_LE(next, span.end_time_unix_nano());
+  }
+  EXPECT_GE(next, call.start_time_unix_nano());
+  EXPECT_THAT(stages,
+              UnorderedElementsAre("queue", "decode", "compute", "encode"));
+  const auto& resource = collector.Requests()[0].resource_spans(0).resource();
+  EXPECT_EQ(resource.attributes(0).key(), "service.name");
+  EXPECT_EQ(resource.attributes(0).value().string_value(), "test");
+}
+
+TEST_F(Traces, OnlyTheServersFailuresAreErrorsOfASpan) {
+  Collector collector;
+  Start(collector.Config());
+  Call(OnnxRequest({1}, 2));
+  v1::TopKRequest shared = OnnxRequest({1}, 1);
+  shared.mutable_tensor()->mutable_shared_memory()->set_name("/topk");
+  Call(shared);
+  EXPECT_EQ(status_.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  Stop();
+  const auto calls = collector.Spans(kCall);
+  ASSERT_THAT(calls, SizeIs(2));
+  EXPECT_THAT(Attributes(calls[0]),
+              IsSupersetOf({Pair("rpc.grpc.status_code", "3"),
+                            Pair("topk.reason", "K_EXCEEDS_DIMENSION")}));
+  EXPECT_EQ(calls[0].status().code(), 0) << "the client's";
+  EXPECT_THAT(Attributes(calls[1]),
+              IsSupersetOf({Pair("rpc.grpc.status_code", "12"),
+                            Pair("topk.reason", "SHARED_MEMORY_NOT_ALLOWED")}));
+  EXPECT_EQ(calls[1].status().code(), 2);
+  EXPECT_EQ(calls[1].status().message(), status_.error_message());
+}
+
+TEST_F(Traces, ACallWithoutAValidParentStartsATrace) {
+  Collector collector;
+  Start(collector.Config());
+  std::vector<std::string> invalid = {
+      "",
+      "00",
+      std::string(55, '0'),
+      StrCat("ff-", kTrace, "-", kParent, "-01"),
+      StrCat("00-", kTrace, "-", kParent, "-01-x"),
+      StrCat("00-", std::string(32, '0'), "-", kParent, "-01"),
+      StrCat("00-", kTrace, "-", kParent, "-0"),
+      std::string(4000, 'a')};
+  for (const std::string& parent : invalid) {
+    Call(OnnxRequest({1}, 1), parent);
+    EXPECT_TRUE(status_.ok());
+  }
+  Stop();
+  const auto calls = collector.Spans(kCall);
+  EXPECT_THAT(calls, SizeIs(invalid.size()));
+  for (const Collector::Span& call : calls) {
+    EXPECT_EQ(call.parent_span_id(), "");
+    EXPECT_EQ(call.trace_id().size(), 16);
+    EXPECT_EQ(call.flags(), 0x101);
+  }
+}
+
+TEST_F(Traces, EachRequestOfAStreamHasASpanUpToABound) {
+  Collector collector;
+  Start(collector.Config());
+  constexpr int kRequests = 140;
+  grpc::ClientContext context;
+  auto stream = server_->Stub()->ComputeTopKMany(&context);
+  for (int i = 0; i < kRequests; ++i) {
+    EXPECT_TRUE(stream->Write(OnnxRequest({1, 2}, i == 0 ? 3 : 1)));
+  }
+  stream->WritesDone();
+  v1::TopKResult result;
+  while (stream->Read(&result)) {
+  }
+  EXPECT_TRUE(stream->Finish().ok());
+  Stop();
+  const auto calls = collector.Spans("topk.v1.TopKService/ComputeTopKMany");
+  ASSERT_THAT(calls, SizeIs(1));
+  EXPECT_EQ(Attributes(calls[0])["topk.requests"], std::to_string(kRequests));
+  const auto requests = collector.Spans("request");
+  EXPECT_THAT(requests, SizeIs(128));
+  int failed = 0;
+  for (const Collector::Span& request : requests) {
+    EXPECT_EQ(request.parent_span_id(), calls[0].span_id());
+    EXPECT_EQ(request.trace_id(), calls[0].trace_id());
+    EXPECT_GE(request.start_time_unix_nano(), calls[0].start_time_unix_nano());
+    failed += Attributes(request).contains("topk.reason") ? 1 : 0;
+  }
+  EXPECT_EQ(failed, 1);
+  EXPECT_THAT(collector.Spans("compute"), SizeIs(127));
+}
+
+TEST_F(Traces, AStreamedTensorAndASimpleCallHaveOneSpanEach) {
+  Collector collector;
+  Start(collector.Config());
+  grpc::ClientContext context;
+  auto stream = server_->Stub()->StreamTopK(&context);
+  v1::TopKRequestChunk chunk;
+  *chunk.mutable_header() = OnnxRequest({1, 2}, 1);
+  chunk.mutable_header()->mutable_tensor()->clear_source();
+  EXPECT_TRUE(stream->Write(chunk));
+  chunk.set_data(std::string(8, 'x'));
+  EXPECT_TRUE(stream->Write(chunk));
+  stream->WritesDone();
+  v1::TopKResponseChunk response;
+  while (stream->Read(&response)) {
+  }
+  EXPECT_TRUE(stream->Finish().ok());
+  grpc::ClientContext of_capabilities;
+  v1::Capabilities capabilities;
+  EXPECT_TRUE(server_->Stub()
+                  ->GetCapabilities(&of_capabilities, {}, &capabilities)
+                  .ok());
+  Stop();
+  EXPECT_THAT(collector.Spans("topk.v1.TopKService/StreamTopK"), SizeIs(1));
+  EXPECT_THAT(collector.Spans("topk.v1.TopKService/GetCapabilities"),
+              SizeIs(1));
+  EXPECT_THAT(collector.Spans(), SizeIs(6)) << "and four stages";
+}
+
+TEST_F(Traces, SamplersDecideByTheParentAndByTheTracesId) {
+  const auto samples = [](bool follow_parent, double ratio, uint64_t parent,
+                          bool sampled, uint64_t id) {
+    Collector collector;
+    TraceConfig config = collector.Config();
+    config.follow_parent = follow_parent;
+    config.ratio = ratio;
+    const auto log = MakeLoggerTo(std::make_shared<LogSink>(), "off", "text");
+    const SpanExporter exporter(config, *log);
+    TraceContext trace;
+    trace.trace_low = id;
+    trace.parent = parent;
+    trace.sampled = sampled;
+    return exporter.Samples(trace);
+  };
+  constexpr uint64_t kHighest = ~uint64_t{0};
+  EXPECT_TRUE(samples(true, 0, 1, true, kHighest));
+  EXPECT_FALSE(samples(true, 1, 1, false, 0));
+  EXPECT_TRUE(samples(true, 1, 0, false, kHighest));
+  EXPECT_FALSE(samples(true, 0, 0, false, 0));
+  EXPECT_TRUE(samples(false, 1, 1, false, kHighest));
+  EXPECT_FALSE(samples(false, 0, 1, true, 0));
+  EXPECT_TRUE(samples(false, 0.5, 0, false, (uint64_t{1} << 63) - 1));
+  EXPECT_FALSE(samples(false, 0.5, 0, false, uint64_t{1} << 63));
+}
+
+TEST_F(Traces, UnsampledCallsHaveNoSpan) {
+  Collector collector;
+  TraceConfig config = collector.Config();
+  config.ratio = 0;
+  Start(config);
+  Call();
+  Call(OnnxRequest({1}, 1), StrCat("00-", kTrace, "-", kParent, "-00"));
+  EXPECT_EQ(Metric("topk_spans_exported_total"), 0);
+  Stop();
+  EXPECT_THAT(collector.Spans(), IsEmpty());
+}
+
+TEST_F(Traces, ThereAreNoMetricsOfSpansWithoutACollector) {
+  Start({});
+  Call();
+  EXPECT_EQ(Metric("topk_spans_exported_total"), -1);
+}
+
+TEST_F(Traces, ACollectorOverTls) {
+  const Authority authority;
+  const Identity identity = authority.Issue();
+  grpc::SslServerCredentialsOptions options;
+  options.pem_key_cert_pairs.push_back({identity.key, identity.certificate});
+  Collector collector([](Collector&, auto&) { return grpc::Status(); },
+                      grpc::SslServerCredentials(options));
+  TraceConfig config = collector.Config("https");
+  config.authorities = authority.certificate();
+  Start(config);
+  Call();
+  EXPECT_TRUE(
+      Eventually([&] { return Metric("topk_spans_exported_total") == 5; }));
+  Stop();
+  EXPECT_THAT(collector.Spans(kCall), SizeIs(1));
+}
+
+TEST_F(Traces, AnOverloadedCollectorIsAskedAgainAndItsRejectionsCount) {
+  std::atomic<int> attempts = 0;
+  Collector collector([&](Collector&, Collector::Response& response) {
+    if (attempts++ == 0) {
+      return grpc::Status(grpc::StatusCode::UNAVAILABLE, "overloaded");
+    }
+    response.mutable_partial_success()->set_rejected_spans(2);
+    return grpc::Status();
+  });
+  Start(collector.Config());
+  Call();
+  EXPECT_TRUE(Eventually([&] {
+    return Metric(R"(topk_spans_dropped_total{reason="rejected"})") == 2;
+  }));
+  EXPECT_EQ(Metric("topk_spans_exported_total"), 3);
+  EXPECT_EQ(attempts, 2);
+}
+
+TEST_F(Traces, AnAbsentCollectorDelaysNoCallAndIsLoggedOnce) {
+  const TakenPort nobody(/*listens=*/false);
+  TraceConfig config;
+  config.endpoint = StrCat("http://", nobody.address());
+  Start(config);
+  for (int i = 0; i < 100; ++i) Call();
+  EXPECT_TRUE(status_.ok());
+  EXPECT_TRUE(Eventually([&] {
+    return Metric(R"(topk_spans_dropped_total{reason="export_failed"})") > 0;
+  }));
+  EXPECT_THAT(server_->Log(), HasSubstr("traces: cannot send spans to"));
+}
+
+TEST_F(Traces, AnInvalidHostDelaysNoCall) {
+  TraceConfig config;
+  config.endpoint = "http://name.invalid:4317";
+  Start(config);
+  Call();
+  EXPECT_TRUE(status_.ok());
+  const Clock::time_point start = Clock::now();
+  Stop();
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(10));
+}
+
+// Far more spans than the queue takes, while the collector holds the first
+// message.
+TEST_F(Traces, SpansBeyondTheQueueAreDroppedAndCounted) {
+  Collector collector([](Collector& self, auto&) {
+    self.AwaitRelease();
+    return grpc::Status();
+  });
+  const auto log = MakeLoggerTo(std::make_shared<LogSink>(), "off", "text");
+  constexpr int64_t kSpans = 100'000;
+  constexpr int64_t kThreads = 4;
+  const Clock::time_point start = Clock::now();
+  Clock::duration adding;
+  {
+    SpanExporter exporter(collector.Config(), *log);
+    std::vector<std::thread> threads;
+    for (int64_t i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&exporter] {
+        for (int64_t j = 0; j < kSpans / kThreads; ++j) {
+          topk::Span span;
+          span.stages[0] = 1;
+          exporter.Add(std::move(span));
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    adding = Clock::now() - start;
+    EXPECT_EQ(exporter.queue_full(),
+              2 * (kSpans - int64_t{SpanExporter::kMaxQueued}));
+    EXPECT_EQ(exporter.exported(), 0);
+    collector.Release();
+    EXPECT_TRUE(Eventually([&] {
+      return exporter.exported() == 2 * int64_t{SpanExporter::kMaxQueued};
+    }));
+    topk::Span last;
+    last.name = "last";
+    exporter.Add(std::move(last));
+  }
+  EXPECT_LT(adding, std::chrono::seconds(10));
+  EXPECT_THAT(collector.Spans("last"), SizeIs(1)) << "room again";
+  for (const Collector::Request& request : collector.Requests()) {
+    EXPECT_LE(request.resource_spans(0).scope_spans(0).spans_size(),
+              2 * int{SpanExporter::kMaxBatch});
+  }
+}
+
+// A port that accepts connections and never answers, and a collector that
+// receives a message and never answers.
+TEST_F(Traces, ACollectorThatHangsDelaysTheEndByABoundedTime) {
+  const TakenPort silent(/*listens=*/true);
+  Collector hanging([](Collector& self, auto&) {
+    self.AwaitRelease();
+    return grpc::Status();
+  });
+  TraceConfig to_silent;
+  to_silent.endpoint = StrCat("http://", silent.address());
+  for (const TraceConfig& config : {to_silent, hanging.Config()}) {
+    Topkd topkd({"--otlp-endpoint", config.endpoint});
+    const auto stub = v1::TopKService::NewStub(grpc::CreateChannel(
+        topkd.target(), grpc::InsecureChannelCredentials()));
+    for (int i = 0; i < 10; ++i) {
+      grpc::ClientContext context;
+      v1::TopKResponse response;
+      EXPECT_TRUE(
+          stub->ComputeTopK(&context, OnnxRequest({1}, 1), &response).ok());
+    }
+    const Clock::time_point start = Clock::now();
+    topkd.process().Signal(SIGTERM);
+    EXPECT_EQ(topkd.process().Wait(), 0) << topkd.process().Output();
+    EXPECT_LT(Clock::now() - start, std::chrono::seconds(8));
+    EXPECT_THAT(topkd.process().Output(), HasSubstr("drained"));
+  }
+}
+
+TEST_F(Traces, CallsThatFinishDuringADrainAreExported) {
+  Collector collector;
+  Start(collector.Config());
+  grpc::ClientContext context;
+  auto stream = server_->Stub()->ComputeTopKMany(&context);
+  stream->Write(OnnxRequest({1}, 1));
+  v1::TopKResult result;
+  EXPECT_TRUE(stream->Read(&result));
+  std::thread drain(
+      [this] { server_->server().Drain({}, std::chrono::seconds(20)); });
+  EXPECT_TRUE(Eventually([&] { return Metric("topk_ready") == 0; }));
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+  drain.join();
+  Stop();
+  EXPECT_THAT(collector.Spans("topk.v1.TopKService/ComputeTopKMany"),
+              SizeIs(1));
+}
+
+}  // namespace
+}  // namespace topk::testing
