@@ -23,6 +23,7 @@ constexpr char kRetries[] = R"({"methodConfig": [{"name": [{}], "retryPolicy": {
 // A larger message than gRPC keeps for a retry by default.
 constexpr int kRetryBytes = 4 << 20;
 constexpr int kMaxReconnectMs = 5000;
+constexpr char kAtExit[] = "the server exits before they are accepted";
 
 std::shared_ptr<grpc::Channel> Connect(const TraceConfig& config) {
   std::shared_ptr<grpc::ChannelCredentials> credentials;
@@ -158,7 +159,7 @@ grpc::Status SpanExporter::Call(int64_t& rejected) {
   context.set_deadline(std::chrono::system_clock::now() + kTimeout);
   {
     const std::lock_guard lock(mutex_);
-    if (given_up_) return grpc::Status::CANCELLED;
+    if (given_up_) return {grpc::StatusCode::CANCELLED, kAtExit};
     sending_ = &context;
   }
   opentelemetry::proto::collector::trace::v1::ExportTraceServiceResponse answer;
@@ -166,6 +167,9 @@ grpc::Status SpanExporter::Call(int64_t& rejected) {
   const std::lock_guard lock(mutex_);
   sending_ = nullptr;
   rejected = answer.partial_success().rejected_spans();
+  if (given_up_ && !status.ok()) {
+    return {grpc::StatusCode::CANCELLED, kAtExit};
+  }
   return status;
 }
 

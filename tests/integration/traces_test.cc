@@ -97,6 +97,7 @@ class Traces : public ::testing::Test {
 
   void Stop() { server_.reset(); }
 
+  TemporaryFolder folder_;
   std::optional<TestServer> server_;
   grpc::Status status_;
 };
@@ -147,9 +148,28 @@ TEST_F(Traces, AClientsSpanIsTheParentOfACallAndTheCallThatOfItsStages) {
   EXPECT_GE(next, call.start_time_unix_nano());
   EXPECT_THAT(stages,
               UnorderedElementsAre("queue", "decode", "compute", "encode"));
-  const auto& resource = collector.Requests()[0].resource_spans(0).resource();
+  const Collector::Request request = collector.Requests().front();
+  const auto& resource = request.resource_spans(0).resource();
   EXPECT_EQ(resource.attributes(0).key(), "service.name");
   EXPECT_EQ(resource.attributes(0).value().string_value(), "test");
+}
+
+TEST_F(Traces, TheCommandStartsATraceAndPrintsItsId) {
+  Collector collector;
+  TraceConfig config = collector.Config();
+  config.ratio = 0;  // only calls whose caller traces
+  Start(config);
+  Subprocess topk({TOPK_BINARY_DIR "/bin/topk", "run", "--target",
+                   server_->target(), "--k", "2", "--trace", "--out",
+                   folder_.File("out"),
+                   TOPK_SOURCE_DIR "/deploy/data/digits_labels.npy"});
+  EXPECT_EQ(topk.Wait(), 0);
+  const std::string output = topk.Output();
+  Stop();
+  const auto calls = collector.Spans(kCall);
+  ASSERT_THAT(calls, SizeIs(1)) << output;
+  EXPECT_THAT(output, HasSubstr(StrCat("trace ", Hex(calls[0].trace_id()))));
+  EXPECT_NE(calls[0].parent_span_id(), "");
 }
 
 TEST_F(Traces, OnlyTheServersFailuresAreErrorsOfASpan) {
