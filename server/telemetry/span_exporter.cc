@@ -69,7 +69,6 @@ SpanExporter::~SpanExporter() {
   wake_.notify_one();
   ended_.wait_for(lock, kFlush, [this] { return has_ended_; });
   given_up_ = true;
-  if (sending_ != nullptr) sending_->TryCancel();
   lock.unlock();
   thread_.join();
 }
@@ -155,22 +154,42 @@ void SpanExporter::Send(int64_t count) {
 }
 
 grpc::Status SpanExporter::Call(int64_t& rejected) {
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kTimeout);
   {
     const std::lock_guard lock(mutex_);
     if (given_up_) return {grpc::StatusCode::CANCELLED, kAtExit};
-    sending_ = &context;
   }
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kTimeout);
   opentelemetry::proto::collector::trace::v1::ExportTraceServiceResponse answer;
-  const grpc::Status status = stub_->Export(&context, request_, &answer);
-  const std::lock_guard lock(mutex_);
-  sending_ = nullptr;
+  grpc::Status status;
+  const auto call = stub_->AsyncExport(&context, request_, &queue_);
+  call->Finish(&answer, &status, this);
+  const bool awaited = Await(context);
   rejected = answer.partial_success().rejected_spans();
-  if (given_up_ && !status.ok()) {
-    return {grpc::StatusCode::CANCELLED, kAtExit};
-  }
+  if (!status.ok() && !awaited) return {grpc::StatusCode::CANCELLED, kAtExit};
   return status;
+}
+
+// Returns whether the call has ended by itself. A thread that waits in gRPC
+// takes events from the server's pollers and wakes one for each: a fifth of all
+// events, measured with gRPC 1.51. So this thread only looks, and the pollers
+// move the call forward, until there are none at exit.
+bool SpanExporter::Await(grpc::ClientContext& context) {
+  constexpr std::chrono::milliseconds kPause{10};
+  bool given_up = false;
+  bool stopping = false;
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue_.AsyncNext(
+             &tag, &ok,
+             std::chrono::system_clock::now() +
+                 (stopping ? kPause : std::chrono::milliseconds(0))) ==
+         grpc::CompletionQueue::TIMEOUT) {
+    std::unique_lock lock(mutex_);
+    stopping = wake_.wait_for(lock, kPause, [this] { return stopping_; });
+    if (given_up_ && !std::exchange(given_up, true)) context.TryCancel();
+  }
+  return !given_up;
 }
 
 // A line for each change, not for each message.

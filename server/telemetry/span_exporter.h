@@ -2,6 +2,7 @@
 #pragma once
 
 #include <grpcpp/client_context.h>
+#include <grpcpp/completion_queue.h>
 #include <spdlog/logger.h>
 
 #include <atomic>
@@ -67,14 +68,16 @@ class SpanExporter {
   void SendAll(const std::vector<Span>& spans);
   void Send(int64_t count);
   grpc::Status Call(int64_t& rejected);
+  bool Await(grpc::ClientContext& context);
   void Log(const grpc::Status& status);
 
   const TraceConfig config_;
   const uint64_t sampled_below_;  // of the lower 63 bits of a trace's id
   const std::unique_ptr<TraceService::Stub> stub_;
   spdlog::logger& log_;
-  ExportRequest request_;  // the thread's
-  bool failing_ = false;   // the thread's
+  grpc::CompletionQueue queue_;  // the thread's, as are the next two
+  ExportRequest request_;
+  bool failing_ = false;
   std::atomic<int64_t> exported_ = 0;
   std::atomic<int64_t> queue_full_ = 0;
   std::atomic<int64_t> failed_ = 0;
@@ -87,7 +90,6 @@ class SpanExporter {
   bool stopping_ = false;
   bool given_up_ = false;
   bool has_ended_ = false;
-  grpc::ClientContext* sending_ = nullptr;
   std::thread thread_;
 };
 
