@@ -173,7 +173,7 @@ grpc::Status SpanExporter::Call(int64_t& rejected) {
 // Returns whether the call has ended by itself. A thread that waits in gRPC
 // takes events from the server's pollers and wakes one for each: a fifth of all
 // events, measured with gRPC 1.51. So this thread only looks, and the pollers
-// move the call forward, until there are none at exit.
+// move the call forward; at exit, without pollers, it waits.
 bool SpanExporter::Await(grpc::ClientContext& context) {
   constexpr std::chrono::milliseconds kPause{10};
   bool given_up = false;

@@ -51,6 +51,20 @@ class Variable {
   const char* name_;
 };
 
+TEST(Config, TheFlagOfTheCollectorPrecedesOpenTelemetrysVariable) {
+  const Variable of_all("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a");
+  EXPECT_EQ(ReadWords({}).line.server.traces.endpoint, "http://a:4317");
+  EXPECT_EQ(
+      ReadWords({"--otlp-endpoint", "https://b:1"}).line.server.traces.endpoint,
+      "https://b:1");
+  const Variable own("TOPKD_OTLP_ENDPOINT", "http://c");
+  EXPECT_EQ(ReadWords({}).line.server.traces.endpoint, "http://c:4317");
+  const Read wrong = ReadWords({"--otlp-endpoint", "b:1"});
+  EXPECT_EQ(wrong.line.exit_code, 2);
+  EXPECT_THAT(wrong.error,
+              HasSubstr("--otlp-endpoint: \"b:1\" is not http://"));
+}
+
 TEST(Config, HasDefaults) {
   const Read read = ReadWords({});
   EXPECT_EQ(read.line.action, CommandLine::Action::kServe);
