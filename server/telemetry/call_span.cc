@@ -27,7 +27,7 @@ void AddNumber(Span& span, const char* name, int64_t number) {
 }
 
 void AddPeer(Span& span, std::string_view peer) {
-  const std::string address = AddressOf(peer);
+  const std::string address = topk::AddressOf(peer);
   const bool local = address == kUnixPeer;
   AddText(span, "network.transport", local ? "unix" : "tcp");
   if (local) return;
