@@ -119,7 +119,7 @@ Result<Endpoints> StartEndpoints(const ServerConfig& config,
 
 // Returns the bound address, or "".
 template <class Endpoint>
-std::string AddressOf(const std::unique_ptr<Endpoint>& endpoint) {
+std::string EndpointAddress(const std::unique_ptr<Endpoint>& endpoint) {
   return endpoint == nullptr ? "" : endpoint->address();
 }
 
@@ -137,9 +137,9 @@ Status WriteAddresses(const ServerConfig& config, const MainServer& main,
   if (config.ready_file.empty()) return {};
   Result<OwnedFile> written =
       WriteReadyFile(config.ready_file, main.addresses,
-                     {{"metrics", AddressOf(endpoints.metrics)},
-                      {"health", AddressOf(endpoints.health)},
-                      {"admin", AddressOf(endpoints.admin)}});
+                     {{"metrics", EndpointAddress(endpoints.metrics)},
+                      {"health", EndpointAddress(endpoints.health)},
+                      {"admin", EndpointAddress(endpoints.admin)}});
   if (!written.ok()) return written.status();
   file.emplace(*std::move(written));
   return {};
@@ -205,15 +205,15 @@ const std::vector<std::string>& Server::addresses() const {
 }
 
 std::string Server::metrics_address() const {
-  return AddressOf(parts_->endpoints.metrics);
+  return EndpointAddress(parts_->endpoints.metrics);
 }
 
 std::string Server::health_address() const {
-  return AddressOf(parts_->endpoints.health);
+  return EndpointAddress(parts_->endpoints.health);
 }
 
 std::string Server::admin_address() const {
-  return AddressOf(parts_->endpoints.admin);
+  return EndpointAddress(parts_->endpoints.admin);
 }
 
 void Server::Drain(std::chrono::milliseconds delay,
