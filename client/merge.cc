@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/text.h"
-#include "core/merge.h"
+#include "core/merge/merge.h"
 
 namespace topk {
 namespace {

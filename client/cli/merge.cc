@@ -6,7 +6,7 @@
 #include "client/cli/errors.h"
 #include "client/cli/run_flags.h"
 #include "client/merge.h"
-#include "client/npy.h"
+#include "client/numpy/npy.h"
 #include "core/base/text.h"
 
 namespace topk::cli {

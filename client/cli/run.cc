@@ -13,8 +13,8 @@
 #include "client/cli/progress_line.h"
 #include "client/cli/run_shared.h"
 #include "client/cli/show.h"
-#include "client/npy.h"
-#include "client/npz.h"
+#include "client/numpy/npy.h"
+#include "client/numpy/npz.h"
 #include "core/base/text.h"
 #include "core/engine.h"
 

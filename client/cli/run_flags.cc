@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "client/cli/command_tree.h"
-#include "client/npy.h"
+#include "client/numpy/npy.h"
 #include "core/base/dtype.h"
 #include "core/base/text.h"
 

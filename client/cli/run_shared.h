@@ -1,7 +1,7 @@
 // topk run --shared-memory: the tensor and the answer in shared memory.
 #pragma once
 
-#include "client/npy.h"
+#include "client/numpy/npy.h"
 #include "client/topk_client.h"
 #include "core/base/status.h"
 #include "topk/v1/topk.pb.h"

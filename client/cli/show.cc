@@ -7,7 +7,7 @@
 
 #include "client/cli/command_tree.h"
 #include "client/cli/terminal.h"
-#include "client/npy.h"
+#include "client/numpy/npy.h"
 #include "core/base/text.h"
 
 namespace topk::cli {

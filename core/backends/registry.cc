@@ -7,7 +7,7 @@
 #include "core/backends/cpu/cpu_backend.h"
 #ifdef TOPK_WITH_CUDA
 #include "core/backends/cuda/cuda_backend.h"
-#include "core/backends/cuda/cuda_device.h"
+#include "core/backends/cuda/device/cuda_device.h"
 #endif
 
 namespace topk {

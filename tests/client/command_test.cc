@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "client/npy.h"
+#include "client/numpy/npy.h"
 #include "core/base/text.h"
 #include "tests/client/fake_server.h"
 #include "tests/client/right_answer.h"

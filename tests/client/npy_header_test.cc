@@ -1,4 +1,4 @@
-#include "client/npy_header.h"
+#include "client/numpy/npy_header.h"
 
 #include <gtest/gtest.h>
 

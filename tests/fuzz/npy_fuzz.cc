@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "client/npy.h"
-#include "client/npy_header.h"
+#include "client/numpy/npy.h"
+#include "client/numpy/npy_header.h"
 #include "tests/fuzz/input.h"
 
 namespace topk::testing {

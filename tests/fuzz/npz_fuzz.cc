@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "client/npz.h"
+#include "client/numpy/npz.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/memory_file.h"
 

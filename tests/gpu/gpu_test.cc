@@ -7,7 +7,7 @@
 
 #include "core/backends/cpu/cpu_backend.h"
 #include "core/backends/cuda/cuda_backend.h"
-#include "core/backends/cuda/cuda_device.h"
+#include "core/backends/cuda/device/cuda_device.h"
 #include "tests/conformance/run_everywhere.h"
 #include "tests/support/case_file.h"
 #include "tests/support/oracle.h"

@@ -1,6 +1,6 @@
 // Answers over shards, merged in any grouping and order, are the answer over
 // the whole axis.
-#include "core/merge.h"
+#include "core/merge/merge.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "client/npy.h"
+#include "client/numpy/npy.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -21,7 +21,7 @@
 
 #include "core/backends/cpu/cpu_backend.h"
 #include "core/backends/cuda/cuda_backend.h"
-#include "core/backends/cuda/cuda_device.h"
+#include "core/backends/cuda/device/cuda_device.h"
 #include "core/backends/cuda/launch.h"
 #include "core/base/processors.h"
 #include "tests/bench/gpu/cub_topk.h"

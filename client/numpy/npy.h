@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "client/npy_header.h"
+#include "client/numpy/npy_header.h"
 #include "core/base/dtype.h"
 #include "core/base/status.h"
 

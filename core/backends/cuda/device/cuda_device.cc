@@ -2,7 +2,7 @@
 // for the next caller, for pinned memory takes long to get.
 //
 // Tests: the label gpu.
-#include "core/backends/cuda/cuda_device.h"
+#include "core/backends/cuda/device/cuda_device.h"
 
 #include <cuda_runtime_api.h>
 
@@ -10,7 +10,7 @@
 #include <mutex>
 #include <utility>
 
-#include "core/backends/cuda/cuda_lane.h"
+#include "core/backends/cuda/device/cuda_lane.h"
 #include "core/base/text.h"
 
 namespace topk::cuda {

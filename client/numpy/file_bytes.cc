@@ -1,4 +1,4 @@
-#include "client/file_bytes.h"
+#include "client/numpy/file_bytes.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

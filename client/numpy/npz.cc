@@ -1,4 +1,4 @@
-#include "client/npz.h"
+#include "client/numpy/npz.h"
 
 #include <zip.h>
 
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/file_bytes.h"
+#include "client/numpy/file_bytes.h"
 #include "core/base/text.h"
 
 namespace topk {

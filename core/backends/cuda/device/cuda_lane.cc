@@ -3,7 +3,7 @@
 // side by side.
 //
 // Tests: the label gpu.
-#include "core/backends/cuda/cuda_lane.h"
+#include "core/backends/cuda/device/cuda_lane.h"
 
 #include <algorithm>
 #include <chrono>

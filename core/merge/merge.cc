@@ -10,7 +10,7 @@
 // less than the transfer of these elements and their indices.
 //
 // Tests: unit/merge_test.cc.
-#include "core/merge.h"
+#include "core/merge/merge.h"
 
 #include <algorithm>
 #include <bit>

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "client/npy.h"
+#include "client/numpy/npy.h"
 #include "core/base/status.h"
 
 namespace topk {

@@ -1,4 +1,4 @@
-#include "client/npy.h"
+#include "client/numpy/npy.h"
 
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "client/file_bytes.h"
+#include "client/numpy/file_bytes.h"
 #include "core/base/checked.h"
 #include "core/base/packing.h"
 #include "core/base/text.h"
