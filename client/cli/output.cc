@@ -5,7 +5,6 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <span>
 #include <utility>
 
@@ -16,38 +15,25 @@
 namespace topk::cli {
 namespace {
 
-template <class T>
-T Read(const std::string& data, int64_t i) {
-  T value;
-  std::memcpy(&value, data.data() + static_cast<size_t>(i) * sizeof(T),
-              sizeof(T));
-  return value;
-}
-
-// A short float by its parts: exact, and needs no compiler's type. The bias is
-// 2^(exponent bits - 1) - 1.
-float FromFloat(unsigned bits, int exponent_bits, int mantissa_bits) {
-  const unsigned top = (1u << exponent_bits) - 1;
-  const unsigned exponent = bits >> mantissa_bits & top;
-  const unsigned mantissa = bits & ((1u << mantissa_bits) - 1);
-  const int least = 2 - (1 << (exponent_bits - 1)) - mantissa_bits;
-  float magnitude;
-  if (exponent == 0) {
-    magnitude = std::ldexp(static_cast<float>(mantissa), least);
-  } else {
-    magnitude = std::ldexp(static_cast<float>(mantissa + (1u << mantissa_bits)),
-                           static_cast<int>(exponent) - 1 + least);
+// The value of a float of up to 32 bits: exact, and needs no compiler's type.
+float FromFloat(const DTypeInfo& type, uint64_t bits) {
+  const int exponent_bits = type.bits - 1 - type.mantissa_bits;
+  const uint64_t sign = uint64_t{1} << (type.bits - 1);
+  const uint64_t hidden = uint64_t{1} << type.mantissa_bits;
+  const uint64_t magnitude = bits & (sign - 1);
+  const uint64_t infinity = type.infinity >> (8 * type.bytes - type.bits);
+  if (magnitude > infinity) return NAN;
+  // Types without infinity have a largest number instead, with a mantissa.
+  float value = INFINITY;
+  if (magnitude < infinity || infinity % hidden != 0) {
+    const auto exponent = static_cast<int>(magnitude / hidden);
+    const uint64_t mantissa = magnitude % hidden + (exponent > 0 ? hidden : 0);
+    // The bias is 2^(exponent bits - 1) - 1.
+    const int least = 2 - (1 << (exponent_bits - 1)) - type.mantissa_bits;
+    value = std::ldexp(static_cast<float>(mantissa),
+                       std::max(exponent - 1, 0) + least);
   }
-  return bits >> (exponent_bits + mantissa_bits) & 1 ? -magnitude : magnitude;
-}
-
-// The same, of a type with infinity and NaN.
-float FromIeee(unsigned bits, int exponent_bits, int mantissa_bits) {
-  const unsigned infinity = ((1u << exponent_bits) - 1) << mantissa_bits;
-  const unsigned sign = 1u << (exponent_bits + mantissa_bits);
-  if ((bits & (sign - 1)) > infinity) return NAN;
-  if ((bits & infinity) == infinity) return bits & sign ? -INFINITY : INFINITY;
-  return FromFloat(bits, exponent_bits, mantissa_bits);
+  return bits & sign ? -value : value;
 }
 
 // The values of NF4: "QLoRA: Efficient Finetuning of Quantized LLMs", appendix
@@ -69,14 +55,6 @@ constexpr std::array<float, 16> kNormalFloat4 = {-1.0f,
                                                  0.7229568362236023f,
                                                  1.0f};
 
-// An element of a byte or less, in the lowest bits.
-unsigned ReadCode(const DTypeInfo& type, const std::string& data, int64_t i) {
-  if (!type.packed()) return Read<uint8_t>(data, i);
-  std::byte byte;
-  Unpack(type, std::as_bytes(std::span(data)).data(), i, 1, &byte);
-  return static_cast<unsigned>(byte) >> (8 - type.bits);
-}
-
 template <class T>
 std::string Number(T value) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -90,57 +68,17 @@ std::string Number(T value) {
 // Calls fn with element i as a number that holds it exactly.
 template <class Fn>
 auto WithNumber(DType dtype, const std::string& data, int64_t i, Fn fn) {
-  switch (dtype) {
-    case DType::kF16:
-      return fn(FromIeee(Read<uint16_t>(data, i), 5, 10));
-    case DType::kBF16:
-      return fn(std::bit_cast<float>(uint32_t{Read<uint16_t>(data, i)} << 16));
-    case DType::kF32:
-      return fn(Read<float>(data, i));
-    case DType::kF64:
-      return fn(Read<double>(data, i));
-    case DType::kI8:
-      return fn(int{Read<int8_t>(data, i)});
-    case DType::kI16:
-      return fn(int{Read<int16_t>(data, i)});
-    case DType::kI32:
-      return fn(Read<int32_t>(data, i));
-    case DType::kI64:
-      return fn(Read<int64_t>(data, i));
-    case DType::kU8:
-      return fn(int{Read<uint8_t>(data, i)});
-    case DType::kU16:
-      return fn(int{Read<uint16_t>(data, i)});
-    case DType::kU32:
-      return fn(Read<uint32_t>(data, i));
-    case DType::kU64:
-      break;
-    case DType::kU1:
-    case DType::kU2:
-    case DType::kU3:
-    case DType::kU4:
-    case DType::kU6:
-      return fn(ReadCode(InfoOf(dtype), data, i));
-    case DType::kI4: {
-      const auto code = static_cast<int>(ReadCode(InfoOf(dtype), data, i));
-      return fn(code < 8 ? code : code - 16);
-    }
-    case DType::kNF4:
-      return fn(kNormalFloat4[ReadCode(InfoOf(dtype), data, i)]);
-    case DType::kF4E2M1:
-      return fn(FromFloat(ReadCode(InfoOf(dtype), data, i), 2, 1));
-    case DType::kF8E4M3: {
-      const unsigned code = Read<uint8_t>(data, i);
-      return fn((code & 0x7F) == 0x7F ? NAN : FromFloat(code, 4, 3));
-    }
-    case DType::kF8E5M2:
-      return fn(FromIeee(Read<uint8_t>(data, i), 5, 2));
-    case DType::kF8E8M0: {
-      const int code = Read<uint8_t>(data, i);
-      return fn(code == 0xFF ? NAN : std::ldexp(1.0f, code - 127));
-    }
+  const DTypeInfo& type = InfoOf(dtype);
+  const uint64_t bits =
+      ReadBits(type, std::as_bytes(std::span(data)).data(), i);
+  if (dtype == DType::kNF4) return fn(kNormalFloat4[bits]);
+  if (dtype == DType::kF8E8M0) {
+    return fn(bits == 0xFF ? NAN
+                           : std::ldexp(1.0f, static_cast<int>(bits) - 127));
   }
-  return fn(Read<uint64_t>(data, i));
+  if (dtype == DType::kF64) return fn(std::bit_cast<double>(bits));
+  if (type.is_float) return fn(FromFloat(type, bits));
+  return type.sign != 0 ? fn(SignExtended(type, bits)) : fn(bits);
 }
 
 int64_t CountOf(const v1::Tensor& tensor) {

@@ -62,6 +62,8 @@ struct DTypeInfo {
   /// Floats: the bits of the greatest magnitude that is not a NaN: +infinity's,
   /// if the type has one.
   uint64_t infinity;
+  /// Floats: the number of mantissa bits, the lowest ones.
+  int mantissa_bits = 0;
   /// Of packed types alone.
   BitOrder bit_order = BitOrder::kLowFirst;
 
@@ -69,8 +71,40 @@ struct DTypeInfo {
   bool packed() const { return bits < 8; }
 };
 
+/// The table, by number.
+inline constexpr DTypeInfo kDTypes[] = {
+    {DType::kF16, "f16", 16, 2, true, 0x8000, 0x7C00, 10},
+    {DType::kBF16, "bf16", 16, 2, true, 0x8000, 0x7F80, 7},
+    {DType::kF32, "f32", 32, 4, true, 0x80000000, 0x7F800000, 23},
+    {DType::kF64, "f64", 64, 8, true, 0x8000000000000000, 0x7FF0000000000000,
+     52},
+    {DType::kI8, "i8", 8, 1, false, 0x80, 0},
+    {DType::kI16, "i16", 16, 2, false, 0x8000, 0},
+    {DType::kI32, "i32", 32, 4, false, 0x80000000, 0},
+    {DType::kI64, "i64", 64, 8, false, 0x8000000000000000, 0},
+    {DType::kU8, "u8", 8, 1, false, 0, 0},
+    {DType::kU16, "u16", 16, 2, false, 0, 0},
+    {DType::kU32, "u32", 32, 4, false, 0, 0},
+    {DType::kU64, "u64", 64, 8, false, 0, 0},
+    {DType::kU1, "u1", 1, 1, false, 0, 0, 0, BitOrder::kHighFirst},
+    {DType::kU2, "u2", 2, 1, false, 0, 0},
+    {DType::kU3, "u3", 3, 1, false, 0, 0},
+    {DType::kU4, "u4", 4, 1, false, 0, 0},
+    {DType::kU6, "u6", 6, 1, false, 0, 0},
+    {DType::kI4, "i4", 4, 1, false, 0x80, 0},
+    // Its sixteen values ascend with their codes.
+    {DType::kNF4, "nf4", 4, 1, false, 0, 0},
+    // Neither infinity nor NaN.
+    {DType::kF4E2M1, "f4e2m1", 4, 1, true, 0x80, 0x70, 1},
+    // No infinity; of each sign one NaN.
+    {DType::kF8E4M3, "f8e4m3", 8, 1, true, 0x80, 0x7E, 3},
+    {DType::kF8E5M2, "f8e5m2", 8, 1, true, 0x80, 0x7C, 2},
+    // Powers of two, ascending; the greatest code is the one NaN.
+    {DType::kF8E8M0, "f8e8m0", 8, 1, false, 0, 0},
+};
+
 /// Returns the whole table.
-std::span<const DTypeInfo> DTypes();
+inline std::span<const DTypeInfo> DTypes() { return kDTypes; }
 
 /// Returns a type's row. REQUIRES: the type is one of the enumerators.
 const DTypeInfo& InfoOf(DType type);

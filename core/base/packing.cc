@@ -139,19 +139,25 @@ void Pack(const DTypeInfo& type, const std::byte* bytes, int64_t count,
   WithPacking(type, [&](auto packing) { packing.Pack(bytes, count, packed); });
 }
 
-int64_t ReadInteger(const DTypeInfo& type, const std::byte* data) {
-  uint64_t bits = 0;
-  std::memcpy(&bits, data, static_cast<size_t>(type.bytes));
-  uint64_t sign = type.sign;
+uint64_t ReadBits(const DTypeInfo& type, const std::byte* data, int64_t i) {
   if (type.packed()) {  // from the highest bits of a byte to the lowest
     std::byte byte;
-    Unpack(type, data, 0, 1, &byte);
-    bits = static_cast<uint64_t>(byte) >> (8 - type.bits);
-    sign >>= 8 - type.bits;
+    Unpack(type, data, i, 1, &byte);
+    return static_cast<uint64_t>(byte) >> (8 - type.bits);
   }
-  if (sign != 0) {  // extend the sign
-    return static_cast<int64_t>((bits ^ sign) - sign);
-  }
+  uint64_t bits = 0;
+  std::memcpy(&bits, data + i * type.bytes, static_cast<size_t>(type.bytes));
+  return bits;
+}
+
+int64_t SignExtended(const DTypeInfo& type, uint64_t bits) {
+  const uint64_t sign = type.sign >> (8 * type.bytes - type.bits);
+  return static_cast<int64_t>((bits ^ sign) - sign);
+}
+
+int64_t ReadInteger(const DTypeInfo& type, const std::byte* data) {
+  const uint64_t bits = ReadBits(type, data, 0);
+  if (type.sign != 0) return SignExtended(type, bits);
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   return bits > static_cast<uint64_t>(kMax) ? kMax : static_cast<int64_t>(bits);
 }

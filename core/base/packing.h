@@ -23,6 +23,13 @@ void Unpack(const DTypeInfo& type, const std::byte* packed, int64_t first,
 void Pack(const DTypeInfo& type, const std::byte* bytes, int64_t count,
           std::byte* packed);
 
+/// Returns the bits of element `i` of a tensor, packed or not, in the lowest
+/// bits.
+uint64_t ReadBits(const DTypeInfo& type, const std::byte* data, int64_t i);
+
+/// Returns the number with these bits. REQUIRES: an integer type with a sign.
+int64_t SignExtended(const DTypeInfo& type, uint64_t bits);
+
 /// Returns the integer that a tensor of one element is; 2^63 - 1 for a U64
 /// above it. REQUIRES: !type.is_float, and `data` has type.bytes bytes.
 int64_t ReadInteger(const DTypeInfo& type, const std::byte* data);
