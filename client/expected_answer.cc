@@ -8,6 +8,7 @@
 #include "core/base/elements.h"
 #include "core/base/packing.h"
 #include "core/base/text.h"
+#include "core/dialects/registry.h"
 
 namespace topk {
 namespace {
@@ -39,45 +40,15 @@ std::string TypeText(int data_type) {
   return info != nullptr ? std::string(info->name) : StrCat(data_type);
 }
 
-Result<int64_t> ReadK(const v1::KInput& k) {
-  if (!k.has_tensor()) return k.value();
-  const DTypeInfo* type = FindDType(k.tensor().data_type());
-  const std::string& data = k.tensor().data();
+Result<int64_t> ReadK(const Outline& outline) {
+  if (outline.k_tensor == nullptr) return outline.k.value_or(0);
+  const DTypeInfo* type = FindDType(outline.k_tensor->data_type());
+  const std::string& data = outline.k_tensor->data();
   if (type == nullptr || type->is_float ||
       data.size() != static_cast<size_t>(type->bytes)) {
     return Reject("its K is not one integer");
   }
   return ReadInteger(*type, std::as_bytes(std::span(data)).data());
-}
-
-struct Attributes {
-  int64_t axis = -1;
-  Result<int64_t> k = int64_t{0};
-  DType index_type = DType::kI64;
-};
-
-Result<Attributes> ReadAttributes(const v1::TopKRequest& request) {
-  switch (request.attributes_case()) {
-    case v1::TopKRequest::kOnnx: {
-      const v1::OnnxTopK& onnx = request.onnx();
-      return Attributes{onnx.has_axis() ? onnx.axis() : -1, ReadK(onnx.k())};
-    }
-    case v1::TopKRequest::kOpenvino: {
-      const v1::OpenVinoTopK& openvino = request.openvino();
-      return Attributes{
-          openvino.axis(), ReadK(openvino.k()),
-          openvino.index_element_type() == "i64" ? DType::kI64 : DType::kI32};
-    }
-    case v1::TopKRequest::kDirectml: {
-      const v1::DirectMLTopK& directml = request.directml();
-      const bool wide =
-          directml.output_index().data_type() == v1::DATA_TYPE_U64;
-      return Attributes{directml.axis(), directml.k(),
-                        wide ? DType::kU64 : DType::kU32};
-    }
-    default:
-      return Reject("it has no attributes");
-  }
 }
 
 // Whether the indices at every position of a layout lie on the axis.
@@ -160,22 +131,23 @@ ExpectedAnswer::ExpectedAnswer(const v1::TopKRequest& request) {
 Status ExpectedAnswer::Understand(const v1::TopKRequest& request) {
   request_id_ = request.request_id();
   const v1::Tensor& tensor = request.tensor();
-  const Result<Attributes> attributes = ReadAttributes(request);
-  if (!attributes.ok()) return attributes.status();
-  if (!attributes->k.ok()) return attributes->k.status();
+  const Dialect* const dialect = FindDialect(request.attributes_case());
+  if (dialect == nullptr) return Reject("it has no attributes");
+  const Outline outline = dialect->outline(request);
+  const Result<int64_t> k_sent = ReadK(outline);
+  if (!k_sent.ok()) return k_sent.status();
   if (FindDType(tensor.data_type()) == nullptr) {
     return Reject(
         StrCat("its data type is ", static_cast<int>(tensor.data_type())));
   }
   const int64_t rank = tensor.shape_size();
-  if (attributes->axis < -rank || attributes->axis >= rank) {
-    return Reject(StrCat("axis ", attributes->axis, " is outside rank ", rank));
+  if (outline.axis < -rank || outline.axis >= rank) {
+    return Reject(StrCat("axis ", outline.axis, " is outside rank ", rank));
   }
   shape_.assign(tensor.shape().begin(), tensor.shape().end());
-  int64_t& along =
-      shape_[static_cast<size_t>((attributes->axis + rank) % rank)];
+  int64_t& along = shape_[static_cast<size_t>((outline.axis + rank) % rank)];
   length_ = along;
-  const int64_t k = *attributes->k;
+  const int64_t k = *k_sent;
   if (k < 1 || k > length_) {
     return Reject(StrCat("k = ", k, " is outside 1 .. ", length_));
   }
@@ -190,14 +162,10 @@ Status ExpectedAnswer::Understand(const v1::TopKRequest& request) {
   values_.dtype = static_cast<DType>(tensor.data_type());
   values_.region = options.values();
   indices_.wanted = options.selection() != v1::OUTPUT_SELECTION_VALUES_ONLY;
-  indices_.dtype = attributes->index_type;
+  indices_.dtype = outline.index_type;
   indices_.region = options.indices();
-  const bool described = request.has_directml();
-  const v1::DirectMLTopK& directml = request.directml();
-  const Status values =
-      Describe(described ? &directml.output_value() : nullptr, values_);
-  if (!values.ok()) return values;
-  return Describe(described ? &directml.output_index() : nullptr, indices_);
+  if (Status s = Describe(outline.values, values_); !s.ok()) return s;
+  return Describe(outline.indices, indices_);
 }
 
 Status ExpectedAnswer::Describe(const v1::TensorDesc* desc,

@@ -1,80 +1,45 @@
 #include "client/cli/request.h"
 
 #include <algorithm>
+#include <string>
 
+#include "core/base/dtype.h"
 #include "core/base/text.h"
+#include "core/dialects/registry.h"
 
 namespace topk::cli {
 namespace {
 
-Status NoSuchFlag(std::string_view flag, std::string_view dialect) {
-  return InvalidArgument("FLAG", flag, StrCat(dialect, " has no ", flag));
-}
+// The types of indices that can be chosen: those of the newest versions that
+// have several.
+struct IndexTypes {
+  std::vector<std::string> names;
+  /// E.g. "OpenVINO i32 or i64, DirectML u32 or u64".
+  std::string text;
+};
 
-Status SetOnnx(const OperatorFlags& flags, v1::TopKRequest& request) {
-  if (!flags.index_type.empty()) return NoSuchFlag("--index-type", "ONNX");
-  if (flags.order == "index") return NoSuchFlag("--order index", "ONNX");
-  v1::OnnxTopK& onnx = *request.mutable_onnx();
-  request.mutable_spec()->set_dialect(v1::DIALECT_ONNX);
-  request.mutable_spec()->set_version(flags.version.value_or(24));
-  if (flags.axis) onnx.set_axis(*flags.axis);
-  onnx.mutable_k()->set_value(flags.k);
-  if (flags.smallest) onnx.set_largest(0);
-  if (flags.order == "none") onnx.set_sorted(0);
-  return {};
-}
-
-Status SetOpenVino(const OperatorFlags& flags, v1::TopKRequest& request) {
-  v1::OpenVinoTopK& openvino = *request.mutable_openvino();
-  request.mutable_spec()->set_dialect(v1::DIALECT_OPENVINO);
-  request.mutable_spec()->set_version(flags.version.value_or(11));
-  openvino.set_axis(flags.axis.value_or(-1));
-  openvino.mutable_k()->set_value(flags.k);
-  openvino.set_mode(flags.smallest ? "min" : "max");
-  openvino.set_sort(flags.order);
-  if (!flags.index_type.empty()) {
-    openvino.set_index_element_type(flags.index_type);
-  }
-  return {};
-}
-
-Status SetDirectML(const OperatorFlags& flags, v1::TopKRequest& request) {
-  if (flags.order != "value") return NoSuchFlag("--order", "DirectML");
-  v1::DirectMLTopK& directml = *request.mutable_directml();
-  const int32_t version = flags.version.value_or(1);
-  request.mutable_spec()->set_dialect(v1::DIALECT_DIRECTML);
-  request.mutable_spec()->set_version(version);
-  // DirectML does not count from the back: the last axis by its number.
-  directml.set_axis(flags.axis.value_or(request.tensor().shape_size() - 1));
-  directml.set_k(flags.k);
-  if (flags.smallest) {
-    directml.set_axis_direction(v1::AXIS_DIRECTION_INCREASING);
-  } else if (version != 0) {
-    directml.set_axis_direction(v1::AXIS_DIRECTION_DECREASING);
-  }
-  directml.set_strict(flags.strict);
-  if (flags.index_type == "u64") {
-    directml.mutable_output_index()->set_data_type(v1::DATA_TYPE_U64);
-  } else if (!flags.index_type.empty() && flags.index_type != "u32") {
-    return InvalidArgument("FLAG", "--index-type",
-                           "DirectML's indices are u32 or u64");
-  }
-  if (!flags.feature_level.empty()) {
-    v1::FeatureLevel level;
-    if (!v1::FeatureLevel_Parse("FEATURE_LEVEL_" + flags.feature_level,
-                                &level)) {
-      return InvalidArgument(
-          "FLAG", "--feature-level",
-          StrCat(flags.feature_level, " is not a feature level, e.g. 5_0"));
+IndexTypes ListIndexTypes() {
+  IndexTypes types;
+  for (const Dialect* dialect : Dialects()) {
+    std::string names;
+    if (dialect->versions.back().index_types.size() < 2) continue;
+    for (const DType type : dialect->versions.back().index_types) {
+      types.names.emplace_back(InfoOf(type).name);
+      names += StrCat(names.empty() ? " " : " or ", InfoOf(type).name);
     }
-    directml.set_feature_level(level);
+    types.text += StrCat(types.text.empty() ? "" : ", ", dialect->title, names);
   }
-  return {};
+  return types;
 }
 
 }  // namespace
 
 void AddOperatorFlags(CLI::App& command, OperatorFlags& flags) {
+  std::vector<std::string> dialects;
+  for (const Dialect* dialect : Dialects()) {
+    dialects.emplace_back(dialect->name);
+  }
+  const IndexTypes index_types = ListIndexTypes();
   command.add_option("--k", flags.k, "Number of elements to select")
       ->required();
   command.add_option("--axis", flags.axis,
@@ -83,7 +48,7 @@ void AddOperatorFlags(CLI::App& command, OperatorFlags& flags) {
                    "Select the smallest elements, not the largest");
   command
       .add_option("--dialect", flags.dialect, "Specification of the operator")
-      ->check(CLI::IsMember({"onnx", "openvino", "directml"}))
+      ->check(CLI::IsMember(dialects))
       ->capture_default_str();
   command.add_option("--version", flags.version,
                      "Operator version of the dialect; default: the newest");
@@ -92,14 +57,23 @@ void AddOperatorFlags(CLI::App& command, OperatorFlags& flags) {
       ->capture_default_str();
   command
       .add_option("--index-type", flags.index_type,
-                  "Type of the indices: OpenVINO i32 or i64, DirectML "
-                  "u32 or u64")
-      ->check(CLI::IsMember({"i32", "i64", "u32", "u64"}));
-  command.add_option(
-      "--feature-level", flags.feature_level,
-      "DirectML: feature level, 1_0 .. 6_4; default: the newest");
-  command.add_flag("--strict", flags.strict,
-                   "DirectML: reject k == size, as its documentation does");
+                  StrCat("Type of the indices: ", index_types.text))
+      ->check(CLI::IsMember(index_types.names));
+  for (const Dialect* dialect : Dialects()) {
+    for (const DialectFlag& flag : dialect->flags) {
+      const std::string name(flag.name);
+      const std::string help(flag.help);
+      const auto set = [&flags, name](const std::string& value) {
+        flags.own[name] = value;
+      };
+      if (flag.has_value) {
+        command.add_option_function<std::string>(name, set, help);
+      } else {
+        command.add_flag_callback(
+            name, [set] { set(""); }, help);
+      }
+    }
+  }
   command.add_option("--request-id", flags.request_id,
                      "ID that the server returns and logs");
 }
@@ -111,16 +85,19 @@ Result<v1::TopKRequest> MakeRequest(const OperatorFlags& flags,
   request.set_request_id(flags.request_id);
   request.mutable_tensor()->set_data_type(data_type);
   request.mutable_tensor()->mutable_shape()->Add(shape.begin(), shape.end());
-  if (flags.dialect != "directml" &&
-      (flags.strict || !flags.feature_level.empty())) {
-    return NoSuchFlag(flags.strict ? "--strict" : "--feature-level",
-                      flags.dialect);
+  const Dialect* const dialect = *std::ranges::find(
+      Dialects(), std::string_view(flags.dialect), &Dialect::name);
+  for (const auto& [name, value] : flags.own) {
+    if (!std::ranges::count(dialect->flags, std::string_view(name),
+                            &DialectFlag::name)) {
+      return InvalidArgument("FLAG", name,
+                             StrCat(flags.dialect, " has no ", name));
+    }
   }
-  const Status status = flags.dialect == "onnx" ? SetOnnx(flags, request)
-                        : flags.dialect == "openvino"
-                            ? SetOpenVino(flags, request)
-                            : SetDirectML(flags, request);
-  if (!status.ok()) return status;
+  request.mutable_spec()->set_dialect(dialect->id);
+  request.mutable_spec()->set_version(
+      flags.version.value_or(dialect->versions.back().version));
+  if (Status s = dialect->fill(flags, request); !s.ok()) return s;
   return request;
 }
 

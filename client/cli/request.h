@@ -3,28 +3,13 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/dialects/dialect.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk::cli {
-
-/// The operator, as flags name it.
-struct OperatorFlags {
-  int64_t k = 0;
-  std::optional<int64_t> axis;
-  bool smallest = false;
-  std::string dialect = "onnx";
-  std::optional<int32_t> version;
-  std::string order = "value";
-  std::string index_type;
-  std::string feature_level;
-  bool strict = false;
-  std::string request_id;
-};
 
 /// Adds the flags to a sub-command.
 void AddOperatorFlags(CLI::App& command, OperatorFlags& flags);
@@ -33,6 +18,7 @@ void AddOperatorFlags(CLI::App& command, OperatorFlags& flags);
 /// Only flags that were given are sent, so that the operator's own defaults and
 /// rules apply; the last axis and the newest version are this command's.
 /// INVALID_ARGUMENT for a flag that the dialect has no word for.
+/// REQUIRES: flags.dialect names a dialect.
 Result<v1::TopKRequest> MakeRequest(const OperatorFlags& flags,
                                     v1::DataType data_type,
                                     const std::vector<int64_t>& shape);

@@ -1,7 +1,7 @@
 #include "core/backends/registry.h"
 
-#include <array>
 #include <cstdlib>
+#include <iterator>
 #include <utility>
 
 #include "core/backends/cpu/cpu_backend.h"
@@ -54,8 +54,11 @@ struct Row {
   /// Null if there is no device after all. REQUIRES: check() is OK.
   std::unique_ptr<Backend> (*make)(int threads, const BackendOptions& options);
 };
-constexpr std::array<Row, 2> kRows = {
-    {{"cuda", CheckCuda, MakeCuda}, {"cpu", CheckCpu, MakeCpu}}};
+constexpr Row kRows[] = {
+    {"cuda", CheckCuda, MakeCuda},
+    {"cpu", CheckCpu, MakeCpu},
+};
+constexpr const Row& kLastRow = *std::rbegin(kRows);
 
 }  // namespace
 
@@ -66,7 +69,7 @@ std::vector<std::string> BackendNames() {
 }
 
 Status CheckEnvironment(const BackendOptions& options) {
-  if (Status s = kRows.back().check(); !s.ok()) return s;
+  if (Status s = kLastRow.check(); !s.ok()) return s;
   for (const Row& row : kRows) {
     if (row.name == options.choice) return row.check();
   }
@@ -77,7 +80,7 @@ std::vector<std::unique_ptr<Backend>> MakeBackends(
     int threads, const BackendOptions& options) {
   std::vector<std::unique_ptr<Backend>> backends;
   for (const Row& row : kRows) {
-    const bool last = &row == &kRows.back();
+    const bool last = &row == &kLastRow;
     const bool wanted =
         options.choice == kAutoBackend || options.choice == row.name;
     if (!last && !(wanted && row.check().ok())) continue;

@@ -88,8 +88,13 @@ Result<int64_t> ReadK(const v1::KInput* k, const KRule& rule,
                      std::as_bytes(std::span(tensor.data())).data());
 }
 
-std::optional<int64_t> ValueOf(const v1::KInput& k) {
-  return k.has_value() ? std::optional(k.value()) : std::nullopt;
+void SetK(const v1::KInput& k, Outline& outline) {
+  if (k.has_value()) outline.k = k.value();
+  if (k.has_tensor()) outline.k_tensor = &k.tensor();
+}
+
+Status NoSuchFlag(std::string_view flag, std::string_view title) {
+  return InvalidArgument("FLAG", flag, StrCat(title, " has no ", flag));
 }
 
 }  // namespace topk

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "core/base/dtype.h"
 #include "core/base/status.h"
+#include "core/dialects/dialect.h"
 #include "topk/v1/tensor.pb.h"
 
 namespace topk {
@@ -38,7 +38,10 @@ struct KRule {
 Result<int64_t> ReadK(const v1::KInput* k, const KRule& rule,
                       std::string_view field, std::string_view owner);
 
-/// Returns K if it was sent as a number.
-std::optional<int64_t> ValueOf(const v1::KInput& k);
+/// Sets K of an outline, whichever way it was sent.
+void SetK(const v1::KInput& k, Outline& outline);
+
+/// INVALID_ARGUMENT: a dialect does not have a flag.
+Status NoSuchFlag(std::string_view flag, std::string_view title);
 
 }  // namespace topk

@@ -229,15 +229,63 @@ Result<PlanRequest> Understand(const v1::TopKRequest& request,
   return plan;
 }
 
-std::optional<int64_t> K(const v1::TopKRequest& request) {
-  return request.directml().k();
+Outline ReadOutline(const v1::TopKRequest& request) {
+  const v1::DirectMLTopK& directml = request.directml();
+  Outline outline;
+  outline.axis = directml.axis();
+  outline.k = directml.k();
+  outline.index_type = directml.output_index().data_type() == v1::DATA_TYPE_U64
+                           ? DType::kU64
+                           : DType::kU32;
+  outline.values = &directml.output_value();
+  outline.indices = &directml.output_index();
+  return outline;
+}
+
+constexpr std::array<DialectFlag, 2> kFlags = {{
+    {"--feature-level",
+     "DirectML: feature level, 1_0 .. 6_4; default: the newest", true},
+    {"--strict", "DirectML: reject k == size, as its documentation does",
+     false},
+}};
+
+Status Fill(const OperatorFlags& flags, v1::TopKRequest& request) {
+  if (flags.order != "value") return NoSuchFlag("--order", "DirectML");
+  v1::DirectMLTopK& directml = *request.mutable_directml();
+  // DirectML does not count from the back: the last axis by its number.
+  directml.set_axis(flags.axis.value_or(request.tensor().shape_size() - 1));
+  directml.set_k(flags.k);
+  if (flags.smallest) {
+    directml.set_axis_direction(v1::AXIS_DIRECTION_INCREASING);
+  } else if (request.spec().version() != kTopK) {
+    directml.set_axis_direction(v1::AXIS_DIRECTION_DECREASING);
+  }
+  directml.set_strict(flags.own.contains("--strict"));
+  if (flags.index_type == "u64") {
+    directml.mutable_output_index()->set_data_type(v1::DATA_TYPE_U64);
+  } else if (!flags.index_type.empty() && flags.index_type != "u32") {
+    return InvalidArgument("FLAG", "--index-type",
+                           "DirectML's indices are u32 or u64");
+  }
+  if (const auto level = flags.own.find("--feature-level");
+      level != flags.own.end()) {
+    v1::FeatureLevel parsed;
+    if (!v1::FeatureLevel_Parse("FEATURE_LEVEL_" + level->second, &parsed)) {
+      return InvalidArgument(
+          "FLAG", "--feature-level",
+          StrCat(level->second, " is not a feature level, e.g. 5_0"));
+    }
+    directml.set_feature_level(parsed);
+  }
+  return {};
 }
 
 }  // namespace
 }  // namespace directml
 
-const Dialect kDirectML = {v1::DIALECT_DIRECTML,       "directml",
-                           v1::TopKRequest::kDirectml, directml::kVersions,
-                           directml::Understand,       directml::K};
+extern const Dialect kDirectML = {
+    v1::DIALECT_DIRECTML,       "directml",          "DirectML",
+    v1::TopKRequest::kDirectml, directml::kVersions, directml::Understand,
+    directml::ReadOutline,      directml::Fill,      directml::kFlags};
 
 }  // namespace topk

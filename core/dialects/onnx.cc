@@ -49,6 +49,17 @@ Result<bool> ReadFlag(bool has, int64_t value, std::string_view name,
   return value == 1;
 }
 
+Outline ReadOutline(const v1::TopKRequest& request) {
+  const v1::OnnxTopK& onnx = request.onnx();
+  Outline outline;
+  // "Attributes", axis: default -1; opset 11: "negative value means counting
+  // dimensions from the back". Opsets 1 and 10 say nothing of negative values
+  // but have a negative default, so they take them too.
+  outline.axis = onnx.has_axis() ? onnx.axis() : -1;
+  SetK(onnx.k(), outline);
+  return outline;
+}
+
 Result<PlanRequest> Understand(const v1::TopKRequest& request,
                                const OperatorVersion& version) {
   const v1::OnnxTopK& onnx = request.onnx();
@@ -65,10 +76,7 @@ Result<PlanRequest> Understand(const v1::TopKRequest& request,
     return s;
   }
 
-  // "Attributes", axis: default -1; opset 11: "negative value means counting
-  // dimensions from the back". Opsets 1 and 10 say nothing of negative values
-  // but have a negative default, so they take them too.
-  plan.axis = onnx.has_axis() ? onnx.axis() : -1;
+  plan.axis = ReadOutline(request).axis;
 
   // TopK-1, "Attributes", k (required). From 10 on k is an input.
   if (version.version == 1 && onnx.k().has_tensor()) {
@@ -93,15 +101,23 @@ Result<PlanRequest> Understand(const v1::TopKRequest& request,
   return plan;
 }
 
-std::optional<int64_t> K(const v1::TopKRequest& request) {
-  return ValueOf(request.onnx().k());
+Status Fill(const OperatorFlags& flags, v1::TopKRequest& request) {
+  if (!flags.index_type.empty()) return NoSuchFlag("--index-type", "ONNX");
+  if (flags.order == "index") return NoSuchFlag("--order index", "ONNX");
+  v1::OnnxTopK& onnx = *request.mutable_onnx();
+  if (flags.axis) onnx.set_axis(*flags.axis);
+  onnx.mutable_k()->set_value(flags.k);
+  if (flags.smallest) onnx.set_largest(0);
+  if (flags.order == "none") onnx.set_sorted(0);
+  return {};
 }
 
 }  // namespace
 }  // namespace onnx
 
-const Dialect kOnnx = {v1::DIALECT_ONNX,       "onnx",
-                       v1::TopKRequest::kOnnx, onnx::kVersions,
-                       onnx::Understand,       onnx::K};
+extern const Dialect kOnnx = {
+    v1::DIALECT_ONNX,       "onnx",          "ONNX",
+    v1::TopKRequest::kOnnx, onnx::kVersions, onnx::Understand,
+    onnx::ReadOutline,      onnx::Fill};
 
 }  // namespace topk

@@ -139,15 +139,34 @@ Result<PlanRequest> Understand(const v1::TopKRequest& request,
   return plan;
 }
 
-std::optional<int64_t> K(const v1::TopKRequest& request) {
-  return ValueOf(request.openvino().k());
+Outline ReadOutline(const v1::TopKRequest& request) {
+  const v1::OpenVinoTopK& openvino = request.openvino();
+  Outline outline;
+  outline.axis = openvino.axis();
+  SetK(openvino.k(), outline);
+  outline.index_type =
+      openvino.index_element_type() == "i64" ? DType::kI64 : DType::kI32;
+  return outline;
+}
+
+Status Fill(const OperatorFlags& flags, v1::TopKRequest& request) {
+  v1::OpenVinoTopK& openvino = *request.mutable_openvino();
+  openvino.set_axis(flags.axis.value_or(-1));
+  openvino.mutable_k()->set_value(flags.k);
+  openvino.set_mode(flags.smallest ? "min" : "max");
+  openvino.set_sort(flags.order);
+  if (!flags.index_type.empty()) {
+    openvino.set_index_element_type(flags.index_type);
+  }
+  return {};
 }
 
 }  // namespace
 }  // namespace openvino
 
-const Dialect kOpenVino = {v1::DIALECT_OPENVINO,       "openvino",
-                           v1::TopKRequest::kOpenvino, openvino::kVersions,
-                           openvino::Understand,       openvino::K};
+extern const Dialect kOpenVino = {
+    v1::DIALECT_OPENVINO,       "openvino",          "OpenVINO",
+    v1::TopKRequest::kOpenvino, openvino::kVersions, openvino::Understand,
+    openvino::ReadOutline,      openvino::Fill};
 
 }  // namespace topk

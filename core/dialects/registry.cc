@@ -1,24 +1,34 @@
 #include "core/dialects/registry.h"
 
-#include <array>
+#include <iterator>
 #include <string>
 
 #include "core/base/text.h"
 
 namespace topk {
+
+// Each is defined in the file of its name.
+extern const Dialect kOnnx;
+extern const Dialect kOpenVino;
+extern const Dialect kDirectML;
+
 namespace {
 
-constexpr std::array<const Dialect*, 3> kDialects = {&kOnnx, &kOpenVino,
-                                                     &kDirectML};
+constexpr const Dialect* kDialects[] = {
+    &kOnnx,
+    &kOpenVino,
+    &kDirectML,
+};
 
-Result<const Dialect*> FindDialect(const v1::Spec& spec) {
+Status UnknownDialect(int number) {
+  std::string known;
   for (const Dialect* dialect : kDialects) {
-    if (dialect->id == spec.dialect()) return dialect;
+    if (!known.empty())
+      known += dialect == *std::rbegin(kDialects) ? " and " : ", ";
+    known += StrCat(static_cast<int>(dialect->id), " (", dialect->title, ")");
   }
-  return InvalidArgument(
-      "UNKNOWN_DIALECT", "spec.dialect",
-      StrCat("dialect ", static_cast<int>(spec.dialect()),
-             " is not one of 1 (ONNX), 2 (OpenVINO) and 3 (DirectML)"));
+  return InvalidArgument("UNKNOWN_DIALECT", "spec.dialect",
+                         StrCat("dialect ", number, " is not one of ", known));
 }
 
 // An unpublished version means the newest one published before it (ONNX: the
@@ -74,6 +84,20 @@ Status SetOutputs(const v1::TopKRequest& request, PlanRequest& plan) {
 
 std::span<const Dialect* const> Dialects() { return kDialects; }
 
+const Dialect* FindDialect(const v1::Spec& spec) {
+  for (const Dialect* dialect : kDialects) {
+    if (dialect->id == spec.dialect()) return dialect;
+  }
+  return nullptr;
+}
+
+const Dialect* FindDialect(v1::TopKRequest::AttributesCase attributes) {
+  for (const Dialect* dialect : kDialects) {
+    if (dialect->attributes == attributes) return dialect;
+  }
+  return nullptr;
+}
+
 Result<Plan> Lower(const v1::TopKRequest& request, const Limits& limits) {
   if (request.request_id().size() > kMaxRequestIdBytes) {
     return InvalidArgument("REQUEST_ID_TOO_LONG", "request_id",
@@ -92,16 +116,18 @@ Result<Plan> Lower(const v1::TopKRequest& request, const Limits& limits) {
         StrCat("a tensor of rank ", request.tensor().shape_size(),
                " exceeds the limit of ", limits.max_rank, " (--max-rank)"));
   }
-  const Result<const Dialect*> dialect = FindDialect(request.spec());
-  if (!dialect.ok()) return dialect.status();
+  const Dialect* const dialect = FindDialect(request.spec());
+  if (dialect == nullptr) {
+    return UnknownDialect(static_cast<int>(request.spec().dialect()));
+  }
   const Result<const OperatorVersion*> version =
-      FindVersion(**dialect, request.spec().version());
+      FindVersion(*dialect, request.spec().version());
   if (!version.ok()) return version.status();
-  if (Status s = CheckAttributes(request, **dialect); !s.ok()) return s;
+  if (Status s = CheckAttributes(request, *dialect); !s.ok()) return s;
 
-  Result<PlanRequest> plan = (*dialect)->understand(request, **version);
+  Result<PlanRequest> plan = dialect->understand(request, **version);
   if (!plan.ok()) return plan.status();
-  plan->attributes = (*dialect)->name;
+  plan->attributes = dialect->name;
   plan->shape.assign(request.tensor().shape().begin(),
                      request.tensor().shape().end());
   plan->index_offset = request.index_offset();

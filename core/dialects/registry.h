@@ -16,6 +16,11 @@ inline constexpr size_t kMaxRequestIdBytes = 256;
 /// Returns every dialect.
 std::span<const Dialect* const> Dialects();
 
+/// Returns the dialect that a request names, or whose attributes it has, or
+/// nullptr.
+const Dialect* FindDialect(const v1::Spec& spec);
+const Dialect* FindDialect(v1::TopKRequest::AttributesCase attributes);
+
 /// Returns the plan of a request, or the first rule it breaks. Looks at all but
 /// the tensor's source, so a stream's header is lowered before its data comes.
 Result<Plan> Lower(const v1::TopKRequest& request, const Limits& limits);

@@ -7,12 +7,8 @@
 namespace topk {
 
 std::optional<int64_t> KOf(const v1::TopKRequest& request) {
-  for (const Dialect* dialect : Dialects()) {
-    if (dialect->attributes == request.attributes_case()) {
-      return dialect->k(request);
-    }
-  }
-  return std::nullopt;
+  const Dialect* const dialect = FindDialect(request.attributes_case());
+  return dialect == nullptr ? std::nullopt : dialect->outline(request).k;
 }
 
 std::optional<int64_t> ElementsOf(const v1::TopKRequest& request) {
@@ -24,12 +20,9 @@ std::optional<int64_t> ElementsOf(const v1::TopKRequest& request) {
 }
 
 std::string DialectOf(const v1::TopKRequest& request) {
-  for (const Dialect* dialect : Dialects()) {
-    if (dialect->id == request.spec().dialect()) {
-      return std::string(dialect->name);
-    }
-  }
-  return StrCat(static_cast<int>(request.spec().dialect()));
+  const Dialect* const dialect = FindDialect(request.spec());
+  return dialect == nullptr ? StrCat(static_cast<int>(request.spec().dialect()))
+                            : std::string(dialect->name);
 }
 
 std::string DTypeOf(const v1::TopKRequest& request) {

@@ -31,6 +31,8 @@ TEST_P(Cases, Hold) {
   const Case& c = GetParam();
   SCOPED_TRACE(c.where);
   const Expectation oracle = Oracle(c.request);
+  ASSERT_TRUE(oracle.judged || c.values || !c.code.empty())
+      << "the oracle does not know the dialect: list the expected elements";
   Random random(1);
   for (const Outcome& outcome : Ways().Run(c.request, random)) {
     SCOPED_TRACE(outcome.way);
@@ -40,20 +42,23 @@ TEST_P(Cases, Hold) {
       EXPECT_EQ(CodeName(status.code), c.code) << status.message;
       EXPECT_EQ(status.field, c.field) << status.message;
       EXPECT_EQ(status.reason, c.reason) << status.message;
-      EXPECT_TRUE(Allows(oracle, static_cast<int>(status.code), c.field))
+      EXPECT_TRUE(!oracle.judged ||
+                  Allows(oracle, static_cast<int>(status.code), c.field))
           << "the oracle finds no such fault";
       EXPECT_FALSE(status.message.empty());
       continue;
     }
     ASSERT_TRUE(outcome.response.ok()) << outcome.response.status().message;
-    ASSERT_TRUE(oracle.violations.empty()) << oracle.violations[0].field;
-    EXPECT_EQ(Comparable(*outcome.response), Comparable(oracle.response));
+    if (oracle.judged) {
+      ASSERT_TRUE(oracle.violations.empty()) << oracle.violations[0].field;
+      EXPECT_EQ(Comparable(*outcome.response), Comparable(oracle.response));
+    }
     if (c.values) {
       EXPECT_EQ(outcome.response->values().data(), *c.values);
       EXPECT_EQ(outcome.response->indices().data(), *c.indices);
     }
   }
-  EXPECT_EQ(c.code.empty(), oracle.violations.empty());
+  EXPECT_TRUE(!oracle.judged || c.code.empty() == oracle.violations.empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Cases, ::testing::ValuesIn(AllCases()),

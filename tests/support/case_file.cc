@@ -1,14 +1,16 @@
 #include "tests/support/case_file.h"
 
+#include <google/protobuf/descriptor.h>
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <map>
+#include <optional>
 #include <random>
 #include <set>
 #include <sstream>
@@ -19,19 +21,15 @@
 namespace topk::testing {
 namespace {
 
-const std::map<std::string, int> kTypes = {
-    {"f16", v1::DATA_TYPE_F16},       {"bf16", v1::DATA_TYPE_BF16},
-    {"f32", v1::DATA_TYPE_F32},       {"f64", v1::DATA_TYPE_F64},
-    {"i8", v1::DATA_TYPE_I8},         {"i16", v1::DATA_TYPE_I16},
-    {"i32", v1::DATA_TYPE_I32},       {"i64", v1::DATA_TYPE_I64},
-    {"u8", v1::DATA_TYPE_U8},         {"u16", v1::DATA_TYPE_U16},
-    {"u32", v1::DATA_TYPE_U32},       {"u64", v1::DATA_TYPE_U64},
-    {"u1", v1::DATA_TYPE_U1},         {"u2", v1::DATA_TYPE_U2},
-    {"u3", v1::DATA_TYPE_U3},         {"u4", v1::DATA_TYPE_U4},
-    {"u6", v1::DATA_TYPE_U6},         {"i4", v1::DATA_TYPE_I4},
-    {"nf4", v1::DATA_TYPE_NF4},       {"f4e2m1", v1::DATA_TYPE_F4E2M1},
-    {"f8e4m3", v1::DATA_TYPE_F8E4M3}, {"f8e5m2", v1::DATA_TYPE_F8E5M2},
-    {"f8e8m0", v1::DATA_TYPE_F8E8M0}};
+// Returns the number of an enum's value by its short name, e.g. "f32".
+std::optional<int> FindValue(const google::protobuf::EnumDescriptor& type,
+                             const std::string& prefix, std::string name) {
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) {
+    return static_cast<char>(std::toupper(c));
+  });
+  const auto* value = type.FindValueByName(prefix + name);
+  return value == nullptr ? std::nullopt : std::optional(value->number());
+}
 
 class Reader {
  public:
@@ -64,15 +62,10 @@ class Reader {
     if (!(in >> dialect >> version) || !(in >> std::ws).eof()) {
       Fail("no `dialect version`: " + text);
     }
-    if (dialect == "onnx") {
-      spec.set_dialect(v1::DIALECT_ONNX);
-    } else if (dialect == "openvino") {
-      spec.set_dialect(v1::DIALECT_OPENVINO);
-    } else if (dialect == "directml") {
-      spec.set_dialect(v1::DIALECT_DIRECTML);
-    } else {
-      spec.set_dialect(static_cast<v1::Dialect>(Integer(dialect)));
-    }
+    const auto known =
+        FindValue(*v1::Dialect_descriptor(), "DIALECT_", dialect);
+    spec.set_dialect(
+        static_cast<v1::Dialect>(known ? *known : Integer(dialect)));
     spec.set_version(version);
   }
 
@@ -81,9 +74,11 @@ class Reader {
     if (open == std::string::npos || text.back() != ']') {
       Fail("no `type [shape]`: " + text);
     }
-    const auto type = kTypes.find(text.substr(0, open));
-    tensor.set_data_type(static_cast<v1::DataType>(
-        type != kTypes.end() ? type->second : Integer(text.substr(0, open))));
+    const std::string type = text.substr(0, open);
+    const auto known =
+        FindValue(*v1::DataType_descriptor(), "DATA_TYPE_", type);
+    tensor.set_data_type(
+        static_cast<v1::DataType>(known ? *known : Integer(type)));
     std::string sizes = text.substr(open + 2, text.size() - open - 3);
     std::replace(sizes.begin(), sizes.end(), ',', ' ');
     std::istringstream in(sizes);
@@ -126,40 +121,23 @@ class Reader {
       Fail("not a number: " + text);
     }
     if (used != text.size()) Fail("not a number: " + text);
-    uint64_t bits = 0;
-    switch (type) {
-      case v1::DATA_TYPE_F64:
-        return Bits<uint64_t>(static_cast<double>(value));
-      case v1::DATA_TYPE_F32:
-        return Bits<uint32_t>(static_cast<float>(value));
-      case v1::DATA_TYPE_BF16:
-        bits = Bits<uint32_t>(static_cast<float>(value)) >> 16;
-        break;
-      case v1::DATA_TYPE_F16:
-      case v1::DATA_TYPE_F8E4M3:
-      case v1::DATA_TYPE_F8E5M2:
-      case v1::DATA_TYPE_F8E8M0:
-      case v1::DATA_TYPE_F4E2M1:
-      case v1::DATA_TYPE_NF4:
-        return SearchedBits(type, value, text);
-      default:
-        if (!(value > -9223372036854775809.0L && value < 0x1p64L)) {
-          Fail("not an integer of the type: " + text);
-        }
-        bits = value < 0 ? static_cast<uint64_t>(static_cast<int64_t>(value))
-                         : static_cast<uint64_t>(value);
+    if (type == v1::DATA_TYPE_F64) {
+      return Bits<uint64_t>(static_cast<double>(value));
     }
-    if (ElementBits(type) < 8) bits &= (uint64_t{1} << ElementBits(type)) - 1;
+    if (type == v1::DATA_TYPE_F32) {
+      return Bits<uint32_t>(static_cast<float>(value));
+    }
+    const size_t width = ElementBits(type);
+    if (value > -9223372036854775809.0L && value < 0x1p64L) {
+      uint64_t bits = value < 0
+                          ? static_cast<uint64_t>(static_cast<int64_t>(value))
+                          : static_cast<uint64_t>(value);
+      if (width < 64) bits &= (uint64_t{1} << width) - 1;
+      if (IsNumber(type, bits, value)) return bits;
+    }
     // A number that the type cannot represent exactly is an error of the line.
-    const std::string data(reinterpret_cast<const char*>(&bits), sizeof(bits));
-    const Number number =
-        ElementBits(type) < 8
-            ? NumberOf(static_cast<v1::DataType>(type), bits)
-            : ReadNumber(static_cast<v1::DataType>(type), data, 0);
-    if (number.nan ? !std::isnan(value) : number.value != value) {
-      Fail("not a value of the type: " + text);
-    }
-    return bits;
+    if (width > 16) Fail("not a value of the type: " + text);
+    return SearchedBits(type, value, text);
   }
 
   std::string Elements(int type, const std::string& text) const {
@@ -233,17 +211,21 @@ class Reader {
     if (std::isnan(value)) {
       if (std::signbit(value)) bits = uint64_t{1} << (width - 1);
       if (type == v1::DATA_TYPE_F16) bits |= 0x7E00;
+      if (type == v1::DATA_TYPE_BF16) bits |= 0x7FC0;
     }
     for (; bits >> width == 0; ++bits) {
-      const Number number = NumberOf(static_cast<v1::DataType>(type), bits);
-      if (std::isnan(value)
-              ? number.nan
-              : !number.nan && number.value == value &&
-                    std::signbit(number.value) == std::signbit(value)) {
-        return bits;
-      }
+      if (IsNumber(type, bits, value)) return bits;
     }
     Fail("not a value of the type: " + text);
+  }
+
+  static bool IsNumber(int type, uint64_t bits, long double value) {
+    const Number number = NumberOf(static_cast<v1::DataType>(type), bits);
+    if (std::isnan(value) || number.nan) {
+      return std::isnan(value) && number.nan;
+    }
+    return number.value == value &&
+           std::signbit(number.value) == std::signbit(value);
   }
 
   const std::string where_;

@@ -3,7 +3,7 @@
 //   name | dialect version | type shape | rest of the request | data | expected
 //
 // name      UPPER or lower snake or Camel case; unique in its file.
-// dialect   onnx, openvino or directml, with a version: "onnx 11".
+// dialect   its name or number, with a version: "onnx 11".
 // type      as in "f32 [3, 4]"; the type may also be a number.
 // rest      TopKRequest in protobuf text format, without spec and tensor type
 //           and shape: `onnx { axis: 1 k { value: 3 } }`. It may add to the

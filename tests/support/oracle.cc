@@ -109,6 +109,8 @@ class Judge {
         DirectML();
         break;
       default:
+        result_.judged = !v1::Dialect_IsValid(request_.spec().dialect()) ||
+                         request_.spec().dialect() == 0;
         Refuse("spec.dialect");
         return result_;
     }

@@ -20,6 +20,8 @@ struct Violation {
 
 /// The expected result of a request.
 struct Expectation {
+  /// False for a dialect that only its cases describe.
+  bool judged = true;
   /// All rules that it breaks; the service may name any one of them. Empty if
   /// the request is right.
   std::vector<Violation> violations;

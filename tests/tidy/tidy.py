@@ -73,8 +73,8 @@ MAY_INCLUDE = {
     "server": ["server", *_OF_SERVER],
     **{folder: [*SERVER[:i + 1], *_OF_SERVER]
        for i, folder in enumerate(SERVER)},
-    "client": ["client", "core/base", "core/merge", "core/security",
-               "core/wire", "proto"],
+    "client": ["client", "core/base", "core/dialects", "core/merge",
+               "core/security", "core/wire", "proto"],
     # --local, the bench's check of what the server answers, and whether an
     # engine can be had at all.
     "client/cli/command.cc": ["client", "core/base", "core/engine.h"],
