@@ -16,6 +16,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "core/dialects/registry.h"
 #include "tests/support/oracle.h"
 
 namespace topk::testing {
@@ -268,15 +269,10 @@ Case ParseCase(const std::string& line, const std::string& where) {
     }
     return result;
   }
-  int index_type = v1::DATA_TYPE_I64;
-  if (request.has_openvino() &&
-      request.openvino().index_element_type() != "i64") {
-    index_type = v1::DATA_TYPE_I32;
-  }
-  if (request.has_directml()) {
-    const int asked = request.directml().output_index().data_type();
-    index_type = asked == 0 ? static_cast<int>(v1::DATA_TYPE_U32) : asked;
-  }
+  const Dialect* const dialect = FindDialect(request.attributes_case());
+  if (dialect == nullptr) reader.Fail("a result without attributes");
+  const auto index_type =
+      static_cast<int>(dialect->outline(request).index_type);
   result.values = reader.Elements(request.tensor().data_type(),
                                   expected.substr(0, semicolon));
   result.indices = reader.Elements(index_type, expected.substr(semicolon + 1));
