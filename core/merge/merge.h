@@ -45,8 +45,8 @@ struct Merged {
 /// Returns the bytes of the answer over all shards: of each slice the
 /// min(k, all there are) first, in the one order (sort_key_encoder.h, then
 /// ascending index). However the shards are grouped and whatever their order,
-/// the bytes are the same. A slice costs O(k log partials); by index, O(all
-/// there are).
+/// the bytes are the same. A slice costs O(all there are + k log partials); by
+/// index, O(all there are).
 ///
 /// INVALID_ARGUMENT, naming partial, field, value and rule: no partials; they
 /// differ in their attributes or in a dimension other than the axis; more than

@@ -1,12 +1,17 @@
-// The rules of a response, on the cases that the Python client is tested on.
+// The rules of a response, of retries and of merging, on the cases that the
+// Python client is tested on.
 #include "client/expected_answer.h"
 
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <vector>
 
+#include "client/merge.h"
+#include "client/retry.h"
 #include "client/streamed_answer.h"
 #include "core/base/text.h"
 
@@ -99,6 +104,65 @@ TEST(ExpectedAnswer, ChecksTheRegionOfAnOutput) {
   sent.set_offset(8);
   sent.set_name("/topk-y");
   EXPECT_EQ(expected.Check(response).field, "response.values.shared_memory");
+}
+
+TEST(Attempts, RetriesAsThePythonClientDoes) {
+  for (const json& c : Cases()["retries"]) {
+    Code code = Code::kOk;
+    for (int i = 0; i < 17; ++i) {
+      const auto named = static_cast<Code>(i);
+      if (CodeName(named) == std::string(c["code"])) code = named;
+    }
+    Status status(code, std::string(c["reason"]), "", "");
+    status.retry_after = std::chrono::milliseconds(c.value("retry_ms", 0));
+    Attempts attempts(
+        2, std::chrono::system_clock::now() + std::chrono::minutes(1));
+    EXPECT_EQ(attempts.Next(status, c["begun"]).has_value(), bool{c["retried"]})
+        << c["name"];
+    if (!c["retried"]) continue;
+    EXPECT_FALSE(attempts.Next(status, c["begun"])) << "none is left";
+  }
+}
+
+template <class T>
+v1::Tensor TensorOf(v1::DataType type, const json& numbers) {
+  v1::Tensor tensor;
+  tensor.set_data_type(type);
+  tensor.add_shape(static_cast<int64_t>(numbers.size()));
+  for (const T number : numbers.get<std::vector<T>>()) {
+    tensor.mutable_data()->append(reinterpret_cast<const char*>(&number),
+                                  sizeof(number));
+  }
+  return tensor;
+}
+
+v1::TopKResponse ResponseOf(const json& part) {
+  v1::TopKResponse response;
+  *response.mutable_values() =
+      TensorOf<int32_t>(v1::DATA_TYPE_I32, part["values"]);
+  *response.mutable_indices() =
+      TensorOf<int64_t>(v1::DATA_TYPE_I64, part["indices"]);
+  return response;
+}
+
+TEST(Merge, MergesAsThePythonClientDoes) {
+  for (const json& c : Cases()["merges"]) {
+    std::vector<PartialAnswer> partials;
+    for (const json& part : c["partials"]) {
+      partials.push_back(
+          {.response = ResponseOf(part),
+           .k = c["k"],
+           .direction =
+               c["largest"] ? Direction::kLargest : Direction::kSmallest,
+           .order = c["order"] == "index" ? Order::kIndex : Order::kValue});
+    }
+    const Result<PartialAnswer> merged = Merge(partials);
+    ASSERT_EQ(merged.ok(), !c["merged"].is_null()) << c["name"];
+    if (!merged.ok()) continue;
+    EXPECT_EQ(merged->response.SerializeAsString(),
+              ResponseOf(c["merged"]).SerializeAsString())
+        << c["name"];
+  }
 }
 
 TEST(StreamedAnswer, IsBoundedByItsOutputs) {

@@ -1,5 +1,5 @@
-"""The Python client's rules of a response, on the cases that the C++ library is
-tested on.
+"""The Python client's rules of a response, of retries and of merging, on the
+cases that the C++ library is tested on.
 
 usage: client_answer_cases_test.py TOPKD     which is not called
 """
@@ -14,7 +14,9 @@ import grpc
 import numpy as np
 import topk_client
 from google.protobuf import json_format
-from topk_client import DirectML, Onnx, OpenVINO, Request, TensorDesc
+from topk_client import (DirectML, Onnx, OpenVINO, Request, TensorDesc,
+                         merge)
+from topk_client._connection import Attempts
 from topk_client._stubs import tensor_pb2, topk_pb2
 from topk_client.messages import Call, StreamedAnswer
 
@@ -123,6 +125,44 @@ class Cases(unittest.TestCase):
             answer.add(chunk(values=bytes(1)))
         self.assertEqual(caught.exception.field, "response.values.data")
         self.assertEqual(answer.answer().values.shape, (2, 2))
+
+    def test_retries(self):
+        for case in CASES["retries"]:
+            with self.subTest(case["name"]):
+                error = topk_client.TopKError(
+                    grpc.StatusCode[case["code"]], "", reason=case["reason"])
+                delay = case.get("retry_ms")
+                error._may_retry = delay != -1
+                error._begun = case["begun"]
+                if delay is not None and delay >= 0:
+                    error.retry_delay = delay / 1000
+                attempts = Attempts(2, 60)
+                if not case["retried"]:
+                    with self.assertRaises(topk_client.TopKError):
+                        attempts.pause_after(error)
+                    continue
+                self.assertGreater(attempts.pause_after(error), 0)
+                with self.assertRaises(topk_client.TopKError):
+                    attempts.pause_after(error)  # none is left
+
+    def test_merges(self):
+        for case in CASES["merges"]:
+            with self.subTest(case["name"]):
+                def merged(case=case):
+                    return merge.merge([merge.Partial(
+                        np.array(part["values"], np.int32),
+                        np.array(part["indices"], np.int64), case["k"],
+                        largest=case["largest"], order=case["order"])
+                        for part in case["partials"]])
+                if case["merged"] is None:
+                    with self.assertRaises(ValueError):
+                        merged()
+                    continue
+                answer = merged()
+                self.assertEqual(answer.values.tolist(),
+                                 case["merged"]["values"])
+                self.assertEqual(answer.indices.tolist(),
+                                 case["merged"]["indices"])
 
 
 if __name__ == "__main__":

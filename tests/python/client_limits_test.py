@@ -76,8 +76,8 @@ class Limits(unittest.TestCase):
         server = client_package.start(self.addCleanup)
         with topk_client.Client(server.target) as client:
             calls = []
-            once = client._capabilities_once
-            client._capabilities_once = lambda timeout: (
+            once = client._capabilities
+            client._capabilities = lambda timeout: (
                 calls.append(None), once(timeout))[1]
             for size in (10, 48 << 10):
                 self.ask(client, size)

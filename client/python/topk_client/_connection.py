@@ -1,4 +1,8 @@
-"""How a client reaches its servers: what both clients have in common."""
+"""How a client reaches its servers: all that both clients have in common.
+
+Their logic is written once, as generators of steps (Sleep, Unary, Stream) that
+each client runs on its transport.
+"""
 
 import bisect
 import ipaddress
@@ -9,13 +13,18 @@ import re
 import stat
 import threading
 import time
-from typing import Any, Dict, List, Optional, Tuple, Union
+from typing import (Any, Callable, Dict, Generator, Iterator, List, NamedTuple,
+                    Optional, Tuple, Union)
 
 import grpc
+import numpy as np
+from grpc_health.v1 import health_pb2
 
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError, add_hint, from_rpc, from_trailers
-from topk_client.messages import Call
+from topk_client.messages import Call, Request, StreamedAnswer, parse
+from topk_client.shared_memory import Region
+from topk_client.specs import Spec
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -222,6 +231,34 @@ class Route:
         return add_hint(error, tls=self._tls, has_token=self._has_token)
 
 
+class Sleep(NamedTuple):
+    """A pause."""
+
+    seconds: float
+
+
+class Unary(NamedTuple):
+    """A call with one message, which returns the response's bytes."""
+
+    route: Route
+    method: Any
+    message: Any
+    timeout: Optional[float]
+
+
+class Stream(NamedTuple):
+    """A StreamTopK, whose responses the answer takes."""
+
+    route: Route
+    chunks: Iterator[Any]
+    answer: StreamedAnswer
+    timeout: float
+
+
+# A client sends what a step returns, or throws its TopKError.
+Steps = Generator[Union[Sleep, Unary, Stream], Any, Any]
+
+
 class Connection:
     """A connection to one or several servers; see Client."""
 
@@ -333,8 +370,63 @@ class Connection:
         return {"timeout": self._seconds(timeout),
                 "metadata": self._metadata()}
 
-    def _asks_limit(self, call: Call) -> bool:
-        return self._limit is None and call.is_large()
+    def _capabilities(self, timeout: Optional[float]) -> Steps:
+        """Returns the server's Capabilities message."""
+        def once(seconds: float) -> Steps:
+            route = self._route()
+            return parse(topk_pb2.Capabilities, (
+                yield Unary(route, route.get_capabilities, b"", seconds)))
+
+        return (yield from self._retry(once, self._attempts(timeout)))
+
+    def _serving(self, service: str, timeout: Optional[float]) -> Steps:
+        """Returns whether a service is SERVING."""
+        request = health_pb2.HealthCheckRequest(service=service)
+        response = parse(health_pb2.HealthCheckResponse, (
+            yield Unary(self._health, self._health.check_health,
+                        request.SerializeToString(), timeout)))
+        return bool(
+            response.status == health_pb2.HealthCheckResponse.SERVING)
+
+    def _compute(self, tensor: Union[np.ndarray, Region], spec: Spec,
+                 stream: Optional[bool], timeout: Optional[float],
+                 options: Dict[str, Any]) -> Steps:
+        """Returns the Answer of one tensor."""
+        call = Call(Request(tensor, spec, **options))
+        attempts = self._attempts(timeout)
+        limit = yield from self._limit_for(call, attempts.seconds())
+        streamed = call.is_streamed(stream, limit)
+
+        def once(seconds: float) -> Steps:
+            route = self._route(call.max_message_bytes())
+            if not streamed:
+                return call.answer(parse(topk_pb2.TopKResponse, (
+                    yield Unary(route, route.compute_topk,
+                                call.message(limit), seconds))))
+            answer = StreamedAnswer(call)
+            yield Stream(route, call.chunks(limit), answer, seconds)
+            return answer.answer()
+
+        return (yield from self._retry(once, attempts))
+
+    def _retry(self, once: Callable[[float], Steps], attempts: Attempts
+               ) -> Steps:
+        while True:
+            try:
+                return (yield from once(attempts.seconds()))
+            except TopKError as error:
+                pause = attempts.pause_after(error)
+            yield Sleep(pause)
+
+    def _limit_for(self, call: Call, timeout: float) -> Steps:
+        """Returns the server's limit of messages, in bytes, as far as the call
+        must heed it."""
+        if self._limit is None and call.is_large():
+            try:
+                self._learn_limit((yield from self._capabilities(timeout)))
+            except TopKError as error:
+                self._no_limit(error)
+        return self._limit or _MAX_LIMIT
 
     def _learn_limit(self, capabilities: topk_pb2.Capabilities) -> None:
         """Keeps the server's limit of messages for all calls."""

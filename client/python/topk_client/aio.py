@@ -1,21 +1,20 @@
 """The client for asyncio: topk_client.Client with awaitable calls."""
 
 import asyncio
-from typing import (Any, AsyncIterable, AsyncIterator, Awaitable, Callable,
-                    Iterable, Optional, Union)
+from typing import (Any, AsyncIterable, AsyncIterator, Iterable, Optional,
+                    Union)
 
 import grpc
 import grpc.aio
 import numpy as np
-from grpc_health.v1 import health_pb2
 
 from topk_client import _transport
-from topk_client._connection import _MAX_LIMIT, Attempts, Connection, Route
+from topk_client._connection import (Connection, Route, Sleep, Steps,
+                                     Unary)
 from topk_client._many import AsyncPendingCalls
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError
-from topk_client.messages import (Answer, Call, Request, StreamedAnswer,
-                                  parse)
+from topk_client.messages import Answer, Call, Request, parse
 from topk_client.shared_memory import Region
 from topk_client.specs import Spec
 
@@ -87,13 +86,9 @@ class Client(Connection):
                            timeout: Optional[float] = None,
                            **options: Any) -> Answer:
         """As topk_client.Client's."""
-        call = Call(Request(tensor, spec, **options))
-        attempts = self._attempts(timeout)
-        limit = await self._limit_for(call, attempts.seconds())
-        streamed = call.is_streamed(stream, limit)
-        once = self._stream_once if streamed else self._compute_once
-        return await self._retry(
-            lambda seconds: once(call, limit, seconds), attempts)
+        answer: Answer = await self._run(
+            self._compute(tensor, spec, stream, timeout, options))
+        return answer
 
     async def stream_topk(self, tensor: Union[np.ndarray, Region], spec: Spec,
                           *, timeout: Optional[float] = None,
@@ -112,7 +107,9 @@ class Client(Connection):
         pending = AsyncPendingCalls(_each(requests))
 
         async def limit_for(call: Call) -> int:
-            return await self._limit_for(call, attempts.seconds())
+            limit: int = await self._run(
+                self._limit_for(call, attempts.seconds()))
+            return limit
 
         try:
             while await pending.wait():
@@ -148,74 +145,47 @@ class Client(Connection):
     async def get_capabilities(self, *, timeout: Optional[float] = None
                                ) -> topk_pb2.Capabilities:
         """As topk_client.Client's."""
-        answer: topk_pb2.Capabilities = await self._retry(
-            self._capabilities_once, self._attempts(timeout))
+        answer: topk_pb2.Capabilities = await self._run(
+            self._capabilities(timeout))
         return answer
 
     async def is_serving(self, service: str = "", *,
                          timeout: Optional[float] = None) -> bool:
         """As topk_client.Client's."""
-        request = health_pb2.HealthCheckRequest(service=service)
-        try:
-            response = parse(
-                health_pb2.HealthCheckResponse,
-                await self._health.check_health(
-                    request.SerializeToString(), **self._how(timeout)))
-        except (grpc.RpcError, KeyError) as error:
-            raise self._health.error(error) from error
-        return bool(
-            response.status == health_pb2.HealthCheckResponse.SERVING)
+        serving: bool = await self._run(self._serving(service, timeout))
+        return serving
 
-    async def _limit_for(self, call: Call, timeout: float) -> int:
-        """Returns the server's limit of messages, in bytes, as far as the call
-        must heed it."""
-        if self._asks_limit(call):
+    async def _run(self, steps: Steps) -> Any:
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    result = await self._do(step)
+                except TopKError as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(result)
+        except StopIteration as done:
+            return done.value
+
+    async def _do(self, step: Any) -> Any:
+        if isinstance(step, Sleep):
+            return await asyncio.sleep(step.seconds)
+        if isinstance(step, Unary):
             try:
-                self._learn_limit(await self.get_capabilities(timeout=timeout))
-            except TopKError as error:
-                self._no_limit(error)
-        return self._limit or _MAX_LIMIT
-
-    async def _retry(self, once: Callable[[float], Awaitable[Any]],
-                     attempts: Attempts) -> Any:
-        while True:
-            try:
-                return await once(attempts.seconds())
-            except TopKError as error:
-                pause = attempts.pause_after(error)
-            await asyncio.sleep(pause)
-
-    async def _capabilities_once(self, timeout: float) -> topk_pb2.Capabilities:
-        route = self._route()
-        try:
-            return parse(topk_pb2.Capabilities, await route.get_capabilities(
-                b"", **self._how(timeout)))
-        except (grpc.RpcError, KeyError) as error:
-            raise route.error(error) from error
-
-    async def _compute_once(self, call: Call, limit: int,
-                            timeout: float) -> Answer:
-        route = self._route(call.max_message_bytes())
-        try:
-            response = await route.compute_topk(call.message(limit),
-                                                **self._how(timeout))
-        except (grpc.RpcError, KeyError) as error:
-            raise route.error(error) from error
-        return call.answer(parse(topk_pb2.TopKResponse, response))
-
-    async def _stream_once(self, call: Call, limit: int,
-                           timeout: float) -> Answer:
-        route = self._route(call.max_message_bytes())
-        chunks = route.stream_topk(call.chunks(limit), **self._how(timeout))
-        end = _End(chunks, route)
-        answer = StreamedAnswer(call)
+                return await step.method(step.message,
+                                         **self._how(step.timeout))
+            except (grpc.RpcError, KeyError) as error:
+                raise step.route.error(error) from error
+        chunks = step.route.stream_topk(step.chunks,
+                                        **self._how(step.timeout))
+        end = _End(chunks, step.route)
         try:
             async for chunk in chunks:
-                answer.add(parse(topk_pb2.TopKResponseChunk, chunk))
+                step.answer.add(parse(topk_pb2.TopKResponseChunk, chunk))
         except (grpc.RpcError, KeyError) as rpc:
             error = end.error(rpc)
             if error:
-                raise self._broken(error, answer.begun) from rpc
+                raise self._broken(error, step.answer.begun) from rpc
         finally:
             chunks.cancel()
-        return answer.answer()

@@ -1,19 +1,17 @@
 """The client for threads; topk_client.aio has the one for asyncio."""
 
 import time
-from typing import Any, Callable, Iterable, Iterator, Optional, Union
+from typing import Any, Iterable, Iterator, Optional, Union
 
 import grpc
 import numpy as np
-from grpc_health.v1 import health_pb2
 
 from topk_client import _transport
-from topk_client._connection import _MAX_LIMIT, Attempts, Connection
+from topk_client._connection import Connection, Sleep, Steps, Unary
 from topk_client._many import PendingCalls
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError
-from topk_client.messages import (Answer, Call, Request, StreamedAnswer,
-                                  parse)
+from topk_client.messages import Answer, Call, Request, parse
 from topk_client.shared_memory import Region
 from topk_client.specs import Spec
 
@@ -71,13 +69,9 @@ class Client(Connection):
         """Answers one tensor, in one message or streamed: by default where that
         is faster, above 8 MiB, or where the server takes no such message, for
         whose limit a client asks once. The options are Request's."""
-        call = Call(Request(tensor, spec, **options))
-        attempts = self._attempts(timeout)
-        limit = self._limit_for(call, attempts.seconds())
-        streamed = call.is_streamed(stream, limit)
-        once = self._stream_once if streamed else self._compute_once
-        return self._retry(
-            lambda seconds: once(call, limit, seconds), attempts)
+        answer: Answer = self._run(
+            self._compute(tensor, spec, stream, timeout, options))
+        return answer
 
     def stream_topk(self, tensor: Union[np.ndarray, Region], spec: Spec, *,
                     timeout: Optional[float] = None,
@@ -101,7 +95,9 @@ class Client(Connection):
         pending = PendingCalls(iter(requests))
 
         def limit_for(call: Call) -> int:
-            return self._limit_for(call, attempts.seconds())
+            limit: int = self._run(
+                self._limit_for(call, attempts.seconds()))
+            return limit
 
         while pending.wait():
             route = self._route(pending.max_message_bytes())
@@ -126,8 +122,7 @@ class Client(Connection):
     def get_capabilities(self, *, timeout: Optional[float] = None
                          ) -> topk_pb2.Capabilities:
         """Returns the server's Capabilities message."""
-        answer: topk_pb2.Capabilities = self._retry(
-            self._capabilities_once, self._attempts(timeout))
+        answer: topk_pb2.Capabilities = self._run(self._capabilities(timeout))
         return answer
 
     def is_serving(self, service: str = "", *,
@@ -135,60 +130,37 @@ class Client(Connection):
         """Returns whether a service ("" = the whole server) is SERVING;
         TopKError NOT_FOUND for one that the server lacks. Reaches a server also
         while it does not serve; of several, any one."""
-        request = health_pb2.HealthCheckRequest(service=service)
-        try:
-            response = parse(
-                health_pb2.HealthCheckResponse, self._health.check_health(
-                    request.SerializeToString(), **self._how(timeout)))
-        except grpc.RpcError as error:
-            raise self._health.error(error) from error
-        return bool(
-            response.status == health_pb2.HealthCheckResponse.SERVING)
+        serving: bool = self._run(self._serving(service, timeout))
+        return serving
 
-    def _limit_for(self, call: Call, timeout: float) -> int:
-        """Returns the server's limit of messages, in bytes, as far as the call
-        must heed it."""
-        if self._asks_limit(call):
+    def _run(self, steps: Steps) -> Any:
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    result = self._do(step)
+                except TopKError as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(result)
+        except StopIteration as done:
+            return done.value
+
+    def _do(self, step: Any) -> Any:
+        if isinstance(step, Sleep):
+            return time.sleep(step.seconds)
+        if isinstance(step, Unary):
             try:
-                self._learn_limit(self.get_capabilities(timeout=timeout))
-            except TopKError as error:
-                self._no_limit(error)
-        return self._limit or _MAX_LIMIT
-
-    def _retry(self, once: Callable[[float], Any], attempts: Attempts) -> Any:
-        while True:
-            try:
-                return once(attempts.seconds())
-            except TopKError as error:
-                pause = attempts.pause_after(error)
-            time.sleep(pause)
-
-    def _capabilities_once(self, timeout: float) -> topk_pb2.Capabilities:
-        route = self._route()
-        try:
-            return parse(topk_pb2.Capabilities, route.get_capabilities(
-                b"", **self._how(timeout)))
-        except grpc.RpcError as error:
-            raise route.error(error) from error
-
-    def _compute_once(self, call: Call, limit: int, timeout: float) -> Answer:
-        route = self._route(call.max_message_bytes())
-        try:
-            response = route.compute_topk(call.message(limit),
-                                          **self._how(timeout))
-        except grpc.RpcError as error:
-            raise route.error(error) from error
-        return call.answer(parse(topk_pb2.TopKResponse, response))
-
-    def _stream_once(self, call: Call, limit: int, timeout: float) -> Answer:
-        route = self._route(call.max_message_bytes())
-        chunks = route.stream_topk(call.chunks(limit), **self._how(timeout))
-        answer = StreamedAnswer(call)
+                return step.method(step.message, **self._how(step.timeout))
+            except grpc.RpcError as error:
+                raise step.route.error(error) from error
+        chunks = step.route.stream_topk(step.chunks,
+                                        **self._how(step.timeout))
         try:
             for chunk in chunks:
-                answer.add(parse(topk_pb2.TopKResponseChunk, chunk))
+                step.answer.add(parse(topk_pb2.TopKResponseChunk, chunk))
         except grpc.RpcError as error:
-            raise self._broken(route.error(error), answer.begun) from error
+            raise self._broken(step.route.error(error),
+                               step.answer.begun) from error
         finally:
             chunks.cancel()
-        return answer.answer()

@@ -95,7 +95,8 @@ def merge(partials: Iterable[Partial],
     index_offset has made them so, or the offsets here, one for each partial,
     which are added to its indices. ValueError without any partial, for partials
     of different k, type, axis, other sizes, direction, order or type of index,
-    or where an index is chosen twice (what is not chosen is not compared);
+    for elements by value that are not in order, or where an index is chosen
+    twice (what is not chosen is not compared);
     OverflowError where an offset takes an index out of its type.
     """
     parts = list(partials)
@@ -118,8 +119,11 @@ def merge(partials: Iterable[Partial],
                      for number, part in enumerate(parts))
     assert first.data_type is not None
     keys = _dtypes.ordered_keys(values, first.data_type)
-    chosen = np.lexsort((indices, ~keys if first.largest else keys),
-                        axis=-1)[..., :first.k]
+    if first.largest:
+        keys = ~keys
+    if first.order == "value":
+        _check_order(parts, keys, indices)
+    chosen = np.lexsort((indices, keys), axis=-1)[..., :first.k]
     chosen_indices = np.take_along_axis(indices, chosen, -1)
     ascending = np.argsort(chosen_indices, axis=-1)
     _check_distinct(np.take_along_axis(chosen_indices, ascending, -1))
@@ -132,6 +136,19 @@ def merge(partials: Iterable[Partial],
 
     return dataclasses.replace(first, values=selected(values),
                                indices=selected(indices))
+
+
+def _check_order(parts: Sequence[Partial], keys: np.ndarray,
+                 indices: np.ndarray) -> None:
+    after = (keys[..., 1:] > keys[..., :-1]) | (
+        (keys[..., 1:] == keys[..., :-1]) & (indices[..., 1:]
+                                             > indices[..., :-1]))
+    begin = 0
+    for number, part in enumerate(parts):
+        end = begin + part.values.shape[part.axis]
+        if not after[..., begin:max(end - 1, begin)].all():
+            raise ValueError(f"the values of partial {number} are not in order")
+        begin = end
 
 
 def _check_distinct(ascending: np.ndarray) -> None:
