@@ -3,8 +3,8 @@
 // of all partials together.
 //
 // Why a tree: to gather all elements of a slice, select the first k and sort
-// them takes 1.4 times as long for 4 partials, 1.7 times for 64, and 7 times for
-// 16 partials of 10 000 elements.
+// them takes 1.4 times as long for 4 partials, 1.7 times for 64, and 7 times
+// for 16 partials of 10 000 elements.
 //
 // Why not cpu::Selection::Merge: its candidates are keys in ascending index,
 // unlike these, and clients that merge would have to link the backend with
