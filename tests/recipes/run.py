@@ -66,11 +66,16 @@ def apply(tree):
     named = recipes()
     for name, allowed in FILES.items():
         patch, paths = patched(name)
-        # Not that of the repository around the copy.
+        before = {path: (tree / path).is_file() and (tree / path).read_bytes()
+                  for path in paths}
+        # In the repository around the copy, git would ignore the paths.
         git("apply", "--whitespace=nowarn", str(patch), cwd=tree,
-            env=dict(os.environ, GIT_DIR=os.devnull))
+            env=dict(os.environ, GIT_CEILING_DIRECTORIES=str(tree.parent)))
         print(f"{name}: {len(paths)} files: {' '.join(paths)}", flush=True)
         for path in paths:
+            if (tree / path).read_bytes() == before[path]:
+                print(f"{name}: {path} is unchanged")
+                faults += 1
             if not any(path == place or path.startswith(place.rstrip("/") + "/")
                        for place in named.get(name, [])):
                 print(f"{name}: its recipe does not name {path}")
@@ -106,6 +111,7 @@ def main():
     parser.add_argument("--tree", type=pathlib.Path,
                         default=ROOT / "build" / "recipes")
     options = parser.parse_args()
+    options.tree = options.tree.resolve()
     if options.check:
         names = {path for name in FILES for path in patched(name)[1]}
     else:
