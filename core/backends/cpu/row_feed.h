@@ -14,6 +14,10 @@
 // detected by how often the selection fills up; then the rest of the row gets a
 // new bound. So no order of the elements is slow.
 //
+// The gains of the parts, on AVX-512: without patience, a million ascending f32
+// take 2.0 times as long; without hints, 32 rows of 131072 f32 1.5 times and 64
+// of f16 1.5 times, but single rows the same.
+//
 // Elements in shared memory may change between these reads. The result is
 // unspecified then, but no read relies on the counts of an earlier one: a
 // selection always ends with k candidates, and each bound is tried once.
