@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 
-import envoy as envoys
+import envoys
 import fleet
 import harness
 

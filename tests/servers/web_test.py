@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 
-import envoy as envoys
+import envoys
 import fleet
 
 sys.path.insert(0, str(fleet.ROOT / "tests/docs"))
