@@ -19,9 +19,13 @@
 namespace topk {
 namespace {
 
+// A stream is charged at most for so many times the bytes that it has sent: a
+// header alone may promise gigabytes.
+constexpr int64_t kChargedPerByte = 64;
+
 // The bytes of messages that a stream holds, charged while it holds them. The
-// usual read-ahead is reserved with the header, so that one that
-// was admitted is not cut off for the memory of its data.
+// usual read-ahead is reserved when its tensor is started, so that one that was
+// started is not cut off for the memory of its data.
 class HeldBytes {
  public:
   explicit HeldBytes(InFlightLimiter::Reservation& reservation)
@@ -76,6 +80,8 @@ class StreamCall final : public ServiceCall {
     grpc::ByteBuffer message;
     Status status;
     int64_t bytes() const { return static_cast<int64_t>(message.Length()); }
+    // With the memory of the item itself: many small ones may wait.
+    int64_t held_bytes() const { return bytes() + 256; }
   };
 
   std::shared_ptr<Call> Next() const override {
@@ -88,7 +94,7 @@ class StreamCall final : public ServiceCall {
       Item item;
       item.message.Swap(&message);
       const int64_t bytes = item.bytes();
-      item.status = Admitted(bytes);
+      item.status = Admitted(item);
       if (!item.status.ok()) item.message.Clear();
       next = queue_.Receive(std::move(item), bytes);
     } else {
@@ -99,12 +105,13 @@ class StreamCall final : public ServiceCall {
   }
 
   // A tensor is admitted with its header; what follows is owed.
-  Status Admitted(int64_t bytes) {
+  Status Admitted(const Item& item) {
     if (!std::exchange(has_header_, true)) {
-      return service_.admission().AdmitRequest(admitted(), bytes, 0, charge_);
+      return service_.admission().AdmitRequest(admitted(), item.bytes(), 0,
+                                               charge_);
     }
-    service_.admission().Owe(admitted(), bytes);
-    return held_.Hold(bytes);
+    service_.admission().Owe(admitted(), item.bytes());
+    return held_.Hold(item.held_bytes());
   }
 
   // Does the next steps, as many as this thread should, and leaves the others
@@ -117,7 +124,7 @@ class StreamCall final : public ServiceCall {
                                                 : kTurnNanoseconds;
     Size spent;
     while (true) {
-      if (next_ == items_.size() && !end_) {
+      while (NeedsMore()) {
         if (!TakeItems()) return spent;
       }
       const Size cost = NextNanoseconds();
@@ -140,12 +147,26 @@ class StreamCall final : public ServiceCall {
     return spent;
   }
 
+  // Whether the next step is that of a message that is not taken yet. A tensor
+  // is started when enough of it has arrived.
+  bool NeedsMore() const {
+    if (end_) return false;
+    return next_ == items_.size() ||
+           (prepared_.has_value() && received_ < start_bytes_);
+  }
+
   // Takes what waits; false if nothing does, not even the end.
   bool TakeItems() {
+    items_.erase(items_.begin(),
+                 items_.begin() + static_cast<ptrdiff_t>(next_));
     next_ = 0;
-    const auto taken = queue_.Take(items_);
+    const auto taken = queue_.Take(taken_);
     if (taken.read) Read();
     end_ = taken.end;
+    for (Item& item : taken_) {
+      received_ += item.bytes();
+      items_.push_back(std::move(item));
+    }
     if (!taken.any && !taken.end) return false;
     stats_.Arrive(taken.any ? taken.since : RequestStats::Clock::now());
     stats_.RecordStage(Stage::kQueue);
@@ -180,7 +201,7 @@ class StreamCall final : public ServiceCall {
     if (next_ == items_.size()) return Answer();
     Item& item = items_[next_];
     if (!item.status.ok()) return item.status;
-    const int64_t bytes = item.bytes();
+    const int64_t held_bytes = item.held_bytes();
     const bool first = !tensor_.has_value();
     const std::optional<Status> status =
         first ? Prepare(item.message, reader) : Feed(item.message, reader);
@@ -188,12 +209,13 @@ class StreamCall final : public ServiceCall {
     if (later) return {};
     ++next_;
     item.message.Clear();  // its memory, before the next one's turn
-    if (!first) held_.Release(bytes);
+    if (!first) held_.Release(held_bytes);
     stats_.RecordStage(Stage::kDecode);
     return *status;
   }
 
-  // Reads the header and charges what its tensor costs.
+  // Reads the header. What its tensor costs must be available; it is charged
+  // when the tensor is started.
   std::optional<Status> Prepare(grpc::ByteBuffer& message, Reader reader) {
     RawMessage<v1::TopKRequestChunk> chunk;
     const auto bytes = static_cast<int64_t>(message.Length());
@@ -215,20 +237,24 @@ class StreamCall final : public ServiceCall {
     Result<PreparedRequest> prepared = service_.engine().PrepareStream(header_);
     if (!prepared.ok()) return prepared.status();
     output_bytes_ = prepared->cost.output_bytes;
-    if (Status s = Charge(
-            prepared->cost.output_bytes + prepared->cost.working_bytes, bytes);
-        !s.ok()) {
-      return s;
+    const Size tensor_bytes = TensorBytes(*prepared);
+    {
+      InFlightLimiter::Charge available;
+      if (Status s = service_.admission().ChargeRequest(
+              admitted(), tensor_bytes, bytes, available);
+          !s.ok()) {
+        return s;
+      }
     }
-    // The chunks read ahead, and those being computed at the same time.
-    constexpr int64_t kAhead = 2 * ReadAheadQueue<Item>::kMaxBytes;
-    if (Status s =
-            held_.Reserve(std::min(prepared->cost.input_bytes, Size(kAhead)));
-        !s.ok()) {
-      return s;
-    }
+    start_bytes_ = std::min(tensor_bytes.value() / kChargedPerByte,
+                            prepared->cost.input_bytes.value());
+    header_bytes_ = bytes;
     prepared_ = *std::move(prepared);
     return Status();
+  }
+
+  static Size TensorBytes(const PreparedRequest& prepared) {
+    return prepared.cost.output_bytes + prepared.cost.working_bytes;
   }
 
   Status Charge(Size more, int64_t bytes) {
@@ -236,6 +262,17 @@ class StreamCall final : public ServiceCall {
   }
 
   Status Start() {
+    if (Status s = Charge(TensorBytes(*prepared_), header_bytes_); !s.ok()) {
+      return s;
+    }
+    // The chunks read ahead, and those being computed at the same time.
+    constexpr int64_t kAhead = 2 * ReadAheadQueue<Item>::kMaxBytes;
+    if (Status s =
+            held_.Reserve(std::min({prepared_->cost.input_bytes, Size(kAhead),
+                                    Size(received_) * kChargedPerByte}));
+        !s.ok()) {
+      return s;
+    }
     Result<TensorStream> tensor = TensorStream::Start(
         service_.engine(), *std::move(prepared_), &cancellation());
     prepared_.reset();
@@ -329,9 +366,13 @@ class StreamCall final : public ServiceCall {
   InFlightLimiter::Charge charge_;  // of the header and of what it costs
   ReadAheadQueue<Item> queue_;
   bool has_header_ = false;  // it was received
-  std::vector<Item> items_;  // those that were taken
+  std::vector<Item> taken_;
+  std::vector<Item> items_;  // those that were taken before
   size_t next_ = 0;
   bool end_ = false;
+  int64_t received_ = 0;     // bytes of all that were taken
+  int64_t start_bytes_ = 0;  // of them that the tensor's start needs
+  int64_t header_bytes_ = 0;
   v1::TopKRequest header_;
   v1::OutputOptions output_;  // the header's, with its shared memory
   Size output_bytes_;

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "client/topk_client.h"
+#include "tests/integration/exposition.h"
 #include "tests/integration/raw_call.h"
 #include "tests/integration/rpc_status.h"
 #include "tests/support/test_server.h"
@@ -151,6 +152,45 @@ TEST(Admission, RejectsOneItemOfAStreamOnly) {
   EXPECT_TRUE(results[0].ok());
   EXPECT_TRUE(results[2].ok());
   EXPECT_EQ(results[1].status().reason, "REQUEST_TOO_LARGE");
+}
+
+// What a header promises is charged when the client has sent some of it.
+TEST(Admission, AStreamIsChargedInProportionToWhatItSent) {
+  constexpr int64_t kElements = int64_t{1} << 20;
+  ServerConfig config = WithMetrics();
+  config.max_inflight_bytes = 256 << 20;  // of a few such tensors
+  TestServer server(config);
+  const auto stub = server.Stub();
+  v1::TopKRequestChunk header;
+  *header.mutable_header() = OnnxRequest({1}, kElements);
+  header.mutable_header()->mutable_tensor()->clear_source();
+  header.mutable_header()->mutable_tensor()->set_shape(0, kElements);
+  v1::TopKRequestChunk byte;
+  byte.set_data("x");
+  constexpr size_t kStreams = 20;
+  std::vector<grpc::ClientContext> contexts(kStreams);
+  std::vector<std::unique_ptr<
+      grpc::ClientReaderWriter<v1::TopKRequestChunk, v1::TopKResponseChunk>>>
+      streams;
+  for (grpc::ClientContext& context : contexts) {
+    streams.push_back(stub->StreamTopK(&context));
+    ASSERT_TRUE(streams.back()->Write(header));
+    ASSERT_TRUE(streams.back()->Write(byte));
+  }
+  ASSERT_TRUE(Eventually([&] {
+    return Scrape(server).samples.at("topk_inflight_calls{}") == kStreams &&
+           Scrape(server).samples.at("topk_inflight_bytes{}") >= kStreams;
+  }));
+  EXPECT_LT(Scrape(server).samples.at("topk_inflight_bytes{}"), 1 << 20);
+  // One may still send all of it, most of it in one message.
+  byte.set_data(std::string(4 * kElements - 1, '\0'));
+  ASSERT_TRUE(streams[0]->Write(byte));
+  streams[0]->WritesDone();
+  v1::TopKResponseChunk answer;
+  ASSERT_TRUE(streams[0]->Read(&answer));
+  EXPECT_EQ(answer.header().indices().shape(0), kElements);
+  for (grpc::ClientContext& context : contexts) context.TryCancel();
+  for (const auto& stream : streams) (void)stream->Finish();
 }
 
 // Unknown fields take up to 64 times their bytes while they are parsed, and

@@ -1,6 +1,8 @@
 // A server's metrics, and Prometheus's text format, read strictly.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <map>
 #include <string>
 
@@ -32,6 +34,13 @@ struct Exposition {
 /// places, a duplicate series, or a histogram whose buckets do not ascend to
 /// its count.
 std::string ReadExposition(const std::string& text, Exposition& to);
+
+/// Scrapes such a server. A malformed text fails the test.
+inline Exposition Scrape(TestServer& server) {
+  Exposition exposition;
+  EXPECT_EQ(ReadExposition(ScrapedText(server), exposition), "");
+  return exposition;
+}
 
 /// Returns "", or the first counter or bucket that went down or went away.
 std::string CheckMonotonic(const Exposition& before, const Exposition& after);

@@ -13,13 +13,6 @@
 namespace topk::testing {
 namespace {
 
-Exposition Scrape(TestServer& server) {
-  Exposition exposition;
-  const std::string fault = ReadExposition(ScrapedText(server), exposition);
-  EXPECT_EQ(fault, "");
-  return exposition;
-}
-
 double StageCount(const Exposition& exposition, const std::string& stage) {
   return exposition.samples.at("topk_stage_seconds_count{stage=\"" + stage +
                                "\"}");
