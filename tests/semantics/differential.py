@@ -48,10 +48,10 @@ CLAUSES = {
     "nan": f"{RULES} 1: every NaN is equal to every other, above +infinity",
     "ties": f"{RULES} 2: equal elements rank by index, ascending",
     "zeros": f"{RULES} 1 and 2: -0 is equal to +0, and ranks by index",
-    "payload": f"{RULES} 5: values are bit copies, of NaNs too",
+    "payload": f"{RULES} 4: values are bit copies, of NaNs too",
     "stable by index": f"{RULES} 2 and 3, and TopK-11's example: stable leaves "
                        "the lower indices alone",
-    "any order": f"{RULES} 4: where any order is allowed, by value",
+    "any order": f"{RULES} 3: where any order is allowed, by value",
     "32 bits": f"{RULES} 1: numbers of 64 bits, and of u32, rank by value",
     "type": "README.md, Operators: the element types of each version",
     "K_NOT_POSITIVE": f"{RULES}, rejected requests, all: k < 1",
