@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/text.h"
+#include "core/security/small_file.h"
 
 namespace topk {
 namespace {
@@ -30,6 +32,26 @@ int CreateLocked(const std::string& path, const std::string& content) {
   return -1;
 }
 
+// Returns why the ready file must not take the place of what is at its path: a
+// file of someone else would be lost.
+Status CheckReplaceable(const std::string& path) {
+  const auto refuse = [&path](const char* why) {
+    return Status{Code::kUnavailable, "READY_FILE", "ready_file",
+                  StrCat("--ready-file: ", path, " exists and is not ", why,
+                         "; remove it or choose another path")};
+  };
+  struct stat info {};
+  if (lstat(path.c_str(), &info) != 0) return {};
+  if (!S_ISREG(info.st_mode)) return refuse("a regular file");
+  const Result<std::string> content = ReadSmallFile({"--ready-file", path});
+  if (!content.ok()) return content.status();
+  const auto earlier = nlohmann::json::parse(*content, nullptr, false);
+  const bool ours =
+      content->empty() || (earlier.is_object() && earlier.contains("listen") &&
+                           earlier["listen"].is_array());
+  return ours ? Status{} : refuse("an earlier ready file");
+}
+
 }  // namespace
 
 Result<OwnedFile> WriteReadyFile(
@@ -39,6 +61,7 @@ Result<OwnedFile> WriteReadyFile(
   for (const auto& [name, address] : others) {
     if (!address.empty()) content[name] = address;
   }
+  if (Status s = CheckReplaceable(path); !s.ok()) return s;
   const std::string temporary = StrCat(path, ".", getpid());
   const int fd = CreateLocked(
       temporary,
@@ -48,20 +71,24 @@ Result<OwnedFile> WriteReadyFile(
     const int error = errno;
     std::remove(temporary.c_str());
     if (fd >= 0) close(fd);
-    return Status{Code::kUnavailable, "READY_FILE", "ready_file",
-                  StrCat("cannot write ", path, ": ", ErrnoText(error))};
+    return Status{
+        Code::kUnavailable, "READY_FILE", "ready_file",
+        StrCat("--ready-file: cannot write ", path, ": ", ErrnoText(error))};
   }
   return OwnedFile(path, fd);
 }
 
-void RemoveStaleReadyFile(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return;
+Status RemoveStaleReadyFile(const std::string& path) {
+  if (Status s = CheckReplaceable(path); !s.ok()) return s;
+  const int fd =
+      open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+  if (fd < 0) return {};
   if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     close(fd);
-    return;
+    return {};
   }
   const OwnedFile stale(path, fd);
+  return {};
 }
 
 }  // namespace topk

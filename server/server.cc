@@ -163,7 +163,9 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
                                               spdlog::logger& log) {
   if (Status s = CheckEnvironment(config); !s.ok()) return s;
   // It would announce this server before it serves.
-  if (!config.ready_file.empty()) RemoveStaleReadyFile(config.ready_file);
+  if (!config.ready_file.empty()) {
+    if (Status s = RemoveStaleReadyFile(config.ready_file); !s.ok()) return s;
+  }
   Result<ServerSecurity> security = LoadSecurity(config, log);
   if (!security.ok()) return security.status();
   std::unique_ptr<SpanExporter> spans = StartTraces(config.traces, log);
