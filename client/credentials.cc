@@ -28,7 +28,7 @@ Result<std::string> ReadToken(const std::string& path) {
   if (!content.ok()) return content.status();
   const std::string_view token = TrimToken(*content);
   if (Status s = CheckToken(token); !s.ok()) {
-    s.message = StrCat(file.flag, ": ", path, ": ", s.message);
+    s.message = StrCat(file.flag, ": ", EscapeControls(path), ": ", s.message);
     return s;
   }
   return std::string(token);
@@ -66,7 +66,7 @@ bool IsLocalTarget(const std::string& target) {
 Status CheckCredentials(const ClientOptions& options) {
   if (UsesTls(options) && IsUnixAddress(options.target)) {
     return InvalidArgument("TLS_TARGET", "target",
-                           StrCat("--tls: ", options.target,
+                           StrCat("--tls: ", Quote(options.target),
                                   " is a Unix socket, which has no TLS"));
   }
   if (!options.tls_ca.empty()) {
@@ -83,7 +83,7 @@ Status CheckCredentials(const ClientOptions& options) {
       !IsLocalTarget(options.target)) {
     return InvalidArgument(
         "TOKEN_OVER_PLAINTEXT", "token_file",
-        StrCat("--token-file: the token would go to ", options.target,
+        StrCat("--token-file: the token would go to ", Quote(options.target),
                " without TLS; use --tls, or --token-over-plaintext if the "
                "network is trusted"));
   }

@@ -21,6 +21,7 @@
 #include "client/streamed_answer.h"
 #include "core/base/text.h"
 #include "core/security/local_address.h"
+#include "core/security/target.h"
 #include "core/wire/message_pieces.h"
 #include "core/wire/methods.h"
 #include "grpc/health/v1/health.grpc.pb.h"
@@ -223,6 +224,9 @@ struct Client::Impl {
 };
 
 Status Client::Check(const ClientOptions& options) {
+  if (const std::string error = TargetError(options.target); !error.empty()) {
+    return InvalidArgument("TARGET", "target", "--target: " + error);
+  }
   return CheckCredentials(options);
 }
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -227,7 +228,10 @@ int Main(int argc, char** argv) {
 int RunCommand(int argc, char** argv) {
   try {
     return Main(argc, argv);
-  } catch (const std::exception& error) {  // no memory, no threads
+  } catch (const std::bad_alloc&) {
+    std::cerr << "topk: not enough memory\n";
+    return kFailed;
+  } catch (const std::exception& error) {  // no threads
     std::cerr << "topk: " << error.what() << "\n";
     return kFailed;
   }

@@ -1,6 +1,7 @@
 #include "client/cli/errors.h"
 
 #include <algorithm>
+#include <climits>
 #include <filesystem>
 #include <iostream>
 #include <iterator>
@@ -21,9 +22,6 @@ struct Row {
   Over over;
   std::string_view advice;
 };
-constexpr std::string_view kNoPort =
-    "the target has no port; topkd listens on port 50051 by default: --target "
-    "HOST:50051";
 constexpr std::string_view kOtherName =
     "the server's certificate has another name: --tls-server-name NAME";
 constexpr std::string_view kUnresolved =
@@ -37,9 +35,6 @@ constexpr std::string_view kUseCertificate =
     "FILE), or have too many connections (topkd's --max-connections and "
     "--max-connections-per-client)";
 constexpr Row kUnreachable[] = {
-    // gRPC's default port for host names, and for addresses.
-    {":443: Failed to connect", Over::kAny, kNoPort},
-    {":0: Failed to connect", Over::kAny, kNoPort},
     {"Connection refused", Over::kAny,
      "no server listens at that address: start topkd, or set --target or "
      "TOPK_TARGET; topk run --local needs no server"},
@@ -136,14 +131,19 @@ ExitCode Report(const Status& status, const ClientOptions* client,
   if (!status.reason.empty()) {
     std::cerr << " [" << EscapeControls(status.reason) << "]";
   }
-  if (!request_id.empty()) std::cerr << " (request " << request_id << ")";
+  if (!request_id.empty()) {
+    std::cerr << " (request " << EscapeControls(request_id.substr(0, 128))
+              << ")";
+  }
   if (status.retry_after.count() > 0) {
     std::cerr << "; retry in " << status.retry_after.count() << " ms";
   }
   std::cerr << "\n";
   if (client != nullptr) {
     const std::string advice = Advice(status, *client);
-    if (!advice.empty()) std::cerr << "hint: " << advice << "\n";
+    if (!advice.empty()) {
+      std::cerr << "hint: " << EscapeControls(advice) << "\n";
+    }
   }
   switch (status.code) {
     case Code::kInvalidArgument:
@@ -161,7 +161,8 @@ ExitCode Report(const Status& status, const ClientOptions* client,
 }
 
 ExitCode ReportInput(const std::string& path, const Status& status) {
-  std::cerr << "topk: " << path << ": " << status.message << "\n";
+  std::cerr << "topk: " << EscapeControls(path.substr(0, PATH_MAX)) << ": "
+            << EscapeControls(status.message) << "\n";
   std::error_code error;
   const std::filesystem::path file(path);
   if (status.code == Code::kNotFound && file.is_relative() &&
@@ -173,7 +174,7 @@ ExitCode ReportInput(const std::string& path, const Status& status) {
 }
 
 ExitCode ReportUsage(const Status& status) {
-  std::cerr << "topk: " << status.message << "\n";
+  std::cerr << "topk: " << EscapeControls(status.message) << "\n";
   return kUsage;
 }
 

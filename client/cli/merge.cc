@@ -4,6 +4,7 @@
 
 #include "client/cli/command_tree.h"
 #include "client/cli/errors.h"
+#include "client/cli/number_flag.h"
 #include "client/cli/run_flags.h"
 #include "client/merge.h"
 #include "client/numpy/npy.h"
@@ -34,8 +35,10 @@ void AddMergeFlags(CLI::App& command, MergeFlags& flags) {
   command
       .add_option("--k", flags.k,
                   "Number of elements to select, as for the shards")
-      ->required();
+      ->required()
+      ->transform(Whole());
   command.add_option("--axis", flags.axis, "Dimension of the selection")
+      ->transform(Whole())
       ->capture_default_str();
   command.add_flag("--smallest", flags.smallest,
                    "The smallest were selected, not the largest");
@@ -48,6 +51,7 @@ void AddMergeFlags(CLI::App& command, MergeFlags& flags) {
                   "Where the shards begin, e.g. 0,1000,1500; for those that "
                   "were run without --index-offset")
       ->delimiter(',')
+      ->transform(Whole())
       ->allow_extra_args(false);
   AddDtypeFlag(command, flags.dtype);
   AddShowFlags(command, flags.show);

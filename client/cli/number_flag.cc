@@ -5,6 +5,7 @@
 
 #include "core/base/number.h"
 #include "core/base/text.h"
+#include "core/base/usage_text.h"
 
 namespace topk::cli {
 
@@ -16,6 +17,13 @@ CLI::Validator Number(double min, double max) {
     return StrCat(Quote(text), " is not a number in the range of ", range);
   };
   return CLI::Validator(check, StrCat("FLOAT in [", range, "]"));
+}
+
+CLI::Validator Whole(int64_t min, int64_t max) {
+  const auto check = [=](std::string& text) {
+    return CheckWhole(text, min, max);
+  };
+  return CLI::Validator(check, "");
 }
 
 }  // namespace topk::cli

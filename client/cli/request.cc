@@ -1,8 +1,10 @@
 #include "client/cli/request.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
+#include "client/cli/number_flag.h"
 #include "core/base/dtype.h"
 #include "core/base/text.h"
 #include "core/dialects/registry.h"
@@ -41,17 +43,23 @@ void AddOperatorFlags(CLI::App& command, OperatorFlags& flags) {
   }
   const IndexTypes index_types = ListIndexTypes();
   command.add_option("--k", flags.k, "Number of elements to select")
-      ->required();
-  command.add_option("--axis", flags.axis,
-                     "Dimension to select along; default: the last");
+      ->required()
+      ->transform(Whole());
+  command
+      .add_option("--axis", flags.axis,
+                  "Dimension to select along; default: the last")
+      ->transform(Whole());
   command.add_flag("--smallest", flags.smallest,
                    "Select the smallest elements, not the largest");
   command
       .add_option("--dialect", flags.dialect, "Specification of the operator")
       ->check(CLI::IsMember(dialects))
       ->capture_default_str();
-  command.add_option("--version", flags.version,
-                     "Operator version of the dialect; default: the newest");
+  command
+      .add_option("--version", flags.version,
+                  "Operator version of the dialect; default: the newest")
+      ->transform(Whole(std::numeric_limits<int32_t>::min(),
+                        std::numeric_limits<int32_t>::max()));
   command.add_option("--order", flags.order, "Order of the selected elements")
       ->check(CLI::IsMember({"value", "index", "none"}))
       ->capture_default_str();

@@ -1,12 +1,12 @@
 #include "client/cli/run_flags.h"
 
-#include <limits>
 #include <random>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "client/cli/command_tree.h"
+#include "client/cli/number_flag.h"
 #include "client/numpy/npy.h"
 #include "core/base/dtype.h"
 #include "core/base/text.h"
@@ -63,7 +63,7 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
           .add_option("--index-offset", flags.index_offset,
                       "Where the file begins, if it is a shard of a longer "
                       "axis: added to every index; see topk merge")
-          ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
+          ->transform(Whole(0));
   auto* local = command.add_flag("--local", flags.local,
                                  "Compute here, without a server");
   auto* compare = command

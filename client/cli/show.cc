@@ -2,10 +2,10 @@
 
 #include <filesystem>
 #include <iostream>
-#include <limits>
 #include <vector>
 
 #include "client/cli/command_tree.h"
+#include "client/cli/number_flag.h"
 #include "client/cli/terminal.h"
 #include "client/numpy/npy.h"
 #include "core/base/text.h"
@@ -55,7 +55,7 @@ NoTableFlags AddShowFlags(CLI::App& command, ShowFlags& flags) {
   command
       .add_option("--max-slices", flags.max_slices,
                   "Max number of slices in the table")
-      ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()))
+      ->transform(Whole(0))
       ->capture_default_str();
   return {out, json};
 }

@@ -19,7 +19,14 @@ Status CannotRead() {
           StrCat("cannot be read: ", ErrnoText(errno))};
 }
 
-// Reads to the end: for pipes.
+// Whether the content can be an array or an archive.
+bool CanBeArray(const std::vector<std::byte>& content, size_t size) {
+  return size < 2 ||
+         (content[0] == std::byte{0x93} && content[1] == std::byte{'N'}) ||
+         (content[0] == std::byte{'P'} && content[1] == std::byte{'K'});
+}
+
+// Reads to the end: for pipes. Other content may have no end, e.g. /dev/zero.
 Result<FileBytes> ReadAll(int fd) {
   auto content = std::make_shared<std::vector<std::byte>>();
   size_t size = 0;
@@ -31,6 +38,7 @@ Result<FileBytes> ReadAll(int fd) {
     if (got < 0) return CannotRead();
     if (got == 0) break;
     size += static_cast<size_t>(got);
+    if (!CanBeArray(*content, size)) break;
   }
   const std::span<const std::byte> bytes(content->data(), size);
   return FileBytes{bytes, std::move(content)};

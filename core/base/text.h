@@ -41,8 +41,8 @@ inline std::string Quote(std::string_view text) {
   return quoted + (text.size() > 64 ? "...\"" : "\"");
 }
 
-/// Escapes untrusted text for a terminal or a log: control characters, and
-/// bytes that are not valid UTF-8, become \xNN.
+/// Escapes untrusted text for a terminal or a log: control characters, those
+/// of bidirectional text, and bytes that are not valid UTF-8 become \xNN.
 inline std::string EscapeControls(std::string_view text) {
   constexpr char kHex[] = "0123456789abcdef";
   const auto byte = [&](size_t i) {
@@ -63,6 +63,15 @@ inline std::string EscapeControls(std::string_view text) {
     }
     // U+0080 .. U+009F control terminals too.
     if (first == 0xc2 && byte(i + 1) < 0xa0) printable = false;
+    // U+200E, U+200F, U+202A .. U+202E and U+2066 .. U+2069 reorder text.
+    const int last = byte(i + 2);
+    if (first == 0xe2 && byte(i + 1) == 0x80 &&
+        (last == 0x8e || last == 0x8f || (last >= 0xaa && last <= 0xae))) {
+      printable = false;
+    }
+    if (first == 0xe2 && byte(i + 1) == 0x81 && last >= 0xa6 && last <= 0xa9) {
+      printable = false;
+    }
     if (printable) {
       escaped += text.substr(i, length);
       i += length;

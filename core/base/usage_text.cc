@@ -1,6 +1,7 @@
 #include "core/base/usage_text.h"
 
 #include <algorithm>
+#include <charconv>
 #include <optional>
 #include <vector>
 
@@ -63,11 +64,8 @@ std::string SetText(std::string_view set) {
   return text;
 }
 
-}  // namespace
-
-std::string UsageText(
-    const std::string& message,
-    const std::function<UsageFlag(const std::string&)>& find) {
+std::string Rewrite(const std::string& message,
+                    const std::function<UsageFlag(const std::string&)>& find) {
   std::vector<std::string> found;
   const auto matches = [&](std::string_view pattern) {
     auto texts = Match(pattern, message);
@@ -90,6 +88,9 @@ std::string UsageText(
   if (matches("*: At Most 1 required *")) {
     return source() + ": more than one value";
   }
+  if (matches("*: too many inputs for a flag")) {  // a key of the config file
+    return find("--" + found[0]).source + ": more than one value";
+  }
   if (matches("*: * required * missing")) {
     return source() + ": the value is missing";
   }
@@ -105,6 +106,26 @@ std::string UsageText(
     return StrCat(source(), ": ", found[1]);
   }
   return message;
+}
+
+}  // namespace
+
+std::string UsageText(
+    const std::string& message,
+    const std::function<UsageFlag(const std::string&)>& find) {
+  return EscapeControls(Rewrite(message, find));
+}
+
+std::string CheckWhole(std::string& text, int64_t least, int64_t most) {
+  int64_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || rest != end || number < least || number > most) {
+    return StrCat(Quote(text), " is not a whole number in the range of ", least,
+                  " to ", most);
+  }
+  text = StrCat(number);
+  return "";
 }
 
 bool IsArgument(int argc, const char* const* argv, std::string_view flag) {

@@ -1,6 +1,7 @@
 // Texts of command line errors, for topkd and topk.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -21,6 +22,11 @@ struct UsageFlag {
 /// Messages of the project's own validators keep their text.
 std::string UsageText(const std::string& message,
                       const std::function<UsageFlag(const std::string&)>& find);
+
+/// Rewrites text as the whole number that it is. Returns the rule that it
+/// breaks, or "". CLI11 clamps a number that int64_t cannot hold, and takes ""
+/// for 0 and 010 for octal.
+std::string CheckWhole(std::string& text, int64_t least, int64_t most);
 
 /// Whether the arguments set a flag, as `--flag value` or `--flag=value`.
 bool IsArgument(int argc, const char* const* argv, std::string_view flag);

@@ -271,9 +271,9 @@ Status Fill(const OperatorFlags& flags, v1::TopKRequest& request) {
       level != flags.own.end()) {
     v1::FeatureLevel parsed;
     if (!v1::FeatureLevel_Parse("FEATURE_LEVEL_" + level->second, &parsed)) {
-      return InvalidArgument(
-          "FLAG", "--feature-level",
-          StrCat(level->second, " is not a feature level, e.g. 5_0"));
+      return InvalidArgument("FLAG", "--feature-level",
+                             StrCat("--feature-level: ", Quote(level->second),
+                                    " is not a feature level, e.g. 5_0"));
     }
     directml.set_feature_level(parsed);
   }

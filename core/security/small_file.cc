@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 
 #include "core/base/text.h"
 
@@ -32,8 +33,10 @@ int ReadAll(int fd, std::string& content) {
 
 Result<std::string> ReadSmallFile(const NamedFile& file) {
   const auto error = [&](const std::string& why) {
-    return Status{Code::kNotFound, "FILE", file.flag,
-                  StrCat(file.flag, ": cannot read ", file.path, ": ", why)};
+    return Status{
+        Code::kNotFound, "FILE", file.flag,
+        StrCat(file.flag, ": cannot read ",
+               EscapeControls(file.path.substr(0, PATH_MAX)), ": ", why)};
   };
   // A pipe must not keep whoever reads it again later.
   const int fd = open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <functional>
 #include <iostream>
-#include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
@@ -19,6 +18,7 @@
 #include "core/backends/registry.h"
 #include "core/base/text.h"
 #include "core/base/usage_text.h"
+#include "core/security/small_file.h"
 #include "server/config/config_table.h"
 #include "server/config/config_values.h"
 #include "server/config/otel_variables.h"
@@ -41,13 +41,22 @@ class FileBelowEnvironment final : public CLI::ConfigTOML {
  public:
   explicit FileBelowEnvironment(const CLI::App& app) : app_(app) {}
 
-  std::vector<CLI::ConfigItem> from_config(std::istream& in) const override {
-    const std::string text{std::istreambuf_iterator<char>(in), {}};
-    std::istringstream copy(text);
+  // Reads the file, or throws. CLI11 would open devices and pipes, and read
+  // files without an end.
+  void ReadFile(const std::string& path) {
+    if (path.empty()) throw CLI::FileError("--config: the value is empty");
+    Result<std::string> read = ReadSmallFile({"--config", path});
+    if (!read.ok()) throw CLI::FileError(read.status().message);
+    text_ = *std::move(read);
+  }
+
+  std::vector<CLI::ConfigItem> from_config(std::istream&) const override {
+    std::istringstream copy(text_);
     std::vector<CLI::ConfigItem> read = CLI::ConfigTOML::from_config(copy);
     for (const CLI::ConfigItem& item : read) {
-      if (OptionOf(item) == nullptr) throw Unknown(item, text);
-      lines_["--" + item.name] = StrCat(PlaceOf(item.name, text), item.name);
+      if (OptionOf(item) == nullptr) throw Unknown(item);
+      std::string& line = lines_["--" + item.name];
+      if (line.empty()) line = StrCat(PlaceOf(item.name), item.name);
     }
     std::erase_if(read, [this](const CLI::ConfigItem& item) {
       return !Environment(OptionOf(item)->get_envname()).empty();
@@ -73,19 +82,19 @@ class FileBelowEnvironment final : public CLI::ConfigTOML {
 
   // Returns an error that names the file and the line of an unknown key. CLI11
   // names only the key.
-  CLI::ConfigError Unknown(const CLI::ConfigItem& item,
-                           const std::string& text) const {
+  CLI::ConfigError Unknown(const CLI::ConfigItem& item) const {
     const bool section = !item.parents.empty();
     const std::string& name = section ? item.parents.front() : item.name;
     return CLI::ConfigError(
-        StrCat(PlaceOf(name, text),
-               section ? "unknown section " : "unknown key ", Quote(name)));
+        StrCat(PlaceOf(name), section ? "unknown section " : "unknown key ",
+               Quote(name)));
   }
 
-  // Returns "FILE:LINE: ", the first line that begins with a name.
-  std::string PlaceOf(const std::string& name, const std::string& text) const {
+  // Returns "FILE:LINE: ", the last line that begins with a name.
+  std::string PlaceOf(const std::string& name) const {
     int number = 0;
-    std::istringstream lines(text);
+    int found = 0;
+    std::istringstream lines(text_);
     for (std::string line; std::getline(lines, line);) {
       ++number;
       const size_t start = line.find_first_not_of(" \t[\"'");
@@ -94,12 +103,15 @@ class FileBelowEnvironment final : public CLI::ConfigTOML {
         continue;
       }
       const size_t end = start + name.size();
-      if (end == line.size() || std::strchr(" \t=]\"'.", line[end])) break;
+      if (end == line.size() || std::strchr(" \t=]\"'.", line[end])) {
+        found = number;
+      }
     }
-    return StrCat(app_.get_config_ptr()->as<std::string>(), ":", number, ": ");
+    return StrCat(app_.get_config_ptr()->as<std::string>(), ":", found, ": ");
   }
 
   const CLI::App& app_;
+  std::string text_;
   mutable std::map<std::string, std::string> lines_;
 };
 
@@ -399,6 +411,10 @@ void CheckEnvironment(const CLI::App& app) {
       known.insert(option->get_envname());
     }
   };
+  const char* file = std::getenv("TOPKD_CONFIG");
+  if (file != nullptr && *file == '\0' && app.get_config_ptr()->count() == 0) {
+    throw CLI::ValidationError("TOPKD_CONFIG", "the value is empty");
+  }
   add(app);
   for (const CLI::App* command : app.get_subcommands({})) add(*command);
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -410,7 +426,7 @@ void CheckEnvironment(const CLI::App& app) {
     const bool of_kubernetes = has("_SERVICE_HOST") || has("_SERVICE_PORT") ||
                                has("_PORT_") || name.ends_with("_PORT");
     if (name.starts_with("TOPKD_") && !known.contains(name) && !of_kubernetes) {
-      throw CLI::ValidationError(name, "the variable sets nothing");
+      throw CLI::ValidationError(Quote(name), "the variable sets nothing");
     }
   }
 }
@@ -469,10 +485,14 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
       "--version", "topkd " TOPK_VERSION " (gRPC " GRPC_CPP_VERSION_STRING ")");
   // CLI11 reads the environment after the config file, too late to name it.
   const std::string file = Environment("TOPKD_CONFIG");
+  const auto reader = std::make_shared<FileBelowEnvironment>(app);
   app.set_config("--config", file, "Config file with lines of `flag = value`",
                  /*config_required=*/!file.empty())
-      ->envname("TOPKD_CONFIG");
-  const auto reader = std::make_shared<FileBelowEnvironment>(app);
+      ->envname("TOPKD_CONFIG")
+      ->check([&reader = *reader](const std::string& path) {
+        reader.ReadFile(path);
+        return std::string();
+      });
   app.config_formatter(reader);
   app.allow_config_extras(CLI::config_extras_mode::error);
   const auto find = [&, argc, argv](const std::string& flag) {

@@ -9,24 +9,15 @@
 
 #include "core/base/number.h"
 #include "core/base/text.h"
+#include "core/base/usage_text.h"
+#include "core/security/target.h"
 
 namespace topk {
 namespace {
 
-// host:port with a port in range; the host may be an IPv6 address in brackets.
 std::string CheckHostPort(const std::string& address) {
-  std::string wanted = StrCat("\"", address, "\" is not host:port");
-  const size_t colon = address.rfind(':');
-  if (colon == std::string::npos || colon == 0) return wanted;
-  // gRPC would take "unix-abstract:", "vsock:" and others for a scheme.
-  if (!address.starts_with('[') && address.find(':') != colon) return wanted;
-  const std::string port = address.substr(colon + 1);
-  if (port.empty() || port.size() > 5 ||
-      port.find_first_not_of("0123456789") != std::string::npos ||
-      std::stoi(port) > 65535) {
-    return StrCat(wanted, " with a port of 0 .. 65535");
-  }
-  return "";
+  if (IsHostPort(address, 0)) return "";
+  return StrCat(Quote(address), " is not host:port with a port of 0 .. 65535");
 }
 
 // Rewrites the URI form unix:///path as unix:/path: code that binds, closes or
@@ -70,7 +61,7 @@ std::string CheckPlain(const std::string& address) {
 std::string CheckMetricsListen(const std::string& address) {
   if (address.empty()) return "";
   if (address.starts_with('[')) {
-    return StrCat("\"", address, "\": metrics are served over IPv4 only");
+    return StrCat(Quote(address), ": metrics are served over IPv4 only");
   }
   return CheckHostPort(address);
 }
@@ -80,7 +71,7 @@ std::string CheckMode(const std::string& text) {
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, mode, 8);
   if (error != std::errc() || rest != end || mode > 0777) {
-    return StrCat("\"", text, "\" is not a mode of 0 .. 0777 in octal");
+    return StrCat(Quote(text), " is not a mode of 0 .. 0777 in octal");
   }
   return "";
 }
@@ -88,7 +79,7 @@ std::string CheckMode(const std::string& text) {
 std::string CheckShare(const std::string& text) {
   const std::optional<double> share = ParseNumber(text);
   if (share && *share >= 0 && *share <= 1) return "";
-  return StrCat("\"", text, "\" is not a share of 0 to 1");
+  return StrCat(Quote(text), " is not a share of 0 to 1");
 }
 
 // A smaller rate than this is a mistake, and its waiting times overflow.
@@ -195,8 +186,8 @@ CLI::Validator Seconds(double least, double most) {
     // NaN compares false with everything.
     if (!(seconds >= least && seconds <= most) ||
         (seconds > 0 && seconds < kShortest)) {
-      return StrCat("\"", text,
-                    "\" is not a duration such as 25, 1.5s, 500ms or ",
+      return StrCat(Quote(text),
+                    " is not a duration such as 25, 1.5s, 500ms or ",
                     "1m in the range of ", NumberText(least), " s to ",
                     NumberText(most), " s; the shortest above 0 is 0.001ms");
     }
@@ -233,17 +224,8 @@ CLI::Validator Bytes(int64_t least, int64_t most) {
 }
 
 CLI::Validator Whole(int64_t least, int64_t most) {
-  const auto check = [least, most](std::string& text) -> std::string {
-    int64_t number = 0;
-    const char* end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(text.data(), end, number);
-    if (error != std::errc() || rest != end || number < least ||
-        number > most) {
-      return StrCat(Quote(text), " is not a whole number in the range of ",
-                    least, " to ", most);
-    }
-    text = StrCat(number);
-    return "";
+  const auto check = [least, most](std::string& text) {
+    return CheckWhole(text, least, most);
   };
   return CLI::Validator(check, StrCat("INT in [", least, " - ", most, "]"));
 }

@@ -44,8 +44,7 @@ CLI::Validator Rate();
 /// as a number, rounded up.
 CLI::Validator Bytes(int64_t least, int64_t most);
 
-/// A whole number. CLI11's own Range takes one that int64_t cannot hold for the
-/// nearest that it can, and 010 for octal.
+/// A whole number, as CheckWhole() reads it.
 CLI::Validator Whole(int64_t least, int64_t most);
 
 }  // namespace topk

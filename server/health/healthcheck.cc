@@ -10,6 +10,7 @@
 
 #include "core/base/text.h"
 #include "core/security/certificates.h"
+#include "core/security/target.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 
 namespace topk {
@@ -87,10 +88,13 @@ int RunHealthcheck(const HealthcheckConfig& config) {
   const auto deadline = std::chrono::system_clock::now() +
                         std::chrono::microseconds(
                             static_cast<int64_t>(config.timeout_seconds * 1e6));
+  if (const std::string error = TargetError(config.target); !error.empty()) {
+    return Fail(kWrongArguments, "--target: " + error);
+  }
   // The probe of a container asks its own server, whatever http_proxy says.
   const auto credentials = Credentials(config);
   if (!credentials.ok()) {
-    return Fail(kWrongArguments, credentials.status().message);
+    return Fail(kWrongArguments, EscapeControls(credentials.status().message));
   }
   grpc::ChannelArguments arguments;
   if (!config.tls_server_name.empty()) {
@@ -101,7 +105,7 @@ int RunHealthcheck(const HealthcheckConfig& config) {
       grpc::CreateCustomChannel(config.target, *credentials, arguments);
   if (!channel->WaitForConnected(deadline)) {
     const std::string cause = Cause(channel);
-    return Fail(kNoConnection, StrCat("no connection to ", config.target,
+    return Fail(kNoConnection, StrCat("no connection to ", Quote(config.target),
                                       " in time: ", EscapeControls(cause),
                                       TlsHint(UsesTls(config), cause)));
   }

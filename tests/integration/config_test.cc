@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 
@@ -42,13 +44,14 @@ Read ReadWords(std::vector<const char*> words) {
 // Sets a variable for a test.
 class Variable {
  public:
-  Variable(const char* name, const std::string& value) : name_(name) {
-    setenv(name, value.c_str(), 1);
+  Variable(std::string name, const std::string& value)
+      : name_(std::move(name)) {
+    setenv(name_.c_str(), value.c_str(), 1);
   }
-  ~Variable() { unsetenv(name_); }
+  ~Variable() { unsetenv(name_.c_str()); }
 
  private:
-  const char* name_;
+  const std::string name_;
 };
 
 TEST(Config, TheFlagOfTheCollectorPrecedesOpenTelemetrysVariable) {
@@ -256,6 +259,8 @@ TEST(Config, NamesTheLineOfAnUnknownKeyOfTheFile) {
                      "\"Thread\"\n"),
            std::pair("# thread\nthreads = 1\n\n  thread=2\n",
                      ":4: unknown key \"thread\"\n"),
+           std::pair("threads = 1\nThread = 2\nThread = 3\n",
+                     ":3: unknown key \"Thread\"\n"),
            std::pair("threads = 1\ncheck-config = true\n",
                      ":2: unknown key \"check-config\"\n"),
        }) {
@@ -279,6 +284,8 @@ TEST(Config, NamesWhereAWrongValueWasSet) {
            std::pair("pollers = 1\nxds = maybe\n",
                      ":2: xds: \"maybe\" is not true or false\n"),
            std::pair("threads = [1, 2]\n", ":1: threads: more than one value"),
+           std::pair("threads = 1\n\nthreads = 2\n",
+                     ":3: threads: more than one value"),
            std::pair("listen = [\"127.0.0.1:0\", \"a\"]\n",
                      ":1: listen: \"a\" is not host:port"),
        }) {
@@ -309,8 +316,81 @@ TEST(Config, NamesMissingAndRepeatedValues) {
               HasSubstr("topkd: --threads: the value is missing\n"));
   EXPECT_THAT(ReadWords({"--threads", "1", "--threads=2"}).error,
               HasSubstr("topkd: --threads: more than one value\n"));
-  EXPECT_THAT(ReadWords({"--config", "/does/not/exist"}).error,
-              HasSubstr("topkd: cannot read \"/does/not/exist\"\n"));
+  EXPECT_THAT(
+      ReadWords({"--config", "/does/not/exist"}).error,
+      HasSubstr("topkd: --config: cannot read /does/not/exist: No such"));
+}
+
+TEST(Config, ReadsRegularFilesOfAMebibyteOnly) {
+  const TemporaryFolder folder;
+  const std::string pipe = folder.File("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const std::string large = folder.File("large");
+  std::ofstream(large) << std::string((1 << 20) + 1, '\0');
+  const std::string memory = "/proc/self/mem";
+  const std::string zero = "/dev/zero";
+  const std::string folder_path = folder.File("");
+  for (const auto& [path, rule] : {
+           std::pair(pipe, "not a regular file"),
+           std::pair(zero, "not a regular file"),
+           std::pair(folder_path, "not a regular file"),
+           std::pair(large, "it has more than 1 MiB"),
+           std::pair(memory, "Input/output error"),
+       }) {
+    const std::string error = StrCat("cannot read ", path, ": ", rule, "\n");
+    const Read read = ReadWords({"--config", path.c_str()});
+    EXPECT_EQ(read.line.exit_code, 2);
+    EXPECT_THAT(read.error, HasSubstr("topkd: --config: " + error));
+    const Variable variable("TOPKD_CONFIG", path);
+    EXPECT_EQ(ReadWords({}).line.exit_code, 2);
+    EXPECT_THAT(ReadWords({}).error,
+                HasSubstr("topkd: TOPKD_CONFIG: " + error));
+  }
+}
+
+TEST(Config, ReadsAFileOfManyLinesInTime) {
+  const TemporaryFolder folder;
+  const std::string file = folder.File("topkd.toml");
+  std::string lines;
+  for (int i = 0; i < 100'000; ++i) lines += "xds = 0\n";
+  std::ofstream(file) << lines;
+  EXPECT_THAT(ReadWords({"--config", file.c_str()}).error,
+              HasSubstr(":100000: xds: more than one value\n"));
+}
+
+TEST(Config, RejectsAnEmptyNameOfTheFile) {
+  EXPECT_EQ(ReadWords({"--config", ""}).line.exit_code, 2);
+  EXPECT_THAT(ReadWords({"--config", ""}).error,
+              HasSubstr("topkd: --config: the value is empty\n"));
+  EXPECT_EQ(ReadWords({"--config="}).line.exit_code, 2);
+  const Variable variable("TOPKD_CONFIG", "");
+  EXPECT_THAT(ReadWords({}).error,
+              HasSubstr("topkd: TOPKD_CONFIG: the value is empty\n"));
+  const TemporaryFolder folder;
+  const std::string file = folder.File("topkd.toml");
+  std::ofstream(file) << "threads = 3\n";
+  EXPECT_EQ(ReadWords({"--config", file.c_str()}).line.server.threads, 3);
+}
+
+TEST(Config, ErrorsAreShortAndPlain) {
+  const std::string hostile =
+      "\x1b[2J\u202e\u009b\n\xff" + std::string(100'000, 'x');
+  for (const char* flag :
+       {"--listen", "--metrics-listen", "--health-listen", "--admin-listen",
+        "--unix-socket-mode", "--access-log-sample", "--drain-timeout",
+        "--threads", "--backend", "--shared-memory-prefix",
+        "--client-bytes-per-second", "--tls-allowed-san", "--config"}) {
+    const Read read = ReadWords({flag, hostile.c_str()});
+    EXPECT_EQ(read.line.exit_code, 2) << flag;
+    EXPECT_THAT(read.error, HasSubstr(flag));
+    EXPECT_LT(read.error.size(), 20'000u) << flag;
+    EXPECT_EQ(std::ranges::count(read.error, '\n'), 2) << flag;
+    EXPECT_EQ(read.error.find_first_of("\x1b\xe2\xc2\xff"), std::string::npos)
+        << flag;
+  }
+  const Variable variable("TOPKD_\x1b" + std::string(1000, 'x'), "");
+  EXPECT_THAT(ReadWords({}).error, HasSubstr("topkd: \"TOPKD_?xxx"));
+  EXPECT_LT(ReadWords({}).error.size(), 200u);
 }
 
 TEST(Config, RejectsEmptySecurityFlags) {
@@ -350,6 +430,9 @@ INSTANTIATE_TEST_SUITE_P(
         Words{"--listen", "nowhere"}, Words{"--listen", "127.0.0.1:65536"},
         Words{"--listen", "unix:"}, Words{"--metrics-listen", "unix:/a"},
         Words{"--metrics-listen", "[::1]:0"},
+        Words{"--metrics-listen", "46010,127.0.0.1:46011"},
+        Words{"--metrics-listen", "127.0.0.1:0,127.0.0.1:0"},
+        Words{"--health-listen", "a:0,b:0"}, Words{"--listen", "a b:0"},
         Words{"--max-message-bytes", "2147483648"},
         Words{"--max-message-bytes", "0"},
         Words{"--max-output-bytes", "2147483647"},

@@ -33,6 +33,20 @@ TEST(TopkdHealthcheck, HasTheExitStatusesOfGrpcHealthProbe) {
             2);
 }
 
+TEST(TopkdHealthcheck, RejectsPortsThatGrpcWouldChange) {
+  for (const char* target : {"127.0.0.1:100001", "127.0.0.1:0x50", "\x1b:1"}) {
+    Subprocess probe({kTopkd, "healthcheck", "--target", target});
+    EXPECT_EQ(probe.Wait(), 1) << target;
+    EXPECT_THAT(probe.Output(), HasSubstr("--target: \""));
+    EXPECT_THAT(probe.Output(),
+                HasSubstr("\" is not host:port with a port of 1 .. 65535\n"));
+    EXPECT_THAT(probe.Output(), Not(HasSubstr("\x1b")));
+  }
+  Subprocess probe({kTopkd, "healthcheck", "--tls-ca", "\x1b[2J"});
+  EXPECT_EQ(probe.Wait(), 1);
+  EXPECT_THAT(probe.Output(), HasSubstr("--tls-ca: cannot read \\x1b[2J: "));
+}
+
 using TopkdHealthcheckTls = Secured;
 
 TEST_F(TopkdHealthcheckTls, ExplainsAFailedConnection) {

@@ -446,14 +446,32 @@ class Command(unittest.TestCase):
             return done.stderr.partition("\n")[0]
 
         run = ("run", self.path)
+        whole = ("is not a whole number in the range of -9223372036854775808 "
+                 "to 9223372036854775807")
+        port = "is not host:port with a port of 1 .. 65535"
         for arguments, error in (
-                ((*run, "--k", "abc"), '--k: "abc" is not a whole number, or '
-                                       "is out of range"),
+                ((*run, "--k", "abc"), f'--k: "abc" {whole}'),
+                ((*run, "--k", ""), f'--k: "" {whole}'),
+                ((*run, "--k", "9223372036854775808"),
+                 f'--k: "9223372036854775808" {whole}'),
+                ((*run, "--k", "5", "--axis", "-99999999999999999999"),
+                 f'--axis: "-99999999999999999999" {whole}'),
                 ((*run, "--k", "a" * 100_000),
-                 f'--k: "{"a" * 64}..." is not a whole number, or is out of '
-                 "range"),
-                ((*run, "--k", "1\n2"),
-                 '--k: "1?2" is not a whole number, or is out of range'),
+                 f'--k: "{"a" * 64}..." {whole}'),
+                ((*run, "--k", "1\n2"), f'--k: "1?2" {whole}'),
+                ((*run, "--k", "1", "--target", "127.0.0.1:100001"),
+                 f'--target: "127.0.0.1:100001" {port}'),
+                ((*run, "--k", "1", "--target", "127.0.0.1:-1"),
+                 f'--target: "127.0.0.1:-1" {port}'),
+                (("health", "--target", "\u202elocalhost"),
+                 f'--target: "???localhost" {port}'),
+                (("info", "--tls", "--target", "unix:\x1b[2J"),
+                 '--tls: "unix:?[2J" is a Unix socket, which has no TLS'),
+                (("info", "--tls-ca", "\x1b[2J"),
+                 "--tls-ca: cannot read \\x1b[2J: No such file or directory"),
+                ((*run, "--k", "1", "--dialect", "directml",
+                  "--feature-level", "\x1b"),
+                 '--feature-level: "?" is not a feature level, e.g. 5_0'),
                 ((*run, "--k", "5", "--dialect", "onxx"),
                  '--dialect: "onxx" is not one of onnx, openvino, directml'),
                 ((*run, "--k", "5", "--max-attempts", "9"),
@@ -470,6 +488,23 @@ class Command(unittest.TestCase):
             self.assertEqual(error_of(*arguments), f"topk: {error}")
         self.assertEqual(error_of("health", TOPK_TLS="maybe"),
                          'topk: TOPK_TLS: "maybe" is not true or false')
+
+    def test_an_input_without_an_end_is_rejected(self):
+        self.topk("run", "/dev/zero", "--k", 1, code=3)
+        self.assertIn("topk: /dev/zero: ", self.stderr)
+        with open("/dev/zero", "rb") as zeros:
+            self.topk("run", "-", "--k", 1, code=3, stdin=zeros)
+
+    def test_errors_have_no_control_characters(self):
+        name = "\x1b[2J\u202e\u009b"
+        escaped = r"\x1b[2J\xe2\x80\xae\xc2\x9b"
+        self.topk("run", name, "--k", 1, code=3)
+        self.assertIn(f"topk: {escaped}: ", self.stderr)
+        self.topk("run", "x" * 100_000, "--k", 1, code=3)
+        self.assertLess(len(self.stderr), 10_000)
+        self.topk("run", self.path, "--k", 1, "--request-id", name,
+                  "--axis", 9, code=4)
+        self.assertIn(f"(request {escaped})", self.stderr)
 
     def test_npz(self):
         y = np.arange(12, dtype=np.int16).reshape(3, 4)
@@ -653,7 +688,6 @@ class Command(unittest.TestCase):
 
         run = ("run", self.path, "--k", 1, "--max-attempts", 1)
         advised(*run, target="127.0.0.1:1", says="start topkd")
-        advised("health", target="127.0.0.1", says="HOST:50051")
         advised("info", target=self.server.addresses["metrics"],
                 says="not that of its metrics")
         advised("info", "--tls", says="leave out the --tls flags")

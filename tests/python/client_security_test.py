@@ -155,6 +155,24 @@ class Security(unittest.TestCase):
             self.assertEqual(client.compute_topk(X, Onnx(1)).indices[0], 1)
             self.assertTrue(client.is_serving())
 
+    def test_ports_that_grpc_would_change_are_rejected(self):
+        for target in ("", "localhost", "localhost:", "127.0.0.1:100001",
+                       "localhost:0", "localhost:65536", "localhost:-1",
+                       "localhost:0x50", "localhost:1000000001", "::1:1",
+                       "a:1,b", "a:1,b:0", "dns:///a", "dns://8.8.8.8:1/a",
+                       "ipv4:10.0.0.1:1,10.0.0.2", "ipv6:[::1]:-1",
+                       "a\u202e:1", "a" * 100_000):
+            for client in (topk_client.Client, topk_client.aio.Client):
+                with self.assertRaises(ValueError, msg=target) as caught:
+                    client(target)
+                self.assertEqual(
+                    str(caught.exception), f"target: {target[:64]!r} is not "
+                    "host:port with a port of 1 .. 65535")
+        for target in ("a:1,b:65535", "[::1]:00001", "dns:a:1", "dns:///a:1",
+                       "dns://8.8.8.8:53/a:1", "ipv6:[::1]:1,[::2]:1",
+                       "unix:/a:99999"):
+            topk_client.Client(target).close()
+
     def test_invalid_options_are_rejected(self):
         for options in (
                 {"target": "example.com:1", "token": TOKEN},

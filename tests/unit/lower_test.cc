@@ -79,6 +79,9 @@ TEST(EscapeControls, KeepsTextAndEscapesControlCharacters) {
                            "1m\xff"),
             "\\x9b1m\\xff");
   EXPECT_EQ(EscapeControls("\xE2\x82"), "\\xe2\\x82");  // cut
+  EXPECT_EQ(EscapeControls("\u202e\u2066\u200f"),
+            "\\xe2\\x80\\xae\\xe2\\x81\\xa6\\xe2\\x80\\x8f");
+  EXPECT_EQ(EscapeControls("\u2014\u2030"), "\u2014\u2030");
   EXPECT_EQ(EscapeControls(std::string(1, '\0')), "\\x00");
 }
 

@@ -83,6 +83,21 @@ def _grpc_target(target: str) -> str:
     return target
 
 
+def _check_target(target: str) -> None:
+    """ValueError for a target whose ports are wrong: gRPC takes ports modulo
+    65536 and 0x50 for 0. Targets such as unix: and xds: have no ports."""
+    if target.startswith(("unix:", "unix-abstract:", "vsock:", "xds:",
+                          "google-c2p:")):
+        return
+    addresses = re.sub(r"\A(dns|ipv4|ipv6):(//.*/)?", "", target)
+    for address in addresses.split(","):
+        found = re.fullmatch(
+            r"(?:\[[!-+\--~]+\]|[!-+\--9;-~]+):0*([0-9]{1,5})", address)
+        if found is None or not 1 <= int(found[1]) <= 65535:
+            raise ValueError(f"target: {target[:64]!r} is not host:port with a "
+                             "port of 1 .. 65535")
+
+
 def _is_loopback(address: str) -> bool:
     host = address.rpartition(":")[0] or address
     try:
@@ -276,6 +291,7 @@ class Connection:
             raise ValueError(f"max_attempts is {max_attempts}, not 1 .. 5")
         if (tls_cert is None) != (tls_key is None):
             raise ValueError("tls_cert and tls_key need each other")
+        _check_target(target)
         tls = tls or any(argument is not None for argument in (
             tls_ca, tls_cert, tls_key, tls_server_name))
         if tls and _is_unix(target):

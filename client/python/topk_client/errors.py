@@ -13,8 +13,6 @@ _CODES = {code.value[0]: code for code in grpc.StatusCode}
 # No server has more to wait for: what is longer is a mistake, or an attack.
 _MAX_RETRY_DELAY_SECONDS = 86400.0
 
-_NO_PORT = ("the target has no port; topkd listens on port 50051 by default: "
-            "HOST:50051")
 _OTHER_NAME = ("the server's certificate has another name: pass "
                "tls_server_name")
 _UNRESOLVED = ("the host name of the target cannot be resolved; the target is "
@@ -29,8 +27,6 @@ _USE_CERTIFICATE = ("the server may require a client certificate (pass "
 # gRPC reports the cause of a failed connection as text only: a part of that
 # text, whether the client uses TLS (None: either), and advice.
 _HINTS: List[Tuple[str, Optional[bool], str]] = [
-    (":443: Failed to connect", None, _NO_PORT),
-    (":0: Failed to connect", None, _NO_PORT),
     ("Connection refused", None,
      "no server listens at the target: start topkd, or pass another target"),
     ("No such file or directory", None,

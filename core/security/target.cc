@@ -1,0 +1,57 @@
+#include "core/security/target.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "core/base/text.h"
+
+namespace topk {
+namespace {
+
+// A comma or a space would make several addresses of one.
+bool IsHost(std::string_view host) {
+  const auto in_host = [](char c) { return c > ' ' && c < 0x7f && c != ','; };
+  if (host.empty() || !std::ranges::all_of(host, in_host)) return false;
+  // gRPC would take "unix-abstract:", "vsock:" and others for a scheme.
+  return host.starts_with('[') ? host.ends_with(']')
+                               : host.find(':') == std::string_view::npos;
+}
+
+}  // namespace
+
+bool IsHostPort(std::string_view address, int min_port) {
+  const size_t colon = address.rfind(':');
+  if (colon == std::string_view::npos || !IsHost(address.substr(0, colon))) {
+    return false;
+  }
+  const std::string_view digits = address.substr(colon + 1);
+  int port = -1;
+  const char* end = digits.data() + digits.size();
+  const auto [rest, error] = std::from_chars(digits.data(), end, port);
+  return error == std::errc() && rest == end && port >= min_port &&
+         port <= 65535 && !digits.starts_with('-');
+}
+
+std::string TargetError(std::string_view target) {
+  std::string_view rest = target;
+  for (const std::string_view scheme :
+       {"unix:", "unix-abstract:", "vsock:", "xds:", "google-c2p:"}) {
+    if (rest.starts_with(scheme)) return "";
+  }
+  for (const std::string_view scheme : {"dns:", "ipv4:", "ipv6:"}) {
+    if (!rest.starts_with(scheme)) continue;
+    rest.remove_prefix(scheme.size());
+    // scheme:[//authority/]addresses
+    if (rest.starts_with("//")) rest.remove_prefix(rest.rfind('/') + 1);
+    break;
+  }
+  while (true) {
+    const size_t comma = rest.find(',');
+    if (!IsHostPort(rest.substr(0, comma), 1)) break;
+    if (comma == std::string_view::npos) return "";
+    rest.remove_prefix(comma + 1);
+  }
+  return StrCat(Quote(target), " is not host:port with a port of 1 .. 65535");
+}
+
+}  // namespace topk
