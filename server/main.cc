@@ -32,13 +32,14 @@ constexpr std::chrono::seconds kLastResort{4};
 // How long the end waits for a stderr that takes nothing.
 constexpr std::chrono::seconds kLastLines{1};
 
-// Blocks the signals that end the server, for this thread and all that it
-// starts, so that sigwait alone receives them.
+// Blocks the signals that end the server, and SIGHUP, for this thread and all
+// that it starts, so that sigwait alone receives them.
 sigset_t BlockSignals() {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   return set;
 }
@@ -96,7 +97,13 @@ int Serve(const topk::CommandLine& line, const sigset_t& signals,
               config.shared_memory_prefix);
   }
   log->info("max file descriptors: {}", descriptors);
-  const int received = WaitFor(signals);
+  int received = WaitFor(signals);
+  // Other servers reload their files then; its default would end the process.
+  for (; received == SIGHUP; received = WaitFor(signals)) {
+    log->info(
+        "Hangup: ignored; certificate and token files are reloaded when they "
+        "change, and other settings need a restart");
+  }
   log->info(
       "{}: draining; calls are accepted for {} s more, then finish within {} s",
       sigdescr_np(received), config.drain_delay_seconds,
@@ -108,8 +115,10 @@ int Serve(const topk::CommandLine& line, const sigset_t& signals,
   const auto timeout = milliseconds(config.drain_timeout_seconds);
   // A second signal ends the process at once; and it ends in time even if a
   // thread is stuck, for which the drain would wait.
-  std::thread([signals, log, most = delay + timeout + kLastResort] {
-    if (WaitFor(signals, most) != 0) {
+  sigset_t ends = signals;
+  sigdelset(&ends, SIGHUP);
+  std::thread([ends, log, most = delay + timeout + kLastResort] {
+    if (WaitFor(ends, most) != 0) {
       log->warn("second signal: ending at once");
     } else {
       log->critical("not drained {} s after --drain-timeout: ending at once",

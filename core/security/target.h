@@ -11,7 +11,8 @@ namespace topk {
 bool IsHostPort(std::string_view address, int min_port);
 
 /// Returns what is wrong with the ports of a gRPC target, or "". gRPC takes
-/// ports modulo 65536 and 0x50 for 0. Targets such as unix: and xds: have none.
+/// ports modulo 65536 and 0x50 for 0. There are no
+/// ports in targets such as unix: and xds:.
 std::string TargetError(std::string_view target);
 
 }  // namespace topk

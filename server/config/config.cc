@@ -375,6 +375,22 @@ std::string Settings(const CLI::App& app) {
   return lines;
 }
 
+// Throws for a value that a config file cannot hold: CLI11 ends it at a line
+// break or a #, also between quotes.
+void CheckReadsBack(const CLI::App& app, const std::string& settings) {
+  std::istringstream in(settings);
+  for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(in)) {
+    const CLI::Option* option = app.get_option_no_throw("--" + item.name);
+    if (option == nullptr || option->count() == 0) continue;
+    const CLI::results_t values = option->reduced_results();
+    if (values != item.inputs) {
+      throw CLI::ValidationError(
+          "--" + item.name,
+          Quote(values.front()) + " cannot be written to a config file");
+    }
+  }
+}
+
 // CLI11 2.4 ignores a variable whose value fails its check, which it applies to
 // a list as a whole. Sets such options from their variables, or throws.
 void ApplyRejectedVariables(CLI::App& app) {
@@ -546,6 +562,8 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
       CheckSecurityFlags(*command, argc, argv);
     }
     ApplyRejectedVariables(app);
+    result.settings = Settings(app);
+    if (check) CheckReadsBack(app, result.settings);
   } catch (const CLI::ParseError& error) {
     result.action = CommandLine::Action::kExit;
     const bool ok = app.exit(error, std::cout, std::cerr) == 0;
@@ -554,7 +572,6 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
                                                : kUsageError;
     return result;
   }
-  result.settings = Settings(app);
   result.server.traces =
       ReadTraceConfig(result.server.traces.endpoint, Environment);
   if (healthcheck->parsed()) {

@@ -48,7 +48,12 @@ Status Regions::Register(
   // Its mistakes now. Many clients only read what they register as inputs.
   const Result<SharedRegion> opened =
       objects_->Open(region, Access::kRead, "key");
-  if (!opened.ok()) return opened.status();
+  if (!opened.ok()) {
+    // This request has the region's name in `key`, the rest at its top.
+    Status status = opened.status();
+    status.field = status.field == "key.name" ? "key" : status.field.substr(4);
+    return status;
+  }
   const std::lock_guard lock(mutex_);
   if (regions_.contains(name)) {
     return {Code::kAlreadyExists, "SHARED_MEMORY_REGION", "name",

@@ -97,6 +97,27 @@ TEST(Config, PrintsAConfigFile) {
   }
 }
 
+TEST(Config, PrintsOnlyWhatItCanReadAgain) {
+  const TemporaryFolder folder;
+  const std::string file = folder.File("topkd.toml");
+  for (const std::string value :
+       {"{a", "[a", "[a]", "a b", "a\"b", "a'b", ";a", "", "a\\b"}) {
+    const Read read = ReadWords({"--check-config", "--xds", "--ready-file",
+                                 value.c_str(), "--metrics-listen", ""});
+    EXPECT_EQ(read.error, "") << value;
+    std::ofstream(file) << read.line.settings;
+    EXPECT_EQ(ReadWords({"--config", file.c_str()}).line.server.ready_file,
+              value);
+  }
+  for (const char* value : {"#a", "a#b", "a\nb", "a\nthreads=1"}) {
+    const Read read = ReadWords({"--check-config", "--ready-file", value});
+    EXPECT_EQ(read.line.exit_code, 2) << value;
+    EXPECT_THAT(read.error, HasSubstr("topkd: --ready-file: \""));
+    EXPECT_THAT(read.error, HasSubstr("cannot be written to a config file\n"));
+    EXPECT_EQ(ReadWords({"--ready-file", value}).error, "");
+  }
+}
+
 TEST(Config, ReadsAccessLogOptions) {
   const Read read = ReadWords({"--access-log-sample", "0.25", "--slow-request",
                                "250ms", "--admin-listen", "127.0.0.1:0"});

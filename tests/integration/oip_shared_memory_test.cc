@@ -2,6 +2,7 @@
 #include <string>
 
 #include "tests/integration/oip.h"
+#include "tests/integration/rpc_status.h"
 
 namespace topk::testing {
 namespace {
@@ -98,6 +99,27 @@ TEST_F(Oip, RegistersAndUnregistersRegions) {
   EXPECT_EQ(oip_->SystemSharedMemoryRegister(&context, request, &response)
                 .error_code(),
             grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(Oip, NamesTheFieldOfAWrongRegistration) {
+  const SharedMemory memory = Make(Name("fields"), 8);
+  const auto field_of = [this](const std::string& key, uint64_t offset,
+                               uint64_t bytes) {
+    inference::SystemSharedMemoryRegisterRequest request;
+    request.set_name("c");
+    request.set_key(key);
+    request.set_offset(offset);
+    request.set_byte_size(bytes);
+    inference::SystemSharedMemoryRegisterResponse response;
+    grpc::ClientContext context;
+    return DetailsOf(
+               oip_->SystemSharedMemoryRegister(&context, request, &response))
+        .bad_request.field_violations(0)
+        .field();
+  };
+  EXPECT_EQ(field_of("no slash", 0, 8), "key");
+  EXPECT_EQ(field_of(memory.name(), 9, 0), "offset");
+  EXPECT_EQ(field_of(memory.name(), 0, 9), "byte_size");
 }
 
 TEST(OipSharedMemory, IsRejectedUnlessAllowed) {

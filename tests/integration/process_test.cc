@@ -48,6 +48,21 @@ TEST(Topkd, WritesTheReadyFileAndExits0OnSigterm) {
   }
 }
 
+TEST(Topkd, IgnoresSighup) {
+  Topkd topkd({"--drain-delay", "20s"});
+  topkd.process().Signal(SIGHUP);
+  EXPECT_TRUE(topkd.HasLogged("Hangup: ignored; "));
+  EXPECT_TRUE(Answers(topkd.target()));
+  topkd.process().Signal(SIGTERM);
+  EXPECT_TRUE(topkd.HasLogged("Terminated: draining"));
+  // A second signal that ends the drain is SIGTERM or SIGINT only.
+  topkd.process().Signal(SIGHUP);
+  EXPECT_TRUE(Answers(topkd.target()));
+  topkd.process().Signal(SIGINT);
+  EXPECT_EQ(topkd.process().Wait(), 1);
+  EXPECT_TRUE(topkd.HasLogged("second signal"));
+}
+
 TEST(Topkd, LogsValidJson) {
   Topkd topkd({"--log-format", "json", "--log-level", "debug"});
   EXPECT_TRUE(Answers(topkd.target()));

@@ -168,7 +168,7 @@ class Security(unittest.TestCase):
                 self.assertEqual(
                     str(caught.exception), f"target: {target[:64]!r} is not "
                     "host:port with a port of 1 .. 65535")
-        for target in ("a:1,b:65535", "[::1]:00001", "dns:a:1", "dns:///a:1",
+        for target in ("10.0.0.1:1,10.0.0.2:65535", "[::1]:00001", "dns:a:1", "dns:///a:1",
                        "dns://8.8.8.8:53/a:1", "ipv6:[::1]:1,[::2]:1",
                        "unix:/a:99999"):
             topk_client.Client(target).close()

@@ -192,7 +192,8 @@ def unity_names(files):
 # and variables, and errors of the start.
 _NO_REASONS = re.compile(
     r"TOPKD?_.*|GRPC_.*|OTEL_.*|.*_LISTEN|TLS_.*|TOKENS_FILE|TOKEN_NAME|"
-    r"READY_FILE|INSTRUCTION_SET|NO_CUDA|NO_CUDA_DEVICE|NOT_ON_THIS_BACKEND|"
+    r"READY_FILE|XDS|TOKEN|FILE|START|"
+    r"INSTRUCTION_SET|NO_CUDA|NO_CUDA_DEVICE|NOT_ON_THIS_BACKEND|"
     r"INVALID_ARGUMENT|NOT_FOUND|ALREADY_EXISTS|PERMISSION_DENIED|"
     r"RESOURCE_EXHAUSTED|FAILED_PRECONDITION")
 
@@ -203,8 +204,10 @@ def error_reasons(files):
     for name, text in files.items():
         if name.startswith(("core/", "server/")) and name.endswith(
                 (".h", ".cc")):
-            for reason in re.findall(r'"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)"',
-                                     text):
+            for reason in (re.findall(r'"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)"',
+                                      text)
+                           + re.findall(r'(?:Argument|Unimplemented)\(\s*'
+                                        r'"([A-Z]+)"', text)):
                 if not _NO_REASONS.fullmatch(reason):
                     used.setdefault(reason, name)
     listed = [reason for line in files.get(page, "").splitlines()
@@ -460,6 +463,7 @@ RULES = {
         "client/a.cc": "namespace {\nint F(int a) {\n}  // namespace\n"}),
     "error_reasons": (error_reasons, [
         {"core/a.cc": '"K_MISSING"'},
+        {"server/a.cc": 'InvalidArgument(\n    "RANK", "k");'},
         {"proto/ERRORS.md": "| `K_MISSING` | x |"},
         {"proto/ERRORS.md": "| `A_B`, `A_B` | x |", "core/a.cc": '"A_B"'},
     ], {"proto/ERRORS.md": "| `A_B`, `C_D` | `OK` |",
