@@ -19,8 +19,8 @@
 namespace topk {
 namespace {
 
-// A stream is charged at most for so many times the bytes that it has sent: a
-// header alone may promise gigabytes.
+// A stream is charged at most for this multiple of the bytes that it has sent:
+// a header alone may promise gigabytes.
 constexpr int64_t kChargedPerByte = 64;
 
 // The bytes of messages that a stream holds, charged while it holds them. The
@@ -214,7 +214,7 @@ class StreamCall final : public ServiceCall {
     return *status;
   }
 
-  // Reads the header. What its tensor costs must be available; it is charged
+  // Reads the header. The memory of its tensor must be available; it is charged
   // when the tensor is started.
   std::optional<Status> Prepare(grpc::ByteBuffer& message, Reader reader) {
     RawMessage<v1::TopKRequestChunk> chunk;

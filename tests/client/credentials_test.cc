@@ -84,9 +84,9 @@ TEST_F(ClientCheck, NamesTheFlagTheFileAndTheRule) {
       check({.tls_cert = File("ca.pem"), .tls_key = File("client.key")}),
       HasSubstr("is not the key of the first certificate of --tls-cert"));
   EXPECT_EQ(check({.target = "unix:/a", .tls = true}),
-            "--tls: unix:/a is a Unix socket, which has no TLS");
+            "--tls: \"unix:/a\" is a Unix socket, which has no TLS");
   EXPECT_THAT(check({.target = "example.org:1", .token_file = File("token")}),
-              HasSubstr("the token would go to example.org:1 without TLS"));
+              HasSubstr("the token would go to \"example.org:1\" without TLS"));
   EXPECT_EQ(check({.token_file = "/nonexistent"}),
             "--token-file: cannot read /nonexistent: No such file or "
             "directory");

@@ -154,7 +154,7 @@ TEST(Admission, RejectsOneItemOfAStreamOnly) {
   EXPECT_EQ(results[1].status().reason, "REQUEST_TOO_LARGE");
 }
 
-// What a header promises is charged when the client has sent some of it.
+// The memory that a header promises is charged when some of the data is there.
 TEST(Admission, AStreamIsChargedInProportionToWhatItSent) {
   constexpr int64_t kElements = int64_t{1} << 20;
   ServerConfig config = WithMetrics();

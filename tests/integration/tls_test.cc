@@ -67,9 +67,9 @@ TEST_F(Tls, CoversAllPortsButNoUnixSocket) {
   for (const std::string& address : server.server().addresses()) {
     options.target = address;
     if (address.starts_with("unix:")) {
-      EXPECT_EQ(Ask(options).message, StrCat("--tls: ", address,
-                                             " is a Unix socket, which has no "
-                                             "TLS"));
+      EXPECT_EQ(Ask(options).message,
+                StrCat("--tls: ", Quote(address),
+                       " is a Unix socket, which has no TLS"));
       EXPECT_EQ(Ask({.target = address}).message, "");
     } else {
       EXPECT_EQ(Ask(options).reason, "CLIENT_NOT_ALLOWED") << address;
