@@ -50,16 +50,18 @@ class Command(unittest.TestCase):
         np.save(path, array)
         return path
 
-    def topk(self, *arguments, code=0, target=None, set_name="", **options):
-        """Runs the command; returns its stdout."""
+    def topk(self, *arguments, code=0, or_code=None, target=None, set_name="",
+             **options):
+        """Runs the command, which exits with one of the codes; returns its
+        stdout."""
         environment = dict(os.environ, TOPK_TARGET=target
                            or self.server.target,
                            TOPK_INSTRUCTION_SET=set_name)
         done = subprocess.run([TOPK, *map(str, arguments)],
                               capture_output=True, check=False,
                               env=environment, **options)
-        self.assertEqual(done.returncode, code, done.stderr.decode())
-        if code == 0:
+        self.assertIn(done.returncode, (code, or_code), done.stderr.decode())
+        if done.returncode == 0:
             self.assertEqual(done.stderr, b"")
         else:
             self.assertNotEqual(done.stderr, b"")
@@ -314,10 +316,10 @@ class Command(unittest.TestCase):
             self.topk("bench", "--dtype", kind, "--k", 3, "--requests", 3,
                       "--dialect", "openvino", "--shape", "3,1001")
 
-    def bench(self, *flags, code=0):
+    def bench(self, *flags, **codes):
         """Returns the JSON of a short load."""
         result = json.loads(self.topk("bench", "--k", 3, "--json", *flags,
-                                      code=code))
+                                      **codes))
         self.assertEqual(result["errors"], {})
         self.assertEqual(sum(row["requests"] for row in result["kinds"]),
                          result["requests"])
@@ -374,8 +376,10 @@ class Command(unittest.TestCase):
 
     def test_bench_open_loop(self):
         for arrivals in ("constant", "poisson"):
+            # A busy machine misses even this rate.
             result = self.bench("--rate", 100, "--duration", 0.4, "--warmup",
-                                0.1, "--arrivals", arrivals)
+                                0.1, "--arrivals", arrivals, or_code=7)
+            self.assertEqual(result["kept_up"], self.stderr == "")
             self.assertEqual(result["rate"], 100)
             self.assertEqual(result["concurrency"], 64)
             self.assertAlmostEqual(result["requests"], 40, delta=30)
