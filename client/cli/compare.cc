@@ -17,27 +17,17 @@ struct Element {
   const std::string& data;
   int64_t i;
 
-  std::string Bytes() const {
-    const DTypeInfo& type = InfoOf(dtype);
-    if (type.packed()) return std::string(1, static_cast<char>(Code(type)));
-    const auto width = static_cast<size_t>(type.bytes);
-    return data.substr(static_cast<size_t>(i) * width, width);
-  }
-  uint8_t Code(const DTypeInfo& type) const {
-    std::byte byte;
-    Unpack(type, std::as_bytes(std::span(data)).data(), i, 1, &byte);
-    return static_cast<uint8_t>(static_cast<uint8_t>(byte) >> (8 - type.bits));
+  uint64_t Bits() const {
+    return ReadBits(InfoOf(dtype), std::as_bytes(std::span(data)).data(), i);
   }
   std::string Text() const { return ElementText(dtype, data, i); }
   // As a number has it: the most significant byte first.
   std::string Hex() const {
-    constexpr char kDigits[] = "0123456789abcdef";
-    std::string hex;
-    for (const char c : Bytes()) {
-      const auto byte = static_cast<unsigned char>(c);
-      hex.insert(0, {kDigits[byte >> 4], kDigits[byte & 15]});
+    std::string hex = "0x";
+    for (int byte = InfoOf(dtype).bytes; byte-- > 0;) {
+      hex += HexOf(static_cast<unsigned char>(Bits() >> (8 * byte)));
     }
-    return "0x" + hex;
+    return hex;
   }
 };
 
@@ -51,7 +41,7 @@ std::string Pair(const v1::TopKResponse& answer, const v1::TopKResponse& other,
   const Element value = At(answer.values(), i);
   const Element beside = At(other.values(), i);
   std::string text = value.Text();
-  if (text == beside.Text() && value.Bytes() != beside.Bytes()) {
+  if (text == beside.Text() && value.Bits() != beside.Bits()) {
     text += StrCat(" (", value.Hex(), ")");
   }
   return StrCat(text, " @", At(answer.indices(), i).Text());
@@ -77,8 +67,8 @@ std::string Difference(const v1::TopKResponse& server,
   int64_t differ = 0;
   int64_t first = 0;
   for (int64_t i = count; i-- > 0;) {
-    if (At(server.values(), i).Bytes() != At(ours.values(), i).Bytes() ||
-        At(server.indices(), i).Bytes() != At(ours.indices(), i).Bytes()) {
+    if (At(server.values(), i).Bits() != At(ours.values(), i).Bits() ||
+        At(server.indices(), i).Bits() != At(ours.indices(), i).Bits()) {
       first = i;
       ++differ;
     }

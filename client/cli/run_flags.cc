@@ -17,12 +17,10 @@ namespace {
 
 // Returns random bytes in lower-case hex.
 std::string RandomHex(int bytes) {
-  constexpr char kDigits[] = "0123456789abcdef";
   std::random_device random;
   std::string text;
   for (int i = 0; i < bytes; ++i) {
-    const unsigned byte = random();
-    text += {kDigits[byte >> 4 & 15], kDigits[byte & 15]};
+    text += HexOf(static_cast<unsigned char>(random()));
   }
   return text;
 }

@@ -41,10 +41,15 @@ inline std::string Quote(std::string_view text) {
   return quoted + (text.size() > 64 ? "...\"" : "\"");
 }
 
+/// Returns a byte's two digits in lower-case hex.
+inline std::string HexOf(unsigned char byte) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  return {kDigits[byte >> 4], kDigits[byte & 15]};
+}
+
 /// Escapes untrusted text for a terminal or a log: control characters, those
 /// of bidirectional text, and bytes that are not valid UTF-8 become \xNN.
 inline std::string EscapeControls(std::string_view text) {
-  constexpr char kHex[] = "0123456789abcdef";
   const auto byte = [&](size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
   };
@@ -77,7 +82,7 @@ inline std::string EscapeControls(std::string_view text) {
       i += length;
       continue;
     }
-    escaped += {'\\', 'x', kHex[first >> 4], kHex[first & 15]};
+    escaped += "\\x" + HexOf(static_cast<unsigned char>(first));
     ++i;
   }
   return escaped;

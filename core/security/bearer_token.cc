@@ -11,7 +11,6 @@ namespace topk {
 namespace {
 
 constexpr size_t kShortest = 16;
-constexpr char kHexDigits[] = "0123456789abcdef";
 
 bool MayBeInToken(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
@@ -46,10 +45,7 @@ TokenHash HashToken(std::string_view token) {
 
 std::string ToHex(const TokenHash& hash) {
   std::string hex;
-  for (const unsigned char byte : hash) {
-    hex += kHexDigits[byte >> 4];
-    hex += kHexDigits[byte & 15];
-  }
+  for (const unsigned char byte : hash) hex += HexOf(byte);
   return hex;
 }
 

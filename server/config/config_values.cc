@@ -77,8 +77,7 @@ std::string CheckMode(const std::string& text) {
 }
 
 std::string CheckShare(const std::string& text) {
-  const std::optional<double> share = ParseNumber(text);
-  if (share && *share >= 0 && *share <= 1) return "";
+  if (ParseShare(text)) return "";
   return StrCat(Quote(text), " is not a share of 0 to 1");
 }
 
@@ -115,6 +114,11 @@ std::string CheckPrefix(const std::string& prefix) {
 }
 
 }  // namespace
+
+std::optional<double> ParseShare(const std::string& text) {
+  const std::optional<double> share = ParseNumber(text);
+  return share && *share >= 0 && *share <= 1 ? share : std::nullopt;
+}
 
 std::string CheckCollector(std::string& url) {
   constexpr std::string_view kDefaultPort = ":4317";

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/number.h"
 #include "core/base/text.h"
 #include "core/security/small_file.h"
 #include "server/config/config_values.h"
@@ -144,8 +143,7 @@ void ReadSampler(const Variable& variable, TraceConfig& config) {
   if (rest != "traceidratio") return;
   const std::string argument = variable(kRatio);
   if (argument.empty()) return;
-  const std::optional<double> ratio = ParseNumber(argument);
-  if (ratio && *ratio >= 0 && *ratio <= 1) {
+  if (const std::optional<double> ratio = ParseShare(argument)) {
     config.ratio = *ratio;
   } else {
     Warn(config, kRatio, argument, "it is not a share of 0 to 1");

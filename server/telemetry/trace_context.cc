@@ -8,13 +8,13 @@ namespace topk {
 namespace {
 
 constexpr size_t kLength = 55;  // vv-<32 of the trace>-<16 of the span>-ff
-constexpr char kDigits[] = "0123456789abcdef";
 
 // Reads digits of lower-case hex, at most 16.
 std::optional<uint64_t> Hex(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
   uint64_t value = 0;
   for (const char c : text) {
-    const size_t digit = std::string_view(kDigits, 16).find(c);
+    const size_t digit = kDigits.find(c);
     if (digit == std::string_view::npos) return std::nullopt;
     value = value << 4 | digit;
   }
@@ -83,10 +83,9 @@ std::string TraceId(const TraceContext& trace) {
 }
 
 std::string SpanId(uint64_t span) {
-  std::string text(16, '0');
-  for (auto digit = text.rbegin(); digit != text.rend(); ++digit) {
-    *digit = kDigits[span & 15];
-    span >>= 4;
+  std::string text;
+  for (int shift = 56; shift >= 0; shift -= 8) {
+    text += HexOf(static_cast<unsigned char>(span >> shift));
   }
   return text;
 }

@@ -59,55 +59,6 @@ HWY_INLINE V Insert(V key, Key index, Key* keys, Key* indices, int64_t levels) {
   return hn::Load(d, keys + (levels - 1) * kPitch);
 }
 
-/// The elements that may exceed the least of the best keys of their column: all
-/// that do, and NaNs. A key takes nine instructions, this two.
-template <class Key, bool kFloat>
-class ColumnLimits {
- public:
-  using D = Tag<Key>;
-  using V = hn::Vec<D>;
-
-  explicit ColumnLimits(const SortKeyEncoder<Key, kFloat>& map)
-      : sign_(hn::Set(D(), map.sign)),
-        flip_(hn::Set(D(), map.flip)),
-        mirror_(hn::Set(D(), static_cast<Key>(kFloat ? map.flip & map.sign
-                                                     : map.flip ^ map.sign))) {}
-
-  /// Returns the limit of a key for Exceed(): of floats the number, mirrored at
-  /// zero for SMALLEST, or a NaN for the keys of NaNs.
-  HWY_INLINE V Of(V key) const {
-    if constexpr (!kFloat) {
-      return key;
-    } else {
-      const D d;
-      const hn::RebindToSigned<D> s;
-      const V ordered = hn::Xor(key, flip_);
-      const V positive =
-          hn::BitCast(d, hn::BroadcastSignBit(hn::BitCast(s, ordered)));
-      const V bits = hn::Xor(ordered, hn::Or(hn::Not(positive), sign_));
-      return hn::Xor(bits, mirror_);
-    }
-  }
-
-  /// Returns a mask of the elements that may exceed the limits.
-  HWY_INLINE hn::Mask<D> Exceed(V bits, V limits) const {
-    const V mirrored = hn::Xor(bits, mirror_);
-    if constexpr (kFloat) {
-      // Not "greater": a comparison with a NaN is false.
-      const hn::RebindToFloat<D> f;
-      return hn::Not(hn::RebindMask(
-          D(), hn::Le(hn::BitCast(f, mirrored), hn::BitCast(f, limits))));
-    } else {
-      return hn::Gt(mirrored, limits);
-    }
-  }
-
- private:
-  V sign_;
-  V flip_;
-  V mirror_;
-};
-
 /// Kernels::feed_columns.
 template <class Key, bool kFloat>
 void FeedColumns(const SortKeyEncoder<Key, kFloat>& map,
@@ -117,7 +68,6 @@ void FeedColumns(const SortKeyEncoder<Key, kFloat>& map,
   constexpr int64_t kLanes = hn::MaxLanes(Tag<Key>());
   constexpr int64_t kBlock = ColumnState<Key>::kBlock;
   const VectorMap<Key, kFloat> vector_map(map);
-  const ColumnLimits<Key, kFloat> limits(map);
   const int64_t whole = state.columns - state.columns % kLanes;
   for (int64_t i = 0; i < count; ++i) {
     const std::byte* row = elements + i * pitch * sizeof(Key);
@@ -133,7 +83,7 @@ void FeedColumns(const SortKeyEncoder<Key, kFloat>& map,
         hn::Store(hn::Zero(d), d, keys + last);
         hn::Store(hn::Set(d, index), d, indices + last);
       }
-      hn::Store(limits.Of(Insert(key, index, keys, indices, levels)), d,
+      hn::Store(vector_map.Limit(Insert(key, index, keys, indices, levels)), d,
                 state.limits + column);
     };
     const auto bits_at = [&](int64_t column) HWY_ATTR {
@@ -146,8 +96,8 @@ void FeedColumns(const SortKeyEncoder<Key, kFloat>& map,
       const int64_t vectors = std::min(kWord, (whole - strip) / kLanes);
       uint64_t better = filling ? ~uint64_t{0} >> (kWord - vectors) : 0;
       for (int64_t v = 0; v < vectors && !filling; ++v, column += kLanes) {
-        const auto exceed =
-            limits.Exceed(bits_at(column), hn::Load(d, state.limits + column));
+        const auto exceed = vector_map.Exceed(
+            bits_at(column), hn::Load(d, state.limits + column));
         better |= uint64_t{!hn::AllFalse(d, exceed)} << v;
       }
       column = strip + vectors * kLanes;
@@ -171,7 +121,7 @@ void FeedColumns(const SortKeyEncoder<Key, kFloat>& map,
       const auto lanes =
           hn::FirstN(d, static_cast<size_t>(state.columns - whole));
       const auto exceed = hn::And(
-          lanes, limits.Exceed(bits, hn::Load(d, state.limits + whole)));
+          lanes, vector_map.Exceed(bits, hn::Load(d, state.limits + whole)));
       if (filling || !hn::AllFalse(d, exceed)) {
         // A key of 0 exceeds none: the lanes behind may be columns of a wider
         // row.

@@ -86,7 +86,41 @@ class VectorMap {
     }
   }
 
+  /// Returns what Exceed() compares with for a key: of floats the number,
+  /// mirrored at zero for SMALLEST, or a NaN for the keys of NaNs.
+  HWY_INLINE V Limit(V key) const {
+    if constexpr (!kFloat) {
+      return key;
+    } else {
+      const D d;
+      const hn::RebindToSigned<D> s;
+      const V ordered = hn::Xor(key, flip_);
+      const V positive =
+          hn::BitCast(d, hn::BroadcastSignBit(hn::BitCast(s, ordered)));
+      return Mirrored(hn::Xor(ordered, hn::Or(hn::Not(positive), sign_)));
+    }
+  }
+
+  /// Returns a mask of the elements that may exceed the keys of the limits: all
+  /// that do, and NaNs. A key takes nine instructions, this two. Floats have 32
+  /// or 64 bits.
+  HWY_INLINE hn::Mask<D> Exceed(V bits, V limits) const {
+    if constexpr (kFloat) {
+      // Not "greater": a comparison with a NaN is false.
+      const hn::RebindToFloat<D> f;
+      return hn::Not(hn::RebindMask(
+          D(), hn::Le(hn::BitCast(f, Mirrored(bits)), hn::BitCast(f, limits))));
+    } else {
+      return hn::Gt(Mirrored(bits), limits);
+    }
+  }
+
  private:
+  // In the order of the keys: floats as numbers, integers as unsigned ones.
+  HWY_INLINE V Mirrored(V bits) const {
+    return hn::Xor(bits, kFloat ? hn::And(flip_, sign_) : sign_flip_);
+  }
+
   HWY_INLINE V Ordered(V bits) const {
     const D d;
     const hn::RebindToSigned<D> s;
