@@ -2,8 +2,9 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <regex>
 #include <sstream>
+
+#include "tests/support/regular_expression.h"
 
 namespace topk::testing {
 namespace {
@@ -32,31 +33,32 @@ struct Buckets {
 }  // namespace
 
 std::string ReadExposition(const std::string& text, Exposition& to) {
-  static const std::regex type_line(
-      R"(# TYPE ([a-zA-Z_][a-zA-Z0-9_]*) (counter|gauge|histogram|summary))");
-  static const std::regex help_line(R"(# HELP [a-zA-Z_][a-zA-Z0-9_]* .+)");
-  static const std::regex sample_line(
-      R"re(([a-zA-Z_][a-zA-Z0-9_]*))re"  // the name, then labels in braces
-      R"re((\{((?:[a-zA-Z_]\w*="(?:[^"\\]|\\.)*",?)*)\})? (\S+))re");
-  static const std::regex le(R"re((.*?),?le="([^"]*)")re");
+  static const RegularExpression type_line(
+      "# TYPE ([a-zA-Z_][a-zA-Z0-9_]*) (counter|gauge|histogram|summary)");
+  static const RegularExpression help_line("# HELP [a-zA-Z_][a-zA-Z0-9_]* .+");
+  // The name, labels in braces, the value.
+  static const RegularExpression sample_line(
+      "([a-zA-Z_][a-zA-Z0-9_]*)"
+      R"((\{(([a-zA-Z_][a-zA-Z0-9_]*="([^"\\]|\\.)*",?)*)\})? ([^ ]+))");
+  static const RegularExpression le(R"re(((.*),)?le="([^"]*)")re");
   if (!text.ends_with('\n')) return "it does not end with a line";
   std::map<std::string, Buckets> buckets;
   std::string family;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    std::smatch part;
-    if (std::regex_match(line, help_line)) continue;
-    if (std::regex_match(line, part, type_line)) {
+    if (!help_line.Match(line).empty()) continue;
+    if (const auto part = type_line.Match(line); !part.empty()) {
       family = part[1];
       if (!to.types.emplace(family, part[2]).second) return "twice: " + line;
       continue;
     }
-    if (!std::regex_match(line, part, sample_line)) return "no line: " + line;
+    const auto part = sample_line.Match(line);
+    if (part.empty()) return "no line: " + line;
     const std::string name = part[1];
     const std::string labels = part[3];
     if (FamilyOf(name, to.types) != family) return "in no family: " + line;
     char* end = nullptr;
-    const std::string number = part[4];
+    const std::string number = part[6];
     const double value = std::strtod(number.c_str(), &end);
     if (*end != '\0') return "no number: " + line;
     const std::string series = name + "{" + labels + "}";
@@ -64,12 +66,12 @@ std::string ReadExposition(const std::string& text, Exposition& to) {
     if (to.types[family] == "gauge" || to.types[family] == "summary") continue;
     if (!(value >= 0)) return "negative: " + line;
     if (!name.ends_with("_bucket") || to.types[family] != "histogram") continue;
-    std::smatch bound;
-    if (!std::regex_match(labels, bound, le)) return "no bound: " + line;
-    const std::string histogram = family + "{" + bound[1].str() + "}";
+    const auto bound = le.Match(labels);
+    if (bound.empty()) return "no bound: " + line;
+    const std::string histogram = family + "{" + bound[2] + "}";
     Buckets& so_far = buckets[histogram];
     const double limit =
-        bound[2] == "+Inf" ? INFINITY : std::strtod(bound[2].str().c_str(), {});
+        bound[3] == "+Inf" ? INFINITY : std::strtod(bound[3].c_str(), {});
     if (!(limit > so_far.last_bound) || value < so_far.last_count) {
       return "not ascending: " + line;
     }

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <random>
-#include <regex>
 #include <set>
+#include <string>
+#include <vector>
+
+#include "tests/support/regular_expression.h"
 
 namespace topk {
 namespace {
@@ -75,10 +78,8 @@ TEST(TraceParent, RejectsInvalidValues) {
 }
 
 TEST(TraceParent, AcceptsExactlyTheGrammar) {
-  const std::regex grammar(
-      "00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}|"
-      "(?!00|ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-"
-      "[0-9a-f]{2}(-[\\s\\S]*)?");
+  const testing::RegularExpression grammar(
+      "([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?");
   const std::string letters = "0123456789abcdefABF-_ g";
   std::mt19937 random(1);
   const auto below = [&](size_t most) { return random() % most; };
@@ -99,7 +100,10 @@ TEST(TraceParent, AcceptsExactlyTheGrammar) {
       }
       if (text.empty()) text = "0";
     }
-    const bool expected = std::regex_match(text, grammar);
+    const std::vector<std::string> part = grammar.Match(text);
+    const bool expected =
+        !part.empty() && part[1] != "ff" && part[2] != std::string(32, '0') &&
+        part[3] != std::string(16, '0') && (part[1] != "00" || part[4].empty());
     ASSERT_EQ(ParseTraceParent(text).has_value(), expected) << text;
     valid += expected ? 1 : 0;
   }
