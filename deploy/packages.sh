@@ -36,6 +36,7 @@ TOPK_TEST_PACKAGES=(
   pkg-config zsh fish groff-base
   adduser iproute2 systemd
   clang-format-14 shellcheck
+  clang-14 libclang-rt-14-dev lld llvm-14
 )
 
 # Runs a command as root: apt-get's own, or nothing.

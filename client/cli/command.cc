@@ -78,8 +78,9 @@ int AtEnd(int exit_code) {
 // CLI11 reads the variables of all of them. Null if there is no such option.
 const CLI::Option* FindOption(const CLI::App& app, const std::string& name) {
   std::vector<const CLI::App*> commands = app.get_subcommands({});
-  std::ranges::stable_partition(
-      commands, [](const CLI::App* command) { return command->parsed(); });
+  std::stable_partition(
+      commands.begin(), commands.end(),
+      [](const CLI::App* command) { return command->parsed(); });
   for (const CLI::App* command : commands) {
     if (const auto* option = command->get_option_no_throw(name)) return option;
   }

@@ -113,7 +113,7 @@ TEST(Attempts, RetriesAsThePythonClientDoes) {
       const auto named = static_cast<Code>(i);
       if (CodeName(named) == std::string(c["code"])) code = named;
     }
-    Status status(code, std::string(c["reason"]), "", "");
+    Status status{code, std::string(c["reason"]), "", ""};
     status.retry_after = std::chrono::milliseconds(c.value("retry_ms", 0));
     Attempts attempts(
         2, std::chrono::system_clock::now() + std::chrono::minutes(1));

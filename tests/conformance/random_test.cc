@@ -8,7 +8,7 @@ namespace topk::testing {
 namespace {
 
 // Each takes 40 ways through the core, and a sanitizer ten times as long.
-#ifdef __SANITIZE_ADDRESS__
+#ifdef TOPK_SANITIZED
 constexpr int kRequests = 2500;
 #else
 constexpr int kRequests = 20000;

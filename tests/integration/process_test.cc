@@ -267,7 +267,7 @@ TEST(Topkd, ReportsAnAddressInUse) {
   }
 }
 
-#ifndef __SANITIZE_ADDRESS__  // which allocates by itself
+#ifndef TOPK_SANITIZED  // sanitizers allocate by themselves
 // Returns the page faults of a process that needed no file.
 int64_t MinorFaults(pid_t pid) {
   const std::string stat = ReadFile(StrCat("/proc/", pid, "/stat"));

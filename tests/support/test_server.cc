@@ -37,7 +37,7 @@ TestServer::~TestServer() {
 }
 
 std::string BusyPoller(const std::string& log) {
-#if defined(__SANITIZE_ADDRESS__) || defined(TOPK_TSAN)
+#ifdef TOPK_SANITIZED
   constexpr int64_t kMaxMilliseconds = 1000;
 #else
   constexpr int64_t kMaxMilliseconds = 100;

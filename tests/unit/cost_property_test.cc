@@ -189,7 +189,7 @@ std::string DataFor(Random& random, const Plan& plan) {
 }
 
 TEST(CostOfAnyPlan, CoversARun) {
-#if defined(__SANITIZE_ADDRESS__) || defined(TOPK_TSAN)
+#ifdef TOPK_SANITIZED
   constexpr bool kTimed = false;
   constexpr int kRounds = 100;
 #else

@@ -15,7 +15,7 @@
 
 namespace topk::cpu {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(TOPK_TSAN)
+#ifdef TOPK_SANITIZED
 /// The system's allocator: the sanitizers do not know oneTBB's.
 struct ScratchHeap {
   static void* Allocate(size_t bytes) { return std::malloc(bytes); }
