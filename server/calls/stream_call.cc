@@ -1,8 +1,10 @@
 #include "server/calls/stream_call.h"
 
 #include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/slice.h>
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -77,11 +79,36 @@ class StreamCall final : public ServiceCall {
  private:
   // A message, and why it is rejected.
   struct Item {
-    grpc::ByteBuffer message;
-    Status status;
-    int64_t bytes() const { return static_cast<int64_t>(message.Length()); }
+    grpc::ByteBuffer message;  // or...
+    grpc::Slice compact;       // ...a small one, after Compact()
+    std::unique_ptr<const Status> rejection;
+
+    Item() = default;
+    // A ByteBuffer can be copied or swapped, but not moved.
+    Item(Item&& other) noexcept
+        : compact(std::move(other.compact)),
+          rejection(std::move(other.rejection)) {
+      message.Swap(&other.message);
+    }
+
+    int64_t bytes() const {
+      return static_cast<int64_t>(message.Length() + compact.size());
+    }
     // With the memory of the item itself: many small ones may wait.
     int64_t held_bytes() const { return bytes() + 256; }
+
+    // A ByteBuffer takes 350 bytes more than its message. Millions of small
+    // messages may wait for the start of a large tensor.
+    void Compact() {
+      constexpr size_t kSmall = 1024;
+      if (message.Length() > kSmall) return;
+      if (message.DumpToSingleSlice(&compact).ok()) message.Clear();
+    }
+    grpc::ByteBuffer& Expand() {
+      if (!message.Valid()) message = grpc::ByteBuffer(&compact, 1);
+      compact = {};
+      return message;
+    }
   };
 
   std::shared_ptr<Call> Next() const override {
@@ -94,8 +121,10 @@ class StreamCall final : public ServiceCall {
       Item item;
       item.message.Swap(&message);
       const int64_t bytes = item.bytes();
-      item.status = Admitted(item);
-      if (!item.status.ok()) item.message.Clear();
+      if (Status s = Admitted(item); !s.ok()) {
+        item.rejection = std::make_unique<const Status>(std::move(s));
+        item.message.Clear();
+      }
       next = queue_.Receive(std::move(item), bytes);
     } else {
       next = queue_.ReceiveEnd();
@@ -151,20 +180,18 @@ class StreamCall final : public ServiceCall {
   // is started when enough of it has arrived.
   bool NeedsMore() const {
     if (end_) return false;
-    return next_ == items_.size() ||
+    return items_.empty() ||
            (prepared_.has_value() && received_ < start_bytes_);
   }
 
   // Takes what waits; false if nothing does, not even the end.
   bool TakeItems() {
-    items_.erase(items_.begin(),
-                 items_.begin() + static_cast<ptrdiff_t>(next_));
-    next_ = 0;
     const auto taken = queue_.Take(taken_);
     if (taken.read) Read();
     end_ = taken.end;
     for (Item& item : taken_) {
       received_ += item.bytes();
+      if (prepared_.has_value()) item.Compact();
       items_.push_back(std::move(item));
     }
     if (!taken.any && !taken.end) return false;
@@ -181,9 +208,9 @@ class StreamCall final : public ServiceCall {
                                  prepared_->cost.working_bytes) +
              kMessage;
     }
-    if (next_ < items_.size()) {
+    if (!items_.empty()) {
       if (!tensor_.has_value()) return kMessage;
-      return kMessage + tensor_->FeedNanoseconds(items_[next_].bytes());
+      return kMessage + tensor_->FeedNanoseconds(items_.front().bytes());
     }
     if (!tensor_.has_value()) return kMessage;
     // The response's pieces, or its copy to shared memory.
@@ -198,17 +225,17 @@ class StreamCall final : public ServiceCall {
   Status Step(Reader reader, bool& later) {
     if (Status s = CheckAlive(); !s.ok()) return s;
     if (prepared_.has_value()) return Start();
-    if (next_ == items_.size()) return Answer();
-    Item& item = items_[next_];
-    if (!item.status.ok()) return item.status;
+    if (items_.empty()) return Answer();
+    Item& item = items_.front();
+    if (item.rejection != nullptr) return *item.rejection;
     const int64_t held_bytes = item.held_bytes();
     const bool first = !tensor_.has_value();
+    grpc::ByteBuffer& message = item.Expand();
     const std::optional<Status> status =
-        first ? Prepare(item.message, reader) : Feed(item.message, reader);
+        first ? Prepare(message, reader) : Feed(message, reader);
     later = !status.has_value();
     if (later) return {};
-    ++next_;
-    item.message.Clear();  // its memory, before the next one's turn
+    items_.pop_front();
     if (!first) held_.Release(held_bytes);
     stats_.RecordStage(Stage::kDecode);
     return *status;
@@ -336,7 +363,7 @@ class StreamCall final : public ServiceCall {
   // its end, that is what the log should say; the call's end will tell.
   void Fail(const Status& status) {
     queue_.Stop();
-    if (next_ == items_.size() && end_) return FinishIncomplete(status);
+    if (items_.empty() && end_) return FinishIncomplete(status);
     RecordIncomplete(status);
     Finish(status);
   }
@@ -367,8 +394,7 @@ class StreamCall final : public ServiceCall {
   ReadAheadQueue<Item> queue_;
   bool has_header_ = false;  // it was received
   std::vector<Item> taken_;
-  std::vector<Item> items_;  // those that were taken before
-  size_t next_ = 0;
+  std::deque<Item> items_;  // those that were taken before, in order
   bool end_ = false;
   int64_t received_ = 0;     // bytes of all that were taken
   int64_t start_bytes_ = 0;  // of them that the tensor's start needs

@@ -222,6 +222,23 @@ def large_outputs_freed(attacker):
             attacker.outcomes[client.outcomes.get(stream, "none")] += 1
 
 
+@attack(processes=1, seconds=4, rounds=60)
+def tiny_chunks_before_the_start(attacker):
+    """Empty chunks of a tensor of 80 MiB, which is not started for them."""
+    count = 20 * MIB
+    header = topk_requests.header(topk_requests.onnx("F32", [count], k=count))
+    chunks = h2.message(topk_requests.chunk(b"")) * 10000
+    with attacker.connect() as client:
+        stream = client.call(TOPK + "StreamTopK", header, end=False)
+        while attacker.goes_on() and not client.closed:
+            if client.upload(stream, chunks, seconds=1) == len(chunks):
+                attacker.delivered()
+            client.poll(0)
+            if stream in client.outcomes:
+                attacker.outcomes[client.outcomes[stream]] += 1
+                break
+
+
 # Streams without an end -------------------------------------------------------
 
 
