@@ -1,5 +1,6 @@
 #include "server/telemetry/trace_context.h"
 
+#include <algorithm>
 #include <random>
 
 #include "core/base/text.h"
@@ -19,6 +20,15 @@ std::optional<uint64_t> Hex(std::string_view text) {
     value = value << 4 | digit;
   }
   return value;
+}
+
+// Whether a tracestate may be kept. gRPC receives any bytes, but one that is
+// not UTF-8 would make a collector reject the spans of all calls in a message.
+bool IsTraceState(std::string_view text) {
+  return text.size() <= kMaxTraceState &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= ' ' && c <= '~') || c == '\t';
+         });
 }
 
 }  // namespace
@@ -64,7 +74,7 @@ TraceContext ContinueTrace(std::string_view traceparent,
     trace.trace_low = parent->trace_low;
     trace.parent = parent->span;
     trace.sampled = parent->sampled;
-    if (tracestate.size() <= kMaxTraceState) trace.state = tracestate;
+    if (IsTraceState(tracestate)) trace.state = tracestate;
   } else {
     trace.trace_high = NewTraceId();
     trace.trace_low = NewTraceId();

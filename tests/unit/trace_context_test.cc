@@ -124,6 +124,14 @@ TEST(TraceContext, ContinuesATraceWithItsOwnSpan) {
   EXPECT_EQ(ContinueTrace(kParent, std::string(513, 'a')).state, "");
 }
 
+TEST(TraceContext, DropsATraceStateWithBytesThatAreNotPrintableAscii) {
+  for (const std::string text :
+       {"a=\xff", "\xed\xa0\x80", "a=\xc3\xa4", "a=\n", "\x7f", "a=b,\x01"}) {
+    EXPECT_EQ(ContinueTrace(kParent, text).state, "");
+  }
+  EXPECT_EQ(ContinueTrace(kParent, "a=b,\t c=~").state, "a=b,\t c=~");
+}
+
 TEST(TraceContext, StartsATraceWithoutAParent) {
   std::set<std::string> seen;
   for (int i = 0; i < 1000; ++i) {
