@@ -15,10 +15,11 @@
 namespace topk {
 namespace {
 
-// Creates a locked file. Returns its descriptor, or -1 and errno.
+// Creates a locked file, in the place of no other one. Returns its descriptor,
+// or -1 and errno.
 int CreateLocked(const std::string& path, const std::string& content) {
   const int fd =
-      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd < 0) return -1;
   const ssize_t written = write(fd, content.data(), content.size());
   if (written == static_cast<ssize_t>(content.size())) {
@@ -27,12 +28,13 @@ int CreateLocked(const std::string& path, const std::string& content) {
     return fd;
   }
   const int error = written < 0 ? errno : ENOSPC;
+  std::remove(path.c_str());
   close(fd);
   errno = error;
   return -1;
 }
 
-// Returns why the ready file must not take the place of what is at its path: a
+// Returns why the ready file must not take the place of what is at a path: a
 // file of someone else would be lost.
 Status CheckReplaceable(const std::string& path) {
   const auto refuse = [&path](const char* why) {
@@ -62,15 +64,20 @@ Result<OwnedFile> WriteReadyFile(
     if (!address.empty()) content[name] = address;
   }
   if (Status s = CheckReplaceable(path); !s.ok()) return s;
+  // In a container an earlier server may have had the same number.
   const std::string temporary = StrCat(path, ".", getpid());
+  if (Status s = CheckReplaceable(temporary); !s.ok()) return s;
+  std::remove(temporary.c_str());
   const int fd = CreateLocked(
       temporary,
       content.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
           "\n");
   if (fd < 0 || std::rename(temporary.c_str(), path.c_str()) != 0) {
     const int error = errno;
-    std::remove(temporary.c_str());
-    if (fd >= 0) close(fd);
+    if (fd >= 0) {
+      std::remove(temporary.c_str());
+      close(fd);
+    }
     return Status{
         Code::kUnavailable, "READY_FILE", "ready_file",
         StrCat("--ready-file: cannot write ", path, ": ", ErrnoText(error))};
