@@ -156,11 +156,7 @@ int LogAndServe(const topk::CommandLine& line) {
   return status;
 }
 
-}  // namespace
-
-// Our code throws no exceptions; an exception of a library ends the process.
-int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
-  const topk::CommandLine line = topk::ReadCommandLine(argc, argv);
+int Run(const topk::CommandLine& line) {
   switch (line.action) {
     case topk::CommandLine::Action::kExit:
       return line.exit_code;
@@ -175,5 +171,15 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
       topk::ReadInPollers();
       return LogAndServe(line);
   }
+  return kFailure;
+}
+
+}  // namespace
+
+// Our code throws no exceptions; an exception of a library ends the process.
+int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
+  const int status = Run(topk::ReadCommandLine(argc, argv));
+  if (std::cout.flush() || status != 0) return status;
+  std::cerr << "topkd: cannot write to stdout\n";
   return kFailure;
 }

@@ -406,6 +406,31 @@ TEST(Topkd, KeepsWhatIsAtThePathOfItsReadyFile) {
   EXPECT_EQ(ReadFile(data), "{\"key\": 1}\n");
 }
 
+TEST(Topkd, KeepsWhatIsAtTheTemporaryPathOfItsReadyFile) {
+  const TemporaryFolder folder;
+  const std::string data = folder.File("data");
+  std::ofstream(data) << "kept\n";
+  const std::string path = folder.File("ready.json");
+  // The shell's process becomes the server's.
+  Subprocess topkd({"/bin/sh", "-c",
+                    StrCat("ln -s ", data, " ", path, ".$$; exec ", kTopkd,
+                           " --listen 127.0.0.1:0 --ready-file ", path)});
+  EXPECT_EQ(topkd.Wait(), 1);
+  EXPECT_THAT(topkd.Output(),
+              HasSubstr(StrCat("--ready-file: ", path, ".", topkd.pid(),
+                               " exists and is not a regular file")));
+  EXPECT_EQ(ReadFile(data), "kept\n");
+}
+
+TEST(Topkd, FailsIfItCannotWriteItsSettings) {
+  for (const char* flag : {"--check-config", "--help", "--version"}) {
+    Subprocess topkd(
+        {"/bin/sh", "-c", StrCat("exec ", kTopkd, " ", flag, " > /dev/full")});
+    EXPECT_EQ(topkd.Wait(), 1) << flag;
+    EXPECT_THAT(topkd.Output(), HasSubstr("cannot write to stdout"));
+  }
+}
+
 TEST(Topkd, ReplacesAnEmptyFileByItsReadyFile) {
   const TemporaryFolder folder;
   const std::string path = folder.File("ready.json");
