@@ -39,8 +39,8 @@ struct TraceContext {
   std::string state;
 };
 
-/// The longest tracestate that is kept. A longer one is dropped whole, and so is
-/// one with bytes that are not printable ASCII.
+/// The longest tracestate that is kept. A longer one is dropped whole, and so
+/// is one with bytes that are not printable ASCII.
 inline constexpr size_t kMaxTraceState = 512;
 
 /// Continues the trace of a valid traceparent, else begins one. Always with a
