@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034  # the lists are for those who source it
 # The Debian packages that the project needs, and their installation. Used by
-# quickstart.sh, tests/run.sh, tests/grpc_current.sh and the Dockerfile.
+# quickstart.sh, tests/run.sh, tests/quality/grpc_current.sh and the Dockerfile.
 
 # To build topkd, topk and their Debian packages.
 TOPK_BUILD_PACKAGES=(

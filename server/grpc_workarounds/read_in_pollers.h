@@ -1,9 +1,9 @@
 // Defect: gRPC's EventEngine reads connections in its own threads, and wakes
 // another thread for each message. A streamed tensor of 64 MiB takes 25 ms of
 // CPU time instead of 21, and 20 times as many futex() calls.
-// Versions: measured with 1.83. Test: tests/grpc_current.sh --only bench, with
-// and without GRPC_EXPERIMENTS=event_engine_listener. Delete when that makes no
-// difference, or when gRPC no longer has this experiment.
+// Versions: measured with 1.83. Test: tests/quality/grpc_current.sh --only
+// bench, with and without GRPC_EXPERIMENTS=event_engine_listener. Delete when
+// that makes no difference, or when gRPC no longer has this experiment.
 #pragma once
 
 namespace topk {

@@ -7,7 +7,7 @@ usage: build/oip/bin/python tests/bench/python_client.py TOPKD TRANSPORT
            [--rounds N] [--seconds S]
 
 TRANSPORT is the folder of topk_client_transport, e.g.
-build/dev/tests/python/transport. `tests/support/venv.sh oip` makes the
+build/dev/tests/clients/python/transport. `tests/support/venv.sh oip` makes the
 interpreter with Triton's client.
 """
 
@@ -28,7 +28,7 @@ parser.add_argument("--seconds", type=float, default=1,
 options = parser.parse_args()
 sys.argv[1:] = [options.topkd]
 sys.path[:0] = [os.path.abspath(options.transport),
-                str(pathlib.Path(__file__).parents[1] / "python")]
+                str(pathlib.Path(__file__).parents[1] / "clients/python")]
 import client_package  # noqa: E402, makes topk_client importable
 import grpc  # noqa: E402
 import numpy as np  # noqa: E402

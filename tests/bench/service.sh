@@ -14,7 +14,7 @@
 # --quick        a little of everything, to see that it works
 # --json FILE    writes the lines of JSON there too, for service/report.py
 # --servers FOLDER  runs topkd and the null server of a chroot, which has them
-#                below build/bench (see tests/grpc_current.sh)
+#                below build/bench (see tests/quality/grpc_current.sh)
 set -euo pipefail
 
 usage() { sed -n '2,17s/^# \{0,1\}//p' tests/bench/service.sh; }

@@ -1,4 +1,5 @@
-// Every case of tests/cases, one test each, on every way through the core.
+// Every case of tests/conformance/cases, one test each, on every way through
+// the core.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -68,8 +69,8 @@ INSTANTIATE_TEST_SUITE_P(All, Cases, ::testing::ValuesIn(AllCases()),
 // parser, by what is neither blank nor a comment.
 TEST(CaseFile, ReadsEveryLineAsATest) {
   std::map<std::string, int> lines;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(TOPK_SOURCE_DIR "/tests/cases")) {
+  for (const auto& entry : std::filesystem::directory_iterator(
+           TOPK_SOURCE_DIR "/tests/conformance/cases")) {
     ASSERT_EQ(entry.path().extension(), ".cases") << entry.path();
     std::ifstream in(entry.path());
     const std::string stem = entry.path().stem().string();

@@ -1,7 +1,7 @@
 // usage: fuzz_seeds TARGET FOLDER
 //
-// Writes inputs for a target to begin with: cases of tests/cases and random
-// requests, the settings as they are by default, names and tokens.
+// Writes inputs for a target to begin with: cases of tests/conformance/cases
+// and random requests, the settings as they are by default, names and tokens.
 #include <google/protobuf/message.h>
 
 #include <cstring>

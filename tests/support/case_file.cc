@@ -281,8 +281,8 @@ Case ParseCase(const std::string& line, const std::string& where) {
 
 std::vector<Case> AllCases() {
   std::vector<std::filesystem::path> files;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(TOPK_SOURCE_DIR "/tests/cases")) {
+  for (const auto& entry : std::filesystem::directory_iterator(
+           TOPK_SOURCE_DIR "/tests/conformance/cases")) {
     if (entry.path().extension() == ".cases") files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
@@ -302,7 +302,8 @@ std::vector<Case> AllCases() {
       }
     }
   }
-  if (cases.empty()) throw std::runtime_error("no cases in tests/cases");
+  if (cases.empty())
+    throw std::runtime_error("no cases in tests/conformance/cases");
   return cases;
 }
 

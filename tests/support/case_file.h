@@ -1,4 +1,4 @@
-// Cases as data: tests/cases/*.cases, a case a line.
+// Cases as data: tests/conformance/cases/*.cases, a case a line.
 //
 //   name | dialect version | type shape | rest of the request | data | expected
 //
@@ -45,8 +45,8 @@ struct Case {
 /// Reads one line. Throws std::runtime_error with `where` if it is malformed.
 Case ParseCase(const std::string& line, const std::string& where);
 
-/// Reads every case of every file of tests/cases, in order. Throws if there
-/// are no cases, or two of one name.
+/// Reads every case of every file of tests/conformance/cases, in order. Throws
+/// if there are no cases, or two of one name.
 std::vector<Case> AllCases();
 
 }  // namespace topk::testing

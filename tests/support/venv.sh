@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # Makes a virtual environment in build/NAME with the PyPI packages of
-# tests/NAME/requirements.txt, unless it exists with these versions. Needs
+# tests/*/NAME/requirements.txt, unless it exists with these versions. Needs
 # python3-venv and PyPI.
 #
 # usage: tests/support/venv.sh oip | servers
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-wanted=tests/$1/requirements.txt
+wanted=$(echo tests/*/"$1"/requirements.txt)
 made=build/$1
 if cmp -s "$wanted" "$made/requirements.txt"; then exit 0; fi
-echo "== installing what tests/$1 wants of PyPI into $made" >&2
+echo "== installing what $wanted names of PyPI into $made" >&2
 rm -rf "$made"
 trap 'rm -rf "$made"' ERR  # half of it would not be skipped
 /usr/bin/python3 -m venv "$made"

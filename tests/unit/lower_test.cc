@@ -1,4 +1,5 @@
-// Cases that tests/cases cannot express: messages, and missing submessages.
+// Cases that tests/conformance/cases cannot express: messages, and missing
+// submessages.
 #include <gtest/gtest.h>
 
 #include "core/base/text.h"

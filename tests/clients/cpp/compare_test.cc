@@ -1,0 +1,53 @@
+#include "client/cli/compare.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/clients/cpp/right_answer.h"
+
+namespace topk::cli {
+namespace {
+
+using ::topk::testing::RightAnswer;
+
+template <class T>
+void Set(v1::Tensor& tensor, size_t i, T value) {
+  std::memcpy(tensor.mutable_data()->data() + i * sizeof(T), &value, sizeof(T));
+}
+
+TEST(Difference, IsEmptyForEqualBytes) {
+  EXPECT_EQ(Difference(RightAnswer(), RightAnswer(), 1), "");
+}
+
+TEST(Difference, NamesTheFirstElement) {
+  v1::TopKResponse server = RightAnswer();
+  Set(*server.mutable_values(), 3, 2.5f);
+  Set(*server.mutable_indices(), 3, int64_t{4});
+  Set(*server.mutable_indices(), 2, int64_t{1});
+  EXPECT_EQ(Difference(server, RightAnswer(), 1),
+            "2 of 4 elements differ, first [1, :] number 0: 0 @1, here 0 @0");
+  // Along the first axis the same element is the second slice's.
+  EXPECT_EQ(Difference(server, RightAnswer(), 0),
+            "2 of 4 elements differ, first [:, 0] number 1: 0 @1, here 0 @0");
+}
+
+TEST(Difference, ShowsBitsIfTheTextsAreEqual) {
+  v1::TopKResponse server = RightAnswer();
+  v1::TopKResponse ours = RightAnswer();
+  Set(*server.mutable_values(), 0, 0x7fc00001u);
+  Set(*ours.mutable_values(), 0, 0xffc00000u);
+  EXPECT_EQ(Difference(server, ours, 1),
+            "1 of 4 elements differ, first [0, :] number 0: nan (0x7fc00001) "
+            "@0, here nan (0xffc00000) @0");
+}
+
+TEST(Difference, ReportsAnotherIndexType) {
+  v1::TopKResponse server = RightAnswer();
+  server.mutable_indices()->set_data_type(v1::DATA_TYPE_I32);
+  EXPECT_EQ(Difference(server, RightAnswer(), 1),
+            "the indices are i32, here i64");
+}
+
+}  // namespace
+}  // namespace topk::cli

@@ -1,0 +1,189 @@
+// The rules of a response, of retries and of merging, on the cases that the
+// Python client is tested on.
+#include "client/expected_answer.h"
+
+#include <google/protobuf/util/json_util.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "client/merge.h"
+#include "client/retry.h"
+#include "client/streamed_answer.h"
+#include "core/base/text.h"
+
+namespace topk {
+namespace {
+
+using google::protobuf::util::JsonStringToMessage;
+using nlohmann::json;
+
+const json& Cases() {
+  static const json cases = json::parse(
+      std::ifstream(TOPK_SOURCE_DIR "/tests/clients/cpp/answer_cases.json"));
+  return cases;
+}
+
+template <class Message>
+Message Parse(const json& text) {
+  Message message;
+  const auto status = JsonStringToMessage(text.dump(), &message);
+  EXPECT_TRUE(status.ok()) << status.ToString() << text;
+  return message;
+}
+
+v1::TopKRequest RequestOf(const json& pair) {
+  return Parse<v1::TopKRequest>(pair["request"]);
+}
+
+bool IsRejected(const std::string& name) {
+  return name.starts_with("rejected: ");
+}
+
+TEST(ExpectedAnswer, AcceptsMatchingResponses) {
+  for (const auto& [name, pair] : Cases()["requests"].items()) {
+    if (IsRejected(name)) continue;
+    const auto response = Parse<v1::TopKResponse>(pair["response"]);
+    const ExpectedAnswer expected(RequestOf(pair));
+    const Status status = expected.Check(response);
+    EXPECT_TRUE(status.ok()) << name << ": " << status.message;
+    EXPECT_LE(response.ByteSizeLong(), expected.max_message_bytes()) << name;
+  }
+}
+
+TEST(ExpectedAnswer, RejectsOtherResponses) {
+  for (const json& wrong : Cases()["wrong"]) {
+    const std::string name =
+        StrCat(std::string(wrong["of"]), ": ", std::string(wrong["name"]));
+    const json& pair = Cases()["requests"][std::string(wrong["of"])];
+    json response = pair["response"];
+    response.merge_patch(wrong["change"]);
+    const Status status = ExpectedAnswer(RequestOf(pair))
+                              .Check(Parse<v1::TopKResponse>(response));
+    EXPECT_EQ(status.code, Code::kInternal) << name;
+    EXPECT_EQ(status.reason, "BAD_ANSWER") << name;
+    EXPECT_EQ(status.field, std::string(wrong["field"]))
+        << name << ": " << status.message;
+  }
+}
+
+TEST(ExpectedAnswer, BoundsTheResponseOfEveryRequest) {
+  // The bound of a response is that of its outputs, whatever their shape.
+  v1::TopKRequest request = RequestOf(Cases()["requests"]["onnx"]);
+  EXPECT_LT(ExpectedAnswer(request).max_message_bytes(), 1 << 20);
+  request.mutable_tensor()->set_shape(0, int64_t{1} << 20);
+  EXPECT_GT(ExpectedAnswer(request).max_message_bytes(), 24 << 20);
+  EXPECT_LT(ExpectedAnswer(request).max_message_bytes(), 25 << 20);
+  for (const int64_t size : {int64_t{-1}, INT64_MAX, INT64_MIN}) {
+    request.mutable_tensor()->set_shape(0, size);
+    EXPECT_LT(ExpectedAnswer(request).max_message_bytes(), 1 << 20) << size;
+  }
+}
+
+TEST(ExpectedAnswer, ChecksTheRegionOfAnOutput) {
+  const json& pair = Cases()["requests"]["onnx"];
+  v1::TopKRequest request = RequestOf(pair);
+  v1::SharedMemoryRegion& asked = *request.mutable_output()->mutable_values();
+  asked.set_name("/topk-x");
+  asked.set_offset(8);
+  asked.set_byte_size(100);
+  auto response = Parse<v1::TopKResponse>(pair["response"]);
+  const ExpectedAnswer expected(request);
+  EXPECT_EQ(expected.Check(response).field, "response.values.shared_memory");
+  v1::SharedMemoryRegion& sent =
+      *response.mutable_values()->mutable_shared_memory();
+  sent = asked;
+  EXPECT_EQ(expected.Check(response).field, "response.values.shared_memory");
+  sent.set_byte_size(16);
+  EXPECT_EQ(expected.Check(response).message, "");
+  sent.set_offset(9);
+  EXPECT_EQ(expected.Check(response).field, "response.values.shared_memory");
+  sent.set_offset(8);
+  sent.set_name("/topk-y");
+  EXPECT_EQ(expected.Check(response).field, "response.values.shared_memory");
+}
+
+TEST(Attempts, RetriesAsThePythonClientDoes) {
+  for (const json& c : Cases()["retries"]) {
+    Code code = Code::kOk;
+    for (int i = 0; i < 17; ++i) {
+      const auto named = static_cast<Code>(i);
+      if (CodeName(named) == std::string(c["code"])) code = named;
+    }
+    Status status{code, std::string(c["reason"]), "", ""};
+    status.retry_after = std::chrono::milliseconds(c.value("retry_ms", 0));
+    Attempts attempts(
+        2, std::chrono::system_clock::now() + std::chrono::minutes(1));
+    EXPECT_EQ(attempts.Next(status, c["begun"]).has_value(), bool{c["retried"]})
+        << c["name"];
+    if (!c["retried"]) continue;
+    EXPECT_FALSE(attempts.Next(status, c["begun"])) << "none is left";
+  }
+}
+
+template <class T>
+v1::Tensor TensorOf(v1::DataType type, const json& numbers) {
+  v1::Tensor tensor;
+  tensor.set_data_type(type);
+  tensor.add_shape(static_cast<int64_t>(numbers.size()));
+  for (const T number : numbers.get<std::vector<T>>()) {
+    tensor.mutable_data()->append(reinterpret_cast<const char*>(&number),
+                                  sizeof(number));
+  }
+  return tensor;
+}
+
+v1::TopKResponse ResponseOf(const json& part) {
+  v1::TopKResponse response;
+  *response.mutable_values() =
+      TensorOf<int32_t>(v1::DATA_TYPE_I32, part["values"]);
+  *response.mutable_indices() =
+      TensorOf<int64_t>(v1::DATA_TYPE_I64, part["indices"]);
+  return response;
+}
+
+TEST(Merge, MergesAsThePythonClientDoes) {
+  for (const json& c : Cases()["merges"]) {
+    std::vector<PartialAnswer> partials;
+    for (const json& part : c["partials"]) {
+      partials.push_back(
+          {.response = ResponseOf(part),
+           .k = c["k"],
+           .direction =
+               c["largest"] ? Direction::kLargest : Direction::kSmallest,
+           .order = c["order"] == "index" ? Order::kIndex : Order::kValue});
+    }
+    const Result<PartialAnswer> merged = Merge(partials);
+    ASSERT_EQ(merged.ok(), !c["merged"].is_null()) << c["name"];
+    if (!merged.ok()) continue;
+    EXPECT_EQ(merged->response.SerializeAsString(),
+              ResponseOf(c["merged"]).SerializeAsString())
+        << c["name"];
+  }
+}
+
+TEST(StreamedAnswer, IsBoundedByItsOutputs) {
+  const json& pair = Cases()["requests"]["onnx"];
+  const ExpectedAnswer expected(RequestOf(pair));
+  v1::TopKResponseChunk header, values, empty;
+  *header.mutable_header() = Parse<v1::TopKResponse>(pair["response"]);
+  header.mutable_header()->mutable_values()->clear_data();
+  values.set_values(std::string(8, '\0'));
+  empty.set_values("");
+  StreamedAnswer answer(expected);
+  EXPECT_FALSE(answer.Add(values).ok());
+  EXPECT_FALSE(answer.Take().ok());
+  ASSERT_TRUE(answer.Add(header).ok());
+  EXPECT_FALSE(answer.Add(header).ok());
+  EXPECT_FALSE(answer.Add(empty).ok());
+  EXPECT_TRUE(answer.Add(values).ok());
+  EXPECT_TRUE(answer.Add(values).ok());
+  EXPECT_EQ(answer.Add(values).field, "response.values.data");
+  EXPECT_EQ(answer.Take()->values().data().size(), 16u);
+}
+
+}  // namespace
+}  // namespace topk

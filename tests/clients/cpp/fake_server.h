@@ -1,0 +1,95 @@
+// A server that answers whatever a test wants, right or wrong.
+#pragma once
+
+#include <grpcpp/ext/health_check_service_server_builder_option.h>
+#include <grpcpp/grpcpp.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "tests/clients/cpp/right_answer.h"
+#include "topk/v1/topk.grpc.pb.h"
+
+namespace topk::testing {
+
+/// The handlers of the fake server; a method without one is UNIMPLEMENTED. The
+/// response of `compute` is AnswerTo() unless it changes it.
+struct Fake {
+  std::function<grpc::Status(grpc::ServerContext&, const v1::TopKRequest&,
+                             v1::TopKResponse&)>
+      compute;
+  std::function<grpc::Status(
+      grpc::ServerReaderWriter<v1::TopKResponseChunk, v1::TopKRequestChunk>&)>
+      stream;
+  std::function<grpc::Status(
+      grpc::ServerReaderWriter<v1::TopKResult, v1::TopKRequest>&)>
+      many;
+  std::function<grpc::Status(v1::Capabilities&)> capabilities;
+};
+
+/// Serves on a free loopback port until it is destroyed.
+class FakeServer final : public v1::TopKService::Service {
+ public:
+  explicit FakeServer(Fake fake, const std::string& host = "127.0.0.1")
+      : fake_(std::move(fake)) {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort(host + ":0", grpc::InsecureServerCredentials(),
+                             &port);
+    builder.SetMaxReceiveMessageSize(-1);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr) return;
+    SetServing(true);
+    target_ = host + ":" + std::to_string(port);
+  }
+  ~FakeServer() override {
+    if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+  }
+
+  /// The address, or "" if the host cannot be bound.
+  const std::string& target() const { return target_; }
+
+  /// Sets the health status of topk.v1.TopKService.
+  void SetServing(bool serving) {
+    server_->GetHealthCheckService()->SetServingStatus("topk.v1.TopKService",
+                                                       serving);
+  }
+
+ private:
+  static grpc::Status Unset() { return {grpc::StatusCode::UNIMPLEMENTED, ""}; }
+
+  grpc::Status ComputeTopK(grpc::ServerContext* context,
+                           const v1::TopKRequest* request,
+                           v1::TopKResponse* response) override {
+    *response = AnswerTo(*request);
+    return fake_.compute ? fake_.compute(*context, *request, *response)
+                         : Unset();
+  }
+  grpc::Status StreamTopK(
+      grpc::ServerContext*,
+      grpc::ServerReaderWriter<v1::TopKResponseChunk, v1::TopKRequestChunk>*
+          stream) override {
+    return fake_.stream ? fake_.stream(*stream) : Unset();
+  }
+  grpc::Status ComputeTopKMany(
+      grpc::ServerContext*,
+      grpc::ServerReaderWriter<v1::TopKResult, v1::TopKRequest>* stream)
+      override {
+    return fake_.many ? fake_.many(*stream) : Unset();
+  }
+
+  grpc::Status GetCapabilities(grpc::ServerContext*,
+                               const v1::GetCapabilitiesRequest*,
+                               v1::Capabilities* capabilities) override {
+    return fake_.capabilities ? fake_.capabilities(*capabilities) : Unset();
+  }
+
+  Fake fake_;
+  std::unique_ptr<grpc::Server> server_;
+  std::string target_;
+};
+
+}  // namespace topk::testing

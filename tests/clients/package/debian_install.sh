@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# Installs the Debian packages in a copy-on-write view of this machine's files,
+# starts the server as the unit does, and purges the packages. Run it as root in
+# new namespaces: the mounts, the processes and the network end with them, and
+# nothing reaches the machine.
+#
+# usage: unshare --mount --net --pid --fork --kill-child \
+#          debian_install.sh FOLDER DEB...    FOLDER is empty
+set -euo pipefail
+
+if [ "$1" != --inside ]; then
+  folder=$1
+  shift
+  mount -t tmpfs tmpfs "$folder"
+  root=$folder/root
+  mkdir "$folder"/{changed,work} "$root"
+  mount -t overlay overlay "$root" -o \
+    "lowerdir=/,upperdir=$folder/changed,workdir=$folder/work"
+  mount -t proc proc "$root/proc"
+  mount --rbind /dev "$root/dev"
+  for path in run tmp dev/shm; do mount -t tmpfs tmpfs "$root/$path"; done
+  cp "$0" "$(dirname "$0")/../../../deploy/data/digits_similarity.npy" "$@" \
+    "$root/tmp"
+  ip link set lo up
+  exec chroot "$root" "/tmp/$(basename "$0")" --inside
+fi
+
+cd /tmp
+unit=/lib/systemd/system/topkd.service
+settings=/etc/topkd/topkd.toml
+step() { echo "== $*"; }
+fail() {
+  echo "FAILED: $*"
+  exit 1
+}
+list_files() { find /etc /usr /var -iname '*topk*' | sort; }
+
+# start: runs ExecStart as the user, then ExecStartPost, as systemd would.
+start() {
+  local command post
+  command=$(sed -n 's/^ExecStart=//p' "$unit")
+  post=$(sed -n 's/^ExecStartPost=//p' "$unit")
+  install -d -o topkd -g topkd /run/topkd
+  # shellcheck disable=SC2086  # systemd splits the command at spaces too
+  setpriv --reuid topkd --regid topkd --clear-groups --no-new-privs \
+    --bounding-set=-all --inh-caps=-all $command &
+  MAINPID=$!
+  export MAINPID
+  eval "timeout 30 $post"
+}
+# stop: ends the server, and fails unless it exits with 0.
+stop() {
+  kill "$MAINPID"
+  wait "$MAINPID"
+  rm -r /run/topkd
+}
+
+list_files >before
+step "install"
+dpkg --install ./*.deb
+[ "$(stat -c '%U:%G %a' /etc/topkd)" = "root:topkd 750" ] ||
+  fail "others may read /etc/topkd"
+[ -L /etc/systemd/system/multi-user.target.wants/topkd.service ] ||
+  fail "the service does not start with the machine"
+
+step "unit"
+systemd-analyze verify --man=no "$unit"
+# In tenths: 2.0 is the highest exposure that systemd-analyze calls "OK".
+systemd-analyze security --offline=true --threshold=20 "$unit" | tail -n 1
+
+step "service"
+start
+topkd healthcheck
+topk info
+topk run digits_similarity.npy --k 3 --compare
+stop
+
+step "completions and manual pages"
+bash -c '. /usr/share/bash-completion/completions/topk && complete -p topk'
+zsh -fc 'autoload -U compinit && compinit -u -D && [ $_comps[topk] = _topk ]'
+fish -c 'complete -C "topk hea"' | grep health
+for page in man1/topk.1.gz man8/topkd.8.gz; do
+  gzip -dc "/usr/share/man/$page" | groff -man -ww -Tascii 2>warnings >/dev/null
+  [ ! -s warnings ] || fail "$page: $(cat warnings)"
+done
+
+step "C++ client"
+pkg-config --print-errors --exists "topk = $(topk --version | sed 's/.* //')"
+[ -e "$(pkg-config --variable=libdir topk)/libtopk_client.a" ]
+
+step "reinstall with changed settings"
+sed -i 's/^listen = .*/listen = "127.0.0.1:50061"/' "$settings"
+dpkg --install ./*.deb
+start
+topkd healthcheck --target 127.0.0.1:50061
+stop
+
+step "wrong settings"
+echo 'threads = many' >>"$settings"
+if start; then fail "ExecStartPost takes a server that ended for started"; fi
+status=0
+wait "$MAINPID" || status=$?
+[ "$status" -eq 2 ] || fail "the server ended with $status"
+rm -r /run/topkd
+
+step "purge"
+dpkg --purge topkd topkd-dev
+if getent passwd topkd || getent group topkd; then fail "the user is left"; fi
+list_files | diff before - || fail "files are left"

@@ -1,0 +1,114 @@
+"""The installed package, as a project that knows nothing else uses it.
+
+usage: package_test.py BUILD SOURCE CMAKE CXX
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+import topk_stubs  # noqa: E402
+
+BUILD, SOURCE, CMAKE, CXX = sys.argv[1:5]
+CONSUMER = pathlib.Path(__file__).resolve().parent / "consumer"
+ROOT = CONSUMER.parents[3]
+NO_PKG_CONFIG = shutil.which("pkg-config") is None
+SKIPPED = 77  # ctest's SKIP_RETURN_CODE
+
+
+def run(*command, **environment):
+    """Runs a command; returns its stdout."""
+    done = subprocess.run([str(word) for word in command], check=False,
+                          capture_output=True, text=True,
+                          env=dict(os.environ, **environment))
+    if done.returncode != 0:
+        raise AssertionError(f"{command}:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+class Package(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        work = pathlib.Path(cls.folder.name)
+        run(CMAKE, "--install", BUILD, "--prefix", work / "installed",
+            "--strip")
+        # The installed tree is relocatable.
+        cls.prefix = (work / "installed").rename(work / "moved")
+        cls.work = work
+        cls.server = topk_stubs.Server(cls.prefix / "bin" / "topkd", work)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.__exit__()
+        cls.folder.cleanup()
+
+    def find(self, name):
+        found = [path.parent for path in self.prefix.rglob(name)]
+        self.assertEqual(len(found), 1, name)
+        return found[0]
+
+    def test_find_package(self):
+        build = self.work / "by_cmake"
+        run(CMAKE, "-S", CONSUMER, "-B", build, "-G", "Ninja",
+            f"-DCMAKE_CXX_COMPILER={CXX}", f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        run(CMAKE, "--build", build)
+        self.assertEqual(run(build / "consumer", self.server.target), "1 3\n")
+
+    def test_find_package_rejects_another_version(self):
+        script = self.work / "find.cmake"
+        script.write_text(
+            f"find_package(topk 0.2 CONFIG PATHS {self.prefix} "
+            "NO_DEFAULT_PATH)\n"
+            "message(${topk_FOUND} ${topk_CONSIDERED_VERSIONS})\n",
+            encoding="utf-8")
+        done = subprocess.run([CMAKE, "-P", script], capture_output=True,
+                              text=True, check=False)
+        self.assertRegex(done.stderr, r"(?m)^00\.1\.0$")
+
+    @unittest.skipIf(NO_PKG_CONFIG, "pkg-config is not installed")
+    def test_pkg_config(self):
+        path = self.find("topk.pc")
+        flags = run("pkg-config", "--cflags", "--libs", "topk",
+                    PKG_CONFIG_PATH=str(path)).split()
+        page = (ROOT / "client" / "README.md").read_text(encoding="utf-8")
+        shown = re.search(r"^```cpp\n(.*?)^```$", page, re.M | re.S)[1]
+        source = self.work / "app.cc"
+        source.write_text(
+            shown.replace("localhost:50051", self.server.target), "utf-8")
+        program = self.work / "by_pkg_config"
+        run(CXX, "-std=c++20", source, "-o", program, *flags)
+        self.assertEqual(run(program), "1: 9\n3: 7\n")
+
+    def test_no_path_of_the_build_is_installed(self):
+        for path in self.prefix.rglob("*"):
+            if path.is_file() and path.parent.name != "bin":
+                if path.suffix == ".a":  # debug information has paths
+                    path = self.work / "stripped.a"
+                    run("strip", "-g", "-o", path, self.find(
+                        "libtopk_client.a") / "libtopk_client.a")
+                content = path.read_bytes()
+                for where in (BUILD, SOURCE, str(self.work)):
+                    self.assertFalse(where.encode() in content,
+                                     f"{where} in {path}")
+
+    def test_headers_include_only_installed_ones(self):
+        headers = list((self.prefix / "include").rglob("*.h"))
+        self.assertTrue(headers)
+        for path in headers:
+            text = path.read_text(encoding="utf-8")
+            for folder in ("client/", "core/", "server/", "tests/"):
+                self.assertNotIn(f'#include "{folder}', text, path)
+
+
+if __name__ == "__main__":
+    result = unittest.main(argv=sys.argv[:1], exit=False, verbosity=2).result
+    if not result.wasSuccessful():
+        sys.exit(1)
+    sys.exit(SKIPPED if result.skipped else 0)

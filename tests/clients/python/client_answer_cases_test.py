@@ -1,0 +1,169 @@
+"""The Python client's rules of a response, of retries and of merging, on the
+cases that the C++ library is tested on.
+
+usage: client_answer_cases_test.py TOPKD     which is not called
+"""
+
+import copy
+import json
+import pathlib
+import unittest
+
+import client_package  # noqa: F401, makes topk_client importable
+import grpc
+import numpy as np
+import topk_client
+from google.protobuf import json_format
+from topk_client import (DirectML, Onnx, OpenVINO, Request, TensorDesc,
+                         merge)
+from topk_client._connection import Attempts
+from topk_client._stubs import tensor_pb2, topk_pb2
+from topk_client.messages import Call, StreamedAnswer
+
+CASES = json.loads((pathlib.Path(__file__).resolve().parents[1] / "cpp"
+                    / "answer_cases.json").read_text(encoding="utf-8"))
+DTYPES = {"f32": np.float32, "i8": np.int8, "u4": np.uint8}
+
+
+def name_of(data_type):
+    return tensor_pb2.DataType.Name(data_type)[len("DATA_TYPE_"):].lower()
+
+
+def k_of(k_input):
+    if k_input.HasField("value"):
+        return k_input.value
+    return np.frombuffer(k_input.tensor.data, np.int64)
+
+
+def desc_of(desc):
+    return TensorDesc(name_of(desc.data_type) if desc.data_type else None,
+                      tuple(desc.sizes), tuple(desc.strides),
+                      desc.total_tensor_size_bytes)
+
+
+def spec_of(message):
+    attributes = getattr(message, message.WhichOneof("attributes"))
+    if message.HasField("onnx"):
+        axis = attributes.axis if attributes.HasField("axis") else -1
+        return Onnx(k_of(attributes.k), axis)
+    if message.HasField("openvino"):
+        return OpenVINO(k_of(attributes.k), attributes.axis, attributes.mode,
+                        attributes.sort,
+                        attributes.index_element_type or "i32")
+    return DirectML(attributes.k, attributes.axis, "decreasing",
+                    output_value=desc_of(attributes.output_value),
+                    output_index=desc_of(attributes.output_index))
+
+
+def call_of(pair):
+    message = json_format.ParseDict(pair["request"], topk_pb2.TopKRequest())
+    name = name_of(message.tensor.data_type)
+    selection = topk_pb2.OutputSelection.Name(message.output.selection)
+    return Call(Request(
+        np.zeros(message.tensor.shape, DTYPES[name]), spec_of(message),
+        output={"VALUES_ONLY": "values", "INDICES_ONLY": "indices"}.get(
+            selection[len("OUTPUT_SELECTION_"):], "both"),
+        request_id=message.request_id, index_offset=message.index_offset,
+        data_type=name))
+
+
+def patch(target, change):
+    """Changes a JSON object as RFC 7396 has it."""
+    for key, value in change.items():
+        if value is None:
+            target.pop(key, None)
+        elif isinstance(value, dict):
+            patch(target.setdefault(key, {}), value)
+        else:
+            target[key] = value
+
+
+def response_of(pair, change=None):
+    response = copy.deepcopy(pair["response"])
+    patch(response, change or {})
+    return json_format.ParseDict(response, topk_pb2.TopKResponse())
+
+
+class Cases(unittest.TestCase):
+    def test_matching_responses_are_accepted(self):
+        for name, pair in CASES["requests"].items():
+            if name.startswith("rejected: "):
+                continue
+            with self.subTest(name):
+                call, response = call_of(pair), response_of(pair)
+                call.answer(response)
+                self.assertLessEqual(response.ByteSize(),
+                                     call.max_message_bytes())
+
+    def test_other_responses_are_rejected(self):
+        self.assertGreater(len(CASES["wrong"]), 60)
+        for wrong in CASES["wrong"]:
+            with self.subTest(f"{wrong['of']}: {wrong['name']}"):
+                pair = CASES["requests"][wrong["of"]]
+                with self.assertRaises(topk_client.TopKError) as caught:
+                    call_of(pair).answer(response_of(pair, wrong["change"]))
+                error = caught.exception
+                self.assertEqual(error.code, grpc.StatusCode.INTERNAL)
+                self.assertEqual(error.reason, "BAD_ANSWER")
+                self.assertEqual(error.field, wrong["field"], str(error))
+
+    def test_streams_are_bounded_by_their_outputs(self):
+        pair = CASES["requests"]["onnx"]
+        chunk = topk_pb2.TopKResponseChunk
+        header = response_of(pair, {"values": {"data": None}})
+        answer = StreamedAnswer(call_of(pair))
+        with self.assertRaises(topk_client.TopKError):
+            answer.add(chunk(values=bytes(8)))
+        answer.add(chunk(header=header))
+        for wrong in (chunk(header=header), chunk(values=b""), chunk(),
+                      chunk(values=bytes(17)), chunk(indices=bytes(1))):
+            with self.assertRaises(topk_client.TopKError):
+                answer.add(wrong)
+        answer.add(chunk(values=bytes(8)))
+        answer.add(chunk(values=bytes(8)))
+        with self.assertRaises(topk_client.TopKError) as caught:
+            answer.add(chunk(values=bytes(1)))
+        self.assertEqual(caught.exception.field, "response.values.data")
+        self.assertEqual(answer.answer().values.shape, (2, 2))
+
+    def test_retries(self):
+        for case in CASES["retries"]:
+            with self.subTest(case["name"]):
+                error = topk_client.TopKError(
+                    grpc.StatusCode[case["code"]], "", reason=case["reason"])
+                delay = case.get("retry_ms")
+                error._may_retry = delay != -1
+                error._begun = case["begun"]
+                if delay is not None and delay >= 0:
+                    error.retry_delay = delay / 1000
+                attempts = Attempts(2, 60)
+                if not case["retried"]:
+                    with self.assertRaises(topk_client.TopKError):
+                        attempts.pause_after(error)
+                    continue
+                self.assertGreater(attempts.pause_after(error), 0)
+                with self.assertRaises(topk_client.TopKError):
+                    attempts.pause_after(error)  # none is left
+
+    def test_merges(self):
+        for case in CASES["merges"]:
+            with self.subTest(case["name"]):
+                def merged(case=case):
+                    return merge.merge([merge.Partial(
+                        np.array(part["values"], np.int32),
+                        np.array(part["indices"], np.int64), case["k"],
+                        largest=case["largest"], order=case["order"])
+                        for part in case["partials"]])
+                if case["merged"] is None:
+                    with self.assertRaises(ValueError):
+                        merged()
+                    continue
+                answer = merged()
+                self.assertEqual(answer.values.tolist(),
+                                 case["merged"]["values"])
+                self.assertEqual(answer.indices.tolist(),
+                                 case["merged"]["indices"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# Installs the Python client as a user would, into fresh virtual environments
+# below build/, and runs its tests there. It needs PyPI, and exits with 77 if
+# pip cannot reach it. The tree makes the sdist, the sdist makes the wheel; both
+# are installed with neither protoc nor a compiler within reach.
+#
+# usage: tests/clients/python/pip_install.sh TOPKD [--python PYTHON]...
+#          [--oldest-and-newest] [--only PART] [REQUIREMENT...]
+#        PYTHON is an interpreter to install for, python3 by default; the first
+#        one builds. --oldest-and-newest takes those of this machine's
+#        interpreters that the client supports. --only runs one of the tests,
+#        for example calls. The requirements are versions to test with, for
+#        example 'protobuf==3.20.3'.
+set -euo pipefail
+if [ $# -lt 1 ] || [ "$1" = --help ]; then
+  sed -n '2,14s/^# \{0,1\}//p' "$0"
+  exit 2
+fi
+
+# supported_pythons: prints the version and the path of each, oldest first.
+supported_pythons() {
+  local python
+  for python in python3 python3.{9..29} \
+    "${PYENV_ROOT:-$HOME/.pyenv}"/versions/*/bin/python3; do
+    # Debian puts ensurepip into a separate package.
+    "$python" -c 'if 1:
+      import ensurepip, sys, venv
+      if sys.version_info >= (3, 9):
+        print("%d.%d.%d" % sys.version_info[:3], sys.executable)
+      ' 2>/dev/null || true
+  done | sort -V
+}
+
+topkd=$(realpath "$1")
+shift
+pythons=()
+only='*'
+while [[ "${1:-}" = --* ]]; do
+  case "$1" in
+    --python) pythons+=("$2") && shift ;;
+    --only) only=$2 && shift ;;
+    --oldest-and-newest)
+      mapfile -t pythons < <(supported_pythons | sed -n '1p;$p' | cut -d' ' -f2)
+      if [ ${#pythons[@]} -eq 0 ]; then
+        echo "SKIPPED: no Python of 3.9 or later has venv and ensurepip" >&2
+        exit 77
+      fi
+      if [ "${pythons[0]}" = "${pythons[-1]}" ]; then
+        echo "only one Python is here: ${pythons[0]}" >&2
+        pythons=("${pythons[0]}")
+      fi
+      ;;
+    *) exec "$0" --help ;;
+  esac
+  shift
+done
+if [ ${#pythons[@]} -eq 0 ]; then pythons=(python3); fi
+cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
+
+# Before 3.10 Python forks to start topkd, and some versions of gRPC abort the
+# child.
+export GRPC_ENABLE_FORK_SUPPORT=false
+
+folder=$PWD/build/pip_install
+rm -rf "$folder"
+# One pip for all environments: to install it takes seconds. The version that
+# comes with a Python may be too old for a newer Python.
+pip() { "$folder/tools/bin/python" -m pip --disable-pip-version-check "$@"; }
+
+"${pythons[0]}" -m venv "$folder/tools"
+if ! pip install -q --retries 1 --upgrade build pip; then
+  echo "SKIPPED: pip reaches no package index" >&2
+  exit 77
+fi
+"$folder/tools/bin/python" -m build --outdir "$folder" client/python >&2
+
+# Programs that fail where a compiler or protoc would be found.
+mkdir "$folder/without"
+for program in protoc cc c++ gcc g++ clang clang++; do
+  printf '#!/bin/sh\necho "%s was run" >&2\nexit 1\n' "$program" \
+    >"$folder/without/$program"
+  chmod +x "$folder/without/$program"
+done
+
+for python in "${pythons[@]}"; do
+  "$python" -m venv --without-pip --clear "$folder/venv"
+  for made in "$folder"/topk_client-*.tar.gz "$folder"/topk_client-*.whl; do
+    echo "== $("$python" --version), $(basename "$made")" >&2
+    # The second one finds what the client needs, but not the client.
+    pip --python "$folder/venv" uninstall -q -y topk_client 2>/dev/null
+    PATH="$folder/without:$PATH" pip --python "$folder/venv" install -q \
+      --no-compile "$made" ml_dtypes "$@"
+    pip --python "$folder/venv" list
+    for test in tests/clients/python/client_${only}_test.py; do
+      case "$test" in *transport*) continue ;; esac  # below
+      echo "== $test" >&2
+      (cd "$folder" && TOPK_CLIENT=installed venv/bin/python \
+        -W error::DeprecationWarning "../../$test" "$topkd")
+    done
+  done
+done
+
+# The compiled transport, which needs a compiler and gRPC's C++ library.
+echo "== topk_client_transport" >&2
+pip --python "$folder/venv" install -q --no-compile client/python/transport
+(cd "$folder" && TOPK_CLIENT=installed venv/bin/python \
+  ../../tests/clients/python/client_transport_test.py "$topkd")

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Sends the same requests to ONNX Runtime, onnx's reference evaluator, OpenVINO,
+# PyTorch, NumPy and a topkd of this checkout, and reports the differences.
+#
+# usage: tests/conformance/semantics/differential.sh [--count N] [--seed S]
+#                                                 [--out FILE]
+#
+# Needs PyPI, once. differential.py documents the flags.
+set -euo pipefail
+
+case "${1:-}" in
+  -h | --help)
+    sed -n '2,8s/^# \{0,1\}//p' "$0"
+    exit 0
+    ;;
+esac
+cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
+# shellcheck source=tests/bench/build.sh
+source tests/bench/build.sh
+build_bench topk_server
+install_python grpcio ml_dtypes numpy onnx onnxruntime openvino torch
+
+exec "$peers_venv/bin/python" tests/conformance/semantics/differential.py \
+  build/bench/bin/topkd "$@"

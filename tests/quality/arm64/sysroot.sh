@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Makes a folder with the arm64 files that the project is built with: Debian's
+# packages, unpacked, not installed. This machine's packages do not
+# change; apt reads the same sources into separate lists.
+#
+# usage: tests/quality/arm64/sysroot.sh FOLDER
+set -euo pipefail
+
+folder=$(realpath -m "$1")
+cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
+# shellcheck source=deploy/packages.sh
+source deploy/packages.sh
+
+if [ -e "$folder/.done" ]; then exit 0; fi
+# Compilers, generators and cmake are this machine's; only what is linked or
+# included, or what their CMake packages ask for, is arm64's.
+packages=(libc6-dev libstdc++-12-dev libgtest-dev libgmock-dev libbenchmark-dev)
+for package in "${TOPK_BUILD_PACKAGES[@]}"; do
+  case "$package" in
+    *-dev) packages+=("$package") ;;
+  esac
+done
+
+apt="$folder/var/apt"
+mkdir -p "$apt"/{lists,cache}/partial "$folder"/usr/{bin,lib}
+touch "$apt/status"
+ln -sfn usr/lib "$folder/lib"
+get=(apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures::=arm64
+  -o Dir::State="$apt" -o Dir::State::Lists="$apt/lists"
+  -o Dir::State::status="$apt/status" -o Dir::Cache="$apt/cache"
+  -o Dir::Cache::archives="$apt/cache" -o APT::Sandbox::User=root
+  -o Debug::NoLocking=true)
+echo "== unpacking arm64 packages into $folder" >&2
+"${get[@]}" update
+"${get[@]}" install -y --no-install-recommends --download-only "${packages[@]}"
+for deb in "$apt"/cache/*.deb; do
+  dpkg-deb --fsys-tarfile "$deb" |
+    tar -x -C "$folder" --keep-directory-symlink --no-same-owner \
+      --exclude='./usr/share/doc' --exclude='./usr/share/locale' \
+      --exclude='./dev'
+done
+rm -r "$apt"
+# gRPC's CMake package asks for its code generators, which run here.
+for plugin in /usr/bin/grpc_*_plugin; do
+  ln -sf "$plugin" "$folder/usr/bin/"
+done
+touch "$folder/.done"

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# What of core/, server/ and client/ do the tests run? Builds with Clang's
+# counters, runs every test of GoogleTest, those in Python and the corpora of
+# fuzz, and prints lines and branches by folder, and the files that miss most;
+# build/coverage/report.txt has every file and the lines that none ran.
+# Ends with 1 if core or server has less than it should.
+#
+# usage: tests/quality/coverage/run.sh [--report]
+#
+# --report   the table of the last run
+set -euo pipefail
+
+case "${1:-}" in
+  "" | --report) ;;
+  *)
+    sed -n '2,10s/^# \{0,1\}//p' "$0"
+    [ "$1" = --help ] && exit 0
+    exit 2
+    ;;
+esac
+cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
+# shellcheck source=deploy/packages.sh
+source deploy/packages.sh
+build=build/coverage
+failed=false
+
+if [ "${1:-}" != --report ]; then
+  install_packages "${TOPK_BUILD_PACKAGES[@]}" "${TOPK_TEST_PACKAGES[@]}" \
+    clang-14 libclang-rt-14-dev llvm-14
+  cmake --preset coverage
+  cmake --build --preset coverage
+  rm -rf "$build/profiles"
+  # Files for each program, to which each of its processes adds when it exits:
+  # those that are killed count for nothing. Whole programs: a process for each
+  # case, as ctest has them, would spend its time on counters.
+  for test in "$build"/bin/*_test; do
+    LLVM_PROFILE_FILE="$PWD/$build/profiles/${test##*/}-%2m.profraw" \
+      "$test" --gtest_brief=1 || failed=true
+  done
+  LLVM_PROFILE_FILE="$PWD/$build/profiles/ctest-%2m.profraw" \
+    ctest --preset coverage -j "$(nproc)" \
+    -R '^(fuzz|hostile|oip|python|servers)\.' || failed=true
+  if [ "$failed" = true ]; then
+    echo "== tests failed; what they ran counts all the same" >&2
+  fi
+fi
+
+llvm-profdata-14 merge -sparse "$build"/profiles/*.profraw -o "$build/profile"
+programs=()
+for program in "$build"/bin/*; do programs+=(-object "$program"); done
+counted() {
+  llvm-cov-14 export "${programs[@]}" -instr-profile="$build/profile" \
+    -ignore-filename-regex="^/usr/" "$@"
+}
+counted -format=lcov > "$build/lines.lcov"
+counted -format=text -skip-functions -skip-expansions > "$build/branches.json"
+/usr/bin/python3 tests/quality/coverage/report.py "$build" || failed=true
+[ "$failed" = false ]

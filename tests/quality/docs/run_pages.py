@@ -1,0 +1,145 @@
+"""Runs the commands of pages as a reader would, and compares what they print
+with what the pages say.
+
+Every ```sh block runs by itself in bash, in a copy of this repository, at its
+root. A ```text block that follows is the end of its standard output, where
+"..." stands for anything in a line. `localhost:50051` in a command is a server
+of this program's, as it is in the copy of tests/system/load. A comment before a
+block may say
+
+  <!-- needs go protoc -->    programs without which it is left out
+  <!-- not run: why -->       that it is left out
+
+usage: run_pages.py --bin FOLDER PAGE...     FOLDER has topkd and topk
+
+Ends with 1 if a block is wrong, with 77 if one was left out because a
+program is missing.
+"""
+
+import argparse
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+SECONDS = 600  # for a block
+SKIPPED = 77  # ctest's SKIP_RETURN_CODE
+HERE = "localhost:50051"
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tests/clients/python"))
+import topk_stubs  # noqa: E402
+
+BLOCK = re.compile(
+    r"(?:^<!-- (?P<note>[^\n]*) -->\n)?^```sh\n(?P<commands>.*?)^```\n"
+    r"(?:\n?```text\n(?P<text>.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def copy_tree(folder):
+    """Copies the files that git has or would add; skips without a checkout."""
+    listed = subprocess.run(
+        ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard"],
+        check=False, capture_output=True, text=True)
+    if listed.returncode != 0:
+        print("SKIPPED: not a checkout of git:", listed.stderr.strip())
+        sys.exit(77)
+    for name in listed.stdout.splitlines():
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+
+
+def absent_programs(note):
+    """Returns which programs that a note asks for are not here."""
+    if not note.startswith("needs "):
+        return []
+    return [name for name in note.split()[1:] if not shutil.which(name)]
+
+
+def as_expected(output, text):
+    """Whether the output ends as the text says."""
+    wanted = text.rstrip().splitlines()
+    got = output.rstrip().splitlines()[-len(wanted):]
+    return len(got) == len(wanted) and all(
+        re.fullmatch(".*".join(map(re.escape, want.split("..."))), line)
+        for want, line in zip(wanted, got))
+
+
+def run_block(commands, text, folder, environment):
+    """Runs one block and returns what is wrong with it, or None."""
+    with tempfile.TemporaryFile("w+") as output, (
+            tempfile.TemporaryFile("w+")) as errors, subprocess.Popen(
+                ["bash", "-euc", commands], cwd=folder, env=environment,
+                stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
+                start_new_session=True) as shell:
+        try:
+            shell.wait(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            return f"not done after {SECONDS} s"
+        finally:  # a block that failed may leave its servers
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(shell.pid, signal.SIGKILL)
+        output.seek(0)
+        errors.seek(0)
+        out, err = output.read(), errors.read()
+    if shell.returncode != 0:
+        return f"exit {shell.returncode}\n{out}{err}"
+    printed = COLOURS.sub("", out)
+    if text is not None and not as_expected(printed, text):
+        return f"expected:\n{text}printed:\n{printed}"
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=pathlib.Path, required=True)
+    parser.add_argument("pages", nargs="+", type=pathlib.Path)
+    options = parser.parse_args()
+    programs = options.bin.resolve()
+    # Debian's python3 comes first: it has the packages that are installed.
+    environment = dict(os.environ,
+                       PATH=f"{programs}:/usr/bin:{os.environ['PATH']}")
+    failed = ran = skipped = 0
+    with tempfile.TemporaryDirectory() as folder, topk_stubs.Server(
+            programs / "topkd", folder) as server:
+        tree = pathlib.Path(folder) / "tree"
+        copy_tree(tree)
+        target = environment["TOPK_TARGET"] = server.target
+        for path in (tree / "tests/system/load").iterdir():
+            text = path.read_text(encoding="utf-8")
+            path.write_text(text.replace(HERE, target), encoding="utf-8")
+        for page in options.pages:
+            for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
+                first = block["commands"].splitlines()[0]
+                note = block["note"] or ""
+                absent = absent_programs(note)
+                if absent or note.startswith("not run: "):
+                    skipped += bool(absent)
+                    why = f"no {', '.join(absent)} here" if absent else note
+                    print(f"{'SKIPPED' if absent else 'left out':9} {page}: "
+                          f"{first}: {why}", flush=True)
+                    continue
+                commands = block["commands"].replace(HERE, target)
+                wrong = run_block(commands, block["text"], tree, environment)
+                ran += 1
+                failed += wrong is not None
+                print(f"{'ok' if wrong is None else 'WRONG':9} {page}: {first}",
+                      flush=True)
+                if wrong is not None:
+                    print(wrong, flush=True)
+    print(f"{ran} blocks, {failed} wrong, {skipped} skipped")
+    if failed or not ran + skipped:
+        sys.exit(1)
+    sys.exit(SKIPPED if skipped else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Runs clang-tidy over core, server and client; .clang-tidy lists the checks and
+# the reasons against others. Not part of tests/run.sh because it takes minutes.
+#
+# usage: tests/quality/tidy/clang_tidy.sh [REGEX]    of the files
+set -euo pipefail
+
+if [ "${1:-}" = --help ]; then
+  sed -n '2,5s/^# \{0,1\}//p' "$0"
+  exit 0
+fi
+cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
+# shellcheck source=deploy/packages.sh
+source deploy/packages.sh
+install_packages "${TOPK_BUILD_PACKAGES[@]}" clang-tidy-14
+
+# A few files of many: what a header costs, it costs once for all of them.
+cmake --preset dev -B build/clang-tidy -DTOPK_BUILD_TESTS=OFF \
+  -DCMAKE_VERIFY_INTERFACE_HEADER_SETS=OFF \
+  -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=16 >/dev/null
+mapfile -t generated < <(ninja -C build/clang-tidy -t targets all |
+  sed -nE 's/^([^:]*\.pb\.h):.*/\1/p')
+ninja -C build/clang-tidy "${generated[@]}" >/dev/null
+# The flags are GCC's; generated code is not ours.
+run-clang-tidy-14 -quiet -p build/clang-tidy \
+  -extra-arg=-Wno-unknown-warning-option "^(?!.*/proto/).*${1:-}"

@@ -1,0 +1,193 @@
+"""Checks what the chart and the overlays render to.
+
+usage: kubernetes_check.py MANIFESTS CRDS    two folders; see kubernetes.sh.
+                                             MANIFESTS/kserve has KServe's
+
+Each object fits the schema of its kind, for three versions of Kubernetes, or of
+its operator. The base of Kustomize is what the chart makes by its defaults. The
+grace period is longer than the drain, probes have a port that answers in plain
+text, and files that topkd is to read are mounted.
+"""
+
+import pathlib
+import sys
+
+import jsonschema
+import kubernetes_validate
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+RULES = ROOT / "deploy/prometheus/alerts.yml"
+VERSIONS = ("1.37.0", "1.36.0", "1.35.0")
+HELMS_OWN = ("app.kubernetes.io/managed-by", "app.kubernetes.io/version",
+             "helm.sh/chart")
+
+
+def load(path):
+    text = path.read_text(encoding="utf-8")
+    return [one for one in yaml.safe_load_all(text) if one]
+
+
+def closed(schema):
+    """Returns a schema that refuses properties that it does not name, as the
+    API server does when asked to be strict."""
+    if isinstance(schema, list):
+        return [closed(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    schema = {key: closed(value) for key, value in schema.items()}
+    if isinstance(schema.get("properties"), dict) and not schema.get(
+            "x-kubernetes-preserve-unknown-fields"):
+        schema.setdefault("additionalProperties", False)
+    pattern = schema.get("pattern")
+    if isinstance(pattern, str) and "(?i)" in pattern:
+        # Go has such a flag anywhere, Python at the start alone.
+        schema["pattern"] = "(?i)" + pattern.replace("(?i)", "")
+    return schema
+
+
+def operators_schemas(folder):
+    """Returns {(apiVersion, kind): schema} of the CRDs in a folder."""
+    schemas = {}
+    for path in folder.glob("*.yaml"):
+        for crd in load(path):
+            spec = crd["spec"]
+            for version in spec["versions"]:
+                schema = closed(version["schema"]["openAPIV3Schema"])
+                schema["properties"]["metadata"] = {"type": "object"}
+                schemas[f"{spec['group']}/{version['name']}",
+                        spec["names"]["kind"]] = schema
+    return schemas
+
+
+def check_schemas(name, objects, schemas):
+    for one in objects:
+        schema = schemas.get((one["apiVersion"], one["kind"]))
+        try:
+            if schema is not None:
+                jsonschema.validate(one, schema)
+                continue
+            for version in VERSIONS:
+                used = kubernetes_validate.validate(one, version, strict=True)
+                assert version.startswith(used), (version, used)
+        except (jsonschema.ValidationError,
+                kubernetes_validate.ValidationError) as error:
+            sys.exit(f"{name}: {one['kind']} {one['metadata']['name']}: "
+                     f"{error.message}")
+    kinds = sorted(one["kind"] for one in objects)
+    print(f"== {name}: {len(kinds)} objects fit: {', '.join(kinds)}")
+
+
+def check_deployment(objects):
+    """Checks rules of a Deployment and related objects that no schema has."""
+    pod, = (one["spec"]["template"]["spec"] for one in objects
+            if one["kind"] == "Deployment")
+    container, = pod["containers"]
+    environment = {one["name"]: one["value"] for one in container["env"]}
+    drain = sum(int(environment[name].rstrip("s"))
+                for name in ("TOPKD_DRAIN_DELAY", "TOPKD_DRAIN_TIMEOUT"))
+    assert drain + 5 <= pod["terminationGracePeriodSeconds"], drain
+    ports = {one["containerPort"]: one["name"] for one in container["ports"]}
+    probed = {container[probe]["grpc"]["port"] for probe in
+              ("startupProbe", "livenessProbe", "readinessProbe")}
+    tls = "TOPKD_TLS_CERT" in environment
+    assert [ports[port] for port in probed] == ["health" if tls else "grpc"]
+    for service in (one for one in objects if one["kind"] == "Service"):
+        for port in service["spec"]["ports"]:
+            assert port["targetPort"] in ports.values(), port
+    mounts = [one["mountPath"] for one in container.get("volumeMounts", [])]
+    for value in environment.values():
+        if value.startswith("/"):
+            assert any(value.startswith(mount) for mount in mounts), value
+
+
+def check_gateways(objects):
+    """The Gateways of each route may call the pods."""
+    gateways = {parent["namespace"] for one in objects
+                if one["kind"] == "GRPCRoute"
+                for parent in one["spec"]["parentRefs"]}
+    let_in = {peer["namespaceSelector"]["matchLabels"][
+                  "kubernetes.io/metadata.name"]
+              for one in objects if one["kind"] == "NetworkPolicy"
+              for rule in one["spec"]["ingress"]
+              if {"port": "grpc"} in rule["ports"]
+              for peer in rule["from"] if "namespaceSelector" in peer}
+    assert gateways <= let_in, (gateways, let_in)
+    return gateways
+
+
+def check_scaling(name, objects):
+    """Bytes in flight count only where they are asked for: without
+    prometheus-adapter they would keep Kubernetes from scaling down."""
+    metrics = [metric["type"] for one in objects
+               if one["kind"] == "HorizontalPodAutoscaler"
+               for metric in one["spec"]["metrics"]]
+    assert ("Pods" in metrics) == (name in ("all", "gateway")), (name, metrics)
+
+
+def check_rules(objects):
+    rules = [one["spec"] for one in objects if one["kind"] == "PrometheusRule"]
+    assert rules == [yaml.safe_load(RULES.read_text(encoding="utf-8"))]
+
+
+def check_kserve(objects):
+    """The InferenceService can use the ServingRuntime, KServe finds the
+    container and its port, and the pod may drain."""
+    runtime, = (one for one in objects if one["kind"] == "ServingRuntime")
+    service, = (one for one in objects if one["kind"] == "InferenceService")
+    predictor, spec = service["spec"]["predictor"], runtime["spec"]
+    model = predictor["model"]
+    assert model["runtime"] == runtime["metadata"]["name"], model
+    assert model["protocolVersion"] in spec["protocolVersions"], model
+    assert any(model["modelFormat"].items() <= one.items()
+               for one in spec["supportedModelFormats"]), model
+    container, = spec["containers"]
+    port, = container["ports"]
+    assert (container["name"], port["name"]) == ("kserve-container", "h2c")
+    environment = {one["name"]: one["value"] for one in container["env"]}
+    listen = environment["TOPKD_LISTEN"].rpartition(":")[2]
+    probed = {container[probe]["grpc"]["port"]
+              for probe in ("livenessProbe", "readinessProbe")}
+    assert {int(listen)} == probed == {port["containerPort"]}, probed
+    # The image's delay, the default timeout, and 5 s.
+    assert 5 + 25 + 5 <= predictor["terminationGracePeriodSeconds"]
+
+
+def without_helms_labels(value):
+    if isinstance(value, dict):
+        return {key: without_helms_labels(one) for key, one in value.items()
+                if key not in HELMS_OWN}
+    if isinstance(value, list):
+        return [without_helms_labels(one) for one in value]
+    return value
+
+
+def check_same(defaults, base):
+    """The chart by its defaults, and Kustomize's base."""
+    key = lambda one: (one["kind"], one["metadata"]["name"])  # noqa: E731
+    for left, right in zip(sorted(defaults, key=key), sorted(base, key=key),
+                           strict=True):
+        assert without_helms_labels(left) == right, (left, right)
+
+
+def main():
+    manifests = {path.stem: load(path)
+                 for path in sorted(pathlib.Path(sys.argv[1]).glob("*.yaml"))}
+    schemas = operators_schemas(pathlib.Path(sys.argv[2]))
+    assert len(manifests) == 7, manifests.keys()
+    for name, objects in manifests.items():
+        check_schemas(name, objects, schemas)
+        check_deployment(objects)
+        check_scaling(name, objects)
+        assert bool(check_gateways(objects)) == (name in ("all", "gateway"))
+    for name in ("all", "production", "gateway"):
+        check_rules(manifests[name])
+    check_same(manifests["defaults"], manifests["base"])
+    for path in pathlib.Path(sys.argv[1], "kserve").glob("*.yaml"):
+        objects = load(path)
+        check_schemas("kserve", objects, schemas)
+        check_kserve(objects)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Runs the gpu tests under NVIDIA's compute-sanitizer: memory out of bounds,
+# races, memory that was never written, barriers. Needs a device, and takes
+# long: choose tests by the filter.
+#
+# usage: tests/system/gpu/sanitize.sh [GTEST_FILTER]     (Gpu.PassesEveryCase)
+set -euo pipefail
+
+if [ "${1:-}" = --help ]; then
+  sed -n '2,6s/^# \{0,1\}//p' "$0"
+  exit
+fi
+cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
+
+sanitizer=$(command -v compute-sanitizer || true)
+if [ -z "$sanitizer" ]; then
+  sanitizer=$(find build/cuda-toolkit /usr/local/cuda -name compute-sanitizer \
+    -type f 2>/dev/null | head -1)
+fi
+if [ -z "$sanitizer" ]; then
+  echo "sanitize.sh: no compute-sanitizer: it comes with the CUDA toolkit, or" \
+    "build/cuda-toolkit/bin/pip install nvidia-cuda-sanitizer-api" >&2
+  exit 1
+fi
+for tool in memcheck racecheck initcheck synccheck; do
+  echo "== $tool" >&2
+  "$sanitizer" --tool "$tool" --error-exitcode 1 \
+    build/cuda/bin/topk_gpu_test --gtest_filter="${1:-Gpu.PassesEveryCase}"
+done

@@ -1,0 +1,111 @@
+"""Builds the requests of attacks: protobuf messages, and bytes that no
+protobuf library would write."""
+
+import atexit
+import functools
+import importlib
+import pathlib
+import sys
+import tempfile
+
+_TESTS = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(_TESTS / "clients/python"))
+import topk_stubs  # noqa: E402  (it is found through the lines above)
+
+
+@functools.cache
+def stubs():
+    """Returns the generated modules; "oip" is that of the Open Inference
+    Protocol."""
+    directory = tempfile.TemporaryDirectory()
+    atexit.register(directory.cleanup)
+    topk_stubs.generate_stubs(directory.name)
+    modules = topk_stubs.load_stubs(directory.name)
+    modules["oip"] = importlib.import_module("inference.grpc_service_pb2")
+    return modules
+
+
+def _tensor(data_type, shape, strides, data):
+    tensor = stubs()["tensor"]
+    message = tensor.Tensor(
+        data_type=tensor.DataType.Value("DATA_TYPE_" + data_type), shape=shape,
+        strides=strides)
+    if data is not None:
+        message.data = data
+    return message
+
+
+def directml(data_type, shape, strides=(), axis=0, k=1, data=bytes(4),
+             request_id="", **outputs):
+    """Returns a request by DirectML's TOP_K1. `data` = None leaves the tensor
+    without a source, as in a stream's header; output_value and output_index
+    are dicts of TensorDesc's fields."""
+    return stubs()["topk"].TopKRequest(
+        tensor=_tensor(data_type, shape, strides, data),
+        spec={"dialect": "DIALECT_DIRECTML", "version": 1},
+        directml={"axis": axis, "k": k,
+                  "axis_direction": "AXIS_DIRECTION_DECREASING", **outputs},
+        request_id=request_id)
+
+
+def onnx(data_type, shape, axis=-1, k=1, data=b"", request_id=""):
+    """Returns a request by ONNX TopK-11."""
+    return stubs()["topk"].TopKRequest(
+        tensor=_tensor(data_type, shape, (), data),
+        spec={"dialect": "DIALECT_ONNX", "version": 11},
+        onnx={"axis": axis, "k": {"value": k}}, request_id=request_id)
+
+
+def openvino(data_type, shape, axis=-1, k=1, data=b""):
+    """Returns a request by OpenVINO TopK-11."""
+    return stubs()["topk"].TopKRequest(
+        tensor=_tensor(data_type, shape, (), data),
+        spec={"dialect": "DIALECT_OPENVINO", "version": 11},
+        openvino={"axis": axis, "mode": "max", "sort": "value",
+                  "k": {"value": k}, "index_element_type": "i64"})
+
+
+def infer(datatype, shape, k=1, data=b"", **parameters):
+    """Returns a ModelInferRequest for onnx_topk; parameters of its input X
+    besides k."""
+    oip = stubs()["oip"]
+    message = oip.ModelInferRequest(
+        model_name="onnx_topk",
+        parameters={"k": oip.InferParameter(int64_param=k)},
+        inputs=[{"name": "X", "datatype": datatype, "shape": shape}])
+    for name, value in parameters.items():
+        parameter = message.inputs[0].parameters[name]
+        if isinstance(value, str):
+            parameter.string_param = value
+        else:
+            parameter.int64_param = value
+    if data is not None:
+        message.raw_input_contents.append(data)
+    return message
+
+
+def header(request):
+    """Returns the first message of a StreamTopK call."""
+    chunk = stubs()["topk"].TopKRequestChunk()
+    chunk.header.CopyFrom(request)
+    if chunk.header.tensor.HasField("data"):
+        chunk.header.tensor.ClearField("data")
+    return chunk.SerializeToString()
+
+
+def chunk(data):
+    """Returns a data message of a StreamTopK call."""
+    return stubs()["topk"].TopKRequestChunk(data=data).SerializeToString()
+
+
+def varint(value):
+    out = bytearray()
+    while value >= 128:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes(out) + bytes([value])
+
+
+def field(number, payload):
+    """Returns a length-delimited field."""
+    return varint(number << 3 | 2) + varint(len(payload)) + payload

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# One tensor over many workers: topk_client.dask, .ray and the Spark recipe over
+# a file of 4 GiB, four workers and two topkd, by bytes against one streamed
+# call; again while a worker and a server are killed; Dask's topk to compare; a
+# cost model against the measured time. Not part of tests/run.sh: it needs PyPI,
+# 10 GiB of disk, 8 GiB of memory and ten minutes.
+#
+# usage: tests/system/scale/run.sh [--elements N] [--parts PART,...]
+#                                  [--rounds N] [--out FOLDER]
+#
+# --elements N   of the file (2^30)
+# --parts PART   of small, dask, peers, ray, page, model (all); what a report
+#                has of the others stays
+# --rounds N     how often the peers answer, in turn (1)
+# --out FOLDER   for the file, report.json and report.txt (build/scale_out)
+set -euo pipefail
+case "${1:-}" in
+  -h | --help)
+    sed -n '2,18s/^# \{0,1\}//p' "$0"
+    exit 0
+    ;;
+esac
+cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
+# shellcheck source=tests/bench/build.sh
+source tests/bench/build.sh
+build_bench topk_server
+# A Java for Spark; without one its part is skipped.
+install_packages openjdk-17-jre-headless >&2 ||
+  echo "== no Java: spark is skipped" >&2
+
+venv=build/scale
+if cmp -s tests/system/scale/requirements.txt "$venv/requirements.txt"; then
+  "$venv/bin/pip" install -q --disable-pip-version-check --force-reinstall \
+    --no-deps client/python
+else
+  echo "== installing Dask, Ray and Spark into $venv" >&2
+  rm -rf "$venv"
+  /usr/bin/python3 -m venv "$venv"
+  "$venv/bin/pip" install -q --disable-pip-version-check \
+    -r tests/system/scale/requirements.txt client/python
+  cp tests/system/scale/requirements.txt "$venv/requirements.txt"
+fi
+
+exec "$venv/bin/python" tests/system/scale/scale.py build/bench/bin/topkd "$@"

@@ -1,0 +1,149 @@
+"""Three servers, loads of which no call may fail, and what befalls them."""
+
+import contextlib
+import json
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tests/system/hostile"))
+import harness  # noqa: E402
+
+ANSWERED = re.compile(
+    r'^grpc_server_handled_total\{grpc_code="OK",grpc_method="\w*TopK\w*",'
+    r'grpc_service="topk.v1.TopKService".*\} (\d+)$', re.MULTILINE)
+FEW = 30  # answers that show that a server has its part of the load
+
+
+class Replica(harness.Replica):
+    """A topkd that tells what it has answered."""
+
+    def __init__(self, topkd, port, directory, *flags):
+        super().__init__(topkd, port, directory, [
+            "--log-level", "warn", "--metrics-listen", "127.0.0.1:0", *flags])
+
+    def answered(self):
+        """How many calls it has answered since its start."""
+        metrics = json.loads(self.ready.read_text("utf-8"))["metrics"]
+        with urllib.request.urlopen(f"http://{metrics}/metrics") as page:
+            return sum(map(int, ANSWERED.findall(page.read().decode())))
+
+
+@contextlib.contextmanager
+def fleet(topkd, directory, *flags):
+    """Three replicas, killed at the end."""
+    with contextlib.ExitStack() as stack:
+        replicas = []
+        for port in harness.free_ports(3):
+            replicas.append(Replica(topkd, port, directory, *flags))
+            stack.callback(replicas[-1].kill)
+        yield replicas
+
+
+@contextlib.contextmanager
+def running(command, environment=None, **how):
+    """A program that is killed at the end."""
+    process = subprocess.Popen(command, env=environment, **how)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+class Load:
+    """A load that ends at its first failed call or wrong answer."""
+
+    def __init__(self, command):
+        self.command = command
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def check(self):
+        if self.process.poll() is not None:
+            raise AssertionError(
+                f"{self.command} ended with {self.process.returncode}: "
+                f"{self.process.stderr.read()}")
+
+    def end(self):
+        """Ends it, and returns what it says of itself."""
+        self.check()
+        self.process.send_signal(signal.SIGINT)
+        out, err = self.process.communicate(timeout=60)
+        # 130: `topk bench` was interrupted; no call failed.
+        if self.process.returncode not in (0, 130) or not out:
+            raise AssertionError(f"{self.command} failed: {err}")
+        return out
+
+
+def bench(topk, target, path="unary", *flags):
+    """Returns the `topk bench` command for a target; it verifies all responses.
+    Its streams have several messages in flight when a connection breaks."""
+    shape = {"unary": "4,1000", "stream": "1,1000000", "many": "1,100000"}[path]
+    return [topk, "bench", "--target", target, "--k", "10", "--json", "--path",
+            path, "--shape", shape, "--concurrency", "4", "--warmup", "0",
+            "--duration", "600", *flags]
+
+
+def python_load(topkd, target):
+    """The same by topk_client, with Debian's Python."""
+    return ["/usr/bin/python3", ROOT / "tests/system/servers/python_load.py",
+            topkd, target]
+
+
+def await_answers(replicas, loads, count=FEW):
+    """Waits until each replica has served `count` more calls; returns the
+    numbers."""
+    before = [replica.answered() for replica in replicas]
+
+    def more():
+        for load in loads:
+            load.check()
+        now = [r.answered() - b for r, b in zip(replicas, before)]
+        return now if min(now) >= count else None
+    return harness.poll("every server's part of the load", more)
+
+
+@contextlib.contextmanager
+def under(commands, replicas):
+    """Puts loads on the replicas, one after the other, the slowest to start
+    first: each has had answers when the next one starts. They are killed at the
+    end."""
+    loads = []
+    try:
+        for command in commands:
+            loads.append(Load(command))
+            await_answers(replicas, loads)
+        yield loads
+    finally:
+        for load in loads:
+            load.process.kill()
+            load.process.communicate()
+
+
+def end_all(loads):
+    """Ends the loads, and returns how many requests they had, all answered."""
+    return sum(json.loads(load.end())["requests"] for load in loads)
+
+
+def misfortunes(name, replicas, commands):
+    """Puts the loads on the replicas; kills one, drains one, has both come
+    back."""
+    a, b, c = replicas
+    with under(commands, replicas) as loads:
+        parts = await_answers(replicas, loads, 10 * FEW)
+        a.kill()
+        await_answers([b, c], loads)
+        b.stop()
+        await_answers([c], loads)
+        a.start()
+        b.start()
+        await_answers(replicas, loads)
+        requests = end_all(loads)
+    print(f"ok    {name}: {requests} calls, none lost; the servers' parts "
+          f"were {parts}", flush=True)
+    return parts

@@ -1,0 +1,36 @@
+"""Asks servers by topk_client until SIGINT; checks each answer; ends at the
+first that fails. Then prints how many requests there were, as JSON.
+
+usage: python_load.py TOPKD TARGET
+"""
+
+import json
+import pathlib
+import signal
+import sys
+
+import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "clients/python"))
+import client_package  # noqa: E402, F401  makes topk_client importable
+import topk_client  # noqa: E402
+
+
+def main():
+    ended = []
+    signal.signal(signal.SIGINT, lambda *_: ended.append(True))
+    scores = np.random.default_rng(1).random((4, 1000), np.float32)
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :10]
+    requests = 0
+    with topk_client.Client(sys.argv[1]) as client:
+        while not ended:
+            answer = client.compute_topk(scores, topk_client.Onnx(k=10),
+                                         stream=requests % 4 == 0)
+            if not np.array_equal(answer.indices, best):
+                sys.exit("a wrong answer")
+            requests += 1
+    print(json.dumps({"requests": requests}))
+
+
+if __name__ == "__main__":
+    main()

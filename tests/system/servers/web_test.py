@@ -1,0 +1,195 @@
+"""Envoy in front of a server, called with JSON and from a browser.
+
+usage: web_test.py TOPKD TOPK ENVOY PROTOSET
+           json | browser CHROMIUM BUNDLE    BUNDLE: of client/examples/web
+
+The commands of deploy/envoy/README.md that call with curl are run as they are
+there. Ends with 77 if a program is missing.
+"""
+
+import http.client
+import http.server
+import json
+import os
+import pathlib
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+
+import envoys
+import fleet
+
+sys.path.insert(0, str(fleet.ROOT / "tests/quality/docs"))
+sys.path.insert(0, str(fleet.ROOT / "tests/clients/python"))
+import run_pages  # noqa: E402
+import topk_stubs  # noqa: E402
+
+PAGE = fleet.ROOT / "deploy/envoy/README.md"
+SERVICE = "/topk.v1.TopKService"
+SHAPE = {"data_type": "DATA_TYPE_U8", "shape": [4]}
+REQUEST = {
+    "spec": {"dialect": "DIALECT_ONNX", "version": 11},
+    "onnx": {"k": {"value": 2}},
+    "tensor": {**SHAPE, "data": "AQkDBw=="},
+}
+WRONG = {**REQUEST, "onnx": {"k": {"value": 9}}}
+
+
+def call(target, method, body, path=SERVICE, verb="POST", **headers):
+    """Returns the HTTP status, the body and the headers."""
+    connection = http.client.HTTPConnection(target, timeout=60)
+    connection.request(verb, f"{path}/{method}", body,
+                       {"content-type": "application/json", **headers})
+    response = connection.getresponse()
+    text = response.read().decode()
+    connection.close()
+    if response.headers["content-type"] == "application/json":
+        text = json.loads(text)
+    return response.status, text, response.headers
+
+
+def check_error(error):
+    assert error["code"] == 3, error
+    info, bad = error["details"]
+    assert info["reason"] == "K_EXCEEDS_DIMENSION", info
+    assert info["metadata"] == {"field": "onnx.k"}, info
+    assert bad["field_violations"][0]["field"] == "onnx.k", bad
+
+
+def check_json(target):
+    one, wrong = json.dumps(REQUEST), json.dumps(WRONG)
+    status, response, _ = call(target, "ComputeTopK", one)
+    assert (status, response["values"]["data"]) == (200, "CQc="), response
+    header = {**WRONG, "tensor": SHAPE}
+    for method, body in (("ComputeTopK", wrong),
+                         ("StreamTopK", json.dumps([{"header": header}]))):
+        status, error, _ = call(target, method, body)
+        assert status == 400, (method, status, error)
+        check_error(error)
+    status, many, _ = call(target, "ComputeTopKMany", f"[{one},{wrong}]")
+    assert status == 200, many
+    assert many[0]["response"]["values"]["data"] == "CQc=", many
+    check_error(many[1]["error"])
+    parts = [{"header": {**REQUEST, "tensor": SHAPE}}, {"data": "AQ=="},
+             {"data": "CQMH"}]
+    status, stream, _ = call(target, "StreamTopK", json.dumps(parts))
+    assert (status, stream[0]["header"]["values"]["data"]) == (200, "CQc=")
+    # Longer than Envoy's buffers.
+    count = 3 << 20
+    status, response, _ = call(target, "ComputeTopK", json.dumps({
+        **REQUEST, "tensor": {"data_type": "DATA_TYPE_U8", "shape": [count],
+                              "data": "AAAA" * (1 << 20)}}))
+    assert (status, response["values"]["data"]) == (200, "AAA="), response
+    for wanted, method, body, path in (
+            (400, "ComputeTopK", "nonsense", SERVICE),
+            (404, "NoSuchMethod", one, SERVICE),
+            (404, "ServerLive", "{}", "/inference.GRPCInferenceService")):
+        status, text, _ = call(target, method, body, path)
+        assert status == wanted, (method, status, text)
+    print("ok    JSON: results, streams, and errors with their details")
+
+
+def check_origins(target):
+    """Only pages of the origins that the configuration names may call."""
+    for origin, wanted in (("http://localhost:8000",) * 2,
+                           ("https://evil.example", None),
+                           ("http://localhost.evil.example", None)):
+        _, _, headers = call(
+            target, "ComputeTopK", None, verb="OPTIONS", origin=origin,
+            **{"access-control-request-method": "POST"})
+        got = headers["access-control-allow-origin"]
+        assert got == wanted, (origin, got)
+    print("ok    cross-origin requests: only from the configured origins")
+
+
+def check_page(target):
+    """The commands of the page that call Envoy."""
+    ran = 0
+    for block in run_pages.BLOCK.finditer(PAGE.read_text(encoding="utf-8")):
+        if "curl" not in block["commands"]:
+            continue
+        wrong = run_pages.run_block(
+            block["commands"].replace("localhost:50050", target),
+            block["text"], fleet.ROOT, os.environ)
+        assert wrong is None, wrong
+        ran += 1
+    assert ran, f"{PAGE} has no command with curl"
+    print(f"ok    {ran} blocks of {PAGE.name}")
+
+
+class Pages(http.server.SimpleHTTPRequestHandler):
+    """Serves the example, whose page reports each change of its text."""
+
+    REPORT = (b'<script>new MutationObserver(() => fetch("/", {method: "POST", '
+              b'body: document.body.innerText})).observe(document.body, '
+              b'{childList: true})</script>')
+
+    def do_GET(self):
+        page = pathlib.Path(self.directory, self.path.partition("?")[0][1:])
+        if not page.is_file():
+            self.send_error(404)
+            return
+        text = page.read_bytes()
+        if page.suffix == ".html":
+            text = text.replace(b"<body>", b"<body>" + self.REPORT)
+        self.send_response(200)
+        self.send_header("content-type", self.guess_type(str(page)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def do_POST(self):
+        size = int(self.headers["content-length"])
+        self.server.reports.put(self.rfile.read(size).decode())
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def check_browser(target, chromium, bundle):
+    folder = os.path.dirname(bundle)
+    handler = lambda *args: Pages(*args, directory=folder)  # noqa: E731
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as pages, \
+            tempfile.TemporaryDirectory() as profile:
+        pages.reports = queue.Queue()
+        threading.Thread(target=pages.serve_forever, daemon=True).start()
+        url = (f"http://127.0.0.1:{pages.server_port}/index.html"
+               f"?server=http://{target}")
+        with fleet.running(
+                [chromium, "--headless", "--no-sandbox", "--disable-gpu",
+                 "--disable-dev-shm-usage", "--no-first-run",
+                 f"--user-data-dir={profile}", url],
+                stderr=subprocess.DEVNULL, start_new_session=True):
+            text = ""
+            while text.count("\n\n") < 1 and "failed" not in text:
+                text = pages.reports.get(timeout=60)
+        pages.shutdown()
+    lines = [line for line in text.splitlines() if line.strip()]
+    assert lines == ["values 9,7, indices 1,3",
+                     "InvalidArgument: K_EXCEEDS_DIMENSION in onnx.k"], text
+    print("ok    a page in Chromium, over gRPC-Web:", *lines, sep="\n      ")
+
+
+def main():
+    topkd, topk, program, protoset, what, *more = sys.argv[1:]
+    for path in (program, *more):
+        if not os.path.exists(path):
+            print(f"SKIPPED: there is no {path}; tests/run.sh installs it")
+            sys.exit(run_pages.SKIPPED)
+    with tempfile.TemporaryDirectory() as directory, topk_stubs.Server(
+            topkd, directory) as server, envoys.envoy(
+                program, protoset, server.target) as target:
+        envoys.await_health(topk, target)
+        if what == "browser":
+            check_browser(target, *more)
+        else:
+            check_json(target)
+            check_origins(target)
+            check_page(target)
+
+
+if __name__ == "__main__":
+    main()

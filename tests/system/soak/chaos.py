@@ -1,0 +1,161 @@
+"""Random faults of the servers during a soak, determined by the seed."""
+
+import contextlib
+import random
+import signal
+import time
+
+import attacks
+import h2
+import harness
+import misbehaving_clients
+
+# Open without HAProxy, as tests/system/hostile/README.md says.
+ONLY_BEHIND_HAPROXY = {
+    "continuation_flood", "hpack_bomb", "endless_string",
+    "endless_string_by_bytes", "message_beyond_the_limit"}
+PAUSE = (0.5, 4)  # seconds between one and the next
+HOURS = 3600
+# Attackers and misbehaving clients come from addresses of their own: HAProxy's
+# limits are by address.
+MISBEHAVING = [(misbehaving_clients.cancel, 2, "127.0.0.2"),
+               (misbehaving_clients.nonsense, 1, "127.0.0.3"),
+               (misbehaving_clients.dawdle, 2, "127.0.0.4")]
+
+
+class Chaos:
+    """Events, one after the other, and what became of each."""
+
+    def __init__(self, topology, seed, begin):
+        self.topology = topology
+        self.chance = random.Random(seed)
+        self.begin = begin
+        self.events = []
+        self.expected_dead = set()
+        self._through = attacks.Stage(topology.target)
+        self._direct = attacks.Stage(topology.servers[0].address)
+        self._kinds = [(5, self.kill), (1, self.roll), (6, self.attack),
+                       (2, self.starve_of_descriptors)]
+        if topology.enter_group is not None:
+            self._kinds.append((2, self.fill_memory))
+        if not any("libfaketime" in text for text in topology.missing):
+            self._kinds.append((3, self.step_clock))
+        # Each once before any is repeated.
+        self._first = [kind for _, kind in self._kinds]
+        self.chance.shuffle(self._first)
+
+    def run_until(self, end):
+        """Injects faults until `end` while clients misbehave all the time.
+        Returns the counts of these."""
+        ends = {function.__name__: misbehaving_clients.crowd(
+            function, self.topology.target, count,
+            self.chance.randrange(1 << 30), source)
+            for function, count, source in MISBEHAVING}
+        while time.monotonic() < end:
+            self._happen(self._next())
+            time.sleep(min(self.chance.uniform(*PAUSE),
+                           max(0, end - time.monotonic())))
+        self.topology.step_clock(0)
+        return {name: stop() for name, stop in ends.items()}
+
+    def _next(self):
+        if self._first:
+            return self._first.pop()
+        weights, kinds = zip(*self._kinds)
+        return self.chance.choices(kinds, weights)[0]
+
+    def _happen(self, event):
+        begin = time.monotonic()
+        row = {"at": round(begin - self.begin, 1), "event": event.__name__}
+        try:
+            row["what"] = event()
+        except (AssertionError, OSError) as error:
+            row["what"], row["fault"] = repr(error), True
+        row["seconds"] = round(time.monotonic() - begin, 1)
+        self.events.append(row)
+        print(f"{row['at']:7.1f} s  {event.__name__}: {row['what']} "
+              f"({row['seconds']} s)", flush=True)
+
+    def _mortal(self):
+        return self.chance.choice([1, 2])
+
+    def kill(self):
+        """SIGKILL, and a new start a moment later."""
+        i = self._mortal()
+        server = self.topology.servers[i]
+        with self._expected(server):
+            server.kill()
+            time.sleep(self.chance.uniform(0, 3))
+            server.start()
+        return f"server {i + 1}"
+
+    def roll(self):
+        """SIGTERM to one after the other, each of which drains."""
+        took = []
+        for i in (1, 2):
+            server = self.topology.servers[i]
+            with self._expected(server):
+                took.append(server.stop())
+                server.start()
+        return "servers 2 and 3 drained in " + ", ".join(
+            f"{seconds:.1f} s" for seconds in took)
+
+    @contextlib.contextmanager
+    def _expected(self, server):
+        """The server's end is of our making."""
+        self.expected_dead.add(server)
+        try:
+            yield
+        finally:
+            self.expected_dead.discard(server)
+
+    def attack(self):
+        """One of tests/system/hostile, through HAProxy or past it."""
+        names = sorted(attacks.ATTACKS)
+        name = self.chance.choice(names)
+        direct = name not in ONLY_BEHIND_HAPROXY and self.chance.random() < 0.5
+        try:
+            outcome = attacks.ATTACKS[name](
+                self._direct if direct else self._through)
+        except OSError as error:  # cut off
+            outcome = repr(error)
+        where = "at server 1" if direct else "through HAProxy"
+        return f"{name} {where}: {outcome}"
+
+    def starve_of_descriptors(self):
+        """Descriptors run out while connections come; then there are more."""
+        i = self.chance.randrange(3)
+        server = self.topology.servers[i]
+        with contextlib.ExitStack() as stack:
+            with self.topology.few_descriptors(server, 8) as most:
+                crowd = [stack.enter_context(
+                    h2.Connection(server.address, hello=False,
+                                  source="127.0.0.5")) for _ in range(60)]
+                time.sleep(self.chance.uniform(1, 4))
+                refused = sum(one.wait_closed(0.01) for one in crowd)
+                if refused == 0:
+                    raise AssertionError("60 were accepted with 8 left")
+        harness.poll("a new client to be served", lambda: self._serves(server))
+        return f"server {i + 1} at {most}: {refused} of 60 sent away"
+
+    @staticmethod
+    def _serves(server):
+        with contextlib.suppress(OSError):
+            return attacks.Stage(server.address).served()
+        return False
+
+    def fill_memory(self):
+        """Server 2's group has no memory left."""
+        status = self.topology.fill_memory(self.chance.uniform(2, 5))
+        harness.poll("server 2 to serve",
+                     lambda: self._serves(self.topology.servers[1]))
+        return "the other process " + (
+            "was ended by the kernel" if status == -signal.SIGKILL
+            else f"ended with {status}")
+
+    def step_clock(self):
+        """Server 3's wall clock goes forwards or back."""
+        off = self.chance.choice([0, 1, -1, 60, -60, HOURS, -HOURS,
+                                  24 * HOURS, -24 * HOURS, 400 * 24 * HOURS])
+        self.topology.step_clock(off)
+        return f"server 3's clock is {off:+d} s off"

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Installs what a soak needs, builds, and runs it: see README.md.
+#
+# usage: tests/system/soak/run.sh [--minutes 10] [--seed N] [--report FILE]
+set -euo pipefail
+
+if [ "${1:-}" = --help ]; then
+  sed -n '2,4s/^# \{0,1\}//p' "$0"
+  exit 0
+fi
+cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
+# shellcheck source=deploy/packages.sh
+source deploy/packages.sh
+
+install_packages "${TOPK_BUILD_PACKAGES[@]}" "${TOPK_TEST_PACKAGES[@]}"
+# For the server whose clock is stepped; without it there are no steps.
+unpack_package libfaketime build/tools || true
+cmake --preset dev >&2
+cmake --build --preset dev --target topk_server topk_cli >&2
+exec /usr/bin/python3 tests/system/soak/soak.py \
+  build/dev/bin/topkd build/dev/bin/topk "$@"

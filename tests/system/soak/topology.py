@@ -1,0 +1,113 @@
+"""Three servers behind HAProxy, each with another handicap."""
+
+import contextlib
+import os
+import pathlib
+import resource
+import subprocess
+
+import cgroup
+import harness
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+FLAGS = ["--threads", "2", "--allow-shared-memory", "--drain-delay", "3s",
+         "--drain-timeout", "10s",
+         # HAProxy is the one client of all servers.
+         "--max-client-inflight-bytes", "1TiB", "--log-level", "info",
+         "--access-log-sample", "0.05"]
+GROUP_MIB = 512
+FAKETIME = sorted(
+    ROOT.glob("build/tools/usr/lib/*/faketime/libfaketimeMT.so.1"))
+
+
+class Topology:
+    """The processes of a soak; chaos.py injects faults into them.
+
+    servers  the first is never restarted: its memory is that of a long life.
+             The second logs to a full disk, in a group with little memory. The
+             third has a clock that can be stepped.
+    missing  faults that this machine does not support
+    """
+
+    def __init__(self, stack, topkd, haproxy, directory):
+        self.directory = pathlib.Path(directory)
+        self.missing = []
+        enter = stack.enter_context(cgroup.limited(GROUP_MIB))
+        self.enter_group = enter
+        if enter is None:
+            self.missing.append("no control group can be made here: no memory "
+                                "pressure")
+        self.clock = self.directory / "clock"
+        self.step_clock(0)
+        if not FAKETIME:
+            self.missing.append("no libfaketime in build/tools: no clock steps")
+        burdens = [
+            {"stderr": stack.enter_context(
+                open(self.directory / "log-1", "wb"))},
+            {"stderr": stack.enter_context(open("/dev/full", "wb")),
+             **({"preexec_fn": enter} if enter else {})},
+            {"stderr": stack.enter_context(
+                open(self.directory / "log-3", "wb")),
+             "env": {**os.environ, **self._faked()}}]
+        self.servers = []
+        for port, burden in zip(harness.free_ports(3), burdens):
+            server = harness.Replica(topkd, port, directory, FLAGS, **burden)
+            self.servers.append(server)
+            stack.callback(self._end, server)
+        self.target, self.haproxy = stack.enter_context(harness.haproxy(
+            haproxy, *(server.address for server in self.servers)))
+
+    def _faked(self):
+        if not FAKETIME:
+            return {}
+        return {"LD_PRELOAD": str(FAKETIME[0]),
+                "FAKETIME_TIMESTAMP_FILE": str(self.clock),
+                "FAKETIME_CACHE_DURATION": "1",
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+
+    def step_clock(self, seconds):
+        """Offsets the third server's clock by `seconds`."""
+        new = self.clock.with_suffix(".new")
+        new.write_text(f"{seconds:+d}\n", encoding="ascii")
+        new.rename(self.clock)
+
+    @staticmethod
+    def _end(server):
+        """At the end of the run, should it have failed before stop()."""
+        with contextlib.suppress(ProcessLookupError):
+            server.kill()
+
+    def processes(self):
+        """{name: harness.Process} of those that are watched."""
+        found = {f"server {i}": harness.Process(server.process)
+                 for i, server in enumerate(self.servers, 1)}
+        return {**found, "HAProxy": self.haproxy}
+
+    @contextlib.contextmanager
+    def few_descriptors(self, server, spare):
+        """Leaves a running server `spare` file descriptors."""
+        pid = server.process.pid
+        soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        most = harness.Process(server.process).descriptors() + spare
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, hard))
+        try:
+            yield most
+        finally:
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+
+    def fill_memory(self, seconds):
+        """A process in the second server's group that takes all memory until
+        the kernel kills it, or for a time. Returns its exit status."""
+        hog = ("import time\nheld = []\nend = time.monotonic() + %f\n"
+               "while time.monotonic() < end:\n"
+               "    held.append(b'x' * (1 << 20))\n" % seconds)
+
+        def enter():
+            self.enter_group()
+            # It goes, not the server.
+            with open("/proc/self/oom_score_adj", "w",
+                      encoding="ascii") as file:
+                file.write("1000")
+        return subprocess.run(["/usr/bin/python3", "-c", hog],
+                              preexec_fn=enter, check=False,
+                              stderr=subprocess.DEVNULL).returncode
