@@ -4,6 +4,8 @@
 
 # shellcheck source=deploy/packages.sh
 source deploy/packages.sh
+# The Python modules that several folders of tests/ share.
+export PYTHONPATH=$PWD/tests/support/python
 
 bench_options=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON
   -DCMAKE_UNITY_BUILD_BATCH_SIZE=0)

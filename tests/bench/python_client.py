@@ -3,7 +3,8 @@ stub of grpcio that sends prepared bytes and reads nothing, and of Triton's
 client, against one topkd. All take turns, in one process, and the median of the
 rounds counts. Answers are compared with NumPy's before.
 
-usage: build/oip/bin/python tests/bench/python_client.py TOPKD TRANSPORT
+usage: PYTHONPATH=tests/support/python build/oip/bin/python \
+           tests/bench/python_client.py TOPKD TRANSPORT
            [--rounds N] [--seconds S]
 
 TRANSPORT is the folder of topk_client_transport, e.g.
@@ -14,7 +15,6 @@ interpreter with Triton's client.
 import argparse
 import functools
 import os
-import pathlib
 import statistics
 import sys
 import time
@@ -27,8 +27,7 @@ parser.add_argument("--seconds", type=float, default=1,
                     help="of each client in each round")
 options = parser.parse_args()
 sys.argv[1:] = [options.topkd]
-sys.path[:0] = [os.path.abspath(options.transport),
-                str(pathlib.Path(__file__).parents[1] / "clients/python")]
+sys.path.insert(0, os.path.abspath(options.transport))
 import client_package  # noqa: E402, makes topk_client importable
 import grpc  # noqa: E402
 import numpy as np  # noqa: E402

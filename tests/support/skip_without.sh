@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs a command; without its program says so, and ends as a skipped test does.
+# Runs a Python test with the modules that tests share; without its interpreter
+# says so, and ends as a skipped test does.
 #
 # usage: skip_without.sh PROGRAM TEST [ARGUMENT...]
 set -euo pipefail
@@ -8,4 +9,4 @@ if [ ! -x "$1" ]; then
   echo "SKIPPED: there is no $1; tests/support/venv.sh $folder makes it" >&2
   exit 77
 fi
-exec "$@"
+PYTHONPATH=$(dirname "$0")/python exec "$@"

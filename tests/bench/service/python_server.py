@@ -20,8 +20,7 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from topk_model import topk_model  # noqa: E402
+from topk_model import topk_model
 
 
 def make_stubs(protos, folder):

@@ -19,14 +19,12 @@ import threading
 import time
 import zlib
 
-_TESTS = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(_TESTS / "clients/python"), str(_TESTS / "system/hostile")]
-import client_package  # noqa: E402, F401, makes topk_client importable
-import grpc  # noqa: E402
-import h2  # noqa: E402
-from google.protobuf import any_pb2, duration_pb2, json_format  # noqa: E402
-from google.rpc import error_details_pb2, status_pb2  # noqa: E402
-from topk_client._stubs import topk_pb2  # noqa: E402
+import client_package  # noqa: F401, makes topk_client importable
+import grpc
+import h2
+from google.protobuf import any_pb2, duration_pb2, json_format
+from google.rpc import error_details_pb2, status_pb2
+from topk_client._stubs import topk_pb2
 
 TABLE = json.loads((pathlib.Path(__file__).parent / "answer_cases.json"
                     ).read_text(encoding="utf-8"))

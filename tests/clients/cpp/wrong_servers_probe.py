@@ -7,17 +7,14 @@ usage: wrong_servers_probe.py TOPKD HOW SECONDS     HOW: sync, aio or shards,
 import asyncio
 import concurrent.futures
 import json
-import pathlib
 import sys
 import time
 
-_TESTS = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(_TESTS / "clients/python"))
-import client_package  # noqa: E402, F401, makes topk_client importable
-import numpy as np  # noqa: E402
-import topk_client  # noqa: E402
-import topk_client.aio  # noqa: E402
-from topk_client import Onnx, Request, _shards  # noqa: E402
+import client_package  # noqa: F401, makes topk_client importable
+import numpy as np
+import topk_client
+import topk_client.aio
+from topk_client import Onnx, Request, _shards
 
 X = np.zeros((2, 5), np.float32)
 METHODS = ("ComputeTopK", "StreamTopK", "ComputeTopKMany")

@@ -82,8 +82,9 @@ class WrongServers(unittest.TestCase):
 
     @unittest.skipUnless(TRANSPORT, "pybind11 is not installed")
     def test_the_compiled_transport(self):
+        paths = [TRANSPORT, *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {"TOPK_CLIENT_TRANSPORT": "compiled",
-                       "PYTHONPATH": TRANSPORT}
+                       "PYTHONPATH": os.pathsep.join(paths)}
         self.probe("env", *map("=".join, environment.items()), sys.executable,
                    HERE / "wrong_servers_probe.py", TOPKD, "sync",
                    without=[UNBOUNDED])

@@ -22,8 +22,7 @@ import tritonclient.grpc as triton
 import tritonclient.grpc.aio as triton_aio
 import tritonclient.utils.shared_memory as shm
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "python"))
-import topk_stubs  # noqa: E402
+import topk_stubs
 
 TOPKD = sys.argv[1]
 PAGE = pathlib.Path(__file__).parents[3] / "server" / "oip" / "README.md"

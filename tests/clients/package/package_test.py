@@ -12,8 +12,7 @@ import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
-import topk_stubs  # noqa: E402
+import topk_stubs
 
 BUILD, SOURCE, CMAKE, CXX = sys.argv[1:5]
 CONSUMER = pathlib.Path(__file__).resolve().parent / "consumer"

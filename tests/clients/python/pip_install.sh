@@ -57,6 +57,7 @@ done
 if [ ${#pythons[@]} -eq 0 ]; then pythons=(python3); fi
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 
+export PYTHONPATH=$PWD/tests/support/python
 # Before 3.10 Python forks to start topkd, and some versions of gRPC abort the
 # child.
 export GRPC_ENABLE_FORK_SUPPORT=false

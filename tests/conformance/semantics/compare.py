@@ -6,15 +6,13 @@ usage: compare.py TOPK      `pip install numpy onnx onnxruntime openvino torch`
 
 import io
 import json
-import pathlib
 import subprocess
 import sys
 import warnings
 
 import numpy as np
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "bench"))
-import topk_model  # noqa: E402
+import topk_model
 
 NAN = float("nan")
 F32 = np.float32

@@ -24,12 +24,11 @@ import warnings
 import grpc
 import numpy as np
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "clients/python"))
-import case_requests  # noqa: E402
-import libraries  # noqa: E402
-import topk_stubs  # noqa: E402
+import case_requests
+import libraries
+import topk_stubs
 
+HERE = pathlib.Path(__file__).resolve().parent
 # Rejections by an operator's rules, which a library may share.
 OPERATOR_REASONS = {
     "K_MISSING", "K_NOT_POSITIVE", "K_EXCEEDS_DIMENSION", "K_SHAPE",

@@ -27,12 +27,12 @@ import subprocess
 import sys
 import tempfile
 
+import topk_stubs
+
 SECONDS = 600  # for a block
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 HERE = "localhost:50051"
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "tests/clients/python"))
-import topk_stubs  # noqa: E402
 
 BLOCK = re.compile(
     r"(?:^<!-- (?P<note>[^\n]*) -->\n)?^```sh\n(?P<commands>.*?)^```\n"

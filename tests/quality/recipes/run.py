@@ -101,7 +101,7 @@ def build_and_test(tree):
                     pathlib.Path(__file__).with_name("toys_test.py"),
                     binaries / "topkd", binaries / "topk"],
                    env=dict(os.environ,
-                            PYTHONPATH=str(tree / "tests/clients/python")),
+                            PYTHONPATH=str(tree / "tests/support/python")),
                    check=True)
 
 

@@ -2,7 +2,7 @@
 
 usage: toys_test.py TOPKD TOPK
 
-PYTHONPATH needs tests/clients/python of that tree.
+PYTHONPATH needs tests/support/python of that tree.
 """
 
 import subprocess

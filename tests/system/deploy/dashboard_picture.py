@@ -7,8 +7,6 @@ usage: dashboard_picture.py TOPKD TOPK PROMETHEUS PICTURE [--seconds 120]
 
 import argparse
 import math
-import pathlib
-import sys
 import tempfile
 import time
 
@@ -17,7 +15,6 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot, ticker  # noqa: E402
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "clients/python"))
 import dashboard_test  # noqa: E402
 import prometheus_harness as harness  # noqa: E402
 import topk_stubs  # noqa: E402

@@ -6,15 +6,13 @@ usage: dashboard_test.py TOPKD TOPK PROMETHEUS
 
 import contextlib
 import math
-import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "clients/python"))
-import prometheus_harness as harness  # noqa: E402
-import topk_stubs  # noqa: E402
+import prometheus_harness as harness
+import topk_stubs
 
 ADAPTER = harness.ROOT / "deploy/kubernetes/prometheus-adapter.yaml"
 # Calls of each kind, some of which find no room.

@@ -17,9 +17,8 @@ import tempfile
 import textwrap
 import urllib.request
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "clients/python"))
-import prometheus_harness as harness  # noqa: E402
-import topk_stubs  # noqa: E402
+import prometheus_harness as harness
+import topk_stubs
 
 TELEMETRY = harness.ROOT / "server/telemetry/README.md"
 DATA = harness.ROOT / "deploy/data/digits_similarity.npy"

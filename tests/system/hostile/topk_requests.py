@@ -4,13 +4,9 @@ protobuf library would write."""
 import atexit
 import functools
 import importlib
-import pathlib
-import sys
 import tempfile
 
-_TESTS = pathlib.Path(__file__).resolve().parents[2]
-sys.path.append(str(_TESTS / "clients/python"))
-import topk_stubs  # noqa: E402  (it is found through the lines above)
+import topk_stubs
 
 
 @functools.cache

@@ -13,9 +13,8 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "hostile"))
-import h2  # noqa: E402
-import harness  # noqa: E402
+import h2
+import harness
 
 ELEMENTS = 256 << 20
 K = 1000

@@ -11,8 +11,7 @@ import tempfile
 import numpy
 from google.protobuf import json_format
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "clients/python"))
-import topk_stubs  # noqa: E402
+import topk_stubs
 
 SHAPES = {"small": (8, 1000), "large": (8, 32768)}
 

@@ -19,17 +19,15 @@ import argparse
 import contextlib
 import json
 import os
-import pathlib
 import random
 import subprocess
 import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "hostile"))
-import cgroup  # noqa: E402
-import harness  # noqa: E402
-import misbehaving_clients  # noqa: E402
+import cgroup
+import harness
+import misbehaving_clients
 
 # The mix of requests: mostly small, a few as large as 64 MiB.
 KINDS = [(60, [1, 256]), (20, [8, 2048]), (10, [1, 262144]), (6, [1, 1048576]),

@@ -15,20 +15,17 @@ import sys
 import tempfile
 import time
 
+import array_file
+import model
+import numpy as np
+import psutil
+import topk_client
+import topk_stubs
+from topk_client import _shards
+from topk_client.merge import merge
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "clients/python"))
-sys.path.insert(0, str(HERE))
-
-import array_file  # noqa: E402
-import model  # noqa: E402
-import numpy as np  # noqa: E402
-import psutil  # noqa: E402
-import topk_client  # noqa: E402
-import topk_stubs  # noqa: E402
-from topk_client import _shards  # noqa: E402
-from topk_client.merge import merge  # noqa: E402
-
 PARTS = ("small", "dask", "peers", "ray", "page", "model")
 WORKERS = 4
 KS = (1, 100, 10000)

@@ -6,12 +6,11 @@ import pathlib
 import re
 import signal
 import subprocess
-import sys
 import urllib.request
 
+import harness
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "tests/system/hostile"))
-import harness  # noqa: E402
 
 ANSWERED = re.compile(
     r'^grpc_server_handled_total\{grpc_code="OK",grpc_method="\w*TopK\w*",'

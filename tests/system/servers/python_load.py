@@ -5,15 +5,13 @@ usage: python_load.py TOPKD TARGET
 """
 
 import json
-import pathlib
 import signal
 import sys
 
 import numpy as np
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "clients/python"))
-import client_package  # noqa: E402, F401  makes topk_client importable
-import topk_client  # noqa: E402
+import client_package  # noqa: F401, makes topk_client importable
+import topk_client
 
 
 def main():

@@ -20,11 +20,10 @@ import threading
 
 import envoys
 import fleet
+import topk_stubs
 
 sys.path.insert(0, str(fleet.ROOT / "tests/quality/docs"))
-sys.path.insert(0, str(fleet.ROOT / "tests/clients/python"))
 import run_pages  # noqa: E402
-import topk_stubs  # noqa: E402
 
 PAGE = fleet.ROOT / "deploy/envoy/README.md"
 SERVICE = "/topk.v1.TopKService"

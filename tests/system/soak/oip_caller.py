@@ -9,7 +9,6 @@ import argparse
 import collections
 import importlib
 import json
-import pathlib
 import sys
 import tempfile
 import threading
@@ -18,8 +17,7 @@ import time
 import grpc
 import numpy as np
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "clients/python"))
-import topk_stubs  # noqa: E402
+import topk_stubs
 
 TYPES = {"FP32": np.float32, "FP16": np.float16, "INT64": np.int64,
          "INT32": np.int32, "UINT8": np.uint8}

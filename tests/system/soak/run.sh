@@ -17,5 +17,6 @@ install_packages "${TOPK_BUILD_PACKAGES[@]}" "${TOPK_TEST_PACKAGES[@]}"
 unpack_package libfaketime build/tools || true
 cmake --preset dev >&2
 cmake --build --preset dev --target topk_server topk_cli >&2
+export PYTHONPATH=$PWD/tests/support/python
 exec /usr/bin/python3 tests/system/soak/soak.py \
   build/dev/bin/topkd build/dev/bin/topk "$@"

@@ -18,10 +18,11 @@ import sys
 import tempfile
 import time
 
-sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / folder)
-                for folder in ("hostile", "load")]
-import harness  # noqa: E402
-import loads  # noqa: E402
+import harness
+import loads
+
+# For chaos.py, which repeats attacks.
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "hostile"))
 from chaos import Chaos  # noqa: E402
 from topology import Topology  # noqa: E402
 from watch import Watch, slope  # noqa: E402
