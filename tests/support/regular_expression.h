@@ -1,3 +1,4 @@
+// Regular expressions that compile fast.
 #pragma once
 
 #include <regex.h>
