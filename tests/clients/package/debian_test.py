@@ -1,7 +1,7 @@
 """Checks the contents of the Debian packages, and that they install, start the
 server and leave nothing behind.
 
-usage: debian_test.py BUILD CPACK
+usage: debian_test.py BUILD CPACK [TEST...]      all tests, or those named
 """
 
 import gzip
@@ -129,7 +129,8 @@ if __name__ == "__main__":
         if shutil.which(needed) is None:
             print(f"SKIPPED: {needed} is not installed")
             sys.exit(SKIPPED)
-    result = unittest.main(argv=sys.argv[:1], exit=False, verbosity=2).result
+    result = unittest.main(argv=[sys.argv[0], *sys.argv[3:]], exit=False,
+                           verbosity=2).result
     if not result.wasSuccessful():
         sys.exit(1)
     sys.exit(SKIPPED if result.skipped else 0)
