@@ -16,7 +16,9 @@
 #include <climits>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <utility>
+#include <vector>
 
 #include "core/base/text.h"
 #include "server/transport/peer_name.h"
@@ -28,6 +30,7 @@ namespace {
 constexpr int kReserved = 96;
 // How long accepting pauses when no descriptor or memory is left.
 constexpr int kPauseMs = 100;
+constexpr int kAttempts = 16;
 constexpr std::string_view kUnix = "unix:";
 
 // The least descriptor that no connection may have. The kernel gives out the
@@ -42,6 +45,7 @@ int FirstReserved() {
 struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t size = 0;
+  bool instead = false;  // of the one before, if this machine lacks that
 
   const sockaddr* get() const {
     return reinterpret_cast<const sockaddr*>(&storage);
@@ -102,6 +106,7 @@ std::vector<SocketAddress> Resolve(const std::string& address,
     any.storage.ss_family = AF_INET;
     any.port() = port;
     any.size = sizeof(sockaddr_in);
+    any.instead = true;
   }
   return addresses;
 }
@@ -127,6 +132,12 @@ int Bind(const SocketAddress& address, int send_timeout_ms) {
   close(fd);
   errno = error;
   return -1;
+}
+
+// Whether an address cannot be bound because this machine does not have it, as
+// IPv6's where that is off. A name's other addresses are enough then.
+bool IsAbsent(int error) {
+  return error == EAFNOSUPPORT || error == EADDRNOTAVAIL;
 }
 
 bool IsServed(const SocketAddress& address) {
@@ -219,23 +230,35 @@ bool Acceptor::Listen(const std::string& address, Handler handler,
     error_ = std::strerror(errno);
     return listens;
   }
-  in_port_t port = 0;
-  for (SocketAddress& one : Resolve(address, error_)) {
-    if (one.port() == 0) one.port() = port;
-    const int fd = Bind(one, send_timeout_ms_);
-    if (fd < 0 || listen(fd, SOMAXCONN) != 0 ||
-        getsockname(fd, one.get(), &one.size) != 0) {
-      error_ = std::strerror(errno);
-      if (fd >= 0) close(fd);
-      continue;
+  const std::vector<SocketAddress> addresses = Resolve(address, error_);
+  // A port that the kernel chooses at one address may be in use at another.
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    std::vector<Socket> sockets;
+    in_port_t port = 0;
+    for (SocketAddress one : addresses) {
+      if (one.instead && !sockets.empty()) continue;
+      const bool chosen = one.port() == 0;
+      if (chosen) one.port() = port;
+      const int fd = Bind(one, send_timeout_ms_);
+      if (fd >= 0) sockets.emplace_back(fd, handler);
+      if (fd < 0 || listen(fd, SOMAXCONN) != 0 ||
+          getsockname(fd, one.get(), &one.size) != 0) {
+        const int failure = errno;
+        error_ = std::strerror(failure);
+        if (fd < 0 && IsAbsent(failure)) continue;
+        if (!chosen) return false;
+        sockets.clear();
+        break;
+      }
+      port = one.port();
     }
-    port = one.port();
-    sockets_.emplace_back(fd, handler);
+    if (sockets.empty()) continue;
+    std::ranges::move(sockets, std::back_inserter(sockets_));
+    addresses_.push_back(
+        StrCat(address.substr(0, address.rfind(':') + 1), ntohs(port)));
+    return true;
   }
-  if (port == 0) return false;
-  addresses_.push_back(
-      StrCat(address.substr(0, address.rfind(':') + 1), ntohs(port)));
-  return true;
+  return false;
 }
 
 bool Acceptor::Listen(const std::string& address, grpc::ServerBuilder& builder,

@@ -176,6 +176,26 @@ TEST(Acceptor, ListensOnAllAddressesOfAName) {
   EXPECT_TRUE(Reaches(accepted.fd(), client));
 }
 
+TEST(Acceptor, FailsIfAnotherProcessHasThePortOfOneFamily) {
+  const Socket holder(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int only = 1;
+  setsockopt(holder.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof(only));
+  sockaddr_in6 any{};
+  any.sin6_family = AF_INET6;
+  socklen_t size = sizeof(any);
+  auto* const address = reinterpret_cast<sockaddr*>(&any);
+  if (bind(holder.fd(), address, size) != 0 || listen(holder.fd(), 1) != 0) {
+    GTEST_SKIP() << "there is no IPv6";
+  }
+  ASSERT_EQ(getsockname(holder.fd(), address, &size), 0);
+  Acceptor acceptor(ConnectionOptions{}, 0);
+  for (const std::string host : {"0.0.0.0:", "[::]:"}) {
+    EXPECT_FALSE(acceptor.Listen(host + std::to_string(ntohs(any.sin6_port)),
+                                 [](int, int) {}));
+    EXPECT_EQ(acceptor.error(), "Address already in use");
+  }
+}
+
 TEST(Acceptor, FailsForAddressesThatItCannotBind) {
   Accepting accepting;
   Acceptor other(ConnectionOptions{}, 0);
