@@ -66,6 +66,13 @@ inline std::string EscapeControls(std::string_view text) {
     for (size_t j = 1; j < length; ++j) {
       printable = printable && (byte(i + j) & 0xc0) == 0x80;
     }
+    // Longer forms than needed, surrogates, and numbers above U+10FFFF.
+    if ((first == 0xe0 && byte(i + 1) < 0xa0) ||
+        (first == 0xed && byte(i + 1) >= 0xa0) ||
+        (first == 0xf0 && byte(i + 1) < 0x90) ||
+        (first == 0xf4 && byte(i + 1) >= 0x90)) {
+      printable = false;
+    }
     // U+0080 .. U+009F control terminals too.
     if (first == 0xc2 && byte(i + 1) < 0xa0) printable = false;
     // U+200E, U+200F, U+202A .. U+202E and U+2066 .. U+2069 reorder text.

@@ -80,6 +80,16 @@ TEST(EscapeControls, KeepsTextAndEscapesControlCharacters) {
                            "1m\xff"),
             "\\x9b1m\\xff");
   EXPECT_EQ(EscapeControls("\xE2\x82"), "\\xe2\\x82");  // cut
+  // Not UTF-8: long forms, surrogates, numbers above U+10FFFF.
+  for (const std::string text :
+       {"\xC0\x80", "\xC1\xBF", "\xE0\x9F\xBF", "\xED\xA0\x80",
+        "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80"}) {
+    EXPECT_EQ(EscapeControls(text).size(), 4 * text.size()) << text;
+  }
+  for (const std::string text : {"\xE0\xA0\x80", "\xED\x9F\xBF",
+                                 "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF"}) {
+    EXPECT_EQ(EscapeControls(text), text);
+  }
   EXPECT_EQ(EscapeControls("\u202e\u2066\u200f"),
             "\\xe2\\x80\\xae\\xe2\\x81\\xa6\\xe2\\x80\\x8f");
   EXPECT_EQ(EscapeControls("\u2014\u2030"), "\u2014\u2030");
