@@ -17,6 +17,7 @@ namespace topk::cpu {
 namespace {
 
 using Map = SortKeyEncoder<uint32_t, false>;
+using Feeder = RowFeed<uint32_t, false>;
 
 const std::byte* Bytes(const std::vector<uint32_t>& row) {
   return reinterpret_cast<const std::byte*>(row.data());
@@ -31,7 +32,7 @@ std::vector<size_t> ChosenIndices(Selection<uint32_t>& selection) {
   return chosen;
 }
 
-class RowFeed : public ::testing::TestWithParam<InstructionSet> {
+class RowFeedTest : public ::testing::TestWithParam<InstructionSet> {
  protected:
   const Kernels<uint32_t, false>& kernels_ =
       GetParam().kernels<uint32_t, false>();
@@ -40,11 +41,11 @@ class RowFeed : public ::testing::TestWithParam<InstructionSet> {
 
 // Rows of which each has other greatest values than the one before: hints that
 // hold, hints that do not, and hints that let everything in.
-TEST_P(RowFeed, IsRightForAnyHint) {
+TEST_P(RowFeedTest, IsRightForAnyHint) {
   constexpr int64_t kCount = 20000;
   constexpr int64_t kK = 60;
   std::mt19937 random(1);
-  Bounds<uint32_t, false> bounds(kernels_, map_);
+  Feeder feed(kernels_, map_, kK);
   Hint<uint32_t> hint;
   Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
   int failed = 0;
@@ -52,8 +53,7 @@ TEST_P(RowFeed, IsRightForAnyHint) {
     std::vector<uint32_t> row(kCount);
     const int shift = static_cast<int>(random() % 3) * 8;
     for (uint32_t& x : row) x = static_cast<uint32_t>(random()) >> shift;
-    FeedWithBounds(kernels_, map_, Bytes(row), kCount, 0, kK, bounds, hint,
-                   std::span(&selection, 1));
+    feed.Feed({Bytes(row), kCount, 0}, std::span(&selection, 1), &hint);
     failed += hint.wait > 30;
     ASSERT_EQ(ChosenIndices(selection), testing::BestSlotsInOrder(row, kK))
         << round;
@@ -63,19 +63,18 @@ TEST_P(RowFeed, IsRightForAnyHint) {
 }
 
 // The row before had one more, or one less, of the greatest.
-TEST_P(RowFeed, DropsAHintThatFewerThanKExceed) {
+TEST_P(RowFeedTest, DropsAHintThatFewerThanKExceed) {
   constexpr int64_t kCount = 20000;
   constexpr int64_t kK = 60;
   std::vector<uint32_t> row(kCount);
   std::iota(row.begin(), row.end(), 1u);
   std::ranges::shuffle(row, std::mt19937(1));
   for (const int64_t exceeding : {kK - 1, kK, kK + 1}) {
-    Bounds<uint32_t, false> bounds(kernels_, map_);
+    Feeder feed(kernels_, map_, kK);
     Hint<uint32_t> hint;
     hint.bound = map_(static_cast<uint32_t>(kCount - exceeding));
     Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
-    FeedWithBounds(kernels_, map_, Bytes(row), kCount, 0, kK, bounds, hint,
-                   std::span(&selection, 1));
+    feed.Feed({Bytes(row), kCount, 0}, std::span(&selection, 1), &hint);
     EXPECT_EQ(ChosenIndices(selection), testing::BestSlotsInOrder(row, kK))
         << exceeding;
   }
@@ -83,21 +82,21 @@ TEST_P(RowFeed, DropsAHintThatFewerThanKExceed) {
 
 // A row that ascends lets everything in that comes: a look at what is left
 // stops that. Counted, not timed.
-TEST_P(RowFeed, ReselectsRarelyFromAnAscendingRow) {
+TEST_P(RowFeedTest, ReselectsRarelyFromAnAscendingRow) {
   constexpr int64_t kCount = 1000000;
   constexpr int64_t kK = 100;
   std::vector<uint32_t> row(kCount);
   std::iota(row.begin(), row.end(), 1u);
   Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
-  FeedPatiently(kernels_, map_, Bytes(row), kCount, 0, kK, kPatience,
-                selection);
+  const Feeder feed(kernels_, map_, kK);
+  feed.FeedMore({Bytes(row), kCount, 0}, selection);
   EXPECT_EQ(ChosenIndices(selection), testing::BestSlotsInOrder(row, kK));
   EXPECT_LT(selection.reselections(), 100);  // without looks, 7812
 }
 
 // A sample may overestimate the bound: with k - 1 great elements everywhere,
 // fewer than k elements reach it.
-TEST_P(RowFeed, DropsABoundThatFails) {
+TEST_P(RowFeedTest, DropsABoundThatFails) {
   constexpr int64_t kCount = 200000;
   for (const int64_t great : {1, 50, 99, 100, 101, 3000}) {
     std::vector<uint32_t> row(kCount);
@@ -106,14 +105,13 @@ TEST_P(RowFeed, DropsABoundThatFails) {
       row[static_cast<size_t>(i * (kCount / great))] = 0x80000000;
     }
     Selection<uint32_t> selection(kernels_.kth, 100, 128, kCount);
-    Bounds<uint32_t, false> bounds(kernels_, map_);
-    Hint<uint32_t> hint;
-    FeedWithBounds(kernels_, map_, Bytes(row), kCount, 0, 100, bounds, hint,
-                   std::span(&selection, 1));
+    Feeder feed(kernels_, map_, 100);
+    feed.Feed({Bytes(row), kCount, 0}, std::span(&selection, 1));
     ASSERT_EQ(ChosenIndices(selection), testing::BestSlotsInOrder(row, 100))
         << great;
     selection.Reset();
-    FeedPatiently(kernels_, map_, Bytes(row), kCount, 0, 100, 1, selection);
+    const Feeder impatient(kernels_, map_, 100, 1);
+    impatient.FeedMore({Bytes(row), kCount, 0}, selection);
     ASSERT_EQ(ChosenIndices(selection), testing::BestSlotsInOrder(row, 100))
         << great;
   }
@@ -121,7 +119,7 @@ TEST_P(RowFeed, DropsABoundThatFails) {
 
 // Stretches of other heights, fed as a stream is: in runs of any length, each
 // with its own bounds, of which many fail.
-TEST_P(RowFeed, IsRightForAnyChunking) {
+TEST_P(RowFeedTest, IsRightForAnyChunking) {
   std::mt19937 random(3);
   for (int round = 0; round < 100; ++round) {
     const int64_t count = 1 + static_cast<int64_t>(random() % 30000);
@@ -142,17 +140,16 @@ TEST_P(RowFeed, IsRightForAnyChunking) {
         1 + static_cast<int64_t>(random()) % std::min<int64_t>(count, 300);
     Selection<uint32_t> selection(kernels_.kth, k, std::max<int64_t>(k, 128),
                                   count);
-    Bounds<uint32_t, false> bounds(kernels_, map_);
+    Feeder feed(kernels_, map_, k);
+    const Feeder impatient(kernels_, map_, k, 1);
     for (int64_t i = 0; i < count;) {
       const int64_t run =
           std::min(count - i, 1 + static_cast<int64_t>(random() % 12000));
-      Hint<uint32_t> hint;
+      const Stretch stretch = {Bytes(row) + i * 4, run, i};
       if (random() % 2 == 0) {
-        FeedWithBounds(kernels_, map_, Bytes(row) + i * 4, run, i, k, bounds,
-                       hint, std::span(&selection, 1));
+        feed.Feed(stretch, std::span(&selection, 1));
       } else {
-        FeedPatiently(kernels_, map_, Bytes(row) + i * 4, run, i, k, 1,
-                      selection);
+        impatient.FeedMore(stretch, selection);
       }
       i += run;
     }
@@ -163,7 +160,7 @@ TEST_P(RowFeed, IsRightForAnyChunking) {
 }
 
 // A bound is the same for all pieces, and holds if they reach it together.
-TEST_P(RowFeed, ChunksShareABound) {
+TEST_P(RowFeedTest, ChunksShareABound) {
   constexpr int64_t kCount = 100000;
   constexpr int64_t kK = 500;
   std::mt19937 random(2);
@@ -175,17 +172,15 @@ TEST_P(RowFeed, ChunksShareABound) {
       std::vector<Selection<uint32_t>> parts(
           static_cast<size_t>(pieces),
           Selection<uint32_t>(kernels_.kth, kK, kK, kCount));
-      Bounds<uint32_t, false> bounds(kernels_, map_);
-      Hint<uint32_t> hint;
-      FeedWithBounds(kernels_, map_, Bytes(row), kCount, 0, kK, bounds, hint,
-                     std::span(parts));
+      Feeder feed(kernels_, map_, kK);
+      feed.Feed({Bytes(row), kCount, 0}, parts);
       for (size_t p = 1; p < parts.size(); ++p) parts[0].Merge(parts[p]);
       ASSERT_EQ(ChosenIndices(parts[0]), testing::BestSlotsInOrder(row, kK));
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, RowFeed,
+INSTANTIATE_TEST_SUITE_P(All, RowFeedTest,
                          ::testing::ValuesIn(SupportedInstructionSets()),
                          [](const auto& param) {
                            return std::string(param.param.name);

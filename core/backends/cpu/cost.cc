@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/backends/cpu/bound.h"
 #include "core/backends/cpu/column_feed.h"
+#include "core/backends/cpu/row_feed.h"
 #include "core/backends/cpu/run.h"
 #include "core/backends/cpu/slice_writer.h"
 #include "core/backends/cpu/unpacked.h"
@@ -54,7 +54,7 @@ class Memory {
     if (plan.slices() == 0) return 0;  // whatever its shape
     return ColumnSelections<Key, kFloat>::Bytes(plan.inner, plan.k,
                                                 FoldSlackFor(plan), plan.n) +
-           Bounds<Key, kFloat>::Bytes(plan.n, plan.k) +
+           RowFeed<Key, kFloat>::Bytes(plan.n, plan.k) +
            SliceWriter<Key>::Bytes(plan, plan.k);
   }
 
@@ -63,7 +63,8 @@ class Memory {
     const int64_t k = plan_.k;
     const int64_t n = plan_.n;
     return choice_.pieces * Selection<Key>::Bytes(k, SlackFor(k), n) +
-           Bounds<Key, kFloat>::Bytes(n, k) + SliceWriter<Key>::Bytes(plan_, k);
+           RowFeed<Key, kFloat>::Bytes(n, k) +
+           SliceWriter<Key>::Bytes(plan_, k);
   }
 
   Size OfUnpacked(Size count) const {

@@ -31,7 +31,7 @@ class TypedFold final : public Fold {
         // An empty tensor has no columns, whatever its shape.
         selections_(kernels_, map_, plan.slices() == 0 ? 0 : plan.inner, plan.k,
                     FoldSlackFor(plan), plan.n, cancellation),
-        bounds_(kernels_, map_),
+        feed_(kernels_, map_, plan.k),
         sort_pieces_(sort_pieces),
         writer_(plan_, outputs_, kernels_, sort_pieces, cancellation) {}
 
@@ -95,12 +95,9 @@ class TypedFold final : public Fold {
   void FeedRun(const std::byte* elements, int64_t run, int64_t index) {
     Selection<Key>& selection = selections_[0];
     if (!selection.bounded()) {
-      Hint<Key> no_hint;
-      FeedWithBounds(kernels_, map_, elements, run, index, plan_.k, bounds_,
-                     no_hint, std::span(&selection, 1));
+      feed_.Feed({elements, run, index}, std::span(&selection, 1));
     } else {
-      FeedPatiently(kernels_, map_, elements, run, index, plan_.k, kPatience,
-                    selection);
+      feed_.FeedMore({elements, run, index}, selection);
     }
   }
 
@@ -121,7 +118,7 @@ class TypedFold final : public Fold {
   tbb::task_arena& arena_;
   const Cancellation* const cancellation_;
   ColumnSelections<Key, kFloat> selections_;
-  Bounds<Key, kFloat> bounds_;
+  RowFeed<Key, kFloat> feed_;
   const int64_t sort_pieces_;
   SliceWriter<Key> writer_;
   int64_t position_ = 0;  // elements taken so far

@@ -24,7 +24,7 @@ class RowRunner {
         n_(stride_ == 0 ? plan_.k : plan_.n),
         packed_(InfoOf(plan_.dtype).packed()),
         elements_(run.kernels, plan_, run.tensor, run.cancellation),
-        bounds_(run.kernels, run.map),
+        feed_(run.kernels, run.map, plan_.k),
         writer_(plan_, run.outputs, run.kernels, run.choice.sort_pieces,
                 run.cancellation) {}
 
@@ -91,8 +91,7 @@ class RowRunner {
     if (packed_) {
       FeedPacked(first);
     } else if (stride_ == 1) {
-      FeedWithBounds(run_.kernels, run_.map, run_.at(first), n_, 0, plan_.k,
-                     bounds_, hint_, std::span(parts_));
+      feed_.Feed({run_.at(first), n_, 0}, parts_, &hint_);
     } else {
       FeedStrided(run_.at(first));
     }
@@ -109,9 +108,9 @@ class RowRunner {
       for (int64_t i = begin; i < end; ++i) {
         block[static_cast<size_t>(i - begin)] = Load<Key>(row, i * stride_);
       }
-      FeedPatiently(run_.kernels, run_.map,
-                    reinterpret_cast<const std::byte*>(block.data()),
-                    end - begin, begin, plan_.k, kPatience, parts_[0]);
+      feed_.FeedMore({reinterpret_cast<const std::byte*>(block.data()),
+                      end - begin, begin},
+                     parts_[0]);
     };
     ForEachBlock(0, n_, kBlock, run_.cancellation, feed);
   }
@@ -129,8 +128,7 @@ class RowRunner {
         if (part.bounded() && part.bound() >= first_key) return;
         Unpack(run_.kernels, type, run_.tensor, first + begin, end - begin,
                block.data());
-        FeedRow(run_.kernels, run_.map, block.data(), end - begin, begin,
-                plan_.n, part);
+        feed_.Scan({block.data(), end - begin, begin}, plan_.n, part);
       };
       const int64_t begin = p * n_ / pieces;
       const int64_t end = (p + 1) * n_ / pieces;
@@ -152,7 +150,7 @@ class RowRunner {
   const int64_t n_;
   const bool packed_;
   Unpacked<Key, kFloat> elements_;
-  Bounds<Key, kFloat> bounds_;
+  RowFeed<Key, kFloat> feed_;
   Hint<Key> hint_;
   std::vector<Selection<Key>> parts_;
   SliceWriter<Key> writer_;
