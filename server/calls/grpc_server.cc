@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "core/base/text.h"
+#include "server/grpc_workarounds/connection_limits.h"
 #include "server/grpc_workarounds/graceful_goaway.h"
 
 namespace topk {
@@ -22,10 +24,16 @@ Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(
     return Status{Code::kInternal, "START", "",
                   "gRPC could not start the server"};
   }
-  start_services(*loop);
-  if (acceptor != nullptr) acceptor->Start();
-  return std::unique_ptr<GrpcServer>(
+  std::unique_ptr<GrpcServer> server(
       new GrpcServer(std::move(acceptor), std::move(grpc), std::move(loop)));
+  if (server->acceptor_ != nullptr && !server->acceptor_->CanAccept()) {
+    return Status{Code::kResourceExhausted, "START", "",
+                  StrCat("the limit on open files, ", DescriptorLimit(),
+                         " (ulimit -n), leaves none for connections")};
+  }
+  start_services(*server->loop_);
+  if (server->acceptor_ != nullptr) server->acceptor_->Start();
+  return server;
 }
 
 GrpcServer::GrpcServer(std::unique_ptr<Acceptor> acceptor,

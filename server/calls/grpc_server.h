@@ -21,7 +21,7 @@ class GrpcServer {
   /// Builds the server and starts to serve. The acceptor has bound its
   /// addresses for this builder; null if gRPC has its own listeners.
   /// `start_services` requests calls from the loop. INTERNAL if gRPC cannot
-  /// start.
+  /// start, RESOURCE_EXHAUSTED if connections would find no file descriptor.
   static Result<std::unique_ptr<GrpcServer>> Start(
       grpc::ServerBuilder& builder, std::unique_ptr<Acceptor> acceptor,
       const std::function<void(EventLoop&)>& start_services, int pollers = 1,

@@ -28,6 +28,8 @@ namespace {
 
 // Descriptors for shared memory, files and connections to the metrics.
 constexpr int kReserved = 96;
+// Most descriptors that a starting process opens after its main server.
+constexpr int kOpenedLater = 8;
 // How long accepting pauses when no descriptor or memory is left.
 constexpr int kPauseMs = 100;
 constexpr int kAttempts = 16;
@@ -279,6 +281,12 @@ bool Acceptor::Listen(const std::string& address, grpc::ServerBuilder& builder,
         grpc->HandleNewConnection(&connection);
       },
       mode);
+}
+
+bool Acceptor::CanAccept() const {
+  const int next = fcntl(stop_, F_DUPFD_CLOEXEC, 0);
+  if (next >= 0) close(next);
+  return next >= 0 && next + kOpenedLater < first_reserved_;
 }
 
 void Acceptor::Start() {

@@ -76,6 +76,9 @@ class Acceptor {
   /// The bound addresses: host:port with the real port, or unix:path.
   const std::vector<std::string>& addresses() const { return addresses_; }
 
+  /// Returns whether there will be a file descriptor for a connection.
+  bool CanAccept() const;
+
   /// Starts a thread that accepts. Call it once the server runs.
   void Start();
 

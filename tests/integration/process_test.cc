@@ -82,6 +82,31 @@ TEST(Topkd, LogsValidJson) {
   EXPECT_GE(count, 4);
 }
 
+TEST(Topkd, AnswersOrFailsToStartWithFewFileDescriptors) {
+  int answering = 0;
+  for (const int limit : {10, 14, 18, 20, 24, 30, 36, 48, 64, 200}) {
+    SCOPED_TRACE(limit);
+    const TemporaryFolder folder;
+    const std::string ready_file = folder.File("ready.json");
+    Subprocess topkd({"/bin/sh", "-c",
+                      StrCat("ulimit -n ", limit, " && exec ", kTopkd,
+                             " --listen 127.0.0.1:0 --metrics-listen "
+                             "127.0.0.1:0 --ready-file ",
+                             ready_file)});
+    ASSERT_TRUE(Eventually([&] {
+      return !ReadFile(ready_file).empty() ||
+             topkd.Output().find("open files") != std::string::npos;
+    }));
+    if (const std::string ready = ReadFile(ready_file); !ready.empty()) {
+      EXPECT_TRUE(Answers(json::parse(ready)["listen"][0]));
+      ++answering;
+    } else {
+      EXPECT_EQ(topkd.Wait(), 1);
+    }
+  }
+  EXPECT_GE(answering, 3);
+}
+
 TEST(Topkd, ServesAndEndsWithABlockedLog) {
   const TemporaryFolder folder;
   const std::string pipe = folder.File("pipe");
