@@ -206,7 +206,8 @@ TEST(Kernels, RankIsAStableSort) {
   });
 }
 
-TEST(Kernels, ShortRowsAreRightOrDeclined) {
+template <class Index>
+void TestShortRows() {
   std::mt19937_64 random(6);
   int64_t done = 0;
   int64_t left = 0;
@@ -214,13 +215,17 @@ TEST(Kernels, ShortRowsAreRightOrDeclined) {
                                      const SortKeyEncoder<Key, kFloat>& map,
                                      const DTypeInfo& type) {
     for (const int64_t n : {1, 5, 32, 33, 64, 150, 256, 1000}) {
-      for (const int64_t k : {int64_t{1}, int64_t{8}, kShortK}) {
+      for (const int64_t k :
+           {int64_t{1}, int64_t{5}, int64_t{8}, int64_t{11}, kShortK}) {
         if (k > n) continue;
         for (const bool by_index : {false, true}) {
           constexpr int64_t kCount = 11;
           Elements<Key> elements(random, type, kCount * n);
-          std::vector<Key> values(static_cast<size_t>(kCount * k));
-          std::vector<uint32_t> indices(static_cast<size_t>(kCount * k));
+          // With one more behind each, which must stay as it is.
+          constexpr auto kKept = static_cast<Key>(0x5A5A5A5A5A5A5A5A);
+          const auto outputs = static_cast<size_t>(kCount * k);
+          std::vector<Key> values(outputs + 1, kKept);
+          std::vector<Index> indices(outputs + 1, Index{77});
           const ShortRows<Key> rows = {
               elements.at(0),
               kCount,
@@ -229,7 +234,7 @@ TEST(Kernels, ShortRowsAreRightOrDeclined) {
               by_index,
               reinterpret_cast<std::byte*>(values.data()),
               reinterpret_cast<std::byte*>(indices.data()),
-              4,
+              sizeof(Index),
               100};
           for (int64_t row = 0; row < kCount;) {
             const int64_t next = kernels.select_short_rows(map, rows, row);
@@ -251,6 +256,8 @@ TEST(Kernels, ShortRowsAreRightOrDeclined) {
                 ASSERT_EQ(values[at], elements[row * n + i]);
               }
             }
+            ASSERT_EQ(values[outputs], kKept);
+            ASSERT_EQ(indices[outputs], Index{77});
             if (row < kCount) {
               ASSERT_GT(n, 32);
               ++row;
@@ -263,6 +270,11 @@ TEST(Kernels, ShortRowsAreRightOrDeclined) {
   });
   EXPECT_GT(done, left);  // those left are the ties
   EXPECT_GT(left, 0);
+}
+
+TEST(Kernels, ShortRowsAreRightOrDeclined) {
+  TestShortRows<uint32_t>();
+  TestShortRows<uint64_t>();
 }
 
 // Without ties at least k reach the bound of a row, and hardly ever too many.
