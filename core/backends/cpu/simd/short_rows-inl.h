@@ -81,14 +81,13 @@ class ShortRowSelector {
 
   /// Rows whose bounds the network finds together.
   static constexpr int64_t kAtOnce = 4;
-  static_assert(kRows % kAtOnce == 0);
 
   /// The candidates of one row: the elements that may belong to its output.
   struct Slots {
     alignas(kVectorBytes) Key bits[kMax + kLanes] = {};
     alignas(kVectorBytes) Key keys[kMax + kLanes];
     alignas(kVectorBytes) Key ranks[kMax + kLanes];
-    alignas(kVectorBytes) uint32_t positions[kMax + kScanSlack] = {};
+    alignas(kVectorBytes) uint32_t positions[kMax + kScanSlack];
     int64_t found;
     Key bound;
     /// The same, if kNetwork, as a VectorMap::Number in all lanes.
@@ -156,16 +155,12 @@ class ShortRowSelector {
   void FindBounds(const std::byte* elements, int64_t count) {
     const int64_t row_bytes = rows_.n * static_cast<int64_t>(sizeof(Key));
     if constexpr (kNetwork) {
-      for (int64_t r = 0; r < count; r += kAtOnce) {
-        // Of fewer rows the last is done again.
-        const auto row = [&](int64_t i) {
-          return elements + std::min(r + i, count - 1) * row_bytes;
-        };
-        if (2 * rows_.k <= kLanes) {
-          FindLimits<1>(row, &slots_[r]);
-        } else {
-          FindLimits<2>(row, &slots_[r]);
-        }
+      int64_t r = 0;
+      for (; r + kAtOnce <= count; r += kAtOnce) {
+        FindLimits<kAtOnce>(elements + r * row_bytes, &slots_[r]);
+      }
+      for (; r < count; ++r) {
+        FindLimits<1>(elements + r * row_bytes, &slots_[r]);
       }
     } else {
       for (int64_t r = 0; r < count; ++r) {
@@ -191,20 +186,20 @@ class ShortRowSelector {
   using Number = typename VectorMap<Key, kFloat>::Number;
   using Numbers = Tag<Number>;
 
-  /// The same by the network: the k-th greatest of the maxima of
-  /// kVectors * kLanes groups. NaNs are not counted.
-  template <int kVectors, class Row>
-  HWY_INLINE void FindLimits(const Row& row, Slots* slots) {
+  /// The same of several rows by the network: the k-th greatest of the maxima
+  /// of kLanes groups, or of 2 * kLanes if k is more than a half of that. NaNs
+  /// are not counted.
+  template <int64_t kCount>
+  void FindLimits(const std::byte* elements, Slots* slots) {
     const D d;
     const Numbers numbers;
-    hn::Vec<Numbers> maxima[kAtOnce * 2];
-    hn::Vec<Numbers> best[kAtOnce];
-    for (int64_t r = 0; r < kAtOnce; ++r) {
-      const std::byte* elements = row(r);
-      auto even =
-          hn::Set(numbers, kFloat ? -std::numeric_limits<Number>::infinity()
-                                  : Number{0});
-      auto odd = even;
+    const auto least = hn::Set(
+        numbers, kFloat ? -std::numeric_limits<Number>::infinity() : Number{0});
+    hn::Vec<Numbers> maxima[kCount * 2];
+    hn::Vec<Numbers> best[kCount];
+    for (int64_t r = 0; r < kCount; ++r) {
+      auto even = least;
+      auto odd = least;
       int64_t i = 0;
       // On x86 "greatest" returns its second argument if the first is a NaN.
       for (; i + 2 * kLanes <= rows_.n; i += 2 * kLanes) {
@@ -217,12 +212,13 @@ class ShortRowSelector {
       maxima[2 * r] = even;
       maxima[2 * r + 1] = odd;
       best[r] = hn::Max(even, odd);
+      elements += rows_.n * static_cast<int64_t>(sizeof(Key));
     }
-    if constexpr (kVectors == 1) {
+    if (2 * rows_.k <= kLanes) {
       SortLanes<kLanes>(numbers, best);
     } else {
       SortLanes<kLanes>(numbers, maxima);
-      for (int64_t r = 0; r < kAtOnce; ++r) {
+      for (int64_t r = 0; r < kCount; ++r) {
         best[r] =
             hn::Max(maxima[2 * r], hn::Reverse(numbers, maxima[2 * r + 1]));
       }
@@ -231,7 +227,7 @@ class ShortRowSelector {
     const hn::RebindToSigned<D> lanes;
     const auto last = hn::IndicesFromVec(
         numbers, hn::Set(lanes, static_cast<int32_t>(rows_.k - 1)));
-    for (int64_t r = 0; r < kAtOnce; ++r) {
+    for (int64_t r = 0; r < kCount; ++r) {
       hn::Store(hn::TableLookupLanes(best[r], last), numbers,
                 reinterpret_cast<Number*>(slots[r].limits));
     }
