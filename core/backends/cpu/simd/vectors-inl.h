@@ -142,9 +142,9 @@ class VectorMap {
     }
   }
 
-  /// What elements are compared as where their keys would cost too much: floats
-  /// of 32 or 64 bits as numbers, mirrored at zero for SMALLEST, integers as
-  /// unsigned ones.
+  /// Elements are compared as these where their keys would cost too much:
+  /// floats of 32 or 64 bits as numbers, mirrored at zero for SMALLEST,
+  /// integers as unsigned ones.
   using Number =
       std::conditional_t<!kFloat || sizeof(Key) < 4, Key,
                          std::conditional_t<sizeof(Key) == 4, float, double>>;
@@ -199,11 +199,14 @@ class VectorProbe {
   HWY_INLINE bool MayLetIn(const std::byte* elements) const {
     const D d;
     constexpr int64_t kLanes = hn::MaxLanes(D());
-    V number0 = hn::Zero(d), number1 = hn::Zero(d);
-    V nan0 = hn::Zero(d), nan1 = hn::Zero(d);
-    for (int64_t i = 0; i < kVectors; i += 2) {
-      const V x0 = LoadElements(d, elements + i * kLanes * sizeof(Key));
-      const V x1 = LoadElements(d, elements + (i + 1) * kLanes * sizeof(Key));
+    const auto load = [elements, d](int64_t i) HWY_ATTR {
+      return LoadElements(d, elements + i * kLanes * sizeof(Key));
+    };
+    V nan0 = load(0), nan1 = load(1);
+    V number0 = hn::Xor(nan0, flip_), number1 = hn::Xor(nan1, flip_);
+    for (int64_t i = 2; i < kVectors; i += 2) {
+      const V x0 = load(i);
+      const V x1 = load(i + 1);
       number0 = hn::Max(number0, hn::Xor(x0, flip_));
       number1 = hn::Max(number1, hn::Xor(x1, flip_));
       nan0 = hn::Max(nan0, x0);
