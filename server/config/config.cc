@@ -48,6 +48,7 @@ class FileBelowEnvironment final : public CLI::ConfigTOML {
     Result<std::string> read = ReadSmallFile({"--config", path});
     if (!read.ok()) throw CLI::FileError(read.status().message);
     text_ = *std::move(read);
+    CheckShortLines(path);
   }
 
   std::vector<CLI::ConfigItem> from_config(std::istream&) const override {
@@ -72,6 +73,26 @@ class FileBelowEnvironment final : public CLI::ConfigTOML {
   }
 
  private:
+  // Throws for a line of one or two characters, which CLI11 would skip, unless
+  // it is a comment or continues a list.
+  void CheckShortLines(const std::string& path) const {
+    bool in_list = false;
+    int number = 0;
+    std::istringstream lines(text_);
+    for (std::string line; std::getline(lines, line);) {
+      ++number;
+      line.erase(std::min(line.find('#'), line.size()));
+      std::erase_if(line, [](unsigned char c) { return std::isspace(c); });
+      if (line.empty() || line.front() == ';') continue;
+      if (!in_list && line.size() < 3) {
+        throw CLI::ConfigError(StrCat(path, ":", number, ": ", Quote(line),
+                                      " is not a line of `flag = value`"));
+      }
+      const bool begins_list = line.compare(line.find('=') + 1, 1, "[") == 0;
+      in_list = (in_list || begins_list) && !line.ends_with(']');
+    }
+  }
+
   // Returns the option that a key sets; null if there is no such option.
   const CLI::Option* OptionOf(const CLI::ConfigItem& item) const {
     const CLI::Option* option = app_.get_option_no_throw("--" + item.name);
@@ -368,9 +389,12 @@ std::string Settings(const CLI::App& app) {
   std::string lines;
   for (std::string line; std::getline(all, line);) {
     const std::string key = line.substr(0, line.find('='));
+    if (key.find('.') != std::string::npos) continue;
     // CLI11 cannot read back its own text for an empty list.
-    const bool empty = line == key + "=\"[]\"" || line == key + "=\"{}\"";
-    if (key.find('.') == std::string::npos && !empty) lines += line + "\n";
+    const CLI::Option* option = app.get_option_no_throw("--" + key);
+    const bool is_empty_list = option != nullptr && option->count() == 0 &&
+                               option->get_default_str() == "[]";
+    if (!is_empty_list) lines += line + "\n";
   }
   return lines;
 }
@@ -534,9 +558,10 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
   });
   app.footer(
       "Flags take precedence over environment variables (TOPKD_THREADS for "
-      "--threads), and these over the config file. SIGTERM drains the server: "
-      "calls in flight finish; a second SIGTERM ends the process. Exit status: "
-      "0 after a drain, 1 failure, 2 invalid settings.");
+      "--threads), and these over the config file. Sizes may have a unit: KiB, "
+      "MiB and GiB, or KB, MB and GB, which mean the same. SIGTERM drains the "
+      "server: calls in flight finish; a second SIGTERM ends the process. Exit "
+      "status: 0 after a drain, 1 failure, 2 invalid settings.");
   ConfigTable table(app);
   AddListening(table, result.server);
   AddSecurityFlags(table, result.server.security);

@@ -88,12 +88,18 @@ std::string CheckRate(const std::string& text) {
   return StrCat(Quote(text), " is not a rate of 0 or 1e-6 .. 1e15 per second");
 }
 
-// Returns how many of what a unit stands for, e.g. 1024 for "KiB", or 0 for an
-// unknown unit. Case does not matter, and "K" and "KB" are 1024 too.
-int64_t UnitBytes(std::string unit) {
-  std::ranges::transform(unit, unit.begin(), [](unsigned char c) {
+std::string InLowerCase(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) {
     return static_cast<char>(std::tolower(c));
   });
+  return lower;
+}
+
+// Returns the number of bytes of a unit, e.g. 1024 for "KiB", or 0 for an
+// unknown unit. Case does not matter, and "K" and "KB" are 1024 too.
+int64_t UnitBytes(std::string_view text) {
+  std::string unit = InLowerCase(text);
   if (unit.empty() || unit == "b") return 1;
   constexpr std::string_view kPrefixes = "kmgtpe";
   const size_t prefix = kPrefixes.find(unit.front());
@@ -128,7 +134,8 @@ std::string CheckCollector(std::string& url) {
       StrCat(Quote(url), " is not http://host:port or https://host:port");
   const std::string_view text = url;
   const size_t slashes = text.find("://");
-  const std::string_view scheme = text.substr(0, slashes);
+  // RFC 3986, 3.1: schemes are case-insensitive.
+  const std::string scheme = InLowerCase(text.substr(0, slashes));
   if (slashes == std::string_view::npos ||
       (scheme != "http" && scheme != "https")) {
     return wanted;

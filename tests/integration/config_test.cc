@@ -57,9 +57,10 @@ class Variable {
 TEST(Config, TheFlagOfTheCollectorPrecedesOpenTelemetrysVariable) {
   const Variable of_all("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a");
   EXPECT_EQ(ReadWords({}).line.server.traces.endpoint, "http://a:4317");
-  EXPECT_EQ(
-      ReadWords({"--otlp-endpoint", "https://b:1"}).line.server.traces.endpoint,
-      "https://b:1");
+  for (const char* url : {"https://b:1", "HTTPS://b:1", "Https://b:1"}) {
+    EXPECT_EQ(ReadWords({"--otlp-endpoint", url}).line.server.traces.endpoint,
+              "https://b:1");
+  }
   const Variable own("TOPKD_OTLP_ENDPOINT", "http://c");
   EXPECT_EQ(ReadWords({}).line.server.traces.endpoint, "http://c:4317");
   const Read wrong = ReadWords({"--otlp-endpoint", "b:1"});
@@ -100,8 +101,8 @@ TEST(Config, PrintsAConfigFile) {
 TEST(Config, PrintsOnlyWhatItCanReadAgain) {
   const TemporaryFolder folder;
   const std::string file = folder.File("topkd.toml");
-  for (const std::string value :
-       {"{a", "[a", "[a]", "a b", "a\"b", "a'b", ";a", "", "a\\b"}) {
+  for (const std::string value : {"{a", "[a", "[a]", "a b", "a\"b", "a'b", ";a",
+                                  "", "a\\b", "[]", "{}"}) {
     const Read read = ReadWords({"--check-config", "--xds", "--ready-file",
                                  value.c_str(), "--metrics-listen", ""});
     EXPECT_EQ(read.error, "") << value;
@@ -268,7 +269,7 @@ TEST(Config, EmptyMetricsAddressDisablesMetrics) {
             CommandLine::Action::kServe);
 }
 
-TEST(Config, NamesTheLineOfAnUnknownKeyOfTheFile) {
+TEST(Config, NamesTheLineOfTheFileThatSetsNothing) {
   const TemporaryFolder folder;
   for (const auto& [text, error] : {
            std::pair("bogus = 1\n", ":1: unknown key \"bogus\"\n"),
@@ -284,6 +285,10 @@ TEST(Config, NamesTheLineOfAnUnknownKeyOfTheFile) {
                      ":3: unknown key \"Thread\"\n"),
            std::pair("threads = 1\ncheck-config = true\n",
                      ":2: unknown key \"check-config\"\n"),
+           std::pair("threads = 1\n x # y\n",
+                     ":2: \"x\" is not a line of `flag = value`\n"),
+           std::pair("listen = ['a:1',\n'b:1'\n]\n#\n\n;\na=\n",
+                     ":7: \"a=\" is not a line of `flag = value`\n"),
        }) {
     const std::string file = folder.File("topkd.toml");
     std::ofstream(file) << text;

@@ -44,6 +44,7 @@ TEST(OtelVariables, CollectorsAreUrlsOfHttpOrHttps) {
   EXPECT_EQ(Checked("http://127.0.0.1"), "http://127.0.0.1:4317");
   EXPECT_EQ(Checked("http://[::1]:65535"), "http://[::1]:65535");
   EXPECT_EQ(Checked("http://[::1]"), "http://[::1]:4317");
+  EXPECT_EQ(Checked("HTTP://A:1"), "http://A:1");
   for (const char* wrong : {"",
                             "a",
                             "a:1",
@@ -70,7 +71,6 @@ TEST(OtelVariables, CollectorsAreUrlsOfHttpOrHttps) {
                             "http://[a.z]:1",
                             "http:///a",
                             "grpc://a:1",
-                            "HTTP://a:1",
                             "unix:/a",
                             "dns:///a:1",
                             "http://http://a",
