@@ -94,8 +94,7 @@ class Outputs(NamedTuple):
            index_offset: int) -> "Outputs":
         """ValueError for a request that the service must reject."""
         sizes: List[int] = list(shape)
-        k = spec.k if isinstance(spec.k, int) else int(
-            np.asarray(spec.k).item())
+        k = spec._k
         if not -len(sizes) <= spec.axis < len(sizes):
             raise ValueError(f"axis {spec.axis} is outside rank {len(sizes)}")
         n = sizes[spec.axis]
@@ -103,10 +102,10 @@ class Outputs(NamedTuple):
             raise ValueError(f"k {k} is outside 1 .. {n}")
         sizes[spec.axis] = k
         number, index_type = _index_type(spec._index_type)
+        of_values, of_indices = spec._output_descs
         return cls(
-            Output.of(data_type, bits, sizes, spec._output_value),
-            Output.of(number, 8 * index_type.itemsize, sizes,
-                      spec._output_index),
+            Output.of(data_type, bits, sizes, of_values),
+            Output.of(number, 8 * index_type.itemsize, sizes, of_indices),
             index_type, index_offset, index_offset + n)
 
     def check_range(self, indices: np.ndarray) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from topk_client import _dtypes
 from topk_client.messages import Answer
-from topk_client.specs import DirectML, Onnx, OpenVINO, Spec
+from topk_client.specs import Spec
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -71,19 +71,8 @@ class Partial:
         ValueError if the answer lacks the values or the indices."""
         if answer.values is None or answer.indices is None:
             raise ValueError("a partial needs both values and indices")
-        if k is None:
-            k = int(np.asarray(spec.k).item())
-        order = "value"
-        if isinstance(spec, OpenVINO):
-            largest = spec.mode == "max"
-            order = "index" if spec.sort == "index" else order
-        elif isinstance(spec, DirectML):
-            largest = spec.axis_direction != "increasing"
-        else:
-            assert isinstance(spec, Onnx)
-            largest = bool(spec.largest)
-        return cls(answer.values, answer.indices, k, spec.axis, largest, order,
-                   data_type)
+        return cls(answer.values, answer.indices, spec._k if k is None else k,
+                   spec.axis, spec._largest, spec._order, data_type)
 
 
 def merge(partials: Iterable[Partial],

@@ -19,7 +19,7 @@ from topk_client._outputs import Output, Outputs
 from topk_client._stubs import tensor_pb2, topk_pb2
 from topk_client.errors import TopKError, bad_answer, from_status
 from topk_client.shared_memory import Region
-from topk_client.specs import DirectML, Spec
+from topk_client.specs import Spec
 
 # Larger tensors are streamed; smaller ones are answered sooner in a message.
 # (C++ streams sooner: there is no thread of gRPC's to hand the pieces to.)
@@ -179,7 +179,7 @@ class _Head(NamedTuple):
            strides: Tuple[int, ...], nbytes: int, output: str,
            index_offset: int, *_: Any) -> "_Head":
         header = topk_pb2.TopKRequest(index_offset=index_offset)
-        spec._fill(header)
+        spec._fill_request(header)
         if output not in _SELECTIONS:
             raise ValueError(f"output is {output!r}; it must be one of "
                              + ", ".join(_SELECTIONS))
@@ -243,8 +243,7 @@ class Call:
             array = np.asarray(array, order="C")
             self._data = _dtypes.pack(array, name)
         else:
-            self._data, strides = _flat(array,
-                                        isinstance(request.spec, DirectML))
+            self._data, strides = _flat(array, request.spec._takes_strides)
         # Needed to read the response: its values have the tensor's type.
         self._dtype, self._shape = array.dtype, array.shape
         self._head = _head_of(

@@ -6,7 +6,7 @@ from typing import Any, Optional, Sequence, Union
 import numpy as np
 
 from topk_client import _dtypes
-from topk_client._stubs import directml_pb2, topk_pb2
+from topk_client._stubs import tensor_pb2, topk_pb2
 
 # How many to select: the number itself, or a K tensor as the operator takes it,
 # whose type and shape the service checks.
@@ -22,15 +22,80 @@ def _set_k(k_input: Any, k: K) -> None:
     k_input.tensor.data = _dtypes.little_endian(k).tobytes()
 
 
-def _set_unless(default: Any, attributes: Any, name: str, value: Any) -> None:
-    """Sets an attribute unless it has its default: versions without the
-    attribute reject it."""
-    if value != default:
-        setattr(attributes, name, value)
+def _enum_number(field: Any, name: str) -> int:
+    """Returns the number of an enum's value: AXIS_DIRECTION_INCREASING for
+    "increasing"."""
+    if field.enum_type is tensor_pb2.DataType.DESCRIPTOR:
+        return _dtypes.number_of(name)
+    unset, *values = field.enum_type.values
+    prefix = len(unset.name) - len("UNSPECIFIED")
+    numbers = {value.name[prefix:].lower(): value.number for value in values}
+    if name not in numbers:
+        raise ValueError(f"{field.name} is {name!r}; it must be "
+                         + " or ".join(numbers))
+    return numbers[name]
+
+
+class _Attributes:
+    """Attributes with the names of a message's fields."""
+
+    def _fill(self, message: Any) -> None:
+        """Sets the fields whose attributes differ from their defaults: versions
+        without an attribute reject it."""
+        defaults = {field.name: field.default
+                    for field in dataclasses.fields(self)}
+        message.SetInParent()
+        for field in message.DESCRIPTOR.fields:
+            name, value = field.name, getattr(self, field.name)
+            if field.message_type is tensor_pb2.KInput.DESCRIPTOR:
+                _set_k(getattr(message, name), value)
+            elif isinstance(value, _Attributes):
+                value._fill(getattr(message, name))
+            elif isinstance(defaults[name], tuple):
+                getattr(message, name).extend(value)
+            elif value != defaults[name]:
+                if field.enum_type:
+                    value = _enum_number(field, value)
+                elif value in (0, 1):
+                    value = int(value)  # protobuf rejects NumPy's bool
+                setattr(message, name, value)
+
+
+class _Operator(_Attributes):
+    """An operator of a dialect; only the operators know the dialects.
+
+    Attributes:
+      _dialect: the name of the attributes' field in TopKRequest.
+      _index_type: that of the answer, as Request names types.
+      _largest, _order: see merge.Partial.
+      _output_descs: descriptions of the values and the indices.
+      _takes_strides: whether the tensor may have strides.
+    """
+
+    _dialect: str
+    _index_type = "i64"
+    _largest: bool
+    _order = "value"
+    _output_descs: Any = (None, None)
+    _takes_strides = False
+    k: K
+    version: int
+
+    @property
+    def _k(self) -> int:
+        """K as a number; ValueError unless it is one."""
+        return self.k if isinstance(self.k, int) else int(
+            np.asarray(self.k).item())
+
+    def _fill_request(self, request: topk_pb2.TopKRequest) -> None:
+        request.spec.dialect = topk_pb2.Dialect.Value(
+            "DIALECT_" + self._dialect.upper())
+        request.spec.version = self.version
+        self._fill(getattr(request, self._dialect))
 
 
 @dataclasses.dataclass(frozen=True)
-class Onnx:
+class Onnx(_Operator):
     """ONNX TopK; the version is the opset that it appeared in: 1, 10, 11 or 24.
 
     Attributes:
@@ -46,20 +111,15 @@ class Onnx:
     sorted: int = 1
     version: int = 24
 
-    _index_type = "i64"
-    _output_value = _output_index = None
+    _dialect = "onnx"
 
-    def _fill(self, request: topk_pb2.TopKRequest) -> None:
-        request.spec.dialect = topk_pb2.DIALECT_ONNX
-        request.spec.version = self.version
-        _set_unless(-1, request.onnx, "axis", self.axis)
-        _set_unless(1, request.onnx, "largest", int(self.largest))
-        _set_unless(1, request.onnx, "sorted", int(self.sorted))
-        _set_k(request.onnx.k, self.k)
+    @property
+    def _largest(self) -> bool:
+        return bool(self.largest)
 
 
 @dataclasses.dataclass(frozen=True)
-class OpenVINO:
+class OpenVINO(_Operator):
     """OpenVINO TopK, version 1, 3 or 11.
 
     Attributes:
@@ -79,27 +139,23 @@ class OpenVINO:
     stable: bool = False
     version: int = 11
 
-    _output_value = _output_index = None
+    _dialect = "openvino"
 
     @property
     def _index_type(self) -> str:
         return self.index_element_type
 
-    def _fill(self, request: topk_pb2.TopKRequest) -> None:
-        request.spec.dialect = topk_pb2.DIALECT_OPENVINO
-        request.spec.version = self.version
-        attributes = request.openvino
-        attributes.axis = self.axis
-        attributes.mode = self.mode
-        attributes.sort = self.sort
-        _set_unless("i32", attributes, "index_element_type",
-                    self.index_element_type)
-        _set_unless(False, attributes, "stable", self.stable)
-        _set_k(attributes.k, self.k)
+    @property
+    def _largest(self) -> bool:
+        return self.mode == "max"
+
+    @property
+    def _order(self) -> str:
+        return "index" if self.sort == "index" else "value"
 
 
 @dataclasses.dataclass(frozen=True)
-class TensorDesc:
+class TensorDesc(_Attributes):
     """DML_BUFFER_TENSOR_DESC of an output; attributes left out are derived.
 
     Attributes:
@@ -114,16 +170,9 @@ class TensorDesc:
     strides: Sequence[int] = ()
     total_tensor_size_bytes: int = 0
 
-    def _fill(self, message: directml_pb2.TensorDesc) -> None:
-        if self.data_type is not None:
-            message.data_type = _dtypes.number_of(self.data_type)
-        message.sizes.extend(self.sizes)
-        message.strides.extend(self.strides)
-        message.total_tensor_size_bytes = self.total_tensor_size_bytes
-
 
 @dataclasses.dataclass(frozen=True)
-class DirectML:
+class DirectML(_Operator):
     """DirectML's DML_OPERATOR_TOP_K1 (version 1) or _TOP_K (version 0).
 
     Attributes:
@@ -146,39 +195,21 @@ class DirectML:
     strict: bool = False
     version: int = 1
 
+    _dialect = "directml"
+    _takes_strides = True
+
     @property
     def _index_type(self) -> str:
         desc = self.output_index
         return (desc.data_type if desc else None) or "u32"
 
     @property
-    def _output_value(self) -> Optional[TensorDesc]:
-        return self.output_value
+    def _largest(self) -> bool:
+        return self.axis_direction != "increasing"
 
     @property
-    def _output_index(self) -> Optional[TensorDesc]:
-        return self.output_index
-
-    def _fill(self, request: topk_pb2.TopKRequest) -> None:
-        request.spec.dialect = topk_pb2.DIALECT_DIRECTML
-        request.spec.version = self.version
-        attributes: Any = request.directml
-        attributes.k = self.k
-        attributes.axis = self.axis
-        if self.axis_direction is not None:
-            if self.axis_direction not in ("increasing", "decreasing"):
-                raise ValueError(f"axis_direction is {self.axis_direction!r}; "
-                                 "it must be increasing or decreasing")
-            attributes.axis_direction = directml_pb2.AxisDirection.Value(
-                "AXIS_DIRECTION_" + self.axis_direction.upper())
-        if self.feature_level is not None:
-            attributes.feature_level = directml_pb2.FeatureLevel.Value(
-                "FEATURE_LEVEL_" + self.feature_level)
-        if self.output_value is not None:
-            self.output_value._fill(attributes.output_value)
-        if self.output_index is not None:
-            self.output_index._fill(attributes.output_index)
-        attributes.strict = self.strict
+    def _output_descs(self) -> Any:
+        return self.output_value, self.output_index
 
 
 Spec = Union[Onnx, OpenVINO, DirectML]

@@ -293,12 +293,16 @@ class Calls(unittest.TestCase):
             self.assertIn("K_EXCEEDS_DIMENSION", str(error))
         with self.assertRaises(topk_client.TopKError):  # while it is sent
             self.client.stream_topk(np.zeros(1 << 24), Onnx(1 << 25))
-        wrong = (({"tensor": x.astype(complex)}, TypeError),
-                 ({"data_type": "f12"}, ValueError),
-                 ({"output": "none"}, ValueError),
-                 ({"spec": DirectML(1, 0, "upwards")}, ValueError))
-        for arguments, kind in wrong:
-            with self.assertRaises(kind):
+        wrong = (({"tensor": x.astype(complex)}, TypeError, "complex"),
+                 ({"data_type": "f12"}, ValueError, "'f12'"),
+                 ({"output": "none"}, ValueError, ""),
+                 ({"spec": DirectML(1, 0, "upwards")}, ValueError,
+                  "^axis_direction is 'upwards'; it must be increasing or "
+                  "decreasing$"),
+                 ({"spec": DirectML(1, 0, feature_level="1_1")}, ValueError,
+                  "^feature_level is '1_1'; it must be 1_0 or 2_0 or "))
+        for arguments, kind, text in wrong:
+            with self.assertRaisesRegex(kind, text):
                 self.client.compute_topk(
                     **{"tensor": x, "spec": Onnx(1), **arguments})
 
