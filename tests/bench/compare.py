@@ -4,14 +4,13 @@ usage: compare.py BASE_BIN NEW_BIN [--rounds N] [--only ROWS] [--threads N]
 """
 
 import argparse
-import contextlib
 import json
 import pathlib
 import statistics
 import subprocess
 import sys
-import tempfile
-import time
+
+import harness
 
 ALLOWED_LOSS = 0.05
 SECONDS = 0.5  # of a row of the service in a round
@@ -40,25 +39,9 @@ def kernels(binaries, threads):
             for row in json.loads(out)["benchmarks"]}
 
 
-@contextlib.contextmanager
 def topkd(binaries):
-    """Runs a server. Yields its address."""
-    with tempfile.TemporaryDirectory() as folder:
-        ready = pathlib.Path(folder) / "ready"
-        server = subprocess.Popen(
-            [binaries / "topkd", "--listen", "127.0.0.1:0", "--ready-file",
-             ready, "--log-level", "warn", "--allow-shared-memory",
-             "--max-message-bytes", "2147483647"])
-        try:
-            begin = time.monotonic()
-            while not ready.exists():
-                if server.poll() is not None or time.monotonic() - begin > 30:
-                    raise SystemExit(f"{binaries}/topkd does not serve")
-                time.sleep(0.02)
-            yield json.loads(ready.read_text())["listen"][0]
-        finally:
-            server.terminate()
-            server.wait()
+    return harness.Server(binaries / "topkd", "--allow-shared-memory",
+                          "--max-message-bytes", "2147483647")
 
 
 def ask(client, address, flags):
@@ -112,8 +95,8 @@ def main():
                 print(f"service, round {number + 1}", file=sys.stderr)
                 for name, flags in SERVICE.items():
                     rows.setdefault(name, []).append(tuple(
-                        ask(client, address, flags)
-                        for address in (base, new)))
+                        ask(client, server.target, flags)
+                        for server in (base, new)))
     sys.exit(1 if report(rows) else 0)
 
 

@@ -22,6 +22,7 @@ import tritonclient.grpc as triton
 import tritonclient.grpc.aio as triton_aio
 import tritonclient.utils.shared_memory as shm
 
+import harness
 import topk_stubs
 
 TOPKD = sys.argv[1]
@@ -155,10 +156,11 @@ class TritonClient(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
         topk_stubs.generate_stubs(cls.folder.name)
         cls.stubs = topk_stubs.load_stubs(cls.folder.name)
-        cls.server = topk_stubs.Server(TOPKD, cls.folder.name,
-                                       "--allow-shared-memory")
+        cls.server = harness.Server(TOPKD, "--allow-shared-memory")
+        cls.addClassCleanup(cls.server.stop)
         rng = np.random.default_rng(7)
         questions = [Question(rng, i) for i in range(sum(WAYS.values()))]
         with grpc.insecure_channel(cls.server.target) as channel:
@@ -169,11 +171,6 @@ class TritonClient(unittest.TestCase):
         cls.pairs = {}
         for way, count in WAYS.items():
             cls.pairs[way], pairs = pairs[:count], pairs[count:]
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.__exit__()
-        cls.folder.cleanup()
 
     def setUp(self):
         self.client = triton.InferenceServerClient(self.server.target)

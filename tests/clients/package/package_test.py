@@ -12,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-import topk_stubs
+import harness
 
 BUILD, SOURCE, CMAKE, CXX = sys.argv[1:5]
 CONSUMER = pathlib.Path(__file__).resolve().parent / "consumer"
@@ -35,18 +35,15 @@ class Package(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
         work = pathlib.Path(cls.folder.name)
         run(CMAKE, "--install", BUILD, "--prefix", work / "installed",
             "--strip")
         # The installed tree is relocatable.
         cls.prefix = (work / "installed").rename(work / "moved")
         cls.work = work
-        cls.server = topk_stubs.Server(cls.prefix / "bin" / "topkd", work)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.__exit__()
-        cls.folder.cleanup()
+        cls.server = harness.Server(cls.prefix / "bin" / "topkd")
+        cls.addClassCleanup(cls.server.stop)
 
     def find(self, name):
         found = [path.parent for path in self.prefix.rglob(name)]

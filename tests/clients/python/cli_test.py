@@ -24,7 +24,7 @@ import zipfile
 
 import numpy as np
 
-import topk_stubs
+import harness
 
 TOPKD, TOPK = sys.argv[1:3]
 
@@ -33,16 +33,12 @@ class Command(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
-        cls.server = topk_stubs.Server(TOPKD, cls.folder.name,
-                                       "--metrics-listen", "127.0.0.1:0")
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.server = harness.Server(TOPKD, "--metrics-listen", "127.0.0.1:0")
+        cls.addClassCleanup(cls.server.stop)
         rng = np.random.default_rng(1)
         cls.x = rng.standard_normal((3, 4, 50)).astype(np.float32)
         cls.path = cls.save("x.npy", cls.x)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.__exit__()
-        cls.folder.cleanup()
 
     @classmethod
     def save(cls, name, array):
@@ -263,9 +259,8 @@ class Command(unittest.TestCase):
             self.assertEqual(answer["execution"]["instruction_set"], name)
             values.add(str(answer["values"]))
             # The server too: it says so itself.
-            with tempfile.TemporaryDirectory() as folder, \
-                    topk_stubs.Server(TOPKD, folder,
-                                      TOPK_INSTRUCTION_SET=name) as server:
+            with harness.Server(TOPKD, environment={
+                    "TOPK_INSTRUCTION_SET": name}) as server:
                 answer = json.loads(self.topk("run", self.path, "--k", 2,
                                               "--json", target=server.target))
                 self.assertEqual(answer["execution"]["instruction_set"], name)
@@ -343,9 +338,7 @@ class Command(unittest.TestCase):
 
     def test_shared_memory(self):
         run = ("run", self.path, "--k", 2)
-        with tempfile.TemporaryDirectory() as folder, \
-                topk_stubs.Server(TOPKD, folder,
-                                  "--allow-shared-memory") as server:
+        with harness.Server(TOPKD, "--allow-shared-memory") as server:
             for flags in ((), ("--axis", 0), ("--axis", 1, "--smallest"),
                           ("--dialect", "openvino"),
                           ("--dialect", "directml", "--index-type", "u64")):
@@ -712,8 +705,7 @@ class Command(unittest.TestCase):
             self.assertIn(says, self.stderr)
 
     def test_a_connection_above_the_limit_has_a_hint(self):
-        with tempfile.TemporaryDirectory() as folder, topk_stubs.Server(
-                TOPKD, folder, "--max-connections", "1") as server:
+        with harness.Server(TOPKD, "--max-connections", "1") as server:
             host, port = server.target.rsplit(":", 1)
             with socket.create_connection((host, int(port))):
                 for flags in ((), ("--tls",)):

@@ -15,6 +15,7 @@ import tempfile
 import grpc
 import numpy as np
 
+import harness
 import topk_stubs
 
 # name, NumPy's type of the bits, whether it is a float
@@ -342,7 +343,7 @@ def main():
         m = topk_stubs.load_stubs(args.stubs or directory)
         maker = Maker(m, args.seed)
         rng = random.Random(args.seed)
-        with topk_stubs.Server(args.topkd, directory) as server:
+        with harness.Server(args.topkd) as server:
             with grpc.insecure_channel(server.target) as channel:
                 stub = m["rpc"].TopKServiceStub(channel)
                 many = []

@@ -25,6 +25,7 @@ import grpc
 import numpy as np
 
 import case_requests
+import harness
 import libraries
 import topk_stubs
 
@@ -359,7 +360,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         topk_stubs.generate_stubs(folder)
         messages = topk_stubs.load_stubs(folder)
-        with topk_stubs.Server(options.topkd, folder) as server:
+        with harness.Server(options.topkd) as server:
             suite = Suite(server.target, messages)
             requests = 0
             for name, request in case_requests.from_files(messages):

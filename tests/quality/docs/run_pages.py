@@ -1,11 +1,9 @@
 """Runs the commands of pages as a reader would, and compares what they print
 with what the pages say.
 
-Every ```sh block runs by itself in bash, in a copy of this repository, at its
-root. A ```text block that follows is the end of its standard output, where
-"..." stands for anything in a line. `localhost:50051` in a command is a server
-of this program's, as it is in the copy of tests/system/load. A comment before a
-block may say
+Every block that page_commands.py describes runs in a copy of this repository,
+at its root. `localhost:50051` in a command is a server of this program's, as it
+is in the copy of tests/system/load. A comment before a block may say
 
   <!-- needs go protoc -->    programs without which it is left out
   <!-- not run: why -->       that it is left out
@@ -17,29 +15,19 @@ program is missing.
 """
 
 import argparse
-import contextlib
 import os
 import pathlib
-import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 
-import topk_stubs
+import harness
+import page_commands
 
-SECONDS = 600  # for a block
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 HERE = "localhost:50051"
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-
-BLOCK = re.compile(
-    r"(?:^<!-- (?P<note>[^\n]*) -->\n)?^```sh\n(?P<commands>.*?)^```\n"
-    r"(?:\n?```text\n(?P<text>.*?)^```\n)?", re.MULTILINE | re.DOTALL)
-
-COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-
 
 def copy_tree(folder):
     """Copies the files that git has or would add; skips without a checkout."""
@@ -62,40 +50,6 @@ def absent_programs(note):
     return [name for name in note.split()[1:] if not shutil.which(name)]
 
 
-def as_expected(output, text):
-    """Whether the output ends as the text says."""
-    wanted = text.rstrip().splitlines()
-    got = output.rstrip().splitlines()[-len(wanted):]
-    return len(got) == len(wanted) and all(
-        re.fullmatch(".*".join(map(re.escape, want.split("..."))), line)
-        for want, line in zip(wanted, got))
-
-
-def run_block(commands, text, folder, environment):
-    """Runs one block and returns what is wrong with it, or None."""
-    with tempfile.TemporaryFile("w+") as output, (
-            tempfile.TemporaryFile("w+")) as errors, subprocess.Popen(
-                ["bash", "-euc", commands], cwd=folder, env=environment,
-                stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
-                start_new_session=True) as shell:
-        try:
-            shell.wait(timeout=SECONDS)
-        except subprocess.TimeoutExpired:
-            return f"not done after {SECONDS} s"
-        finally:  # a block that failed may leave its servers
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(shell.pid, signal.SIGKILL)
-        output.seek(0)
-        errors.seek(0)
-        out, err = output.read(), errors.read()
-    if shell.returncode != 0:
-        return f"exit {shell.returncode}\n{out}{err}"
-    printed = COLOURS.sub("", out)
-    if text is not None and not as_expected(printed, text):
-        return f"expected:\n{text}printed:\n{printed}"
-    return None
-
-
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__,
@@ -108,8 +62,8 @@ def main():
     environment = dict(os.environ,
                        PATH=f"{programs}:/usr/bin:{os.environ['PATH']}")
     failed = ran = skipped = 0
-    with tempfile.TemporaryDirectory() as folder, topk_stubs.Server(
-            programs / "topkd", folder) as server:
+    with tempfile.TemporaryDirectory() as folder, harness.Server(
+            programs / "topkd") as server:
         tree = pathlib.Path(folder) / "tree"
         copy_tree(tree)
         target = environment["TOPK_TARGET"] = server.target
@@ -117,7 +71,8 @@ def main():
             text = path.read_text(encoding="utf-8")
             path.write_text(text.replace(HERE, target), encoding="utf-8")
         for page in options.pages:
-            for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
+            text = page.read_text(encoding="utf-8")
+            for block in page_commands.BLOCK.finditer(text):
                 first = block["commands"].splitlines()[0]
                 note = block["note"] or ""
                 absent = absent_programs(note)
@@ -128,7 +83,8 @@ def main():
                           f"{first}: {why}", flush=True)
                     continue
                 commands = block["commands"].replace(HERE, target)
-                wrong = run_block(commands, block["text"], tree, environment)
+                wrong = page_commands.run_block(commands, block["text"], tree,
+                                                environment)
                 ran += 1
                 failed += wrong is not None
                 print(f"{'ok' if wrong is None else 'WRONG':9} {page}: {first}",

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 
+import harness
 import topk_stubs
 
 PACKAGE = topk_stubs.ROOT / "client" / "python"
@@ -46,9 +47,7 @@ TOPKD = os.path.abspath(sys.argv.pop(1))
 
 def start(add_cleanup, *flags):
     """Returns a topkd with the flags, stopped by the cleanup."""
-    folder = tempfile.TemporaryDirectory()
-    add_cleanup(folder.cleanup)
-    server = topk_stubs.Server(TOPKD, folder.name, *flags)
+    server = harness.Server(TOPKD, *flags)
     add_cleanup(server.__exit__)
     return server
 

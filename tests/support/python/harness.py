@@ -1,4 +1,4 @@
-"""The harness of attacks: a server's process, and a neighbour."""
+"""Processes that tests start and watch: servers, a proxy, and a neighbour."""
 
 import contextlib
 import json
@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import pathlib
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -108,29 +109,93 @@ def poll(what, function, seconds=30):
     raise AssertionError(f"gave up waiting for {what}")
 
 
-@contextlib.contextmanager
-def topkd(path, directory, flags, **how):
-    """A topkd; its address and its process. No event may have kept one of its
-    pollers busy for 100 ms, or 1 s with AddressSanitizer.
+class Server(Process):
+    """A topkd on loopback, which ends with 0 at the end of a with block.
+
+    listen       the address to serve at; start() serves at the same one again
+                 if its port is not 0
+    log_level    that of --log-level
+    descriptors  its RLIMIT_NOFILE
+    environment  variables in addition to those of this process
+    how          other arguments of Popen
+
+    target       the address of the service
+    addresses    the content of its ready file
     """
-    ready = os.path.join(directory, "ready.json")
-    log = tempfile.TemporaryFile("w+", encoding="utf-8")
-    process = subprocess.Popen(
-        [path, "--listen", "127.0.0.1:0", "--ready-file", ready,
-         "--log-level", "warn", *flags],
+
+    def __init__(self, path, *flags, listen="127.0.0.1:0", log_level="warn",
+                 descriptors=None, environment=None, **how):
+        self._folder = tempfile.TemporaryDirectory()
+        self._ready = pathlib.Path(self._folder.name) / "ready.json"
+        self._command = [path, "--listen", listen, "--ready-file", self._ready,
+                         "--log-level", log_level, *flags]
+        self._how = {"env": {**os.environ, **(environment or {})}, **how}
+        if descriptors is not None:
+            self._how["preexec_fn"] = lambda: resource.setrlimit(
+                resource.RLIMIT_NOFILE, (descriptors, descriptors))
+        self.start()
+
+    def start(self):
+        self._ready.unlink(missing_ok=True)  # SIGKILL leaves it
+        self._killed = False
+        super().__init__(subprocess.Popen(self._command, **self._how))
+        try:
+            poll("topkd to be ready", self._is_ready)
+        except AssertionError:
+            self.kill()
+            raise
+        self.addresses = json.loads(self._ready.read_text("utf-8"))
+        self.target = self.addresses["listen"][0]
+
+    def _is_ready(self):
+        if not self.is_alive():
+            raise AssertionError(f"topkd ended with {self.process.returncode}")
+        return self._ready.exists()
+
+    def kill(self):
+        """Ends it as a crash would."""
+        self._killed = True
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        """Drains it; returns how many seconds that took."""
+        begin = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(timeout=60)
+        if status != 0:
+            raise AssertionError(f"topkd ended with {status}")
+        return time.monotonic() - begin
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if not self._killed:
+            self.stop()
+
+
+class AttackedServer(Server):
+    """A topkd with a log, in which no event may have kept one of its pollers
+    busy for 100 ms, or 1 s with AddressSanitizer."""
+
+    def __init__(self, path, *flags, **how):
+        self._log = tempfile.NamedTemporaryFile()
+        self._most_busy = 1000 if "/asan/" in str(path) else 100
         # Excludes freed memory that a sanitizer keeps from the measurement.
-        env={"ASAN_OPTIONS": "quarantine_size_mb=16", **os.environ},
-        **{"stderr": log, **how})
-    try:
-        poll("the server to be ready", lambda: os.path.exists(ready))
-        with open(ready, encoding="utf-8") as file:
-            yield json.load(file)["listen"][0], Process(process)
-    finally:
-        process.terminate()
-        if process.wait(timeout=60) != 0:
-            raise AssertionError(f"topkd ended with {process.returncode}")
-        log.seek(0)
-        busy = [line for line in log if is_busy(line, path)]
+        options = os.environ.get("ASAN_OPTIONS", "quarantine_size_mb=16")
+        super().__init__(path, *flags, stderr=self._log,
+                         environment={"ASAN_OPTIONS": options}, **how)
+
+    def log(self):
+        with open(self._log.name, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def __exit__(self, *_):
+        super().__exit__()
+        busy = [event[0] for event in re.finditer(
+            r".*poller busy: one event took (\d+) ms.*", self.log())
+                if int(event[1]) >= self._most_busy]
         if busy:
             raise AssertionError(busy[0])
 
@@ -142,56 +207,24 @@ def grpc_minor(path):
     return int(re.search(r"gRPC 1\.(\d+)", version)[1])
 
 
-def is_busy(line, path):
-    """Whether a line of the log says that a poller was busy for too long."""
-    found = re.search(r"poller busy: one event took (\d+) ms", line)
-    return found and int(found[1]) >= (1000 if "/asan/" in str(path) else 100)
-
-
-@contextlib.contextmanager
-def plain(path, directory):
+class PlainServer(Process):
     """gRPC as it comes: the benchmark's server that computes nothing."""
-    ready = os.path.join(directory, "plain")
-    process = subprocess.Popen(
-        [path, "--mode", "null", "--listen", "127.0.0.1:0", "--ready-file",
-         ready], stderr=subprocess.DEVNULL)
-    try:
-        poll("the server to be ready", lambda: os.path.exists(ready))
-        with open(ready, encoding="utf-8") as file:
-            yield file.read().strip(), Process(process)
-    finally:
-        process.kill()
-        process.wait()
 
+    def __init__(self, path):
+        with tempfile.TemporaryDirectory() as folder:
+            ready = pathlib.Path(folder) / "ready"
+            super().__init__(subprocess.Popen(
+                [path, "--mode", "null", "--listen", "127.0.0.1:0",
+                 "--ready-file", ready], stderr=subprocess.DEVNULL))
+            poll("the server to be ready", ready.exists)
+            self.target = ready.read_text("utf-8").strip()
 
-class Replica:
-    """A topkd that comes back at the same address, whatever ended it."""
+    def __enter__(self):
+        return self
 
-    def __init__(self, path, port, directory, flags, **how):
-        self.address = f"127.0.0.1:{port}"
-        self.ready = pathlib.Path(directory) / f"ready-{port}"
-        self._command = [path, "--listen", self.address, "--ready-file",
-                         self.ready, *flags]
-        self._how = how
-        self.start()
-
-    def start(self):
-        self.ready.unlink(missing_ok=True)  # SIGKILL leaves it
-        self.process = subprocess.Popen(self._command, **self._how)
-        poll("a server", self.ready.exists)
-
-    def kill(self):
+    def __exit__(self, *_):
         self.process.kill()
         self.process.wait()
-
-    def stop(self):
-        """Has it drain; returns how many seconds that took."""
-        begin = time.monotonic()
-        self.process.send_signal(signal.SIGTERM)
-        status = self.process.wait(timeout=60)
-        if status != 0:
-            raise AssertionError(f"topkd ended with {status}")
-        return time.monotonic() - begin
 
 
 def free_ports(count):

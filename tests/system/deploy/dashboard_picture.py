@@ -7,7 +7,6 @@ usage: dashboard_picture.py TOPKD TOPK PROMETHEUS PICTURE [--seconds 120]
 
 import argparse
 import math
-import tempfile
 import time
 
 import matplotlib
@@ -16,8 +15,8 @@ matplotlib.use("Agg")
 from matplotlib import pyplot, ticker  # noqa: E402
 
 import dashboard_test  # noqa: E402
-import prometheus_harness as harness  # noqa: E402
-import topk_stubs  # noqa: E402
+import harness  # noqa: E402
+import prometheus_api  # noqa: E402
 
 RATE_INTERVAL = "10s"
 # The load of each quarter: low, higher, above capacity, low. Some deadlines of
@@ -72,12 +71,12 @@ def main():
     parser.add_argument("--seconds", type=float, default=120)
     options = parser.parse_args()
 
-    with tempfile.TemporaryDirectory() as directory, topk_stubs.Server(
-            options.topkd, directory, "--metrics-listen", "127.0.0.1:0",
+    with harness.Server(
+            options.topkd, "--metrics-listen", "127.0.0.1:0",
             "--max-inflight-bytes", "32MiB", "--max-client-inflight-bytes",
-            "32MiB", "--slow-request", "0") as server, harness.Prometheus(
-            options.prometheus, directory,
-            server.addresses["metrics"]) as watcher:
+            "32MiB", "--slow-request", "0") as server, \
+            prometheus_api.Prometheus(
+                options.prometheus, server.addresses["metrics"]) as watcher:
         harness.poll("the target to be up", lambda: watcher.value("up") == 1)
         start = time.time()
         for phase in PHASES:
@@ -85,11 +84,11 @@ def main():
                 time.sleep(options.seconds / len(PHASES))
         end = time.time()
         panels = [
-            (panel, [(harness.legend(form, labels), points)
+            (panel, [(prometheus_api.legend(form, labels), points)
                      for expression, form in targets
                      for labels, points in watcher.range(
                          expression, start, end, options.seconds / 240)])
-            for panel, targets in harness.dashboard(RATE_INTERVAL)
+            for panel, targets in prometheus_api.dashboard(RATE_INTERVAL)
         ]
 
     columns = 24

@@ -9,12 +9,11 @@ import math
 import re
 import subprocess
 import sys
-import tempfile
 
-import prometheus_harness as harness
-import topk_stubs
+import harness
+import prometheus_api
 
-ADAPTER = harness.ROOT / "deploy/kubernetes/prometheus-adapter.yaml"
+ADAPTER = prometheus_api.ROOT / "deploy/kubernetes/prometheus-adapter.yaml"
 # Calls of each kind, some of which find no room.
 LOADS = [
     ["--shape", "8,1000", "--rate", "50"],
@@ -60,14 +59,14 @@ def scaling_query():
 
 def main():
     topkd, topk, prometheus = sys.argv[1:]
-    harness.need(prometheus)
+    prometheus_api.need(prometheus)
     checked = 0
-    with tempfile.TemporaryDirectory() as directory, topk_stubs.Server(
-            topkd, directory, "--metrics-listen", "127.0.0.1:0",
-            "--max-inflight-bytes", "8MiB") as server, harness.Prometheus(
-            prometheus, directory, server.addresses["metrics"]) as watcher, (
-            load(topk, server.target, LOADS)):
-        for panel, targets in harness.dashboard(rate_interval="5s"):
+    with harness.Server(
+            topkd, "--metrics-listen", "127.0.0.1:0", "--max-inflight-bytes",
+            "8MiB") as server, prometheus_api.Prometheus(
+                prometheus, server.addresses["metrics"]) as watcher, (
+                    load(topk, server.target, LOADS)):
+        for panel, targets in prometheus_api.dashboard(rate_interval="5s"):
             for expression, _ in targets:
                 harness.poll(f"data of {panel['title']}: {expression}",
                              lambda e=expression: finite(watcher.series(e)))

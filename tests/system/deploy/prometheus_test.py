@@ -17,46 +17,47 @@ import tempfile
 import textwrap
 import urllib.request
 
-import prometheus_harness as harness
-import topk_stubs
+import harness
+import prometheus_api
 
-TELEMETRY = harness.ROOT / "server/telemetry/README.md"
-DATA = harness.ROOT / "deploy/data/digits_similarity.npy"
-COPY = (harness.ROOT / "deploy/kubernetes/kustomize/components/monitoring"
-        / "prometheusrule.yaml")
+TELEMETRY = prometheus_api.ROOT / "server/telemetry/README.md"
+DATA = prometheus_api.ROOT / "deploy/data/digits_similarity.npy"
+COPY = (prometheus_api.ROOT / "deploy/kubernetes/kustomize/components"
+        / "monitoring/prometheusrule.yaml")
 
 
 def check_rules(promtool):
     """Checks the alerts; a separate test fires each of them."""
     tests = pathlib.Path(__file__).parent / "alerts_test.yml"
-    for command in (["check", "config", harness.ROOT /
+    for command in (["check", "config", prometheus_api.ROOT /
                      "deploy/prometheus/prometheus.yml"],
                     ["test", "rules", tests]):
         result = subprocess.run([promtool, *command], capture_output=True,
                                 text=True, check=False)
         assert result.returncode == 0, result.stdout + result.stderr
-    alerts = set(re.findall(r"- alert: (\w+)",
-                            harness.RULES.read_text(encoding="utf-8")))
+    rules = prometheus_api.RULES.read_text(encoding="utf-8")
+    alerts = set(re.findall(r"- alert: (\w+)", rules))
     fired = set(re.findall(r"alertname: (\w+)\n +eval_time: \w+\n +exp_alerts:"
                            r"\n", tests.read_text(encoding="utf-8")))
     assert alerts and alerts == fired, alerts ^ fired
-    copy = textwrap.indent(harness.RULES.read_text(encoding="utf-8"), "  ")
+    copy = textwrap.indent(rules, "  ")
     assert COPY.read_text(encoding="utf-8").endswith("\nspec:\n" + copy), (
         f"{COPY} is not what it says that it was made of")
     return alerts
 
 
-def check_examples(promtool, directory, exposition):
+def check_examples(promtool, exposition):
     """Checks the PromQL of the metrics page and the metrics that it reads."""
     page = TELEMETRY.read_text(encoding="utf-8")
     block = re.search(r"^```promql\n(.*?)^```$", page, re.M | re.S)[1]
     examples = re.split(r"\n(?=\w)", block.rstrip())
-    rules = pathlib.Path(directory) / "examples.json"
-    rules.write_text(json.dumps({"groups": [{"name": "page", "rules": [
-        {"record": f"example_{number}", "expr": example}
-        for number, example in enumerate(examples)]}]}), encoding="utf-8")
-    check = subprocess.run([promtool, "check", "rules", rules],
-                           capture_output=True, text=True, check=False)
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as rules:
+        json.dump({"groups": [{"name": "page", "rules": [
+            {"record": f"example_{number}", "expr": example}
+            for number, example in enumerate(examples)]}]}, rules)
+        rules.flush()
+        check = subprocess.run([promtool, "check", "rules", rules.name],
+                               capture_output=True, text=True, check=False)
     assert check.returncode == 0, check.stdout + check.stderr
     metrics = re.findall(r"(\w+_bucket)\{", block)
     assert len(metrics) == len(examples), block
@@ -66,10 +67,9 @@ def check_examples(promtool, directory, exposition):
 
 def main():
     topkd, topk, prometheus, promtool = sys.argv[1:]
-    harness.need(prometheus, promtool)
+    prometheus_api.need(prometheus, promtool)
     alerts = check_rules(promtool)
-    with tempfile.TemporaryDirectory() as directory, topk_stubs.Server(
-            topkd, directory, "--metrics-listen", "127.0.0.1:0") as server:
+    with harness.Server(topkd, "--metrics-listen", "127.0.0.1:0") as server:
         run = [topk, "run", str(DATA), "--k", "3", "--stream", "off",
                "--target", server.target]
         for _ in range(5):
@@ -85,9 +85,9 @@ def main():
                                input=exposition, capture_output=True,
                                check=False)
         assert check.returncode == 0 and not check.stdout + check.stderr, check
-        check_examples(promtool, directory, exposition)
+        check_examples(promtool, exposition)
 
-        with harness.Prometheus(prometheus, directory, metrics) as watcher:
+        with prometheus_api.Prometheus(prometheus, metrics) as watcher:
             harness.poll("the target to be up",
                          lambda: watcher.value("up") == 1)
             for expression, expected in (

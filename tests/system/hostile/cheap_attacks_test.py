@@ -28,7 +28,6 @@ twice: a machine that other processes use delays calls too, but not each time.
 
 import argparse
 import sys
-import tempfile
 import time
 
 import harness
@@ -90,9 +89,8 @@ def run(name, options):
     """Lets an attack happen; returns its row of the table."""
     chosen = ATTACKS[name]
     row = {"attack": name, "faults": [], "delays": []}
-    with tempfile.TemporaryDirectory() as directory, WatchedServer(
-            options.server, directory, flags_of(chosen),
-            chosen.descriptors) as server:
+    with WatchedServer(options.server, *flags_of(chosen),
+                       descriptors=chosen.descriptors) as server:
         honest = harness.Neighbour(server.target, patience=5, **chosen.caller)
         try:
             _warm_up(server, honest)

@@ -5,15 +5,14 @@ usage: connection_limits_test.py TOPKD
 
 import argparse
 import contextlib
-import resource
 import subprocess
 import sys
-import tempfile
 import time
 
 import attacks
 import h2
 import harness
+from harness import AttackedServer
 
 
 def ask(client, stream=1, **changed):
@@ -34,40 +33,29 @@ def goaway(client, seconds=10):
     return None if found is None else found[3][8:].decode("latin-1")
 
 
-@contextlib.contextmanager
-def topkd(path, *flags, descriptors=None):
-    with tempfile.TemporaryDirectory() as directory:
-        def lower():
-            if descriptors is not None:
-                resource.setrlimit(resource.RLIMIT_NOFILE,
-                                   (descriptors, descriptors))
-        with harness.topkd(path, directory, flags, preexec_fn=lower) as server:
-            yield server
-
-
 def half_begun_connections_are_closed(path):
-    with topkd(path, "--handshake-timeout", "500ms") as (target, _):
+    with AttackedServer(path, "--handshake-timeout", "500ms") as server:
         for start in (b"", h2.PREFACE[:10], h2.PREFACE):
-            with h2.Connection(target, hello=False) as client:
+            with h2.Connection(server.target, hello=False) as client:
                 client.send(start)
                 assert client.wait_closed(5), start
-        with h2.Connection(target) as client:
+        with h2.Connection(server.target) as client:
             time.sleep(1)
             assert is_served(client)
 
 
 def idle_connections_are_closed(path):
-    with topkd(path, "--max-connection-idle", "500ms") as (target, _):
-        with h2.Connection(target) as client:
+    with AttackedServer(path, "--max-connection-idle", "500ms") as server:
+        with h2.Connection(server.target) as client:
             assert is_served(client)
             assert goaway(client) is not None
             assert client.wait_closed(10)
 
 
 def old_connections_are_closed_with_their_calls(path):
-    with topkd(path, "--max-connection-age", "500ms",
-               "--max-connection-age-grace", "500ms") as (target, _):
-        with h2.Connection(target) as client:
+    with AttackedServer(path, "--max-connection-age", "500ms",
+                        "--max-connection-age-grace", "500ms") as server:
+        with h2.Connection(server.target) as client:
             client.send(h2.call(1, h2.fields("StreamTopK")))
             assert goaway(client) is not None
             answer = client.answer(1)
@@ -76,10 +64,10 @@ def old_connections_are_closed_with_their_calls(path):
 
 
 def clients_without_a_sign_of_life_are_closed(path):
-    with topkd(path, "--keepalive-time", "1s", "--keepalive-timeout",
-               "300ms") as (target, _):
-        with h2.Connection(target) as lively, h2.Connection(
-                target, pongs=False) as silent:
+    with AttackedServer(path, "--keepalive-time", "1s",
+                        "--keepalive-timeout", "300ms") as server:
+        with h2.Connection(server.target) as lively, h2.Connection(
+                server.target, pongs=False) as silent:
             assert is_served(lively) and is_served(silent)
             lively.read(lambda *_: False, 2)
             assert not lively.closed
@@ -88,18 +76,18 @@ def clients_without_a_sign_of_life_are_closed(path):
 
 def pings_are_counted(path):
     ping = h2.frame(h2.PING, 0, 0, b"12345678")
-    with topkd(path) as (target, _), h2.Connection(target) as client:
+    with AttackedServer(path) as server, h2.Connection(server.target) as client:
         client.send(ping * 6)
         assert goaway(client) == "too_many_pings"
-    with topkd(path, "--min-ping-interval", "0") as (target, _):
-        with h2.Connection(target) as client:
+    with AttackedServer(path, "--min-ping-interval", "0") as server:
+        with h2.Connection(server.target) as client:
             client.send(ping * 20)
             assert is_served(client)
 
 
 def calls_of_a_connection_are_limited(path):
-    with topkd(path, "--max-concurrent-streams", "5") as (target, _):
-        with h2.Connection(target) as client:
+    with AttackedServer(path, "--max-concurrent-streams", "5") as server:
+        with h2.Connection(server.target) as client:
             assert client.settings[h2.MAX_CONCURRENT_STREAMS] == 5
             for i in range(5):
                 client.send(h2.call(2 * i + 1, h2.fields("StreamTopK")))
@@ -117,11 +105,12 @@ def calls_of_a_connection_are_limited(path):
 
 
 def connections_are_limited(path):
-    with topkd(path, "--max-connections", "3",
-               "--max-connections-per-client", "2") as (target, _):
+    with AttackedServer(path, "--max-connections", "3",
+                        "--max-connections-per-client", "2") as server:
         with contextlib.ExitStack() as stack:
             def connect(source):
-                return stack.enter_context(h2.Connection(target, source=source))
+                return stack.enter_context(
+                    h2.Connection(server.target, source=source))
             first, second = connect("127.0.0.1"), connect("127.0.0.1")
             assert is_served(first) and is_served(second)
             assert connect("127.0.0.1").wait_closed(5)
@@ -131,12 +120,12 @@ def connections_are_limited(path):
             assert is_served(first, 3) and is_served(other, 3)
             second.socket.close()
             harness.poll("the closed connection's place",
-                     lambda: _late(target, "127.0.0.1"))
+                     lambda: _late(server.target, "127.0.0.1"))
 
 
 def header_fields_are_limited(path):
-    with topkd(path, "--max-metadata-bytes", "2000") as (target, _):
-        with h2.Connection(target) as client:
+    with AttackedServer(path, "--max-metadata-bytes", "2000") as server:
+        with h2.Connection(server.target) as client:
             assert client.settings[h2.MAX_HEADER_LIST_SIZE] == 2000
             assert is_served(client, x_small="v" * 1000)
             for i in range(20):
@@ -146,7 +135,7 @@ def header_fields_are_limited(path):
 
 
 def compressed_messages_are_refused(path):
-    with topkd(path) as (target, _), h2.Connection(target) as client:
+    with AttackedServer(path) as server, h2.Connection(server.target) as client:
         ask(client, grpc_encoding="gzip")
         assert b"grpc-status\x0212" in client.answer(1)[0]
         assert is_served(client, 3, grpc_encoding="identity")
@@ -154,27 +143,27 @@ def compressed_messages_are_refused(path):
 
 def a_server_outlives_its_last_descriptor(path):
     """CVE-2023-4785."""
-    with topkd(path, descriptors=200) as (target, server):
-        with h2.Connection(target) as early:
+    with AttackedServer(path, descriptors=200) as server:
+        with h2.Connection(server.target) as early:
             assert is_served(early)
             crowd = []
             for _ in range(400):
-                crowd.append(h2.Connection(target, hello=False))
+                crowd.append(h2.Connection(server.target, hello=False))
             refused = sum(one.wait_closed(0.01) for one in crowd)
             assert refused >= 200, refused
             assert is_served(early, 3)
             for one in crowd:
                 one.socket.close()
-        harness.poll("a new client to be served", lambda: _late(target))
+        harness.poll("a new client to be served", lambda: _late(server.target))
         harness.poll("descriptors to return", lambda: server.descriptors() < 30)
 
 
 def memory_goes_back_after_calls_that_were_reset(path):
-    with topkd(path, "--threads", "2") as (target, server):
+    with AttackedServer(path, "--threads", "2") as server:
         before, grown = server.memory(), 0
         for _ in range(5):  # on one thread that polls, the first does
             if grown < 100:
-                attacks.ATTACKS["rapid_reset"](attacks.Stage(target))
+                attacks.ATTACKS["rapid_reset"](attacks.Stage(server.target))
                 grown = server.peak() - before
         if harness.grpc_minor(path) > 51 and grown < 100:
             return  # rapid resets no longer take memory

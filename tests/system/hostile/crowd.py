@@ -13,7 +13,6 @@ import multiprocessing
 import resource
 import socket
 import sys
-import tempfile
 import time
 
 import h2
@@ -67,15 +66,15 @@ def main():
     options = parser.parse_args()
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    with tempfile.TemporaryDirectory() as directory, harness.topkd(
-            options.topkd, directory, ["--handshake-timeout", "300s"]) as (
-                target, server), harness.Neighbour(target) as neighbour:
+    with harness.AttackedServer(
+            options.topkd, "--handshake-timeout", "300s") as server, \
+            harness.Neighbour(server.target) as neighbour:
         time.sleep(1)
         usual = p99(neighbour, options.seconds)
         print(f"alone: p99 {usual * 1e6:.0f} us, {server.memory():.0f} MiB, "
               f"{server.descriptors()} descriptors", flush=True)
         late = 0
-        half = crowd(target, 100, options.half, h2.PREFACE[:12])
+        half = crowd(server.target, 100, options.half, h2.PREFACE[:12])
         with_half = p99(neighbour, options.seconds)
         print(f"{options.half} half-open: p99 {with_half * 1e6:.0f} us, "
               f"{with_half / usual:.1f} x, {server.memory():.0f} MiB, "
@@ -85,7 +84,7 @@ def main():
             pipe.send("go")
         harness.poll("half-open connections to be closed",
                      lambda: server.descriptors() < 100)
-        idle = crowd(target, 0, options.idle, h2.PREFACE + h2.settings())
+        idle = crowd(server.target, 0, options.idle, h2.PREFACE + h2.settings())
         with_idle = p99(neighbour, options.seconds)
         print(f"{options.idle} idle: p99 {with_idle * 1e6:.0f} us, "
               f"{with_idle / usual:.1f} x, {server.memory():.0f} MiB, "

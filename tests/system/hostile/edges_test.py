@@ -8,14 +8,9 @@ usage: edges_test.py TOPKD [--memory-factor N]
 
 import argparse
 import contextlib
-import json
-import os
-import resource
-import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
 
@@ -34,33 +29,12 @@ MIB = 1 << 20
 SIDE = ("health", "admin")
 
 
-class Server(harness.Process):
-    """A topkd with all of its listeners; addresses is its ready file."""
-
-    def __init__(self, process, addresses):
-        super().__init__(process)
-        self.addresses = addresses
-        self.target = addresses["listen"][0]
-
-    def threads(self):
-        return len(os.listdir(f"/proc/{self.process.pid}/task"))
-
-
-@contextlib.contextmanager
 def topkd(path, *flags, descriptors=None):
+    """A server with all of its listeners."""
     listeners = [word for name in ("health", "admin", "metrics")
                  for word in (f"--{name}-listen", "127.0.0.1:0")]
-
-    def lower():
-        if descriptors is not None:
-            resource.setrlimit(resource.RLIMIT_NOFILE,
-                               (descriptors, descriptors))
-    with tempfile.TemporaryDirectory() as directory, harness.topkd(
-            path, directory, [*listeners, *flags], preexec_fn=lower) as (
-                _, server):
-        ready = os.path.join(directory, "ready.json")
-        with open(ready, encoding="utf-8") as file:
-            yield Server(server.process, json.load(file))
+    return harness.AttackedServer(path, *listeners, *flags,
+                                  descriptors=descriptors)
 
 
 def call(stream, fields, message=EMPTY):
@@ -271,10 +245,7 @@ def a_drain_waits_for_none_of_them(path, _):
                     client.send(call(1, WATCH) + h2.call(3, WATCH) +
                                 h2.call(5, REFLECT) + h2.data(5, SYMBOL) +
                                 call(7, GET_SERVERS) + h2.call(9, CHECK))
-        begin = time.monotonic()
-        server.process.send_signal(signal.SIGTERM)
-        server.process.wait(timeout=60)
-        took = time.monotonic() - begin
+        took = server.stop()
         assert took < 4, f"{took:.1f} s"
 
 

@@ -9,7 +9,6 @@ import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 
 import h2
 import harness
@@ -25,9 +24,8 @@ def main():
         sys.exit(SKIPPED)
     subprocess.run([haproxy, "-c", "-f", ROOT / "deploy/haproxy/haproxy.cfg"],
                    check=True)
-    with tempfile.TemporaryDirectory() as directory, harness.topkd(
-            topkd, directory, []) as (target, _), harness.haproxy(
-                haproxy, target) as (address, _):
+    with harness.AttackedServer(topkd) as server, harness.haproxy(
+            haproxy, server.target) as (address, _):
         def run(*words):
             subprocess.run([topk, *words, "--target", address], check=True,
                            stdout=subprocess.DEVNULL, timeout=100)

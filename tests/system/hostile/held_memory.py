@@ -1,6 +1,5 @@
 """Calls that make the server keep memory and then do nothing, or never end."""
 
-import struct
 import time
 
 import h2

@@ -20,7 +20,6 @@ import contextlib
 import json
 import os
 import sys
-import tempfile
 import time
 
 import attacks
@@ -109,11 +108,10 @@ def arguments():
 def scene(options):
     """A server, what is in front of it, a neighbour, how it usually fares."""
     with contextlib.ExitStack() as stack:
-        directory = stack.enter_context(tempfile.TemporaryDirectory())
-        target, server = stack.enter_context(
-            harness.plain(options.plain, directory) if options.plain else
-            harness.topkd(options.topkd, directory, options.flag or FLAGS))
-        servers = [server]
+        server = stack.enter_context(
+            harness.PlainServer(options.plain) if options.plain else
+            harness.AttackedServer(options.topkd, *(options.flag or FLAGS)))
+        servers, target = [server], server.target
         if options.haproxy:
             target, proxy = stack.enter_context(
                 harness.haproxy(options.haproxy, target))

@@ -11,7 +11,6 @@ take less are repeated until it has been seen.
 
 import argparse
 import random
-import tempfile
 
 import h2
 import harness
@@ -99,8 +98,7 @@ def _ask(client, path, messages, seconds):
 def measure(topkd, kind, size):
     """Returns how the call ended, the growth and the counted MiB."""
     path, messages = KINDS[kind](size)
-    with tempfile.TemporaryDirectory() as directory, WatchedServer(
-            topkd, directory, period=0.005) as server:
+    with WatchedServer(topkd, period=0.005) as server:
         with Client(server.target, "127.0.0.1", own=WIDE) as client:
             client.send(h2.window_update(0, (1 << 31) - 65536))
             # Threads and arenas that every server has after its first calls.

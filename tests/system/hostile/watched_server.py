@@ -1,10 +1,7 @@
 """A topkd whose memory, threads, scrapes and log are watched all the time."""
 
 import contextlib
-import json
-import os
 import re
-import resource
 import signal
 import subprocess
 import threading
@@ -34,37 +31,15 @@ class Readings:
         self.scrapes = 0
 
 
-class WatchedServer(harness.Process):
-    """A server's process, its addresses and what is read of it.
+class WatchedServer(harness.AttackedServer):
+    """A server's process and what is read of it; killed at the end.
 
-    flags        those of topkd
-    descriptors  its RLIMIT_NOFILE
-    period       seconds between two readings
+    period  seconds between two readings
     """
 
-    def __init__(self, path, directory, flags=(), descriptors=None,
-                 period=0.02):
-        def lower():
-            if descriptors is not None:
-                resource.setrlimit(resource.RLIMIT_NOFILE,
-                                   (descriptors, descriptors))
-        self._log = os.path.join(directory, "log")
-        ready = os.path.join(directory, "ready.json")
-        with open(self._log, "wb") as log:
-            super().__init__(subprocess.Popen(
-                [path, "--listen", "127.0.0.1:0", "--metrics-listen",
-                 "127.0.0.1:0", "--ready-file", ready, "--log-level", "warn",
-                 *flags], stderr=log, preexec_fn=lower,
-                env={"ASAN_OPTIONS": "quarantine_size_mb=16", **os.environ}))
-        try:
-            harness.poll("the server to be ready",
-                         lambda: os.path.exists(ready))
-        except AssertionError:
-            self.process.kill()
-            raise
-        with open(ready, encoding="utf-8") as file:
-            self.addresses = json.load(file)
-        self.target = self.addresses["listen"][0]
+    def __init__(self, path, *flags, descriptors=None, period=0.02):
+        super().__init__(path, "--metrics-listen", "127.0.0.1:0", *flags,
+                         descriptors=descriptors)
         self.readings = Readings()
         self._period = period
         self._over = threading.Event()
@@ -74,13 +49,9 @@ class WatchedServer(harness.Process):
         for thread in self._watch:
             thread.start()
 
-    def __enter__(self):
-        return self
-
     def __exit__(self, *_):
         self._over.set()
-        self.process.kill()
-        self.process.wait()
+        self.kill()
         for thread in self._watch:
             thread.join()
 
@@ -102,10 +73,6 @@ class WatchedServer(harness.Process):
         since = self._scraping_since
         waiting = 0 if since is None else time.monotonic() - since
         return max(self.readings.scrape, waiting)
-
-    def log(self):
-        with open(self._log, encoding="utf-8", errors="replace") as file:
-            return file.read()
 
     def end(self, seconds):
         """Sends SIGTERM and waits; returns the seconds until the process has

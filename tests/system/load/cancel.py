@@ -10,7 +10,6 @@ import os
 import pathlib
 import random
 import sys
-import tempfile
 import time
 
 import h2
@@ -95,10 +94,9 @@ def main():
     print(f"seed {options.seed}", flush=True)
     chance = random.Random(options.seed)
     found = []
-    with shared_bytes(chance) as name, tempfile.TemporaryDirectory(
-    ) as directory, harness.topkd(
-            options.topkd, directory, ["--allow-shared-memory"]) as (
-                target, server), h2.Connection(target) as connection:
+    with shared_bytes(chance) as name, harness.AttackedServer(
+            options.topkd, "--allow-shared-memory") as server, \
+            h2.Connection(server.target) as connection:
         body = h2.message(harness.shared_request(name, ELEMENTS, K))
         pid = server.process.pid
         usual = min(computed(connection, body, stream)

@@ -68,7 +68,8 @@ def small(topk, target, seconds):
                  str(seconds), "--verify", "1", priority=go_first)
 
 
-def measure(options, target, server, idle_target, mix):
+def measure(options, server, idle_target, mix):
+    target = server.target
     usual = report(small(options.topk, target, 10))
     capacity = report(bench(
         options.topk, target, "--mix", mix, "--concurrency", "8",
@@ -150,12 +151,9 @@ def main():
         flags += ["--max-client-inflight-calls", "4096",
                   "--max-message-bytes", str(MESSAGE_BYTES)]
         how = {"preexec_fn": enter} if enter else {}
-        idle_directory = os.path.join(directory, "idle")
-        os.mkdir(idle_directory)
-        with harness.topkd(options.topkd, directory, flags, **how) as (
-                target, server), harness.topkd(
-                    options.topkd, idle_directory, []) as (idle_target, _):
-            found = measure(options, target, server, idle_target, mix)
+        with harness.AttackedServer(options.topkd, *flags, **how) as server, \
+                harness.AttackedServer(options.topkd) as idle:
+            found = measure(options, server, idle.target, mix)
         good = judge(found, options, enter is not None)
     sys.exit(0 if good else 1)
 

@@ -10,16 +10,13 @@ import argparse
 import contextlib
 import json
 import os
-import pathlib
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "servers"))
-import fleet  # noqa: E402
-from fleet import harness  # noqa: E402
+import fleet
+import harness
 
 
 def load(topk, target, seconds, *flags):
@@ -60,12 +57,11 @@ def main():
     parser.add_argument("--phases", default="client,haproxy")
     parser.add_argument("--seconds", type=int, default=60)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as directory, fleet.fleet(
-            options.topkd, directory, "--drain-delay", "4s") as replicas, \
+    with fleet.fleet(options.topkd, "--drain-delay", "4s") as replicas, \
             contextlib.ExitStack() as stack:
         for replica in replicas:
             stack.callback(replica.stop)  # it must end with 0
-        addresses = ",".join(replica.address for replica in replicas)
+        addresses = ",".join(replica.target for replica in replicas)
         if "client" in options.phases:
             running = [
                 load(options.topk, addresses, options.seconds, "--path", path)
@@ -76,7 +72,7 @@ def main():
         if not os.path.exists(options.haproxy):
             sys.exit("NOT   HAProxy is not here")
         with harness.haproxy(options.haproxy,
-                             *(r.address for r in replicas)) as (address, _):
+                             *(r.target for r in replicas)) as (address, _):
             running = [load(options.topk, address, options.seconds)]
             roll("HAProxy", replicas, running, 4)
 

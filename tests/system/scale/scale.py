@@ -12,15 +12,14 @@ import re
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
 import array_file
+import harness
 import model
 import numpy as np
 import psutil
 import topk_client
-import topk_stubs
 from topk_client import _shards
 from topk_client.merge import merge
 
@@ -78,14 +77,13 @@ class Scale:
 
     def start_servers(self, count=2):
         """Starts and returns `count` servers."""
-        return [self.stack.enter_context(topk_stubs.Server(
-            self.options.topkd,
-            self.stack.enter_context(tempfile.TemporaryDirectory()),
-            "--allow-shared-memory")) for _ in range(count)]
+        return [self.stack.enter_context(harness.Server(
+            self.options.topkd, "--allow-shared-memory"))
+                for _ in range(count)]
 
     def processor_seconds(self, pids):
         """Returns what the servers and some processes have taken so far."""
-        pids = [*pids, *(server.pid for server in self.servers)]
+        pids = [*pids, *(server.process.pid for server in self.servers)]
         return sum(sum(psutil.Process(pid).cpu_times()[:2]) for pid in pids)
 
     def one_server(self, cut, k, largest):

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import sys
-import tempfile
 
 import envoys
 import fleet
@@ -24,7 +23,7 @@ DELAY = ("--drain-delay", "3s")
 @contextlib.contextmanager
 def haproxy(program, replicas):
     """HAProxy in front; its address."""
-    addresses = (replica.address for replica in replicas)
+    addresses = (replica.target for replica in replicas)
     with harness.haproxy(program, *addresses) as (address, _):
         yield address
 
@@ -32,13 +31,12 @@ def haproxy(program, replicas):
 def envoy(program, protoset, replicas):
     """Envoy in front; its address."""
     return envoys.envoy(program, protoset,
-                        *(replica.address for replica in replicas))
+                        *(replica.target for replica in replicas))
 
 
 def by_clients(topkd, topk):
-    with tempfile.TemporaryDirectory() as directory, fleet.fleet(
-            topkd, directory) as replicas:
-        target = ",".join(replica.address for replica in replicas)
+    with fleet.fleet(topkd) as replicas:
+        target = ",".join(replica.target for replica in replicas)
         parts = fleet.misfortunes("client-side round robin", replicas, [
             fleet.python_load(topkd, target),
             *(fleet.bench(topk, target, path)
@@ -47,7 +45,7 @@ def by_clients(topkd, topk):
         assert max(parts) < 1.5 * min(parts), parts
         one = replicas[:1]
         with fleet.under([fleet.bench(
-                topk, one[0].address, "unary", "--keep-going",
+                topk, one[0].target, "unary", "--keep-going",
                 "--max-attempts", "1")], one) as (load,):
             one[0].kill()
             one[0].start()
@@ -65,9 +63,8 @@ def by_proxy(topkd, topk, front, program, *more):
     if not os.access(program, os.X_OK):
         print(f"SKIPPED: there is no {program}; tests/run.sh installs it")
         sys.exit(SKIPPED)
-    with tempfile.TemporaryDirectory() as directory, fleet.fleet(
-            topkd, directory, *DELAY) as replicas, front(
-                program, *more, replicas) as target:
+    with fleet.fleet(topkd, *DELAY) as replicas, front(
+            program, *more, replicas) as target:
         envoys.await_health(topk, target)
         # The calls of a load have one connection: each goes by itself. Envoy
         # sends again what a dead server had; behind HAProxy the client does.

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-from fleet import harness
+import harness
 
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 SPAN = re.compile(
@@ -52,25 +52,23 @@ def main():
               "tests/system/servers/collector.yaml")
         sys.exit(SKIPPED)
     with tempfile.TemporaryDirectory() as directory:
-        port, served = harness.free_ports(2)
+        port, = harness.free_ports(1)
         config = pathlib.Path(directory) / "collector.json"
         config.write_text(collector_config(port), "utf-8")
         log = pathlib.Path(directory) / "collector.log"
-        environment = dict(
-            os.environ, OTEL_SERVICE_NAME="topkd of a test",
-            OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{port}",
-            OTEL_TRACES_SAMPLER="parentbased_always_off")
         with log.open("wb") as output:
             receiver = subprocess.Popen(
                 [collector, "--config", config], stderr=output)
-        server = harness.Replica(topkd, served, directory, [],
-                                 env=environment)
+        server = harness.Server(topkd, environment={
+            "OTEL_SERVICE_NAME": "topkd of a test",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}",
+            "OTEL_TRACES_SAMPLER": "parentbased_always_off"})
         try:
             harness.poll("the collector",
                          lambda: "Everything is ready" in log.read_text())
-            traces = [run(topk, server.address, data, "--stream", stream)
+            traces = [run(topk, server.target, data, "--stream", stream)
                       for stream in ("on", "off")]
-            subprocess.run([topk, "run", "--target", server.address, data,
+            subprocess.run([topk, "run", "--target", server.target, data,
                             "--k", "2"], check=True, capture_output=True)
             server.stop()
             for trace, method in zip(traces, ("StreamTopK", "ComputeTopK")):

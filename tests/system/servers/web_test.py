@@ -20,12 +20,12 @@ import threading
 
 import envoys
 import fleet
-import topk_stubs
+import harness
+import page_commands
 
-sys.path.insert(0, str(fleet.ROOT / "tests/quality/docs"))
-import run_pages  # noqa: E402
 
 PAGE = fleet.ROOT / "deploy/envoy/README.md"
+SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 SERVICE = "/topk.v1.TopKService"
 SHAPE = {"data_type": "DATA_TYPE_U8", "shape": [4]}
 REQUEST = {
@@ -106,10 +106,10 @@ def check_origins(target):
 def check_page(target):
     """The commands of the page that call Envoy."""
     ran = 0
-    for block in run_pages.BLOCK.finditer(PAGE.read_text(encoding="utf-8")):
+    for block in page_commands.BLOCK.finditer(PAGE.read_text(encoding="utf-8")):
         if "curl" not in block["commands"]:
             continue
-        wrong = run_pages.run_block(
+        wrong = page_commands.run_block(
             block["commands"].replace("localhost:50050", target),
             block["text"], fleet.ROOT, os.environ)
         assert wrong is None, wrong
@@ -177,10 +177,9 @@ def main():
     for path in (program, *more):
         if not os.path.exists(path):
             print(f"SKIPPED: there is no {path}; tests/run.sh installs it")
-            sys.exit(run_pages.SKIPPED)
-    with tempfile.TemporaryDirectory() as directory, topk_stubs.Server(
-            topkd, directory) as server, envoys.envoy(
-                program, protoset, server.target) as target:
+            sys.exit(SKIPPED)
+    with harness.Server(topkd) as server, envoys.envoy(
+            program, protoset, server.target) as target:
         envoys.await_health(topk, target)
         if what == "browser":
             check_browser(target, *more)

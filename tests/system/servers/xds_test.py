@@ -42,7 +42,7 @@ def wants_a_bootstrap(topkd):
 
 def serves(topk, replica, deadline="20", *flags):
     return subprocess.run(
-        [topk, "health", "--target", replica.address, "--deadline", deadline,
+        [topk, "health", "--target", replica.target, "--deadline", deadline,
          *flags], capture_output=True, check=False).returncode == 0
 
 
@@ -51,12 +51,12 @@ def follows_the_listeners(topk, plane, replicas):
     a, b, c = replicas
     assert not any(serves(topk, one, "0.5") for one in replicas)
     plane.set(control_plane.LISTENER, *(
-        control_plane.server_listener(one.address) for one in (a, b)))
+        control_plane.server_listener(one.target) for one in (a, b)))
     harness.poll("a and b to serve",
                  lambda: serves(topk, a) and serves(topk, b))
     assert not serves(topk, c, "0.5")
     plane.set(control_plane.LISTENER,
-              control_plane.server_listener(b.address))
+              control_plane.server_listener(b.target))
     harness.poll("a to serve no more", lambda: not serves(topk, a, "0.5"))
     assert serves(topk, b)
     print("ok    servers come and go with their listeners")
@@ -70,17 +70,13 @@ def has_tls(topkd, topk, plane, directory):
          "1", "-subj", "/CN=localhost", "-addext",
          "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
         check=True, capture_output=True)
-    replica = fleet.Replica(topkd, harness.free_ports(1)[0], directory, "--xds",
-                            "--tls-cert", certificate, "--tls-key", key)
-    try:
+    with fleet.Replica(topkd, harness.free_ports(1)[0], "--xds", "--tls-cert",
+                       certificate, "--tls-key", key) as replica:
         plane.set(control_plane.LISTENER,
-                  control_plane.server_listener(replica.address))
+                  control_plane.server_listener(replica.target))
         harness.poll("TLS", lambda: serves(topk, replica, "20", "--tls-ca",
                                            certificate))
         assert not serves(topk, replica, "0.5")
-        replica.stop()
-    finally:
-        replica.kill()
     print("ok    TLS is that of --tls-cert")
 
 
@@ -90,12 +86,12 @@ def follows_the_endpoints(topkd, topk, plane, replicas):
 
     def listed(*some):
         plane.set(control_plane.ENDPOINTS, control_plane.endpoints(
-            "topk", [one.address for one in some]))
+            "topk", [one.target for one in some]))
     plane.set(control_plane.CLUSTER, control_plane.cluster("topk"))
     plane.set(control_plane.ROUTES, control_plane.routes("topk"))
     listed(a, b)
     plane.set(control_plane.LISTENER, control_plane.client_listener("topk"), *(
-        control_plane.server_listener(one.address) for one in replicas))
+        control_plane.server_listener(one.target) for one in replicas))
     with fleet.under([fleet.python_load(topkd, "xds:///topk"),
                       fleet.bench(topk, "xds:///topk")], [a, b]) as loads:
         assert c.answered() == 0
@@ -122,7 +118,7 @@ def main():
         path.write_text(bootstrap, encoding="utf-8")
         os.environ["GRPC_XDS_BOOTSTRAP"] = str(path)
         has_tls(topkd, topk, plane, directory)
-        with fleet.fleet(topkd, directory, "--xds") as replicas:
+        with fleet.fleet(topkd, "--xds") as replicas:
             follows_the_listeners(topk, plane, replicas)
             follows_the_endpoints(topkd, topk, plane, replicas)
             replicas[1].stop()

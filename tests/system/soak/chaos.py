@@ -33,7 +33,7 @@ class Chaos:
         self.events = []
         self.expected_dead = set()
         self._through = attacks.Stage(topology.target)
-        self._direct = attacks.Stage(topology.servers[0].address)
+        self._direct = attacks.Stage(topology.servers[0].target)
         self._kinds = [(5, self.kill), (1, self.roll), (6, self.attack),
                        (2, self.starve_of_descriptors)]
         if topology.enter_group is not None:
@@ -129,7 +129,7 @@ class Chaos:
         with contextlib.ExitStack() as stack:
             with self.topology.few_descriptors(server, 8) as most:
                 crowd = [stack.enter_context(
-                    h2.Connection(server.address, hello=False,
+                    h2.Connection(server.target, hello=False,
                                   source="127.0.0.5")) for _ in range(60)]
                 time.sleep(self.chance.uniform(1, 4))
                 refused = sum(one.wait_closed(0.01) for one in crowd)
@@ -141,7 +141,7 @@ class Chaos:
     @staticmethod
     def _serves(server):
         with contextlib.suppress(OSError):
-            return attacks.Stage(server.address).served()
+            return attacks.Stage(server.target).served()
         return False
 
     def fill_memory(self):

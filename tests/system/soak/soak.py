@@ -11,7 +11,6 @@ import argparse
 import contextlib
 import json
 import os
-import pathlib
 import random
 import shutil
 import sys
@@ -20,12 +19,9 @@ import time
 
 import harness
 import loads
-
-# For chaos.py, which repeats attacks.
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "hostile"))
-from chaos import Chaos  # noqa: E402
-from topology import Topology  # noqa: E402
-from watch import Watch, slope  # noqa: E402
+from chaos import Chaos
+from topology import Topology
+from watch import Watch, slope
 
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 # Load alone at first, and at the end: its second half is the steady part.

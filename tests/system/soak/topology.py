@@ -1,7 +1,6 @@
 """Three servers behind HAProxy, each with another handicap."""
 
 import contextlib
-import os
 import pathlib
 import resource
 import subprocess
@@ -13,8 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 FLAGS = ["--threads", "2", "--allow-shared-memory", "--drain-delay", "3s",
          "--drain-timeout", "10s",
          # HAProxy is the one client of all servers.
-         "--max-client-inflight-bytes", "1TiB", "--log-level", "info",
-         "--access-log-sample", "0.05"]
+         "--max-client-inflight-bytes", "1TiB", "--access-log-sample", "0.05"]
 GROUP_MIB = 512
 FAKETIME = sorted(
     ROOT.glob("build/tools/usr/lib/*/faketime/libfaketimeMT.so.1"))
@@ -48,14 +46,15 @@ class Topology:
              **({"preexec_fn": enter} if enter else {})},
             {"stderr": stack.enter_context(
                 open(self.directory / "log-3", "wb")),
-             "env": {**os.environ, **self._faked()}}]
+             "environment": self._faked()}]
         self.servers = []
         for port, burden in zip(harness.free_ports(3), burdens):
-            server = harness.Replica(topkd, port, directory, FLAGS, **burden)
+            server = harness.Server(topkd, *FLAGS, log_level="info",
+                                    listen=f"127.0.0.1:{port}", **burden)
             self.servers.append(server)
-            stack.callback(self._end, server)
+            stack.callback(server.kill)
         self.target, self.haproxy = stack.enter_context(harness.haproxy(
-            haproxy, *(server.address for server in self.servers)))
+            haproxy, *(server.target for server in self.servers)))
 
     def _faked(self):
         if not FAKETIME:
@@ -71,12 +70,6 @@ class Topology:
         new.write_text(f"{seconds:+d}\n", encoding="ascii")
         new.rename(self.clock)
 
-    @staticmethod
-    def _end(server):
-        """At the end of the run, should it have failed before stop()."""
-        with contextlib.suppress(ProcessLookupError):
-            server.kill()
-
     def processes(self):
         """{name: harness.Process} of those that are watched."""
         found = {f"server {i}": harness.Process(server.process)
@@ -88,7 +81,7 @@ class Topology:
         """Leaves a running server `spare` file descriptors."""
         pid = server.process.pid
         soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-        most = harness.Process(server.process).descriptors() + spare
+        most = server.descriptors() + spare
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, hard))
         try:
             yield most

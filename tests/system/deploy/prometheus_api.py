@@ -4,12 +4,13 @@ import json
 import os
 import pathlib
 import re
-import socket
 import subprocess
 import sys
-import time
+import tempfile
 import urllib.parse
 import urllib.request
+
+import harness
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 DASHBOARD = ROOT / "deploy/grafana/topkd.json"
@@ -34,33 +35,18 @@ def need(*tools):
                      "configure with -DTOPK_PROMETHEUS=OFF")
 
 
-def poll(what, function):
-    """Calls the function until it returns something, for up to 30 s."""
-    for _ in range(300):
-        found = function()
-        if found:
-            return found
-        time.sleep(0.1)
-    raise AssertionError(f"gave up waiting for {what}")
-
-
-def _free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class Prometheus:
     """A Prometheus on a free loopback port that scrapes one address each
     second, with the alerts of deploy/, stopped at the end of a with block."""
 
-    def __init__(self, prometheus, directory, metrics):
-        config = pathlib.Path(directory) / "prometheus.yml"
+    def __init__(self, prometheus, metrics):
+        self._folder = tempfile.TemporaryDirectory()
+        config = pathlib.Path(self._folder.name) / "prometheus.yml"
         config.write_text(CONFIG % (RULES, metrics), encoding="utf-8")
-        self._address = f"127.0.0.1:{_free_port()}"
+        self._address = f"127.0.0.1:{harness.free_ports(1)[0]}"
         self._process = subprocess.Popen(
             [prometheus, f"--config.file={config}",
-             f"--storage.tsdb.path={directory}/data",
+             f"--storage.tsdb.path={self._folder.name}/data",
              f"--web.listen-address={self._address}", "--log.level=error"])
 
     def __enter__(self):
@@ -69,6 +55,7 @@ class Prometheus:
     def __exit__(self, *_):
         self._process.terminate()
         self._process.wait(timeout=30)
+        self._folder.cleanup()
 
     def _ask(self, path, **parameters):
         url = f"http://{self._address}/api/v1/{path}?" + urllib.parse.urlencode(

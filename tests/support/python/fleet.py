@@ -18,27 +18,27 @@ ANSWERED = re.compile(
 FEW = 30  # answers that show that a server has its part of the load
 
 
-class Replica(harness.Replica):
+class Replica(harness.Server):
     """A topkd that tells what it has answered."""
 
-    def __init__(self, topkd, port, directory, *flags):
-        super().__init__(topkd, port, directory, [
-            "--log-level", "warn", "--metrics-listen", "127.0.0.1:0", *flags])
+    def __init__(self, topkd, port, *flags):
+        super().__init__(topkd, "--metrics-listen", "127.0.0.1:0", *flags,
+                         listen=f"127.0.0.1:{port}")
 
     def answered(self):
         """How many calls it has answered since its start."""
-        metrics = json.loads(self.ready.read_text("utf-8"))["metrics"]
-        with urllib.request.urlopen(f"http://{metrics}/metrics") as page:
+        url = f"http://{self.addresses['metrics']}/metrics"
+        with urllib.request.urlopen(url) as page:
             return sum(map(int, ANSWERED.findall(page.read().decode())))
 
 
 @contextlib.contextmanager
-def fleet(topkd, directory, *flags):
+def fleet(topkd, *flags):
     """Three replicas, killed at the end."""
     with contextlib.ExitStack() as stack:
         replicas = []
         for port in harness.free_ports(3):
-            replicas.append(Replica(topkd, port, directory, *flags))
+            replicas.append(Replica(topkd, port, *flags))
             stack.callback(replicas[-1].kill)
         yield replicas
 
