@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "proto/library_versions.h"
+#include "tests/integration/ask.h"
 #include "tests/support/test_server.h"
 
 namespace topk::testing {
@@ -175,14 +176,8 @@ TEST(AccessLog, WarnsOfSlowRequestsForAnySample) {
 TEST(AccessLog, LimitsLinesOfInvalidRequests) {
   TestServer server;
   constexpr int kFlood = 2000;
-  const auto stub = server.Stub();
-  grpc::ClientContext context;
-  const auto stream = stub->ComputeTopKMany(&context);
-  v1::TopKResult result;
-  const auto ask = [&] {
-    ASSERT_TRUE(stream->Write(OnnxRequest({1, 2}, 3)));
-    ASSERT_TRUE(stream->Read(&result));
-  };
+  ManyCall stream(server);
+  const auto ask = [&] { stream.Ask(OnnxRequest({1, 2}, 3)); };
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < kFlood; ++i) ask();
   const auto took = std::chrono::duration_cast<std::chrono::seconds>(
@@ -203,8 +198,7 @@ TEST(AccessLog, LimitsLinesOfInvalidRequests) {
     ask();
     return all() == ++asked;
   }));
-  stream->WritesDone();
-  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_TRUE(stream.Finish().ok());
 }
 
 TEST(Trace, IsContinuedInTheLogAndTheResponse) {

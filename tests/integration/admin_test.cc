@@ -19,13 +19,9 @@ constexpr char kGetServers[] = "/grpc.channelz.v1.Channelz/GetServers";
 constexpr char kReflect[] =
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
 
-std::shared_ptr<grpc::Channel> ChannelTo(const std::string& target) {
-  return grpc::CreateChannel(target, grpc::InsecureChannelCredentials());
-}
-
 // The answer as JSON; Debian has channelz's descriptors, no header of them.
 std::string Servers(const std::string& target) {
-  const RawAnswer answer = RawCall(ChannelTo(target), kGetServers, {""});
+  const RawAnswer answer = RawCall(ConnectTo(target), kGetServers, {""});
   if (!answer.status.ok()) return answer.status.error_message();
   const auto* type =
       google::protobuf::DescriptorPool::generated_pool()->FindMessageTypeByName(
@@ -43,7 +39,7 @@ std::string Servers(const std::string& target) {
 // The names of a server's services, as reflection has them.
 std::string Services(const std::string& target) {
   // ServerReflectionRequest{list_services: "*"}
-  return RawCall(ChannelTo(target), kReflect, {"\x3a\x01*"}).messages.at(0);
+  return RawCall(ConnectTo(target), kReflect, {"\x3a\x01*"}).messages.at(0);
 }
 
 int CountOf(const std::string& text, std::string_view part) {
@@ -68,7 +64,7 @@ TEST(Admin, OnlyAdminServesChannelz) {
   EXPECT_THAT(Services(admin), HasSubstr("grpc.channelz.v1.Channelz"));
   EXPECT_THAT(Services(admin), Not(HasSubstr("topk.v1")));
   for (const std::string& target : {server.target(), second.target()}) {
-    EXPECT_EQ(RawCall(ChannelTo(target), kGetServers, {""}).status.error_code(),
+    EXPECT_EQ(RawCall(ConnectTo(target), kGetServers, {""}).status.error_code(),
               grpc::StatusCode::UNIMPLEMENTED);
     EXPECT_THAT(Services(target), HasSubstr("topk.v1.TopKService"));
     EXPECT_THAT(Services(target), Not(HasSubstr("channelz")));

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "client/topk_client.h"
+#include "tests/integration/ask.h"
 #include "tests/integration/exposition.h"
 #include "tests/integration/raw_call.h"
 #include "tests/integration/rpc_status.h"
@@ -14,26 +15,17 @@ namespace topk::testing {
 namespace {
 
 using ::testing::HasSubstr;
-using Many = grpc::ClientReaderWriter<v1::TopKRequest, v1::TopKResult>;
 
 // A call that is in flight until this is destroyed.
 class OpenCall {
  public:
-  explicit OpenCall(const TestServer& server)
-      : stub_(server.Stub()), stream_(stub_->ComputeTopKMany(&context_)) {
-    v1::TopKResult result;
-    EXPECT_TRUE(stream_->Write(OnnxRequest({1, 2}, 1)));
-    EXPECT_TRUE(stream_->Read(&result));
+  explicit OpenCall(const TestServer& server) : call_(server) {
+    call_.Ask(OnnxRequest({1, 2}, 1));
   }
-  ~OpenCall() {
-    stream_->WritesDone();
-    EXPECT_TRUE(stream_->Finish().ok());
-  }
+  ~OpenCall() { EXPECT_TRUE(call_.Finish().ok()); }
 
  private:
-  grpc::ClientContext context_;
-  const std::unique_ptr<v1::TopKService::Stub> stub_;
-  const std::unique_ptr<Many> stream_;
+  ManyCall call_;
 };
 
 grpc::Status Compute(const TestServer& server, const v1::TopKRequest& request,
@@ -80,10 +72,7 @@ TEST(Admission, RejectsCallsAboveTheLimit) {
     ExpectLater(status, context, "TOO_MANY_CALLS", "server");
     EXPECT_THAT(server.Log(), HasSubstr("RESOURCE_EXHAUSTED"));
   }
-  EXPECT_TRUE(Eventually([&] {
-    grpc::ClientContext context;
-    return Compute(server, request, context).ok();
-  }));
+  EXPECT_TRUE(Eventually([&] { return Ask(server, request).status.ok(); }));
 }
 
 TEST(Admission, OneClientCannotUseTheWholeLimit) {
@@ -111,9 +100,7 @@ TEST(Admission, RejectsTooManySelectedElements) {
   ServerConfig config = TestServer::LoopbackConfig();
   config.max_selected_elements = 5;
   const TestServer server(config);
-  grpc::ClientContext context;
-  EXPECT_TRUE(
-      Compute(server, OnnxRequest({1, 2, 3, 4, 5, 6}, 5), context).ok());
+  EXPECT_TRUE(Ask(server, OnnxRequest({1, 2, 3, 4, 5, 6}, 5)).status.ok());
   grpc::ClientContext other;
   const grpc::Status status =
       Compute(server, OnnxRequest({1, 2, 3, 4, 5, 6}, 6), other);
@@ -133,8 +120,7 @@ TEST(Admission, ReportsRequestsThatNeverFit) {
   EXPECT_EQ(DetailsOf(status).info.reason(), "REQUEST_TOO_LARGE");
   EXPECT_FALSE(DetailsOf(status).retry.has_retry_delay());
   EXPECT_EQ(Pushback(context), "-1");
-  grpc::ClientContext small;
-  EXPECT_TRUE(Compute(server, OnnxRequest({1, 2, 3}, 1), small).ok());
+  EXPECT_TRUE(Ask(server, OnnxRequest({1, 2, 3}, 1)).status.ok());
 }
 
 TEST(Admission, RejectsOneItemOfAStreamOnly) {
@@ -161,9 +147,7 @@ TEST(Admission, AStreamIsChargedInProportionToWhatItSent) {
   config.max_inflight_bytes = 256 << 20;  // of a few such tensors
   TestServer server(config);
   const auto stub = server.Stub();
-  v1::TopKRequestChunk header;
-  *header.mutable_header() = OnnxRequest({1}, kElements);
-  header.mutable_header()->mutable_tensor()->clear_source();
+  v1::TopKRequestChunk header = HeaderOf(OnnxRequest({1}, kElements));
   header.mutable_header()->mutable_tensor()->set_shape(0, kElements);
   v1::TopKRequestChunk byte;
   byte.set_data("x");
@@ -201,9 +185,7 @@ TEST(Admission, ReleasesTheParsingMemoryOfAStream) {
   ServerConfig config = TestServer::LoopbackConfig();
   config.max_inflight_bytes = 16 << 20;
   const TestServer server(config);
-  v1::TopKRequestChunk header;
-  *header.mutable_header() = OnnxRequest({1}, 1);
-  header.mutable_header()->mutable_tensor()->clear_source();
+  v1::TopKRequestChunk header = HeaderOf(OnnxRequest({1}, 1));
   header.mutable_header()->mutable_tensor()->set_shape(
       0, kMessages * kBytes / sizeof(float));
   v1::TopKRequestChunk data;
@@ -223,21 +205,16 @@ TEST(Admission, RejectedItemsKeepTheirIdAndLogLine) {
   ServerConfig config = TestServer::LoopbackConfig();
   config.max_inflight_bytes = 1 << 20;
   const TestServer server(config);
-  grpc::ClientContext context;
-  const auto stub = server.Stub();
-  const auto stream = stub->ComputeTopKMany(&context);
+  ManyCall stream(server);
   v1::TopKRequest large = OnnxRequest(std::vector<float>(1 << 20, 1.0F), 1);
   large.set_request_id("the-large-one");
-  ASSERT_TRUE(stream->Write(large));
-  v1::TopKResult result;
-  ASSERT_TRUE(stream->Read(&result));
+  const v1::TopKResult result = stream.Ask(large);
   EXPECT_EQ(result.error().code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(result.request_id(), "the-large-one");
   EXPECT_TRUE(Eventually([&] {
     return server.Log().find("the-large-one") != std::string::npos;
   })) << server.Log();
-  stream->WritesDone();
-  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_TRUE(stream.Finish().ok());
 }
 
 TEST(Admission, RejectedRequestsDoNotCountAgainstTheRate) {
@@ -246,9 +223,8 @@ TEST(Admission, RejectedRequestsDoNotCountAgainstTheRate) {
   config.security.client_requests_per_second = 0.01;  // one in a long time
   const TestServer server(config);
   const auto reason = [&](const v1::TopKRequest& request) {
-    grpc::ClientContext context;
-    const grpc::Status status = Compute(server, request, context);
-    return status.ok() ? "" : DetailsOf(status).info.reason();
+    const Asked asked = Ask(server, request);
+    return asked.status.ok() ? "" : asked.reason();
   };
   // Neither for its own bytes nor for those of its response.
   EXPECT_EQ(reason(OnnxRequest(std::vector<float>(1 << 20, 1.0F), 1)),

@@ -1,6 +1,10 @@
-// One call, and what came of it.
+// Calls, and what came of them.
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
 #include <string>
 
 #include "tests/integration/rpc_status.h"
@@ -31,5 +35,54 @@ inline Asked Ask(v1::TopKService::Stub& stub, const v1::TopKRequest& request) {
 inline Asked Ask(const TestServer& server, const v1::TopKRequest& request) {
   return Ask(*server.Stub(), request);
 }
+
+/// Calls the server at a target on a new connection.
+inline Asked Ask(const std::string& target, const v1::TopKRequest& request) {
+  return Ask(*v1::TopKService::NewStub(ConnectTo(target)), request);
+}
+
+/// Returns the header of a request's stream: all but its data.
+inline v1::TopKRequestChunk HeaderOf(const v1::TopKRequest& request) {
+  v1::TopKRequestChunk chunk;
+  *chunk.mutable_header() = request;
+  chunk.mutable_header()->mutable_tensor()->clear_source();
+  return chunk;
+}
+
+/// A call of ComputeTopKMany.
+class ManyCall {
+ public:
+  explicit ManyCall(const std::shared_ptr<grpc::Channel>& channel,
+                    std::chrono::seconds timeout = std::chrono::seconds(60))
+      : stub_(v1::TopKService::NewStub(channel)) {
+    context_.set_deadline(std::chrono::system_clock::now() + timeout);
+    stream_ = stub_->ComputeTopKMany(&context_);
+  }
+  explicit ManyCall(const TestServer& server) : ManyCall(server.Connect()) {}
+  explicit ManyCall(const std::string& target) : ManyCall(ConnectTo(target)) {}
+
+  auto* operator->() { return stream_.get(); }
+  grpc::ClientContext& context() { return context_; }
+
+  /// Sends a request and returns its result.
+  v1::TopKResult Ask(const v1::TopKRequest& request) {
+    v1::TopKResult result;
+    EXPECT_TRUE(stream_->Write(request));
+    EXPECT_TRUE(stream_->Read(&result));
+    return result;
+  }
+
+  /// Sends nothing more and returns how the call ends.
+  grpc::Status Finish() {
+    stream_->WritesDone();
+    return stream_->Finish();
+  }
+
+ private:
+  const std::unique_ptr<v1::TopKService::Stub> stub_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::TopKRequest, v1::TopKResult>>
+      stream_;
+};
 
 }  // namespace topk::testing

@@ -251,8 +251,7 @@ TEST_F(HealthListen, ServesOnlyHealthInPlaintext) {
   ASSERT_TRUE(serving.ok()) << serving.status().message;
   EXPECT_TRUE(*serving);
   EXPECT_EQ(probe.IsServing("nobody").status().code, Code::kNotFound);
-  const auto channel =
-      grpc::CreateChannel(options.target, grpc::InsecureChannelCredentials());
+  const auto channel = ConnectTo(options.target);
   for (const char* method :
        {kReflection, "/topk.v1.TopKService/ComputeTopK", "/a/b"}) {
     EXPECT_EQ(RawCall(channel, method, {"\x3a\x01*"}).status.error_code(),

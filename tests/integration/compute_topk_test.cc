@@ -87,13 +87,7 @@ TEST(ComputeTopK, ServesUnixSocketsAndSeveralAddresses) {
         const_cast<TestServer&>(server).server().addresses();
     ASSERT_EQ(addresses.size(), 3u);
     for (const std::string& address : addresses) {
-      const auto stub = v1::TopKService::NewStub(
-          grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
-      grpc::ClientContext context;
-      v1::TopKResponse response;
-      EXPECT_TRUE(
-          stub->ComputeTopK(&context, OnnxRequest({1, 2}, 1), &response).ok())
-          << address;
+      EXPECT_TRUE(Ask(address, OnnxRequest({1, 2}, 1)).status.ok()) << address;
     }
   }
   EXPECT_NE(access(path.c_str(), F_OK), 0) << "the socket outlives the server";

@@ -17,6 +17,7 @@
 #include "client/topk_client.h"
 #include "core/backends/cpu/instruction_set.h"
 #include "core/backends/registry.h"
+#include "tests/integration/ask.h"
 #include "tests/integration/oip.h"
 #include "tests/integration/topkd.h"
 #include "tests/support/oracle.h"
@@ -118,9 +119,7 @@ std::string Streamed(Asker& asker, const v1::TopKRequest& request) {
   std::ranges::sort(cuts);
   grpc::ClientContext context;
   const auto stream = asker.topk->StreamTopK(&context);
-  v1::TopKRequestChunk chunk;
-  *chunk.mutable_header() = request;
-  chunk.mutable_header()->mutable_tensor()->clear_source();
+  v1::TopKRequestChunk chunk = HeaderOf(request);
   stream->Write(chunk);
   for (size_t i = 1; i < cuts.size(); ++i) {
     chunk.set_data(data.substr(cuts[i - 1], cuts[i] - cuts[i - 1]));

@@ -1,8 +1,5 @@
 // A draining server from the view of its clients.
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -10,46 +7,20 @@
 #include <thread>
 #include <vector>
 
+#include "tests/integration/ask.h"
 #include "tests/integration/topkd.h"
 #include "tests/support/test_server.h"
 
 namespace topk::testing {
 namespace {
 
-using Stream =
-    grpc::ClientReaderWriter<v1::TopKRequestChunk, v1::TopKResponseChunk>;
-
 const v1::TopKRequest& SmallRequest() {
   static const v1::TopKRequest request = OnnxRequest({1, 2, 3}, 1);
   return request;
 }
 
-void WriteHeader(Stream& stream) {
-  v1::TopKRequestChunk chunk;
-  *chunk.mutable_header() = SmallRequest();
-  chunk.mutable_header()->mutable_tensor()->clear_source();
-  ASSERT_TRUE(stream.Write(chunk));
-}
-
-// Returns a socket that is connected to an IPv4 address, or -1.
-int ConnectTo(const std::string& target) {
-  const size_t colon = target.rfind(':');
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port =
-      htons(static_cast<uint16_t>(std::stoi(target.substr(colon + 1))));
-  inet_pton(AF_INET, target.substr(0, colon).c_str(), &address.sin_addr);
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&address),
-              sizeof(address)) == 0) {
-    return fd;
-  }
-  close(fd);
-  return -1;
-}
-
 bool Connects(const std::string& target) {
-  const int fd = ConnectTo(target);
+  const int fd = OpenSocketTo(target);
   if (fd >= 0) close(fd);
   return fd >= 0;
 }
@@ -58,20 +29,13 @@ bool Connects(const std::string& target) {
 // answer says that it runs.
 TEST(Drain, FinishesCallsAndRejectsNewOnes) {
   TestServer server;
-  const auto stub = server.Stub();
-  grpc::ClientContext context;
-  const auto many = stub->ComputeTopKMany(&context);
-  v1::TopKResult result;
-  ASSERT_TRUE(many->Write(SmallRequest()));
-  ASSERT_TRUE(many->Read(&result));
+  ManyCall many(server);
+  many.Ask(SmallRequest());
 
   std::thread drain(
       [&] { server.server().Drain({}, std::chrono::minutes(5)); });
   EXPECT_TRUE(Eventually([&] {
-    grpc::ClientContext late;
-    v1::TopKResponse response;
-    const grpc::Status status =
-        server.Stub()->ComputeTopK(&late, SmallRequest(), &response);
+    const grpc::Status status = Ask(server, SmallRequest()).status;
     // CANCELLED is gRPC's word for a call that crosses the start of the drain
     // (its issue 41785); it must not last.
     EXPECT_TRUE(status.ok() ||
@@ -80,11 +44,8 @@ TEST(Drain, FinishesCallsAndRejectsNewOnes) {
         << status.error_message();
     return status.error_code() == grpc::StatusCode::UNAVAILABLE;
   }));
-  ASSERT_TRUE(many->Write(SmallRequest()));
-  EXPECT_TRUE(many->Read(&result));
-  EXPECT_TRUE(result.has_response());
-  many->WritesDone();
-  EXPECT_TRUE(many->Finish().ok());
+  EXPECT_TRUE(many.Ask(SmallRequest()).has_response());
+  EXPECT_TRUE(many.Finish().ok());
   drain.join();
 }
 
@@ -104,10 +65,7 @@ TEST(Drain, LosesNoCallOfABalancedClient) {
   const auto call_on = [&] {
     const auto stub = v1::TopKService::NewStub(channel);
     while (!stop) {
-      grpc::ClientContext context;
-      v1::TopKResponse response;
-      const grpc::Status status =
-          stub->ComputeTopK(&context, SmallRequest(), &response);
+      const grpc::Status status = Ask(*stub, SmallRequest()).status;
       EXPECT_TRUE(status.ok()) << status.error_message();
       ++calls;
     }
@@ -125,22 +83,19 @@ TEST(Drain, LosesNoCallOfABalancedClient) {
 
 TEST(Drain, EndsAtTheTimeout) {
   TestServer server;
-  const auto stub = server.Stub();
-  grpc::ClientContext context;
-  const auto many = stub->ComputeTopKMany(&context);
-  v1::TopKResult result;
-  ASSERT_TRUE(many->Write(SmallRequest()));
-  ASSERT_TRUE(many->Read(&result));
+  ManyCall many(server);
+  many.Ask(SmallRequest());
   const auto start = std::chrono::steady_clock::now();
   server.server().Drain({}, std::chrono::milliseconds(200));
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  v1::TopKResult result;
   EXPECT_FALSE(many->Read(&result));
   EXPECT_EQ(many->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
 TEST(Drain, IgnoresIdleConnections) {
   TestServer server;
-  const int fd = ConnectTo(server.target());
+  const int fd = OpenSocketTo(server.target());
   ASSERT_GE(fd, 0);
   // HTTP/2's greeting with empty settings; then the client sleeps.
   const std::string greeting =
@@ -164,12 +119,8 @@ TEST(Drain, KeepsListenersOnTheSamePortOfOtherAddresses) {
   config.metrics_listen = "127.0.0.3" + port;
   config.admin_listen = "127.0.0.4" + port;
   TestServer server(config);
-  grpc::ClientContext context;
-  const auto stub = server.Stub();
-  const auto many = stub->ComputeTopKMany(&context);
-  v1::TopKResult result;
-  ASSERT_TRUE(many->Write(SmallRequest()));
-  ASSERT_TRUE(many->Read(&result));
+  ManyCall many(server);
+  many.Ask(SmallRequest());
   std::thread drain(
       [&] { server.server().Drain({}, std::chrono::minutes(5)); });
   EXPECT_TRUE(Eventually([&] { return !Connects(config.listen[0]); }));
@@ -177,8 +128,7 @@ TEST(Drain, KeepsListenersOnTheSamePortOfOtherAddresses) {
        {config.health_listen, config.metrics_listen, config.admin_listen}) {
     EXPECT_TRUE(Connects(other)) << other;
   }
-  many->WritesDone();
-  EXPECT_TRUE(many->Finish().ok());
+  EXPECT_TRUE(many.Finish().ok());
   drain.join();
 }
 
@@ -187,7 +137,7 @@ TEST(Drain, IsNotNeededBeforeDestruction) {
   const auto stub = server->Stub();
   grpc::ClientContext context;
   const auto stream = stub->StreamTopK(&context);
-  WriteHeader(*stream);
+  ASSERT_TRUE(stream->Write(HeaderOf(SmallRequest())));
   server.reset();
   EXPECT_FALSE(stream->Finish().ok());
 }

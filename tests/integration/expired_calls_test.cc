@@ -1,9 +1,7 @@
 // Calls whose deadline has passed when they arrive: their end may be handled by
 // one poller while another is still at their arrival. gRPC's own clients never
 // send such calls, so these are frames.
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -58,14 +56,8 @@ void SendExpiredCalls(const std::string& target, uint32_t count) {
   constexpr uint8_t kSettings = 4;
   constexpr uint8_t kEndStream = 1;
   constexpr uint8_t kEndHeaders = 4;
-  const size_t colon = target.rfind(':');
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port =
-      htons(static_cast<uint16_t>(std::stoi(target.substr(colon + 1))));
-  inet_pton(AF_INET, target.substr(0, colon).c_str(), &to.sin_addr);
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  ASSERT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
+  const int fd = OpenSocketTo(target);
+  ASSERT_GE(fd, 0);
   std::string bytes = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
   bytes += Frame(kSettings, 0, 0, "");
   for (uint32_t i = 0; i < count; ++i) {

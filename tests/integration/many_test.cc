@@ -5,6 +5,7 @@
 #include <cstring>
 #include <thread>
 
+#include "tests/integration/ask.h"
 #include "tests/integration/raw_call.h"
 #include "tests/integration/rpc_status.h"
 #include "tests/support/test_server.h"
@@ -22,11 +23,7 @@ v1::TopKResult ResultOf(const std::string& message) {
 
 TEST(ComputeTopKMany, PreservesTheOrderWithErrors) {
   const TestServer server;
-  const auto stub = server.Stub();
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() +
-                       std::chrono::seconds(60));
-  const auto stream = stub->ComputeTopKMany(&context);
+  ManyCall stream(server);
   const auto is_bad = [](int i) { return i % 7 == 3; };
   for (int i = 0; i < 200; ++i) {
     v1::TopKRequest request = OnnxRequest({1, 2, 3}, is_bad(i) ? 4 : 1);
@@ -56,27 +53,17 @@ TEST(ComputeTopKMany, PreservesTheOrderWithErrors) {
 
 TEST(ComputeTopKMany, RespondsBeforeTheNextRequest) {
   const TestServer server;
-  const auto stub = server.Stub();
-  grpc::ClientContext context;
-  const auto stream = stub->ComputeTopKMany(&context);
+  ManyCall stream(server);
   for (int i = 0; i < 10; ++i) {
-    ASSERT_TRUE(stream->Write(OnnxRequest({1, 2, 3}, 1)));
-    v1::TopKResult result;
-    ASSERT_TRUE(stream->Read(&result));
-    EXPECT_TRUE(result.has_response());
+    EXPECT_TRUE(stream.Ask(OnnxRequest({1, 2, 3}, 1)).has_response());
   }
-  stream->WritesDone();
-  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_TRUE(stream.Finish().ok());
 }
 
 // Groups form, of requests for a poller and of some for a worker.
 TEST(ComputeTopKMany, PreservesTheOrderOfThousands) {
   const TestServer server;
-  const auto stub = server.Stub();
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() +
-                       std::chrono::seconds(60));
-  const auto stream = stub->ComputeTopKMany(&context);
+  ManyCall stream(server);
   constexpr int kRequests = 3000;
   std::thread writer([&] {
     v1::TopKRequest small = OnnxRequest(std::vector<float>(100), 1);
@@ -104,11 +91,7 @@ TEST(ComputeTopKMany, PreservesTheOrderOfThousands) {
 
 TEST(ComputeTopKMany, AppliesBackpressureToAClientThatDoesNotRead) {
   const TestServer server;
-  const auto stub = server.Stub();
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() +
-                       std::chrono::seconds(60));
-  const auto stream = stub->ComputeTopKMany(&context);
+  ManyCall stream(server);
   constexpr int kRequests = 2000;  // 128 MB there, 384 MB back
   std::atomic<int> written = 0;
   std::thread writer([&] {

@@ -79,14 +79,11 @@ TEST(Metrics, CountOnlyADrainAsDraining) {
 
 TEST(Metrics, CountTheMessagesOfStreams) {
   TestServer server(WithMetrics());
-  v1::TopKRequestChunk header;
   v1::TopKRequestChunk data;
   const v1::TopKRequest request = OnnxRequest({1, 2, 3}, 1);
-  *header.mutable_header() = request;
-  header.mutable_header()->mutable_tensor()->clear_source();
   data.set_data(request.tensor().data());
   RawCall(server.Connect(), "/topk.v1.TopKService/StreamTopK",
-          {header.SerializeAsString(), data.SerializeAsString()});
+          {HeaderOf(request).SerializeAsString(), data.SerializeAsString()});
   RawCall(server.Connect(), "/topk.v1.TopKService/ComputeTopKMany",
           {request.SerializeAsString(), request.SerializeAsString(), ""});
   const char service[] = "topk.v1.TopKService";
@@ -122,27 +119,17 @@ TEST(Metrics, CountStreamsByTheStatusThatTheClientReceived) {
                                            1)) != std::string::npos;
     });
   };
-  const auto stub = server.Stub();
-  v1::TopKResult result;
-  {
-    grpc::ClientContext context;
-    const auto stream = stub->ComputeTopKMany(&context);
-    ASSERT_TRUE(stream->Write(OnnxRequest({1, 2, 3}, 1)));
-    ASSERT_TRUE(stream->Read(&result));
-    context.TryCancel();
-    EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
-  }
+  ManyCall cancelled(server);
+  cancelled.Ask(OnnxRequest({1, 2, 3}, 1));
+  cancelled.context().TryCancel();
+  EXPECT_EQ(cancelled->Finish().error_code(), grpc::StatusCode::CANCELLED);
   EXPECT_TRUE(counted("Canceled"));
-  {
-    grpc::ClientContext context;
-    // Enough for the call to arrive on a busy machine.
-    context.set_deadline(std::chrono::system_clock::now() +
-                         std::chrono::seconds(1));
-    const auto stream = stub->ComputeTopKMany(&context);
-    EXPECT_FALSE(stream->Read(&result));
-    EXPECT_EQ(stream->Finish().error_code(),
-              grpc::StatusCode::DEADLINE_EXCEEDED);
-  }
+  // Enough for the call to arrive on a busy machine.
+  ManyCall expired(server.Connect(), std::chrono::seconds(1));
+  v1::TopKResult result;
+  EXPECT_FALSE(expired->Read(&result));
+  EXPECT_EQ(expired->Finish().error_code(),
+            grpc::StatusCode::DEADLINE_EXCEEDED);
   EXPECT_TRUE(counted("DeadlineExceeded"));
   EXPECT_FALSE(ScrapedText(server).find(Grpc("handled_total", "OK", service,
                                              "ComputeTopKMany", "bidi_stream",
@@ -152,14 +139,8 @@ TEST(Metrics, CountStreamsByTheStatusThatTheClientReceived) {
 
 TEST(Metrics, HaveTheTimeOfEachRequestOfAStream) {
   TestServer server(WithMetrics());
-  const auto stub = server.Stub();
-  grpc::ClientContext context;
-  const auto stream = stub->ComputeTopKMany(&context);
-  v1::TopKResult result;
-  for (int i = 0; i < 3; ++i) {
-    ASSERT_TRUE(stream->Write(OnnxRequest({1, 2, 3}, 1)));
-    ASSERT_TRUE(stream->Read(&result));
-  }
+  ManyCall stream(server);
+  for (int i = 0; i < 3; ++i) stream.Ask(OnnxRequest({1, 2, 3}, 1));
   // While the stream is open.
   EXPECT_TRUE(Eventually([&] {
     return ScrapedText(server).find(
@@ -169,8 +150,7 @@ TEST(Metrics, HaveTheTimeOfEachRequestOfAStream) {
   EXPECT_THAT(
       ScrapedText(server),
       HasSubstr("\ntopk_request_seconds_count{method=\"ComputeTopK\"} 0\n"));
-  stream->WritesDone();
-  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_TRUE(stream.Finish().ok());
 }
 
 TEST(Metrics, HaveTheFamiliesOfTheService) {

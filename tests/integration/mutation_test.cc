@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 
+#include "tests/integration/ask.h"
 #include "tests/integration/raw_call.h"
 #include "tests/support/generators.h"
 #include "tests/support/quiet_protobuf.h"
@@ -184,11 +185,7 @@ TEST(Mutation, EveryRequestReceivesAStatus) {
     std::cout << "code " << code << ": " << count << "\n";
   }
   EXPECT_GT(codes[0], kMutations / 50) << "hardly a request was valid";
-  grpc::ClientContext context;
-  v1::TopKResponse response;
-  EXPECT_TRUE(server.Stub()
-                  ->ComputeTopK(&context, OnnxRequest({1}, 1), &response)
-                  .ok());
+  EXPECT_TRUE(Ask(server, OnnxRequest({1}, 1)).status.ok());
 }
 
 }  // namespace

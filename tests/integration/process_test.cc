@@ -9,10 +9,12 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <list>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "core/base/text.h"
+#include "tests/integration/ask.h"
 #include "tests/integration/raw_call.h"
 #include "tests/integration/topkd.h"
 
@@ -23,17 +25,8 @@ using nlohmann::json;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-std::unique_ptr<v1::TopKService::Stub> Stub(const std::string& target) {
-  return v1::TopKService::NewStub(
-      grpc::CreateChannel(target, grpc::InsecureChannelCredentials()));
-}
-
 bool Answers(const std::string& target) {
-  grpc::ClientContext context;
-  v1::TopKResponse response;
-  return Stub(target)
-      ->ComputeTopK(&context, OnnxRequest({1, 2}, 1), &response)
-      .ok();
+  return Ask(target, OnnxRequest({1, 2}, 1)).status.ok();
 }
 
 TEST(Topkd, WritesTheReadyFileAndExits0OnSigterm) {
@@ -67,8 +60,7 @@ TEST(Topkd, LogsValidJson) {
   Topkd topkd({"--log-format", "json", "--log-level", "debug"});
   EXPECT_TRUE(Answers(topkd.target()));
   // A request_id that is not UTF-8, of which protobuf has something to say.
-  EXPECT_FALSE(RawCall(grpc::CreateChannel(topkd.target(),
-                                           grpc::InsecureChannelCredentials()),
+  EXPECT_FALSE(RawCall(ConnectTo(topkd.target()),
                        "/topk.v1.TopKService/ComputeTopK", {"\x3a\x01\xff"})
                    .status.ok());
   topkd.process().Signal(SIGTERM);
@@ -120,17 +112,10 @@ TEST(Topkd, ServesAndEndsWithABlockedLog) {
                         ready_file + " 2>" + pipe});
   ASSERT_TRUE(Eventually([&] { return !ReadFile(ready_file).empty(); }));
   const json ready = json::parse(ReadFile(ready_file));
-  const auto stub = Stub(ready["listen"][0]);
-  grpc::ClientContext context;
-  const auto many = stub->ComputeTopKMany(&context);
-  v1::TopKResult result;
+  ManyCall many(ready["listen"][0].get<std::string>());
   // More than a pipe and the queue hold: a line each.
-  for (int i = 0; i < 6000; ++i) {
-    ASSERT_TRUE(many->Write(OnnxRequest({1, 2}, 1)));
-    ASSERT_TRUE(many->Read(&result));
-  }
-  many->WritesDone();
-  EXPECT_TRUE(many->Finish().ok());
+  for (int i = 0; i < 6000; ++i) many.Ask(OnnxRequest({1, 2}, 1));
+  EXPECT_TRUE(many.Finish().ok());
   EXPECT_THAT(HttpGet(ready["metrics"], "/metrics"),
               ContainsRegex("topk_log_dropped_total [1-9]"));
   topkd.Signal(SIGTERM);
@@ -152,37 +137,20 @@ TEST(Topkd, IdleConnectionsAndStreamsNeedNoThreads) {
   Topkd topkd;
   EXPECT_TRUE(Answers(topkd.target()));
   const size_t before = ThreadsOf(topkd.process().pid());
-  struct Caller {
-    std::unique_ptr<v1::TopKService::Stub> stub;
-    grpc::ClientContext context;
-    std::unique_ptr<grpc::ClientReaderWriter<v1::TopKRequest, v1::TopKResult>>
-        stream;
-  };
-  std::vector<Caller> callers(200);
-  for (Caller& caller : callers) {
-    grpc::ChannelArguments own;
-    own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    caller.stub = v1::TopKService::NewStub(grpc::CreateCustomChannel(
-        topkd.target(), grpc::InsecureChannelCredentials(), own));
-    caller.stream = caller.stub->ComputeTopKMany(&caller.context);
-    v1::TopKResult result;
-    ASSERT_TRUE(caller.stream->Write(OnnxRequest({1, 2}, 1)));
-    ASSERT_TRUE(caller.stream->Read(&result));
+  std::list<ManyCall> calls;
+  for (int i = 0; i < 200; ++i) {
+    calls.emplace_back(topkd.target()).Ask(OnnxRequest({1, 2}, 1));
   }
   // oneTBB and gRPC start a few of their own when they are first needed.
   EXPECT_LE(ThreadsOf(topkd.process().pid()), before + 4);
-  for (Caller& caller : callers) {
-    caller.stream->WritesDone();
-    EXPECT_TRUE(caller.stream->Finish().ok());
-  }
+  for (ManyCall& call : calls) EXPECT_TRUE(call.Finish().ok());
 }
 
 TEST(Topkd, IdleReflectionStreamsNeedNoThreads) {
   Topkd topkd;
   EXPECT_TRUE(Answers(topkd.target()));
   const size_t before = ThreadsOf(topkd.process().pid());
-  grpc::GenericStub stub(
-      grpc::CreateChannel(topkd.target(), grpc::InsecureChannelCredentials()));
+  grpc::GenericStub stub(ConnectTo(topkd.target()));
   grpc::CompletionQueue queue;
   const auto done = [&] {
     void* tag = nullptr;
@@ -222,31 +190,20 @@ TEST(Topkd, IdleReflectionStreamsNeedNoThreads) {
 
 TEST(Topkd, FinishesCallsInFlight) {
   Topkd topkd;
-  const auto stub = Stub(topkd.target());
-  grpc::ClientContext context;
-  const auto many = stub->ComputeTopKMany(&context);
-  v1::TopKResult result;
-  ASSERT_TRUE(many->Write(OnnxRequest({1, 2}, 1)));
-  ASSERT_TRUE(many->Read(&result));
+  ManyCall many(topkd.target());
+  many.Ask(OnnxRequest({1, 2}, 1));
   topkd.process().Signal(SIGTERM);
   ASSERT_TRUE(Eventually([&] { return !Answers(topkd.target()); }));
-  ASSERT_TRUE(many->Write(OnnxRequest({3, 4}, 1)));
-  EXPECT_TRUE(many->Read(&result));
-  EXPECT_TRUE(result.has_response());
-  many->WritesDone();
-  EXPECT_TRUE(many->Finish().ok());
+  EXPECT_TRUE(many.Ask(OnnxRequest({3, 4}, 1)).has_response());
+  EXPECT_TRUE(many.Finish().ok());
   EXPECT_EQ(topkd.process().Wait(), 0);
 }
 
 TEST(Topkd, EndsAtTheDrainTimeoutOrAtASecondSignal) {
   for (const char* timeout : {"200ms", "10m"}) {
     Topkd topkd({"--drain-timeout", timeout});
-    const auto stub = Stub(topkd.target());
-    grpc::ClientContext context;
-    const auto many = stub->ComputeTopKMany(&context);
-    v1::TopKResult result;
-    ASSERT_TRUE(many->Write(OnnxRequest({1, 2}, 1)));
-    ASSERT_TRUE(many->Read(&result));
+    ManyCall many(topkd.target());
+    many.Ask(OnnxRequest({1, 2}, 1));
     topkd.process().Signal(SIGTERM);
     ASSERT_TRUE(topkd.HasLogged("draining"));
     const bool second = timeout == std::string("10m");
@@ -306,15 +263,13 @@ TEST(Topkd, ReusesTheMemoryOfLargeMessages) {
   constexpr int kCalls = 30;
   constexpr int64_t kPages = 256;  // of 1 MiB
   Topkd topkd;
-  const auto stub = Stub(topkd.target());
+  const auto stub = v1::TopKService::NewStub(ConnectTo(topkd.target()));
   const v1::TopKRequest request =
       OnnxRequest(std::vector<float>(size_t{1} << 18, 1), 1);
   // Fewer bytes than those after which memory is returned.
   const auto call = [&](int calls) {
     for (int i = 0; i < calls; ++i) {
-      grpc::ClientContext context;
-      v1::TopKResponse response;
-      EXPECT_TRUE(stub->ComputeTopK(&context, request, &response).ok());
+      EXPECT_TRUE(Ask(*stub, request).status.ok());
     }
     return MinorFaults(topkd.process().pid());
   };
@@ -377,16 +332,11 @@ TEST(Topkd, RemovesASocketOfAUri) {
   EXPECT_EQ(topkd.target(), "unix:" + socket);
   Subprocess second({kTopkd, "--listen", "unix://" + socket});
   EXPECT_EQ(second.Wait(), 1) << second.Output();
-  const auto stub = Stub(topkd.target());
-  grpc::ClientContext context;
-  const auto many = stub->ComputeTopKMany(&context);
-  v1::TopKResult result;
-  ASSERT_TRUE(many->Write(OnnxRequest({1, 2}, 1)));
-  ASSERT_TRUE(many->Read(&result));
+  ManyCall many(topkd.target());
+  many.Ask(OnnxRequest({1, 2}, 1));
   topkd.process().Signal(SIGTERM);
   EXPECT_TRUE(Eventually([&] { return !Answers(topkd.target()); }));
-  many->WritesDone();
-  const grpc::Status status = many->Finish();
+  const grpc::Status status = many.Finish();
   // The server closes the connection after its last response. A client of gRPC
   // 1.83 whose next frame meets that loses a response that it has not yet read.
   if (!status.ok()) {

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/integration/ask.h"
 #include "tests/integration/exposition.h"
 #include "tests/integration/raw_call.h"
 #include "tests/support/test_server.h"
@@ -27,10 +28,7 @@ TEST(Scrape, IsValidAndMonotonicUnderLoad) {
     callers.emplace_back([&, i] {
       const auto stub = server.Stub();
       while (!stop) {
-        grpc::ClientContext context;
-        v1::TopKResponse response;
-        (void)stub->ComputeTopK(&context, OnnxRequest({1, 2, 3}, i + 2),
-                                &response);
+        Ask(*stub, OnnxRequest({1, 2, 3}, i + 2));
         ++asked;
       }
     });
@@ -56,15 +54,12 @@ TEST(Scrape, IsValidAndMonotonicUnderLoad) {
 
 TEST(Scrape, CountsBackendsAndKernels) {
   TestServer server(WithMetrics());
-  grpc::ClientContext context;
-  v1::TopKResponse response;
-  ASSERT_TRUE(server.Stub()
-                  ->ComputeTopK(&context, OnnxRequest({1, 2, 3}, 2), &response)
-                  .ok());
+  const Asked asked = Ask(server, OnnxRequest({1, 2, 3}, 2));
+  ASSERT_TRUE(asked.status.ok());
   const Exposition exposition = Scrape(server);
   const auto& samples = exposition.samples;
   EXPECT_EQ(samples.at("topk_answers_total{backend=\"cpu\",kernel=\"" +
-                       response.execution().kernel() + "\"}"),
+                       asked.response.execution().kernel() + "\"}"),
             1);
   EXPECT_EQ(samples.at("topk_elements_sum{}"), 3);
   EXPECT_EQ(samples.at("topk_queue_depth{}"), 0);
@@ -82,13 +77,10 @@ TEST(Scrape, CountsBackendsAndKernels) {
 TEST(Scrape, HasTheStagesOfStreamsAndOfManyRequests) {
   TestServer server(WithMetrics());
   const v1::TopKRequest request = OnnxRequest({1, 2, 3}, 1);
-  v1::TopKRequestChunk header;
   v1::TopKRequestChunk data;
-  *header.mutable_header() = request;
-  header.mutable_header()->mutable_tensor()->clear_source();
   data.set_data(request.tensor().data());
   RawCall(server.Connect(), "/topk.v1.TopKService/StreamTopK",
-          {header.SerializeAsString(), data.SerializeAsString()});
+          {HeaderOf(request).SerializeAsString(), data.SerializeAsString()});
   RawCall(server.Connect(), "/topk.v1.TopKService/ComputeTopKMany",
           {request.SerializeAsString(), request.SerializeAsString()});
   const Exposition exposition = Scrape(server);
@@ -102,10 +94,7 @@ TEST(Scrape, CountsCancelledRequests) {
   const auto stub = server.Stub();
   grpc::ClientContext context;
   const auto stream = stub->StreamTopK(&context);
-  v1::TopKRequestChunk chunk;
-  *chunk.mutable_header() = OnnxRequest({1, 2, 3}, 1);
-  chunk.mutable_header()->mutable_tensor()->clear_source();
-  ASSERT_TRUE(stream->Write(chunk));
+  ASSERT_TRUE(stream->Write(HeaderOf(OnnxRequest({1, 2, 3}, 1))));
   EXPECT_TRUE(Eventually([&] {
     return Scrape(server).samples.at(
                "grpc_server_msg_received_total{grpc_method=\"StreamTopK\","
@@ -123,25 +112,17 @@ TEST(Scrape, CountsRejectionsForLackOfMemory) {
   ServerConfig config = WithMetrics();
   config.max_inflight_calls = 1;
   TestServer server(config);
-  const auto stub = server.Stub();
-  grpc::ClientContext context;
-  const auto stream = stub->ComputeTopKMany(&context);
-  v1::TopKResult result;
-  ASSERT_TRUE(stream->Write(OnnxRequest({1, 2, 3}, 1)));
-  ASSERT_TRUE(stream->Read(&result));
+  ManyCall stream(server);
+  stream.Ask(OnnxRequest({1, 2, 3}, 1));
   EXPECT_EQ(Scrape(server).samples.at("topk_inflight_calls{}"), 1);
-  grpc::ClientContext second;
-  v1::TopKResponse response;
-  EXPECT_FALSE(
-      stub->ComputeTopK(&second, OnnxRequest({1, 2, 3}, 1), &response).ok());
+  EXPECT_FALSE(Ask(server, OnnxRequest({1, 2, 3}, 1)).status.ok());
   EXPECT_EQ(Scrape(server).samples.at(
                 "topk_rejected_total{reason=\"inflight_calls\"}"),
             1);
   const auto line = nlohmann::json::parse(server.Log());
   EXPECT_EQ(line["reason"], "TOO_MANY_CALLS");
   EXPECT_LT(line["total_us"], 20000000) << "since the call's arrival";
-  stream->WritesDone();
-  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_TRUE(stream.Finish().ok());
   EXPECT_TRUE(Eventually([&] {
     const auto now = Scrape(server).samples;
     return now.at("topk_inflight_calls{}") == 0 &&
@@ -153,11 +134,7 @@ TEST(Scrape, CountsRejectionsByALimit) {
   ServerConfig config = WithMetrics();
   config.max_elements = 2;
   TestServer server(config);
-  grpc::ClientContext context;
-  v1::TopKResponse response;
-  EXPECT_FALSE(server.Stub()
-                   ->ComputeTopK(&context, OnnxRequest({1, 2, 3}, 2), &response)
-                   .ok());
+  EXPECT_FALSE(Ask(server, OnnxRequest({1, 2, 3}, 2)).status.ok());
   EXPECT_EQ(Scrape(server).samples.at("topk_rejected_total{reason=\"limit\"}"),
             1);
 }

@@ -106,10 +106,7 @@ class OpenStream {
       : stub_(server.Stub()) {
     context_.set_deadline(std::chrono::system_clock::now() + timeout);
     stream_ = stub_->StreamTopK(&context_);
-    v1::TopKRequestChunk chunk;
-    *chunk.mutable_header() = OnnxRequest({1, 2, 3}, 1);
-    chunk.mutable_header()->mutable_tensor()->clear_data();
-    stream_->Write(chunk);
+    stream_->Write(HeaderOf(OnnxRequest({1, 2, 3}, 1)));
   }
 
   grpc::ClientContext& context() { return context_; }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tests/integration/ask.h"
 #include "tests/integration/raw_call.h"
 #include "tests/integration/rpc_status.h"
 #include "tests/support/test_server.h"
@@ -18,10 +19,7 @@ constexpr size_t kMiB = size_t{1} << 20;
 constexpr char kStream[] = "/topk.v1.TopKService/StreamTopK";
 
 std::string Header(const v1::TopKRequest& request) {
-  v1::TopKRequestChunk chunk;
-  *chunk.mutable_header() = request;
-  chunk.mutable_header()->mutable_tensor()->clear_source();
-  return chunk.SerializeAsString();
+  return HeaderOf(request).SerializeAsString();
 }
 
 std::string Data(const std::string& data) {
@@ -68,13 +66,10 @@ struct Answer {
 
 v1::TopKResponse AskUnary(const TestServer& server,
                           const v1::TopKRequest& request) {
-  grpc::ClientContext context;
-  v1::TopKResponse response;
-  const grpc::Status status =
-      server.Stub()->ComputeTopK(&context, request, &response);
-  EXPECT_TRUE(status.ok()) << status.error_message();
-  response.clear_execution();  // times differ
-  return response;
+  Asked asked = Ask(server, request);
+  EXPECT_TRUE(asked.status.ok()) << asked.status.error_message();
+  asked.response.clear_execution();  // times differ
+  return asked.response;
 }
 
 std::vector<float> Numbers(int count) {
@@ -141,10 +136,7 @@ TEST(StreamTopK, RejectsAHeaderBeforeItsData) {
   context.set_deadline(std::chrono::system_clock::now() +
                        std::chrono::seconds(20));
   const auto stream = stub->StreamTopK(&context);
-  v1::TopKRequestChunk chunk;
-  *chunk.mutable_header() = OnnxRequest({1, 2, 3}, 4);
-  chunk.mutable_header()->mutable_tensor()->clear_source();
-  ASSERT_TRUE(stream->Write(chunk));
+  ASSERT_TRUE(stream->Write(HeaderOf(OnnxRequest({1, 2, 3}, 4))));
   v1::TopKResponseChunk answer;
   EXPECT_FALSE(stream->Read(&answer));  // and no WritesDone
   const grpc::Status status = stream->Finish();

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "tests/integration/ask.h"
 #include "tests/integration/topkd.h"
 
 namespace topk::testing {
@@ -13,48 +14,18 @@ namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
-using Many = grpc::ClientReaderWriter<v1::TopKRequest, v1::TopKResult>;
-
-// A call that keeps a server from completing its drain.
-class OpenCall {
- public:
-  explicit OpenCall(const std::string& target)
-      : stub_(v1::TopKService::NewStub(
-            grpc::CreateChannel(target, grpc::InsecureChannelCredentials()))),
-        call_(stub_->ComputeTopKMany(&context_)) {
-    v1::TopKResult result;
-    EXPECT_TRUE(call_->Write(OnnxRequest({1, 2}, 1)));
-    EXPECT_TRUE(call_->Read(&result));
-  }
-
-  void Finish() {
-    call_->WritesDone();
-    EXPECT_TRUE(call_->Finish().ok());
-  }
-
- private:
-  const std::unique_ptr<v1::TopKService::Stub> stub_;
-  grpc::ClientContext context_;
-  const std::unique_ptr<Many> call_;
-};
 
 bool ServesOn(const std::string& target) {
-  grpc::ChannelArguments own;
-  own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  grpc::ClientContext context;
-  v1::TopKResponse response;
-  return v1::TopKService::NewStub(
-             grpc::CreateCustomChannel(target,
-                                       grpc::InsecureChannelCredentials(), own))
-      ->ComputeTopK(&context, OnnxRequest({1, 2}, 1), &response)
-      .ok();
+  return Ask(target, OnnxRequest({1, 2}, 1)).status.ok();
 }
 
 TEST(Successor, KeepsItsSocketAndReadyFileWhenItsPredecessorEnds) {
   const TemporaryFolder folder;
   const std::string listen = "unix:" + folder.File("socket");
   Topkd first({"--drain-timeout", "20s"}, listen);
-  OpenCall call(listen);
+  // It keeps a server from completing its drain.
+  ManyCall call(listen);
+  call.Ask(OnnxRequest({1, 2}, 1));
   first.process().Signal(SIGTERM);
   EXPECT_TRUE(Eventually([&] { return !ServesOn(listen); }));
 
@@ -65,7 +36,7 @@ TEST(Successor, KeepsItsSocketAndReadyFileWhenItsPredecessorEnds) {
         .contains("metrics");
   })) << second.Output();
   EXPECT_TRUE(ServesOn(listen));
-  call.Finish();
+  EXPECT_TRUE(call.Finish().ok());
   EXPECT_EQ(first.process().Wait(), 0);
   EXPECT_TRUE(ServesOn(listen));
   EXPECT_THAT(ReadFile(first.ready_file()), HasSubstr("metrics"));

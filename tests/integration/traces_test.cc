@@ -16,6 +16,7 @@
 #include "core/base/text.h"
 #include "server/telemetry/logging.h"
 #include "server/telemetry/span_exporter.h"
+#include "tests/integration/ask.h"
 #include "tests/integration/collector.h"
 #include "tests/integration/topkd.h"
 #include "tests/support/authority.h"
@@ -224,8 +225,7 @@ TEST_F(Traces, EachRequestOfAStreamHasASpanUpToABound) {
   Collector collector;
   Start(collector.Config());
   constexpr int kRequests = 140;
-  grpc::ClientContext context;
-  auto stream = server_->Stub()->ComputeTopKMany(&context);
+  ManyCall stream(*server_);
   for (int i = 0; i < kRequests; ++i) {
     EXPECT_TRUE(stream->Write(OnnxRequest({1, 2}, i == 0 ? 3 : 1)));
   }
@@ -256,9 +256,7 @@ TEST_F(Traces, AStreamedTensorAndASimpleCallHaveOneSpanEach) {
   Start(collector.Config());
   grpc::ClientContext context;
   auto stream = server_->Stub()->StreamTopK(&context);
-  v1::TopKRequestChunk chunk;
-  *chunk.mutable_header() = OnnxRequest({1, 2}, 1);
-  chunk.mutable_header()->mutable_tensor()->clear_source();
+  v1::TopKRequestChunk chunk = HeaderOf(OnnxRequest({1, 2}, 1));
   EXPECT_TRUE(stream->Write(chunk));
   chunk.set_data(std::string(8, 'x'));
   EXPECT_TRUE(stream->Write(chunk));
@@ -442,13 +440,8 @@ TEST_F(Traces, ACollectorThatHangsDelaysTheEndByABoundedTime) {
   to_silent.endpoint = StrCat("http://", silent.address());
   for (const TraceConfig& config : {to_silent, hanging.Config()}) {
     Topkd topkd({"--otlp-endpoint", config.endpoint});
-    const auto stub = v1::TopKService::NewStub(grpc::CreateChannel(
-        topkd.target(), grpc::InsecureChannelCredentials()));
     for (int i = 0; i < 10; ++i) {
-      grpc::ClientContext context;
-      v1::TopKResponse response;
-      EXPECT_TRUE(
-          stub->ComputeTopK(&context, OnnxRequest({1}, 1), &response).ok());
+      EXPECT_TRUE(Ask(topkd.target(), OnnxRequest({1}, 1)).status.ok());
     }
     const Clock::time_point start = Clock::now();
     topkd.process().Signal(SIGTERM);
@@ -461,16 +454,12 @@ TEST_F(Traces, ACollectorThatHangsDelaysTheEndByABoundedTime) {
 TEST_F(Traces, CallsThatFinishDuringADrainAreExported) {
   Collector collector;
   Start(collector.Config());
-  grpc::ClientContext context;
-  auto stream = server_->Stub()->ComputeTopKMany(&context);
-  stream->Write(OnnxRequest({1}, 1));
-  v1::TopKResult result;
-  EXPECT_TRUE(stream->Read(&result));
+  ManyCall stream(*server_);
+  stream.Ask(OnnxRequest({1}, 1));
   std::thread drain(
       [this] { server_->server().Drain({}, std::chrono::seconds(20)); });
   EXPECT_TRUE(Eventually([&] { return Metric("topk_ready") == 0; }));
-  stream->WritesDone();
-  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_TRUE(stream.Finish().ok());
   drain.join();
   Stop();
   EXPECT_THAT(collector.Spans("topk.v1.TopKService/ComputeTopKMany"),

@@ -52,12 +52,12 @@ std::string BusyPoller(const std::string& log) {
   return "";
 }
 
-std::shared_ptr<grpc::Channel> TestServer::Connect() const {
+std::shared_ptr<grpc::Channel> ConnectTo(const std::string& address) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
   // A separate connection, so that tests do not share one.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(target(), grpc::InsecureChannelCredentials(),
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
                                    arguments);
 }
 
@@ -83,7 +83,7 @@ bool Eventually(const std::function<bool()>& condition) {
   return true;
 }
 
-std::string HttpGet(const std::string& address, const std::string& path) {
+int OpenSocketTo(const std::string& address) {
   const size_t colon = address.rfind(':');
   sockaddr_in to{};
   to.sin_family = AF_INET;
@@ -91,12 +91,20 @@ std::string HttpGet(const std::string& address, const std::string& path) {
       htons(static_cast<uint16_t>(std::stoi(address.substr(colon + 1))));
   inet_pton(AF_INET, address.substr(0, colon).c_str(), &to.sin_addr);
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0) {
+    return fd;
+  }
+  close(fd);
+  return -1;
+}
+
+std::string HttpGet(const std::string& address, const std::string& path) {
+  const int fd = OpenSocketTo(address);
   std::string answer;
   const std::string request =
       "GET " + path + " HTTP/1.0\r\nHost: localhost\r\n\r\n";
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0 &&
-      write(fd, request.data(), request.size()) ==
-          static_cast<ssize_t>(request.size())) {
+  if (write(fd, request.data(), request.size()) ==
+      static_cast<ssize_t>(request.size())) {
     char buffer[4096];
     for (ssize_t got; (got = read(fd, buffer, sizeof(buffer))) > 0;) {
       answer.append(buffer, static_cast<size_t>(got));

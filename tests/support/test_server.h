@@ -40,6 +40,10 @@ class LogSink final : public spdlog::sinks::base_sink<std::mutex> {
 /// one event, or "": 100 ms, ten times that with sanitizers.
 std::string BusyPoller(const std::string& log);
 
+/// Returns a new channel without TLS to an address, with a connection of its
+/// own.
+std::shared_ptr<grpc::Channel> ConnectTo(const std::string& address);
+
 /// Serves from its construction to its destruction; aborts if it cannot. The
 /// test fails if a poller was busy for too long with one event.
 class TestServer {
@@ -54,7 +58,7 @@ class TestServer {
   /// The first address.
   const std::string& target() const { return server_->addresses().front(); }
   /// Returns a new channel to the first address.
-  std::shared_ptr<grpc::Channel> Connect() const;
+  std::shared_ptr<grpc::Channel> Connect() const { return ConnectTo(target()); }
   std::unique_ptr<v1::TopKService::Stub> Stub() const {
     return v1::TopKService::NewStub(Connect());
   }
@@ -72,6 +76,9 @@ v1::TopKRequest OnnxRequest(const std::vector<float>& values, int64_t k);
 
 /// Returns whether the condition holds, asking again for at most 20 s.
 bool Eventually(const std::function<bool()>& condition);
+
+/// Returns a socket that is connected to an IPv4 host:port, or -1.
+int OpenSocketTo(const std::string& address);
 
 /// Returns the body of an HTTP GET of host:port and path, or "".
 std::string HttpGet(const std::string& address, const std::string& path);

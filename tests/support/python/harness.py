@@ -127,6 +127,7 @@ class Server(Process):
                  descriptors=None, environment=None, **how):
         self._folder = tempfile.TemporaryDirectory()
         self._ready = pathlib.Path(self._folder.name) / "ready.json"
+        self._listen = listen
         self._command = [path, "--listen", listen, "--ready-file", self._ready,
                          "--log-level", log_level, *flags]
         self._how = {"env": {**os.environ, **(environment or {})}, **how}
@@ -145,7 +146,9 @@ class Server(Process):
             self.kill()
             raise
         self.addresses = json.loads(self._ready.read_text("utf-8"))
-        self.target = self.addresses["listen"][0]
+        # An address has no port yet if a control plane has not configured it.
+        self.target = (self.addresses["listen"][0]
+                       if self._listen.endswith(":0") else self._listen)
 
     def _is_ready(self):
         if not self.is_alive():
