@@ -243,15 +243,13 @@ TEST_F(HealthListen, ServesOnlyHealthInPlaintext) {
   config.security.auth_tokens_file = File("tokens");
   config.health_listen = "127.0.0.1:0";
   TestServer server(config);
-  ClientOptions options;
-  options.target = server.server().health_address();
-  options.max_attempts = 1;
-  const Client probe(options);
+  const std::string target = server.server().health_address();
+  const Client probe({.target = target, .max_attempts = 1});
   const auto serving = probe.IsServing("topk.v1.TopKService");
   ASSERT_TRUE(serving.ok()) << serving.status().message;
   EXPECT_TRUE(*serving);
   EXPECT_EQ(probe.IsServing("nobody").status().code, Code::kNotFound);
-  const auto channel = ConnectTo(options.target);
+  const auto channel = ConnectTo(target);
   for (const char* method :
        {kReflection, "/topk.v1.TopKService/ComputeTopK", "/a/b"}) {
     EXPECT_EQ(RawCall(channel, method, {"\x3a\x01*"}).status.error_code(),

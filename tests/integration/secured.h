@@ -73,12 +73,10 @@ class Secured : public ::testing::Test {
     return options;
   }
   static ClientOptions PlainOptions(const TestServer& server) {
-    ClientOptions options;
-    options.target = server.target();
-    options.deadline = std::chrono::seconds(20);
-    options.max_attempts = 1;
-    options.own_connection = true;
-    return options;
+    return {.target = server.target(),
+            .deadline = std::chrono::seconds(20),
+            .max_attempts = 1,
+            .own_connection = true};
   }
 
   // Asks for one element.

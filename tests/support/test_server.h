@@ -40,8 +40,8 @@ class LogSink final : public spdlog::sinks::base_sink<std::mutex> {
 /// one event, or "": 100 ms, ten times that with sanitizers.
 std::string BusyPoller(const std::string& log);
 
-/// Returns a new channel without TLS to an address, with a connection of its
-/// own.
+/// Returns a new channel without TLS to an address; channels share no
+/// connection.
 std::shared_ptr<grpc::Channel> ConnectTo(const std::string& address);
 
 /// Serves from its construction to its destruction; aborts if it cannot. The

@@ -24,11 +24,9 @@ using Chunks =
 const grpc::Status kGone(grpc::StatusCode::UNAVAILABLE, "gone");
 
 ClientOptions OptionsOf(const FakeServer& server, int max_attempts) {
-  ClientOptions options;
-  options.target = server.target();
-  options.max_attempts = max_attempts;
-  options.deadline = std::chrono::seconds(60);
-  return options;
+  return {.target = server.target(),
+          .deadline = std::chrono::seconds(60),
+          .max_attempts = max_attempts};
 }
 
 // Answers each request with its id, and ends the stream after a number of them.
@@ -58,9 +56,8 @@ class Quitter {
 
 std::vector<Result<v1::TopKResponse>> AskMany(Quitter& quitter,
                                               int max_attempts) {
-  Fake fake;
-  fake.many = [&](Many& stream) { return quitter(stream); };
-  const FakeServer server(fake);
+  const FakeServer server(
+      {.many = [&](Many& stream) { return quitter(stream); }});
   std::vector<v1::TopKRequest> requests(8, OnnxRequest({1}, 1));
   for (size_t i = 0; i < requests.size(); ++i) {
     requests[i].set_request_id(std::to_string(i));
@@ -147,8 +144,7 @@ TEST(BrokenStream, RetriesRejectionsOnlyWithARetryDelay) {
       ASSERT_TRUE(status.add_details()->PackFrom(retry));
     }
     std::atomic<int> calls = 0;
-    Fake fake;
-    fake.stream = [&](Chunks& stream) {
+    const FakeServer server({.stream = [&](Chunks& stream) {
       if (++calls == 1) {
         return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "full",
                             status.SerializeAsString());
@@ -157,8 +153,7 @@ TEST(BrokenStream, RetriesRejectionsOnlyWithARetryDelay) {
       *answer.mutable_header() = AnswerTo(OnnxRequest({1}, 1));
       stream.Write(answer);
       return grpc::Status::OK;
-    };
-    const FakeServer server(fake);
+    }});
     const auto start = std::chrono::steady_clock::now();
     const auto answer =
         Client(OptionsOf(server, 4)).StreamTopK(OnnxRequest({1}, 1), {});
@@ -180,8 +175,7 @@ TEST(BrokenStream, RetriesATensorFromItsStart) {
     std::atomic<size_t> received = 0;
     v1::TopKRequest header = OnnxRequest({1}, 1);
     header.set_request_id("the answer");
-    Fake fake;
-    fake.stream = [&, answers = answered](Chunks& stream) {
+    const FakeServer server({.stream = [&, answers = answered](Chunks& stream) {
       const bool goes = ++calls == 1;
       received = 0;
       v1::TopKRequestChunk chunk;
@@ -190,8 +184,7 @@ TEST(BrokenStream, RetriesATensorFromItsStart) {
       *answer.mutable_header() = AnswerTo(header);
       if (answers || !goes) stream.Write(answer);
       return goes ? kGone : grpc::Status::OK;
-    };
-    const FakeServer server(fake);
+    }});
     const std::vector<std::byte> tensor(bytes);
     const auto once = Client(OptionsOf(server, 1)).StreamTopK(header, tensor);
     EXPECT_EQ(once.status().code, Code::kUnavailable);

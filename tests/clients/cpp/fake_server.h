@@ -18,14 +18,14 @@ namespace topk::testing {
 struct Fake {
   std::function<grpc::Status(grpc::ServerContext&, const v1::TopKRequest&,
                              v1::TopKResponse&)>
-      compute;
+      compute = {};
   std::function<grpc::Status(
       grpc::ServerReaderWriter<v1::TopKResponseChunk, v1::TopKRequestChunk>&)>
-      stream;
+      stream = {};
   std::function<grpc::Status(
       grpc::ServerReaderWriter<v1::TopKResult, v1::TopKRequest>&)>
-      many;
-  std::function<grpc::Status(v1::Capabilities&)> capabilities;
+      many = {};
+  std::function<grpc::Status(v1::Capabilities&)> capabilities = {};
 };
 
 /// Serves on a free loopback port until it is destroyed.

@@ -7,22 +7,6 @@
 
 namespace topk::testing {
 
-/// Returns what answers two of five along the last axis of an f32 [2, 5], all
-/// of it zero.
-inline v1::TopKResponse RightAnswer() {
-  v1::TopKResponse answer;
-  for (v1::Tensor* tensor :
-       {answer.mutable_values(), answer.mutable_indices()}) {
-    tensor->add_shape(2);
-    tensor->add_shape(2);
-  }
-  answer.mutable_values()->set_data_type(v1::DATA_TYPE_F32);
-  answer.mutable_values()->set_data(std::string(16, '\0'));
-  answer.mutable_indices()->set_data_type(v1::DATA_TYPE_I64);
-  answer.mutable_indices()->set_data(std::string(32, '\0'));
-  return answer;
-}
-
 /// Returns an answer that a client accepts for a request of ONNX TopK over the
 /// last axis of an f32: zeros, which are not the largest elements.
 inline v1::TopKResponse AnswerTo(const v1::TopKRequest& request) {
@@ -41,6 +25,15 @@ inline v1::TopKResponse AnswerTo(const v1::TopKRequest& request) {
   indices.set_data(std::string(count * 8, '\0'));
   answer.set_request_id(request.request_id());
   return answer;
+}
+
+/// Returns the same for two of five along the last axis of an f32 [2, 5].
+inline v1::TopKResponse RightAnswer() {
+  v1::TopKRequest request;
+  request.mutable_tensor()->add_shape(2);
+  request.mutable_tensor()->add_shape(5);
+  request.mutable_onnx()->mutable_k()->set_value(2);
+  return AnswerTo(request);
 }
 
 }  // namespace topk::testing

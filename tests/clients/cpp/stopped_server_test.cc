@@ -19,9 +19,7 @@ TEST_P(StoppedServer, CallsEndAtTheirDeadline) {
   const TemporaryFolder folder;
   const std::string where = GetParam();
   Topkd topkd({}, where == "unix" ? "unix:" + folder.File("socket") : where);
-  ClientOptions options;
-  options.target = topkd.target();
-  const Client client(options);
+  const Client client({.target = topkd.target()});
   v1::TopKRequest request = OnnxRequest({1, 2, 3}, 1);
   ASSERT_TRUE(client.ComputeTopK(request).ok());
 

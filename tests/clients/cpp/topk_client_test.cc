@@ -7,22 +7,22 @@
 #include <cstring>
 #include <thread>
 
-#include "tests/clients/cpp/right_answer.h"
+#include "tests/clients/cpp/fake_server.h"
 #include "tests/support/test_server.h"
 #include "topk/v1/topk.grpc.pb.h"
 
 namespace topk {
 namespace {
 
+using testing::Fake;
+using testing::FakeServer;
 using testing::OnnxRequest;
 using testing::TestServer;
 
 Client ClientOf(const std::string& target, int max_attempts = 4) {
-  ClientOptions options;
-  options.target = target;
-  options.max_attempts = max_attempts;
-  options.deadline = std::chrono::seconds(20);
-  return Client(options);
+  return Client({.target = target,
+                 .deadline = std::chrono::seconds(20),
+                 .max_attempts = max_attempts});
 }
 
 std::vector<float> Ramp(size_t count) {
@@ -39,45 +39,33 @@ std::vector<int64_t> Indices(const v1::TopKResponse& response) {
 }
 
 // Rejects the first calls with UNAVAILABLE, then answers.
-class FailingService final : public v1::TopKService::Service {
+class FailingServer {
  public:
-  explicit FailingService(int failures) : failures_(failures) {}
+  explicit FailingServer(int failures = 0) : failures_(failures) {}
 
-  grpc::Status ComputeTopK(grpc::ServerContext*, const v1::TopKRequest* request,
-                           v1::TopKResponse* response) override {
-    ++calls;
-    if (failures_-- > 0) return {grpc::StatusCode::UNAVAILABLE, "not now"};
-    *response = testing::AnswerTo(*request);
-    return grpc::Status::OK;
-  }
+  const std::string& target() const { return server_.target(); }
+  FakeServer& server() { return server_; }
 
   std::atomic<int> calls = 0;
 
  private:
   std::atomic<int> failures_;
+  FakeServer server_{
+      Fake{.compute = [this](auto&, auto&, auto&) -> grpc::Status {
+        ++calls;
+        if (failures_-- <= 0) return grpc::Status::OK;
+        return {grpc::StatusCode::UNAVAILABLE, "not now"};
+      }}};
 };
 
-class FailingServer {
- public:
-  explicit FailingServer(int failures = 0) : service(failures) {
-    grpc::EnableDefaultHealthCheckService(true);
-    grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
-                             &port);
-    builder.SetMaxReceiveMessageSize(-1);
-    builder.RegisterService(&service);
-    server = builder.BuildAndStart();
-    server->GetHealthCheckService()->SetServingStatus("topk.v1.TopKService",
-                                                      true);
-    target = "127.0.0.1:" + std::to_string(port);
-  }
-  ~FailingServer() { server->Shutdown(std::chrono::system_clock::now()); }
-
-  FailingService service;
-  std::unique_ptr<grpc::Server> server;
-  std::string target;
-};
+// Calls both servers by one client until each has answered.
+void CallUntilBothAnswer(const Client& client, const FailingServer& a,
+                         const FailingServer& b) {
+  ASSERT_TRUE(testing::Eventually([&] {
+    EXPECT_TRUE(client.ComputeTopK(OnnxRequest({1}, 1)).ok());
+    return a.calls > 0 && b.calls > 0;
+  }));
+}
 
 TEST(Client, ComputesOverTcpAndUnixSockets) {
   ServerConfig config = TestServer::LoopbackConfig();
@@ -224,7 +212,7 @@ TEST(Client, ManyKeepTheirOrderAndTheirErrors) {
 TEST(Client, ManyReturnsTheErrorOfABrokenStream) {
   const FailingServer server;
   const std::vector<v1::TopKRequest> requests(3);
-  const auto results = ClientOf(server.target).ComputeTopKMany(requests);
+  const auto results = ClientOf(server.target()).ComputeTopKMany(requests);
   ASSERT_EQ(results.size(), 3u);
   for (const auto& result : results) {
     ASSERT_FALSE(result.ok());
@@ -237,54 +225,47 @@ TEST(Client, RetriesUnavailableAlsoForLargeRequests) {
   for (const size_t count : {size_t{10}, size_t{1} << 18}) {
     FailingServer server(2);
     const auto answer =
-        ClientOf(server.target).ComputeTopK(OnnxRequest(Ramp(count), 1));
+        ClientOf(server.target()).ComputeTopK(OnnxRequest(Ramp(count), 1));
     ASSERT_TRUE(answer.ok()) << answer.status().message;
-    EXPECT_EQ(server.service.calls, 3);
+    EXPECT_EQ(server.calls, 3);
   }
 }
 
 TEST(Client, OneAttemptDisablesRetries) {
   FailingServer server(1);
   const auto answer =
-      ClientOf(server.target, 1).ComputeTopK(OnnxRequest({1}, 1));
+      ClientOf(server.target(), 1).ComputeTopK(OnnxRequest({1}, 1));
   ASSERT_FALSE(answer.ok());
   EXPECT_EQ(answer.status().code, Code::kUnavailable);
-  EXPECT_EQ(server.service.calls, 1);
+  EXPECT_EQ(server.calls, 1);
 }
 
 TEST(Client, UsesItsServersInTurn) {
   FailingServer a;
   FailingServer b;
-  const Client client = ClientOf(a.target + "," + b.target);
-  ASSERT_TRUE(testing::Eventually([&] {
-    EXPECT_TRUE(client.ComputeTopK(OnnxRequest({1}, 1)).ok());
-    return a.service.calls > 0 && b.service.calls > 0;
-  }));
-  const int before_a = a.service.calls;
-  const int before_b = b.service.calls;
+  const Client client = ClientOf(a.target() + "," + b.target());
+  CallUntilBothAnswer(client, a, b);
+  const int before_a = a.calls;
+  const int before_b = b.calls;
   for (int i = 0; i < 100; ++i) {
     ASSERT_TRUE(client.ComputeTopK(OnnxRequest({1}, 1)).ok());
   }
-  EXPECT_EQ(a.service.calls - before_a, 50);
-  EXPECT_EQ(b.service.calls - before_b, 50);
+  EXPECT_EQ(a.calls - before_a, 50);
+  EXPECT_EQ(b.calls - before_b, 50);
 }
 
 TEST(Client, SkipsAServerThatIsNotServing) {
   FailingServer a;
   FailingServer b;
-  const Client client = ClientOf(a.target + "," + b.target);
+  const Client client = ClientOf(a.target() + "," + b.target());
+  CallUntilBothAnswer(client, a, b);
+  a.server().SetServing(false);
   ASSERT_TRUE(testing::Eventually([&] {
-    EXPECT_TRUE(client.ComputeTopK(OnnxRequest({1}, 1)).ok());
-    return a.service.calls > 0 && b.service.calls > 0;
-  }));
-  a.server->GetHealthCheckService()->SetServingStatus("topk.v1.TopKService",
-                                                      false);
-  ASSERT_TRUE(testing::Eventually([&] {
-    const int before = a.service.calls;
+    const int before = a.calls;
     for (int i = 0; i < 10; ++i) {
       EXPECT_TRUE(client.ComputeTopK(OnnxRequest({1}, 1)).ok());
     }
-    return a.service.calls == before;
+    return a.calls == before;
   }));
 }
 
@@ -307,10 +288,9 @@ TEST(Client, IsThreadSafe) {
 }
 
 TEST(Client, DeadlinesEndCallsWithoutAServer) {
-  ClientOptions options;
-  options.target = "127.0.0.1:1";
-  options.deadline = std::chrono::milliseconds(300);
-  const auto answer = Client(options).ComputeTopK(OnnxRequest({1}, 1));
+  const Client client(
+      {.target = "127.0.0.1:1", .deadline = std::chrono::milliseconds(300)});
+  const auto answer = client.ComputeTopK(OnnxRequest({1}, 1));
   ASSERT_FALSE(answer.ok());
   EXPECT_TRUE(answer.status().code == Code::kUnavailable ||
               answer.status().code == Code::kDeadlineExceeded);

@@ -28,10 +28,7 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 ClientOptions Options(const std::string& target) {
-  ClientOptions options;
-  options.target = target;
-  options.deadline = seconds(20);
-  return options;
+  return {.target = target, .deadline = seconds(20)};
 }
 
 template <class Message>
@@ -150,14 +147,12 @@ TEST(WrongServer, DoesNotRetryPermanentErrors) {
        {grpc::StatusCode::INVALID_ARGUMENT,
         grpc::StatusCode::RESOURCE_EXHAUSTED, grpc::StatusCode::INTERNAL}) {
     std::atomic<int> calls = 0;
-    Fake fake;
-    fake.compute = [&](grpc::ServerContext& context, auto&,
-                       auto&) -> grpc::Status {
+    const FakeServer server({.compute = [&](grpc::ServerContext& context, auto&,
+                                            auto&) -> grpc::Status {
       ++calls;
       context.AddTrailingMetadata("grpc-retry-pushback-ms", "-1");
       return {code, "no"};
-    };
-    const FakeServer server(fake);
+    }});
     const auto answer =
         Client(Options(server.target())).ComputeTopK(OnnxRequest({1}, 1));
     ASSERT_FALSE(answer.ok());
@@ -247,9 +242,8 @@ TEST(WrongServer, ObeysAPushback) {
 }
 
 TEST(WrongServer, AcceptsTheLongestDeadline) {
-  Fake fake;
-  fake.compute = [](auto&, auto&, auto&) { return grpc::Status::OK; };
-  const FakeServer server(fake);
+  const FakeServer server(
+      {.compute = [](auto&, auto&, auto&) { return grpc::Status::OK; }});
   ClientOptions options = Options(server.target());
   options.deadline = std::chrono::milliseconds::max();
   const auto answer = Client(options).ComputeTopK(OnnxRequest({1}, 1));
@@ -296,8 +290,7 @@ TEST(Client, RequestsTheLimitOnceAndOnlyForLargeRequests) {
 TEST(WrongServer, RetriesStreams) {
   std::atomic<int> calls = 0;
   std::atomic<size_t> bytes = 0;
-  Fake fake;
-  fake.stream = [&](Chunks& stream) -> grpc::Status {
+  const FakeServer server({.stream = [&](Chunks& stream) -> grpc::Status {
     bytes = 0;
     for (v1::TopKRequestChunk chunk; stream.Read(&chunk);) {
       bytes += chunk.data().size();
@@ -307,8 +300,7 @@ TEST(WrongServer, RetriesStreams) {
     *header.mutable_header() = AnswerTo(OnnxRequest({1}, 1));
     stream.Write(header);
     return grpc::Status::OK;
-  };
-  const FakeServer server(fake);
+  }});
   const std::vector<std::byte> tensor(size_t{8} << 20);
   const auto answer =
       Client(Options(server.target())).StreamTopK(OnnxRequest({1}, 1), tensor);
@@ -331,16 +323,15 @@ TEST(WrongServer, ReportsAServerThatIsNotServing) {
 TEST(Client, SendsItsUserAgent) {
   std::mutex mutex;
   std::string seen;
-  Fake fake;
-  fake.compute = [&](grpc::ServerContext& context, auto&, auto&) {
-    const auto agent = context.client_metadata().find("user-agent");
-    const std::lock_guard lock(mutex);
-    if (agent != context.client_metadata().end()) {
-      seen.assign(agent->second.data(), agent->second.size());
-    }
-    return grpc::Status::OK;
-  };
-  const FakeServer server(fake);
+  const FakeServer server(
+      {.compute = [&](grpc::ServerContext& context, auto&, auto&) {
+        const auto agent = context.client_metadata().find("user-agent");
+        const std::lock_guard lock(mutex);
+        if (agent != context.client_metadata().end()) {
+          seen.assign(agent->second.data(), agent->second.size());
+        }
+        return grpc::Status::OK;
+      }});
   ClientOptions options = Options(server.target());
   options.user_agent = "digits/7";
   ASSERT_TRUE(Client(options).ComputeTopK(OnnxRequest({1}, 1)).ok());

@@ -67,12 +67,10 @@ Status Call(const std::string& method, const Client& client) {
 nlohmann::json Measure(const std::string& name, const std::string& target,
                        const std::string& method,
                        std::chrono::milliseconds deadline) {
-  ClientOptions options;
-  options.target = target;
-  options.deadline = deadline;
-  options.own_connection = true;
   const auto start = std::chrono::steady_clock::now();
-  const Status status = Call(method, Client(options));
+  const Status status = Call(
+      method,
+      Client({.target = target, .deadline = deadline, .own_connection = true}));
   const std::chrono::duration<double> taken =
       std::chrono::steady_clock::now() - start;
   return {{"name", name},

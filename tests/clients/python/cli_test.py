@@ -10,16 +10,13 @@ import os
 import pathlib
 import pty
 import re
-import signal
 import socket
 import struct
 import subprocess
 import sys
 import tempfile
 import termios
-import time
 import unittest
-import urllib.request
 import zipfile
 
 import numpy as np
@@ -153,11 +150,6 @@ class Command(unittest.TestCase):
         self.topk("run", self.save("codes.npy", codes[:1, :1] & 7), "--k", 1,
                   "--dtype", "u4", code=4)  # of ONNX
         self.assertIn("data type u4 is not one of ONNX", self.stderr)
-
-    def test_standard_input(self):
-        with open(self.path, "rb") as file:
-            answer = self.topk("run", "-", "--k", 1, "--json", stdin=file)
-        self.assertEqual(json.loads(answer)["shape"], [3, 4, 1])
 
     def test_a_large_tensor_is_streamed(self):
         array = np.random.default_rng(2).random((2, 3_000_000), np.float32)
@@ -645,38 +637,6 @@ class Command(unittest.TestCase):
                                          columns)
             self.assertIsNone(re.search("\x1b\\[[0-9;]*m", shown))
 
-    def test_an_interrupted_bench_reports(self):
-        for signal_number in (signal.SIGINT, signal.SIGTERM):
-            with subprocess.Popen(
-                    [TOPK, "bench", "--k", "3", "--duration", "600",
-                     "--warmup", "0", "--json", "--target",
-                     self.server.target],
-                    stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                    text=True) as bench:
-                # It has a connection once it loads: wait for its own calls.
-                before = self.calls()
-                for _ in range(2000):
-                    if self.calls() > before + 20:
-                        break
-                    time.sleep(0.005)
-                bench.send_signal(signal_number)
-                out, error = bench.communicate(timeout=60)
-            self.assertEqual(bench.returncode, 130, error)
-            result = json.loads(out)
-            self.assertTrue(result["interrupted"])
-            self.assertGreater(result["requests"], 0)
-            self.assertEqual(result["verified"], result["requests"])
-            self.assertLess(result["seconds"], 60)
-            self.assertIn("interrupted", error)
-
-    def calls(self):
-        """Returns how many requests the server has answered."""
-        address = self.server.addresses["metrics"]
-        with urllib.request.urlopen(f"http://{address}/metrics") as answer:
-            lines = answer.read().decode().splitlines()
-        return sum(float(line.split()[-1]) for line in lines
-                   if line.startswith("topk_requests_total{"))
-
     def test_errors_have_hints(self):
         def advised(*command, says, code=5, **options):
             self.topk(*command, code=code, **options)
@@ -692,12 +652,6 @@ class Command(unittest.TestCase):
                 says="leave out the --tls flags")
         advised(*run, "--shared-memory", code=4,
                 says="topkd --allow-shared-memory")
-        for command in (("run", self.path, "--kk", 1), ("bench", "--kk", 1),
-                        ("--kk", 1)):
-            self.topk(*command, code=2)
-            self.assertIn('topk: unknown flag "--kk"; topk ', self.stderr)
-        self.topk("rnu", code=2)
-        self.assertIn('no command "rnu"', self.stderr)
         for kind, says in ((bool, "x.view('u1')"), (complex, "astype('f4')"),
                            ("U3", "astype('f4')")):
             self.topk("run", self.save("kind.npy", np.zeros(3, kind)), "--k",
