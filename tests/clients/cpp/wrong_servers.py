@@ -10,7 +10,6 @@ usage: wrong_servers.py TOPKD     which is not called; prints {name: target}
 
 import concurrent.futures
 import json
-import pathlib
 import select
 import socket
 import struct
@@ -22,13 +21,12 @@ import zlib
 import client_package  # noqa: F401, makes topk_client importable
 import grpc
 import h2
+from answer_cases import CASES, patched
 from google.protobuf import any_pb2, duration_pb2, json_format
 from google.rpc import error_details_pb2, status_pb2
 from topk_client._stubs import topk_pb2
 
-TABLE = json.loads((pathlib.Path(__file__).parent / "answer_cases.json"
-                    ).read_text(encoding="utf-8"))
-REQUEST = TABLE["requests"]["onnx"]
+REQUEST = CASES["requests"]["onnx"]
 # The error that a client must report: CODE, or CODE:REASON.
 BAD = ("INTERNAL:BAD_ANSWER",)
 TIMEOUT = ("DEADLINE_EXCEEDED",)
@@ -103,20 +101,9 @@ def wrap(method, response):
 # ---- responses that are not the request's: the table's.
 
 
-def patch(target, change):
-    for key, value in change.items():
-        if value is None:
-            target.pop(key, None)
-        elif isinstance(value, dict):
-            patch(target.setdefault(key, {}), value)
-        else:
-            target[key] = value
-
-
 def from_table(change):
     def messages(method, context):
-        response = json.loads(json.dumps(REQUEST["response"]))
-        patch(response, change)
+        response = patched(REQUEST["response"], change)
         if not getattr(context, "has_id", True) and "requestId" not in change:
             del response["requestId"]  # so that only the change is wrong
         yield wrap(method, json_format.ParseDict(response,
@@ -124,7 +111,7 @@ def from_table(change):
     return lambda: start_grpc(messages)
 
 
-for row in TABLE["wrong"]:
+for row in CASES["wrong"]:
     if row["of"] == "onnx":
         KINDS[row["name"]] = (from_table(row["change"]), BAD)
 

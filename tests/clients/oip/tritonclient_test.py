@@ -13,7 +13,6 @@ import pathlib
 import queue
 import re
 import sys
-import tempfile
 import unittest
 
 import grpc
@@ -155,10 +154,7 @@ class Question:
 class TritonClient(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.folder.cleanup)
-        topk_stubs.generate_stubs(cls.folder.name)
-        cls.stubs = topk_stubs.load_stubs(cls.folder.name)
+        cls.stubs = topk_stubs.load_stubs()
         cls.server = harness.Server(TOPKD, "--allow-shared-memory")
         cls.addClassCleanup(cls.server.stop)
         rng = np.random.default_rng(7)

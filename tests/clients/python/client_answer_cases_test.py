@@ -4,15 +4,13 @@ cases that the C++ library is tested on.
 usage: client_answer_cases_test.py TOPKD     which is not called
 """
 
-import copy
-import json
-import pathlib
 import unittest
 
 import client_package  # noqa: F401, makes topk_client importable
 import grpc
 import numpy as np
 import topk_client
+from answer_cases import CASES, patched
 from google.protobuf import json_format
 from topk_client import (DirectML, Onnx, OpenVINO, Request, TensorDesc,
                          merge)
@@ -20,8 +18,6 @@ from topk_client._connection import Attempts
 from topk_client._stubs import tensor_pb2, topk_pb2
 from topk_client.messages import Call, StreamedAnswer
 
-CASES = json.loads((pathlib.Path(__file__).resolve().parents[1] / "cpp"
-                    / "answer_cases.json").read_text(encoding="utf-8"))
 DTYPES = {"f32": np.float32, "i8": np.int8, "u4": np.uint8}
 
 
@@ -67,21 +63,9 @@ def call_of(pair):
         data_type=name))
 
 
-def patch(target, change):
-    """Changes a JSON object as RFC 7396 has it."""
-    for key, value in change.items():
-        if value is None:
-            target.pop(key, None)
-        elif isinstance(value, dict):
-            patch(target.setdefault(key, {}), value)
-        else:
-            target[key] = value
-
-
 def response_of(pair, change=None):
-    response = copy.deepcopy(pair["response"])
-    patch(response, change or {})
-    return json_format.ParseDict(response, topk_pb2.TopKResponse())
+    return json_format.ParseDict(
+        patched(pair["response"], change or {}), topk_pb2.TopKResponse())
 
 
 class Cases(unittest.TestCase):
@@ -106,6 +90,12 @@ class Cases(unittest.TestCase):
                 self.assertEqual(error.code, grpc.StatusCode.INTERNAL)
                 self.assertEqual(error.reason, "BAD_ANSWER")
                 self.assertEqual(error.field, wrong["field"], str(error))
+
+    def test_no_response_to_an_unknown_index_type_is_accepted(self):
+        call = Call(Request(np.zeros(3), OpenVINO(1, 0, "max", "value", "u1")))
+        with self.assertRaises(topk_client.TopKError) as caught:
+            call.answer(topk_pb2.TopKResponse())
+        self.assertEqual(caught.exception.reason, "BAD_ANSWER")
 
     def test_streams_are_bounded_by_their_outputs(self):
         pair = CASES["requests"]["onnx"]

@@ -5,12 +5,11 @@ real server and compares the bytes of every answer with NumPy's lexsort on (key,
 index). Most go through ComputeTopK, some through StreamTopK cut at random and
 ComputeTopKMany.
 
-usage: numpy_oracle_test.py TOPKD [--count N] [--seed S] [--stubs DIR]
+usage: numpy_oracle_test.py TOPKD [--count N] [--seed S]
 """
 
 import argparse
 import random
-import tempfile
 
 import grpc
 import numpy as np
@@ -334,31 +333,27 @@ def main():
     parser.add_argument("topkd")
     parser.add_argument("--count", type=int, default=10000)
     parser.add_argument("--seed", type=int, default=20261121)
-    parser.add_argument("--stubs", help="use the stubs in this directory")
     args = parser.parse_args()
     print(f"seed {args.seed}")
-    with tempfile.TemporaryDirectory() as directory:
-        if not args.stubs:
-            topk_stubs.generate_stubs(directory)
-        m = topk_stubs.load_stubs(args.stubs or directory)
-        maker = Maker(m, args.seed)
-        rng = random.Random(args.seed)
-        with harness.Server(args.topkd) as server:
-            with grpc.insecure_channel(server.target) as channel:
-                stub = m["rpc"].TopKServiceStub(channel)
-                many = []
-                for number in range(args.count):
-                    made = maker.make(number)
-                    way = rng.randrange(8)
-                    if way == 0:
-                        check(number, made, stream(stub, m, made[0], rng))
-                    elif way == 1:
-                        many.append((number, made))
-                    else:
-                        check(number, made, stub.ComputeTopK(made[0]))
-                results = stub.ComputeTopKMany(made[0] for _, made in many)
-                for (number, made), result in zip(many, results, strict=True):
-                    check(number, made, result.response)
+    m = topk_stubs.load_stubs()
+    maker = Maker(m, args.seed)
+    rng = random.Random(args.seed)
+    with harness.Server(args.topkd) as server, \
+            grpc.insecure_channel(server.target) as channel:
+        stub = m["rpc"].TopKServiceStub(channel)
+        many = []
+        for number in range(args.count):
+            made = maker.make(number)
+            way = rng.randrange(8)
+            if way == 0:
+                check(number, made, stream(stub, m, made[0], rng))
+            elif way == 1:
+                many.append((number, made))
+            else:
+                check(number, made, stub.ComputeTopK(made[0]))
+        results = stub.ComputeTopKMany(made[0] for _, made in many)
+        for (number, made), result in zip(many, results, strict=True):
+            check(number, made, result.response)
     print(f"{args.count} passed, 0 failed")
 
 

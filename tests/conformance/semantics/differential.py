@@ -18,7 +18,6 @@ import json
 import math
 import pathlib
 import sys
-import tempfile
 import warnings
 
 import grpc
@@ -357,20 +356,18 @@ def main():
     parser.add_argument("--seed", type=int, default=20261121)
     parser.add_argument("--out", default=HERE / "disagreements.jsonl")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        topk_stubs.generate_stubs(folder)
-        messages = topk_stubs.load_stubs(folder)
-        with harness.Server(options.topkd) as server:
-            suite = Suite(server.target, messages)
-            requests = 0
-            for name, request in case_requests.from_files(messages):
-                suite.ask(name, request)
-                requests += 1
-            print(f"{requests} requests of tests/conformance/cases, "
-                  f"{options.count} random ones, seed {options.seed}")
-            for name, request in case_requests.at_random(
-                    messages, options.seed, options.count):
-                suite.ask(name, request)
+    messages = topk_stubs.load_stubs()
+    with harness.Server(options.topkd) as server:
+        suite = Suite(server.target, messages)
+        requests = 0
+        for name, request in case_requests.from_files(messages):
+            suite.ask(name, request)
+            requests += 1
+        print(f"{requests} requests of tests/conformance/cases, "
+              f"{options.count} random ones, seed {options.seed}")
+        for name, request in case_requests.at_random(
+                messages, options.seed, options.count):
+            suite.ask(name, request)
     for library, counts in suite.counts.items():
         kinds = ", ".join(f"{count} {kind}"
                           for kind, count in sorted(counts.items())

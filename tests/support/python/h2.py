@@ -113,10 +113,6 @@ def data(stream, payload, end_stream=False, most=16384):
               stream, piece) for i, piece in enumerate(pieces))
 
 
-class Closed(Exception):
-    """The other side has closed the connection."""
-
-
 class Connection:
     """A connection; closed at the end of a with block.
 

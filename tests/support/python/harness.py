@@ -10,6 +10,7 @@ import resource
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -146,7 +147,7 @@ class Server(Process):
             self.kill()
             raise
         self.addresses = json.loads(self._ready.read_text("utf-8"))
-        # An address has no port yet if a control plane has not configured it.
+        # Until a control plane has configured it, an address is without a port.
         self.target = (self.addresses["listen"][0]
                        if self._listen.endswith(":0") else self._listen)
 
@@ -358,3 +359,20 @@ def percentile(sorted_values, part):
         return float("nan")
     return sorted_values[min(len(sorted_values) - 1,
                              int(len(sorted_values) * part))]
+
+
+def run_cases(cases, *arguments):
+    """Calls each case, prints what became of it, and ends the program."""
+    failed = 0
+    for case in cases:
+        begin = time.monotonic()
+        try:
+            case(*arguments)
+            print(f"ok      {case.__name__}, {time.monotonic() - begin:.1f} s",
+                  flush=True)
+        except (AssertionError, OSError, subprocess.TimeoutExpired) as error:
+            failed += 1
+            print(f"FAILED  {case.__name__}: {error!r}, line "
+                  f"{error.__traceback__.tb_next.tb_lineno}", flush=True)
+    print(f"{len(cases) - failed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)

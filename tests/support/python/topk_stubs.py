@@ -1,10 +1,13 @@
 """Generates the Python stubs of topk.v1."""
 
+import atexit
+import functools
 import importlib
 import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
@@ -23,13 +26,25 @@ def generate_stubs(directory):
          f"--plugin=protoc-gen-grpc_python={plugin}", *protos], check=True)
 
 
-def load_stubs(directory):
-    """Returns the modules of the stubs in the directory: the messages by the
-    short names of their files, and the services' stubs as "rpc"."""
-    sys.path.insert(0, str(directory))
+@functools.cache
+def load_stubs():
+    """Returns the modules of generated stubs: the messages by the short names
+    of their files, and the services' stubs as "rpc"."""
+    directory = tempfile.TemporaryDirectory()
+    atexit.register(directory.cleanup)
+    generate_stubs(directory.name)
+    sys.path.insert(0, directory.name)
     names = ("topk", "tensor", "onnx", "openvino", "directml")
     modules = {
         name: importlib.import_module(f"topk.v1.{name}_pb2") for name in names
     }
     modules["rpc"] = importlib.import_module("topk.v1.topk_pb2_grpc")
     return modules
+
+
+def load_oip_stubs():
+    """Returns the messages of the Open Inference Protocol and the services'
+    stubs. tritonclient has its own, with which they conflict."""
+    load_stubs()
+    return (importlib.import_module("inference.grpc_service_pb2"),
+            importlib.import_module("inference.grpc_service_pb2_grpc"))

@@ -197,6 +197,13 @@ class Attacker:
                 client.poll(0.02)
             self.pause(0.02)
 
+    def hold_and_close(self, clients):
+        """Does so, counts how their calls ended and closes them."""
+        self.hold(*clients)
+        for client in clients:
+            self.outcomes.update(client.outcomes.values())
+            client.socket.close()
+
     def keep_calling(self, start, outstanding=4, patience=0.3):
         """Keeps `outstanding` calls open on a connection, at most 200 new ones
         per second, and resets those that have no response after `patience`

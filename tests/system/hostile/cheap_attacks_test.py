@@ -31,7 +31,7 @@ import sys
 import time
 
 import harness
-import topk_requests
+import topk_stubs
 from cheap_attack import ATTACKS, Attackers
 from watched_server import WatchedServer
 # Each of these registers its attacks.
@@ -191,7 +191,7 @@ def main():
             text = (chosen.function.__doc__ or "").split("\n\n")[0]
             print(f"{name:30} {' '.join(text.split())}")
         return
-    topk_requests.stubs()
+    topk_stubs.load_oip_stubs()  # before its processes fork
     rows = []
     for name in options.only.split(",") if options.only else ATTACKS:
         begin = time.monotonic()

@@ -5,8 +5,6 @@ usage: connection_limits_test.py TOPKD
 
 import argparse
 import contextlib
-import subprocess
-import sys
 import time
 
 import attacks
@@ -195,17 +193,7 @@ def main():
     parser.add_argument("--without", help="a case that is left out")
     options = parser.parse_args()
     cases = [case for case in CASES if case.__name__ != options.without]
-    failed = 0
-    for case in cases:
-        try:
-            case(options.topkd)
-            print(f"ok      {case.__name__}")
-        except (AssertionError, OSError, subprocess.TimeoutExpired) as error:
-            failed += 1
-            print(f"FAILED  {case.__name__}: {error!r}, line "
-                  f"{error.__traceback__.tb_next.tb_lineno}")
-    print(f"{len(cases) - failed} passed, {failed} failed")
-    sys.exit(1 if failed else 0)
+    harness.run_cases(cases, options.topkd)
 
 
 if __name__ == "__main__":

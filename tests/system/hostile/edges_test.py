@@ -9,8 +9,6 @@ usage: edges_test.py TOPKD [--memory-factor N]
 import argparse
 import contextlib
 import socket
-import subprocess
-import sys
 import time
 import urllib.request
 
@@ -261,22 +259,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("topkd")
     parser.add_argument("--memory-factor", type=int, default=1)
-    parser.add_argument("--only", default="", help="a part of a case's name")
     options = parser.parse_args()
-    failed = 0
-    cases = [case for case in CASES if options.only in case.__name__]
-    for case in cases:
-        begin = time.monotonic()
-        try:
-            case(options.topkd, options.memory_factor)
-            print(f"ok      {case.__name__}, {time.monotonic() - begin:.1f} s",
-                  flush=True)
-        except (AssertionError, OSError, subprocess.TimeoutExpired) as error:
-            failed += 1
-            print(f"FAILED  {case.__name__}: {error!r}, line "
-                  f"{error.__traceback__.tb_next.tb_lineno}", flush=True)
-    print(f"{len(cases) - failed} passed, {failed} failed")
-    sys.exit(1 if failed else 0)
+    harness.run_cases(CASES, options.topkd, options.memory_factor)
 
 
 if __name__ == "__main__":

@@ -59,6 +59,16 @@ def _alternate(attacker, fixed, variant, start):
     attacker.keep_calling(lambda client: start(client, next(requests)))
 
 
+def _groups(attacker):
+    return lambda client, request: many(
+        client, request, attacker.random.randrange(1, 5))
+
+
+def _streams(attacker):
+    return lambda client, request: attacker.random.choice(
+        (streamed, header_alone))(client, request)
+
+
 @attack(rounds=20)
 def repeated_elements(attacker):
     """Stride 0 with shape [2^27, 1]: 1 GiB of outputs for a message of 50
@@ -69,17 +79,15 @@ def repeated_elements(attacker):
 @attack(rounds=20)
 def repeated_elements_on_many(attacker):
     """Groups of such items on ComputeTopKMany."""
-    def start(client, request):
-        return many(client, request, attacker.random.randrange(1, 5))
-    _alternate(attacker, widest_repeated_element(), repeated_element, start)
+    _alternate(attacker, widest_repeated_element(), repeated_element,
+               _groups(attacker))
 
 
 @attack(rounds=20)
 def repeated_elements_on_streams(attacker):
     """StreamTopK with such headers, with and without their data."""
-    def start(client, request):
-        return attacker.random.choice((streamed, header_alone))(client, request)
-    _alternate(attacker, widest_repeated_element(), repeated_element, start)
+    _alternate(attacker, widest_repeated_element(), repeated_element,
+               _streams(attacker))
 
 
 # Claimed sizes ---------------------------------------------------------------
@@ -109,9 +117,7 @@ def claimed_sizes(attacker):
 @attack(rounds=20)
 def claimed_sizes_on_many(attacker):
     """Groups of such items on ComputeTopKMany."""
-    def start(client, request):
-        return many(client, request, attacker.random.randrange(1, 5))
-    _alternate(attacker, one_gibibyte(), claimed_size, start)
+    _alternate(attacker, one_gibibyte(), claimed_size, _groups(attacker))
 
 
 def _hold_streams(attacker, requests, start=header_alone):
@@ -121,10 +127,7 @@ def _hold_streams(attacker, requests, start=header_alone):
         clients.append(attacker.connect())
         start(clients[-1], request)
         attacker.delivered()
-    attacker.hold(*clients)
-    for client in clients:
-        attacker.outcomes.update(client.outcomes.values())
-        client.socket.close()
+    attacker.hold_and_close(clients)
 
 
 @attack(processes=1, rounds=2)
@@ -136,9 +139,7 @@ def claimed_sizes_on_idle_streams(attacker):
 @attack(rounds=20)
 def claimed_sizes_on_streams(attacker):
     """StreamTopK with such headers, with and without their data."""
-    def start(client, request):
-        return attacker.random.choice((streamed, header_alone))(client, request)
-    _alternate(attacker, one_gibibyte(), claimed_size, start)
+    _alternate(attacker, one_gibibyte(), claimed_size, _streams(attacker))
 
 
 # Layouts of outputs ----------------------------------------------------------

@@ -6,6 +6,7 @@ import h2
 import topk_requests
 from cheap_attack import HEALTH, OIP, REFLECTION, TOPK, attack
 from topk_requests import field
+from topk_stubs import load_stubs
 
 MIB = 1 << 20
 WIDE = ((h2.HEADER_TABLE_SIZE, 0), (h2.INITIAL_WINDOW_SIZE, (1 << 31) - 1))
@@ -39,10 +40,7 @@ def idle_reflection_streams(attacker):
         for _ in range(128):
             client.open(REFLECTION)
             attacker.delivered()
-    attacker.hold(*clients)
-    for client in clients:
-        attacker.outcomes.update(client.outcomes.values())
-        client.socket.close()
+    attacker.hold_and_close(clients)
 
 
 # Streams after their answers --------------------------------------------------
@@ -144,10 +142,7 @@ def messages_read_ahead(attacker):
         if attacker.goes_on():
             client.upload(stream, h2.message(behind), seconds=0.3)
             attacker.delivered()
-    attacker.hold(*clients)
-    for client in clients:
-        attacker.outcomes.update(client.outcomes.values())
-        client.socket.close()
+    attacker.hold_and_close(clients)
 
 
 def _items_that_wait(attacker, streams, item, count=300, header=None):
@@ -200,10 +195,7 @@ def strided_streams_collected(attacker):
             clients[-1].upload(
                 stream, h2.message(topk_requests.chunk(bytes(MIB))), seconds=1)
         attacker.delivered()
-    attacker.hold(*clients)
-    for client in clients:
-        attacker.outcomes.update(client.outcomes.values())
-        client.socket.close()
+    attacker.hold_and_close(clients)
 
 
 @attack(processes=1, rounds=2, seconds=4,
@@ -221,12 +213,8 @@ def large_outputs_freed(attacker):
             attacker.outcomes[client.outcomes.get(stream, "none")] += 1
 
 
-@attack(processes=1, seconds=4, rounds=60)
-def tiny_chunks_before_the_start(attacker):
-    """Empty chunks of a tensor of 80 MiB, which is not started for them."""
-    count = 20 * MIB
-    header = topk_requests.header(topk_requests.onnx("F32", [count], k=count))
-    chunks = h2.message(topk_requests.chunk(b"")) * 10000
+def _send_without_end(attacker, header, chunks):
+    """Sends the same chunks on a stream again and again until it ends."""
     with attacker.connect() as client:
         stream = client.call(TOPK + "StreamTopK", header, end=False)
         while attacker.goes_on() and not client.closed:
@@ -236,6 +224,15 @@ def tiny_chunks_before_the_start(attacker):
             if stream in client.outcomes:
                 attacker.outcomes[client.outcomes[stream]] += 1
                 break
+
+
+@attack(processes=1, seconds=4, rounds=60)
+def tiny_chunks_before_the_start(attacker):
+    """Empty chunks of a tensor of 80 MiB, which is not started for them."""
+    count = 20 * MIB
+    header = topk_requests.header(topk_requests.onnx("F32", [count], k=count))
+    chunks = h2.message(topk_requests.chunk(b"")) * 10000
+    _send_without_end(attacker, header, chunks)
 
 
 # Streams without an end -------------------------------------------------------
@@ -250,15 +247,7 @@ def endless_tiny_messages(attacker):
     size = attacker.random.choice((1, 1, 2, 16))
     piece = h2.message(topk_requests.chunk(bytes(size)))
     pieces = piece * (65536 // len(piece))
-    with attacker.connect() as client:
-        stream = client.call(TOPK + "StreamTopK", header, end=False)
-        while attacker.goes_on() and not client.closed:
-            if client.upload(stream, pieces, seconds=1) == len(pieces):
-                attacker.delivered()
-            client.poll(0)
-            if stream in client.outcomes:
-                attacker.outcomes[client.outcomes[stream]] += 1
-                break
+    _send_without_end(attacker, header, pieces)
 
 
 @attack(rounds=20, flags=("--pollers", "2"), seconds=1.5)
@@ -298,6 +287,6 @@ def claimed_shared_memory(attacker):
                 shared_memory_byte_size=size).SerializeToString())
         request = topk_requests.onnx("U8", [4], data=None)
         request.tensor.shared_memory.CopyFrom(
-            topk_requests.stubs()["tensor"].SharedMemoryRegion(**region(size)))
+            load_stubs()["tensor"].SharedMemoryRegion(**region(size)))
         return client.call(TOPK + "ComputeTopK", request.SerializeToString())
     attacker.keep_calling(claim, outstanding=32)

@@ -1,28 +1,11 @@
 """Builds the requests of attacks: protobuf messages, and bytes that no
 protobuf library would write."""
 
-import atexit
-import functools
-import importlib
-import tempfile
-
-import topk_stubs
-
-
-@functools.cache
-def stubs():
-    """Returns the generated modules; "oip" is that of the Open Inference
-    Protocol."""
-    directory = tempfile.TemporaryDirectory()
-    atexit.register(directory.cleanup)
-    topk_stubs.generate_stubs(directory.name)
-    modules = topk_stubs.load_stubs(directory.name)
-    modules["oip"] = importlib.import_module("inference.grpc_service_pb2")
-    return modules
+from topk_stubs import load_oip_stubs, load_stubs
 
 
 def _tensor(data_type, shape, strides, data):
-    tensor = stubs()["tensor"]
+    tensor = load_stubs()["tensor"]
     message = tensor.Tensor(
         data_type=tensor.DataType.Value("DATA_TYPE_" + data_type), shape=shape,
         strides=strides)
@@ -36,7 +19,7 @@ def directml(data_type, shape, strides=(), axis=0, k=1, data=bytes(4),
     """Returns a request by DirectML's TOP_K1. `data` = None leaves the tensor
     without a source, as in a stream's header; output_value and output_index
     are dicts of TensorDesc's fields."""
-    return stubs()["topk"].TopKRequest(
+    return load_stubs()["topk"].TopKRequest(
         tensor=_tensor(data_type, shape, strides, data),
         spec={"dialect": "DIALECT_DIRECTML", "version": 1},
         directml={"axis": axis, "k": k,
@@ -46,7 +29,7 @@ def directml(data_type, shape, strides=(), axis=0, k=1, data=bytes(4),
 
 def onnx(data_type, shape, axis=-1, k=1, data=b"", request_id=""):
     """Returns a request by ONNX TopK-11."""
-    return stubs()["topk"].TopKRequest(
+    return load_stubs()["topk"].TopKRequest(
         tensor=_tensor(data_type, shape, (), data),
         spec={"dialect": "DIALECT_ONNX", "version": 11},
         onnx={"axis": axis, "k": {"value": k}}, request_id=request_id)
@@ -54,7 +37,7 @@ def onnx(data_type, shape, axis=-1, k=1, data=b"", request_id=""):
 
 def openvino(data_type, shape, axis=-1, k=1, data=b""):
     """Returns a request by OpenVINO TopK-11."""
-    return stubs()["topk"].TopKRequest(
+    return load_stubs()["topk"].TopKRequest(
         tensor=_tensor(data_type, shape, (), data),
         spec={"dialect": "DIALECT_OPENVINO", "version": 11},
         openvino={"axis": axis, "mode": "max", "sort": "value",
@@ -64,7 +47,7 @@ def openvino(data_type, shape, axis=-1, k=1, data=b""):
 def infer(datatype, shape, k=1, data=b"", **parameters):
     """Returns a ModelInferRequest for onnx_topk; parameters of its input X
     besides k."""
-    oip = stubs()["oip"]
+    oip, _ = load_oip_stubs()
     message = oip.ModelInferRequest(
         model_name="onnx_topk",
         parameters={"k": oip.InferParameter(int64_param=k)},
@@ -82,7 +65,7 @@ def infer(datatype, shape, k=1, data=b"", **parameters):
 
 def header(request):
     """Returns the first message of a StreamTopK call."""
-    chunk = stubs()["topk"].TopKRequestChunk()
+    chunk = load_stubs()["topk"].TopKRequestChunk()
     chunk.header.CopyFrom(request)
     if chunk.header.tensor.HasField("data"):
         chunk.header.tensor.ClearField("data")
@@ -91,7 +74,7 @@ def header(request):
 
 def chunk(data):
     """Returns a data message of a StreamTopK call."""
-    return stubs()["topk"].TopKRequestChunk(data=data).SerializeToString()
+    return load_stubs()["topk"].TopKRequestChunk(data=data).SerializeToString()
 
 
 def varint(value):

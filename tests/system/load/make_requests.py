@@ -6,7 +6,6 @@ usage: make_requests.py DIRECTORY
 
 import pathlib
 import sys
-import tempfile
 
 import numpy
 from google.protobuf import json_format
@@ -19,9 +18,7 @@ SHAPES = {"small": (8, 1000), "large": (8, 32768)}
 def main():
     directory = pathlib.Path(sys.argv[1])
     directory.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as stubs:
-        topk_stubs.generate_stubs(stubs)
-        modules = topk_stubs.load_stubs(stubs)
+    modules = topk_stubs.load_stubs()
     topk, tensor = modules["topk"], modules["tensor"]
     random = numpy.random.default_rng(1)
     for name, shape in SHAPES.items():

@@ -3,7 +3,6 @@ a client that balances by itself, then with HAProxy in front. No request may
 fail, and each server must end with 0.
 
 usage: rolling.py TOPKD TOPK [--haproxy haproxy] [--seconds 60]
-                  [--phases client,haproxy]
 """
 
 import argparse
@@ -54,7 +53,6 @@ def main():
     parser.add_argument("topk")
     parser.add_argument("--haproxy", default=shutil.which("haproxy") or
                         "/usr/sbin/haproxy")
-    parser.add_argument("--phases", default="client,haproxy")
     parser.add_argument("--seconds", type=int, default=60)
     options = parser.parse_args()
     with fleet.fleet(options.topkd, "--drain-delay", "4s") as replicas, \
@@ -62,13 +60,10 @@ def main():
         for replica in replicas:
             stack.callback(replica.stop)  # it must end with 0
         addresses = ",".join(replica.target for replica in replicas)
-        if "client" in options.phases:
-            running = [
-                load(options.topk, addresses, options.seconds, "--path", path)
-                for path in ("unary", "stream", "many")]
-            roll("client-side round robin", replicas, running, 1)
-        if "haproxy" not in options.phases:
-            return
+        running = [
+            load(options.topk, addresses, options.seconds, "--path", path)
+            for path in ("unary", "stream", "many")]
+        roll("client-side round robin", replicas, running, 1)
         if not os.path.exists(options.haproxy):
             sys.exit("NOT   HAProxy is not here")
         with harness.haproxy(options.haproxy,

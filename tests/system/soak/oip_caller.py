@@ -7,10 +7,8 @@ usage: oip_caller.py --target HOST:PORT [--seconds 60] [--callers 4] [--seed 1]
 
 import argparse
 import collections
-import importlib
 import json
 import sys
-import tempfile
 import threading
 import time
 
@@ -91,13 +89,9 @@ def main():
     parser.add_argument("--callers", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as stubs:
-        topk_stubs.generate_stubs(stubs)
-        sys.path.insert(0, stubs)
-        pb2 = importlib.import_module("inference.grpc_service_pb2")
-        rpc = importlib.import_module("inference.grpc_service_pb2_grpc")
+    messages, rpc = topk_stubs.load_oip_stubs()
     rng = np.random.default_rng(options.seed)
-    questions = [Question(rng, pb2) for _ in range(100)]
+    questions = [Question(rng, messages) for _ in range(100)]
     callers = [Caller(options.target, questions, rpc)
                for _ in range(options.callers)]
     end = time.monotonic() + options.seconds
