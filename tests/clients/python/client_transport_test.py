@@ -80,8 +80,8 @@ class Transport(unittest.TestCase):
         cls.client = topk_client.Client(cls.target)
         cls.addClassCleanup(cls.client.close)
 
-    def end_of(self, process, seconds=30):
-        out, err = process.communicate(timeout=seconds)
+    def end_of(self, process):
+        out, err = process.communicate(timeout=30)
         return process.returncode, out, err
 
     def join_writers(self):

@@ -65,13 +65,13 @@ def _counted(outcomes):
     return ", ".join(f"{counts[name]} {name}" for name in sorted(counts))
 
 
-def _told(client, seconds=10):
+def _told(client):
     """Waits until the server has read all that was sent, or has closed. Returns
     how it took it."""
     begin = time.monotonic()
-    client.send(h2.frame(h2.PING, 0, 0, b"thelast1"), seconds)
+    client.send(h2.frame(h2.PING, 0, 0, b"thelast1"))
     client.read(lambda kind, flags, stream, payload: kind == h2.GOAWAY or
-                payload == b"thelast1", seconds)
+                payload == b"thelast1")
     seconds = time.monotonic() - begin
     for kind, _, _, payload in client.frames + [client.found]:
         if kind == h2.GOAWAY:

@@ -44,9 +44,9 @@ def fleet(topkd, *flags):
 
 
 @contextlib.contextmanager
-def running(command, environment=None, **how):
+def running(command, **how):
     """A program that is killed at the end."""
-    process = subprocess.Popen(command, env=environment, **how)
+    process = subprocess.Popen(command, **how)
     try:
         yield process
     finally:

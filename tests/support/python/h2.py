@@ -104,8 +104,9 @@ def message(payload, flag=0, length=None):
     return struct.pack(">BI", flag, size) + payload
 
 
-def data(stream, payload, end_stream=False, most=16384):
+def data(stream, payload, end_stream=False):
     """Returns DATA frames for the bytes."""
+    most = 16384
     pieces = [payload[i:i + most] for i in range(0, len(payload), most)]
     pieces = pieces or [b""]
     return b"".join(

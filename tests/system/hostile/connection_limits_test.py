@@ -25,9 +25,9 @@ def is_served(client, stream=1, **changed):
     return answer is not None and b"grpc-status\x010" in answer[0]
 
 
-def goaway(client, seconds=10):
+def goaway(client):
     """Waits for a GOAWAY. Returns its reason, or None."""
-    found = client.read(lambda kind, *_: kind == h2.GOAWAY, seconds)
+    found = client.read(lambda kind, *_: kind == h2.GOAWAY)
     return None if found is None else found[3][8:].decode("latin-1")
 
 

@@ -22,10 +22,10 @@ def many(client, request, count=1):
     return client.call(MANY, *[request.SerializeToString()] * count)
 
 
-def streamed(client, request, end=True):
+def streamed(client, request):
     """Sends a tensor of one element by StreamTopK."""
     return client.call(STREAM, topk_requests.header(request),
-                       topk_requests.chunk(bytes(4)), end=end)
+                       topk_requests.chunk(bytes(4)))
 
 
 def header_alone(client, request):
@@ -120,12 +120,12 @@ def claimed_sizes_on_many(attacker):
     _alternate(attacker, one_gibibyte(), claimed_size, _groups(attacker))
 
 
-def _hold_streams(attacker, requests, start=header_alone):
+def _hold_streams(attacker, requests):
     """Keeps one idle stream per request open, each from another address."""
     clients = []
     for request in requests:
         clients.append(attacker.connect())
-        start(clients[-1], request)
+        header_alone(clients[-1], request)
         attacker.delivered()
     attacker.hold_and_close(clients)
 
@@ -145,11 +145,11 @@ def claimed_sizes_on_streams(attacker):
 # Layouts of outputs ----------------------------------------------------------
 
 
-def interleaved(a, data_type="U8"):
+def interleaved(a):
     """An output whose two dimensions interleave in 2 a^2 places without meeting
     once."""
     return topk_requests.directml(
-        data_type, [a, a + 1, 1], [0, 0, 0], axis=2,
+        "U8", [a, a + 1, 1], [0, 0, 0], axis=2,
         output_value={"strides": [a + 1, a, 0]})
 
 
@@ -206,9 +206,9 @@ def wide_strides():
                                   data=None)
 
 
-def empty_of_huge_k(rest=1 << 59):
+def empty_of_huge_k():
     """Outputs without an element, each slice of which would have 2^59."""
-    return topk_requests.onnx("U8", [0, rest], k=rest)
+    return topk_requests.onnx("U8", [0, 1 << 59], k=1 << 59)
 
 
 def near_two_to_62(chance):

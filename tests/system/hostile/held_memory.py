@@ -145,8 +145,8 @@ def messages_read_ahead(attacker):
     attacker.hold_and_close(clients)
 
 
-def _items_that_wait(attacker, streams, item, count=300, header=None):
-    """Sends items on each stream of a connection that takes no response;
+def _items_that_wait(attacker, streams, item, header=None):
+    """Sends 300 items on each stream of a connection that takes no response;
     before, a stream's header, if any."""
     with attacker.connect(own=CLOSED, greets=True) as client:
         if header is not None:
@@ -157,7 +157,7 @@ def _items_that_wait(attacker, streams, item, count=300, header=None):
                 break
             path = attacker.random.choice(
                 (TOPK + "ComputeTopKMany", OIP + "ModelStreamInfer"))
-            client.call(path, *[item] * count, end=False)
+            client.call(path, *[item] * 300, end=False)
             attacker.delivered()
         attacker.hold(client)
         attacker.outcomes.update(client.outcomes.values())

@@ -34,9 +34,9 @@ SPARE = 4
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 
 
-def returned(server, before, seconds=10):
+def returned(server, before):
     """Whether the descriptors are back to what they were."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         if server.descriptors() <= before:
             return True

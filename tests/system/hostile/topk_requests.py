@@ -35,12 +35,12 @@ def onnx(data_type, shape, axis=-1, k=1, data=b"", request_id=""):
         onnx={"axis": axis, "k": {"value": k}}, request_id=request_id)
 
 
-def openvino(data_type, shape, axis=-1, k=1, data=b""):
+def openvino(data_type, shape, k=1, data=b""):
     """Returns a request by OpenVINO TopK-11."""
     return load_stubs()["topk"].TopKRequest(
         tensor=_tensor(data_type, shape, (), data),
         spec={"dialect": "DIALECT_OPENVINO", "version": 11},
-        openvino={"axis": axis, "mode": "max", "sort": "value",
+        openvino={"axis": -1, "mode": "max", "sort": "value",
                   "k": {"value": k}, "index_element_type": "i64"})
 
 

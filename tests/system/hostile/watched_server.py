@@ -55,10 +55,10 @@ class WatchedServer(harness.AttackedServer):
         for thread in self._watch:
             thread.join()
 
-    def scrape(self, timeout=60):
+    def scrape(self):
         """Returns the metrics without labels as a dict."""
         url = f"http://{self.addresses['metrics']}/metrics"
-        with urllib.request.urlopen(url, timeout=timeout) as page:
+        with urllib.request.urlopen(url, timeout=60) as page:
             text = page.read().decode()
         return {name: float(value) for name, value in re.findall(
             r"^(\w+) (\S+)$", text, re.M)}
