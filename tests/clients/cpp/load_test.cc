@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -52,16 +53,22 @@ LoadOptions Options(const LoadProfile& profile) {
   return options;
 }
 
+// Runs a load of one kind on one caller.
+LoadResult RunOne(FakeClock& clock, const LoadOptions& options,
+                  const std::function<Answers()>& send) {
+  return RunLoad(options, OneTemplate(),
+                 {[&](const RequestTemplate&) { return send(); }}, clock);
+}
+
 // The first call takes 30 ms, each later one 1 ms.
 LoadResult RunSlowFirst(const LoadProfile& profile) {
   FakeClock clock;
   bool first = true;
-  return RunLoad(Options(profile), OneTemplate(), {[&](const RequestTemplate&) {
-                   clock.Work(milliseconds(first ? 30 : 1));
-                   first = false;
-                   return Right();
-                 }},
-                 clock);
+  return RunOne(clock, Options(profile), [&] {
+    clock.Work(milliseconds(first ? 30 : 1));
+    first = false;
+    return Right();
+  });
 }
 
 void ExpectMilliseconds(const Histogram& latency, double share, double expect) {
@@ -99,12 +106,10 @@ TEST(Load, ReportsThatCallersCannotKeepUp) {
   profile.rate = 1000;
   profile.seconds = 1;
   profile.warmup = 0.5;
-  const LoadResult result =
-      RunLoad(Options(profile), OneTemplate(), {[&](const RequestTemplate&) {
-                clock.Work(milliseconds(10));
-                return Right();
-              }},
-              clock);
+  const LoadResult result = RunOne(clock, Options(profile), [&] {
+    clock.Work(milliseconds(10));
+    return Right();
+  });
   EXPECT_EQ(result.stats[0].answered, 100);
   EXPECT_EQ(result.missed, 900);
   EXPECT_FALSE(result.kept_up);
@@ -119,11 +124,10 @@ LoadResult RunInterrupted(LoadProfile profile, nanoseconds call) {
   profile.seconds = 10;
   LoadOptions options = Options(profile);
   options.interrupted = [&clock, end] { return clock.Now() >= end; };
-  return RunLoad(options, OneTemplate(), {[&](const RequestTemplate&) {
-                   clock.Work(call);
-                   return Right();
-                 }},
-                 clock);
+  return RunOne(clock, options, [&] {
+    clock.Work(call);
+    return Right();
+  });
 }
 
 TEST(Load, CountsFinishedCallsIfInterrupted) {
@@ -159,13 +163,11 @@ TEST(Load, WarmUpIsNotCounted) {
     int calls = 0;
     LoadProfile profile = Counted(5, rate);
     profile.warmup = 1;
-    const LoadResult result =
-        RunLoad(Options(profile), OneTemplate(), {[&](const RequestTemplate&) {
-                  ++calls;
-                  clock.Work(milliseconds(20));
-                  return Right();
-                }},
-                clock);
+    const LoadResult result = RunOne(clock, Options(profile), [&] {
+      ++calls;
+      clock.Work(milliseconds(20));
+      return Right();
+    });
     EXPECT_EQ(calls, 55);
     EXPECT_EQ(result.stats[0].answered, 5);
     EXPECT_NEAR(result.seconds, 0.1, 1e-9);
@@ -176,12 +178,10 @@ TEST(Load, CountsAtLeastOneCall) {
   FakeClock clock;
   LoadProfile profile;
   profile.seconds = 0.01;
-  const LoadResult result =
-      RunLoad(Options(profile), OneTemplate(), {[&](const RequestTemplate&) {
-                clock.Work(std::chrono::seconds(7));
-                return Right();
-              }},
-              clock);
+  const LoadResult result = RunOne(clock, Options(profile), [&] {
+    clock.Work(std::chrono::seconds(7));
+    return Right();
+  });
   EXPECT_EQ(result.stats[0].answered, 1);
 }
 
@@ -191,16 +191,14 @@ TEST(Load, EndsAtTheFirstFailureOrCountsIt) {
     int calls = 0;
     LoadOptions options = Options(Counted(10));
     options.keep_going = keep_going;
-    const LoadResult result =
-        RunLoad(options, OneTemplate(), {[&](const RequestTemplate&) {
-                  Answers answers = Right();
-                  if (++calls % 2 == 0) {
-                    answers[0] = ResourceExhausted(
-                        "", "", "full", std::chrono::milliseconds(7));
-                  }
-                  return answers;
-                }},
-                clock);
+    const LoadResult result = RunOne(clock, options, [&] {
+      Answers answers = Right();
+      if (++calls % 2 == 0) {
+        answers[0] =
+            ResourceExhausted("", "", "full", std::chrono::milliseconds(7));
+      }
+      return answers;
+    });
     EXPECT_EQ(calls, keep_going ? 10 : 2);
     EXPECT_EQ(result.stats[0].answered, keep_going ? 5 : 1);
     EXPECT_EQ(result.stats[0].latency.count(), keep_going ? 5 : 1);
@@ -220,15 +218,12 @@ TEST(Load, AFailureEndsTheTimeOfAnOpenLoop) {
   profile.rate = 10;
   profile.seconds = 10;
   profile.warmup = 0;
-  const LoadResult result =
-      RunLoad(Options(profile), OneTemplate(), {[&](const RequestTemplate&) {
-                clock.Work(milliseconds(50));
-                Answers answers = Right();
-                if (++calls == 5)
-                  answers[0] = Status{Code::kUnavailable, "", "", "gone"};
-                return answers;
-              }},
-              clock);
+  const LoadResult result = RunOne(clock, Options(profile), [&] {
+    clock.Work(milliseconds(50));
+    Answers answers = Right();
+    if (++calls == 5) answers[0] = Status{Code::kUnavailable, "", "", "gone"};
+    return answers;
+  });
   EXPECT_EQ(result.stats[0].answered, 4);
   EXPECT_NEAR(result.seconds, 0.45, 1e-9);
   EXPECT_EQ(result.missed, 0);
@@ -247,13 +242,11 @@ TEST(Load, CountsLostCallsApartFromMissingConnections) {
   int calls = 0;
   LoadOptions options = Options(Counted(4));
   options.keep_going = true;
-  const LoadResult result =
-      RunLoad(options, OneTemplate(), {[&](const RequestTemplate&) {
-                Answers answers;
-                answers.emplace_back(failures[calls++]);
-                return answers;
-              }},
-              clock);
+  const LoadResult result = RunOne(clock, options, [&] {
+    Answers answers;
+    answers.emplace_back(failures[calls++]);
+    return answers;
+  });
   LoadStats total;
   total.Add(result.stats[0]);
   EXPECT_EQ(total.errors, (std::map<std::string, int64_t>{{"UNAVAILABLE", 4}}));
@@ -284,16 +277,14 @@ TEST(Load, ABatchHasOneLatencyAndManyRequests) {
   FakeClock clock;
   LoadProfile profile = Counted(20, 100);  // 4 calls, 50 ms apart
   profile.batch = 5;
-  const LoadResult result =
-      RunLoad(Options(profile), OneTemplate(), {[&](const RequestTemplate&) {
-                clock.Work(milliseconds(2));
-                Answers answers;
-                for (int i = 0; i < 5; ++i) {
-                  answers.emplace_back(v1::TopKResponse());
-                }
-                return answers;
-              }},
-              clock);
+  const LoadResult result = RunOne(clock, Options(profile), [&] {
+    clock.Work(milliseconds(2));
+    Answers answers;
+    for (int i = 0; i < 5; ++i) {
+      answers.emplace_back(v1::TopKResponse());
+    }
+    return answers;
+  });
   EXPECT_EQ(result.stats[0].answered, 20);
   EXPECT_EQ(result.stats[0].latency.count(), 4);
   EXPECT_NEAR(result.seconds, 0.152, 1e-9);

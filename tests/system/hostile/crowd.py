@@ -74,24 +74,19 @@ def main():
         print(f"alone: p99 {usual * 1e6:.0f} us, {server.memory():.0f} MiB, "
               f"{server.descriptors()} descriptors", flush=True)
         late = 0
-        half = crowd(server.target, 100, options.half, h2.PREFACE[:12])
-        with_half = p99(neighbour, options.seconds)
-        print(f"{options.half} half-open: p99 {with_half * 1e6:.0f} us, "
-              f"{with_half / usual:.1f} x, {server.memory():.0f} MiB, "
-              f"{server.descriptors()} descriptors", flush=True)
-        late += with_half >= 3 * usual
-        for pipe in half:
-            pipe.send("go")
-        harness.poll("half-open connections to be closed",
-                     lambda: server.descriptors() < 100)
-        idle = crowd(server.target, 0, options.idle, h2.PREFACE + h2.settings())
-        with_idle = p99(neighbour, options.seconds)
-        print(f"{options.idle} idle: p99 {with_idle * 1e6:.0f} us, "
-              f"{with_idle / usual:.1f} x, {server.memory():.0f} MiB, "
-              f"{server.descriptors()} descriptors", flush=True)
-        late += with_idle >= 3 * usual
-        for pipe in idle:
-            pipe.send("go")
+        for kind, first, count, start in (
+                ("half-open", 100, options.half, h2.PREFACE[:12]),
+                ("idle", 0, options.idle, h2.PREFACE + h2.settings())):
+            pipes = crowd(server.target, first, count, start)
+            now = p99(neighbour, options.seconds)
+            print(f"{count} {kind}: p99 {now * 1e6:.0f} us, "
+                  f"{now / usual:.1f} x, {server.memory():.0f} MiB, "
+                  f"{server.descriptors()} descriptors", flush=True)
+            late += now >= 3 * usual
+            for pipe in pipes:
+                pipe.send("go")
+            harness.poll("connections to be closed",
+                         lambda: server.descriptors() < 100)
     sys.exit(1 if late else 0)
 
 
