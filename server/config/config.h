@@ -26,15 +26,15 @@ struct ServerConfig {
   bool xds = false;
   /// The address of the Prometheus metrics over HTTP: host:port, IPv4 only (a
   /// limit of the HTTP library); "" = off.
-  std::string metrics_listen;
+  std::string metrics_listen = {};
   /// The address of an additional listener for health checks only, without TLS;
   /// "" = off.
-  std::string health_listen;
+  std::string health_listen = {};
   /// Authentication, authorization and rate limits.
-  SecurityConfig security;
+  SecurityConfig security = {};
   /// The address of channelz and reflection for operators, without TLS:
   /// host:port; "" = off.
-  std::string admin_listen;
+  std::string admin_listen = {};
   /// Worker threads; 0 = the number of CPUs that this process may use.
   int threads = 0;
   /// See BackendOptions::choice.
@@ -68,7 +68,7 @@ struct ServerConfig {
   /// memory.
   int64_t max_receive_memory = 0;
   /// Connection settings; the flags have the names of its members.
-  ConnectionOptions connections;
+  ConnectionOptions connections = {};
   /// After SIGTERM: the time to keep serving, then the time that calls in
   /// flight have to finish, in seconds.
   double drain_delay_seconds = 0;
@@ -76,7 +76,7 @@ struct ServerConfig {
   /// The file that receives the bound addresses, as JSON, once the server
   /// serves;
   /// "" = none. A file left by a killed server is removed at the start.
-  std::string ready_file;
+  std::string ready_file = {};
   /// trace, debug, info, warn, error or off.
   std::string log_level = "info";
   /// text or json.
@@ -86,7 +86,7 @@ struct ServerConfig {
   /// Requests that take longer are logged as slow; 0 = off.
   double slow_request_seconds = 0;
   /// The export of traces.
-  TraceConfig traces;
+  TraceConfig traces = {};
 };
 
 /// The flags of `topkd healthcheck`.

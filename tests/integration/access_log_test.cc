@@ -77,9 +77,7 @@ TEST(AccessLog, HasALinePerFailedCallWithoutData) {
 
 TEST(AccessLog, LogsSuccessfulCallsOnlyAtDebug) {
   for (const char* level : {"info", "debug"}) {
-    ServerConfig config = TestServer::LoopbackConfig();
-    config.log_level = level;
-    TestServer server(config);
+    TestServer server({.log_level = level});
     ASSERT_TRUE(AskWith(server, OnnxRequest({1, 2}, 1)).ok);
     EXPECT_EQ(server.Log().find("\"OK\"") != std::string::npos,
               level == std::string("debug"));
@@ -88,10 +86,7 @@ TEST(AccessLog, LogsSuccessfulCallsOnlyAtDebug) {
 
 TEST(AccessLog, HasAllFields) {
   for (const char* format : {"json", "text"}) {
-    ServerConfig config = TestServer::LoopbackConfig();
-    config.access_log_sample = 1;
-    config.log_format = format;
-    TestServer server(config);
+    TestServer server({.access_log_sample = 1}, format);
     v1::TopKRequest request = OnnxRequest({3, 2, 1}, 2);
     request.set_request_id("mine");
     const Answer answer = AskWith(server, request);
@@ -140,9 +135,7 @@ TEST(AccessLog, HasTheReasonOfAFailure) {
 }
 
 TEST(AccessLog, SamplesSuccessfulRequestsAndLogsTracedOnes) {
-  ServerConfig config = TestServer::LoopbackConfig();
-  config.access_log_sample = 0.25;
-  TestServer server(config);
+  TestServer server({.access_log_sample = 0.25});
   for (int i = 0; i < 12; ++i) AskWith(server, OnnxRequest({1, 2}, 1));
   EXPECT_EQ(Lines(server).size(), 3u);
   for (int i = 0; i < 5; ++i) {
@@ -155,7 +148,7 @@ TEST(AccessLog, SamplesSuccessfulRequestsAndLogsTracedOnes) {
 }
 
 TEST(AccessLog, WarnsOfSlowRequestsForAnySample) {
-  ServerConfig config = TestServer::LoopbackConfig();
+  ServerConfig config;
   config.slow_request_seconds = 1e-6;
   TestServer server(config);
   AskWith(server, OnnxRequest({1, 2}, 1), {{"traceparent", kParent}});
@@ -202,9 +195,7 @@ TEST(AccessLog, LimitsLinesOfInvalidRequests) {
 }
 
 TEST(Trace, IsContinuedInTheLogAndTheResponse) {
-  ServerConfig config = TestServer::LoopbackConfig();
-  config.access_log_sample = 1;
-  TestServer server(config);
+  TestServer server({.access_log_sample = 1});
   const Answer answer =
       AskWith(server, OnnxRequest({1, 2}, 1),
               {{"traceparent", kParent}, {"tracestate", "rojo=1,congo=2"}});
@@ -256,9 +247,7 @@ TEST(Trace, OfAFailureAllowsRetries) {
 }
 
 TEST(Trace, IsIgnoredIfInvalid) {
-  ServerConfig config = TestServer::LoopbackConfig();
-  config.access_log_sample = 1;
-  TestServer server(config);
+  TestServer server({.access_log_sample = 1});
   using Metadata = std::vector<std::pair<std::string, std::string>>;
   for (const Metadata& metadata : {
          Metadata{}, Metadata{{"traceparent", "00-" + kTrace}},

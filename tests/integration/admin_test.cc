@@ -52,9 +52,7 @@ int CountOf(const std::string& text, std::string_view part) {
 }
 
 TEST(Admin, OnlyAdminServesChannelz) {
-  ServerConfig config = TestServer::LoopbackConfig();
-  config.admin_listen = "127.0.0.1:0";
-  TestServer server(config);
+  TestServer server({.admin_listen = "127.0.0.1:0"});
   // Built after channelz became a part of all that is built.
   TestServer second;
   const std::string admin = server.server().admin_address();

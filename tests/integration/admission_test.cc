@@ -59,10 +59,8 @@ void ExpectLater(const grpc::Status& status, const grpc::ClientContext& context,
 }
 
 TEST(Admission, RejectsCallsAboveTheLimit) {
-  ServerConfig config = TestServer::LoopbackConfig();
-  config.max_inflight_calls = 2;
-  config.max_client_inflight_calls = 2;
-  const TestServer server(config);
+  const TestServer server(
+      {.max_inflight_calls = 2, .max_client_inflight_calls = 2});
   const v1::TopKRequest request = OnnxRequest({1, 2, 3}, 1);
   {
     const OpenCall one(server);
@@ -76,10 +74,8 @@ TEST(Admission, RejectsCallsAboveTheLimit) {
 }
 
 TEST(Admission, OneClientCannotUseTheWholeLimit) {
-  ServerConfig config = TestServer::LoopbackConfig();
-  config.max_inflight_calls = 3;
-  config.max_client_inflight_calls = 1;
-  const TestServer server(config);
+  const TestServer server(
+      {.max_inflight_calls = 3, .max_client_inflight_calls = 1});
   const OpenCall one(server);
   grpc::ClientContext context;
   const grpc::Status status =
@@ -89,17 +85,13 @@ TEST(Admission, OneClientCannotUseTheWholeLimit) {
 }
 
 TEST(Admission, HealthCallsAreNotCounted) {
-  ServerConfig config = TestServer::LoopbackConfig();
-  config.max_inflight_calls = 1;
-  const TestServer server(config);
+  const TestServer server({.max_inflight_calls = 1});
   const OpenCall one(server);
   EXPECT_TRUE(*Client({.target = server.target()}).IsServing(""));
 }
 
 TEST(Admission, RejectsTooManySelectedElements) {
-  ServerConfig config = TestServer::LoopbackConfig();
-  config.max_selected_elements = 5;
-  const TestServer server(config);
+  const TestServer server({.max_selected_elements = 5});
   EXPECT_TRUE(Ask(server, OnnxRequest({1, 2, 3, 4, 5, 6}, 5)).status.ok());
   grpc::ClientContext other;
   const grpc::Status status =
@@ -110,9 +102,7 @@ TEST(Admission, RejectsTooManySelectedElements) {
 }
 
 TEST(Admission, ReportsRequestsThatNeverFit) {
-  ServerConfig config = TestServer::LoopbackConfig();
-  config.max_inflight_bytes = 1 << 20;
-  const TestServer server(config);
+  const TestServer server({.max_inflight_bytes = 1 << 20});
   grpc::ClientContext context;
   const grpc::Status status = Compute(
       server, OnnxRequest(std::vector<float>(1 << 20, 1.0F), 1), context);
@@ -124,10 +114,8 @@ TEST(Admission, ReportsRequestsThatNeverFit) {
 }
 
 TEST(Admission, RejectsOneItemOfAStreamOnly) {
-  ServerConfig config = TestServer::LoopbackConfig();
-  config.max_inflight_bytes = 1 << 20;
-  config.max_client_inflight_bytes = 1 << 20;
-  const TestServer server(config);
+  const TestServer server(
+      {.max_inflight_bytes = 1 << 20, .max_client_inflight_bytes = 1 << 20});
   const Client client({.target = server.target()});
   const std::vector<v1::TopKRequest> requests = {
       OnnxRequest({1, 2, 3}, 1),
@@ -182,9 +170,7 @@ TEST(Admission, AStreamIsChargedInProportionToWhatItSent) {
 TEST(Admission, ReleasesTheParsingMemoryOfAStream) {
   constexpr int kMessages = 200;
   constexpr size_t kBytes = 2200;
-  ServerConfig config = TestServer::LoopbackConfig();
-  config.max_inflight_bytes = 16 << 20;
-  const TestServer server(config);
+  const TestServer server({.max_inflight_bytes = 16 << 20});
   v1::TopKRequestChunk header = HeaderOf(OnnxRequest({1}, 1));
   header.mutable_header()->mutable_tensor()->set_shape(
       0, kMessages * kBytes / sizeof(float));
@@ -202,9 +188,7 @@ TEST(Admission, ReleasesTheParsingMemoryOfAStream) {
 
 // The client can tell which of its requests was rejected, and so can the log.
 TEST(Admission, RejectedItemsKeepTheirIdAndLogLine) {
-  ServerConfig config = TestServer::LoopbackConfig();
-  config.max_inflight_bytes = 1 << 20;
-  const TestServer server(config);
+  const TestServer server({.max_inflight_bytes = 1 << 20});
   ManyCall stream(server);
   v1::TopKRequest large = OnnxRequest(std::vector<float>(1 << 20, 1.0F), 1);
   large.set_request_id("the-large-one");
@@ -218,7 +202,7 @@ TEST(Admission, RejectedItemsKeepTheirIdAndLogLine) {
 }
 
 TEST(Admission, RejectedRequestsDoNotCountAgainstTheRate) {
-  ServerConfig config = TestServer::LoopbackConfig();
+  ServerConfig config;
   config.max_inflight_bytes = 1 << 20;
   config.security.client_requests_per_second = 0.01;  // one in a long time
   const TestServer server(config);
@@ -238,9 +222,7 @@ TEST(Admission, RejectedRequestsDoNotCountAgainstTheRate) {
 // Our client waits for the retry delay: although the server admits one call at
 // a time, many concurrent calls all succeed.
 TEST(Admission, ClientsRetryAfterARejection) {
-  ServerConfig config = TestServer::LoopbackConfig();
-  config.max_inflight_calls = 1;
-  const TestServer server(config);
+  const TestServer server({.max_inflight_calls = 1});
   const Client client({.target = server.target(), .max_attempts = 5});
   auto open = std::make_unique<OpenCall>(server);
   std::thread later([&] {

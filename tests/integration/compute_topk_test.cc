@@ -73,18 +73,15 @@ TEST(ComputeTopK, ServesEveryDialect) {
 }
 
 TEST(ComputeTopK, ServesUnixSocketsAndSeveralAddresses) {
-  ServerConfig config = TestServer::LoopbackConfig();
   const std::string path = ::testing::TempDir() + "topk_compute_test.sock";
-  config.listen = {"unix:" + path, "127.0.0.1:0", "127.0.0.1:0"};
-  config.unix_socket_mode = 0640;
   {
-    const TestServer server(config);
+    TestServer server({.listen = {"unix:" + path, "127.0.0.1:0", "127.0.0.1:0"},
+                       .unix_socket_mode = 0640});
     EXPECT_EQ(server.target(), "unix:" + path);
     struct stat status {};
     ASSERT_EQ(stat(path.c_str(), &status), 0);
     EXPECT_EQ(status.st_mode & 0777, 0640u);
-    const std::vector<std::string> addresses =
-        const_cast<TestServer&>(server).server().addresses();
+    const std::vector<std::string> addresses = server.server().addresses();
     ASSERT_EQ(addresses.size(), 3u);
     for (const std::string& address : addresses) {
       EXPECT_TRUE(Ask(address, OnnxRequest({1, 2}, 1)).status.ok()) << address;
@@ -94,11 +91,9 @@ TEST(ComputeTopK, ServesUnixSocketsAndSeveralAddresses) {
 }
 
 TEST(GetCapabilities, NamesTheLimitsInForce) {
-  ServerConfig config = TestServer::LoopbackConfig();
-  config.max_message_bytes = 12345;
-  config.max_elements = 678;
-  config.max_output_bytes = 90;
-  const TestServer server(config);
+  const TestServer server({.max_message_bytes = 12345,
+                           .max_elements = 678,
+                           .max_output_bytes = 90});
   grpc::ClientContext context;
   v1::Capabilities capabilities;
   ASSERT_TRUE(server.Stub()->GetCapabilities(&context, {}, &capabilities).ok());

@@ -85,10 +85,8 @@ void SendExpiredCalls(const std::string& target, uint32_t count) {
 }
 
 TEST(ExpiredCalls, EndOnAnyNumberOfPollers) {
-  ServerConfig config = TestServer::LoopbackConfig();
-  config.pollers = 4;
-  config.log_level = "warn";  // not a line for each
-  TestServer server(config);
+  // At "info" each of them would be logged.
+  TestServer server({.pollers = 4, .log_level = "warn"});
   std::vector<std::thread> clients;
   for (int i = 0; i < 3; ++i) {
     clients.emplace_back([&] {

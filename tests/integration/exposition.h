@@ -12,7 +12,7 @@ namespace topk::testing {
 
 /// The settings of a server that has metrics.
 inline ServerConfig WithMetrics() {
-  ServerConfig config = TestServer::LoopbackConfig();
+  ServerConfig config;
   config.metrics_listen = "127.0.0.1:0";
   return config;
 }

@@ -122,10 +122,7 @@ TEST(OipReadiness, FollowsTheHealthChecks) {
 }
 
 TEST(OipMetrics, CountRequestsByOperatorAndCallsByMethod) {
-  ServerConfig config = TestServer::LoopbackConfig();
-  config.metrics_listen = "127.0.0.1:0";
-  config.log_level = "info";
-  TestServer server(config);
+  TestServer server({.metrics_listen = "127.0.0.1:0", .log_level = "info"});
   const auto stub = GRPCInferenceService::NewStub(server.Connect());
   const auto ask = [&](const ModelInferRequest& request) {
     grpc::ClientContext context;

@@ -109,9 +109,7 @@ TEST(Scrape, CountsCancelledRequests) {
 }
 
 TEST(Scrape, CountsRejectionsForLackOfMemory) {
-  ServerConfig config = WithMetrics();
-  config.max_inflight_calls = 1;
-  TestServer server(config);
+  TestServer server({.metrics_listen = "127.0.0.1:0", .max_inflight_calls = 1});
   ManyCall stream(server);
   stream.Ask(OnnxRequest({1, 2, 3}, 1));
   EXPECT_EQ(Scrape(server).samples.at("topk_inflight_calls{}"), 1);
@@ -131,9 +129,7 @@ TEST(Scrape, CountsRejectionsForLackOfMemory) {
 }
 
 TEST(Scrape, CountsRejectionsByALimit) {
-  ServerConfig config = WithMetrics();
-  config.max_elements = 2;
-  TestServer server(config);
+  TestServer server({.metrics_listen = "127.0.0.1:0", .max_elements = 2});
   EXPECT_FALSE(Ask(server, OnnxRequest({1, 2, 3}, 2)).status.ok());
   EXPECT_EQ(Scrape(server).samples.at("topk_rejected_total{reason=\"limit\"}"),
             1);

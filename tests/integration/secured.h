@@ -47,7 +47,7 @@ class Secured : public ::testing::Test {
     return StrCat(name, ":", ToHex(HashToken(token)), "\n");
   }
 
-  ServerConfig PlainConfig() const { return TestServer::LoopbackConfig(); }
+  ServerConfig PlainConfig() const { return {}; }
   ServerConfig TlsConfig() const {
     ServerConfig config = PlainConfig();
     config.security.tls_cert = File("server.pem");

@@ -22,7 +22,7 @@ namespace topk::testing {
 
 /// A server's settings that allow shared memory.
 inline ServerConfig Allowing(const std::string& prefix = "/topk") {
-  ServerConfig config = TestServer::LoopbackConfig();
+  ServerConfig config;
   config.allow_shared_memory = true;
   config.shared_memory_prefix = prefix;
   return config;

@@ -67,10 +67,7 @@ TEST(StatusCode, UnimplementedForUnknownMethods) {
 }
 
 TEST(StatusCode, ResourceExhaustedOverALimit) {
-  ServerConfig config = TestServer::LoopbackConfig();
-  config.max_elements = 4;
-  config.max_output_bytes = 24;
-  const TestServer server(config);
+  const TestServer server({.max_elements = 4, .max_output_bytes = 24});
   EXPECT_TRUE(Ask(server, OnnxRequest({1, 2, 3, 4}, 2)).status.ok());
   const grpc::Status elements =
       Ask(server, OnnxRequest({1, 2, 3, 4, 5}, 1)).status;
@@ -81,9 +78,7 @@ TEST(StatusCode, ResourceExhaustedOverALimit) {
 }
 
 TEST(StatusCode, ResourceExhaustedForLargeMessages) {
-  ServerConfig config = TestServer::LoopbackConfig();
-  config.max_message_bytes = 1024;
-  const TestServer server(config);
+  const TestServer server({.max_message_bytes = 1024});
   const std::string large(1025, '\0');
   const std::string text = "Received message larger than max (1025 vs. 1024)";
   for (const char* method : {"ComputeTopK", "StreamTopK", "ComputeTopKMany"}) {
@@ -139,9 +134,7 @@ TEST(StatusCode, DeadlineExceededEndsTheHandlerToo) {
 }
 
 TEST(StatusCode, CancellationIsNotTheEndOfTheStream) {
-  ServerConfig config = TestServer::LoopbackConfig();
-  config.metrics_listen = "127.0.0.1:0";
-  TestServer server(config);
+  TestServer server({.metrics_listen = "127.0.0.1:0"});
   OpenStream stream(server, std::chrono::seconds(20));
   ASSERT_TRUE(Eventually([&] {
     return ScrapedText(server).find(

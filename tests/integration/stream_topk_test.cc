@@ -214,9 +214,7 @@ TEST(StreamTopK, AcceptsEmptyChunks) {
 }
 
 TEST(StreamTopK, AcceptsTensorsAboveTheMessageLimit) {
-  ServerConfig config = TestServer::LoopbackConfig();
-  config.max_message_bytes = 2048;
-  const TestServer server(config);
+  const TestServer server({.max_message_bytes = 2048});
   const v1::TopKRequest request = OnnxRequest(Numbers(100'000), 2);
   const RawAnswer answer =
       RawCall(server.Connect(), kStream, Cut(request, 2000));

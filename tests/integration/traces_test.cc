@@ -64,10 +64,8 @@ std::map<std::string, std::string> Attributes(const Collector::Span& span) {
 class Traces : public ::testing::Test {
  protected:
   void Start(const TraceConfig& traces) {
-    ServerConfig config = TestServer::LoopbackConfig();
-    config.metrics_listen = "127.0.0.1:0";
-    config.traces = traces;
-    server_.emplace(config);
+    server_.emplace(
+        ServerConfig{.metrics_listen = "127.0.0.1:0", .traces = traces});
   }
 
   // Calls ComputeTopK. Returns the traceparent of the response.

@@ -14,15 +14,9 @@
 
 namespace topk::testing {
 
-ServerConfig TestServer::LoopbackConfig() {
-  ServerConfig config;
-  config.listen = {"127.0.0.1:0"};
-  config.log_format = "json";
-  return config;
-}
-
-TestServer::TestServer(ServerConfig config)
-    : log_(MakeLoggerTo(log_sink_, config.log_level, config.log_format)) {
+TestServer::TestServer(ServerConfig config, const std::string& log_format)
+    : log_(MakeLoggerTo(log_sink_, config.log_level, log_format)) {
+  if (config.listen == ServerConfig().listen) config.listen = {"127.0.0.1:0"};
   auto server = Server::Start(config, *log_);
   if (!server.ok()) {
     std::fprintf(stderr, "%s\n", server.status().message.c_str());

@@ -49,10 +49,9 @@ std::shared_ptr<grpc::Channel> ConnectTo(const std::string& address);
 class TestServer {
  public:
   /// Listens on 127.0.0.1:0 unless the config names other addresses.
-  explicit TestServer(ServerConfig config = LoopbackConfig());
+  explicit TestServer(ServerConfig config = {},
+                      const std::string& log_format = "json");
   ~TestServer();
-
-  static ServerConfig LoopbackConfig();
 
   Server& server() { return *server_; }
   /// The first address.

@@ -68,11 +68,9 @@ void CallUntilBothAnswer(const Client& client, const FailingServer& a,
 }
 
 TEST(Client, ComputesOverTcpAndUnixSockets) {
-  ServerConfig config = TestServer::LoopbackConfig();
   const std::string path =
       "unix:/tmp/topk-client-test-" + std::to_string(getpid());
-  config.listen.push_back(path);
-  const TestServer server(config);
+  const TestServer server({.listen = {"127.0.0.1:0", path}});
   for (const std::string& target : {server.target(), path}) {
     const auto answer = ClientOf(target).ComputeTopK(OnnxRequest({1, 5, 3}, 2));
     ASSERT_TRUE(answer.ok()) << answer.status().message;
@@ -119,9 +117,7 @@ class MessageLimit : public ::testing::TestWithParam<int> {};
 
 TEST_P(MessageLimit, NoMessageExceedsIt) {
   const size_t limit = size_t{1} << GetParam();
-  ServerConfig config = TestServer::LoopbackConfig();
-  config.max_message_bytes = static_cast<int64_t>(limit);
-  const TestServer server(config);
+  const TestServer server({.max_message_bytes = static_cast<int64_t>(limit)});
   for (const size_t size : {limit - 200, limit - 60, limit - 30, limit,
                             3 * limit + 1, size_t{5} << 20}) {
     std::vector<std::byte> tensor(size);
