@@ -21,15 +21,19 @@ FEW = 30  # answers that show that a server has its part of the load
 class Replica(harness.Server):
     """A topkd that tells what it has answered."""
 
-    def __init__(self, topkd, port, *flags):
+    def __init__(self, topkd, port, *flags, host="127.0.0.1"):
         super().__init__(topkd, "--metrics-listen", "127.0.0.1:0", *flags,
-                         listen=f"127.0.0.1:{port}")
+                         listen=f"{host}:{port}")
+
+    def metrics(self):
+        """Returns the text of its metrics."""
+        url = f"http://{self.addresses['metrics']}/metrics"
+        with urllib.request.urlopen(url) as page:
+            return page.read().decode()
 
     def answered(self):
         """How many calls it has answered since its start."""
-        url = f"http://{self.addresses['metrics']}/metrics"
-        with urllib.request.urlopen(url) as page:
-            return sum(map(int, ANSWERED.findall(page.read().decode())))
+        return sum(map(int, ANSWERED.findall(self.metrics())))
 
 
 @contextlib.contextmanager

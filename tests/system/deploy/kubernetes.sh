@@ -79,12 +79,20 @@ all=(--set "tls.enabled=true,tls.clientCertificates=true"
   --set "affinity.podAntiAffinity.${preferred}[0].weight=1"
   --set "affinity.podAntiAffinity.${preferred}[0].podAffinityTerm.topologyKey=a"
   --set "drain.delaySeconds=10,drain.timeoutSeconds=60,spread=DoNotSchedule")
+haproxy=(--set "haproxy.enabled=true,service.type=LoadBalancer"
+  --set "haproxy.proxyProtocolFrom={10.0.0.0/8,fd00::/8}"
+  --set "haproxy.limits.connections=50,haproxy.limits.call-rate=1000"
+  --set "tls.enabled=true,tls.clientCertificates=true"
+  --set "networkPolicy.clients[0].ipBlock.cidr=0.0.0.0/0"
+  --set "imagePullSecrets={mine},nodeSelector.disk=fast"
+  --set "haproxy.podAnnotations.note=x,monitoring.serviceMonitor=true")
 
 chart lint --strict --quiet $chart
 template >"$work/defaults.yaml"
 template "${all[@]}" >"$work/all.yaml"
 template --set autoscaling.enabled=false,networkPolicy.enabled=false \
   >"$work/plain.yaml"
+template "${haproxy[@]}" >"$work/haproxy.yaml"
 for overlay in dev production; do
   kustomize build deploy/kubernetes/kustomize/overlays/$overlay \
     >"$work/$overlay.yaml"
@@ -105,7 +113,9 @@ cp deploy/kubernetes/kserve/*.yaml "$work/kserve"
 # Values that the schema must reject.
 for wrong in replicas=two no.such=1 image.tag=latest settings.listen=x \
   settings.max-elemens=1 settings.xds=1 \
-  grpcRoute.enabled=true autoscaling.inflightBytesRatio=2; do
+  grpcRoute.enabled=true autoscaling.inflightBytesRatio=2 \
+  haproxy.limits.calls=1 'haproxy.proxyProtocolFrom={all}' \
+  haproxy.image.tag=latest service.type=ExternalName; do
   if helm template topkd $chart --kube-version 1.37.0 --set $wrong \
     >/dev/null 2>&1; then
     echo "values.schema.json lets $wrong pass" >&2
@@ -113,10 +123,21 @@ for wrong in replicas=two no.such=1 image.tag=latest settings.listen=x \
   fi
 done
 
+# Values that exclude each other.
+for both in 'tls.allowedNames={a}' \
+  'grpcRoute.enabled=true,grpcRoute.parentRefs[0].name=gateway'; do
+  if helm template topkd $chart --kube-version 1.37.0 "${haproxy[@]}" \
+    --set "$both" >/dev/null 2>"$work/error" ||
+    ! grep -q 'haproxy.enabled excludes' "$work/error"; then
+    echo "the chart accepts haproxy.enabled with $both" >&2
+    exit 1
+  fi
+done
+
 "$tools/venv/bin/python" tests/system/deploy/kubernetes_check.py "$work" \
   "$tools/crd"
 # Not dev, where one replica is meant, nor plain, which leaves the policy out.
-for name in all defaults production; do
+for name in all defaults haproxy production; do
   kube-score score --kubernetes-version v1.37 --output-format ci \
     "$work/$name.yaml" >"$work/score" || {
     grep -F '[CRITICAL]' "$work/score" >&2

@@ -78,11 +78,70 @@ def check_schemas(name, objects, schemas):
     print(f"== {name}: {len(kinds)} objects fit: {', '.join(kinds)}")
 
 
+def labels_match(selector, deployment):
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    return selector.items() <= labels.items()
+
+
+def pod_of(objects, name):
+    """Returns the pod and the container of a Deployment's only container."""
+    pod, = (pod for pod in (one["spec"]["template"]["spec"] for one in objects
+                            if one["kind"] == "Deployment")
+            if pod["containers"][0]["name"] == name)
+    container, = pod["containers"]
+    return pod, container
+
+
+def check_selectors(objects):
+    """Each selector matches the pods of exactly one Deployment, and a Service's
+    ports are those of its pods."""
+    deployments = [one for one in objects if one["kind"] == "Deployment"]
+    for one in objects:
+        selector = {"Service": lambda spec: spec["selector"],
+                    "PodDisruptionBudget":
+                        lambda spec: spec["selector"]["matchLabels"],
+                    "Deployment": lambda spec: spec["selector"]["matchLabels"],
+                    "NetworkPolicy":
+                        lambda spec: spec["podSelector"]["matchLabels"],
+                    }.get(one["kind"])
+        if selector is None:
+            continue
+        selected, = (deployment for deployment in deployments
+                     if labels_match(selector(one["spec"]), deployment))
+        container, = selected["spec"]["template"]["spec"]["containers"]
+        ports = {port["name"] for port in container["ports"]}
+        if one["kind"] == "Service":
+            for port in one["spec"]["ports"]:
+                assert port["targetPort"] in ports, port
+
+
+def check_haproxy(objects):
+    """The Service leads to HAProxy, and HAProxy to topkd, in plaintext and
+    without a limit of one client; only HAProxy may call topkd."""
+    _, haproxy = pod_of(objects, "haproxy")
+    _, topkd = pod_of(objects, "topkd")
+    named = {(one["kind"], one["metadata"]["name"]): one for one in objects}
+    deployment = named["Deployment", "topkd-haproxy"]
+    service = named["Service", "topkd"]["spec"]
+    assert labels_match(service["selector"], deployment), service
+    assert service["externalTrafficPolicy"] == "Local", service
+    environment = {one["name"]: one.get("value") for one in haproxy["env"]}
+    assert environment["TOPK_SERVERS"].startswith(
+        "topkd-headless.default.svc."), environment
+    assert ("Service", "topkd-headless") in named
+    limits = {one["name"]: one["value"] for one in topkd["env"]}
+    assert "TOPKD_TLS_CERT" not in limits, limits
+    assert "TOPKD_MAX_CLIENT_INFLIGHT_BYTES" in limits, limits
+    peers = [rule["from"] for rule in
+             named["NetworkPolicy", "topkd"]["spec"]["ingress"]
+             if {"port": "grpc"} in rule["ports"]]
+    assert len(peers) == len(peers[0]) == 1 and labels_match(
+        peers[0][0]["podSelector"]["matchLabels"], deployment), peers
+
+
 def check_deployment(objects):
     """Checks rules of a Deployment and related objects that no schema has."""
-    pod, = (one["spec"]["template"]["spec"] for one in objects
-            if one["kind"] == "Deployment")
-    container, = pod["containers"]
+    pod, container = pod_of(objects, "topkd")
     environment = {one["name"]: one["value"] for one in container["env"]}
     drain = sum(int(environment[name].rstrip("s"))
                 for name in ("TOPKD_DRAIN_DELAY", "TOPKD_DRAIN_TIMEOUT"))
@@ -92,9 +151,6 @@ def check_deployment(objects):
               ("startupProbe", "livenessProbe", "readinessProbe")}
     tls = "TOPKD_TLS_CERT" in environment
     assert [ports[port] for port in probed] == ["health" if tls else "grpc"]
-    for service in (one for one in objects if one["kind"] == "Service"):
-        for port in service["spec"]["ports"]:
-            assert port["targetPort"] in ports.values(), port
     mounts = [one["mountPath"] for one in container.get("volumeMounts", [])]
     for value in environment.values():
         if value.startswith("/"):
@@ -174,14 +230,16 @@ def main():
     manifests = {path.stem: load(path)
                  for path in sorted(pathlib.Path(sys.argv[1]).glob("*.yaml"))}
     schemas = operators_schemas(pathlib.Path(sys.argv[2]))
-    assert len(manifests) == 7, manifests.keys()
+    assert len(manifests) == 8, manifests.keys()
     for name, objects in manifests.items():
         check_schemas(name, objects, schemas)
         check_deployment(objects)
+        check_selectors(objects)
         check_scaling(name, objects)
         assert bool(check_gateways(objects)) == (name in ("all", "gateway"))
     for name in ("all", "production", "gateway"):
         check_rules(manifests[name])
+    check_haproxy(manifests["haproxy"])
     check_same(manifests["defaults"], manifests["base"])
     for path in pathlib.Path(sys.argv[1], "kserve").glob("*.yaml"):
         objects = load(path)

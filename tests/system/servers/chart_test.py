@@ -1,0 +1,379 @@
+"""The HAProxy of the Helm chart: a real HAProxy runs the rendered configuration
+in front of real servers, which a DNS server on loopback lists.
+
+usage: chart_test.py TOPKD TOPK HAPROXY TOOLS    TOOLS: helm and Python's venv,
+                                                 see ../deploy/kubernetes.sh
+"""
+
+import contextlib
+import json
+import math
+import os
+import pathlib
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import urllib.error
+import urllib.request
+
+import envoys
+import fleet
+import h2
+import harness
+
+CHART = fleet.ROOT / "deploy/kubernetes/helm/topkd"
+DIGITS = fleet.ROOT / "deploy/data/digits_similarity.npy"
+SKIPPED = 77  # ctest's SKIP_RETURN_CODE
+BALANCER = "127.0.0.2"
+HOSTS = ("127.0.0.11", "127.0.0.12", "127.0.0.13")
+VALUES = ("haproxy.enabled=true", "haproxy.limits.connections=2",
+          f"haproxy.proxyProtocolFrom={{{BALANCER}/32}}",
+          "settings.max-inflight-calls=4")
+PLAIN = ("haproxy.enabled=true", "drain.delaySeconds=3")
+TLS = ("haproxy.enabled=true", "tls.enabled=true",
+       "tls.clientCertificates=true")
+# Set by the test: the chart's name places in a pod.
+PLACES = ("--listen", "--metrics-listen", "--log-format")
+
+
+class Chart:
+    """The chart's objects for some values."""
+
+    def __init__(self, tools, *values):
+        done = subprocess.run(
+            [tools / "helm", "template", "topkd", CHART, "--kube-version",
+             "1.37.0", *(f"--set={value}" for value in values)],
+            check=True, capture_output=True)
+        done = subprocess.run(
+            [tools / "venv/bin/python", "-c", "import json, sys, yaml; "
+             "json.dump(list(yaml.safe_load_all(sys.stdin)), sys.stdout)"],
+            input=done.stdout, check=True, capture_output=True)
+        self._objects = {(one["kind"], one["metadata"]["name"]): one
+                         for one in json.loads(done.stdout) if one}
+
+    def pod(self, name):
+        deployment = self._objects["Deployment", name]
+        return deployment["spec"]["template"]["spec"]
+
+    def file(self, config_map, name):
+        return self._objects["ConfigMap", config_map]["data"][name]
+
+    def flags(self):
+        """Returns topkd's flags for the environment of its container."""
+        container, = self.pod("topkd")["containers"]
+        flags = []
+        for variable in container["env"]:
+            flag = "--" + variable["name"].removeprefix("TOPKD_").lower(
+                ).replace("_", "-")
+            if flag not in PLACES:
+                flags += [flag, variable["value"]]
+        return flags
+
+
+class Names(contextlib.AbstractContextManager):
+    """A DNS server: all names have the addresses of `hosts`."""
+
+    def __init__(self):
+        self.hosts = []
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
+        self.asked = set()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def __exit__(self, *_):
+        self._socket.close()
+
+    def _serve(self):
+        with contextlib.suppress(OSError):
+            while True:
+                query, client = self._socket.recvfrom(4096)
+                self._socket.sendto(self._answer(query), client)
+
+    def _answer(self, query):
+        end = query.index(0, 12)
+        labels, at = [], 12
+        while at < end:
+            labels.append(query[at + 1:at + 1 + query[at]].decode())
+            at += 1 + query[at]
+        self.asked.add(".".join(labels))
+        is_a = query[end + 1:end + 3] == b"\0\1"
+        hosts = list(self.hosts) if is_a else []
+        # NXDOMAIN without servers, as Kubernetes' DNS.
+        flags = 0x8180 if self.hosts else 0x8183
+        records = b"".join(
+            struct.pack(">HHHIH", 0xc00c, 1, 1, 1, 4) + socket.inet_aton(host)
+            for host in hosts)
+        return (query[:2] + struct.pack(">HHHHH", flags, 1, len(hosts), 0, 0) +
+                query[12:end + 5] + records)
+
+
+class Front:
+    """HAProxy as its pod runs it."""
+
+    def __init__(self, program, chart, names, port, directory):
+        pod = chart.pod("topkd-haproxy")
+        container, = pod["containers"]
+        environment = {}
+        for variable in container["env"]:
+            value = variable.get("value")
+            if value is None:
+                assert variable["valueFrom"] == {
+                    "resourceFieldRef": {"resource": "limits.cpu"}}, variable
+                value = str(math.ceil(float(
+                    container["resources"]["limits"]["cpu"])))
+            environment[variable["name"]] = value
+        listen, status = harness.free_ports(2)
+        for variable, at in (("TOPK_LISTEN", listen),
+                             ("TOPK_STATUS_LISTEN", status)):
+            environment[variable] = f"127.0.0.1:{at}"
+        self.name, colon, _ = environment["TOPK_SERVERS"].partition(":")
+        environment["TOPK_SERVERS"] = f"{self.name}:{port}"
+        environment["TOPK_RESOLVER"] = names.address
+        # Volumes are folders here.
+        command = list(container["command"])
+        for mount in container["volumeMounts"]:
+            place = f"{directory}/{mount['name']}"
+            os.makedirs(place, exist_ok=True)
+            command = [word.replace(mount["mountPath"], place)
+                       for word in command]
+            environment = {key: value.replace(mount["mountPath"], place)
+                           for key, value in environment.items()}
+        pathlib.Path(directory, "config/haproxy.cfg").write_text(
+            chart.file("topkd-haproxy", "haproxy.cfg"), encoding="utf-8")
+        assert colon and command[0] == "haproxy", command
+        self.address = environment["TOPK_LISTEN"]
+        self._status = environment["TOPK_STATUS_LISTEN"]
+        self.process = subprocess.Popen([program, *command[1:]],
+                                        env=environment)
+        harness.poll("HAProxy", lambda: self.status("live") == 200)
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+    def status(self, path):
+        """Returns the status of a probe, None if it does not connect."""
+        try:
+            return self._page(path).status
+        except urllib.error.HTTPError as error:
+            return error.code
+        except OSError:
+            return None
+
+    def metrics(self):
+        return self._page("metrics").read().decode()
+
+    def _page(self, path):
+        return urllib.request.urlopen(f"http://{self._status}/{path}",
+                                      timeout=10)
+
+    def client(self, address=None, source=BALANCER):
+        """Returns a connection of a client behind the load balancer, or without
+        an address a direct one."""
+        client = h2.Connection(self.address, hello=False, source=source)
+        if address is not None:
+            family = "TCP6" if ":" in address else "TCP4"
+            server = "::1" if ":" in address else "127.0.0.1"
+            client.send(f"PROXY {family} {address} {server} 4000 443\r\n"
+                        .encode(), read=False)
+        client.send(h2.PREFACE + h2.settings((h2.HEADER_TABLE_SIZE, 0)))
+        return client
+
+
+@contextlib.contextmanager
+def front(program, chart, names, port, directory):
+    running = Front(program, chart, names, port, directory)
+    try:
+        yield running
+    finally:
+        running.end()
+
+
+@contextlib.contextmanager
+def deployed(topkd, program, chart):
+    """Three servers behind HAProxy, and the DNS server without addresses."""
+    port, = harness.free_ports(1)
+    with contextlib.ExitStack() as stack:
+        directory = stack.enter_context(tempfile.TemporaryDirectory())
+        replicas = []
+        for host in HOSTS:
+            replicas.append(fleet.Replica(topkd, port, *chart.flags(),
+                                          host=host))
+            stack.callback(replicas[-1].kill)
+        names = stack.enter_context(Names())
+        yield replicas, names, stack.enter_context(
+            front(program, chart, names, port, directory))
+
+
+def call(client, stream=1):
+    """Returns why a call fails, None if it does not."""
+    client.send(h2.call(stream, h2.fields()) + h2.data(
+        stream, h2.message(harness.REQUEST), end_stream=True))
+    answer = client.answer(stream)
+    if answer is None:
+        return "closed" if client.closed else "no response"
+    return None if b"grpc-status\x010" in answer[0] else answer[0]
+
+
+def succeeds(client):
+    fault = call(client)
+    assert fault is None, fault
+    return client
+
+
+def follows_dns(haproxy, names, replicas):
+    """Pods are used while DNS lists them."""
+    a, b, _ = replicas
+
+    def moves(to, other):
+        """A call reaches one server, and no further calls the other one."""
+        before, rest = to.answered(), other.answered()
+        for _ in range(10):
+            with haproxy.client("192.0.2.1") as client:
+                call(client)
+        return to.answered() > before and other.answered() == rest
+    assert haproxy.status("ready") == 503
+    names.hosts = [HOSTS[0]]
+    harness.poll("readiness", lambda: haproxy.status("ready") == 200)
+    harness.poll("calls to a", lambda: moves(a, b))
+    names.hosts = [HOSTS[1]]
+    harness.poll("calls to b", lambda: moves(b, a))
+    assert names.asked == {haproxy.name}, names.asked
+    assert a.process.poll() is None
+    assert 'haproxy_server_status{proxy="topkd"' in haproxy.metrics()
+    print("ok    a pod that DNS no longer lists has no calls, a new one has")
+
+
+def limits_each_client(haproxy):
+    """An address has its limit; others are served."""
+    with contextlib.ExitStack() as stack:
+        def connect(*address, **source):
+            return stack.enter_context(haproxy.client(*address, **source))
+        for same in (["192.0.2.1"] * 3,
+                     # One /64 network.
+                     ["2001:db8::1", "2001:db8::2", "2001:db8:0:0:9::"]):
+            first, second, third = same
+            succeeds(connect(first))
+            succeeds(connect(second))
+            assert call(connect(third)) == "closed"
+        succeeds(connect("192.0.2.2"))
+        succeeds(connect("2001:db8:0:1::"))
+        # A direct client is limited too.
+        succeeds(connect(source="127.0.0.9"))
+        succeeds(connect(source="127.0.0.9"))
+        assert call(connect(source="127.0.0.9")) == "closed"
+        # Its header would be believed otherwise.
+        assert call(connect("192.0.2.3", source="127.0.0.8")) == "closed"
+        # The load balancer has to name its clients.
+        assert call(connect()) == "closed"
+    print("ok    a client above its limit is rejected, another one is served")
+
+
+def shares_no_limit(haproxy, replica):
+    """To topkd the clients are one, which may have more than half of the
+    calls."""
+    with contextlib.ExitStack() as stack:
+        for number in (1, 2, 3):
+            client = stack.enter_context(haproxy.client(f"198.51.100.{number}"))
+            client.send(h2.call(1, h2.fields(rpc="StreamTopK")))
+        harness.poll("three calls in flight", lambda:
+                     "\ntopk_inflight_calls 3\n" in replica.metrics())
+        with haproxy.client("198.51.100.4") as client:
+            succeeds(client)
+    print("ok    three of four calls in flight do not exhaust HAProxy's share")
+
+
+def stops_softly(haproxy, replica):
+    """SIGUSR1, which ends the pod, lets a call finish."""
+    def sent():
+        return "\ntopk_inflight_calls 1\n" in replica.metrics()
+    with haproxy.client("203.0.113.1") as client, \
+            haproxy.client("203.0.113.2") as idle:
+        succeeds(idle)
+        client.send(h2.call(1, h2.fields()))
+        harness.poll("a call in flight", sent)
+        haproxy.process.send_signal(signal.SIGUSR1)
+        harness.poll("the listener to close",
+                     lambda: haproxy.status("live") is None)
+        client.send(h2.data(1, h2.message(harness.REQUEST), end_stream=True))
+        answer = client.answer(1)
+        assert answer is not None and b"grpc-status\x010" in answer[0], answer
+    assert haproxy.process.wait(timeout=30) == 0
+    print("ok    HAProxy stops after the calls in flight")
+
+
+def make_certificate(folder):
+    """An authority's certificate, which is the server's and the client's too,
+    in the files of the Secret's volume."""
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days",
+         "1", "-subj", "/CN=localhost", "-addext",
+         "subjectAltName=IP:127.0.0.1", "-keyout", f"{folder}/tls.key", "-out",
+         f"{folder}/tls.crt"], check=True, capture_output=True)
+    certificate = pathlib.Path(folder, "tls.crt").read_bytes()
+    return {"tls.crt": certificate, "ca.crt": certificate,
+            "tls.key": pathlib.Path(folder, "tls.key").read_bytes()}
+
+
+def ends_tls(program, topkd, topk, chart, directory):
+    """TLS and client certificates end at HAProxy."""
+    secret = make_certificate(directory)
+    volume, = (volume for volume in chart.pod("topkd-haproxy")["volumes"]
+               if "secret" in volume)
+    folder = pathlib.Path(directory, volume["name"])
+    folder.mkdir()
+    for item in volume["secret"]["items"]:
+        (folder / item["path"]).write_bytes(secret[item["key"]])
+    # No flag of TLS is here: the connection to topkd is plaintext.
+    with harness.Server(topkd, *chart.flags()) as server, Names() as names:
+        host, port = server.target.split(":")
+        names.hosts = [host]
+        with front(program, chart, names, port, directory) as haproxy:
+            harness.poll("readiness", lambda: haproxy.status("ready") == 200)
+
+            def run(*flags):
+                return subprocess.run(
+                    [topk, "run", DIGITS, "--k", "3", "--target",
+                     haproxy.address, *flags], capture_output=True, check=False,
+                    timeout=60).returncode == 0
+            authority = ["--tls-ca", f"{directory}/tls.crt"]
+            identity = ["--tls-cert", f"{directory}/tls.crt", "--tls-key",
+                        f"{directory}/tls.key"]
+            assert run(*authority, *identity)
+            assert not run(*authority, "--deadline", "1")
+            assert not run("--deadline", "1")
+    print("ok    TLS ends at HAProxy, which requires client certificates")
+
+
+def main():
+    topkd, topk, program, tools = sys.argv[1:]
+    tools = pathlib.Path(tools)
+    for wanted in (program, tools / "helm", tools / "venv/bin/python"):
+        if not os.access(wanted, os.X_OK):
+            print(f"SKIPPED: there is no {wanted}; tests/run.sh and "
+                  "tests/system/deploy/kubernetes.sh install it")
+            sys.exit(SKIPPED)
+    with deployed(topkd, program, Chart(tools, *VALUES)) as (
+            replicas, names, haproxy):
+        follows_dns(haproxy, names, replicas)
+        limits_each_client(haproxy)
+        shares_no_limit(haproxy, replicas[1])
+        stops_softly(haproxy, replicas[1])
+    with deployed(topkd, program, Chart(tools, *PLAIN)) as (
+            replicas, names, haproxy):
+        names.hosts = HOSTS
+        envoys.await_health(topk, haproxy.address)
+        fleet.misfortunes("HAProxy of the chart", replicas, [
+            fleet.bench(topk, haproxy.address, path)
+            for path in ("unary", "stream")])
+    with tempfile.TemporaryDirectory() as directory:
+        ends_tls(program, topkd, topk, Chart(tools, *TLS), directory)
+
+
+if __name__ == "__main__":
+    main()
