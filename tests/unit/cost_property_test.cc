@@ -189,7 +189,7 @@ std::string DataFor(Random& random, const Plan& plan) {
 }
 
 TEST(CostOfAnyPlan, CoversARun) {
-#ifdef TOPK_SANITIZED
+#if defined(TOPK_SANITIZED) || defined(TOPK_EMULATED)
   constexpr bool kTimed = false;
   constexpr int kRounds = 100;
 #else
