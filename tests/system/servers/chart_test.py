@@ -307,6 +307,16 @@ def stops_softly(haproxy, replica):
     print("ok    HAProxy stops after the calls in flight")
 
 
+def keeps_limits(tools):
+    """The user's limits, and those of each token, stay."""
+    limit = "--max-client-inflight-calls"
+    flags = Chart(tools, *PLAIN, "settings.max-client-inflight-calls=7").flags()
+    assert flags[flags.index(limit) + 1] == "7", flags
+    flags = Chart(tools, *PLAIN, "tokensSecretName=tokens").flags()
+    assert limit not in flags, flags
+    print("ok    limits that are set, and those of tokens, stay")
+
+
 def make_certificate(folder):
     """An authority's certificate, which is the server's and the client's too,
     in the files of the Secret's volume."""
@@ -358,6 +368,7 @@ def main():
             print(f"SKIPPED: there is no {wanted}; tests/run.sh and "
                   "tests/system/deploy/kubernetes.sh install it")
             sys.exit(SKIPPED)
+    keeps_limits(tools)
     with deployed(topkd, program, Chart(tools, *VALUES)) as (
             replicas, names, haproxy):
         follows_dns(haproxy, names, replicas)
