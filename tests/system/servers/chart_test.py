@@ -234,7 +234,7 @@ def follows_dns(haproxy, names, replicas):
         """A call reaches one server, and no further calls the other one."""
         before, rest = to.answered(), other.answered()
         for _ in range(10):
-            with haproxy.client("192.0.2.1") as client:
+            with haproxy.client("203.0.113.9") as client:
                 call(client)
         return to.answered() > before and other.answered() == rest
     assert haproxy.status("ready") == 503
