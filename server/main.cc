@@ -26,6 +26,8 @@ namespace {
 
 constexpr int kFailure = 1;
 constexpr int kWrongSettings = 2;
+// With fewer file descriptors gRPC aborts instead of failing to start.
+constexpr int kMinDescriptors = 32;
 // How long after the drain timeout the process ends, whatever its threads do.
 // Container runtimes kill it 5 s after that timeout.
 constexpr std::chrono::seconds kLastResort{4};
@@ -69,6 +71,12 @@ int Serve(const topk::CommandLine& line, const sigset_t& signals,
           const std::shared_ptr<spdlog::logger>& log) {
   const topk::ServerConfig& config = line.server;
   const int descriptors = topk::RaiseDescriptorLimit();
+  if (descriptors < kMinDescriptors) {
+    log->critical(
+        "the limit on open files, {} (ulimit -n), must be at least {}",
+        descriptors, kMinDescriptors);
+    return kFailure;
+  }
   auto server = topk::Server::Start(config, *log);
   if (!server.ok()) {
     log->critical("{}", server.status().message);

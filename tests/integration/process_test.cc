@@ -76,7 +76,7 @@ TEST(Topkd, LogsValidJson) {
 
 TEST(Topkd, AnswersOrFailsToStartWithFewFileDescriptors) {
   int answering = 0;
-  for (const int limit : {10, 14, 18, 20, 24, 30, 36, 48, 64, 200}) {
+  for (const int limit : {16, 24, 31, 32, 36, 48, 64, 100, 200}) {
     SCOPED_TRACE(limit);
     const TemporaryFolder folder;
     const std::string ready_file = folder.File("ready.json");
