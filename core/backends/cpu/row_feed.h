@@ -194,7 +194,7 @@ class RowFeed {
       held.reselections += selection.reselections();
       held.exceeding += selection.Exceeding(bound);
     }
-    // So many reselections imply that k elements exceeded the bound. If fewer
+    // This number of reselections implies that k elements exceeded it. If fewer
     // do now, the elements have changed, and retrying might not end.
     const auto pieces = static_cast<int64_t>(selections.size());
     if (held.exceeding >= k_ || held.reselections >= pieces * patience) {
