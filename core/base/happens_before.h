@@ -6,6 +6,7 @@
 #include <utility>
 
 #ifdef TOPK_TSAN
+#include <chrono>
 #include <thread>
 
 extern "C" void __tsan_acquire(void* address);
@@ -30,11 +31,12 @@ inline void AnnotateHappensAfter([[maybe_unused]] const void* address) {
 }
 
 /// Stands between two steps of a change that another thread must not see half
-/// done. ThreadSanitizer's build yields here, so that other threads run between
-/// the steps.
+/// done, and behind the hand-over of an object to another thread.
+/// ThreadSanitizer's build sleeps here, so that other threads run between the
+/// steps.
 inline void WidenRace() {
 #ifdef TOPK_TSAN
-  std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::microseconds(100));
 #endif
 }
 

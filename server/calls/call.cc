@@ -11,22 +11,26 @@ void Call::Wait() {
 void Call::StartRead() {
   WidenRace();
   stream_.Read(&incoming_, read_.For(shared_from_this()));
+  WidenRace();
 }
 
 void Call::StartWrite(const grpc::ByteBuffer& message,
                       grpc::WriteOptions options) {
   count_->Sent();
   stream_.Write(message, options, written_.For(shared_from_this()));
+  WidenRace();
 }
 
 void Call::StartFinish(const grpc::Status& status) {
   stream_.Finish(status, finished_.For(shared_from_this()));
+  WidenRace();
 }
 
 void Call::StartFinish(const grpc::ByteBuffer& last) {
   count_->Sent();
   stream_.WriteAndFinish(last, {}, grpc::Status::OK,
                          finished_.For(shared_from_this()));
+  WidenRace();
 }
 
 void Call::Arrived(bool ok) {

@@ -51,6 +51,7 @@ GroupCall::Item GroupCall::Admitted(grpc::ByteBuffer& message) {
 // Answers what was received; one group at a time.
 void GroupCall::AnswerGroup() {
   const auto taken = queue_.Take(group_);
+  WidenRace();
   if (taken.read) Read();
   if (taken.end) return FinishStream({});
   if (!taken.any) return;

@@ -58,8 +58,8 @@ class ReadAheadQueue {
     bool read = false;
     /// The stream has ended, and all of it was taken.
     bool end = false;
-    /// Messages, or neither these nor the end: then the worker is done, and a
-    /// later Receive() asks for another.
+    /// There are messages. With neither these nor the end the worker is done,
+    /// and another may begin before Take() has returned.
     bool any = false;
     /// When the first of them was received.
     std::chrono::steady_clock::time_point since;
@@ -73,7 +73,7 @@ class ReadAheadQueue {
     bytes_ = 0;
     Taken taken{false, ended_ && messages.empty(), !messages.empty(), since_};
     working_ = taken.any || taken.end;
-    taken.read = BeginRead();
+    taken.read = working_ && BeginRead();
     return taken;
   }
 

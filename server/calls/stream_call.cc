@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/happens_before.h"
 #include "server/calls/raw_message.h"
 #include "server/calls/read_ahead_queue.h"
 #include "server/calls/service_call.h"
@@ -184,9 +185,12 @@ class StreamCall final : public ServiceCall {
            (prepared_.has_value() && received_ < start_bytes_);
   }
 
-  // Takes what waits; false if nothing does, not even the end.
+  // Takes what waits. Returns false if nothing does, not even the end: the next
+  // message's poller may be at work already, and this thread must leave.
   bool TakeItems() {
     const auto taken = queue_.Take(taken_);
+    WidenRace();
+    if (!taken.any && !taken.end) return false;
     if (taken.read) Read();
     end_ = taken.end;
     for (Item& item : taken_) {
@@ -194,7 +198,6 @@ class StreamCall final : public ServiceCall {
       if (prepared_.has_value()) item.Compact();
       items_.push_back(std::move(item));
     }
-    if (!taken.any && !taken.end) return false;
     stats_.Arrive(taken.any ? taken.since : RequestStats::Clock::now());
     stats_.RecordStage(Stage::kQueue);
     return true;

@@ -73,6 +73,7 @@ class WorkQueue {
           const bool done = queued.work(job);
           End(job.cost_, timed, done);
         }));
+    WidenRace();
   }
 
   /// How long work that is queued now waits for a thread.

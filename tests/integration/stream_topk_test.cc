@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "tests/integration/ask.h"
 #include "tests/integration/raw_call.h"
@@ -219,6 +220,28 @@ TEST(StreamTopK, AcceptsTensorsAboveTheMessageLimit) {
   const RawAnswer answer =
       RawCall(server.Connect(), kStream, Cut(request, 2000));
   EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
+}
+
+// A poller that has found no message leaves the call to the one that receives
+// the next, perhaps before it has left.
+TEST(StreamTopK, HasTheUnaryResultWhilePollersTakeTurns) {
+  const TestServer server;
+  const v1::TopKRequest request = OnnxRequest(Numbers(1 << 20), 5);
+  const v1::TopKResponse expected = AskUnary(server, request);
+  const std::vector<std::string> messages = Cut(request, 4096);
+  std::vector<std::jthread> callers;
+  for (int i = 0; i < 2; ++i) {
+    callers.emplace_back([&] {
+      const auto channel = server.Connect();
+      for (int call = 0; call < 10; ++call) {
+        const RawAnswer answer = RawCall(channel, kStream, messages);
+        EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
+        v1::TopKResponse header = Answer(answer.messages).header;
+        header.clear_execution();
+        EXPECT_EQ(header.SerializeAsString(), expected.SerializeAsString());
+      }
+    });
+  }
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ namespace topk::testing {
 TestServer::TestServer(ServerConfig config, const std::string& log_format)
     : log_(MakeLoggerTo(log_sink_, config.log_level, log_format)) {
   if (config.listen == ServerConfig().listen) config.listen = {"127.0.0.1:0"};
+  if (config.pollers == 0) config.pollers = 2;
   auto server = Server::Start(config, *log_);
   if (!server.ok()) {
     std::fprintf(stderr, "%s\n", server.status().message.c_str());

@@ -48,7 +48,8 @@ std::shared_ptr<grpc::Channel> ConnectTo(const std::string& address);
 /// test fails if a poller was busy for too long with one event.
 class TestServer {
  public:
-  /// Listens on 127.0.0.1:0 unless the config names other addresses.
+  /// Listens on 127.0.0.1:0 unless the config names other addresses, and has
+  /// two pollers unless it has another number: a call meets itself there.
   explicit TestServer(ServerConfig config = {},
                       const std::string& log_format = "json");
   ~TestServer();
