@@ -1,5 +1,7 @@
 #include "server/calls/call.h"
 
+#include <utility>
+
 namespace topk {
 
 void Call::Wait() {
@@ -17,6 +19,9 @@ void Call::StartRead() {
 void Call::StartWrite(const grpc::ByteBuffer& message,
                       grpc::WriteOptions options) {
   count_->Sent();
+  // The call's metadata goes with its first message, and the write finishes
+  // when the metadata is sent: with the hint perhaps never.
+  if (!std::exchange(has_written_, true)) options.clear_buffer_hint();
   stream_.Write(message, options, written_.For(shared_from_this()));
   WidenRace();
 }

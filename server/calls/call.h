@@ -71,6 +71,7 @@ class Call : public EventSource, public std::enable_shared_from_this<Call> {
   RawStream stream_{&context_};
   grpc::ByteBuffer incoming_;
   std::optional<RpcCount> count_;
+  bool has_written_ = false;
   OwningTag<Call, &Call::Arrived> arrived_;
   OwningTag<Call, &Call::Read> read_;
   OwningTag<Call, &Call::Written> written_;

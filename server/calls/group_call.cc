@@ -154,7 +154,7 @@ void GroupCall::Compute(Item& item) {
 
 void GroupCall::SendNext() {
   grpc::WriteOptions options;
-  if (sent_ + 1 < group_.size()) options.set_buffer_hint();
+  if (sent_ + 1 < computed_) options.set_buffer_hint();
   Write(group_[sent_].request->response(), options);
 }
 

@@ -89,6 +89,25 @@ TEST(ComputeTopKMany, PreservesTheOrderOfThousands) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
+// A second poller may receive the small one while the first is about to answer
+// the large one.
+TEST(ComputeTopKMany, AnswersRequestsThatArriveTogether) {
+  const TestServer server;
+  const auto channel = server.Connect();
+  const v1::TopKRequest large = OnnxRequest(std::vector<float>(500'000), 1);
+  const v1::TopKRequest small = OnnxRequest({1, 2, 3}, 1);
+  for (int call = 0; call < 50; ++call) {
+    ManyCall stream(channel, std::chrono::seconds(20));
+    stream->Write(large);
+    stream->Write(small);
+    stream->WritesDone();
+    v1::TopKResult result;
+    ASSERT_TRUE(stream->Read(&result));
+    ASSERT_TRUE(stream->Read(&result));
+    ASSERT_TRUE(stream->Finish().ok());
+  }
+}
+
 TEST(ComputeTopKMany, AppliesBackpressureToAClientThatDoesNotRead) {
   const TestServer server;
   ManyCall stream(server);
