@@ -18,32 +18,36 @@ from topk_client.messages import Answer, Call, parse
 
 class _Pending:
     """Calls without a response, in order. Thread-safe: gRPC takes requests on
-    a separate thread."""
+    a separate thread, also for a while after the end of a stream."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._calls: Deque[Call] = collections.deque()
         self._sent = 0  # on the current stream
-        self._stream = 0
-        # Of the caller's requests, which ends everything.
-        self.mistake: Optional[BaseException] = None
+        # The current stream's number.
+        self.stream = 0
+        # Of the caller's requests. gRPC must not see it: it would log a
+        # traceback, or wait for requests until the deadline.
+        self._mistake: Optional[BaseException] = None
 
-    def begin(self) -> int:
-        """Begins a stream with the first call. Returns its number."""
+    def _renew(self) -> None:
         with self._lock:
             self._sent = 0
-            self._stream += 1
-            return self._stream
+            self.stream += 1
+
+    def _has_unsent(self) -> bool:
+        with self._lock:
+            return self._sent < len(self._calls)
 
     def max_message_bytes(self) -> int:
         """Returns the upper bound of the first call's response, in bytes."""
         return self._calls[0].max_message_bytes()
 
-    def next(self, stream: int, route: Route) -> Optional[Call]:
+    def _next(self, stream: int, route: Route) -> Optional[Call]:
         """Returns the stream's next call, None at its end. IndexError where the
         call is still to be taken from the caller."""
         with self._lock:
-            if stream != self._stream:
+            if stream != self.stream:
                 return None
             call = self._calls[self._sent]
             if call.max_message_bytes() > route.max_message_bytes:
@@ -61,8 +65,15 @@ class _Pending:
             call = self._calls.popleft()
         return call.result(parse(topk_pb2.TopKResult, data))
 
+    def check_requests(self) -> None:
+        """Raises what the caller's iterator or a request of it has raised."""
+        if self._mistake is not None:
+            raise self._mistake from None
+
     def check_end(self) -> None:
-        """BAD_ANSWER if the current stream has ended without all results."""
+        """As check_requests(); BAD_ANSWER if the current stream has ended
+        without all results."""
+        self.check_requests()
         if self._sent:
             raise bad_answer("fewer results than requests")
 
@@ -75,15 +86,30 @@ class PendingCalls(_Pending):
         self._requests = requests
         self._taking = threading.Lock()
 
-    def wait(self, count: int = 1) -> bool:
-        """Takes a request if there are fewer than `count`. Returns whether
-        there are as many."""
+    def begin(self) -> bool:
+        """Begins a stream. Returns whether there is a call for it."""
+        self._renew()
+        found = self._wait()
+        self.check_requests()
+        return found
+
+    def _wait(self) -> bool:
+        """Takes a request unless there is an unsent one. Returns whether there
+        is one now."""
+        # The thread that takes one may wait for the answer of an unsent one.
+        if self._has_unsent():
+            return True
         with self._taking:
-            if len(self._calls) >= count:
+            if self._has_unsent():
                 return True
+            if self._mistake is not None:
+                return False
             try:
                 call = Call(next(self._requests))
             except StopIteration:
+                return False
+            except BaseException as mistake:
+                self._mistake = mistake
                 return False
             with self._lock:
                 self._calls.append(call)
@@ -91,20 +117,22 @@ class PendingCalls(_Pending):
 
     def messages(self, stream: int, route: Route, limit_for: Any
                  ) -> Iterator[bytes]:
-        try:
-            while True:
-                try:
-                    call = self.next(stream, route)
-                except IndexError:
-                    if self.wait(self._sent + 1):
-                        continue
-                    return
-                if call is None:
-                    return
-                yield call.message(limit_for(call))
-        except Exception as mistake:
-            self.mistake = mistake
-            raise
+        """Yields the requests of a stream, which ends where they raise."""
+        while True:
+            try:
+                call = self._next(stream, route)
+            except IndexError:
+                if self._wait():
+                    continue
+                return
+            if call is None:
+                return
+            try:
+                message = call.message(limit_for(call))
+            except Exception as mistake:
+                self._mistake = mistake
+                return
+            yield message
 
 
 class AsyncPendingCalls(_Pending):
@@ -115,22 +143,31 @@ class AsyncPendingCalls(_Pending):
         self._requests = requests
         self._taking: Optional["asyncio.Task[bool]"] = None
 
-    async def wait(self, count: int = 1) -> bool:
+    async def begin(self) -> bool:
+        """As PendingCalls's."""
+        self._renew()
+        found = await self._wait()
+        self.check_requests()
+        return found
+
+    async def _wait(self) -> bool:
         """As PendingCalls's. To cancel it leaves the caller's iterator alone,
         which a cancellation would end: the next stream waits for the same
         request."""
-        while len(self._calls) < count:
-            if self._taking is None:
-                self._taking = asyncio.ensure_future(self._take())
-            if not await asyncio.shield(self._taking):
-                return False
-        return True
+        if self._has_unsent():
+            return True
+        if self._taking is None:
+            self._taking = asyncio.ensure_future(self._take())
+        return await asyncio.shield(self._taking)
 
     async def _take(self) -> bool:
         try:
             self._calls.append(Call(await self._requests.__anext__()))
         except StopAsyncIteration:
             return False  # for good: the task stays
+        except BaseException as mistake:
+            self._mistake = mistake
+            return False
         self._taking = None
         return True
 
@@ -140,17 +177,19 @@ class AsyncPendingCalls(_Pending):
 
     async def messages(self, stream: int, route: Route, limit_for: Any
                        ) -> AsyncIterator[bytes]:
-        try:
-            while True:
-                try:
-                    call = self.next(stream, route)
-                except IndexError:
-                    if await self.wait(self._sent + 1):
-                        continue
-                    return
-                if call is None:
-                    return
-                yield call.message(await limit_for(call))
-        except Exception as mistake:
-            self.mistake = mistake
-            raise
+        """As PendingCalls's."""
+        while True:
+            try:
+                call = self._next(stream, route)
+            except IndexError:
+                if await self._wait():
+                    continue
+                return
+            if call is None:
+                return
+            try:
+                message = call.message(await limit_for(call))
+            except Exception as mistake:
+                self._mistake = mistake
+                return
+            yield message

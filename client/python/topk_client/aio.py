@@ -112,10 +112,10 @@ class Client(Connection):
             return limit
 
         try:
-            while await pending.wait():
+            while await pending.begin():
                 route = self._route(pending.max_message_bytes())
                 results = route.compute_topk_many(
-                    pending.messages(pending.begin(), route, limit_for),
+                    pending.messages(pending.stream, route, limit_for),
                     **self._how(attempts.seconds()))
                 end = _End(results, route)
                 begun = False
@@ -124,13 +124,8 @@ class Client(Connection):
                     async for result in results:
                         begun = True
                         yield pending.answer(result)
-                except (grpc.RpcError, KeyError,
-                        asyncio.CancelledError) as rpc:
-                    # gRPC cancels the call for a mistake of the caller's.
-                    if pending.mistake:
-                        raise pending.mistake from None
-                    if isinstance(rpc, asyncio.CancelledError):
-                        raise
+                except (grpc.RpcError, KeyError) as rpc:
+                    pending.check_requests()
                     error = end.error(rpc)
                 finally:
                     results.cancel()

@@ -89,7 +89,8 @@ class Client(Connection):
         whole. Yields for each request, in order, its answer or its error, which
         ends nothing; raises if the stream breaks and no attempt is left, each
         of which continues with the requests that have no answer. Requests are
-        taken from a thread of gRPC, ahead of the answers. To close the
+        taken from a thread of gRPC, ahead of the answers; what their iterator
+        raises is raised here after the answers before it. To close the
         generator cancels what is in flight."""
         attempts = self._attempts(timeout)
         pending = PendingCalls(iter(requests))
@@ -99,10 +100,10 @@ class Client(Connection):
                 self._limit_for(call, attempts.seconds()))
             return limit
 
-        while pending.wait():
+        while pending.begin():
             route = self._route(pending.max_message_bytes())
             results = route.compute_topk_many(
-                pending.messages(pending.begin(), route, limit_for),
+                pending.messages(pending.stream, route, limit_for),
                 **self._how(attempts.seconds()))
             begun = False
             try:
@@ -110,8 +111,7 @@ class Client(Connection):
                     begun = True
                     yield pending.answer(result)
             except grpc.RpcError as rpc:
-                if pending.mistake:  # of the caller's, not of the stream
-                    raise pending.mistake from None
+                pending.check_requests()
                 time.sleep(attempts.pause_after(
                     self._broken(route.error(rpc), begun)))
             else:

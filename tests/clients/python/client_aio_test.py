@@ -76,6 +76,35 @@ class Aio(unittest.IsolatedAsyncioTestCase):
             async for _ in self.client.compute_topk_many(requests):
                 pass
 
+    async def test_an_exception_of_the_iterator_is_raised_after_its_results(
+            self):
+        for exception in (ValueError("a"), asyncio.CancelledError("b")):
+            async def requests(exception=exception):
+                yield Request(np.arange(5), Onnx(1))
+                raise exception
+
+            results = self.client.compute_topk_many(requests())
+            self.assertEqual((await results.__anext__()).indices[0], 4)
+            with self.assertRaises(type(exception)) as caught:
+                await asyncio.wait_for(results.__anext__(), 30)
+            self.assertIs(caught.exception, exception)
+
+    async def test_a_request_may_depend_on_the_result_before(self):
+        answered = asyncio.Semaphore(0)
+
+        async def requests():
+            for number in range(20):
+                yield Request(np.arange(5), Onnx(1), request_id=str(number))
+                await answered.acquire()
+
+        count = 0
+        async for result in self.client.compute_topk_many(requests(),
+                                                          timeout=30):
+            self.assertEqual(result.request_id, str(count))
+            count += 1
+            answered.release()
+        self.assertEqual(count, 20)
+
     async def test_errors(self):
         # Often: gRPC may be about to write when a stream is refused.
         for number in range(30):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 import client_package
@@ -327,8 +328,27 @@ class Calls(unittest.TestCase):
     def test_an_invalid_request_among_many_raises(self):
         good = Request(elements("float32", (5,)), Onnx(1))
         bad = Request(np.zeros(5, complex), Onnx(1))
-        with client_package.quiet_grpc(), self.assertRaises(TypeError):
-            list(self.client.compute_topk_many([good, bad]))
+        results = self.client.compute_topk_many([good, bad, good])
+        next(results)
+        with self.assertRaises(TypeError):
+            next(results)
+
+    def test_an_exception_of_the_iterator_is_raised_after_its_results(self):
+        x = elements("float32", (5,))
+        for exception in (ValueError("a"), SystemExit("b"), GeneratorExit("c")):
+            def requests(exception=exception):
+                yield Request(x, Onnx(1))
+                yield Request(x, Onnx(2))
+                raise exception
+
+            results = self.client.compute_topk_many(requests(), timeout=60)
+            begin = time.monotonic()
+            for k in (1, 2):
+                self.assertEqual(next(results).values.size, k)
+            with self.assertRaises(type(exception)) as caught:
+                next(results)
+            self.assertIs(caught.exception, exception)
+            self.assertLess(time.monotonic() - begin, 30)
 
     def test_many_returns_results_before_all_requests_exist(self):
         asked = threading.Semaphore(1)

@@ -7,6 +7,7 @@ usage: client_wrong_server_test.py TOPKD     which is not used
 
 import asyncio
 import concurrent.futures
+import threading
 import time
 import unittest
 
@@ -148,6 +149,70 @@ class WrongServer(unittest.TestCase):
             with self.assertRaises(topk_client.TopKError) as caught:
                 next(answers)
         self.assertEqual(caught.exception.code, grpc.StatusCode.UNAVAILABLE)
+
+    def start_quitting(self):
+        """Starts a server that ends the first stream after the second request,
+        and answers all others."""
+        streams = []
+
+        def answer(requests, context):
+            streams.append(None)
+            for number, _ in enumerate(requests):
+                if len(streams) == 1 and number == 1:
+                    context.abort(grpc.StatusCode.UNAVAILABLE, "gone")
+                yield topk_pb2.TopKResult(
+                    response=right_answer()).SerializeToString()
+
+        return self.start(ComputeTopKMany=answer)
+
+    def test_requests_may_depend_on_results_when_the_stream_is_retried(self):
+        answered = threading.Semaphore(0)
+
+        def requests():
+            for _ in range(5):
+                yield Request(X, Onnx(1))
+                self.assertTrue(answered.acquire(timeout=30))
+
+        async def ask(target):
+            answered = asyncio.Semaphore(0)
+
+            async def requests():
+                for _ in range(5):
+                    yield Request(X, Onnx(1))
+                    await answered.acquire()
+
+            count = 0
+            async with topk_client.aio.Client(target, timeout=30) as client:
+                async for _ in client.compute_topk_many(requests()):
+                    count += 1
+                    answered.release()
+            return count
+
+        count = 0
+        with topk_client.Client(self.start_quitting(), timeout=30) as client:
+            for _ in client.compute_topk_many(requests()):
+                count += 1
+                answered.release()
+        self.assertEqual(count, 5)
+        self.assertEqual(self.in_loop(ask(self.start_quitting())), 5)
+
+    def test_an_exception_of_the_iterator_survives_a_retry(self):
+        answered = threading.Semaphore(0)
+
+        def requests():
+            yield Request(X, Onnx(1))
+            yield Request(X, Onnx(1))
+            answered.acquire(timeout=30)
+            answered.acquire(timeout=30)
+            raise KeyError("mine")
+
+        with topk_client.Client(self.start_quitting(), timeout=30) as client:
+            results = client.compute_topk_many(requests())
+            for _ in range(2):
+                next(results)
+                answered.release()
+            with self.assertRaisesRegex(KeyError, "mine"):
+                next(results)
 
     def test_many_small_and_large_answers_are_all_received(self):
         def answer(requests, _):

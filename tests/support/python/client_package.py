@@ -6,8 +6,6 @@ The tests are called with the path of topkd as their argument.
 """
 
 import atexit
-import contextlib
-import logging
 import os
 import pathlib
 import runpy
@@ -50,15 +48,3 @@ def start(add_cleanup, *flags):
     server = harness.Server(TOPKD, *flags)
     add_cleanup(server.__exit__)
     return server
-
-
-@contextlib.contextmanager
-def quiet_grpc():
-    """Hides what grpcio logs for an iterator of requests that raises."""
-    logger = logging.getLogger("grpc")
-    before = logger.disabled
-    logger.disabled = True
-    try:
-        yield
-    finally:
-        logger.disabled = before
