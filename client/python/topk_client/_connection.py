@@ -85,7 +85,10 @@ def _grpc_target(target: str) -> str:
 
 def _check_target(target: str) -> None:
     """ValueError for a target whose ports are wrong: gRPC takes ports modulo
-    65536 and 0x50 for 0. Targets such as unix: and xds: have no ports."""
+    65536 and 0x50 for 0. Targets such as unix: and xds: have no ports.
+    TypeError if it is not a str."""
+    if not isinstance(target, str):
+        raise TypeError(f"target is {target!r}, not a str")
     if target.startswith(("unix:", "unix-abstract:", "vsock:", "xds:",
                           "google-c2p:")):
         return
@@ -122,16 +125,24 @@ def _is_local(target: str) -> bool:
     return all(map(_is_loopback, target.split(",")))
 
 
+def _checked_path(argument: str, path: Path) -> str:
+    """Returns a path. TypeError for another object: open() would read and close
+    the file descriptor of an int."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"{argument} is {path!r}, not a path")
+    return os.fspath(path)
+
+
 def _read(argument: str, path: Optional[Path]) -> Optional[bytes]:
     """Returns the content of the file that an argument names."""
     if path is None:
         return None
+    name = _checked_path(argument, path)
     try:
-        with open(path, "rb") as file:
+        with open(name, "rb") as file:
             return file.read()
     except OSError as error:
-        raise ValueError(
-            f"{argument}: {os.fspath(path)!r}: {error.strerror}") from error
+        raise ValueError(f"{argument}: {name!r}: {error.strerror}") from error
 
 
 def _check_token(token: str) -> str:
@@ -159,7 +170,7 @@ class _TokenFile:
     has no valid token at the start; later the last valid one stays in use."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path = _checked_path("token_file", path)
         self._token = self._read()
 
     def token(self) -> str:
@@ -176,7 +187,7 @@ class _TokenFile:
             return _check_token(content.strip(b" \t\r\n").decode("latin-1"))
         except (OSError, ValueError) as error:
             raise ValueError(
-                f"token_file: {os.fspath(self._path)}: {error}") from error
+                f"token_file: {self._path}: {error}") from error
 
 
 class Attempts:
@@ -292,6 +303,10 @@ class Connection:
         if (tls_cert is None) != (tls_key is None):
             raise ValueError("tls_cert and tls_key need each other")
         _check_target(target)
+        for name, text in (("user_agent", user_agent), ("token", token),
+                           ("tls_server_name", tls_server_name)):
+            if not isinstance(text, (str, type(None))):
+                raise TypeError(f"{name} is a {type(text).__name__}, not a str")
         tls = tls or any(argument is not None for argument in (
             tls_ca, tls_cert, tls_key, tls_server_name))
         if tls and _is_unix(target):
@@ -345,9 +360,14 @@ class Connection:
                                ("grpc.inhibit_health_checking", 1))
 
     def _channels_to_close(self) -> List[Any]:
-        self._closed = True
-        return [route.channel
-                for route in (self._health, *self._routes.values())]
+        with self._lock:
+            self._closed = True
+            return [route.channel
+                    for route in (self._health, *self._routes.values())]
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ValueError("the client is closed")
 
     def _route(self, nbytes: int = 0) -> Route:
         """Returns the channel for responses of up to `nbytes` bytes."""
@@ -359,6 +379,7 @@ class Connection:
             with self._lock:
                 route = self._routes.get(limit)
                 if route is None:
+                    self._check_open()
                     route = self._routes[limit] = self._connect(limit)
         return route
 
@@ -382,7 +403,8 @@ class Connection:
         return Attempts(self._max_attempts, self._seconds(timeout))
 
     def _how(self, timeout: Optional[float]) -> Dict[str, Any]:
-        """Returns what every call is given."""
+        """Returns what every call is given. ValueError after close()."""
+        self._check_open()
         return {"timeout": self._seconds(timeout),
                 "metadata": self._metadata()}
 

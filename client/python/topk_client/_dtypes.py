@@ -34,7 +34,9 @@ _NAMES = {numpy: name for name, numpy in NUMPY_NAMES.items()}
 @functools.lru_cache(maxsize=None)
 def number_of(name: str) -> Any:
     """Returns the DataType with a short name, e.g. "f32". ValueError for an
-    unknown name."""
+    unknown name, TypeError if it is not a str."""
+    if not isinstance(name, str):
+        raise TypeError(f"the data type is {name!r}, not a name such as 'f32'")
     try:
         return tensor_pb2.DataType.Value("DATA_TYPE_" + name.upper())
     except ValueError:

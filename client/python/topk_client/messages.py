@@ -19,7 +19,7 @@ from topk_client._outputs import Output, Outputs
 from topk_client._stubs import tensor_pb2, topk_pb2
 from topk_client.errors import TopKError, bad_answer, from_status
 from topk_client.shared_memory import Region
-from topk_client.specs import Spec
+from topk_client.specs import Operator, Spec, integer
 
 # Larger tensors are streamed; smaller ones are answered sooner in a message.
 # (C++ streams sooner: there is no thread of gRPC's to hand the pieces to.)
@@ -179,6 +179,7 @@ class _Head(NamedTuple):
            strides: Tuple[int, ...], nbytes: int, output: str,
            index_offset: int, *_: Any) -> "_Head":
         header = topk_pb2.TopKRequest(index_offset=index_offset)
+        spec = spec._converted()
         spec._fill_request(header)
         if output not in _SELECTIONS:
             raise ValueError(f"output is {output!r}; it must be one of "
@@ -222,12 +223,33 @@ def _misplaced(field: str) -> TopKError:
                       f"{field}.shared_memory")
 
 
+def _check_types(request: Any) -> None:
+    """TypeError for an object of a wrong class, which could have any text for
+    an error."""
+    if not isinstance(request, Request):
+        raise TypeError(f"a request is a {type(request).__name__}, not a "
+                        "Request")
+    if not isinstance(request.spec, Operator):
+        raise TypeError(f"spec is {request.spec!r}, not an Onnx, OpenVINO or "
+                        "DirectML")
+    if not isinstance(request.request_id, str):
+        raise TypeError(f"request_id is {request.request_id!r}, not a str")
+    for name in ("values_out", "indices_out"):
+        out = getattr(request, name)
+        if not isinstance(out, (Region, type(None))):
+            raise TypeError(f"{name} is a {type(out).__name__}, not a Region")
+    if isinstance(request.tensor, np.ma.MaskedArray):
+        raise TypeError("the tensor is a masked array, and elements cannot be "
+                        "left out: pass tensor.filled(value)")
+
+
 class Call:
     """One request on its way: its messages, and how to read its answer."""
 
     def __init__(self, request: Request) -> None:
         """TypeError or ValueError for what cannot be put into a message; all
         else the service checks."""
+        _check_types(request)
         region = request.tensor if isinstance(request.tensor, Region) else None
         array = _dtypes.little_endian(
             np.asarray(region.array if region else request.tensor))
@@ -250,12 +272,9 @@ class Call:
             request.spec, data_type,
             _dtypes.WIDTHS.get(name, 8 * array.dtype.itemsize), array.shape,
             tuple(strides), self._data.nbytes, request.output,
-            request.index_offset)
+            integer("index_offset", request.index_offset))
         self._id = b""
         if request.request_id:
-            if not isinstance(request.request_id, str):
-                raise TypeError(f"request_id is {request.request_id!r}, not a "
-                                "str")
             text = request.request_id.encode()
             self._id = _begin_field(
                 topk_pb2.TopKRequest.REQUEST_ID_FIELD_NUMBER, len(text)) + text

@@ -1,7 +1,8 @@
 """The operators: their own attributes, with their own names and defaults."""
 
 import dataclasses
-from typing import Any, Optional, Sequence, Union
+import operator
+from typing import Any, Optional, Sequence, Union, get_args
 
 import numpy as np
 
@@ -11,6 +12,42 @@ from topk_client._stubs import tensor_pb2, topk_pb2
 # How many to select: the number itself, or a K tensor as the operator takes it,
 # whose type and shape the service checks.
 K = Union[int, np.ndarray]
+
+
+def integer(name: str, value: Any) -> int:
+    """Returns an argument that is an integer, NumPy's for example. TypeError or
+    ValueError, with the argument's name, for all others."""
+    try:
+        number = operator.index(
+            bool(value) if isinstance(value, np.bool_) else value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}, not an integer") from None
+    if not -1 << 63 <= number < 1 << 63:
+        raise ValueError(f"{name} is {number}, which exceeds 64 bits")
+    return int(number)
+
+
+def _converted(name: str, kind: Any, value: Any) -> Any:
+    """Returns an attribute of a type as one of Python's own types. TypeError or
+    ValueError, with the attribute's name, if it is of another type."""
+    if get_args(kind)[1:] == (type(None),):  # Optional
+        if value is None:
+            return None
+        kind = get_args(kind)[0]
+    if kind is K and isinstance(value, np.ndarray):
+        return value
+    if kind in (int, K):
+        return integer(name, value)
+    if kind is bool:
+        if isinstance(value, (int, np.integer, np.bool_)) and value in (0, 1):
+            return bool(value)
+    elif kind == Sequence[int]:
+        if np.iterable(value) and not isinstance(value, (str, bytes)):
+            return tuple(integer(name, one) for one in value)
+    elif isinstance(value, kind):
+        return value._converted() if kind is TensorDesc else value
+    expected = "integers" if kind == Sequence[int] else f"a {kind.__name__}"
+    raise TypeError(f"{name} is {value!r}, not {expected}")
 
 
 def _set_k(k_input: Any, k: K) -> None:
@@ -39,9 +76,17 @@ def _enum_number(field: Any, name: str) -> int:
 class _Attributes:
     """Attributes with the names of a message's fields."""
 
+    def _converted(self) -> Any:
+        """Returns the attributes as Python's own types. TypeError or ValueError
+        for one that is of another type."""
+        return dataclasses.replace(self, **{
+            field.name: _converted(field.name, field.type,
+                                   getattr(self, field.name))
+            for field in dataclasses.fields(self)})
+
     def _fill(self, message: Any) -> None:
         """Sets the fields whose attributes differ from their defaults: versions
-        without an attribute reject it."""
+        without an attribute reject it. REQUIRES: _converted()."""
         defaults = {field.name: field.default
                     for field in dataclasses.fields(self)}
         message.SetInParent()
@@ -54,14 +99,11 @@ class _Attributes:
             elif isinstance(defaults[name], tuple):
                 getattr(message, name).extend(value)
             elif value != defaults[name]:
-                if field.enum_type:
-                    value = _enum_number(field, value)
-                elif value in (0, 1):
-                    value = int(value)  # protobuf rejects NumPy's bool
-                setattr(message, name, value)
+                setattr(message, name, _enum_number(field, value)
+                        if field.enum_type else value)
 
 
-class _Operator(_Attributes):
+class Operator(_Attributes):
     """An operator of a dialect; only the operators know the dialects.
 
     Attributes:
@@ -84,8 +126,7 @@ class _Operator(_Attributes):
     @property
     def _k(self) -> int:
         """K as a number; ValueError unless it is one."""
-        return self.k if isinstance(self.k, int) else int(
-            np.asarray(self.k).item())
+        return int(np.asarray(self.k).item())
 
     def _fill_request(self, request: topk_pb2.TopKRequest) -> None:
         request.spec.dialect = topk_pb2.Dialect.Value(
@@ -95,7 +136,7 @@ class _Operator(_Attributes):
 
 
 @dataclasses.dataclass(frozen=True)
-class Onnx(_Operator):
+class Onnx(Operator):
     """ONNX TopK; the version is the opset that it appeared in: 1, 10, 11 or 24.
 
     Attributes:
@@ -119,7 +160,7 @@ class Onnx(_Operator):
 
 
 @dataclasses.dataclass(frozen=True)
-class OpenVINO(_Operator):
+class OpenVINO(Operator):
     """OpenVINO TopK, version 1, 3 or 11.
 
     Attributes:
@@ -172,7 +213,7 @@ class TensorDesc(_Attributes):
 
 
 @dataclasses.dataclass(frozen=True)
-class DirectML(_Operator):
+class DirectML(Operator):
     """DirectML's DML_OPERATOR_TOP_K1 (version 1) or _TOP_K (version 0).
 
     Attributes:

@@ -301,11 +301,50 @@ class Calls(unittest.TestCase):
                   "^axis_direction is 'upwards'; it must be increasing or "
                   "decreasing$"),
                  ({"spec": DirectML(1, 0, feature_level="1_1")}, ValueError,
-                  "^feature_level is '1_1'; it must be 1_0 or 2_0 or "))
+                  "^feature_level is '1_1'; it must be 1_0 or 2_0 or "),
+                 ({"spec": Onnx(1.0)}, TypeError, "^k is 1.0, not an integer$"),
+                 ({"spec": Onnx(1, axis=-0.0)}, TypeError, "^axis is -0.0, "),
+                 ({"spec": Onnx(1, axis=np.array([]))}, TypeError, "^axis is "),
+                 ({"spec": Onnx(1, axis=1 << 63)}, ValueError,
+                  "^axis is 9223372036854775808, which exceeds 64 bits$"),
+                 ({"spec": OpenVINO(1, 0, b"max", "value")}, TypeError,
+                  "^mode is b'max', not a str$"),
+                 ({"spec": OpenVINO(1, 0, "max", "value", stable=2)}, TypeError,
+                  "^stable is 2, not a bool$"),
+                 ({"spec": DirectML(1, 0, "increasing", output_value={})},
+                  TypeError, "^output_value is {}, not a TensorDesc$"),
+                 ({"spec": DirectML(1, 0, "increasing", output_value=TensorDesc(
+                     sizes="11"))}, TypeError, "^sizes is '11', not integers$"),
+                 ({"spec": {"k": 1}}, TypeError, "^spec is {'k': 1}, not an "),
+                 ({"data_type": np.float32}, TypeError, "^the data type is "),
+                 ({"values_out": x}, TypeError, "^values_out is a ndarray, "),
+                 ({"request_id": None}, TypeError, "^request_id is None, "),
+                 ({"index_offset": 1.0}, TypeError, "^index_offset is 1.0, "),
+                 ({"tensor": np.ma.array(x, mask=x > 3)}, TypeError,
+                  "masked array.* pass tensor.filled"))
+        # The first of each has valid arguments that are equal.
+        self.client.compute_topk(x, Onnx(1, axis=0), index_offset=1)
+        self.client.compute_topk(x, OpenVINO(1, 0, "max", "value", stable=True))
         for arguments, kind, text in wrong:
             with self.assertRaisesRegex(kind, text):
                 self.client.compute_topk(
                     **{"tensor": x, "spec": Onnx(1), **arguments})
+        with self.assertRaisesRegex(TypeError, "^a request is a ndarray, "):
+            list(self.client.compute_topk_many([x]))
+
+    def test_integers_and_bools_may_be_of_any_type(self):
+        x = elements("float32", (5,))
+        for one in (1, True, np.bool_(True), np.int8(1), np.uint64(1)):
+            zero = type(one)(0)
+            answer = self.client.compute_topk(x, Onnx(one, axis=zero,
+                                                      largest=one),
+                                              index_offset=zero)
+            self.assertEqual(answer.values.shape, (1,))
+            self.client.compute_topk(x, OpenVINO(
+                one, zero, "max", "value", stable=one))
+            self.client.compute_topk(x, DirectML(
+                one, zero, "increasing", strict=zero, output_value=TensorDesc(
+                    sizes=np.array([1], np.int16), strides=[one])))
 
     def test_many_are_answered_in_order_with_their_errors(self):
         arrays = [elements("float32", (3, 40), seed) for seed in range(300)]
@@ -401,6 +440,12 @@ class Calls(unittest.TestCase):
         with self.assertRaises(topk_client.TopKError) as caught:
             next(results)
         self.assertEqual(caught.exception.code, grpc.StatusCode.CANCELLED)
+        for call in (lambda: client.compute_topk(np.arange(9), Onnx(1)),
+                     lambda: client.compute_topk(np.arange(99999), Onnx(1)),
+                     lambda: list(client.compute_topk_many(requests())),
+                     client.get_capabilities, client.is_serving):
+            with self.assertRaisesRegex(ValueError, "^the client is closed$"):
+                call()
 
     def test_capabilities_and_health(self):
         capabilities = self.client.get_capabilities()

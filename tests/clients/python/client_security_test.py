@@ -101,6 +101,10 @@ class Security(unittest.TestCase):
             with self.assertRaises(ValueError) as caught:
                 topk_client.Client(self.server.target, **wrong)
             self.assertIn(list(wrong)[-1], str(caught.exception))
+        # open() takes an int for a file descriptor, which it closes.
+        for wrong in ({"tls_ca": 2}, {"token_file": True}):
+            with self.assertRaisesRegex(TypeError, "not a path"):
+                topk_client.Client(self.server.target, **wrong)
 
     def test_a_token_file_that_becomes_a_pipe_keeps_the_last_token(self):
         path = self.folder / "replaced"

@@ -161,9 +161,9 @@ class Transport(unittest.TestCase):
         client = topk_client.Client(self.target)
         client.compute_topk(X, Onnx(1))
         client.close()
-        with self.assertRaisesRegex(ValueError, "closed channel"):
+        with self.assertRaisesRegex(ValueError, "client is closed"):
             client.compute_topk(X, Onnx(1))
-        with self.assertRaisesRegex(ValueError, "closed channel"):
+        with self.assertRaisesRegex(ValueError, "client is closed"):
             list(client.compute_topk_many([Request(X, Onnx(1))]))
 
     def test_a_forked_process_makes_calls(self):
