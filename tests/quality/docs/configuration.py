@@ -4,7 +4,7 @@ chart accepts, or compares them.
 usage: configuration.py TOPKD [--write]
 
 The tables have the flags of `topkd --help` and the first sentence of each
-text. The chart accepts the same flags, except those that it sets itself.
+text. The chart accepts the same flags, except those of NOT_IN_CHART.
 """
 
 import json
@@ -16,11 +16,12 @@ import sys
 ROOT = pathlib.Path(__file__).parents[3]
 PAGE = ROOT / "server/CONFIGURATION.md"
 SCHEMA = ROOT / "deploy/kubernetes/helm/topkd/values.schema.json"
-# Of the templates, which derive them from other values.
-SET_BY_CHART = {
+# Of the templates, which derive them from other values; and of unix: sockets,
+# which pods do not have. YAML would also read the mode 0660 as 432.
+NOT_IN_CHART = {
     "listen", "metrics-listen", "health-listen", "drain-delay",
     "drain-timeout", "tls-cert", "tls-key", "tls-client-ca", "tls-client-crl",
-    "tls-allowed-san", "auth-tokens-file"}
+    "tls-allowed-san", "auth-tokens-file", "unix-socket-mode"}
 MARK = ("<!-- The rest is written by "
         "tests/quality/docs/configuration.py --write. -->\n")
 ENTRY = re.compile(r"  --([a-z0-9-]+) ?(.*?) ?\(Env:(\w+)\)\s*(.*)")
@@ -74,7 +75,7 @@ def schema(rows):
     settings = {}
     for row in rows:
         found = re.match(r"\| `--([a-z0-9-]+)` \| (on or off)?", row)
-        if found and found[1] not in SET_BY_CHART:
+        if found and found[1] not in NOT_IN_CHART:
             settings[found[1]] = {
                 "type": "boolean" if found[2] else ["string", "number"]}
     lines = [f'        "{name}": {json.dumps(kind)}'

@@ -79,9 +79,14 @@ all=(--set "tls.enabled=true,tls.clientCertificates=true"
   --set "affinity.podAntiAffinity.${preferred}[0].weight=1"
   --set "affinity.podAntiAffinity.${preferred}[0].podAffinityTerm.topologyKey=a"
   --set "drain.delaySeconds=10,drain.timeoutSeconds=60,spread=DoNotSchedule")
-haproxy=(--set "haproxy.enabled=true,service.type=LoadBalancer"
+# Numbers of a file are floating-point numbers, those of --set are not.
+cat >"$work/numbers" <<END
+haproxy: {limits: {connections: 50, call-rate: 10000000}}
+settings: {max-client-inflight-calls: 0, max-elements: 10000000}
+END
+haproxy=(--values "$work/numbers"
+  --set "haproxy.enabled=true,service.type=LoadBalancer"
   --set "haproxy.proxyProtocolFrom={10.0.0.0/8,fd00::/8}"
-  --set "haproxy.limits.connections=50,haproxy.limits.call-rate=1000"
   --set "tls.enabled=true,tls.clientCertificates=true"
   --set "networkPolicy.clients[0].ipBlock.cidr=0.0.0.0/0"
   --set "imagePullSecrets={mine},nodeSelector.disk=fast"
@@ -93,6 +98,9 @@ template "${all[@]}" >"$work/all.yaml"
 template --set autoscaling.enabled=false,networkPolicy.enabled=false \
   >"$work/plain.yaml"
 template "${haproxy[@]}" >"$work/haproxy.yaml"
+long=$(printf 'a%.0s' {1..53}) # Helm's longest name of a release
+chart template "$long" $chart --kube-version 1.37.0 "${haproxy[@]}" \
+  >"$work/long"
 for overlay in dev production; do
   kustomize build deploy/kubernetes/kustomize/overlays/$overlay \
     >"$work/$overlay.yaml"
@@ -112,7 +120,7 @@ cp deploy/kubernetes/kserve/*.yaml "$work/kserve"
 
 # Values that the schema must reject.
 for wrong in replicas=two no.such=1 image.tag=latest settings.listen=x \
-  settings.max-elemens=1 settings.xds=1 \
+  settings.max-elemens=1 settings.xds=1 settings.unix-socket-mode=0660 \
   grpcRoute.enabled=true autoscaling.inflightBytesRatio=2 \
   haproxy.limits.calls=1 'haproxy.proxyProtocolFrom={all}' \
   haproxy.image.tag=latest service.type=ExternalName; do

@@ -129,14 +129,24 @@ def check_haproxy(objects):
     assert environment["TOPK_SERVERS"].startswith(
         "topkd-headless.default.svc."), environment
     assert ("Service", "topkd-headless") in named
+    assert environment["TOPK_CALL_RATE"] == "10000000", environment
     limits = {one["name"]: one["value"] for one in topkd["env"]}
     assert "TOPKD_TLS_CERT" not in limits, limits
-    assert "TOPKD_MAX_CLIENT_INFLIGHT_BYTES" in limits, limits
+    assert limits["TOPKD_MAX_CLIENT_INFLIGHT_BYTES"] == "1TiB", limits
+    assert limits["TOPKD_MAX_CLIENT_INFLIGHT_CALLS"] == "0", limits
+    assert limits["TOPKD_MAX_ELEMENTS"] == "10000000", limits
     peers = [rule["from"] for rule in
              named["NetworkPolicy", "topkd"]["spec"]["ingress"]
              if {"port": "grpc"} in rule["ports"]]
     assert len(peers) == len(peers[0]) == 1 and labels_match(
         peers[0][0]["podSelector"]["matchLabels"], deployment), peers
+
+
+def check_names(objects):
+    """The names of Services are DNS labels, also for a long release's name."""
+    names = [one["metadata"]["name"] for one in objects
+             if one["kind"] == "Service"]
+    assert len(names) == 3 and max(map(len, names)) <= 63, names
 
 
 def check_deployment(objects):
@@ -240,6 +250,7 @@ def main():
     for name in ("all", "production", "gateway"):
         check_rules(manifests[name])
     check_haproxy(manifests["haproxy"])
+    check_names(load(pathlib.Path(sys.argv[1], "long")))
     check_same(manifests["defaults"], manifests["base"])
     for path in pathlib.Path(sys.argv[1], "kserve").glob("*.yaml"):
         objects = load(path)

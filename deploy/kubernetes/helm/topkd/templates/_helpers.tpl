@@ -1,9 +1,10 @@
-{{/* The name of every object: the release's, which says topkd or is made to. */}}
+{{/* The name of every object: the release's, which says topkd or is made to. With
+-haproxy-metrics behind it, it has at most the 63 characters of a Service's. */}}
 {{- define "topkd.name" -}}
 {{- if contains .Chart.Name .Release.Name -}}
-{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- .Release.Name | trunc 47 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 50 | trimSuffix "-" -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 47 | trimSuffix "-" -}}
 {{- end -}}
 {{- end -}}
 
