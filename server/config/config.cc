@@ -48,16 +48,30 @@ class FileBelowEnvironment final : public CLI::ConfigTOML {
     Result<std::string> read = ReadSmallFile({"--config", path});
     if (!read.ok()) throw CLI::FileError(read.status().message);
     text_ = *std::move(read);
-    CheckShortLines(path);
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    if (text_.starts_with(kByteOrderMark)) {
+      text_.erase(0, kByteOrderMark.size());
+    }
+    lines_of_keys_ = JoinLists(path);
   }
 
   std::vector<CLI::ConfigItem> from_config(std::istream&) const override {
-    std::istringstream copy(text_);
+    std::istringstream copy(lines_of_keys_);
     std::vector<CLI::ConfigItem> read = CLI::ConfigTOML::from_config(copy);
     for (const CLI::ConfigItem& item : read) {
-      if (OptionOf(item) == nullptr) throw Unknown(item);
+      const CLI::Option* option = OptionOf(item);
+      if (option == nullptr) throw Unknown(item);
       std::string& line = lines_["--" + item.name];
-      if (line.empty()) line = StrCat(PlaceOf(item.name), item.name);
+      // CLI11 would ignore what comes later, and take "" for true.
+      if (!line.empty()) {
+        throw CLI::ConfigError(
+            StrCat(PlaceOf(item.name), Quote(item.name), " is set twice"));
+      }
+      line = StrCat(PlaceOf(item.name), item.name);
+      if (option->get_expected_min() == 0 && item.inputs.size() == 1 &&
+          item.inputs[0].empty()) {
+        throw CLI::ConfigError(line + ": \"\" is not true or false");
+      }
     }
     std::erase_if(read, [this](const CLI::ConfigItem& item) {
       return !Environment(OptionOf(item)->get_envname()).empty();
@@ -73,24 +87,43 @@ class FileBelowEnvironment final : public CLI::ConfigTOML {
   }
 
  private:
-  // Throws for a line of one or two characters, which CLI11 would skip, unless
-  // it is a comment or continues a list.
-  void CheckShortLines(const std::string& path) const {
-    bool in_list = false;
+  // Returns the text with each list on one line: CLI11 reads neither a list
+  // that begins behind the line of its key nor a comment in a list. Throws for
+  // a list without an end, and for a line of one or two characters, which CLI11
+  // would skip.
+  std::string JoinLists(const std::string& path) const {
+    std::string joined;
+    std::string list;  // with its key, as far as it was read
     int number = 0;
+    int list_number = 0;
+    const auto fail = [&path](int line, const std::string& fault) {
+      throw CLI::ConfigError(StrCat(path, ":", line, ": ", fault));
+    };
     std::istringstream lines(text_);
     for (std::string line; std::getline(lines, line);) {
       ++number;
-      line.erase(std::min(line.find('#'), line.size()));
-      std::erase_if(line, [](unsigned char c) { return std::isspace(c); });
-      if (line.empty() || line.front() == ';') continue;
-      if (!in_list && line.size() < 3) {
-        throw CLI::ConfigError(StrCat(path, ":", number, ": ", Quote(line),
-                                      " is not a line of `flag = value`"));
+      std::string content = line.substr(0, line.find('#'));
+      std::erase_if(content, [](unsigned char c) { return std::isspace(c); });
+      if (content.empty() || content.front() == ';') continue;
+      if (list.empty()) {
+        if (content.size() < 3) {
+          fail(number, Quote(content) + " is not a line of `flag = value`");
+        }
+        const size_t equals = content.find('=');
+        if (equals == std::string::npos ||
+            content.compare(equals + 1, 1, "[") != 0) {
+          joined += line + "\n";
+          continue;
+        }
+        list_number = number;
       }
-      const bool begins_list = line.compare(line.find('=') + 1, 1, "[") == 0;
-      in_list = (in_list || begins_list) && !line.ends_with(']');
+      list += CLI::detail::trim_copy(line.substr(0, line.find('#')));
+      if (!content.ends_with(']')) continue;
+      joined += list + "\n";
+      list.clear();
     }
+    if (!list.empty()) fail(list_number, "the list does not end with ]");
+    return joined;
   }
 
   // Returns the option that a key sets; null if there is no such option.
@@ -128,11 +161,13 @@ class FileBelowEnvironment final : public CLI::ConfigTOML {
         found = number;
       }
     }
-    return StrCat(app_.get_config_ptr()->as<std::string>(), ":", found, ": ");
+    return StrCat(app_.get_config_ptr()->as<std::string>(), ":",
+                  found == 0 ? "" : StrCat(found, ":"), " ");
   }
 
   const CLI::App& app_;
   std::string text_;
+  std::string lines_of_keys_;  // JoinLists()
   mutable std::map<std::string, std::string> lines_;
 };
 

@@ -289,6 +289,14 @@ TEST(Config, NamesTheLineOfTheFileThatSetsNothing) {
                      ":2: \"x\" is not a line of `flag = value`\n"),
            std::pair("listen = ['a:1',\n'b:1'\n]\n#\n\n;\na=\n",
                      ":7: \"a=\" is not a line of `flag = value`\n"),
+           std::pair("listen = 'a:1'\nthreads = 1\nlisten = 'b:1'\n",
+                     ":3: \"listen\" is set twice\n"),
+           std::pair("threads = 1\nlisten = [\n'a:1',\n'b:1'\n#]\nxds = 0\n",
+                     ":2: the list does not end with ]\n"),
+           std::pair("allow-shared-memory =\n",
+                     ":1: allow-shared-memory: \"\" is not true or false\n"),
+           std::pair("xds = ''\n", ":1: xds: \"\" is not true or false\n"),
+           std::pair("[server\n", ": unknown key \"[server\"\n"),
        }) {
     const std::string file = folder.File("topkd.toml");
     std::ofstream(file) << text;
@@ -296,6 +304,23 @@ TEST(Config, NamesTheLineOfTheFileThatSetsNothing) {
     EXPECT_EQ(read.line.action, CommandLine::Action::kExit) << text;
     EXPECT_EQ(read.line.exit_code, 2) << text;
     EXPECT_THAT(read.error, HasSubstr(StrCat("topkd: ", file, error))) << text;
+  }
+}
+
+TEST(Config, ReadsListsOnSeveralLines) {
+  const TemporaryFolder folder;
+  const std::string file = folder.File("topkd.toml");
+  for (const char* text : {
+           "listen = ['a:1', 'b:2']\nthreads = 1\n",
+           "\xEF\xBB\xBFlisten = [\n  'a:1',\n  'b:2'\n]\nthreads = 1\n",
+           "listen = [  # all\n'a:1',  # one\n# none\n\n'b:2']\nthreads = 1",
+           "listen=[\r\n'a:1',\r\n'b:2',\r\n]\r\nthreads=1\r\n",
+       }) {
+    std::ofstream(file) << text;
+    const Read read = ReadWords({"--config", file.c_str()});
+    EXPECT_EQ(read.error, "") << text;
+    EXPECT_THAT(read.line.server.listen, ElementsAre("a:1", "b:2")) << text;
+    EXPECT_EQ(read.line.server.threads, 1) << text;
   }
 }
 
