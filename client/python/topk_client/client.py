@@ -18,8 +18,8 @@ from topk_client.specs import Spec
 
 class Client(Connection):
     """A connection to one or several servers. Thread-safe. Create one client
-    and reuse it; close() it, or use it in a with block. It connects at the
-    first call.
+    in each process and reuse it; close() it, or use it in a with block. It
+    connects at the first call.
 
     Calls are distributed over the servers by round robin; servers whose health
     check reports NOT_SERVING are skipped. Every call that fails raises
