@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <cstring>
@@ -461,18 +462,19 @@ void ApplyRejectedVariables(CLI::App& app) {
   }
 }
 
-// Throws for a flag of TLS or tokens with an empty value, e.g. that of an unset
-// shell variable, which would turn off security. A config file may have it.
-void CheckSecurityFlags(const CLI::App& app, int argc,
-                        const char* const* argv) {
+// Throws for an empty value, e.g. that of an unset shell variable, of a flag of
+// TLS or tokens, whose security it would turn off, and of a switch, which it
+// would turn on. A config file may have the former.
+void CheckEmptyValues(const CLI::App& app, int argc, const char* const* argv) {
   for (const CLI::Option* option : app.get_options()) {
     const std::string name = option->get_name();
     const bool of_security =
         name.starts_with("--tls") || name.starts_with("--auth");
-    if (of_security && IsArgument(argc, argv, name) &&
-        option->results() == CLI::results_t{""}) {
-      throw CLI::ValidationError(name, "the value is empty");
-    }
+    const bool is_empty = option->get_expected_min() == 0
+                              ? std::count(argv, argv + argc, name + "=") > 0
+                              : of_security && IsArgument(argc, argv, name) &&
+                                    option->results() == CLI::results_t{""};
+    if (is_empty) throw CLI::ValidationError(name, "the value is empty");
   }
 }
 
@@ -617,9 +619,9 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
     CheckEnvironment(app);
-    CheckSecurityFlags(app, argc, argv);
+    CheckEmptyValues(app, argc, argv);
     for (const CLI::App* command : app.get_subcommands()) {
-      CheckSecurityFlags(*command, argc, argv);
+      CheckEmptyValues(*command, argc, argv);
     }
     ApplyRejectedVariables(app);
     result.settings = Settings(app);

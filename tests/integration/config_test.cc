@@ -409,6 +409,16 @@ TEST(Config, ReadsAFileOfManyLinesInTime) {
               HasSubstr(":100000: xds: more than one value\n"));
 }
 
+TEST(Config, RejectsAnEmptyValueOfASwitch) {
+  for (const char* flag : {"--allow-shared-memory=", "--xds="}) {
+    const Read read = ReadWords({flag});
+    EXPECT_EQ(read.line.exit_code, 2);
+    EXPECT_THAT(read.error, HasSubstr(": the value is empty\n"));
+  }
+  EXPECT_TRUE(
+      ReadWords({"--allow-shared-memory=on"}).line.server.allow_shared_memory);
+}
+
 TEST(Config, RejectsAnEmptyNameOfTheFile) {
   EXPECT_EQ(ReadWords({"--config", ""}).line.exit_code, 2);
   EXPECT_THAT(ReadWords({"--config", ""}).error,
