@@ -10,13 +10,15 @@
 namespace topk::cli {
 
 CLI::Validator Number(double min, double max) {
-  const std::string range = StrCat(NumberText(min), " - ", NumberText(max));
+  const std::string least = NumberText(min);
+  const std::string most = NumberText(max);
   const auto check = [=](const std::string& text) -> std::string {
     const std::optional<double> number = ParseNumber(text);
     if (number && *number >= min && *number <= max) return "";
-    return StrCat(Quote(text), " is not a number in the range of ", range);
+    return StrCat(Quote(text), " is not a number in the range of ", least,
+                  " to ", most);
   };
-  return CLI::Validator(check, StrCat("FLOAT in [", range, "]"));
+  return CLI::Validator(check, StrCat("FLOAT in [", least, " - ", most, "]"));
 }
 
 CLI::Validator Whole(int64_t min, int64_t max) {

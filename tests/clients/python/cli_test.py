@@ -465,6 +465,9 @@ class Command(unittest.TestCase):
                  '--dialect: "onxx" is not one of onnx, openvino, directml'),
                 ((*run, "--k", "5", "--max-attempts", "9"),
                  '--max-attempts: "9" is not a number in the range of 1 to 5'),
+                ((*run, "--k", "5", "--deadline", "0"),
+                 '--deadline: "0" is not a number in the range of 0.001 to '
+                 "86400"),
                 ((*run, "--k", "5", "--json=maybe"),
                  '--json: "maybe" is not true or false'),
                 ((*run, "--k"), "--k: the value is missing"),
