@@ -53,7 +53,8 @@ class Shared(unittest.TestCase):
         answer = self.client.compute_topk(
             self.memory.region(self.x.T), DirectML(7, 0, "decreasing"))
         np.testing.assert_array_equal(answer.values, self.values.T)
-        with self.assertRaises(ValueError):  # ONNX has no strides
+        # ONNX has no strides.
+        with self.assertRaisesRegex(ValueError, "or is not contiguous or not"):
             self.client.compute_topk(self.memory.region(self.x.T), Onnx(7))
 
     def test_shared_memory_is_not_streamed(self):
