@@ -218,7 +218,8 @@ void AddListening(ConfigTable& table, ServerConfig& config) {
       ->check(PlainAddress());
   table.Row("ready-file", config.ready_file,
             "File that receives the bound addresses as JSON once the server "
-            "accepts calls. The server removes it at exit");
+            "accepts calls. The server removes it at exit, unless a second "
+            "signal ends it");
 }
 
 std::vector<std::string> BackendChoices() {
