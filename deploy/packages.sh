@@ -6,8 +6,8 @@
 TOPK_BUILD_PACKAGES=(
   g++ cmake ninja-build
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
-  libtbb-dev libhwy-dev libspdlog-dev prometheus-cpp-dev libcli11-dev
-  nlohmann-json3-dev libssl-dev libzip-dev
+  libtbb-dev libhwy-dev libspdlog-dev prometheus-cpp-dev libcivetweb-dev
+  libcli11-dev nlohmann-json3-dev libssl-dev libzip-dev zlib1g-dev
   dpkg-dev file
 )
 
@@ -15,22 +15,23 @@ TOPK_BUILD_PACKAGES=(
 # version: each build has Debian's security updates.
 TOPK_IMAGE_PACKAGES_debian12=(
   libgrpc++1.51 libprotobuf32 libtbb12 libtbbmalloc2 libhwy1 libzip4
-  libspdlog1.10 libssl3 libprometheus-cpp-pull1.0
+  libspdlog1.10 libssl3 libprometheus-cpp-core1.0 libcivetweb1 zlib1g
 )
 TOPK_IMAGE_PACKAGES_current=(
   libgrpc++1.83 libprotobuf36 libtbb12 libtbbmalloc2 libhwy1t64 libzip5
-  libspdlog1.15 libssl3t64 libprometheus-cpp-pull1.0
+  libspdlog1.15 libssl3t64 libprometheus-cpp-core1.0 libcivetweb1 zlib1g
 )
 
 # To build and run the tests as well: GoogleTest, what the Python clients need,
-# certificates for them, git for what the pages' tests copy, the proxy of
-# deploy/haproxy, curl for the commands of deploy/envoy, what users of the C++
-# package and of the command's completion have, what the Debian packages are
-# installed and checked with, the house rules' formatter and script checker.
+# OpenMetrics' reference parser, certificates, git for what the pages' tests
+# copy, the proxy of deploy/haproxy, curl for the commands of deploy/envoy, what
+# users of the C++ package and of the command's completion have, what the Debian
+# packages are installed and checked with, the house rules' formatter and script
+# checker.
 TOPK_TEST_PACKAGES=(
   libgtest-dev libgmock-dev libbenchmark-dev
   python3 python3-numpy python3-grpcio python3-protobuf python3-venv
-  python3-dev pybind11-dev
+  python3-dev pybind11-dev python3-prometheus-client
   openssl git
   haproxy curl
   pkg-config zsh fish groff-base

@@ -63,7 +63,7 @@ void ServiceCall::Finish(const Status& status) {
 }
 
 void ServiceCall::RecordEnd(const Status& status) {
-  count().Handled(static_cast<int>(status.code));
+  count().Handled(static_cast<int>(status.code), service_.ExemplarTrace(info_));
   if (span_ != nullptr) span_->End(status);
 }
 

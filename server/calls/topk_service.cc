@@ -63,7 +63,7 @@ v1::Capabilities TopKService::GetCapabilities() const {
 void TopKService::Record(const CallInfo& call, const v1::TopKRequest& request,
                          const RequestStats& stats, const Status& status) {
   bytes_ += stats.tensor_bytes + stats.answer_bytes;
-  metrics_.Record(call.method, request, stats, status);
+  metrics_.Record(call.method, request, stats, status, ExemplarTrace(call));
   log_.Record(call, request, stats, status);
 }
 

@@ -18,20 +18,37 @@ Buckets Buckets::Powers(double first, double factor, double last, double unit) {
 Histogram::Histogram(const Buckets& buckets)
     : bounds_(buckets.bounds),
       unit_(buckets.unit),
-      counts_(buckets.bounds.size() + 1) {
+      counts_(buckets.bounds.size() + 1),
+      exemplars_(buckets.bounds.size() + 1) {
   for (const double bound : bounds_) {
     limits_.push_back(std::llround(bound / unit_));
   }
 }
 
-void Histogram::Observe(int64_t value) {
+void Histogram::Observe(int64_t value, const TraceContext* sampled) {
   // The first bound that is not below: "le" is less or equal.
   const auto at = std::lower_bound(limits_.begin(), limits_.end(), value);
-  counts_[static_cast<size_t>(at - limits_.begin())].fetch_add(
-      1, std::memory_order_relaxed);
+  const auto bucket = static_cast<size_t>(at - limits_.begin());
+  counts_[bucket].fetch_add(1, std::memory_order_relaxed);
   // Released after the count, so that a reader that sees the sum also sees the
   // count.
   sum_.fetch_add(value, std::memory_order_release);
+  if (sampled != nullptr) SetExemplar(bucket, value, *sampled);
+}
+
+void Histogram::SetExemplar(size_t bucket, int64_t value,
+                            const TraceContext& trace) {
+  double exposed = static_cast<double>(value) * unit_;
+  // The product may exceed the bound by a rounding error.
+  if (bucket < bounds_.size()) exposed = std::min(exposed, bounds_[bucket]);
+  const std::lock_guard lock(mutex_);
+  exemplars_[bucket] = {trace.trace_high, trace.trace_low, trace.span, exposed,
+                        std::chrono::system_clock::now()};
+}
+
+BucketExemplars Histogram::CollectExemplars() const {
+  const std::lock_guard lock(mutex_);
+  return exemplars_;
 }
 
 prometheus::ClientMetric::Histogram Histogram::Collect() const {

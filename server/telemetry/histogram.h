@@ -5,7 +5,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <vector>
+
+#include "server/telemetry/exemplar.h"
+#include "server/telemetry/trace_context.h"
 
 namespace topk {
 
@@ -28,14 +32,21 @@ class Histogram {
  public:
   explicit Histogram(const Buckets& buckets);
 
-  /// Two additions, of which none waits.
-  void Observe(int64_t value);
+  /// Two additions, of which none waits. `sampled` is the trace of a call whose
+  /// span is exported, or null: the observation becomes the exemplar of its
+  /// bucket, under a lock.
+  void Observe(int64_t value, const TraceContext* sampled = nullptr);
 
   /// Returns what was observed. Under load too: the buckets are cumulative, the
   /// last is the count, and the sum has no observation that the count lacks.
   prometheus::ClientMetric::Histogram Collect() const;
 
+  /// Returns the exemplars. A Collect() that follows counts what they observed.
+  BucketExemplars CollectExemplars() const;
+
  private:
+  void SetExemplar(size_t bucket, int64_t value, const TraceContext& trace);
+
   const std::vector<double> bounds_;
   const double unit_;
   /// The bounds in what is observed.
@@ -43,6 +54,8 @@ class Histogram {
   /// One for each bound and one beyond.
   std::vector<std::atomic<uint64_t>> counts_;
   std::atomic<int64_t> sum_ = 0;
+  mutable std::mutex mutex_;  // of the exemplars
+  BucketExemplars exemplars_;
 };
 
 }  // namespace topk

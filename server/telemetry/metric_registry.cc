@@ -70,4 +70,16 @@ std::vector<prometheus::MetricFamily> MetricRegistry::Collect() const {
   return result;
 }
 
+Exemplars MetricRegistry::CollectExemplars() const {
+  Exemplars result;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [name, family] : families_) {
+    if (family.type != MetricType::Histogram) continue;
+    for (const Series& series : family.series) {
+      result[name].push_back(series.histogram->CollectExemplars());
+    }
+  }
+  return result;
+}
+
 }  // namespace topk

@@ -1,7 +1,6 @@
 // All metrics of a server: what is scraped.
 #pragma once
 
-#include <prometheus/collectable.h>
 #include <prometheus/labels.h>
 #include <prometheus/metric_family.h>
 #include <prometheus/registry.h>
@@ -14,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "server/telemetry/exemplar.h"
 #include "server/telemetry/histogram.h"
 
 namespace topk {
@@ -21,9 +21,9 @@ namespace topk {
 /// Combines prometheus-cpp's registry with our histograms and with values that
 /// are computed when they are scraped. Metrics and series are never removed.
 /// Thread-safe.
-class MetricRegistry final : public prometheus::Collectable {
+class MetricRegistry {
  public:
-  /// For counters and gauges that are set.
+  /// For counters and gauges that are set. Other types are not exposed.
   prometheus::Registry& prometheus() { return prometheus_; }
 
   /// Adds a series to a family of histograms, which is made by the first.
@@ -40,7 +40,11 @@ class MetricRegistry final : public prometheus::Collectable {
   void AddCounter(const std::string& name, const std::string& help, Value value,
                   const prometheus::Labels& labels = {});
 
-  std::vector<prometheus::MetricFamily> Collect() const override;
+  /// Returns all families with their values now.
+  std::vector<prometheus::MetricFamily> Collect() const;
+
+  /// Returns the exemplars. A Collect() that follows counts what they observed.
+  Exemplars CollectExemplars() const;
 
  private:
   struct Series {

@@ -180,23 +180,25 @@ Metrics::OfOperator Metrics::MakeOperator(const std::string& dialect,
 }
 
 void Metrics::Record(std::string_view method, const v1::TopKRequest& request,
-                     const RequestStats& stats, const Status& status) {
+                     const RequestStats& stats, const Status& status,
+                     const TraceContext* sampled) {
   const auto found =
       operators_.find({request.spec().dialect(), request.spec().version()});
   const OfOperator& row =
       found == operators_.end() ? unknown_operator_ : found->second;
   Count(row.requests, status.code);
   for (size_t i = 0; i < stages_.size(); ++i) {
-    if (stats.nanoseconds[i] >= 0) stages_[i]->Observe(stats.nanoseconds[i]);
+    if (stats.nanoseconds[i] < 0) continue;
+    stages_[i]->Observe(stats.nanoseconds[i], sampled);
   }
   if (const int64_t total = stats.TotalNanoseconds(); total > 0) {
     for (const auto& [name, seconds] : methods_) {
-      if (name == method) seconds->Observe(total);
+      if (name == method) seconds->Observe(total, sampled);
     }
   }
   if (!status.ok()) return RecordFailure(stats, status);
   answers_.Count(stats.backend, stats.kernel);
-  row.compute_seconds->Observe(stats[Stage::kCompute]);
+  row.compute_seconds->Observe(stats[Stage::kCompute], sampled);
   tensor_bytes_.Observe(stats.tensor_bytes);
   elements_.Observe(ElementsOf(request).value_or(0));
   if (const int64_t k = KOf(request).value_or(0); k > 0) k_.Observe(k);

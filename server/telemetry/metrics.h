@@ -17,6 +17,7 @@
 #include "server/telemetry/histogram.h"
 #include "server/telemetry/metric_registry.h"
 #include "server/telemetry/request_stats.h"
+#include "server/telemetry/trace_context.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {
@@ -28,8 +29,10 @@ class Metrics {
   Metrics();
 
   /// Records one answered or rejected request of a method, e.g. "ComputeTopK".
+  /// `sampled` is the trace of exemplars, or null; see Histogram.
   void Record(std::string_view method, const v1::TopKRequest& request,
-              const RequestStats& stats, const Status& status);
+              const RequestStats& stats, const Status& status,
+              const TraceContext* sampled = nullptr);
 
   /// Sets the gauge of whether the server serves.
   void SetReady(bool ready);

@@ -146,12 +146,13 @@ void RpcCount::Received() const { method_.received->Increment(); }
 
 void RpcCount::Sent() const { method_.sent->Increment(); }
 
-void RpcCount::Handled(int code) const {
+void RpcCount::Handled(int code, const TraceContext* sampled) const {
   const auto at = static_cast<size_t>(code);
   method_.handled[at < kCodeNames.size() ? at : 2]->Increment();
   method_.seconds->Observe(
       std::chrono::nanoseconds(std::chrono::steady_clock::now() - start_)
-          .count());
+          .count(),
+      sampled);
 }
 
 }  // namespace topk

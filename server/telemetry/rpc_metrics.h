@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "server/telemetry/metric_registry.h"
+#include "server/telemetry/trace_context.h"
 
 namespace topk {
 
@@ -47,8 +48,9 @@ class RpcCount {
   /// A message has come, or goes.
   void Received() const;
   void Sent() const;
-  /// The call's status goes; once.
-  void Handled(int code) const;
+  /// The call's status is sent. Call it once. `sampled` is the trace of the
+  /// exemplar, or null; see Histogram.
+  void Handled(int code, const TraceContext* sampled = nullptr) const;
 
  private:
   const RpcMetrics::Method& method_;

@@ -49,6 +49,10 @@ class SpanExporter {
   /// Queues a span, or drops it. Never waits for the collector.
   void Add(Span span);
 
+  /// Whether a span that is added now will probably reach the collector: the
+  /// queue has room, and the last message was accepted.
+  bool Delivers() const { return !failing_ && held_ < kMaxQueued; }
+
   /// Adds the topk_spans_* metrics. It outlives the registry's scrapes.
   void AddMetrics(MetricRegistry& registry) const;
 
@@ -75,9 +79,9 @@ class SpanExporter {
   const uint64_t sampled_below_;  // of the lower 63 bits of a trace's id
   const std::unique_ptr<TraceService::Stub> stub_;
   spdlog::logger& log_;
-  grpc::CompletionQueue queue_;  // the thread's, as are the next two
+  grpc::CompletionQueue queue_;  // the thread's, as is the request
   ExportRequest request_;
-  bool failing_ = false;
+  std::atomic<bool> failing_ = false;  // set by the thread
   std::atomic<int64_t> exported_ = 0;
   std::atomic<int64_t> queue_full_ = 0;
   std::atomic<int64_t> failed_ = 0;
@@ -86,7 +90,7 @@ class SpanExporter {
   std::condition_variable wake_;
   std::condition_variable ended_;
   std::vector<Span> queued_;
-  size_t held_ = 0;  // queued or being sent
+  std::atomic<size_t> held_ = 0;  // queued or being sent
   bool stopping_ = false;
   bool given_up_ = false;
   bool has_ended_ = false;

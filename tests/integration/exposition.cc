@@ -9,17 +9,14 @@
 namespace topk::testing {
 namespace {
 
-// The family of a sample: of a histogram's or summary's, the part before.
+// The family of a sample: of a histogram's, the part before.
 std::string FamilyOf(const std::string& name,
                      const std::map<std::string, std::string>& types) {
   for (const std::string suffix : {"_bucket", "_sum", "_count"}) {
     if (!name.ends_with(suffix)) continue;
     const std::string family = name.substr(0, name.size() - suffix.size());
     const auto found = types.find(family);
-    if (found == types.end()) continue;
-    if (found->second == "histogram" || found->second == "summary") {
-      return family;
-    }
+    if (found != types.end() && found->second == "histogram") return family;
   }
   return name;
 }
@@ -34,7 +31,7 @@ struct Buckets {
 
 std::string ReadExposition(const std::string& text, Exposition& to) {
   static const RegularExpression type_line(
-      "# TYPE ([a-zA-Z_][a-zA-Z0-9_]*) (counter|gauge|histogram|summary)");
+      "# TYPE ([a-zA-Z_][a-zA-Z0-9_]*) (counter|gauge|histogram)");
   static const RegularExpression help_line("# HELP [a-zA-Z_][a-zA-Z0-9_]* .+");
   // The name, labels in braces, the value.
   static const RegularExpression sample_line(
@@ -63,7 +60,7 @@ std::string ReadExposition(const std::string& text, Exposition& to) {
     if (*end != '\0') return "no number: " + line;
     const std::string series = name + "{" + labels + "}";
     if (!to.samples.emplace(series, value).second) return "twice: " + line;
-    if (to.types[family] == "gauge" || to.types[family] == "summary") continue;
+    if (to.types[family] == "gauge") continue;
     if (!(value >= 0)) return "negative: " + line;
     if (!name.ends_with("_bucket") || to.types[family] != "histogram") continue;
     const auto bound = le.Match(labels);
@@ -97,8 +94,7 @@ std::string CheckMonotonic(const Exposition& before, const Exposition& after) {
   for (const auto& [series, value] : before.samples) {
     const std::string name = series.substr(0, series.find('{'));
     const std::string family = FamilyOf(name, before.types);
-    const std::string& type = before.types.at(family);
-    if (type == "gauge" || type == "summary") continue;
+    if (before.types.at(family) == "gauge") continue;
     const auto now = after.samples.find(series);
     if (now == after.samples.end()) return "gone: " + series;
     if (now->second < value) return "went down: " + series;

@@ -410,10 +410,12 @@ TEST_F(Traces, SpansBeyondTheQueueAreDroppedAndCounted) {
     EXPECT_EQ(exporter.queue_full(),
               2 * (kSpans - int64_t{SpanExporter::kMaxQueued}));
     EXPECT_EQ(exporter.exported(), 0);
+    EXPECT_FALSE(exporter.Delivers());
     collector.Release();
     EXPECT_TRUE(Eventually([&] {
       return exporter.exported() == 2 * int64_t{SpanExporter::kMaxQueued};
     }));
+    EXPECT_TRUE(Eventually([&] { return exporter.Delivers(); }));
     topk::Span last;
     last.name = "last";
     exporter.Add(std::move(last));

@@ -93,11 +93,10 @@ int OpenSocketTo(const std::string& address) {
   return -1;
 }
 
-std::string HttpGet(const std::string& address, const std::string& path) {
+std::string HttpExchange(const std::string& address,
+                         const std::string& request) {
   const int fd = OpenSocketTo(address);
   std::string answer;
-  const std::string request =
-      "GET " + path + " HTTP/1.0\r\nHost: localhost\r\n\r\n";
   if (write(fd, request.data(), request.size()) ==
       static_cast<ssize_t>(request.size())) {
     char buffer[4096];
@@ -106,6 +105,12 @@ std::string HttpGet(const std::string& address, const std::string& path) {
     }
   }
   close(fd);
+  return answer;
+}
+
+std::string HttpGet(const std::string& address, const std::string& path) {
+  const std::string answer = HttpExchange(
+      address, "GET " + path + " HTTP/1.0\r\nHost: localhost\r\n\r\n");
   const size_t body = answer.find("\r\n\r\n");
   return body == std::string::npos ? "" : answer.substr(body + 4);
 }

@@ -80,6 +80,11 @@ bool Eventually(const std::function<bool()>& condition);
 /// Returns a socket that is connected to an IPv4 host:port, or -1.
 int OpenSocketTo(const std::string& address);
 
+/// Sends an HTTP request to host:port. Returns the response with its headers,
+/// up to the server's end of the connection.
+std::string HttpExchange(const std::string& address,
+                         const std::string& request);
+
 /// Returns the body of an HTTP GET of host:port and path, or "".
 std::string HttpGet(const std::string& address, const std::string& path);
 

@@ -5,7 +5,9 @@
 #include <prometheus/text_serializer.h>
 
 #include <atomic>
+#include <chrono>
 #include <thread>
+#include <vector>
 
 #include "server/telemetry/answer_counters.h"
 #include "server/telemetry/histogram.h"
@@ -23,6 +25,14 @@ std::vector<uint64_t> Cumulative(const Histogram& histogram) {
     counts.push_back(bucket.cumulative_count);
   }
   return counts;
+}
+
+TraceContext TraceNumbered(uint64_t high, uint64_t low, uint64_t span) {
+  TraceContext trace;
+  trace.trace_high = high;
+  trace.trace_low = low;
+  trace.span = span;
+  return trace;
 }
 
 TEST(MetricHistogram, CountsABoundInItsOwnBucket) {
@@ -72,6 +82,79 @@ TEST(MetricHistogram, IsConsistentDuringUpdates) {
   }
   stop = true;
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST(MetricHistogram, KeepsTheLastExemplarOfEachBucket) {
+  Histogram histogram({{1e-6, 4e-6}, 1e-9});
+  TraceContext trace = TraceNumbered(1, 2, 3);
+  const auto before = std::chrono::system_clock::now();
+  histogram.Observe(500);
+  histogram.Observe(900, &trace);
+  histogram.Observe(4000, &trace);
+  trace.span = 4;
+  histogram.Observe(800, &trace);
+  histogram.Observe(700);
+  const BucketExemplars exemplars = histogram.CollectExemplars();
+  ASSERT_EQ(exemplars.size(), 3u);
+  ASSERT_TRUE(exemplars[0].has_value() && exemplars[1].has_value());
+  EXPECT_FALSE(exemplars[2].has_value()) << "not observed";
+  EXPECT_EQ(exemplars[0]->trace_high, 1u);
+  EXPECT_EQ(exemplars[0]->trace_low, 2u);
+  EXPECT_EQ(exemplars[0]->span, 4u);
+  EXPECT_NEAR(exemplars[0]->value, 800e-9, 1e-12);
+  EXPECT_GE(exemplars[0]->time, exemplars[1]->time);
+  EXPECT_GE(exemplars[1]->time, before);
+  EXPECT_EQ(exemplars[1]->span, 3u);
+  EXPECT_EQ(exemplars[1]->value, 4e-6) << "not 4000 * 1e-9, which exceeds it";
+  EXPECT_EQ(histogram.Collect().sample_count, 5u);
+}
+
+TEST(MetricHistogram, CountsTheObservationOfEachExemplar) {
+  Histogram histogram({{10}, 1});
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> threads;
+  for (uint64_t i = 1; i <= 3; ++i) {
+    threads.emplace_back([&, i] {
+      for (uint64_t value = 1; !stop; ++value) {
+        const TraceContext trace = TraceNumbered(i, i, i);
+        histogram.Observe(static_cast<int64_t>(value % 20),
+                          value % 3 == 0 ? &trace : nullptr);
+      }
+    });
+  }
+  for (int seen = 0; seen < 2000;) {
+    const BucketExemplars exemplars = histogram.CollectExemplars();
+    const auto now = histogram.Collect();
+    if (exemplars[0].has_value()) {
+      ++seen;
+      ASSERT_GT(now.bucket[0].cumulative_count, 0u);
+      ASSERT_LE(exemplars[0]->value, 10);
+      ASSERT_EQ(exemplars[0]->trace_high, exemplars[0]->trace_low);
+      ASSERT_EQ(exemplars[0]->trace_high, exemplars[0]->span);
+    }
+    if (exemplars[1].has_value()) {
+      ASSERT_GT(now.sample_count, now.bucket[0].cumulative_count);
+      ASSERT_GT(exemplars[1]->value, 10);
+    }
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(MetricRegistry, HasTheExemplarsOfEachSeries) {
+  MetricRegistry registry;
+  registry.AddHistogram("a", "A", {{1}, 1}, {{"x", "1"}});
+  Histogram& second = registry.AddHistogram("a", "A", {{1}, 1}, {{"x", "2"}});
+  registry.AddGauge("b", "B", [] { return 1; });
+  const TraceContext trace = TraceNumbered(1, 2, 3);
+  second.Observe(5, &trace);
+  const Exemplars exemplars = registry.CollectExemplars();
+  ASSERT_EQ(exemplars.size(), 1u);
+  const auto& series = exemplars.at("a");
+  ASSERT_EQ(series.size(), 2u);
+  EXPECT_FALSE(series[0][1].has_value());
+  ASSERT_TRUE(series[1][1].has_value());
+  EXPECT_EQ(series[1][1]->value, 5);
 }
 
 TEST(MetricRegistry, HasEachFamilyOnceAndCollectsValues) {

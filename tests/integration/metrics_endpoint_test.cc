@@ -1,0 +1,184 @@
+// The HTTP endpoint of the metrics: formats, other requests, bad clients.
+#include "server/telemetry/metrics_endpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/text.h"
+#include "tests/integration/exposition.h"
+#include "tests/support/test_server.h"
+
+namespace topk::testing {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr char kOpenMetricsType[] =
+    "application/openmetrics-text; version=1.0.0; charset=utf-8";
+constexpr char kTextType[] = "text/plain; charset=utf-8";
+
+// An endpoint with one gauge, topk_a.
+class MetricsOverHttp : public ::testing::Test {
+ protected:
+  MetricsOverHttp() {
+    registry_->AddGauge("topk_a", "A", [] { return 1; });
+    auto started = MetricsEndpoint::Start("127.0.0.1:0", registry_);
+    EXPECT_TRUE(started.ok());
+    endpoint_ = *std::move(started);
+  }
+
+  // Returns the response, with its headers, to a request line and headers.
+  std::string Send(const std::string& line,
+                   const std::vector<std::string>& headers = {}) {
+    std::string request = line + " HTTP/1.1\r\nHost: localhost\r\n";
+    for (const std::string& header : headers) request += header + "\r\n";
+    return HttpExchange(endpoint_->address(), request + "\r\n");
+  }
+
+  // Returns the response to a scrape with an Accept header.
+  std::string Accepting(const std::string& accept) {
+    return Send("GET /metrics", {"Accept: " + accept});
+  }
+
+  const std::shared_ptr<MetricRegistry> registry_ =
+      std::make_shared<MetricRegistry>();
+  std::unique_ptr<MetricsEndpoint> endpoint_;
+};
+
+std::string Response(const std::string& type, const std::string& body) {
+  return StrCat("HTTP/1.1 200 OK\r\nContent-Type: ", type,
+                "\r\nContent-Length: ", body.size(), "\r\n\r\n", body);
+}
+
+// Returns what gzip compressed.
+std::string Decompressed(const std::string& text) {
+  z_stream stream{};
+  EXPECT_EQ(inflateInit2(&stream, 16 + MAX_WBITS), Z_OK);
+  std::string result(1 << 20, '\0');
+  std::string input = text;
+  stream.next_in = reinterpret_cast<Bytef*>(input.data());
+  stream.avail_in = static_cast<uInt>(input.size());
+  stream.next_out = reinterpret_cast<Bytef*>(result.data());
+  stream.avail_out = static_cast<uInt>(result.size());
+  EXPECT_EQ(inflate(&stream, Z_FINISH), Z_STREAM_END);
+  result.resize(stream.total_out);
+  inflateEnd(&stream);
+  return result;
+}
+
+TEST_F(MetricsOverHttp, AnswersInTheFormatThatTheScraperPrefers) {
+  const std::string text = "# HELP topk_a A\n# TYPE topk_a gauge\ntopk_a 1\n";
+  EXPECT_EQ(Send("GET /metrics"), Response(kTextType, text));
+  EXPECT_EQ(Accepting("*/*"), Response(kTextType, text));
+  EXPECT_EQ(
+      Accepting("application/openmetrics-text;version=1.0.0,*/*;q=0.1"),
+      Response(kOpenMetricsType,
+               "# TYPE topk_a gauge\n# HELP topk_a A\ntopk_a 1.0\n# EOF\n"));
+}
+
+TEST_F(MetricsOverHttp, CompressesForAScraperThatAcceptsGzip) {
+  for (const char* accept : {"text/plain", "application/openmetrics-text"}) {
+    const std::string plain = Accepting(accept);
+    const std::string compressed = Send(
+        "GET /metrics", {StrCat("Accept: ", accept), "Accept-Encoding: gzip"});
+    const size_t body = compressed.find("\r\n\r\n") + 4;
+    EXPECT_THAT(compressed.substr(0, body),
+                HasSubstr("\r\nContent-Encoding: gzip\r\n"));
+    EXPECT_THAT(compressed.substr(0, body),
+                HasSubstr(StrCat(
+                    "\r\nContent-Length: ", compressed.size() - body, "\r\n")));
+    EXPECT_EQ(Decompressed(compressed.substr(body)),
+              plain.substr(plain.find("\r\n\r\n") + 4));
+  }
+  EXPECT_THAT(Send("GET /metrics", {"Accept-Encoding: gzip;q=0"}),
+              Not(HasSubstr("gzip")));
+}
+
+TEST_F(MetricsOverHttp, AnswersOnlyGetOfItsPath) {
+  for (const char* line :
+       {"HEAD /metrics", "POST /metrics", "OPTIONS /metrics", "GET /",
+        "GET /metric", "GET /etc/passwd", "GET /../../etc/passwd"}) {
+    EXPECT_THAT(Send(line), StartsWith("HTTP/1.1 404 ")) << line;
+  }
+  for (const char* line : {"PUT /metrics", "DELETE /metrics"}) {
+    EXPECT_THAT(Send(line), StartsWith("HTTP/1.1 405 ")) << line;
+  }
+  EXPECT_THAT(Send("GET /metrics?name=x"), EndsWith("\ntopk_a 1\n"));
+}
+
+TEST_F(MetricsOverHttp, SurvivesMalformedRequests) {
+  for (const std::string& accept :
+       {std::string("application/openmetrics-text;q=9e99999"),
+        std::string(";;;q=,,=\"\\,*/*"), std::string(10'000, ','),
+        "application/openmetrics-text;q=" + std::string(10'000, '0'),
+        std::string("\xff%s%n")}) {
+    EXPECT_THAT(Accepting(accept), EndsWith("\ntopk_a 1\n")) << accept.size();
+  }
+  EXPECT_THAT(Accepting("\x01"), HasSubstr(" 400 Bad Request\r\n"));
+  // Beyond the 16 KiB of a request, and what is not HTTP.
+  EXPECT_THAT(Accepting(std::string(100'000, 'a')),
+              AnyOf("", HasSubstr(" 400 Bad Request\r\n")));
+  const std::string address = endpoint_->address();
+  for (const std::string& request :
+       {std::string(1000, '\0'), std::string("GET\r\n\r\n"),
+        std::string("GET /metrics HTTP/9.9\r\n\r\n"),
+        std::string("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")}) {
+    EXPECT_THAT(HttpExchange(address, request), Not(HasSubstr("topk_a")));
+  }
+  EXPECT_THAT(Send("GET /metrics"), EndsWith("\ntopk_a 1\n"));
+}
+
+// More connections that send nothing than threads and queue.
+TEST_F(MetricsOverHttp, AnswersAfterTheTimeoutOfIdleConnections) {
+  std::vector<int> idle;
+  for (int i = 0; i < 100; ++i) {
+    idle.push_back(OpenSocketTo(endpoint_->address()));
+  }
+  EXPECT_THAT(Send("GET /metrics"), EndsWith("\ntopk_a 1\n"));
+  for (const int fd : idle) close(fd);
+}
+
+TEST_F(MetricsOverHttp, StopsWhileScrapersWaitOrReadNothing) {
+  // A response that no socket buffer holds.
+  for (int i = 0; i < 100'000; ++i) {
+    registry_->AddGauge("topk_b", "B", [] { return 1; },
+                        {{"label", std::string(100, 'x') + StrCat(i)}});
+  }
+  std::vector<int> sockets;
+  for (int i = 0; i < 4; ++i) {
+    sockets.push_back(OpenSocketTo(endpoint_->address()));
+  }
+  const std::string request = "GET /metrics HTTP/1.0\r\n\r\n";
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(write(sockets[i], request.data(), request.size()),
+              static_cast<ssize_t>(request.size()));
+    char first = 0;
+    EXPECT_EQ(read(sockets[i], &first, 1), 1) << "the response has begun";
+  }
+  std::atomic<bool> stopped = false;
+  std::thread scraper([&, address = endpoint_->address()] {
+    while (!stopped) HttpExchange(address, request);
+  });
+  const auto start = std::chrono::steady_clock::now();
+  endpoint_.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  stopped = true;
+  scraper.join();
+  for (const int fd : sockets) close(fd);
+}
+
+}  // namespace
+}  // namespace topk::testing
