@@ -545,6 +545,25 @@ TEST(Config, RejectsInvalidVariables) {
               HasSubstr("topkd: TOPKD_THREADS: \"many\" is not a "));
 }
 
+TEST(Config, RejectsUnknownVariables) {
+  for (const char* name : {"TOPKD_THREAD", "TOPKD_PORTS", "TOPKD_SERVICE"}) {
+    const Variable variable(name, "1");
+    const Read read = ReadWords({});
+    EXPECT_EQ(read.line.exit_code, 2);
+    EXPECT_THAT(read.error, HasSubstr(StrCat("topkd: \"", name,
+                                             "\": the variable sets nothing")));
+  }
+}
+
+// Kubernetes sets these in every container if a service is called topkd.
+TEST(Config, IgnoresVariablesOfKubernetes) {
+  const Variable host("TOPKD_SERVICE_HOST", "10.0.0.1");
+  const Variable port("TOPKD_SERVICE_PORT_GRPC", "50051");
+  const Variable url("TOPKD_PORT", "tcp://10.0.0.1:50051");
+  const Variable protocol("TOPKD_PORT_50051_TCP_PROTO", "tcp");
+  EXPECT_EQ(ReadWords({}).error, "");
+}
+
 TEST(Config, IgnoresInvalidVariablesThatFlagsOverride) {
   const Variable threads("TOPKD_THREADS", "many");
   const Read read = ReadWords({"--threads", "3"});

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/backends/cpu/instruction_set.h"
+#include "core/base/cancellation.h"
 #include "core/base/dtype.h"
 #include "tests/unit/best.h"
 
@@ -78,6 +79,55 @@ TEST_P(RowFeedTest, DropsAHintThatFewerThanKExceed) {
     EXPECT_EQ(ChosenIndices(selection), testing::BestSlotsInOrder(row, kK))
         << exceeding;
   }
+}
+
+// Rows that are all alike, after one whose bound was far lower.
+TEST_P(RowFeedTest, RaisesAHintThatTooManyExceed) {
+  constexpr int64_t kCount = 20000;
+  constexpr int64_t kK = 60;
+  std::vector<uint32_t> row(kCount);
+  std::iota(row.begin(), row.end(), 1u);
+  std::ranges::shuffle(row, std::mt19937(1));
+  Feeder feed(kernels_, map_, kK);
+  Hint<uint32_t> hint;
+  hint.bound = map_(kCount - 10 * kK);
+  // It has room for all that exceed the hint.
+  Selection<uint32_t> selection(kernels_.kth, kK, 20 * kK, kCount);
+  feed.Feed({Bytes(row), kCount, 0}, std::span(&selection, 1), &hint);
+  ASSERT_TRUE(hint.bound.has_value());
+  EXPECT_GT(*hint.bound, map_(kCount - 3 * kK));
+  EXPECT_LE(*hint.bound, map_(kCount - kK));
+}
+
+TEST_P(RowFeedTest, ReadsRowsWithoutAHintAfterOneThatFailed) {
+  constexpr int64_t kCount = 2000;
+  constexpr int64_t kK = 10;
+  std::vector<uint32_t> row(kCount);
+  std::iota(row.begin(), row.end(), 1u);
+  Feeder feed(kernels_, map_, kK);
+  Hint<uint32_t> hint;
+  hint.bound = map_(kCount);
+  int before = 0;
+  for (int round = 0; round < 3; ++round) {
+    Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
+    feed.Feed({Bytes(row), kCount, 0}, std::span(&selection, 1), &hint);
+    EXPECT_TRUE(round == 0 || hint.wait == before - 1) << hint.wait;
+    before = hint.wait;
+    EXPECT_GT(before, 10);
+  }
+}
+
+TEST_P(RowFeedTest, OffersNothingOnceCancelled) {
+  constexpr int64_t kCount = 20000;
+  constexpr int64_t kK = 60;
+  std::vector<uint32_t> row(kCount);
+  std::iota(row.begin(), row.end(), 1u);
+  Cancellation cancellation;
+  cancellation.Cancel();
+  Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount, &cancellation);
+  const Feeder feed(kernels_, map_, kK);
+  EXPECT_EQ(feed.Scan({Bytes(row), kCount, 0}, 8, selection), kCount);
+  EXPECT_EQ(selection.size(), 0);
 }
 
 // A row that ascends lets everything in that comes: a look at what is left

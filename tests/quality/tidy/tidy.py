@@ -372,9 +372,28 @@ def _tool(files, suffixes, command, names=()):
         yield result.stdout + result.stderr
 
 
+def _test_names(files):
+    """Returns the names of all tests of GoogleTest, as its filters match them.
+    """
+    text = "\n".join(text for name, text in files.items()
+                     if name.endswith("_test.cc"))
+    prefixes = re.findall(r"^INSTANTIATE_TEST_SUITE_P\(\s*(\w+),\s*(\w+)", text,
+                          re.M)
+    for macro, suite, test in re.findall(
+            r"^(TEST|TEST_F|TEST_P|TYPED_TEST)\(\s*(\w+),\s*(\w+)\)", text,
+            re.M):
+        if macro == "TEST_P":
+            yield from (f"{prefix}/{suite}.{test}/0"
+                        for prefix, of in prefixes if of == suite)
+        else:
+            typed = "/0" if macro == "TYPED_TEST" else ""
+            yield f"{suite}{typed}.{test}"
+
+
 def mutants(files):
-    """The text that each mutant replaces exists once."""
+    """The text that each mutant replaces exists once, and its tests exist."""
     listed = tomllib.loads(files.get("tests/quality/mutation/mutants.toml", ""))
+    names = list(_test_names(files))
     seen = set()
     for row in listed.get("mutant", []):
         times = files.get(row["file"], "").count(row["old"])
@@ -383,6 +402,10 @@ def mutants(files):
         if row["name"] in seen:
             yield f"{row['name']} is there already"
         seen.add(row["name"])
+        for pattern in ":".join(row["tests"]).split(":"):
+            if not pattern.startswith("topk_") and not any(
+                    fnmatch.fnmatchcase(name, pattern) for name in names):
+                yield f"{row['name']}: no test matches {pattern}"
 
 
 def _subjects():
@@ -418,7 +441,14 @@ def shellcheck(files):
                      (".ci/run",))
 
 
-_MUTANT = "[[mutant]]\nname = 'a'\nfile = 'core/a.cc'\nold = 'x'\n"
+_MUTANT = ("[[mutant]]\nname = 'a'\nfile = 'core/a.cc'\nold = 'x'\n"
+           "tests = ['topk_a_test:A.*']\n")
+
+
+def _mutant(text, test="TEST(A, B) {", times=1):
+    return {"tests/quality/mutation/mutants.toml": times * _MUTANT,
+            "core/a.cc": text, "tests/a_test.cc": test}
+
 
 # Each rule, samples that break it, and one that does not.
 RULES = {
@@ -519,10 +549,9 @@ RULES = {
     ], {"deploy/a.md": "[x](../ARCHITECTURE.md#invariants), `tests/run.sh`\n"
                        "```sh\n[x](none)\n```\n[y](https://example.com/z)"}),
     "mutants": (mutants, [
-        {"tests/quality/mutation/mutants.toml": _MUTANT, "core/a.cc": "y"},
-        {"tests/quality/mutation/mutants.toml": _MUTANT, "core/a.cc": "xx"},
-        {"tests/quality/mutation/mutants.toml": 2 * _MUTANT, "core/a.cc": "x"},
-    ], {"tests/quality/mutation/mutants.toml": _MUTANT, "core/a.cc": "x"}),
+        _mutant("y"), _mutant("xx"), _mutant("x", times=2),
+        _mutant("x", "TEST(B, A) {"), _mutant("x", "TEST_P(A, B) {"),
+    ], _mutant("x")),
     "words": (words.words, [
         {"a.md": "# What is served"},
         {"a.md": "| a | Who asks |"},
