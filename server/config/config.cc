@@ -427,10 +427,12 @@ std::string Settings(const CLI::App& app) {
   for (std::string line; std::getline(all, line);) {
     const std::string key = line.substr(0, line.find('='));
     if (key.find('.') != std::string::npos) continue;
-    // CLI11 cannot read back its own text for an empty list.
+    // CLI11 cannot read back its own text for an empty list: [] in 2.1, {} in
+    // 2.4.
     const CLI::Option* option = app.get_option_no_throw("--" + key);
     const bool is_empty_list = option != nullptr && option->count() == 0 &&
-                               option->get_default_str() == "[]";
+                               (option->get_default_str() == "[]" ||
+                                option->get_default_str() == "{}");
     if (!is_empty_list) lines += line + "\n";
   }
   return lines;
