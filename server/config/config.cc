@@ -438,8 +438,8 @@ std::string Settings(const CLI::App& app) {
   return lines;
 }
 
-// Throws for a value that a config file cannot hold: CLI11 ends it at a line
-// break or a #, also between quotes.
+// Throws for a value that a config file cannot hold: CLI11 2.1 ends it at a
+// line break or a #, also between quotes.
 void CheckReadsBack(const CLI::App& app, const std::string& settings) {
   std::istringstream in(settings);
   for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(in)) {

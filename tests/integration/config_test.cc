@@ -110,11 +110,19 @@ TEST(Config, PrintsOnlyWhatItCanReadAgain) {
     EXPECT_EQ(ReadWords({"--config", file.c_str()}).line.server.ready_file,
               value);
   }
+  // CLI11 2.4 can write these, 2.1 cannot.
   for (const char* value : {"#a", "a#b", "a\nb", "a\nthreads=1"}) {
     const Read read = ReadWords({"--check-config", "--ready-file", value});
-    EXPECT_EQ(read.line.exit_code, 2) << value;
-    EXPECT_THAT(read.error, HasSubstr("topkd: --ready-file: \""));
-    EXPECT_THAT(read.error, HasSubstr("cannot be written to a config file\n"));
+    if (read.line.exit_code == 0) {
+      std::ofstream(file) << read.line.settings;
+      EXPECT_EQ(ReadWords({"--config", file.c_str()}).line.server.ready_file,
+                value);
+    } else {
+      EXPECT_EQ(read.line.exit_code, 2) << value;
+      EXPECT_THAT(read.error, HasSubstr("topkd: --ready-file: \""));
+      EXPECT_THAT(read.error,
+                  HasSubstr("cannot be written to a config file\n"));
+    }
     EXPECT_EQ(ReadWords({"--ready-file", value}).error, "");
   }
 }

@@ -244,6 +244,16 @@ TEST(Acceptor, ClosesConnectionsWhenFileDescriptorsRunOut) {
   EXPECT_TRUE(Reaches(first.fd(), *clients.front()));
 }
 
+// Connections may use half of a low limit.
+TEST(Acceptor, NeedsFreeFileDescriptorsForConnections) {
+  const auto next = static_cast<rlim_t>(FreeDescriptor());
+  for (const auto& [half, expected] :
+       {std::pair(next + 4, false), std::pair(next + 40, true)}) {
+    const DescriptorLimit limit(2 * half);
+    EXPECT_EQ(Acceptor(ConnectionOptions{}, 0).CanAccept(), expected);
+  }
+}
+
 TEST(Acceptor, ResumesWhenFileDescriptorsAreFreeAgain) {
   Accepting accepting;
   std::optional<Socket> client(std::in_place, Connect(accepting.port()));

@@ -117,6 +117,18 @@ TEST_P(RowFeedTest, ReadsRowsWithoutAHintAfterOneThatFailed) {
   }
 }
 
+// Nothing ranks before the greatest key.
+TEST_P(RowFeedTest, EndsAtKElementsWithTheGreatestKey) {
+  constexpr int64_t kCount = 20000;
+  constexpr int64_t kK = 60;
+  std::vector<uint32_t> row(kCount, 7);
+  std::fill_n(row.begin() + 1000, 500, 0xFFFFFFFF);
+  Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
+  const Feeder feed(kernels_, map_, kK);
+  feed.FeedMore({Bytes(row), kCount, 0}, selection);
+  EXPECT_EQ(ChosenIndices(selection), testing::BestSlotsInOrder(row, kK));
+}
+
 TEST_P(RowFeedTest, OffersNothingOnceCancelled) {
   constexpr int64_t kCount = 20000;
   constexpr int64_t kK = 60;
