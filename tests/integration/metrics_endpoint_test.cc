@@ -169,8 +169,8 @@ TEST_F(MetricsOverHttp, StopsWhileScrapersWaitOrReadNothing) {
     EXPECT_EQ(read(sockets[i], &first, 1), 1) << "the response has begun";
   }
   std::atomic<bool> stopped = false;
-  // civetweb forgets connections that nobody has begun to serve when it stops:
-  // the last exchange may have no end but that of its socket's wait.
+  // civetweb does not close connections that no thread has taken when it stops:
+  // the last exchange may then end with its socket's timeout.
   std::thread scraper([&, address = endpoint_->address()] {
     while (!stopped) HttpExchange(address, request);
   });
