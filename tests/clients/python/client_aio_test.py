@@ -85,9 +85,9 @@ class Aio(unittest.IsolatedAsyncioTestCase):
 
             results = self.client.compute_topk_many(requests())
             self.assertEqual((await results.__anext__()).indices[0], 4)
-            with self.assertRaises(type(exception)) as caught:
+            # Python 3.9 makes another CancelledError of one.
+            with self.assertRaises(type(exception)):
                 await asyncio.wait_for(results.__anext__(), 30)
-            self.assertIs(caught.exception, exception)
 
     async def test_a_request_may_depend_on_the_result_before(self):
         answered = asyncio.Semaphore(0)
