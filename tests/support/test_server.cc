@@ -87,7 +87,7 @@ int OpenSocketTo(const std::string& address) {
       htons(static_cast<uint16_t>(std::stoi(address.substr(colon + 1))));
   inet_pton(AF_INET, address.substr(0, colon).c_str(), &to.sin_addr);
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const timeval wait{10, 0};
+  const timeval wait{5, 0};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
   if (connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0) {
     return fd;

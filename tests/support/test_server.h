@@ -78,7 +78,7 @@ v1::TopKRequest OnnxRequest(const std::vector<float>& values, int64_t k);
 bool Eventually(const std::function<bool()>& condition);
 
 /// Returns a socket that is connected to an IPv4 host:port, or -1. A read waits
-/// for at most 10 s.
+/// for at most 5 s.
 int OpenSocketTo(const std::string& address);
 
 /// Sends an HTTP request to host:port. Returns the response with its headers,
