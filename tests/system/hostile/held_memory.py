@@ -120,9 +120,10 @@ def responses_never_read(attacker):
         attacker.outcomes.update(client.outcomes.values())
 
 
-# 96 MiB: a message that is arriving, and what the two slow items have returned
-# to the allocator, which keeps it for the next ones.
-@attack(processes=1, rounds=16, arriving=96)
+# 112 MiB: two messages that are arriving or were counted between two readings,
+# and what the two slow items have returned to the allocator, which keeps it for
+# the next ones.
+@attack(processes=1, rounds=16, arriving=112)
 def messages_read_ahead(attacker):
     """16 streams of ComputeTopKMany whose first item waits behind two slow ones
     and whose second, of 16 MiB, the server reads ahead."""
