@@ -1,6 +1,8 @@
-// Text formatting for error messages.
+// Small operations on text, most of them for error messages.
 #pragma once
 
+#include <algorithm>
+#include <cctype>
 #include <concepts>
 #include <cstring>
 #include <string>
@@ -39,6 +41,23 @@ inline std::string Quote(std::string_view text) {
     quoted += c >= 0x20 && c < 0x7f ? c : '?';
   }
   return quoted + (text.size() > 64 ? "...\"" : "\"");
+}
+
+/// Returns text without the spaces at its ends.
+inline std::string_view Trimmed(std::string_view text,
+                                std::string_view spaces = " \t") {
+  const size_t first = text.find_first_not_of(spaces);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(spaces) + 1 - first);
+}
+
+/// Returns ASCII text in lower case.
+inline std::string InLowerCase(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) {
+    return static_cast<char>(std::tolower(c));
+  });
+  return lower;
 }
 
 /// Returns a byte's two digits in lower-case hex.

@@ -50,10 +50,7 @@ std::string ToHex(const TokenHash& hash) {
 }
 
 std::string_view TrimToken(std::string_view content) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  const size_t first = content.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return {};
-  return content.substr(first, content.find_last_not_of(kSpace) + 1 - first);
+  return Trimmed(content, " \t\r\n");
 }
 
 }  // namespace topk

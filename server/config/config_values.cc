@@ -1,6 +1,5 @@
 #include "server/config/config_values.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -86,14 +85,6 @@ std::string CheckRate(const std::string& text) {
   const std::optional<double> rate = ParseNumber(text);
   if (rate && (*rate == 0 || (*rate >= 1e-6 && *rate <= 1e15))) return "";
   return StrCat(Quote(text), " is not a rate of 0 or 1e-6 .. 1e15 per second");
-}
-
-std::string InLowerCase(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) {
-    return static_cast<char>(std::tolower(c));
-  });
-  return lower;
 }
 
 // Returns the number of bytes of a unit, e.g. 1024 for "KiB", or 0 for an

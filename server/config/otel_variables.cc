@@ -39,13 +39,6 @@ std::pair<std::string, std::string> FirstOf(const Variable& variable,
   return {of_all, variable(of_all)};
 }
 
-std::string_view Trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t";
-  const size_t first = text.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return "";
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
-
 // Decodes %41 as A. Nothing if a percent sign has no two digits.
 std::optional<std::string> PercentDecoded(std::string_view text) {
   std::string decoded;

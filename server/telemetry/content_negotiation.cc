@@ -1,9 +1,10 @@
 #include "server/telemetry/content_negotiation.h"
 
 #include <algorithm>
-#include <cctype>
 #include <optional>
 #include <string>
+
+#include "core/base/text.h"
 
 namespace topk {
 namespace {
@@ -15,19 +16,12 @@ struct Choice {
   int quality = 1000;  // in thousandths
 };
 
-std::string_view WithoutBlanks(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t";
-  const size_t first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return "";
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
-
 // Takes the text before a separator off a list.
 std::string_view TakeItem(std::string_view& list, char separator) {
   const size_t end = std::min(list.find(separator), list.size());
   const std::string_view item = list.substr(0, end);
   list.remove_prefix(std::min(end + 1, list.size()));
-  return WithoutBlanks(item);
+  return Trimmed(item);
 }
 
 // Reads 0 to 1 with at most three decimals.
@@ -67,9 +61,7 @@ std::optional<Choice> ParseChoice(std::string_view element) {
 // Returns the highest quality of the elements that match; 0 without any.
 template <class Matches>
 int QualityOf(std::string_view header, const Matches& matches) {
-  std::string lower(header);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
+  const std::string lower = InLowerCase(header);
   int highest = 0;
   for (std::string_view rest = lower; !rest.empty();) {
     const auto choice = ParseChoice(TakeItem(rest, ','));

@@ -74,10 +74,10 @@ void AppendSample(std::string_view name, std::string_view labels,
 
 // The labels have 63 characters, of at most 128.
 std::string ExemplarText(const Exemplar& exemplar) {
-  return StrCat(" # {trace_id=\"", SpanId(exemplar.trace_high),
-                SpanId(exemplar.trace_low), "\",span_id=\"",
-                SpanId(exemplar.span), "\"} ", FloatText(exemplar.value), " ",
-                SecondsText(exemplar.time));
+  return StrCat(" # {trace_id=\"",
+                TraceId(exemplar.trace_high, exemplar.trace_low),
+                "\",span_id=\"", SpanId(exemplar.span), "\"} ",
+                FloatText(exemplar.value), " ", SecondsText(exemplar.time));
 }
 
 void AppendHistogram(const std::string& name, const ClientMetric& metric,

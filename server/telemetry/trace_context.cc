@@ -88,8 +88,8 @@ std::string ToTraceParent(const TraceContext& trace) {
                 trace.sampled ? "-01" : "-00");
 }
 
-std::string TraceId(const TraceContext& trace) {
-  return SpanId(trace.trace_high) + SpanId(trace.trace_low);
+std::string TraceId(uint64_t trace_high, uint64_t trace_low) {
+  return SpanId(trace_high) + SpanId(trace_low);
 }
 
 std::string SpanId(uint64_t span) {

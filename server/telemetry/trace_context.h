@@ -55,7 +55,10 @@ uint64_t NewTraceId();
 std::string ToTraceParent(const TraceContext& trace);
 
 /// Returns an id in lower-case hex: 32 digits of a trace, 16 of a span.
-std::string TraceId(const TraceContext& trace);
+std::string TraceId(uint64_t trace_high, uint64_t trace_low);
+inline std::string TraceId(const TraceContext& trace) {
+  return TraceId(trace.trace_high, trace.trace_low);
+}
 std::string SpanId(uint64_t span);
 
 }  // namespace topk
