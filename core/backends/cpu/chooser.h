@@ -50,8 +50,6 @@ struct Choice {
 bool CanRun(Algorithm algorithm, const Plan& plan);
 
 /// A task of less work costs more to hand over than to run, in nanoseconds.
-/// Half of it made 4 rows of 8400 on two threads 1.3 times as fast in process,
-/// and calls with them 0.6 to 1.0 times, whose thread is not spinning.
 inline constexpr double kTaskNanoseconds = 20000;
 
 /// Chooses for `threads` >= 1 and tasks of `task` nanoseconds at least. A pure
