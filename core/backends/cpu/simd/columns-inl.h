@@ -63,21 +63,31 @@ HWY_INLINE V Insert(V key, Key index, Key* keys, Key* indices, int64_t levels) {
   return hn::Load(d, keys + (levels - 1) * kPitch);
 }
 
-/// How far ahead of the elements, in bytes, memory is fetched.
-inline constexpr int64_t kColumnsAhead = 8192;
+/// How many vectors of a row are taken before the next row.
+inline constexpr int64_t kStrip = 32;
+/// How far ahead of the elements memory is fetched: in rows of a strip, or, of
+/// rows that one strip takes whole, in bytes.
+inline constexpr int64_t kRowsAhead = 2;
+inline constexpr int64_t kBytesAhead = 8192;
 
-/// Kernels::feed_columns.
+/// Kernels::feed_columns, of the columns begin .. end - 1, at most a strip.
 template <class Key, bool kFloat>
-void FeedColumns(const SortKeyEncoder<Key, kFloat>& map,
-                 const ColumnState<Key>& state, const std::byte* elements,
-                 int64_t count, int64_t pitch, int64_t first) {
+HWY_INLINE void FeedStrip(const VectorMap<Key, kFloat>& vector_map,
+                          const ColumnState<Key>& state,
+                          const std::byte* elements, int64_t count,
+                          int64_t pitch, int64_t first, int64_t begin,
+                          int64_t end) {
   const Tag<Key> d;
   constexpr int64_t kLanes = hn::MaxLanes(Tag<Key>());
   constexpr int64_t kBlock = ColumnState<Key>::kBlock;
-  const VectorMap<Key, kFloat> vector_map(map);
-  const int64_t whole = state.columns - state.columns % kLanes;
+  constexpr auto kBytes = static_cast<int64_t>(sizeof(Key));
+  const int64_t vectors = (end - begin) / kLanes;
+  const int64_t whole = begin + vectors * kLanes;
+  const int64_t ahead = state.columns > kStrip * kLanes
+                            ? kRowsAhead * pitch * kBytes
+                            : kBytesAhead;
   for (int64_t i = 0; i < count; ++i) {
-    const std::byte* row = elements + i * pitch * sizeof(Key);
+    const std::byte* row = elements + i * pitch * kBytes;
     const auto index = static_cast<Key>(first + i);
     // The first k rows are taken whatever they are: a key of 0 exceeds none.
     const bool filling = first + i < state.k;
@@ -94,40 +104,34 @@ void FeedColumns(const SortKeyEncoder<Key, kFloat>& map,
                 state.limits + column);
     };
     const auto bits_at = [&](int64_t column) HWY_ATTR {
-      return LoadElements(d, row + column * sizeof(Key));
+      return LoadElements(d, row + column * kBytes);
     };
-    for (int64_t column = 0; column < whole;) {
-      // First which vectors have something better, then those: a branch for
-      // each would wait for its element to come from memory.
-      const int64_t strip = column;
-      const int64_t vectors = std::min(kWord, (whole - strip) / kLanes);
-      uint64_t better = filling ? ~uint64_t{0} >> (kWord - vectors) : 0;
-      for (int64_t v = 0; v < vectors && !filling; ++v, column += kLanes) {
-        hwy::Prefetch(row + column * sizeof(Key) + kColumnsAhead);
-        const auto exceed = vector_map.Exceed(
-            bits_at(column), hn::Load(d, state.limits + column));
-        better |= uint64_t{!hn::AllFalse(d, exceed)} << v;
-      }
-      column = strip + vectors * kLanes;
-      for (; better != 0; better &= better - 1) {
-        const int64_t c =
-            strip + kLanes * static_cast<int64_t>(
-                                 hwy::Num0BitsBelowLS1Bit_Nonzero64(better));
-        insert(vector_map.Keys(bits_at(c)), c);
-      }
+    // First which vectors have something better, then those: a branch for each
+    // would wait for its element to come from memory.
+    uint64_t better = filling ? FirstBits(vectors) : 0;
+    for (int64_t v = 0; v < vectors && !filling; ++v) {
+      const int64_t column = begin + v * kLanes;
+      hwy::Prefetch(row + column * kBytes + ahead);
+      const auto exceed = vector_map.Exceed(bits_at(column),
+                                            hn::Load(d, state.limits + column));
+      better |= uint64_t{!hn::AllFalse(d, exceed)} << v;
     }
-    if (whole < state.columns) {
-      const std::byte* at = row + whole * sizeof(Key);
+    for (; better != 0; better &= better - 1) {
+      const int64_t column =
+          begin + kLanes * static_cast<int64_t>(
+                               hwy::Num0BitsBelowLS1Bit_Nonzero64(better));
+      insert(vector_map.Keys(bits_at(column)), column);
+    }
+    if (whole < end) {
+      const std::byte* at = row + whole * kBytes;
       // Behind the columns are others, except at the end.
       alignas(kVectorBytes) Key padded[kLanes] = {};
       if ((count - 1 - i) * pitch < kLanes) {
-        std::memcpy(padded, at,
-                    static_cast<size_t>(state.columns - whole) * sizeof(Key));
+        std::memcpy(padded, at, static_cast<size_t>(end - whole) * sizeof(Key));
         at = reinterpret_cast<const std::byte*>(padded);
       }
       const auto bits = LoadElements(d, at);
-      const auto lanes =
-          hn::FirstN(d, static_cast<size_t>(state.columns - whole));
+      const auto lanes = hn::FirstN(d, static_cast<size_t>(end - whole));
       const auto exceed = hn::And(
           lanes, vector_map.Exceed(bits, hn::Load(d, state.limits + whole)));
       if (filling || !hn::AllFalse(d, exceed)) {
@@ -136,6 +140,19 @@ void FeedColumns(const SortKeyEncoder<Key, kFloat>& map,
         insert(hn::IfThenElseZero(lanes, vector_map.Keys(bits)), whole);
       }
     }
+  }
+}
+
+/// Kernels::feed_columns.
+template <class Key, bool kFloat>
+void FeedColumns(const SortKeyEncoder<Key, kFloat>& map,
+                 const ColumnState<Key>& state, const std::byte* elements,
+                 int64_t count, int64_t pitch, int64_t first) {
+  constexpr int64_t kWidth = kStrip * hn::MaxLanes(Tag<Key>());
+  const VectorMap<Key, kFloat> vector_map(map);
+  for (int64_t begin = 0; begin < state.columns; begin += kWidth) {
+    FeedStrip(vector_map, state, elements, count, pitch, first, begin,
+              std::min(begin + kWidth, state.columns));
   }
 }
 
