@@ -12,8 +12,9 @@ namespace {
 using cpu::Algorithm;
 
 constexpr Algorithm kAlgorithms[] = {
-    Algorithm::kShortRows, Algorithm::kScan,    Algorithm::kSort,
-    Algorithm::kStrided,   Algorithm::kColumns, Algorithm::kScanColumns,
+    Algorithm::kShortRows,   Algorithm::kScan,    Algorithm::kSort,
+    Algorithm::kStrided,     Algorithm::kColumns, Algorithm::kTransposed,
+    Algorithm::kScanColumns,
 };
 
 struct Shape {

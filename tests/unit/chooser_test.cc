@@ -37,9 +37,14 @@ const Row kRows[] = {
     {DType::kI8, {1000}, 0, 251, "sort", "sort"},
     {DType::kF32, {4, 1000, 64, 64}, 1, 5, "columns", "columns"},
     {DType::kF32, {100000, 64}, 0, 10, "columns", "columns-split"},
-    {DType::kF64, {50, 3}, 0, 32, "columns", "columns"},
-    {DType::kF64, {50, 3}, 0, 33, "scan-columns", "scan-columns"},
-    {DType::kF16, {1000, 64}, 0, 5, "scan-columns", "scan-columns"},
+    {DType::kF64, {50, 3}, 0, 16, "columns", "columns"},
+    {DType::kF64, {50, 3}, 0, 33, "transposed", "transposed"},
+    {DType::kF32, {4, 1000, 64, 64}, 1, 12, "transposed", "transposed"},
+    {DType::kF32, {4096, 64}, 0, 16, "columns", "columns-split"},
+    {DType::kF32, {4096, 64}, 0, 30, "transposed", "transposed"},
+    {DType::kF16, {1000, 64}, 0, 5, "transposed", "transposed"},
+    {DType::kF16, {20000, 64}, 0, 5, "scan-columns", "scan-columns-split"},
+    {DType::kU4, {1000, 64}, 0, 5, "scan-columns", "scan-columns"},
     {DType::kI16, {1000000, 4}, 0, 5, "scan-columns", "scan-columns-split"},
     {DType::kF32, {0, 5}, 1, 2, "nothing", "nothing"},
 };
@@ -64,7 +69,7 @@ TEST(Chooser, ChoosesByShape) {
   EXPECT_EQ(NameOf(strided), "strided");
   chosen.insert(strided.algorithm);
   // An algorithm that is never chosen is to go.
-  EXPECT_EQ(chosen.size(), 7u);
+  EXPECT_EQ(chosen.size(), 8u);
 }
 
 TEST(Chooser, MakesNoTaskTooSmall) {

@@ -185,6 +185,35 @@ TEST(Kernels, ScanColumnsFindsElementsAboveTheirBounds) {
   });
 }
 
+TEST(Kernels, TransposeCopiesEveryElementAndNoOther) {
+  std::mt19937_64 random(8);
+  ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
+                                     const SortKeyEncoder<Key, kFloat>&,
+                                     const DTypeInfo& type) {
+    for (const int64_t rows : {1, 15, 16, 33}) {
+      for (const int64_t columns : {1, 7, 16, 50}) {
+        const int64_t pitch = columns + 3;
+        const int64_t transposed_pitch = rows + 2;
+        Elements<Key> elements(random, type, rows * pitch);
+        const auto untouched = static_cast<Key>(random());
+        std::vector<Key> expected(
+            static_cast<size_t>(columns * transposed_pitch), untouched);
+        std::vector<Key> transposed = expected;
+        for (int64_t r = 0; r < rows; ++r) {
+          for (int64_t c = 0; c < columns; ++c) {
+            expected[static_cast<size_t>(c * transposed_pitch + r)] =
+                elements[r * pitch + c];
+          }
+        }
+        kernels.transpose(elements.at(0), rows, columns, pitch,
+                          std::as_writable_bytes(std::span(transposed)).data(),
+                          transposed_pitch);
+        ASSERT_EQ(transposed, expected) << rows << " x " << columns;
+      }
+    }
+  });
+}
+
 TEST(Kernels, RankIsAStableSort) {
   std::mt19937_64 random(5);
   ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,

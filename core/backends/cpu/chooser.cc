@@ -12,10 +12,17 @@ namespace {
 constexpr int64_t kTileBytes = int64_t{1} << 19;
 // Narrower tiles read too little of each page.
 constexpr int64_t kMinTile = 256;
+// Of the second cache, what a tile that is transposed may take, and how many
+// columns it has: fewer read too little of each page, more gained nothing.
+constexpr int64_t kTransposedBytes = int64_t{1} << 19;
+constexpr int64_t kMinTransposed = 16;
+constexpr int64_t kMaxTransposed = 128;
 // Narrow tensors are folded to about this width.
 constexpr int64_t kFoldWidth = 64;
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+Algorithm AlgorithmFor(const Plan& plan);
 
 // Roughly what a unit costs on the slower of the machines measured.
 double UnitNanoseconds(Algorithm algorithm, const Plan& plan, int64_t tile) {
@@ -25,6 +32,11 @@ double UnitNanoseconds(Algorithm algorithm, const Plan& plan, int64_t tile) {
   // The cost of unpacking the elements of a column or a row.
   const double unpack = InfoOf(plan.dtype).packed() ? n * 0.15 : 0;
   switch (algorithm) {
+    case Algorithm::kTransposed: {
+      const Plan rows = RowsOfTile(plan, tile);
+      return static_cast<double>(tile) *
+             (UnitNanoseconds(AlgorithmFor(rows), rows, 1) + n * 0.3 + k * 3);
+    }
     case Algorithm::kShortRows:
       return 60 + n * bytes * 0.05 + unpack;
     case Algorithm::kScan:
@@ -42,6 +54,10 @@ double UnitNanoseconds(Algorithm algorithm, const Plan& plan, int64_t tile) {
 }
 
 Algorithm AlgorithmFor(const Plan& plan) {
+  if (CanRun(Algorithm::kTransposed, plan) &&
+      (!CanRun(Algorithm::kColumns, plan) || plan.k >= TransposedFromK(plan))) {
+    return Algorithm::kTransposed;
+  }
   for (const Algorithm first :
        {Algorithm::kNothing, Algorithm::kColumns, Algorithm::kScanColumns,
         Algorithm::kShortRows}) {
@@ -63,6 +79,29 @@ int64_t SortPieces(int64_t k, int threads, double task) {
   const auto useful =
       static_cast<int64_t>(static_cast<double>(k) * kSortNanoseconds / task);
   return std::clamp(useful, int64_t{1}, int64_t{threads});
+}
+
+int64_t TransposedFromK(const Plan& plan) {
+  const int64_t bytes = InfoOf(plan.dtype).bytes;
+  int64_t k = 2 * bytes + 1;
+  while (32 * k * k < plan.n * bytes) ++k;
+  return k;
+}
+
+Plan RowsOfTile(const Plan& plan, int64_t columns) {
+  const auto packed = [columns](int64_t length, DType type) {
+    const int64_t bytes = columns * length * InfoOf(type).bytes;
+    return Layout{{length, 1}, bytes, bytes, true};
+  };
+  Plan rows = plan;
+  rows.outer = columns;
+  rows.inner = 1;
+  rows.shape = {columns, plan.n};
+  rows.axis = 1;
+  rows.input = packed(plan.n, plan.dtype);
+  rows.values = packed(plan.k, plan.dtype);
+  rows.indices = packed(plan.k, plan.index_type);
+  return rows;
 }
 
 bool CanRun(Algorithm algorithm, const Plan& plan) {
@@ -88,6 +127,9 @@ bool CanRun(Algorithm algorithm, const Plan& plan) {
     case Algorithm::kColumns:
       return columns && bytes >= 4 && plan.k <= kColumnK &&
              (counts || bytes == 8);
+    case Algorithm::kTransposed:
+      return columns && !InfoOf(plan.dtype).packed() &&
+             plan.n * bytes <= kTransposedBytes / kMinTransposed;
     case Algorithm::kScanColumns:
       return columns;
   }
@@ -103,7 +145,15 @@ Choice Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   choice.algorithm = algorithm;
   if (algorithm == Algorithm::kNothing) return choice;
   int64_t units = plan.slices();
-  if (choice.columns()) {
+  if (choice.algorithm == Algorithm::kTransposed) {
+    const int64_t wanted = CeilDivide(threads, plan.outer);
+    choice.tile = std::clamp(
+        std::min(kTransposedBytes / (plan.n * InfoOf(plan.dtype).bytes),
+                 CeilDivide(plan.inner, wanted)),
+        kMinTransposed, kMaxTransposed);
+    choice.tile = std::min(choice.tile, plan.inner);
+    units = plan.outer * choice.tiles(plan);
+  } else if (choice.columns()) {
     const int64_t column_bytes = 2 * plan.k * InfoOf(plan.dtype).bytes;
     choice.tile = std::clamp(kTileBytes / column_bytes, int64_t{64},
                              std::max(plan.inner, int64_t{64}));
@@ -132,7 +182,10 @@ Choice Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
     const auto useful = static_cast<int64_t>(cost / task);
     int64_t most = plan.n / choice.fold / plan.k;
     if (choice.algorithm == Algorithm::kSort) most = plan.n;
-    if (choice.algorithm == Algorithm::kStrided) most = 1;
+    if (choice.algorithm == Algorithm::kStrided ||
+        choice.algorithm == Algorithm::kTransposed) {
+      most = 1;
+    }
     choice.pieces =
         std::clamp(std::min({CeilDivide(threads, units), useful, most}),
                    int64_t{1}, plan.n);
@@ -159,13 +212,14 @@ int64_t EstimateNanoseconds(const Plan& plan, const Choice& choice,
 }
 
 std::string_view NameOf(const Choice& choice) {
-  constexpr std::array<std::array<std::string_view, 2>, 7> kNames = {{
+  constexpr std::array<std::array<std::string_view, 2>, 8> kNames = {{
       {"nothing", "nothing"},
       {"short-rows", "short-rows"},
       {"scan", "scan-split"},
       {"sort", "sort-split"},
       {"strided", "strided"},  // never cut
       {"columns", "columns-split"},
+      {"transposed", "transposed"},  // never cut
       {"scan-columns", "scan-columns-split"},
   }};
   return kNames[static_cast<size_t>(choice.algorithm)]

@@ -16,6 +16,7 @@ enum class Algorithm {
   kSort,         ///< rank_sort.h, of whole rows
   kStrided,      ///< rows whose elements do not lie together, copied first
   kColumns,      ///< simd/columns-inl.h
+  kTransposed,   ///< columns copied to rows first; transposed.h
   kScanColumns,  ///< a selection for each column
 };
 
@@ -38,6 +39,7 @@ struct Choice {
   /// Whether a unit is a tile of columns.
   bool columns() const {
     return algorithm == Algorithm::kColumns ||
+           algorithm == Algorithm::kTransposed ||
            algorithm == Algorithm::kScanColumns;
   }
   /// How many tiles lie side by side.
@@ -46,8 +48,17 @@ struct Choice {
   }
 };
 
+/// Returns the rows that kTransposed makes of a tile of a plan's columns: all
+/// packed, the axis last.
+Plan RowsOfTile(const Plan& plan, int64_t columns);
+
 /// Whether an algorithm can run a plan at all, well or badly.
 bool CanRun(Algorithm algorithm, const Plan& plan);
+
+/// The least k for which columns that kColumns can take are copied to rows
+/// instead, because too many elements would enter the state of a column.
+/// REQUIRES: kTransposed can run the plan.
+int64_t TransposedFromK(const Plan& plan);
 
 /// A task of less work costs more to hand over than to run, in nanoseconds.
 inline constexpr double kTaskNanoseconds = 20000;

@@ -6,6 +6,7 @@
 #include "core/backends/cpu/row_feed.h"
 #include "core/backends/cpu/run.h"
 #include "core/backends/cpu/slice_writer.h"
+#include "core/backends/cpu/transposed.h"
 #include "core/backends/cpu/unpacked.h"
 
 namespace topk::cpu {
@@ -35,6 +36,11 @@ class Memory {
         constexpr int64_t kPart = int64_t{2} * 16;  // a vector that grows
         return choice_.pieces * (state + choice_.fold * k * kPart) +
                Size(choice_.tile) * kPlace;
+      }
+      case Algorithm::kTransposed: {
+        const Plan rows = RowsOfTile(plan_, choice_.tile);
+        return TransposedRunner<Key, kFloat>::Bytes(rows) +
+               Memory(rows, Choose(rows, 1)).OfRunner();
       }
       case Algorithm::kScanColumns:
         return choice_.pieces *
@@ -106,6 +112,12 @@ bool AreSmallColumns(const Plan& plan) {
   return plan.inner > 1 && plan.input.packed && InfoOf(plan.dtype).bytes < 4;
 }
 
+// Whether each column may have a selection of its own.
+bool HaveSelections(const Plan& plan, bool fold) {
+  return fold ||
+         (AreSmallColumns(plan) && !CanRun(Algorithm::kTransposed, plan));
+}
+
 // An element that is read, in nanoseconds.
 double ElementNanoseconds(const Plan& plan, bool fold) {
   const DTypeInfo& type = InfoOf(plan.dtype);
@@ -116,23 +128,32 @@ double ElementNanoseconds(const Plan& plan, bool fold) {
     return plan.input.strides[static_cast<size_t>(plan.axis)] == 1 ? row : 8;
   }
   if (plan.inner == 1) return row;
-  if (AreSmallColumns(plan) || fold) {
+  if (HaveSelections(plan, fold)) {
     return 8 + 10 / static_cast<double>(plan.inner) +
            (type.packed() ? 5 : bytes * 0.4);
   }
-  const auto k = static_cast<double>(std::min(plan.k, kColumnK));
-  return bytes * (0.2 + 0.04 * k);
+  if (AreSmallColumns(plan)) return row + 2;
+  int64_t k = std::min(plan.k, kColumnK);
+  if (CanRun(Algorithm::kTransposed, plan)) {
+    k = std::min(k, TransposedFromK(plan));
+  }
+  return bytes * (0.2 + 0.04 * static_cast<double>(k));
 }
 
 // A selected element: its candidates, their sort, and its place in the output.
-double SelectedNanoseconds(const Plan& plan) {
+// In a long slice, or with many selections, each of these may miss the cache.
+double SelectedNanoseconds(const Plan& plan, bool fold) {
   const DTypeInfo& type = InfoOf(plan.dtype);
-  return 100 + 5 * static_cast<double>(type.bytes) + (type.packed() ? 15 : 0);
+  const double misses = HaveSelections(plan, fold)
+                            ? 70
+                            : std::min(70.0, static_cast<double>(plan.n) / 8);
+  return 30 + misses + 5 * static_cast<double>(type.bytes) +
+         (type.packed() ? 15 : 0);
 }
 
 // Any slice.
 double SliceNanoseconds(const Plan& plan, bool fold) {
-  if (AreSmallColumns(plan) || fold) return 800;
+  if (HaveSelections(plan, fold)) return 800;
   return std::min(800.0, 250 + 2 * static_cast<double>(plan.n));
 }
 
@@ -144,10 +165,11 @@ Size Looked(const Plan& plan) {
 
 Size Nanoseconds(const Plan& plan, bool fold) {
   if (plan.slices() == 0) return 0;
-  const double slice = SliceNanoseconds(plan, fold) +
-                       static_cast<double>(Looked(plan).value()) *
-                           ElementNanoseconds(plan, fold) +
-                       static_cast<double>(plan.k) * SelectedNanoseconds(plan);
+  const double slice =
+      SliceNanoseconds(plan, fold) +
+      static_cast<double>(Looked(plan).value()) *
+          ElementNanoseconds(plan, fold) +
+      static_cast<double>(plan.k) * SelectedNanoseconds(plan, fold);
   return Size::Of(static_cast<double>(plan.slices()) * slice);
 }
 
@@ -187,7 +209,7 @@ Size FeedNanoseconds(const Plan& plan, Size bytes) {
                                     ElementNanoseconds(plan, true) +
                                 slices * (SliceNanoseconds(plan, true) +
                                           static_cast<double>(plan.k) *
-                                              SelectedNanoseconds(plan)));
+                                              SelectedNanoseconds(plan, true)));
 }
 
 }  // namespace topk::cpu

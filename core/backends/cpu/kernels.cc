@@ -12,6 +12,7 @@
 #include "core/backends/cpu/simd/rank-inl.h"
 #include "core/backends/cpu/simd/scan-inl.h"
 #include "core/backends/cpu/simd/short_rows-inl.h"
+#include "core/backends/cpu/simd/transpose-inl.h"
 #include "core/backends/cpu/simd/unpack-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -22,7 +23,8 @@ constexpr Kernels<Key, kFloat> Table() {
   Kernels<Key, kFloat> kernels = {Scan<Key>, RaiseMaxima<Key, kFloat>,
                                   Kth<Key>,  ScanColumns<Key, kFloat>,
                                   Rank<Key>, SelectShortRows<Key, kFloat>,
-                                  nullptr,   nullptr};
+                                  nullptr,   Transpose<Key>,
+                                  nullptr};
   if constexpr (sizeof(Key) >= 4) {
     kernels.feed_columns = FeedColumns<Key, kFloat>;
   }

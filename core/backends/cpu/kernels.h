@@ -122,6 +122,12 @@ struct Kernels {
                        const std::byte* elements, int64_t count, int64_t pitch,
                        int64_t first);
 
+  /// Copies `rows` rows of `columns` elements to `columns` rows of `rows`
+  /// elements. Rows are a pitch apart, in elements.
+  void (*transpose)(const std::byte* elements, int64_t rows, int64_t columns,
+                    int64_t pitch, std::byte* transposed,
+                    int64_t transposed_pitch);
+
   /// Unpacks `count` bytes of two elements each, as Unpack() of
   /// core/base/packing.h does. Null unless keys have 8 bits.
   void (*unpack_halves)(const std::byte* packed, int64_t count,

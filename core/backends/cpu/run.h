@@ -9,6 +9,7 @@
 
 #include "core/backends/backend.h"
 #include "core/backends/cpu/chooser.h"
+#include "core/backends/cpu/instruction_set.h"
 #include "core/backends/cpu/kernels.h"
 #include "core/base/cancellation.h"
 #include "core/base/checked.h"
@@ -26,6 +27,7 @@ template <class Key, bool kFloat>
 struct Run {
   const Plan& plan;
   const Choice& choice;
+  const InstructionSet& set;
   const Kernels<Key, kFloat>& kernels;
   const SortKeyEncoder<Key, kFloat>& map;
   const std::byte* tensor;

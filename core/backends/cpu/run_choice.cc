@@ -5,6 +5,7 @@
 #include "core/backends/cpu/columns.h"
 #include "core/backends/cpu/rows.h"
 #include "core/backends/cpu/run.h"
+#include "core/backends/cpu/transposed.h"
 #include "core/backends/cpu/unpacked.h"
 
 namespace topk::cpu {
@@ -17,13 +18,17 @@ void Select(const Plan& plan, const Choice& choice, const InstructionSet& set,
   WithSortKeyEncoder(plan, [&]<class Key, bool kFloat>(
                                const SortKeyEncoder<Key, kFloat>& map) {
     const Run<Key, kFloat> run = {
-        plan,    choice,      set.kernels<Key, kFloat>(), map, tensor,
-        outputs, cancellation};
+        plan, choice, set,     set.kernels<Key, kFloat>(),
+        map,  tensor, outputs, cancellation};
     const auto each = [&](int64_t units, auto do_range) {
       ForEachRange(units, choice.inline_here ? units : choice.grain,
                    cancellation, do_range);
     };
-    if (choice.columns()) {
+    if (choice.algorithm == Algorithm::kTransposed) {
+      each(plan.outer * choice.tiles(plan), [&](int64_t begin, int64_t end) {
+        TransposedRunner<Key, kFloat>(run).Do(begin, end);
+      });
+    } else if (choice.columns()) {
       each(plan.outer * choice.tiles(plan), [&](int64_t begin, int64_t end) {
         ColumnRunner<Key, kFloat>(run).Do(begin, end);
       });

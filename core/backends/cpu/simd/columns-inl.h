@@ -9,15 +9,18 @@
 // Why: loads are contiguous however narrow the tensor, and a vector that brings
 // nothing new, as most do when n is large compared with k, costs one comparison
 // of numbers. Rows arrive in ascending index and only a greater key is
-// inserted, so that ties stay with the lower index. Memory is fetched two pages
-// ahead, because the hardware stops fetching at the end of a page and while
-// elements are inserted: without, 4 tensors of 1000 x 4096 f32 take 1.15 times
-// as long (k 5). Taking 8 rows of a vector at a time, so that its state stays
-// in L1, gained as much there, but columns of 64 took 1.4 times as long; fewer
-// columns at a time took longer everywhere (Zen 4).
+// inserted, so that ties stay with the lower index. Memory is fetched ahead,
+// because the hardware stops fetching at the end of a page and while elements
+// are inserted. A strip of columns is taken through several rows before the
+// next strip, so that its state stays in L1: 4 tensors of 1000 x 4096 f32 take
+// 0.84 of the time of whole rows at k 5, 0.72 at k 10, 1.04 at k 1 (Xeon with
+// AVX-512; not measured on Zen 4). Of the rest, at k 5, the read takes 0.6 and
+// the insertions into a quarter of the vectors 0.4: 75 instructions each.
+// Inserting the elements of 4 to 16 rows of a vector together took 1.3 times as
+// long, stores under a mask gained at k 10 and more only.
 //
-// When: k <= kColumnK, keys of 32 and 64 bits. Costs: the read and about 4 k
-// instructions per vector and insertion.
+// When: keys of 32 and 64 bits and k <= kColumnK, or less where TransposedFromK
+// says so. Costs: the read and about 10 k instructions per vector and insertion.
 //
 // Tests: unit/kernels_test.cc, conformance/, exhaustive/.
 #if defined(TOPK_SIMD_COLUMNS) == defined(HWY_TARGET_TOGGLE)
