@@ -112,7 +112,7 @@ bool AreSmallColumns(const Plan& plan) {
   return plan.inner > 1 && plan.input.packed && InfoOf(plan.dtype).bytes < 4;
 }
 
-// Whether each column may have a selection of its own.
+// Whether each column may have its own selection.
 bool HaveSelections(const Plan& plan, bool fold) {
   return fold ||
          (AreSmallColumns(plan) && !CanRun(Algorithm::kTransposed, plan));

@@ -20,7 +20,7 @@
 // long, stores under a mask gained at k 10 and more only.
 //
 // When: keys of 32 and 64 bits and k <= kColumnK, or less where TransposedFromK
-// says so. Costs: the read and about 10 k instructions per vector and insertion.
+// says so. Costs: the read and about 10 k instructions per inserted vector.
 //
 // Tests: unit/kernels_test.cc, conformance/, exhaustive/.
 #if defined(TOPK_SIMD_COLUMNS) == defined(HWY_TARGET_TOGGLE)
