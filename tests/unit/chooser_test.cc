@@ -44,7 +44,7 @@ const Row kRows[] = {
     {DType::kF32, {4096, 64}, 0, 30, "transposed", "transposed"},
     {DType::kF16, {1000, 64}, 0, 5, "transposed", "transposed"},
     {DType::kF16, {20000, 64}, 0, 5, "scan-columns", "scan-columns-split"},
-    {DType::kU4, {1000, 64}, 0, 5, "scan-columns", "scan-columns"},
+    {DType::kU4, {200, 64}, 0, 5, "scan-columns", "scan-columns"},
     {DType::kI16, {1000000, 4}, 0, 5, "scan-columns", "scan-columns-split"},
     {DType::kF32, {0, 5}, 1, 2, "nothing", "nothing"},
 };
@@ -79,7 +79,7 @@ TEST(Chooser, MakesNoTaskTooSmall) {
   const Plan large = ValidPlan(Ask(DType::kF32, {8192, 256}, 1, 8));
   const Choice choice = Choose(large, 8);
   EXPECT_FALSE(choice.inline_here);
-  EXPECT_GT(choice.grain, 100);
+  EXPECT_GT(choice.grain, 50);
   EXPECT_LT(choice.grain, 1000);
   EXPECT_EQ(choice.pieces, 1);
   const Plan row = ValidPlan(Ask(DType::kF32, {100000000}, 0, 8));

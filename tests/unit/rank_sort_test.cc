@@ -18,7 +18,7 @@ TYPED_TEST_SUITE(RankSort, Keys);
 TYPED_TEST(RankSort, IsAStableSort) {
   using Item = Ranked<TypeParam>;
   std::mt19937_64 random(1);
-  for (const size_t count : {0, 1, 2, 24, 25, 100, 1000, 20000}) {
+  for (const size_t count : {0, 1, 2, 24, 25, 100, 1000, 20000, 140000}) {
     for (const uint64_t distinct :
          {uint64_t{1}, uint64_t{2}, uint64_t{300}, ~uint64_t{0}}) {
       for (const int64_t pieces : {1, 2, 5}) {

@@ -61,7 +61,7 @@ bool CanRun(Algorithm algorithm, const Plan& plan);
 int64_t TransposedFromK(const Plan& plan);
 
 /// A task of less work costs more to hand over than to run, in nanoseconds.
-inline constexpr double kTaskNanoseconds = 20000;
+inline constexpr double kTaskNanoseconds = 10000;
 
 /// Chooses for `threads` >= 1 and tasks of `task` nanoseconds at least. A pure
 /// function of the shape; the constants are those of tests/bench.

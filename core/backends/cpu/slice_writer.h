@@ -41,7 +41,8 @@ class SliceWriter {
   static Size Bytes(const Plan& plan, int64_t count) {
     if (count <= kMaxRankCount) return 0;
     const Size slots = plan.order == Order::kIndex ? Size(plan.k) * 4 : 0;
-    return 2 * Size(count) * sizeof(Ranked<Key>) + slots + count / 8 + 8;
+    return 2 * Size(count) * sizeof(Ranked<Key>) + slots + count / 8 + 8 +
+           SortBytes(count);
   }
 
   /// Writes the k best of a selection. REQUIRES: it was offered k.
