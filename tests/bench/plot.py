@@ -1,9 +1,12 @@
 """Makes the picture and a table of the README from the lines of peers.py.
 
 usage: plot.py ONE_THREAD.jsonl TWO_THREADS.jsonl --svg FILE --table FILE
+               [--other NAME ONE_THREAD.jsonl TWO_THREADS.jsonl]
 
 The picture: for each workload the time of each library relative to ours, one
 thread each, on a logarithmic axis. The table: Markdown, both runs.
+
+--other NAME ONE TWO   the ratios of another machine, in columns of the table
 """
 
 import argparse
@@ -36,7 +39,10 @@ LABELS = {"1_router": "router, 8192x256, k 8",
           "A4_ascending": "1M ascending, k 100",
           "A4_constant": "1M equal, k 100",
           "A4_zeros": "1M, nine in ten zero, k 100",
-          "A5_ascending": "10M ascending, k 1000"}
+          "A5_ascending": "10M ascending, k 1000",
+          "T9_channel_k100": "channel axis, k 100",
+          "T9_channel_f16": "channel axis, f16, k 5",
+          "T9_channel_u8": "channel axis, u8, k 5"}
 LEFT, RIGHT, TOP, STEP, WIDTH = 235, 30, 78, 24, 900
 MOST = 10000  # the axis ends here
 
@@ -113,9 +119,29 @@ def picture(rows, title):
     return "\n".join(out) + "\n</svg>\n"
 
 
-def table(one, two):
+def ratios(case, one, two):
+    """The cells of one machine."""
+    cells = ["-"] * 3
+    if case in one:
+        cells[0] = f"{one[case]['ratio']:.1f}"
+        cells[1] = f"{one[case]['roofline_fraction']:.2f}"
+    if case in two:
+        cells[2] = f"{two[case]['ratio']:.1f}"
+    return cells
+
+
+def mean(rows):
+    return statistics.geometric_mean(
+        row["ratio"] for case, row in rows.items() if case[0].isdigit())
+
+
+def table(one, two, other):
     head = ["workload", "topk", *[label for label, _ in PEERS.values()],
             "ratio", "of read", "ratio, 2 threads"]
+    machines = [(one, two)]
+    if other:
+        head += [f"{other[0]}: ratio", "of read", "ratio, 2 threads"]
+        machines.append(tuple(map(read, other[1:])))
     lines = ["| " + " | ".join(head) + " |",
              "|---|" + "---:|" * (len(head) - 1)]
     for case, label in LABELS.items():
@@ -125,14 +151,12 @@ def table(one, two):
         cells = [label, f"{row['topk_us']:.1f}"]
         cells += [f"{row[f'{name}_us']:.1f}" if f"{name}_us" in row else "-"
                   for name in PEERS]
-        cells += [f"{row['ratio']:.1f}", f"{row['roofline_fraction']:.2f}",
-                  f"{two[case]['ratio']:.1f}" if case in two else "-"]
+        for machine in machines:
+            cells += ratios(case, *machine)
         lines.append("| " + " | ".join(cells) + " |")
-    means = [statistics.geometric_mean(
-        row["ratio"] for case, row in rows.items() if case[0].isdigit())
-        for rows in (one, two)]
-    lines.append(f"| geometric mean of the first 17 | | | | | | "
-                 f"**{means[0]:.1f}** | | **{means[1]:.1f}** |")
+    means = "".join(f" **{mean(first):.1f}** | | **{mean(second):.1f}** |"
+                    for first, second in machines)
+    lines.append(f"| geometric mean of the first 17 | | | | | |{means}")
     return "\n".join(lines) + "\n"
 
 
@@ -142,12 +166,13 @@ def main():
     parser.add_argument("two")
     parser.add_argument("--svg", type=pathlib.Path, required=True)
     parser.add_argument("--table", type=pathlib.Path, required=True)
+    parser.add_argument("--other", nargs=3)
     flags = parser.parse_args()
     one, two = read(flags.one), read(flags.two)
     flags.svg.write_text(
         picture(one, "How many times longer than topk: TopK of the libraries "
                 "that people use"), "utf-8")
-    flags.table.write_text(table(one, two), "utf-8")
+    flags.table.write_text(table(one, two, flags.other), "utf-8")
 
 
 if __name__ == "__main__":
