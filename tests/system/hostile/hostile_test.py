@@ -30,7 +30,7 @@ import harness
 # not begin are given up while the test can see it.
 FLAGS = ["--threads", "4", "--handshake-timeout", "1s"]
 # Descriptors of the proxy's connections to the server, which it keeps.
-SPARE = 4
+SPARE = 8
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 
 
