@@ -4,7 +4,6 @@
 #include <array>
 
 #include "core/backends/cpu/kernels.h"
-#include "core/backends/cpu/rank_sort.h"
 
 namespace topk::cpu {
 namespace {
@@ -76,8 +75,7 @@ Algorithm AlgorithmFor(const Plan& plan) {
 }  // namespace
 
 int64_t SortPieces(int64_t k, int threads, double task) {
-  // The time to sort a candidate.
-  constexpr double kSortNanoseconds = kTaskNanoseconds / kPieceItems;
+  constexpr double kSortNanoseconds = 4;  // a candidate
   const auto useful =
       static_cast<int64_t>(static_cast<double>(k) * kSortNanoseconds / task);
   return std::clamp(useful, int64_t{1}, int64_t{threads});

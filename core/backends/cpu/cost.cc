@@ -1,6 +1,7 @@
 #include "core/backends/cpu/cost.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/backends/cpu/column_feed.h"
 #include "core/backends/cpu/row_feed.h"
@@ -27,7 +28,8 @@ class Memory {
       case Algorithm::kNothing:
         return 0;
       case Algorithm::kSort:
-        return SliceWriter<Key>::Bytes(plan_, n) + OfUnpacked(n);
+        return SliceWriter<Key>::Bytes(plan_, n, choice_.sort_pieces) +
+               OfUnpacked(n);
       case Algorithm::kColumns: {
         const int64_t columns = choice_.tile * choice_.fold;
         const Size state =
@@ -46,7 +48,7 @@ class Memory {
         return choice_.pieces *
                    ColumnSelections<Key, kFloat>::Bytes(
                        choice_.tile, plan_.k, ColumnSlackFor(plan_.k), n) +
-               SliceWriter<Key>::Bytes(plan_, plan_.k) +
+               SliceWriter<Key>::Bytes(plan_, plan_.k, choice_.sort_pieces) +
                choice_.pieces *
                    OfUnpacked(std::max(choice_.tile, kBlockColumns));
       case Algorithm::kShortRows:
@@ -58,10 +60,12 @@ class Memory {
 
   static Size OfFold(const Plan& plan) {
     if (plan.slices() == 0) return 0;  // whatever its shape
+    // Whatever the number of threads.
+    const int64_t pieces = SortPieces(plan.k, std::numeric_limits<int>::max());
     return ColumnSelections<Key, kFloat>::Bytes(plan.inner, plan.k,
                                                 FoldSlackFor(plan), plan.n) +
            RowFeed<Key, kFloat>::Bytes(plan.n, plan.k) +
-           SliceWriter<Key>::Bytes(plan, plan.k);
+           SliceWriter<Key>::Bytes(plan, plan.k, pieces);
   }
 
  private:
@@ -70,7 +74,7 @@ class Memory {
     const int64_t n = plan_.n;
     return choice_.pieces * Selection<Key>::Bytes(k, SlackFor(k), n) +
            RowFeed<Key, kFloat>::Bytes(n, k) +
-           SliceWriter<Key>::Bytes(plan_, k);
+           SliceWriter<Key>::Bytes(plan_, k, choice_.sort_pieces);
   }
 
   Size OfUnpacked(Size count) const {

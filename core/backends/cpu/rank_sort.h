@@ -46,16 +46,14 @@ inline constexpr int kFewBits = 8;
 inline constexpr int kManyBits = 11;
 /// From how many items on they are many.
 inline constexpr int64_t kManyItems = int64_t{1} << 17;
-/// How many items a piece has at least, if there are several.
-inline constexpr int64_t kPieceItems = 2500;
 
 /// Upper bound on the memory that SortByRank takes in addition to its
 /// arguments, in bytes.
-inline Size SortBytes(int64_t count) {
-  constexpr int64_t kPasses = 8;
+inline Size SortBytes(int64_t count, int64_t pieces) {
+  constexpr int64_t kPasses = 8;  // at most
   const int64_t buckets = int64_t{1}
                           << (count < kManyItems ? kFewBits : kManyBits);
-  return Size(count / kPieceItems + kPasses) * buckets * sizeof(uint32_t);
+  return Size(std::max(pieces, kPasses)) * buckets * sizeof(uint32_t);
 }
 
 /// Sorts by rank. `other` has the size of `items` and is scratch; the sorted

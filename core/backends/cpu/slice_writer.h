@@ -37,12 +37,12 @@ class SliceWriter {
         cancellation_(cancellation) {}
 
   /// Upper bound on the memory of a writer that sorts `count` elements at
-  /// once, in bytes.
-  static Size Bytes(const Plan& plan, int64_t count) {
+  /// once, in `pieces`, in bytes.
+  static Size Bytes(const Plan& plan, int64_t count, int64_t pieces) {
     if (count <= kMaxRankCount) return 0;
     const Size slots = plan.order == Order::kIndex ? Size(plan.k) * 4 : 0;
     return 2 * Size(count) * sizeof(Ranked<Key>) + slots + count / 8 + 8 +
-           SortBytes(count);
+           SortBytes(count, pieces);
   }
 
   /// Writes the k best of a selection. REQUIRES: it was offered k.
