@@ -60,7 +60,7 @@ class Memory {
 
   static Size OfFold(const Plan& plan) {
     if (plan.slices() == 0) return 0;  // whatever its shape
-    // Whatever the number of threads.
+    // As many as any number of threads makes.
     const int64_t pieces = SortPieces(plan.k, std::numeric_limits<int>::max());
     return ColumnSelections<Key, kFloat>::Bytes(plan.inner, plan.k,
                                                 FoldSlackFor(plan), plan.n) +
@@ -155,10 +155,10 @@ double SelectedNanoseconds(const Plan& plan, bool fold) {
          (type.packed() ? 15 : 0);
 }
 
-// Any slice.
+// Any slice: a short row of equal elements takes the way of long ones.
 double SliceNanoseconds(const Plan& plan, bool fold) {
-  if (HaveSelections(plan, fold)) return 800;
-  return std::min(800.0, 250 + 2 * static_cast<double>(plan.n));
+  if (HaveSelections(plan, fold)) return 1000;
+  return std::min(1000.0, 250 + 25 * static_cast<double>(plan.n));
 }
 
 // How many elements of a slice are looked at.
