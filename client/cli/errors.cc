@@ -34,6 +34,11 @@ constexpr std::string_view kUseCertificate =
     "the server may require a client certificate (--tls-cert FILE --tls-key "
     "FILE), or have too many connections (topkd's --max-connections and "
     "--max-connections-per-client)";
+constexpr std::string_view kNoTls =
+    "the server does not use TLS: leave out the --tls flags and TOPK_TLS"
+    " variables";
+constexpr std::string_view kPassAuthority =
+    "pass the authority that signed the server's certificate: --tls-ca FILE";
 constexpr Row kUnreachable[] = {
     {"Connection refused", Over::kAny,
      "no server listens at that address: start topkd, or set --target or "
@@ -47,11 +52,11 @@ constexpr Row kUnreachable[] = {
     {"Failed parsing HTTP/2", Over::kAny,
      "the port does not serve gRPC: use the port of topkd's --listen, not that "
      "of its metrics"},
-    {"wrong version number", Over::kTls,
-     "the server does not use TLS: leave out the --tls flags and TOPK_TLS"
-     " variables"},
-    {"certificate verify failed", Over::kTls,
-     "pass the authority that signed the server's certificate: --tls-ca FILE"},
+    // OpenSSL's words, and BoringSSL's.
+    {"wrong version number", Over::kTls, kNoTls},
+    {"WRONG_VERSION_NUMBER", Over::kTls, kNoTls},
+    {"certificate verify failed", Over::kTls, kPassAuthority},
+    {"CERTIFICATE_VERIFY_FAILED", Over::kTls, kPassAuthority},
     {"Hostname Verification Check failed", Over::kTls, kOtherName},
     {"is not in peer certificate", Over::kTls, kOtherName},
     {"Socket closed", Over::kTls, kUseCertificate},

@@ -26,6 +26,9 @@ _USE_CERTIFICATE = ("the server may require a client certificate (pass "
                     "tls_cert and tls_key)" + _OR_TOO_MANY)
 # gRPC reports the cause of a failed connection as text only: a part of that
 # text, whether the client uses TLS (None: either), and advice.
+_NO_TLS = "the server does not use TLS: leave out the tls arguments"
+_PASS_AUTHORITY = (
+    "pass the authority that signed the server's certificate: tls_ca")
 _HINTS: List[Tuple[str, Optional[bool], str]] = [
     ("Connection refused", None,
      "no server listens at the target: start topkd, or pass another target"),
@@ -36,10 +39,11 @@ _HINTS: List[Tuple[str, Optional[bool], str]] = [
     ("Failed parsing HTTP/2", None,
      "the port does not serve gRPC: use the port of topkd's --listen, not that "
      "of its metrics"),
-    ("wrong version number", True,
-     "the server does not use TLS: leave out the tls arguments"),
-    ("certificate verify failed", True,
-     "pass the authority that signed the server's certificate: tls_ca"),
+    # OpenSSL's words, and BoringSSL's.
+    ("wrong version number", True, _NO_TLS),
+    ("WRONG_VERSION_NUMBER", True, _NO_TLS),
+    ("certificate verify failed", True, _PASS_AUTHORITY),
+    ("CERTIFICATE_VERIFY_FAILED", True, _PASS_AUTHORITY),
     ("Hostname Verification Check failed", True, _OTHER_NAME),
     ("is not in peer certificate", True, _OTHER_NAME),
     ("Socket closed", True, _USE_CERTIFICATE),
