@@ -83,21 +83,32 @@ for program in protoc cc c++ gcc g++ clang clang++; do
   chmod +x "$folder/without/$program"
 done
 
+# install ARCHIVE REQUIREMENT...: into build/pip_install/venv, with nothing else.
+install() {
+  PATH="$folder/without:$PATH" pip --python "$folder/venv" install -q \
+    --no-compile "$@"
+}
+# installed_files: a checksum of each file of the client, sorted.
+installed_files() {
+  (cd "$folder"/venv/lib/python*/site-packages &&
+    find topk_client -type f -exec sha256sum {} + | sort -k 2)
+}
+
 for python in "${pythons[@]}"; do
   "$python" -m venv --without-pip --clear "$folder/venv"
-  for made in "$folder"/topk_client-*.tar.gz "$folder"/topk_client-*.whl; do
-    echo "== $("$python" --version), $(basename "$made")" >&2
-    # The second one finds what the client needs, but not the client.
-    pip --python "$folder/venv" uninstall -q -y topk_client 2>/dev/null
-    PATH="$folder/without:$PATH" pip --python "$folder/venv" install -q \
-      --no-compile "$made" ml_dtypes "$@"
-    pip --python "$folder/venv" list
-    for test in tests/clients/python/client_${only}_test.py; do
-      case "$test" in *transport*) continue ;; esac  # below
-      echo "== $test" >&2
-      (cd "$folder" && TOPK_CLIENT=installed venv/bin/python \
-        -W error::DeprecationWarning "../../$test" "$topkd")
-    done
+  echo "== $("$python" --version)" >&2
+  install "$folder"/topk_client-*.tar.gz ml_dtypes "$@"
+  installed_files >"$folder/of_sdist"
+  # The wheel finds what the client needs, but not the client.
+  pip --python "$folder/venv" uninstall -q -y topk_client
+  install "$folder"/topk_client-*.whl "$@"
+  installed_files | diff "$folder/of_sdist" - >&2
+  pip --python "$folder/venv" list
+  for test in tests/clients/python/client_${only}_test.py; do
+    case "$test" in *transport*) continue ;; esac  # below
+    echo "== $test" >&2
+    (cd "$folder" && TOPK_CLIENT=installed venv/bin/python \
+      -W error::DeprecationWarning "../../$test" "$topkd")
   done
 done
 
