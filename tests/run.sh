@@ -105,7 +105,7 @@ if [ "$fast" = false ]; then
   cmake --build --preset asan
   step "asan tests" "running unit, conformance and integration with them"
   run_tests --preset asan -j 4
-  # 28 is the most that GCC 12's can do with, and Debian's own. Only root may
+  # 28 is the most that Clang 14's can do with, and Debian's own. Only root may
   # read it; unread, it is taken for that.
   if [ "$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 28)" -gt 28 ]; then
     step "" "no ThreadSanitizer: vm.mmap_rnd_bits is more than 28"
