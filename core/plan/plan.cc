@@ -1,7 +1,5 @@
 #include "core/plan/plan.h"
 
-#include <algorithm>
-
 #include "core/base/checked.h"
 #include "core/base/text.h"
 #include "core/plan/layout.h"
@@ -83,18 +81,19 @@ Result<Layout> OutputLayout(const Plan& plan, const OutputRequest& request,
           : StridedLayout(shape, request.strides, type.bytes,
                           StrCat(request.field, ".strides"));
   if (!layout.ok()) return layout;
-  if (!CheckedRoundUp4(layout->bytes, &layout->padded_bytes)) {
+  int64_t implied = 0;  // with DirectML's padding
+  if (!CheckedRoundUp4(layout->bytes, &implied)) {
     return InvalidArgument("SIZE_OVERFLOW", request.field,
                            "the output's size exceeds 63 bits");
   }
-  if (!request.strides.empty()) layout->bytes = layout->padded_bytes;
+  if (!request.strides.empty()) layout->bytes = implied;
   if (request.total_bytes != 0) {
-    if (request.total_bytes < layout->padded_bytes) {
+    if (request.total_bytes < implied) {
       return InvalidArgument(
           "TOTAL_SIZE_TOO_SMALL",
           StrCat(request.field, ".total_tensor_size_bytes"),
           StrCat("total size ", request.total_bytes, " is less than the ",
-                 layout->padded_bytes, " bytes that sizes and strides imply"));
+                 implied, " bytes that sizes and strides imply"));
     }
     layout->bytes = request.total_bytes;
   }
@@ -107,14 +106,6 @@ Status CheckLimits(const Plan& plan, int64_t elements, const Limits& limits) {
                              StrCat(elements, " elements exceed the limit of ",
                                     limits.max_elements, " (--max-elements)"));
   }
-  if (plan.selected() > limits.max_selected_elements) {
-    return ResourceExhausted(
-        "TOO_MANY_SELECTED", "tensor.shape",
-        StrCat("k = ", plan.k, " in each of ", plan.slices(),
-               " slices selects ", plan.selected(),
-               " elements, more than the limit of ",
-               limits.max_selected_elements, " (--max-selected-elements)"));
-  }
   int64_t bytes = 0;
   const int64_t values = plan.wants_values ? plan.values.bytes : 0;
   const int64_t indices = plan.wants_indices ? plan.indices.bytes : 0;
@@ -124,6 +115,14 @@ Status CheckLimits(const Plan& plan, int64_t elements, const Limits& limits) {
         StrCat("values of ", values, " bytes and indices of ", indices,
                " bytes exceed the limit of ", limits.max_output_bytes,
                " (--max-output-bytes)"));
+  }
+  if (plan.selected() > limits.max_selected_elements) {
+    return ResourceExhausted(
+        "TOO_MANY_SELECTED", "tensor.shape",
+        StrCat("k = ", plan.k, " in each of ", plan.slices(),
+               " slices selects ", plan.selected(),
+               " elements, more than the limit of ",
+               limits.max_selected_elements, " (--max-selected-elements)"));
   }
   return {};
 }

@@ -20,8 +20,8 @@ struct Layout {
   std::vector<int64_t> strides;
   /// The length of the tensor's data, in bytes.
   int64_t bytes = 0;
-  /// Another length that is accepted for an input: with the padding to a
-  /// multiple of 4 of DirectML. Equal to `bytes` elsewhere.
+  /// Inputs only: another length that is accepted, which is `bytes` or, with
+  /// the padding of DirectML, a multiple of 4.
   int64_t padded_bytes = 0;
   /// Whether the strides are those of a packed row-major tensor.
   bool packed = true;
@@ -31,7 +31,7 @@ struct Layout {
 ///
 /// The tensor is seen as [outer, n, inner] and has outer * inner slices; slice
 /// number o * inner + c has the elements [o, :, c]. Outputs are [outer, k,
-/// inner]. Only MakePlan makes one, so a backend need not check it.
+/// inner]. MakePlan checks what it makes, so a backend need not.
 struct Plan {
   DType dtype = DType::kF32;
   int64_t outer = 1;
@@ -76,8 +76,9 @@ struct Limits {
   /// Both outputs together: a protobuf message ends at 2 GiB.
   int64_t max_output_bytes = (int64_t{1} << 31) - (int64_t{1} << 20);
   /// The maximum number of elements of one output, k per slice. They cost
-  /// memory in addition to the output, and time to sort. Unlimited by default.
-  int64_t max_selected_elements = std::numeric_limits<int64_t>::max();
+  /// memory in addition to the output, and time to sort, which numbers them in
+  /// 32 bits. REQUIRES: less than 2^32.
+  int64_t max_selected_elements = std::numeric_limits<uint32_t>::max();
   /// Dimensions of the input's shape.
   int64_t max_rank = 64;
 };

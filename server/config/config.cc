@@ -277,7 +277,7 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
   table
       .Row("max-selected-elements", config.max_selected_elements,
            "Max number of selected elements of a request, k per slice")
-      ->transform(Whole(1, kMax));
+      ->transform(Whole(1, config.max_selected_elements));
   table
       .Row("max-rank", config.max_rank, "Max number of dimensions of a tensor")
       ->transform(Whole(1, 4096));

@@ -49,7 +49,7 @@ struct ServerConfig {
   /// The maximum number of elements of a tensor.
   int64_t max_elements = int64_t{1} << 34;
   /// The maximum number of elements of an output: k per slice.
-  int64_t max_selected_elements = std::numeric_limits<int64_t>::max();
+  int64_t max_selected_elements = std::numeric_limits<uint32_t>::max();
   /// The maximum number of dimensions of a tensor.
   int64_t max_rank = 64;
   /// The maximum size of a response's outputs, in bytes.

@@ -62,7 +62,7 @@ void CheckRanges(const ServerConfig& config) {
   within(0, config.pollers, 4096);
   within(int64_t{1024}, config.max_message_bytes, int64_t{INT32_MAX});
   within(int64_t{1}, config.max_elements, INT64_MAX);
-  within(int64_t{1}, config.max_selected_elements, INT64_MAX);
+  within(int64_t{1}, config.max_selected_elements, UINT32_MAX);
   within(int64_t{1}, config.max_output_bytes, ServerConfig().max_output_bytes);
   within(int64_t{0}, config.max_inflight_bytes, INT64_MAX);
   within(int64_t{1}, config.max_inflight_calls, INT64_MAX);
