@@ -72,13 +72,13 @@ void Discard(const Plan& plan, v1::TopKResponse response) {
   }
 }
 
-void SetExecution(const Execution& execution, int64_t nanoseconds,
+void SetExecution(const Execution& execution, std::chrono::nanoseconds duration,
                   v1::TopKResponse& response) {
   v1::ExecutionInfo& info = *response.mutable_execution();
   info.set_backend(std::string(execution.backend));
   info.set_kernel(std::string(execution.kernel));
   info.set_instruction_set(std::string(execution.instruction_set));
-  info.set_compute_nanoseconds(nanoseconds);
+  info.set_compute_nanoseconds(duration.count());
 }
 
 }  // namespace topk

@@ -2,8 +2,8 @@
 // answer.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
-#include <string>
 
 #include "core/backends/backend.h"
 #include "core/base/cancellation.h"
@@ -27,7 +27,7 @@ Outputs PrepareOutputs(const Plan& plan, v1::TopKResponse& response,
 void Discard(const Plan& plan, v1::TopKResponse response);
 
 /// Sets the response's ExecutionInfo.
-void SetExecution(const Execution& execution, int64_t nanoseconds,
+void SetExecution(const Execution& execution, std::chrono::nanoseconds duration,
                   v1::TopKResponse& response);
 
 }  // namespace topk

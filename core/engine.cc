@@ -13,38 +13,7 @@
 namespace topk {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-int64_t NanosecondsSince(Clock::time_point start) {
-  return std::chrono::nanoseconds(Clock::now() - start).count();
-}
-
-// Runs a plan on a tensor in pieces: folded over them, or put together first
-// where that is faster.
-Execution RunOn(const PreparedPlan& prepared, const Plan& plan,
-                Engine::Pieces pieces, const Outputs& outputs,
-                const Cancellation* cancellation) {
-  if (pieces.size() == 1) {
-    return prepared.Run(pieces[0], outputs, cancellation);
-  }
-  if (prepared.FoldsWell()) {
-    const Result<std::unique_ptr<Fold>> fold =
-        prepared.StartFold(outputs, cancellation);
-    if (!fold.ok()) return {"", "", "", fold.status()};
-    auto left = static_cast<size_t>(plan.input.bytes);  // without padding
-    for (const auto& piece : pieces) {
-      const size_t size = std::min(left, piece.size());
-      (*fold)->Feed(piece.first(size));
-      left -= size;
-    }
-    return (*fold)->Finish();
-  }
-  const WholeTensor whole = Concatenate(plan, pieces, cancellation);
-  if (IsCancelled(cancellation)) return {};
-  return prepared.Run(whole, outputs, cancellation);
-}
-
-// The cost of that.
+// The cost of Engine::RunOn().
 Cost CostOf(const PreparedPlan& prepared, size_t pieces) {
   if (pieces == 1) return prepared.RunCost();
   if (prepared.FoldsWell()) return prepared.FoldCost();
@@ -97,39 +66,32 @@ Engine::Engine(const EngineOptions& options,
       choice_(options.backends.choice),
       backends_(std::move(backends)) {}
 
-Status Engine::CheckEnvironment(const BackendOptions& options) {
-  return topk::CheckEnvironment(options);
-}
-
-Result<v1::TopKResponse> Engine::Compute(const v1::TopKRequest& request,
-                                         const ComputeOptions& options) const {
+Result<v1::TopKResponse> Engine::Compute(
+    const v1::TopKRequest& request, const Cancellation* cancellation) const {
   const v1::Tensor& tensor = request.tensor();
   if (tensor.has_shared_memory()) {
     return Unimplemented("SHARED_MEMORY_NOT_ALLOWED", "tensor.shared_memory",
                          "this server does not use shared memory");
   }
-  return Compute(request, std::as_bytes(std::span(tensor.data())), options);
+  return Compute(request, std::as_bytes(std::span(tensor.data())),
+                 cancellation);
 }
 
-Result<v1::TopKResponse> Engine::Compute(const v1::TopKRequest& request,
-                                         std::span<const std::byte> tensor,
-                                         const ComputeOptions& options) const {
-  return Compute(request, std::span(&tensor, 1), options);
+Result<v1::TopKResponse> Engine::Compute(
+    const v1::TopKRequest& request, std::span<const std::byte> tensor,
+    const Cancellation* cancellation) const {
+  return Compute(request, std::span(&tensor, 1), cancellation);
 }
 
-Result<v1::TopKResponse> Engine::Compute(const v1::TopKRequest& request,
-                                         Pieces pieces,
-                                         const ComputeOptions& options) const {
+Result<v1::TopKResponse> Engine::Compute(
+    const v1::TopKRequest& request, Pieces pieces,
+    const Cancellation* cancellation) const {
   int64_t bytes = 0;
   for (const auto& piece : pieces) bytes += static_cast<int64_t>(piece.size());
   const Result<PreparedRequest> prepared =
       Prepare(request, bytes, pieces.size());
   if (!prepared.ok()) return prepared.status();
-  if (IsCancelled(options.cancellation)) return Cancelled();
-  if (options.admit) {
-    if (Status s = options.admit(prepared->cost); !s.ok()) return s;
-  }
-  return Run(*prepared, pieces, options.cancellation);
+  return Run(*prepared, pieces, cancellation);
 }
 
 Result<PreparedRequest> Engine::Prepare(const v1::TopKRequest& request,
@@ -187,6 +149,29 @@ std::unique_ptr<const PreparedPlan> Engine::PrepareLast(
   return *backends_.back()->Prepare(plan);
 }
 
+Execution Engine::RunOn(const PreparedPlan& prepared, const Plan& plan,
+                        Pieces pieces, const Outputs& outputs,
+                        const Cancellation* cancellation) {
+  if (pieces.size() == 1) {
+    return prepared.Run(pieces[0], outputs, cancellation);
+  }
+  if (prepared.FoldsWell()) {
+    const Result<std::unique_ptr<Fold>> fold =
+        prepared.StartFold(outputs, cancellation);
+    if (!fold.ok()) return {"", "", "", fold.status()};
+    auto left = static_cast<size_t>(plan.input.bytes);  // without padding
+    for (const auto& piece : pieces) {
+      const size_t size = std::min(left, piece.size());
+      (*fold)->Feed(piece.first(size));
+      left -= size;
+    }
+    return (*fold)->Finish();
+  }
+  const WholeTensor whole = Concatenate(plan, pieces, cancellation);
+  if (IsCancelled(cancellation)) return {};
+  return prepared.Run(whole, outputs, cancellation);
+}
+
 Result<v1::TopKResponse> Engine::Run(const PreparedRequest& request,
                                      Pieces pieces,
                                      const Cancellation* cancellation) const {
@@ -196,7 +181,7 @@ Result<v1::TopKResponse> Engine::Run(const PreparedRequest& request,
   response.set_request_id(request.request_id);
   const Outputs outputs = PrepareOutputs(plan, response, cancellation);
   if (!IsCancelled(cancellation)) {
-    const Clock::time_point start = Clock::now();
+    const auto start = std::chrono::steady_clock::now();
     Execution execution =
         RunOn(*request.prepared, plan, pieces, outputs, cancellation);
     if (!execution.status.ok() && !IsCancelled(cancellation)) {
@@ -204,7 +189,7 @@ Result<v1::TopKResponse> Engine::Run(const PreparedRequest& request,
       execution =
           RunOn(*PrepareLast(plan), plan, pieces, outputs, cancellation);
     }
-    SetExecution(execution, NanosecondsSince(start), response);
+    SetExecution(execution, std::chrono::steady_clock::now() - start, response);
   }
   // Nothing that was left out can be in an answer: what is cancelled stays so.
   if (!IsCancelled(cancellation)) return response;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -44,16 +43,6 @@ struct PreparedRequest {
   Cost cost;
 };
 
-/// Options of one computation.
-struct ComputeOptions {
-  /// Null = never cancelled. Outlives the computation.
-  const Cancellation* cancellation = nullptr;
-  /// If set, called once for a valid request, before memory is allocated for
-  /// the result and before the tensor is read. Any status except OK ends the
-  /// request.
-  std::function<Status(const Cost&)> admit;
-};
-
 /// Answers requests. Thread-safe; one serves a whole process.
 class Engine {
  public:
@@ -64,9 +53,6 @@ class Engine {
   /// REQUIRES: the last accepts every plan.
   Engine(const EngineOptions& options,
          std::vector<std::unique_ptr<Backend>> backends);
-
-  /// OK, or why no engine can be had in this process: see registry.h.
-  static Status CheckEnvironment(const BackendOptions& options = {});
 
   /// A tensor's data in pieces, cut anywhere.
   using Pieces = std::span<const std::span<const std::byte>>;
@@ -89,21 +75,21 @@ class Engine {
   Result<v1::TopKResponse> Run(const PreparedRequest& request, Pieces pieces,
                                const Cancellation* cancellation) const;
 
-  /// Prepares, admits and runs one request. Errors: as theirs, and those of
-  /// options.admit.
-  Result<v1::TopKResponse> Compute(const v1::TopKRequest& request,
-                                   const ComputeOptions& options = {}) const;
+  /// Prepares and runs one request. Errors: as theirs.
+  Result<v1::TopKResponse> Compute(
+      const v1::TopKRequest& request,
+      const Cancellation* cancellation = nullptr) const;
 
   /// Computes a request whose tensor's data is `tensor`; the data in the
   /// request itself is ignored.
-  Result<v1::TopKResponse> Compute(const v1::TopKRequest& request,
-                                   std::span<const std::byte> tensor,
-                                   const ComputeOptions& options = {}) const;
+  Result<v1::TopKResponse> Compute(
+      const v1::TopKRequest& request, std::span<const std::byte> tensor,
+      const Cancellation* cancellation = nullptr) const;
 
   /// The same, with the data in pieces.
-  Result<v1::TopKResponse> Compute(const v1::TopKRequest& request,
-                                   Pieces pieces,
-                                   const ComputeOptions& options = {}) const;
+  Result<v1::TopKResponse> Compute(
+      const v1::TopKRequest& request, Pieces pieces,
+      const Cancellation* cancellation = nullptr) const;
 
   /// Returns the supported operators and the engine's limits; the caller adds
   /// the limits of its transport.
@@ -122,6 +108,11 @@ class Engine {
                               CostOf cost_of) const;
   /// Prepares it on the backend that runs what others could not: the CPU.
   std::unique_ptr<const PreparedPlan> PrepareLast(const Plan& plan) const;
+  /// Runs a plan on a tensor in pieces: folded over them, or put together first
+  /// where that is faster.
+  static Execution RunOn(const PreparedPlan& prepared, const Plan& plan,
+                         Pieces pieces, const Outputs& outputs,
+                         const Cancellation* cancellation);
   /// Counts a request that the last backend has to do instead of another.
   void CountFallback(Code why) const;
 
@@ -144,10 +135,10 @@ class TensorStream {
                                     PreparedRequest request,
                                     const Cancellation* cancellation);
 
-  /// Prepares, admits and starts a stream.
+  /// Prepares and starts a stream.
   static Result<TensorStream> Start(const Engine& engine,
                                     const v1::TopKRequest& header,
-                                    const ComputeOptions& options = {});
+                                    const Cancellation* cancellation = nullptr);
   TensorStream(TensorStream&&) noexcept;
   ~TensorStream();
 
@@ -165,7 +156,6 @@ class TensorStream {
  private:
   struct State;
   explicit TensorStream(std::unique_ptr<State> state);
-  static Execution RunCollected(const State& state);
 
   std::unique_ptr<State> state_;
 };

@@ -11,29 +11,15 @@
 namespace topk {
 
 struct TensorStream::State {
-  std::unique_ptr<const Plan> plan;
-  std::unique_ptr<const PreparedPlan> prepared;
+  PreparedRequest request;
   v1::TopKResponse response;
   Outputs outputs;
   std::unique_ptr<Fold> fold;  // null for a strided tensor
   CollectedTensor collected;   // a strided tensor's data
   const Cancellation* cancellation = nullptr;
   int64_t received = 0;
-  Size held_bytes;       // at most
-  Size run_nanoseconds;  // of a collected tensor
   std::chrono::nanoseconds computing{0};
 };
-
-Execution TensorStream::RunCollected(const State& state) {
-  const auto run = [&state](std::span<const std::byte> tensor) {
-    return state.prepared->Run(tensor, state.outputs, state.cancellation);
-  };
-  const auto parts = state.collected.parts();
-  if (parts.size() == 1) return run(parts[0]);
-  const WholeTensor whole = Concatenate(*state.plan, parts, state.cancellation);
-  if (IsCancelled(state.cancellation)) return {};
-  return run(whole);
-}
 
 TensorStream::TensorStream(std::unique_ptr<State> state)
     : state_(std::move(state)) {}
@@ -42,7 +28,9 @@ TensorStream::TensorStream(TensorStream&&) noexcept = default;
 TensorStream::~TensorStream() {
   // A stream without a response may hold much memory, whose release takes long.
   // Memory of a device must be released before the device is.
-  if (state_ != nullptr && state_->held_bytes >= kLargeBytes &&
+  if (state_ == nullptr) return;
+  const Cost& cost = state_->request.cost;
+  if (cost.output_bytes + cost.working_bytes >= kLargeBytes &&
       (state_->fold == nullptr || state_->fold->OutlivesBackend())) {
     DeferFree(std::move(state_));
   }
@@ -50,14 +38,10 @@ TensorStream::~TensorStream() {
 
 Result<TensorStream> TensorStream::Start(const Engine& engine,
                                          const v1::TopKRequest& header,
-                                         const ComputeOptions& options) {
+                                         const Cancellation* cancellation) {
   Result<PreparedRequest> prepared = engine.PrepareStream(header);
   if (!prepared.ok()) return prepared.status();
-  if (IsCancelled(options.cancellation)) return Cancelled();
-  if (options.admit) {
-    if (Status s = options.admit(prepared->cost); !s.ok()) return s;
-  }
-  return Start(engine, *std::move(prepared), options.cancellation);
+  return Start(engine, *std::move(prepared), cancellation);
 }
 
 Result<TensorStream> TensorStream::Start(const Engine& engine,
@@ -67,19 +51,18 @@ Result<TensorStream> TensorStream::Start(const Engine& engine,
   TensorStream stream(std::make_unique<State>());
   State& state = *stream.state_;
   state.cancellation = cancellation;
-  state.plan = std::move(request.plan);
-  state.prepared = std::move(request.prepared);
-  state.response.set_request_id(request.request_id);
-  state.outputs = PrepareOutputs(*state.plan, state.response, cancellation);
-  state.held_bytes = request.cost.output_bytes + request.cost.working_bytes;
-  state.run_nanoseconds = request.cost.nanoseconds;
-  if (state.plan->input.packed && !IsCancelled(cancellation)) {
+  state.request = std::move(request);
+  const Plan& plan = *state.request.plan;
+  state.response.set_request_id(state.request.request_id);
+  state.outputs = PrepareOutputs(plan, state.response, cancellation);
+  if (plan.input.packed && !IsCancelled(cancellation)) {
+    auto& prepared = state.request.prepared;
     Result<std::unique_ptr<Fold>> fold =
-        state.prepared->StartFold(state.outputs, cancellation);
+        prepared->StartFold(state.outputs, cancellation);
     if (!fold.ok()) {
       engine.CountFallback(fold.status().code);
-      state.prepared = engine.PrepareLast(*state.plan);
-      fold = state.prepared->StartFold(state.outputs, cancellation);
+      prepared = engine.PrepareLast(plan);
+      fold = prepared->StartFold(state.outputs, cancellation);
     }
     state.fold = *std::move(fold);
   }
@@ -88,22 +71,23 @@ Result<TensorStream> TensorStream::Start(const Engine& engine,
 }
 
 Size TensorStream::FeedNanoseconds(Size bytes) const {
-  return state_->fold == nullptr ? CopyNanoseconds(bytes)
-                                 : state_->prepared->FeedNanoseconds(bytes);
+  return state_->fold == nullptr
+             ? CopyNanoseconds(bytes)
+             : state_->request.prepared->FeedNanoseconds(bytes);
 }
 
 Size TensorStream::FinishNanoseconds() const {
   // Every slice of a fold on the CPU was written with its last element.
-  if (state_->fold == nullptr) return state_->run_nanoseconds;
-  return state_->prepared->FeedNanoseconds(0);
+  if (state_->fold == nullptr) return state_->request.cost.nanoseconds;
+  return state_->request.prepared->FeedNanoseconds(0);
 }
 
 Status TensorStream::Feed(std::span<const std::byte> piece) {
   if (IsCancelled(state_->cancellation)) return Cancelled();
   const auto size = static_cast<int64_t>(piece.size());
-  const Layout& input = state_->plan->input;
+  const Layout& input = state_->request.plan->input;
   if (size > input.padded_bytes - state_->received) {
-    return CheckPayload(*state_->plan, state_->received + size);
+    return CheckPayload(*state_->request.plan, state_->received + size);
   }
   if (state_->fold != nullptr) {
     const auto start = std::chrono::steady_clock::now();
@@ -111,7 +95,8 @@ Status TensorStream::Feed(std::span<const std::byte> piece) {
     state_->fold->Feed(piece.first(static_cast<size_t>(std::min(size, left))));
     state_->computing += std::chrono::steady_clock::now() - start;
   } else {
-    state_->collected.Append(*state_->plan, piece, state_->cancellation);
+    state_->collected.Append(*state_->request.plan, piece,
+                             state_->cancellation);
   }
   state_->received += size;
   return IsCancelled(state_->cancellation) ? Cancelled() : Status();
@@ -120,15 +105,20 @@ Status TensorStream::Feed(std::span<const std::byte> piece) {
 Result<v1::TopKResponse> TensorStream::Finish() {
   State& state = *state_;
   if (IsCancelled(state.cancellation)) return Cancelled();
-  if (Status s = CheckPayload(*state.plan, state.received); !s.ok()) return s;
+  if (Status s = CheckPayload(*state.request.plan, state.received); !s.ok())
+    return s;
   const auto start = std::chrono::steady_clock::now();
   const Execution execution =
-      state.fold != nullptr ? state.fold->Finish() : RunCollected(state);
+      state.fold != nullptr
+          ? state.fold->Finish()
+          : Engine::RunOn(*state.request.prepared, *state.request.plan,
+                          state.collected.parts(), state.outputs,
+                          state.cancellation);
   state.computing += std::chrono::steady_clock::now() - start;
   if (IsCancelled(state.cancellation)) return Cancelled();
   // The pieces are gone: whoever sent them can do so again.
   if (!execution.status.ok()) return execution.status;
-  SetExecution(execution, state.computing.count(), state.response);
+  SetExecution(execution, state.computing, state.response);
   return std::move(state.response);
 }
 

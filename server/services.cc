@@ -64,7 +64,7 @@ std::set<std::string> WithWholeServer(const std::vector<std::string>& names) {
 }  // namespace
 
 Status Services::CheckEnvironment(const ServerConfig& config) {
-  Status status = Engine::CheckEnvironment(BackendOptionsOf(config));
+  Status status = topk::CheckEnvironment(BackendOptionsOf(config));
   if (!status.ok()) {
     status.message = StrCat(status.field, ": ", status.message);
   }

@@ -112,7 +112,7 @@ std::string UnknownFlag(const CLI::App& app) {
 }
 
 int Main(int argc, char** argv) {
-  if (const Status s = Engine::CheckEnvironment(); !s.ok()) {
+  if (const Status s = CheckEnvironment(); !s.ok()) {
     std::cerr << "topk: " << s.field << ": " << s.message << "\n";
     return kUsage;
   }

@@ -19,12 +19,13 @@ std::string ShapeText(const v1::Tensor& tensor) {
   return text + (tensor.shape_size() > kShown ? ", ...]" : "]");
 }
 
-}  // namespace
-
+// Returns the type as users write it, e.g. "f32", or its number if unknown.
 std::string DataTypeName(int data_type) {
   const DTypeInfo* info = FindDType(data_type);
   return info != nullptr ? std::string(info->name) : StrCat(data_type);
 }
+
+}  // namespace
 
 Result<DType> CheckDataType(int data_type, std::span<const DType> allowed,
                             std::string_view field, std::string_view owner) {
@@ -51,14 +52,14 @@ Status CheckNoStrides(const v1::Tensor& tensor, std::string_view field,
                                 "DirectML's"));
 }
 
-Result<int64_t> ReadK(const v1::KInput* k, const KRule& rule,
+Result<int64_t> ReadK(const v1::KInput& k, const KRule& rule,
                       std::string_view field, std::string_view owner) {
-  if (k == nullptr || k->source_case() == v1::KInput::SOURCE_NOT_SET) {
+  if (k.source_case() == v1::KInput::SOURCE_NOT_SET) {
     return InvalidArgument("K_MISSING", field, StrCat(owner, " requires k"));
   }
-  if (k->has_value()) return k->value();
+  if (k.has_value()) return k.value();
 
-  const v1::Tensor& tensor = k->tensor();
+  const v1::Tensor& tensor = k.tensor();
   const std::string path = StrCat(field, ".tensor");
   const Result<DType> type =
       CheckDataType(tensor.data_type(), rule.data_types,

@@ -13,9 +13,6 @@
 
 namespace topk {
 
-/// Returns the type as users write it, e.g. "f32", or its number if unknown.
-std::string DataTypeName(int data_type);
-
 /// Returns the element type if it is one of `allowed`; otherwise
 /// INVALID_ARGUMENT naming the field and `owner`, whose rule it breaks.
 Result<DType> CheckDataType(int data_type, std::span<const DType> allowed,
@@ -35,7 +32,7 @@ struct KRule {
 /// Returns K, whichever way it was sent; `field` is its path. INVALID_ARGUMENT
 /// if it is missing, or a tensor that breaks the rule. Its range is MakePlan's
 /// to check; a U64 above 2^63 - 1 comes back as 2^63 - 1.
-Result<int64_t> ReadK(const v1::KInput* k, const KRule& rule,
+Result<int64_t> ReadK(const v1::KInput& k, const KRule& rule,
                       std::string_view field, std::string_view owner);
 
 /// Sets K of an outline, whichever way it was sent.

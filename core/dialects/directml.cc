@@ -1,7 +1,6 @@
 // DirectML DML_OPERATOR_TOP_K and DML_OPERATOR_TOP_K1. Clauses are those of the
 // page of DML_TOP_K1_OPERATOR_DESC, learn.microsoft.com/windows/win32/api/
 // directml; DML_TOP_K_OPERATOR_DESC is its case AxisDirection = DECREASING.
-#include <algorithm>
 #include <array>
 #include <limits>
 

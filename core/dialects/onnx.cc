@@ -84,8 +84,7 @@ Result<PlanRequest> Understand(const v1::TopKRequest& request,
                            "in ONNX TopK-1 k is an attribute, not an input; "
                            "send onnx.k.value");
   }
-  const Result<int64_t> k =
-      ReadK(onnx.has_k() ? &onnx.k() : nullptr, kKRule, "onnx.k", version.name);
+  const Result<int64_t> k = ReadK(onnx.k(), kKRule, "onnx.k", version.name);
   if (!k.ok()) return k.status();
   plan.k = *k;
 

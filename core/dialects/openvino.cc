@@ -131,9 +131,9 @@ Result<PlanRequest> Understand(const v1::TopKRequest& request,
   if (Status s = ReadSort(openvino, plan); !s.ok()) return s;
   if (Status s = CheckStable(openvino, version); !s.ok()) return s;
   if (Status s = ReadIndexType(openvino, version, plan); !s.ok()) return s;
-  const Result<int64_t> k = ReadK(openvino.has_k() ? &openvino.k() : nullptr,
-                                  version.version == 1 ? kKRule1 : kKRule,
-                                  "openvino.k", version.name);
+  const Result<int64_t> k =
+      ReadK(openvino.k(), version.version == 1 ? kKRule1 : kKRule, "openvino.k",
+            version.name);
   if (!k.ok()) return k.status();
   plan.k = *k;
   return plan;

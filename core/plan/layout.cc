@@ -5,6 +5,7 @@
 #include <numeric>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/base/checked.h"
 #include "core/base/text.h"
@@ -33,7 +34,7 @@ struct Term {
 // there, by their reach or by their common divisor.
 class Collisions {
  public:
-  // The terms ascend by stride, and sums of all fit 63 bits.
+  // Two terms or more, ascending by stride; sums of all fit 63 bits.
   explicit Collisions(std::span<const Term> terms) : terms_(terms) {
     int64_t reach = 0;
     int64_t divisor = 0;
@@ -62,18 +63,13 @@ class Collisions {
   // long as all steps were 0: then they must not stay so, and their sign is
   // free, so that only steps of 0 and more are tried.
   bool Descend(size_t count, int64_t place, bool trivial) {
-    if (count == 0) return place == 0 && !trivial;
     if (--steps_ <= 0) return false;
     const auto [reach, divisor] = below_[count - 1];
     if (place % divisor != 0 || place > reach || place < -reach) return false;
-    const Term& term = terms_[count - 1];
-    if (count == 1) {
-      const int64_t step = place / term.stride;
-      return !trivial && step <= term.most && -step <= term.most;
-    }
     if (count == 2) {
       return trivial ? TwoMeet(divisor) : TwoReach(-place / divisor, divisor);
     }
+    const Term& term = terms_[count - 1];
     // Steps after which the smaller terms can still reach 0.
     const int64_t rest = below_[count - 2].reach;
     const int64_t first =

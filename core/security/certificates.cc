@@ -1,7 +1,6 @@
 #include "core/security/certificates.h"
 
 #include <openssl/bn.h>
-#include <openssl/err.h>
 
 #include <memory>
 #include <vector>

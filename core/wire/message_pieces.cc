@@ -4,7 +4,6 @@
 #include <google/protobuf/io/zero_copy_stream.h>
 #include <google/protobuf/wire_format_lite.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace topk {

@@ -153,10 +153,11 @@ Result<v1::TopKResponse> Compute(const Engine& engine, Way way,
                                  const v1::TopKRequest& request,
                                  std::span<const std::byte> data,
                                  const Cancellation& cancellation) {
-  const ComputeOptions options = {&cancellation, {}};
-  if (way == Way::kWhole) return engine.Compute(request, data, options);
-  if (way == Way::kPieces) return engine.Compute(request, Cut(data), options);
-  Result<TensorStream> stream = TensorStream::Start(engine, request, options);
+  if (way == Way::kWhole) return engine.Compute(request, data, &cancellation);
+  if (way == Way::kPieces)
+    return engine.Compute(request, Cut(data), &cancellation);
+  Result<TensorStream> stream =
+      TensorStream::Start(engine, request, &cancellation);
   if (!stream.ok()) return stream.status();
   for (const auto& piece : Cut(data)) {
     if (Status s = stream->Feed(piece); !s.ok()) return s;

@@ -2,7 +2,6 @@
 // has a valid plan and the oracle's result; a rejected one breaks the rule that
 // its error names.
 
-#include <optional>
 #include <span>
 
 #include "core/dialects/registry.h"
@@ -76,14 +75,7 @@ void Check(const v1::TopKRequest& request) {
   } else {
     CheckRefusal(plan.status(), oracle);
   }
-  std::optional<Cost> cost;
-  ComputeOptions options;
-  options.admit = [&cost](const Cost& said) {
-    Require(!cost, "a request's cost is said once");
-    cost = said;
-    return Status();
-  };
-  const Result<v1::TopKResponse> answer = engine.Compute(request, options);
+  const Result<v1::TopKResponse> answer = engine.Compute(request);
   if (!answer.ok()) {
     CheckRefusal(answer.status(), oracle);
     return;
@@ -92,9 +84,10 @@ void Check(const v1::TopKRequest& request) {
   Require(oracle.violations.empty(), "what is computed breaks no rule");
   Require(Comparable(*answer) == Comparable(oracle.response),
           "the answer is the oracle's");
-  Require(cost && cost->output_bytes ==
-                      static_cast<int64_t>(answer->values().data().size() +
-                                           answer->indices().data().size()),
+  const auto data_bytes = static_cast<int64_t>(request.tensor().data().size());
+  Require(engine.Prepare(request, data_bytes, 1)->cost.output_bytes ==
+              static_cast<int64_t>(answer->values().data().size() +
+                                   answer->indices().data().size()),
           "the cost is that of the answer");
 }
 

@@ -67,15 +67,19 @@ std::string DataOf(const Big& big) {
 Result<v1::TopKResponse> Compute(const Engine& engine, const Big& big,
                                  const v1::TopKRequest& request,
                                  const std::string& data,
-                                 const ComputeOptions& options) {
+                                 const Cancellation* cancellation) {
   auto rest = std::as_bytes(std::span(data));
-  if (big.way == Way::kWhole) return engine.Compute(request, rest, options);
+  if (big.way == Way::kWhole)
+    return engine.Compute(request, rest, cancellation);
   std::vector<std::span<const std::byte>> pieces;
   for (; !rest.empty(); rest = rest.subspan(pieces.back().size())) {
     pieces.push_back(rest.first(std::min(rest.size(), size_t{1} << 19)));
   }
-  if (big.way == Way::kPieces) return engine.Compute(request, pieces, options);
-  Result<TensorStream> stream = TensorStream::Start(engine, request, options);
+  if (big.way == Way::kPieces) {
+    return engine.Compute(request, pieces, cancellation);
+  }
+  Result<TensorStream> stream =
+      TensorStream::Start(engine, request, cancellation);
   if (!stream.ok()) return stream.status();
   for (const auto& piece : pieces) {
     if (Status s = stream->Feed(piece); !s.ok()) return s;
@@ -98,7 +102,7 @@ TEST_P(Cancelling, EndsSoonOrReturnsTheWholeResult) {
   for (const int threads : {1, 3}) {
     const Engine engine({threads, {}});
     const auto begin = Clock::now();
-    const auto expected = Compute(engine, big, request, data, {});
+    const auto expected = Compute(engine, big, request, data, nullptr);
     const auto whole = Clock::now() - begin;
     ASSERT_TRUE(expected.ok()) << expected.status().message;
     EXPECT_EQ(expected->execution().kernel().rfind(big.kernel, 0), 0u)
@@ -106,7 +110,7 @@ TEST_P(Cancelling, EndsSoonOrReturnsTheWholeResult) {
 
     Cancellation before;
     before.Cancel();
-    EXPECT_EQ(Compute(engine, big, request, data, {&before, {}}).status().code,
+    EXPECT_EQ(Compute(engine, big, request, data, &before).status().code,
               Code::kCancelled);
 
     constexpr int kTries = 5;
@@ -121,12 +125,8 @@ TEST_P(Cancelling, EndsSoonOrReturnsTheWholeResult) {
         cancelled = Clock::now();
         cancellation.Cancel();
       });
-      ComputeOptions options = {&cancellation, {}};
-      options.admit = [&begun](const Cost&) {
-        begun = true;
-        return Status();
-      };
-      const auto answer = Compute(engine, big, request, data, options);
+      begun = true;
+      const auto answer = Compute(engine, big, request, data, &cancellation);
       const auto returned = Clock::now();
       canceller.join();
       if (answer.ok()) {
@@ -254,8 +254,7 @@ TEST(Cancelling, EndsEveryCallOfAStream) {
   for (int calls = 0; calls < 3; ++calls) {
     Cancellation cancellation;
     if (calls == 0) cancellation.Cancel();
-    auto stream =
-        TensorStream::Start(engine, RequestOf(big), {&cancellation, {}});
+    auto stream = TensorStream::Start(engine, RequestOf(big), &cancellation);
     if (calls == 0) {
       EXPECT_EQ(stream.status().code, Code::kCancelled);
       continue;

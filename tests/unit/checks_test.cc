@@ -34,9 +34,7 @@ TEST(ReadK, ReadsEveryIntegerTypeLittleEndian) {
     if (type == DType::kU1) continue;  // has no 3
     std::string three(static_cast<size_t>(InfoOf(type).bytes), '\0');
     three[0] = 3;
-    const auto k =
-        ReadK(&static_cast<const v1::KInput&>(Tensor(type, three, 0)), kScalar,
-              "k", "x");
+    const auto k = ReadK(Tensor(type, three, 0), kScalar, "k", "x");
     ASSERT_TRUE(k.ok()) << InfoOf(type).name;
     EXPECT_EQ(*k, 3) << InfoOf(type).name;
   }
@@ -52,30 +50,29 @@ TEST(ReadK, UsesTheSignOfTheType) {
       {DType::kU4, 15},          {DType::kU6, 63},    {DType::kI4, -1}};
   for (const auto& [type, expected] : all_ones) {
     const v1::KInput k = Tensor(type, Ones(type), 0);
-    EXPECT_EQ(*ReadK(&k, kScalar, "k", "x"), expected) << InfoOf(type).name;
+    EXPECT_EQ(*ReadK(k, kScalar, "k", "x"), expected) << InfoOf(type).name;
   }
   const v1::KInput low = Tensor(DType::kI8, "\x80", 0);
-  EXPECT_EQ(*ReadK(&low, kScalar, "k", "x"), -128);
+  EXPECT_EQ(*ReadK(low, kScalar, "k", "x"), -128);
   const v1::KInput nibble = Tensor(DType::kI4, "\x78", 0);  // the lower half
-  EXPECT_EQ(*ReadK(&nibble, kScalar, "k", "x"), -8);
+  EXPECT_EQ(*ReadK(nibble, kScalar, "k", "x"), -8);
   const v1::KInput bit = Tensor(DType::kU1, "\x80", 0);  // the highest
-  EXPECT_EQ(*ReadK(&bit, kScalar, "k", "x"), 1);
+  EXPECT_EQ(*ReadK(bit, kScalar, "k", "x"), 1);
 }
 
 TEST(ReadK, ReadsAValueUnderAnyRule) {
   v1::KInput k;
   k.set_value(-5);
-  EXPECT_EQ(*ReadK(&k, kVector, "k", "x"), -5);
-  EXPECT_EQ(*ReadK(&k, kScalar, "k", "x"), -5);
+  EXPECT_EQ(*ReadK(k, kVector, "k", "x"), -5);
+  EXPECT_EQ(*ReadK(k, kScalar, "k", "x"), -5);
 }
 
 TEST(ReadK, NamesTheFieldAtFault) {
   const auto field = [](const v1::KInput& k, const KRule& rule) {
-    const auto result = ReadK(&k, rule, "onnx.k", "ONNX");
+    const auto result = ReadK(k, rule, "onnx.k", "ONNX");
     return result.ok() ? "" : result.status().field;
   };
   const std::string eight(8, '\0');
-  EXPECT_EQ(ReadK(nullptr, kVector, "onnx.k", "x").status().field, "onnx.k");
   EXPECT_EQ(field(v1::KInput(), kVector), "onnx.k");
   EXPECT_EQ(field(Tensor(DType::kI64, eight, 1), kVector), "");
   EXPECT_EQ(field(Tensor(DType::kI64, eight, 0), kVector),
@@ -102,7 +99,7 @@ TEST(ReadK, NamesTheFieldAtFault) {
 
 TEST(ReadK, TruncatesHostileShapesInMessages) {
   v1::KInput k = Tensor(DType::kI64, std::string(8, '\0'), 10000);
-  const auto result = ReadK(&k, kVector, "onnx.k", "ONNX");
+  const auto result = ReadK(k, kVector, "onnx.k", "ONNX");
   ASSERT_FALSE(result.ok());
   EXPECT_NE(result.status().message.find("[1, 1, "), std::string::npos);
   EXPECT_LT(result.status().message.size(), 150u);
@@ -123,9 +120,12 @@ TEST(CheckDataType, ListsTheAcceptedTypes) {
             "DATA_TYPE_MISSING");
 }
 
-TEST(DataTypeName, ReturnsTheNumberOfAnUnknownType) {
-  EXPECT_EQ(DataTypeName(v1::DATA_TYPE_BF16), "bf16");
-  EXPECT_EQ(DataTypeName(99), "99");
+TEST(CheckDataType, NamesTheTypeOrItsNumber) {
+  const auto message = [](int type) {
+    return CheckDataType(type, kIntegers, "tensor", "ONNX").status().message;
+  };
+  EXPECT_EQ(message(v1::DATA_TYPE_BF16).find("data type bf16 is"), 0u);
+  EXPECT_EQ(message(99).find("data type 99 is"), 0u);
 }
 
 }  // namespace

@@ -144,7 +144,6 @@ Choice Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   Choice choice;
   choice.algorithm = algorithm;
   if (algorithm == Algorithm::kNothing) return choice;
-  int64_t units = plan.slices();
   if (choice.algorithm == Algorithm::kTransposed) {
     const int64_t wanted = CeilDivide(threads, plan.outer);
     choice.tile = std::clamp(
@@ -152,7 +151,6 @@ Choice Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
                  CeilDivide(plan.inner, wanted)),
         kMinTransposed, kMaxTransposed);
     choice.tile = std::min(choice.tile, plan.inner);
-    units = plan.outer * choice.tiles(plan);
   } else if (choice.columns()) {
     const int64_t column_bytes = 2 * plan.k * InfoOf(plan.dtype).bytes;
     choice.tile = std::clamp(kTileBytes / column_bytes, int64_t{64},
@@ -162,12 +160,12 @@ Choice Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
     choice.tile = std::min(choice.tile,
                            std::max(CeilDivide(plan.inner, wanted), kMinTile));
     choice.tile = std::min(choice.tile, plan.inner);
-    units = plan.outer * choice.tiles(plan);
     if (choice.algorithm == Algorithm::kColumns) {
       choice.fold = std::clamp(kFoldWidth / plan.inner, int64_t{1},
                                std::max(plan.n / (8 * plan.k), int64_t{1}));
     }
   }
+  const int64_t units = choice.units(plan);
   const double cost = UnitNanoseconds(choice.algorithm, plan, choice.tile);
   const double all = cost * static_cast<double>(units);
   if (threads == 1 || all < 2 * task) {
@@ -199,8 +197,7 @@ Choice Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
 int64_t EstimateNanoseconds(const Plan& plan, const Choice& choice,
                             int threads) {
   if (choice.algorithm == Algorithm::kNothing) return 0;
-  const int64_t units =
-      choice.columns() ? plan.outer * choice.tiles(plan) : plan.slices();
+  const int64_t units = choice.units(plan);
   const double all = UnitNanoseconds(choice.algorithm, plan, choice.tile) *
                      static_cast<double>(units);
   const double at_once = choice.inline_here

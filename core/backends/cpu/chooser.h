@@ -46,6 +46,10 @@ struct Choice {
   int64_t tiles(const Plan& plan) const {
     return (plan.inner + tile - 1) / tile;
   }
+  /// How many units there are.
+  int64_t units(const Plan& plan) const {
+    return columns() ? plan.outer * tiles(plan) : plan.slices();
+  }
 };
 
 /// Returns the rows that kTransposed makes of a tile of a plan's columns: all

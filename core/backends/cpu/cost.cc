@@ -86,8 +86,7 @@ class Memory {
 };
 
 Size RunBytes(const Plan& plan, const Choice& choice, int threads) {
-  const int64_t units =
-      choice.columns() ? plan.outer * choice.tiles(plan) : plan.slices();
+  const int64_t units = choice.units(plan);
   const int64_t runners =
       choice.inline_here ? 1 : std::min<int64_t>(units, threads);
   return PackedValues::Bytes(plan) +

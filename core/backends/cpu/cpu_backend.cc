@@ -3,7 +3,7 @@
 //
 // Why no cut can be seen in the answer: the order is total (selection.h).
 //
-// Tests: conformance/, exhaustive/, unit/cuts_test.cc.
+// Tests: conformance/, unit/cuts_test.cc.
 #include "core/backends/cpu/cpu_backend.h"
 
 #include <tbb/task_arena.h>

@@ -20,20 +20,19 @@ void Select(const Plan& plan, const Choice& choice, const InstructionSet& set,
     const Run<Key, kFloat> run = {
         plan, choice, set,     set.kernels<Key, kFloat>(),
         map,  tensor, outputs, cancellation};
-    const auto each = [&](int64_t units, auto do_range) {
-      ForEachRange(units, choice.inline_here ? units : choice.grain,
-                   cancellation, do_range);
+    const auto each = [&](auto do_range) {
+      ForEachRange(choice.units(plan), choice.grain, cancellation, do_range);
     };
     if (choice.algorithm == Algorithm::kTransposed) {
-      each(plan.outer * choice.tiles(plan), [&](int64_t begin, int64_t end) {
+      each([&](int64_t begin, int64_t end) {
         TransposedRunner<Key, kFloat>(run).Do(begin, end);
       });
     } else if (choice.columns()) {
-      each(plan.outer * choice.tiles(plan), [&](int64_t begin, int64_t end) {
+      each([&](int64_t begin, int64_t end) {
         ColumnRunner<Key, kFloat>(run).Do(begin, end);
       });
     } else {
-      each(plan.slices(), [&](int64_t begin, int64_t end) {
+      each([&](int64_t begin, int64_t end) {
         RowRunner<Key, kFloat>(run).Do(begin, end);
       });
     }

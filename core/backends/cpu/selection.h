@@ -12,7 +12,7 @@
 // bound's key has a higher index than every candidate and ranks behind it: the
 // strict comparison on keys alone keeps the lowest indices.
 //
-// Tests: unit/selection_test.cc, exhaustive/.
+// Tests: unit/selection_test.cc, conformance/exhaustive/.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@ class Selection {
   using Kth = Key (*)(const Key* keys, int64_t count, int64_t k);
 
   /// Starts empty. `slack` >= k trades memory for fewer reselections: the
-  /// buffer holds at most min(n, k + slack) candidates, 10 to 24 bytes each.
+  /// buffer holds at most min(n, k + slack) candidates, 17 to 24 bytes each.
   /// After a cancellation (null = never) all guarantees hold except that the
   /// candidates are the best.
   Selection(Kth kth, int64_t k, int64_t slack, int64_t n,

@@ -11,7 +11,7 @@
 //
 // When: n of 32 KiB at most, so that a tile is 16 columns wide.
 //
-// Tests: unit/algorithms_test.cc, conformance/, exhaustive/.
+// Tests: unit/algorithms_test.cc, conformance/.
 #pragma once
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 //
 // Why the bytes are those of the CPU: an item's order is unique (items.h).
 //
-// Tests: tests/unit/cuda on the host, the label gpu on a device.
+// Tests: unit/cuda_*_test.cc on the host, the label gpu on a device.
 #include "core/backends/cuda/cuda_backend.h"
 
 #include <algorithm>

@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "core/backends/cuda/parts.h"
+
 namespace topk::cuda {
 namespace {
 

@@ -5,7 +5,6 @@
 
 #include "core/backends/backend.h"
 #include "core/backends/cuda/device.h"
-#include "core/backends/cuda/parts.h"
 
 namespace topk::cuda {
 

@@ -83,11 +83,12 @@ for program in protoc cc c++ gcc g++ clang clang++; do
   chmod +x "$folder/without/$program"
 done
 
-# install ARCHIVE REQUIREMENT...: into build/pip_install/venv, with nothing else.
+# install ARCHIVE REQUIREMENT...: into build/pip_install/venv.
 install() {
   PATH="$folder/without:$PATH" pip --python "$folder/venv" install -q \
     --no-compile "$@"
 }
+
 # installed_files: a checksum of each file of the client, sorted.
 installed_files() {
   (cd "$folder"/venv/lib/python*/site-packages &&

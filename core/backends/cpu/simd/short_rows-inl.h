@@ -18,7 +18,7 @@
 // L1 and about 100 ns per row, 60 ns with the network. A row with more than
 // kMax elements that reach the bound takes the path of long rows.
 //
-// Tests: unit/kernels_test.cc, conformance/, exhaustive/.
+// Tests: unit/kernels_test.cc, conformance/.
 #if defined(TOPK_SIMD_SHORT_ROWS) == defined(HWY_TARGET_TOGGLE)
 #ifdef TOPK_SIMD_SHORT_ROWS
 #undef TOPK_SIMD_SHORT_ROWS

@@ -126,19 +126,24 @@ Result<std::unique_ptr<Lane>> CudaDevice::OpenLane(int64_t bytes) {
   }
   std::unique_ptr<LaneParts> parts;
   if (Status s = Reserve(bytes, parts); !s.ok()) return s;
-  if (parts == nullptr) {
-    parts = std::make_unique<LaneParts>();
-    cudaError_t error = handle_.Use();
-    if (error == cudaSuccess) error = parts->Create();
-    if (Status s = handle_.Check(error); !s.ok()) {
-      Release(bytes, nullptr);
-      return s;
+  try {
+    if (parts == nullptr) {
+      parts = std::make_unique<LaneParts>();
+      cudaError_t error = handle_.Use();
+      if (error == cudaSuccess) error = parts->Create();
+      if (Status s = handle_.Check(error); !s.ok()) {
+        Release(bytes, nullptr);
+        return s;
+      }
     }
+    return MakeLane(handle_, std::move(parts),
+                    [this, bytes](std::unique_ptr<LaneParts> used) {
+                      Release(bytes, std::move(used));
+                    });
+  } catch (...) {  // std::bad_alloc
+    Release(bytes, nullptr);
+    throw;
   }
-  return MakeLane(handle_, std::move(parts),
-                  [this, bytes](std::unique_ptr<LaneParts> used) {
-                    Release(bytes, std::move(used));
-                  });
 }
 
 DeviceState CudaDevice::state() const {

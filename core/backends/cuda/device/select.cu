@@ -2,7 +2,7 @@
 // orders of a slice differ, so that what CUB leaves open (which of equal keys,
 // in which order) is nothing here.
 //
-// Tests: tests/unit/cuda (on the host), the label gpu (on a device).
+// Tests: unit/cuda_*_test.cc on the host, the label gpu on a device.
 #include <cub/device/device_batched_topk.cuh>
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_segmented_sort.cuh>
