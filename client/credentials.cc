@@ -4,7 +4,6 @@
 #include <grpcpp/security/tls_credentials_options.h>
 
 #include <string_view>
-#include <utility>
 
 #include "core/base/text.h"
 #include "core/security/bearer_token.h"

@@ -7,14 +7,12 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "client/topk_client.h"
 #include "core/base/status.h"
 
 namespace topk {
-
-/// Whether a client's calls go over TLS.
-bool UsesTls(const ClientOptions& options);
 
 /// Whether all of a target's addresses are of this machine: unix:, localhost,
 /// 127.0.0.0/8 or ::1.

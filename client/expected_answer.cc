@@ -1,6 +1,7 @@
 #include "client/expected_answer.h"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <utility>
 

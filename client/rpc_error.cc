@@ -83,9 +83,10 @@ Status FromGrpc(const grpc::Status& grpc, const grpc::ClientContext& context) {
   Status status{static_cast<Code>(grpc.error_code()), "", "",
                 grpc.error_message()};
   google::rpc::Status rpc;
-  if (!rpc.ParseFromString(grpc.error_details()) || !ReadDetails(rpc, status)) {
-    status.retry_after = PushbackOf(context);
-  }
+  const bool has_delay =
+      rpc.ParseFromString(grpc.error_details()) && ReadDetails(rpc, status);
+  const std::chrono::milliseconds pushback = PushbackOf(context);
+  if (!has_delay || pushback == kDoNotRetry) status.retry_after = pushback;
   if (grpc.error_code() == grpc::StatusCode::UNKNOWN &&
       grpc.error_details().empty()) {
     // Servers always send a message with this code. Without one, a proxy ended

@@ -23,7 +23,8 @@ inline constexpr std::chrono::milliseconds kDoNotRetry{-1};
 
 /// Returns the status of a call that has ended, with the reason and field of
 /// the details in grpc-status-details-bin, if there are any, and the delay of
-/// its RetryInfo, or else of grpc-retry-pushback-ms: 0 .. 1 day or kDoNotRetry.
+/// its RetryInfo, or else of grpc-retry-pushback-ms: 0 .. 1 day, or kDoNotRetry
+/// if the latter says so.
 Status FromGrpc(const grpc::Status& grpc, const grpc::ClientContext& context);
 
 }  // namespace topk

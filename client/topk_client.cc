@@ -70,7 +70,7 @@ bool IsTooLong(const Status& status) {
 struct Client::Impl {
   explicit Impl(const ClientOptions& client_options)
       : options(client_options),
-        setup(CheckCredentials(client_options)),
+        setup(Client::Check(client_options)),
         // One object for both channels, which then share a connection.
         credentials(setup.ok() ? MakeCredentials(client_options)
                                : grpc::InsecureChannelCredentials()),
@@ -190,7 +190,8 @@ struct Client::Impl {
                  const std::function<Status()>& make,
                  const std::function<bool()>& rewind) {
     if (!setup.ok()) return setup;
-    const ReceiveLimit::Call allowed(*receive_limit, max_bytes);
+    const ReceiveLimit::Call allowed(*receive_limit,
+                                     std::min(max_bytes, kMaxMessageBytes));
     Attempts attempts(options.max_attempts, deadline);
     while (true) {
       Status status = make();
@@ -202,9 +203,12 @@ struct Client::Impl {
       }
       const auto then = attempts.Next(status, rewind());
       if (!then.has_value()) return status;
-      // gRPC connects again only while a caller waits for it.
+      // gRPC connects again only while a caller waits for it. The rest of the
+      // pause heeds no change of the machine's time.
+      const auto wake =
+          std::chrono::steady_clock::now() + (*then - system_clock::now());
       channel->WaitForConnected(*then);
-      std::this_thread::sleep_until(*then);
+      std::this_thread::sleep_until(wake);
     }
   }
 
@@ -327,9 +331,14 @@ std::vector<Result<v1::TopKResponse>> Client::ComputeTopKMany(
   const auto deadline = impl_->DeadlineOf(options);
   std::vector<Status> unsent(requests.size());
   int64_t max_bytes = 0;
+  int64_t limit = impl_->LimitFor(0, deadline);
+  bool asked = false;  // once: a server that does not answer costs seconds
   for (size_t i = 0; i < requests.size(); ++i) {
     const size_t bytes = requests[i].ByteSizeLong();
-    unsent[i] = impl_->CheckMessage(bytes, deadline);
+    if (bytes > kLargeBytes && !std::exchange(asked, true)) {
+      limit = impl_->LimitFor(bytes, deadline);
+    }
+    unsent[i] = CheckSize(bytes, limit);
     max_bytes =
         std::max(max_bytes, ExpectedAnswer(requests[i]).max_message_bytes());
   }

@@ -24,13 +24,13 @@ struct ClientOptions {
   std::string target = "localhost:50051";
   /// How long a call may take, unless its own options say otherwise.
   std::chrono::milliseconds deadline = std::chrono::minutes(1);
-  /// Attempts of a call that ends with UNAVAILABLE, or with RESOURCE_EXHAUSTED
-  /// and a retry delay that ends before the deadline: 1 .. 5; 1 = no retry. A
-  /// delay that ends later returns the server's error at once. A
-  /// TopK is idempotent: a stream whose server goes away starts again at
-  /// another one, or continues with the requests that have no answer. An answer
-  /// that breaks off, as a proxy's whose server went away, is UNAVAILABLE with
-  /// the reason ANSWER_BROKE_OFF.
+  /// Attempts of a call, except IsServing(), that ends with UNAVAILABLE, or
+  /// with RESOURCE_EXHAUSTED and a retry delay that ends before the deadline: 1
+  /// .. 5; 1 = no retry. A delay that ends later returns the server's error at
+  /// once. A TopK is idempotent: a stream whose server goes away starts again
+  /// at another one, or continues with the requests that have no answer. An
+  /// answer that breaks off, as a proxy's whose server went away, is
+  /// UNAVAILABLE with the reason ANSWER_BROKE_OFF.
   int max_attempts = 4;
   /// The prefix of the user-agent header, before gRPC's own name.
   std::string user_agent = {};
@@ -57,6 +57,9 @@ struct ClientOptions {
   /// The W3C traceparent that each call carries; "" = none.
   std::string traceparent = {};
 };
+
+/// Whether a client's calls go over TLS.
+bool UsesTls(const ClientOptions& options);
 
 /// How one call is made.
 struct CallOptions {

@@ -93,8 +93,8 @@ struct LoadResult {
   std::string wrong;
 };
 
-/// Makes calls from as many threads as there are callers, until the pace's
-/// requests or seconds are used up. REQUIRES: a kind, a caller.
+/// Makes calls from as many threads as there are callers, until the
+/// profile's requests or seconds are used up. REQUIRES: a kind, a caller.
 LoadResult RunLoad(const LoadOptions& options,
                    const std::vector<RequestTemplate>& kinds,
                    const std::vector<Send>& callers,

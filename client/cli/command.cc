@@ -33,7 +33,7 @@ void AddClientFlags(CLI::App& command, ClientOptions& client,
   command
       .add_option("--target", client.target,
                   "Server: host:port, unix:path, dns:///name:port, or a "
-                  "comma-separated list of IPv4 host:port")
+                  "comma-separated list of IP addresses with ports")
       ->envname("TOPK_TARGET")
       ->capture_default_str();
   command

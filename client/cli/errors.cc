@@ -65,14 +65,9 @@ constexpr Row kUnreachable[] = {
     {"Connection reset", Over::kPlainText, kUseTls},
 };
 
-bool AsksForTls(const ClientOptions& client) {
-  return client.tls || !client.tls_ca.empty() || !client.tls_cert.empty() ||
-         !client.tls_key.empty() || !client.tls_server_name.empty();
-}
-
 std::string_view Unreachable(std::string_view message,
                              const ClientOptions& client) {
-  const Over over = AsksForTls(client) ? Over::kTls : Over::kPlainText;
+  const Over over = UsesTls(client) ? Over::kTls : Over::kPlainText;
   for (const Row& row : kUnreachable) {
     if (message.find(row.words) != std::string_view::npos &&
         (row.over == Over::kAny || row.over == over)) {

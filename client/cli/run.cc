@@ -50,8 +50,7 @@ Result<v1::TopKResponse> Compute(const RunFlags& flags,
   }
   const Client client(flags.client);
   if (flags.shared_memory) {
-    return ComputeShared(client, request, flags.operation.axis.value_or(-1),
-                         flags.operation.k, array);
+    return ComputeShared(client, request, array);
   }
   CallOptions options;
   if (flags.stream != "auto") options.stream = flags.stream == "on";

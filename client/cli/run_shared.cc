@@ -8,19 +8,6 @@
 namespace topk::cli {
 namespace {
 
-// Returns the number of elements of an output; 0 for a request that the server
-// will reject.
-int64_t OutputElements(const NpyArray& array, int64_t axis, int64_t k) {
-  const auto rank = static_cast<int64_t>(array.shape.size());
-  if (axis < 0) axis += rank;
-  if (axis < 0 || axis >= rank) return 0;
-  const int64_t size = array.shape[static_cast<size_t>(axis)];
-  if (k < 1 || k > size) return 0;
-  int64_t elements = 1;
-  for (const int64_t length : array.shape) elements *= length;
-  return elements / size * k;
-}
-
 // Takes an output out of the shared memory, where the client found it to be.
 void Fetch(const SharedMemory& memory, v1::Tensor& tensor) {
   const v1::SharedMemoryRegion& region = tensor.shared_memory();
@@ -33,18 +20,15 @@ void Fetch(const SharedMemory& memory, v1::Tensor& tensor) {
 }  // namespace
 
 Result<v1::TopKResponse> ComputeShared(const Client& client,
-                                       v1::TopKRequest request, int64_t axis,
-                                       int64_t k, const NpyArray& array) {
+                                       v1::TopKRequest request,
+                                       const NpyArray& array) {
+  const ExpectedAnswer expected(request);
   Result<SharedMemory> input = SharedMemory::Create("", array.data.size());
   if (!input.ok()) return input.status();
   std::ranges::copy(array.data, input->data().begin());
 
-  constexpr size_t kMaxIndexBytes = 8;
-  const int64_t elements = OutputElements(array, axis, k);
-  int64_t value_bytes = 0;  // fits, as the file's do
-  CheckedBytes(InfoOf(array.dtype), elements, &value_bytes);
-  const auto values = static_cast<size_t>(value_bytes);
-  const size_t indices = static_cast<size_t>(elements) * kMaxIndexBytes;
+  const auto values = static_cast<size_t>(expected.value_bytes());
+  const auto indices = static_cast<size_t>(expected.index_bytes());
   Result<SharedMemory> output = SharedMemory::Create("", values + indices);
   if (!output.ok()) return output.status();
 
@@ -57,8 +41,7 @@ Result<v1::TopKResponse> ComputeShared(const Client& client,
   if (!answer.ok()) return answer;
   Fetch(*output, *answer->mutable_values());
   Fetch(*output, *answer->mutable_indices());
-  request.clear_output();
-  if (Status s = ExpectedAnswer(request).Check(*answer); !s.ok()) return s;
+  if (Status s = expected.Check(*answer); !s.ok()) return s;
   return answer;
 }
 

@@ -13,7 +13,7 @@ namespace topk::cli {
 /// shared memory too, and copies it into the response. RESOURCE_EXHAUSTED if
 /// there is not enough shared memory.
 Result<v1::TopKResponse> ComputeShared(const Client& client,
-                                       v1::TopKRequest request, int64_t axis,
-                                       int64_t k, const NpyArray& array);
+                                       v1::TopKRequest request,
+                                       const NpyArray& array);
 
 }  // namespace topk::cli

@@ -77,8 +77,10 @@ ExitCode Info(const ClientOptions& client, bool json) {
     return kOk;
   }
   std::string text;
-  if (!google::protobuf::util::MessageToJsonString(*capabilities, &text).ok()) {
-    return kFailed;
+  const auto converted =
+      google::protobuf::util::MessageToJsonString(*capabilities, &text);
+  if (!converted.ok()) {
+    return Report({Code::kInternal, "", "", converted.ToString()}, &client);
   }
   std::cout << text << "\n";
   return kOk;

@@ -463,16 +463,12 @@ class Connection:
             try:
                 self._learn_limit((yield from self._capabilities(timeout)))
             except TopKError as error:
-                self._no_limit(error)
+                # The call is sent nevertheless, and reports its own error.
+                if error.code == grpc.StatusCode.UNIMPLEMENTED:
+                    self._limit = _MAX_LIMIT
         return self._limit or _MAX_LIMIT
 
     def _learn_limit(self, capabilities: topk_pb2.Capabilities) -> None:
         """Keeps the server's limit of messages for all calls."""
         told = capabilities.limits.max_message_bytes or _MAX_LIMIT
         self._limit = min(max(told, _MIN_LIMIT), _MAX_LIMIT)
-
-    def _no_limit(self, error: TopKError) -> None:
-        """Handles an error of the request for capabilities. The call that needs
-        them is sent nevertheless and reports its own error."""
-        if error.code == grpc.StatusCode.UNIMPLEMENTED:
-            self._limit = _MAX_LIMIT

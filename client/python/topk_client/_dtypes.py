@@ -50,15 +50,11 @@ def name_of(number: int) -> str:
     return tensor_pb2.DataType.Name(number)[len("DATA_TYPE_"):].lower()
 
 
-def short_name_of(array: np.ndarray) -> str:
-    """Returns the short name of an array's type, e.g. "f32". TypeError for a
-    type that the service does not support."""
-    return _short_name_of(array.dtype)
-
-
 # NumPy takes longer to name a type than protobuf to write a request.
 @functools.lru_cache(maxsize=64)
-def _short_name_of(dtype: np.dtype) -> str:
+def short_name_of(dtype: np.dtype) -> str:
+    """Returns the short name of a type, e.g. "f32". TypeError for a type that
+    the service does not support."""
     if dtype.name not in _NAMES:
         raise TypeError(f"the service does not support {dtype.name}; its "
                         "types are " + ", ".join(_NAMES))
@@ -68,7 +64,7 @@ def _short_name_of(dtype: np.dtype) -> str:
 def type_of(array: np.ndarray, name: Optional[str] = None) -> Any:
     """Returns the DataType of an array, or of the type whose bits it holds.
     TypeError for a type that the service does not support."""
-    return number_of(short_name_of(array) if name is None else name)
+    return number_of(short_name_of(array.dtype) if name is None else name)
 
 
 def numpy_of(number: int) -> np.dtype:

@@ -20,13 +20,12 @@ from topk_client import _dtypes
 from topk_client.client import Client
 from topk_client.errors import TopKError
 from topk_client.merge import Partial
-from topk_client.shared_memory import Region, SharedMemory
+from topk_client.shared_memory import FOLDER, Region, SharedMemory
 from topk_client.specs import OpenVINO
 
 # The number of retries of all servers, and the first pause before one.
 _ROUNDS = 3
 _FIRST_WAIT_SECONDS = 0.1
-_FOLDER = "/dev/shm"
 _PREFIX = "/topk-shard-"  # below the servers' default prefix
 
 
@@ -104,7 +103,7 @@ class _Buffer:
         self._memory = SharedMemory(
             nbytes, f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}")
         try:
-            file = os.open(_FOLDER + self._memory.name, os.O_RDONLY)
+            file = os.open(FOLDER + self._memory.name, os.O_RDONLY)
         except FileNotFoundError:
             return False
         self._unlock = weakref.finalize(self, os.close, file)
@@ -145,7 +144,7 @@ def remove_abandoned() -> int:
     """Removes the shared memory that killed workers of this machine have left,
     as each worker does before it makes its own. Returns how many objects."""
     count = 0
-    for path in glob.glob(_FOLDER + _PREFIX + "*"):
+    for path in glob.glob(FOLDER + _PREFIX + "*"):
         try:
             file = os.open(path, os.O_RDONLY)
         except OSError:  # just gone, or another user's
@@ -198,7 +197,7 @@ def answer(shard: np.ndarray, begin: int, question: Question) -> Partial:
                     "max" if question.largest else "min", question.order,
                     "i64", stable=True)
     tensor: Union[np.ndarray, Region] = shard
-    name = question.data_type or _dtypes.short_name_of(shard)
+    name = question.data_type or _dtypes.short_name_of(shard.dtype)
     if question.shared_memory and shard.size and name not in _dtypes.WIDTHS:
         tensor = _in_shared_memory(_dtypes.little_endian(shard))
     first = next(_turn)

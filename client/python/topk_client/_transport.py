@@ -13,6 +13,8 @@ from typing import Any, Iterable, Iterator, List, Optional, Sequence, Tuple
 import grpc
 import grpc.aio
 
+from topk_client.errors import CODES
+
 Options = Sequence[Tuple[str, Any]]
 # PEM: the authorities, the key and the certificate.
 Pem = Optional[Tuple[Optional[bytes], Optional[bytes], Optional[bytes]]]
@@ -59,7 +61,6 @@ def open_asyncio_channel(target: str, options: Options, pem: Pem) -> Any:
     return _open_grpcio(grpc.aio, target, options, pem)
 
 
-_CODES = {code.value[0]: code for code in grpc.StatusCode}
 _Metadata = Sequence[Tuple[str, str]]
 
 
@@ -80,7 +81,7 @@ class _Error(grpc.RpcError):
 
 
 def _error(end: Any) -> _Error:
-    return _Error(_CODES.get(end.code, grpc.StatusCode.UNKNOWN), end.details,
+    return _Error(CODES.get(end.code, grpc.StatusCode.UNKNOWN), end.details,
                   end.trailers)
 
 

@@ -30,9 +30,9 @@ class Client(Connection):
       target: host:port, unix:path, dns:///name:port (all of whose addresses are
         used in turn), or a comma-separated list of IP addresses with ports.
       timeout: the default timeout of a call, in seconds.
-      max_attempts: attempts of a call of any method that ends with UNAVAILABLE,
-        or with RESOURCE_EXHAUSTED and a retry delay, which is waited for if it
-        ends before the deadline: 1 .. 5; 1 = no retry.
+      max_attempts: attempts of a call of any method except is_serving that ends
+        with UNAVAILABLE, or with RESOURCE_EXHAUSTED and a retry delay, which is
+        waited for if it ends before the deadline: 1 .. 5; 1 = no retry.
       user_agent: the prefix of the user-agent header, before gRPC's own name.
       tls: whether to use TLS 1.2 or later; implied by any of the next four. The
         server's certificate must be signed for the target's name by an
@@ -90,8 +90,9 @@ class Client(Connection):
         ends nothing; raises if the stream breaks and no attempt is left, each
         of which continues with the requests that have no answer. Requests are
         taken from a thread of gRPC, ahead of the answers; what their iterator
-        raises is raised here after the answers before it. To close the
-        generator cancels what is in flight."""
+        raises is raised here after the answers before it, as is
+        REQUEST_TOO_LARGE for one that exceeds the server's limit of messages.
+        To close the generator cancels what is in flight."""
         attempts = self._attempts(timeout)
         pending = PendingCalls(iter(requests))
 

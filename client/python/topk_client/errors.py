@@ -9,7 +9,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 # The reason of an answer that broke off, which no server gives.
 BROKE_OFF = "ANSWER_BROKE_OFF"
-_CODES = {code.value[0]: code for code in grpc.StatusCode}
+CODES = {code.value[0]: code for code in grpc.StatusCode}
 # No server has more to wait for: what is longer is a mistake, or an attack.
 _MAX_RETRY_DELAY_SECONDS = 86400.0
 
@@ -24,11 +24,11 @@ _USE_TLS = ("the server may require TLS (pass tls=True or tls_ca)" +
             _OR_TOO_MANY)
 _USE_CERTIFICATE = ("the server may require a client certificate (pass "
                     "tls_cert and tls_key)" + _OR_TOO_MANY)
-# gRPC reports the cause of a failed connection as text only: a part of that
-# text, whether the client uses TLS (None: either), and advice.
 _NO_TLS = "the server does not use TLS: leave out the tls arguments"
 _PASS_AUTHORITY = (
     "pass the authority that signed the server's certificate: tls_ca")
+# gRPC reports the cause of a failed connection as text only: a part of that
+# text, whether the client uses TLS (None: either), and advice.
 _HINTS: List[Tuple[str, Optional[bool], str]] = [
     ("Connection refused", None,
      "no server listens at the target: start topkd, or pass another target"),
@@ -154,7 +154,7 @@ def _add_detail(error: TopKError, detail: Any) -> None:
 def from_status(status: status_pb2.Status) -> TopKError:
     """Reads a google.rpc.Status with its details, except those that are
     corrupt."""
-    error = TopKError(_CODES.get(status.code, grpc.StatusCode.UNKNOWN),
+    error = TopKError(CODES.get(status.code, grpc.StatusCode.UNKNOWN),
                       status.message)
     for detail in status.details:
         try:

@@ -60,7 +60,7 @@ class Partial:
                 ("axis", self.axis % len(shape)),
                 ("largest", bool(self.largest)),
                 ("data_type",
-                 self.data_type or _dtypes.short_name_of(self.values))):
+                 self.data_type or _dtypes.short_name_of(self.values.dtype))):
             object.__setattr__(self, name, value)
 
     @classmethod

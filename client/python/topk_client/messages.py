@@ -262,7 +262,6 @@ class Call:
             if region is not None or request.values_out is not None:
                 raise TypeError(f"elements of {name} are packed on the way: "
                                 "they cannot lie in shared memory")
-            array = np.asarray(array, order="C")
             self._data = _dtypes.pack(array, name)
         else:
             self._data, strides = _flat(array, request.spec._takes_strides)
@@ -273,6 +272,9 @@ class Call:
             _dtypes.WIDTHS.get(name, 8 * array.dtype.itemsize), array.shape,
             tuple(strides), self._data.nbytes, request.output,
             integer("index_offset", request.index_offset))
+        # The outputs that the answer must have. None if the service must reject
+        # the request.
+        self.outputs = self._head.outputs
         self._id = b""
         if request.request_id:
             text = request.request_id.encode()
@@ -348,13 +350,6 @@ class Call:
                 topk_pb2.TopKRequestChunk.DATA_FIELD_NUMBER, chunk.nbytes),
                 chunk.data))
 
-    def outputs(self) -> Outputs:
-        """Returns what the answer must have. One of _BAD for a request that the
-        service must reject."""
-        if self._head.outputs is None:
-            raise ValueError(self._head.mistake)
-        return self._head.outputs
-
     def max_message_bytes(self) -> int:
         """Returns an upper bound on the bytes of one response message."""
         return self._head.max_message_bytes + len(self._id)
@@ -365,11 +360,10 @@ class Call:
         """Reads an answer, whose bytes are the message's if they are not given.
         TopKError BAD_ANSWER for one that cannot be this request's."""
         request = self._request
-        try:
-            outputs = self.outputs()
-        except _BAD as error:
-            raise bad_answer(
-                f"the server must reject the request: {error}") from error
+        outputs = self.outputs
+        if outputs is None:
+            raise bad_answer("the server must reject the request: "
+                             f"{self._head.mistake}")
         self._check_id(response.request_id, "response.request_id")
         e = response.execution
         for name, unwanted in (("values", "indices"), ("indices", "values")):
@@ -449,12 +443,9 @@ class StreamedAnswer:
         self._header: Optional[topk_pb2.TopKResponse] = None
         self._data = {"values": bytearray(), "indices": bytearray()}
         self._sizes = {"values": 0, "indices": 0}
-        try:
-            outputs = call.outputs()
-        except _BAD:
-            return  # the service rejects it, and sends nothing
-        self._sizes["values"] = outputs.values.nbytes
-        self._sizes["indices"] = outputs.indices.nbytes
+        if call.outputs is not None:  # or the service rejects the request
+            self._sizes = {"values": call.outputs.values.nbytes,
+                           "indices": call.outputs.indices.nbytes}
 
     @property
     def begun(self) -> bool:

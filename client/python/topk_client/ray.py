@@ -51,10 +51,14 @@ def topk(shards: Any, k: int, axis: int = -1, largest: bool = True, *,
     is_dataset = hasattr(shards, "to_numpy_refs")
     if is_dataset:
         grid = np.array(shards.to_numpy_refs(column=column), object)
+    else:
+        grid = np.array(shards, object)
+    if not grid.size:
+        raise ValueError("there are no shards")
+    if is_dataset:
         rank = ray.get(_rank.remote(grid[0]))
         grid = grid.reshape((-1,) + (1,) * (rank - 1))
     else:
-        grid = np.array(shards, object)
         rank = grid.ndim
     # A list of arrays of any rank is cut along the axis, whichever it is.
     a_list = rank == 1 and not is_dataset

@@ -10,7 +10,7 @@ from typing import Any, Sequence
 
 import numpy as np
 
-_FOLDER = "/dev/shm"
+FOLDER = "/dev/shm"
 
 
 def _unlink(path: str, owner: int) -> None:
@@ -41,7 +41,7 @@ class SharedMemory:
         if name[0] != "/" or "/" in name[1:]:
             raise ValueError(f"{name!r} is not a slash and a name without one")
         self.name = name
-        path = _FOLDER + name
+        path = FOLDER + name
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         self._close = weakref.finalize(self, _unlink, path, os.getpid())
         try:

@@ -259,6 +259,7 @@ py::tuple Unary(const std::shared_ptr<Shared>& shared,
   reader->Finish(&response, &status, nullptr);
   bool ok = false;
   call.Next(ok);
+  Sent().Release();
   call.ThrowSignal();
   return py::make_tuple(
       status.ok() ? py::object(ToBytes(response)) : py::none(),
@@ -295,7 +296,7 @@ class Stream {
       StartWrite();
     }
     // After the last write the writer waits for the end of the call.
-    writer_waits_ = writes_end_ || !HasRoom();
+    writer_waits_ = !HasRoom();
     return !writer_waits_;
   }
 
@@ -318,7 +319,7 @@ class Stream {
       }
     }
     if (status_) call_.ThrowSignal();
-    if (writer_waits_ && (HasRoom() || status_)) {
+    if (writer_waits_ && HasRoom()) {
       writer_waits_ = false;
       return std::nullopt;
     }
@@ -356,7 +357,8 @@ class Stream {
     return operation;
   }
   bool HasRoom() const {
-    return writes_.size() < kMaxMessages && writes_bytes_ < kMaxBytes;
+    return !writes_end_ && writes_.size() < kMaxMessages &&
+           writes_bytes_ < kMaxBytes;
   }
 
   void Handle(Operation operation, bool ok) {

@@ -95,14 +95,19 @@ TEST_F(ClientCheck, NamesTheFlagTheFileAndTheRule) {
 }
 
 TEST_F(ClientCheck, InvalidOptionsFailEachCall) {
-  const Client client({.tls_ca = "/nonexistent"});
-  const std::string what = Client::Check({.tls_ca = "/nonexistent"}).message;
-  const v1::TopKRequest request;
-  EXPECT_EQ(client.ComputeTopK(request).status().message, what);
-  EXPECT_EQ(client.StreamTopK(request, {}).status().message, what);
-  EXPECT_EQ(client.ComputeTopKMany({&request, 1})[0].status().message, what);
-  EXPECT_EQ(client.GetCapabilities().status().message, what);
-  EXPECT_EQ(client.IsServing("").status().message, what);
+  for (const ClientOptions& options :
+       {ClientOptions{.tls_ca = "/nonexistent"},
+        ClientOptions{.target = "localhost:115587"}}) {
+    const Client client(options);
+    const std::string what = Client::Check(options).message;
+    EXPECT_NE(what, "");
+    const v1::TopKRequest request;
+    EXPECT_EQ(client.ComputeTopK(request).status().message, what);
+    EXPECT_EQ(client.StreamTopK(request, {}).status().message, what);
+    EXPECT_EQ(client.ComputeTopKMany({&request, 1})[0].status().message, what);
+    EXPECT_EQ(client.GetCapabilities().status().message, what);
+    EXPECT_EQ(client.IsServing("").status().message, what);
+  }
 }
 
 TEST_F(ClientCheck, RereadsTokensAndKeepsTheLastValidOne) {

@@ -214,20 +214,40 @@ TEST(WrongServer, ReturnsADelayBeyondTheDeadlineAtOnce) {
   }
 }
 
+// Each attempt at the capabilities takes seconds if the server is down.
+TEST(WrongServer, ManyAskForTheLimitOnce) {
+  std::atomic<int> calls = 0;
+  Fake fake;
+  fake.capabilities = [&](auto&) -> grpc::Status {
+    ++calls;
+    return {grpc::StatusCode::PERMISSION_DENIED, "not for you"};
+  };
+  const FakeServer server(fake);
+  const auto results = Client(Options(server.target()))
+                           .ComputeTopKMany(std::vector<v1::TopKRequest>(
+                               3, OnnxRequest(std::vector<float>(20000), 1)));
+  EXPECT_EQ(results.size(), 3u);
+  EXPECT_EQ(calls, 1);
+}
+
 TEST(WrongServer, ObeysAPushback) {
   struct Case {
     const char* pushback;
     int calls;
+    bool has_retry_info = false;
   };
-  for (const auto& [pushback, expected] :
+  for (const auto& [pushback, expected, has_retry_info] :
        {Case{"1", 3}, Case{"-1", 1}, Case{"soon", 1}, Case{"", 1},
-        Case{"99999999999999999999999", 1}}) {
+        Case{"99999999999999999999999", 1}, Case{"30000", 3, true},
+        Case{"-1", 1, true}}) {
     std::atomic<int> calls = 0;
     Fake fake;
-    fake.compute = [&, value = pushback](grpc::ServerContext& context, auto&,
-                                         auto&) -> grpc::Status {
+    fake.compute = [&, value = pushback, details = has_retry_info](
+                       grpc::ServerContext& context, auto&,
+                       auto&) -> grpc::Status {
       if (++calls == 3) return grpc::Status::OK;
       context.AddTrailingMetadata("grpc-retry-pushback-ms", value);
+      if (details) return FullFor(1);
       return {grpc::StatusCode::UNAVAILABLE, "not now"};
     };
     const FakeServer server(fake);
