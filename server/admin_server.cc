@@ -5,14 +5,16 @@
 
 #include <vector>
 
+#include "server/auxiliary/reflection_service.h"
+
 namespace topk {
 
-Result<std::unique_ptr<AdminServer>> AdminServer::Start(
+Result<std::unique_ptr<SideServer>> StartAdminServer(
     const std::string& address, const RpcMetrics& metrics) {
   // Process-wide: builders made from now on read it.
   grpc::channelz::experimental::InitChannelzService();
 
-  auto reflection = std::make_unique<ReflectionService>(
+  const auto reflection = std::make_shared<ReflectionService>(
       std::vector<std::string>{"grpc.channelz.v1.Channelz"}, metrics, nullptr);
   grpc::ServerBuilder builder;
   builder.RegisterService(&reflection->rpc());
@@ -20,12 +22,9 @@ Result<std::unique_ptr<AdminServer>> AdminServer::Start(
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
-  Result<SideServer> server = StartSideServer(
+  return StartSideServer(
       {"ADMIN_LISTEN", "admin_listen", "serve channelz on", address}, builder,
-      [&reflection](EventLoop& loop) { reflection->Start(loop); });
-  if (!server.ok()) return server.status();
-  return std::unique_ptr<AdminServer>(
-      new AdminServer(std::move(reflection), *std::move(server)));
+      reflection, [&reflection](EventLoop& loop) { reflection->Start(loop); });
 }
 
 }  // namespace topk

@@ -82,9 +82,9 @@ Result<MainServer> StartMainServer(const ServerConfig& config, ServerTls* tls,
   if (config.xds) {
     BindByXds(config, tls, builder, xds_ports);
   } else {
-    acceptor = std::make_unique<Acceptor>(
-        config.connections, /*max_replaced=*/0,
-        static_cast<int>(config.security.client_ipv6_prefix), &log);
+    acceptor =
+        std::make_unique<Acceptor>(config.connections, /*max_replaced=*/0,
+                                   config.security.client_ipv6_prefix, &log);
     if (Status s = Bind(config, tls, builder, *acceptor); !s.ok()) return s;
     server.addresses = acceptor->addresses();
   }

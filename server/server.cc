@@ -28,9 +28,14 @@ struct ServerSecurity {
 
 // The listeners next to the main ones; null if they are not configured.
 struct Endpoints {
-  std::unique_ptr<AdminServer> admin;
+  std::unique_ptr<SideServer> admin;
   std::unique_ptr<MetricsEndpoint> metrics;
-  std::unique_ptr<HealthEndpoint> health;
+  std::unique_ptr<SideServer> health;
+
+  // The bound address of the metrics, or "".
+  std::string metrics_address() const {
+    return metrics == nullptr ? "" : metrics->address();
+  }
 };
 
 namespace {
@@ -103,24 +108,22 @@ Result<Endpoints> StartEndpoints(const ServerConfig& config,
                   all.metrics);
   }
   if (status.ok() && !config.health_listen.empty()) {
-    status = Keep(
-        HealthEndpoint::Start(config.health_listen, services.health_state(),
-                              services.rpc_metrics()),
-        all.health);
+    status =
+        Keep(StartHealthEndpoint(config.health_listen, services.health_state(),
+                                 services.rpc_metrics()),
+             all.health);
   }
   if (status.ok() && !config.admin_listen.empty()) {
-    status =
-        Keep(AdminServer::Start(config.admin_listen, services.rpc_metrics()),
-             all.admin);
+    status = Keep(StartAdminServer(config.admin_listen, services.rpc_metrics()),
+                  all.admin);
   }
   if (!status.ok()) return status;
   return all;
 }
 
 // Returns the bound address, or "".
-template <class Endpoint>
-std::string EndpointAddress(const std::unique_ptr<Endpoint>& endpoint) {
-  return endpoint == nullptr ? "" : endpoint->address();
+std::string BoundAddress(const std::unique_ptr<SideServer>& server) {
+  return server == nullptr ? "" : server->address;
 }
 
 void AddExpiry(const ServerTls& tls, Services& services) {
@@ -137,9 +140,9 @@ Status WriteAddresses(const ServerConfig& config, const MainServer& main,
   if (config.ready_file.empty()) return {};
   Result<OwnedFile> written =
       WriteReadyFile(config.ready_file, main.addresses,
-                     {{"metrics", EndpointAddress(endpoints.metrics)},
-                      {"health", EndpointAddress(endpoints.health)},
-                      {"admin", EndpointAddress(endpoints.admin)}});
+                     {{"metrics", endpoints.metrics_address()},
+                      {"health", BoundAddress(endpoints.health)},
+                      {"admin", BoundAddress(endpoints.admin)}});
   if (!written.ok()) return written.status();
   file.emplace(*std::move(written));
   return {};
@@ -207,15 +210,15 @@ const std::vector<std::string>& Server::addresses() const {
 }
 
 std::string Server::metrics_address() const {
-  return EndpointAddress(parts_->endpoints.metrics);
+  return parts_->endpoints.metrics_address();
 }
 
 std::string Server::health_address() const {
-  return EndpointAddress(parts_->endpoints.health);
+  return BoundAddress(parts_->endpoints.health);
 }
 
 std::string Server::admin_address() const {
-  return EndpointAddress(parts_->endpoints.admin);
+  return BoundAddress(parts_->endpoints.admin);
 }
 
 void Server::Drain(std::chrono::milliseconds delay,

@@ -49,12 +49,6 @@ std::vector<std::string> ServiceNames() {
           HealthService::kName};
 }
 
-std::vector<std::string> AndReflection(std::vector<std::string> names) {
-  names.push_back(ReflectionService::NameOfV1());
-  names.push_back(ReflectionService::NameOfV1Alpha());
-  return names;
-}
-
 std::set<std::string> WithWholeServer(const std::vector<std::string>& names) {
   std::set<std::string> all(names.begin(), names.end());
   all.insert("");
@@ -75,7 +69,8 @@ Services::Services(const ServerConfig& config,
                    const Authenticator& authenticator, SpanExporter* spans,
                    spdlog::logger& log)
     : threads_(config.threads > 0 ? config.threads : AvailableProcessors()),
-      rpc_metrics_(*metrics_.registry(), AndReflection(ServiceNames())),
+      rpc_metrics_(*metrics_.registry(),
+                   ReflectionService::WithItself(ServiceNames())),
       access_log_(log,
                   {config.access_log_sample,
                    static_cast<int64_t>(config.slow_request_seconds * 1e9)}),

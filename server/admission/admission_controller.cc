@@ -1,19 +1,15 @@
 #include "server/admission/admission_controller.h"
 
-#include <array>
-#include <cstdio>
 #include <string>
 
+#include "core/base/number.h"
 #include "core/base/text.h"
 
 namespace topk {
 namespace {
 
 std::string FormatRate(double rate) {
-  if (rate == 0) return "0, which is no limit";
-  std::array<char, 32> text;
-  std::snprintf(text.data(), text.size(), "%g", rate);
-  return text.data();
+  return rate == 0 ? "0, which is no limit" : NumberText(rate);
 }
 
 }  // namespace
@@ -35,7 +31,6 @@ Status AdmissionController::AdmitRequest(AdmittedCall& admitted, int64_t bytes,
                                          InFlightLimiter::Charge& charge) {
   const Size all = Size(bytes) + own_bytes;
   if (Status s = charge.Add(admitted.reservation, all); !s.ok()) return s;
-  if (limiter_.off()) return {};
   const auto wait = limiter_.Take(admitted.caller.key, 1, bytes);
   if (!wait) return {};
   charge.Shrink(charge.bytes() - all.value());

@@ -41,7 +41,7 @@ class AdmissionController {
 
   /// Admits a request whose message has `bytes` bytes: charges these and
   /// `own_bytes` more, and the caller's rate. RESOURCE_EXHAUSTED with the
-  /// reason RATE_LIMITED, or as InFlightLimiter::Reservation::Take().
+  /// reason RATE_LIMITED, or as InFlightLimiter::Charge::Add().
   Status AdmitRequest(AdmittedCall& admitted, int64_t bytes, int64_t own_bytes,
                       InFlightLimiter::Charge& charge);
 
@@ -53,7 +53,7 @@ class AdmissionController {
   /// Charges the caller's rate for bytes that were received already, e.g. on a
   /// stream, so that later requests wait for them.
   void Owe(const AdmittedCall& admitted, int64_t bytes) {
-    if (!limiter_.off()) limiter_.Owe(admitted.caller.key, bytes);
+    limiter_.Owe(admitted.caller.key, bytes);
   }
 
   /// The calls and bytes in flight.

@@ -127,25 +127,13 @@ void InFlightLimiter::Leave(Clients::value_type* client) {
 }
 
 InFlightLimiter::Reservation::~Reservation() {
-  if (limiter_ == nullptr) return;
-  ReturnAll();
-  limiter_->Leave(client_);
-}
-
-Status InFlightLimiter::Reservation::Take(Size bytes) {
-  Status status = limiter_->TakeBytes(bytes.value(), client_);
-  if (status.ok()) bytes_ += bytes.value();
-  return status;
-}
-
-void InFlightLimiter::Reservation::Return(int64_t bytes) {
-  if (bytes == 0) return;
-  limiter_->ReturnBytes(bytes, client_);
-  bytes_ -= bytes;
+  if (limiter_ != nullptr) limiter_->Leave(client_);
 }
 
 Status InFlightLimiter::Charge::Add(Reservation& reservation, Size bytes) {
-  if (Status s = reservation.Take(bytes); !s.ok()) return s;
+  Status status =
+      reservation.limiter_->TakeBytes(bytes.value(), reservation.client_);
+  if (!status.ok()) return status;
   reservation_ = &reservation;
   bytes_ += bytes.value();
   return {};
@@ -153,7 +141,7 @@ Status InFlightLimiter::Charge::Add(Reservation& reservation, Size bytes) {
 
 void InFlightLimiter::Charge::Shrink(int64_t bytes) {
   if (bytes >= bytes_) return;
-  reservation_->Return(bytes_ - bytes);
+  reservation_->limiter_->ReturnBytes(bytes_ - bytes, reservation_->client_);
   bytes_ = bytes;
 }
 

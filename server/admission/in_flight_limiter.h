@@ -96,8 +96,7 @@ class InFlightLimiter {
   std::array<Shard, 16> shards_;
 };
 
-/// The share of one call in the limits; returned when this is destroyed.
-/// Thread-safe once admitted.
+/// One call in the limits, until this is destroyed.
 class InFlightLimiter::Reservation {
  public:
   Reservation() = default;
@@ -105,42 +104,27 @@ class InFlightLimiter::Reservation {
   Reservation& operator=(const Reservation&) = delete;
   ~Reservation();
 
-  /// Reserves `bytes` more bytes. RESOURCE_EXHAUSTED if that exceeds a limit,
-  /// with a retry delay unless `bytes` alone exceeds it.
-  Status Take(Size bytes);
-
-  /// Returns `bytes` of them.
-  void Return(int64_t bytes);
-
-  /// Returns all of them.
-  void ReturnAll() { Return(bytes_); }
-
  private:
   friend class InFlightLimiter;
+  friend class Charge;
 
   InFlightLimiter* limiter_ = nullptr;  // once admitted
   Clients::value_type* client_ = nullptr;
-  std::atomic<int64_t> bytes_ = 0;
 };
 
-/// Bytes of a reservation that are held for one purpose, such as a queued
+/// Bytes of an admitted call that are held for one purpose, such as a queued
 /// message; returned when this is destroyed. The reservation outlives it. Not
 /// thread-safe, but several charges of one reservation may be used
 /// concurrently.
 class InFlightLimiter::Charge {
  public:
   Charge() = default;
-  Charge(Charge&& other) noexcept
-      : reservation_(other.reservation_),
-        bytes_(std::exchange(other.bytes_, 0)) {}
-  Charge& operator=(Charge&& other) noexcept {
-    std::swap(reservation_, other.reservation_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
+  Charge(const Charge&) = delete;
+  Charge& operator=(const Charge&) = delete;
   ~Charge() { Shrink(0); }
 
-  /// Charges `bytes` more bytes. Errors: see Reservation::Take().
+  /// Charges `bytes` more bytes. RESOURCE_EXHAUSTED if that exceeds a limit,
+  /// with a retry delay unless `bytes` alone exceeds it.
   Status Add(Reservation& reservation, Size bytes);
 
   /// Returns all but `bytes` bytes.

@@ -1,7 +1,5 @@
 #include "server/auxiliary/auxiliary_call.h"
 
-#include <chrono>
-
 #include "core/base/text.h"
 #include "server/calls/status_map.h"
 #include "server/transport/peer_name.h"
@@ -94,9 +92,8 @@ void AuxiliaryCall::OnEnd() {
 }
 
 int AuxiliaryCall::CancelCode() const {
-  return context_.deadline() <= std::chrono::system_clock::now()
-             ? grpc::StatusCode::DEADLINE_EXCEEDED
-             : grpc::StatusCode::CANCELLED;
+  return PastDeadline() ? grpc::StatusCode::DEADLINE_EXCEEDED
+                        : grpc::StatusCode::CANCELLED;
 }
 
 }  // namespace topk

@@ -24,12 +24,6 @@ std::string ServiceBeside() {
   return std::string(Message::descriptor()->file()->service(0)->full_name());
 }
 
-std::vector<std::string> WithReflection(std::vector<std::string> services) {
-  services.push_back(ReflectionService::NameOfV1());
-  services.push_back(ReflectionService::NameOfV1Alpha());
-  return services;
-}
-
 }  // namespace
 
 // Answers one request after the other.
@@ -55,19 +49,19 @@ class ReflectionService::StreamCall final : public AuxiliaryCall {
   ReflectionService& service_;
 };
 
-std::string ReflectionService::NameOfV1() {
-  return ServiceBeside<grpc::reflection::v1::ServerReflectionRequest>();
-}
-
-std::string ReflectionService::NameOfV1Alpha() {
-  return ServiceBeside<ServerReflectionRequest>();
+std::vector<std::string> ReflectionService::WithItself(
+    std::vector<std::string> services) {
+  services.push_back(
+      ServiceBeside<grpc::reflection::v1::ServerReflectionRequest>());
+  services.push_back(ServiceBeside<ServerReflectionRequest>());
+  return services;
 }
 
 ReflectionService::ReflectionService(std::vector<std::string> services,
                                      const RpcMetrics& metrics,
                                      const Authenticator* authenticator)
     : reflector_(*google::protobuf::DescriptorPool::generated_pool(),
-                 WithReflection(std::move(services))),
+                 WithItself(std::move(services))),
       rpc_(kReflectionPaths),
       v1_{MethodOf(rpc_, 0, metrics), authenticator, &limit_},
       v1alpha_{MethodOf(rpc_, 1, metrics), authenticator, &limit_} {}

@@ -25,9 +25,8 @@ class ReflectionService {
   /// Open streams of one server. Tools keep one while they run.
   static constexpr int kMaxOpenCalls = 1024;
 
-  /// The services' full names in their contracts.
-  static std::string NameOfV1();
-  static std::string NameOfV1Alpha();
+  /// Returns the full names of services, with those of reflection itself.
+  static std::vector<std::string> WithItself(std::vector<std::string> services);
 
   /// `services` are the full names of the services to list; reflection itself
   /// is added. The others outlive the service; the authenticator is null if it

@@ -11,8 +11,9 @@
 
 namespace topk {
 
-Result<SideServer> StartSideServer(
+Result<std::unique_ptr<SideServer>> StartSideServer(
     const SideListener& listener, grpc::ServerBuilder& builder,
+    std::shared_ptr<void> services,
     const std::function<void(EventLoop&)>& start_services) {
   builder.SetMaxReceiveMessageSize(AuxiliaryCall::kMaxMessageBytes);
   ApplySideConnectionOptions(builder);
@@ -27,7 +28,8 @@ Result<SideServer> StartSideServer(
   Result<std::unique_ptr<GrpcServer>> grpc =
       GrpcServer::Start(builder, std::move(acceptor), start_services);
   if (!grpc.ok()) return grpc.status();
-  return SideServer{*std::move(grpc), std::move(address)};
+  return std::make_unique<SideServer>(
+      SideServer{std::move(services), *std::move(grpc), std::move(address)});
 }
 
 }  // namespace topk

@@ -17,6 +17,7 @@ namespace topk {
 /// A plaintext server with one poller and a limit of connections, from its
 /// start until it is destroyed.
 struct SideServer {
+  std::shared_ptr<void> services;
   std::unique_ptr<GrpcServer> grpc;
   /// The bound host:port.
   std::string address;
@@ -31,10 +32,12 @@ struct SideListener {
   std::string address;
 };
 
-/// Serves the services that the builder has and those that `start_services`
-/// starts. UNAVAILABLE, naming the address, if it cannot be bound.
-Result<SideServer> StartSideServer(
+/// Serves the services that the builder has. `start_services` starts those of
+/// them that `services` owns. UNAVAILABLE, naming the address, if it cannot be
+/// bound.
+Result<std::unique_ptr<SideServer>> StartSideServer(
     const SideListener& listener, grpc::ServerBuilder& builder,
+    std::shared_ptr<void> services,
     const std::function<void(EventLoop&)>& start_services);
 
 }  // namespace topk

@@ -1,8 +1,21 @@
 #include "server/calls/call.h"
 
+#include <chrono>
 #include <utility>
 
 namespace topk {
+
+Status MissingMessage() {
+  return InvalidArgument("MESSAGE_MISSING", "",
+                         "the call has no request message");
+}
+
+bool Call::PastDeadline() const {
+  // A client cancels at its own deadline. This one is later by the time that
+  // the headers took, and by gRPC's rounding.
+  constexpr std::chrono::milliseconds kEarly{10};
+  return context_.deadline() <= std::chrono::system_clock::now() + kEarly;
+}
 
 void Call::Wait() {
   const std::shared_ptr<Call> self = shared_from_this();

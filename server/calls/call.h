@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "core/base/status.h"
 #include "server/calls/event_loop.h"
 #include "server/calls/method.h"
 #include "server/calls/raw_service.h"
@@ -55,6 +56,9 @@ class Call : public EventSource, public std::enable_shared_from_this<Call> {
   /// Finishes with a last message and OK.
   void StartFinish(const grpc::ByteBuffer& last);
 
+  /// Whether the client's deadline has passed, as far as this end can tell.
+  bool PastDeadline() const;
+
   /// Counts the call, since OnArrival().
   const RpcCount& count() const { return *count_; }
 
@@ -78,5 +82,8 @@ class Call : public EventSource, public std::enable_shared_from_this<Call> {
   OwningTag<Call, &Call::Finished> finished_;
   OwningTag<Call, &Call::Ended> ended_;
 };
+
+/// The status of a call that ended before its message.
+Status MissingMessage();
 
 }  // namespace topk

@@ -22,7 +22,6 @@ constexpr int64_t kItemBytes = int64_t{4} << 10;
 }  // namespace
 
 void GroupCall::OnRead(bool ok, grpc::ByteBuffer& message) {
-  received_ = true;
   ReadAheadQueue<Item>::Next next;
   if (ok) {
     const auto bytes = static_cast<int64_t>(message.Length());
@@ -42,8 +41,8 @@ GroupCall::Item GroupCall::Admitted(grpc::ByteBuffer& message) {
   Item item{
       std::make_unique<Request>(service_, admitted(), method_.make_codec()),
       {}};
-  item.status = item.request->Admit(message, info().arrived,
-                                    RequestStats::Clock::now(), kItemBytes);
+  const auto now = RequestStats::Clock::now();
+  item.status = item.request->Admit(message, now, now, kItemBytes);
   if (!item.status.ok()) item.request->KeepIdOnly();
   return item;
 }
@@ -172,12 +171,6 @@ void GroupCall::OnWritten(bool ok) {
 void GroupCall::FinishStream(const Status& status) {
   queue_.Stop();
   FinishIncomplete(status);
-}
-
-// The requests of a stream are recorded one by one; a rejected stream has
-// no requests.
-void GroupCall::RecordIncomplete(const Status& status) {
-  if (!received_) ServiceCall::RecordIncomplete(status);
 }
 
 }  // namespace topk

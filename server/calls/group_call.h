@@ -39,7 +39,8 @@ class GroupCall final : public ServiceCall {
     return std::make_shared<GroupCall>(service_, loop_, method_);
   }
   void OnRead(bool ok, grpc::ByteBuffer& message) final;
-  void RecordIncomplete(const Status& status) final;
+  // Its requests are recorded one by one.
+  void RecordIncomplete(const Status&) final {}
   Item Admitted(grpc::ByteBuffer& message);
   void AnswerGroup();
   void AnswerMore();
@@ -59,9 +60,8 @@ class GroupCall final : public ServiceCall {
   const ComputeMethod& method_;
   ReadAheadQueue<Item> queue_;
   std::vector<Item> group_;
-  size_t sent_ = 0;        // of the group
-  size_t computed_ = 0;    // of the group, to be sent
-  bool received_ = false;  // a message, or the end
+  size_t sent_ = 0;      // of the group
+  size_t computed_ = 0;  // of the group, to be sent
 };
 
 }  // namespace topk

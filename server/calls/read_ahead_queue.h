@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <iterator>
 #include <mutex>
 #include <utility>
 #include <vector>

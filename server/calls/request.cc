@@ -1,5 +1,6 @@
 #include "server/calls/request.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "server/telemetry/call_span.h"
@@ -7,9 +8,9 @@
 namespace topk {
 
 Status Request::Admit(grpc::ByteBuffer& message,
-                      RequestStats::Clock::time_point call,
+                      RequestStats::Clock::time_point begun,
                       RequestStats::Clock::time_point when, int64_t own_bytes) {
-  stats_.begun = call;
+  stats_.begun = begun;
   stats_.Arrive(when);
   message_.Swap(&message);
   message_bytes_ = static_cast<int64_t>(message_.Length());
@@ -152,6 +153,7 @@ void Request::KeepIdOnly() {
 void Request::ReleaseMessage() {
   message_.Clear();
   read_ = {};
+  memory_ = RequestMemory(nullptr);
   codec_.reset();
   prepared_.reset();
   charge_.Shrink(std::min(

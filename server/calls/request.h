@@ -37,10 +37,11 @@ class Request {
         codec_(std::move(codec)),
         memory_(service.shared_objects()) {}
 
-  /// Takes the message that arrived at `when` and admits its bytes, and charges
-  /// `own_bytes` for the request itself.
+  /// Takes the message that arrived at `when`, of a request that began at
+  /// `begun`, and admits its bytes, and charges `own_bytes` for the request
+  /// itself.
   /// RESOURCE_EXHAUSTED: see AdmissionController::AdmitRequest().
-  Status Admit(grpc::ByteBuffer& message, RequestStats::Clock::time_point call,
+  Status Admit(grpc::ByteBuffer& message, RequestStats::Clock::time_point begun,
                RequestStats::Clock::time_point when, int64_t own_bytes = 0);
 
   /// Reads the message, checks the request and charges its cost. Returns

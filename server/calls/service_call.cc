@@ -1,7 +1,6 @@
 #include "server/calls/service_call.h"
 
-#include <algorithm>
-#include <chrono>
+#include <iterator>
 #include <string>
 
 #include "core/wire/methods.h"
@@ -23,10 +22,7 @@ ServiceCall::~ServiceCall() {
 
 Status ServiceCall::CheckAlive() const {
   if (!cancellation_.cancelled()) return {};
-  // A client cancels at its own deadline. This one is later by the time that
-  // the headers took, and by gRPC's rounding.
-  constexpr std::chrono::milliseconds kEarly{10};
-  if (context_.deadline() <= std::chrono::system_clock::now() + kEarly) {
+  if (PastDeadline()) {
     return {Code::kDeadlineExceeded, "DEADLINE_EXCEEDED", "",
             "the call's deadline has passed"};
   }
@@ -115,7 +111,7 @@ void ServiceCall::OnArrival() {
 }
 
 void ServiceCall::Refuse(const Status& status) {
-  RecordIncomplete(status);
+  ServiceCall::RecordIncomplete(status);
   Finish(status);
 }
 

@@ -8,7 +8,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -35,7 +34,7 @@ class HeldBytes {
       : reservation_(reservation) {}
 
   // Reserves `bytes` bytes until this is destroyed. Errors: as
-  // Reservation::Take().
+  // Charge::Add().
   Status Reserve(Size bytes) {
     const std::lock_guard lock(mutex_);
     reserved_ = bytes.value();

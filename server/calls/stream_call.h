@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "server/calls/call.h"
+#include "server/calls/topk_service.h"
 
 namespace topk {
 

@@ -4,11 +4,6 @@
 
 namespace topk {
 
-Status MissingMessage() {
-  return InvalidArgument("MESSAGE_MISSING", "",
-                         "the call has no request message");
-}
-
 void UnaryCall::OnRead(bool ok, grpc::ByteBuffer& message) {
   if (!ok) return FinishIncomplete(MissingMessage());
   Status status =
@@ -66,8 +61,14 @@ void SimpleCall::OnRead(bool ok, grpc::ByteBuffer& message) {
 
 void SimpleCall::AnswerAndFinish() {
   grpc::ByteBuffer response;
-  const Status status =
+  Status status =
       CatchBadAlloc([&] { return method_.answer(message_, response); });
+  // Probes must be answered by a full server too.
+  constexpr int64_t kUncharged = int64_t{16} << 10;
+  const auto bytes = static_cast<int64_t>(response.Length());
+  if (status.ok() && bytes > kUncharged) {
+    status = charge_.Add(admitted().reservation, bytes);
+  }
   status.ok() ? Finish(response) : Finish(status);
 }
 

@@ -52,7 +52,4 @@ class SimpleCall final : public ServiceCall {
   grpc::ByteBuffer message_;
 };
 
-/// The status of a call that ended before its message.
-Status MissingMessage();
-
 }  // namespace topk

@@ -51,7 +51,7 @@ void AddSecurityFlags(ConfigTable& table, SecurityConfig& config) {
            "Number of leading bits of an IPv6 address that identify a client "
            "without token and certificate. A host commonly owns a whole /64 "
            "network")
-      ->check(Whole(1, 128));
+      ->transform(Whole(1, 128));
   table
       .Row("client-requests-per-second", config.client_requests_per_second,
            "Max rate of requests of one client; 0 for no limit. Bursts last "

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "core/base/text.h"
+#include "server/transport/listeners.h"
 #include "server/transport/peer_name.h"
 
 namespace topk {
@@ -256,8 +257,7 @@ bool Acceptor::Listen(const std::string& address, Handler handler,
     }
     if (sockets.empty()) continue;
     std::ranges::move(sockets, std::back_inserter(sockets_));
-    addresses_.push_back(
-        StrCat(address.substr(0, address.rfind(':') + 1), ntohs(port)));
+    addresses_.push_back(WithPort(address, ntohs(port)));
     return true;
   }
   return false;

@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <utility>
 #include <vector>
 
 #include "core/base/text.h"

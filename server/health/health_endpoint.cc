@@ -6,18 +6,15 @@
 
 namespace topk {
 
-Result<std::unique_ptr<HealthEndpoint>> HealthEndpoint::Start(
+Result<std::unique_ptr<SideServer>> StartHealthEndpoint(
     const std::string& address, HealthState& state, const RpcMetrics& metrics) {
-  auto health = std::make_unique<HealthService>(state, metrics);
+  const auto health = std::make_shared<HealthService>(state, metrics);
   grpc::ServerBuilder builder;
   builder.SetOption(WithoutPlugins());
   builder.RegisterService(&health->rpc());
-  Result<SideServer> server = StartSideServer(
+  return StartSideServer(
       {"HEALTH_LISTEN", "health_listen", "serve health on", address}, builder,
-      [&health](EventLoop& loop) { health->Start(loop); });
-  if (!server.ok()) return server.status();
-  return std::unique_ptr<HealthEndpoint>(
-      new HealthEndpoint(std::move(health), *std::move(server)));
+      health, [&health](EventLoop& loop) { health->Start(loop); });
 }
 
 }  // namespace topk

@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "core/base/status.h"
 #include "server/auxiliary/side_server.h"
@@ -12,25 +11,10 @@
 
 namespace topk {
 
-/// A plaintext server of grpc.health.v1 and nothing else, until it is
-/// destroyed. Takes two threads.
-class HealthEndpoint {
- public:
-  /// Serves at host:port (port 0 = any free one). UNAVAILABLE, naming the
-  /// address, if it cannot be bound. The others outlive it.
-  static Result<std::unique_ptr<HealthEndpoint>> Start(
-      const std::string& address, HealthState& state,
-      const RpcMetrics& metrics);
-
-  /// The bound host:port.
-  const std::string& address() const { return server_.address; }
-
- private:
-  HealthEndpoint(std::unique_ptr<HealthService> health, SideServer server)
-      : health_(std::move(health)), server_(std::move(server)) {}
-
-  const std::unique_ptr<HealthService> health_;
-  const SideServer server_;
-};
+/// Starts a plaintext server of grpc.health.v1 and nothing else at host:port
+/// (port 0 = any free one). Takes two threads. UNAVAILABLE, naming the address,
+/// if it cannot be bound. The others outlive it.
+Result<std::unique_ptr<SideServer>> StartHealthEndpoint(
+    const std::string& address, HealthState& state, const RpcMetrics& metrics);
 
 }  // namespace topk

@@ -42,10 +42,7 @@ class HealthService::HealthCall : public AuxiliaryCall {
     Answer(health_.state_.Has(request.service()));
   }
 
-  void ReceivedAll() final {
-    Finish(InvalidArgument("MESSAGE_MISSING", "",
-                           "the call has no request message"));
-  }
+  void ReceivedAll() final { Finish(MissingMessage()); }
 };
 
 class HealthService::CheckCall final : public HealthCall {
@@ -136,12 +133,6 @@ HealthCheckResponse::ServingStatus HealthState::StateOf(bool has_name) const {
   return !has_name  ? HealthCheckResponse::SERVICE_UNKNOWN
          : serving_ ? HealthCheckResponse::SERVING
                     : HealthCheckResponse::NOT_SERVING;
-}
-
-HealthCheckResponse HealthState::Answer(const std::string& name) const {
-  HealthCheckResponse answer;
-  answer.set_status(StateOf(Has(name)));
-  return answer;
 }
 
 void HealthState::Stop() {

@@ -42,8 +42,6 @@ class HealthState {
   /// others.
   grpc::health::v1::HealthCheckResponse::ServingStatus StateOf(
       bool has_name) const;
-  /// Returns the response for a name.
-  grpc::health::v1::HealthCheckResponse Answer(const std::string& name) const;
 
   /// Nothing serves from now on: watchers are notified.
   void Stop();

@@ -1,6 +1,5 @@
 #include "server/oip/infer_request.h"
 
-#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <string>

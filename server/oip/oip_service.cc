@@ -67,7 +67,7 @@ void OipService::Start(EventLoop& loop) {
 }
 
 bool OipService::ready() const {
-  return health_.Answer(service_full_name()).status() ==
+  return health_.StateOf(health_.Has(service_full_name())) ==
          grpc::health::v1::HealthCheckResponse::SERVING;
 }
 

@@ -51,7 +51,12 @@ Status Regions::Register(
   if (!opened.ok()) {
     // This request has the region's name in `key`, the rest at its top.
     Status status = opened.status();
-    status.field = status.field == "key.name" ? "key" : status.field.substr(4);
+    constexpr std::string_view kKey = "key.";
+    if (status.field == "key.name") {
+      status.field = "key";
+    } else if (status.field.starts_with(kKey)) {
+      status.field.erase(0, kKey.size());
+    }
     return status;
   }
   const std::lock_guard lock(mutex_);

@@ -1,7 +1,6 @@
 #include "server/oip/typed_contents.h"
 
 #include <cstdint>
-#include <limits>
 #include <string_view>
 
 #include "core/base/text.h"

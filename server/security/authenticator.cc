@@ -3,6 +3,7 @@
 #include <grpc/grpc_security_constants.h>
 #include <strings.h>
 
+#include <algorithm>
 #include <array>
 #include <mutex>
 #include <utility>
@@ -122,7 +123,7 @@ Result<Caller> Authenticator::Authenticate(
   if (certificates_ != nullptr) {
     if (Status s = CheckCertificate(context, caller); !s.ok()) return s;
   }
-  if (checks_tokens()) {
+  if (tokens_file_ != nullptr) {
     if (Status s = CheckBearer(context, caller); !s.ok()) return s;
   }
   if (caller.key.empty()) {

@@ -7,7 +7,6 @@
 #include <memory>
 #include <shared_mutex>
 #include <string>
-#include <string_view>
 
 #include "core/base/status.h"
 #include "server/security/client_certificates.h"
@@ -31,8 +30,7 @@ struct Caller {
 };
 
 /// Checks each call's token and its connection's certificate, if the settings
-/// ask for them; both, if they ask for both. Thread-safe; where nothing is
-/// asked for it costs a branch.
+/// ask for them; both, if they ask for both. Thread-safe.
 class Authenticator {
  public:
   /// Loads the files, which are loaded again when they change: a bad one is
@@ -47,14 +45,10 @@ class Authenticator {
   /// a Unix socket need no certificate: its permissions have let them in.
   Result<Caller> Authenticate(const grpc::ServerContextBase& context) const;
 
-  /// Whether every call may pass.
-  bool off() const { return !checks_tokens() && certificates_ == nullptr; }
-
  private:
   explicit Authenticator(const SecurityConfig& config)
-      : ipv6_prefix_(static_cast<int>(config.client_ipv6_prefix)) {}
+      : ipv6_prefix_(config.client_ipv6_prefix) {}
 
-  bool checks_tokens() const { return tokens_file_ != nullptr; }
   Status CheckCertificate(const grpc::ServerContextBase& context,
                           Caller& caller) const;
   Status CheckBearer(const grpc::ServerContextBase& context,
@@ -65,7 +59,7 @@ class Authenticator {
   AllowedNames allowed_;
   mutable std::shared_mutex mutex_;
   TokenSet tokens_;
-  std::unique_ptr<WatchedFiles> tokens_file_;
+  std::unique_ptr<WatchedFiles> tokens_file_;  // null: none are needed
 };
 
 }  // namespace topk

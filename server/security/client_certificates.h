@@ -3,7 +3,6 @@
 
 #include <spdlog/logger.h>
 
-#include <array>
 #include <chrono>
 #include <ctime>
 #include <map>

@@ -1,7 +1,6 @@
 // The settings of TLS, authentication, authorization and rate limits.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,16 +20,13 @@ struct SecurityConfig {
   /// Lines of name:sha256; "" = no tokens.
   std::string auth_tokens_file;
   /// The first bits of an IPv6 address that make one caller, 1 to 128.
-  int64_t client_ipv6_prefix = 64;
+  int client_ipv6_prefix = 64;
   /// For each caller; 0 = no limit.
   double client_requests_per_second = 0;
   double client_bytes_per_second = 0;
 
   bool tls() const {
     return !tls_cert.empty() || !tls_key.empty() || !tls_client_ca.empty();
-  }
-  bool limits() const {
-    return client_requests_per_second > 0 || client_bytes_per_second > 0;
   }
 };
 

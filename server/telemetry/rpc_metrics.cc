@@ -4,12 +4,10 @@
 #include <grpcpp/support/status.h>
 #include <prometheus/counter.h>
 
-#include <algorithm>
 #include <array>
 #include <map>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "core/base/text.h"
 #include "server/telemetry/histogram.h"

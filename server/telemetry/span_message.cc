@@ -1,7 +1,6 @@
 #include "server/telemetry/span_message.h"
 
 #include <cstdint>
-#include <string_view>
 
 #include "core/base/text.h"
 

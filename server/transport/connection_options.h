@@ -1,8 +1,6 @@
 // Options of client connections: keepalive, timeouts and limits.
 #pragma once
 
-#include <cstdint>
-
 namespace grpc {
 class ServerBuilder;
 }

@@ -3,10 +3,10 @@
 // held, and is nothing in the end.
 
 #include <array>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "core/engine.h"
 #include "server/admission/in_flight_limiter.h"
@@ -25,7 +25,7 @@ constexpr AdmissionLimits kLimits = {.bytes = int64_t{1} << 20,
 // A call with the charges that it holds.
 struct Held {
   InFlightLimiter::Reservation reservation;
-  std::vector<InFlightLimiter::Charge> charges;
+  std::deque<InFlightLimiter::Charge> charges;
 };
 
 class Server {
@@ -41,7 +41,7 @@ class Server {
         slot.reset();
         break;
       case 2:
-        if (slot) Request(input, **slot);
+        if (slot && !Request(input, **slot)) (*slot)->charges.pop_back();
         break;
       case 3:
         if (slot && !(*slot)->charges.empty()) {
@@ -68,32 +68,33 @@ class Server {
     if (limiter_.Admit(client, held->reservation).ok()) slot = std::move(held);
   }
 
-  void Request(Input& input, Held& held) {
+  // Adds a charge. Returns whether it is that of a whole request.
+  static bool Request(Input& input, Held& held) {
     static const Engine engine({1, {}});
     const std::string bytes(input.Take(static_cast<size_t>(input.Below(4096))));
     const grpc::Slice slice(bytes);
     grpc::ByteBuffer buffer(&slice, 1);
-    InFlightLimiter::Charge charge;
+    InFlightLimiter::Charge& charge = held.charges.emplace_back();
     const auto add = [&](Size more) {
       return charge.Add(held.reservation, more);
     };
     RawMessage<v1::TopKRequest> raw;
     if (!add(bytes.size()).ok() ||
         !ReadRaw(buffer, Reader::kWorker, add, raw)->ok()) {
-      return;
+      return false;
     }
     // As a whole request, or as the header of a stream: its data is not looked
     // at, so that any shape has the right length.
     raw.message.mutable_tensor()->clear_source();
     const Result<PreparedRequest> prepared = engine.PrepareStream(raw.message);
-    if (!prepared.ok()) return;
+    if (!prepared.ok()) return false;
     const Cost& cost = prepared->cost;
     Require(cost.nanoseconds > 0, "a cost has a time");
     Require(cost.output_bytes == prepared->plan->output_bytes(),
             "a cost has the outputs");
     const Status status = add(cost.output_bytes + cost.working_bytes);
     Require(status.ok() == (status.reason.empty()), "a refusal has a reason");
-    if (status.ok()) held.charges.push_back(std::move(charge));
+    return status.ok();
   }
 
   void Check() const {

@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "proto/library_versions.h"
 #include "tests/integration/ask.h"
@@ -164,6 +166,16 @@ TEST(AccessLog, WarnsOfSlowRequestsForAnySample) {
   TestServer fast(config);
   AskWith(fast, OnnxRequest({1, 2}, 1));
   EXPECT_EQ(fast.Log(), "");
+}
+
+TEST(AccessLog, TimesARequestOfAStreamFromItsMessage) {
+  TestServer server({.slow_request_seconds = 0.3});
+  ManyCall stream(server);
+  stream.Ask(OnnxRequest({1, 2}, 1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  stream.Ask(OnnxRequest({1, 2}, 1));
+  EXPECT_EQ(server.Log(), "");
+  EXPECT_TRUE(stream.Finish().ok());
 }
 
 TEST(AccessLog, LimitsLinesOfInvalidRequests) {

@@ -222,6 +222,14 @@ TEST(Config, ReadsBytesWithUnits) {
   EXPECT_EQ(bytes("9223372036854775807"), INT64_MAX);
 }
 
+TEST(Config, ReadsNumbersAsDecimals) {
+  const Read read =
+      ReadWords({"--client-ipv6-prefix", "056", "--max-rank", "010"});
+  EXPECT_EQ(read.error, "");
+  EXPECT_EQ(read.line.server.security.client_ipv6_prefix, 56);
+  EXPECT_EQ(read.line.server.max_rank, 10);
+}
+
 TEST(Config, NormalizesUnixAddresses) {
   const auto listen = [](const char* text) {
     return ReadWords({"--listen", text}).line.server.listen;

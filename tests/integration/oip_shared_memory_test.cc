@@ -101,6 +101,35 @@ TEST_F(Oip, RegistersAndUnregistersRegions) {
             grpc::StatusCode::INVALID_ARGUMENT);
 }
 
+// A request of a few bytes, answered by many.
+TEST(OipRegions, AreChargedWhenTheyAreListed) {
+  ServerConfig config = Allowing();
+  config.max_inflight_bytes = 64 << 10;
+  config.max_client_inflight_bytes = 64 << 10;
+  const TestServer server(config);
+  const auto oip = GRPCInferenceService::NewStub(server.Connect());
+  const SharedMemory memory = Make(Name("x"), 8);
+  const auto list = [&oip](const std::string& name) {
+    inference::SystemSharedMemoryStatusRequest request;
+    request.set_name(name);
+    inference::SystemSharedMemoryStatusResponse response;
+    grpc::ClientContext context;
+    return oip->SystemSharedMemoryStatus(&context, request, &response);
+  };
+  for (int i = 100; i < 400; ++i) {
+    inference::SystemSharedMemoryRegisterRequest request;
+    request.set_name(StrCat(i, std::string(100, 'r')));
+    request.set_key(memory.name());
+    request.set_byte_size(8);
+    inference::SystemSharedMemoryRegisterResponse response;
+    grpc::ClientContext context;
+    ASSERT_TRUE(
+        oip->SystemSharedMemoryRegister(&context, request, &response).ok());
+  }
+  EXPECT_TRUE(list(StrCat(100, std::string(100, 'r'))).ok());
+  EXPECT_EQ(DetailsOf(list("")).info.reason(), "REQUEST_TOO_LARGE");
+}
+
 TEST_F(Oip, NamesTheFieldOfAWrongRegistration) {
   const SharedMemory memory = Make(Name("fields"), 8);
   const auto field_of = [this](const std::string& key, uint64_t offset,

@@ -57,17 +57,19 @@ TEST(InFlightLimiter, CountsBytes) {
   InFlightLimiter::Reservation a, b;
   ASSERT_TRUE(limiter.Admit("x", a).ok());
   ASSERT_TRUE(limiter.Admit("y", b).ok());
-  EXPECT_TRUE(a.Take(40).ok());
-  EXPECT_TRUE(a.Take(20).ok());
-  ExpectLater(a.Take(1), "TOO_MANY_BYTES_OF_CLIENT", "client:x");
-  EXPECT_TRUE(b.Take(40).ok());
-  const Status full = b.Take(1);
+  std::optional<InFlightLimiter::Charge> of_a(std::in_place);
+  InFlightLimiter::Charge of_b;
+  EXPECT_TRUE(of_a->Add(a, 40).ok());
+  EXPECT_TRUE(of_a->Add(a, 20).ok());
+  ExpectLater(of_a->Add(a, 1), "TOO_MANY_BYTES_OF_CLIENT", "client:x");
+  EXPECT_TRUE(of_b.Add(b, 40).ok());
+  const Status full = of_b.Add(b, 1);
   ExpectLater(full, "TOO_MANY_BYTES", "server");
   EXPECT_THAT(full.message, HasSubstr("--max-inflight-bytes = 100"));
   EXPECT_EQ(limiter.bytes(), 100);
-  a.Return(20);
-  EXPECT_TRUE(b.Take(20).ok());
-  a.ReturnAll();
+  of_a->Shrink(40);
+  EXPECT_TRUE(of_b.Add(b, 20).ok());
+  of_a.reset();
   EXPECT_EQ(limiter.bytes(), 60);
 }
 
@@ -76,7 +78,8 @@ TEST(InFlightLimiter, ReportsRequestsThatNeverFit) {
   InFlightLimiter::Reservation reservation;
   ASSERT_TRUE(limiter.Admit("x", reservation).ok());
   for (const int64_t bytes : {int64_t{61}, int64_t{101}, INT64_MAX}) {
-    const Status status = reservation.Take(bytes);
+    InFlightLimiter::Charge charge;
+    const Status status = charge.Add(reservation, bytes);
     EXPECT_EQ(status.code, Code::kResourceExhausted);
     EXPECT_EQ(status.reason, "REQUEST_TOO_LARGE");
     EXPECT_EQ(status.retry_after, milliseconds(0));
@@ -94,8 +97,10 @@ TEST(InFlightLimiter, CountsNothingAfterAllReleases) {
         InFlightLimiter::Reservation reservation;
         const std::string client(1, static_cast<char>('a' + (t + i) % 3));
         if (!limiter.Admit(client, reservation).ok()) continue;
-        if (reservation.Take(i % 400).ok() && i % 2 == 0)
-          reservation.Return(i % 400);
+        InFlightLimiter::Charge charge;
+        if (charge.Add(reservation, i % 400).ok() && i % 2 == 0) {
+          charge.Shrink(i % 400 / 2);
+        }
         EXPECT_LE(limiter.bytes(), 1000);
       }
     });
