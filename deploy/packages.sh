@@ -27,7 +27,7 @@ TOPK_IMAGE_PACKAGES_current=(
 # copy, the proxy of deploy/haproxy, curl for the commands of deploy/envoy, what
 # users of the C++ package and of the command's completion have, what the Debian
 # packages are installed and checked with, the house rules' formatter and script
-# checker.
+# checker, the sanitizers' compiler.
 TOPK_TEST_PACKAGES=(
   libgtest-dev libgmock-dev libbenchmark-dev
   python3 python3-numpy python3-grpcio python3-protobuf python3-venv

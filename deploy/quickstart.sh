@@ -15,7 +15,7 @@ source deploy/packages.sh
 step() { echo "== $*" >&2; }
 
 install_packages "${TOPK_BUILD_PACKAGES[@]}"
-step "building (about a minute the first time)"
+step "building (minutes the first time)"
 cmake --preset release >&2
 cmake --build --preset release >&2
 

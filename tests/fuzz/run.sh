@@ -69,7 +69,7 @@ fuzz() {
 }
 
 for target in "${targets[@]}"; do
-  while [ "$(jobs -rp | wc -l)" -ge "$most" ]; do wait -n; done
+  while [ "$(jobs -rp | wc -l)" -ge "$most" ]; do wait -n || true; done
   echo "== fuzzing $target for $seconds s" >&2
   fuzz "$target" &
 done

@@ -56,8 +56,7 @@ inside() {
     if [ -n "$3" ]; then mount --bind "$3" "$1/ccache"; fi
     exec chroot "$1" /usr/bin/env -i HOME=/root LANG=C.UTF-8 \
       PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin \
-      CCACHE_DIR=/ccache CMAKE_C_COMPILER_LAUNCHER=ccache \
-      CMAKE_CXX_COMPILER_LAUNCHER=ccache \
+      CCACHE_DIR=/ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache \
       DEBIAN_FRONTEND=noninteractive bash -euc "cd /src; $2"' \
     inside "$folder" "$1" "$cache"
 }

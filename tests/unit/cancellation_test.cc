@@ -137,7 +137,7 @@ TEST_P(Cancelling, EndsSoonOrReturnsTheWholeResult) {
       EXPECT_EQ(answer.status().reason, "CANCELLED");
       EXPECT_FALSE(answer.status().message.empty());
       // Sanitizers and other programs need theirs; topk_bench measures it.
-      EXPECT_LT(returned - cancelled, std::chrono::seconds(1)) << i;
+      EXPECT_LT(returned - cancelled, std::chrono::seconds(5)) << i;
     }
   }
 }

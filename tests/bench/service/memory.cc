@@ -13,8 +13,6 @@
 namespace topk::bench {
 namespace {
 
-constexpr int64_t kMiB = 1 << 20;
-
 // Returns a field of the kernel's account of a process, in MiB.
 double MemoryOf(int process, const std::string& field) {
   std::ifstream status("/proc/" + std::to_string(process) + "/status");

@@ -12,8 +12,6 @@
 namespace topk::bench {
 namespace {
 
-constexpr int64_t kKiB = 1 << 10;
-constexpr int64_t kMiB = 1 << 20;
 constexpr std::initializer_list<int64_t> kAllSizes = {
     kKiB, 64 * kKiB, kMiB, 4 * kMiB, 64 * kMiB, 256 * kMiB};
 

@@ -11,6 +11,9 @@
 
 namespace topk::bench {
 
+constexpr int64_t kKiB = 1 << 10;
+constexpr int64_t kMiB = 1 << 20;
+
 /// The arguments of a run.
 struct Run {
   /// The servers' addresses by name: "topkd", "null", ...; see main.cc.

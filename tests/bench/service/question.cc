@@ -17,19 +17,19 @@ v1::TopKRequest MakeHeader(int64_t elements, int64_t k) {
   return request;
 }
 
-void Require(const Status& status) {
+void RequireOk(const Status& status) {
   if (!status.ok()) throw std::runtime_error(status.message);
 }
 
 v1::TopKResponse Answer(const Question& question) {
   const Engine engine(EngineOptions{});
   Result<TensorStream> stream = TensorStream::Start(engine, question.header);
-  if (!stream.ok()) Require(stream.status());
+  if (!stream.ok()) RequireOk(stream.status());
   for (int64_t i = 0; i < question.repeats; ++i) {
-    Require(stream->Feed(question.data()));
+    RequireOk(stream->Feed(question.data()));
   }
   Result<v1::TopKResponse> answer = stream->Finish();
-  if (!answer.ok()) Require(answer.status());
+  if (!answer.ok()) RequireOk(answer.status());
   return std::move(*answer);
 }
 

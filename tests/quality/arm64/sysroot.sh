@@ -13,6 +13,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 source deploy/packages.sh
 
 if [ -e "$folder/.done" ]; then exit 0; fi
+# An interrupted run has left a part.
+if [ -e "$folder/.begun" ]; then rm -rf "$folder"; fi
+mkdir -p "$folder"
+touch "$folder/.begun"
 # Compilers, generators and cmake are this machine's; only what is linked or
 # included, or what their CMake packages ask for, is arm64's.
 packages=(libc6-dev libstdc++-12-dev libgtest-dev libgmock-dev libbenchmark-dev)
@@ -65,4 +69,4 @@ rm -r "$apt"
 for plugin in /usr/bin/grpc_*_plugin; do
   ln -sf "$plugin" "$folder/usr/bin/"
 done
-touch "$folder/.done"
+mv "$folder/.begun" "$folder/.done"

@@ -220,7 +220,11 @@ class PlainServer(Process):
             super().__init__(subprocess.Popen(
                 [path, "--mode", "null", "--listen", "127.0.0.1:0",
                  "--ready-file", ready], stderr=subprocess.DEVNULL))
-            poll("the server to be ready", ready.exists)
+            try:
+                poll("the server to be ready", ready.exists)
+            except AssertionError:
+                self.__exit__()
+                raise
             self.target = ready.read_text("utf-8").strip()
 
     def __enter__(self):
@@ -370,7 +374,7 @@ def run_cases(cases, *arguments):
             case(*arguments)
             print(f"ok      {case.__name__}, {time.monotonic() - begin:.1f} s",
                   flush=True)
-        except (AssertionError, OSError, subprocess.TimeoutExpired) as error:
+        except Exception as error:
             failed += 1
             print(f"FAILED  {case.__name__}: {error!r}, line "
                   f"{error.__traceback__.tb_next.tb_lineno}", flush=True)

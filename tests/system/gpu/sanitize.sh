@@ -22,8 +22,14 @@ if [ -z "$sanitizer" ]; then
     "build/cuda-toolkit/bin/pip install nvidia-cuda-sanitizer-api" >&2
   exit 1
 fi
+program=build/dev/bin/topk_gpu_test
+if [ ! -e "$program" ]; then
+  echo "sanitize.sh: no $program: configure with --preset cuda -B build/dev," \
+    "see deploy/cuda_toolkit.sh, and build" >&2
+  exit 1
+fi
 for tool in memcheck racecheck initcheck synccheck; do
   echo "== $tool" >&2
   "$sanitizer" --tool "$tool" --error-exitcode 1 \
-    build/cuda/bin/topk_gpu_test --gtest_filter="${1:-Gpu.PassesEveryCase}"
+    "$program" --gtest_filter="${1:-Gpu.PassesEveryCase}"
 done

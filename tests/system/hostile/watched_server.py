@@ -1,6 +1,7 @@
 """A topkd whose memory, threads, scrapes and log are watched all the time."""
 
 import contextlib
+import http.client
 import re
 import signal
 import subprocess
@@ -93,7 +94,7 @@ class WatchedServer(harness.AttackedServer):
                 metrics = self.scrape()
                 counted = metrics["topk_inflight_bytes"] / MIB
                 limit = metrics["topk_max_inflight_bytes"] / MIB
-            except (OSError, KeyError):  # The server has died.
+            except (OSError, KeyError, http.client.HTTPException):  # it died
                 continue
             finally:
                 self._scraping_since = None

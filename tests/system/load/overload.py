@@ -16,6 +16,7 @@ usage: overload.py TOPKD TOPK [--minutes 5] [--memory 1024]
 """
 
 import argparse
+import atexit
 import contextlib
 import json
 import os
@@ -46,12 +47,14 @@ def go_first():
 
 
 def bench(topk, target, *flags, priority=misbehaving_clients.give_way):
-    """Begins `topk bench`; JSON comes out."""
-    return subprocess.Popen(
+    """Begins `topk bench`; JSON comes out. It does not outlive this process."""
+    process = subprocess.Popen(
         [topk, "bench", "--target", target, "--k", "10", "--json",
          "--keep-going", "--max-attempts", "1", *flags],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         preexec_fn=priority)
+    atexit.register(process.kill)
+    return process
 
 
 def report(process):

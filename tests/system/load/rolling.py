@@ -6,6 +6,7 @@ usage: rolling.py TOPKD TOPK [--haproxy haproxy] [--seconds 60]
 """
 
 import argparse
+import atexit
 import contextlib
 import json
 import os
@@ -19,12 +20,14 @@ import harness
 
 
 def load(topk, target, seconds, *flags):
-    """Begins a load that ends at its first failure."""
-    return subprocess.Popen(
+    """Begins a load that ends at its first failure, or with this process."""
+    process = subprocess.Popen(
         [topk, "bench", "--target", target, "--k", "10", "--json", "--shape",
          "4,4096", "--concurrency", "16", "--connections", "4", "--duration",
          str(seconds), "--verify", "0.2", *flags],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    atexit.register(process.kill)
+    return process
 
 
 def roll(name, replicas, running, settle):
