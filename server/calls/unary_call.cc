@@ -64,9 +64,9 @@ void SimpleCall::AnswerAndFinish() {
   Status status =
       CatchBadAlloc([&] { return method_.answer(message_, response); });
   // Probes must be answered by a full server too.
-  constexpr int64_t kUncharged = int64_t{16} << 10;
+  constexpr int64_t kAlwaysSent = int64_t{16} << 10;
   const auto bytes = static_cast<int64_t>(response.Length());
-  if (status.ok() && bytes > kUncharged) {
+  if (status.ok() && bytes > kAlwaysSent) {
     status = charge_.Add(admitted().reservation, bytes);
   }
   status.ok() ? Finish(response) : Finish(status);
