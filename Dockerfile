@@ -20,7 +20,8 @@ COPY . .
 ARG TOPK_WITH_CUDA=OFF
 # hadolint ignore=DL3008
 RUN if [ "${TOPK_WITH_CUDA}" = ON ]; then \
-      apt-get install -y --no-install-recommends python3-venv \
+      apt-get update -qq \
+   && apt-get install -y --no-install-recommends python3-venv \
    && CUDACXX="$(deploy/cuda_toolkit.sh)" && export CUDACXX; \
     fi \
  && cmake --preset release -DTOPK_WITH_CUDA="${TOPK_WITH_CUDA}" \
@@ -41,6 +42,7 @@ ARG GRPC
 RUN --mount=type=bind,source=deploy/packages.sh,target=/mnt/packages.sh \
     ["/bin/bash", "-c", "source /mnt/packages.sh && declare -n packages=TOPK_IMAGE_PACKAGES_$GRPC && install_packages \"${packages[@]}\" && rm -rf /var/lib/apt/lists/*"]
 COPY --from=build /stage/usr/bin/topkd /stage/usr/bin/topk /usr/bin/
+COPY LICENSE deploy/debian/copyright /usr/share/doc/topkd/
 
 ARG VERSION=0.1.0
 ARG REVISION=unknown

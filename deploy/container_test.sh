@@ -200,8 +200,8 @@ else
   contain "$mount" "$user" "${variables[@]}" TOPKD_LISTEN=127.0.0.1:$port \
     TOPKD_METRICS_LISTEN=127.0.0.1:$((port + 1)) "${command[@]}" &
   unshare=$!
-  wait_for pgrep -P $unshare
-  server=$(pgrep -P $unshare)
+  wait_for grep -q . "/proc/$unshare/task/$unshare/children"
+  server=$(tr -d ' ' <"/proc/$unshare/task/$unshare/children")
   wait_for "${buildah[@]}" run --isolation chroot "$container" -- \
     "${probe[@]}" --target 127.0.0.1:$port
   grep -E '^(Uid|NSpid|CapEff|CapBnd|NoNewPrivs)' "/proc/$server/status" >&2

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Prints a bill of materials as SPDX 2.3 from dpkg's database: in the image's
 # build stage the named packages, which topkd contains (headers only), and in
-# the image itself the document with all installed packages.
+# the image itself the document with all installed packages. It lacks the CUDA
+# runtime that a build with TOPK_WITH_CUDA links.
 #
 # usage: sbom.sh packages NAME...
 #        sbom.sh document VERSION REVISION CREATED FILE    FILE: of the former

@@ -34,7 +34,7 @@ void AddMergeFlags(CLI::App& command, MergeFlags& flags) {
       ->type_name(kFolder);
   command
       .add_option("--k", flags.k,
-                  "Number of elements to select, as for the shards")
+                  "Number of elements to select of the whole axis")
       ->required()
       ->transform(Whole());
   command.add_option("--axis", flags.axis, "Dimension of the selection")

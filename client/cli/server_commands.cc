@@ -47,8 +47,10 @@ void PrintCapabilities(const v1::Capabilities& capabilities, int columns,
   const v1::Limits& limits = capabilities.limits();
   out << "\nlimits\n"
       << "  message           " << limits.max_message_bytes() << " bytes\n"
-      << "  tensor            " << limits.max_elements() << " elements\n"
-      << "  answer            " << limits.max_output_bytes() << " bytes\n"
+      << "  tensor            " << limits.max_elements() << " elements, "
+      << limits.max_rank() << " dimensions\n"
+      << "  answer            " << limits.max_output_bytes() << " bytes, "
+      << limits.max_selected_elements() << " elements\n"
       << "  at once           " << limits.max_inflight_calls() << " calls, "
       << limits.max_inflight_bytes() << " bytes\n"
       << "  of one client     " << limits.max_client_inflight_calls()

@@ -36,6 +36,12 @@ class CustomBuildHook(BuildHookInterface):
         if version == "editable":
             raise RuntimeError("topk_client cannot be installed with -e: its "
                                "stubs are generated when it is built")
+        if sys.version_info >= (3, 13):
+            if self.target_name == "sdist":
+                raise RuntimeError("build the sdist with Python 3.12 or "
+                                   "earlier: stubs of later generators need a "
+                                   "later protobuf")
+            build_data["tag"] = f"py3{sys.version_info.minor}-none-any"
         self.folder = tempfile.TemporaryDirectory()
         stubs = pathlib.Path(self.folder.name, "_stubs")
         root = pathlib.Path(self.root)
@@ -43,6 +49,9 @@ class CustomBuildHook(BuildHookInterface):
         make["make_stubs"]([sys.executable, "-m", "grpc_tools.protoc"],
                            root.parents[1] / "proto", stubs)
         build_data["force_include"][str(stubs)] = "topk_client/_stubs"
+        licence = "LICENSE" if self.target_name == "sdist" else (
+            "topk_client/LICENSE")
+        build_data["force_include"][str(root.parents[1] / "LICENSE")] = licence
 
     def finalize(self, version, build_data, artifact_path):
         if self.folder is not None:

@@ -1,5 +1,4 @@
-// The interface of a backend. To add one, create a folder next to cpu/ and add
-// a row to registry.cc.
+// The interface of a backend. ARCHITECTURE.md has the recipe for another one.
 #pragma once
 
 #include <cstddef>

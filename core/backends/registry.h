@@ -1,4 +1,4 @@
-// The backends that were built in, and the selection of those that are used.
+// The backends, and the selection of those that are used.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,5 @@
 // The interface of a dialect. Only dialects know ONNX, OpenVINO and DirectML.
-// To add one, write its .proto file, a .cc file in this folder that defines a
-// Dialect, its row in registry.cc and its cases in tests/conformance/cases.
-// Servers, the Open Inference Protocol, the command's flags and the C++ client
-// follow.
+// ARCHITECTURE.md has the recipe for another one.
 #pragma once
 
 #include <cstdint>

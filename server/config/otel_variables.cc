@@ -1,5 +1,6 @@
 #include "server/config/otel_variables.h"
 
+#include <strings.h>
 #include <unistd.h>
 
 #include <array>
@@ -147,9 +148,18 @@ void ReadSampler(const Variable& variable, TraceConfig& config) {
 // server has.
 void ReadEndpoint(const Variable& variable, TraceConfig& config) {
   const std::string disabled = variable("OTEL_SDK_DISABLED");
-  if (disabled == "true" || disabled == "TRUE" || disabled == "True" ||
-      variable("OTEL_TRACES_EXPORTER") == "none") {
-    return;
+  const auto is = [&disabled](const char* value) {
+    return strcasecmp(disabled.c_str(), value) == 0;
+  };
+  if (is("true")) return;
+  if (!is("") && !is("false")) {
+    Warn(config, "OTEL_SDK_DISABLED", disabled, "it is not true or false");
+  }
+  const std::string exporter = variable("OTEL_TRACES_EXPORTER");
+  if (exporter == "none") return;
+  if (!exporter.empty() && exporter != "otlp") {
+    Warn(config, "OTEL_TRACES_EXPORTER", exporter,
+         "this server has only otlp and none");
   }
   for (const char* name :
        {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"}) {

@@ -8,7 +8,7 @@
 // - 1.51 unlinks whatever socket is at the path of its Unix socket when it
 //   closes: that of a successor, which then serves where nobody can connect.
 // Tests: acceptor_test.cc, drain_test.cc, successor_test.cc,
-// tests/system/hostile/connection tests.
+// connection_limits_test.py.
 // Delete when gRPC has all of this; xDS listeners are gRPC's own even now.
 #pragma once
 

@@ -121,6 +121,16 @@ TEST(OtelVariables, OtherProtocolsAndSwitchesTurnTheExportOff) {
             "");
 }
 
+TEST(OtelVariables, UnknownSwitchesAreIgnoredWithAWarning) {
+  for (const auto& [name, value] :
+       {std::pair("OTEL_SDK_DISABLED", "yes"),
+        std::pair("OTEL_TRACES_EXPORTER", "console")}) {
+    const TraceConfig config = Read({{kEndpoint, "http://a"}, {name, value}});
+    EXPECT_NE(config.endpoint, "") << name;
+    EXPECT_THAT(config.warnings, ElementsAre(HasSubstr(name))) << name;
+  }
+}
+
 TEST(OtelVariables, SamplersHaveTheNamesOfTheSpecification) {
   const auto read = [](const std::string& name, const std::string& ratio = "") {
     const TraceConfig config =

@@ -103,6 +103,22 @@ wait "$MAINPID" || status=$?
 [ "$status" -eq 2 ] || fail "the server ended with $status"
 rm -r /run/topkd
 
+step "upgrade"
+# Stand-ins, which note what would happen to the service.
+mkdir -p /run/systemd/system
+for program in systemctl deb-systemd-invoke; do
+  printf '#!/bin/sh\necho "$@" >>/tmp/invoked\n' >/usr/local/bin/$program
+  chmod +x /usr/local/bin/$program
+done
+dpkg --install ./topkd_*.deb 2>warning
+grep 'the old version keeps running' warning ||
+  fail "an upgrade is silent about wrong settings"
+if grep restart invoked; then fail "an upgrade restarts with wrong settings"; fi
+sed -i '/^threads = many/d' "$settings"
+dpkg --install ./topkd_*.deb
+grep -x 'restart topkd.service' invoked || fail "an upgrade does not restart"
+install -m 600 /dev/null /etc/topkd/server.key
+
 step "purge"
 dpkg --purge topkd topkd-dev
 if getent passwd topkd || getent group topkd; then fail "the user is left"; fi

@@ -104,6 +104,18 @@ class Debian(unittest.TestCase):
         for package in ("libgrpc++", "libprotobuf", "libtbb", "adduser"):
             self.assertIn(package, depends)
 
+    def test_the_dev_package_depends_on_what_grpcs_cmake_package_asks_for(self):
+        depends = run("dpkg-deb", "--field", self.packages["topkd-dev"],
+                      "Depends")
+        for path in ("/usr/bin/grpc_cpp_plugin",
+                     "/usr/include/grpcpp/grpcpp.h",
+                     "/usr/include/google/protobuf/message.h"):
+            package = run("dpkg", "-S", path).split(":")[0]
+            self.assertIn(package, depends)
+        for package in ("libgrpc\\+\\+-dev", "libprotobuf-dev"):
+            self.assertRegex(depends, rf"{package} \(>= \S+\), "
+                             rf"{package} \(<< \S+\)")
+
     def test_manual_page_has_every_flag_of_the_server(self):
         with tempfile.TemporaryDirectory() as folder:
             run("dpkg-deb", "--extract", self.packages["topkd"], folder)

@@ -202,7 +202,7 @@ def error_reasons(files):
     """proto/ERRORS.md has the reasons of the code, and no others."""
     used, page = {}, "proto/ERRORS.md"
     for name, text in files.items():
-        if name.startswith(("core/", "server/")) and name.endswith(
+        if re.match(r"(core/|server/|client/\w+\.)", name) and name.endswith(
                 (".h", ".cc")):
             for reason in (re.findall(r'"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)"',
                                       text)
@@ -220,6 +220,20 @@ def error_reasons(files):
     for reason in sorted(set(listed)):
         if listed.count(reason) > 1:
             yield f"{page}: {reason} is listed twice"
+
+
+def versions(files):
+    """All that is built has the version of the project."""
+    project = re.search(r"project\(\w+ VERSION ([\d.]+)",
+                        files.get("CMakeLists.txt", ""))
+    for name, text in files.items():
+        if name == "tests/quality/tidy/tidy.py":
+            continue
+        for version in re.findall(
+                r"(?m)(?:^ARG VERSION=|^(?:appVersion|version)(?:: | = )\"?|"
+                r"newTag: |\btopkd(?:-dev)?[:_])(\d+\.\d+\.\d+)", text):
+            if not project or version != project[1]:
+                yield f"{name}: {version} is not the project's version"
 
 
 def no_output_in_core(files):
@@ -498,7 +512,15 @@ RULES = {
         {"proto/ERRORS.md": "| `A_B`, `A_B` | x |", "core/a.cc": '"A_B"'},
     ], {"proto/ERRORS.md": "| `A_B`, `C_D` | `OK` |",
         "core/a.cc": '"A_B"', "server/a.h": '"C_D" "TLS_FILE" "NOT_FOUND"',
-        "client/a.cc": '"E_F"'}),
+        "client/cli/a.cc": '"E_F"'}),
+    "versions": (versions, [
+        {"CMakeLists.txt": "project(topk VERSION 1.2.3 LANGUAGES CXX)",
+         "a.yaml": text} for text in (
+             "version: 1.2.4", 'appVersion: "1.2.4"', "  newTag: 1.2.4",
+             "image: topkd:1.2.4", "install topkd_1.2.4_amd64.deb",
+             "ARG VERSION=1.2.4", 'version = "1.2.4"')
+    ], {"CMakeLists.txt": "project(topk VERSION 1.2.3 LANGUAGES CXX)",
+        "a.yaml": "version: 1.2.3\nimage: envoy:v1.40.0"}),
     "no_output_in_core": (no_output_in_core, [
         {"core/a.cc": 'std::cout << "x";'},
         {"core/a.cc": 'printf("x");'},

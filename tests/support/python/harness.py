@@ -195,12 +195,15 @@ class AttackedServer(Server):
         with open(self._log.name, encoding="utf-8", errors="replace") as file:
             return file.read()
 
-    def __exit__(self, *_):
-        super().__exit__()
-        busy = [event[0] for event in re.finditer(
+    def busy_pollers(self):
+        """The lines of the log about events that took too long."""
+        return [event[0] for event in re.finditer(
             r".*poller busy: one event took (\d+) ms.*", self.log())
                 if int(event[1]) >= self._most_busy]
-        if busy:
+
+    def __exit__(self, *_):
+        super().__exit__()
+        if busy := self.busy_pollers():
             raise AssertionError(busy[0])
 
 

@@ -168,8 +168,7 @@ def _judge(row, failed, why, server, options):
         faults.append(f"{row['threads']} more threads")
     if row["scrape"] > LONGEST_SCRAPE * options.latency_factor:
         row["delays"].append(f"a scrape took {row['scrape']:.1f} s")
-    busy = [line for line in server.log().split("\n") if "poller busy" in line]
-    if busy:
+    if busy := server.busy_pollers():
         faults.append(f"{len(busy)} times a poller was busy: {busy[0]}")
 
 
