@@ -445,7 +445,11 @@ class Channel {
           const std::optional<Pem>& pem) {
     grpc::ChannelArguments arguments;
     for (const auto& [name, value] : options) {
-      std::visit([&](const auto& one) { Set(arguments, name, one); }, value);
+      // Clang 14 captures no structured binding.
+      const auto set = [&, &name = name](const auto& one) {
+        Set(arguments, name, one);
+      };
+      std::visit(set, value);
     }
     shared_ = std::make_shared<Shared>(grpc::CreateCustomChannel(
         target,
