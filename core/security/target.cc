@@ -1,7 +1,11 @@
 #include "core/security/target.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <string>
 
 #include "core/base/text.h"
 
@@ -15,6 +19,16 @@ bool IsHost(std::string_view host) {
   // gRPC would take "unix-abstract:", "vsock:" and others for a scheme.
   return host.starts_with('[') ? host.ends_with(']')
                                : host.find(':') == std::string_view::npos;
+}
+
+// Whether the host of host:port is an IPv6 address in brackets, or an IPv4 one.
+bool IsAddress(std::string_view host_port, bool ipv6) {
+  std::string host(host_port.substr(0, host_port.rfind(':')));
+  if (ipv6) host = host.substr(1, host.find_first_of("%]") - 1);  // no zone
+  std::array<unsigned char, sizeof(in6_addr)> address;
+  return host_port.starts_with('[') == ipv6 &&
+         inet_pton(ipv6 ? AF_INET6 : AF_INET, host.c_str(), address.data()) ==
+             1;
 }
 
 }  // namespace
@@ -45,10 +59,22 @@ std::string TargetError(std::string_view target) {
     if (rest.starts_with("//")) rest.remove_prefix(rest.rfind('/') + 1);
     break;
   }
+  const bool ipv6 = rest.starts_with('[');
+  const bool literal = target.starts_with("ipv4:") ||
+                       target.starts_with("ipv6:") ||
+                       rest.find(',') != std::string_view::npos;
+  bool same_family = !target.starts_with(ipv6 ? "ipv4:" : "ipv6:");
   while (true) {
     const size_t comma = rest.find(',');
-    if (!IsHostPort(rest.substr(0, comma), 1)) break;
-    if (comma == std::string_view::npos) return "";
+    const std::string_view address = rest.substr(0, comma);
+    if (!IsHostPort(address, 1)) break;
+    same_family = same_family && (!literal || IsAddress(address, ipv6));
+    if (comma == std::string_view::npos) {
+      return same_family ? ""
+                         : StrCat(Quote(target),
+                                  " is not a list of IPv4 addresses, or of "
+                                  "IPv6 addresses in brackets, with ports");
+    }
     rest.remove_prefix(comma + 1);
   }
   return StrCat(Quote(target), " is not host:port with a port of 1 .. 65535");

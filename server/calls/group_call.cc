@@ -151,6 +151,14 @@ void GroupCall::Compute(Item& item) {
   item.request->ReleaseMessage();
 }
 
+void GroupCall::RecordUnanswered(std::span<const Item> items,
+                                 const Status& status) {
+  for (const Item& item : items) {
+    if (item.computed) continue;
+    item.request->Record(info(), item.status.ok() ? status : item.status);
+  }
+}
+
 void GroupCall::SendNext() {
   grpc::WriteOptions options;
   if (sent_ + 1 < computed_) options.set_buffer_hint();
@@ -169,7 +177,11 @@ void GroupCall::OnWritten(bool ok) {
 // A stream that is cut off looks like one that has ended: the call's end tells
 // which it was.
 void GroupCall::FinishStream(const Status& status) {
-  queue_.Stop();
+  std::vector<Item> waiting = queue_.Stop();
+  if (!status.ok()) {
+    RecordUnanswered(Rest(), status);
+    RecordUnanswered(waiting, status);
+  }
   FinishIncomplete(status);
 }
 

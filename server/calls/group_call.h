@@ -50,6 +50,7 @@ class GroupCall final : public ServiceCall {
   void Compute(Item& item);
   template <class Do>
   void ForEach(Size nanoseconds, Do do_item);
+  void RecordUnanswered(std::span<const Item> items, const Status& status);
   void SendNext();
   void OnWritten(bool ok) final;
   void FinishStream(const Status& status);

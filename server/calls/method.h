@@ -49,9 +49,11 @@ struct ComputeMethod : CallMethod {
 
 /// A method whose messages hold no tensors.
 struct SimpleMethod : CallMethod {
-  /// Reads a small message and writes the response, in constant time.
+  /// Reads a small message and writes the response.
   std::function<Status(grpc::ByteBuffer& message, grpc::ByteBuffer& response)>
       answer;
+  /// The CPU time that this may take; 0: too little for a worker.
+  int64_t nanoseconds = 0;
 };
 
 /// Returns SimpleMethod::answer for a function that is called with the parsed
@@ -64,7 +66,7 @@ auto AnswerMessages(Function function) {
     if (Status s = ReadMessage(message, request); !s.ok()) return s;
     Response response;
     if (Status s = function(request, response); !s.ok()) return s;
-    WriteMessage(std::move(response)).Swap(&to);
+    CopyMessage(response).Swap(&to);
     return {};
   };
 }

@@ -517,11 +517,15 @@ grpc::ByteBuffer WritePieces(const std::vector<MessagePiece>& pieces,
 
 grpc::ByteBuffer WriteShared(
     const std::shared_ptr<const google::protobuf::Message>& message) {
-  const size_t size = message->ByteSizeLong();
-  if (size > kMinSlice) return WritePieces(PiecesOf(*message), message);
-  grpc_slice bytes = grpc_slice_malloc(size);
+  return message->ByteSizeLong() > kMinSlice
+             ? WritePieces(PiecesOf(*message), message)
+             : CopyMessage(*message);
+}
+
+grpc::ByteBuffer CopyMessage(const google::protobuf::Message& message) {
+  grpc_slice bytes = grpc_slice_malloc(message.ByteSizeLong());
   static_cast<void>(
-      message->SerializeWithCachedSizesToArray(GRPC_SLICE_START_PTR(bytes)));
+      message.SerializeWithCachedSizesToArray(GRPC_SLICE_START_PTR(bytes)));
   const grpc::Slice slice(bytes, grpc::Slice::STEAL_REF);
   return {&slice, 1};
 }

@@ -109,6 +109,9 @@ grpc::ByteBuffer WriteMessage(Message message) {
   return WriteShared(std::make_shared<const Message>(std::move(message)));
 }
 
+/// Returns the bytes of a message as one slice, which keeps nothing else alive.
+grpc::ByteBuffer CopyMessage(const google::protobuf::Message& message);
+
 /// Returns the messages of StreamTopK's response: one message if its data is at
 /// most 1 MiB, else a header without data, chunks of values, chunks of indices.
 std::vector<grpc::ByteBuffer> WriteChunks(v1::TopKResponse answer);

@@ -52,22 +52,25 @@ void SimpleCall::OnRead(bool ok, grpc::ByteBuffer& message) {
       !s.ok()) {
     return Refuse(s);
   }
-  if (bytes <= kMaxPollerBytes || bytes > kMaxParsedBytes) {
-    return AnswerAndFinish();
+  int64_t nanoseconds = method_.nanoseconds;
+  if (bytes > kMaxPollerBytes && bytes <= kMaxParsedBytes) {
+    nanoseconds += 1'000'000;  // parsing kMaxParsedBytes
   }
-  constexpr int64_t kParseNanoseconds = 1'000'000;  // of kMaxParsedBytes
-  Enqueue(kParseNanoseconds, [this](WorkQueue::Job&) { AnswerAndFinish(); });
+  if (nanoseconds == 0) return AnswerAndFinish();
+  Enqueue(nanoseconds, [this](WorkQueue::Job&) { AnswerAndFinish(); });
 }
 
 void SimpleCall::AnswerAndFinish() {
   grpc::ByteBuffer response;
-  Status status =
+  const Status status =
       CatchBadAlloc([&] { return method_.answer(message_, response); });
   // Probes must be answered by a full server too.
   constexpr int64_t kAlwaysSent = int64_t{16} << 10;
   const auto bytes = static_cast<int64_t>(response.Length());
   if (status.ok() && bytes > kAlwaysSent) {
-    status = charge_.Add(admitted().reservation, bytes);
+    const Status charged = service_.admission().ChargeRequest(
+        admitted(), bytes, static_cast<int64_t>(message_.Length()), charge_);
+    if (!charged.ok()) return Refuse(charged);
   }
   status.ok() ? Finish(response) : Finish(status);
 }

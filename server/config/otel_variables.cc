@@ -152,15 +152,8 @@ void ReadEndpoint(const Variable& variable, TraceConfig& config) {
     return strcasecmp(disabled.c_str(), value) == 0;
   };
   if (is("true")) return;
-  if (!is("") && !is("false")) {
-    Warn(config, "OTEL_SDK_DISABLED", disabled, "it is not true or false");
-  }
   const std::string exporter = variable("OTEL_TRACES_EXPORTER");
   if (exporter == "none") return;
-  if (!exporter.empty() && exporter != "otlp") {
-    Warn(config, "OTEL_TRACES_EXPORTER", exporter,
-         "this server has only otlp and none");
-  }
   for (const char* name :
        {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"}) {
     std::string url = variable(name);
@@ -172,10 +165,18 @@ void ReadEndpoint(const Variable& variable, TraceConfig& config) {
     config.endpoint = url;
     break;
   }
+  if (config.endpoint.empty()) return;
+  if (!is("") && !is("false")) {
+    Warn(config, "OTEL_SDK_DISABLED", disabled, "it is not true or false");
+  }
+  if (!exporter.empty() && exporter != "otlp") {
+    Warn(config, "OTEL_TRACES_EXPORTER", exporter,
+         "this server has only otlp and none");
+  }
   const auto [name, protocol] =
       FirstOf(variable, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
               "OTEL_EXPORTER_OTLP_PROTOCOL");
-  if (config.endpoint.empty() || protocol.empty() || protocol == "grpc") return;
+  if (protocol.empty() || protocol == "grpc") return;
   config.endpoint.clear();
   config.warnings.push_back(StrCat("no spans are sent: ", name, "=",
                                    Quote(protocol),

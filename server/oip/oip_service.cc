@@ -31,7 +31,8 @@ OipService::OipService(TopKService& topk, HealthState& health)
   AddSimple(OipMethod::kModelConfig, &S::ModelConfig);
   AddSimple(OipMethod::kModelStatistics, &S::Statistics);
   AddSimple(OipMethod::kRepositoryIndex, &S::Index);
-  AddSimple(OipMethod::kSystemSharedMemoryStatus, &S::SharedMemoryStatus);
+  AddSimple(OipMethod::kSystemSharedMemoryStatus, &S::SharedMemoryStatus,
+            /*nanoseconds=*/int64_t{Regions::kMax} * 4000);
   AddSimple(OipMethod::kSystemSharedMemoryRegister, &S::Register);
   AddSimple(OipMethod::kSystemSharedMemoryUnregister, &S::Unregister);
   AddSimple(OipMethod::kCudaSharedMemoryUnregister, &S::UnregisterCuda);
@@ -50,12 +51,14 @@ ComputeMethod OipService::InferMethod(OipMethod method, InferMessage kind) {
 template <class Request, class Response>
 void OipService::AddSimple(OipMethod method,
                            Status (OipService::*answer)(const Request&,
-                                                        Response&)) {
+                                                        Response&),
+                           int64_t nanoseconds) {
   simple_.push_back({MethodOf(method),
                      AnswerMessages<Request, Response>(
                          [this, answer](const Request& request, Response& to) {
                            return (this->*answer)(request, to);
-                         })});
+                         }),
+                     nanoseconds});
 }
 
 void OipService::Start(EventLoop& loop) {

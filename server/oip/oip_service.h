@@ -40,7 +40,8 @@ class OipService {
   ComputeMethod InferMethod(OipMethod method, InferMessage kind);
   template <class Request, class Response>
   void AddSimple(OipMethod method,
-                 Status (OipService::*answer)(const Request&, Response&));
+                 Status (OipService::*answer)(const Request&, Response&),
+                 int64_t nanoseconds = 0);
 
   // The methods that take no work.
   Status ServerLive(const inference::ServerLiveRequest&,

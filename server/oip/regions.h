@@ -18,7 +18,7 @@ namespace topk {
 class Regions {
  public:
   /// How many there may be.
-  static constexpr size_t kMax = 1024;
+  static constexpr size_t kMax = 256;
 
   /// The objects that may be named, which outlive this; null = none.
   explicit Regions(SharedObjects* objects) : objects_(objects) {}

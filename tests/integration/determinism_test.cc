@@ -6,6 +6,7 @@
 #include <openssl/sha.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -237,6 +238,9 @@ void ExpectAnswers(const std::string& set, int threads,
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     const auto channel = grpc::CreateCustomChannel(
         topkd.target(), grpc::InsecureChannelCredentials(), arguments);
+    // gRPC 1.51 may take another call's errno for that of its connect().
+    ASSERT_TRUE(channel->WaitForConnected(std::chrono::system_clock::now() +
+                                          std::chrono::seconds(20)));
     askers.push_back({v1::TopKService::NewStub(channel),
                       GRPCInferenceService::NewStub(channel), client, memory});
   }

@@ -1,11 +1,14 @@
 // ComputeTopKMany: answers in order, errors of their own.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <thread>
 
 #include "tests/integration/ask.h"
+#include "tests/integration/exposition.h"
 #include "tests/integration/raw_call.h"
 #include "tests/integration/rpc_status.h"
 #include "tests/support/test_server.h"
@@ -49,6 +52,35 @@ TEST(ComputeTopKMany, PreservesTheOrderWithErrors) {
   }
   EXPECT_FALSE(stream->Read(&result));
   EXPECT_TRUE(stream->Finish().ok());
+}
+
+// Those that wait behind a request when the deadline passes have no response.
+TEST(ComputeTopKMany, RecordsTheRequestsOfAStreamThatIsCutOff) {
+  TestServer server(WithMetrics());
+  const auto stub = server.Stub();
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::milliseconds(100));
+  const auto stream = stub->ComputeTopKMany(&context);
+  constexpr int kElements = 4'000'000;
+  v1::TopKRequest large = OnnxRequest({}, kElements / 2);
+  large.mutable_tensor()->set_shape(0, kElements);
+  large.mutable_tensor()->set_data(std::string(kElements * sizeof(float), 1));
+  stream->Write(large);
+  for (int i = 0; i < 9; ++i) stream->Write(OnnxRequest({1, 2}, 1));
+  (void)stream->Finish();
+  double received = 0;
+  double recorded = 0;
+  const bool all = Eventually([&] {
+    received = recorded = 0;
+    for (const auto& [name, value] : Scrape(server).samples) {
+      if (name.starts_with("grpc_server_msg_received_total")) received += value;
+      if (name.starts_with("topk_requests_total")) recorded += value;
+    }
+    // One more may arrive when the stream has ended.
+    return received >= 1 && recorded >= std::max(1.0, received - 1);
+  });
+  EXPECT_TRUE(all) << received << " received, " << recorded << " recorded";
 }
 
 TEST(ComputeTopKMany, RespondsBeforeTheNextRequest) {

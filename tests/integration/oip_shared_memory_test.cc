@@ -116,9 +116,9 @@ TEST(OipRegions, AreChargedWhenTheyAreListed) {
     grpc::ClientContext context;
     return oip->SystemSharedMemoryStatus(&context, request, &response);
   };
-  for (int i = 100; i < 400; ++i) {
+  for (int i = 100; i < 300; ++i) {
     inference::SystemSharedMemoryRegisterRequest request;
-    request.set_name(StrCat(i, std::string(100, 'r')));
+    request.set_name(StrCat(i, std::string(250, 'r')));
     request.set_key(memory.name());
     request.set_byte_size(8);
     inference::SystemSharedMemoryRegisterResponse response;
@@ -126,8 +126,9 @@ TEST(OipRegions, AreChargedWhenTheyAreListed) {
     ASSERT_TRUE(
         oip->SystemSharedMemoryRegister(&context, request, &response).ok());
   }
-  EXPECT_TRUE(list(StrCat(100, std::string(100, 'r'))).ok());
+  EXPECT_TRUE(list(StrCat(100, std::string(250, 'r'))).ok());
   EXPECT_EQ(DetailsOf(list("")).info.reason(), "REQUEST_TOO_LARGE");
+  EXPECT_NE(server.Log().find("REQUEST_TOO_LARGE"), std::string::npos);
 }
 
 TEST_F(Oip, NamesTheFieldOfAWrongRegistration) {

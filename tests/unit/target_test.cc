@@ -10,10 +10,11 @@ namespace {
 
 TEST(Target, AcceptsPortsThatGrpcReadsAsWritten) {
   for (const char* target :
-       {"localhost:1", "10.0.0.1:65535", "[::1]:50051", "a:1,b:2",
-        "dns:a.example:1", "dns:///a:1", "dns://8.8.8.8/a:1", "ipv4:10.0.0.1:1",
-        "ipv4:10.0.0.1:1,10.0.0.2:2", "ipv6:[::1]:1", "unix:/run/a:99999",
-        "unix:a", "unix-abstract:a", "xds:///topk"}) {
+       {"localhost:1", "10.0.0.1:65535", "[::1]:50051", "10.0.0.1:1,10.0.0.2:2",
+        "[::1]:1,[fe80::1%eth0]:2", "dns:a.example:1", "dns:///a:1",
+        "dns://8.8.8.8/a:1", "ipv4:10.0.0.1:1", "ipv4:10.0.0.1:1,10.0.0.2:2",
+        "ipv6:[::1]:1", "unix:/run/a:99999", "unix:a", "unix-abstract:a",
+        "xds:///topk"}) {
     EXPECT_EQ(TargetError(target), "") << target;
   }
 }
@@ -46,6 +47,17 @@ TEST(Target, RejectsOtherPorts) {
                              "ipv6:[::1]:-1",
                              "a\xe2\x80\xae:1"}) {
     EXPECT_NE(TargetError(target).find("is not host:port with a port of 1 .. "),
+              std::string::npos)
+        << target;
+  }
+}
+
+TEST(Target, RejectsListsThatGrpcCannotRead) {
+  for (const char* target :
+       {"127.0.0.1:1,localhost:1", "localhost:1,127.0.0.1:1", "a:1,b:2",
+        "127.0.0.1:1,[::1]:1", "[::1]:1,127.0.0.1:1", "ipv4:localhost:1",
+        "ipv4:[::1]:1", "ipv6:127.0.0.1:1", "ipv6:[x]:1"}) {
+    EXPECT_NE(TargetError(target).find("is not a list of IPv4 addresses"),
               std::string::npos)
         << target;
   }

@@ -99,6 +99,25 @@ def _check_target(target: str) -> None:
         if found is None or not 1 <= int(found[1]) <= 65535:
             raise ValueError(f"target: {target[:64]!r} is not host:port with a "
                              "port of 1 .. 65535")
+    if "," in addresses or target.startswith(("ipv4:", "ipv6:")):
+        _check_family(target, addresses.split(","))
+
+
+def _check_family(target: str, addresses: List[str]) -> None:
+    ipv6 = addresses[0].startswith("[")
+    family = ipaddress.IPv6Address if ipv6 else ipaddress.IPv4Address
+    try:
+        if target.startswith("ipv4:" if ipv6 else "ipv6:"):
+            raise ValueError
+        for address in addresses:
+            host = address.rpartition(":")[0]
+            if host.startswith("[") != ipv6:
+                raise ValueError
+            family(host.strip("[]").partition("%")[0])
+    except ValueError:
+        raise ValueError(
+            f"target: {target[:64]!r} is not a list of IPv4 addresses, or of "
+            "IPv6 addresses in brackets, with ports") from None
 
 
 def _is_loopback(address: str) -> bool:

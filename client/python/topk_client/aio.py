@@ -1,8 +1,8 @@
 """The client for asyncio: topk_client.Client with awaitable calls."""
 
 import asyncio
-from typing import (Any, AsyncIterable, AsyncIterator, Iterable, Optional,
-                    Union)
+from typing import (Any, AsyncIterable, AsyncIterator, Iterable, List,
+                    Optional, Union)
 
 import grpc
 import grpc.aio
@@ -106,9 +106,13 @@ class Client(Connection):
         attempts = self._attempts(timeout)
         pending = AsyncPendingCalls(_each(requests))
 
+        known: List[int] = []
+
         async def limit_for(call: Call) -> int:
-            limit: int = await self._run(
+            limit: int = known[0] if known else await self._run(
                 self._limit_for(call, attempts.seconds()))
+            if call.is_large() and not known:
+                known.append(limit)  # the server is asked once, even in vain
             return limit
 
         try:

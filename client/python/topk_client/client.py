@@ -1,7 +1,7 @@
 """The client for threads; topk_client.aio has the one for asyncio."""
 
 import time
-from typing import Any, Iterable, Iterator, Optional, Union
+from typing import Any, Iterable, Iterator, List, Optional, Union
 
 import grpc
 import numpy as np
@@ -96,9 +96,13 @@ class Client(Connection):
         attempts = self._attempts(timeout)
         pending = PendingCalls(iter(requests))
 
+        known: List[int] = []
+
         def limit_for(call: Call) -> int:
-            limit: int = self._run(
+            limit: int = known[0] if known else self._run(
                 self._limit_for(call, attempts.seconds()))
+            if call.is_large() and not known:
+                known.append(limit)  # the server is asked once, even in vain
             return limit
 
         while pending.begin():

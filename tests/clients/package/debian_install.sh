@@ -107,6 +107,7 @@ step "upgrade"
 # Stand-ins, which note what would happen to the service.
 mkdir -p /run/systemd/system
 for program in systemctl deb-systemd-invoke; do
+  # Prints nothing, as of a service without drop-ins, and ends with 0.
   printf '#!/bin/sh\necho "$@" >>/tmp/invoked\n' >/usr/local/bin/$program
   chmod +x /usr/local/bin/$program
 done

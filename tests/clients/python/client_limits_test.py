@@ -88,6 +88,30 @@ class Limits(unittest.TestCase):
                 self.ask(client, size, stream=True)
             self.assertEqual(len(calls), 1)
 
+    def test_a_stream_asks_once_even_in_vain(self):
+        server = client_package.start(self.addCleanup)
+        requests = [Request(np.zeros(1 << 20, np.uint8), Onnx(1))] * 3
+
+        def fail(client, calls):
+            def capabilities(timeout):
+                calls.append(timeout)
+                raise topk_client.TopKError(grpc.StatusCode.INTERNAL, "broken")
+                yield
+            client._capabilities = capabilities
+
+        async def ask(calls):
+            async with topk_client.aio.Client(server.target) as client:
+                fail(client, calls)
+                return [one async for one in client.compute_topk_many(requests)]
+
+        calls = []
+        with topk_client.Client(server.target) as client:
+            fail(client, calls)
+            self.assertEqual(len(list(client.compute_topk_many(requests))), 3)
+        self.assertEqual(len(calls), 1)
+        self.assertEqual(len(asyncio.run(ask(calls))), 3)
+        self.assertEqual(len(calls), 2)
+
     def test_invalid_limits_of_a_server(self):
         """A server that is wrong about its limit is sent messages anyhow."""
         for told in (-1 << 63, -1, 0, 1, (1 << 63) - 1):

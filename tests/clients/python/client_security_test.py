@@ -172,7 +172,13 @@ class Security(unittest.TestCase):
                 self.assertEqual(
                     str(caught.exception), f"target: {target[:64]!r} is not "
                     "host:port with a port of 1 .. 65535")
-        for target in ("10.0.0.1:1,10.0.0.2:65535", "[::1]:00001", "dns:a:1", "dns:///a:1",
+        for target in ("127.0.0.1:1,localhost:1", "a:1,b:2", "ipv4:a:1",
+                       "127.0.0.1:1,[::1]:1", "[::1]:1,127.0.0.1:1",
+                       "ipv4:[::1]:1", "ipv6:127.0.0.1:1"):
+            with self.assertRaisesRegex(ValueError, "not a list of IPv4 addr"):
+                topk_client.Client(target)
+        for target in ("10.0.0.1:1,10.0.0.2:65535", "[::1]:00001", "dns:a:1",
+                       "dns:///a:1", "[::1]:1,[fe80::1%eth0]:2",
                        "dns://8.8.8.8:53/a:1", "ipv6:[::1]:1,[::2]:1",
                        "unix:/a:99999"):
             topk_client.Client(target).close()

@@ -73,6 +73,11 @@ if ! pip install -q --retries 1 --upgrade build pip; then
   echo "SKIPPED: pip reaches no package index" >&2
   exit 77
 fi
+if "$folder/tools/bin/python" -c 'import sys; exit(sys.version_info < (3, 13))'
+then
+  echo "SKIPPED: the sdist is built by Python 3.12 or earlier" >&2
+  exit 77
+fi
 "$folder/tools/bin/python" -m build --outdir "$folder" client/python >&2
 
 # Programs that fail where a compiler or protoc would be found.

@@ -230,8 +230,9 @@ def versions(files):
         if name == "tests/quality/tidy/tidy.py":
             continue
         for version in re.findall(
-                r"(?m)(?:^ARG VERSION=|^(?:appVersion|version)(?:: | = )\"?|"
-                r"newTag: |\btopkd(?:-dev)?[:_])(\d+\.\d+\.\d+)", text):
+                r"(?m)(?:^ARG VERSION=|^(?:appVersion|version)(?:: | = )[\"']?|"
+                r"newTag: \"?|image\.tag=|tags/v|\btopkd(?:-dev)?[:_])"
+                r"(\d+\.\d+\.\d+)", text):
             if not project or version != project[1]:
                 yield f"{name}: {version} is not the project's version"
 
