@@ -10,6 +10,7 @@
 #include "core/security/certificates.h"
 #include "core/security/local_address.h"
 #include "core/security/small_file.h"
+#include "core/security/target.h"
 #include "proto/library_versions.h"
 
 namespace topk {
@@ -21,13 +22,13 @@ bool HasCertificate(const ClientOptions& options) {
   return !options.tls_cert.empty() || !options.tls_key.empty();
 }
 
-Result<std::string> ReadToken(const std::string& path) {
-  const NamedFile file{"--token-file", path};
+Result<std::string> ReadToken(const NamedFile& file) {
   const Result<std::string> content = ReadSmallFile(file);
   if (!content.ok()) return content.status();
   const std::string_view token = TrimToken(*content);
   if (Status s = CheckToken(token); !s.ok()) {
-    s.message = StrCat(file.flag, ": ", EscapeControls(path), ": ", s.message);
+    s.message =
+        StrCat(file.flag, ": ", EscapeControls(file.path), ": ", s.message);
     return s;
   }
   return std::string(token);
@@ -62,19 +63,23 @@ bool IsLocalTarget(const std::string& target) {
   }
 }
 
-Status CheckCredentials(const ClientOptions& options) {
+Status CheckOptions(const ClientOptions& options, OptionName name) {
+  if (const std::string error = TargetError(options.target); !error.empty()) {
+    return InvalidArgument("TARGET", "target",
+                           StrCat(name("target"), ": ", error));
+  }
   if (UsesTls(options) && IsUnixAddress(options.target)) {
     return InvalidArgument("TLS_TARGET", "target",
-                           StrCat("--tls: ", Quote(options.target),
+                           StrCat(name("tls"), ": ", Quote(options.target),
                                   " is a Unix socket, which has no TLS"));
   }
   if (!options.tls_ca.empty()) {
-    PemFile ca{{"--tls-ca", options.tls_ca}, ""};
+    PemFile ca{{name("tls_ca"), options.tls_ca}, ""};
     if (Status s = ReadCaBundle(ca); !s.ok()) return s;
   }
   if (HasCertificate(options)) {
-    PemFile certificate{{"--tls-cert", options.tls_cert}, ""};
-    PemFile key{{"--tls-key", options.tls_key}, ""};
+    PemFile certificate{{name("tls_cert"), options.tls_cert}, ""};
+    PemFile key{{name("tls_key"), options.tls_key}, ""};
     if (Status s = ReadKeyPair(certificate, key); !s.ok()) return s;
   }
   if (options.token_file.empty()) return {};
@@ -82,11 +87,13 @@ Status CheckCredentials(const ClientOptions& options) {
       !IsLocalTarget(options.target)) {
     return InvalidArgument(
         "TOKEN_OVER_PLAINTEXT", "token_file",
-        StrCat("--token-file: the token would go to ", Quote(options.target),
-               " without TLS; use --tls, or --token-over-plaintext if the "
-               "network is trusted"));
+        StrCat(name("token_file"), ": the token would go to ",
+               Quote(options.target), " without TLS; use ", name("tls"),
+               ", or ", name("token_over_plaintext"),
+               " if the network is trusted"));
   }
-  const Result<std::string> token = ReadToken(options.token_file);
+  const Result<std::string> token =
+      ReadToken({name("token_file"), options.token_file});
   return token.ok() ? Status{} : token.status();
 }
 
@@ -96,7 +103,7 @@ std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(
   if (!UsesTls(options)) return grpc::InsecureChannelCredentials();
   grpc::experimental::TlsChannelCredentialsOptions tls;
   if (!options.tls_ca.empty() || HasCertificate(options)) {
-    // Without --tls-ca, gRPC uses the authorities of this machine.
+    // Without tls_ca, gRPC uses the authorities of this machine.
     UseCertificates(
         tls,
         std::make_shared<FileWatcherCertificateProvider>(
@@ -122,7 +129,7 @@ std::string TokenFile::ReadAgain() {
 
 void TokenFile::Read() {
   read_ = std::chrono::steady_clock::now();
-  const Result<std::string> token = ReadToken(path_);
+  const Result<std::string> token = ReadToken({"token_file", path_});
   if (token.ok()) header_ = StrCat("Bearer ", *token);
 }
 

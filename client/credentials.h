@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "client/topk_client.h"
@@ -18,9 +19,12 @@ namespace topk {
 /// 127.0.0.0/8 or ::1.
 bool IsLocalTarget(const std::string& target);
 
-/// Returns what is wrong with the options: files that cannot be read or are not
-/// what they should be, a token that would be sent for all to read.
-Status CheckCredentials(const ClientOptions& options);
+/// Spells the name of an option such as "tls_ca" for a message.
+using OptionName = std::string (*)(std::string_view name);
+
+/// Returns the first error in the options: an invalid target, a file that
+/// cannot be used, a token without TLS.
+Status CheckOptions(const ClientOptions& options, OptionName name);
 
 /// Returns the credentials of options that are good. Certificates are read
 /// again, within a second or so, when their files change.

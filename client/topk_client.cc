@@ -21,7 +21,6 @@
 #include "client/streamed_answer.h"
 #include "core/base/text.h"
 #include "core/security/local_address.h"
-#include "core/security/target.h"
 #include "core/wire/message_pieces.h"
 #include "core/wire/methods.h"
 #include "grpc/health/v1/health.grpc.pb.h"
@@ -59,6 +58,13 @@ Status CheckSize(size_t bytes, int64_t limit) {
              " (--max-message-bytes); StreamTopK has no limit"));
 }
 
+// gRPC may send a request although its deadline has passed.
+Status CheckTime(system_clock::time_point deadline) {
+  if (system_clock::now() < deadline) return {};
+  return {Code::kDeadlineExceeded, "", "",
+          "the deadline passed before the request was sent"};
+}
+
 // Whether gRPC reset a stream because of ReceiveLimit.
 bool IsTooLong(const Status& status) {
   return status.reason.empty() &&
@@ -85,9 +91,10 @@ struct Client::Impl {
 
   system_clock::time_point DeadlineOf(const CallOptions& call) const {
     const std::chrono::milliseconds wanted =
-        call.deadline.count() > 0 ? call.deadline : options.deadline;
+        call.deadline.value_or(options.deadline);
     return system_clock::now() +
-           std::min<std::chrono::milliseconds>(wanted, kMaxDeadline);
+           std::clamp<std::chrono::milliseconds>(
+               wanted, std::chrono::milliseconds(0), kMaxDeadline);
   }
 
   // Returns the server's limit of messages, in bytes, as far as a request of
@@ -194,6 +201,7 @@ struct Client::Impl {
                                      std::min(max_bytes, kMaxMessageBytes));
     Attempts attempts(options.max_attempts, deadline);
     while (true) {
+      if (Status s = CheckTime(deadline); !s.ok()) return s;
       Status status = make();
       if (status.ok()) return status;
       if (IsTooLong(status)) {
@@ -228,10 +236,8 @@ struct Client::Impl {
 };
 
 Status Client::Check(const ClientOptions& options) {
-  if (const std::string error = TargetError(options.target); !error.empty()) {
-    return InvalidArgument("TARGET", "target", "--target: " + error);
-  }
-  return CheckCredentials(options);
+  return CheckOptions(options,
+                      [](std::string_view name) { return std::string(name); });
 }
 
 Client::Client(const ClientOptions& options)
@@ -249,9 +255,9 @@ Result<v1::TopKResponse> Client::ComputeTopK(const v1::TopKRequest& request,
   return impl_->AskTopK(request, PiecesOf(request), deadline);
 }
 
-Result<v1::TopKResponse> Client::ComputeTopK(const v1::TopKRequest& header,
-                                             std::span<const std::byte> tensor,
-                                             const CallOptions& options) const {
+Result<v1::TopKResponse> Client::ComputeSeparateTensor(
+    const v1::TopKRequest& header, std::span<const std::byte> tensor,
+    const CallOptions& options) const {
   const auto deadline = impl_->DeadlineOf(options);
   if (options.stream.value_or(tensor.size() > kStreamedBytes)) {
     return impl_->StreamTensor(header, tensor, deadline, options);
@@ -410,8 +416,10 @@ Result<v1::Capabilities> Client::GetCapabilities(
 Result<bool> Client::IsServing(const std::string& service,
                                const CallOptions& options) const {
   if (!impl_->setup.ok()) return impl_->setup;
+  const auto deadline = impl_->DeadlineOf(options);
+  if (Status s = CheckTime(deadline); !s.ok()) return s;
   grpc::ClientContext context;
-  impl_->Prepares(impl_->DeadlineOf(options))(context);
+  impl_->Prepares(deadline)(context);
   grpc::health::v1::HealthCheckRequest request;
   request.set_service(service);
   grpc::health::v1::HealthCheckResponse response;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -22,7 +23,8 @@ struct ClientOptions {
   /// turn), a list of IP addresses with ports, separated by commas, or
   /// xds:///name, where retries and health are the control plane's to say.
   std::string target = "localhost:50051";
-  /// How long a call may take, unless its own options say otherwise.
+  /// How long a call may take, unless its own options say otherwise. With 0 or
+  /// less, a call ends with DEADLINE_EXCEEDED without being sent.
   std::chrono::milliseconds deadline = std::chrono::minutes(1);
   /// Attempts of a call, except IsServing(), that ends with UNAVAILABLE, or
   /// with RESOURCE_EXHAUSTED and a retry delay that ends before the deadline: 1
@@ -63,14 +65,14 @@ bool UsesTls(const ClientOptions& options);
 
 /// How one call is made.
 struct CallOptions {
-  /// 0 = the client's.
-  std::chrono::milliseconds deadline{0};
+  /// Unset: the client's.
+  std::optional<std::chrono::milliseconds> deadline = {};
   /// Streams: called after each piece with the bytes sent so far and in all.
-  std::function<void(int64_t sent, int64_t total)> progress;
+  std::function<void(int64_t sent, int64_t total)> progress = {};
   /// ComputeTopK with a separate tensor: whether to stream it. Unset: it is
   /// streamed if it has more than 512 KiB, from where on streaming is faster,
   /// or if it exceeds the server's message limit.
-  std::optional<bool> stream;
+  std::optional<bool> stream = {};
 };
 
 /// A connection to one or several servers. Thread-safe; make one and keep it.
@@ -83,14 +85,14 @@ struct CallOptions {
 /// response's field; no more is received than 64 MiB and four times the largest
 /// responses that the calls in flight allow, and nothing that is compressed.
 /// Calls that reach no server end with UNAVAILABLE or DEADLINE_EXCEEDED. A
-/// server that stands still while it is sent a tensor may hold a call for 10 s
-/// beyond its deadline: its connection is then given up, and the tensor the
-/// caller's own.
+/// server that stops reading while it is sent a tensor may delay a call by 10 s
+/// past its deadline; the connection is then closed. Over a Unix socket, which
+/// is never closed, the delay lasts until the server continues or ends.
 class Client {
  public:
-  /// Returns what is wrong with options, naming the command's flag: files that
-  /// cannot be used, a token without TLS. A client made of such options ends
-  /// each call with this.
+  /// Returns the first error in the options, e.g. a file that cannot be used or
+  /// a token without TLS. The message names the option. Each call of a client
+  /// with such options ends with this error.
   static Status Check(const ClientOptions& options);
 
   explicit Client(const ClientOptions& options);
@@ -103,11 +105,15 @@ class Client {
   Result<v1::TopKResponse> ComputeTopK(const v1::TopKRequest& request,
                                        const CallOptions& options = {}) const;
 
-  /// The same with the tensor where it lies, in one message or streamed. The
-  /// header is a request whose tensor has no source.
+  /// As above, but reads the tensor in place, and sends it in one message or
+  /// streams it. The header is a request whose tensor has no source. A template
+  /// so that `{}` as the second argument means CallOptions.
+  template <std::convertible_to<std::span<const std::byte>> Tensor>
   Result<v1::TopKResponse> ComputeTopK(const v1::TopKRequest& header,
-                                       std::span<const std::byte> tensor,
-                                       const CallOptions& options = {}) const;
+                                       const Tensor& tensor,
+                                       const CallOptions& options = {}) const {
+    return ComputeSeparateTensor(header, tensor, options);
+  }
 
   /// Answers a tensor of any size, sent from where it lies in chunks of 1 MiB,
   /// or less where the server takes no such messages.
@@ -135,6 +141,11 @@ class Client {
 
  private:
   struct Impl;
+
+  Result<v1::TopKResponse> ComputeSeparateTensor(
+      const v1::TopKRequest& header, std::span<const std::byte> tensor,
+      const CallOptions& options) const;
+
   std::unique_ptr<Impl> impl_;
 };
 

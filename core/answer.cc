@@ -33,16 +33,20 @@ std::span<std::byte> PrepareTensor(const Plan& plan, DType type,
 }  // namespace
 
 Status CheckPayload(const Plan& plan, int64_t bytes) {
-  const Layout& input = plan.input;
-  if (bytes == input.bytes || bytes == input.padded_bytes) return {};
-  const std::string padded =
-      input.padded_bytes == input.bytes
-          ? ""
-          : StrCat(" (or ", input.padded_bytes, " with padding)");
-  return InvalidArgument(
-      "DATA_LENGTH", "tensor.data",
-      StrCat("the tensor has ", bytes, " bytes of data; its shape and type (",
-             InfoOf(plan.dtype).name, ") imply ", input.bytes, padded));
+  if (bytes == plan.data_bytes || bytes == plan.padded_data_bytes) return {};
+  const std::string padding =
+      plan.padded_data_bytes > plan.data_bytes
+          ? StrCat(" (or ", plan.padded_data_bytes, " with padding)")
+          : "";
+  const std::string expected =
+      plan.data_bytes > plan.input.bytes
+          ? "its total size is "
+          : StrCat("its type (", InfoOf(plan.dtype).name, ")",
+                   plan.input.packed ? " and shape" : ", shape and strides",
+                   " imply ");
+  return InvalidArgument("DATA_LENGTH", "tensor.data",
+                         StrCat("the tensor has ", bytes, " bytes of data; ",
+                                expected, plan.data_bytes, padding));
 }
 
 Outputs PrepareOutputs(const Plan& plan, v1::TopKResponse& response,

@@ -13,8 +13,8 @@
 
 namespace topk {
 
-/// OK if `bytes` is the length of data that the plan's input has (DirectML:
-/// with or without the padding to 4); otherwise INVALID_ARGUMENT naming both.
+/// Returns INVALID_ARGUMENT, which names both lengths, unless `bytes` is one of
+/// the lengths that the data of the plan's input may have.
 Status CheckPayload(const Plan& plan, int64_t bytes);
 
 /// Allocates the response's tensors, filled with zeros, and returns the outputs

@@ -85,18 +85,19 @@ Size TensorStream::FinishNanoseconds() const {
 Status TensorStream::Feed(std::span<const std::byte> piece) {
   if (IsCancelled(state_->cancellation)) return Cancelled();
   const auto size = static_cast<int64_t>(piece.size());
-  const Layout& input = state_->request.plan->input;
-  if (size > input.padded_bytes - state_->received) {
-    return CheckPayload(*state_->request.plan, state_->received + size);
+  const Plan& plan = *state_->request.plan;
+  if (size > plan.padded_data_bytes - state_->received) {
+    return CheckPayload(plan, state_->received + size);
   }
+  const int64_t left =
+      std::max<int64_t>(plan.input.bytes - state_->received, 0);
+  piece = piece.first(static_cast<size_t>(std::min(size, left)));  // no padding
   if (state_->fold != nullptr) {
     const auto start = std::chrono::steady_clock::now();
-    const int64_t left = std::max<int64_t>(input.bytes - state_->received, 0);
-    state_->fold->Feed(piece.first(static_cast<size_t>(std::min(size, left))));
+    state_->fold->Feed(piece);
     state_->computing += std::chrono::steady_clock::now() - start;
   } else {
-    state_->collected.Append(*state_->request.plan, piece,
-                             state_->cancellation);
+    state_->collected.Append(plan, piece, state_->cancellation);
   }
   state_->received += size;
   return IsCancelled(state_->cancellation) ? Cancelled() : Status();

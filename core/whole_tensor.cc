@@ -30,8 +30,13 @@ WholeTensor Concatenate(const Plan& plan,
                         std::span<const std::span<const std::byte>> pieces,
                         const Cancellation* cancellation) {
   WholeTensor whole;
-  whole.reserve(static_cast<size_t>(plan.input.padded_bytes));
-  for (const auto& piece : pieces) AppendBlocks(piece, cancellation, whole);
+  auto left = static_cast<size_t>(plan.input.bytes);
+  whole.reserve(left);
+  for (const auto& piece : pieces) {
+    const size_t size = std::min(left, piece.size());
+    AppendBlocks(piece.first(size), cancellation, whole);
+    left -= size;
+  }
   return whole;
 }
 
@@ -42,7 +47,7 @@ void CollectedTensor::Append(const Plan& plan, std::span<const std::byte> piece,
       piece = AppendBlocks(piece, cancellation, parts_.back());
     if (piece.empty() || IsCancelled(cancellation)) return;
     parts_.emplace_back().reserve(
-        static_cast<size_t>(std::min(plan.input.padded_bytes, kPart)));
+        static_cast<size_t>(std::min(plan.input.bytes, kPart)));
   }
 }
 

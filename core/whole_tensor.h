@@ -13,8 +13,8 @@ namespace topk {
 /// The bytes of a tensor, or a part of them.
 using WholeTensor = std::vector<std::byte, DeferredFreeAllocator<std::byte>>;
 
-/// Returns the pieces together. If cancelled (null = never) some are missing.
-/// REQUIRES: they have no more than plan.input.padded_bytes.
+/// Returns the pieces together, without padding. If cancelled (null = never)
+/// some are missing.
 WholeTensor Concatenate(const Plan& plan,
                         std::span<const std::span<const std::byte>> pieces,
                         const Cancellation* cancellation);

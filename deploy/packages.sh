@@ -6,35 +6,33 @@
 TOPK_BUILD_PACKAGES=(
   g++ cmake ninja-build
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
-  libtbb-dev libhwy-dev libspdlog-dev prometheus-cpp-dev libcivetweb-dev
+  libtbb-dev libhwy-dev libspdlog-dev prometheus-cpp-dev
   libcli11-dev nlohmann-json3-dev libssl-dev libzip-dev zlib1g-dev
-  dpkg-dev file
+  libsystemd-dev pkg-config
+  dpkg-dev file help2man
 )
 
 # The libraries of the image, by the value of its GRPC argument; of no fixed
 # version: each build has Debian's security updates.
 TOPK_IMAGE_PACKAGES_debian12=(
   libgrpc++1.51 libprotobuf32 libtbb12 libtbbmalloc2 libhwy1 libzip4
-  libspdlog1.10 libssl3 libprometheus-cpp-core1.0 libcivetweb1 zlib1g
+  libspdlog1.10 libssl3 libprometheus-cpp-pull1.0 libsystemd0
 )
 TOPK_IMAGE_PACKAGES_current=(
   libgrpc++1.83 libprotobuf36 libtbb12 libtbbmalloc2 libhwy1t64 libzip5
-  libspdlog1.15 libssl3t64 libprometheus-cpp-core1.0 libcivetweb1 zlib1g
+  libspdlog1.15 libssl3t64 libprometheus-cpp-pull1.0 libsystemd0
 )
 
 # To build and run the tests as well: GoogleTest, what the Python clients need,
-# OpenMetrics' reference parser, certificates, git for what the pages' tests
-# copy, the proxy of deploy/haproxy, curl for the commands of deploy/envoy, what
-# users of the C++ package and of the command's completion have, what the Debian
-# packages are installed and checked with, the house rules' formatter and script
-# checker, the sanitizers' compiler.
+# certificates, git for the pages' tests, HAProxy for deploy/haproxy, curl for
+# the commands of deploy/envoy, tools that install and check the Debian packages,
+# the formatter and the script checker, the compiler of the sanitizers.
 TOPK_TEST_PACKAGES=(
   libgtest-dev libgmock-dev libbenchmark-dev
   python3 python3-numpy python3-grpcio python3-protobuf python3-venv
-  python3-dev pybind11-dev python3-prometheus-client
   openssl git
   haproxy curl
-  pkg-config zsh fish groff-base
+  groff-base
   adduser iproute2 systemd
   clang-format-14 shellcheck
   clang-14 libclang-rt-14-dev lld llvm-14

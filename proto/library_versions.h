@@ -5,7 +5,6 @@
 
 #include <google/protobuf/arena.h>
 #include <google/protobuf/stubs/common.h>
-#include <grpc/grpc.h>
 #include <grpcpp/security/tls_certificate_provider.h>
 #include <grpcpp/security/tls_credentials_options.h>
 #include <grpcpp/version_info.h>
@@ -44,17 +43,6 @@ Message& NewMessage(google::protobuf::Arena& arena) {
 #else
   return *google::protobuf::Arena::CreateMessage<Message>(&arena);
 #endif
-}
-
-/// Releases an xDS configuration fetcher, whose destroy function became one
-/// that drops a reference.
-template <class Fetcher = grpc_server_config_fetcher>
-void ReleaseFetcher(Fetcher* fetcher) {
-  if constexpr (requires { grpc_server_config_fetcher_unref(fetcher); }) {
-    grpc_server_config_fetcher_unref(fetcher);
-  } else {
-    grpc_server_config_fetcher_destroy(fetcher);
-  }
 }
 
 /// Makes TLS credentials take the certificates of peers' authorities, the own

@@ -36,6 +36,7 @@ void SendClientsAway(Services& services, GrpcServer& grpc,
 // a call that crosses that until the deadline.
 void FinishCalls(Services& services, Clock::time_point deadline) {
   services.admission().Close();
+  services.open_calls().RecheckStreams();
   services.open_calls().WaitUntilNone(deadline);
 }
 

@@ -1,5 +1,6 @@
 // topkd: reads its settings, serves, drains on SIGTERM or SIGINT.
 #include <pthread.h>
+#include <systemd/sd-daemon.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -87,8 +88,7 @@ int Serve(const topk::CommandLine& line, const sigset_t& signals,
   std::replace(settings.begin(), settings.end(), '\n', ' ');
   log->info("settings: {}", settings);
   for (const std::string& address : (*server)->addresses()) {
-    log->info("{} {}", config.xds ? "asking xDS to serve on" : "serving on",
-              address);
+    log->info("serving on {}", address);
   }
   if (const std::string metrics = (*server)->metrics_address();
       !metrics.empty()) {
@@ -105,6 +105,7 @@ int Serve(const topk::CommandLine& line, const sigset_t& signals,
               config.shared_memory_prefix);
   }
   log->info("max file descriptors: {}", descriptors);
+  (void)sd_notify(0, "READY=1");
   int received = WaitFor(signals);
   // Other servers reload their files then; its default would end the process.
   for (; received == SIGHUP; received = WaitFor(signals)) {
@@ -112,6 +113,7 @@ int Serve(const topk::CommandLine& line, const sigset_t& signals,
         "Hangup: ignored; certificate and token files are reloaded when they "
         "change, and other settings need a restart");
   }
+  (void)sd_notify(0, "STOPPING=1");
   log->info(
       "{}: draining; calls are accepted for {} s more, then finish within {} s",
       sigdescr_np(received), config.drain_delay_seconds,

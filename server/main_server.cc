@@ -21,7 +21,7 @@ int PollersFor(int set, int threads) {
   return set > 0 ? set : std::max(1, threads / 2);
 }
 
-// Binds the addresses with sockets of our own.
+// Binds the addresses.
 Status Bind(const ServerConfig& config, ServerTls* tls,
             grpc::ServerBuilder& builder, Acceptor& acceptor) {
   for (const std::string& address : config.listen) {
@@ -37,32 +37,11 @@ Status Bind(const ServerConfig& config, ServerTls* tls,
   return {};
 }
 
-// Has gRPC bind the addresses when the control plane serves them. `ports`
-// receives the ports once the server is built.
-void BindByXds(const ServerConfig& config, ServerTls* tls,
-               grpc::ServerBuilder& builder, std::vector<int>& ports) {
-  // Two servers on one port would each get a part of the calls.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  for (size_t i = 0; i < ports.size(); ++i) {
-    // Our own TLS outranks the control plane's.
-    builder.AddListeningPort(
-        config.listen[i],
-        tls == nullptr
-            ? grpc::XdsServerCredentials(grpc::InsecureServerCredentials())
-            : tls->Credentials(),
-        &ports[i]);
-  }
-}
-
 }  // namespace
 
 Result<MainServer> StartMainServer(const ServerConfig& config, ServerTls* tls,
-                                   Services& services, XdsStatusLog& xds_status,
-                                   spdlog::logger& log) {
-  grpc::XdsServerBuilder xds_builder;
-  xds_builder.set_status_notifier(&xds_status);
-  grpc::ServerBuilder plain_builder;
-  grpc::ServerBuilder& builder = config.xds ? xds_builder : plain_builder;
+                                   Services& services, spdlog::logger& log) {
+  grpc::ServerBuilder builder;
   builder.SetOption(WithoutPlugins());
   services.Register(builder);
   builder.SetMaxReceiveMessageSize(static_cast<int>(config.max_message_bytes));
@@ -77,24 +56,16 @@ Result<MainServer> StartMainServer(const ServerConfig& config, ServerTls* tls,
   ApplyConnectionOptions(config.connections, builder);
 
   MainServer server;
-  std::vector<int> xds_ports(config.xds ? config.listen.size() : 0);
-  std::unique_ptr<Acceptor> acceptor;
-  if (config.xds) {
-    BindByXds(config, tls, builder, xds_ports);
-  } else {
-    acceptor =
-        std::make_unique<Acceptor>(config.connections, /*max_replaced=*/0,
-                                   config.security.client_ipv6_prefix, &log);
-    if (Status s = Bind(config, tls, builder, *acceptor); !s.ok()) return s;
-    server.addresses = acceptor->addresses();
-  }
+  auto acceptor =
+      std::make_unique<Acceptor>(config.connections, /*max_replaced=*/0,
+                                 config.security.client_ipv6_prefix, &log);
+  if (Status s = Bind(config, tls, builder, *acceptor); !s.ok()) return s;
+  server.addresses = acceptor->addresses();
   services.metrics().registry()->AddCounter(
       "topk_connections_rejected_total",
       "Connections closed because a limit of connections or of file "
       "descriptors was reached",
-      [bound = acceptor.get()] {
-        return bound == nullptr ? 0 : static_cast<double>(bound->rejected());
-      });
+      [&bound = *acceptor] { return static_cast<double>(bound.rejected()); });
   Result<std::unique_ptr<GrpcServer>> grpc = GrpcServer::Start(
       builder, std::move(acceptor),
       [&services](EventLoop& loop) { services.Start(loop); },
@@ -102,13 +73,6 @@ Result<MainServer> StartMainServer(const ServerConfig& config, ServerTls* tls,
       [&services](std::chrono::nanoseconds busy) {
         services.poller_busy().Observe(busy);
       });
-  for (size_t i = 0; i < xds_ports.size(); ++i) {
-    // gRPC stops at the first address that fails: it has port 0.
-    if (xds_ports[i] == 0) {
-      return CannotBind("LISTEN", "listen", "listen on", config.listen[i]);
-    }
-    server.addresses.push_back(WithPort(config.listen[i], xds_ports[i]));
-  }
   if (!grpc.ok()) return grpc.status();
   server.grpc = *std::move(grpc);
   return server;

@@ -12,7 +12,6 @@
 #include "server/config/config.h"
 #include "server/security/server_tls.h"
 #include "server/services.h"
-#include "server/transport/xds.h"
 
 namespace topk {
 
@@ -24,10 +23,9 @@ struct MainServer {
 };
 
 /// Binds the addresses and serves the services. An address that cannot be bound
-/// is an error that names it. All but the settings outlive the server. Plain
-/// text if `tls` is null.
+/// is an error that names it. `tls`, `services` and `log` must outlive the
+/// server. Without `tls` (null) the server uses plain text.
 Result<MainServer> StartMainServer(const ServerConfig& config, ServerTls* tls,
-                                   Services& services, XdsStatusLog& xds_status,
-                                   spdlog::logger& log);
+                                   Services& services, spdlog::logger& log);
 
 }  // namespace topk

@@ -17,7 +17,6 @@
 #include "server/telemetry/metrics_endpoint.h"
 #include "server/telemetry/span_exporter.h"
 #include "server/transport/owned_file.h"
-#include "server/transport/xds.h"
 
 namespace topk {
 
@@ -40,36 +39,33 @@ struct Endpoints {
 
 namespace {
 
-// Returns an error if the engine or gRPC cannot work as configured.
-Status CheckEnvironment(const ServerConfig& config) {
-  const Status status = Services::CheckEnvironment(config);
-  if (!status.ok() || !config.xds) return status;
-  return CheckXds(config.listen, config.connections);
-}
-
 // Loads certificates and tokens.
 Result<ServerSecurity> LoadSecurity(const ServerConfig& server,
                                     spdlog::logger& log) {
   const SecurityConfig& config = server.security;
   ServerSecurity security;
   if (config.tls()) {
-    Result<std::unique_ptr<ServerTls>> tls = ServerTls::Start(
-        {config.tls_cert, config.tls_key, config.tls_client_ca}, log);
+    Result<std::unique_ptr<ServerTls>> tls =
+        ServerTls::Start({config.tls_cert, config.tls_key, config.tls_client_ca,
+                          config.tls_client_crl},
+                         log);
     if (!tls.ok()) return tls.status();
     security.tls = *std::move(tls);
   }
-  Result<std::unique_ptr<Authenticator>> authenticator =
-      Authenticator::Start(config, log);
+  Result<std::unique_ptr<Authenticator>> authenticator = Authenticator::Start(
+      config, security.tls == nullptr ? nullptr : security.tls->clients(), log);
   if (!authenticator.ok()) return authenticator.status();
   security.authenticator = *std::move(authenticator);
   const auto is_local = [](const std::string& address) {
     return IsUnixAddress(address) || IsLoopback(address);
   };
-  if (!config.auth_tokens_file.empty() && security.tls == nullptr &&
+  if (security.tls == nullptr &&
       !std::ranges::all_of(server.listen, is_local)) {
-    log.warn(
-        "TLS is off: bearer tokens are sent unencrypted, which is safe only "
-        "behind a proxy that terminates TLS");
+    log.warn(config.auth_tokens_file.empty()
+                 ? "TLS and tokens are off: everyone who can reach --listen "
+                   "may call, and the network can read the tensors"
+                 : "TLS is off: bearer tokens are sent unencrypted, which is "
+                   "safe only behind a proxy that terminates TLS");
   }
   return security;
 }
@@ -155,7 +151,6 @@ struct Server::Parts {
   ServerSecurity security;
   std::unique_ptr<SpanExporter> spans;
   std::unique_ptr<Services> services;
-  std::unique_ptr<XdsStatusLog> xds_status;
   MainServer main;
   Endpoints endpoints;
   MemoryTrimmer trimmer;
@@ -164,7 +159,7 @@ struct Server::Parts {
 
 Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
                                               spdlog::logger& log) {
-  if (Status s = CheckEnvironment(config); !s.ok()) return s;
+  if (Status s = Services::CheckEnvironment(config); !s.ok()) return s;
   // It would announce this server before it serves.
   if (!config.ready_file.empty()) {
     if (Status s = RemoveStaleReadyFile(config.ready_file); !s.ok()) return s;
@@ -175,9 +170,8 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
   auto services = std::make_unique<Services>(config, *security->authenticator,
                                              spans.get(), log);
   if (security->tls != nullptr) AddExpiry(*security->tls, *services);
-  auto xds_status = std::make_unique<XdsStatusLog>(log);
   Result<MainServer> main =
-      StartMainServer(config, security->tls.get(), *services, *xds_status, log);
+      StartMainServer(config, security->tls.get(), *services, log);
   if (!main.ok()) return main.status();
   Result<Endpoints> endpoints = StartEndpoints(config, *services);
   if (!endpoints.ok()) return endpoints.status();
@@ -190,12 +184,12 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
   const auto activity = [&services = *services] { return services.activity(); };
   return std::unique_ptr<Server>(new Server(std::unique_ptr<Parts>(
       new Parts{*std::move(security), std::move(spans), std::move(services),
-                std::move(xds_status), *std::move(main), *std::move(endpoints),
+                *std::move(main), *std::move(endpoints),
                 MemoryTrimmer(activity), std::move(ready_file)})));
 }
 
 Status Server::Check(const ServerConfig& config, spdlog::logger& log) {
-  if (Status s = CheckEnvironment(config); !s.ok()) return s;
+  if (Status s = Services::CheckEnvironment(config); !s.ok()) return s;
   LogWarnings(config.traces, log);
   const Result<ServerSecurity> security = LoadSecurity(config, log);
   return security.ok() ? Status{} : security.status();

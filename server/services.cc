@@ -1,6 +1,9 @@
 #include "server/services.h"
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,6 +16,10 @@
 
 namespace topk {
 namespace {
+
+// Tokens and certificates are revoked, and certificates expire, while streams
+// are open.
+constexpr std::chrono::seconds kRecheckInterval{2};
 
 // Returns a limit that was set, or a fraction of another.
 int64_t Or(int64_t set, double fraction, int64_t of) {
@@ -91,6 +98,17 @@ Services::Services(const ServerConfig& config,
       health_(health_state_, rpc_metrics_),
       reflection_(ServiceNames(), rpc_metrics_, &authenticator),
       unknown_methods_(rpc_metrics_, &authenticator) {
+  if (authenticator.needs_credentials()) {
+    rechecker_ = std::jthread([this](const std::stop_token& stop) {
+      std::mutex mutex;
+      std::condition_variable_any stopped;
+      std::unique_lock lock(mutex);
+      while (!stopped.wait_for(lock, stop, kRecheckInterval,
+                               [&] { return stop.stop_requested(); })) {
+        open_calls().RecheckStreams();
+      }
+    });
+  }
   AddMetrics(log);
   if (spans != nullptr) spans->AddMetrics(*metrics_.registry());
 }

@@ -5,6 +5,7 @@
 #include <spdlog/logger.h>
 
 #include <memory>
+#include <thread>
 
 #include "core/base/status.h"
 #include "core/engine.h"
@@ -84,6 +85,7 @@ class Services {
   HealthService health_;
   ReflectionService reflection_;
   UnknownMethods unknown_methods_;
+  std::jthread rechecker_;  // of streams whose callers need credentials
 };
 
 }  // namespace topk

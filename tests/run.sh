@@ -68,7 +68,7 @@ PATH="$PWD/build/tools/usr/bin:$PATH"
 tests/support/venv.sh oip ||
   echo "== no Triton client: oip.tritonclient is skipped" >&2
 
-# Envoy, and what the tests' xDS control plane speaks.
+# Envoy, and the protocol of the tests' xDS control plane.
 tests/support/venv.sh servers ||
   echo "== no Envoy: servers.envoy, .json, .browser, .xds are skipped" >&2
 

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "client/cli/command_tree.h"
 #include "client/cli/number_flag.h"
 #include "core/base/dtype.h"
 #include "core/base/text.h"
@@ -35,7 +34,7 @@ void AddKindFlags(CLI::App& command, BenchFlags& flags) {
           "weight: {\"weight\": 3, \"shape\": [8, 1000], \"dtype\": \"f32\", "
           "\"k\": 5, \"axis\": -1, \"smallest\": false}; missing keys are as "
           "the flags")
-      ->type_name(kFile);
+      ->type_name("FILE");
 }
 
 void AddPathFlags(CLI::App& command, BenchFlags& flags) {

@@ -7,19 +7,18 @@
 #include <iostream>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "client/bench/bench.h"
-#include "client/cli/command_tree.h"
-#include "client/cli/completion.h"
 #include "client/cli/errors.h"
 #include "client/cli/help.h"
-#include "client/cli/man_page.h"
 #include "client/cli/merge.h"
 #include "client/cli/number_flag.h"
 #include "client/cli/run.h"
 #include "client/cli/security_flags.h"
 #include "client/cli/server_commands.h"
+#include "client/credentials.h"
 #include "core/base/text.h"
 #include "core/base/usage_text.h"
 #include "core/engine.h"
@@ -103,12 +102,42 @@ UsageFlag FindFlag(const CLI::App& app, const std::string& name, int argc,
   return found;
 }
 
+// Returns the flag of an option of the client library.
+std::string FlagOf(std::string_view option) {
+  std::string flag = StrCat("--", option);
+  std::ranges::replace(flag, '_', '-');
+  return flag;
+}
+
 // Returns the first unknown flag of the command line, or "".
 std::string UnknownFlag(const CLI::App& app) {
   for (const std::string& word : app.remaining(/*recurse=*/true)) {
     if (word.starts_with('-')) return word;
   }
   return "";
+}
+
+// Returns the error text for an unknown command or flag, which CLI11 may report
+// as a missing one. "" if all are known.
+std::string WrongWord(const CLI::App& app, const CLI::App& run, int argc,
+                      char** argv) {
+  const std::string_view first = argc > 1 ? argv[1] : "";
+  const std::string flag = UnknownFlag(app);
+  const std::vector<CLI::App*> used = app.get_subcommands();
+  if (used.empty()) {
+    const bool for_run =
+        first.ends_with(".npy") || first.ends_with(".npz") ||
+        (first.starts_with('-') && !flag.empty() &&
+         run.get_option_no_throw(flag.substr(0, flag.find('='))) != nullptr);
+    if (for_run) return "the command is missing; to use a file: topk run FILE";
+    if (!first.empty() && !first.starts_with('-')) {
+      return StrCat("no command ", Quote(first), "; topk --help lists them");
+    }
+  }
+  if (flag.empty()) return "";
+  return StrCat("unknown flag ", Quote(flag), "; topk ",
+                used.empty() ? "" : used.front()->get_name() + " ",
+                "--help lists the flags");
 }
 
 int Main(int argc, char** argv) {
@@ -154,43 +183,16 @@ int Main(int argc, char** argv) {
   AddClientFlags(*info, info_client, deadline);
   BenchFlags bench;
   const CLI::App* bench_command = AddBench(app, bench, deadline);
-  CLI::App* completion = app.add_subcommand(
-      "completion", "Prints a shell completion script for this command");
-  std::vector<std::string> shells;
-  for (const CompletingShell& row : CompletingShells()) {
-    shells.emplace_back(row.name);
-  }
-  std::string shell;
-  completion->add_option("shell", shell, "The shell")
-      ->required()
-      ->check(CLI::IsMember(shells));
-  const CLI::App* man =
-      app.add_subcommand("man", "Prints the manual page: topk man | man -l -");
 
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    // CLI11 reports a missing flag before an unknown one, which may be the
-    // missing flag misspelt.
-    const std::string unknown = UnknownFlag(app);
-    if (error.get_exit_code() != 0 && !unknown.empty()) {
-      const std::vector<CLI::App*> used = app.get_subcommands();
-      std::cerr << "topk: unknown flag " << Quote(unknown) << "; topk "
-                << (used.empty() ? "" : used.front()->get_name() + " ")
-                << "--help lists the flags\n";
-      return kUsage;
-    }
-    // CLI11 reports an unknown command as a missing one.
-    const auto named = [argv](const CLI::App* command) {
-      return command->get_name() == argv[1];
-    };
-    if (error.get_exit_code() != 0 && argc > 1 && argv[1][0] != '-' &&
-        std::ranges::none_of(CommandsOf(app), named)) {
-      std::cerr << "topk: no command " << Quote(argv[1])
-                << "; topk --help lists them\n";
-      return kUsage;
-    }
-    return AtEnd(app.exit(error) == 0 ? kOk : kUsage);
+    const std::string text = error.get_exit_code() == 0
+                                 ? ""
+                                 : WrongWord(app, *run_command, argc, argv);
+    if (text.empty()) return AtEnd(app.exit(error) == 0 ? kOk : kUsage);
+    std::cerr << "topk: " << text << "\n";
+    return kUsage;
   }
   const auto milliseconds =
       std::chrono::milliseconds(static_cast<int64_t>(deadline * 1000));
@@ -199,22 +201,13 @@ int Main(int argc, char** argv) {
     options->deadline = milliseconds;
     options->user_agent = "topk/" TOPK_VERSION;
   }
-  if (man->parsed()) {
-    std::cout << ManPage(app, TOPK_VERSION);
-    return AtEnd(kOk);
-  }
-  for (const CompletingShell& row : CompletingShells()) {
-    if (!completion->parsed() || row.name != shell) continue;
-    std::cout << row.script(app);
-    return AtEnd(kOk);
-  }
   if (merge_command->parsed()) return AtEnd(MergeFolders(merge));
   const ClientOptions* used = run_command->parsed()     ? &run.client
                               : bench_command->parsed() ? &bench.client
                               : health->parsed()        ? &health_client
                                                         : &info_client;
   if (!run.local) {
-    if (const Status s = Client::Check(*used); !s.ok()) {
+    if (const Status s = CheckOptions(*used, FlagOf); !s.ok()) {
       return ReportUsage(s);
     }
   }

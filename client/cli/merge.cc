@@ -2,7 +2,6 @@
 
 #include <tuple>
 
-#include "client/cli/command_tree.h"
 #include "client/cli/errors.h"
 #include "client/cli/number_flag.h"
 #include "client/cli/run_flags.h"
@@ -31,7 +30,7 @@ void AddMergeFlags(CLI::App& command, MergeFlags& flags) {
                   "Folders that topk run --out wrote, one per shard, in any "
                   "order")
       ->required()
-      ->type_name(kFolder);
+      ->type_name("DIR");
   command
       .add_option("--k", flags.k,
                   "Number of elements to select of the whole axis")

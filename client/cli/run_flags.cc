@@ -5,7 +5,6 @@
 #include <tuple>
 #include <vector>
 
-#include "client/cli/command_tree.h"
 #include "client/cli/number_flag.h"
 #include "client/numpy/npy.h"
 #include "core/base/dtype.h"
@@ -50,7 +49,7 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
       .add_option("file", flags.file,
                   "A .npy file, a .npz archive, or - for either on stdin")
       ->required()
-      ->type_name(kFile);
+      ->type_name("FILE");
   command.add_option("--member", flags.member,
                      "The array of a .npz archive to read, by NumPy's name for "
                      "it; not needed if it has only one");
@@ -104,7 +103,7 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
                    "A .npy file with a number for each slice, to show next to "
                    "its name")}) {
     command.add_option(name, *path, text)
-        ->type_name(kFile)
+        ->type_name("FILE")
         ->excludes(no_table.out)
         ->excludes(no_table.json)
         ->excludes(index_offset)

@@ -2,8 +2,6 @@
 
 #include <string>
 
-#include "client/cli/command_tree.h"
-
 namespace topk::cli {
 namespace {
 
@@ -27,20 +25,20 @@ void AddSecurityFlags(CLI::App& command, ClientOptions& client) {
       .add_option("--tls-ca", client.tls_ca,
                   "A PEM file of the authorities, by one of which the server's "
                   "certificate must be signed")
-      ->type_name(kFile)
+      ->type_name("FILE")
       ->check(NotEmpty())
       ->envname("TOPK_TLS_CA");
   command
       .add_option("--tls-cert", client.tls_cert,
                   "A PEM file of this client's certificate, for servers that "
                   "require one")
-      ->type_name(kFile)
+      ->type_name("FILE")
       ->check(NotEmpty())
       ->envname("TOPK_TLS_CERT");
   command
       .add_option("--tls-key", client.tls_key,
                   "A PEM file of that certificate's key, without a passphrase")
-      ->type_name(kFile)
+      ->type_name("FILE")
       ->check(NotEmpty())
       ->envname("TOPK_TLS_KEY");
   command
@@ -53,7 +51,7 @@ void AddSecurityFlags(CLI::App& command, ClientOptions& client) {
       .add_option("--token-file", client.token_file,
                   "A file with a token, sent with every call as "
                   "\"authorization: Bearer TOKEN\"")
-      ->type_name(kFile)
+      ->type_name("FILE")
       ->check(NotEmpty())
       ->envname("TOPK_TOKEN_FILE");
   command

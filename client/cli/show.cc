@@ -4,7 +4,6 @@
 #include <iostream>
 #include <vector>
 
-#include "client/cli/command_tree.h"
 #include "client/cli/number_flag.h"
 #include "client/cli/terminal.h"
 #include "client/numpy/npy.h"
@@ -48,7 +47,7 @@ NoTableFlags AddShowFlags(CLI::App& command, ShowFlags& flags) {
                   .add_option("--out", flags.out_directory,
                               "Write values.npy and indices.npy there (types "
                               "that .npy lacks as V1 or V2) instead of a table")
-                  ->type_name(kFolder);
+                  ->type_name("DIR");
   auto* json =
       command.add_flag("--json", flags.json, "Print JSON instead of a table")
           ->excludes(out);

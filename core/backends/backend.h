@@ -92,7 +92,9 @@ class PreparedPlan {
   /// REQUIRES: plan.input.packed.
   virtual Size FeedNanoseconds(Size bytes) const = 0;
 
-  /// Computes the whole result from the whole tensor.
+  /// Computes the whole result from the whole tensor, on this thread alone if
+  /// RunCost() is at most kSerialNanoseconds and the backend computes on the
+  /// CPU.
   /// REQUIRES: tensor.size() >= plan.input.bytes.
   virtual Execution Run(std::span<const std::byte> tensor,
                         const Outputs& outputs,

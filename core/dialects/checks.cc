@@ -1,7 +1,9 @@
 #include "core/dialects/checks.h"
 
+#include <algorithm>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "core/base/packing.h"
 #include "core/base/text.h"
@@ -25,37 +27,61 @@ std::string DataTypeName(int data_type) {
   return info != nullptr ? std::string(info->name) : StrCat(data_type);
 }
 
-}  // namespace
-
-Result<DType> CheckDataType(int data_type, std::span<const DType> allowed,
-                            std::string_view field, std::string_view owner) {
-  std::string names;
-  for (const DType type : allowed) {
-    if (static_cast<int>(type) == data_type) return type;
-    names += StrCat(names.empty() ? "" : " ", InfoOf(type).name);
-  }
-  if (data_type == v1::DATA_TYPE_UNSPECIFIED) {
-    return InvalidArgument("DATA_TYPE_MISSING", field,
-                           StrCat(field, " is required: one of ", names));
-  }
-  return InvalidArgument("DATA_TYPE_NOT_ALLOWED", field,
-                         StrCat("data type ", DataTypeName(data_type),
-                                " is not one of ", owner, "'s: ", names));
-}
-
 Status CheckNoStrides(const v1::Tensor& tensor, std::string_view field,
                       std::string_view owner) {
   if (tensor.strides().empty()) return {};
   return InvalidArgument("STRIDES_NOT_ALLOWED", StrCat(field, ".strides"),
                          StrCat(owner,
-                                " takes packed tensors; strides are "
-                                "DirectML's"));
+                                " allows only packed tensors; only DirectML "
+                                "has strides"));
+}
+
+}  // namespace
+
+Result<DType> CheckDataType(int data_type, std::span<const DType> allowed,
+                            std::string_view field, std::string_view owner,
+                            std::string_view remedy) {
+  std::string names;
+  for (const DType type : allowed) {
+    if (static_cast<int>(type) == data_type) return type;
+    names += StrCat(names.empty() ? "" : ", ", InfoOf(type).name);
+  }
+  if (data_type == v1::DATA_TYPE_UNSPECIFIED) {
+    return InvalidArgument(
+        "DATA_TYPE_MISSING", field,
+        StrCat("the data type is required; ", owner, " allows ", names));
+  }
+  return InvalidArgument(
+      "DATA_TYPE_NOT_ALLOWED", field,
+      StrCat("data type ", DataTypeName(data_type), " is not allowed; ", owner,
+             " allows ", names, remedy));
+}
+
+Result<DType> CheckTensor(const v1::Tensor& tensor,
+                          const OperatorVersion& version,
+                          std::span<const OperatorVersion> versions) {
+  std::string remedy;
+  for (const OperatorVersion& other : versions) {
+    const bool allows = std::ranges::any_of(other.data_types, [&](DType type) {
+      return static_cast<int>(type) == tensor.data_type();
+    });
+    if (!allows) continue;
+    remedy = StrCat("; use ", other.version, " (", other.name, ")");
+    break;
+  }
+  Result<DType> type = CheckDataType(tensor.data_type(), version.data_types,
+                                     "tensor.data_type", version.name, remedy);
+  if (!type.ok()) return type;
+  if (Status s = CheckNoStrides(tensor, "tensor", version.name); !s.ok()) {
+    return s;
+  }
+  return type;
 }
 
 Result<int64_t> ReadK(const v1::KInput& k, const KRule& rule,
                       std::string_view field, std::string_view owner) {
   if (k.source_case() == v1::KInput::SOURCE_NOT_SET) {
-    return InvalidArgument("K_MISSING", field, StrCat(owner, " requires k"));
+    return MissingK(field, owner);
   }
   if (k.has_value()) return k.value();
 
@@ -63,20 +89,20 @@ Result<int64_t> ReadK(const v1::KInput& k, const KRule& rule,
   const std::string path = StrCat(field, ".tensor");
   const Result<DType> type =
       CheckDataType(tensor.data_type(), rule.data_types,
-                    StrCat(path, ".data_type"), StrCat(owner, " K"));
+                    StrCat(path, ".data_type"), StrCat("K of ", owner));
   if (!type.ok()) return type.status();
   if (tensor.shape_size() != rule.rank ||
       (rule.rank == 1 && tensor.shape(0) != 1)) {
     return InvalidArgument(
         "K_SHAPE", StrCat(path, ".shape"),
-        StrCat("K has shape ", ShapeText(tensor), "; ", owner, " takes ",
-               rule.rank == 1 ? "exactly [1]" : "a scalar, []"));
+        StrCat("K has shape ", ShapeText(tensor), "; ", owner, " requires ",
+               rule.rank == 1 ? "[1]" : "a scalar, []"));
   }
   if (Status s = CheckNoStrides(tensor, path, owner); !s.ok()) return s;
   if (tensor.has_shared_memory()) {
     return Unimplemented("SHARED_MEMORY_NOT_ALLOWED",
                          StrCat(path, ".shared_memory"),
-                         "K lies in the request, not in shared memory");
+                         "K must be in the request, not in shared memory");
   }
   const size_t bytes = static_cast<size_t>(InfoOf(*type).bytes);
   if (tensor.data().size() != bytes) {
@@ -85,8 +111,25 @@ Result<int64_t> ReadK(const v1::KInput& k, const KRule& rule,
         StrCat("K has ", tensor.data().size(), " bytes of data; one ",
                InfoOf(*type).name, " element has ", bytes));
   }
-  return ReadInteger(InfoOf(*type),
-                     std::as_bytes(std::span(tensor.data())).data());
+  const std::byte* const data = std::as_bytes(std::span(tensor.data())).data();
+  if (const uint64_t bits = ReadBits(InfoOf(*type), data, 0);
+      *type == DType::kU64 && !std::in_range<int64_t>(bits)) {
+    return InvalidArgument("K_EXCEEDS_DIMENSION", field,
+                           StrCat("k = ", bits, " exceeds every dimension"));
+  }
+  return ReadInteger(InfoOf(*type), data);
+}
+
+Status MissingK(std::string_view field, std::string_view owner) {
+  return InvalidArgument("K_MISSING", field, StrCat(owner, " requires k"));
+}
+
+Status NoSuchAttribute(std::string_view dialect, std::string_view attribute,
+                       const OperatorVersion& version, int since) {
+  return InvalidArgument("ATTRIBUTE_NOT_IN_VERSION",
+                         StrCat(dialect, ".", attribute),
+                         StrCat(version.name, " has no attribute ", attribute,
+                                "; version ", since, " has"));
 }
 
 void SetK(const v1::KInput& k, Outline& outline) {

@@ -14,13 +14,18 @@
 namespace topk {
 
 /// Returns the element type if it is one of `allowed`; otherwise
-/// INVALID_ARGUMENT naming the field and `owner`, whose rule it breaks.
+/// INVALID_ARGUMENT that names `field` and `owner`, whose rule is broken, and
+/// ends with `remedy`.
 Result<DType> CheckDataType(int data_type, std::span<const DType> allowed,
-                            std::string_view field, std::string_view owner);
+                            std::string_view field, std::string_view owner,
+                            std::string_view remedy = "");
 
-/// INVALID_ARGUMENT if the tensor has strides: only DirectML's have.
-Status CheckNoStrides(const v1::Tensor& tensor, std::string_view field,
-                      std::string_view owner);
+/// Returns the element type of the request's tensor. INVALID_ARGUMENT if the
+/// version does not accept the type, naming the one of `versions` that does, or
+/// if the tensor has strides, which only DirectML allows.
+Result<DType> CheckTensor(const v1::Tensor& tensor,
+                          const OperatorVersion& version,
+                          std::span<const OperatorVersion> versions);
 
 /// The K tensors that a version of an operator accepts.
 struct KRule {
@@ -30,13 +35,20 @@ struct KRule {
 };
 
 /// Returns K, whichever way it was sent; `field` is its path. INVALID_ARGUMENT
-/// if it is missing, or a tensor that breaks the rule. Its range is MakePlan's
-/// to check; a U64 above 2^63 - 1 comes back as 2^63 - 1.
+/// if it is missing, a tensor that breaks the rule, or above 2^63 - 1. MakePlan
+/// checks the rest of its range.
 Result<int64_t> ReadK(const v1::KInput& k, const KRule& rule,
                       std::string_view field, std::string_view owner);
 
 /// Sets K of an outline, whichever way it was sent.
 void SetK(const v1::KInput& k, Outline& outline);
+
+/// INVALID_ARGUMENT: k is missing.
+Status MissingK(std::string_view field, std::string_view owner);
+
+/// INVALID_ARGUMENT: a version does not have an attribute of a newer one.
+Status NoSuchAttribute(std::string_view dialect, std::string_view attribute,
+                       const OperatorVersion& version, int since);
 
 /// INVALID_ARGUMENT: a dialect does not have a flag.
 Status NoSuchFlag(std::string_view flag, std::string_view title);

@@ -44,6 +44,12 @@ constexpr std::array<LevelRow, 4> kLevels = {{
     {v1::FEATURE_LEVEL_5_0, 1, 8, kAllTypes, kAllIndexTypes},
 }};
 
+// The feature level as an error names it.
+std::string LevelName(v1::FeatureLevel level) {
+  return level == v1::FEATURE_LEVEL_UNSPECIFIED ? "DirectML"
+                                                : v1::FeatureLevel_Name(level);
+}
+
 // Returns the newest row at or below the requested feature level.
 // "This operator was introduced in DML_FEATURE_LEVEL_2_1" (TOP_K1).
 Result<const LevelRow*> FindLevel(const v1::DirectMLTopK& directml,
@@ -53,15 +59,13 @@ Result<const LevelRow*> FindLevel(const v1::DirectMLTopK& directml,
   if (!v1::FeatureLevel_IsValid(level)) {
     return InvalidArgument("UNKNOWN_FEATURE_LEVEL", "directml.feature_level",
                            StrCat("feature level ", static_cast<int>(level),
-                                  " is not a published one; the newest is ",
+                                  " is not published; the newest is ",
                                   v1::FeatureLevel_Name(v1::FeatureLevel_MAX)));
   }
   if (version.version != kTopK && level < v1::FEATURE_LEVEL_2_1) {
     return InvalidArgument("OPERATOR_NOT_AT_LEVEL", "directml.feature_level",
-                           StrCat(version.name,
-                                  " appeared in feature level 2_1;"
-                                  " the request has ",
-                                  v1::FeatureLevel_Name(level)));
+                           StrCat(LevelName(level), " has no ", version.name,
+                                  "; use FEATURE_LEVEL_2_1 or newer"));
   }
   const LevelRow* row = &kLevels.front();
   for (const LevelRow& candidate : kLevels) {
@@ -72,13 +76,17 @@ Result<const LevelRow*> FindLevel(const v1::DirectMLTopK& directml,
 
 // "DimensionCount" by level; Sizes are UINT and an empty tensor has no
 // description.
-Status CheckSizes(const v1::Tensor& tensor, const LevelRow& level) {
+Status CheckSizes(const v1::TopKRequest& request, const LevelRow& level) {
+  const v1::Tensor& tensor = request.tensor();
   const int count = tensor.shape_size();
   if (count < level.min_dimensions || count > level.max_dimensions) {
-    return InvalidArgument(
-        "DIMENSION_COUNT", "tensor.shape",
-        StrCat(count, " dimensions; ", v1::FeatureLevel_Name(level.from),
-               " takes ", level.min_dimensions, " .. ", level.max_dimensions));
+    const std::string range = level.min_dimensions == level.max_dimensions
+                                  ? ""
+                                  : StrCat(level.min_dimensions, " .. ");
+    return InvalidArgument("DIMENSION_COUNT", "tensor.shape",
+                           StrCat("the tensor has ", count, " dimensions; ",
+                                  LevelName(request.directml().feature_level()),
+                                  " allows ", range, level.max_dimensions));
   }
   for (int i = 0; i < count; ++i) {
     if (tensor.shape(i) < 1 || tensor.shape(i) > kMaxUint) {
@@ -102,8 +110,8 @@ Result<Direction> ReadDirection(const v1::DirectMLTopK& directml,
     }
     return InvalidArgument("ATTRIBUTE_NOT_IN_VERSION",
                            "directml.axis_direction",
-                           "DirectML TOP_K has no AxisDirection; it selects "
-                           "the largest. TOP_K1 (version 1) has one");
+                           "DirectML TOP_K has no attribute axis_direction; "
+                           "version 1 (TOP_K1) has");
   }
   switch (direction) {
     case v1::AXIS_DIRECTION_INCREASING:
@@ -117,8 +125,8 @@ Result<Direction> ReadDirection(const v1::DirectMLTopK& directml,
     default:
       return InvalidArgument(
           "ATTRIBUTE_VALUE", "directml.axis_direction",
-          StrCat("axis_direction ", static_cast<int>(direction),
-                 " is not one of 1 (increasing) and 2 (decreasing)"));
+          StrCat("axis_direction = ", static_cast<int>(direction),
+                 " must be 1 (increasing) or 2 (decreasing)"));
   }
 }
 
@@ -132,11 +140,10 @@ Status CheckStrict(const v1::TopKRequest& request) {
       directml.k() != request.tensor().shape(static_cast<int>(axis))) {
     return {};
   }
-  return InvalidArgument("K_EQUALS_DIMENSION", "directml.k",
-                         StrCat("k = ", directml.k(),
-                                " equals the size along "
-                                "axis ",
-                                axis, "; strict requires less"));
+  return InvalidArgument(
+      "K_EQUALS_DIMENSION", "directml.k",
+      StrCat("k = ", directml.k(), " equals the size along axis ", axis,
+             "; strict requires a smaller k"));
 }
 
 // "This tensor must have sizes equal to the InputTensor's, except for the
@@ -147,10 +154,10 @@ Status CheckOutputSizes(const v1::TopKRequest& request,
   if (desc.sizes().empty()) return {};
   const v1::Tensor& tensor = request.tensor();
   if (desc.sizes_size() != tensor.shape_size()) {
-    return InvalidArgument(
-        "OUTPUT_SIZES", StrCat(field, ".sizes"),
-        StrCat(desc.sizes_size(), " sizes; the input has ", tensor.shape_size(),
-               " dimensions, and the output must have as many"));
+    return InvalidArgument("OUTPUT_SIZES", StrCat(field, ".sizes"),
+                           StrCat("the output has ", desc.sizes_size(),
+                                  " sizes; it must have as many as the input, ",
+                                  tensor.shape_size()));
   }
   for (int i = 0; i < desc.sizes_size(); ++i) {
     const int64_t expected = i == request.directml().axis()
@@ -160,7 +167,9 @@ Status CheckOutputSizes(const v1::TopKRequest& request,
       return InvalidArgument(
           "OUTPUT_SIZES", StrCat(field, ".sizes[", i, "]"),
           StrCat("size ", desc.sizes(i), " of dimension ", i, " must be ",
-                 expected, ": the input's, with k along the axis"));
+                 expected,
+                 expected == tensor.shape(i) ? ", as in the input"
+                                             : ", which is k"));
     }
   }
   return {};
@@ -172,15 +181,10 @@ Result<DType> ReadOutput(const v1::TopKRequest& request,
                          const v1::TensorDesc& desc, std::string_view field,
                          std::span<const DType> types, std::string_view owner,
                          OutputRequest& output) {
-  output.field = field;
+  if (&desc != &v1::TensorDesc::default_instance()) output.field = field;
   if (Status s = CheckOutputSizes(request, desc, field); !s.ok()) return s;
   output.strides.assign(desc.strides().begin(), desc.strides().end());
   output.total_bytes = desc.total_tensor_size_bytes();
-  if (output.total_bytes < 0) {
-    return InvalidArgument(
-        "TOTAL_SIZE_TOO_SMALL", StrCat(field, ".total_tensor_size_bytes"),
-        StrCat("total size ", output.total_bytes, " must not be negative"));
-  }
   if (desc.data_type() == v1::DATA_TYPE_UNSPECIFIED) return types.front();
   return CheckDataType(desc.data_type(), types, StrCat(field, ".data_type"),
                        owner);
@@ -191,23 +195,29 @@ Result<PlanRequest> Understand(const v1::TopKRequest& request,
   const v1::DirectMLTopK& directml = request.directml();
   const Result<const LevelRow*> level = FindLevel(directml, version);
   if (!level.ok()) return level.status();
-  if (Status s = CheckSizes(request.tensor(), **level); !s.ok()) return s;
+  if (Status s = CheckSizes(request, **level); !s.ok()) return s;
 
   PlanRequest plan;
-  const std::string owner =
-      StrCat(version.name, " at ", v1::FeatureLevel_Name((*level)->from));
+  const std::string owner = LevelName(directml.feature_level());
   const Result<DType> type = CheckDataType(
       request.tensor().data_type(), (*level)->types, "tensor.data_type", owner);
   if (!type.ok()) return type.status();
   plan.dtype = *type;
   plan.strides.assign(request.tensor().strides().begin(),
                       request.tensor().strides().end());
-  // A buffer's implied size is rounded up to 4 bytes; clients that send just
-  // the elements are served too.
-  plan.may_be_padded = true;
+  // A buffer's implied size is rounded up to a multiple of 4 bytes. Without a
+  // total size the padding may be left out.
+  plan.is_buffer = true;
+  plan.total_bytes = directml.input_total_tensor_size_bytes();
   // "Axis must be less than the DimensionCount of the InputTensor"; UINT.
+  if (!directml.has_axis()) {
+    return InvalidArgument(
+        "ATTRIBUTE_MISSING", "directml.axis",
+        StrCat("axis is required: 0 .. ", request.tensor().shape_size() - 1));
+  }
   plan.axis = directml.axis();
   plan.axis_from_back = false;
+  if (!directml.has_k()) return MissingK("directml.k", version.name);
   plan.k = directml.k();
   if (Status s = CheckStrict(request); !s.ok()) return s;
   const Result<Direction> direction = ReadDirection(directml, version);

@@ -38,9 +38,7 @@ Result<bool> ReadFlag(bool has, int64_t value, std::string_view name,
                       const OperatorVersion& version) {
   if (!has) return true;
   if (version.version < 11) {
-    return InvalidArgument(
-        "ATTRIBUTE_NOT_IN_VERSION", StrCat("onnx.", name),
-        StrCat(version.name, " has no attribute ", name, "; it came with 11"));
+    return NoSuchAttribute("onnx", name, version, 11);
   }
   if (value != 0 && value != 1) {
     return InvalidArgument("ATTRIBUTE_NOT_BOOLEAN", StrCat("onnx.", name),
@@ -65,24 +63,17 @@ Result<PlanRequest> Understand(const v1::TopKRequest& request,
   const v1::OnnxTopK& onnx = request.onnx();
   PlanRequest plan;
 
-  const Result<DType> type =
-      CheckDataType(request.tensor().data_type(), version.data_types,
-                    "tensor.data_type", version.name);
+  const Result<DType> type = CheckTensor(request.tensor(), version, kVersions);
   if (!type.ok()) return type.status();
   plan.dtype = *type;
   plan.index_type = DType::kI64;
-  if (Status s = CheckNoStrides(request.tensor(), "tensor", version.name);
-      !s.ok()) {
-    return s;
-  }
-
   plan.axis = ReadOutline(request).axis;
 
   // TopK-1, "Attributes", k (required). From 10 on k is an input.
   if (version.version == 1 && onnx.k().has_tensor()) {
     return InvalidArgument("K_IS_ATTRIBUTE", "onnx.k.tensor",
-                           "in ONNX TopK-1 k is an attribute, not an input; "
-                           "send onnx.k.value");
+                           "k is an attribute of ONNX TopK-1, not an input: "
+                           "send a number instead of a tensor");
   }
   const Result<int64_t> k = ReadK(onnx.k(), kKRule, "onnx.k", version.name);
   if (!k.ok()) return k.status();

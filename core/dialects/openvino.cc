@@ -37,19 +37,19 @@ constexpr std::array<OperatorVersion, 3> kVersions = {{
 
 Status Missing(std::string_view attribute, std::string_view values) {
   return InvalidArgument("ATTRIBUTE_MISSING", StrCat("openvino.", attribute),
-                         StrCat(attribute, " is required: one of ", values));
+                         StrCat(attribute, " is required: ", values));
 }
 
 Status Unknown(std::string_view attribute, std::string_view value,
                std::string_view values) {
   return InvalidArgument(
       "ATTRIBUTE_VALUE", StrCat("openvino.", attribute),
-      StrCat(attribute, " = ", Quote(value), " is not one of ", values));
+      StrCat(attribute, " = ", Quote(value), " must be ", values));
 }
 
 // "mode": "Range of values: min, max. Required: yes".
 Status ReadMode(const v1::OpenVinoTopK& openvino, PlanRequest& plan) {
-  constexpr std::string_view kValues = "\"min\" and \"max\"";
+  constexpr std::string_view kValues = "\"min\" or \"max\"";
   if (openvino.mode().empty()) return Missing("mode", kValues);
   if (openvino.mode() != "min" && openvino.mode() != "max") {
     return Unknown("mode", openvino.mode(), kValues);
@@ -62,7 +62,7 @@ Status ReadMode(const v1::OpenVinoTopK& openvino, PlanRequest& plan) {
 // "sort": "Range of values: value, index, none. Required: yes". The order of
 // "none" is undefined, so that of "value" is one of the right ones.
 Status ReadSort(const v1::OpenVinoTopK& openvino, PlanRequest& plan) {
-  constexpr std::string_view kValues = "\"value\", \"index\" and \"none\"";
+  constexpr std::string_view kValues = "\"value\", \"index\" or \"none\"";
   const std::string& sort = openvino.sort();
   if (sort.empty()) return Missing("sort", kValues);
   if (sort != "value" && sort != "index" && sort != "none") {
@@ -73,14 +73,13 @@ Status ReadSort(const v1::OpenVinoTopK& openvino, PlanRequest& plan) {
 }
 
 // TopK-11, "stable": "only in effect when the sort attribute is set to value or
-// index". The order is stable in any case, so its value changes nothing else.
+// index". OpenVINO itself rejects stable = true with "none", so this does too.
+// The order is stable in any case, so the value changes nothing else.
 Status CheckStable(const v1::OpenVinoTopK& openvino,
                    const OperatorVersion& version) {
   if (!openvino.has_stable()) return {};
   if (version.version < 11) {
-    return InvalidArgument(
-        "ATTRIBUTE_NOT_IN_VERSION", "openvino.stable",
-        StrCat(version.name, " has no attribute stable; it came with 11"));
+    return NoSuchAttribute("openvino", "stable", version, 11);
   }
   if (openvino.stable() && openvino.sort() == "none") {
     return InvalidArgument("STABLE_WITHOUT_SORT", "openvino.stable",
@@ -91,19 +90,18 @@ Status CheckStable(const v1::OpenVinoTopK& openvino,
 }
 
 // "index_element_type": "Range of values: "i64" or "i32". Default: "i32"".
-// TopK-1 has no such attribute; its indices are i32.
+// The page of TopK-1 has no such attribute, so it is rejected, although
+// OpenVINO's opset 1 accepts it; the indices of TopK-1 are i32.
 Status ReadIndexType(const v1::OpenVinoTopK& openvino,
                      const OperatorVersion& version, PlanRequest& plan) {
   plan.index_type = DType::kI32;
   if (!openvino.has_index_element_type()) return {};
   const std::string& name = openvino.index_element_type();
   if (version.version == 1) {
-    return InvalidArgument(
-        "ATTRIBUTE_NOT_IN_VERSION", "openvino.index_element_type",
-        "OpenVINO TopK-1 has no attribute index_element_type; it came with 3");
+    return NoSuchAttribute("openvino", "index_element_type", version, 3);
   }
   if (name != "i32" && name != "i64") {
-    return Unknown("index_element_type", name, "\"i32\" and \"i64\"");
+    return Unknown("index_element_type", name, "\"i32\" or \"i64\"");
   }
   if (name == "i64") plan.index_type = DType::kI64;
   return {};
@@ -114,18 +112,16 @@ Result<PlanRequest> Understand(const v1::TopKRequest& request,
   const v1::OpenVinoTopK& openvino = request.openvino();
   PlanRequest plan;
 
-  const Result<DType> type =
-      CheckDataType(request.tensor().data_type(), version.data_types,
-                    "tensor.data_type", version.name);
+  const Result<DType> type = CheckTensor(request.tensor(), version, kVersions);
   if (!type.ok()) return type.status();
   plan.dtype = *type;
-  if (Status s = CheckNoStrides(request.tensor(), "tensor", version.name);
-      !s.ok()) {
-    return s;
-  }
   // "axis": "Negative value means counting dimension from the end. Required:
   // yes".
-  if (!openvino.has_axis()) return Missing("axis", "-r .. r-1");
+  if (!openvino.has_axis()) {
+    const int rank = request.tensor().shape_size();
+    return Missing("axis", StrCat(-rank, " .. ", rank - 1,
+                                  " for a tensor of rank ", rank));
+  }
   plan.axis = openvino.axis();
   if (Status s = ReadMode(openvino, plan); !s.ok()) return s;
   if (Status s = ReadSort(openvino, plan); !s.ok()) return s;

@@ -24,26 +24,25 @@ Status UnknownDialect(int number) {
   std::string known;
   for (const Dialect* dialect : kDialects) {
     if (!known.empty())
-      known += dialect == *std::rbegin(kDialects) ? " and " : ", ";
+      known += dialect == *std::rbegin(kDialects) ? " or " : ", ";
     known += StrCat(static_cast<int>(dialect->id), " (", dialect->title, ")");
   }
   return InvalidArgument("UNKNOWN_DIALECT", "spec.dialect",
-                         StrCat("dialect ", number, " is not one of ", known));
+                         StrCat("dialect ", number, " must be ", known));
 }
 
-// An unpublished version means the newest one published before it (ONNX: the
-// opset in which the operator last changed), which the message names.
+// The error for an unpublished version names the newest version before it (in
+// ONNX the opset in which the operator last changed), or the newest of all.
 Result<const OperatorVersion*> FindVersion(const Dialect& dialect,
                                            int32_t number) {
-  const OperatorVersion* use = &dialect.versions.front();
+  const OperatorVersion* use = &dialect.versions.back();
   for (const OperatorVersion& version : dialect.versions) {
     if (version.version == number) return &version;
     if (version.version < number) use = &version;
   }
-  return InvalidArgument(
-      "UNKNOWN_VERSION", "spec.version",
-      StrCat("there is no TopK version ", number, " in ", dialect.name,
-             "; use ", use->version, " (", use->name, ")"));
+  return InvalidArgument("UNKNOWN_VERSION", "spec.version",
+                         StrCat(dialect.title, " TopK has no version ", number,
+                                "; use ", use->version, " (", use->name, ")"));
 }
 
 Status CheckAttributes(const v1::TopKRequest& request, const Dialect& dialect) {
@@ -52,13 +51,14 @@ Status CheckAttributes(const v1::TopKRequest& request, const Dialect& dialect) {
       v1::TopKRequest::AttributesCase::ATTRIBUTES_NOT_SET) {
     return InvalidArgument(
         "ATTRIBUTES_MISSING", dialect.name,
-        StrCat("spec.dialect is ", dialect.name, ", but ", dialect.name,
-               ", its attributes, is not set"));
+        StrCat("spec.dialect is ", dialect.title, ", but the field ",
+               dialect.name, ", which has the attributes, is not set"));
   }
   return InvalidArgument(
       "ATTRIBUTES_MISMATCH", "attributes",
-      StrCat("spec.dialect is ", dialect.name,
-             ", but the attributes are those of another dialect"));
+      StrCat("spec.dialect is ", dialect.title, ", but the attributes are ",
+             FindDialect(request.attributes_case())->title,
+             "'s; set the field ", dialect.name));
 }
 
 Status SetOutputs(const v1::TopKRequest& request, PlanRequest& plan) {
@@ -67,7 +67,7 @@ Status SetOutputs(const v1::TopKRequest& request, PlanRequest& plan) {
     return InvalidArgument(
         "UNKNOWN_OUTPUT_SELECTION", "output.selection",
         StrCat("output selection ", static_cast<int>(output.selection()),
-               " is not one of 0 (both), 1 (values) and 2 (indices)"));
+               " must be 0 (both), 1 (values) or 2 (indices)"));
   }
   if (output.has_values() || output.has_indices()) {
     return Unimplemented(

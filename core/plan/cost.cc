@@ -15,7 +15,7 @@ Size CopyNanoseconds(Size bytes) {
 Cost CostOfOutputs(const Plan& plan) {
   constexpr int64_t kEveryRequest = 10'000;  // also to wake threads
   Cost cost;
-  cost.input_bytes = plan.input.padded_bytes;
+  cost.input_bytes = plan.input.bytes;
   cost.output_bytes = plan.output_bytes();
   cost.nanoseconds = kEveryRequest + ZeroFillNanoseconds(cost.output_bytes);
   return cost;

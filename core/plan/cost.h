@@ -9,7 +9,7 @@ namespace topk {
 /// The cost of one request. Every figure is an upper bound that grows with each
 /// size of the request and saturates instead of overflowing.
 struct Cost {
-  /// The tensor's data as the client sends it.
+  /// The tensor's data, without the padding that may follow it.
   Size input_bytes;
   /// Values and indices together, as far as the request wants them.
   Size output_bytes;
@@ -27,6 +27,11 @@ struct Cost {
 /// enforces.
 inline constexpr int64_t kCostFactor = 50;
 inline constexpr int64_t kCostFloor = 50'000;
+
+/// Computations of at most this cost run on the calling thread alone, so that
+/// threads that must not wait for others may call them. A cost is a bound that
+/// most runs stay far below: these take some ten microseconds.
+inline constexpr int64_t kSerialNanoseconds = 150'000;
 
 /// CPU time to zero `bytes` bytes of new memory, page faults included.
 Size ZeroFillNanoseconds(Size bytes);

@@ -17,7 +17,7 @@ constexpr int64_t kMaxStride = std::numeric_limits<uint32_t>::max();
 
 Status Overflow(std::string_view field) {
   return InvalidArgument("SIZE_OVERFLOW", field,
-                         "the tensor's size exceeds 63 bits");
+                         "the tensor's size exceeds 2^63 - 1 bytes");
 }
 
 // A dimension of a strided tensor: two coordinates differ by -most .. most
@@ -178,7 +178,6 @@ Result<Layout> PackedLayout(std::span<const int64_t> shape,
   if (!CheckedBytes(type, stride * count, &layout.bytes)) {
     return Overflow(field);
   }
-  layout.padded_bytes = layout.bytes;
   return layout;
 }
 
@@ -211,7 +210,6 @@ Result<Layout> StridedLayout(std::span<const int64_t> shape,
       !CheckedMultiply(last, element_bytes, &layout.bytes)) {
     return Overflow(field);
   }
-  layout.padded_bytes = layout.bytes;
   return layout;
 }
 

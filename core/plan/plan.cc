@@ -1,5 +1,8 @@
 #include "core/plan/plan.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "core/base/checked.h"
 #include "core/base/text.h"
 #include "core/plan/layout.h"
@@ -58,10 +61,9 @@ Status CheckIndices(const PlanRequest& request, const Plan& plan) {
         StrCat(what, " exceeds ", max, ", the maximum of the index type ",
                InfoOf(request.index_type).name));
   };
-  // OpenVINO rejects such a dimension although its last index, n - 1, may fit.
-  if (plan.n > max) {
+  if (plan.n - 1 > max) {
     return too_small("tensor.shape",
-                     StrCat("dimension ", plan.n, " along axis ", plan.axis));
+                     StrCat("index ", plan.n - 1, " along axis ", plan.axis));
   }
   int64_t last = 0;
   if (!CheckedAdd(plan.n - 1, request.index_offset, &last) || last > max) {
@@ -72,35 +74,86 @@ Status CheckIndices(const PlanRequest& request, const Plan& plan) {
   return {};
 }
 
-Result<Layout> OutputLayout(const Plan& plan, const OutputRequest& request,
+// Returns the length of a DirectML buffer's data: its total size or, if that is
+// 0, the length that sizes and strides imply, rounded up to a multiple of 4.
+// `elements` are counted by sizes or by strides, whichever are more. `field` is
+// the path to blame for their number, `total_field` that of the total size.
+Result<int64_t> BufferBytes(int64_t elements, const Layout& layout,
+                            int64_t element_bytes, int64_t total,
+                            std::string_view field,
+                            std::string_view total_field) {
+  // DML_BUFFER_TENSOR_DESC: "The total size of a buffer tensor may not exceed
+  // (2^32 - 1) elements".
+  constexpr int64_t kMaxElements = std::numeric_limits<uint32_t>::max();
+  const auto round_up = [](int64_t bytes) { return (bytes + 3) / 4 * 4; };
+  if (elements > kMaxElements) {
+    return InvalidArgument(
+        "SIZE_RANGE", field,
+        StrCat("the tensor has ", elements,
+               " elements, gaps included; DirectML allows at most ",
+               kMaxElements));
+  }
+  const int64_t implied = round_up(layout.bytes);
+  if (total == 0) return implied;
+  if (total < implied) {
+    return InvalidArgument(
+        "TOTAL_SIZE_TOO_SMALL", total_field,
+        StrCat("total size ", total, " is less than the ", implied,
+               " bytes that sizes and strides imply"));
+  }
+  const int64_t most = round_up(kMaxElements * element_bytes);
+  if (total > most || total % 4 != 0) {
+    return InvalidArgument(
+        "TOTAL_SIZE_RANGE", total_field,
+        StrCat("total size ", total, " must be a multiple of 4 of at most ",
+               most, " bytes (4294967295 elements)"));
+  }
+  return total;
+}
+
+Status SetInput(const PlanRequest& request, int64_t elements, Plan& plan) {
+  const DTypeInfo& type = InfoOf(plan.dtype);
+  const bool packed = request.strides.empty();
+  Result<Layout> layout =
+      packed ? PackedLayout(request.shape, type, "tensor.shape")
+             : StridedLayout(request.shape, request.strides, type.bytes,
+                             "tensor.strides");
+  if (!layout.ok()) return layout.status();
+  plan.input = *std::move(layout);
+  plan.data_bytes = plan.padded_data_bytes = plan.input.bytes;
+  if (!request.is_buffer) return {};
+  const int64_t span = plan.input.bytes / type.bytes;
+  const Result<int64_t> padded = BufferBytes(
+      std::max(elements, span), plan.input, type.bytes, request.total_bytes,
+      elements >= span ? "tensor.shape" : "tensor.strides",
+      StrCat(request.attributes, ".input_total_tensor_size_bytes"));
+  if (!padded.ok()) return padded.status();
+  plan.padded_data_bytes = *padded;
+  if (request.total_bytes != 0) plan.data_bytes = *padded;
+  return {};
+}
+
+Result<Layout> OutputLayout(const Plan& plan, bool is_buffer,
+                            const OutputRequest& request,
                             const DTypeInfo& type) {
   const std::vector<int64_t> shape = plan.output_shape();
+  const std::string strides = StrCat(request.field, ".strides");
   Result<Layout> layout =
       request.strides.empty()
           ? PackedLayout(shape, type, request.field)
-          : StridedLayout(shape, request.strides, type.bytes,
-                          StrCat(request.field, ".strides"));
-  if (!layout.ok()) return layout;
-  int64_t implied = 0;  // with DirectML's padding
-  if (!CheckedRoundUp4(layout->bytes, &implied)) {
-    return InvalidArgument("SIZE_OVERFLOW", request.field,
-                           "the output's size exceeds 63 bits");
-  }
-  if (!request.strides.empty()) layout->bytes = implied;
-  if (request.total_bytes != 0) {
-    if (request.total_bytes < implied) {
-      return InvalidArgument(
-          "TOTAL_SIZE_TOO_SMALL",
-          StrCat(request.field, ".total_tensor_size_bytes"),
-          StrCat("total size ", request.total_bytes, " is less than the ",
-                 implied, " bytes that sizes and strides imply"));
-    }
-    layout->bytes = request.total_bytes;
-  }
+          : StridedLayout(shape, request.strides, type.bytes, strides);
+  if (!layout.ok() || !is_buffer) return layout;
+  const Result<int64_t> bytes = BufferBytes(
+      layout->bytes / type.bytes, *layout, type.bytes, request.total_bytes,
+      strides, StrCat(request.field, ".total_tensor_size_bytes"));
+  if (!bytes.ok()) return bytes.status();
+  // Packed outputs have no padding unless the request sets their total size.
+  if (!layout->packed || request.total_bytes != 0) layout->bytes = *bytes;
   return layout;
 }
 
-Status CheckLimits(const Plan& plan, int64_t elements, const Limits& limits) {
+Status CheckLimits(const PlanRequest& request, const Plan& plan,
+                   int64_t elements, const Limits& limits) {
   if (elements > limits.max_elements) {
     return ResourceExhausted("TOO_MANY_ELEMENTS", "tensor.shape",
                              StrCat(elements, " elements exceed the limit of ",
@@ -111,7 +164,8 @@ Status CheckLimits(const Plan& plan, int64_t elements, const Limits& limits) {
   const int64_t indices = plan.wants_indices ? plan.indices.bytes : 0;
   if (!CheckedAdd(values, indices, &bytes) || bytes > limits.max_output_bytes) {
     return ResourceExhausted(
-        "OUTPUT_TOO_LARGE", "tensor.shape",
+        "OUTPUT_TOO_LARGE",
+        values > indices ? request.values.field : request.indices.field,
         StrCat("values of ", values, " bytes and indices of ", indices,
                " bytes exceed the limit of ", limits.max_output_bytes,
                " (--max-output-bytes)"));
@@ -127,7 +181,7 @@ Status CheckLimits(const Plan& plan, int64_t elements, const Limits& limits) {
   return {};
 }
 
-// An output that is written must have a place for every element.
+// Rejects strides with which elements of an output overlap.
 Status CheckOverlap(const Plan& plan, bool wanted, const Layout& layout,
                     std::string_view field) {
   if (!wanted || layout.packed) return {};
@@ -136,18 +190,15 @@ Status CheckOverlap(const Plan& plan, bool wanted, const Layout& layout,
       return {};
     case Overlap::kYes:
       return InvalidArgument("OUTPUT_OVERLAPS", StrCat(field, ".strides"),
-                             "the strides put two elements at one place");
+                             "two elements overlap with these strides");
     case Overlap::kUndecided:
       break;
   }
   return ResourceExhausted(
       "LAYOUT_TOO_COMPLEX", StrCat(field, ".strides"),
-      StrCat(
-          "whether the strides put two elements at one place is not decided "
-          "within ",
-          kOverlapSteps,
-          " steps; use strides of which each exceeds the reach of the smaller "
-          "ones"));
+      StrCat("cannot determine in ", kOverlapSteps,
+             " steps whether elements overlap; use strides of which each is "
+             "larger than the span of the smaller ones"));
 }
 
 }  // namespace
@@ -175,27 +226,18 @@ Result<Plan> MakePlan(const PlanRequest& request, const Limits& limits) {
   if (Status s = CheckK(request, plan); !s.ok()) return s;
   if (Status s = CheckIndices(request, plan); !s.ok()) return s;
 
-  const DTypeInfo& type = InfoOf(plan.dtype);
-  Result<Layout> input = request.strides.empty()
-                             ? PackedLayout(request.shape, type, "tensor.shape")
-                             : StridedLayout(request.shape, request.strides,
-                                             type.bytes, "tensor.strides");
-  if (!input.ok()) return input.status();
-  plan.input = *std::move(input);
-  if (request.may_be_padded &&
-      !CheckedRoundUp4(plan.input.bytes, &plan.input.padded_bytes)) {
-    return InvalidArgument("SIZE_OVERFLOW", "tensor.shape",
-                           "the tensor's size exceeds 63 bits");
-  }
-  Result<Layout> values = OutputLayout(plan, request.values, type);
+  if (Status s = SetInput(request, *elements, plan); !s.ok()) return s;
+  Result<Layout> values =
+      OutputLayout(plan, request.is_buffer, request.values, InfoOf(plan.dtype));
   if (!values.ok()) return values.status();
   plan.values = *std::move(values);
-  Result<Layout> indices =
-      OutputLayout(plan, request.indices, InfoOf(plan.index_type));
+  Result<Layout> indices = OutputLayout(
+      plan, request.is_buffer, request.indices, InfoOf(plan.index_type));
   if (!indices.ok()) return indices.status();
   plan.indices = *std::move(indices);
 
-  if (Status s = CheckLimits(plan, *elements, limits); !s.ok()) return s;
+  if (Status s = CheckLimits(request, plan, *elements, limits); !s.ok())
+    return s;
   if (Status s = CheckOverlap(plan, plan.wants_values, plan.values,
                               request.values.field);
       !s.ok()) {

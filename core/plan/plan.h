@@ -18,11 +18,9 @@ namespace topk {
 struct Layout {
   /// In elements, one per dimension.
   std::vector<int64_t> strides;
-  /// The length of the tensor's data, in bytes.
+  /// The length of the tensor's data, in bytes. An input's may be followed by
+  /// padding, which is ignored.
   int64_t bytes = 0;
-  /// Inputs only: another length that is accepted, which is `bytes` or, with
-  /// the padding of DirectML, a multiple of 4.
-  int64_t padded_bytes = 0;
   /// Whether the strides are those of a packed row-major tensor.
   bool packed = true;
 };
@@ -53,6 +51,10 @@ struct Plan {
   int axis = 0;
 
   Layout input;
+  /// The two lengths, in bytes, that the input's data may have. They are equal
+  /// unless DirectML's padding to a multiple of 4 may be left out.
+  int64_t data_bytes = 0;
+  int64_t padded_data_bytes = 0;
   /// Outputs have the input's shape with k along the axis.
   Layout values;
   Layout indices;
@@ -85,7 +87,8 @@ struct Limits {
 
 /// An output's layout as a request asks for it.
 struct OutputRequest {
-  /// The path of its description, for errors, e.g. "directml.output_value".
+  /// The path of its description, for errors, e.g. "directml.output_value"; the
+  /// input's shape if the request has no description.
   std::string field = "tensor.shape";
   /// In elements; empty = packed.
   std::vector<int64_t> strides;
@@ -102,8 +105,12 @@ struct PlanRequest {
   std::vector<int64_t> shape;
   /// In elements; empty = packed.
   std::vector<int64_t> strides;
-  /// Whether the data may be padded to a multiple of 4 bytes.
-  bool may_be_padded = false;
+  /// Whether the input is a buffer of DirectML, whose data may be padded to a
+  /// multiple of 4 bytes and has at most 2^32 - 1 elements.
+  bool is_buffer = false;
+  /// The length of the input's data with padding, in bytes. 0 = the length that
+  /// shape and strides imply. Only buffers may have another one.
+  int64_t total_bytes = 0;
   int64_t axis = -1;
   /// Whether -r .. -1 count from the back.
   bool axis_from_back = true;

@@ -12,6 +12,9 @@ bool IsLoopback(std::string_view address) {
     address.remove_prefix(5);
     return address.empty() || address.front() == ':';
   }
+  // An IPv4 client of a socket for both versions.
+  constexpr std::string_view kMapped = "::ffff:";
+  if (address.starts_with(kMapped)) address.remove_prefix(kMapped.size());
   const std::string_view host = address.substr(0, address.find(':'));
   // A name may begin with 127. too.
   return host == "localhost" ||

@@ -10,7 +10,7 @@ namespace topk {
 bool IsUnixAddress(std::string_view address);
 
 /// Whether a host, with a port or without one, is this machine: localhost,
-/// 127.0.0.0/8 or ::1.
+/// 127.0.0.0/8, also mapped to IPv6, or ::1.
 bool IsLoopback(std::string_view address);
 
 }  // namespace topk

@@ -6,8 +6,3 @@ foreach(page ${pages})
   # -n: without the time, so that each build makes the same file.
   execute_process(COMMAND ${gzip} -9n ${page} COMMAND_ERROR_IS_FATAL ANY)
 endforeach()
-file(GLOB folders ${CPACK_TEMPORARY_DIRECTORY}/*/usr/share/zsh/site-functions)
-foreach(folder ${folders})
-  cmake_path(GET folder PARENT_PATH zsh)
-  file(RENAME ${folder} ${zsh}/vendor-completions)
-endforeach()

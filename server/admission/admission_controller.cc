@@ -12,28 +12,37 @@ std::string FormatRate(double rate) {
   return rate == 0 ? "0, which is no limit" : NumberText(rate);
 }
 
+Status ShuttingDown() {
+  Status status{Code::kUnavailable, "SHUTTING_DOWN", "",
+                "the server is shutting down"};
+  // Another server can take the call at once.
+  status.retry_after = std::chrono::milliseconds(100);
+  return status;
+}
+
 }  // namespace
 
 Status AdmissionController::AdmitCall(const grpc::ServerContext& context,
                                       AdmittedCall& admitted) {
-  if (closed_) {
-    return {Code::kUnavailable, "SHUTTING_DOWN", "",
-            "the server is shutting down"};
-  }
+  if (closed_) return ShuttingDown();
   Result<Caller> caller = authenticator_.Authenticate(context);
   if (!caller.ok()) return caller.status();
   admitted.caller = *std::move(caller);
   return in_flight_.Admit(admitted.caller.key, admitted.reservation);
 }
 
+Status AdmissionController::CheckAdmitted(
+    const grpc::ServerContextBase& context) const {
+  const Result<Caller> caller = authenticator_.Authenticate(context);
+  if (!caller.ok()) return caller.status();
+  return closed_ ? ShuttingDown() : Status();
+}
+
 Status AdmissionController::AdmitRequest(AdmittedCall& admitted, int64_t bytes,
                                          int64_t own_bytes,
                                          InFlightLimiter::Charge& charge) {
-  const Size all = Size(bytes) + own_bytes;
-  if (Status s = charge.Add(admitted.reservation, all); !s.ok()) return s;
   const auto wait = limiter_.Take(admitted.caller.key, 1, bytes);
-  if (!wait) return {};
-  charge.Shrink(charge.bytes() - all.value());
+  if (!wait) return charge.Add(admitted.reservation, Size(bytes) + own_bytes);
   return ResourceExhausted(
       "RATE_LIMITED", StrCat("client:", admitted.caller.key),
       StrCat("client ", Quote(admitted.caller.name),
@@ -42,14 +51,6 @@ Status AdmissionController::AdmitRequest(AdmittedCall& admitted, int64_t bytes,
              ", --client-bytes-per-second = ",
              FormatRate(limiter_.rates().bytes), ")"),
       *wait);
-}
-
-Status AdmissionController::ChargeRequest(AdmittedCall& admitted, Size more,
-                                          int64_t bytes,
-                                          InFlightLimiter::Charge& charge) {
-  Status status = charge.Add(admitted.reservation, more);
-  if (!status.ok()) limiter_.Refund(admitted.caller.key, 1, bytes);
-  return status;
 }
 
 }  // namespace topk

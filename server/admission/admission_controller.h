@@ -4,7 +4,9 @@
 #include <grpcpp/server_context.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <optional>
 
 #include "core/base/status.h"
 #include "server/admission/in_flight_limiter.h"
@@ -39,21 +41,27 @@ class AdmissionController {
   /// Authenticator::Authenticate() and InFlightLimiter::Admit().
   Status AdmitCall(const grpc::ServerContext& context, AdmittedCall& admitted);
 
-  /// Admits a request whose message has `bytes` bytes: charges these and
-  /// `own_bytes` more, and the caller's rate. RESOURCE_EXHAUSTED with the
-  /// reason RATE_LIMITED, or as InFlightLimiter::Charge::Add().
+  /// Admits a request whose message has `bytes` bytes: charges the caller's
+  /// rate, then memory for these bytes and `own_bytes` more. RESOURCE_EXHAUSTED
+  /// with the reason RATE_LIMITED, or as InFlightLimiter::Charge::Add(). The
+  /// rate stays charged if there is no memory: the message was received.
   Status AdmitRequest(AdmittedCall& admitted, int64_t bytes, int64_t own_bytes,
                       InFlightLimiter::Charge& charge);
 
-  /// Charges `more` bytes once a request's cost is known. If that fails, the
-  /// request's charge to the caller's rate, of `bytes` bytes, is refunded.
-  Status ChargeRequest(AdmittedCall& admitted, Size more, int64_t bytes,
-                       InFlightLimiter::Charge& charge);
+  /// Returns OK if a call with this context would be admitted now: UNAVAILABLE
+  /// after Close(), or as Authenticator::Authenticate().
+  Status CheckAdmitted(const grpc::ServerContextBase& context) const;
 
-  /// Charges the caller's rate for bytes that were received already, e.g. on a
-  /// stream, so that later requests wait for them.
-  void Owe(const AdmittedCall& admitted, int64_t bytes) {
-    limiter_.Owe(admitted.caller.key, bytes);
+  /// Charges the caller's rate for a message that was received on a stream.
+  void DebitUnchecked(const AdmittedCall& admitted, int64_t bytes) {
+    limiter_.DebitUnchecked(admitted.caller.key, bytes);
+  }
+
+  /// Returns how long a stream must not read because its caller has received
+  /// more than its rate allows, or nothing.
+  std::optional<std::chrono::milliseconds> ReadDelay(
+      const AdmittedCall& admitted) {
+    return limiter_.Take(admitted.caller.key, 0, 0);
   }
 
   /// The calls and bytes in flight.

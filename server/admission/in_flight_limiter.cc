@@ -13,8 +13,8 @@ using std::chrono::milliseconds;
 
 constexpr char kServer[] = "server";
 
-// Adds to a count unless that would exceed its limit. The count is never above
-// the limit, not even for others, not even for a moment.
+// Adds to a count unless that would exceed its limit. The count never exceeds
+// the limit, not even briefly.
 bool Add(std::atomic<int64_t>& count, int64_t amount, int64_t limit) {
   int64_t current = count.load();
   do {
@@ -56,32 +56,36 @@ InFlightLimiter::Shard& InFlightLimiter::ShardOf(std::string_view client) {
 
 Status InFlightLimiter::Admit(std::string_view client,
                               Reservation& reservation) {
-  if (!Add(total_.calls, 1, limits_.calls)) {
+  const auto full = [this](std::string_view reason, const std::string& whose,
+                           const std::string& message) {
     return ResourceExhausted(
-        "TOO_MANY_CALLS", kServer,
-        StrCat("too many calls in flight (--max-inflight-calls = ",
-               limits_.calls, ")"),
+        reason, whose, message,
         calls_delay_.Join(1, calls_done_, std::chrono::steady_clock::now()));
-  }
+  };
+  // The client's limit first: a call that exceeds it must not count for others.
   Shard& shard = ShardOf(client);
-  {
-    const std::lock_guard lock(shard.mutex);
-    Clients::value_type& use =
-        *shard.clients.try_emplace(std::string(client)).first;
-    if (++use.second.calls <= limits_.client_calls) {
+  const std::lock_guard lock(shard.mutex);
+  const auto entry = shard.clients.try_emplace(std::string(client)).first;
+  std::atomic<int64_t>& calls = entry->second.calls;
+  const bool client_full = !Add(calls, 1, limits_.client_calls);
+  if (!client_full) {
+    if (Add(total_.calls, 1, limits_.calls)) {
       reservation.limiter_ = this;
-      reservation.client_ = &use;
+      reservation.client_ = &*entry;
       return {};
     }
-    --use.second.calls;
+    --calls;
   }
-  --total_.calls;
-  return ResourceExhausted(
-      "TOO_MANY_CALLS_OF_CLIENT", StrCat("client:", client),
-      StrCat("too many calls of this client in flight "
-             "(--max-client-inflight-calls = ",
-             limits_.client_calls, ")"),
-      calls_delay_.Join(1, calls_done_, std::chrono::steady_clock::now()));
+  if (calls == 0) shard.clients.erase(entry);
+  if (client_full) {
+    return full("TOO_MANY_CALLS_OF_CLIENT", StrCat("client:", client),
+                StrCat("too many calls of this client in flight "
+                       "(--max-client-inflight-calls = ",
+                       limits_.client_calls, ")"));
+  }
+  return full("TOO_MANY_CALLS", kServer,
+              StrCat("too many calls in flight (--max-inflight-calls = ",
+                     limits_.calls, ")"));
 }
 
 Status InFlightLimiter::TakeBytes(int64_t bytes, Clients::value_type* client) {
@@ -100,14 +104,14 @@ Status InFlightLimiter::TakeBytes(int64_t bytes, Clients::value_type* client) {
         bytes_delay_.Join(bytes, bytes_done_,
                           std::chrono::steady_clock::now()));
   };
-  if (!Add(total_.bytes, bytes, limits_.bytes)) {
-    return full("TOO_MANY_BYTES", kServer, limits_.bytes,
-                "--max-inflight-bytes");
+  // The client's limit first: bytes that exceed it must not count for others.
+  if (!Add(client->second.bytes, bytes, limits_.client_bytes)) {
+    return full("TOO_MANY_BYTES_OF_CLIENT", StrCat("client:", client->first),
+                limits_.client_bytes, "--max-client-inflight-bytes");
   }
-  if (Add(client->second.bytes, bytes, limits_.client_bytes)) return {};
-  total_.bytes -= bytes;
-  return full("TOO_MANY_BYTES_OF_CLIENT", StrCat("client:", client->first),
-              limits_.client_bytes, "--max-client-inflight-bytes");
+  if (Add(total_.bytes, bytes, limits_.bytes)) return {};
+  client->second.bytes -= bytes;
+  return full("TOO_MANY_BYTES", kServer, limits_.bytes, "--max-inflight-bytes");
 }
 
 void InFlightLimiter::ReturnBytes(int64_t bytes, Clients::value_type* client) {

@@ -72,19 +72,7 @@ std::optional<std::chrono::milliseconds> RateLimiter::Take(
   return {};
 }
 
-void RateLimiter::Refund(std::string_view caller, int64_t requests,
-                         int64_t bytes) {
-  if (off()) return;
-  Shard& shard = ShardOf(caller);
-  const std::lock_guard lock(shard.mutex);
-  Buckets& buckets = Fill(shard, caller);
-  buckets.requests = std::min(requests_.most,
-                              buckets.requests + static_cast<double>(requests));
-  buckets.bytes =
-      std::min(bytes_.most, buckets.bytes + static_cast<double>(bytes));
-}
-
-void RateLimiter::Owe(std::string_view caller, int64_t bytes) {
+void RateLimiter::DebitUnchecked(std::string_view caller, int64_t bytes) {
   if (!bytes_.limited()) return;
   Shard& shard = ShardOf(caller);
   const std::lock_guard lock(shard.mutex);

@@ -49,12 +49,9 @@ class RateLimiter {
                                                 int64_t requests,
                                                 int64_t bytes);
 
-  /// Takes tokens for bytes that were received already, e.g. on a stream; the
-  /// level may become negative.
-  void Owe(std::string_view caller, int64_t bytes);
-
-  /// Returns what Take() took for a request that was then rejected.
-  void Refund(std::string_view caller, int64_t requests, int64_t bytes);
+  /// Takes tokens for bytes that were received already. The level may become
+  /// negative.
+  void DebitUnchecked(std::string_view caller, int64_t bytes);
 
  private:
   // A rate and the capacity of its buckets.

@@ -53,7 +53,7 @@ Status AuxiliaryCall::Admit() {
 
 void AuxiliaryCall::OnRead(bool ok, grpc::ByteBuffer& message) {
   const std::lock_guard lock(mutex_);
-  if (ended_) return;
+  if (ended_ || finished_) return;
   if (!ok) {
     read_failed_ = true;
     return ReceivedAll();

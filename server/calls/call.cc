@@ -1,5 +1,7 @@
 #include "server/calls/call.h"
 
+#include <grpc/support/time.h>
+
 #include <chrono>
 #include <utility>
 
@@ -10,11 +12,24 @@ Status MissingMessage() {
                          "the call has no request message");
 }
 
+std::chrono::system_clock::time_point Call::Deadline() const {
+  using std::chrono::system_clock;
+  // gRPC's conversion overflows beyond the year 2262.
+  constexpr auto kLast =
+      std::chrono::floor<std::chrono::seconds>(system_clock::time_point::max());
+  const gpr_timespec deadline =
+      gpr_convert_clock_type(context_.raw_deadline(), GPR_CLOCK_REALTIME);
+  if (deadline.tv_sec >= kLast.time_since_epoch().count()) {
+    return system_clock::time_point::max();
+  }
+  return context_.deadline();
+}
+
 bool Call::PastDeadline() const {
   // A client cancels at its own deadline. This one is later by the time that
   // the headers took, and by gRPC's rounding.
   constexpr std::chrono::milliseconds kEarly{10};
-  return context_.deadline() <= std::chrono::system_clock::now() + kEarly;
+  return Deadline() <= std::chrono::system_clock::now() + kEarly;
 }
 
 void Call::Wait() {

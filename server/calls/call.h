@@ -5,6 +5,7 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/status.h>
 
+#include <chrono>
 #include <memory>
 #include <optional>
 
@@ -55,6 +56,9 @@ class Call : public EventSource, public std::enable_shared_from_this<Call> {
   void StartFinish(const grpc::Status& status);
   /// Finishes with a last message and OK.
   void StartFinish(const grpc::ByteBuffer& last);
+
+  /// The client's deadline; the end of the clock's range if it is later.
+  std::chrono::system_clock::time_point Deadline() const;
 
   /// Whether the client's deadline has passed, as far as this end can tell.
   bool PastDeadline() const;

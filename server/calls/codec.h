@@ -4,6 +4,7 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 
@@ -19,11 +20,15 @@ class Codec {
  public:
   virtual ~Codec() = default;
 
-  /// Reads a message. As ReadRaw(); other errors are the protocol's. After an
-  /// error `to` holds what Record() and WriteError() report, if it was read.
+  /// Reads a message, which must outlive `to`. Errors: those of ReadRaw() and
+  /// of the protocol. After an error `to` holds the fields that Record() and
+  /// WriteError() report, if they were read.
   virtual std::optional<Status> Read(grpc::ByteBuffer& message, Reader reader,
                                      const ChargeParsed& charge,
                                      RawMessage<v1::TopKRequest>& to) = 0;
+
+  /// The limit of the bytes that Read() parses.
+  virtual int64_t max_parsed_bytes() const { return kMaxParsedBytes; }
 
   /// Returns the message of a response.
   virtual grpc::ByteBuffer Write(

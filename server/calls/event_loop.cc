@@ -44,6 +44,9 @@ class BusyTime {
   std::chrono::nanoseconds cpu_{};
 };
 
+// The operations of AfterPoll() on this poller; null on other threads.
+thread_local std::vector<std::function<void()>>* after_poll = nullptr;
+
 }  // namespace
 
 EventSource::EventSource(EventLoop& loop)
@@ -62,23 +65,47 @@ EventLoop::~EventLoop() {
   for (std::thread& thread : threads_) thread.join();
 }
 
+void EventLoop::AfterPoll(std::function<void()> start) {
+  if (after_poll == nullptr) return start();
+  after_poll->push_back(std::move(start));
+}
+
 void EventLoop::Poll() {
-  constexpr auto kNever = std::chrono::system_clock::time_point::max();
+  using Deadline = std::chrono::system_clock::time_point;
+  // One poll handles at most one connection, so several empty polls are needed
+  // to reach all ready connections.
+  constexpr int kPolls = 8;
+  int polls = 0;
+  std::vector<std::function<void()>> delayed;
+  after_poll = &delayed;
   CompletionTag* event = nullptr;
   bool ok = false;
   void* tag = nullptr;
   BusyTime busy;
-  // An operation that the handler starts often finishes at once (a message that
-  // has arrived already, a write into a buffer). Then this thread receives its
-  // tag, and no other thread is woken.
-  while (queue_->DoThenAsyncNext(
-             [&] {
-               if (event == nullptr) return;
-               busy.Start();
-               event->OnComplete(ok);
-               if (on_busy_) on_busy_(busy.Stop());
-             },
-             &tag, &ok, kNever) == grpc::CompletionQueue::GOT_EVENT) {
+  while (true) {
+    Deadline deadline;
+    // An operation that the handler starts often finishes at once (a message
+    // that has arrived already, a write into a buffer). Then this thread
+    // receives its tag, and no other thread is woken.
+    const auto next = queue_->DoThenAsyncNext(
+        [&] {
+          if (event != nullptr) {
+            busy.Start();
+            event->OnComplete(ok);
+            if (on_busy_) on_busy_(busy.Stop());
+          }
+          // With a deadline in the past gRPC polls once and does not wait.
+          deadline = delayed.empty() ? Deadline::max() : Deadline();
+        },
+        &tag, &ok, deadline);
+    event = nullptr;
+    if (next == grpc::CompletionQueue::SHUTDOWN) return;
+    if (next == grpc::CompletionQueue::TIMEOUT) {
+      if (++polls < kPolls) continue;
+      polls = 0;
+      for (const auto& start : std::exchange(delayed, {})) start();
+      continue;
+    }
     event = static_cast<CompletionTag*>(tag);
     AnnotateHappensAfter(event);
   }

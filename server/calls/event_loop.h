@@ -94,6 +94,10 @@ class EventLoop {
   /// shut down, so that each of them finishes.
   ~EventLoop();
 
+  /// Calls start(), on the poller that calls this, once it has no event left
+  /// and has polled all connections; on another thread at once.
+  void AfterPoll(std::function<void()> start);
+
   /// The queue to start operations on.
   grpc::ServerCompletionQueue& queue() { return *queue_; }
 

@@ -37,6 +37,11 @@ void GroupCall::OnRead(bool ok, grpc::ByteBuffer& message) {
   if (next.work) AnswerGroup();
 }
 
+// The requests that were received are answered first.
+void GroupCall::Interrupt(const Status& status) {
+  if (queue_.Interrupt(status, /*unless_begun=*/false).work) AnswerGroup();
+}
+
 GroupCall::Item GroupCall::Admitted(grpc::ByteBuffer& message) {
   Item item{
       std::make_unique<Request>(service_, admitted(), method_.make_codec()),
@@ -52,9 +57,9 @@ void GroupCall::AnswerGroup() {
   const auto taken = queue_.Take(group_);
   WidenRace();
   if (taken.read) Read();
-  if (taken.end) return FinishStream({});
-  if (!taken.any) return;
+  if (!taken.any && !taken.end) return;
   sent_ = 0;
+  if (taken.end) return FinishStream(taken.status);
   AnswerMore();
 }
 

@@ -23,7 +23,7 @@ class GroupCall final : public ServiceCall {
  public:
   /// The service, the loop and the method outlive it.
   GroupCall(TopKService& service, EventLoop& loop, const ComputeMethod& method)
-      : ServiceCall(service, loop, method, /*many=*/true), method_(method) {}
+      : ServiceCall(service, loop, method, Kind::kMany), method_(method) {}
 
  private:
   // A request, why it is rejected, and how far it is.
@@ -39,6 +39,7 @@ class GroupCall final : public ServiceCall {
     return std::make_shared<GroupCall>(service_, loop_, method_);
   }
   void OnRead(bool ok, grpc::ByteBuffer& message) final;
+  void Interrupt(const Status& status) final;
   // Its requests are recorded one by one.
   void RecordIncomplete(const Status&) final {}
   Item Admitted(grpc::ByteBuffer& message);

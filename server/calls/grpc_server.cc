@@ -26,13 +26,13 @@ Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   }
   std::unique_ptr<GrpcServer> server(
       new GrpcServer(std::move(acceptor), std::move(grpc), std::move(loop)));
-  if (server->acceptor_ != nullptr && !server->acceptor_->CanAccept()) {
+  if (!server->acceptor_->CanAccept()) {
     return Status{Code::kResourceExhausted, "START", "",
                   StrCat("the limit on open files, ", DescriptorLimit(),
                          " (ulimit -n), leaves none for connections")};
   }
   start_services(*server->loop_);
-  if (server->acceptor_ != nullptr) server->acceptor_->Start();
+  server->acceptor_->Start();
   return server;
 }
 
@@ -48,9 +48,7 @@ GrpcServer::~GrpcServer() {
   Shutdown(std::chrono::system_clock::now());
 }
 
-void GrpcServer::StopAccepting() {
-  if (acceptor_ != nullptr) acceptor_->Stop();
-}
+void GrpcServer::StopAccepting() { acceptor_->Stop(); }
 
 bool GrpcServer::SendGoaways() { return topk::SendGoaways(*grpc_); }
 

@@ -19,7 +19,7 @@ namespace topk {
 class GrpcServer {
  public:
   /// Builds the server and starts to serve. The acceptor has bound its
-  /// addresses for this builder; null if gRPC has its own listeners.
+  /// addresses for this builder.
   /// `start_services` requests calls from the loop. INTERNAL if gRPC cannot
   /// start, RESOURCE_EXHAUSTED if connections would find no file descriptor.
   static Result<std::unique_ptr<GrpcServer>> Start(
@@ -30,8 +30,7 @@ class GrpcServer {
   /// Cancels the calls in flight.
   ~GrpcServer();
 
-  /// Closes the listening sockets; connections stay open. gRPC's own listeners
-  /// close in Shutdown().
+  /// Closes the listening sockets; connections stay open.
   void StopAccepting();
 
   /// Asks the clients to send new calls elsewhere; calls that cross this are

@@ -13,6 +13,8 @@
 #include "server/calls/codec.h"
 #include "server/calls/raw_message.h"
 #include "server/calls/raw_service.h"
+#include "server/calls/write_message.h"
+#include "server/security/authenticator.h"
 #include "server/telemetry/rpc_metrics.h"
 
 namespace topk {
@@ -50,22 +52,24 @@ struct ComputeMethod : CallMethod {
 /// A method whose messages hold no tensors.
 struct SimpleMethod : CallMethod {
   /// Reads a small message and writes the response.
-  std::function<Status(grpc::ByteBuffer& message, grpc::ByteBuffer& response)>
+  std::function<Status(grpc::ByteBuffer& message, grpc::ByteBuffer& response,
+                       const Caller& caller)>
       answer;
   /// The CPU time that this may take; 0: too little for a worker.
   int64_t nanoseconds = 0;
 };
 
 /// Returns SimpleMethod::answer for a function that is called with the parsed
-/// request and the response to fill, and returns a status.
+/// request, the response to fill and the caller, and returns a status.
 template <class Request, class Response, class Function>
 auto AnswerMessages(Function function) {
   return [function = std::move(function)](grpc::ByteBuffer& message,
-                                          grpc::ByteBuffer& to) -> Status {
+                                          grpc::ByteBuffer& to,
+                                          const Caller& caller) -> Status {
     Request request;
     if (Status s = ReadMessage(message, request); !s.ok()) return s;
     Response response;
-    if (Status s = function(request, response); !s.ok()) return s;
+    if (Status s = function(request, response, caller); !s.ok()) return s;
     CopyMessage(response).Swap(&to);
     return {};
   };

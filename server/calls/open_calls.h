@@ -1,4 +1,4 @@
-// The number of calls in flight.
+// The calls in flight.
 #pragma once
 
 #include <algorithm>
@@ -6,13 +6,29 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <list>
+#include <memory>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 namespace topk {
 
-/// Counts calls, and waits for their end. Thread-safe.
+/// A call that may stay open for long.
+class OpenStream {
+ public:
+  /// Ends the call if it would not be admitted now. Thread-safe.
+  virtual void Recheck() = 0;
+
+ protected:
+  ~OpenStream() = default;
+};
+
+/// Counts calls, waits for their end, and keeps a list of open streams.
+/// Thread-safe.
 class OpenCalls {
  public:
+  using Streams = std::list<std::weak_ptr<OpenStream>>;
   using Clock = std::chrono::steady_clock;
 
   /// A call has arrived.
@@ -26,6 +42,30 @@ class OpenCalls {
     if (--count_ > 0) return;
     const std::lock_guard lock(mutex_);
     none_.notify_all();
+  }
+
+  /// Adds a stream to the list. Pass the result to RemoveStream() when the
+  /// stream is destroyed.
+  Streams::iterator AddStream(std::weak_ptr<OpenStream> stream) {
+    const std::lock_guard lock(streams_mutex_);
+    return streams_.insert(streams_.end(), std::move(stream));
+  }
+  void RemoveStream(Streams::iterator stream) {
+    const std::lock_guard lock(streams_mutex_);
+    streams_.erase(stream);
+  }
+
+  /// Calls Recheck() of each open stream.
+  void RecheckStreams() {
+    std::vector<std::shared_ptr<OpenStream>> open;
+    {
+      const std::lock_guard lock(streams_mutex_);
+      for (const auto& stream : streams_) open.push_back(stream.lock());
+    }
+    // Without the lock: this may destroy a stream.
+    for (const auto& stream : open) {
+      if (stream != nullptr) stream->Recheck();
+    }
   }
 
   int64_t count() const { return count_; }
@@ -56,6 +96,8 @@ class OpenCalls {
   std::atomic<int64_t> arrived_ = 0;
   std::mutex mutex_;
   std::condition_variable none_;
+  std::mutex streams_mutex_;
+  Streams streams_;
 };
 
 }  // namespace topk

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/status.h"
+
 namespace topk {
 
 /// Keeps a stream's messages in order between the event that a message was
@@ -15,11 +17,11 @@ namespace topk {
 template <class Message>
 class ReadAheadQueue {
  public:
-  /// The next read begins while fewer messages than this wait: gRPC reads from
-  /// no connection until those that a poller has at hand are received, of all
-  /// streams. More do not make small messages faster. And...
+  /// No read begins while this many messages wait. The limit is low because a
+  /// poller takes all messages at hand, of all streams, before it reads from
+  /// any connection again. A higher limit does not make small messages faster.
   static constexpr size_t kMaxMessages = 64;
-  /// ...fewer bytes.
+  /// No read begins while this many bytes wait.
   static constexpr int64_t kMaxBytes = int64_t{2} << 20;
 
   /// The next steps after a read.
@@ -29,14 +31,14 @@ class ReadAheadQueue {
     /// Let a worker begin.
     bool work = false;
   };
-  /// A message of `bytes` bytes was received. The first read is the caller's
-  /// to begin; the next one waits until a message is taken if this one is
-  /// `last` for now.
+  /// Adds a message of `bytes` bytes. If `last`, no read begins until the
+  /// waiting messages are taken. The caller starts the stream's first read.
   Next Receive(Message message, int64_t bytes, bool last = false) {
     const std::lock_guard lock(mutex_);
     reading_ = false;
     full_ |= last;
-    if (stopped_) return {};
+    if (stopped_ || ended_) return {};
+    begun_ = true;
     bytes_ += bytes;
     if (waiting_.empty()) since_ = std::chrono::steady_clock::now();
     waiting_.push_back(std::move(message));
@@ -46,9 +48,15 @@ class ReadAheadQueue {
   Next ReceiveEnd() {
     const std::lock_guard lock(mutex_);
     reading_ = false;
-    if (stopped_) return {};
-    ended_ = true;
-    return {false, BeginWork()};
+    return End({});
+  }
+  /// Ends the stream with an error: no message is received after those that
+  /// wait. No-op if the stream has ended, or if it has begun and `unless_begun`
+  /// is true.
+  Next Interrupt(Status status, bool unless_begun) {
+    const std::lock_guard lock(mutex_);
+    if (unless_begun && begun_) return {};
+    return End(std::move(status));
   }
 
   /// The messages that a worker has taken.
@@ -57,6 +65,8 @@ class ReadAheadQueue {
     bool read = false;
     /// The stream has ended, and all of it was taken.
     bool end = false;
+    /// The error of Interrupt() that has ended the stream, or OK.
+    Status status;
     /// There are messages. With neither these nor the end the worker is done,
     /// and another may begin before Take() has returned.
     bool any = false;
@@ -70,7 +80,11 @@ class ReadAheadQueue {
     messages.swap(waiting_);
     full_ = false;
     bytes_ = 0;
-    Taken taken{false, ended_ && messages.empty(), !messages.empty(), since_};
+    Taken taken;
+    taken.any = !messages.empty();
+    taken.since = since_;
+    taken.end = ended_ && !taken.any;
+    if (taken.end) taken.status = status_;
     working_ = taken.any || taken.end;
     taken.read = working_ && BeginRead();
     return taken;
@@ -83,8 +97,18 @@ class ReadAheadQueue {
     stopped_ = true;
     return std::exchange(waiting_, {});
   }
+  bool stopped() {
+    const std::lock_guard lock(mutex_);
+    return stopped_;
+  }
 
  private:
+  // The mutex is held.
+  Next End(Status status) {
+    if (stopped_ || std::exchange(ended_, true)) return {};
+    status_ = std::move(status);
+    return {false, BeginWork()};
+  }
   // Whether to read on; the mutex is held.
   bool BeginRead() {
     if (reading_ || ended_ || stopped_ || full_ ||
@@ -104,7 +128,9 @@ class ReadAheadQueue {
   bool reading_ = true;
   bool full_ = false;
   bool working_ = false;
+  bool begun_ = false;  // a message was received
   bool ended_ = false;
+  Status status_;  // of the end
   bool stopped_ = false;
 };
 

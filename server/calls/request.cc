@@ -14,6 +14,7 @@ Status Request::Admit(grpc::ByteBuffer& message,
   stats_.Arrive(when);
   message_.Swap(&message);
   message_bytes_ = static_cast<int64_t>(message_.Length());
+  read_nanoseconds_ = ReadNanoseconds(message_, codec_->max_parsed_bytes());
   own_bytes_ = own_bytes;
   return service_.admission().AdmitRequest(admitted_, message_bytes_,
                                            own_bytes_, charge_);
@@ -32,8 +33,7 @@ std::optional<Status> Request::Prepare(Reader reader) {
 
 std::optional<Status> Request::ReadAndPrepare(Reader reader) {
   const ChargeParsed charge = [this](Size bytes) {
-    return service_.admission().ChargeRequest(admitted_, bytes, message_bytes_,
-                                              charge_);
+    return charge_.Add(admitted_.reservation, bytes);
   };
   std::optional<Status> status = codec_->Read(message_, reader, charge, read_);
   if (!status.has_value() || !status->ok()) return status;
@@ -50,8 +50,12 @@ Status Request::PrepareRead() {
     pieces = read_.data.size();
   }
   stats_.tensor_bytes = static_cast<int64_t>(bytes);
-  if (Status s = memory_.OpenTensor(request); !s.ok()) return s;
-  if (Status s = memory_.OpenOutputs(request); !s.ok()) return s;
+  if (Status s = memory_.OpenTensor(request, admitted_.caller.is_local);
+      !s.ok())
+    return s;
+  if (Status s = memory_.OpenOutputs(request, admitted_.caller.is_local);
+      !s.ok())
+    return s;
   const auto shared = memory_.tensor();
   if (shared) {
     stats_.tensor_bytes = static_cast<int64_t>(shared->size());
@@ -71,9 +75,9 @@ Status Request::PrepareRead() {
     return status;
   }
   // The input was charged with the message.
-  if (Status s = service_.admission().ChargeRequest(
-          admitted_, prepared->cost.output_bytes + prepared->cost.working_bytes,
-          message_bytes_, charge_);
+  if (Status s =
+          charge_.Add(admitted_.reservation, prepared->cost.output_bytes +
+                                                 prepared->cost.working_bytes);
       !s.ok()) {
     return s;
   }
@@ -83,12 +87,7 @@ Status Request::PrepareRead() {
 
 Size Request::nanoseconds() const {
   if (prepared_.has_value()) return prepared_->cost.nanoseconds;
-  // A small message is parsed whole; of a larger one slices are passed over,
-  // and at most kMaxParsedBytes are parsed.
-  constexpr int64_t kSmall = 3'000;
-  constexpr int64_t kLarge = 20'000;
-  return (message_bytes_ <= kMaxPollerBytes ? kSmall : kLarge) +
-         CopyNanoseconds(message_bytes_ / 16);
+  return read_nanoseconds_;
 }
 
 bool Request::RunsAtOnce() const {
@@ -100,6 +99,7 @@ bool Request::RunsAtOnce() const {
 Status Request::Run(const Cancellation* cancellation) {
   return CatchBadAlloc([&]() -> Status {
     stats_.RecordStage(Stage::kQueue);
+    if (Status s = memory_.CheckWritten(); !s.ok()) return codec_->Translate(s);
     const auto shared = memory_.tensor();
     const std::span<const std::byte> own =
         std::as_bytes(std::span(read_.message.tensor().data()));
@@ -146,7 +146,6 @@ void Request::KeepIdOnly() {
     return Status();
   });
   read_.data.clear();
-  read_.slices.clear();
   message_.Clear();
 }
 

@@ -88,8 +88,9 @@ class Request {
   std::unique_ptr<Codec> codec_;
   InFlightLimiter::Charge charge_;
   int64_t message_bytes_ = 0;
+  Size read_nanoseconds_;  // upper bound
   int64_t own_bytes_ = 0;
-  grpc::ByteBuffer message_;
+  grpc::ByteBuffer message_;  // `read_` points into it
   RawMessage<v1::TopKRequest> read_;
   RequestMemory memory_;
   std::optional<PreparedRequest> prepared_;

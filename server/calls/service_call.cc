@@ -9,14 +9,15 @@
 namespace topk {
 
 ServiceCall::ServiceCall(TopKService& service, EventLoop& loop,
-                         const CallMethod& method, bool many)
+                         const CallMethod& method, Kind kind)
     : Call(loop, method),
       service_(service),
       path_(method.path),
-      many_(many),
+      kind_(kind),
       info_{&context_, NameOf(method.path), {}, {}, "", nullptr} {}
 
 ServiceCall::~ServiceCall() {
+  if (stream_.has_value()) service_.open_calls().RemoveStream(*stream_);
   if (arrived_) service_.open_calls().Leave();
 }
 
@@ -30,12 +31,11 @@ Status ServiceCall::CheckAlive() const {
 }
 
 void ServiceCall::Read() {
-  // Messages that have arrived are read without a look at other connections:
-  // as long as there are any, the queue is never empty. So a worker begins the
-  // first read of each turn, and the poller looks around.
+  // While messages that have arrived are read, the completion queue is never
+  // empty, and gRPC does not poll other connections.
   constexpr int kTurn = 256;
   if (++reads_ % kTurn == 0) {
-    Enqueue(0, [this](WorkQueue::Job&) { StartRead(); });
+    loop_.AfterPoll([this, self = shared_from_this()] { StartRead(); });
   } else {
     StartRead();
   }
@@ -59,7 +59,7 @@ void ServiceCall::Finish(const Status& status) {
 }
 
 void ServiceCall::RecordEnd(const Status& status) {
-  count().Handled(static_cast<int>(status.code), service_.ExemplarTrace(info_));
+  count().Handled(static_cast<int>(status.code));
   if (span_ != nullptr) span_->End(status);
 }
 
@@ -86,9 +86,9 @@ void ServiceCall::RecordIncomplete(const Status& status) {
 }
 
 void ServiceCall::SendStatus(const Status& status) {
-  if (status.code == Code::kResourceExhausted) {
-    // gRPC's clients obey it if they retry; a negative one is not to.
-    const auto wait = status.retry_after.count();
+  const auto wait = status.retry_after.count();
+  if (status.code == Code::kResourceExhausted || wait > 0) {
+    // Clients of gRPC that retry obey it; -1 forbids a retry.
     context_.AddTrailingMetadata("grpc-retry-pushback-ms",
                                  std::to_string(wait > 0 ? wait : -1));
   }
@@ -107,7 +107,17 @@ void ServiceCall::OnArrival() {
   ContinueTrace();
   const Status status = service_.admission().AdmitCall(context_, admitted_);
   if (admitted_.caller.authenticated) info_.principal = admitted_.caller.name;
-  status.ok() ? Read() : Refuse(status);
+  if (!status.ok()) return Refuse(status);
+  Read();
+  if (kind_ == Kind::kUnary) return;
+  stream_ = service_.open_calls().AddStream(
+      std::shared_ptr<OpenStream>(shared_from_this(), this));
+  Recheck();  // the server may have changed since AdmitCall()
+}
+
+void ServiceCall::Recheck() {
+  const Status status = service_.admission().CheckAdmitted(context_);
+  if (!status.ok()) Interrupt(status);
 }
 
 void ServiceCall::Refuse(const Status& status) {
@@ -127,7 +137,8 @@ void ServiceCall::ContinueTrace() {
       topk::ContinueTrace(parent, parent.empty() ? "" : header("tracestate"));
   SpanExporter* const spans = service_.spans();
   if (spans != nullptr && spans->Samples(info_.trace)) {
-    span_ = std::make_unique<CallSpan>(*spans, path_, info_, many_);
+    span_ =
+        std::make_unique<CallSpan>(*spans, path_, info_, kind_ == Kind::kMany);
     info_.span = span_.get();
   }
   if (info_.trace.parent == 0) return;

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/base/cancellation.h"
@@ -20,18 +21,24 @@
 namespace topk {
 
 /// The base of the calls of topk.v1 and of the Open Inference Protocol.
-class ServiceCall : public Call {
+class ServiceCall : public Call, private OpenStream {
  public:
-  /// The service, the loop and the method outlive it. `many`: each message is a
-  /// request with its own span.
+  /// kMany is a stream whose messages are requests, each with its own span.
+  enum class Kind { kUnary, kStream, kMany };
+
+  /// The service, the loop and the method must outlive the call.
   ServiceCall(TopKService& service, EventLoop& loop, const CallMethod& method,
-              bool many = false);
+              Kind kind = Kind::kUnary);
   ~ServiceCall() override;
 
  protected:
   /// Records a call that FinishIncomplete() has ended.
   virtual void RecordIncomplete(const Status& status);
   void OnWritten(bool ok) override { (void)ok; }
+  /// Ends a stream that would not be admitted now. UNAVAILABLE while the server
+  /// drains: what has begun may finish. Called by any thread, any number of
+  /// times.
+  virtual void Interrupt(const Status& status) { (void)status; }
 
   /// Starts a read; OnRead() follows. The first read starts once the call is
   /// admitted.
@@ -52,11 +59,12 @@ class ServiceCall : public Call {
   /// Enqueues work(job) for a worker and keeps the call alive until it returns.
   template <class Work>
   void Enqueue(Size nanoseconds, Work work) {
-    service_.work().Enqueue(nanoseconds, [this, self = shared_from_this(),
-                                          work](WorkQueue::Job& job) {
-      work(job);
-      return CheckAlive().ok();
-    });
+    service_.work().Enqueue(
+        admitted_.caller.key, nanoseconds,
+        [this, self = shared_from_this(), work](WorkQueue::Job& job) {
+          work(job);
+          return CheckAlive().ok();
+        });
   }
 
   /// Returns OK while the client waits for the call, else CANCELLED or
@@ -82,6 +90,7 @@ class ServiceCall : public Call {
 
  private:
   void OnArrival() final;
+  void Recheck() final;
   void OnEnd() final;
   void ContinueTrace();
   void ReturnTrace();
@@ -90,7 +99,8 @@ class ServiceCall : public Call {
   void RecordEnd(const Status& status);
 
   const char* const path_;
-  const bool many_;
+  const Kind kind_;
+  std::optional<OpenCalls::Streams::iterator> stream_;
   int reads_ = 0;
   CallInfo info_;
   std::string trace_parent_;  // until it is sent

@@ -29,8 +29,8 @@ google::rpc::Status ToRpcStatus(const Status& status) {
   google::rpc::ErrorInfo info;
   info.set_reason(status.reason);
   info.set_domain(kDomain);
-  const bool quota = status.retry_after.count() > 0;
-  if (!field.empty() && !quota) (*info.mutable_metadata())["field"] = field;
+  const bool retry = status.retry_after.count() > 0;
+  if (!field.empty() && !retry) (*info.mutable_metadata())["field"] = field;
   static_cast<void>(rpc.add_details()->PackFrom(info));
 
   if (status.code == Code::kInvalidArgument && !field.empty()) {
@@ -41,16 +41,18 @@ google::rpc::Status ToRpcStatus(const Status& status) {
     violation.set_description(message);
     static_cast<void>(rpc.add_details()->PackFrom(bad));
   }
-  if (quota) {
+  if (retry && status.code == Code::kResourceExhausted) {
     google::rpc::QuotaFailure failure;
     google::rpc::QuotaFailure::Violation& violation = *failure.add_violations();
     violation.set_subject(field);
     violation.set_description(message);
     static_cast<void>(rpc.add_details()->PackFrom(failure));
-    google::rpc::RetryInfo retry;
-    *retry.mutable_retry_delay() =
+  }
+  if (retry) {
+    google::rpc::RetryInfo delay;
+    *delay.mutable_retry_delay() =
         TimeUtil::MillisecondsToDuration(status.retry_after.count());
-    static_cast<void>(rpc.add_details()->PackFrom(retry));
+    static_cast<void>(rpc.add_details()->PackFrom(delay));
   }
   return rpc;
 }

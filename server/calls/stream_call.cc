@@ -1,9 +1,11 @@
 #include "server/calls/stream_call.h"
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/slice.h>
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -15,6 +17,7 @@
 #include "server/calls/raw_message.h"
 #include "server/calls/read_ahead_queue.h"
 #include "server/calls/service_call.h"
+#include "server/calls/write_message.h"
 #include "server/shared_memory/request_memory.h"
 #include "server/telemetry/call_span.h"
 
@@ -41,8 +44,7 @@ class HeldBytes {
     return Cover();
   }
 
-  // Holds a message. If there is no room it is held all the same, uncharged,
-  // until Release().
+  // Charges a message until Release(). Errors: as Charge::Add().
   Status Hold(int64_t bytes) {
     const std::lock_guard lock(mutex_);
     held_ += bytes;
@@ -72,7 +74,7 @@ class HeldBytes {
 class StreamCall final : public ServiceCall {
  public:
   StreamCall(TopKService& service, EventLoop& loop, const CallMethod& method)
-      : ServiceCall(service, loop, method),
+      : ServiceCall(service, loop, method, Kind::kStream),
         method_(method),
         held_(admitted().reservation) {}
 
@@ -80,7 +82,7 @@ class StreamCall final : public ServiceCall {
   // A message, and why it is rejected.
   struct Item {
     grpc::ByteBuffer message;  // or...
-    grpc::Slice compact;       // ...a small one, after Compact()
+    grpc::Slice compact;       // ...its copy, after Compact()
     std::unique_ptr<const Status> rejection;
 
     Item() = default;
@@ -94,14 +96,15 @@ class StreamCall final : public ServiceCall {
     int64_t bytes() const {
       return static_cast<int64_t>(message.Length() + compact.size());
     }
-    // With the memory of the item itself: many small ones may wait.
+    // Includes the memory of the item itself: many small ones may wait.
     int64_t held_bytes() const { return bytes() + 256; }
 
-    // A ByteBuffer takes 350 bytes more than its message. Millions of small
-    // messages may wait for the start of a large tensor.
+    // Copies a message that has to wait. A ByteBuffer takes 350 bytes more than
+    // its message, and each of its slices keeps a receive block of up to 64 KiB
+    // allocated. Larger messages waste little.
     void Compact() {
-      constexpr size_t kSmall = 1024;
-      if (message.Length() > kSmall) return;
+      constexpr size_t kMaxCopied = size_t{1} << 20;
+      if (message.Length() > kMaxCopied) return;
       if (message.DumpToSingleSlice(&compact).ok()) message.Clear();
     }
     grpc::ByteBuffer& Expand() {
@@ -125,21 +128,48 @@ class StreamCall final : public ServiceCall {
         item.rejection = std::make_unique<const Status>(std::move(s));
         item.message.Clear();
       }
-      next = queue_.Receive(std::move(item), bytes);
+      const bool rejected = item.rejection != nullptr;
+      next = queue_.Receive(std::move(item), bytes, rejected);
     } else {
       next = queue_.ReceiveEnd();
     }
-    if (next.read) Read();
+    if (next.read) ReadWithinRate();
     if (next.work) (void)Proceed(Reader::kPoller);
   }
 
-  // A tensor is admitted with its header; what follows is owed.
+  // Ends the stream, but a drain lets a stream that has begun finish.
+  void Interrupt(const Status& status) override {
+    const bool drains = status.code == Code::kUnavailable;
+    if (queue_.Interrupt(status, /*unless_begun=*/drains).work) {
+      (void)Proceed(Reader::kPoller);
+    }
+  }
+
+  // Reads the next message once the caller's rate allows that. The alarm is
+  // never canceled, because another thread may be setting it. Instead each wait
+  // is short, and OnAlarm() checks whether the stream has ended.
+  void ReadWithinRate() {
+    constexpr std::chrono::milliseconds kMaxDelay{100};
+    const auto delay = service_.admission().ReadDelay(admitted());
+    if (!delay || !CheckAlive().ok()) return Read();
+    alarm_.Set(&loop_.queue(),
+               std::chrono::system_clock::now() + std::min(*delay, kMaxDelay),
+               alarm_tag_.For(
+                   std::static_pointer_cast<StreamCall>(shared_from_this())));
+  }
+
+  void OnAlarm(bool) {
+    if (!queue_.stopped()) ReadWithinRate();
+  }
+
+  // A tensor is admitted with its header. The chunks count against the rate,
+  // which delays the next read.
   Status Admitted(const Item& item) {
     if (!std::exchange(has_header_, true)) {
       return service_.admission().AdmitRequest(admitted(), item.bytes(), 0,
                                                charge_);
     }
-    service_.admission().Owe(admitted(), item.bytes());
+    service_.admission().DebitUnchecked(admitted(), item.bytes());
     return held_.Hold(item.held_bytes());
   }
 
@@ -184,15 +214,18 @@ class StreamCall final : public ServiceCall {
            (prepared_.has_value() && received_ < start_bytes_);
   }
 
-  // Takes what waits. Returns false if nothing does, not even the end: the next
-  // message's poller may be at work already, and this thread must leave.
+  // Takes the messages that wait. Returns false if this thread must leave:
+  // either nothing waits, and another poller may be at work already, or the
+  // stream has ended with an error.
   bool TakeItems() {
     const auto taken = queue_.Take(taken_);
     WidenRace();
     if (!taken.any && !taken.end) return false;
-    if (taken.read) Read();
+    if (!taken.status.ok()) return Fail(taken.status), false;
+    if (taken.read) ReadWithinRate();
     end_ = taken.end;
     for (Item& item : taken_) {
+      if (item.rejection != nullptr) return Fail(*item.rejection), false;
       received_ += item.bytes();
       if (prepared_.has_value()) item.Compact();
       items_.push_back(std::move(item));
@@ -229,7 +262,6 @@ class StreamCall final : public ServiceCall {
     if (prepared_.has_value()) return Start();
     if (items_.empty()) return Answer();
     Item& item = items_.front();
-    if (item.rejection != nullptr) return *item.rejection;
     const int64_t held_bytes = item.held_bytes();
     const bool first = !tensor_.has_value();
     grpc::ByteBuffer& message = item.Expand();
@@ -247,9 +279,9 @@ class StreamCall final : public ServiceCall {
   // when the tensor is started.
   std::optional<Status> Prepare(grpc::ByteBuffer& message, Reader reader) {
     RawMessage<v1::TopKRequestChunk> chunk;
-    const auto bytes = static_cast<int64_t>(message.Length());
     const std::optional<Status> read = ReadRaw(
-        message, reader, [&](Size more) { return Charge(more, bytes); }, chunk);
+        message, reader, [&](Size more) { return Charge(more, charge_); },
+        chunk);
     if (!read.has_value() || !read->ok()) return read;
     if (!chunk.message.has_header()) {
       const bool has_data = chunk.message.has_data() || !chunk.data.empty();
@@ -259,26 +291,26 @@ class StreamCall final : public ServiceCall {
     }
     header_ = std::move(*chunk.message.mutable_header());
     output_ = header_.output();
-    // Its mistakes now; held it is not, or idle streams would take what there
-    // is for all.
+    // Opens the shared memory only to report its errors early. Idle streams
+    // must not keep it mapped, or they could take all mappings.
     RequestMemory memory(service_.shared_objects());
-    if (Status s = memory.OpenOutputs(header_); !s.ok()) return s;
+    if (Status s = memory.OpenOutputs(header_, admitted().caller.is_local);
+        !s.ok())
+      return s;
     Result<PreparedRequest> prepared = service_.engine().PrepareStream(header_);
     if (!prepared.ok()) return prepared.status();
     output_bytes_ = prepared->cost.output_bytes;
     const Size tensor_bytes = TensorBytes(*prepared);
     {
       InFlightLimiter::Charge available;
-      if (Status s = service_.admission().ChargeRequest(
-              admitted(), tensor_bytes, bytes, available);
-          !s.ok()) {
-        return s;
-      }
+      if (Status s = Charge(tensor_bytes, available); !s.ok()) return s;
     }
     start_bytes_ = std::min(tensor_bytes.value() / kChargedPerByte,
                             prepared->cost.input_bytes.value());
-    header_bytes_ = bytes;
     prepared_ = *std::move(prepared);
+    if (received_ < start_bytes_) {
+      for (Item& item : items_) item.Compact();
+    }
     return Status();
   }
 
@@ -286,14 +318,12 @@ class StreamCall final : public ServiceCall {
     return prepared.cost.output_bytes + prepared.cost.working_bytes;
   }
 
-  Status Charge(Size more, int64_t bytes) {
-    return service_.admission().ChargeRequest(admitted(), more, bytes, charge_);
+  Status Charge(Size more, InFlightLimiter::Charge& charge) {
+    return charge.Add(admitted().reservation, more);
   }
 
   Status Start() {
-    if (Status s = Charge(TensorBytes(*prepared_), header_bytes_); !s.ok()) {
-      return s;
-    }
+    if (Status s = Charge(TensorBytes(*prepared_), charge_); !s.ok()) return s;
     // The chunks read ahead, and those being computed at the same time.
     constexpr int64_t kAhead = 2 * ReadAheadQueue<Item>::kMaxBytes;
     if (Status s =
@@ -316,9 +346,7 @@ class StreamCall final : public ServiceCall {
   std::optional<Status> Feed(grpc::ByteBuffer& message, Reader reader) {
     RawMessage<v1::TopKRequestChunk> chunk;
     InFlightLimiter::Charge parsed;
-    const auto charge = [&](Size more) {
-      return parsed.Add(admitted().reservation, more);
-    };
+    const auto charge = [&](Size more) { return Charge(more, parsed); };
     const std::optional<Status> read = ReadRaw(message, reader, charge, chunk);
     if (!read.has_value() || !read->ok()) return read;
     if (chunk.message.has_header()) {
@@ -352,7 +380,9 @@ class StreamCall final : public ServiceCall {
     stats_.Note(*answer);
     RequestMemory memory(service_.shared_objects());
     *header_.mutable_output() = output_;
-    if (Status s = memory.OpenOutputs(header_); !s.ok()) return s;
+    if (Status s = memory.OpenOutputs(header_, admitted().caller.is_local);
+        !s.ok())
+      return s;
     if (Status s = memory.Deliver(*answer); !s.ok()) return s;
     outgoing_ = WriteChunks(*std::move(answer));
     stats_.RecordStage(Stage::kEncode);
@@ -361,8 +391,8 @@ class StreamCall final : public ServiceCall {
     return {};
   }
 
-  // Ends the stream with an error. If it was not the client that ended it but
-  // its end, that is what the log should say; the call's end will tell.
+  // Ends the stream with an error. If the call was canceled or disconnected,
+  // the log names that cause, which is known only when the call finishes.
   void Fail(const Status& status) {
     queue_.Stop();
     if (items_.empty() && end_) return FinishIncomplete(status);
@@ -394,13 +424,14 @@ class StreamCall final : public ServiceCall {
   HeldBytes held_;
   InFlightLimiter::Charge charge_;  // of the header and of what it costs
   ReadAheadQueue<Item> queue_;
+  grpc::Alarm alarm_;
+  OwningTag<StreamCall, &StreamCall::OnAlarm> alarm_tag_;
   bool has_header_ = false;  // it was received
   std::vector<Item> taken_;
   std::deque<Item> items_;  // those that were taken before, in order
   bool end_ = false;
   int64_t received_ = 0;     // bytes of all that were taken
   int64_t start_bytes_ = 0;  // of them that the tensor's start needs
-  int64_t header_bytes_ = 0;
   v1::TopKRequest header_;
   v1::OutputOptions output_;  // the header's, with its shared memory
   Size output_bytes_;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "server/calls/codec.h"
+#include "server/calls/write_message.h"
 
 namespace topk {
 

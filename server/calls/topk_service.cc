@@ -30,7 +30,7 @@ TopKService::TopKService(const Engine& engine, Metrics& metrics,
       get_capabilities_{
           MethodOf(Method::kGetCapabilities),
           AnswerMessages<v1::GetCapabilitiesRequest, v1::Capabilities>(
-              [this](const auto&, v1::Capabilities& to) {
+              [this](const auto&, v1::Capabilities& to, const Caller&) {
                 to = GetCapabilities();
                 return Status();
               })},
@@ -63,7 +63,7 @@ v1::Capabilities TopKService::GetCapabilities() const {
 void TopKService::Record(const CallInfo& call, const v1::TopKRequest& request,
                          const RequestStats& stats, const Status& status) {
   bytes_ += stats.tensor_bytes + stats.answer_bytes;
-  metrics_.Record(call.method, request, stats, status, ExemplarTrace(call));
+  metrics_.Record(call.method, request, stats, status);
   log_.Record(call, request, stats, status);
 }
 

@@ -71,12 +71,6 @@ class TopKService {
   /// Where calls have their work done.
   WorkQueue& work() { return work_; }
 
-  /// Returns the trace that exemplars of a call name: null if it has no span,
-  /// or the span will not reach the collector.
-  const TraceContext* ExemplarTrace(const CallInfo& call) const {
-    return call.span != nullptr && spans_->Delivers() ? &call.trace : nullptr;
-  }
-
   /// Counts and logs one request's outcome.
   void Record(const CallInfo& call, const v1::TopKRequest& request,
               const RequestStats& stats, const Status& status);

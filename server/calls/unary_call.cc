@@ -12,14 +12,14 @@ void UnaryCall::OnRead(bool ok, grpc::ByteBuffer& message) {
   const std::optional<Status> prepared = request_.Prepare(Reader::kPoller);
   if (prepared.has_value() && !prepared->ok()) return End(*prepared);
   if (request_.RunsAtOnce()) return Compute();
-  status = service_.work().CheckDeadline(context_.deadline());
+  status = service_.work().CheckDeadline(admitted().caller.key, Deadline());
   if (!status.ok()) return End(status);
   Enqueue(request_.nanoseconds(),
           [this](WorkQueue::Job& job) { PrepareOnWorker(job); });
 }
 
 void UnaryCall::PrepareOnWorker(WorkQueue::Job& job) {
-  // It may have waited for a thread longer than its client for it.
+  // The client may have given up while the call was queued.
   if (const Status gone = CheckAlive(); !gone.ok()) return End(gone);
   if (!request_.prepared()) {
     const Size preparing = request_.nanoseconds();
@@ -57,19 +57,21 @@ void SimpleCall::OnRead(bool ok, grpc::ByteBuffer& message) {
     nanoseconds += 1'000'000;  // parsing kMaxParsedBytes
   }
   if (nanoseconds == 0) return AnswerAndFinish();
-  Enqueue(nanoseconds, [this](WorkQueue::Job&) { AnswerAndFinish(); });
+  Enqueue(nanoseconds, [this](WorkQueue::Job&) {
+    if (const Status gone = CheckAlive(); !gone.ok()) return Finish(gone);
+    AnswerAndFinish();
+  });
 }
 
 void SimpleCall::AnswerAndFinish() {
   grpc::ByteBuffer response;
-  const Status status =
-      CatchBadAlloc([&] { return method_.answer(message_, response); });
+  const Status status = CatchBadAlloc(
+      [&] { return method_.answer(message_, response, admitted().caller); });
   // Probes must be answered by a full server too.
   constexpr int64_t kAlwaysSent = int64_t{16} << 10;
   const auto bytes = static_cast<int64_t>(response.Length());
   if (status.ok() && bytes > kAlwaysSent) {
-    const Status charged = service_.admission().ChargeRequest(
-        admitted(), bytes, static_cast<int64_t>(message_.Length()), charge_);
+    const Status charged = charge_.Add(admitted().reservation, bytes);
     if (!charged.ok()) return Refuse(charged);
   }
   status.ok() ? Finish(response) : Finish(status);

@@ -1,65 +1,248 @@
 #include "server/calls/work_queue.h"
 
+#include <limits>
+#include <system_error>
+
+#include "core/base/happens_before.h"
 #include "core/base/text.h"
 
 namespace topk {
 
-WorkQueue::WorkQueue(int threads)
+WorkQueue::WorkQueue(int threads, std::chrono::nanoseconds slice)
     : threads_(threads),
+      slice_(slice),
       speed_(threads),
       all_workers_(tbb::global_control::max_allowed_parallelism,
                    static_cast<size_t>(threads) + 1),
-      workers_(threads, /*reserved_for_masters=*/0) {}
-
-void WorkQueue::Begin(bool timed) {
-  ++jobs_;
-  if (!timed) return;
-  // Time counts from the first job on.
+      workers_(threads, /*reserved_for_masters=*/0) {
+  spares_.reserve(kMaxSpares);
   const std::lock_guard lock(mutex_);
-  if (timed_++ == 0) since_ = Clock::now();
+  WakeSpare();
 }
 
-void WorkQueue::End(int64_t cost, bool timed, bool done) {
-  pending_ -= cost;
-  if (timed) {
+WorkQueue::~WorkQueue() {
+  users_.Wait();
+  {
     const std::lock_guard lock(mutex_);
-    const Clock::time_point now = Clock::now();
-    if (done) {
-      constexpr double kWindow = 1e9;
-      worked_ += static_cast<double>(cost);
-      elapsed_ += static_cast<double>(
-          std::max<int64_t>(std::chrono::nanoseconds(now - since_).count(), 1));
-      speed_ = worked_ / elapsed_;
-      if (elapsed_ > kWindow) {
-        worked_ /= 2;
-        elapsed_ /= 2;
-      }
-    }
-    since_ = now;
-    --timed_;
+    closing_ = true;
   }
-  --jobs_;
+  watch_.notify_all();
+  sleep_.notify_all();
+  for (std::thread& spare : spares_) spare.join();
 }
 
-std::chrono::nanoseconds WorkQueue::Wait() const {
+void WorkQueue::Add(std::string_view client, std::unique_ptr<Job> job) {
+  bool hand_over = false;
+  bool wake = false;
+  {
+    const std::lock_guard lock(mutex_);
+    auto entry = clients_.find(client);
+    if (entry == clients_.end()) {
+      entry = clients_.try_emplace(std::string(client)).first;
+    }
+    Client& of = entry->second;
+    job->client_ = &*entry;
+    of.pending += job->cost_;
+    if (of.queued.empty()) {
+      of.served = std::max(of.served, turn_);
+      of.turn = turns_.emplace(of.served, &*entry);
+    }
+    of.queued.push_back(std::move(job));
+    ++queued_;
+    ++jobs_;
+    const Clock::time_point now = Clock::now();
+    hand_over = handed_ < queued_;
+    if (hand_over && handed_++ == 0) progress_ = now;
+    wake = idle_ || now - progress_ >= slice_;
+  }
+  if (hand_over) {
+    workers_.enqueue(HandedOver([this, user = users_.Add()] { RunNext(); }));
+  }
+  if (wake) watch_.notify_one();
+  WidenRace();
+}
+
+// Takes the next job of the client whose turn it is.
+std::unique_ptr<WorkQueue::Job> WorkQueue::Take(Turns::iterator turn,
+                                                Clock::time_point now) {
+  Client& client = turn->second->second;
+  std::unique_ptr<Job> job = std::move(client.queued.front());
+  client.queued.pop_front();
+  turn_ = std::max(turn_, turn->first);
+  client.served += static_cast<double>(job->cost_);
+  Turns::node_type node = turns_.extract(turn);
+  if (!client.queued.empty()) {
+    node.key() = client.served;
+    client.turn = turns_.insert(std::move(node));
+  }
+  Advance(now);
+  ++client.running;
+  ++running_;
+  --queued_;
+  job->begun_ = share_;
+  return job;
+}
+
+void WorkQueue::Advance(Clock::time_point now) {
+  if (running_ > 0) {
+    share_ += static_cast<double>(
+                  std::chrono::nanoseconds(now - shared_until_).count()) /
+              static_cast<double>(running_);
+  }
+  shared_until_ = now;
+}
+
+void WorkQueue::Job::Revise(Size nanoseconds) {
+  const std::lock_guard lock(queue_.mutex_);
+  const int64_t more = Bounded(nanoseconds) - cost_;
+  cost_ += more;
+  Client& client = client_->second;
+  client.pending += more;
+  client.served += static_cast<double>(more);
+  if (client.queued.empty()) return;
+  Turns::node_type node = queue_.turns_.extract(client.turn);
+  node.key() = client.served;
+  client.turn = queue_.turns_.insert(std::move(node));
+}
+
+void WorkQueue::Run(std::unique_ptr<Job> job) noexcept {
+  const bool done = job->Run();
+  const std::lock_guard lock(mutex_);
+  Advance(Clock::now());
+  if (done && job->timed_) {
+    constexpr double kWindow = 1e9;
+    worked_ += static_cast<double>(job->cost_);
+    elapsed_ += std::max(share_ - job->begun_, 1.0);
+    speed_ = worked_ / elapsed_;
+    if (elapsed_ > kWindow) {
+      worked_ /= 2;
+      elapsed_ /= 2;
+    }
+  }
+  --running_;
+  --jobs_;
+  Client& client = job->client_->second;
+  client.pending -= job->cost_;
+  if (--client.running == 0 && client.queued.empty()) {
+    clients_.erase(clients_.find(job->client_->first));
+    if (clients_.empty()) turn_ = 0;
+  }
+}
+
+void WorkQueue::RunNext() noexcept {
+  std::unique_ptr<Job> job;
+  {
+    const std::lock_guard lock(mutex_);
+    --handed_;
+    progress_ = Clock::now();
+    // A spare thread may have taken the job.
+    if (!turns_.empty()) job = Take(turns_.begin(), progress_);
+  }
+  if (job != nullptr) Run(std::move(job));
+}
+
+// Takes the next job of a client that runs less than its share.
+std::unique_ptr<WorkQueue::Job> WorkQueue::TakeOverdue(Clock::time_point now) {
+  // There may be no clients, if a spare thread has taken the work already.
+  const auto clients = static_cast<int64_t>(clients_.size());
+  const int64_t share =
+      clients < 2 ? 1 : std::max<int64_t>(threads_ / clients, 1);
+  // Half of the spare threads never run long work, so that many clients with
+  // long work cannot occupy all of them.
+  const size_t running_spares = spares_.size() - sleeping_ - 1;
+  const int64_t most = running_spares < kMaxSpares / 2
+                           ? std::numeric_limits<int64_t>::max()
+                           : kShortSlices * slice_.count();
+  for (auto turn = turns_.begin(); turn != turns_.end(); ++turn) {
+    const Client& client = turn->second->second;
+    if (client.running < share && client.queued.front()->cost_ <= most) {
+      return Take(turn, now);
+    }
+  }
+  return nullptr;
+}
+
+// Waits for overdue work and takes it. Returns null once the queue closes.
+std::unique_ptr<WorkQueue::Job> WorkQueue::AwaitOverdue(
+    std::unique_lock<std::mutex>& lock) {
+  while (!closing_) {
+    const Clock::time_point now = Clock::now();
+    const Clock::time_point overdue = progress_ + slice_;
+    if (handed_ == 0) {
+      idle_ = true;
+      watch_.wait(lock);
+      idle_ = false;
+    } else if (now < overdue) {
+      watch_.wait_until(lock, overdue);
+    } else if (std::unique_ptr<Job> job = TakeOverdue(now)) {
+      return job;
+    } else {
+      watch_.wait_for(lock, slice_);
+    }
+  }
+  return nullptr;
+}
+
+void WorkQueue::RunOverdue() noexcept {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    ++sleeping_;
+    sleep_.wait(lock, [this] { return closing_ || !watched_; });
+    --sleeping_;
+    watched_ = true;
+    std::unique_ptr<Job> job = AwaitOverdue(lock);
+    watched_ = false;
+    if (job == nullptr) return;
+    WakeSpare();
+    lock.unlock();
+    Run(std::move(job));
+    lock.lock();
+  }
+}
+
+// Has another spare thread watch.
+void WorkQueue::WakeSpare() {
+  if (sleeping_ > 0 || spares_.size() == kMaxSpares) {
+    sleep_.notify_one();
+    return;
+  }
+  try {
+    spares_.emplace_back([this] { RunOverdue(); });
+  } catch (const std::system_error&) {
+    // No more threads: the others watch once they have run their work.
+  }
+}
+
+std::chrono::nanoseconds WorkQueue::Wait(std::string_view client) const {
   // One thread may be free where there are fewer jobs than threads.
   if (jobs_ < threads_) return {};
-  const double wait = static_cast<double>(pending_) / speed_;
+  const std::lock_guard lock(mutex_);
+  const auto entry = clients_.find(client);
+  if (entry == clients_.end()) return {};
+  // While the client's own work is done, at most as much work is done for each
+  // other client.
+  double work = 0;
+  for (const auto& [name, other] : clients_) {
+    work += static_cast<double>(std::min(other.pending, entry->second.pending));
+  }
+  const double wait = work / speed_;
   return std::chrono::nanoseconds(Size::Of(std::min(wait, 1e15)).value());
 }
 
 Status WorkQueue::CheckDeadline(
+    std::string_view client,
     std::chrono::system_clock::time_point deadline) const {
   using std::chrono::milliseconds;
-  const auto wait = std::chrono::duration_cast<milliseconds>(Wait());
+  const auto wait = std::chrono::duration_cast<milliseconds>(Wait(client));
   if (wait.count() == 0) return {};
   const auto left = std::chrono::duration_cast<milliseconds>(
       deadline - std::chrono::system_clock::now());
   if (wait <= left) return {};
   return ResourceExhausted(
       "DEADLINE_TOO_SHORT", "server",
-      StrCat("queued work takes ", wait.count(), " ms, longer than the ",
-             left.count(), " ms until the call's deadline"),
+      StrCat("the queued work of this client takes ", wait.count(),
+             " ms, longer than the ", left.count(),
+             " ms until the call's deadline"),
       wait);
 }
 

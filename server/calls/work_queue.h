@@ -7,87 +7,130 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
 #include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "core/base/checked.h"
-#include "core/base/happens_before.h"
 #include "core/base/status.h"
+#include "core/engine.h"
 #include "server/calls/users.h"
 
 namespace topk {
 
-/// Runs work on oneTBB's threads, in turn, and estimates how long new work
-/// waits: from the cost of what is queued and the speed at which costs were
-/// worked off lately. Thread-safe.
+/// Runs work on oneTBB's threads. Clients take turns by the cost of their work
+/// (start-time fair queueing); the work of one client starts in order.
+/// Estimates how long new work waits, from these costs and the speed at which
+/// recent costs were worked off. Thread-safe.
+///
+/// If no worker starts a job for `slice`, a spare thread runs the next job of a
+/// client that uses less than its share of the threads, and the operating
+/// system divides the cores.
 class WorkQueue {
  public:
-  /// Work of at most this cost and output may run on a poller. Costs are bounds
-  /// that most work stays far below: it takes some ten microseconds.
-  static constexpr int64_t kSmallNanoseconds = 150'000;
+  /// Work of at most this cost and output may run on a poller.
+  static constexpr int64_t kSmallNanoseconds = kSerialNanoseconds;
   static constexpr int64_t kSmallBytes = int64_t{256} << 10;
   static bool IsSmall(Size nanoseconds, Size output_bytes) {
     return nanoseconds <= kSmallNanoseconds && output_bytes <= kSmallBytes;
   }
 
-  explicit WorkQueue(int threads);
+  /// How long no worker may start a job before a spare thread does.
+  static constexpr std::chrono::nanoseconds kSlice =
+      std::chrono::milliseconds(20);
+  /// The largest number of spare threads. Half of them only run work of at most
+  /// kShortSlices slices.
+  static constexpr size_t kMaxSpares = 64;
+  static constexpr int64_t kShortSlices = 5;
 
-  /// Waits for the work that was handed over.
-  ~WorkQueue() { users_.Wait(); }
+  explicit WorkQueue(int threads, std::chrono::nanoseconds slice = kSlice);
 
-  /// One piece of work, while it runs.
+  /// Blocks until all enqueued work has run.
+  ~WorkQueue();
+
+ private:
+  struct Client;
+  using Clients = std::map<std::string, Client, std::less<>>;
+
+ public:
+  /// One piece of work.
   class Job {
    public:
-    /// Its cost turned out to be another than it was queued with.
-    void Revise(Size nanoseconds) {
-      const int64_t cost = Bounded(nanoseconds);
-      queue_.pending_ += cost - cost_;
-      cost_ = cost;
-    }
+    virtual ~Job() = default;
+
+    /// Replaces the cost that the work was enqueued with. Call it while the
+    /// work runs.
+    void Revise(Size nanoseconds);
+
+   protected:
+    Job(WorkQueue& queue, int64_t cost) : queue_(queue), cost_(cost) {}
 
    private:
     friend class WorkQueue;
-    Job(WorkQueue& queue, int64_t cost) : queue_(queue), cost_(cost) {}
+    virtual bool Run() = 0;
 
     WorkQueue& queue_;
+    const Users::Token user_ = queue_.users_.Add();
+    Clients::value_type* client_ = nullptr;
     int64_t cost_;
+    const bool timed_ = cost_ >= kTimedNanoseconds;
+    double begun_ = 0;  // share_ when it began
   };
 
-  /// Has a worker call work(job). `nanoseconds` is the work's CPU time. The
-  /// work returns whether it did what it cost: cancelled work teaches nothing.
+  /// Has a worker call work(job) for a client. `nanoseconds` is the work's CPU
+  /// time. The work returns whether it did what it cost: cancelled work is
+  /// excluded from the speed estimate. An exception ends the process.
   template <class Work>
-  void Enqueue(Size nanoseconds, Work work) {
-    const int64_t cost = Bounded(nanoseconds);
-    const bool timed = cost >= kTimedNanoseconds;
-    pending_ += cost;
-    Begin(timed);
-    // Destroyed in this order: the work first.
-    struct Queued {
-      Users::Token token;
-      Work work;
-    };
-    workers_.enqueue(HandedOver(
-        [this, cost, timed, queued = Queued{users_.Add(), std::move(work)}] {
-          Job job(*this, cost);
-          const bool done = queued.work(job);
-          End(job.cost_, timed, done);
-        }));
-    WidenRace();
+  void Enqueue(std::string_view client, Size nanoseconds, Work work) {
+    Add(client, std::make_unique<JobOf<Work>>(*this, Bounded(nanoseconds),
+                                              std::move(work)));
   }
 
-  /// How long work that is queued now waits for a thread.
-  std::chrono::nanoseconds Wait() const;
+  /// Returns how long work of this client that is queued now waits for its
+  /// turn.
+  std::chrono::nanoseconds Wait(std::string_view client) const;
 
-  /// OK if work that is queued now would begin before the deadline, else
-  /// RESOURCE_EXHAUSTED with the time that the queue takes.
-  Status CheckDeadline(std::chrono::system_clock::time_point deadline) const;
+  /// Returns OK if work of this client that is queued now would begin before
+  /// the deadline, else RESOURCE_EXHAUSTED with the time that the queue takes.
+  Status CheckDeadline(std::string_view client,
+                       std::chrono::system_clock::time_point deadline) const;
 
   /// How many pieces of work are queued or running.
   int64_t jobs() const { return jobs_; }
 
  private:
   using Clock = std::chrono::steady_clock;
+  using Turns = std::multimap<double, Clients::value_type*>;
+
+  template <class Work>
+  class JobOf final : public Job {
+   public:
+    JobOf(WorkQueue& queue, int64_t cost, Work work)
+        : Job(queue, cost), work_(std::move(work)) {}
+
+   private:
+    bool Run() final { return work_(*this); }
+
+    Work work_;
+  };
+
+  // A client with work that is queued or running.
+  struct Client {
+    std::list<std::unique_ptr<Job>> queued;
+    int64_t running = 0;
+    int64_t pending = 0;   // nanoseconds, of queued and running work
+    double served = 0;     // nanoseconds, on the scale of turn_
+    Turns::iterator turn;  // of queued work
+  };
 
   // Longer work counts as this long, so that sums of many do not overflow.
   static int64_t Bounded(Size nanoseconds) {
@@ -95,24 +138,50 @@ class WorkQueue {
     return std::min(nanoseconds.value(), kHour);
   }
 
-  void Begin(bool timed);
-  void End(int64_t cost, bool timed, bool done);
-
-  // Less work takes longer to hand over than to do, so that its cost says
-  // nothing about its time: it teaches nothing.
+  // Less work is excluded from the speed estimate, because its time is mostly
+  // that of its call.
   static constexpr int64_t kTimedNanoseconds = 100'000;
 
+  void Add(std::string_view client, std::unique_ptr<Job> job);
+  void Run(std::unique_ptr<Job> job) noexcept;
+  void RunNext() noexcept;
+  void RunOverdue() noexcept;
+  // The caller holds mutex_ in the following.
+  void Advance(Clock::time_point now);
+  std::unique_ptr<Job> Take(Turns::iterator turn, Clock::time_point now);
+  std::unique_ptr<Job> TakeOverdue(Clock::time_point now);
+  std::unique_ptr<Job> AwaitOverdue(std::unique_lock<std::mutex>& lock);
+  void WakeSpare();
+
   const int threads_;
-  std::atomic<int64_t> pending_ = 0;  // nanoseconds, of queued and running work
+  const std::chrono::nanoseconds slice_;
   std::atomic<int64_t> jobs_ = 0;
-  // The cost that is worked off in a nanosecond, as the last second of work
-  // had it.
-  std::atomic<double> speed_;
-  std::mutex mutex_;   // of what follows
-  int64_t timed_ = 0;  // jobs that may teach
-  Clock::time_point since_{};
+  mutable std::mutex mutex_;  // of what follows
+  Clients clients_;
+  Turns turns_;          // of the clients with queued work
+  double turn_ = 0;      // the key of the last one taken from turns_
+  int64_t queued_ = 0;   // jobs
+  int64_t running_ = 0;  // jobs
+  int64_t handed_ = 0;   // calls of RunNext() that were enqueued, not begun
+  // When RunNext() last began or, if no call was outstanding, was handed over.
+  Clock::time_point progress_{};
+  // Virtual time: the thread time that each running job has had.
+  double share_ = 0;
+  Clock::time_point shared_until_{};
+  // The cost worked off per nanosecond, over the last second of work.
+  double speed_;
   double worked_ = 0;
   double elapsed_ = 0;
+  // The spare threads. One of them watches for overdue work, the others run
+  // such work or sleep.
+  std::vector<std::thread> spares_;
+  std::condition_variable watch_;
+  std::condition_variable sleep_;
+  size_t sleeping_ = 0;
+  bool watched_ = false;
+  bool idle_ = false;  // the watching one waits for work to be handed over
+  bool closing_ = false;
+
   /// oneTBB counts on the thread that calls it; ours polls.
   const tbb::global_control all_workers_;
   tbb::task_arena workers_;

@@ -195,11 +195,6 @@ void AddListening(ConfigTable& table, ServerConfig& config) {
            "admits the group, 0666 everyone")
       ->check(OctalMode())
       ->default_str("0600");
-  table.Switch(
-      "xds", config.xds,
-      "Serve each address once an xDS control plane has configured it. "
-      "GRPC_XDS_BOOTSTRAP names the bootstrap file; "
-      "GRPC_XDS_BOOTSTRAP_CONFIG holds its content");
   table
       .Row("metrics-listen", config.metrics_listen,
            "Address of the Prometheus metrics, at the path /metrics. An empty "
@@ -354,13 +349,13 @@ void AddConnections(ConfigTable& table, ConnectionOptions& options) {
   table
       .Row("max-connections", options.max_connections,
            "Max number of open connections; 0 for no limit except that of file "
-           "descriptors. Further ones are closed at once. Not with --xds")
+           "descriptors. Further ones are closed at once")
       ->transform(Whole(0, 1 << 20));
   table
       .Row("max-connections-per-client", options.max_connections_per_client,
            "Max number of open connections of one client address; 0 for no "
            "limit. An IPv6 client is a network of --client-ipv6-prefix bits, "
-           "and a proxy is one address. Not with --xds")
+           "and a proxy is one address")
       ->transform(Whole(0, 1 << 20));
   table
       .Row("max-concurrent-streams", options.max_concurrent_streams,
@@ -465,19 +460,31 @@ void ApplyRejectedVariables(CLI::App& app) {
   }
 }
 
-// Throws for an empty value, e.g. that of an unset shell variable, of a flag of
-// TLS or tokens, whose security it would turn off, and of a switch, which it
-// would turn on. A config file may have the former.
+// Throws for an empty value, e.g. that of an unset shell variable: of a switch,
+// which it would turn on, and of a flag or variable of TLS, tokens or rates,
+// whose security it would turn off. A config file may have the latter, because
+// --check-config prints them.
 void CheckEmptyValues(const CLI::App& app, int argc, const char* const* argv) {
+  const auto fail = [](const std::string& source) {
+    throw CLI::ValidationError(source, "the value is empty");
+  };
   for (const CLI::Option* option : app.get_options()) {
     const std::string name = option->get_name();
-    const bool of_security =
-        name.starts_with("--tls") || name.starts_with("--auth");
-    const bool is_empty = option->get_expected_min() == 0
-                              ? std::count(argv, argv + argc, name + "=") > 0
-                              : of_security && IsArgument(argc, argv, name) &&
-                                    option->results() == CLI::results_t{""};
-    if (is_empty) throw CLI::ValidationError(name, "the value is empty");
+    if (option->get_expected_min() == 0 &&
+        std::count(argv, argv + argc, name + "=") > 0) {
+      fail(name);
+    }
+    if (!name.starts_with("--tls") && !name.starts_with("--auth") &&
+        !name.starts_with("--client")) {
+      continue;
+    }
+    if (IsArgument(argc, argv, name)) {
+      if (option->results() == CLI::results_t{""}) fail(name);
+    } else if (const char* variable =
+                   std::getenv(option->get_envname().c_str());
+               variable != nullptr && *variable == '\0') {
+      fail(option->get_envname());
+    }
   }
 }
 
@@ -622,10 +629,8 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
     CheckEnvironment(app);
-    CheckEmptyValues(app, argc, argv);
-    for (const CLI::App* command : app.get_subcommands()) {
-      CheckEmptyValues(*command, argc, argv);
-    }
+    const std::vector<CLI::App*> commands = app.get_subcommands();
+    CheckEmptyValues(commands.empty() ? app : *commands.front(), argc, argv);
     ApplyRejectedVariables(app);
     result.settings = Settings(app);
     if (check) CheckReadsBack(app, result.settings);

@@ -21,9 +21,6 @@ struct ServerConfig {
   std::vector<std::string> listen = {"127.0.0.1:50051"};
   /// The file mode of unix: sockets. Users with write permission may connect.
   unsigned unix_socket_mode = 0600;
-  /// Whether an xDS control plane decides when and how the addresses are
-  /// served.
-  bool xds = false;
   /// The address of the Prometheus metrics over HTTP: host:port, IPv4 only (a
   /// limit of the HTTP library); "" = off.
   std::string metrics_listen = {};

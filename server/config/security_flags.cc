@@ -63,7 +63,8 @@ void AddSecurityFlags(ConfigTable& table, SecurityConfig& config) {
       .Row("client-bytes-per-second", config.client_bytes_per_second,
            "Max rate of request bytes of one client; 0 for no limit. Bursts "
            "last one second. A request above a full burst is admitted "
-           "after a second without requests and delays the next ones")
+           "after a second without requests and delays the next ones. "
+           "StreamTopK is read at this rate")
       ->check(Rate())
       ->default_str("0");
 }

@@ -9,7 +9,7 @@
 //   closes: that of a successor, which then serves where nobody can connect.
 // Tests: acceptor_test.cc, drain_test.cc, successor_test.cc,
 // connection_limits_test.py.
-// Delete when gRPC has all of this; xDS listeners are gRPC's own even now.
+// Delete when gRPC has fixed all of them.
 #pragma once
 
 #include <grpcpp/security/server_credentials.h>

@@ -1,16 +1,27 @@
 #include "server/health/health_service.h"
 
+#include <grpcpp/alarm.h>
+
 #include <array>
+#include <chrono>
 #include <utility>
 #include <vector>
 
 #include "server/calls/raw_message.h"
+#include "server/calls/write_message.h"
 
 namespace topk {
 namespace {
 
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
+
+// How long a call may wait for its message: kPatience if at most kMaxPatient
+// calls do, so that these cannot hold much memory, else kImpatience. Clients
+// send the message with the call.
+constexpr int kMaxPatient = 2;
+constexpr std::chrono::milliseconds kPatience = std::chrono::seconds(10);
+constexpr std::chrono::milliseconds kImpatience{250};
 
 constexpr std::array<const char*, 2> kHealthPaths = {
     "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"};
@@ -23,7 +34,9 @@ grpc::ByteBuffer ResponseOf(HealthCheckResponse::ServingStatus state) {
 
 }  // namespace
 
-// A call with one request.
+// A call with one request, which must arrive in time: health calls need no
+// token, and gRPC keeps the part of a message that has arrived, up to
+// --max-message-bytes.
 class HealthService::HealthCall : public AuxiliaryCall {
  protected:
   HealthCall(HealthService& health, EventLoop& loop,
@@ -33,16 +46,49 @@ class HealthService::HealthCall : public AuxiliaryCall {
   // The request names a service that exists or not.
   virtual void Answer(bool has_name) = 0;
 
+  void Ended() override { StopWaiting(); }
+
   HealthService& health_;
 
  private:
+  void Begin() final {
+    is_waiting_ = true;
+    const auto patience =
+        ++health_.waiting_ <= kMaxPatient ? kPatience : kImpatience;
+    alarm_.Set(&loop_.queue(), std::chrono::system_clock::now() + patience,
+               alarm_tag_.For({shared_from_this(), this}));
+    Read();
+  }
+
   void Received(grpc::ByteBuffer& message) final {
+    StopWaiting();
     HealthCheckRequest request;
     if (Status s = ReadMessage(message, request); !s.ok()) return Finish(s);
     Answer(health_.state_.Has(request.service()));
   }
 
-  void ReceivedAll() final { Finish(MissingMessage()); }
+  void ReceivedAll() final {
+    StopWaiting();
+    Finish(MissingMessage());
+  }
+
+  void OnAlarm(bool) {
+    const std::lock_guard lock(mutex());
+    if (!is_waiting_) return;
+    StopWaiting();
+    Finish(Status{Code::kDeadlineExceeded, "MESSAGE_LATE", "",
+                  "the request message did not arrive in time"});
+  }
+
+  void StopWaiting() {
+    if (!std::exchange(is_waiting_, false)) return;
+    --health_.waiting_;
+    alarm_.Cancel();
+  }
+
+  bool is_waiting_ = false;  // for the message
+  grpc::Alarm alarm_;
+  OwningTag<HealthCall, &HealthCall::OnAlarm> alarm_tag_;
 };
 
 class HealthService::CheckCall final : public HealthCall {
@@ -96,6 +142,7 @@ class HealthService::WatchCall final : public HealthCall,
   void Ended() override {
     if (watching_) health_.state_.Remove(AsWatcher());
     watching_ = false;
+    HealthCall::Ended();
   }
 
   void SendChange() {

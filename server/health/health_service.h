@@ -86,6 +86,7 @@ class HealthService {
   HealthState& state_;
   RawService rpc_;
   CallLimit limit_{"health", kMaxOpenCalls};
+  std::atomic<int> waiting_ = 0;  // calls whose message is still to come
   const AuxiliaryMethod check_;
   const AuxiliaryMethod watch_;
 };

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "server/calls/status_map.h"
+#include "server/calls/write_message.h"
 #include "server/oip/infer_request.h"
 
 namespace topk {
@@ -12,7 +13,6 @@ std::optional<Status> InferCodec::Read(grpc::ByteBuffer& message, Reader reader,
                                        RawMessage<v1::TopKRequest>& to) {
   const std::optional<Status> read = ReadRaw(message, reader, charge, raw_);
   if (!read.has_value() || !read->ok()) return read;
-  to.slices = std::move(raw_.slices);  // the contents point into them
   const Result<const Model*> model =
       FindModel(raw_.message.model_name(), raw_.message.model_version());
   if (!model.ok()) return model.status();
@@ -36,7 +36,7 @@ grpc::ByteBuffer InferCodec::WriteError(const Status& status,
 }
 
 Status InferCodec::Translate(Status status) const {
-  status.field = OipField(status.field, *model_);
+  status.field = OipField(status.field, *model_, raw_.message);
   return status;
 }
 

@@ -1,5 +1,6 @@
 #include "server/oip/infer_request.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -77,10 +78,11 @@ struct Data {
   std::string own;
 };
 
-// Takes an input's raw contents, the next ones, or its typed ones.
+// Returns an input's data: the next raw contents or its typed contents.
+// REQUIRES: at most one call each for inputs X and K.
 Result<Data> TakeData(const Input& input, const RawInfer& from, size_t& next) {
   const std::string& model = from.message.model_name();
-  if (from.contents.empty()) {
+  if (from.content_count == 0) {
     Result<std::string> bytes = BytesOf(input, model);
     if (!bytes.ok()) return bytes.status();
     return Data{{}, *std::move(bytes)};
@@ -92,7 +94,7 @@ Result<Data> TakeData(const Input& input, const RawInfer& from, size_t& next) {
                "raw_input_contents for ",
                Tick(input.name()), " for model ", Tick(model)));
   }
-  if (next == from.contents.size()) {
+  if (next == from.content_count) {
     return InvalidArgument(
         "CONTENTS_MISSING", "raw_input_contents",
         StrCat("unable to find data for input tensor ", Tick(input.name()),
@@ -107,10 +109,9 @@ Result<std::string> Join(const Data& data) {
   size_t size = data.own.size();
   for (const auto& piece : data.pieces) size += piece.size();
   if (size > kMaxBytes) {
-    return InvalidArgument("DATA_LENGTH", "inputs",
-                           StrCat("K has ", size,
-                                  " bytes of data; it is one "
-                                  "integer"));
+    return InvalidArgument(
+        "DATA_LENGTH", "inputs",
+        StrCat("K has ", size, " bytes of data; it must be one integer"));
   }
   std::string all = data.own;
   for (const auto& piece : data.pieces) {
@@ -132,7 +133,7 @@ Status SetK(const Input& input, const Data& data,
   const auto* reflection = attributes.GetReflection();
   if (reflection->HasField(attributes, field)) {
     return InvalidArgument("K_TWICE", "parameters[\"k\"]",
-                           "k is a parameter and an input");
+                           "k is set twice: as a parameter and as the input K");
   }
   if (field->message_type() != nullptr) {
     reflection->MutableMessage(&attributes, field)->CopyFrom(k);
@@ -141,8 +142,7 @@ Status SetK(const Input& input, const Data& data,
   int64_t number = 0;
   if (tensor.data_type() != v1::DATA_TYPE_I64 ||
       tensor.data().size() != sizeof(number)) {
-    return InvalidArgument("K_TYPE", "inputs",
-                           "K must be one INT64, for here it is an attribute");
+    return InvalidArgument("K_TYPE", "inputs", "K must be one INT64 element");
   }
   std::memcpy(&number, tensor.data().data(), sizeof(number));
   reflection->SetInt64(&attributes, field, number);
@@ -209,10 +209,10 @@ Status TakeInputs(const RawInfer& from, const Regions& regions,
         StrCat("expected 1 inputs but got 0 inputs for model ", Tick(model),
                ": ", Tick(kInputX), " is missing"));
   }
-  if (next == from.contents.size()) return {};
+  if (next == from.content_count) return {};
   return InvalidArgument("CONTENTS_LEFT", "raw_input_contents",
-                         StrCat(from.contents.size(), " raw_input_contents; ",
-                                next, " inputs have theirs there"));
+                         StrCat("the request has ", from.content_count,
+                                " raw_input_contents for ", next, " inputs"));
 }
 
 Status TakeOutputs(const ModelInferRequest& from, const Regions& regions,
@@ -227,7 +227,7 @@ Status TakeOutputs(const ModelInferRequest& from, const Regions& regions,
     (is_values ? values : indices) = true;
     if (output.parameters().contains("classification")) {
       return Unimplemented("CLASSIFICATION", "outputs.parameters",
-                           "outputs are not classified here");
+                           "classification of outputs is not supported");
     }
     if (!output.parameters().contains(kRegion)) continue;
     Result<v1::SharedMemoryRegion> region =
@@ -268,11 +268,21 @@ Result<Pieces> Understand(const RawInfer& from, const Model& model,
   return pieces;
 }
 
-std::string OipField(const std::string& field, const Model& model) {
-  const std::string attribute = StrCat(model.dialect->name, ".");
-  if (field.starts_with(attribute)) {
-    return StrCat("parameters[", Quote(field.substr(attribute.size())), "]");
+std::string OipField(const std::string& field, const Model& model,
+                     const ModelInferRequest& request) {
+  const std::string attributes = StrCat(model.dialect->name, ".");
+  if (field.starts_with(attributes)) {
+    const std::string name = field.substr(attributes.size());
+    const bool is_k = name == "k" || name.starts_with("k.");
+    if (is_k && std::ranges::any_of(request.inputs(), [](const Input& input) {
+          return input.name() == kInputK;
+        })) {
+      constexpr std::string_view kType = ".data_type";
+      return StrCat("inputs[K]", name.ends_with(kType) ? ".datatype" : "");
+    }
+    return StrCat("parameters[", Quote(is_k ? "k" : name), "]");
   }
+  if (field == "index_offset") return "parameters[\"index_offset\"]";
   if (field == "tensor.data") return "raw_input_contents";
   if (field == "tensor.data_type") return "inputs[X].datatype";
   constexpr std::string_view kTensor = "tensor.";

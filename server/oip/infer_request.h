@@ -17,7 +17,9 @@ namespace topk {
 Result<Pieces> Understand(const RawInfer& from, const Model& model,
                           const Regions& regions, v1::TopKRequest& to);
 
-/// Returns the protocol's path of a field of topk.v1, as far as it has one.
-std::string OipField(const std::string& field, const Model& model);
+/// Returns the protocol's path of a field of topk.v1, if there is one: a
+/// parameter of `request` or an input, which K may be.
+std::string OipField(const std::string& field, const Model& model,
+                     const inference::ModelInferRequest& request);
 
 }  // namespace topk

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/wire/message_pieces.h"
-#include "server/calls/raw_message.h"
+#include "server/calls/write_message.h"
 #include "server/oip/data_types.h"
 
 namespace topk {

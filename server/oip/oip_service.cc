@@ -48,15 +48,18 @@ ComputeMethod OipService::InferMethod(OipMethod method, InferMessage kind) {
           }};
 }
 
-template <class Request, class Response>
+template <class Request, class Response, class... WithCaller>
 void OipService::AddSimple(OipMethod method,
                            Status (OipService::*answer)(const Request&,
-                                                        Response&),
+                                                        Response&,
+                                                        WithCaller...),
                            int64_t nanoseconds) {
   simple_.push_back({MethodOf(method),
                      AnswerMessages<Request, Response>(
-                         [this, answer](const Request& request, Response& to) {
-                           return (this->*answer)(request, to);
+                         [this, answer](const Request& request, Response& to,
+                                        [[maybe_unused]] const Caller& caller) {
+                           return (this->*answer)(
+                               request, to, static_cast<WithCaller>(caller)...);
                          }),
                      nanoseconds});
 }
@@ -165,15 +168,14 @@ Status OipService::SharedMemoryStatus(
 
 Status OipService::Register(
     const inference::SystemSharedMemoryRegisterRequest& request,
-    inference::SystemSharedMemoryRegisterResponse&) {
-  return regions_.Register(request);
+    inference::SystemSharedMemoryRegisterResponse&, const Caller& caller) {
+  return regions_.Register(request, caller);
 }
 
 Status OipService::Unregister(
     const inference::SystemSharedMemoryUnregisterRequest& request,
-    inference::SystemSharedMemoryUnregisterResponse&) {
-  regions_.Unregister(request.name());
-  return {};
+    inference::SystemSharedMemoryUnregisterResponse&, const Caller& caller) {
+  return regions_.Unregister(request.name(), caller);
 }
 
 Status OipService::UnregisterCuda(

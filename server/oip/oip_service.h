@@ -38,9 +38,11 @@ class OipService {
  private:
   CallMethod MethodOf(OipMethod method);
   ComputeMethod InferMethod(OipMethod method, InferMessage kind);
-  template <class Request, class Response>
+  // A function that answers may take a `const Caller&` too.
+  template <class Request, class Response, class... WithCaller>
   void AddSimple(OipMethod method,
-                 Status (OipService::*answer)(const Request&, Response&),
+                 Status (OipService::*answer)(const Request&, Response&,
+                                              WithCaller...),
                  int64_t nanoseconds = 0);
 
   // The methods that take no work.
@@ -64,10 +66,11 @@ class OipService {
       const inference::SystemSharedMemoryStatusRequest& request,
       inference::SystemSharedMemoryStatusResponse& to);
   Status Register(const inference::SystemSharedMemoryRegisterRequest& request,
-                  inference::SystemSharedMemoryRegisterResponse&);
+                  inference::SystemSharedMemoryRegisterResponse&,
+                  const Caller& caller);
   Status Unregister(
       const inference::SystemSharedMemoryUnregisterRequest& request,
-      inference::SystemSharedMemoryUnregisterResponse&);
+      inference::SystemSharedMemoryUnregisterResponse&, const Caller& caller);
   Status UnregisterCuda(const inference::CudaSharedMemoryUnregisterRequest&,
                         inference::CudaSharedMemoryUnregisterResponse&);
 

@@ -45,7 +45,10 @@ Status Wrong(const std::string& name, std::string_view kind) {
 Status Unknown(const std::string& name, const Message& attributes) {
   std::string known;
   for (int i = 0; i < attributes.GetDescriptor()->field_count(); ++i) {
-    known += StrCat(attributes.GetDescriptor()->field(i)->name(), ", ");
+    const FieldDescriptor& field = *attributes.GetDescriptor()->field(i);
+    const bool is_output = field.message_type() != nullptr &&
+                           field.message_type() == v1::TensorDesc::descriptor();
+    known += StrCat(field.name(), is_output ? ".data_type, " : ", ");
   }
   return InvalidArgument("UNKNOWN_PARAMETER", FieldOf(name),
                          StrCat("parameter ", Quote(name), " is not one of ",
@@ -177,8 +180,8 @@ Status SetAttribute(const std::string& name, const InferParameter& value,
   }
   Message& inner =
       *attributes.GetReflection()->MutableMessage(&attributes, field);
-  // K is one, which as a number is its `value`. Of a tensor's description the
-  // type alone can be told: how its bytes are laid out is the protocol's.
+  // K is a message whose `value` is the number. Only the data type of an
+  // output's description can be set: the protocol's outputs are packed.
   const bool whole = dot == std::string::npos;
   const FieldDescriptor* part =
       FindField(inner, whole ? "value" : name.substr(dot + 1));
@@ -229,7 +232,7 @@ Result<int64_t> ReadInteger(const std::string& name,
 Result<std::string> ReadText(const std::string& name,
                              const InferParameter& value) {
   if (value.has_string_param()) return value.string_param();
-  return Wrong(name, "a text");
+  return Wrong(name, "a string");
 }
 
 }  // namespace topk

@@ -5,6 +5,7 @@
 
 #include "core/base/text.h"
 #include "server/oip/text.h"
+#include "server/shared_memory/request_memory.h"
 
 namespace topk {
 namespace {
@@ -33,8 +34,10 @@ Status Regions::CheckAllowed() const {
 }
 
 Status Regions::Register(
-    const inference::SystemSharedMemoryRegisterRequest& request) {
+    const inference::SystemSharedMemoryRegisterRequest& request,
+    const Caller& caller) {
   if (Status s = CheckAllowed(); !s.ok()) return s;
+  if (Status s = CheckLocal(caller.is_local, "key"); !s.ok()) return s;
   const std::string& name = request.name();
   if (name.empty() || name.size() > kMaxName) {
     return InvalidArgument("SHARED_MEMORY_REGION", "name",
@@ -45,7 +48,7 @@ Status Regions::Register(
   region.set_name(request.key());
   region.set_offset(Signed(request.offset()));
   region.set_byte_size(Signed(request.byte_size()));
-  // Its mistakes now. Many clients only read what they register as inputs.
+  // Reports errors early. Read access is enough for inputs.
   const Result<SharedRegion> opened =
       objects_->Open(region, Access::kRead, "key");
   if (!opened.ok()) {
@@ -68,17 +71,35 @@ Status Regions::Register(
     return ResourceExhausted("SHARED_MEMORY_REGIONS", "name",
                              StrCat("there are ", kMax, " regions already"));
   }
-  regions_.emplace(name, std::move(region));
+  const auto is_own = [&caller](const auto& known) {
+    return known.second.owner == caller.key;
+  };
+  if (std::ranges::count_if(regions_, is_own) >= int64_t{kMaxOfClient}) {
+    return ResourceExhausted(
+        "SHARED_MEMORY_REGIONS", "name",
+        StrCat("the client has ", kMaxOfClient, " regions already"));
+  }
+  regions_.emplace(name, Region{std::move(region), caller.key});
   return {};
 }
 
-void Regions::Unregister(const std::string& name) {
+Status Regions::Unregister(const std::string& name, const Caller& caller) {
   const std::lock_guard lock(mutex_);
   if (name.empty()) {
-    regions_.clear();
-  } else {
-    regions_.erase(name);
+    std::erase_if(regions_, [&caller](const auto& region) {
+      return region.second.owner == caller.key;
+    });
+    return {};
   }
+  const auto found = regions_.find(name);
+  if (found == regions_.end()) return {};
+  if (found->second.owner != caller.key) {
+    return {Code::kPermissionDenied, "SHARED_MEMORY_REGION", "name",
+            StrCat("shared memory region ", Tick(name),
+                   " was registered by another client")};
+  }
+  regions_.erase(found);
+  return {};
 }
 
 Status Regions::List(const std::string& name,
@@ -89,9 +110,9 @@ Status Regions::List(const std::string& name,
     if (!name.empty() && known != name) continue;
     auto& row = (*to.mutable_regions())[known];
     row.set_name(known);
-    row.set_key(region.name());
-    row.set_offset(static_cast<uint64_t>(region.offset()));
-    row.set_byte_size(static_cast<uint64_t>(region.byte_size()));
+    row.set_key(region.memory.name());
+    row.set_offset(static_cast<uint64_t>(region.memory.offset()));
+    row.set_byte_size(static_cast<uint64_t>(region.memory.byte_size()));
   }
   return {};
 }
@@ -103,7 +124,7 @@ Result<v1::SharedMemoryRegion> Regions::Find(const std::string& name,
   const std::lock_guard lock(mutex_);
   const auto found = regions_.find(name);
   if (found == regions_.end()) return NotFound(name);
-  v1::SharedMemoryRegion part = found->second;
+  v1::SharedMemoryRegion part = found->second.memory;
   if (offset < 0 || byte_size < 0 || offset > part.byte_size() ||
       byte_size > part.byte_size() - offset) {
     return InvalidArgument(

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/text.h"
+#include "core/security/local_address.h"
 #include "server/transport/peer_name.h"
 
 namespace topk {
@@ -71,28 +72,23 @@ Status NotAllowed(const std::vector<std::string>& names) {
 }  // namespace
 
 Result<std::unique_ptr<Authenticator>> Authenticator::Start(
-    const SecurityConfig& config, spdlog::logger& log) {
+    const SecurityConfig& config, const ClientCertificates* certificates,
+    spdlog::logger& log) {
   for (const auto& [flag, given] :
        {std::pair("--tls-allowed-san", !config.tls_allowed_san.empty()),
         std::pair("--tls-client-crl", !config.tls_client_crl.empty())}) {
-    if (given && config.tls_client_ca.empty()) {
+    if (given && certificates == nullptr) {
       return InvalidArgument("TLS_CLIENT_CA", flag,
                              StrCat(flag,
                                     " needs --tls-client-ca: without it "
                                     "clients have no certificate"));
     }
   }
-  std::unique_ptr<Authenticator> authenticator(new Authenticator(config));
+  std::unique_ptr<Authenticator> authenticator(
+      new Authenticator(config.client_ipv6_prefix, certificates));
   Result<AllowedNames> allowed = AllowedNames::Parse(config.tls_allowed_san);
   if (!allowed.ok()) return allowed.status();
   authenticator->allowed_ = *std::move(allowed);
-  if (!config.tls_client_ca.empty()) {
-    Result<std::unique_ptr<ClientCertificates>> certificates =
-        ClientCertificates::Start({config.tls_client_ca, config.tls_client_crl},
-                                  log);
-    if (!certificates.ok()) return certificates.status();
-    authenticator->certificates_ = *std::move(certificates);
-  }
   if (config.auth_tokens_file.empty()) return authenticator;
   const std::string path = config.auth_tokens_file;
   Result<std::unique_ptr<WatchedFiles>> file = WatchedFiles::Start(
@@ -120,6 +116,8 @@ Result<std::unique_ptr<Authenticator>> Authenticator::Start(
 Result<Caller> Authenticator::Authenticate(
     const grpc::ServerContextBase& context) const {
   Caller caller;
+  const std::string address = AddressOf(context.peer());
+  caller.is_local = address == kUnixPeer || IsLoopback(address);
   if (certificates_ != nullptr) {
     if (Status s = CheckCertificate(context, caller); !s.ok()) return s;
   }
@@ -127,7 +125,7 @@ Result<Caller> Authenticator::Authenticate(
     if (Status s = CheckBearer(context, caller); !s.ok()) return s;
   }
   if (caller.key.empty()) {
-    caller.name = AddressOf(context.peer());
+    caller.name = address;
     caller.key = caller.name == kUnixPeer
                      ? caller.name
                      : StrCat("addr:", NetworkOf(caller.name, ipv6_prefix_));

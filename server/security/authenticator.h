@@ -25,6 +25,9 @@ struct Caller {
   /// Whose limits it has: the name after its kind, "token:", "cert:" or
   /// "addr:", or "unix". An IPv6 address is that of its network.
   std::string key;
+  /// Whether it is on this machine, or its proxy is: it came by a Unix socket
+  /// or from a loopback address.
+  bool is_local = false;
   /// Whether a token or a certificate proves it.
   bool authenticated = false;
 };
@@ -33,11 +36,13 @@ struct Caller {
 /// ask for them; both, if they ask for both. Thread-safe.
 class Authenticator {
  public:
-  /// Loads the files, which are loaded again when they change: a bad one is
-  /// logged, and those before stay good. Returns what is wrong with the
-  /// settings. The logger outlives it.
+  /// Loads the tokens, and again when their file changes: an invalid file is
+  /// logged, and the previous tokens stay in use. Returns what is wrong with
+  /// the settings. `certificates` checks those of clients and is null if
+  /// clients need none; it and the logger must outlive the result.
   static Result<std::unique_ptr<Authenticator>> Start(
-      const SecurityConfig& config, spdlog::logger& log);
+      const SecurityConfig& config, const ClientCertificates* certificates,
+      spdlog::logger& log);
 
   /// Returns who makes a call. UNAUTHENTICATED with the reason TOKEN_MISSING or
   /// TOKEN_UNKNOWN, see also ClientCertificates::Check(); PERMISSION_DENIED,
@@ -45,9 +50,14 @@ class Authenticator {
   /// a Unix socket need no certificate: its permissions have let them in.
   Result<Caller> Authenticate(const grpc::ServerContextBase& context) const;
 
+  /// Whether callers need a token or a certificate, which may be revoked.
+  bool needs_credentials() const {
+    return certificates_ != nullptr || tokens_file_ != nullptr;
+  }
+
  private:
-  explicit Authenticator(const SecurityConfig& config)
-      : ipv6_prefix_(config.client_ipv6_prefix) {}
+  Authenticator(int ipv6_prefix, const ClientCertificates* certificates)
+      : ipv6_prefix_(ipv6_prefix), certificates_(certificates) {}
 
   Status CheckCertificate(const grpc::ServerContextBase& context,
                           Caller& caller) const;
@@ -55,7 +65,7 @@ class Authenticator {
                      Caller& caller) const;
 
   const int ipv6_prefix_;
-  std::unique_ptr<ClientCertificates> certificates_;  // null: none are needed
+  const ClientCertificates* const certificates_;  // null: none are needed
   AllowedNames allowed_;
   mutable std::shared_mutex mutex_;
   TokenSet tokens_;

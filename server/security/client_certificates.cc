@@ -61,51 +61,32 @@ Result<std::vector<Certificate>> FromClient(std::string_view text) {
 
 }  // namespace
 
-Result<std::unique_ptr<ClientCertificates>> ClientCertificates::Start(
-    const Files& files, spdlog::logger& log,
-    std::chrono::milliseconds interval) {
-  std::unique_ptr<ClientCertificates> made(new ClientCertificates(files));
-  std::vector<NamedFile> names = {{"--tls-client-ca", files.authorities}};
-  if (!files.revoked.empty()) {
-    names.push_back({"--tls-client-crl", files.revoked});
-  }
-  Result<std::unique_ptr<WatchedFiles>> watched = WatchedFiles::Start(
-      std::move(names),
-      [self = made.get(), &log](const std::vector<std::string>& contents) {
-        return self->Load(contents, log);
-      },
-      log, interval);
-  if (!watched.ok()) return watched.status();
-  made->watched_ = *std::move(watched);
-  return made;
-}
-
-Status ClientCertificates::Load(const std::vector<std::string>& contents,
-                                spdlog::logger& log) {
-  const auto authorities =
-      ReadCertificates({{"--tls-client-ca", files_.authorities}, contents[0]});
-  if (!authorities.ok()) return authorities.status();
+Status ClientCertificates::Load(const std::string& authorities,
+                                const std::string& revoked) {
+  const auto trusted =
+      ReadCertificates({{"--tls-client-ca", files_.authorities}, authorities});
+  if (!trusted.ok()) return trusted.status();
   Store store(X509_STORE_new());
   // As TLS does: an authority may be one that another has signed.
   X509_STORE_set_flags(store.get(), X509_V_FLAG_PARTIAL_CHAIN);
-  for (const Certificate& authority : *authorities) {
+  for (const Certificate& authority : *trusted) {
     X509_STORE_add_cert(store.get(), authority.get());
   }
   std::time_t until = kNever;
-  if (contents.size() > 1) {
-    const auto lists = ReadRevocationLists(
-        {{"--tls-client-crl", files_.revoked}, contents[1]});
+  if (!files_.revoked.empty()) {
+    const auto lists =
+        ReadRevocationLists({{"--tls-client-crl", files_.revoked}, revoked});
     if (!lists.ok()) return lists.status();
     for (const RevocationList& list : *lists) {
       X509_STORE_add_crl(store.get(), list.get());
       const ASN1_TIME* next = X509_CRL_get0_nextUpdate(list.get());
       if (next != nullptr) until = std::min(until, ToTime(next));
     }
-    log.info("{} revocation lists of {} are in use{}", lists->size(),
-             files_.revoked,
-             until == kNever ? "" : StrCat(", until ", UtcText(until)));
+    log_.info("{} revocation lists of {} are in use{}", lists->size(),
+              files_.revoked,
+              until == kNever ? "" : StrCat(", until ", UtcText(until)));
     if (until <= std::time(nullptr)) {
-      log.warn(
+      log_.warn(
           "a revocation list of {} is out of date: clients of its "
           "authority are rejected",
           files_.revoked);

@@ -3,19 +3,18 @@
 
 #include <spdlog/logger.h>
 
-#include <chrono>
 #include <ctime>
 #include <map>
 #include <memory>
 #include <shared_mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/status.h"
 #include "core/security/bearer_token.h"
 #include "core/security/pem.h"
-#include "server/security/watched_files.h"
 
 namespace topk {
 
@@ -35,12 +34,15 @@ class ClientCertificates {
     std::string revoked;
   };
 
-  /// Loads the files, or returns what is wrong with one of them; loads them
-  /// again when they change, and then keeps the last good ones. The logger
-  /// outlives it.
-  static Result<std::unique_ptr<ClientCertificates>> Start(
-      const Files& files, spdlog::logger& log,
-      std::chrono::milliseconds interval = std::chrono::seconds(1));
+  /// The logger outlives it.
+  ClientCertificates(Files files, spdlog::logger& log)
+      : files_(std::move(files)), log_(log) {}
+
+  /// Replaces the authorities and the revocation lists with the contents of
+  /// their files. If one of them is not valid, returns the error and keeps the
+  /// previous ones. REQUIRES: the first Load() returns OK before Check() is
+  /// called.
+  Status Load(const std::string& authorities, const std::string& revoked);
 
   /// Returns OK, or UNAUTHENTICATED with the reason CERTIFICATE_NOT_VALID. The
   /// `certificate` and the `chain` that came with it are PEM texts; a resumed
@@ -54,20 +56,18 @@ class ClientCertificates {
     std::time_t until = 0;
   };
 
-  explicit ClientCertificates(Files files) : files_(std::move(files)) {}
-  Status Load(const std::vector<std::string>& contents, spdlog::logger& log);
   // The mutex is held.
   Verdict Verify(std::string_view certificate, std::string_view chain) const;
   void Remember(STACK_OF(X509) * verified) const;
 
   const Files files_;
+  spdlog::logger& log_;
   mutable std::shared_mutex mutex_;
   Store store_;
   std::time_t lists_until_ = 0;
   mutable std::map<TokenHash, Verdict> verdicts_;
   // Those between a certificate and its authority, for sessions without chain.
   mutable std::vector<Certificate> intermediates_;
-  std::unique_ptr<WatchedFiles> watched_;
 };
 
 }  // namespace topk

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <ctime>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -17,16 +18,22 @@ namespace topk {
 // The newest valid contents of the files.
 class ServerTls::Material {
  public:
-  Material(Files files, spdlog::logger& log)
-      : files_(std::move(files)), log_(log) {}
+  Material(const Files& files, spdlog::logger& log) : files_(files), log_(log) {
+    if (files.client_ca.empty()) return;
+    clients_.emplace(
+        ClientCertificates::Files{files.client_ca, files.client_crl}, log);
+  }
 
-  bool verifies_clients() const { return !files_.client_ca.empty(); }
+  bool verifies_clients() const { return clients_.has_value(); }
 
   std::vector<NamedFile> WhatToWatch() const {
     std::vector<NamedFile> watched = {{"--tls-cert", files_.certificate},
                                       {"--tls-key", files_.key}};
     if (verifies_clients()) {
       watched.push_back({"--tls-client-ca", files_.client_ca});
+      if (!files_.client_crl.empty()) {
+        watched.push_back({"--tls-client-crl", files_.client_crl});
+      }
     }
     return watched;
   }
@@ -36,8 +43,12 @@ class ServerTls::Material {
     const Result<CertificateInfo> info =
         CheckKeyPair({names[0], contents[0]}, {names[1], contents[1]});
     if (!info.ok()) return info.status();
+    // Before the handshakes change, so that no client connects whose calls
+    // would fail.
     if (verifies_clients()) {
-      if (Status s = CheckCaBundle({names[2], contents[2]}); !s.ok()) return s;
+      Status s =
+          clients_->Load(contents[2], contents.size() > 3 ? contents[3] : "");
+      if (!s.ok()) return s;
     }
     log_.info("TLS with the certificate of {}, serial {}, valid until {}{}",
               info->subject, info->serial, UtcText(info->not_after),
@@ -50,6 +61,10 @@ class ServerTls::Material {
         contents[0], contents[1], verifies_clients() ? contents[2] : "");
     if (updated.ok()) expiry_ = info->not_after;
     return updated;
+  }
+
+  const ClientCertificates* clients() const {
+    return verifies_clients() ? &*clients_ : nullptr;
   }
 
   std::time_t expiry() const { return expiry_; }
@@ -67,6 +82,7 @@ class ServerTls::Material {
  private:
   const Files files_;
   spdlog::logger& log_;
+  std::optional<ClientCertificates> clients_;  // none: clients need none
   CertificateUpdates certificates_;
   std::atomic<std::time_t> expiry_ = 0;
 };
@@ -75,6 +91,10 @@ ServerTls::ServerTls(std::unique_ptr<Material> material)
     : material_(std::move(material)) {}
 
 ServerTls::~ServerTls() = default;
+
+const ClientCertificates* ServerTls::clients() const {
+  return material_->clients();
+}
 
 std::time_t ServerTls::expiry() const { return material_->expiry(); }
 

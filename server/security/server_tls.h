@@ -10,6 +10,7 @@
 #include <string>
 
 #include "core/base/status.h"
+#include "server/security/client_certificates.h"
 #include "server/security/watched_files.h"
 
 namespace topk {
@@ -21,10 +22,12 @@ class ServerTls {
  public:
   /// PEM files. With `client_ca` a client must have a certificate that one of
   /// its authorities has signed; "" = client certificates are not requested.
+  /// `client_crl` holds their revocation lists; "" = nothing is revoked.
   struct Files {
     std::string certificate;
     std::string key;
     std::string client_ca;
+    std::string client_crl;
   };
 
   /// Loads the files, or returns what is wrong with one of them (see
@@ -38,6 +41,10 @@ class ServerTls {
   /// Returns the credentials of a listener, which outlive neither the server
   /// nor this object.
   std::shared_ptr<grpc::ServerCredentials> Credentials();
+
+  /// Checks the certificates of clients; null if clients need none. It changes
+  /// with the credentials.
+  const ClientCertificates* clients() const;
 
   /// Returns when the certificate in use expires.
   std::time_t expiry() const;

@@ -1,19 +1,13 @@
 #include "server/security/token_set.h"
 
-#include <openssl/crypto.h>
-
 #include <algorithm>
 #include <charconv>
-#include <set>
+#include <utility>
 
 #include "core/base/text.h"
 
 namespace topk {
 namespace {
-
-// Each call's token is compared with all of them, which takes 30 us for the
-// maximum.
-constexpr size_t kMaxTokens = 1000;
 
 bool IsNameCharacter(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
@@ -45,7 +39,6 @@ Status CheckTokenName(std::string_view name) {
 
 Result<TokenSet> TokenSet::Parse(std::string_view text) {
   TokenSet set;
-  std::set<TokenHash> seen;
   int number = 0;
   const auto bad = [&number](std::string_view what) {
     return InvalidArgument("TOKENS_FILE", "",
@@ -58,42 +51,29 @@ Result<TokenSet> TokenSet::Parse(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.empty() || line.front() == '#') continue;
     const size_t colon = line.find(':');
-    Entry entry;
-    // The line may be a token that somebody put there: it is not repeated.
+    TokenHash hash;
+    // The message must not repeat the line: it may be a token.
     if (colon == std::string_view::npos ||
-        !ReadHash(line.substr(colon + 1), entry.hash)) {
+        !ReadHash(line.substr(colon + 1), hash)) {
       return bad(
           "it is not name:SHA-256 with 64 hexadecimal digits, as topkd "
           "hash-token prints it");
     }
-    entry.name = line.substr(0, colon);
-    if (const Status s = CheckTokenName(entry.name); !s.ok()) {
-      return bad(s.message);
-    }
-    if (!seen.insert(entry.hash).second) {
+    const std::string_view name = line.substr(0, colon);
+    if (const Status s = CheckTokenName(name); !s.ok()) return bad(s.message);
+    if (!set.names_.try_emplace(hash, name).second) {
       return bad("this token is there already: whose is it?");
     }
-    if (set.entries_.size() == kMaxTokens) {
-      return bad(StrCat("there are more than ", kMaxTokens, " tokens"));
-    }
-    set.entries_.push_back(std::move(entry));
   }
-  if (set.entries_.empty()) {
+  if (set.names_.empty()) {
     return InvalidArgument("TOKENS_FILE", "", "it has no token");
   }
   return set;
 }
 
 const std::string* TokenSet::Find(std::string_view token) const {
-  const TokenHash hash = HashToken(token);
-  const std::string* name = nullptr;
-  // To the end, found or not.
-  for (const Entry& entry : entries_) {
-    if (CRYPTO_memcmp(hash.data(), entry.hash.data(), hash.size()) == 0) {
-      name = &entry.name;
-    }
-  }
-  return name;
+  const auto found = names_.find(HashToken(token));
+  return found == names_.end() ? nullptr : &found->second;
 }
 
 }  // namespace topk

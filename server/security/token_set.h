@@ -1,9 +1,11 @@
 // The tokens that a server knows, by their hashes.
 #pragma once
 
+#include <cstddef>
+#include <cstring>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <unordered_map>
 
 #include "core/base/status.h"
 #include "core/security/bearer_token.h"
@@ -17,18 +19,24 @@ class TokenSet {
   /// begin with # are skipped. A name has 1 .. 64 letters, digits and -._@ and
   /// may have several tokens, so that one can be replaced. INVALID_ARGUMENT,
   /// naming the line and the rule, for any other line and for a token that is
-  /// listed twice; also if there is no token, or more than 1000.
+  /// listed twice; also if there is no token.
   static Result<TokenSet> Parse(std::string_view text);
 
-  /// Returns whose token it is, or null. Takes as long whatever the token is.
+  /// Returns the name of a token's owner, or null. The time depends on the
+  /// token's hash alone, from which nobody can infer a token.
   const std::string* Find(std::string_view token) const;
 
  private:
-  struct Entry {
-    std::string name;
-    TokenHash hash;
+  // A part of a SHA-256 is a good hash.
+  struct Prefix {
+    size_t operator()(const TokenHash& hash) const {
+      size_t prefix;
+      std::memcpy(&prefix, hash.data(), sizeof(prefix));
+      return prefix;
+    }
   };
-  std::vector<Entry> entries_;
+
+  std::unordered_map<TokenHash, std::string, Prefix> names_;
 };
 
 /// Returns OK for a name as Parse() has it.

@@ -47,6 +47,10 @@ class MappedObject {
   /// A part of it. REQUIRES: Map() was OK, and the part is within size().
   std::span<std::byte> part(int64_t offset, int64_t bytes) const;
 
+  /// Whether the part has memory everywhere. The system allocates memory for a
+  /// hole, even one that is only read, and charges this process for it.
+  bool HasMemory(int64_t offset, int64_t bytes) const;
+
   /// Whether the object has had at least `bytes` bytes from the mapping until
   /// now.
   bool StillHas(int64_t bytes) const;

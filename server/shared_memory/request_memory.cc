@@ -18,8 +18,17 @@ bool Overlap(const v1::SharedMemoryRegion& a, const v1::SharedMemoryRegion& b) {
 
 }  // namespace
 
-Status RequestMemory::OpenTensor(const v1::TopKRequest& request) {
+Status CheckLocal(bool is_local, const std::string& field) {
+  if (is_local) return {};
+  return {Code::kPermissionDenied, "SHARED_MEMORY_REMOTE", field,
+          "shared memory is for clients of this machine: connect to a unix: "
+          "socket or a loopback address"};
+}
+
+Status RequestMemory::OpenTensor(const v1::TopKRequest& request,
+                                 bool is_local) {
   if (objects_ == nullptr || !request.tensor().has_shared_memory()) return {};
+  if (Status s = CheckLocal(is_local, kTensor); !s.ok()) return s;
   Result<SharedRegion> region =
       objects_->Open(request.tensor().shared_memory(), Access::kRead, kTensor);
   if (!region.ok()) return region.status();
@@ -27,13 +36,13 @@ Status RequestMemory::OpenTensor(const v1::TopKRequest& request) {
   return {};
 }
 
-Status RequestMemory::OpenOutputs(v1::TopKRequest& request) {
+Status RequestMemory::OpenOutputs(v1::TopKRequest& request, bool is_local) {
   if (objects_ == nullptr || !request.has_output()) return {};
   v1::OutputOptions& output = *request.mutable_output();
   const v1::OutputSelection selection = output.selection();
   if (output.has_values()) {
     if (Status s =
-            OpenOutput(output.values(), "output.values",
+            OpenOutput(output.values(), "output.values", is_local,
                        selection != v1::OUTPUT_SELECTION_INDICES_ONLY, values_);
         !s.ok()) {
       return s;
@@ -41,7 +50,7 @@ Status RequestMemory::OpenOutputs(v1::TopKRequest& request) {
   }
   if (output.has_indices()) {
     if (Status s =
-            OpenOutput(output.indices(), "output.indices",
+            OpenOutput(output.indices(), "output.indices", is_local,
                        selection != v1::OUTPUT_SELECTION_VALUES_ONLY, indices_);
         !s.ok()) {
       return s;
@@ -53,8 +62,9 @@ Status RequestMemory::OpenOutputs(v1::TopKRequest& request) {
 }
 
 Status RequestMemory::OpenOutput(const v1::SharedMemoryRegion& asked,
-                                 std::string field, bool selected,
-                                 std::optional<Output>& output) {
+                                 std::string field, bool is_local,
+                                 bool selected, std::optional<Output>& output) {
+  if (Status s = CheckLocal(is_local, field); !s.ok()) return s;
   if (!selected) {
     return InvalidArgument(
         "OUTPUT_NOT_SELECTED", field,
@@ -69,6 +79,10 @@ Status RequestMemory::OpenOutput(const v1::SharedMemoryRegion& asked,
 std::optional<std::span<const std::byte>> RequestMemory::tensor() const {
   if (!tensor_.has_value()) return std::nullopt;
   return tensor_->bytes();
+}
+
+Status RequestMemory::CheckWritten() const {
+  return tensor_.has_value() ? tensor_->CheckWritten(kTensor) : Status();
 }
 
 Status RequestMemory::CheckTensor() const {

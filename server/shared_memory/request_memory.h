@@ -13,6 +13,10 @@
 
 namespace topk {
 
+/// Returns PERMISSION_DENIED if a caller that names shared memory in `field` is
+/// not local, see Caller.
+Status CheckLocal(bool is_local, const std::string& field);
+
 /// Does nothing for a request that names no shared memory. With no objects, as
 /// where none is allowed, it leaves the request as it is: the engine refuses
 /// what it does not know.
@@ -21,15 +25,21 @@ class RequestMemory {
   /// `objects` outlive this, or are null.
   explicit RequestMemory(SharedObjects* objects) : objects_(objects) {}
 
-  /// Opens what the request's tensor names. Errors: see SharedObjects::Open().
-  Status OpenTensor(const v1::TopKRequest& request);
+  /// Opens the region of the request's tensor. `is_local`: see Caller.
+  /// PERMISSION_DENIED if the caller is not local; other errors: see
+  /// SharedObjects::Open().
+  Status OpenTensor(const v1::TopKRequest& request, bool is_local);
 
   /// Opens the regions of the outputs and takes them out of the request. Errors
   /// as above; INVALID_ARGUMENT for an output that is not selected.
-  Status OpenOutputs(v1::TopKRequest& request);
+  Status OpenOutputs(v1::TopKRequest& request, bool is_local);
 
   /// The tensor, if it is in shared memory.
   std::optional<std::span<const std::byte>> tensor() const;
+
+  /// Returns FAILED_PRECONDITION if a part of the tensor was never written.
+  /// Takes time with its size.
+  Status CheckWritten() const;
 
   /// OK if all of the tensor was there all the time, else FAILED_PRECONDITION.
   Status CheckTensor() const;
@@ -54,7 +64,8 @@ class RequestMemory {
   };
 
   Status OpenOutput(const v1::SharedMemoryRegion& asked, std::string field,
-                    bool selected, std::optional<Output>& output);
+                    bool is_local, bool selected,
+                    std::optional<Output>& output);
 
   SharedObjects* objects_;
   std::optional<SharedRegion> tensor_;

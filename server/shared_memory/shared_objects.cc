@@ -45,6 +45,13 @@ Status CheckRange(const v1::SharedMemoryRegion& region, int64_t size,
 
 }  // namespace
 
+Status SharedRegion::CheckWritten(const std::string& field) const {
+  if (object_->HasMemory(offset_, bytes_)) return {};
+  return {Code::kFailedPrecondition, "SHARED_MEMORY_HOLE", field,
+          StrCat("a part of the object's ", bytes_, " bytes from ", offset_,
+                 " on was never written: write the whole tensor first")};
+}
+
 Status SharedRegion::Check(const std::string& field) const {
   if (object_->StillHas(offset_ + bytes_)) return {};
   return {

@@ -37,6 +37,11 @@ class SharedRegion {
   /// The bytes where they lie. They may change at any time.
   std::span<std::byte> bytes() const { return object_->part(offset_, bytes_); }
 
+  /// OK if all of them have memory; otherwise FAILED_PRECONDITION with the
+  /// region's path, `field`. Best effort: the object's owner can remove memory
+  /// at any time.
+  Status CheckWritten(const std::string& field) const;
+
   /// OK if all of them were there all the time; otherwise FAILED_PRECONDITION
   /// with the name's path, `field`.
   Status Check(const std::string& field) const;
@@ -82,8 +87,8 @@ class SharedObjects {
   Result<std::shared_ptr<MappedObject>> Map(
       const std::string& name, Access access,
       std::shared_ptr<MappedObject> opened, const std::string& field);
-  // Forgets what was not used for the longest time, if there is no room for
-  // one more; returns it, to be unmapped when nobody waits.
+  // Removes and returns the least recently used idle object if there is no room
+  // for one more.
   std::shared_ptr<MappedObject> MakeRoom();
   // Gives the memory of objects back that nobody can name any more.
   void LetGo(const std::stop_token& stop);

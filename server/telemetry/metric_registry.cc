@@ -21,16 +21,6 @@ MetricRegistry::Series& MetricRegistry::Add(MetricType type,
   return series;
 }
 
-Histogram& MetricRegistry::AddHistogram(const std::string& name,
-                                        const std::string& help,
-                                        const Buckets& buckets,
-                                        const prometheus::Labels& labels) {
-  const std::lock_guard lock(mutex_);
-  Series& series = Add(MetricType::Histogram, name, help, labels);
-  series.histogram = std::make_unique<Histogram>(buckets);
-  return *series.histogram;
-}
-
 void MetricRegistry::AddGauge(const std::string& name, const std::string& help,
                               Value value, const prometheus::Labels& labels) {
   const std::lock_guard lock(mutex_);
@@ -55,28 +45,11 @@ std::vector<prometheus::MetricFamily> MetricRegistry::Collect() const {
     for (const Series& series : family.series) {
       ClientMetric& metric = out.metric.emplace_back();
       metric.label = series.labels;
-      switch (family.type) {
-        case MetricType::Histogram:
-          metric.histogram = series.histogram->Collect();
-          break;
-        case MetricType::Counter:
-          metric.counter.value = series.value();
-          break;
-        default:
-          metric.gauge.value = series.value();
+      if (family.type == MetricType::Counter) {
+        metric.counter.value = series.value();
+      } else {
+        metric.gauge.value = series.value();
       }
-    }
-  }
-  return result;
-}
-
-Exemplars MetricRegistry::CollectExemplars() const {
-  Exemplars result;
-  const std::lock_guard lock(mutex_);
-  for (const auto& [name, family] : families_) {
-    if (family.type != MetricType::Histogram) continue;
-    for (const Series& series : family.series) {
-      result[name].push_back(series.histogram->CollectExemplars());
     }
   }
   return result;

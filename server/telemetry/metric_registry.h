@@ -1,6 +1,7 @@
 // All metrics of a server: what is scraped.
 #pragma once
 
+#include <prometheus/collectable.h>
 #include <prometheus/labels.h>
 #include <prometheus/metric_family.h>
 #include <prometheus/registry.h>
@@ -8,48 +9,34 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
-#include "server/telemetry/exemplar.h"
-#include "server/telemetry/histogram.h"
-
 namespace topk {
 
-/// Combines prometheus-cpp's registry with our histograms and with values that
-/// are computed when they are scraped. Metrics and series are never removed.
-/// Thread-safe.
-class MetricRegistry {
+/// Combines a prometheus-cpp registry with values that are computed at each
+/// scrape. Metrics and series are never removed. Thread-safe.
+class MetricRegistry final : public prometheus::Collectable {
  public:
-  /// For counters and gauges that are set. Other types are not exposed.
+  /// The registry of the metrics that the server updates.
   prometheus::Registry& prometheus() { return prometheus_; }
 
-  /// Adds a series to a family of histograms, which is made by the first.
-  Histogram& AddHistogram(const std::string& name, const std::string& help,
-                          const Buckets& buckets,
-                          const prometheus::Labels& labels = {});
-
-  /// Adds a series whose value is asked for at each scrape, by a thread of the
-  /// HTTP server; what the function uses outlives that server. A counter's must
-  /// never go down.
+  /// Adds a series whose value `value` returns at each scrape, on a thread of
+  /// the HTTP server. Whatever `value` refers to must outlive that server. The
+  /// value of a counter must never decrease.
   using Value = std::function<double()>;
   void AddGauge(const std::string& name, const std::string& help, Value value,
                 const prometheus::Labels& labels = {});
   void AddCounter(const std::string& name, const std::string& help, Value value,
                   const prometheus::Labels& labels = {});
 
-  /// Returns all families with their values now.
-  std::vector<prometheus::MetricFamily> Collect() const;
-
-  /// Returns the exemplars. A Collect() that follows counts what they observed.
-  Exemplars CollectExemplars() const;
+  /// Returns all families with their current values.
+  std::vector<prometheus::MetricFamily> Collect() const override;
 
  private:
   struct Series {
     std::vector<prometheus::ClientMetric::Label> labels;
-    std::unique_ptr<Histogram> histogram;
     Value value;
   };
   struct Family {

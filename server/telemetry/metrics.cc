@@ -2,6 +2,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <cmath>
 #include <optional>
 
 #include "core/base/text.h"
@@ -26,25 +27,42 @@ constexpr std::array<Code, 12> kCodes = {Code::kOk,
                                          Code::kInternal,
                                          Code::kUnavailable,
                                          Code::kUnauthenticated};
-constexpr double kNanosecond = 1e-9;
 
 // The methods that compute.
 constexpr std::array<const char*, 5> kMethods = {
     "ComputeTopK", "StreamTopK", "ComputeTopKMany", "ModelInfer",
     "ModelStreamInfer"};
 
-// From one cache line's work to a long tensor.
-Buckets ComputeSeconds() {
-  return Buckets::Powers(1e-5, 4, 41.94304, kNanosecond);
+using Histogram = prometheus::Histogram;
+
+// Returns the bounds first, first * factor, ..., last.
+Histogram::BucketBoundaries Powers(double first, double factor, double last) {
+  Histogram::BucketBoundaries bounds;
+  // Computes each bound as a power, because repeated multiplication would
+  // expose 1e-3 as 0.0009999.
+  const double steps = std::round(std::log(last / first) / std::log(factor));
+  for (int i = 0; i <= static_cast<int>(steps); ++i) {
+    bounds.push_back(first * std::pow(factor, i));
+  }
+  return bounds;
 }
 
-// A small request's stages take a microsecond or two.
-Buckets StageSeconds() {
-  return Buckets::Powers(1e-6, 4, 16.777216, kNanosecond);
+// Buckets from the work on one cache line to a long tensor.
+Histogram::BucketBoundaries ComputeSeconds() {
+  return Powers(1e-5, 4, 41.94304);
 }
 
-// Powers of 8: bytes, elements and k.
-Buckets Sizes() { return Buckets::Powers(1, 8, 8589934592); }
+// A stage of a small request takes a microsecond or two.
+Histogram::BucketBoundaries StageSeconds() {
+  return Powers(1e-6, 4, 16.777216);
+}
+
+// Buckets of bytes, elements and k.
+Histogram::BucketBoundaries Sizes() { return Powers(1, 8, 8589934592); }
+
+double Seconds(int64_t nanoseconds) {
+  return 1e-9 * static_cast<double>(nanoseconds);
+}
 
 // Why a request was refused, where that is not the request's own mistake.
 std::optional<Rejection> RejectionOf(const Status& status) {
@@ -80,6 +98,13 @@ prometheus::Family<prometheus::Counter>& MakeCounter(MetricRegistry& registry,
       registry.prometheus());
 }
 
+prometheus::Family<Histogram>& MakeHistogram(MetricRegistry& registry,
+                                             const char* name,
+                                             const char* help) {
+  return prometheus::BuildHistogram().Name(name).Help(help).Register(
+      registry.prometheus());
+}
+
 // Adds a series for each value of a label.
 template <size_t kSize>
 std::array<prometheus::Counter*, kSize> MakeCounters(
@@ -100,6 +125,9 @@ Metrics::Metrics()
       requests_(
           MakeCounter(*registry_, "topk_requests_total",
                       "Finished requests by operator and gRPC status code")),
+      compute_seconds_(
+          MakeHistogram(*registry_, "topk_compute_seconds",
+                        "Compute time of successful requests in seconds")),
       answers_(registry_->prometheus()),
       rejected_(MakeCounters(*registry_, "topk_rejected_total",
                              "Requests rejected because of a limit, missing "
@@ -109,33 +137,36 @@ Metrics::Metrics()
           *registry_, "topk_cancelled_total",
           "Requests cancelled by the client or its deadline, by progress",
           "when", {"before_compute", "during_compute", "after_compute"})),
-      tensor_bytes_(registry_->AddHistogram(
-          "topk_tensor_bytes",
-          "Size of the tensors of successful requests in bytes", Sizes())),
-      elements_(registry_->AddHistogram(
-          "topk_elements",
-          "Number of elements of the tensors of successful requests", Sizes())),
-      k_(registry_->AddHistogram(
-          "topk_k_elements", "k of successful requests that send it as a value",
-          Sizes())),
+      tensor_bytes_(
+          MakeHistogram(*registry_, "topk_tensor_bytes",
+                        "Size of the tensors of successful requests in bytes")
+              .Add({}, Sizes())),
+      elements_(MakeHistogram(
+                    *registry_, "topk_elements",
+                    "Number of elements of the tensors of successful requests")
+                    .Add({}, Sizes())),
+      k_(MakeHistogram(*registry_, "topk_k_elements",
+                       "k of successful requests that send it as a value")
+             .Add({}, Sizes())),
       ready_(prometheus::BuildGauge()
                  .Name("topk_ready")
                  .Help("1 while the server accepts calls, 0 while it drains")
                  .Register(registry_->prometheus())
                  .Add({})) {
+  auto& stage_seconds = MakeHistogram(
+      *registry_, "topk_stage_seconds",
+      "Time of requests in each stage that they reach, in seconds");
   for (size_t i = 0; i < stages_.size(); ++i) {
-    stages_[i] = &registry_->AddHistogram(
-        "topk_stage_seconds",
-        "Time of requests in each stage that they reach, in seconds",
-        StageSeconds(), {{"stage", kStageNames[i]}});
+    stages_[i] =
+        &stage_seconds.Add({{"stage", kStageNames[i]}}, StageSeconds());
   }
+  auto& request_seconds = MakeHistogram(
+      *registry_, "topk_request_seconds",
+      "Time that the server spends on one request, also of a stream, in "
+      "seconds");
   for (const char* method : kMethods) {
     methods_.emplace_back(
-        method, &registry_->AddHistogram(
-                    "topk_request_seconds",
-                    "Time that the server spends on one request, also "
-                    "of a stream, in seconds",
-                    StageSeconds(), {{"method", method}}));
+        method, &request_seconds.Add({{"method", method}}, StageSeconds()));
   }
   for (const Dialect* dialect : Dialects()) {
     for (const OperatorVersion& version : dialect->versions) {
@@ -162,9 +193,8 @@ void Metrics::SetBuild(const std::string& instruction_set) {
 Metrics::OfOperator Metrics::MakeOperator(const std::string& dialect,
                                           const std::string& version) {
   OfOperator row;
-  row.compute_seconds = &registry_->AddHistogram(
-      "topk_compute_seconds", "Compute time of successful requests in seconds",
-      ComputeSeconds(), {{"dialect", dialect}, {"version", version}});
+  row.compute_seconds = &compute_seconds_.Add(
+      {{"dialect", dialect}, {"version", version}}, ComputeSeconds());
   row.requests.fill(nullptr);
   for (const Code code : kCodes) {
     row.requests[static_cast<size_t>(code)] =
@@ -180,8 +210,7 @@ Metrics::OfOperator Metrics::MakeOperator(const std::string& dialect,
 }
 
 void Metrics::Record(std::string_view method, const v1::TopKRequest& request,
-                     const RequestStats& stats, const Status& status,
-                     const TraceContext* sampled) {
+                     const RequestStats& stats, const Status& status) {
   const auto found =
       operators_.find({request.spec().dialect(), request.spec().version()});
   const OfOperator& row =
@@ -189,19 +218,21 @@ void Metrics::Record(std::string_view method, const v1::TopKRequest& request,
   Count(row.requests, status.code);
   for (size_t i = 0; i < stages_.size(); ++i) {
     if (stats.nanoseconds[i] < 0) continue;
-    stages_[i]->Observe(stats.nanoseconds[i], sampled);
+    stages_[i]->Observe(Seconds(stats.nanoseconds[i]));
   }
   if (const int64_t total = stats.TotalNanoseconds(); total > 0) {
     for (const auto& [name, seconds] : methods_) {
-      if (name == method) seconds->Observe(total, sampled);
+      if (name == method) seconds->Observe(Seconds(total));
     }
   }
   if (!status.ok()) return RecordFailure(stats, status);
   answers_.Count(stats.backend, stats.kernel);
-  row.compute_seconds->Observe(stats[Stage::kCompute], sampled);
-  tensor_bytes_.Observe(stats.tensor_bytes);
-  elements_.Observe(ElementsOf(request).value_or(0));
-  if (const int64_t k = KOf(request).value_or(0); k > 0) k_.Observe(k);
+  row.compute_seconds->Observe(Seconds(stats[Stage::kCompute]));
+  tensor_bytes_.Observe(static_cast<double>(stats.tensor_bytes));
+  elements_.Observe(static_cast<double>(ElementsOf(request).value_or(0)));
+  if (const int64_t k = KOf(request).value_or(0); k > 0) {
+    k_.Observe(static_cast<double>(k));
+  }
 }
 
 void Metrics::RecordFailure(const RequestStats& stats, const Status& status) {

@@ -3,6 +3,7 @@
 
 #include <prometheus/counter.h>
 #include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
 
 #include <array>
 #include <map>
@@ -14,10 +15,8 @@
 
 #include "core/base/status.h"
 #include "server/telemetry/answer_counters.h"
-#include "server/telemetry/histogram.h"
 #include "server/telemetry/metric_registry.h"
 #include "server/telemetry/request_stats.h"
-#include "server/telemetry/trace_context.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {
@@ -29,10 +28,8 @@ class Metrics {
   Metrics();
 
   /// Records one answered or rejected request of a method, e.g. "ComputeTopK".
-  /// `sampled` is the trace of exemplars, or null; see Histogram.
   void Record(std::string_view method, const v1::TopKRequest& request,
-              const RequestStats& stats, const Status& status,
-              const TraceContext* sampled = nullptr);
+              const RequestStats& stats, const Status& status);
 
   /// Sets the gauge of whether the server serves.
   void SetReady(bool ready);
@@ -45,7 +42,7 @@ class Metrics {
 
  private:
   struct OfOperator {
-    Histogram* compute_seconds;
+    prometheus::Histogram* compute_seconds;
     /// By Code.
     std::array<prometheus::Counter*, 17> requests;
   };
@@ -66,15 +63,16 @@ class Metrics {
 
   std::shared_ptr<MetricRegistry> registry_;
   prometheus::Family<prometheus::Counter>& requests_;
+  prometheus::Family<prometheus::Histogram>& compute_seconds_;
   AnswerCounters answers_;
   Counters<kRejectionNames.size()> rejected_;
   Counters<3> cancelled_;
-  std::array<Histogram*, kStageNames.size()> stages_;
+  std::array<prometheus::Histogram*, kStageNames.size()> stages_;
   /// By the method's name; filled by the constructor alone.
-  std::vector<std::pair<std::string_view, Histogram*>> methods_;
-  Histogram& tensor_bytes_;
-  Histogram& elements_;
-  Histogram& k_;
+  std::vector<std::pair<std::string_view, prometheus::Histogram*>> methods_;
+  prometheus::Histogram& tensor_bytes_;
+  prometheus::Histogram& elements_;
+  prometheus::Histogram& k_;
   prometheus::Gauge& ready_;
   /// By dialect and version; filled by the constructor alone.
   std::map<std::pair<int, int>, OfOperator> operators_;

@@ -4,14 +4,16 @@ namespace topk {
 
 PollerBusy::PollerBusy(MetricRegistry& registry, spdlog::logger& log)
     : log_(log),
-      histogram_(registry.AddHistogram(
-          "topk_poller_busy_seconds",
-          "CPU time of a poller for one event in seconds; other events wait "
-          "meanwhile",
-          Buckets{{1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1}, 1e-9})) {}
+      histogram_(prometheus::BuildHistogram()
+                     .Name("topk_poller_busy_seconds")
+                     .Help("CPU time of a poller for one event in seconds; "
+                           "other events wait meanwhile")
+                     .Register(registry.prometheus())
+                     .Add({}, prometheus::Histogram::BucketBoundaries{
+                                  1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1})) {}
 
 void PollerBusy::Observe(std::chrono::nanoseconds busy) {
-  histogram_.Observe(busy.count());
+  histogram_.Observe(std::chrono::duration<double>(busy).count());
   if (busy < kMaxBusy || !lines_.Pass().has_value()) return;
   log_.warn(
       "poller busy: one event took {} ms of CPU time; calls wait for "

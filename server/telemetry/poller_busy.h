@@ -1,11 +1,11 @@
 // How long pollers are busy with single events.
 #pragma once
 
+#include <prometheus/histogram.h>
 #include <spdlog/logger.h>
 
 #include <chrono>
 
-#include "server/telemetry/histogram.h"
 #include "server/telemetry/line_limiter.h"
 #include "server/telemetry/metric_registry.h"
 
@@ -26,7 +26,7 @@ class PollerBusy {
 
  private:
   spdlog::logger& log_;
-  Histogram& histogram_;
+  prometheus::Histogram& histogram_;
   LineLimiter lines_{1};  // per second
 };
 

@@ -3,6 +3,7 @@
 #include <google/protobuf/descriptor.h>
 #include <grpcpp/support/status.h>
 #include <prometheus/counter.h>
+#include <prometheus/histogram.h>
 
 #include <array>
 #include <map>
@@ -10,7 +11,6 @@
 #include <string_view>
 
 #include "core/base/text.h"
-#include "server/telemetry/histogram.h"
 
 namespace topk {
 namespace {
@@ -50,7 +50,7 @@ struct RpcMetrics::Method {
   Counter* started;
   Counter* received;
   Counter* sent;
-  Histogram* seconds;
+  prometheus::Histogram* seconds;
   std::array<Counter*, kCodeNames.size()> handled;
 };
 
@@ -58,8 +58,7 @@ struct RpcMetrics::Method {
 class RpcMetrics::Table {
  public:
   Table(MetricRegistry& registry, const std::vector<std::string>& services)
-      : registry_(registry),
-        started_(MakeCounter(registry, "grpc_server_started_total",
+      : started_(MakeCounter(registry, "grpc_server_started_total",
                              "RPCs started on the server")),
         handled_(MakeCounter(registry, "grpc_server_handled_total",
                              "RPCs completed on the server, by code")),
@@ -67,6 +66,11 @@ class RpcMetrics::Table {
                               "RPC messages received on the server")),
         sent_(MakeCounter(registry, "grpc_server_msg_sent_total",
                           "RPC messages sent by the server")),
+        seconds_(prometheus::BuildHistogram()
+                     .Name("grpc_server_handling_seconds")
+                     .Help("Latency of RPCs, from the handler's start to the "
+                           "status")
+                     .Register(registry.prometheus())),
         // gRPC handles a method that it does not know as a bidi stream.
         unknown_(Make("bidi_stream", "unknown", "unknown")) {
     const auto* pool = google::protobuf::DescriptorPool::generated_pool();
@@ -102,13 +106,10 @@ class RpcMetrics::Table {
     method.started = &started_.Add(labels);
     method.received = &received_.Add(labels);
     method.sent = &sent_.Add(labels);
-    method.seconds = &registry_.AddHistogram(
-        "grpc_server_handling_seconds",
-        "Latency of RPCs, from the handler's start to the status",
-        {{1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25,
-          0.5, 1, 2.5, 5, 10},
-         1e-9},
-        labels);
+    method.seconds =
+        &seconds_.Add(labels, prometheus::Histogram::BucketBoundaries{
+                                  1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2,
+                                  2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1, 2.5, 5, 10});
     for (size_t i = 0; i < kCodeNames.size(); ++i) {
       labels["grpc_code"] = kCodeNames[i];
       method.handled[i] = &handled_.Add(labels);
@@ -116,11 +117,11 @@ class RpcMetrics::Table {
     return method;
   }
 
-  MetricRegistry& registry_;
   Family<Counter>& started_;
   Family<Counter>& handled_;
   Family<Counter>& received_;
   Family<Counter>& sent_;
+  Family<prometheus::Histogram>& seconds_;
   const Method unknown_;
   std::map<std::string, Method, std::less<>> methods_;
 };
@@ -144,13 +145,12 @@ void RpcCount::Received() const { method_.received->Increment(); }
 
 void RpcCount::Sent() const { method_.sent->Increment(); }
 
-void RpcCount::Handled(int code, const TraceContext* sampled) const {
+void RpcCount::Handled(int code) const {
   const auto at = static_cast<size_t>(code);
   method_.handled[at < kCodeNames.size() ? at : 2]->Increment();
   method_.seconds->Observe(
-      std::chrono::nanoseconds(std::chrono::steady_clock::now() - start_)
-          .count(),
-      sampled);
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_)
+          .count());
 }
 
 }  // namespace topk

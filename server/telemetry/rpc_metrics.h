@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "server/telemetry/metric_registry.h"
-#include "server/telemetry/trace_context.h"
 
 namespace topk {
 
@@ -48,9 +47,8 @@ class RpcCount {
   /// A message has come, or goes.
   void Received() const;
   void Sent() const;
-  /// The call's status is sent. Call it once. `sampled` is the trace of the
-  /// exemplar, or null; see Histogram.
-  void Handled(int code, const TraceContext* sampled = nullptr) const;
+  /// Counts the call's status when the status is sent. Call this once.
+  void Handled(int code) const;
 
  private:
   const RpcMetrics::Method& method_;

@@ -49,10 +49,6 @@ class SpanExporter {
   /// Queues a span, or drops it. Never waits for the collector.
   void Add(Span span);
 
-  /// Whether a span that is added now will probably reach the collector: the
-  /// queue has room, and the last message was accepted.
-  bool Delivers() const { return !failing_ && held_ < kMaxQueued; }
-
   /// Adds the topk_spans_* metrics. It outlives the registry's scrapes.
   void AddMetrics(MetricRegistry& registry) const;
 

@@ -13,8 +13,8 @@ namespace topk {
 std::string WithPort(const std::string& address, int port);
 
 /// Returns the UNAVAILABLE status of an address that cannot be bound. `doing`
-/// is what was to be done there, e.g. "listen on"; the field is the setting;
-/// `why` is the system's error, where it is known.
+/// is the failed action, e.g. "listen on"; `field` is the setting; `why` is the
+/// system's error.
 Status CannotBind(std::string_view reason, std::string_view field,
                   std::string_view doing, std::string_view address,
                   std::string_view why =

@@ -1,39 +1,33 @@
-"""Calls per second of the Python client by both of its transports, of a bare
-stub of grpcio that sends prepared bytes and reads nothing, and of Triton's
-client, against one topkd. All take turns, in one process, and the median of the
-rounds counts. Answers are compared with NumPy's before.
+"""Calls per second of the Python client, of a bare stub of grpcio that sends
+prepared bytes and reads nothing, and of Triton's client, against one topkd. All
+take turns in one process, and the median of the rounds counts. Results are
+compared with NumPy's first.
 
 usage: PYTHONPATH=tests/support/python build/oip/bin/python \
-           tests/bench/python_client.py TOPKD TRANSPORT
+           tests/bench/python_client.py TOPKD
            [--rounds N] [--seconds S]
 
-TRANSPORT is the folder of topk_client_transport, e.g.
-build/dev/tests/clients/python/transport. `tests/support/venv.sh oip` makes the
-interpreter with Triton's client.
+`tests/support/venv.sh oip` makes the interpreter with Triton's client.
 """
 
 import argparse
-import functools
-import os
 import statistics
 import sys
 import time
 
 parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
 parser.add_argument("topkd")
-parser.add_argument("transport")
 parser.add_argument("--rounds", type=int, default=5)
 parser.add_argument("--seconds", type=float, default=1,
                     help="of each client in each round")
 options = parser.parse_args()
 sys.argv[1:] = [options.topkd]
-sys.path.insert(0, os.path.abspath(options.transport))
 import client_package  # noqa: E402, makes topk_client importable
 import grpc  # noqa: E402
 import numpy as np  # noqa: E402
 import topk_client  # noqa: E402
 import tritonclient.grpc as triton  # noqa: E402
-from topk_client import Onnx, Request, _transport  # noqa: E402
+from topk_client import Onnx, Request  # noqa: E402
 from topk_client.messages import Call  # noqa: E402
 
 K = 10
@@ -42,11 +36,6 @@ SIZES = {"1 KiB": 1 << 10, "64 KiB": 1 << 16, "1 MiB": 1 << 20,
          "4 MiB": 4 << 20, "64 MiB": 64 << 20}
 UNLIMITED = [("grpc.max_receive_message_length", -1),
              ("grpc.max_send_message_length", -1)]
-
-
-class GrpcioClient(topk_client.Client):
-    _open_channel = staticmethod(
-        functools.partial(_transport._open_grpcio, grpc))
 
 
 def rate(call, count):
@@ -70,7 +59,7 @@ def measure(name, ways, count=1):
     print(f"| {name} | " + " | ".join(
         f"{statistics.median(rates[way]):.{0 if count > 1 else 1}f}"
         if way in rates else "" for way in
-        ("grpcio", "compiled", "bare", "triton")) + " |", flush=True)
+        ("topk_client", "bare", "triton")) + " |", flush=True)
 
 
 def check(answer, x):
@@ -99,21 +88,19 @@ def main():
     server = client_package.start(
         lambda *_: None, "--max-message-bytes", str(128 << 20),
         "--allow-shared-memory")
-    compiled = topk_client.Client(server.target)
-    grpcio = GrpcioClient(server.target)
+    client = topk_client.Client(server.target)
     channel = grpc.insecure_channel(server.target, UNLIMITED)
     bare = channel.unary_unary("/topk.v1.TopKService/ComputeTopK")
     bare_many = channel.stream_stream("/topk.v1.TopKService/ComputeTopKMany")
     tritons = triton.InferenceServerClient(server.target)
     random = np.random.default_rng(1)
-    print("| calls a second | grpcio | compiled | bare stub | tritonclient |\n"
-          "|---|---:|---:|---:|---:|")
+    print("| calls a second | topk_client | bare stub | tritonclient |\n"
+          "|---|---:|---:|---:|")
     for name, size in SIZES.items():
         x = random.random(size // 4, np.float32)
         message = Call(Request(x, Onnx(K))).message(1 << 31)
         ways = {
-            "grpcio": lambda x=x: grpcio.compute_topk(x, Onnx(K)),
-            "compiled": lambda x=x: compiled.compute_topk(x, Onnx(K)),
+            "topk_client": lambda x=x: client.compute_topk(x, Onnx(K)),
             "triton": triton_call(tritons, x)}
         for call in ways.values():
             check(call(), x)
@@ -122,24 +109,20 @@ def main():
     x = random.random(256, np.float32)
     message = Call(Request(x, Onnx(K))).message(1 << 31)
     measure("1 KiB, many on a stream", {
-        "grpcio": lambda: consume(grpcio.compute_topk_many(
-            Request(x, Onnx(K)) for _ in range(MANY))),
-        "compiled": lambda: consume(compiled.compute_topk_many(
+        "topk_client": lambda: consume(client.compute_topk_many(
             Request(x, Onnx(K)) for _ in range(MANY))),
         "bare": lambda: consume(bare_many(iter([message] * MANY)))}, MANY)
     with topk_client.SharedMemory(4 << 20) as memory:
         shared = memory.array((1 << 20,), np.float32)
         shared[...] = random.random(1 << 20, np.float32)
         region = memory.region(shared)
-        check(compiled.compute_topk(region, Onnx(K)), shared)
+        check(client.compute_topk(region, Onnx(K)), shared)
         for stream, name in ((True, "4 MiB, streamed"),
                              (None, "4 MiB, in shared memory")):
             x = shared.copy() if stream else region
             measure(name, {
-                "grpcio": lambda: grpcio.compute_topk(x, Onnx(K),
-                                                      stream=stream),
-                "compiled": lambda: compiled.compute_topk(x, Onnx(K),
-                                                          stream=stream)})
+                "topk_client": lambda: client.compute_topk(
+                    x, Onnx(K), stream=stream)})
         del shared, region, x
     server.__exit__()
 

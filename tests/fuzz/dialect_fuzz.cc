@@ -22,7 +22,7 @@ constexpr OracleLimits kLimits = {1 << 12, 1 << 16};
 void CheckLayout(const Plan& plan, const Layout& layout, int64_t length,
                  int64_t width) {
   Require(layout.strides.size() == plan.shape.size(), "a stride a dimension");
-  Require(layout.padded_bytes >= 0 && layout.bytes >= 0, "lengths");
+  Require(layout.bytes >= 0, "length");
   const auto axis = static_cast<size_t>(plan.axis);
   for (int64_t slice = 0; slice < plan.slices(); ++slice) {
     const int64_t first = SliceOffset(plan, layout, slice);
@@ -50,7 +50,10 @@ void CheckPlan(const Plan& plan) {
           "every index fits its type");
   const int64_t width = InfoOf(plan.dtype).bytes;
   CheckLayout(plan, plan.input, plan.n, width);
-  Require(plan.input.padded_bytes - plan.input.bytes < 4, "padding");
+  Require(plan.data_bytes >= plan.input.bytes &&
+              plan.padded_data_bytes >= plan.data_bytes &&
+              plan.padded_data_bytes - plan.data_bytes < 4,
+          "padding");
   if (plan.wants_values) CheckLayout(plan, plan.values, plan.k, width);
   if (plan.wants_indices) {
     CheckLayout(plan, plan.indices, plan.k, InfoOf(plan.index_type).bytes);

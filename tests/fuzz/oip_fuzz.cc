@@ -55,7 +55,8 @@ void Check(grpc::ByteBuffer bytes) {
   CheckRefusal(status);
   Require(Allows(oracle, static_cast<int>(status.code), status.field),
           "the field breaks a rule");
-  Require(!OipField(status.field, **model).empty(), "the field has a path");
+  Require(!OipField(status.field, **model, raw.message).empty(),
+          "the field has a path");
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
-// ReadRaw against the generated parser, on any bytes. The first byte selects
-// the message, the second how the bytes are cut; the rest is the message.
+// ReadRaw against the generated parser, which keeps unknown fields, on any
+// bytes. The first byte selects the message, the second how the bytes are cut;
+// the rest is the message.
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -16,7 +18,7 @@
 namespace topk {
 namespace {
 
-// An unknown field that makes a message large enough to be taken apart.
+// An unknown field that makes a message too large for a poller.
 std::string Padding() {
   const std::string bytes(size_t{17} << 10, 'p');
   return "\xba\x3e\x80\x88\x01" + bytes;  // field 999, its length
@@ -43,21 +45,23 @@ void Require(bool holds, const char* what) {
   std::abort();
 }
 
+// The last block of an arena is not full.
+constexpr int64_t kArenaBlock = int64_t{8} << 10;
+
 // Reads a message as a worker does, after a poller has tried: that reads the
 // same, or gives up. Returns whether what was read is to be compared.
 template <class To>
-bool ReadBoth(const std::string& bytes, size_t cut, bool valid, To& to) {
+bool ReadBoth(grpc::ByteBuffer& buffer, bool valid, To& to) {
   Size charged;
   const auto charge = [&charged](Size more) {
     charged += more;
     return Status();
   };
-  grpc::ByteBuffer buffer = Cut(bytes, cut);
   const auto first = ReadRaw(buffer, Reader::kPoller, charge, to);
   const auto read = ReadRaw(buffer, Reader::kWorker, charge, to);
   Require(read.has_value(), "a worker does not give up");
   if (read->reason == "TOO_MUCH_TO_PARSE") {
-    Require(static_cast<int64_t>(bytes.size()) > kMaxParsedBytes,
+    Require(static_cast<int64_t>(buffer.Length()) > kMaxParsedBytes,
             "a small message is not too much");
     Require(!first.has_value() || !first->ok(), "a poller read more");
     return false;
@@ -65,6 +69,9 @@ bool ReadBoth(const std::string& bytes, size_t cut, bool valid, To& to) {
   Require(!first.has_value() || first->ok() == read->ok(),
           "judged in two ways by two readers");
   Require(read->ok() == valid, "judged in two ways");
+  Require(charged + kUnchargedBytes + kArenaBlock >=
+              to.message.SpaceUsedLong() - sizeof(to.message),
+          "the charge covers the message");
   return valid;
 }
 
@@ -72,8 +79,10 @@ template <class Message>
 void Check(const std::string& bytes, size_t cut) {
   Message expected;
   const bool valid = expected.ParseFromString(bytes);
+  expected.DiscardUnknownFields();
+  grpc::ByteBuffer buffer = Cut(bytes, cut);
   RawMessage<Message> raw;
-  if (!ReadBoth(bytes, cut, valid, raw)) return;
+  if (!ReadBoth(buffer, valid, raw)) return;
   if constexpr (std::is_same_v<Message, v1::TopKRequestChunk>) {
     // Of a header's data only that it has some is read.
     for (Message* chunk : {&raw.message, &expected}) {
@@ -107,16 +116,22 @@ std::string InOrder(const google::protobuf::Message& message) {
 void CheckInfer(const std::string& bytes, size_t cut) {
   inference::ModelInferRequest expected;
   const bool valid = expected.ParseFromString(bytes);
+  expected.DiscardUnknownFields();
   google::protobuf::Arena arena;
+  grpc::ByteBuffer buffer = Cut(bytes, cut);
   RawInfer raw(arena);
-  if (!ReadBoth(bytes, cut, valid, raw)) return;
-  raw.message.clear_raw_input_contents();
-  for (const auto& pieces : raw.contents) {
-    std::string& data = *raw.message.add_raw_input_contents();
-    for (const auto& piece : pieces) {
+  if (!ReadBoth(buffer, valid, raw)) return;
+  const auto count = static_cast<size_t>(expected.raw_input_contents_size());
+  Require(raw.content_count == count, "contents are counted in two ways");
+  for (size_t i = 0; i < std::min(count, raw.contents.size()); ++i) {
+    std::string data;
+    for (const auto& piece : raw.contents[i]) {
       data.append(reinterpret_cast<const char*>(piece.data()), piece.size());
     }
+    Require(data == expected.raw_input_contents(static_cast<int>(i)),
+            "contents are read in two ways");
   }
+  expected.clear_raw_input_contents();
   Require(InOrder(raw.message) == InOrder(expected), "read in two ways");
 }
 
@@ -129,7 +144,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const size_t cut = data[1] == 0 ? 8192 : data[1];
   const std::string rest(reinterpret_cast<const char*>(data) + 2, size - 2);
   for (const std::string& bytes :
-       {rest + topk::Padding(), topk::Padding() + rest}) {
+       {rest, rest + topk::Padding(), topk::Padding() + rest}) {
     if (data[0] == 0xff) {
       topk::CheckInfer(bytes, cut);
     } else if (data[0] % 2 == 0) {

@@ -60,7 +60,7 @@ void ExpectLater(const grpc::Status& status, const grpc::ClientContext& context,
 
 TEST(Admission, RejectsCallsAboveTheLimit) {
   const TestServer server(
-      {.max_inflight_calls = 2, .max_client_inflight_calls = 2});
+      {.max_inflight_calls = 2, .max_client_inflight_calls = 3});
   const v1::TopKRequest request = OnnxRequest({1, 2, 3}, 1);
   {
     const OpenCall one(server);
@@ -165,6 +165,46 @@ TEST(Admission, AStreamIsChargedInProportionToWhatItSent) {
   for (const auto& stream : streams) (void)stream->Finish();
 }
 
+// A stream whose chunks do not fit is told so, although it waits for more.
+TEST(Admission, EndsAStreamWhoseChunkIsRejected) {
+  constexpr int64_t kElements = int64_t{4} << 20;
+  constexpr int64_t kK = kElements / 16;
+  constexpr double kCost = 19e6;  // of a started tensor, at least
+  ServerConfig config = WithMetrics();
+  config.max_inflight_bytes = 64 << 20;
+  config.max_client_inflight_bytes = 26 << 20;
+  TestServer server(config);
+  const auto stub = server.Stub();
+  v1::TopKRequestChunk header = HeaderOf(OnnxRequest({1}, kK));
+  header.mutable_header()->mutable_tensor()->set_shape(0, kElements);
+  grpc::ClientContext contexts[2];
+  contexts[1].set_deadline(std::chrono::system_clock::now() +
+                           std::chrono::seconds(30));
+  const auto taking = stub->StreamTopK(&contexts[0]);
+  const auto rejected = stub->StreamTopK(&contexts[1]);
+  const auto charged = [&] {
+    return Scrape(server).samples.at("topk_inflight_bytes{}");
+  };
+  ASSERT_TRUE(rejected->Write(header));
+  ASSERT_TRUE(Eventually([&] { return charged() > 0; }));
+  ASSERT_TRUE(taking->Write(header));
+  v1::TopKRequestChunk data;
+  data.set_data(std::string(1 << 20, '\0'));
+  ASSERT_TRUE(taking->Write(data));
+  ASSERT_TRUE(Eventually([&] { return charged() >= kCost; }));
+
+  // Too few to start the tensor, too many to be held.
+  data.set_data("abcd");
+  for (int i = 0; i < 20'000 && rejected->Write(data); ++i) continue;
+  v1::TopKResponseChunk answer;
+  EXPECT_FALSE(rejected->Read(&answer));  // returns when the stream has ended
+  const grpc::Status status = rejected->Finish();
+  contexts[0].TryCancel();
+  (void)taking->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(DetailsOf(status).info.reason(), "TOO_MANY_BYTES_OF_CLIENT");
+}
+
 // Unknown fields take up to 64 times their bytes while they are parsed, and
 // nothing afterwards.
 TEST(Admission, ReleasesTheParsingMemoryOfAStream) {
@@ -201,7 +241,8 @@ TEST(Admission, RejectedItemsKeepTheirIdAndLogLine) {
   EXPECT_TRUE(stream.Finish().ok());
 }
 
-TEST(Admission, RejectedRequestsDoNotCountAgainstTheRate) {
+// The server has received them.
+TEST(Admission, RequestsThatDoNotFitCountAgainstTheRate) {
   ServerConfig config;
   config.max_inflight_bytes = 1 << 20;
   config.security.client_requests_per_second = 0.01;  // one in a long time
@@ -210,13 +251,28 @@ TEST(Admission, RejectedRequestsDoNotCountAgainstTheRate) {
     const Asked asked = Ask(server, request);
     return asked.status.ok() ? "" : asked.reason();
   };
-  // Neither for its own bytes nor for those of its response.
   EXPECT_EQ(reason(OnnxRequest(std::vector<float>(1 << 20, 1.0F), 1)),
             "REQUEST_TOO_LARGE");
-  EXPECT_EQ(reason(OnnxRequest(std::vector<float>(1 << 17, 1.0F), 1 << 17)),
-            "REQUEST_TOO_LARGE");
-  EXPECT_EQ(reason(OnnxRequest({1, 2, 3}, 1)), "");
   EXPECT_EQ(reason(OnnxRequest({1, 2, 3}, 1)), "RATE_LIMITED");
+}
+
+// The stream is slowed down to the rate, so that any tensor can be sent.
+TEST(Admission, DelaysAStreamAboveTheRate) {
+  constexpr int64_t kRate = 4 << 20;
+  ServerConfig config;
+  config.security.client_bytes_per_second = kRate;
+  const TestServer server(config);
+  const Client client({.target = server.target(), .max_attempts = 1});
+  const std::vector<float> values(3 * kRate / sizeof(float), 1.0F);
+  v1::TopKRequest header = HeaderOf(OnnxRequest({1}, 1)).header();
+  header.mutable_tensor()->set_shape(0, static_cast<int64_t>(values.size()));
+  const auto start = std::chrono::steady_clock::now();
+  const auto answer =
+      client.StreamTopK(header, std::as_bytes(std::span(values)));
+  EXPECT_TRUE(answer.ok()) << answer.status().message;
+  // A burst of one second and the last reads are not delayed.
+  EXPECT_GE(std::chrono::steady_clock::now() - start,
+            std::chrono::milliseconds(900));
 }
 
 // Our client waits for the retry delay: although the server admits one call at

@@ -69,6 +69,40 @@ TEST_F(Tokens, AreNeededForAllKindsOfCalls) {
   EXPECT_EQ(client.GetCapabilities().status().code, Code::kUnauthenticated);
 }
 
+TEST_F(Tokens, RevocationEndsOpenStreams) {
+  const TestServer server(TokensConfig());
+  const auto stub = server.Stub();
+  const auto open = [&](grpc::ClientContext& context, const char* token) {
+    context.AddMetadata("authorization", StrCat("Bearer ", token));
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::chrono::seconds(30));
+  };
+  grpc::ClientContext contexts[3];
+  open(contexts[0], kAliceToken);
+  open(contexts[1], kAliceToken);
+  open(contexts[2], kBobToken);
+  const auto many = stub->ComputeTopKMany(&contexts[0]);
+  const auto tensor = stub->StreamTopK(&contexts[1]);
+  const auto bobs = stub->ComputeTopKMany(&contexts[2]);
+  v1::TopKResult result;
+  for (const auto& stream : {many.get(), bobs.get()}) {
+    ASSERT_TRUE(stream->Write(OnnxRequest({1, 2}, 1)));
+    ASSERT_TRUE(stream->Read(&result));
+  }
+  v1::TopKRequestChunk header;
+  *header.mutable_header() = OnnxRequest({1, 2}, 1);
+  header.mutable_header()->mutable_tensor()->clear_source();
+  ASSERT_TRUE(tensor->Write(header));
+  Write("tokens", Line("bob", kBobToken));
+  EXPECT_FALSE(many->Read(&result));
+  EXPECT_EQ(many->Finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(tensor->Finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  ASSERT_TRUE(bobs->Write(OnnxRequest({1, 2}, 1)));
+  EXPECT_TRUE(bobs->Read(&result));
+  bobs->WritesDone();
+  EXPECT_TRUE(bobs->Finish().ok());
+}
+
 TEST_F(Tokens, FollowRfc6750) {
   const TestServer server(TokensConfig());
   const std::string token = kAliceToken;

@@ -103,7 +103,7 @@ TEST(Config, PrintsOnlyWhatItCanReadAgain) {
   const std::string file = folder.File("topkd.toml");
   for (const std::string value : {"{a", "[a", "[a]", "a b", "a\"b", "a'b", ";a",
                                   "", "a\\b", "[]", "{}"}) {
-    const Read read = ReadWords({"--check-config", "--xds", "--ready-file",
+    const Read read = ReadWords({"--check-config", "--ready-file",
                                  value.c_str(), "--metrics-listen", ""});
     EXPECT_EQ(read.error, "") << value;
     std::ofstream(file) << read.line.settings;
@@ -307,11 +307,13 @@ TEST(Config, NamesTheLineOfTheFileThatSetsNothing) {
                      ":7: \"a=\" is not a line of `flag = value`\n"),
            std::pair("listen = 'a:1'\nthreads = 1\nlisten = 'b:1'\n",
                      ":3: \"listen\" is set twice\n"),
-           std::pair("threads = 1\nlisten = [\n'a:1',\n'b:1'\n#]\nxds = 0\n",
-                     ":2: the list does not end with ]\n"),
+           std::pair(
+               "threads = 1\nlisten = [\n'a:1',\n'b:1'\n#]\npollers = 1\n",
+               ":2: the list does not end with ]\n"),
            std::pair("allow-shared-memory =\n",
                      ":1: allow-shared-memory: \"\" is not true or false\n"),
-           std::pair("xds = ''\n", ":1: xds: \"\" is not true or false\n"),
+           std::pair("allow-shared-memory = ''\n",
+                     ":1: allow-shared-memory: \"\" is not true or false\n"),
            std::pair("[server\n", ": unknown key \"[server\"\n"),
        }) {
     const std::string file = folder.File("topkd.toml");
@@ -348,8 +350,9 @@ TEST(Config, NamesWhereAWrongValueWasSet) {
                      ":2: threads: \"x\" is not a whole number"),
            std::pair("log-level = \"loud\"\n",
                      ":1: log-level: \"loud\" is not one of trace, debug,"),
-           std::pair("pollers = 1\nxds = maybe\n",
-                     ":2: xds: \"maybe\" is not true or false\n"),
+           std::pair(
+               "pollers = 1\nallow-shared-memory = maybe\n",
+               ":2: allow-shared-memory: \"maybe\" is not true or false\n"),
            std::pair("threads = [1, 2]\n", ":1: threads: more than one value"),
            std::pair("threads = 1\n\nthreads = 2\n",
                      ":3: threads: more than one value"),
@@ -419,18 +422,16 @@ TEST(Config, ReadsAFileOfManyLinesInTime) {
   const TemporaryFolder folder;
   const std::string file = folder.File("topkd.toml");
   std::string lines;
-  for (int i = 0; i < 100'000; ++i) lines += "xds = 0\n";
+  for (int i = 0; i < 100'000; ++i) lines += "threads=1\n";
   std::ofstream(file) << lines;
   EXPECT_THAT(ReadWords({"--config", file.c_str()}).error,
-              HasSubstr(":100000: xds: more than one value\n"));
+              HasSubstr(":100000: threads: more than one value\n"));
 }
 
 TEST(Config, RejectsAnEmptyValueOfASwitch) {
-  for (const char* flag : {"--allow-shared-memory=", "--xds="}) {
-    const Read read = ReadWords({flag});
-    EXPECT_EQ(read.line.exit_code, 2);
-    EXPECT_THAT(read.error, HasSubstr(": the value is empty\n"));
-  }
+  const Read read = ReadWords({"--allow-shared-memory="});
+  EXPECT_EQ(read.line.exit_code, 2);
+  EXPECT_THAT(read.error, HasSubstr(": the value is empty\n"));
   EXPECT_TRUE(
       ReadWords({"--allow-shared-memory=on"}).line.server.allow_shared_memory);
 }
@@ -478,6 +479,24 @@ TEST(Config, RejectsEmptySecurityFlags) {
   }
   EXPECT_EQ(ReadWords({"healthcheck", "--tls-ca", ""}).line.exit_code, 1);
   EXPECT_EQ(ReadWords({"--ready-file", ""}).error, "");
+}
+
+TEST(Config, RejectsEmptySecurityVariables) {
+  for (const char* name :
+       {"TOPKD_TLS_CERT", "TOPKD_TLS_KEY", "TOPKD_TLS_CLIENT_CA",
+        "TOPKD_TLS_CLIENT_CRL", "TOPKD_TLS_ALLOWED_SAN",
+        "TOPKD_AUTH_TOKENS_FILE", "TOPKD_CLIENT_IPV6_PREFIX",
+        "TOPKD_CLIENT_REQUESTS_PER_SECOND", "TOPKD_CLIENT_BYTES_PER_SECOND"}) {
+    const Variable variable(name, "");
+    const Read read = ReadWords({});
+    EXPECT_EQ(read.line.exit_code, 2) << name;
+    EXPECT_THAT(read.error,
+                HasSubstr(StrCat("topkd: ", name, ": the value is empty\n")));
+  }
+  const Variable overridden("TOPKD_TLS_CLIENT_CA", "");
+  EXPECT_EQ(ReadWords({"--tls-client-ca", "ca.pem"}).error, "");
+  const Variable probe("TOPKD_HEALTHCHECK_TLS_CA", "");
+  EXPECT_EQ(ReadWords({"healthcheck"}).line.exit_code, 1);
 }
 
 TEST(Config, NamesAnUnknownFlag) {

@@ -7,7 +7,11 @@
 #include <thread>
 #include <vector>
 
+#include "client/topk_client.h"
+#include "inference/grpc_service.grpc.pb.h"
 #include "tests/integration/ask.h"
+#include "tests/integration/exposition.h"
+#include "tests/integration/rpc_status.h"
 #include "tests/integration/topkd.h"
 #include "tests/support/test_server.h"
 
@@ -25,12 +29,49 @@ bool Connects(const std::string& target) {
   return fd >= 0;
 }
 
-// A call whose handler waits for the client; on a stream of many the first
-// answer says that it runs.
+// A StreamTopK whose header the server has received.
+class OpenTensor {
+ public:
+  explicit OpenTensor(TestServer& server) : stub_(server.Stub()) {
+    call_ = stub_->StreamTopK(&context_);
+    EXPECT_TRUE(call_->Write(HeaderOf(SmallRequest())));
+    EXPECT_TRUE(Eventually([&] {
+      return Scrape(server).samples.at("topk_inflight_bytes{}") > 0;
+    }));
+  }
+
+  auto* operator->() { return call_.get(); }
+
+  // Sends the data. Returns how the call ends.
+  grpc::Status Finish() {
+    v1::TopKRequestChunk data;
+    data.set_data(SmallRequest().tensor().data());
+    v1::TopKResponseChunk answer;
+    if (call_->Write(data) && call_->WritesDone()) {
+      while (call_->Read(&answer)) continue;
+    }
+    return call_->Finish();
+  }
+
+ private:
+  const std::unique_ptr<v1::TopKService::Stub> stub_;
+  grpc::ClientContext context_;
+  std::unique_ptr<
+      grpc::ClientReaderWriter<v1::TopKRequestChunk, v1::TopKResponseChunk>>
+      call_;
+};
+
+void ExpectShutDown(const grpc::Status& status) {
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  const Details details = DetailsOf(status);
+  EXPECT_EQ(details.info.reason(), "SHUTTING_DOWN") << status.error_message();
+  EXPECT_TRUE(details.retry.has_retry_delay());
+  EXPECT_EQ(details.quota.violations_size(), 0);
+}
+
 TEST(Drain, FinishesCallsAndRejectsNewOnes) {
-  TestServer server;
-  ManyCall many(server);
-  many.Ask(SmallRequest());
+  TestServer server(WithMetrics());
+  OpenTensor open(server);
 
   std::thread drain(
       [&] { server.server().Drain({}, std::chrono::minutes(5)); });
@@ -44,9 +85,89 @@ TEST(Drain, FinishesCallsAndRejectsNewOnes) {
         << status.error_message();
     return status.error_code() == grpc::StatusCode::UNAVAILABLE;
   }));
-  EXPECT_TRUE(many.Ask(SmallRequest()).has_response());
-  EXPECT_TRUE(many.Finish().ok());
+  EXPECT_TRUE(open.Finish().ok());
   drain.join();
+}
+
+TEST(Drain, EndsIdleStreams) {
+  TestServer server(WithMetrics());
+  ManyCall many(server);
+  many.Ask(SmallRequest());
+  const auto oip_stub =
+      inference::GRPCInferenceService::NewStub(server.Connect());
+  grpc::ClientContext contexts[2];
+  const auto infer = oip_stub->ModelStreamInfer(&contexts[0]);
+  ASSERT_TRUE(infer->Write({}));
+  inference::ModelStreamInferResponse response;
+  ASSERT_TRUE(infer->Read(&response));
+  const auto stub = server.Stub();
+  const auto no_header = stub->StreamTopK(&contexts[1]);
+  EXPECT_TRUE(Eventually(
+      [&] { return Scrape(server).samples.at("topk_inflight_calls{}") == 3; }));
+
+  const auto start = std::chrono::steady_clock::now();
+  server.server().Drain({}, std::chrono::minutes(5));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  v1::TopKResult result;
+  EXPECT_FALSE(many->Read(&result));
+  ExpectShutDown(many->Finish());
+  ExpectShutDown(infer->Finish());
+  ExpectShutDown(no_header->Finish());
+}
+
+// What the server has received is answered, and the client can tell which
+// requests have no response.
+TEST(Drain, AnswersABusyStreamBeforeItsEnd) {
+  TestServer server;
+  ManyCall many(server);
+  many.Ask(SmallRequest());
+  std::atomic<int> sent = 1;
+  std::thread writer([&] {
+    v1::TopKRequest request = SmallRequest();
+    do {
+      request.set_request_id(std::to_string(sent++));
+    } while (many->Write(request));
+  });
+  std::thread drain(
+      [&] { server.server().Drain({}, std::chrono::minutes(5)); });
+  v1::TopKResult result;
+  int received = 1;
+  while (many->Read(&result)) {
+    ASSERT_TRUE(result.has_response());
+    ASSERT_EQ(result.request_id(), std::to_string(received++));
+  }
+  drain.join();
+  writer.join();
+  EXPECT_GT(received, 1);
+  EXPECT_LE(received, sent);
+  // Without details if the connection was closed while the client still wrote.
+  EXPECT_EQ(many->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+// The requests without a response are sent to another server.
+TEST(Drain, LosesNoRequestOfAStream) {
+  TestServer staying;
+  TestServer going;
+  const Client client(
+      {.target = "ipv4:" + going.target() + "," + staying.target(),
+       .max_attempts = 5});
+  std::atomic<bool> drained = false;
+  std::atomic<int> streams = 0;
+  std::thread caller([&] {
+    const std::vector<v1::TopKRequest> requests(2000, SmallRequest());
+    while (!drained) {
+      for (const auto& result : client.ComputeTopKMany(requests)) {
+        ASSERT_TRUE(result.ok()) << result.status().message;
+      }
+      ++streams;
+    }
+  });
+  EXPECT_TRUE(Eventually([&] { return streams > 0; }));
+  going.server().Drain({}, std::chrono::minutes(5));
+  const int before = streams;
+  EXPECT_TRUE(Eventually([&] { return streams > before; }));
+  drained = true;
+  caller.join();
 }
 
 // Such a client has no policy of retries and no health checks; it has two
@@ -82,15 +203,14 @@ TEST(Drain, LosesNoCallOfABalancedClient) {
 }
 
 TEST(Drain, EndsAtTheTimeout) {
-  TestServer server;
-  ManyCall many(server);
-  many.Ask(SmallRequest());
+  TestServer server(WithMetrics());
+  OpenTensor open(server);
   const auto start = std::chrono::steady_clock::now();
   server.server().Drain({}, std::chrono::milliseconds(200));
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
-  v1::TopKResult result;
-  EXPECT_FALSE(many->Read(&result));
-  EXPECT_EQ(many->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  v1::TopKResponseChunk answer;
+  EXPECT_FALSE(open->Read(&answer));
+  EXPECT_EQ(open->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
 TEST(Drain, IgnoresIdleConnections) {
@@ -119,8 +239,7 @@ TEST(Drain, KeepsListenersOnTheSamePortOfOtherAddresses) {
   config.metrics_listen = "127.0.0.3" + port;
   config.admin_listen = "127.0.0.4" + port;
   TestServer server(config);
-  ManyCall many(server);
-  many.Ask(SmallRequest());
+  OpenTensor open(server);
   std::thread drain(
       [&] { server.server().Drain({}, std::chrono::minutes(5)); });
   EXPECT_TRUE(Eventually([&] { return !Connects(config.listen[0]); }));
@@ -128,7 +247,7 @@ TEST(Drain, KeepsListenersOnTheSamePortOfOtherAddresses) {
        {config.health_listen, config.metrics_listen, config.admin_listen}) {
     EXPECT_TRUE(Connects(other)) << other;
   }
-  EXPECT_TRUE(many.Finish().ok());
+  EXPECT_TRUE(open.Finish().ok());
   drain.join();
 }
 

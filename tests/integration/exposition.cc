@@ -9,14 +9,18 @@
 namespace topk::testing {
 namespace {
 
-// The family of a sample: of a histogram's, the part before.
+// Returns the family of a sample: of a histogram or summary, the name without
+// its suffix.
 std::string FamilyOf(const std::string& name,
                      const std::map<std::string, std::string>& types) {
   for (const std::string suffix : {"_bucket", "_sum", "_count"}) {
     if (!name.ends_with(suffix)) continue;
     const std::string family = name.substr(0, name.size() - suffix.size());
     const auto found = types.find(family);
-    if (found != types.end() && found->second == "histogram") return family;
+    if (found != types.end() &&
+        (found->second == "histogram" || found->second == "summary")) {
+      return family;
+    }
   }
   return name;
 }
@@ -31,7 +35,7 @@ struct Buckets {
 
 std::string ReadExposition(const std::string& text, Exposition& to) {
   static const RegularExpression type_line(
-      "# TYPE ([a-zA-Z_][a-zA-Z0-9_]*) (counter|gauge|histogram)");
+      "# TYPE ([a-zA-Z_][a-zA-Z0-9_]*) (counter|gauge|histogram|summary)");
   static const RegularExpression help_line("# HELP [a-zA-Z_][a-zA-Z0-9_]* .+");
   // The name, labels in braces, the value.
   static const RegularExpression sample_line(
@@ -58,6 +62,8 @@ std::string ReadExposition(const std::string& text, Exposition& to) {
     const std::string number = part[6];
     const double value = std::strtod(number.c_str(), &end);
     if (*end != '\0') return "no number: " + line;
+    // Quantiles may decrease, and are NaN without observations.
+    if (to.types[family] == "summary" && name == family) continue;
     const std::string series = name + "{" + labels + "}";
     if (!to.samples.emplace(series, value).second) return "twice: " + line;
     if (to.types[family] == "gauge") continue;

@@ -22,18 +22,11 @@ inline std::string ScrapedText(TestServer& server) {
   return HttpGet(server.server().metrics_address(), "/metrics");
 }
 
-/// Returns what it exposes to a scraper that accepts OpenMetrics.
-inline std::string ScrapedOpenMetrics(TestServer& server) {
-  return HttpExchange(server.server().metrics_address(),
-                      "GET /metrics HTTP/1.0\r\nAccept: "
-                      "application/openmetrics-text; version=1.0.0\r\n\r\n");
-}
-
 /// The content of one scrape: the value of each series, by its name with its
 /// labels as they are exposed.
 struct Exposition {
   std::map<std::string, double> samples;
-  /// counter, gauge or histogram, by family.
+  /// counter, gauge, histogram or summary, by family.
   std::map<std::string, std::string> types;
 };
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.pb.h>
 #include <google/protobuf/descriptor_database.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -9,6 +10,7 @@
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "grpc/reflection/v1alpha/reflection.pb.h"
 #include "tests/integration/raw_call.h"
+#include "tests/integration/rpc_status.h"
 #include "tests/support/test_server.h"
 
 namespace topk::testing {
@@ -109,6 +111,46 @@ TEST(Health, RejectsLongNames) {
       EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
       EXPECT_THAT(status.error_message(), HasSubstr("1024 bytes"));
     }
+  }
+}
+
+TEST(Health, EndsCallsWhoseMessageDoesNotArrive) {
+  const TestServer server;
+  grpc::GenericStub stub(server.Connect());
+  grpc::CompletionQueue queue;
+  grpc::ClientContext contexts[12];
+  std::vector<std::unique_ptr<grpc::GenericClientAsyncReaderWriter>> calls;
+  std::vector<grpc::Status> statuses(std::size(contexts));
+  for (size_t i = 0; i < std::size(contexts); ++i) {
+    contexts[i].set_deadline(std::chrono::system_clock::now() +
+                             std::chrono::seconds(60));
+    calls.push_back(stub.PrepareCall(&contexts[i],
+                                     i % 2 == 0
+                                         ? "/grpc.health.v1.Health/Check"
+                                         : "/grpc.health.v1.Health/Watch",
+                                     &queue));
+    calls[i]->StartCall(nullptr);
+    calls[i]->Finish(&statuses[i], &statuses[i]);
+  }
+  // A few may wait longer than the others.
+  void* tag = nullptr;
+  bool ok = false;
+  for (size_t ended = 0; ended < std::size(contexts) - 2;) {
+    ASSERT_TRUE(queue.Next(&tag, &ok));
+    if (tag == nullptr) continue;
+    ++ended;
+    const auto& status = *static_cast<grpc::Status*>(tag);
+    EXPECT_EQ(DetailsOf(status).info.reason(), "MESSAGE_LATE");
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  }
+  grpc::ClientContext context;
+  HealthCheckResponse response;
+  EXPECT_TRUE(Health::NewStub(server.Connect())
+                  ->Check(&context, For(""), &response)
+                  .ok());
+  for (grpc::ClientContext& one : contexts) one.TryCancel();
+  queue.Shutdown();
+  while (queue.Next(&tag, &ok)) {
   }
 }
 

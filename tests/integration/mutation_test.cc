@@ -81,6 +81,7 @@ class Mutator {
       request.mutable_spec()->set_dialect(v1::DIALECT_DIRECTML);
       request.mutable_spec()->set_version(1);
       request.mutable_tensor()->add_strides(1);
+      request.mutable_directml()->set_axis(0);
       request.mutable_directml()->set_k(2);
       request.mutable_directml()->set_axis_direction(
           v1::AXIS_DIRECTION_INCREASING);
@@ -119,6 +120,10 @@ class Mutator {
         },
         [&] { request.mutable_directml()->set_k(Number()); },
         [&] { request.mutable_directml()->set_axis(Number()); },
+        [&] {
+          request.mutable_directml()->set_input_total_tensor_size_bytes(
+              Number());
+        },
         [&] {
           v1::TensorDesc& out =
               *request.mutable_directml()->mutable_output_index();

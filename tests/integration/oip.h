@@ -79,6 +79,8 @@ inline void SetDirectML(const v1::DirectMLTopK& directml,
   SetText(to, "axis_direction",
           v1::AxisDirection_Name(directml.axis_direction()));
   SetText(to, "feature_level", v1::FeatureLevel_Name(directml.feature_level()));
+  SetInt(to, "input_total_tensor_size_bytes",
+         directml.input_total_tensor_size_bytes());
   SetInt(to, "output_index.data_type", directml.output_index().data_type());
   SetInt(to, "output_value.data_type", directml.output_value().data_type());
   (*to.mutable_parameters())["strict"].set_bool_param(directml.strict());
@@ -161,6 +163,16 @@ inline ModelInferRequest Usual() {
   return request;
 }
 
+// Returns a request to register all of an object.
+inline inference::SystemSharedMemoryRegisterRequest RegistrationOf(
+    const std::string& name, const SharedMemory& memory) {
+  inference::SystemSharedMemoryRegisterRequest request;
+  request.set_name(name);
+  request.set_key(memory.name());
+  request.set_byte_size(memory.data().size());
+  return request;
+}
+
 // A server, which may allow shared memory, and clients of both services.
 class Oip : public SharedMemoryTest {
  protected:
@@ -187,13 +199,10 @@ class Oip : public SharedMemoryTest {
 
   // Registers all of an object.
   grpc::Status Register(const std::string& name, const SharedMemory& memory) {
-    inference::SystemSharedMemoryRegisterRequest request;
-    request.set_name(name);
-    request.set_key(memory.name());
-    request.set_byte_size(memory.data().size());
     inference::SystemSharedMemoryRegisterResponse response;
     grpc::ClientContext context;
-    return oip_->SystemSharedMemoryRegister(&context, request, &response);
+    return oip_->SystemSharedMemoryRegister(
+        &context, RegistrationOf(name, memory), &response);
   }
 
   inference::ModelStatistics Statistics(const std::string& model,

@@ -12,6 +12,7 @@ namespace topk::testing {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST_F(Oip, HasTheResultsOfComputeTopKForEveryModelAndType) {
   Random random(Seed(11));
@@ -110,7 +111,7 @@ TEST_F(Oip, RejectsInvalidContents) {
   ExpectRefusal(request, kBad, "datatype \"INT4\" of input 'X'");
   request = Usual();
   request.add_raw_input_contents("more");
-  ExpectRefusal(request, kBad, "2 raw_input_contents; 1 inputs");
+  ExpectRefusal(request, kBad, "2 raw_input_contents for 1 inputs");
   request = Usual();
   request.add_inputs()->set_name("K");
   request.mutable_inputs(1)->set_datatype("INT64");
@@ -203,13 +204,64 @@ TEST_F(Oip, RejectsUnknownTensorsAndParameters) {
       "directml_topk", [&] { add_k("INT64", 16); }, "K must be one INT64");
   request = Usual();
   add_k("INT64", 8);
-  ExpectRefusal(request, kBad, "k is a parameter and an input");
+  ExpectRefusal(request, kBad, "k is set twice");
   request = Usual();
   SetInt(request, "k", 6);
   ModelInferResponse answer;
   const Details details = DetailsOf(Infer(request, answer));
   EXPECT_EQ(details.info.reason(), "K_EXCEEDS_DIMENSION");
   EXPECT_EQ(details.info.metadata().at("field"), "parameters[\"k\"]");
+}
+
+// Errors name a parameter or an input that the client can set.
+TEST_F(Oip, ErrorsNameParametersAndInputs) {
+  const auto field_of = [&](const char* version, const char* k_type,
+                            const std::string& k, int64_t offset) {
+    ModelInferRequest request = Usual();
+    request.set_model_version(version);
+    request.clear_parameters();
+    SetInt(request, "index_offset", offset);
+    if (k_type != nullptr) {
+      auto& input = *request.add_inputs();
+      input.set_name("K");
+      input.set_datatype(k_type);
+      input.add_shape(1);
+      request.add_raw_input_contents(k);
+    }
+    ModelInferResponse answer;
+    const grpc::Status status = Infer(request, answer);
+    for (const char* ours : {"onnx.", ".value", ".tensor"}) {
+      EXPECT_THAT(status.error_message(), Not(HasSubstr(ours)));
+    }
+    return DetailsOf(status).info.metadata().at("field");
+  };
+  const std::string two("\2\0\0\0\0\0\0\0", 8);
+  EXPECT_EQ(field_of("11", nullptr, "", 0), "parameters[\"k\"]");
+  EXPECT_EQ(field_of("11", "INT64", two, -1), "parameters[\"index_offset\"]");
+  EXPECT_EQ(field_of("11", "INT32", two.substr(0, 4), 0), "inputs[K].datatype");
+  EXPECT_EQ(field_of("11", "INT64", std::string(8, '\0'), 0), "inputs[K]");
+  EXPECT_EQ(field_of("1", "INT64", two, 0), "inputs[K]");
+}
+
+// DirectML's input may be longer than its shape implies.
+TEST_F(Oip, AcceptsPaddedBuffers) {
+  const auto infer = [&](size_t bytes, ModelInferResponse& answer) {
+    ModelInferRequest request = Usual();
+    request.set_model_name("directml_topk");
+    request.clear_model_version();
+    request.clear_parameters();
+    SetInt(request, "axis", 0);
+    SetInt(request, "k", 1);
+    SetText(request, "axis_direction", "decreasing");
+    SetInt(request, "input_total_tensor_size_bytes", 40);
+    request.mutable_raw_input_contents(0)->resize(bytes, '\x7f');
+    return Infer(request, answer);
+  };
+  ModelInferResponse padded;
+  ASSERT_TRUE(infer(40, padded).ok());
+  EXPECT_EQ(padded.raw_output_contents(1), std::string("\1\0\0\0", 4));
+  ModelInferResponse none;
+  EXPECT_EQ(DetailsOf(infer(20, none)).info.reason(), "DATA_LENGTH");
 }
 
 TEST_F(Oip, IgnoresReservedParameters) {

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -39,6 +41,29 @@ TEST(Topkd, WritesTheReadyFileAndExits0OnSigterm) {
     EXPECT_EQ(topkd.process().Wait(), 0) << topkd.process().Output();
     EXPECT_EQ(ReadFile(topkd.ready_file()), "") << "removed at exit";
   }
+}
+
+// As systemd does for a unit of Type=notify.
+TEST(Topkd, NotifiesTheServiceManager) {
+  const TemporaryFolder folder;
+  const std::string path = folder.File("notify");
+  sockaddr_un address{AF_UNIX, {}};
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const int manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(bind(manager, reinterpret_cast<const sockaddr*>(&address),
+                 sizeof(address)),
+            0);
+  Topkd topkd({}, "127.0.0.1:0", {"NOTIFY_SOCKET=" + path});
+  const auto notification = [manager] {
+    char text[64];
+    const ssize_t size = recv(manager, text, sizeof(text), 0);
+    return std::string(text, static_cast<size_t>(std::max<ssize_t>(size, 0)));
+  };
+  EXPECT_EQ(notification(), "READY=1");
+  topkd.process().Signal(SIGTERM);
+  EXPECT_EQ(notification(), "STOPPING=1");
+  EXPECT_EQ(topkd.process().Wait(), 0);
+  close(manager);
 }
 
 TEST(Topkd, IgnoresSighup) {
@@ -295,14 +320,16 @@ TEST(Topkd, PrintsAValidConfigurationInsteadOfServing) {
   EXPECT_THAT(topkd.Output(), HasSubstr("\nthreads=3\n"));
 }
 
-TEST(Topkd, RejectsLimitsOfConnectionsWithXds) {
-  for (const std::string flag :
-       {"--max-connections", "--max-connections-per-client"}) {
-    Subprocess topkd({kTopkd, "--check-config", "--listen", "127.0.0.1:0",
-                      "--xds", flag, "3"});
-    EXPECT_EQ(topkd.Wait(), 2);
-    EXPECT_THAT(topkd.Output(), ContainsRegex("--xds: .* " + flag + " 3\n"));
+TEST(Topkd, WarnsOfPublicAddressesWithoutTlsAndTokens) {
+  const auto warns = [](const std::string& listen) {
+    Subprocess topkd({kTopkd, "--check-config", "--listen", listen});
+    EXPECT_EQ(topkd.Wait(), 0);
+    return topkd.Output().find("TLS and tokens are off") != std::string::npos;
+  };
+  for (const char* listen : {"0.0.0.0:0", "[::]:0", "127.0.0.1:0,10.0.0.1:0"}) {
+    EXPECT_TRUE(warns(listen)) << listen;
   }
+  EXPECT_FALSE(warns("127.0.0.1:0,[::1]:0,localhost:0,unix:/tmp/topkd-warns"));
 }
 
 TEST(Topkd, ReplacesTheSocketAndReadyFileOfADeadServer) {

@@ -111,7 +111,9 @@ TEST(Scrape, CountsCancelledRequests) {
 }
 
 TEST(Scrape, CountsRejectionsForLackOfMemory) {
-  TestServer server({.metrics_listen = "127.0.0.1:0", .max_inflight_calls = 1});
+  TestServer server({.metrics_listen = "127.0.0.1:0",
+                     .max_inflight_calls = 1,
+                     .max_client_inflight_calls = 2});
   ManyCall stream(server);
   stream.Ask(OnnxRequest({1, 2, 3}, 1));
   EXPECT_EQ(Scrape(server).samples.at("topk_inflight_calls{}"), 1);

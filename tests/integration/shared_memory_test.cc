@@ -1,6 +1,8 @@
 // Tensors and answers in POSIX shared memory, while all goes well.
 #include "tests/integration/shared_memory.h"
 
+#include <sys/stat.h>
+
 #include <cstdio>
 #include <thread>
 
@@ -113,6 +115,46 @@ TEST_F(SharedMemoryTest, AcceptsTensorsAboveTheMessageLimit) {
   const Asked asked = Ask(*server.Stub(), InMemory(plain, 0, memory));
   ASSERT_TRUE(asked.status.ok()) << asked.status.error_message();
   EXPECT_EQ(Comparable(asked.response), Comparable(Answer(plain)));
+}
+
+// The size that an object really takes.
+int64_t AllocatedBytes(const std::string& name) {
+  struct stat info {};
+  EXPECT_EQ(stat(("/dev/shm" + name).c_str(), &info), 0);
+  return info.st_blocks * 512;
+}
+
+TEST_F(SharedMemoryTest, RejectsTensorsThatWereNeverWritten) {
+  const std::string name = Name("x");
+  constexpr int64_t kBytes = int64_t{3} << 30;
+  const SharedMemory memory = Make(name, 1);
+  Resize(name, 0);
+  Resize(name, kBytes);
+  v1::TopKRequest request = Request(v1::DATA_TYPE_U8, {1}, 0, 1);
+  request.mutable_tensor()->set_shape(0, kBytes);
+  v1::SharedMemoryRegion& region =
+      *request.mutable_tensor()->mutable_shared_memory();
+  region.set_name(name);
+  region.set_byte_size(kBytes);
+  ExpectRefused(request, grpc::StatusCode::FAILED_PRECONDITION,
+                "SHARED_MEMORY_HOLE", "tensor.shared_memory");
+  EXPECT_EQ(AllocatedBytes(name), 0);
+}
+
+TEST_F(SharedMemoryTest, ReadsWrittenPartsOfSparseObjects) {
+  const std::string name = Name("x");
+  const v1::TopKRequest plain = Request(v1::DATA_TYPE_I32, {40000}, 0, 9);
+  SharedMemory memory = Make(name, 320000);
+  Resize(name, 0);
+  Resize(name, 320000);
+  // The output's half is a hole, as most clients leave it.
+  v1::TopKRequest request = InMemory(plain, 4096, memory);
+  *request.mutable_output()->mutable_values() = memory.Region(200000, 36);
+  EXPECT_EQ(Bytes(memory, Answer(request).values().shared_memory()),
+            Answer(plain).values().data());
+  request.mutable_tensor()->mutable_shared_memory()->set_offset(8192);
+  ExpectRefused(request, grpc::StatusCode::FAILED_PRECONDITION,
+                "SHARED_MEMORY_HOLE", "tensor.shared_memory");
 }
 
 TEST_F(SharedMemoryTest, FollowsReplacedObjects) {

@@ -98,6 +98,34 @@ TEST(StreamTopK, HasTheUnaryResultForAnyChunking) {
   }
 }
 
+// The padding of DirectML's buffers is ignored, wherever chunks begin.
+TEST(StreamTopK, AcceptsPaddedBuffers) {
+  const TestServer server;
+  const auto channel = server.Connect();
+  for (const bool strided : {false, true}) {
+    v1::TopKRequest request;
+    request.mutable_spec()->set_dialect(v1::DIALECT_DIRECTML);
+    request.mutable_directml()->set_axis(0);
+    request.mutable_directml()->set_k(2);
+    request.mutable_directml()->set_input_total_tensor_size_bytes(24);
+    request.mutable_tensor()->set_data_type(v1::DATA_TYPE_U8);
+    request.mutable_tensor()->add_shape(3);
+    if (strided) request.mutable_tensor()->add_strides(3);
+    request.mutable_tensor()->set_data(std::string("\5\6\7\7\0\0\6", 7) +
+                                       std::string(17, '\xff'));
+    const v1::TopKResponse expected = AskUnary(server, request);
+    EXPECT_EQ(expected.values().data(), "\7\6");
+    EXPECT_EQ(expected.indices().data()[0], strided ? 1 : 2);
+    for (const size_t size : {1, 5, 24}) {
+      const RawAnswer raw = RawCall(channel, kStream, Cut(request, size));
+      ASSERT_TRUE(raw.status.ok()) << raw.status.error_message();
+      const Answer answer(raw.messages);
+      EXPECT_EQ(answer.header.values().data(), expected.values().data());
+      EXPECT_EQ(answer.header.indices().data(), expected.indices().data());
+    }
+  }
+}
+
 TEST(StreamTopK, SendsLargeResultsInChunks) {
   const TestServer server;
   const v1::TopKRequest request = OnnxRequest(Numbers(300'000), 200'000);

@@ -161,6 +161,46 @@ TEST_F(Reload, ReloadsClientAuthorities) {
   EXPECT_EQ(Ask(MutualOptions(server)).message, "");
 }
 
+TEST_F(Reload, ChangesAllFilesOrNone) {
+  const TestServer server(MutualConfig());
+  EXPECT_EQ(Ask(MutualOptions(server)).message, "");
+  Write("trusted.pem", authority_.certificate());
+  ClientOptions options = MutualOptions(server);
+  options.tls_ca = File("trusted.pem");
+  // Handshakes and the check of each call must not use different authorities.
+  Write("server.key", "not a key");
+  Write("ca.pem", Authority().certificate());
+  EXPECT_TRUE(Eventually([&] {
+    return server.Log().find("previous content stays in use") !=
+           std::string::npos;
+  }));
+  EXPECT_EQ(Ask(options).message, "");
+}
+
+TEST_F(Reload, AcceptsCallsOfEveryClientThatConnects) {
+  const TestServer server(MutualConfig());
+  Write("trusted.pem", authority_.certificate());
+  std::string authorities = authority_.certificate();
+  for (int i = 0; i < 3; ++i) {
+    const Authority next;
+    // New names, because gRPC 1.51 aborts the process if a client reads a
+    // certificate file while it is empty.
+    const std::string name = StrCat("next", i);
+    Put(name, next.Issue({"next", ""}));
+    ClientOptions options = MutualOptions(server);
+    options.tls_ca = File("trusted.pem");
+    options.tls_cert = File(name + ".pem");
+    options.tls_key = File(name + ".key");
+    authorities += next.certificate();
+    Write("ca.pem", authorities);
+    EXPECT_TRUE(Eventually([&] {
+      const Status status = Ask(options);
+      EXPECT_NE(status.code, Code::kUnauthenticated) << status.message;
+      return status.ok();
+    }));
+  }
+}
+
 TEST_F(Reload, ReloadsAClientsCertificate) {
   const TestServer server(MutualConfig());
   Put("client", Authority().Issue());

@@ -68,7 +68,7 @@ TEST_F(Tls, CoversAllPortsButNoUnixSocket) {
     options.target = address;
     if (address.starts_with("unix:")) {
       EXPECT_EQ(Ask(options).message,
-                StrCat("--tls: ", Quote(address),
+                StrCat("tls: ", Quote(address),
                        " is a Unix socket, which has no TLS"));
       EXPECT_EQ(Ask({.target = address}).message, "");
     } else {
@@ -122,8 +122,9 @@ TEST_F(MutualTls, IgnoresCommonNames) {
             "the client's certificate has no name");
 }
 
-// Returns the error of Server::Start for settings.
-std::string StartError(const ServerConfig& config) {
+// Returns the error of Server::Start for settings, on a free port.
+std::string StartError(ServerConfig config) {
+  config.listen = {"127.0.0.1:0"};
   const auto sink = std::make_shared<LogSink>();
   const auto log = MakeLoggerTo(sink, "info", "text");
   const auto server = Server::Start(config, *log);

@@ -23,12 +23,13 @@ inline constexpr char kTopkd[] = TOPK_BINARY_DIR "/bin/topkd";
 class Topkd {
  public:
   explicit Topkd(const std::vector<std::string>& flags = {},
-                 const std::string& listen = "127.0.0.1:0")
+                 const std::string& listen = "127.0.0.1:0",
+                 const std::vector<std::string>& environment = {})
       : ready_file_(folder_.File("ready.json")) {
     std::vector<std::string> command = {kTopkd, "--listen", listen,
                                         "--ready-file", ready_file_};
     command.insert(command.end(), flags.begin(), flags.end());
-    process_.emplace(command);
+    process_.emplace(command, environment);
     // It is renamed into its place: never half written.
     EXPECT_TRUE(Eventually([this] { return !ReadFile(ready_file_).empty(); }))
         << process_->Output();

@@ -410,12 +410,10 @@ TEST_F(Traces, SpansBeyondTheQueueAreDroppedAndCounted) {
     EXPECT_EQ(exporter.queue_full(),
               2 * (kSpans - int64_t{SpanExporter::kMaxQueued}));
     EXPECT_EQ(exporter.exported(), 0);
-    EXPECT_FALSE(exporter.Delivers());
     collector.Release();
     EXPECT_TRUE(Eventually([&] {
       return exporter.exported() == 2 * int64_t{SpanExporter::kMaxQueued};
     }));
-    EXPECT_TRUE(Eventually([&] { return exporter.Delivers(); }));
     topk::Span last;
     last.name = "last";
     exporter.Add(std::move(last));
@@ -459,7 +457,7 @@ TEST_F(Traces, CallsThatFinishDuringADrainAreExported) {
   std::thread drain(
       [this] { server_->server().Drain({}, std::chrono::seconds(20)); });
   EXPECT_TRUE(Eventually([&] { return Metric("topk_ready") == 0; }));
-  EXPECT_TRUE(stream.Finish().ok());
+  (void)stream.Finish();  // OK, or the drain has ended it
   drain.join();
   Stop();
   EXPECT_THAT(collector.Spans("topk.v1.TopKService/ComputeTopKMany"),

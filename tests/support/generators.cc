@@ -200,7 +200,7 @@ void DescribeOutput(Random& random, const std::vector<int64_t>& shape,
     desc.mutable_strides()->Add(strides.begin(), strides.end());
   }
   if (Chance(random, 4)) {  // more than any of these tensors needs
-    desc.set_total_tensor_size_bytes(200000 + Pick(random, 0, 9));
+    desc.set_total_tensor_size_bytes(200000 + 4 * Pick(random, 0, 9));
   }
 }
 
@@ -243,6 +243,11 @@ void MakeDirectML(Random& random, v1::TopKRequest& request) {
   if (Chance(random, 3)) {
     std::string& data = *tensor.mutable_data();
     data.resize((data.size() + 3) / 4 * 4);
+    if (Chance(random, 2)) {
+      data.resize(data.size() + 4 * static_cast<size_t>(Pick(random, 0, 9)));
+      directml.set_input_total_tensor_size_bytes(
+          static_cast<int64_t>(data.size()));
+    }
   }
   const int64_t axis = Pick(random, 0, rank - 1);
   directml.set_axis(axis);

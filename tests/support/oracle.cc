@@ -20,6 +20,8 @@ constexpr int kUnimplemented = 12;
 // 2^63 - 1. Products of whole numbers are exact up to 2^64, so comparing them
 // with this is exact too.
 constexpr long double kMaxSize = 9223372036854775807.0L;
+// Of DirectML.
+constexpr long double kMaxBufferElements = 4294967295.0L;
 
 using TypeSet = std::set<int>;
 const TypeSet kFloats = {v1::DATA_TYPE_F16, v1::DATA_TYPE_F32,
@@ -283,7 +285,9 @@ class Judge {
       types = Union(types, {v1::DATA_TYPE_I64, v1::DATA_TYPE_U64});
     }
     CheckType(types);
+    if (!a.has_axis()) Refuse("directml.axis");
     SetAxis(a.axis(), "directml.axis", false);
+    if (!a.has_k()) Refuse("directml.k");
     SetK(a.k());
     if (a.strict() && axis_ok_ && rank() > 0 &&
         q_.k == q_.shape[static_cast<size_t>(q_.axis)]) {
@@ -296,6 +300,11 @@ class Judge {
     q_.largest = direction != v1::AXIS_DIRECTION_INCREASING;
     q_.strides.assign(tensor().strides().begin(), tensor().strides().end());
     CheckStrides(q_.strides, "tensor.strides");
+    if (Product(q_.shape) > kMaxBufferElements) Refuse("tensor.shape");
+    CheckBuffer(Length(q_.shape, q_.strides, 8),
+                ElementBits(tensor().data_type()), "tensor.strides",
+                a.input_total_tensor_size_bytes(),
+                "directml.input_total_tensor_size_bytes");
     q_.values = a.output_value();
     q_.indices = a.output_index();
     CheckOutput(q_.values, "directml.output_value", {tensor().data_type()},
@@ -306,6 +315,26 @@ class Judge {
                                                 : q_.indices.data_type();
     CheckOutput(q_.indices, "directml.output_index", index_types,
                 q_.index_type == v1::DATA_TYPE_U64 ? 64 : 32);
+  }
+
+  static long double Product(const std::vector<int64_t>& sizes) {
+    long double product = 1;
+    for (const int64_t size : sizes) product *= static_cast<long double>(size);
+    return product;
+  }
+
+  // The elements that a buffer spans, and its total size in bytes, 0 if it is
+  // not given.
+  void CheckBuffer(long double elements, size_t bits,
+                   const std::string& elements_field, int64_t total,
+                   const std::string& total_field) {
+    if (elements > kMaxBufferElements) Refuse(elements_field);
+    const auto width = static_cast<long double>(bits / 8);
+    const auto bytes = static_cast<long double>(total);
+    if (total != 0 && (total % 4 != 0 || bytes < RoundUp4(elements * width) ||
+                       bytes > RoundUp4(kMaxBufferElements * width))) {
+      Refuse(total_field);
+    }
   }
 
   void CheckStrides(const std::vector<int64_t>& strides,
@@ -374,10 +403,9 @@ class Judge {
                                        desc.strides().end());
     CheckStrides(strides, field + ".strides");
     const long double implied = RoundUp4(Length(shape, strides, bits));
-    const auto total = static_cast<long double>(desc.total_tensor_size_bytes());
-    if (total < 0 || (total > 0 && total < implied)) {
-      Refuse(field + ".total_tensor_size_bytes");
-    }
+    CheckBuffer(Length(shape, strides, 8), bits, field + ".strides",
+                desc.total_tensor_size_bytes(),
+                field + ".total_tensor_size_bytes");
     if (implied > kMaxSize) {
       Refuse(field);
       Refuse(field + ".strides");
@@ -432,7 +460,7 @@ class Judge {
                               : q_.index_type == v1::DATA_TYPE_U32
                                   ? 4294967295.0L
                                   : kMaxSize;
-      if (static_cast<long double>(n) > max) {
+      if (static_cast<long double>(n) - 1 > max) {
         Refuse("tensor.shape");
       } else if (static_cast<long double>(n) - 1 +
                      static_cast<long double>(request_.index_offset()) >
@@ -464,6 +492,11 @@ class Judge {
       return;
     }
     const auto size = static_cast<long double>(tensor().data().size());
+    const int64_t total = request_.directml().input_total_tensor_size_bytes();
+    if (padded && total != 0) {
+      if (size != static_cast<long double>(total)) Refuse("tensor.data");
+      return;
+    }
     if (size == exact || (padded && size == RoundUp4(exact))) return;
     Refuse("tensor.data");
   }
@@ -476,7 +509,13 @@ class Judge {
     if (values > kMaxSize || indices > kMaxSize) Refuse("tensor.shape");
     if ((WantsValues() ? values : 0) + (WantsIndices() ? indices : 0) >
         static_cast<long double>(limits_.max_output_bytes)) {
-      Refuse("tensor.shape", kExhausted);
+      const bool larger = values > indices;
+      const bool described = larger ? request_.directml().has_output_value()
+                                    : request_.directml().has_output_index();
+      Refuse(!described ? "tensor.shape"
+             : larger   ? "directml.output_value"
+                        : "directml.output_index",
+             kExhausted);
     }
   }
 

@@ -9,7 +9,7 @@ namespace {
 TEST(AdmissionController,
      OnceClosedLetsNobodyInAndSaysThatItMayBeAskedElsewhere) {
   spdlog::logger log("test");
-  const auto authenticator = Authenticator::Start({}, log);
+  const auto authenticator = Authenticator::Start({}, nullptr, log);
   ASSERT_TRUE(authenticator.ok());
   AdmissionController admission(**authenticator, {}, {});
   admission.Close();

@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "core/backends/cpu/cost.h"
 #include "tests/unit/run_plan.h"
 
 namespace topk::cpu {
@@ -84,6 +85,43 @@ TEST(Chooser, MakesNoTaskTooSmall) {
   EXPECT_EQ(choice.pieces, 1);
   const Plan row = ValidPlan(Ask(DType::kF32, {100000000}, 0, 8));
   EXPECT_EQ(Choose(row, 8).pieces, 8);
+}
+
+// Pollers run what costs at most kSerialNanoseconds, and must not wait for
+// other threads.
+TEST(Chooser, RunsCheapPlansOnOneThread) {
+  int cheap = 0;
+  const auto check = [&](const Plan& plan) {
+    const Choice choice = Choose(plan, 8);
+    if (RunNanoseconds(plan) > kSerialNanoseconds) return;
+    ++cheap;
+    EXPECT_TRUE(choice.inline_here) << plan.n << " " << plan.k;
+    EXPECT_EQ(choice.pieces, 1);
+    EXPECT_EQ(choice.sort_pieces, 1);
+  };
+  for (int64_t n = 1; n < 1 << 20; n += n / 16 + 1) {
+    for (const DType type : {DType::kU8, DType::kF16, DType::kF32}) {
+      for (const int64_t k : {int64_t{1}, n / 2 + 1, n}) {
+        check(ValidPlan(Ask(type, {n}, 0, k)));
+        check(ValidPlan(Ask(type, {n, 3}, 0, k)));
+        check(ValidPlan(Ask(type, {7, n}, 1, k)));
+        for (const int64_t stride : {0, 2}) {
+          PlanRequest request = Ask(type, {n}, 0, k);
+          request.strides = {stride};
+          check(ValidPlan(request));
+        }
+      }
+    }
+  }
+  EXPECT_GT(cheap, 500);
+}
+
+TEST(Chooser, FoldsThatSortOnSeveralThreadsAreNotCheap) {
+  for (int64_t k = 1; k < 1 << 16; k += k / 16 + 1) {
+    if (SortPieces(k, 1000, kTaskNanoseconds) == 1) continue;
+    const Plan plan = ValidPlan(Ask(DType::kU8, {k}, 0, k));
+    EXPECT_GT(FeedNanoseconds(plan, 1), kSerialNanoseconds) << k;
+  }
 }
 
 TEST(Chooser, KeepsTheStateOfColumnsInL2) {

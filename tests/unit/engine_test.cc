@@ -34,6 +34,7 @@ v1::TopKRequest OneRow(const v1::Spec& spec, v1::DataType type,
       }
       break;
     default:
+      request.mutable_directml()->set_axis(0);
       request.mutable_directml()->set_k(1);
       if (spec.version() == 1) {
         request.mutable_directml()->set_axis_direction(

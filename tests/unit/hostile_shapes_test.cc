@@ -49,18 +49,18 @@ TEST(HostileShapes, StreamOfManyColumnsIsRejectedByItsHeader) {
   EXPECT_TRUE(TensorStream::Start(engine, header).ok());
 }
 
-// 16000 slices of rank 16000: 32 kB on the wire. Time in proportion to slices
-// times rank is half a minute; to their sum, milliseconds. Refusing is as good.
-TEST(HostileShapes, ManyDimensionsTakeNoTimePerSlice) {
-  constexpr int kMany = 16000;
+// The cost of a slice grows with the rank, so the rank is limited.
+TEST(HostileShapes, RejectsARankAboveTheLimit) {
   v1::TopKRequest request = Request();
-  request.mutable_tensor()->add_shape(kMany);
-  for (int i = 1; i < kMany; ++i) request.mutable_tensor()->add_shape(1);
-  request.mutable_tensor()->set_data(std::string(kMany, 'x'));
+  request.mutable_tensor()->add_shape(2);
+  for (int i = 1; i < 64; ++i) request.mutable_tensor()->add_shape(1);
+  request.mutable_tensor()->set_data("xy");
   const Engine engine({1, {}});
-  const auto start = std::chrono::steady_clock::now();
-  (void)engine.Compute(request);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  const auto answer = engine.Compute(request);
+  ASSERT_TRUE(answer.ok()) << answer.status().message;
+  EXPECT_EQ(answer->values().data(), "xy");
+  request.mutable_tensor()->add_shape(1);
+  EXPECT_EQ(engine.Compute(request).status().reason, "RANK_TOO_HIGH");
 }
 
 // One element repeated 2^32 - 1 times: the first k are the answer.
@@ -68,6 +68,7 @@ TEST(HostileShapes, BroadcastAlongTheAxisTakesConstantTime) {
   v1::TopKRequest request = Request();
   request.mutable_spec()->set_dialect(v1::DIALECT_DIRECTML);
   request.mutable_spec()->set_version(0);
+  request.mutable_directml()->set_axis(0);
   request.mutable_directml()->set_k(2);
   request.mutable_tensor()->add_shape(4294967295);
   request.mutable_tensor()->add_strides(0);

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -85,6 +87,34 @@ TEST(InFlightLimiter, ReportsRequestsThatNeverFit) {
     EXPECT_EQ(status.retry_after, milliseconds(0));
   }
   EXPECT_EQ(limiter.bytes(), 0);
+}
+
+// What a client is refused must never take room from others.
+TEST(InFlightLimiter, RejectedClientsDoNotCountForOthers) {
+  InFlightLimiter limiter(kLimits);
+  InFlightLimiter::Reservation a, b;
+  ASSERT_TRUE(limiter.Admit("x", a).ok());
+  ASSERT_TRUE(limiter.Admit("x", b).ok());
+  InFlightLimiter::Charge held;
+  ASSERT_TRUE(held.Add(a, 50).ok());
+  std::atomic<bool> ended = false;
+  std::thread rejected([&] {
+    for (int i = 0; i < 200'000; ++i) {
+      InFlightLimiter::Reservation call;
+      InFlightLimiter::Charge bytes;
+      if (limiter.Admit("x", call).ok() || bytes.Add(b, 50).ok()) break;
+    }
+    ended = true;
+  });
+  int64_t most_calls = 0;
+  int64_t most_bytes = 0;
+  while (!ended) {
+    most_calls = std::max(most_calls, limiter.calls());
+    most_bytes = std::max(most_bytes, limiter.bytes());
+  }
+  rejected.join();
+  EXPECT_EQ(most_calls, 2);
+  EXPECT_EQ(most_bytes, 50);
 }
 
 TEST(InFlightLimiter, CountsNothingAfterAllReleases) {

@@ -2,6 +2,7 @@
 // submessages.
 #include <gtest/gtest.h>
 
+#include "core/answer.h"
 #include "core/base/text.h"
 #include "core/dialects/checks.h"
 #include "core/dialects/registry.h"
@@ -44,11 +45,110 @@ TEST(Lower, NamesTheVersionToUse) {
   for (const auto& [sent, use] :
        {std::pair(13, "ONNX TopK-11"), std::pair(23, "ONNX TopK-11"),
         std::pair(9, "ONNX TopK-1"), std::pair(99, "ONNX TopK-24"),
-        std::pair(-1, "ONNX TopK-1")}) {
+        std::pair(0, "ONNX TopK-24"), std::pair(-1, "ONNX TopK-24")}) {
     request.mutable_spec()->set_version(sent);
     const Status status = Lower(request, Limits()).status();
     EXPECT_NE(status.message.find(use), std::string::npos) << status.message;
   }
+}
+
+v1::TopKRequest DirectMLRequest() {
+  v1::TopKRequest request = OnnxRequest();
+  request.mutable_spec()->set_dialect(v1::DIALECT_DIRECTML);
+  request.mutable_spec()->set_version(1);
+  request.mutable_directml()->set_axis(0);
+  request.mutable_directml()->set_k(1);
+  request.mutable_directml()->set_axis_direction(v1::AXIS_DIRECTION_DECREASING);
+  return request;
+}
+
+std::string MessageOf(const v1::TopKRequest& request) {
+  return Lower(request, Limits()).status().message;
+}
+
+TEST(Lower, NamesTheVersionThatAllowsADataType) {
+  v1::TopKRequest request = OnnxRequest();
+  request.mutable_tensor()->set_data_type(v1::DATA_TYPE_BF16);
+  EXPECT_EQ(MessageOf(request),
+            "data type bf16 is not allowed; ONNX TopK-11 allows f16, f32, f64, "
+            "i8, i16, i32, i64, u8, u16, u32, u64; use 24 (ONNX TopK-24)");
+  request.mutable_tensor()->set_data_type(v1::DATA_TYPE_U4);
+  EXPECT_EQ(MessageOf(request).find("use 24"), std::string::npos);
+}
+
+TEST(Lower, NamesTheOtherDialect) {
+  v1::TopKRequest request = OnnxRequest();
+  request.mutable_spec()->set_dialect(v1::DIALECT_OPENVINO);
+  EXPECT_EQ(MessageOf(request),
+            "spec.dialect is OpenVINO, but the attributes are ONNX's; set the "
+            "field openvino");
+}
+
+TEST(Lower, NamesTheFeatureLevelThatWasSent) {
+  v1::TopKRequest request = DirectMLRequest();
+  for (int i = 0; i < 4; ++i) request.mutable_tensor()->add_shape(1);
+  request.mutable_directml()->set_feature_level(v1::FEATURE_LEVEL_3_0);
+  EXPECT_EQ(MessageOf(request),
+            "the tensor has 5 dimensions; FEATURE_LEVEL_3_0 allows 4");
+  for (int i = 0; i < 4; ++i) request.mutable_tensor()->add_shape(1);
+  request.mutable_directml()->clear_feature_level();
+  EXPECT_EQ(MessageOf(request),
+            "the tensor has 9 dimensions; DirectML allows 1 .. 8");
+}
+
+TEST(Lower, NamesTheRangeOfAMissingAxis) {
+  v1::TopKRequest request = DirectMLRequest();
+  request.mutable_directml()->clear_axis();
+  EXPECT_EQ(MessageOf(request), "axis is required: 0 .. 0");
+  request.mutable_spec()->set_dialect(v1::DIALECT_OPENVINO);
+  request.mutable_spec()->set_version(11);
+  request.mutable_tensor()->add_shape(2);
+  request.mutable_openvino();
+  EXPECT_EQ(MessageOf(request),
+            "axis is required: -2 .. 1 for a tensor of rank 2");
+}
+
+TEST(Lower, TellsAMissingKFromZero) {
+  v1::TopKRequest request = DirectMLRequest();
+  request.mutable_directml()->clear_k();
+  EXPECT_EQ(MessageOf(request), "DirectML TOP_K1 requires k");
+  request.mutable_directml()->set_k(0);
+  EXPECT_EQ(MessageOf(request), "k = 0 must be at least 1");
+}
+
+TEST(Lower, NamesTheTrueValueOfAHugeK) {
+  v1::TopKRequest request = OnnxRequest();
+  request.mutable_spec()->set_dialect(v1::DIALECT_OPENVINO);
+  v1::OpenVinoTopK& openvino = *request.mutable_openvino();
+  openvino.set_axis(0);
+  openvino.set_mode("max");
+  openvino.set_sort("value");
+  v1::Tensor& k = *openvino.mutable_k()->mutable_tensor();
+  k.set_data_type(v1::DATA_TYPE_U64);
+  k.set_data(std::string(8, '\xff'));
+  EXPECT_EQ(MessageOf(request),
+            "k = 18446744073709551615 exceeds every dimension");
+  k.set_data("\xff\xff\xff\xff\xff\xff\xff\x7f");
+  EXPECT_EQ(MessageOf(request),
+            "k = 9223372036854775807 exceeds dimension 4 along axis 0");
+}
+
+TEST(CheckPayload, NamesWhatImpliesTheLength) {
+  v1::TopKRequest request = DirectMLRequest();
+  const auto message = [&request] {
+    return CheckPayload(*Lower(request, Limits()), 99).message;
+  };
+  request.mutable_tensor()->set_data_type(v1::DATA_TYPE_F16);
+  request.mutable_tensor()->set_shape(0, 3);
+  EXPECT_EQ(message(),
+            "the tensor has 99 bytes of data; its type (f16) and shape imply 6 "
+            "(or 8 with padding)");
+  request.mutable_tensor()->add_strides(2);
+  EXPECT_EQ(message(),
+            "the tensor has 99 bytes of data; its type (f16), shape and "
+            "strides imply 10 (or 12 with padding)");
+  request.mutable_directml()->set_input_total_tensor_size_bytes(16);
+  EXPECT_EQ(message(), "the tensor has 99 bytes of data; its total size is 16");
 }
 
 TEST(Lower, QuotesUntrustedTextSafely) {

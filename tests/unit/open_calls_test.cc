@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <memory>
 #include <thread>
 
 namespace topk {
@@ -45,6 +46,25 @@ TEST(OpenCalls, TheWaitForArrivalsEndsAtTheDeadline) {
   calls.WaitUntilNoneArrives(std::chrono::minutes(5), start + kBound);
   EXPECT_GE(Clock::now() - start, kBound);
   EXPECT_LT(Clock::now() - start, std::chrono::minutes(1));
+}
+
+struct Stream final : OpenStream {
+  void Recheck() override { ++rechecks; }
+  int rechecks = 0;
+};
+
+TEST(OpenCalls, RechecksStreamsThatAreOpen) {
+  OpenCalls calls;
+  const auto open = std::make_shared<Stream>();
+  const auto ended = std::make_shared<Stream>();
+  auto destroyed = std::make_shared<Stream>();
+  calls.AddStream(open);
+  calls.AddStream(destroyed);
+  calls.RemoveStream(calls.AddStream(ended));
+  destroyed.reset();
+  calls.RecheckStreams();
+  EXPECT_EQ(open->rechecks, 1);
+  EXPECT_EQ(ended->rechecks, 0);
 }
 
 }  // namespace

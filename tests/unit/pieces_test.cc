@@ -5,19 +5,23 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <future>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 namespace topk::cpu {
 namespace {
 
 TEST(Pieces, SynchronizeWithTheirCaller) {
-  tbb::task_arena arena(2);
+  ArenaPool arenas(2);
   for (int round = 0; round < 200; ++round) {
     std::vector<int64_t> in(1000);
     std::vector<int64_t> out(in.size());
     std::iota(in.begin(), in.end(), round);
-    RunIn(arena, [&] {
+    arenas.Run([&] {
       ForEachRange(1000, 10, nullptr, [&](int64_t begin, int64_t end) {
         std::copy(in.begin() + begin, in.begin() + end, out.begin() + begin);
       });
@@ -25,6 +29,29 @@ TEST(Pieces, SynchronizeWithTheirCaller) {
     });
     EXPECT_EQ(out, std::vector<int64_t>(1000, round));
   }
+}
+
+// Both threads of the pool's size are inside; a third one enters all the same.
+TEST(ArenaPool, NeverKeepsACallerWaiting) {
+  ArenaPool arenas(2);
+  std::promise<void> end;
+  const std::shared_future<void> ended = end.get_future().share();
+  std::atomic<int> inside = 0;
+  const auto hold = [&] {
+    arenas.Run([&] {
+      ++inside;
+      ended.wait();
+    });
+  };
+  std::thread first(hold);
+  std::thread second(hold);
+  while (inside < 2) std::this_thread::yield();
+  auto third = std::async(std::launch::async, [&] { arenas.Run([] {}); });
+  EXPECT_EQ(third.wait_for(std::chrono::seconds(20)),
+            std::future_status::ready);
+  end.set_value();
+  first.join();
+  second.join();
 }
 
 }  // namespace

@@ -71,6 +71,18 @@ TEST(MakePlan, ChecksTheRangeOfIndexTypesExactly) {
   EXPECT_FALSE(MakePlan(request, Limits()).ok());
 }
 
+TEST(MakePlan, TheLastIndexOfALongAxisMayBeTheGreatest) {
+  PlanRequest request = CubeRequest();
+  request.index_type = DType::kI32;
+  request.shape = {int64_t{1} << 31};
+  request.axis = 0;
+  EXPECT_TRUE(MakePlan(request, Limits()).ok());
+  request.shape = {(int64_t{1} << 31) + 1};
+  EXPECT_EQ(MakePlan(request, Limits()).status().message,
+            "index 2147483648 along axis 0 exceeds 2147483647, the maximum of "
+            "the index type i32");
+}
+
 TEST(SliceOffset, FollowsStrides) {
   PlanRequest request = CubeRequest();
   request.strides = {1, 100, 10};

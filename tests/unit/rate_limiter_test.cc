@@ -32,7 +32,7 @@ TEST_F(RateLimiterTest, AdmitsAllWithoutLimits) {
   for (int i = 0; i < 1000; ++i) {
     EXPECT_FALSE(limiter.Take("a", 1000, int64_t{1} << 60).has_value());
   }
-  limiter.Owe("a", int64_t{1} << 60);
+  limiter.DebitUnchecked("a", int64_t{1} << 60);
   EXPECT_FALSE(limiter.Take("a", 1, 1).has_value());
 }
 
@@ -58,7 +58,7 @@ TEST_F(RateLimiterTest, RetryDelaysAreBounded) {
     EXPECT_EQ(limiter.Take("a", 1, 1), std::chrono::hours(24 * 365)) << rate;
   }
   RateLimiter limiter = Make({.bytes = 1});
-  limiter.Owe("a", std::numeric_limits<int64_t>::max());
+  limiter.DebitUnchecked("a", std::numeric_limits<int64_t>::max());
   EXPECT_EQ(limiter.Take("a", 1, 1), std::chrono::hours(24 * 365));
 }
 
@@ -100,7 +100,7 @@ TEST_F(RateLimiterTest, LargeRequestsDelayTheNextOnes) {
 
 TEST_F(RateLimiterTest, CountsBytesThatHaveArrived) {
   RateLimiter limiter = Make({.bytes = 1000});
-  limiter.Owe("a", 3000);
+  limiter.DebitUnchecked("a", 3000);
   EXPECT_EQ(limiter.Take("a", 1, 0), milliseconds(2000));
   EXPECT_FALSE(limiter.Take("b", 1, 0));
 }

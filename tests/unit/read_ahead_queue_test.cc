@@ -61,6 +61,33 @@ TEST(ReadAheadQueue, ReportsTheEndAfterAllMessages) {
   EXPECT_TRUE(last.end);
 }
 
+TEST(ReadAheadQueue, ReportsAnInterruptionAfterAllMessages) {
+  const Status gone{Code::kUnavailable, "GONE", "", ""};
+  Queue queue;
+  queue.Receive(1, 1);
+  EXPECT_FALSE(queue.Interrupt(gone, /*unless_begun=*/true).work);
+  EXPECT_FALSE(queue.Interrupt(gone, /*unless_begun=*/false).work);
+  const Queue::Next late = queue.Receive(2, 1);
+  EXPECT_FALSE(late.read);
+  EXPECT_FALSE(late.work);
+  std::vector<int> taken;
+  EXPECT_FALSE(queue.Take(taken).end);
+  EXPECT_EQ(taken, std::vector<int>{1});
+  const Queue::Taken last = queue.Take(taken);
+  EXPECT_TRUE(last.end);
+  EXPECT_EQ(last.status.reason, "GONE");
+}
+
+TEST(ReadAheadQueue, AnInterruptionOfAnIdleStreamNeedsAWorker) {
+  const Status gone{Code::kUnavailable, "GONE", "", ""};
+  Queue queue;
+  EXPECT_TRUE(queue.Interrupt(gone, /*unless_begun=*/true).work);
+  EXPECT_FALSE(queue.Interrupt(gone, /*unless_begun=*/true).work);
+  EXPECT_FALSE(queue.ReceiveEnd().work);
+  std::vector<int> taken;
+  EXPECT_EQ(queue.Take(taken).status.reason, "GONE");
+}
+
 TEST(ReadAheadQueue, StopsReadingAndWorkingWhenStopped) {
   Queue queue;
   queue.Receive(1, 1);

@@ -9,6 +9,8 @@
 
 #include "client/shared_memory.h"
 #include "core/base/text.h"
+#include "server/oip/regions.h"
+#include "server/shared_memory/request_memory.h"
 #include "tests/support/test_server.h"
 
 namespace topk {
@@ -111,6 +113,35 @@ TEST_F(SharedObjectsTest, ReleasesUnlinkedObjects) {
   memory_.clear();
   EXPECT_TRUE(testing::Eventually([this] { return objects_.size() == 0; }));
   EXPECT_TRUE(used.Check("x").ok());
+}
+
+TEST(RequestMemory, IsForLocalCallersOnly) {
+  const Result<SharedMemory> memory = SharedMemory::Create("", 4096);
+  ASSERT_TRUE(memory.ok());
+  SharedObjects objects("/topk");
+  v1::TopKRequest request;
+  *request.mutable_tensor()->mutable_shared_memory() = memory->Region(0, 4096);
+  *request.mutable_output()->mutable_values() = memory->Region(0, 4096);
+  for (const bool is_local : {true, false}) {
+    RequestMemory opened(&objects);
+    const Status tensor = opened.OpenTensor(request, is_local);
+    v1::TopKRequest copy = request;
+    const Status output = opened.OpenOutputs(copy, is_local);
+    for (const Status& status : {tensor, output}) {
+      EXPECT_EQ(status.code, is_local ? Code::kOk : Code::kPermissionDenied);
+      EXPECT_EQ(status.reason, is_local ? "" : "SHARED_MEMORY_REMOTE");
+    }
+    EXPECT_EQ(output.field, is_local ? "" : "output.values");
+    Caller caller;
+    caller.is_local = is_local;
+    Regions regions(&objects);
+    inference::SystemSharedMemoryRegisterRequest region;
+    region.set_name("a");
+    region.set_key(memory->Region(0, 1).name());
+    region.set_byte_size(4096);
+    EXPECT_EQ(regions.Register(region, caller).reason,
+              is_local ? "" : "SHARED_MEMORY_REMOTE");
+  }
 }
 
 }  // namespace

@@ -1,12 +1,22 @@
-// Work that takes longer than a call waits its turn, and nobody waits in vain.
+// Clients take turns, none waits for the long work of others, and nobody waits
+// in vain.
 #include "server/calls/work_queue.h"
 
 #include <gtest/gtest.h>
+#include <tbb/task_arena.h>
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <memory>
+#include <mutex>
+#include <numeric>
+#include <stdexcept>
+#include <string>
 #include <thread>
+#include <vector>
+
+#include "core/base/happens_before.h"
 
 namespace topk {
 namespace {
@@ -15,25 +25,27 @@ using std::chrono::milliseconds;
 using std::chrono::system_clock;
 
 constexpr int64_t kCost = 10'000'000;  // 10 ms, says the cost
+constexpr const char* kClient = "client";
+constexpr std::chrono::hours kNever{1};
 
 // One thread that works on a job which ends with this, and has another one
 // waiting, after it has worked off costs at half the expected speed.
 class Busy {
  public:
   Busy() {
-    queue_.Enqueue(kCost, [](WorkQueue::Job&) {
+    queue_.Enqueue(kClient, kCost, [](WorkQueue::Job&) {
       std::this_thread::sleep_for(milliseconds(20));
       return true;
     });
     while (queue_.jobs() > 0) std::this_thread::yield();
-    queue_.Enqueue(kCost, [this](WorkQueue::Job& job) {
+    queue_.Enqueue(kClient, kCost, [this](WorkQueue::Job& job) {
       job.Revise(3 * kCost);
       begun_.set_value();
       end_.get_future().wait();
       return false;  // teaches nothing
     });
     begun_.get_future().wait();
-    queue_.Enqueue(kCost, [](WorkQueue::Job&) { return true; });
+    queue_.Enqueue(kClient, kCost, [](WorkQueue::Job&) { return true; });
   }
   ~Busy() { end_.set_value(); }
 
@@ -55,20 +67,20 @@ TEST(WorkQueueTest, SmallWorkHasLittleCostAndLittleOutput) {
 
 TEST(WorkQueueTest, EstimatesNoWaitWhenIdle) {
   WorkQueue queue(1);
-  EXPECT_EQ(queue.Wait().count(), 0);
-  EXPECT_TRUE(queue.CheckDeadline(system_clock::now()).ok());
+  EXPECT_EQ(queue.Wait(kClient).count(), 0);
+  EXPECT_TRUE(queue.CheckDeadline(kClient, system_clock::now()).ok());
 }
 
 TEST(WorkQueueTest, EstimatesWaitsFromTheSpeedOfTheLastJobs) {
   Busy busy;
   // 40 ms of cost at half speed or less.
-  EXPECT_GE(busy.queue().Wait(), milliseconds(80));
+  EXPECT_GE(busy.queue().Wait(kClient), milliseconds(80));
 }
 
 TEST(WorkQueueTest, RejectsWorkThatWouldStartAfterItsDeadline) {
   Busy busy;
-  const Status status =
-      busy.queue().CheckDeadline(system_clock::now() + milliseconds(50));
+  const Status status = busy.queue().CheckDeadline(
+      kClient, system_clock::now() + milliseconds(50));
   EXPECT_EQ(status.code, Code::kResourceExhausted);
   EXPECT_EQ(status.reason, "DEADLINE_TOO_SHORT");
   EXPECT_GE(status.retry_after, milliseconds(80));
@@ -77,22 +89,68 @@ TEST(WorkQueueTest, RejectsWorkThatWouldStartAfterItsDeadline) {
 TEST(WorkQueueTest, AcceptsWorkBeforeItsDeadline) {
   Busy busy;
   const auto late = system_clock::now() + std::chrono::hours(1);
-  EXPECT_TRUE(busy.queue().CheckDeadline(late).ok());
+  EXPECT_TRUE(busy.queue().CheckDeadline(kClient, late).ok());
+}
+
+TEST(WorkQueueTest, AcceptsWorkOfClientsWithoutABacklog) {
+  Busy busy;
+  EXPECT_EQ(busy.queue().Wait("other").count(), 0);
+  EXPECT_TRUE(busy.queue().CheckDeadline("other", system_clock::now()).ok());
+}
+
+TEST(WorkQueueTest, ExpectsNoMoreWorkOfOthersThanTheyHave) {
+  std::promise<void> end;
+  WorkQueue queue(1, kNever);
+  queue.Enqueue("heavy", 100 * kCost, [&end](WorkQueue::Job&) {
+    end.get_future().wait();
+    return false;
+  });
+  for (int i = 0; i < 100; ++i) {
+    queue.Enqueue("light" + std::to_string(i), kCost / 100,
+                  [](WorkQueue::Job&) { return true; });
+  }
+  queue.Enqueue(kClient, kCost, [](WorkQueue::Job&) { return true; });
+  // The client's own work, as much of the heavy client, and that of the others.
+  EXPECT_EQ(queue.Wait(kClient).count(), 3 * kCost);
+  end.set_value();
+}
+
+TEST(WorkQueueTest, LongWorkOfManyClientsDoesNotOccupyAllSpareThreads) {
+  std::promise<void> end;
+  std::promise<void> done;
+  {
+    WorkQueue queue(1, milliseconds(1));
+    const auto ended = end.get_future().share();
+    for (size_t i = 0; i < WorkQueue::kMaxSpares + 10; ++i) {
+      queue.Enqueue("long" + std::to_string(i), 1000 * kCost,
+                    [ended](WorkQueue::Job&) {
+                      ended.wait();
+                      return false;
+                    });
+    }
+    queue.Enqueue(kClient, 1000, [&done](WorkQueue::Job&) {
+      done.set_value();
+      return true;
+    });
+    EXPECT_EQ(done.get_future().wait_for(std::chrono::seconds(20)),
+              std::future_status::ready);
+    end.set_value();
+  }
 }
 
 TEST(WorkQueueTest, IgnoresWorkWithoutACost) {
   WorkQueue queue(1);
   for (int i = 0; i < 1000; ++i) {
-    queue.Enqueue(i % 2, [](WorkQueue::Job&) { return true; });
+    queue.Enqueue(kClient, i % 2, [](WorkQueue::Job&) { return true; });
   }
   while (queue.jobs() > 0) std::this_thread::yield();
   std::promise<void> end;
   const std::shared_future<void> ended = end.get_future().share();
-  queue.Enqueue(kCost, [ended](WorkQueue::Job&) {
+  queue.Enqueue(kClient, kCost, [ended](WorkQueue::Job&) {
     ended.wait();
     return false;
   });
-  EXPECT_EQ(queue.Wait(), std::chrono::nanoseconds(kCost));
+  EXPECT_EQ(queue.Wait(kClient), std::chrono::nanoseconds(kCost));
   end.set_value();
 }
 
@@ -101,17 +159,171 @@ TEST(WorkQueueTest, SumsTheHugestCosts) {
   std::promise<void> end;
   std::shared_future<void> ended = end.get_future().share();
   for (int i = 0; i < 100; ++i) {
-    queue.Enqueue(Size::kMax, [ended](WorkQueue::Job& job) {
+    queue.Enqueue(kClient, Size::kMax, [ended](WorkQueue::Job& job) {
       job.Revise(Size::kMax);
       ended.wait();
       return false;
     });
-    EXPECT_GE(queue.Wait().count(), 0);
+    EXPECT_GE(queue.Wait(kClient).count(), 0);
   }
-  EXPECT_GT(queue.Wait(), std::chrono::hours(1));
+  EXPECT_GT(queue.Wait(kClient), std::chrono::hours(1));
   end.set_value();
   while (queue.jobs() > 0) std::this_thread::yield();
-  EXPECT_EQ(queue.Wait().count(), 0);
+  EXPECT_EQ(queue.Wait(kClient).count(), 0);
+}
+
+// A job that runs until End().
+class Blocker {
+ public:
+  Blocker(WorkQueue& queue, const char* client) {
+    queue.Enqueue(client, kCost, [this](WorkQueue::Job&) {
+      begun_.set_value();
+      end_.get_future().wait();
+      return false;
+    });
+    begun_.get_future().wait();
+  }
+
+  void End() { end_.set_value(); }
+
+ private:
+  std::promise<void> begun_;
+  std::promise<void> end_;
+};
+
+// The order in which the jobs of several clients began, one letter for each.
+class Order {
+ public:
+  explicit Order(std::chrono::nanoseconds slice) : queue_(1, slice) {}
+
+  void Enqueue(char client, int64_t cost) {
+    queue_.Enqueue(std::string(1, client), cost, [=, this](WorkQueue::Job&) {
+      const std::lock_guard lock(mutex_);
+      order_ += client;
+      return true;
+    });
+  }
+  std::string order() {
+    const std::lock_guard lock(mutex_);
+    return order_;
+  }
+  void AwaitEnd() {
+    while (queue_.jobs() > 0) std::this_thread::yield();
+  }
+  WorkQueue& queue() { return queue_; }
+
+ private:
+  std::mutex mutex_;
+  std::string order_;
+  WorkQueue queue_;
+};
+
+TEST(WorkQueueTest, ServesClientsInTurnByCost) {
+  Order order(kNever);
+  Blocker blocker(order.queue(), "blocker");
+  for (int i = 0; i < 4; ++i) order.Enqueue('a', 2 * kCost);
+  for (int i = 0; i < 6; ++i) order.Enqueue('b', kCost);
+  order.Enqueue('c', kCost);
+  blocker.End();
+  order.AwaitEnd();
+  EXPECT_EQ(order.order(), "abcbabbabba");
+}
+
+TEST(WorkQueueTest, RevisedCostsCountForTheNextTurn) {
+  Order order(kNever);
+  Blocker blocker(order.queue(), "blocker");
+  order.queue().Enqueue("a", 0, [](WorkQueue::Job& job) {
+    job.Revise(2 * kCost);
+    return true;
+  });
+  for (int i = 0; i < 2; ++i) order.Enqueue('a', kCost);
+  for (int i = 0; i < 3; ++i) order.Enqueue('b', kCost);
+  blocker.End();
+  order.AwaitEnd();
+  EXPECT_EQ(order.order(), "bbaba");
+}
+
+TEST(WorkQueueTest, KeepsTheOrderOfEachClient) {
+  WorkQueue queue(1, kNever);
+  std::vector<int> begun;
+  {
+    Blocker blocker(queue, kClient);
+    for (int i = 0; i < 100; ++i) {
+      queue.Enqueue(kClient, i % 7 * kCost, [&begun, i](WorkQueue::Job&) {
+        begun.push_back(i);
+        return true;
+      });
+    }
+    blocker.End();
+    while (queue.jobs() > 0) std::this_thread::yield();
+  }
+  std::vector<int> expected(100);
+  std::iota(expected.begin(), expected.end(), 0);
+  EXPECT_EQ(begun, expected);
+}
+
+TEST(WorkQueueTest, LongWorkDoesNotDelayOtherClients) {
+  Order order(milliseconds(1));
+  Blocker of_a(order.queue(), "a");
+  Blocker of_b(order.queue(), "b");
+  for (int i = 0; i < 3; ++i) order.Enqueue('c', kCost);
+  while (order.order().size() < 3) std::this_thread::yield();
+  of_b.End();
+  order.Enqueue('b', kCost);
+  while (order.order().size() < 4) std::this_thread::yield();
+  EXPECT_EQ(order.order(), "cccb");
+  of_a.End();
+}
+
+TEST(WorkQueueTest, SpareThreadsWorkIfNoOtherThreadIsFree) {
+  std::atomic<int> done = 0;
+  {
+    WorkQueue queue(1, milliseconds(1));
+    std::promise<void> begun;
+    std::promise<void> end;
+    tbb::task_arena arena(1, 0);
+    arena.enqueue(HandedOver([&] {
+      begun.set_value();
+      end.get_future().wait();
+    }));
+    begun.get_future().wait();
+    for (int i = 1; i <= 20; ++i) {
+      queue.Enqueue(kClient, kCost, [&](WorkQueue::Job&) {
+        ++done;
+        return true;
+      });
+      while (done < i) std::this_thread::yield();
+    }
+    end.set_value();
+  }
+  EXPECT_EQ(done, 20);
+}
+
+TEST(WorkQueueTest, DestructionWaitsForAllWork) {
+  std::atomic<int> done = 0;
+  {
+    WorkQueue queue(2, milliseconds(1));
+    for (int i = 0; i < 40; ++i) {
+      queue.Enqueue(std::to_string(i % 5), kCost, [&done](WorkQueue::Job&) {
+        std::this_thread::sleep_for(milliseconds(2));
+        ++done;
+        return true;
+      });
+    }
+  }
+  EXPECT_EQ(done, 40);
+}
+
+TEST(WorkQueueDeathTest, ExceptionsEndTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        WorkQueue queue(1);
+        queue.Enqueue(kClient, kCost, [](WorkQueue::Job&) -> bool {
+          throw std::runtime_error("thrown by work");
+        });
+      },
+      "thrown by work");
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 """How a client reaches its servers: all that both clients have in common.
 
-Their logic is written once, as generators of steps (Sleep, Unary, Stream) that
-each client runs on its transport.
+Their logic is written once, as generators of steps (Prepare, Sleep,
+Unary, Stream) that each client runs.
 """
 
 import bisect
@@ -10,6 +10,7 @@ import json
 import math
 import os
 import re
+import ssl
 import stat
 import threading
 import time
@@ -18,9 +19,8 @@ from typing import (Any, Callable, Dict, Generator, Iterator, List, NamedTuple,
 
 import grpc
 import numpy as np
-from grpc_health.v1 import health_pb2
 
-from topk_client._stubs import topk_pb2
+from topk_client._stubs import health_pb2, topk_pb2
 from topk_client.errors import TopKError, add_hint, from_rpc, from_trailers
 from topk_client.messages import Call, Request, StreamedAnswer, parse
 from topk_client.shared_memory import Region
@@ -58,8 +58,10 @@ _MAX_TIMEOUT_SECONDS = 365 * 86400.0
 _MIN_TOKEN, _MAX_TOKEN_FILE = 16, 1 << 20
 
 
-def _finite(timeout: float) -> float:
-    """Returns a valid timeout that gRPC can count."""
+def _finite(timeout: Optional[float]) -> float:
+    """Returns a timeout that gRPC accepts; None means no deadline."""
+    if timeout is None:
+        return _MAX_TIMEOUT_SECONDS
     if math.isnan(timeout) or timeout < 0:
         raise ValueError(
             f"timeout: {timeout} is not a number of seconds, at least 0")
@@ -162,6 +164,34 @@ def _read(argument: str, path: Optional[Path]) -> Optional[bytes]:
             return file.read()
     except OSError as error:
         raise ValueError(f"{argument}: {name!r}: {error.strerror}") from error
+
+
+def _read_certificates(argument: str, path: Optional[Path]
+                       ) -> Optional[bytes]:
+    """Returns the content of a file of certificates. ValueError if it has none
+    in PEM form."""
+    content = _read(argument, path)
+    if content is None:
+        return None
+    try:
+        # Comments between the certificates may have any encoding.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(
+            cadata=content.decode("ascii", "ignore") or "-")
+    except ssl.SSLError as error:
+        raise ValueError(f"{argument}: {path!s}: no certificate in PEM form, or "
+                         "a damaged one") from error
+    return content
+
+
+def _check_key(key: Path, certificate: Path) -> None:
+    """ValueError for a file that is not the key of a certificate."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(
+            certificate, key, password="")  # never prompts for one
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"tls_key: {key!s}: not the key of tls_cert, in PEM form without a "
+            "passphrase") from error
 
 
 def _check_token(token: str) -> str:
@@ -276,6 +306,12 @@ class Route:
         return add_hint(error, tls=self._tls, has_token=self._has_token)
 
 
+class Prepare(NamedTuple):
+    """The conversion of a request to a Call, which may copy its tensor."""
+
+    request: Request
+
+
 class Sleep(NamedTuple):
     """A pause."""
 
@@ -301,17 +337,17 @@ class Stream(NamedTuple):
 
 
 # A client sends what a step returns, or throws its TopKError.
-Steps = Generator[Union[Sleep, Unary, Stream], Any, Any]
+Steps = Generator[Union[Prepare, Sleep, Unary, Stream], Any, Any]
 
 
 class Connection:
     """A connection to one or several servers; see Client."""
 
-    _open_channel: Any  # one of _transport's functions
+    _grpc: Any  # grpc or grpc.aio
 
     def __init__(
-            self, target: str = "localhost:50051", *, timeout: float = 60.0,
-            max_attempts: int = 4, user_agent: str = "", tls: bool = False,
+            self, target: str = "localhost:50051", *,
+            timeout: Optional[float] = 60.0, max_attempts: int = 4, user_agent: str = "", tls: bool = False,
             tls_ca: Optional[Path] = None, tls_cert: Optional[Path] = None,
             tls_key: Optional[Path] = None,
             tls_server_name: Optional[str] = None,
@@ -360,14 +396,20 @@ class Connection:
         if has_token and not tls:
             # A token for this machine is not one for the proxy.
             options.append(("grpc.enable_http_proxy", 0))
-        pem = ((_read("tls_ca", tls_ca), _read("tls_key", tls_key),
-                _read("tls_cert", tls_cert)) if tls else None)
+        credentials = grpc.ssl_channel_credentials(
+            _read_certificates("tls_ca", tls_ca), _read("tls_key", tls_key),
+            _read_certificates("tls_cert", tls_cert)) if tls else None
+        if tls_key is not None and tls_cert is not None:
+            _check_key(tls_key, tls_cert)
 
         def connect(limit: int, *more: Tuple[str, Any]) -> Route:
-            channel = self._open_channel(
-                _grpc_target(target),
-                [*options, *more, ("grpc.max_receive_message_length", limit)],
-                pem)
+            name = _grpc_target(target)
+            all_options = [*options, *more,
+                           ("grpc.max_receive_message_length", limit)]
+            channel = (
+                self._grpc.insecure_channel(name, all_options)
+                if credentials is None else
+                self._grpc.secure_channel(name, credentials, all_options))
             return Route(channel, limit, tls=tls, has_token=has_token)
 
         self._connect = connect
@@ -422,10 +464,14 @@ class Connection:
         return Attempts(self._max_attempts, self._seconds(timeout))
 
     def _how(self, timeout: Optional[float]) -> Dict[str, Any]:
-        """Returns what every call is given. ValueError after close()."""
+        """Returns the keyword arguments of an RPC. ValueError after close();
+        TopKError if no time is left, for which gRPC may send the request."""
         self._check_open()
-        return {"timeout": self._seconds(timeout),
-                "metadata": self._metadata()}
+        seconds = self._seconds(timeout)
+        if seconds == 0:
+            raise TopKError(grpc.StatusCode.DEADLINE_EXCEEDED,
+                            "the timeout expired before the request was sent")
+        return {"timeout": seconds, "metadata": self._metadata()}
 
     def _capabilities(self, timeout: Optional[float]) -> Steps:
         """Returns the server's Capabilities message."""
@@ -449,8 +495,8 @@ class Connection:
                  stream: Optional[bool], timeout: Optional[float],
                  options: Dict[str, Any]) -> Steps:
         """Returns the Answer of one tensor."""
-        call = Call(Request(tensor, spec, **options))
         attempts = self._attempts(timeout)
+        call: Call = yield Prepare(Request(tensor, spec, **options))
         limit = yield from self._limit_for(call, attempts.seconds())
         streamed = call.is_streamed(stream, limit)
 
@@ -475,10 +521,14 @@ class Connection:
                 pause = attempts.pause_after(error)
             yield Sleep(pause)
 
-    def _limit_for(self, call: Call, timeout: float) -> Steps:
+    def _limit_for(self, call: Call, timeout: float,
+                   asked: Optional[List[Call]] = None) -> Steps:
         """Returns the server's limit of messages, in bytes, as far as the call
-        must heed it."""
-        if self._limit is None and call.is_large():
+        must heed it. Calls with one list `asked` ask the server once, even in
+        vain."""
+        asked = [] if asked is None else asked
+        if self._limit is None and call.is_large() and not asked:
+            asked.append(call)
             try:
                 self._learn_limit((yield from self._capabilities(timeout)))
             except TopKError as error:

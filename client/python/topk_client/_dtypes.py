@@ -56,7 +56,7 @@ def short_name_of(dtype: np.dtype) -> str:
     """Returns the short name of a type, e.g. "f32". TypeError for a type that
     the service does not support."""
     if dtype.name not in _NAMES:
-        raise TypeError(f"the service does not support {dtype.name}; its "
+        raise TypeError(f"the service does not support {dtype}; its "
                         "types are " + ", ".join(_NAMES))
     return _NAMES[dtype.name]
 
@@ -104,7 +104,7 @@ def pack(array: np.ndarray, name: str) -> np.ndarray:
     TypeError where they have more, ValueError where one is too large."""
     if array.dtype.itemsize != 1:
         raise TypeError(f"elements of {name} come in one byte each, not in "
-                        f"{array.dtype.name}")
+                        f"{array.dtype}")
     width = WIDTHS[name]
     codes = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     if array.dtype.kind in "ui":  # NumPy's own hold more

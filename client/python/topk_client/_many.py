@@ -13,7 +13,20 @@ from typing import Any, AsyncIterator, Deque, Iterator, Optional, Union
 from topk_client._connection import Route
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError, bad_answer
-from topk_client.messages import Answer, Call, parse
+from topk_client.messages import Answer, Call, Request, parse
+
+# Converting a larger tensor may copy it for a millisecond or more.
+_LARGE_BYTES = 1 << 20
+
+
+async def prepare(request: Request) -> Call:
+    """Returns Call(request), which another thread makes if the tensor is large:
+    a copy would block the event loop."""
+    tensor = getattr(request, "tensor", None)
+    if getattr(tensor, "nbytes", 0) <= _LARGE_BYTES:
+        return Call(request)
+    return await asyncio.get_running_loop().run_in_executor(
+        None, Call, request)
 
 
 class _Pending:
@@ -162,7 +175,8 @@ class AsyncPendingCalls(_Pending):
 
     async def _take(self) -> bool:
         try:
-            self._calls.append(Call(await self._requests.__anext__()))
+            self._calls.append(
+                await prepare(await self._requests.__anext__()))
         except StopAsyncIteration:
             return False  # for good: the task stays
         except BaseException as mistake:

@@ -8,10 +8,9 @@ import grpc
 import grpc.aio
 import numpy as np
 
-from topk_client import _transport
-from topk_client._connection import (Connection, Route, Sleep, Steps,
+from topk_client._connection import (Connection, Prepare, Route, Sleep, Steps,
                                      Unary)
-from topk_client._many import AsyncPendingCalls
+from topk_client._many import AsyncPendingCalls, prepare
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError
 from topk_client.messages import Answer, Call, Request, parse
@@ -68,7 +67,7 @@ class Client(Connection):
     Create it in the event loop that uses it. Cancelling a call's task cancels
     the call."""
 
-    _open_channel = staticmethod(_transport.open_asyncio_channel)
+    _grpc = grpc.aio
 
     async def __aenter__(self) -> "Client":
         return self
@@ -77,7 +76,7 @@ class Client(Connection):
         await self.close()
 
     async def close(self) -> None:
-        """Closes the connections and cancels the calls in flight."""
+        """Closes the connections; calls in flight end with CANCELLED."""
         for channel in self._channels_to_close():
             await channel.close()
 
@@ -105,14 +104,11 @@ class Client(Connection):
         iterable."""
         attempts = self._attempts(timeout)
         pending = AsyncPendingCalls(_each(requests))
-
-        known: List[int] = []
+        asked: List[Call] = []
 
         async def limit_for(call: Call) -> int:
-            limit: int = known[0] if known else await self._run(
-                self._limit_for(call, attempts.seconds()))
-            if call.is_large() and not known:
-                known.append(limit)  # the server is asked once, even in vain
+            limit: int = await self._run(
+                self._limit_for(call, attempts.seconds(), asked))
             return limit
 
         try:
@@ -131,6 +127,9 @@ class Client(Connection):
                 except (grpc.RpcError, KeyError) as rpc:
                     pending.check_requests()
                     error = end.error(rpc)
+                except asyncio.CancelledError:
+                    self._check_not_closed()
+                    raise
                 finally:
                     results.cancel()
                 if error is None:
@@ -168,6 +167,8 @@ class Client(Connection):
             return done.value
 
     async def _do(self, step: Any) -> Any:
+        if isinstance(step, Prepare):
+            return await prepare(step.request)
         if isinstance(step, Sleep):
             return await asyncio.sleep(step.seconds)
         if isinstance(step, Unary):
@@ -176,6 +177,9 @@ class Client(Connection):
                                          **self._how(step.timeout))
             except (grpc.RpcError, KeyError) as error:
                 raise step.route.error(error) from error
+            except asyncio.CancelledError:
+                self._check_not_closed()
+                raise
         chunks = step.route.stream_topk(step.chunks,
                                         **self._how(step.timeout))
         end = _End(chunks, step.route)
@@ -186,5 +190,16 @@ class Client(Connection):
             error = end.error(rpc)
             if error:
                 raise self._broken(error, step.answer.begun) from rpc
+        except asyncio.CancelledError:
+            self._check_not_closed()
+            raise
         finally:
             chunks.cancel()
+
+    def _check_not_closed(self) -> None:
+        """TopKError if a call was cancelled by close(), not with its task."""
+        # Python 3.9 and 3.10 do not tell whether the task is being cancelled.
+        cancelling = getattr(asyncio.current_task(), "cancelling", lambda: 0)
+        if self._closed and not cancelling():
+            raise TopKError(grpc.StatusCode.CANCELLED,
+                            "the client was closed") from None

@@ -6,8 +6,8 @@ from typing import Any, Iterable, Iterator, List, Optional, Union
 import grpc
 import numpy as np
 
-from topk_client import _transport
-from topk_client._connection import Connection, Sleep, Steps, Unary
+from topk_client._connection import (Connection, Prepare, Sleep, Steps,
+                                     Unary)
 from topk_client._many import PendingCalls
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError
@@ -29,7 +29,9 @@ class Client(Connection):
     Args:
       target: host:port, unix:path, dns:///name:port (all of whose addresses are
         used in turn), or a comma-separated list of IP addresses with ports.
-      timeout: the default timeout of a call, in seconds.
+      timeout: the default timeout of a call, in seconds; None = no deadline. A
+        call whose own timeout is None uses this default. A call with the
+        timeout 0 ends with DEADLINE_EXCEEDED without being sent.
       max_attempts: attempts of a call of any method except is_serving that ends
         with UNAVAILABLE, or with RESOURCE_EXHAUSTED and a retry delay, which is
         waited for if it ends before the deadline: 1 .. 5; 1 = no retry.
@@ -49,7 +51,7 @@ class Client(Connection):
         that are not on this machine.
     """
 
-    _open_channel = staticmethod(_transport.open_channel)
+    _grpc = grpc
 
     def __enter__(self) -> "Client":
         return self
@@ -95,14 +97,11 @@ class Client(Connection):
         To close the generator cancels what is in flight."""
         attempts = self._attempts(timeout)
         pending = PendingCalls(iter(requests))
-
-        known: List[int] = []
+        asked: List[Call] = []
 
         def limit_for(call: Call) -> int:
-            limit: int = known[0] if known else self._run(
-                self._limit_for(call, attempts.seconds()))
-            if call.is_large() and not known:
-                known.append(limit)  # the server is asked once, even in vain
+            limit: int = self._run(
+                self._limit_for(call, attempts.seconds(), asked))
             return limit
 
         while pending.begin():
@@ -152,6 +151,8 @@ class Client(Connection):
             return done.value
 
     def _do(self, step: Any) -> Any:
+        if isinstance(step, Prepare):
+            return Call(step.request)
         if isinstance(step, Sleep):
             return time.sleep(step.seconds)
         if isinstance(step, Unary):

@@ -10,6 +10,9 @@ from google.rpc import error_details_pb2, status_pb2
 # The reason of an answer that broke off, which no server gives.
 BROKE_OFF = "ANSWER_BROKE_OFF"
 CODES = {code.value[0]: code for code in grpc.StatusCode}
+# gRPC's text for a server whose health check reports NOT_SERVING, and ours.
+_UNHEALTHY = "backend unhealthy"
+_DRAINING = "the server is draining: its health check reports NOT_SERVING"
 # No server has more to wait for: what is longer is a mistake, or an attack.
 _MAX_RETRY_DELAY_SECONDS = 86400.0
 
@@ -193,7 +196,7 @@ def from_trailers(code: grpc.StatusCode, details: Optional[str],
         status.Clear()
     # The code and message of the call itself: proxies have no details.
     status.code = code.value[0]
-    status.message = details or ""
+    status.message = (details or "").replace(_UNHEALTHY, _DRAINING)
     if code is grpc.StatusCode.UNKNOWN and encoded is None:
         # Not a server's status, all of which have details: a proxy whose server
         # died during a response ends the call without a status.

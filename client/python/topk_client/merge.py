@@ -153,9 +153,9 @@ def _check_alike(first: Partial, other: Partial, number: int) -> None:
         sizes = [*part.values.shape]
         sizes[part.axis] = 0  # may differ
         return {"k": part.k, "data_type": part.data_type,
-                "dtype": part.values.dtype.name, "axis": part.axis,
+                "dtype": str(part.values.dtype), "axis": part.axis,
                 "other sizes": tuple(sizes), "largest": part.largest,
-                "order": part.order, "type of index": part.indices.dtype.name}
+                "order": part.order, "type of index": str(part.indices.dtype)}
 
     ours, theirs = asked(first), asked(other)
     for name, value in ours.items():
@@ -171,5 +171,5 @@ def _add(indices: np.ndarray, offset: int) -> np.ndarray:
         low, high = int(indices.min()) + offset, int(indices.max()) + offset
         if low < limits.min or high > limits.max:
             raise OverflowError(f"offset {offset} takes indices out of "
-                                f"{indices.dtype.name}")
+                                f"{indices.dtype}")
     return indices + indices.dtype.type(offset)

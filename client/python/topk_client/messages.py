@@ -265,6 +265,9 @@ class Call:
             self._data = _dtypes.pack(array, name)
         else:
             self._data, strides = _flat(array, request.spec._takes_strides)
+        padding = request.spec._input_bytes - self._data.nbytes
+        if padding > 0 and region is None:
+            self._data = np.pad(self._data, (0, padding))
         # Needed to read the response: its values have the tensor's type.
         self._dtype, self._shape = array.dtype, array.shape
         self._head = _head_of(
@@ -290,6 +293,7 @@ class Call:
         header.CopyFrom(self._head.header)
         if region is not None:
             _name(region.memory, self._data, header.tensor.shared_memory)
+            header.tensor.shared_memory.byte_size += max(padding, 0)
         for out, named in zip(outs, (header.output.values,
                                      header.output.indices)):
             if out is not None:  # what is named must not be a copy

@@ -112,6 +112,7 @@ class Operator(_Attributes):
       _largest, _order: see merge.Partial.
       _output_descs: descriptions of the values and the indices.
       _takes_strides: whether the tensor may have strides.
+      _input_bytes: the length of the tensor's data; 0 = that of its elements.
     """
 
     _dialect: str
@@ -120,6 +121,7 @@ class Operator(_Attributes):
     _order = "value"
     _output_descs: Any = (None, None)
     _takes_strides = False
+    _input_bytes = 0
     k: K
     version: int
 
@@ -225,6 +227,8 @@ class DirectML(Operator):
       output_value, output_index: as packed as they can be by default, the
         indices u32.
       strict: rejects k == size along the axis, as the documentation does.
+      input_total_tensor_size_bytes: the length of a padded input; zeros are
+        added to an array, while a region of shared memory must have them.
     """
 
     k: int
@@ -234,6 +238,7 @@ class DirectML(Operator):
     output_value: Optional[TensorDesc] = None
     output_index: Optional[TensorDesc] = None
     strict: bool = False
+    input_total_tensor_size_bytes: int = 0
     version: int = 1
 
     _dialect = "directml"
@@ -251,6 +256,11 @@ class DirectML(Operator):
     @property
     def _output_descs(self) -> Any:
         return self.output_value, self.output_index
+
+    @property
+    def _input_bytes(self) -> int:
+        return integer("input_total_tensor_size_bytes",
+                       self.input_total_tensor_size_bytes)
 
 
 Spec = Union[Onnx, OpenVINO, DirectML]

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/backends/cpu/cost.h"
 #include "core/backends/cpu/kernels.h"
 
 namespace topk::cpu {
@@ -91,7 +92,7 @@ int64_t TransposedFromK(const Plan& plan) {
 Plan RowsOfTile(const Plan& plan, int64_t columns) {
   const auto packed = [columns](int64_t length, DType type) {
     const int64_t bytes = columns * length * InfoOf(type).bytes;
-    return Layout{{length, 1}, bytes, bytes, true};
+    return Layout{{length, 1}, bytes, true};
   };
   Plan rows = plan;
   rows.outer = columns;
@@ -137,7 +138,10 @@ bool CanRun(Algorithm algorithm, const Plan& plan) {
 }
 
 Choice Choose(const Plan& plan, int threads, double task) {
-  return Cut(AlgorithmFor(plan), plan, threads, task);
+  const double serial =
+      static_cast<double>(kSerialNanoseconds) * task / kTaskNanoseconds;
+  const bool small = RunNanoseconds(plan) <= Size::Of(serial);
+  return Cut(AlgorithmFor(plan), plan, small ? 1 : threads, task);
 }
 
 Choice Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {

@@ -33,7 +33,7 @@ struct Choice {
   int64_t fold = 1;
   /// On how many threads the k best of a slice are sorted.
   int64_t sort_pieces = 1;
-  /// Whether one thread does it all: the caller's, which need not hand over.
+  /// Whether the calling thread does all work itself.
   bool inline_here = true;
 
   /// Whether a unit is a tile of columns.
@@ -67,8 +67,10 @@ int64_t TransposedFromK(const Plan& plan);
 /// A task of less work costs more to hand over than to run, in nanoseconds.
 inline constexpr double kTaskNanoseconds = 10000;
 
-/// Chooses for `threads` >= 1 and tasks of `task` nanoseconds at least. A pure
-/// function of the shape; the constants are those of tests/bench.
+/// Chooses for `threads` >= 1 and tasks of `task` nanoseconds at least. A plan
+/// whose cost is at most kSerialNanoseconds runs on one thread; a smaller
+/// `task` lowers that limit in proportion. A pure function of the shape; the
+/// constants are those of tests/bench.
 Choice Choose(const Plan& plan, int threads, double task = kTaskNanoseconds);
 
 /// Cuts the work of an algorithm as Choose() does. REQUIRES: CanRun.

@@ -178,11 +178,15 @@ Size Nanoseconds(const Plan& plan, bool fold) {
 
 }  // namespace
 
+Size RunNanoseconds(const Plan& plan) {
+  return CostOfOutputs(plan).nanoseconds + Nanoseconds(plan, false);
+}
+
 Cost RunCost(const Plan& plan, const Choice& choice, int threads) {
   Cost cost = CostOfOutputs(plan);
   if (choice.algorithm == Algorithm::kNothing) return cost;
   cost.working_bytes = RunBytes(plan, choice, threads);
-  cost.nanoseconds += Nanoseconds(plan, false);
+  cost.nanoseconds = RunNanoseconds(plan);
   return cost;
 }
 

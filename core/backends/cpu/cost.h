@@ -11,6 +11,9 @@ namespace topk::cpu {
 /// and the stacks are left out.
 Cost RunCost(const Plan& plan, const Choice& choice, int threads);
 
+/// Returns the CPU time of RunChoice(), which does not depend on the choice.
+Size RunNanoseconds(const Plan& plan);
+
 /// Returns the cost of a fold over the whole tensor.
 Cost FoldCost(const Plan& plan);
 

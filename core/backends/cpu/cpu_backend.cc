@@ -1,12 +1,10 @@
 // The CPU backend: chooses the algorithm for a plan, and whether it runs on
-// this thread or in the arena of the backend's threads.
+// this thread alone or is divided among oneTBB's threads.
 //
 // Why no cut can be seen in the answer: the order is total (selection.h).
 //
 // Tests: conformance/, unit/cuts_test.cc.
 #include "core/backends/cpu/cpu_backend.h"
-
-#include <tbb/task_arena.h>
 
 #include <memory>
 
@@ -29,7 +27,7 @@ struct Resources {
   const int threads;
   const InstructionSet set;
   const double task;
-  tbb::task_arena arena;
+  cpu::ArenaPool arenas;
 };
 
 class CpuPlan final : public PreparedPlan {
@@ -65,12 +63,7 @@ class CpuPlan final : public PreparedPlan {
       cpu::RunChoice(plan_, choice_, resources_.set, tensor.data(), outputs,
                      cancellation);
     };
-    // Entering the arena is a hand-over too: a small tensor stays here.
-    if (choice_.inline_here) {
-      run();
-    } else {
-      cpu::RunIn(resources_.arena, run);
-    }
+    choice_.inline_here ? run() : resources_.arenas.Run(run);
     return {kName, NameOf(choice_), resources_.set.name};
   }
 
@@ -79,7 +72,7 @@ class CpuPlan final : public PreparedPlan {
     return cpu::MakeFold(
         plan_, outputs, resources_.set,
         cpu::SortPieces(plan_.k, resources_.threads, resources_.task),
-        resources_.arena, cancellation);
+        resources_.arenas, cancellation);
   }
 
  private:
@@ -91,7 +84,7 @@ class CpuPlan final : public PreparedPlan {
 class CpuBackend final : public Backend {
  public:
   CpuBackend(int threads, const InstructionSet& set, double task)
-      : resources_{threads, set, task, tbb::task_arena(threads)} {}
+      : resources_{threads, set, task, cpu::ArenaPool(threads)} {}
 
   std::string_view name() const override { return kName; }
   std::string_view instruction_set() const override {

@@ -19,14 +19,14 @@ class TypedFold final : public Fold {
  public:
   TypedFold(const Plan& plan, const Outputs& outputs,
             const SortKeyEncoder<Key, kFloat>& map, const InstructionSet& set,
-            int64_t sort_pieces, tbb::task_arena& arena,
+            int64_t sort_pieces, ArenaPool& arenas,
             const Cancellation* cancellation)
       : plan_(plan),
         outputs_(outputs),
         map_(map),
         kernels_(set.kernels<Key, kFloat>()),
         instruction_set_(set.name),
-        arena_(arena),
+        arenas_(arenas),
         cancellation_(cancellation),
         // An empty tensor has no columns, whatever its shape.
         selections_(kernels_, map_, plan.slices() == 0 ? 0 : plan.inner, plan.k,
@@ -56,7 +56,7 @@ class TypedFold final : public Fold {
   // Every slice was written when its last element came.
   Execution Finish() override { return {"cpu", "fold", instruction_set_}; }
 
-  // Its memory is the process's; the arena is of use to Feed() only.
+  // Only Feed() uses the arenas.
   bool OutlivesBackend() const override { return true; }
 
  private:
@@ -83,7 +83,7 @@ class TypedFold final : public Fold {
       count -= run;
       if (position_ % (plan_.n * inner) == 0) {
         if (sort_pieces_ > 1) {
-          RunIn(arena_, [this] { WriteSlices(); });
+          arenas_.Run([this] { WriteSlices(); });
         } else {
           WriteSlices();
         }
@@ -115,7 +115,7 @@ class TypedFold final : public Fold {
   const SortKeyEncoder<Key, kFloat> map_;
   const Kernels<Key, kFloat>& kernels_;
   const std::string_view instruction_set_;
-  tbb::task_arena& arena_;
+  ArenaPool& arenas_;
   const Cancellation* const cancellation_;
   ColumnSelections<Key, kFloat> selections_;
   RowFeed<Key, kFloat> feed_;
@@ -213,7 +213,7 @@ class UnpackingFold final : public Fold {
 
 std::unique_ptr<Fold> MakeFold(const Plan& plan, const Outputs& outputs,
                                const InstructionSet& set, int64_t sort_pieces,
-                               tbb::task_arena& arena,
+                               ArenaPool& arenas,
                                const Cancellation* cancellation) {
   const auto make = [&](const Outputs& to) {
     return WithSortKeyEncoder(
@@ -221,7 +221,7 @@ std::unique_ptr<Fold> MakeFold(const Plan& plan, const Outputs& outputs,
         [&]<class Key, bool kFloat>(
             const SortKeyEncoder<Key, kFloat>& map) -> std::unique_ptr<Fold> {
           return std::make_unique<TypedFold<Key, kFloat>>(
-              plan, to, map, set, sort_pieces, arena, cancellation);
+              plan, to, map, set, sort_pieces, arenas, cancellation);
         });
   };
   if (!InfoOf(plan.dtype).packed()) return make(outputs);

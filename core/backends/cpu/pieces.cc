@@ -6,6 +6,14 @@
 
 namespace topk::cpu {
 
+std::unique_ptr<tbb::task_arena> ArenaPool::Take() {
+  const std::lock_guard lock(mutex_);
+  if (idle_.empty()) return std::make_unique<tbb::task_arena>(threads_);
+  std::unique_ptr<tbb::task_arena> arena = std::move(idle_.back());
+  idle_.pop_back();
+  return arena;
+}
+
 bool ForEachPiece(int64_t count, const Cancellation* cancellation,
                   FunctionRef<void(int64_t)> fn) {
   if (count == 1) {

@@ -1,4 +1,4 @@
-// Work divided among the threads of an arena.
+// Work divided among oneTBB's threads.
 //
 // A thread that waits for the others runs only tasks of the same loop
 // (isolate). Otherwise a request, even a cancelled one, would have to wait for
@@ -8,6 +8,10 @@
 #include <tbb/task_arena.h>
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 #include "core/base/cancellation.h"
 #include "core/base/function_ref.h"
@@ -15,12 +19,31 @@
 
 namespace topk::cpu {
 
-/// Calls fn() in the arena, on this thread or on a thread of the arena.
-template <class Fn>
-void RunIn(tbb::task_arena& arena, const Fn& fn) {
-  arena.execute(HandedOver(fn, &fn));
-  AnnotateHappensAfter(&fn);
-}
+/// Arenas for loops. Each computation has an arena to itself: a thread that
+/// enters a full arena would have to wait for the computations in it. oneTBB
+/// divides its threads among the arenas in use. Thread-safe.
+class ArenaPool {
+ public:
+  /// Arenas of `threads` threads each.
+  explicit ArenaPool(int threads) : threads_(threads) {}
+
+  /// Calls fn() on this thread, with an arena for its loops.
+  template <class Fn>
+  void Run(const Fn& fn) {
+    std::unique_ptr<tbb::task_arena> arena = Take();
+    arena->execute(HandedOver(fn, &fn));
+    AnnotateHappensAfter(&fn);
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(arena));
+  }
+
+ private:
+  std::unique_ptr<tbb::task_arena> Take();
+
+  const int threads_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<tbb::task_arena>> idle_;
+};
 
 /// Calls fn(0) ... fn(count - 1), in parallel if there are several. Starts no
 /// more of them after a cancellation. Returns whether all were done: if not,

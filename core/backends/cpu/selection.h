@@ -58,8 +58,8 @@ class Selection {
   /// The constructor's argument.
   const Cancellation* cancellation() const { return cancellation_; }
 
-  /// Takes one element. `bits` are its own: several may share a key (-0 and
-  /// +0, NaNs). REQUIRES: indices ascend, also over those merged.
+  /// Takes one element with its bit pattern: several patterns may share a key
+  /// (-0 and +0, NaNs). REQUIRES: indices ascend, including those merged.
   void Offer(Key key, Key bits, uint64_t index) {
     if (bounded_ && key <= bound_) return;
     keys_.push_back(key);
@@ -67,8 +67,8 @@ class Selection {
     if (keys_.size() >= full_) Full();
   }
 
-  /// Takes all of another selection of the same k, which may have seen any
-  /// other part of the slice. The other is left empty.
+  /// Moves all candidates of `other` to this selection. REQUIRES: `other` has
+  /// the same k, and its indices are greater than those of this selection.
   void Merge(Selection& other) {
     if (keys_.size() + other.keys_.size() > capacity_) {
       // Drop the elements that cannot be among the k best instead of moving
@@ -80,7 +80,6 @@ class Selection {
       keys_.reserve(std::max(all, capacity_));
       elements_.reserve(std::max(all, capacity_));
     }
-    const auto middle = static_cast<ptrdiff_t>(keys_.size());
     const auto append = [&](int64_t begin, int64_t end) {
       keys_.insert(keys_.end(), other.keys_.begin() + begin,
                    other.keys_.begin() + end);
@@ -89,11 +88,6 @@ class Selection {
     };
     ForEachBlock(0, other.size(), kBlockElements, cancellation_, append);
     other.Reset();
-    if (middle > 0 && static_cast<size_t>(middle) < keys_.size() &&
-        elements_[static_cast<size_t>(middle)].index <
-            elements_[static_cast<size_t>(middle) - 1].index) {
-      SortByIndex();
-    }
     if (keys_.size() >= k_) Reselect();
   }
 
@@ -235,22 +229,6 @@ class Selection {
     bound_ = bounded_ ? std::max(bound_, least) : least;
     bounded_ = true;
     ++reselections_;
-  }
-
-  void SortByIndex() {
-    std::vector<size_t> order(keys_.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::sort(order.begin(), order.end(), [this](size_t a, size_t b) {
-      return elements_[a].index < elements_[b].index;
-    });
-    decltype(keys_) keys(keys_.size());
-    decltype(elements_) elements(keys_.size());
-    for (size_t i = 0; i < order.size(); ++i) {
-      keys[i] = keys_[order[i]];
-      elements[i] = elements_[order[i]];
-    }
-    keys_.swap(keys);
-    elements_.swap(elements);
   }
 
   // From this number of candidates on, memory is allocated for all at once.

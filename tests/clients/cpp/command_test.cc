@@ -210,8 +210,8 @@ TEST_F(Command, RejectsNumbersOutsideTheirRange) {
 
 TEST_F(Command, ReportsAFullDisk) {
   for (const char* arguments :
-       {"run x.npy --k 2 --local", "run x.npy --k 2 --local --json",
-        "completion bash", "completion zsh", "man", "--help", "--version"}) {
+       {"run x.npy --k 2 --local", "run x.npy --k 2 --local --json", "--help",
+        "--version"}) {
     const Outcome outcome = Topk(arguments, "/dev/full");
     EXPECT_EQ(outcome.status, 1) << arguments;
     EXPECT_EQ(outcome.error, "topk: cannot write to stdout\n") << arguments;
@@ -276,7 +276,26 @@ TEST_F(Command, NamesUnknownCommandsAndFlags) {
             "flags\n");
   EXPECT_EQ(Topk("--dialct onnx").error,
             "topk: unknown flag \"--dialct\"; topk --help lists the flags\n");
-  EXPECT_EQ(Topk("completion tcsh").status, 2);
+  EXPECT_EQ(Topk("rnu x.npy --k 2").error,
+            "topk: no command \"rnu\"; topk --help lists them\n");
+}
+
+TEST_F(Command, SuggestsRunIfTheCommandIsMissing) {
+  for (const char* arguments :
+       {"x.npy --k 3", "x.npz", "--k 3 x.npy", "--k=3 x.npy"}) {
+    const Outcome outcome = Topk(arguments);
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_EQ(outcome.error,
+              "topk: the command is missing; to use a file: topk run FILE\n");
+  }
+}
+
+TEST_F(Command, NamesFlagsForInvalidOptionsOfTheLibrary) {
+  EXPECT_EQ(Topk("health --target example.org:1 --token-file x.npy").error,
+            "topk: --token-file: the token would go to \"example.org:1\" "
+            "without TLS; use --tls, or --token-over-plaintext if the network "
+            "is trusted\n");
+  EXPECT_EQ(Topk("health --target 1").error.rfind("topk: --target: ", 0), 0);
 }
 
 TEST_F(Command, CompareReportsTheFirstDifference) {

@@ -67,29 +67,28 @@ TEST_F(ClientCheck, AcceptsValidOptions) {
   }
 }
 
-TEST_F(ClientCheck, NamesTheFlagTheFileAndTheRule) {
+TEST_F(ClientCheck, NamesTheOptionTheFileAndTheRule) {
   const auto check = [](const ClientOptions& options) {
     return Client::Check(options).message;
   };
   EXPECT_EQ(check({.tls_ca = "/nonexistent"}),
-            "--tls-ca: cannot read /nonexistent: No such file or directory");
+            "tls_ca: cannot read /nonexistent: No such file or directory");
   EXPECT_THAT(check({.tls_ca = File("token")}),
               HasSubstr("has no certificate in PEM form"));
   EXPECT_EQ(check({.tls_cert = File("client.pem")}),
-            "--tls-cert and --tls-key need each other; --tls-key is not given");
+            "tls_cert and tls_key need each other; tls_key is not given");
   EXPECT_EQ(check({.tls_key = File("client.key")}),
-            "--tls-cert and --tls-key need each other; --tls-cert is not "
-            "given");
+            "tls_cert and tls_key need each other; tls_cert is not given");
   EXPECT_THAT(
       check({.tls_cert = File("ca.pem"), .tls_key = File("client.key")}),
-      HasSubstr("is not the key of the first certificate of --tls-cert"));
+      HasSubstr("is not the key of the first certificate of tls_cert"));
   EXPECT_EQ(check({.target = "unix:/a", .tls = true}),
-            "--tls: \"unix:/a\" is a Unix socket, which has no TLS");
+            "tls: \"unix:/a\" is a Unix socket, which has no TLS");
   EXPECT_THAT(check({.target = "example.org:1", .token_file = File("token")}),
-              HasSubstr("the token would go to \"example.org:1\" without TLS"));
+              HasSubstr("the token would go to \"example.org:1\" without TLS; "
+                        "use tls, or token_over_plaintext"));
   EXPECT_EQ(check({.token_file = "/nonexistent"}),
-            "--token-file: cannot read /nonexistent: No such file or "
-            "directory");
+            "token_file: cannot read /nonexistent: No such file or directory");
   EXPECT_THAT(check({.token_file = File("short")}),
               HasSubstr("a token of 4 characters can be guessed"));
 }

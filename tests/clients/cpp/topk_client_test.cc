@@ -292,6 +292,49 @@ TEST(Client, DeadlinesEndCallsWithoutAServer) {
               answer.status().code == Code::kDeadlineExceeded);
 }
 
+TEST(Client, ADeadlineOfZeroSendsNothing) {
+  FailingServer server;
+  const Client usual = ClientOf(server.target());
+  const Client zero({.target = server.target(), .deadline = {}});
+  const v1::TopKRequest request = OnnxRequest({1}, 1);
+  for (const auto& [client, deadline] :
+       {std::pair(&usual, std::optional(std::chrono::milliseconds(0))),
+        std::pair(&usual, std::optional(std::chrono::milliseconds(-1))),
+        std::pair(&zero, std::optional<std::chrono::milliseconds>())}) {
+    const CallOptions call{.deadline = deadline};
+    for (const Status& status :
+         {client->ComputeTopK(request, call).status(),
+          client->StreamTopK(request, {}, call).status(),
+          client->ComputeTopKMany({&request, 1}, call)[0].status(),
+          client->GetCapabilities(call).status(),
+          client->IsServing("", call).status()}) {
+      EXPECT_EQ(status.code, Code::kDeadlineExceeded);
+      EXPECT_EQ(status.message,
+                "the deadline passed before the request was sent");
+    }
+  }
+  EXPECT_EQ(server.calls, 0);
+}
+
+TEST(Client, EmptyBracesAreCallOptions) {
+  const TestServer server;
+  const auto answer =
+      ClientOf(server.target()).ComputeTopK(OnnxRequest({1, 3, 2}, 1), {});
+  ASSERT_TRUE(answer.ok()) << answer.status().message;
+  EXPECT_EQ(Indices(*answer), std::vector<int64_t>{1});
+}
+
+TEST(Client, NamesADrainingServer) {
+  FailingServer server;
+  server.server().SetServing(false);
+  const auto answer =
+      ClientOf(server.target(), 1).ComputeTopK(OnnxRequest({1}, 1));
+  ASSERT_FALSE(answer.ok());
+  EXPECT_NE(answer.status().message.find("the server is draining"),
+            std::string::npos)
+      << answer.status().message;
+}
+
 TEST(Client, CapabilitiesAndHealth) {
   const TestServer server;
   const Client client = ClientOf(server.target());

@@ -2,9 +2,8 @@
 deadline and one second, with the documented error, and no client's process
 grows by 200 MiB.
 
-usage: wrong_servers_test.py TOPKD TOPK PROBE TRANSPORT
-       TOPKD is not called; TRANSPORT is the folder of topk_client_transport,
-       or empty without it
+usage: wrong_servers_test.py TOPKD TOPK PROBE
+       TOPKD is not called.
 """
 
 import concurrent.futures
@@ -21,7 +20,7 @@ import unittest
 import numpy
 import wrong_servers
 
-TOPK, PROBE, TRANSPORT = (sys.argv.pop(1) for _ in range(3))
+TOPK, PROBE = (sys.argv.pop(1) for _ in range(2))
 TOPKD = wrong_servers.client_package.TOPKD
 HERE = pathlib.Path(__file__).resolve().parent
 DEADLINE = 4.0
@@ -79,15 +78,6 @@ class WrongServers(unittest.TestCase):
     def test_the_python_client(self):
         self.probe(sys.executable, HERE / "wrong_servers_probe.py", TOPKD,
                    "sync", without=[UNBOUNDED])
-
-    @unittest.skipUnless(TRANSPORT, "pybind11 is not installed")
-    def test_the_compiled_transport(self):
-        paths = [TRANSPORT, *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment = {"TOPK_CLIENT_TRANSPORT": "compiled",
-                       "PYTHONPATH": os.pathsep.join(paths)}
-        self.probe("env", *map("=".join, environment.items()), sys.executable,
-                   HERE / "wrong_servers_probe.py", TOPKD, "sync",
-                   without=[UNBOUNDED])
 
     def test_the_asyncio_client(self):
         # The streams of grpc.aio 1.51 may end the process with SIGILL where a

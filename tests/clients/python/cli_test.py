@@ -149,7 +149,7 @@ class Command(unittest.TestCase):
         self.assertIn("element 0 is 127; u4 has 4 bits", self.stderr)
         self.topk("run", self.save("codes.npy", codes[:1, :1] & 7), "--k", 1,
                   "--dtype", "u4", code=4)  # of ONNX
-        self.assertIn("data type u4 is not one of ONNX", self.stderr)
+        self.assertIn("data type u4 is not allowed; ONNX", self.stderr)
 
     def test_a_large_tensor_is_streamed(self):
         array = np.random.default_rng(2).random((2, 3_000_000), np.float32)

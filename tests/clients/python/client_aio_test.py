@@ -4,7 +4,11 @@ usage: client_aio_test.py TOPKD
 """
 
 import asyncio
+import socket
+import sys
+import threading
 import unittest
+from unittest import mock
 
 import client_package
 import grpc
@@ -12,7 +16,7 @@ import numpy as np
 import topk_client
 import topk_client.aio
 from numpy_oracle_test import oracle
-from topk_client import DirectML, Onnx, OpenVINO, Request
+from topk_client import DirectML, Onnx, OpenVINO, Request, messages
 
 
 class Aio(unittest.IsolatedAsyncioTestCase):
@@ -149,6 +153,79 @@ class Aio(unittest.IsolatedAsyncioTestCase):
         task.cancel()
         with self.assertRaises(asyncio.CancelledError):
             await asyncio.wait_for(task, 30)
+
+    async def test_close_ends_calls_with_an_error(self):
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+        silent = topk_client.aio.Client(
+            "127.0.0.1:%d" % listener.getsockname()[1])
+
+        async def many():
+            yield Request(np.arange(5), Onnx(1))
+            await asyncio.Event().wait()
+
+        client = topk_client.aio.Client(self.server.target)
+        results = client.compute_topk_many(many())
+        await results.__anext__()
+        calls = [asyncio.ensure_future(call) for call in (
+            silent.compute_topk(np.arange(5), Onnx(1)),
+            silent.stream_topk(np.arange(5), Onnx(1)),
+            silent.get_capabilities(), silent.is_serving(),
+            results.__anext__())]
+        cancelled = asyncio.ensure_future(silent.get_capabilities())
+        for _ in range(10):
+            await asyncio.sleep(0)  # until each waits for its response
+        cancelled.cancel()
+        await silent.close()
+        await client.close()
+        end, *errors = await asyncio.gather(cancelled, *calls,
+                                            return_exceptions=True)
+        if sys.version_info >= (3, 11):
+            self.assertIsInstance(end, asyncio.CancelledError)
+        for error in errors:
+            self.assertIsInstance(error, topk_client.TopKError)
+            self.assertEqual(error.code, grpc.StatusCode.CANCELLED)
+            self.assertEqual(error.message, "the client was closed")
+
+    async def test_the_loop_runs_while_a_large_tensor_is_copied(self):
+        x = np.arange(1 << 19, dtype=np.float32).reshape(-1, 4).T
+
+        async def many():
+            yield Request(x, Onnx(1))
+
+        async def first():
+            return await self.client.compute_topk_many(many()).__anext__()
+
+        flat = messages._flat
+        for call in (self.client.compute_topk(x, Onnx(1)), first()):
+            loop_runs = threading.Event()
+            seen = []
+
+            def wait_and_copy(*arguments, loop_runs=loop_runs, seen=seen):
+                seen.append(loop_runs.wait(10))
+                return flat(*arguments)
+
+            with mock.patch.object(messages, "_flat", wait_and_copy):
+                task = asyncio.ensure_future(call)
+                while not seen and not loop_runs.is_set():
+                    await asyncio.sleep(0.01)
+                    loop_runs.set()
+                self.assert_right(await task, x, 1)
+            self.assertEqual(seen, [True])
+
+    async def test_a_call_with_the_timeout_0_is_not_sent(self):
+        async def many():
+            requests = [Request(np.arange(5), Onnx(1))]
+            async for _ in self.client.compute_topk_many(requests, timeout=0):
+                pass
+
+        for call in (self.client.compute_topk(np.arange(5), Onnx(1), timeout=0),
+                     self.client.stream_topk(np.arange(5), Onnx(1), timeout=0),
+                     self.client.is_serving(timeout=0), many()):
+            with self.assertRaises(topk_client.TopKError) as caught:
+                await call
+            self.assertEqual(caught.exception.code,
+                             grpc.StatusCode.DEADLINE_EXCEEDED)
 
     async def test_a_deadline_ends_a_call(self):
         async def requests():

@@ -5,6 +5,7 @@ usage: client_calls_test.py TOPKD
 
 import concurrent.futures
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ import unittest
 
 import client_package
 import grpc
+import harness
 import numpy as np
 import topk_client
 import topk_stubs
@@ -223,6 +225,18 @@ class Calls(unittest.TestCase):
         np.testing.assert_array_equal(answer.values, values)
         np.testing.assert_array_equal(answer.indices, indices)
 
+    def test_inputs_may_be_padded(self):
+        x = elements("float16", (3, 5))
+        for lying, axis in ((x, 1), (x.T, 0)):
+            spec = DirectML(2, axis, "decreasing",
+                            input_total_tensor_size_bytes=64)
+            self.check(lying, spec, axis, 2, True, False, np.uint32)
+            self.check(lying, spec, axis, 2, True, False, np.uint32,
+                       stream=True)
+        with self.assertRaisesRegex(topk_client.TopKError, "less than the 32"):
+            self.client.compute_topk(x, DirectML(
+                2, 0, "decreasing", input_total_tensor_size_bytes=28))
+
     def test_large_arrays_are_streamed_with_the_same_result(self):
         x = np.random.default_rng(2).standard_normal((2, 1 << 19), np.float32)
         for spec in (Onnx(10), Onnx(300000, largest=0)):  # a large answer too
@@ -316,6 +330,8 @@ class Calls(unittest.TestCase):
                  ({"spec": DirectML(1, 0, "increasing", output_value=TensorDesc(
                      sizes="11"))}, TypeError, "^sizes is '11', not integers$"),
                  ({"spec": {"k": 1}}, TypeError, "^spec is {'k': 1}, not an "),
+                 ({"tensor": np.array([b"abc"])}, TypeError,
+                  r"^the service does not support \|S3; its types are "),
                  ({"data_type": np.float32}, TypeError, "^the data type is "),
                  ({"values_out": x}, TypeError, "^values_out is a ndarray, "),
                  ({"request_id": None}, TypeError, "^request_id is None, "),
@@ -424,6 +440,49 @@ class Calls(unittest.TestCase):
         self.assertEqual(caught.exception.code,
                          grpc.StatusCode.DEADLINE_EXCEEDED)
         self.assertFalse(stop.is_set())
+
+    def test_a_call_with_the_timeout_0_is_not_sent(self):
+        x = np.arange(9)
+        requests = [Request(x, Onnx(1))]
+        with topk_client.Client(self.server.target, timeout=0) as client:
+            for call in (
+                    lambda: self.client.compute_topk(x, Onnx(1), timeout=0),
+                    lambda: self.client.stream_topk(x, Onnx(1), timeout=0),
+                    lambda: list(self.client.compute_topk_many(requests,
+                                                               timeout=0)),
+                    lambda: self.client.get_capabilities(timeout=0),
+                    lambda: self.client.is_serving(timeout=0),
+                    lambda: client.compute_topk(x, Onnx(1))):
+                with self.assertRaises(topk_client.TopKError) as caught:
+                    call()
+                self.assertEqual(caught.exception.code,
+                                 grpc.StatusCode.DEADLINE_EXCEEDED)
+                self.assertIn("before the request was sent",
+                              caught.exception.message)
+
+    def test_the_timeout_none_is_no_deadline(self):
+        with topk_client.Client(self.server.target, timeout=None) as client:
+            self.assertEqual(
+                client.compute_topk(np.arange(9), Onnx(1)).indices[0], 8)
+
+    def test_a_draining_server_is_reported_as_such(self):
+        server = client_package.start(self.addCleanup, "--drain-delay", "60")
+        with topk_client.Client(server.target, max_attempts=1) as client:
+            client.compute_topk(np.arange(9), Onnx(1))
+            server.process.send_signal(signal.SIGTERM)
+
+            def error():
+                try:
+                    client.compute_topk(np.arange(9), Onnx(1))
+                    return None
+                except topk_client.TopKError as error:
+                    return error
+
+            found = harness.poll("an error", error)
+            self.assertEqual(found.code, grpc.StatusCode.UNAVAILABLE)
+            self.assertIn("the server is draining", found.message)
+            self.assertNotIn("unhealthy", found.message)
+        server.kill()
 
     def test_close_cancels(self):
         client = topk_client.Client(self.server.target)

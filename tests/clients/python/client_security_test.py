@@ -93,7 +93,18 @@ class Security(unittest.TestCase):
         self.assertEqual(asyncio.run(ask()), 1)
 
     def test_invalid_files_are_reported_by_argument(self):
-        for wrong in ({"tls_cert": self.folder / "client.pem"},
+        garbage = self.folder / "garbage.pem"
+        garbage.write_bytes(b"\xff\0 no certificate")
+        damaged = self.folder / "damaged.pem"
+        damaged.write_text((self.folder / "ca.pem").read_text()[:-60])
+        empty = self.folder / "empty.pem"
+        empty.touch()
+        for wrong in ({"tls_ca": garbage}, {"tls_ca": damaged},
+                      {"tls_ca": empty}, {**self.mine, "tls_key": garbage},
+                      {**self.mine, "tls_key": empty},
+                      {**self.mine, "tls_key": self.folder / "ca.key"},
+                      {"tls_key": self.mine["tls_key"], "tls_cert": garbage},
+                      {"tls_cert": self.folder / "client.pem"},
                       {"tls_key": self.folder / "client.key"},
                       {"token_file": ""}, {"token_file": self.folder},
                       {"tls_ca": ""}, {"tls_ca": self.folder / "missing.pem"},

@@ -53,6 +53,10 @@ class Shared(unittest.TestCase):
         answer = self.client.compute_topk(
             self.memory.region(self.x.T), DirectML(7, 0, "decreasing"))
         np.testing.assert_array_equal(answer.values, self.values.T)
+        padded = DirectML(7, 0, "decreasing",
+                          input_total_tensor_size_bytes=self.x.nbytes + 64)
+        answer = self.client.compute_topk(self.memory.region(self.x.T), padded)
+        np.testing.assert_array_equal(answer.values, self.values.T)
         # ONNX has no strides.
         with self.assertRaisesRegex(ValueError, "or is not contiguous or not"):
             self.client.compute_topk(self.memory.region(self.x.T), Onnx(7))

@@ -111,15 +111,8 @@ for python in "${pythons[@]}"; do
   installed_files | diff "$folder/of_sdist" - >&2
   pip --python "$folder/venv" list
   for test in tests/clients/python/client_${only}_test.py; do
-    case "$test" in *transport*) continue ;; esac  # below
     echo "== $test" >&2
     (cd "$folder" && TOPK_CLIENT=installed venv/bin/python \
       -W error::DeprecationWarning "../../$test" "$topkd")
   done
 done
-
-# The compiled transport, which needs a compiler and gRPC's C++ library.
-echo "== topk_client_transport" >&2
-pip --python "$folder/venv" install -q --no-compile client/python/transport
-(cd "$folder" && TOPK_CLIENT=installed venv/bin/python \
-  ../../tests/clients/python/client_transport_test.py "$topkd")

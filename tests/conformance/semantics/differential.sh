@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Sends the same requests to ONNX Runtime, onnx's reference evaluator, OpenVINO,
-# PyTorch, NumPy and a topkd of this checkout, and reports the differences.
+# PyTorch, NumPy and a topkd of this checkout, and reports the differences. First
+# compares the bytes of OpenVINO's small types (packing.py).
 #
 # usage: tests/conformance/semantics/differential.sh [--count N] [--seed S]
 #                                                 [--out FILE]
@@ -10,7 +11,7 @@ set -euo pipefail
 
 case "${1:-}" in
   -h | --help)
-    sed -n '2,8s/^# \{0,1\}//p' "$0"
+    sed -n '2,9s/^# \{0,1\}//p' "$0"
     exit 0
     ;;
 esac
@@ -20,5 +21,7 @@ source tests/bench/build.sh
 build_bench topk_server
 install_python grpcio ml_dtypes numpy onnx onnxruntime openvino torch
 
+"$peers_venv/bin/python" tests/conformance/semantics/packing.py \
+  build/bench/bin/topkd
 exec "$peers_venv/bin/python" tests/conformance/semantics/differential.py \
   build/bench/bin/topkd "$@"

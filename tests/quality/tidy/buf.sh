@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# Lints the contract with buf's STANDARD rules, and compares it with the one of
-# the last tag, which it must not break. Not part of tests/run.sh, which needs
+# Lints the contract with buf's STANDARD rules, and compares it with that of an
+# earlier commit, which it must not break. Not part of tests/run.sh, which needs
 # no Node.js: run it when a .proto file changes.
+#
+# usage: tests/quality/tidy/buf.sh [COMMIT]
+#        COMMIT is HEAD^ by default.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/../../../proto"
+cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
+commit=${1:-HEAD^}
+folder=$(mktemp -d)
+trap 'rm -r "$folder"' EXIT
+git archive "$commit" proto | tar -x -C "$folder"
+cd proto
 buf=(npx --yes @bufbuild/buf)
 "${buf[@]}" lint
-if ! tag=$(git describe --tags --abbrev=0 2>/dev/null); then
-  echo "SKIPPED: no tag to compare the contract with" >&2
-  exit 0
-fi
-repository=$(realpath "$(git rev-parse --git-common-dir)")
-"${buf[@]}" breaking --against "$repository#tag=$tag,subdir=proto"
-echo "== nothing of $tag is broken" >&2
+"${buf[@]}" breaking --against "$folder/proto"
+echo "== nothing of $commit is broken" >&2

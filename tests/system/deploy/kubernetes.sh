@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Renders the Helm chart, with several sets of values, and the Kustomize
-# overlays, and has the real tools judge what comes out: kubernetes-validate
-# (strictly, for the three newest versions of Kubernetes that it carries),
-# kube-score (nothing critical), the operators' own schemas for their objects.
+# Renders the Helm chart with several sets of values and checks the manifests
+# with kubernetes-validate (strictly, for the three newest versions of
+# Kubernetes that it carries), with kube-score (nothing critical) and with the
+# operators' schemas for their objects.
 #
 # usage: tests/system/deploy/kubernetes.sh [--no-fetch]
 #        Fetches the tools into build/tools/kubernetes: the first time that
@@ -14,7 +14,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 tools=$PWD/build/tools/kubernetes
 modules=(
   helm.sh/helm/v3/cmd/helm@v3.22.0
-  sigs.k8s.io/kustomize/kustomize/v5@v5.7.1
   github.com/zegl/kube-score/cmd/kube-score@v1.20.0
 )
 # The modules that carry the schemas of their operators' objects, and the files.
@@ -101,26 +100,14 @@ template "${haproxy[@]}" >"$work/haproxy.yaml"
 long=$(printf 'a%.0s' {1..53}) # Helm's longest name of a release
 chart template "$long" $chart --kube-version 1.37.0 "${haproxy[@]}" \
   >"$work/long"
-for overlay in dev production; do
-  kustomize build deploy/kubernetes/kustomize/overlays/$overlay \
-    >"$work/$overlay.yaml"
-done
-kustomize build deploy/kubernetes/kustomize/base >"$work/base.yaml"
-# A component that no overlay has.
-mkdir "$work/gateway"
-here=$(realpath --relative-to="$work/gateway" deploy/kubernetes/kustomize)
-cat >"$work/gateway/kustomization.yaml" <<END
-resources: [$here/overlays/production]
-components: [$here/components/gateway, $here/components/scale-by-bytes]
-END
-kustomize build "$work/gateway" >"$work/gateway.yaml"
 
 mkdir "$work/kserve"
 cp deploy/kubernetes/kserve/*.yaml "$work/kserve"
 
 # Values that the schema must reject.
 for wrong in replicas=two no.such=1 image.tag=latest settings.listen=x \
-  settings.max-elemens=1 settings.xds=1 settings.unix-socket-mode=0660 \
+  settings.max-elemens=1 settings.allow-shared-memory=1 \
+  settings.unix-socket-mode=0660 \
   grpcRoute.enabled=true autoscaling.inflightBytesRatio=2 \
   haproxy.limits.calls=1 'haproxy.proxyProtocolFrom={all}' \
   haproxy.image.tag=latest service.type=ExternalName; do
@@ -144,8 +131,8 @@ done
 
 "$tools/venv/bin/python" tests/system/deploy/kubernetes_check.py "$work" \
   "$tools/crd"
-# Not dev, where one replica is meant, nor plain, which leaves the policy out.
-for name in all defaults haproxy production; do
+# Not plain, which leaves the policy out.
+for name in all defaults haproxy; do
   kube-score score --kubernetes-version v1.37 --output-format ci \
     "$work/$name.yaml" >"$work/score" || {
     grep -F '[CRITICAL]' "$work/score" >&2

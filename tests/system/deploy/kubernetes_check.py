@@ -1,12 +1,11 @@
-"""Checks what the chart and the overlays render to.
+"""Checks what the chart renders to.
 
 usage: kubernetes_check.py MANIFESTS CRDS    two folders; see kubernetes.sh.
                                              MANIFESTS/kserve has KServe's
 
 Each object fits the schema of its kind, for three versions of Kubernetes, or of
-its operator. The base of Kustomize is what the chart makes by its defaults. The
-grace period is longer than the drain, probes have a port that answers in plain
-text, and files that topkd is to read are mounted.
+its operator. The grace period is longer than the drain, probes have a port that
+answers in plaintext, and the files that topkd reads are mounted.
 """
 
 import pathlib
@@ -19,8 +18,6 @@ import yaml
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 RULES = ROOT / "deploy/prometheus/alerts.yml"
 VERSIONS = ("1.37.0", "1.36.0", "1.35.0")
-HELMS_OWN = ("app.kubernetes.io/managed-by", "app.kubernetes.io/version",
-             "helm.sh/chart")
 
 
 def load(path):
@@ -188,7 +185,7 @@ def check_scaling(name, objects):
     metrics = [metric["type"] for one in objects
                if one["kind"] == "HorizontalPodAutoscaler"
                for metric in one["spec"]["metrics"]]
-    assert ("Pods" in metrics) == (name in ("all", "gateway")), (name, metrics)
+    assert ("Pods" in metrics) == (name == "all"), (name, metrics)
 
 
 def check_rules(objects):
@@ -219,39 +216,20 @@ def check_kserve(objects):
     assert 5 + 25 + 5 <= predictor["terminationGracePeriodSeconds"]
 
 
-def without_helms_labels(value):
-    if isinstance(value, dict):
-        return {key: without_helms_labels(one) for key, one in value.items()
-                if key not in HELMS_OWN}
-    if isinstance(value, list):
-        return [without_helms_labels(one) for one in value]
-    return value
-
-
-def check_same(defaults, base):
-    """The chart by its defaults, and Kustomize's base."""
-    key = lambda one: (one["kind"], one["metadata"]["name"])  # noqa: E731
-    for left, right in zip(sorted(defaults, key=key), sorted(base, key=key),
-                           strict=True):
-        assert without_helms_labels(left) == right, (left, right)
-
-
 def main():
     manifests = {path.stem: load(path)
                  for path in sorted(pathlib.Path(sys.argv[1]).glob("*.yaml"))}
     schemas = operators_schemas(pathlib.Path(sys.argv[2]))
-    assert len(manifests) == 8, manifests.keys()
+    assert len(manifests) == 4, manifests.keys()
     for name, objects in manifests.items():
         check_schemas(name, objects, schemas)
         check_deployment(objects)
         check_selectors(objects)
         check_scaling(name, objects)
-        assert bool(check_gateways(objects)) == (name in ("all", "gateway"))
-    for name in ("all", "production", "gateway"):
-        check_rules(manifests[name])
+        assert bool(check_gateways(objects)) == (name == "all")
+    check_rules(manifests["all"])
     check_haproxy(manifests["haproxy"])
     check_names(load(pathlib.Path(sys.argv[1], "long")))
-    check_same(manifests["defaults"], manifests["base"])
     for path in pathlib.Path(sys.argv[1], "kserve").glob("*.yaml"):
         objects = load(path)
         check_schemas("kserve", objects, schemas)

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.parse
 import urllib.request
 
@@ -48,8 +47,7 @@ class Prometheus:
         self._process = subprocess.Popen(
             [prometheus, f"--config.file={config}",
              f"--storage.tsdb.path={self._folder.name}/data",
-             f"--web.listen-address={self._address}", "--log.level=error",
-             "--enable-feature=exemplar-storage"])
+             f"--web.listen-address={self._address}", "--log.level=error"])
 
     def __enter__(self):
         return self
@@ -90,13 +88,6 @@ class Prometheus:
         return [(one["metric"],
                  [(float(at), float(value)) for at, value in one["values"]])
                 for one in result]
-
-    def exemplars(self, expression):
-        """Returns [(labels, [exemplar])] of the last minutes."""
-        now = time.time()
-        return [(one["seriesLabels"], one["exemplars"])
-                for one in self._ask("query_exemplars", query=expression,
-                                     start=now - 600, end=now + 600)]
 
     def alerts(self):
         """Returns the names of the rules that it has."""

@@ -177,6 +177,29 @@ def is_watched(target):
         return watches(client)
 
 
+def probes_that_never_end_take_bounded_memory(path, factor):
+    """24 health calls on connections of their own, each of which sends 60 MiB of
+    a message and then waits, while probes and other calls go on."""
+    part = bytes(60 * MIB)
+    with topkd(path, "--max-connection-age", "0") as server, \
+            contextlib.ExitStack() as stack:
+        before = server.memory()
+        server.forget_peak()
+        for number in range(24):
+            client = stack.enter_context(h2.Connection(
+                server.target, source=f"127.0.1.{1 + number}"))
+            client.send(h2.call(1, WATCH if number % 2 else CHECK))
+            upload(client, 1, h2.message(part, length=61 * MIB))
+            if number % 8 == 0:
+                assert succeeds(server.target, CHECK)
+                assert is_served(server.target)
+        grown = server.peak() - before
+        assert grown < 400 * factor, f"{grown:.0f} MiB"
+        harness.poll("the memory to return",
+                     lambda: server.memory() - before < 64 * factor,
+                     seconds=90)
+
+
 def names_of_watches_are_not_kept(path, factor):
     """Sixteen of 8 MiB, on connections of their own."""
     name = b"x" * (8 * MIB)
@@ -250,6 +273,7 @@ def a_drain_waits_for_none_of_them(path, _):
 CASES = [idle_connections_lock_nobody_out, watches_lock_no_probe_out,
          messages_of_probes_are_bounded,
          responses_that_nobody_reads_take_few_threads, watches_are_limited,
+         probes_that_never_end_take_bounded_memory,
          names_of_watches_are_not_kept, reflection_that_nobody_reads_is_cheap,
          silent_connections_do_not_delay_a_scrape,
          a_drain_waits_for_none_of_them]

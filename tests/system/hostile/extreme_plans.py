@@ -90,16 +90,44 @@ def repeated_elements_on_streams(attacker):
                _streams(attacker))
 
 
+def repeated_rows():
+    """2^34 elements: 1 KiB that is read as 2^24 rows. Takes seconds."""
+    return topk_requests.directml("U8", [1 << 24, 1 << 10], [0, 1], axis=1,
+                                  data=bytes(1 << 10))
+
+
+@attack(processes=1, rounds=4, seconds=3, caller={"count": 3 << 20})
+def long_work_before_large_calls(attacker):
+    """Four requests of 1 KiB that take seconds, and an honest caller with
+    tensors of 3 MiB."""
+    attacker.keep_calling(lambda client: unary(client, repeated_rows()),
+                          patience=5)
+
+
+@attack(processes=1, rounds=50, seconds=3)
+def poller_work_beside_long_work(attacker):
+    """Two requests that occupy both workers for seconds, and many that a poller
+    computes although they are almost large enough to be divided."""
+    long_work = [repeated_rows()] * 2
+
+    def start(client):
+        if long_work:
+            return unary(client, long_work.pop())
+        n = attacker.random.randrange(10000, 11500)
+        return unary(client, topk_requests.directml("F32", [n], [0]))
+    attacker.keep_calling(start, patience=5)
+
+
 # Claimed sizes ---------------------------------------------------------------
 
 
 def claimed_size(chance, most=GIB):
     """One element whose outputs have a total size of up to 1 GiB."""
     sizes = {"output_value": {"total_tensor_size_bytes":
-                              chance.choice((most, chance.randrange(8, most)))}}
+                              chance.choice((most, chance.randrange(8, most, 4)))}}
     if chance.random() < 0.3:
         sizes["output_index"] = {
-            "total_tensor_size_bytes": chance.randrange(8, most)}
+            "total_tensor_size_bytes": chance.randrange(8, most, 4)}
     return topk_requests.directml("F32", [1], **sizes)
 
 

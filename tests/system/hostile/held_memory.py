@@ -1,5 +1,7 @@
 """Calls that make the server keep memory and then do nothing, or never end."""
 
+import os
+import pathlib
 import time
 
 import h2
@@ -120,6 +122,32 @@ def responses_never_read(attacker):
         attacker.outcomes.update(client.outcomes.values())
 
 
+@attack(processes=1, rounds=1000, flags=("--allow-shared-memory",))
+def region_lists_never_read(attacker):
+    """Lists of shared memory regions with long names, as many as one client may
+    register, for empty requests and windows of zero bytes."""
+    object_name = f"/topk-{os.getpid()}-".ljust(250, "y")
+    path = pathlib.Path("/dev/shm" + object_name)
+    path.write_bytes(bytes(8))
+    try:
+        with attacker.connect() as client:
+            registered = [client.call(
+                OIP + "SystemSharedMemoryRegister",
+                field(1, b"%0256d" % number) + field(2, object_name.encode()) +
+                b"\x20\x08") for number in range(128)]
+            if client.wait(registered, 10):
+                raise AssertionError("the regions are not registered")
+            attacker.outcomes.update(client.outcomes.values())
+        clients = [attacker.connect(own=CLOSED) for _ in range(8)]
+        for client in clients:
+            for _ in range(200):
+                client.call(OIP + "SystemSharedMemoryStatus", b"")
+                attacker.delivered()
+        attacker.hold_and_close(clients)
+    finally:
+        path.unlink()
+
+
 # 112 MiB: two messages that are arriving or were counted between two readings,
 # and what the two slow items have returned to the allocator, which keeps it for
 # the next ones.
@@ -214,17 +242,22 @@ def large_outputs_freed(attacker):
             attacker.outcomes[client.outcomes.get(stream, "none")] += 1
 
 
-def _send_without_end(attacker, header, chunks):
+def _send_until_end(attacker, client, stream, chunks):
     """Sends the same chunks on a stream again and again until it ends."""
+    while attacker.goes_on() and not client.closed:
+        if client.upload(stream, chunks, seconds=1) == len(chunks):
+            attacker.delivered()
+        client.poll(0)
+        if stream in client.outcomes:
+            attacker.outcomes[client.outcomes[stream]] += 1
+            break
+
+
+def _send_without_end(attacker, header, chunks):
+    """Opens a stream and sends the same chunks until it ends."""
     with attacker.connect() as client:
         stream = client.call(TOPK + "StreamTopK", header, end=False)
-        while attacker.goes_on() and not client.closed:
-            if client.upload(stream, chunks, seconds=1) == len(chunks):
-                attacker.delivered()
-            client.poll(0)
-            if stream in client.outcomes:
-                attacker.outcomes[client.outcomes[stream]] += 1
-                break
+        _send_until_end(attacker, client, stream, chunks)
 
 
 @attack(processes=1, seconds=4, rounds=60)
@@ -234,6 +267,44 @@ def tiny_chunks_before_the_start(attacker):
     header = topk_requests.header(topk_requests.onnx("F32", [count], k=count))
     chunks = h2.message(topk_requests.chunk(b"")) * 10000
     _send_without_end(attacker, header, chunks)
+
+
+@attack(processes=1, seconds=4, rounds=40,
+        flags=("--max-client-inflight-bytes", str(32 * MIB)))
+def chunks_of_a_rejected_stream(attacker):
+    """Chunks of 4 bytes on a stream whose tensor was not started before another
+    stream has taken the caller's memory."""
+    count = 4 * MIB
+    header = topk_requests.header(topk_requests.onnx("F32", [count],
+                                                     k=count // 16))
+    chunks = h2.message(topk_requests.chunk(b"abcd")) * 10000
+    with attacker.connect() as client:
+        waiting = client.call(TOPK + "StreamTopK", header, end=False)
+        taking = client.call(TOPK + "StreamTopK", header, end=False)
+        client.upload(taking, h2.message(topk_requests.chunk(bytes(MIB))),
+                      seconds=1)
+        _send_until_end(attacker, client, waiting, chunks)
+
+
+@attack(processes=1, rounds=3000, seconds=2)
+def small_slices_of_large_blocks(attacker):
+    """Chunks of 2 KiB before the start of a tensor. Between them the client
+    sends 60 KiB of frames of an unknown type, which the server ignores, so that
+    each chunk has its own receive block."""
+    count = 20 * MIB
+    header = topk_requests.header(topk_requests.onnx("F32", [count], k=count))
+    chunk = h2.message(topk_requests.chunk(bytes(2048)))
+    with attacker.connect() as client:
+        stream = client.call(TOPK + "StreamTopK", header, end=False)
+        ignored = h2.frame(0x20, 0, 0, bytes(15 << 10)) * 4
+        for _ in range(6000):
+            if not attacker.goes_on() or client.closed:
+                break
+            client.send(ignored)
+            if client.upload(stream, chunk, seconds=1) == len(chunk):
+                attacker.delivered()
+            client.poll(0)
+        attacker.hold(client)
 
 
 # Streams without an end -------------------------------------------------------
@@ -291,3 +362,24 @@ def claimed_shared_memory(attacker):
             load_stubs()["tensor"].SharedMemoryRegion(**region(size)))
         return client.call(TOPK + "ComputeTopK", request.SerializeToString())
     attacker.keep_calling(claim, outstanding=32)
+
+
+@attack(processes=1, rounds=20, flags=("--allow-shared-memory",))
+def sparse_shared_memory(attacker):
+    """Tensors of 1 GiB in objects that nobody has written."""
+    size = 1 << 30
+    name = f"/topk-{os.getpid()}-sparse"
+    path = pathlib.Path("/dev/shm" + name)
+    request = topk_requests.onnx("U8", [size], data=None)
+    request.tensor.shared_memory.CopyFrom(
+        load_stubs()["tensor"].SharedMemoryRegion(name=name, byte_size=size))
+
+    def sparse(client):
+        path.unlink(missing_ok=True)
+        with path.open("wb") as file:
+            file.truncate(size)
+        return client.call(TOPK + "ComputeTopK", request.SerializeToString())
+    try:
+        attacker.keep_calling(sparse, outstanding=2)
+    finally:
+        path.unlink(missing_ok=True)

@@ -1,6 +1,7 @@
 """Messages of many small fields: a few bytes each on the wire, many once
 parsed."""
 
+import h2
 import topk_requests
 from cheap_attack import HEALTH, OIP, REFLECTION, STREAMS, TOPK, UNARY, attack
 from topk_requests import field
@@ -143,6 +144,60 @@ def empty_raw_contents(attacker):
     """8 MiB of raw_input_contents without a byte."""
     size = attacker.random.randrange(7 * MIB, 8 * MIB - 100)
     _infer(attacker, [MODEL + repeat(field(7, b""), size)] * 4)
+
+
+def _group(number, payload=b""):
+    return (topk_requests.varint(number << 3 | 3) + payload +
+            topk_requests.varint(number << 3 | 4))
+
+
+@attack(rounds=24)
+def raw_contents_in_tiny_frames(attacker):
+    """900 KB of ModelInfer with 30 000 raw_input_contents of a byte, in DATA
+    frames of 24 bytes."""
+    body = h2.message(MODEL + field(5, field(1, b"X")) +
+                      field(7, bytes(810000)) + repeat(field(7, b"1"), 90000))
+    with attacker.connect() as client:
+        while attacker.goes_on() and not client.closed:
+            stream = client.open(OIP + "ModelInfer")
+            client.upload(stream, body, end_stream=True, frame_bytes=24)
+            attacker.delivered()
+            client.wait([stream], 3)
+            attacker.outcomes[client.outcomes.get(stream, "given up")] += 1
+
+
+@attack(processes=1, rounds=8, arriving=60)
+def typed_contents_as_groups(attacker):
+    """7.6 MiB of typed contents, each of them a group, in four calls at a
+    time."""
+    groups = repeat(_group(attacker.random.randrange(1, 8)), 38 * MIB // 5)
+    body = MODEL + field(5, field(1, b"X") + field(2, b"FP32") +
+                         field(5, groups))
+    with attacker.connect() as client:
+        while attacker.goes_on() and not client.closed:
+            streams = []
+            for _ in range(4):
+                streams.append(client.call(OIP + "ModelInfer", body))
+                attacker.delivered()
+            client.wait(streams, 5)
+            attacker.outcomes.update(
+                client.outcomes.get(stream, "given up") for stream in streams)
+
+
+@attack(processes=1, rounds=1000)
+def idle_headers_of_many_fields(attacker):
+    """1000 idle streams whose headers of 4 KB hold unknown fields, groups in
+    the place of known fields, or attributes again and again."""
+    header = topk_requests.onnx("U8", [1 << 20], data=None).SerializeToString()
+    fillers = [*UNKNOWN_FIELDS, _group(1), field(1, UNKNOWN_VARINT),
+               field(3, field(2, field(2, field(5, b"")) + b"\x08\x01"))]
+    clients = [attacker.connect(greets=True) for _ in range(10)]
+    for client in clients:
+        for _ in range(100):
+            body = header + repeat(attacker.random.choice(fillers), 3900)
+            client.call(TOPK + "StreamTopK", field(1, body), end=False)
+            attacker.delivered()
+    attacker.hold_and_close(clients)
 
 
 # Long texts ------------------------------------------------------------------

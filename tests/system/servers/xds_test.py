@@ -1,128 +1,108 @@
-"""topkd --xds and a client of xds:///, with a control plane. Run by the Python
-that venv.sh sets up.
+"""Clients of xds:///, with a control plane. Run by the Python that venv.sh sets
+up.
 
 usage: xds_test.py TOPKD TOPK
 """
 
+import concurrent.futures
+import contextlib
+import importlib
 import json
 import os
-import pathlib
-import subprocess
 import sys
-import tempfile
 
-import control_plane
 import fleet
-import harness
+import grpc
+from envoy.config.cluster.v3 import cluster_pb2
+from envoy.config.endpoint.v3 import endpoint_pb2
+from envoy.config.listener.v3 import listener_pb2
+from envoy.config.route.v3 import route_pb2
+from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
+from google.protobuf import json_format
+
+# Imports the types of messages within an Any, so that they can be parsed.
+_FILTERS = "envoy.extensions.filters."
+for _name in ("http.router.v3.router_pb2", "network.http_connection_manager.v3."
+              "http_connection_manager_pb2"):
+    importlib.import_module(_FILTERS + _name)
+_TYPE = "type.googleapis.com/" + _FILTERS
+_ADS = {"ads": {}, "resource_api_version": "V3"}
 
 
-def end_of(topkd, **environment):
-    """Returns how a topkd that cannot start ends, and what it says."""
-    done = subprocess.run(
-        [topkd, "--xds", "--listen", "127.0.0.1:0"], capture_output=True,
-        text=True, timeout=30, check=False,
-        env=dict(os.environ, **environment))
-    return done.returncode, done.stderr
+def resources(targets):
+    """The resources that send the calls of xds:///topk to the servers in turn
+    and retry calls that reach none."""
+    return {f"type.googleapis.com/{kind.DESCRIPTOR.full_name}":
+            json_format.ParseDict(fields, kind()) for kind, fields in (
+        (listener_pb2.Listener, {"name": "topk", "api_listener": {
+            "api_listener": {
+                "@type": _TYPE + "network.http_connection_manager.v3."
+                                 "HttpConnectionManager",
+                "http_filters": [{"name": "router", "typed_config": {
+                    "@type": _TYPE + "http.router.v3.Router"}}],
+                "rds": {"route_config_name": "topk", "config_source": _ADS}}}}),
+        (route_pb2.RouteConfiguration, {"name": "topk", "virtual_hosts": [{
+            "name": "all", "domains": ["*"],
+            "retry_policy": {"retry_on": "unavailable", "num_retries": 3},
+            "routes": [{"match": {"prefix": "/"},
+                        "route": {"cluster": "topk"}}]}]}),
+        (cluster_pb2.Cluster, {
+            "name": "topk", "type": "EDS", "lb_policy": "ROUND_ROBIN",
+            "eds_cluster_config": {"eds_config": _ADS}}),
+        (endpoint_pb2.ClusterLoadAssignment, {
+            "cluster_name": "topk", "endpoints": [{
+                "locality": {"zone": "here"}, "load_balancing_weight": 1,
+                "lb_endpoints": [{"endpoint": {"address": {"socket_address": {
+                    "address": host, "port_value": int(port)}}}}
+                    for host, port in (t.split(":") for t in targets)]}]}))}
 
 
-def wants_a_bootstrap(topkd):
-    status, said = end_of(topkd)
-    assert status == 2 and "GRPC_XDS_BOOTSTRAP" in said, (status, said)
-    for broken in ("{", '{"xds_servers": []}', json.dumps({
-            # All but what a server needs.
-            "xds_servers": [{"server_uri": "127.0.0.1:1", "channel_creds": [
-                {"type": "insecure"}]}], "node": {"id": "test"}})):
-        status, said = end_of(topkd, GRPC_XDS_BOOTSTRAP_CONFIG=broken)
-        assert status == 2 and "cannot use the bootstrap" in said, (
-            status, said)
-    status, said = end_of(topkd, GRPC_XDS_BOOTSTRAP="/no/such/file")
-    assert status == 2 and "cannot use the bootstrap" in said, (status, said)
-    print("ok    no bootstrap, no server")
+class ControlPlane(ads_pb2_grpc.AggregatedDiscoveryServiceServicer):
+    """Sends each resource once to each client that subscribes to it."""
+
+    def __init__(self, targets):
+        self._resources = resources(targets)
+
+    def StreamAggregatedResources(self, request_iterator, context):
+        for request in request_iterator:
+            assert not request.HasField("error_detail"), request
+            if request.response_nonce:
+                continue  # acknowledges a response
+            response = discovery_pb2.DiscoveryResponse(
+                type_url=request.type_url, version_info="1", nonce="1")
+            response.resources.add().Pack(self._resources[request.type_url])
+            yield response
 
 
-def serves(topk, replica, deadline="20", *flags):
-    return subprocess.run(
-        [topk, "health", "--target", replica.target, "--deadline", deadline,
-         *flags], capture_output=True, check=False).returncode == 0
-
-
-def follows_the_listeners(topk, plane, replicas):
-    """A server comes and goes with its listener."""
-    a, b, c = replicas
-    assert not any(serves(topk, one, "0.5") for one in replicas)
-    plane.set(control_plane.LISTENER, *(
-        control_plane.server_listener(one.target) for one in (a, b)))
-    harness.poll("a and b to serve",
-                 lambda: serves(topk, a) and serves(topk, b))
-    assert not serves(topk, c, "0.5")
-    plane.set(control_plane.LISTENER,
-              control_plane.server_listener(b.target))
-    harness.poll("a to serve no more", lambda: not serves(topk, a, "0.5"))
-    assert serves(topk, b)
-    print("ok    servers come and go with their listeners")
-
-
-def has_tls(topkd, topk, plane, directory):
-    """Our own TLS is there with a control plane too."""
-    key, certificate = (f"{directory}/{name}.pem" for name in ("key", "cert"))
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days",
-         "1", "-subj", "/CN=localhost", "-addext",
-         "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
-        check=True, capture_output=True)
-    with fleet.Replica(topkd, harness.free_ports(1)[0], "--xds", "--tls-cert",
-                       certificate, "--tls-key", key) as replica:
-        plane.set(control_plane.LISTENER,
-                  control_plane.server_listener(replica.target))
-        harness.poll("TLS", lambda: serves(topk, replica, "20", "--tls-ca",
-                                           certificate))
-        assert not serves(topk, replica, "0.5")
-    print("ok    TLS is that of --tls-cert")
-
-
-def follows_the_endpoints(topkd, topk, plane, replicas):
-    """Clients go to those servers that are listed, and lose no call."""
-    a, b, c = replicas
-
-    def listed(*some):
-        plane.set(control_plane.ENDPOINTS, control_plane.endpoints(
-            "topk", [one.target for one in some]))
-    plane.set(control_plane.CLUSTER, control_plane.cluster("topk"))
-    plane.set(control_plane.ROUTES, control_plane.routes("topk"))
-    listed(a, b)
-    plane.set(control_plane.LISTENER, control_plane.client_listener("topk"), *(
-        control_plane.server_listener(one.target) for one in replicas))
-    with fleet.under([fleet.python_load(topkd, "xds:///topk"),
-                      fleet.bench(topk, "xds:///topk")], [a, b]) as loads:
-        assert c.answered() == 0
-        listed(b, c)
-
-        def moved():
-            before = a.answered()
-            fleet.await_answers([b, c], loads)
-            return a.answered() == before
-        harness.poll("the load to leave a", moved)
-        c.kill()
-        fleet.await_answers([b], loads)
-        requests = fleet.end_all(loads)
-    print(f"ok    clients of xds:///topk: {requests} calls, none lost")
+@contextlib.contextmanager
+def control_plane(targets):
+    """Serves the targets as xds:///topk; programs that start find it."""
+    server = grpc.server(concurrent.futures.ThreadPoolExecutor(8))
+    ads_pb2_grpc.add_AggregatedDiscoveryServiceServicer_to_server(
+        ControlPlane(targets), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    os.environ["GRPC_XDS_BOOTSTRAP_CONFIG"] = json.dumps({
+        "xds_servers": [{"server_uri": f"127.0.0.1:{port}",
+                         "channel_creds": [{"type": "insecure"}],
+                         "server_features": ["xds_v3"]}],
+        "node": {"id": "test"}})
+    server.start()
+    try:
+        yield
+    finally:
+        server.stop(grace=None).wait()
 
 
 def main():
     topkd, topk = sys.argv[1:]
-    wants_a_bootstrap(topkd)
-    plane = control_plane.ControlPlane()
-    with control_plane.serve(plane) as bootstrap, \
-            tempfile.TemporaryDirectory() as directory:
-        path = pathlib.Path(directory) / "bootstrap.json"
-        path.write_text(bootstrap, encoding="utf-8")
-        os.environ["GRPC_XDS_BOOTSTRAP"] = str(path)
-        has_tls(topkd, topk, plane, directory)
-        with fleet.fleet(topkd, "--xds") as replicas:
-            follows_the_listeners(topk, plane, replicas)
-            follows_the_endpoints(topkd, topk, plane, replicas)
-            replicas[1].stop()
-        assert not plane.refused, plane.refused
+    with fleet.fleet(topkd) as (a, b, c), control_plane([a.target, b.target]):
+        with fleet.under([fleet.python_load(topkd, "xds:///topk"),
+                          fleet.bench(topk, "xds:///topk")], [a, b]) as loads:
+            a.kill()
+            fleet.await_answers([b], loads)
+            requests = fleet.end_all(loads)
+        assert c.answered() == 0
+    print(f"ok    clients of xds:///topk: {requests} calls, none lost")
 
 
 if __name__ == "__main__":

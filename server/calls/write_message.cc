@@ -1,0 +1,150 @@
+#include "server/calls/write_message.h"
+
+#include <grpcpp/impl/codegen/proto_utils.h>
+#include <grpcpp/support/slice.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/deferred_free.h"
+#include "core/base/happens_before.h"
+
+namespace topk {
+namespace {
+
+// Messages up to this are one slice.
+constexpr size_t kMinSlice = size_t{4} << 10;
+// A streamed answer up to this size comes whole in the header, a larger one in
+// pieces of it. Measured: 1 MiB messages move bytes fastest.
+constexpr size_t kPieceBytes = size_t{1} << 20;
+
+// Returns a slice of memory that its owner keeps.
+grpc::Slice SliceOf(std::span<const std::byte> memory,
+                    const std::shared_ptr<const void>& owner) {
+  using Owner = std::shared_ptr<const void>;
+  auto* const kept = new Owner(owner);
+  AnnotateHappensBefore(kept);
+  return {const_cast<std::byte*>(memory.data()), memory.size(),
+          [](void* done) {
+            AnnotateHappensAfter(done);
+            delete static_cast<Owner*>(done);
+          },
+          kept};
+}
+
+// Returns an owner that lets go of `owner` later if much was borrowed of it:
+// the last slice may be dropped by a poller.
+std::shared_ptr<const void> FreedLater(
+    std::vector<std::span<const std::byte>> borrowed,
+    const std::shared_ptr<const void>& owner) {
+  size_t size = 0;
+  for (const auto& memory : borrowed) size += memory.size();
+  if (size < kLargeBytes) return owner;
+  struct Lender {
+    std::shared_ptr<const void> owner;
+    std::vector<std::span<const std::byte>> borrowed;
+  };
+  return std::shared_ptr<const void>(
+      new Lender{owner, std::move(borrowed)}, [](Lender* done) {
+        DeferFree(done, 0, [](void* p) {
+          const std::unique_ptr<Lender> lender(static_cast<Lender*>(p));
+          if (lender->owner.use_count() > 1) return;
+          for (const auto& memory : lender->borrowed) {
+            DropPages(const_cast<std::byte*>(memory.data()), memory.size());
+          }
+        });
+      });
+}
+
+// Takes a tensor's data out of it, so that its source is unset.
+std::shared_ptr<const std::string> TakeData(v1::Tensor& tensor) {
+  return std::shared_ptr<const std::string>(tensor.release_data());
+}
+
+// Appends messages with pieces of the data in a field.
+void AppendPieces(int number, std::shared_ptr<const std::string> data,
+                  std::vector<grpc::ByteBuffer>& messages) {
+  if (data == nullptr) return;
+  const auto all = std::as_bytes(std::span(*data));
+  const std::shared_ptr<const void> owner = FreedLater({all}, data);
+  data.reset();
+  for (size_t begin = 0; begin < all.size(); begin += kPieceBytes) {
+    const size_t size = std::min(kPieceBytes, all.size() - begin);
+    messages.push_back(
+        WritePieces(PiecesOf(number, all.subspan(begin, size)), owner));
+  }
+}
+
+}  // namespace
+
+grpc::ByteBuffer WritePieces(const std::vector<MessagePiece>& pieces,
+                             const std::shared_ptr<const void>& owner) {
+  size_t size = 0;
+  for (const auto& [own, borrowed] : pieces)
+    size += own.size() + borrowed.size();
+  if (size <= kMinSlice) {
+    grpc_slice bytes = grpc_slice_malloc(size);
+    uint8_t* to = GRPC_SLICE_START_PTR(bytes);
+    for (const auto& [own, borrowed] : pieces) {
+      for (const auto& part : {std::as_bytes(std::span(own)), borrowed}) {
+        to = std::copy_n(reinterpret_cast<const uint8_t*>(part.data()),
+                         part.size(), to);
+      }
+    }
+    const grpc::Slice slice(bytes, grpc::Slice::STEAL_REF);
+    return {&slice, 1};
+  }
+  std::vector<std::span<const std::byte>> borrowed;
+  borrowed.reserve(pieces.size());
+  for (const MessagePiece& piece : pieces) borrowed.push_back(piece.borrowed);
+  const std::shared_ptr<const void> lender =
+      FreedLater(std::move(borrowed), owner);
+  std::vector<grpc::Slice> slices;
+  slices.reserve(pieces.size());
+  for (const MessagePiece& piece : pieces) {
+    slices.push_back(piece.borrowed.empty() ? grpc::Slice(piece.own)
+                                            : SliceOf(piece.borrowed, lender));
+  }
+  return {slices.data(), slices.size()};
+}
+
+grpc::ByteBuffer WriteShared(
+    const std::shared_ptr<const google::protobuf::Message>& message) {
+  return message->ByteSizeLong() > kMinSlice
+             ? WritePieces(PiecesOf(*message), message)
+             : CopyMessage(*message);
+}
+
+grpc::ByteBuffer CopyMessage(const google::protobuf::Message& message) {
+  grpc_slice bytes = grpc_slice_malloc(message.ByteSizeLong());
+  static_cast<void>(
+      message.SerializeWithCachedSizesToArray(GRPC_SLICE_START_PTR(bytes)));
+  const grpc::Slice slice(bytes, grpc::Slice::STEAL_REF);
+  return {&slice, 1};
+}
+
+std::vector<grpc::ByteBuffer> WriteChunks(v1::TopKResponse answer) {
+  std::shared_ptr<const std::string> values;
+  std::shared_ptr<const std::string> indices;
+  if (answer.values().data().size() + answer.indices().data().size() >
+      kPieceBytes) {
+    if (answer.has_values()) values = TakeData(*answer.mutable_values());
+    if (answer.has_indices()) indices = TakeData(*answer.mutable_indices());
+  }
+  v1::TopKResponseChunk header;
+  *header.mutable_header() = std::move(answer);
+  std::vector<grpc::ByteBuffer> messages = {WriteMessage(std::move(header))};
+  AppendPieces(v1::TopKResponseChunk::kValuesFieldNumber, std::move(values),
+               messages);
+  AppendPieces(v1::TopKResponseChunk::kIndicesFieldNumber, std::move(indices),
+               messages);
+  return messages;
+}
+
+}  // namespace topk
