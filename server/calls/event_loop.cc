@@ -75,7 +75,10 @@ void EventLoop::Poll() {
   // One poll handles at most one connection, so several empty polls are needed
   // to reach all ready connections.
   constexpr int kPolls = 8;
+  // Under load the queue may never be empty.
+  constexpr int kEvents = 1024;
   int polls = 0;
+  int events = 0;
   std::vector<std::function<void()>> delayed;
   after_poll = &delayed;
   CompletionTag* event = nullptr;
@@ -100,12 +103,14 @@ void EventLoop::Poll() {
         &tag, &ok, deadline);
     event = nullptr;
     if (next == grpc::CompletionQueue::SHUTDOWN) return;
-    if (next == grpc::CompletionQueue::TIMEOUT) {
-      if (++polls < kPolls) continue;
-      polls = 0;
-      for (const auto& start : std::exchange(delayed, {})) start();
-      continue;
+    if (!delayed.empty()) {
+      ++(next == grpc::CompletionQueue::TIMEOUT ? polls : events);
+      if (polls == kPolls || events == kEvents) {
+        polls = events = 0;
+        for (const auto& start : std::exchange(delayed, {})) start();
+      }
     }
+    if (next == grpc::CompletionQueue::TIMEOUT) continue;
     event = static_cast<CompletionTag*>(tag);
     AnnotateHappensAfter(event);
   }

@@ -94,8 +94,9 @@ class EventLoop {
   /// shut down, so that each of them finishes.
   ~EventLoop();
 
-  /// Calls start(), on the poller that calls this, once it has no event left
-  /// and has polled all connections; on another thread at once.
+  /// Calls start(), on the poller that calls this, once the poller has no event
+  /// left and has polled all connections, or after 1024 events. Calls start()
+  /// at once on any other thread.
   void AfterPoll(std::function<void()> start);
 
   /// The queue to start operations on.

@@ -110,6 +110,7 @@ void ServiceCall::OnArrival() {
   if (!status.ok()) return Refuse(status);
   Read();
   if (kind_ == Kind::kUnary) return;
+  (void)context_.auth_context();  // caches it before threads share `context_`
   stream_ = service_.open_calls().AddStream(
       std::shared_ptr<OpenStream>(shared_from_this(), this));
   Recheck();  // the server may have changed since AdmitCall()
@@ -117,7 +118,12 @@ void ServiceCall::OnArrival() {
 
 void ServiceCall::Recheck() {
   const Status status = service_.admission().CheckAdmitted(context_);
-  if (!status.ok()) Interrupt(status);
+  if (status.ok()) return;
+  Interrupt(status);
+  // A client that does not read its responses would keep a revoked stream open.
+  // During a drain it may do so until the timeout.
+  const bool drains = status.code == Code::kUnavailable;
+  if (!drains && revoked_.exchange(true)) context_.TryCancel();
 }
 
 void ServiceCall::Refuse(const Status& status) {

@@ -108,6 +108,7 @@ class ServiceCall : public Call, private OpenStream {
   std::unique_ptr<CallSpan> span_;  // null unless the call is sampled
   Cancellation cancellation_;
   bool arrived_ = false;
+  std::atomic<bool> revoked_ = false;  // found by a recheck
   Status incomplete_;
   std::atomic<int> ends_ = 0;  // of FinishIncomplete() and of the call
 };

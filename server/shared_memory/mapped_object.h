@@ -47,8 +47,10 @@ class MappedObject {
   /// A part of it. REQUIRES: Map() was OK, and the part is within size().
   std::span<std::byte> part(int64_t offset, int64_t bytes) const;
 
-  /// Whether the part has memory everywhere. The system allocates memory for a
-  /// hole, even one that is only read, and charges this process for it.
+  /// Whether the part has no holes. The system allocates memory for a hole that
+  /// this process reads, and charges this process for it. Best effort: a peer
+  /// can punch holes afterwards, or hide as many as it has allocated pages
+  /// beyond the object's end.
   bool HasMemory(int64_t offset, int64_t bytes) const;
 
   /// Whether the object has had at least `bytes` bytes from the mapping until

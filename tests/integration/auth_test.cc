@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "tests/integration/exposition.h"
 #include "tests/integration/raw_call.h"
 #include "tests/integration/secured.h"
 #include "tests/integration/topkd.h"
@@ -101,6 +102,37 @@ TEST_F(Tokens, RevocationEndsOpenStreams) {
   EXPECT_TRUE(bobs->Read(&result));
   bobs->WritesDone();
   EXPECT_TRUE(bobs->Finish().ok());
+}
+
+TEST_F(Tokens, RevocationEndsAStreamWhoseClientDoesNotRead) {
+  constexpr int64_t kElements = int64_t{8} << 20;
+  ServerConfig config = TokensConfig();
+  config.metrics_listen = "127.0.0.1:0";
+  TestServer server(config);
+  const auto charged = [&] {
+    return Scrape(server).samples.at("topk_inflight_bytes{}");
+  };
+  grpc::ClientContext context;
+  context.AddMetadata("authorization", StrCat("Bearer ", kAliceToken));
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::seconds(30));
+  const auto stub = server.Stub();
+  const auto stream = stub->StreamTopK(&context);
+  v1::TopKRequestChunk message;
+  *message.mutable_header() = OnnxRequest({1, 2}, kElements);
+  message.mutable_header()->mutable_tensor()->clear_source();
+  message.mutable_header()->mutable_tensor()->set_shape(0, kElements);
+  ASSERT_TRUE(stream->Write(message));
+  message.set_data(std::string(1 << 20, '\0'));
+  for (int i = 0; i < 32; ++i) ASSERT_TRUE(stream->Write(message));
+  ASSERT_TRUE(stream->WritesDone());
+  v1::TopKResponseChunk answer;
+  ASSERT_TRUE(stream->Read(&answer));
+  EXPECT_GT(charged(), 0);
+  Write("tokens", Line("bob", kBobToken));
+  EXPECT_TRUE(Eventually([&] { return charged() == 0; }));
+  while (stream->Read(&answer)) continue;
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
 }
 
 TEST_F(Tokens, FollowRfc6750) {
