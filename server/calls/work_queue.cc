@@ -168,12 +168,12 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::AwaitOverdue(
   while (!closing_) {
     const Clock::time_point now = Clock::now();
     const Clock::time_point overdue = progress_ + slice_;
-    if (handed_ == 0) {
+    if (now < overdue) {
+      watch_.wait_until(lock, overdue);
+    } else if (handed_ == 0) {
       idle_ = true;
       watch_.wait(lock);
       idle_ = false;
-    } else if (now < overdue) {
-      watch_.wait_until(lock, overdue);
     } else if (std::unique_ptr<Job> job = TakeOverdue(now)) {
       return job;
     } else {
