@@ -134,7 +134,7 @@ Status ExpectedAnswer::Understand(const v1::TopKRequest& request) {
   const v1::Tensor& tensor = request.tensor();
   const Dialect* const dialect = FindDialect(request.attributes_case());
   if (dialect == nullptr) return Reject("it has no attributes");
-  const Outline outline = dialect->outline(request);
+  const Outline outline = dialect->peek(request);
   const Result<int64_t> k_sent = ReadK(outline);
   if (!k_sent.ok()) return k_sent.status();
   if (FindDType(tensor.data_type()) == nullptr) {

@@ -34,6 +34,87 @@ IndexTypes ListIndexTypes() {
   return types;
 }
 
+Status CheckFlags(const OperatorFlags& flags, const Dialect& dialect) {
+  std::string_view lacks;
+  if (dialect.id != v1::DIALECT_DIRECTML) {
+    if (flags.feature_level) lacks = "--feature-level";
+    if (flags.strict) lacks = "--strict";
+  } else if (flags.order != "value") {
+    lacks = "--order";
+  }
+  if (dialect.id == v1::DIALECT_ONNX) {
+    if (!flags.index_type.empty()) lacks = "--index-type";
+    if (flags.order == "index") lacks = "--order index";
+  }
+  if (lacks.empty()) return {};
+  return InvalidArgument("FLAG", lacks,
+                         StrCat(dialect.title, " has no ", lacks));
+}
+
+void SetOnnx(const OperatorFlags& flags, v1::OnnxTopK& onnx) {
+  if (flags.axis) onnx.set_axis(*flags.axis);
+  onnx.mutable_k()->set_value(flags.k);
+  if (flags.smallest) onnx.set_largest(0);
+  if (flags.order == "none") onnx.set_sorted(0);
+}
+
+void SetOpenVino(const OperatorFlags& flags, v1::OpenVinoTopK& openvino) {
+  openvino.set_axis(flags.axis.value_or(-1));
+  openvino.mutable_k()->set_value(flags.k);
+  openvino.set_mode(flags.smallest ? "min" : "max");
+  openvino.set_sort(flags.order);
+  if (!flags.index_type.empty()) {
+    openvino.set_index_element_type(flags.index_type);
+  }
+}
+
+Status SetDirectML(const OperatorFlags& flags, v1::TopKRequest& request) {
+  constexpr int kTopK = 0;  // the version without axis_direction
+  v1::DirectMLTopK& directml = *request.mutable_directml();
+  // DirectML has no negative axes.
+  directml.set_axis(flags.axis.value_or(request.tensor().shape_size() - 1));
+  directml.set_k(flags.k);
+  if (flags.smallest) {
+    directml.set_axis_direction(v1::AXIS_DIRECTION_INCREASING);
+  } else if (request.spec().version() != kTopK) {
+    directml.set_axis_direction(v1::AXIS_DIRECTION_DECREASING);
+  }
+  directml.set_strict(flags.strict);
+  if (flags.index_type == "u64") {
+    directml.mutable_output_index()->set_data_type(v1::DATA_TYPE_U64);
+  } else if (!flags.index_type.empty() && flags.index_type != "u32") {
+    return InvalidArgument("FLAG", "--index-type",
+                           "DirectML's indices are u32 or u64");
+  }
+  if (!flags.feature_level) return {};
+  v1::FeatureLevel level;
+  if (!v1::FeatureLevel_Parse("FEATURE_LEVEL_" + *flags.feature_level,
+                              &level)) {
+    return InvalidArgument(
+        "FLAG", "--feature-level",
+        StrCat("--feature-level: ", Quote(*flags.feature_level),
+               " is not a feature level, e.g. 5_0"));
+  }
+  directml.set_feature_level(level);
+  return {};
+}
+
+// Sets only the attributes whose flags were given, so that the operator's own
+// defaults and rules apply.
+Status SetAttributes(const OperatorFlags& flags, v1::Dialect dialect,
+                     v1::TopKRequest& request) {
+  switch (dialect) {
+    case v1::DIALECT_DIRECTML:
+      return SetDirectML(flags, request);
+    case v1::DIALECT_OPENVINO:
+      SetOpenVino(flags, *request.mutable_openvino());
+      return {};
+    default:
+      SetOnnx(flags, *request.mutable_onnx());
+      return {};
+  }
+}
+
 }  // namespace
 
 void AddOperatorFlags(CLI::App& command, OperatorFlags& flags) {
@@ -67,21 +148,11 @@ void AddOperatorFlags(CLI::App& command, OperatorFlags& flags) {
       .add_option("--index-type", flags.index_type,
                   StrCat("Type of the indices: ", index_types.text))
       ->check(CLI::IsMember(index_types.names));
-  for (const Dialect* dialect : Dialects()) {
-    for (const DialectFlag& flag : dialect->flags) {
-      const std::string name(flag.name);
-      const std::string help(flag.help);
-      const auto set = [&flags, name](const std::string& value) {
-        flags.own[name] = value;
-      };
-      if (flag.has_value) {
-        command.add_option_function<std::string>(name, set, help);
-      } else {
-        command.add_flag_callback(
-            name, [set] { set(""); }, help);
-      }
-    }
-  }
+  command.add_option(
+      "--feature-level", flags.feature_level,
+      "DirectML: feature level, 1_0 .. 6_4; default: the newest");
+  command.add_flag("--strict", flags.strict,
+                   "DirectML: reject k == size, as its documentation does");
   command.add_option("--request-id", flags.request_id,
                      "ID that the server returns and logs");
 }
@@ -95,17 +166,12 @@ Result<v1::TopKRequest> MakeRequest(const OperatorFlags& flags,
   request.mutable_tensor()->mutable_shape()->Add(shape.begin(), shape.end());
   const Dialect* const dialect = *std::ranges::find(
       Dialects(), std::string_view(flags.dialect), &Dialect::name);
-  for (const auto& [name, value] : flags.own) {
-    if (!std::ranges::count(dialect->flags, std::string_view(name),
-                            &DialectFlag::name)) {
-      return InvalidArgument("FLAG", name,
-                             StrCat(flags.dialect, " has no ", name));
-    }
-  }
   request.mutable_spec()->set_dialect(dialect->id);
   request.mutable_spec()->set_version(
       flags.version.value_or(dialect->versions.back().version));
-  if (Status s = dialect->fill(flags, request); !s.ok()) return s;
+  Status status = CheckFlags(flags, *dialect);
+  if (status.ok()) status = SetAttributes(flags, dialect->id, request);
+  if (!status.ok()) return status;
   return request;
 }
 

@@ -3,13 +3,28 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "core/base/status.h"
-#include "core/dialects/dialect.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk::cli {
+
+/// The operator that the flags of the same names choose.
+struct OperatorFlags {
+  int64_t k = 0;
+  std::optional<int64_t> axis;
+  bool smallest = false;
+  std::string dialect = "onnx";
+  std::optional<int32_t> version;
+  std::string order = "value";
+  std::string index_type;
+  std::optional<std::string> feature_level;
+  bool strict = false;
+  std::string request_id;
+};
 
 /// Adds the flags to a sub-command.
 void AddOperatorFlags(CLI::App& command, OperatorFlags& flags);
@@ -17,7 +32,7 @@ void AddOperatorFlags(CLI::App& command, OperatorFlags& flags);
 /// Returns the request for a tensor of this type and shape, without its data.
 /// Only flags that were given are sent, so that the operator's own defaults and
 /// rules apply; the last axis and the newest version are this command's.
-/// INVALID_ARGUMENT for a flag that the dialect has no word for.
+/// INVALID_ARGUMENT for a flag that the dialect lacks.
 /// REQUIRES: flags.dialect names a dialect.
 Result<v1::TopKRequest> MakeRequest(const OperatorFlags& flags,
                                     v1::DataType data_type,

@@ -137,8 +137,4 @@ void SetK(const v1::KInput& k, Outline& outline) {
   if (k.has_tensor()) outline.k_tensor = &k.tensor();
 }
 
-Status NoSuchFlag(std::string_view flag, std::string_view title) {
-  return InvalidArgument("FLAG", flag, StrCat(title, " has no ", flag));
-}
-
 }  // namespace topk

@@ -50,7 +50,4 @@ Status MissingK(std::string_view field, std::string_view owner);
 Status NoSuchAttribute(std::string_view dialect, std::string_view attribute,
                        const OperatorVersion& version, int since);
 
-/// INVALID_ARGUMENT: a dialect does not have a flag.
-Status NoSuchFlag(std::string_view flag, std::string_view title);
-
 }  // namespace topk

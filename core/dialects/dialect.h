@@ -3,10 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 
 #include "core/base/dtype.h"
@@ -40,30 +38,6 @@ struct Outline {
   const v1::TensorDesc* indices = nullptr;
 };
 
-/// The operator that a user of the command chooses, as flags name it: --k,
-/// --axis, --smallest, --version, --order, --index-type.
-struct OperatorFlags {
-  int64_t k = 0;
-  std::optional<int64_t> axis;
-  bool smallest = false;
-  std::string dialect = "onnx";
-  std::optional<int32_t> version;
-  std::string order = "value";
-  std::string index_type;
-  /// The flags of one dialect that were given, by name.
-  std::map<std::string, std::string, std::less<>> own;
-  std::string request_id;
-};
-
-/// A flag of the command that only one dialect has.
-struct DialectFlag {
-  /// E.g. "--strict".
-  std::string_view name;
-  std::string_view help;
-  /// Whether it has a value.
-  bool has_value;
-};
-
 /// A family of operators that share one attributes message.
 struct Dialect {
   v1::Dialect id;
@@ -75,18 +49,12 @@ struct Dialect {
   /// Ascending.
   std::span<const OperatorVersion> versions;
   /// Checks the dialect's own rules and returns what the request means. The
-  /// dialect, the version and the attributes' presence have been checked; what
-  /// MakePlan checks need not be.
-  Result<PlanRequest> (*understand)(const v1::TopKRequest& request,
-                                    const OperatorVersion& version);
-  /// Reads a request with these attributes, valid or not.
-  Outline (*outline)(const v1::TopKRequest& request);
-  /// Sets the attributes of a request whose tensor has a shape. Only flags that
-  /// were given are set, so that the operator's own defaults and rules apply.
-  /// INVALID_ARGUMENT with the flag as its field if the dialect lacks it.
-  Status (*fill)(const OperatorFlags& flags, v1::TopKRequest& request);
-  /// The flags that only this dialect has.
-  std::span<const DialectFlag> flags = {};
+  /// caller has checked the dialect, the version and that the attributes are
+  /// set, and MakePlan() checks the rest.
+  Result<PlanRequest> (*parse)(const v1::TopKRequest& request,
+                               const OperatorVersion& version);
+  /// Reads the outline of a request with these attributes, valid or not.
+  Outline (*peek)(const v1::TopKRequest& request);
 };
 
 }  // namespace topk

@@ -190,8 +190,8 @@ Result<DType> ReadOutput(const v1::TopKRequest& request,
                        owner);
 }
 
-Result<PlanRequest> Understand(const v1::TopKRequest& request,
-                               const OperatorVersion& version) {
+Result<PlanRequest> Parse(const v1::TopKRequest& request,
+                          const OperatorVersion& version) {
   const v1::DirectMLTopK& directml = request.directml();
   const Result<const LevelRow*> level = FindLevel(directml, version);
   if (!level.ok()) return level.status();
@@ -238,7 +238,7 @@ Result<PlanRequest> Understand(const v1::TopKRequest& request,
   return plan;
 }
 
-Outline ReadOutline(const v1::TopKRequest& request) {
+Outline Peek(const v1::TopKRequest& request) {
   const v1::DirectMLTopK& directml = request.directml();
   Outline outline;
   outline.axis = directml.axis();
@@ -251,50 +251,13 @@ Outline ReadOutline(const v1::TopKRequest& request) {
   return outline;
 }
 
-constexpr std::array<DialectFlag, 2> kFlags = {{
-    {"--feature-level",
-     "DirectML: feature level, 1_0 .. 6_4; default: the newest", true},
-    {"--strict", "DirectML: reject k == size, as its documentation does",
-     false},
-}};
-
-Status Fill(const OperatorFlags& flags, v1::TopKRequest& request) {
-  if (flags.order != "value") return NoSuchFlag("--order", "DirectML");
-  v1::DirectMLTopK& directml = *request.mutable_directml();
-  // DirectML does not count from the back: the last axis by its number.
-  directml.set_axis(flags.axis.value_or(request.tensor().shape_size() - 1));
-  directml.set_k(flags.k);
-  if (flags.smallest) {
-    directml.set_axis_direction(v1::AXIS_DIRECTION_INCREASING);
-  } else if (request.spec().version() != kTopK) {
-    directml.set_axis_direction(v1::AXIS_DIRECTION_DECREASING);
-  }
-  directml.set_strict(flags.own.contains("--strict"));
-  if (flags.index_type == "u64") {
-    directml.mutable_output_index()->set_data_type(v1::DATA_TYPE_U64);
-  } else if (!flags.index_type.empty() && flags.index_type != "u32") {
-    return InvalidArgument("FLAG", "--index-type",
-                           "DirectML's indices are u32 or u64");
-  }
-  if (const auto level = flags.own.find("--feature-level");
-      level != flags.own.end()) {
-    v1::FeatureLevel parsed;
-    if (!v1::FeatureLevel_Parse("FEATURE_LEVEL_" + level->second, &parsed)) {
-      return InvalidArgument("FLAG", "--feature-level",
-                             StrCat("--feature-level: ", Quote(level->second),
-                                    " is not a feature level, e.g. 5_0"));
-    }
-    directml.set_feature_level(parsed);
-  }
-  return {};
-}
-
 }  // namespace
 }  // namespace directml
 
 extern const Dialect kDirectML = {
-    v1::DIALECT_DIRECTML,       "directml",          "DirectML",
-    v1::TopKRequest::kDirectml, directml::kVersions, directml::Understand,
-    directml::ReadOutline,      directml::Fill,      directml::kFlags};
+    v1::DIALECT_DIRECTML, "directml",
+    "DirectML",           v1::TopKRequest::kDirectml,
+    directml::kVersions,  directml::Parse,
+    directml::Peek};
 
 }  // namespace topk

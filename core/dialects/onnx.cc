@@ -47,7 +47,7 @@ Result<bool> ReadFlag(bool has, int64_t value, std::string_view name,
   return value == 1;
 }
 
-Outline ReadOutline(const v1::TopKRequest& request) {
+Outline Peek(const v1::TopKRequest& request) {
   const v1::OnnxTopK& onnx = request.onnx();
   Outline outline;
   // "Attributes", axis: default -1; opset 11: "negative value means counting
@@ -58,8 +58,8 @@ Outline ReadOutline(const v1::TopKRequest& request) {
   return outline;
 }
 
-Result<PlanRequest> Understand(const v1::TopKRequest& request,
-                               const OperatorVersion& version) {
+Result<PlanRequest> Parse(const v1::TopKRequest& request,
+                          const OperatorVersion& version) {
   const v1::OnnxTopK& onnx = request.onnx();
   PlanRequest plan;
 
@@ -67,7 +67,7 @@ Result<PlanRequest> Understand(const v1::TopKRequest& request,
   if (!type.ok()) return type.status();
   plan.dtype = *type;
   plan.index_type = DType::kI64;
-  plan.axis = ReadOutline(request).axis;
+  plan.axis = Peek(request).axis;
 
   // TopK-1, "Attributes", k (required). From 10 on k is an input.
   if (version.version == 1 && onnx.k().has_tensor()) {
@@ -91,23 +91,11 @@ Result<PlanRequest> Understand(const v1::TopKRequest& request,
   return plan;
 }
 
-Status Fill(const OperatorFlags& flags, v1::TopKRequest& request) {
-  if (!flags.index_type.empty()) return NoSuchFlag("--index-type", "ONNX");
-  if (flags.order == "index") return NoSuchFlag("--order index", "ONNX");
-  v1::OnnxTopK& onnx = *request.mutable_onnx();
-  if (flags.axis) onnx.set_axis(*flags.axis);
-  onnx.mutable_k()->set_value(flags.k);
-  if (flags.smallest) onnx.set_largest(0);
-  if (flags.order == "none") onnx.set_sorted(0);
-  return {};
-}
-
 }  // namespace
 }  // namespace onnx
 
 extern const Dialect kOnnx = {
-    v1::DIALECT_ONNX,       "onnx",          "ONNX",
-    v1::TopKRequest::kOnnx, onnx::kVersions, onnx::Understand,
-    onnx::ReadOutline,      onnx::Fill};
+    v1::DIALECT_ONNX, "onnx",      "ONNX",    v1::TopKRequest::kOnnx,
+    onnx::kVersions,  onnx::Parse, onnx::Peek};
 
 }  // namespace topk

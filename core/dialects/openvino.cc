@@ -107,8 +107,8 @@ Status ReadIndexType(const v1::OpenVinoTopK& openvino,
   return {};
 }
 
-Result<PlanRequest> Understand(const v1::TopKRequest& request,
-                               const OperatorVersion& version) {
+Result<PlanRequest> Parse(const v1::TopKRequest& request,
+                          const OperatorVersion& version) {
   const v1::OpenVinoTopK& openvino = request.openvino();
   PlanRequest plan;
 
@@ -135,7 +135,7 @@ Result<PlanRequest> Understand(const v1::TopKRequest& request,
   return plan;
 }
 
-Outline ReadOutline(const v1::TopKRequest& request) {
+Outline Peek(const v1::TopKRequest& request) {
   const v1::OpenVinoTopK& openvino = request.openvino();
   Outline outline;
   outline.axis = openvino.axis();
@@ -145,24 +145,13 @@ Outline ReadOutline(const v1::TopKRequest& request) {
   return outline;
 }
 
-Status Fill(const OperatorFlags& flags, v1::TopKRequest& request) {
-  v1::OpenVinoTopK& openvino = *request.mutable_openvino();
-  openvino.set_axis(flags.axis.value_or(-1));
-  openvino.mutable_k()->set_value(flags.k);
-  openvino.set_mode(flags.smallest ? "min" : "max");
-  openvino.set_sort(flags.order);
-  if (!flags.index_type.empty()) {
-    openvino.set_index_element_type(flags.index_type);
-  }
-  return {};
-}
-
 }  // namespace
 }  // namespace openvino
 
 extern const Dialect kOpenVino = {
-    v1::DIALECT_OPENVINO,       "openvino",          "OpenVINO",
-    v1::TopKRequest::kOpenvino, openvino::kVersions, openvino::Understand,
-    openvino::ReadOutline,      openvino::Fill};
+    v1::DIALECT_OPENVINO, "openvino",
+    "OpenVINO",           v1::TopKRequest::kOpenvino,
+    openvino::kVersions,  openvino::Parse,
+    openvino::Peek};
 
 }  // namespace topk

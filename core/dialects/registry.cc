@@ -125,7 +125,7 @@ Result<Plan> Lower(const v1::TopKRequest& request, const Limits& limits) {
   if (!version.ok()) return version.status();
   if (Status s = CheckAttributes(request, *dialect); !s.ok()) return s;
 
-  Result<PlanRequest> plan = dialect->understand(request, **version);
+  Result<PlanRequest> plan = dialect->parse(request, **version);
   if (!plan.ok()) return plan.status();
   plan->attributes = dialect->name;
   plan->shape.assign(request.tensor().shape().begin(),

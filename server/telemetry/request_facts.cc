@@ -8,7 +8,7 @@ namespace topk {
 
 std::optional<int64_t> KOf(const v1::TopKRequest& request) {
   const Dialect* const dialect = FindDialect(request.attributes_case());
-  return dialect == nullptr ? std::nullopt : dialect->outline(request).k;
+  return dialect == nullptr ? std::nullopt : dialect->peek(request).k;
 }
 
 std::optional<int64_t> ElementsOf(const v1::TopKRequest& request) {
