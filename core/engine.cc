@@ -26,15 +26,15 @@ Cost CostOf(const PreparedPlan& prepared, size_t pieces) {
 // The cost of a stream.
 Cost CostOfStream(const PreparedPlan& prepared, const Plan& plan) {
   if (plan.input.packed) return prepared.FoldCost();
-  // It is collected in parts, and then put together.
+  // The tensor is collected first.
   Cost cost = prepared.RunCost();
-  cost.working_bytes += 2 * cost.input_bytes;
-  cost.nanoseconds += 2 * CopyNanoseconds(cost.input_bytes);
+  cost.working_bytes += cost.input_bytes;
+  cost.nanoseconds += CopyNanoseconds(cost.input_bytes);
   return cost;
 }
 
 // The cost of whichever of two backends has to do it.
-Cost Dearest(const Cost& a, const Cost& b) {
+Cost MaxCost(const Cost& a, const Cost& b) {
   return {std::max(a.input_bytes, b.input_bytes),
           std::max(a.output_bytes, b.output_bytes),
           std::max(a.working_bytes, b.working_bytes),
@@ -137,7 +137,7 @@ PreparedRequest Engine::PrepareBest(Plan plan, const std::string& request_id,
       continue;
     }
     // The last one may have to do it instead.
-    request.cost = Dearest(request.cost, cost_of(**prepared, *request.plan));
+    request.cost = MaxCost(request.cost, cost_of(**prepared, *request.plan));
     request.prepared = *std::move(prepared);
     if (chosen) break;
   }

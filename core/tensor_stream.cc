@@ -15,7 +15,7 @@ struct TensorStream::State {
   v1::TopKResponse response;
   Outputs outputs;
   std::unique_ptr<Fold> fold;  // null for a strided tensor
-  CollectedTensor collected;   // a strided tensor's data
+  WholeTensor whole;           // a strided tensor's data
   const Cancellation* cancellation = nullptr;
   int64_t received = 0;
   std::chrono::nanoseconds computing{0};
@@ -65,6 +65,8 @@ Result<TensorStream> TensorStream::Start(const Engine& engine,
       fold = prepared->StartFold(state.outputs, cancellation);
     }
     state.fold = *std::move(fold);
+  } else if (!plan.input.packed) {
+    state.whole.reserve(static_cast<size_t>(plan.input.bytes));
   }
   if (IsCancelled(cancellation)) return Cancelled();
   return stream;
@@ -97,7 +99,7 @@ Status TensorStream::Feed(std::span<const std::byte> piece) {
     state_->fold->Feed(piece);
     state_->computing += std::chrono::steady_clock::now() - start;
   } else {
-    state_->collected.Append(plan, piece, state_->cancellation);
+    Append(piece, state_->cancellation, state_->whole);
   }
   state_->received += size;
   return IsCancelled(state_->cancellation) ? Cancelled() : Status();
@@ -112,9 +114,8 @@ Result<v1::TopKResponse> TensorStream::Finish() {
   const Execution execution =
       state.fold != nullptr
           ? state.fold->Finish()
-          : Engine::RunOn(*state.request.prepared, *state.request.plan,
-                          state.collected.parts(), state.outputs,
-                          state.cancellation);
+          : state.request.prepared->Run(state.whole, state.outputs,
+                                        state.cancellation);
   state.computing += std::chrono::steady_clock::now() - start;
   if (IsCancelled(state.cancellation)) return Cancelled();
   // The pieces are gone: whoever sent them can do so again.

@@ -10,29 +10,18 @@
 
 namespace topk {
 
-/// The bytes of a tensor, or a part of them.
+/// The bytes of a tensor.
 using WholeTensor = std::vector<std::byte, DeferredFreeAllocator<std::byte>>;
+
+/// Appends a piece for which there is capacity. If cancelled (null = never)
+/// some bytes may be left out.
+void Append(std::span<const std::byte> piece, const Cancellation* cancellation,
+            WholeTensor& tensor);
 
 /// Returns the pieces together, without padding. If cancelled (null = never)
 /// some are missing.
 WholeTensor Concatenate(const Plan& plan,
                         std::span<const std::span<const std::byte>> pieces,
                         const Cancellation* cancellation);
-
-/// A tensor that arrives in pieces and is kept until all are there: in parts,
-/// so that none is moved to grow.
-class CollectedTensor {
- public:
-  /// Takes the next bytes of a plan's tensor. If cancelled some may be left
-  /// out.
-  void Append(const Plan& plan, std::span<const std::byte> piece,
-              const Cancellation* cancellation);
-
-  /// The parts, in order; one at least.
-  std::vector<std::span<const std::byte>> parts() const;
-
- private:
-  std::vector<WholeTensor> parts_;
-};
 
 }  // namespace topk

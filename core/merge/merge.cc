@@ -240,11 +240,11 @@ struct Work {
 };
 
 // Merges slice by slice. No index is negative: that has been checked.
-template <class Map, class Key>
+template <class Encoder, class Key>
 class Merger {
  public:
-  Merger(const Map& map, const Work& work)
-      : map_(map),
+  Merger(const Encoder& encoder, const Work& work)
+      : encoder_(encoder),
         work_(work),
         leaves_(std::bit_ceil(work.sources.size())),
         winners_(2 * leaves_) {}
@@ -278,8 +278,8 @@ class Merger {
     if (position == from.count) return {};
     const int64_t at = (outer_ * from.count + position) * work_.inner + column_;
     const Key bits = Load<Key>(from.values, at);
-    return {map_(bits), bits, LoadIndex(from.indices, at) + from.index_offset,
-            position};
+    return {encoder_(bits), bits,
+            LoadIndex(from.indices, at) + from.index_offset, position};
   }
 
   uint64_t LoadIndex(const std::byte* indices, int64_t at) const {
@@ -399,7 +399,7 @@ class Merger {
     return {};
   }
 
-  const Map map_;
+  const Encoder encoder_;
   const Work& work_;
   const size_t leaves_;
   int64_t outer_ = 0;   // of the slice
@@ -412,8 +412,9 @@ class Merger {
 Status MergeSlices(const Partial& like, const Work& work) {
   return WithSortKeyEncoder(
       InfoOf(like.dtype), like.direction == Direction::kLargest,
-      [&]<class Key, bool kFloat>(SortKeyEncoder<Key, kFloat> map) {
-        return Merger<SortKeyEncoder<Key, kFloat>, Key>(map, work).MergeAll();
+      [&]<class Key, bool kFloat>(SortKeyEncoder<Key, kFloat> encoder) {
+        return Merger<SortKeyEncoder<Key, kFloat>, Key>(encoder, work)
+            .MergeAll();
       });
 }
 

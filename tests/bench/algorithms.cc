@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/backends/cpu/chooser.h"
-#include "core/backends/cpu/run_choice.h"
+#include "core/backends/cpu/run_schedule.h"
 #include "tests/bench/modes.h"
 
 namespace topk::bench {
@@ -22,7 +22,7 @@ constexpr Algorithm kAlgorithms[] = {
 };
 
 // The least of several runs of at least a few milliseconds, in microseconds.
-double Microseconds(const Plan& plan, const cpu::Choice& choice,
+double Microseconds(const Plan& plan, const cpu::Schedule& schedule,
                     const cpu::InstructionSet& set,
                     const std::vector<std::byte>& data, Answer& answer) {
   using Clock = std::chrono::steady_clock;
@@ -32,7 +32,7 @@ double Microseconds(const Plan& plan, const cpu::Choice& choice,
        runs < 5 || Clock::now() - begin < std::chrono::milliseconds(20);
        ++runs) {
     const auto start = Clock::now();
-    cpu::RunChoice(plan, choice, set, data.data(), answer.outputs());
+    cpu::RunSchedule(plan, schedule, set, data.data(), answer.outputs());
     best = std::min(
         best, std::chrono::duration<double, std::micro>(Clock::now() - start)
                   .count());
@@ -49,7 +49,7 @@ int MeasureAlgorithms(int threads) {
             << std::left << std::setw(34) << "type shape axis k";
   for (const Algorithm algorithm : kAlgorithms) {
     std::cout << std::right << std::setw(14)
-              << NameOf(cpu::Choice{.algorithm = algorithm});
+              << NameOf(cpu::Schedule{.algorithm = algorithm});
   }
   std::cout << std::setw(14) << "chosen/best\n";
   double worst = 1;

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "core/answer.h"
-#include "core/backends/cpu/run_choice.h"
+#include "core/backends/cpu/run_schedule.h"
 #include "core/dialects/registry.h"
 #include "tests/conformance/run_everywhere.h"
 #include "tests/fuzz/input.h"
@@ -37,19 +37,19 @@ void Check(Input& input) {
   for (const cpu::InstructionSet& set : cpu::SupportedInstructionSets()) {
     for (const Algorithm algorithm : kAlgorithms) {
       if (!CanRun(algorithm, *plan)) continue;
-      const cpu::Choice choice = cpu::Cut(algorithm, *plan, threads, task);
+      const cpu::Schedule schedule = cpu::Cut(algorithm, *plan, threads, task);
       v1::TopKResponse response;
       response.set_request_id(request.request_id());
       const Outputs outputs = PrepareOutputs(*plan, response);
       const auto run = [&] {
-        cpu::RunChoice(
-            *plan, choice, set,
+        cpu::RunSchedule(
+            *plan, schedule, set,
             reinterpret_cast<const std::byte*>(request.tensor().data().data()),
             outputs);
       };
-      choice.inline_here ? run() : arena.execute(run);
+      schedule.run_inline ? run() : arena.execute(run);
       Require(Comparable(response) == expected,
-              std::string(NameOf(choice)) + " on " + std::string(set.name) +
+              std::string(NameOf(schedule)) + " on " + std::string(set.name) +
                   " gives the oracle's answer");
     }
   }

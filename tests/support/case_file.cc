@@ -271,8 +271,7 @@ Case ParseCase(const std::string& line, const std::string& where) {
   }
   const Dialect* const dialect = FindDialect(request.attributes_case());
   if (dialect == nullptr) reader.Fail("a result without attributes");
-  const auto index_type =
-      static_cast<int>(dialect->peek(request).index_type);
+  const auto index_type = static_cast<int>(dialect->peek(request).index_type);
   result.values = reader.Elements(request.tensor().data_type(),
                                   expected.substr(0, semicolon));
   result.indices = reader.Elements(index_type, expected.substr(semicolon + 1));

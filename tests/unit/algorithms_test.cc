@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <tbb/task_arena.h>
 
-#include "core/backends/cpu/run_choice.h"
+#include "core/backends/cpu/run_schedule.h"
 #include "tests/unit/run_plan.h"
 
 namespace topk::testing {
@@ -55,19 +55,20 @@ TEST(Algorithms, AgreeOnEverySupportedPlan) {
           if (!CanRun(algorithm, plan)) continue;
           for (const auto& [threads, task] :
                {std::pair(1, cpu::kTaskNanoseconds), std::pair(3, 1.0)}) {
-            const cpu::Choice choice = cpu::Cut(algorithm, plan, threads, task);
+            const cpu::Schedule schedule =
+                cpu::Cut(algorithm, plan, threads, task);
             Answer answer;
             answer.values.resize(static_cast<size_t>(plan.values.bytes));
             answer.indices.resize(static_cast<size_t>(plan.indices.bytes));
             arena.execute([&] {
-              cpu::RunChoice(
-                  plan, choice, set,
+              cpu::RunSchedule(
+                  plan, schedule, set,
                   reinterpret_cast<const std::byte*>(tensor.data()),
                   {std::as_writable_bytes(std::span(answer.values)),
                    std::as_writable_bytes(std::span(answer.indices))});
             });
             ASSERT_TRUE(answer == expected)
-                << NameOf(choice) << " " << set.name << " " << type.name
+                << NameOf(schedule) << " " << set.name << " " << type.name
                 << " shape " << ::testing::PrintToString(s.shape) << " k "
                 << s.k << " turn " << turn << " threads " << threads;
             ++runs;

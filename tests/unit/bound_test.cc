@@ -14,7 +14,7 @@
 namespace topk::cpu {
 namespace {
 
-using Map = SortKeyEncoder<uint32_t, false>;
+using Encoder = SortKeyEncoder<uint32_t, false>;
 
 std::vector<uint32_t> RowOf(const char* family, size_t count) {
   std::vector<uint32_t> row(count, 7);
@@ -34,9 +34,9 @@ int64_t Reach(const std::vector<uint32_t>& row, uint32_t bound) {
 }
 
 TEST(Bounds, OfMediumRowsAreExceededByKElements) {
-  const Map map(InfoOf(DType::kU32), true);
+  const Encoder encoder(InfoOf(DType::kU32), true);
   for (const InstructionSet& set : SupportedInstructionSets()) {
-    Bounds<uint32_t, false> bounds(set.kernels<uint32_t, false>(), map);
+    Bounds<uint32_t, false> bounds(set.kernels<uint32_t, false>(), encoder);
     for (const char* family : {"random", "ascending", "descending", "same"}) {
       for (const size_t count : {100, 1000, 4096}) {
         const std::vector<uint32_t> row = RowOf(family, count);
@@ -55,10 +55,10 @@ TEST(Bounds, OfMediumRowsAreExceededByKElements) {
 // Hardly more than k, whatever the order: or a look beforehand were for
 // nothing.
 TEST(Bounds, OfLongRowsAdmitFewElements) {
-  const Map map(InfoOf(DType::kU32), true);
+  const Encoder encoder(InfoOf(DType::kU32), true);
   constexpr size_t kCount = 1000000;
   for (const InstructionSet& set : SupportedInstructionSets()) {
-    Bounds<uint32_t, false> bounds(set.kernels<uint32_t, false>(), map);
+    Bounds<uint32_t, false> bounds(set.kernels<uint32_t, false>(), encoder);
     for (const char* family : {"random", "ascending", "descending"}) {
       const std::vector<uint32_t> row = RowOf(family, kCount);
       for (const int64_t k : {1, 100, 10000}) {
@@ -85,10 +85,10 @@ TEST(Bounds, OfLongRowsAdmitFewElements) {
 }
 
 TEST(Bounds, DoNotExistForEqualElements) {
-  const Map map(InfoOf(DType::kU32), true);
+  const Encoder encoder(InfoOf(DType::kU32), true);
   const std::vector<uint32_t> zeros(10000, 0);
   Bounds<uint32_t, false> bounds(
-      SupportedInstructionSets().front().kernels<uint32_t, false>(), map);
+      SupportedInstructionSets().front().kernels<uint32_t, false>(), encoder);
   bounds.Sample(reinterpret_cast<const std::byte*>(zeros.data()), 10000, 5);
   EXPECT_FALSE(bounds.Next());
 }

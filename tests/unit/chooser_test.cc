@@ -56,9 +56,9 @@ TEST(Chooser, ChoosesByShape) {
     const Plan plan = ValidPlan(Ask(row.dtype, row.shape, row.axis, row.k));
     SCOPED_TRACE(::testing::PrintToString(row.shape) + " k " +
                  std::to_string(row.k));
-    const Choice one = Choose(plan, 1);
+    const Schedule one = Choose(plan, 1);
     EXPECT_EQ(NameOf(one), row.one);
-    EXPECT_TRUE(one.inline_here);
+    EXPECT_TRUE(one.run_inline);
     EXPECT_EQ(one.pieces, 1);
     EXPECT_EQ(NameOf(Choose(plan, 2)), row.two);
     EXPECT_TRUE(CanRun(one.algorithm, plan));
@@ -66,7 +66,7 @@ TEST(Chooser, ChoosesByShape) {
   }
   PlanRequest request = Ask(DType::kF32, {4, 100}, 1, 3);
   request.strides = {1, 4};
-  const Choice strided = Choose(ValidPlan(request), 2);
+  const Schedule strided = Choose(ValidPlan(request), 2);
   EXPECT_EQ(NameOf(strided), "strided");
   chosen.insert(strided.algorithm);
   // An algorithm that is never chosen is to go.
@@ -76,13 +76,13 @@ TEST(Chooser, ChoosesByShape) {
 TEST(Chooser, MakesNoTaskTooSmall) {
   // Work for about two tasks stays where it is; more is cut, for all threads.
   const Plan small = ValidPlan(Ask(DType::kF32, {64, 256}, 1, 8));
-  EXPECT_TRUE(Choose(small, 8).inline_here);
+  EXPECT_TRUE(Choose(small, 8).run_inline);
   const Plan large = ValidPlan(Ask(DType::kF32, {8192, 256}, 1, 8));
-  const Choice choice = Choose(large, 8);
-  EXPECT_FALSE(choice.inline_here);
-  EXPECT_GT(choice.grain, 50);
-  EXPECT_LT(choice.grain, 1000);
-  EXPECT_EQ(choice.pieces, 1);
+  const Schedule schedule = Choose(large, 8);
+  EXPECT_FALSE(schedule.run_inline);
+  EXPECT_GT(schedule.grain, 50);
+  EXPECT_LT(schedule.grain, 1000);
+  EXPECT_EQ(schedule.pieces, 1);
   const Plan row = ValidPlan(Ask(DType::kF32, {100000000}, 0, 8));
   EXPECT_EQ(Choose(row, 8).pieces, 8);
 }
@@ -92,12 +92,12 @@ TEST(Chooser, MakesNoTaskTooSmall) {
 TEST(Chooser, RunsCheapPlansOnOneThread) {
   int cheap = 0;
   const auto check = [&](const Plan& plan) {
-    const Choice choice = Choose(plan, 8);
+    const Schedule schedule = Choose(plan, 8);
     if (RunNanoseconds(plan) > kSerialNanoseconds) return;
     ++cheap;
-    EXPECT_TRUE(choice.inline_here) << plan.n << " " << plan.k;
-    EXPECT_EQ(choice.pieces, 1);
-    EXPECT_EQ(choice.sort_pieces, 1);
+    EXPECT_TRUE(schedule.run_inline) << plan.n << " " << plan.k;
+    EXPECT_EQ(schedule.pieces, 1);
+    EXPECT_EQ(schedule.sort_pieces, 1);
   };
   for (int64_t n = 1; n < 1 << 20; n += n / 16 + 1) {
     for (const DType type : {DType::kU8, DType::kF16, DType::kF32}) {
@@ -126,11 +126,13 @@ TEST(Chooser, FoldsThatSortOnSeveralThreadsAreNotCheap) {
 
 TEST(Chooser, KeepsTheStateOfColumnsInL2) {
   const Plan plan = ValidPlan(Ask(DType::kF32, {1000, 1000000}, 0, 32));
-  const Choice choice = Choose(plan, 1);
-  EXPECT_LE(choice.tile * 2 * 32 * 4, 1 << 19);
+  const Schedule schedule = Choose(plan, 1);
+  EXPECT_LE(schedule.tile * 2 * 32 * 4, 1 << 19);
   // Narrow ones are folded, but not so far that k is not reached.
-  EXPECT_EQ(Choose(ValidPlan(Ask(DType::kF32, {100000, 3}, 0, 5)), 1).fold, 21);
-  EXPECT_EQ(Choose(ValidPlan(Ask(DType::kF32, {40, 3}, 0, 30)), 1).fold, 1);
+  EXPECT_EQ(
+      Choose(ValidPlan(Ask(DType::kF32, {100000, 3}, 0, 5)), 1).row_factor, 21);
+  EXPECT_EQ(Choose(ValidPlan(Ask(DType::kF32, {40, 3}, 0, 30)), 1).row_factor,
+            1);
 }
 
 }  // namespace

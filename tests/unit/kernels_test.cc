@@ -19,7 +19,8 @@
 namespace topk::cpu {
 namespace {
 
-// Calls fn(kernels, map, type) for every instruction set, type and direction.
+// Calls fn(kernels, encoder, type) for every instruction set, type and
+// direction.
 template <class Fn>
 void ForAll(const Fn& fn) {
   for (const InstructionSet& set : SupportedInstructionSets()) {
@@ -29,8 +30,8 @@ void ForAll(const Fn& fn) {
                      (largest ? " largest" : " smallest"));
         WithSortKeyEncoder(type, largest,
                            [&]<class Key, bool kFloat>(
-                               const SortKeyEncoder<Key, kFloat>& map) {
-                             fn(set.kernels<Key, kFloat>(), map, type);
+                               const SortKeyEncoder<Key, kFloat>& encoder) {
+                             fn(set.kernels<Key, kFloat>(), encoder, type);
                            });
         if (::testing::Test::HasFatalFailure()) return;
       }
@@ -66,25 +67,25 @@ class Elements {
 
 // The keys of elements.
 template <class Key, bool kFloat>
-std::vector<Key> KeysOf(const SortKeyEncoder<Key, kFloat>& map,
+std::vector<Key> KeysOf(const SortKeyEncoder<Key, kFloat>& encoder,
                         Elements<Key>& elements, int64_t count) {
   std::vector<Key> keys;
-  for (int64_t i = 0; i < count; ++i) keys.push_back(map(elements[i]));
+  for (int64_t i = 0; i < count; ++i) keys.push_back(encoder(elements[i]));
   return keys;
 }
 
 TEST(Kernels, ScanFindsElementsAboveABound) {
   std::mt19937_64 random(1);
   ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
-                                     const SortKeyEncoder<Key, kFloat>& map,
+                                     const SortKeyEncoder<Key, kFloat>& encoder,
                                      const DTypeInfo& type) {
     for (const int64_t count : {0, 1, 63, 64, 65, 700, 3000}) {
       Elements<Key> elements(random, type, count + 1);
-      const Key bound = map(elements[0]);
+      const Key bound = encoder(elements[0]);
       if (bound == static_cast<Key>(~Key{0})) continue;
       std::vector<uint32_t> expected;
       for (int64_t i = 0; i < count; ++i) {
-        if (map(elements[i]) > bound) {
+        if (encoder(elements[i]) > bound) {
           expected.push_back(static_cast<uint32_t>(i));
         }
       }
@@ -94,7 +95,7 @@ TEST(Kernels, ScanFindsElementsAboveABound) {
       for (int64_t begin = 0; begin < count;) {
         std::vector<uint32_t> positions(static_cast<size_t>(room));
         const Scanned scanned =
-            kernels.scan(ProbeAbove(map, bound), elements.at(begin),
+            kernels.scan(ProbeAbove(encoder, bound), elements.at(begin),
                          count - begin, positions.data(), room);
         ASSERT_GT(scanned.elements, 0);
         ASSERT_LE(scanned.found, room);
@@ -112,23 +113,25 @@ TEST(Kernels, ScanFindsElementsAboveABound) {
 TEST(Kernels, MaximaAreBounds) {
   std::mt19937_64 random(2);
   ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
-                                     const SortKeyEncoder<Key, kFloat>& map,
+                                     const SortKeyEncoder<Key, kFloat>& encoder,
                                      const DTypeInfo& type) {
     const int64_t lanes = kVectorBytes / static_cast<int64_t>(sizeof(Key));
     for (const int64_t groups : {lanes, 4 * lanes}) {
       for (const int64_t count : {int64_t{1}, lanes, 1000 + lanes / 2}) {
         Elements<Key> elements(random, type, count);
         std::vector<Key> maxima(static_cast<size_t>(groups), Key{0});
-        kernels.raise_maxima(map, elements.at(0), count, maxima.data(), groups);
+        kernels.raise_maxima(encoder, elements.at(0), count, maxima.data(),
+                             groups);
         std::sort(maxima.begin(), maxima.end(), std::greater<Key>());
-        const std::vector<Key> keys = KeysOf(map, elements, count);
+        const std::vector<Key> keys = KeysOf(encoder, elements, count);
         // Among the smallest no number's key is less than that of infinity.
-        const Key least = std::max<Key>(
-            1, kFloat && map.flip != 0 ? map(map.infinity) : Key{1});
+        const Key least = std::max<Key>(1, kFloat && encoder.flip != 0
+                                               ? encoder(encoder.infinity)
+                                               : Key{1});
         for (size_t r = 0; r < maxima.size() && maxima[r] >= least; ++r) {
           const auto reach = std::count_if(
               keys.begin(), keys.end(),
-              [&](Key key) { return key >= BoundFrom(map, maxima[r]); });
+              [&](Key key) { return key >= BoundFrom(encoder, maxima[r]); });
           ASSERT_GE(reach, static_cast<int64_t>(r) + 1);
         }
         // And it is not far too low: all whole vectors were looked at.
@@ -143,11 +146,11 @@ TEST(Kernels, MaximaAreBounds) {
 TEST(Kernels, KthIsALowerBoundOfTheTopK) {
   std::mt19937_64 random(3);
   ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
-                                     const SortKeyEncoder<Key, kFloat>& map,
+                                     const SortKeyEncoder<Key, kFloat>& encoder,
                                      const DTypeInfo& type) {
     for (const int64_t count : {1, 2, 63, 64, 500}) {
       Elements<Key> elements(random, type, count);
-      std::vector<Key> keys = KeysOf(map, elements, count);
+      std::vector<Key> keys = KeysOf(encoder, elements, count);
       std::vector<Key> sorted = keys;
       std::sort(sorted.begin(), sorted.end(), std::greater<Key>());
       for (const int64_t k : {int64_t{1}, count / 3 + 1, count}) {
@@ -165,21 +168,21 @@ TEST(Kernels, KthIsALowerBoundOfTheTopK) {
 TEST(Kernels, ScanColumnsFindsElementsAboveTheirBounds) {
   std::mt19937_64 random(4);
   ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
-                                     const SortKeyEncoder<Key, kFloat>& map,
+                                     const SortKeyEncoder<Key, kFloat>& encoder,
                                      const DTypeInfo& type) {
     for (const int64_t count : {1, 63, 64, 200}) {
       Elements<Key> elements(random, type, count);
       Elements<Key> others(random, type, count);
-      const std::vector<Key> bounds = KeysOf(map, others, count);
+      const std::vector<Key> bounds = KeysOf(encoder, others, count);
       std::vector<uint32_t> expected;
       for (int64_t c = 0; c < count; ++c) {
-        if (map(elements[c]) > bounds[static_cast<size_t>(c)]) {
+        if (encoder(elements[c]) > bounds[static_cast<size_t>(c)]) {
           expected.push_back(static_cast<uint32_t>(c));
         }
       }
       std::vector<uint32_t> found(static_cast<size_t>(count + kScanSlack));
       found.resize(static_cast<size_t>(kernels.scan_columns(
-          map, elements.at(0), count, bounds.data(), found.data())));
+          encoder, elements.at(0), count, bounds.data(), found.data())));
       ASSERT_EQ(found, expected);
     }
   });
@@ -217,11 +220,11 @@ TEST(Kernels, TransposeCopiesEveryElementAndNoOther) {
 TEST(Kernels, RankIsAStableSort) {
   std::mt19937_64 random(5);
   ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
-                                     const SortKeyEncoder<Key, kFloat>& map,
+                                     const SortKeyEncoder<Key, kFloat>& encoder,
                                      const DTypeInfo& type) {
     for (const int64_t count : {int64_t{1}, int64_t{7}, kMaxRankCount}) {
       Elements<Key> elements(random, type, count);
-      const std::vector<Key> some = KeysOf(map, elements, count);
+      const std::vector<Key> some = KeysOf(encoder, elements, count);
       alignas(kVectorBytes) Key keys[kMaxRankCount + kVectorBytes] = {};
       alignas(kVectorBytes) Key ranks[kMaxRankCount + kVectorBytes];
       std::copy(some.begin(), some.end(), keys);
@@ -241,7 +244,7 @@ void TestShortRows() {
   int64_t done = 0;
   int64_t left = 0;
   ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
-                                     const SortKeyEncoder<Key, kFloat>& map,
+                                     const SortKeyEncoder<Key, kFloat>& encoder,
                                      const DTypeInfo& type) {
     for (const int64_t n : {1, 5, 32, 33, 64, 150, 256, 1000}) {
       for (const int64_t k :
@@ -266,12 +269,12 @@ void TestShortRows() {
               sizeof(Index),
               100};
           for (int64_t row = 0; row < kCount;) {
-            const int64_t next = kernels.select_short_rows(map, rows, row);
+            const int64_t next = kernels.select_short_rows(encoder, rows, row);
             ASSERT_GE(next, row);
             for (; row < next; ++row, ++done) {
               std::vector<Key> keys;
               for (int64_t i = 0; i < n; ++i) {
-                keys.push_back(map(elements[row * n + i]));
+                keys.push_back(encoder(elements[row * n + i]));
               }
               const auto best =
                   by_index
@@ -315,7 +318,7 @@ TEST(Kernels, ShortRowsWithoutTiesAreNotDeclined) {
   std::iota(elements.begin(), elements.end(), 0u);
   std::ranges::shuffle(elements, random);
   ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
-                                     const SortKeyEncoder<Key, kFloat>& map,
+                                     const SortKeyEncoder<Key, kFloat>& encoder,
                                      const DTypeInfo&) {
     if constexpr (std::is_same_v<Key, uint32_t> && !kFloat) {
       for (int64_t k = 1; k <= kShortK; ++k) {
@@ -332,7 +335,7 @@ TEST(Kernels, ShortRowsWithoutTiesAreNotDeclined) {
             0};
         int64_t left = 0;
         for (int64_t row = 0; row < kCount; ++row) {
-          row = kernels.select_short_rows(map, rows, row);
+          row = kernels.select_short_rows(encoder, rows, row);
           left += row < kCount;
         }
         EXPECT_LT(left, 5) << "k " << k;
@@ -344,7 +347,7 @@ TEST(Kernels, ShortRowsWithoutTiesAreNotDeclined) {
 TEST(Kernels, ColumnsAreRightForAnyChunking) {
   std::mt19937_64 random(7);
   ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
-                                     const SortKeyEncoder<Key, kFloat>& map,
+                                     const SortKeyEncoder<Key, kFloat>& encoder,
                                      const DTypeInfo& type) {
     if (sizeof(Key) < 4) {
       ASSERT_EQ(kernels.feed_columns, nullptr);
@@ -363,13 +366,13 @@ TEST(Kernels, ColumnsAreRightForAnyChunking) {
         std::align(kVectorBytes, size * sizeof(Key), aligned, space);
         const State state = State::In(static_cast<Key*>(aligned), columns, k);
         const int64_t first = n / 3;  // in two goes
-        kernels.feed_columns(map, state, elements.at(0), first, pitch, 0);
-        kernels.feed_columns(map, state, elements.at(first * pitch), n - first,
-                             pitch, first);
+        kernels.feed_columns(encoder, state, elements.at(0), first, pitch, 0);
+        kernels.feed_columns(encoder, state, elements.at(first * pitch),
+                             n - first, pitch, first);
         for (int64_t c = 0; c < columns; ++c) {
           std::vector<Key> keys;
           for (int64_t i = 0; i < n; ++i) {
-            keys.push_back(map(elements[i * pitch + c]));
+            keys.push_back(encoder(elements[i * pitch + c]));
           }
           const std::vector<size_t> best =
               testing::BestSlots(keys, static_cast<size_t>(k));

@@ -14,15 +14,15 @@ namespace topk::cpu {
 namespace {
 
 template <class Key, bool kFloat>
-void ExpectSame(const SortKeyEncoder<Key, kFloat>& map,
+void ExpectSame(const SortKeyEncoder<Key, kFloat>& encoder,
                 const std::vector<Key>& bits, const std::vector<Key>& bounds) {
   for (const Key bound : bounds) {
     if (bound == static_cast<Key>(~Key{0})) continue;
-    const Probe<Key> probe = ProbeAbove(map, bound);
+    const Probe<Key> probe = ProbeAbove(encoder, bound);
     for (const Key x : bits) {
       const bool in =
           (static_cast<Key>(x ^ probe.flip) > probe.limit) != (x > probe.nan);
-      ASSERT_EQ(in, map(x) > bound)
+      ASSERT_EQ(in, encoder(x) > bound)
           << "bits " << uint64_t{x} << " bound " << uint64_t{bound};
     }
   }
@@ -55,7 +55,8 @@ TEST(Probe, AgreesWithSortKeys) {
                    (largest ? " largest" : " smallest"));
       WithSortKeyEncoder(
           type, largest,
-          [&]<class Key, bool kFloat>(const SortKeyEncoder<Key, kFloat>& map) {
+          [&]<class Key, bool kFloat>(
+              const SortKeyEncoder<Key, kFloat>& encoder) {
             std::vector<Key> bits = Interesting<Key>(type, 500);
             if (sizeof(Key) <= 2) {  // all that there are
               bits.clear();
@@ -63,7 +64,7 @@ TEST(Probe, AgreesWithSortKeys) {
                 bits.push_back(static_cast<Key>(x));
               }
             }
-            ExpectSame(map, bits, Interesting<Key>(type, 100));
+            ExpectSame(encoder, bits, Interesting<Key>(type, 100));
           });
     }
   }
@@ -73,25 +74,25 @@ TEST(Probe, AgreesWithSortKeys) {
 TEST(SortKeyEncoder, InvertsKeysThatAreNotShared) {
   for (const DType dtype : {DType::kF16, DType::kBF16}) {
     for (const bool largest : {true, false}) {
-      const SortKeyEncoder<uint16_t, true> map(InfoOf(dtype), largest);
+      const SortKeyEncoder<uint16_t, true> encoder(InfoOf(dtype), largest);
       for (uint32_t x = 0; x < 65536; ++x) {
         const auto bits = static_cast<uint16_t>(x);
-        const uint16_t key = map(bits);
+        const uint16_t key = encoder(bits);
         const uint32_t magnitude = x & 0x7FFF;
         const bool shared =
             magnitude == 0 || magnitude > InfoOf(dtype).infinity;
-        ASSERT_EQ(map.IsShared(key), shared) << x;
+        ASSERT_EQ(encoder.IsShared(key), shared) << x;
         if (!shared) {
-          ASSERT_EQ(map.Bits(key), bits);
+          ASSERT_EQ(encoder.Bits(key), bits);
         }
       }
     }
   }
-  const SortKeyEncoder<uint8_t, false> map(InfoOf(DType::kI8), false);
+  const SortKeyEncoder<uint8_t, false> encoder(InfoOf(DType::kI8), false);
   for (uint32_t x = 0; x < 256; ++x) {
     const auto bits = static_cast<uint8_t>(x);
-    ASSERT_FALSE(map.IsShared(map(bits)));
-    ASSERT_EQ(map.Bits(map(bits)), bits);
+    ASSERT_FALSE(encoder.IsShared(encoder(bits)));
+    ASSERT_EQ(encoder.Bits(encoder(bits)), bits);
   }
 }
 

@@ -17,7 +17,7 @@
 namespace topk::cpu {
 namespace {
 
-using Map = SortKeyEncoder<uint32_t, false>;
+using Encoder = SortKeyEncoder<uint32_t, false>;
 using Feeder = RowFeed<uint32_t, false>;
 
 const std::byte* Bytes(const std::vector<uint32_t>& row) {
@@ -37,7 +37,7 @@ class RowFeedTest : public ::testing::TestWithParam<InstructionSet> {
  protected:
   const Kernels<uint32_t, false>& kernels_ =
       GetParam().kernels<uint32_t, false>();
-  const Map map_{InfoOf(DType::kU32), true};
+  const Encoder encoder_{InfoOf(DType::kU32), true};
 };
 
 // Rows of which each has other greatest values than the one before: hints that
@@ -46,7 +46,7 @@ TEST_P(RowFeedTest, IsRightForAnyHint) {
   constexpr int64_t kCount = 20000;
   constexpr int64_t kK = 60;
   std::mt19937 random(1);
-  Feeder feed(kernels_, map_, kK);
+  Feeder feed(kernels_, encoder_, kK);
   Hint<uint32_t> hint;
   Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
   int failed = 0;
@@ -71,9 +71,9 @@ TEST_P(RowFeedTest, DropsAHintThatFewerThanKExceed) {
   std::iota(row.begin(), row.end(), 1u);
   std::ranges::shuffle(row, std::mt19937(1));
   for (const int64_t exceeding : {kK - 1, kK, kK + 1}) {
-    Feeder feed(kernels_, map_, kK);
+    Feeder feed(kernels_, encoder_, kK);
     Hint<uint32_t> hint;
-    hint.bound = map_(static_cast<uint32_t>(kCount - exceeding));
+    hint.bound = encoder_(static_cast<uint32_t>(kCount - exceeding));
     Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
     feed.Feed({Bytes(row), kCount, 0}, std::span(&selection, 1), &hint);
     EXPECT_EQ(ChosenIndices(selection), testing::BestSlotsInOrder(row, kK))
@@ -88,15 +88,15 @@ TEST_P(RowFeedTest, RaisesAHintThatTooManyExceed) {
   std::vector<uint32_t> row(kCount);
   std::iota(row.begin(), row.end(), 1u);
   std::ranges::shuffle(row, std::mt19937(1));
-  Feeder feed(kernels_, map_, kK);
+  Feeder feed(kernels_, encoder_, kK);
   Hint<uint32_t> hint;
-  hint.bound = map_(kCount - 10 * kK);
+  hint.bound = encoder_(kCount - 10 * kK);
   // It has room for all that exceed the hint.
   Selection<uint32_t> selection(kernels_.kth, kK, 20 * kK, kCount);
   feed.Feed({Bytes(row), kCount, 0}, std::span(&selection, 1), &hint);
   ASSERT_TRUE(hint.bound.has_value());
-  EXPECT_GT(*hint.bound, map_(kCount - 3 * kK));
-  EXPECT_LE(*hint.bound, map_(kCount - kK));
+  EXPECT_GT(*hint.bound, encoder_(kCount - 3 * kK));
+  EXPECT_LE(*hint.bound, encoder_(kCount - kK));
 }
 
 TEST_P(RowFeedTest, ReadsRowsWithoutAHintAfterOneThatFailed) {
@@ -104,9 +104,9 @@ TEST_P(RowFeedTest, ReadsRowsWithoutAHintAfterOneThatFailed) {
   constexpr int64_t kK = 10;
   std::vector<uint32_t> row(kCount);
   std::iota(row.begin(), row.end(), 1u);
-  Feeder feed(kernels_, map_, kK);
+  Feeder feed(kernels_, encoder_, kK);
   Hint<uint32_t> hint;
-  hint.bound = map_(kCount);
+  hint.bound = encoder_(kCount);
   int before = 0;
   for (int round = 0; round < 3; ++round) {
     Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
@@ -124,7 +124,7 @@ TEST_P(RowFeedTest, EndsAtKElementsWithTheGreatestKey) {
   std::vector<uint32_t> row(kCount, 7);
   std::fill_n(row.begin() + 1000, 500, 0xFFFFFFFF);
   Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
-  const Feeder feed(kernels_, map_, kK);
+  const Feeder feed(kernels_, encoder_, kK);
   feed.FeedMore({Bytes(row), kCount, 0}, selection);
   EXPECT_EQ(ChosenIndices(selection), testing::BestSlotsInOrder(row, kK));
 }
@@ -137,7 +137,7 @@ TEST_P(RowFeedTest, OffersNothingOnceCancelled) {
   Cancellation cancellation;
   cancellation.Cancel();
   Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount, &cancellation);
-  const Feeder feed(kernels_, map_, kK);
+  const Feeder feed(kernels_, encoder_, kK);
   EXPECT_EQ(feed.Scan({Bytes(row), kCount, 0}, 8, selection), kCount);
   EXPECT_EQ(selection.size(), 0);
 }
@@ -150,7 +150,7 @@ TEST_P(RowFeedTest, ReselectsRarelyFromAnAscendingRow) {
   std::vector<uint32_t> row(kCount);
   std::iota(row.begin(), row.end(), 1u);
   Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
-  const Feeder feed(kernels_, map_, kK);
+  const Feeder feed(kernels_, encoder_, kK);
   feed.FeedMore({Bytes(row), kCount, 0}, selection);
   EXPECT_EQ(ChosenIndices(selection), testing::BestSlotsInOrder(row, kK));
   EXPECT_LT(selection.reselections(), 100);  // without looks, 7812
@@ -167,12 +167,12 @@ TEST_P(RowFeedTest, DropsABoundThatFails) {
       row[static_cast<size_t>(i * (kCount / great))] = 0x80000000;
     }
     Selection<uint32_t> selection(kernels_.kth, 100, 128, kCount);
-    Feeder feed(kernels_, map_, 100);
+    Feeder feed(kernels_, encoder_, 100);
     feed.Feed({Bytes(row), kCount, 0}, std::span(&selection, 1));
     ASSERT_EQ(ChosenIndices(selection), testing::BestSlotsInOrder(row, 100))
         << great;
     selection.Reset();
-    const Feeder impatient(kernels_, map_, 100, 1);
+    const Feeder impatient(kernels_, encoder_, 100, 1);
     impatient.FeedMore({Bytes(row), kCount, 0}, selection);
     ASSERT_EQ(ChosenIndices(selection), testing::BestSlotsInOrder(row, 100))
         << great;
@@ -202,8 +202,8 @@ TEST_P(RowFeedTest, IsRightForAnyChunking) {
         1 + static_cast<int64_t>(random()) % std::min<int64_t>(count, 300);
     Selection<uint32_t> selection(kernels_.kth, k, std::max<int64_t>(k, 128),
                                   count);
-    Feeder feed(kernels_, map_, k);
-    const Feeder impatient(kernels_, map_, k, 1);
+    Feeder feed(kernels_, encoder_, k);
+    const Feeder impatient(kernels_, encoder_, k, 1);
     for (int64_t i = 0; i < count;) {
       const int64_t run =
           std::min(count - i, 1 + static_cast<int64_t>(random() % 12000));
@@ -234,7 +234,7 @@ TEST_P(RowFeedTest, ChunksShareABound) {
       std::vector<Selection<uint32_t>> parts(
           static_cast<size_t>(pieces),
           Selection<uint32_t>(kernels_.kth, kK, kK, kCount));
-      Feeder feed(kernels_, map_, kK);
+      Feeder feed(kernels_, encoder_, kK);
       feed.Feed({Bytes(row), kCount, 0}, parts);
       for (size_t p = 1; p < parts.size(); ++p) parts[0].Merge(parts[p]);
       ASSERT_EQ(ChosenIndices(parts[0]), testing::BestSlotsInOrder(row, kK));

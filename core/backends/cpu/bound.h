@@ -33,8 +33,8 @@ class Bounds {
  public:
   /// `kernels` outlives this.
   Bounds(const Kernels<Key, kFloat>& kernels,
-         const SortKeyEncoder<Key, kFloat>& map)
-      : kernels_(kernels), map_(map) {}
+         const SortKeyEncoder<Key, kFloat>& encoder)
+      : kernels_(kernels), encoder_(encoder) {}
 
   /// Upper bound on memory, in bytes, for rows of `count` elements.
   static Size Bytes(int64_t count, int64_t k) {
@@ -71,7 +71,7 @@ class Bounds {
     }
     maxima_.assign(static_cast<size_t>(chunks * window), Key{0});
     if (whole) {
-      kernels_.raise_maxima(map_, elements, count, maxima_.data(), window);
+      kernels_.raise_maxima(encoder_, elements, count, maxima_.data(), window);
       return;
     }
     // Chunks are spread over the row, each at a pseudo-random offset in its
@@ -85,7 +85,7 @@ class Bounds {
       random = random * 6364136223846793005u + 1442695040888963407u;
       const int64_t jitter = static_cast<int64_t>(
           (random >> 33) % static_cast<uint64_t>(spare + 1));
-      kernels_.raise_maxima(map_, At<Key>(elements, begin + jitter), chunk,
+      kernels_.raise_maxima(encoder_, At<Key>(elements, begin + jitter), chunk,
                             maxima_.data() + c * window, window);
     }
   }
@@ -96,7 +96,7 @@ class Bounds {
     const auto groups = static_cast<int64_t>(maxima_.size());
     if (rank_ > groups * 7 / 8) return std::nullopt;
     const Key key =
-        BoundFrom(map_, kernels_.kth(maxima_.data(), groups, rank_));
+        BoundFrom(encoder_, kernels_.kth(maxima_.data(), groups, rank_));
     rank_ *= 8;
     if (key == 0) return std::nullopt;
     return key;
@@ -113,7 +113,7 @@ class Bounds {
   static constexpr double kDeviations = 1.5;
 
   const Kernels<Key, kFloat>& kernels_;
-  const SortKeyEncoder<Key, kFloat>& map_;
+  const SortKeyEncoder<Key, kFloat>& encoder_;
   int64_t rank_ = 0;
   std::vector<Key> maxima_;
 };

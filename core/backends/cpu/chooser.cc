@@ -137,82 +137,83 @@ bool CanRun(Algorithm algorithm, const Plan& plan) {
   return false;
 }
 
-Choice Choose(const Plan& plan, int threads, double task) {
+Schedule Choose(const Plan& plan, int threads, double task) {
   const double serial =
       static_cast<double>(kSerialNanoseconds) * task / kTaskNanoseconds;
   const bool small = RunNanoseconds(plan) <= Size::Of(serial);
   return Cut(AlgorithmFor(plan), plan, small ? 1 : threads, task);
 }
 
-Choice Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
-  Choice choice;
-  choice.algorithm = algorithm;
-  if (algorithm == Algorithm::kNothing) return choice;
-  if (choice.algorithm == Algorithm::kTransposed) {
+Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
+  Schedule schedule;
+  schedule.algorithm = algorithm;
+  if (algorithm == Algorithm::kNothing) return schedule;
+  if (schedule.algorithm == Algorithm::kTransposed) {
     const int64_t wanted = CeilDivide(threads, plan.outer);
-    choice.tile = std::clamp(
+    schedule.tile = std::clamp(
         std::min(kTransposedBytes / (plan.n * InfoOf(plan.dtype).bytes),
                  CeilDivide(plan.inner, wanted)),
         kMinTransposed, kMaxTransposed);
-    choice.tile = std::min(choice.tile, plan.inner);
-  } else if (choice.columns()) {
+    schedule.tile = std::min(schedule.tile, plan.inner);
+  } else if (schedule.columns()) {
     const int64_t column_bytes = 2 * plan.k * InfoOf(plan.dtype).bytes;
-    choice.tile = std::clamp(kTileBytes / column_bytes, int64_t{64},
-                             std::max(plan.inner, int64_t{64}));
+    schedule.tile = std::clamp(kTileBytes / column_bytes, int64_t{64},
+                               std::max(plan.inner, int64_t{64}));
     // Enough tiles for the threads, if they stay wide.
     const int64_t wanted = CeilDivide(threads, plan.outer);
-    choice.tile = std::min(choice.tile,
-                           std::max(CeilDivide(plan.inner, wanted), kMinTile));
-    choice.tile = std::min(choice.tile, plan.inner);
-    if (choice.algorithm == Algorithm::kColumns) {
-      choice.fold = std::clamp(kFoldWidth / plan.inner, int64_t{1},
-                               std::max(plan.n / (8 * plan.k), int64_t{1}));
+    schedule.tile = std::min(
+        schedule.tile, std::max(CeilDivide(plan.inner, wanted), kMinTile));
+    schedule.tile = std::min(schedule.tile, plan.inner);
+    if (schedule.algorithm == Algorithm::kColumns) {
+      schedule.row_factor =
+          std::clamp(kFoldWidth / plan.inner, int64_t{1},
+                     std::max(plan.n / (8 * plan.k), int64_t{1}));
     }
   }
-  const int64_t units = choice.units(plan);
-  const double cost = UnitNanoseconds(choice.algorithm, plan, choice.tile);
+  const int64_t units = schedule.units(plan);
+  const double cost = UnitNanoseconds(schedule.algorithm, plan, schedule.tile);
   const double all = cost * static_cast<double>(units);
   if (threads == 1 || all < 2 * task) {
-    choice.grain = units;
-    return choice;
+    schedule.grain = units;
+    return schedule;
   }
-  choice.inline_here = false;
-  choice.grain = static_cast<int64_t>(
+  schedule.run_inline = false;
+  schedule.grain = static_cast<int64_t>(
       std::clamp(task / cost, 1.0, static_cast<double>(units)));
   if (units < threads) {
     // A few long units: each is cut, so that all threads have a piece.
     const auto useful = static_cast<int64_t>(cost / task);
-    int64_t most = plan.n / choice.fold / plan.k;
-    if (choice.algorithm == Algorithm::kSort) most = plan.n;
-    if (choice.algorithm == Algorithm::kStrided ||
-        choice.algorithm == Algorithm::kTransposed) {
+    int64_t most = plan.n / schedule.row_factor / plan.k;
+    if (schedule.algorithm == Algorithm::kSort) most = plan.n;
+    if (schedule.algorithm == Algorithm::kStrided ||
+        schedule.algorithm == Algorithm::kTransposed) {
       most = 1;
     }
-    choice.pieces =
+    schedule.pieces =
         std::clamp(std::min({CeilDivide(threads, units), useful, most}),
                    int64_t{1}, plan.n);
   }
-  choice.sort_pieces = choice.algorithm == Algorithm::kSort
-                           ? choice.pieces
-                           : SortPieces(plan.k, threads, task);
-  return choice;
+  schedule.sort_pieces = schedule.algorithm == Algorithm::kSort
+                             ? schedule.pieces
+                             : SortPieces(plan.k, threads, task);
+  return schedule;
 }
 
-int64_t EstimateNanoseconds(const Plan& plan, const Choice& choice,
+int64_t EstimateNanoseconds(const Plan& plan, const Schedule& schedule,
                             int threads) {
-  if (choice.algorithm == Algorithm::kNothing) return 0;
-  const int64_t units = choice.units(plan);
-  const double all = UnitNanoseconds(choice.algorithm, plan, choice.tile) *
+  if (schedule.algorithm == Algorithm::kNothing) return 0;
+  const int64_t units = schedule.units(plan);
+  const double all = UnitNanoseconds(schedule.algorithm, plan, schedule.tile) *
                      static_cast<double>(units);
-  const double at_once = choice.inline_here
-                             ? 1
-                             : std::min(static_cast<double>(threads),
-                                        static_cast<double>(units) *
-                                            static_cast<double>(choice.pieces));
+  const double at_once =
+      schedule.run_inline ? 1
+                          : std::min(static_cast<double>(threads),
+                                     static_cast<double>(units) *
+                                         static_cast<double>(schedule.pieces));
   return static_cast<int64_t>(std::min(all / at_once, 9e18));
 }
 
-std::string_view NameOf(const Choice& choice) {
+std::string_view NameOf(const Schedule& schedule) {
   constexpr std::array<std::array<std::string_view, 2>, 8> kNames = {{
       {"nothing", "nothing"},
       {"short-rows", "short-rows"},
@@ -223,8 +224,8 @@ std::string_view NameOf(const Choice& choice) {
       {"transposed", "transposed"},  // never cut
       {"scan-columns", "scan-columns-split"},
   }};
-  return kNames[static_cast<size_t>(choice.algorithm)]
-               [choice.pieces > 1 ? 1 : 0];
+  return kNames[static_cast<size_t>(schedule.algorithm)]
+               [schedule.pieces > 1 ? 1 : 0];
 }
 
 }  // namespace topk::cpu

@@ -21,7 +21,7 @@ enum class Algorithm {
 };
 
 /// A way to run a plan. A unit is a row, or a tile of columns.
-struct Choice {
+struct Schedule {
   Algorithm algorithm = Algorithm::kNothing;
   /// Into how many pieces each unit is cut along the axis.
   int64_t pieces = 1;
@@ -30,11 +30,11 @@ struct Choice {
   /// Columns in a tile.
   int64_t tile = 1;
   /// kColumns: how many rows of a narrow tensor are taken for one.
-  int64_t fold = 1;
+  int64_t row_factor = 1;
   /// On how many threads the k best of a slice are sorted.
   int64_t sort_pieces = 1;
   /// Whether the calling thread does all work itself.
-  bool inline_here = true;
+  bool run_inline = true;
 
   /// Whether a unit is a tile of columns.
   bool columns() const {
@@ -71,20 +71,20 @@ inline constexpr double kTaskNanoseconds = 10000;
 /// whose cost is at most kSerialNanoseconds runs on one thread; a smaller
 /// `task` lowers that limit in proportion. A pure function of the shape; the
 /// constants are those of tests/bench.
-Choice Choose(const Plan& plan, int threads, double task = kTaskNanoseconds);
+Schedule Choose(const Plan& plan, int threads, double task = kTaskNanoseconds);
 
 /// Cuts the work of an algorithm as Choose() does. REQUIRES: CanRun.
-Choice Cut(Algorithm algorithm, const Plan& plan, int threads,
-           double task = kTaskNanoseconds);
+Schedule Cut(Algorithm algorithm, const Plan& plan, int threads,
+             double task = kTaskNanoseconds);
 
-/// Returns an estimate of the time that a choice takes on `threads` threads.
-int64_t EstimateNanoseconds(const Plan& plan, const Choice& choice,
+/// Returns an estimate of the time that a schedule takes on `threads` threads.
+int64_t EstimateNanoseconds(const Plan& plan, const Schedule& schedule,
                             int threads);
 
 /// Returns on how many of the threads to sort k candidates.
 int64_t SortPieces(int64_t k, int threads, double task = kTaskNanoseconds);
 
-/// Returns a choice's name, e.g. "scan" or, cut along the axis, "scan-split".
-std::string_view NameOf(const Choice& choice);
+/// Returns a schedule's name, e.g. "scan" or, cut along the axis, "scan-split".
+std::string_view NameOf(const Schedule& schedule);
 
 }  // namespace topk::cpu

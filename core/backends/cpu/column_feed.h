@@ -26,10 +26,10 @@ class ColumnSelections {
  public:
   /// If cancelled during construction, there may be fewer columns.
   ColumnSelections(const Kernels<Key, kFloat>& kernels,
-                   const SortKeyEncoder<Key, kFloat>& map, int64_t columns,
+                   const SortKeyEncoder<Key, kFloat>& encoder, int64_t columns,
                    int64_t k, int64_t slack, int64_t n,
                    const Cancellation* cancellation)
-      : kernels_(kernels), map_(map), cancellation_(cancellation) {
+      : kernels_(kernels), encoder_(encoder), cancellation_(cancellation) {
     const Selection<Key> empty(kernels.kth, k, slack, n, cancellation);
     selections_.reserve(static_cast<size_t>(columns));
     bounds_.reserve(static_cast<size_t>(columns));
@@ -83,8 +83,9 @@ class ColumnSelections {
       return;
     }
     std::array<uint32_t, kBlockColumns + kScanSlack> columns;
-    const int64_t found = kernels_.scan_columns(
-        map_, elements, count, bounds_.data() + first_column, columns.data());
+    const int64_t found =
+        kernels_.scan_columns(encoder_, elements, count,
+                              bounds_.data() + first_column, columns.data());
     for (int64_t i = 0; i < found; ++i) {
       Offer(elements, columns[static_cast<size_t>(i)], first_column, index);
     }
@@ -96,7 +97,7 @@ class ColumnSelections {
     Selection<Key>& selection = selections_[column];
     const bool had = selection.bounded();
     const Key bits = Load<Key>(elements, c);
-    selection.Offer(map_(bits), bits, static_cast<uint64_t>(index));
+    selection.Offer(encoder_(bits), bits, static_cast<uint64_t>(index));
     if (selection.bounded()) {
       bounded_ += !had;
       bounds_[column] = selection.bound();
@@ -104,7 +105,7 @@ class ColumnSelections {
   }
 
   const Kernels<Key, kFloat>& kernels_;
-  const SortKeyEncoder<Key, kFloat>& map_;
+  const SortKeyEncoder<Key, kFloat>& encoder_;
   const Cancellation* cancellation_;
   std::vector<Selection<Key>> selections_;
   std::vector<Key> bounds_;

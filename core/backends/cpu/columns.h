@@ -20,24 +20,24 @@ class ColumnRunner {
   explicit ColumnRunner(const Run<Key, kFloat>& run)
       : run_(run), plan_(run.plan) {}
 
-  /// Runs the tiles begin .. end - 1 of Choice::tile columns.
+  /// Runs the tiles begin .. end - 1 of Schedule::tile columns.
   void Do(int64_t begin, int64_t end) {
-    const int64_t tile = run_.choice.tile;
-    const int64_t tiles = run_.choice.tiles(plan_);
+    const int64_t tile = run_.schedule.tile;
+    const int64_t tiles = run_.schedule.tiles(plan_);
     for (int64_t unit = begin; unit < end && !cancelled(); ++unit) {
       const int64_t outer = unit / tiles;
       const int64_t column = unit % tiles * tile;
       const int64_t width = std::min(tile, plan_.inner - column);
-      if (run_.choice.algorithm == Algorithm::kColumns) {
+      if (run_.schedule.algorithm == Algorithm::kColumns) {
         DoTile(outer, column, width);
       } else {
         DoTileOfSelections(outer, column, width);
       }
     }
-    LetGo(selections_,
-          run_.choice.pieces *
-              ColumnSelections<Key, kFloat>::Bytes(
-                  tile, plan_.k, ColumnSlackFor(plan_.k), plan_.n));
+    DeferDestroy(selections_,
+                 run_.schedule.pieces *
+                     ColumnSelections<Key, kFloat>::Bytes(
+                         tile, plan_.k, ColumnSlackFor(plan_.k), plan_.n));
   }
 
  private:
@@ -65,44 +65,46 @@ class ColumnRunner {
     int64_t index;
   };
 
-  // `fold` rows of the tensor are one row of fold * width columns here; what is
-  // left of them is a row of fewer columns. Each piece takes some of the rows.
+  // `factor` rows of the tensor form one row of factor * width columns here;
+  // what is left of them is a row of fewer columns. Each piece takes some of
+  // the rows.
   void DoTile(int64_t outer, int64_t column, int64_t width) {
-    const int64_t fold = run_.choice.fold;
-    const int64_t pieces = run_.choice.pieces;
-    const int64_t rows = plan_.n / fold;
-    const int64_t pitch = plan_.inner * fold;
+    const int64_t factor = run_.schedule.row_factor;
+    const int64_t pieces = run_.schedule.pieces;
+    const int64_t rows = plan_.n / factor;
+    const int64_t pitch = plan_.inner * factor;
     const std::byte* tile = run_.at(outer * plan_.n * plan_.inner + column);
     while (static_cast<int64_t>(pieces_.size()) < pieces) {
-      const int64_t size = State::Elements(run_.choice.tile * fold, plan_.k);
+      const int64_t size =
+          State::Elements(run_.schedule.tile * factor, plan_.k);
       pieces_.emplace_back(static_cast<Key*>(
           ::operator new(static_cast<size_t>(size) * sizeof(Key),
                          std::align_val_t(kVectorBytes))));
     }
     const int64_t block = std::max(
-        kBlockBytes / (width * fold * static_cast<int64_t>(sizeof(Key))),
+        kBlockBytes / (width * factor * static_cast<int64_t>(sizeof(Key))),
         int64_t{1});
     const auto feed = [&](int64_t p) {
-      State state = StateOf(p, width * fold);
+      State state = StateOf(p, width * factor);
       const int64_t first = p * rows / pieces;
       const int64_t last = (p + 1) * rows / pieces;
       const auto row = [&](int64_t r) { return At<Key>(tile, r * pitch); };
       ForEachBlock(first, last, block, run_.cancellation,
                    [&](int64_t begin, int64_t end) {
-                     run_.kernels.feed_columns(run_.map, state, row(begin),
+                     run_.kernels.feed_columns(run_.encoder, state, row(begin),
                                                end - begin, pitch,
                                                begin - first);
                    });
-      if (p == pieces - 1 && plan_.n % fold > 0) {
-        state.columns = plan_.n % fold * width;
-        run_.kernels.feed_columns(run_.map, state, row(rows), 1, pitch,
+      if (p == pieces - 1 && plan_.n % factor > 0) {
+        state.columns = plan_.n % factor * width;
+        run_.kernels.feed_columns(run_.encoder, state, row(rows), 1, pitch,
                                   rows - first);
       }
     };
     // After a cancellation the indices are not valid.
     if (!ForEachPiece(pieces, run_.cancellation, feed)) return;
     if (!FindPlaces(outer * plan_.inner + column, width)) return;
-    if (fold == 1 && pieces == 1 && plan_.order == Order::kValue) {
+    if (factor == 1 && pieces == 1 && plan_.order == Order::kValue) {
       WriteTile(width, tile);
     } else {
       MergeTile(width, tile, rows);
@@ -128,17 +130,17 @@ class ColumnRunner {
 
   // Merges what the pieces and the folds have of each column.
   void MergeTile(int64_t width, const std::byte* tile, int64_t rows) {
-    const int64_t fold = run_.choice.fold;
+    const int64_t factor = run_.schedule.row_factor;
     const auto pieces = static_cast<int64_t>(pieces_.size());
     for (int64_t c = 0; c < width && !cancelled(); ++c) {
       parts_.clear();
       for (int64_t p = 0; p < pieces; ++p) {
-        const State state = StateOf(p, width * fold);
-        for (int64_t f = 0; f < fold; ++f) {
+        const State state = StateOf(p, width * factor);
+        for (int64_t f = 0; f < factor; ++f) {
           for (int64_t j = 0; j < plan_.k; ++j) {
             const Key* key = state.at(f * width + c, j);
             const auto row = static_cast<int64_t>(key[plan_.k * State::kBlock]);
-            parts_.push_back({*key, (p * rows / pieces + row) * fold + f});
+            parts_.push_back({*key, (p * rows / pieces + row) * factor + f});
           }
         }
       }
@@ -177,9 +179,9 @@ class ColumnRunner {
     const auto axis = static_cast<size_t>(plan_.axis);
     const Place& place = places_[static_cast<size_t>(c)];
     if (plan_.wants_values) {
-      const Key bits = run_.map.IsShared(part.key)
+      const Key bits = run_.encoder.IsShared(part.key)
                            ? Load<Key>(tile, part.index * plan_.inner + c)
-                           : run_.map.Bits(part.key);
+                           : run_.encoder.Bits(part.key);
       Store(run_.outputs.values.data(),
             place.value + j * plan_.values.strides[axis], bits);
     }
@@ -195,10 +197,10 @@ class ColumnRunner {
   }
 
   void DoTileOfSelections(int64_t outer, int64_t column, int64_t width) {
-    const int64_t pieces = run_.choice.pieces;
+    const int64_t pieces = run_.schedule.pieces;
     const int64_t tile = outer * plan_.n * plan_.inner + column;
     while (static_cast<int64_t>(selections_.size()) < pieces) {
-      selections_.emplace_back(run_.kernels, run_.map, run_.choice.tile,
+      selections_.emplace_back(run_.kernels, run_.encoder, run_.schedule.tile,
                                plan_.k, ColumnSlackFor(plan_.k), plan_.n,
                                run_.cancellation);
       if (cancelled()) return;  // some columns may be missing
@@ -224,7 +226,7 @@ class ColumnRunner {
     };
     if (!ForEachPiece(pieces, run_.cancellation, feed)) return;
     SliceWriter<Key> writer(plan_, run_.outputs, run_.kernels,
-                            run_.choice.sort_pieces, run_.cancellation);
+                            run_.schedule.sort_pieces, run_.cancellation);
     for (int64_t c = 0; c < width && !cancelled(); ++c) {
       Selection<Key>& selection = selections_[0][c];
       for (size_t p = 1; p < selections_.size(); ++p) {

@@ -17,40 +17,40 @@ namespace {
 template <class Key, bool kFloat>
 class Memory {
  public:
-  Memory(const Plan& plan, const Choice& choice)
-      : plan_(plan), choice_(choice) {}
+  Memory(const Plan& plan, const Schedule& schedule)
+      : plan_(plan), schedule_(schedule) {}
 
   // The memory of one task's runner.
   Size OfRunner() const {
     const Size k = plan_.k;
     const int64_t n = plan_.n;
-    switch (choice_.algorithm) {
+    switch (schedule_.algorithm) {
       case Algorithm::kNothing:
         return 0;
       case Algorithm::kSort:
-        return SliceWriter<Key>::Bytes(plan_, n, choice_.sort_pieces) +
+        return SliceWriter<Key>::Bytes(plan_, n, schedule_.sort_pieces) +
                OfUnpacked(n);
       case Algorithm::kColumns: {
-        const int64_t columns = choice_.tile * choice_.fold;
+        const int64_t columns = schedule_.tile * schedule_.row_factor;
         const Size state =
             Size(ColumnState<Key>::Elements(columns, plan_.k)) * sizeof(Key);
         constexpr int64_t kPlace = 16;
         constexpr int64_t kPart = int64_t{2} * 16;  // a vector that grows
-        return choice_.pieces * (state + choice_.fold * k * kPart) +
-               Size(choice_.tile) * kPlace;
+        return schedule_.pieces * (state + schedule_.row_factor * k * kPart) +
+               Size(schedule_.tile) * kPlace;
       }
       case Algorithm::kTransposed: {
-        const Plan rows = RowsOfTile(plan_, choice_.tile);
+        const Plan rows = RowsOfTile(plan_, schedule_.tile);
         return TransposedRunner<Key, kFloat>::Bytes(rows) +
                Memory(rows, Choose(rows, 1)).OfRunner();
       }
       case Algorithm::kScanColumns:
-        return choice_.pieces *
+        return schedule_.pieces *
                    ColumnSelections<Key, kFloat>::Bytes(
-                       choice_.tile, plan_.k, ColumnSlackFor(plan_.k), n) +
-               SliceWriter<Key>::Bytes(plan_, plan_.k, choice_.sort_pieces) +
-               choice_.pieces *
-                   OfUnpacked(std::max(choice_.tile, kBlockColumns));
+                       schedule_.tile, plan_.k, ColumnSlackFor(plan_.k), n) +
+               SliceWriter<Key>::Bytes(plan_, plan_.k, schedule_.sort_pieces) +
+               schedule_.pieces *
+                   OfUnpacked(std::max(schedule_.tile, kBlockColumns));
       case Algorithm::kShortRows:
         return OfRow() + OfUnpacked(std::max(n, kUnpackedBytes));
       default:
@@ -72,9 +72,9 @@ class Memory {
   Size OfRow() const {
     const int64_t k = plan_.k;
     const int64_t n = plan_.n;
-    return choice_.pieces * Selection<Key>::Bytes(k, SlackFor(k), n) +
+    return schedule_.pieces * Selection<Key>::Bytes(k, SlackFor(k), n) +
            RowFeed<Key, kFloat>::Bytes(n, k) +
-           SliceWriter<Key>::Bytes(plan_, k, choice_.sort_pieces);
+           SliceWriter<Key>::Bytes(plan_, k, schedule_.sort_pieces);
   }
 
   Size OfUnpacked(Size count) const {
@@ -82,18 +82,18 @@ class Memory {
   }
 
   const Plan& plan_;
-  const Choice& choice_;
+  const Schedule& schedule_;
 };
 
-Size RunBytes(const Plan& plan, const Choice& choice, int threads) {
-  const int64_t units = choice.units(plan);
+Size RunBytes(const Plan& plan, const Schedule& schedule, int threads) {
+  const int64_t units = schedule.units(plan);
   const int64_t runners =
-      choice.inline_here ? 1 : std::min<int64_t>(units, threads);
+      schedule.run_inline ? 1 : std::min<int64_t>(units, threads);
   return PackedValues::Bytes(plan) +
          runners *
              WithSortKeyEncoder(plan, [&]<class Key, bool kFloat>(
                                           const SortKeyEncoder<Key, kFloat>&) {
-               return Memory<Key, kFloat>(plan, choice).OfRunner();
+               return Memory<Key, kFloat>(plan, schedule).OfRunner();
              });
 }
 
@@ -161,7 +161,7 @@ double SliceNanoseconds(const Plan& plan, bool fold) {
 }
 
 // How many elements of a slice are looked at.
-Size Looked(const Plan& plan) {
+Size ScannedElements(const Plan& plan) {
   const bool repeated = plan.input.strides[static_cast<size_t>(plan.axis)] == 0;
   return repeated ? plan.k : plan.n;
 }
@@ -170,7 +170,7 @@ Size Nanoseconds(const Plan& plan, bool fold) {
   if (plan.slices() == 0) return 0;
   const double slice =
       SliceNanoseconds(plan, fold) +
-      static_cast<double>(Looked(plan).value()) *
+      static_cast<double>(ScannedElements(plan).value()) *
           ElementNanoseconds(plan, fold) +
       static_cast<double>(plan.k) * SelectedNanoseconds(plan, fold);
   return Size::Of(static_cast<double>(plan.slices()) * slice);
@@ -182,10 +182,10 @@ Size RunNanoseconds(const Plan& plan) {
   return CostOfOutputs(plan).nanoseconds + Nanoseconds(plan, false);
 }
 
-Cost RunCost(const Plan& plan, const Choice& choice, int threads) {
+Cost RunCost(const Plan& plan, const Schedule& schedule, int threads) {
   Cost cost = CostOfOutputs(plan);
-  if (choice.algorithm == Algorithm::kNothing) return cost;
-  cost.working_bytes = RunBytes(plan, choice, threads);
+  if (schedule.algorithm == Algorithm::kNothing) return cost;
+  cost.working_bytes = RunBytes(plan, schedule, threads);
   cost.nanoseconds = RunNanoseconds(plan);
   return cost;
 }

@@ -7,11 +7,12 @@
 
 namespace topk::cpu {
 
-/// Returns the cost of RunChoice() on `threads` threads. A few small vectors
+/// Returns the cost of RunSchedule() on `threads` threads. A few small vectors
 /// and the stacks are left out.
-Cost RunCost(const Plan& plan, const Choice& choice, int threads);
+Cost RunCost(const Plan& plan, const Schedule& schedule, int threads);
 
-/// Returns the CPU time of RunChoice(), which does not depend on the choice.
+/// Returns the CPU time of RunSchedule(), which does not depend on the
+/// schedule.
 Size RunNanoseconds(const Plan& plan);
 
 /// Returns the cost of a fold over the whole tensor.

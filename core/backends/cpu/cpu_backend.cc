@@ -12,13 +12,13 @@
 #include "core/backends/cpu/cost.h"
 #include "core/backends/cpu/cpu_fold.h"
 #include "core/backends/cpu/pieces.h"
-#include "core/backends/cpu/run_choice.h"
+#include "core/backends/cpu/run_schedule.h"
 
 namespace topk {
 namespace {
 
-using cpu::Choice;
 using cpu::InstructionSet;
+using cpu::Schedule;
 
 constexpr std::string_view kName = "cpu";
 
@@ -35,20 +35,20 @@ class CpuPlan final : public PreparedPlan {
   CpuPlan(const Plan& plan, Resources& resources)
       : plan_(plan),
         resources_(resources),
-        choice_(cpu::Choose(plan, resources.threads, resources.task)) {}
+        schedule_(cpu::Choose(plan, resources.threads, resources.task)) {}
 
-  std::string_view kernel() const override { return NameOf(choice_); }
+  std::string_view kernel() const override { return NameOf(schedule_); }
 
   int64_t EstimateNanoseconds() const override {
-    return cpu::EstimateNanoseconds(plan_, choice_, resources_.threads);
+    return cpu::EstimateNanoseconds(plan_, schedule_, resources_.threads);
   }
 
   bool FoldsWell() const override {
-    return plan_.input.packed && choice_.algorithm == cpu::Algorithm::kScan;
+    return plan_.input.packed && schedule_.algorithm == cpu::Algorithm::kScan;
   }
 
   Cost RunCost() const override {
-    return cpu::RunCost(plan_, choice_, resources_.threads);
+    return cpu::RunCost(plan_, schedule_, resources_.threads);
   }
 
   Cost FoldCost() const override { return cpu::FoldCost(plan_); }
@@ -60,11 +60,11 @@ class CpuPlan final : public PreparedPlan {
   Execution Run(std::span<const std::byte> tensor, const Outputs& outputs,
                 const Cancellation* cancellation) const override {
     const auto run = [&] {
-      cpu::RunChoice(plan_, choice_, resources_.set, tensor.data(), outputs,
-                     cancellation);
+      cpu::RunSchedule(plan_, schedule_, resources_.set, tensor.data(), outputs,
+                       cancellation);
     };
-    choice_.inline_here ? run() : resources_.arenas.Run(run);
-    return {kName, NameOf(choice_), resources_.set.name};
+    schedule_.run_inline ? run() : resources_.arenas.Run(run);
+    return {kName, NameOf(schedule_), resources_.set.name};
   }
 
   Result<std::unique_ptr<Fold>> StartFold(
@@ -78,7 +78,7 @@ class CpuPlan final : public PreparedPlan {
  private:
   const Plan& plan_;
   Resources& resources_;
-  const Choice choice_;
+  const Schedule schedule_;
 };
 
 class CpuBackend final : public Backend {

@@ -18,20 +18,20 @@ template <class Key, bool kFloat>
 class TypedFold final : public Fold {
  public:
   TypedFold(const Plan& plan, const Outputs& outputs,
-            const SortKeyEncoder<Key, kFloat>& map, const InstructionSet& set,
-            int64_t sort_pieces, ArenaPool& arenas,
+            const SortKeyEncoder<Key, kFloat>& encoder,
+            const InstructionSet& set, int64_t sort_pieces, ArenaPool& arenas,
             const Cancellation* cancellation)
       : plan_(plan),
         outputs_(outputs),
-        map_(map),
+        encoder_(encoder),
         kernels_(set.kernels<Key, kFloat>()),
         instruction_set_(set.name),
         arenas_(arenas),
         cancellation_(cancellation),
         // An empty tensor has no columns, whatever its shape.
-        selections_(kernels_, map_, plan.slices() == 0 ? 0 : plan.inner, plan.k,
-                    FoldSlackFor(plan), plan.n, cancellation),
-        feed_(kernels_, map_, plan.k),
+        selections_(kernels_, encoder_, plan.slices() == 0 ? 0 : plan.inner,
+                    plan.k, FoldSlackFor(plan), plan.n, cancellation),
+        feed_(kernels_, encoder_, plan.k),
         sort_pieces_(sort_pieces),
         writer_(plan_, outputs_, kernels_, sort_pieces, cancellation) {}
 
@@ -112,7 +112,7 @@ class TypedFold final : public Fold {
 
   const Plan& plan_;
   const Outputs outputs_;
-  const SortKeyEncoder<Key, kFloat> map_;
+  const SortKeyEncoder<Key, kFloat> encoder_;
   const Kernels<Key, kFloat>& kernels_;
   const std::string_view instruction_set_;
   ArenaPool& arenas_;
@@ -141,7 +141,7 @@ class UnpackingFold final : public Fold {
         outputs_(outputs),
         cancellation_(cancellation),
         values_(plan),
-        fold_(make(values_.Instead(outputs))),
+        fold_(make(values_.WithUnpackedValues(outputs))),
         left_(plan.slices() * plan.n) {}
 
   void Feed(std::span<const std::byte> piece) override {
@@ -218,10 +218,10 @@ std::unique_ptr<Fold> MakeFold(const Plan& plan, const Outputs& outputs,
   const auto make = [&](const Outputs& to) {
     return WithSortKeyEncoder(
         plan,
-        [&]<class Key, bool kFloat>(
-            const SortKeyEncoder<Key, kFloat>& map) -> std::unique_ptr<Fold> {
+        [&]<class Key, bool kFloat>(const SortKeyEncoder<Key, kFloat>& encoder)
+            -> std::unique_ptr<Fold> {
           return std::make_unique<TypedFold<Key, kFloat>>(
-              plan, to, map, set, sort_pieces, arenas, cancellation);
+              plan, to, encoder, set, sort_pieces, arenas, cancellation);
         });
   };
   if (!InfoOf(plan.dtype).packed()) return make(outputs);

@@ -80,7 +80,7 @@ inline constexpr int64_t kColumnK = 32;
 /// The kernels of one instruction set for one kind of key.
 template <class Key, bool kFloat>
 struct Kernels {
-  using Map = SortKeyEncoder<Key, kFloat>;
+  using Encoder = SortKeyEncoder<Key, kFloat>;
 
   /// Writes the positions of the elements that pass the probe, in order, and
   /// stops when all were scanned or when less than
@@ -92,8 +92,8 @@ struct Kernels {
   /// r elements reach BoundFrom() the r-th greatest of these, if that is the
   /// key of a number; NaNs are not counted. A remainder that does not fill a
   /// vector is left out. REQUIRES: `groups` fills whole vectors (kVectorBytes).
-  void (*raise_maxima)(const Map& map, const std::byte* elements, int64_t count,
-                       Key* maxima, int64_t groups);
+  void (*raise_maxima)(const Encoder& encoder, const std::byte* elements,
+                       int64_t count, Key* maxima, int64_t groups);
 
   /// Returns a key that exactly k of the keys reach, or else (ties) the k-th
   /// greatest key. 1 <= k <= count.
@@ -102,7 +102,7 @@ struct Kernels {
   /// Writes which of `count` neighbouring elements have a key that exceeds the
   /// bound of the same number, in order; `columns` has kScanSlack more room
   /// than there are elements. Returns how many.
-  int64_t (*scan_columns)(const Map& map, const std::byte* elements,
+  int64_t (*scan_columns)(const Encoder& encoder, const std::byte* elements,
                           int64_t count, const Key* bounds, uint32_t* columns);
 
   /// Writes how many keys rank before each: the greater, and the equal in front
@@ -112,13 +112,13 @@ struct Kernels {
 
   /// Selects from rows one after another, from `begin` on, until all are done
   /// or one needs the long way; returns the first that is not done.
-  int64_t (*select_short_rows)(const Map& map, const ShortRows<Key>& rows,
-                               int64_t begin);
+  int64_t (*select_short_rows)(const Encoder& encoder,
+                               const ShortRows<Key>& rows, int64_t begin);
 
   /// Takes `count` rows of `state.columns` elements, `pitch` elements apart,
   /// with the indices first, first + 1, ... Those below k must come first, to
   /// fill the state. Null for keys of 8 and 16 bits.
-  void (*feed_columns)(const Map& map, const ColumnState<Key>& state,
+  void (*feed_columns)(const Encoder& encoder, const ColumnState<Key>& state,
                        const std::byte* elements, int64_t count, int64_t pitch,
                        int64_t first);
 

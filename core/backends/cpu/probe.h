@@ -33,16 +33,17 @@ struct Probe {
 /// on one side. For NaNs with a sign its result is wrong in both directions,
 /// and the second comparison inverts it. Tests: unit/probe_test.cc.
 template <class Key, bool kFloat>
-Probe<Key> ProbeAbove(const SortKeyEncoder<Key, kFloat>& map, Key bound) {
+Probe<Key> ProbeAbove(const SortKeyEncoder<Key, kFloat>& encoder, Key bound) {
   constexpr Key kOnes = static_cast<Key>(~Key{0});
   if constexpr (!kFloat) {
-    return {static_cast<Key>(map.sign ^ map.flip), bound, kOnes};
+    return {static_cast<Key>(encoder.sign ^ encoder.flip), bound, kOnes};
   } else {
-    const Key sign = map.sign;
-    const Key highest = static_cast<Key>(sign | map.infinity);  // key of +inf
-    const Key lowest = static_cast<Key>(~highest);              // key of -inf
-    const Key nan = highest;  // also the bits of -inf
-    if (map.flip == 0) {
+    const Key sign = encoder.sign;
+    const Key highest =
+        static_cast<Key>(sign | encoder.infinity);  // key of +inf
+    const Key lowest = static_cast<Key>(~highest);  // key of -inf
+    const Key nan = highest;                        // also the bits of -inf
+    if (encoder.flip == 0) {
       bound = std::clamp(bound, static_cast<Key>(lowest - 1), highest);
       if (bound == static_cast<Key>(sign - 1)) --bound;  // let -0 in with +0
       return {bound >= sign ? sign : kOnes, bound, nan};
@@ -59,10 +60,10 @@ Probe<Key> ProbeAbove(const SortKeyEncoder<Key, kFloat>& map, Key bound) {
 /// Returns a bound that is reached by the elements whose maxima (raise_maxima)
 /// reach `maximum`.
 template <class Key, bool kFloat>
-Key BoundFrom(const SortKeyEncoder<Key, kFloat>& map, Key maximum) {
+Key BoundFrom(const SortKeyEncoder<Key, kFloat>& encoder, Key maximum) {
   // Among the smallest a maximum takes -0 for less than +0.
-  const auto minus_zero = static_cast<Key>((map.sign - 1) ^ map.flip);
-  const bool lower = kFloat && map.flip != 0 && maximum == minus_zero;
+  const auto minus_zero = static_cast<Key>((encoder.sign - 1) ^ encoder.flip);
+  const bool lower = kFloat && encoder.flip != 0 && maximum == minus_zero;
   return static_cast<Key>(maximum - (lower ? 1 : 0));
 }
 

@@ -75,16 +75,16 @@ class RowFeed {
  public:
   using Selections = std::span<Selection<Key>>;
 
-  /// `kernels` and `map` outlive this. `patience` is how many reselections of
-  /// one row are taken for chance.
+  /// `kernels` and `encoder` outlive this. `patience` is how many reselections
+  /// of one row are taken for chance.
   RowFeed(const Kernels<Key, kFloat>& kernels,
-          const SortKeyEncoder<Key, kFloat>& map, int64_t k,
+          const SortKeyEncoder<Key, kFloat>& encoder, int64_t k,
           int64_t patience = 8)
       : kernels_(kernels),
-        map_(map),
+        encoder_(encoder),
         k_(k),
         patience_(patience),
-        bounds_(kernels, map) {}
+        bounds_(kernels, encoder) {}
 
   /// Upper bound on memory, in bytes, for rows of `count` elements.
   static Size Bytes(int64_t count, int64_t k) {
@@ -123,12 +123,13 @@ class RowFeed {
     constexpr int64_t kPositions = 1024;
     constexpr int64_t kMost = kScanBytes / static_cast<int64_t>(sizeof(Key));
     std::array<uint32_t, kPositions> positions;
-    const auto map = map_;  // a copy, which no candidate can overwrite
+    const auto encoder = encoder_;  // a copy, which no candidate can overwrite
     const int64_t enough = selection.reselections() + patience;
     int64_t i = 0;
     const auto offer = [&](int64_t at) {
       const Key bits = Load<Key>(run.elements, at);
-      selection.Offer(map(bits), bits, static_cast<uint64_t>(run.first + at));
+      selection.Offer(encoder(bits), bits,
+                      static_cast<uint64_t>(run.first + at));
     };
     while (i < run.count && selection.reselections() < enough) {
       if (IsCancelled(selection.cancellation())) return run.count;
@@ -140,7 +141,7 @@ class RowFeed {
       }
       if (selection.bound() == kOnes) return run.count;  // none ranks before it
       const Scanned scanned = kernels_.scan(
-          ProbeAbove(map, selection.bound()), At<Key>(run.elements, i),
+          ProbeAbove(encoder, selection.bound()), At<Key>(run.elements, i),
           std::min(run.count - i, kMost), positions.data(),
           std::min(kPositions, selection.room() + kScanSlack));
       for (int64_t p = 0; p < scanned.found; ++p) {
@@ -217,7 +218,7 @@ class RowFeed {
           row.Part<Key>(p * row.count / pieces, (p + 1) * row.count / pieces);
       const int64_t taken = Scan(piece, patience, one[0]);
       if (taken == piece.count) return;
-      Bounds<Key, kFloat> bounds(kernels_, map_);
+      Bounds<Key, kFloat> bounds(kernels_, encoder_);
       FeedSampled(piece.Part<Key>(taken, piece.count), 2 * patience, bounds,
                   one);
     });
@@ -244,7 +245,7 @@ class RowFeed {
   static constexpr int kWait = 32;
 
   const Kernels<Key, kFloat>& kernels_;
-  const SortKeyEncoder<Key, kFloat>& map_;
+  const SortKeyEncoder<Key, kFloat>& encoder_;
   const int64_t k_;
   const int64_t patience_;
   Bounds<Key, kFloat> bounds_;

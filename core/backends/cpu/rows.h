@@ -24,20 +24,21 @@ class RowRunner {
         n_(stride_ == 0 ? plan_.k : plan_.n),
         packed_(InfoOf(plan_.dtype).packed()),
         elements_(run.kernels, plan_, run.tensor, run.cancellation),
-        feed_(run.kernels, run.map, plan_.k),
-        writer_(plan_, run.outputs, run.kernels, run.choice.sort_pieces,
+        feed_(run.kernels, run.encoder, plan_.k),
+        writer_(plan_, run.outputs, run.kernels, run.schedule.sort_pieces,
                 run.cancellation) {}
 
   void Do(int64_t begin, int64_t end) {
-    if (run_.choice.algorithm == Algorithm::kShortRows) {
+    if (run_.schedule.algorithm == Algorithm::kShortRows) {
       DoShort(begin, end);
       return;
     }
     for (int64_t slice = begin; slice < end && !cancelled(); ++slice) {
       DoLong(slice);
     }
-    LetGo(parts_, run_.choice.pieces *
-                      Selection<Key>::Bytes(plan_.k, SlackFor(plan_.k), n_));
+    DeferDestroy(parts_,
+                 run_.schedule.pieces *
+                     Selection<Key>::Bytes(plan_.k, SlackFor(plan_.k), n_));
   }
 
  private:
@@ -70,7 +71,7 @@ class RowRunner {
         index_bytes,
         static_cast<uint64_t>(plan_.index_offset)};
     int64_t row = 0;
-    while ((row = run_.kernels.select_short_rows(run_.map, rows, row)) <
+    while ((row = run_.kernels.select_short_rows(run_.encoder, rows, row)) <
            rows.count) {
       DoLong(begin + row);  // many equal elements
       ++row;
@@ -79,12 +80,12 @@ class RowRunner {
 
   void DoLong(int64_t slice) {
     const int64_t first = SliceOffset(plan_, plan_.input, slice);
-    if (run_.choice.algorithm == Algorithm::kSort) {
+    if (run_.schedule.algorithm == Algorithm::kSort) {
       const std::byte* row = elements_.Get(first, n_);
-      if (!cancelled()) writer_.WriteSorted(slice, run_.map, row);
+      if (!cancelled()) writer_.WriteSorted(slice, run_.encoder, row);
       return;
     }
-    while (static_cast<int64_t>(parts_.size()) < run_.choice.pieces) {
+    while (static_cast<int64_t>(parts_.size()) < run_.schedule.pieces) {
       parts_.emplace_back(run_.kernels.kth, plan_.k, SlackFor(plan_.k), n_,
                           run_.cancellation);
     }
@@ -119,7 +120,7 @@ class RowRunner {
   // reselection raises the bound, and there are few keys to raise it through.
   void FeedPacked(int64_t first) {
     const DTypeInfo& type = InfoOf(plan_.dtype);
-    const Key first_key = FirstKey(type, run_.map);
+    const Key first_key = FirstKey(type, run_.encoder);
     const auto pieces = static_cast<int64_t>(parts_.size());
     ForEachPiece(pieces, run_.cancellation, [&](int64_t p) {
       Selection<Key>& part = parts_[static_cast<size_t>(p)];

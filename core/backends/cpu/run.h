@@ -26,10 +26,10 @@ namespace topk::cpu {
 template <class Key, bool kFloat>
 struct Run {
   const Plan& plan;
-  const Choice& choice;
+  const Schedule& schedule;
   const InstructionSet& set;
   const Kernels<Key, kFloat>& kernels;
-  const SortKeyEncoder<Key, kFloat>& map;
+  const SortKeyEncoder<Key, kFloat>& encoder;
   const std::byte* tensor;
   const Outputs& outputs;
   const Cancellation* cancellation;  ///< null = never
@@ -65,7 +65,7 @@ inline int64_t FoldSlackFor(const Plan& plan) {
 
 /// Destroys selections that take `bytes` bytes: later if that takes long.
 template <class T>
-void LetGo(std::vector<T>& selections, Size bytes) {
+void DeferDestroy(std::vector<T>& selections, Size bytes) {
   constexpr int64_t kSoon = int64_t{16} << 20;  // 2 ms
   if (bytes < kSoon || selections.empty()) return;
   DeferFree(std::make_unique<std::vector<T>>(std::move(selections)));

@@ -80,13 +80,13 @@ class SliceWriter {
   /// Sorts a whole row of n elements, which lie together, and writes the k
   /// first.
   template <bool kFloat>
-  void WriteSorted(int64_t slice, const SortKeyEncoder<Key, kFloat>& map,
+  void WriteSorted(int64_t slice, const SortKeyEncoder<Key, kFloat>& encoder,
                    const std::byte* row) {
     const auto element = [row](int64_t i) { return Load<Key>(row, i); };
     if (plan_.n <= kMaxRankCount && plan_.order == Order::kValue) {
       Ranks ranks;
       for (int64_t i = 0; i < plan_.n; ++i) {
-        ranks.keys[static_cast<size_t>(i)] = map(element(i));
+        ranks.keys[static_cast<size_t>(i)] = encoder(element(i));
       }
       const auto slots = ranks.Slots(rank_, plan_.n);
       StoreEach(slice, [&](size_t j, auto store) {
@@ -98,7 +98,7 @@ class SliceWriter {
     const auto take = [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const auto slot = static_cast<uint32_t>(i);
-        items[slot] = {static_cast<Key>(~map(element(slot))), slot};
+        items[slot] = {static_cast<Key>(~encoder(element(slot))), slot};
       }
     };
     if (!ForEachBlockOf(plan_.n, take)) return;
@@ -108,7 +108,7 @@ class SliceWriter {
       // From the key where it tells: the row's own element is far away.
       const Key key = static_cast<Key>(~ranked[j].key);
       const uint32_t slot = ranked[j].slot;
-      store(map.IsShared(key) ? element(slot) : map.Bits(key), slot);
+      store(encoder.IsShared(key) ? element(slot) : encoder.Bits(key), slot);
     };
     if (plan_.order == Order::kValue) {
       StoreEach(slice, store_ranked);

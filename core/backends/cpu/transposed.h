@@ -30,13 +30,13 @@ class TransposedRunner {
   explicit TransposedRunner(const Run<Key, kFloat>& run)
       : run_(run),
         plan_(run.plan),
-        rows_plan_(RowsOfTile(plan_, run.choice.tile)),
-        rows_choice_(Choose(rows_plan_, 1)),
+        rows_plan_(RowsOfTile(plan_, run.schedule.tile)),
+        rows_schedule_(Choose(rows_plan_, 1)),
         tile_(tile_memory_.Get(static_cast<size_t>(rows_plan_.input.bytes))),
         outputs_{
             Memory(values_, rows_plan_.wants_values, rows_plan_.values),
             Memory(indices_, rows_plan_.wants_indices, rows_plan_.indices)},
-        rows_({rows_plan_, rows_choice_, run.set, run.kernels, run.map,
+        rows_({rows_plan_, rows_schedule_, run.set, run.kernels, run.encoder,
                tile_.data(), outputs_, run.cancellation}) {}
 
   /// Upper bound on the memory of this, in bytes, without the rows' runner.
@@ -44,10 +44,10 @@ class TransposedRunner {
     return Size(rows.input.bytes) + rows.values.bytes + rows.indices.bytes;
   }
 
-  /// Runs the tiles begin .. end - 1 of Choice::tile columns.
+  /// Runs the tiles begin .. end - 1 of Schedule::tile columns.
   void Do(int64_t begin, int64_t end) {
-    const int64_t tile = run_.choice.tile;
-    const int64_t tiles = run_.choice.tiles(plan_);
+    const int64_t tile = run_.schedule.tile;
+    const int64_t tiles = run_.schedule.tiles(plan_);
     RowRunner<Key, kFloat> runner(rows_);
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t outer = unit / tiles;
@@ -106,7 +106,7 @@ class TransposedRunner {
   const Run<Key, kFloat>& run_;
   const Plan& plan_;
   const Plan rows_plan_;
-  const Choice rows_choice_;
+  const Schedule rows_schedule_;
   Scratch<std::byte> tile_memory_;
   Scratch<std::byte> values_;
   Scratch<std::byte> indices_;

@@ -81,11 +81,12 @@ class Unpacked {
 /// Returns the key of the elements that rank first of all that a packed type
 /// has: nothing is offered after k of these.
 template <class Key, bool kFloat>
-Key FirstKey(const DTypeInfo& type, const SortKeyEncoder<Key, kFloat>& map) {
+Key FirstKey(const DTypeInfo& type,
+             const SortKeyEncoder<Key, kFloat>& encoder) {
   Key first = 0;
   const int step = 1 << (8 - type.bits);
   for (int bits = 0; bits < 256; bits += step) {
-    first = std::max(first, map(static_cast<Key>(bits)));
+    first = std::max(first, encoder(static_cast<Key>(bits)));
   }
   return first;
 }
@@ -107,7 +108,7 @@ class PackedValues {
   }
 
   /// The outputs to select into instead of the plan's.
-  Outputs Instead(const Outputs& outputs) const {
+  Outputs WithUnpackedValues(const Outputs& outputs) const {
     return {bytes_, outputs.indices};
   }
 

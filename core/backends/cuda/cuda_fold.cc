@@ -74,7 +74,7 @@ class CudaFold final : public Fold {
       piece.filled += size;
       bytes = bytes.subspan(size);
       if (piece.filled == piece_bytes_) {
-        if (Status s = Turn(); !s.ok()) return s;
+        if (Status s = SwapBuffers(); !s.ok()) return s;
       }
     }
     return {};
@@ -82,13 +82,13 @@ class CudaFold final : public Fold {
 
   Status End() {
     if (IsCancelled(cancellation_)) return {};
-    if (Status s = Turn(); !s.ok()) return s;
+    if (Status s = SwapBuffers(); !s.ok()) return s;
     return Collect(pieces_[current_ ^ 1]);  // the one that was just begun
   }
 
   // Begins the work on the current piece and turns to the other, whose answers
   // are taken first.
-  Status Turn() {
+  Status SwapBuffers() {
     if (Status s = Work(pieces_[current_]); !s.ok()) return s;
     current_ ^= 1;
     return Collect(pieces_[current_]);

@@ -28,12 +28,12 @@ namespace topk::cpu::HWY_NAMESPACE {
 
 /// Kernels::raise_maxima.
 template <class Key, bool kFloat>
-void RaiseMaxima(const SortKeyEncoder<Key, kFloat>& map,
+void RaiseMaxima(const SortKeyEncoder<Key, kFloat>& encoder,
                  const std::byte* elements, int64_t count, Key* maxima,
                  int64_t groups) {
   const Tag<Key> d;
   constexpr int64_t kLanes = hn::MaxLanes(Tag<Key>());
-  const VectorMap<Key, kFloat> vector_map(map);
+  const VectorEncoder<Key, kFloat> vector_encoder(encoder);
   const auto raise = [&](auto keys) HWY_ATTR {
     int64_t i = 0;
     if (groups == kLanes) {  // in registers: memory would be waited for
@@ -56,12 +56,14 @@ void RaiseMaxima(const SortKeyEncoder<Key, kFloat>& map,
       if (group == groups) group = 0;
     }
   };
-  if (map.flip == 0) {
-    raise([&](auto x)
-              HWY_ATTR { return vector_map.template KeysFromBelow<true>(x); });
+  if (encoder.flip == 0) {
+    raise([&](auto x) HWY_ATTR {
+      return vector_encoder.template KeysFromBelow<true>(x);
+    });
   } else {
-    raise([&](auto x)
-              HWY_ATTR { return vector_map.template KeysFromBelow<false>(x); });
+    raise([&](auto x) HWY_ATTR {
+      return vector_encoder.template KeysFromBelow<false>(x);
+    });
   }
 }
 

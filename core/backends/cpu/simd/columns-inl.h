@@ -75,7 +75,7 @@ inline constexpr int64_t kBytesAhead = 8192;
 
 /// Kernels::feed_columns, of the columns begin .. end - 1, at most a strip.
 template <class Key, bool kFloat>
-HWY_INLINE void FeedStrip(const VectorMap<Key, kFloat>& vector_map,
+HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
                           const ColumnState<Key>& state,
                           const std::byte* elements, int64_t count,
                           int64_t pitch, int64_t first, int64_t begin,
@@ -103,8 +103,8 @@ HWY_INLINE void FeedStrip(const VectorMap<Key, kFloat>& vector_map,
         hn::Store(hn::Zero(d), d, keys + last);
         hn::Store(hn::Set(d, index), d, indices + last);
       }
-      hn::Store(vector_map.Limit(Insert(key, index, keys, indices, levels)), d,
-                state.limits + column);
+      hn::Store(vector_encoder.Limit(Insert(key, index, keys, indices, levels)),
+                d, state.limits + column);
     };
     const auto bits_at = [&](int64_t column) HWY_ATTR {
       return LoadElements(d, row + column * kBytes);
@@ -115,15 +115,15 @@ HWY_INLINE void FeedStrip(const VectorMap<Key, kFloat>& vector_map,
     for (int64_t v = 0; v < vectors && !filling; ++v) {
       const int64_t column = begin + v * kLanes;
       hwy::Prefetch(row + column * kBytes + ahead);
-      const auto exceed = vector_map.Exceed(bits_at(column),
-                                            hn::Load(d, state.limits + column));
+      const auto exceed = vector_encoder.Exceed(
+          bits_at(column), hn::Load(d, state.limits + column));
       better |= uint64_t{!hn::AllFalse(d, exceed)} << v;
     }
     for (; better != 0; better &= better - 1) {
       const int64_t column =
           begin + kLanes * static_cast<int64_t>(
                                hwy::Num0BitsBelowLS1Bit_Nonzero64(better));
-      insert(vector_map.Keys(bits_at(column)), column);
+      insert(vector_encoder.Keys(bits_at(column)), column);
     }
     if (whole < end) {
       const std::byte* at = row + whole * kBytes;
@@ -136,11 +136,12 @@ HWY_INLINE void FeedStrip(const VectorMap<Key, kFloat>& vector_map,
       const auto bits = LoadElements(d, at);
       const auto lanes = hn::FirstN(d, static_cast<size_t>(end - whole));
       const auto exceed = hn::And(
-          lanes, vector_map.Exceed(bits, hn::Load(d, state.limits + whole)));
+          lanes,
+          vector_encoder.Exceed(bits, hn::Load(d, state.limits + whole)));
       if (filling || !hn::AllFalse(d, exceed)) {
         // A key of 0 exceeds none: the lanes behind may be columns of a wider
         // row.
-        insert(hn::IfThenElseZero(lanes, vector_map.Keys(bits)), whole);
+        insert(hn::IfThenElseZero(lanes, vector_encoder.Keys(bits)), whole);
       }
     }
   }
@@ -148,13 +149,13 @@ HWY_INLINE void FeedStrip(const VectorMap<Key, kFloat>& vector_map,
 
 /// Kernels::feed_columns.
 template <class Key, bool kFloat>
-void FeedColumns(const SortKeyEncoder<Key, kFloat>& map,
+void FeedColumns(const SortKeyEncoder<Key, kFloat>& encoder,
                  const ColumnState<Key>& state, const std::byte* elements,
                  int64_t count, int64_t pitch, int64_t first) {
   constexpr int64_t kWidth = kStrip * hn::MaxLanes(Tag<Key>());
-  const VectorMap<Key, kFloat> vector_map(map);
+  const VectorEncoder<Key, kFloat> vector_encoder(encoder);
   for (int64_t begin = 0; begin < state.columns; begin += kWidth) {
-    FeedStrip(vector_map, state, elements, count, pitch, first, begin,
+    FeedStrip(vector_encoder, state, elements, count, pitch, first, begin,
               std::min(begin + kWidth, state.columns));
   }
 }

@@ -73,16 +73,17 @@ Scanned Scan(const Probe<Key>& probe, const std::byte* elements, int64_t count,
 
 /// Kernels::scan_columns.
 template <class Key, bool kFloat>
-int64_t ScanColumns(const SortKeyEncoder<Key, kFloat>& map,
+int64_t ScanColumns(const SortKeyEncoder<Key, kFloat>& encoder,
                     const std::byte* elements, int64_t count, const Key* bounds,
                     uint32_t* columns) {
   const Tag<Key> d;
   constexpr int64_t kLanes = hn::MaxLanes(Tag<Key>());
-  const VectorMap<Key, kFloat> vector_map(map);
+  const VectorEncoder<Key, kFloat> vector_encoder(encoder);
   const auto word = [&](const std::byte* row, const Key* bound) HWY_ATTR {
     uint64_t bits = 0;
     for (int64_t i = 0; i < kWord; i += kLanes) {
-      const auto keys = vector_map.Keys(LoadElements(d, row + i * sizeof(Key)));
+      const auto keys =
+          vector_encoder.Keys(LoadElements(d, row + i * sizeof(Key)));
       bits |= MaskBits(d, hn::Gt(keys, hn::LoadU(d, bound + i))) << i;
     }
     return bits;

@@ -43,9 +43,9 @@ class ShortRowSelector {
   using D = Tag<Key>;
   using V = hn::Vec<D>;
 
-  ShortRowSelector(const SortKeyEncoder<Key, kFloat>& map,
+  ShortRowSelector(const SortKeyEncoder<Key, kFloat>& encoder,
                    const ShortRows<Key>& rows)
-      : map_(map), vector_map_(map), rows_(rows) {}
+      : encoder_(encoder), vector_encoder_(encoder), rows_(rows) {}
 
   /// Selects from up to kRows rows, `count` of them; returns how many were done
   /// before one that needs the long way. A step is taken for all of them before
@@ -90,7 +90,7 @@ class ShortRowSelector {
     alignas(kVectorBytes) uint32_t positions[kMax + kScanSlack];
     int64_t found;
     Key bound;
-    /// The same, if kNetwork, as a VectorMap::Number in all lanes.
+    /// The same, if kNetwork, as a VectorEncoder::Number in all lanes.
     alignas(kVectorBytes) Key limits[kLanes];
   };
 
@@ -116,13 +116,13 @@ class ShortRowSelector {
         // Not "at least": a comparison with a NaN is false.
         return ~WordBits(Numbers(), [&](int64_t i) HWY_ATTR {
           const V x = LoadElements(d, at + i * sizeof(Key));
-          return hn::Lt(vector_map_.Numbers(x), limits);
+          return hn::Lt(vector_encoder_.Numbers(x), limits);
         });
       });
     } else {
       if (slots.bound == 0) return -1;
       const VectorProbe<Key> probe(
-          ProbeAbove(map_, static_cast<Key>(slots.bound - 1)));
+          ProbeAbove(encoder_, static_cast<Key>(slots.bound - 1)));
       return FindWords(elements, slots, [&](const std::byte* at) HWY_ATTR {
         return probe.Word(at);
       });
@@ -183,7 +183,7 @@ class ShortRowSelector {
     return BoundOf<kGroups / kLanes>(elements);
   }
 
-  using Number = typename VectorMap<Key, kFloat>::Number;
+  using Number = typename VectorEncoder<Key, kFloat>::Number;
   using Numbers = Tag<Number>;
 
   /// The same of several rows by the network: the k-th greatest of the maxima
@@ -205,8 +205,8 @@ class ShortRowSelector {
       for (; i + 2 * kLanes <= rows_.n; i += 2 * kLanes) {
         const V x = LoadElements(d, elements + i * sizeof(Key));
         const V y = LoadElements(d, elements + (i + kLanes) * sizeof(Key));
-        even = hn::Max(vector_map_.Numbers(x), even);
-        odd = hn::Max(vector_map_.Numbers(y), odd);
+        even = hn::Max(vector_encoder_.Numbers(x), even);
+        odd = hn::Max(vector_encoder_.Numbers(y), odd);
       }
       // The rest is a sample left out: the bound holds all the same.
       maxima[2 * r] = even;
@@ -256,13 +256,13 @@ class ShortRowSelector {
         i += kLanes;
       }
     };
-    if (map_.flip == 0) {
+    if (encoder_.flip == 0) {
       raise([&](V x) HWY_ATTR {
-        return vector_map_.template KeysFromBelow<true>(x);
+        return vector_encoder_.template KeysFromBelow<true>(x);
       });
     } else {
       raise([&](V x) HWY_ATTR {
-        return vector_map_.template KeysFromBelow<false>(x);
+        return vector_encoder_.template KeysFromBelow<false>(x);
       });
     }
     // The k-th greatest: the least of those that fewer than k exceed.
@@ -287,7 +287,7 @@ class ShortRowSelector {
       least =
           hn::Min(least, hn::IfThenElse(hn::Lt(ranks[v], k), maxima[v], ones));
     }
-    return BoundFrom(map_, LeastLane(least));
+    return BoundFrom(encoder_, LeastLane(least));
   }
 
   static HWY_INLINE Key LeastLane(V v) {
@@ -329,8 +329,9 @@ class ShortRowSelector {
     const Tag<uint64_t> pairs;
     constexpr int kPairs = kLanes / 2;
     const auto in = hn::FirstN(d, static_cast<size_t>(slots.found));
-    const V key = vector_map_.Keys(hn::Load(d, slots.bits));
-    if (!hn::AllFalse(d, hn::And(in, vector_map_.Shared(key)))) return false;
+    const V key = vector_encoder_.Keys(hn::Load(d, slots.bits));
+    if (!hn::AllFalse(d, hn::And(in, vector_encoder_.Shared(key))))
+      return false;
     const auto keys = hn::BitCast(pairs, hn::IfThenElseZero(in, key));
     const auto places = hn::BitCast(
         pairs, hn::IfThenElseZero(in, hn::Not(hn::Load(d, slots.positions))));
@@ -382,14 +383,15 @@ class ShortRowSelector {
   template <class Half>
   HWY_INLINE hn::Vec<Half> BitsOf(Half d, hn::Vec<Half> key) {
     if constexpr (kFloat) {
-      const auto sign = hn::Set(d, map_.sign);
-      const auto ordered = hn::Xor(key, hn::Set(d, map_.flip));
+      const auto sign = hn::Set(d, encoder_.sign);
+      const auto ordered = hn::Xor(key, hn::Set(d, encoder_.flip));
       const hn::RebindToSigned<Half> s;
       const auto positive =
           hn::BitCast(d, hn::BroadcastSignBit(hn::BitCast(s, ordered)));
       return hn::Xor(ordered, hn::Or(hn::Not(positive), sign));
     } else {
-      return hn::Xor(key, hn::Set(d, static_cast<Key>(map_.sign ^ map_.flip)));
+      return hn::Xor(
+          key, hn::Set(d, static_cast<Key>(encoder_.sign ^ encoder_.flip)));
     }
   }
 
@@ -399,7 +401,7 @@ class ShortRowSelector {
     }
     const D d;
     for (int64_t i = 0; i < slots.found; i += kLanes) {
-      hn::Store(vector_map_.Keys(hn::Load(d, slots.bits + i)), d,
+      hn::Store(vector_encoder_.Keys(hn::Load(d, slots.bits + i)), d,
                 slots.keys + i);
     }
     Rank(slots.keys, slots.found, slots.ranks);
@@ -445,17 +447,17 @@ class ShortRowSelector {
     }
   }
 
-  const SortKeyEncoder<Key, kFloat>& map_;
-  const VectorMap<Key, kFloat> vector_map_;
+  const SortKeyEncoder<Key, kFloat>& encoder_;
+  const VectorEncoder<Key, kFloat> vector_encoder_;
   const ShortRows<Key>& rows_;
   Slots slots_[kRows];
 };
 
 /// Kernels::select_short_rows.
 template <class Key, bool kFloat>
-int64_t SelectShortRows(const SortKeyEncoder<Key, kFloat>& map,
+int64_t SelectShortRows(const SortKeyEncoder<Key, kFloat>& encoder,
                         const ShortRows<Key>& rows, int64_t begin) {
-  ShortRowSelector<Key, kFloat> selector(map, rows);
+  ShortRowSelector<Key, kFloat> selector(encoder, rows);
   constexpr int64_t kRows = ShortRowSelector<Key, kFloat>::kRows;
   for (int64_t row = begin; row < rows.count;) {
     const int64_t count = std::min(kRows, rows.count - row);

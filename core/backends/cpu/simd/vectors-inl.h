@@ -63,16 +63,17 @@ HWY_INLINE uint64_t WordBits(D d, const MaskAt& mask) {
 
 /// SortKeyEncoder, for vectors.
 template <class Key, bool kFloat>
-class VectorMap {
+class VectorEncoder {
  public:
   using D = Tag<Key>;
   using V = hn::Vec<D>;
 
-  explicit VectorMap(const SortKeyEncoder<Key, kFloat>& map)
-      : sign_(hn::Set(D(), map.sign)),
-        infinity_(hn::Set(D(), map.infinity)),
-        flip_(hn::Set(D(), map.flip)),
-        sign_flip_(hn::Set(D(), static_cast<Key>(map.sign ^ map.flip))) {}
+  explicit VectorEncoder(const SortKeyEncoder<Key, kFloat>& encoder)
+      : sign_(hn::Set(D(), encoder.sign)),
+        infinity_(hn::Set(D(), encoder.infinity)),
+        flip_(hn::Set(D(), encoder.flip)),
+        sign_flip_(
+            hn::Set(D(), static_cast<Key>(encoder.sign ^ encoder.flip))) {}
 
   HWY_INLINE V Keys(V bits) const {
     const D d;

@@ -1,4 +1,4 @@
-#include "core/backends/cpu/run_choice.h"
+#include "core/backends/cpu/run_schedule.h"
 
 #include <algorithm>
 
@@ -12,22 +12,23 @@ namespace topk::cpu {
 
 namespace {
 
-void Select(const Plan& plan, const Choice& choice, const InstructionSet& set,
-            const std::byte* tensor, const Outputs& outputs,
-            const Cancellation* cancellation) {
+void Select(const Plan& plan, const Schedule& schedule,
+            const InstructionSet& set, const std::byte* tensor,
+            const Outputs& outputs, const Cancellation* cancellation) {
   WithSortKeyEncoder(plan, [&]<class Key, bool kFloat>(
-                               const SortKeyEncoder<Key, kFloat>& map) {
+                               const SortKeyEncoder<Key, kFloat>& encoder) {
     const Run<Key, kFloat> run = {
-        plan, choice, set,     set.kernels<Key, kFloat>(),
-        map,  tensor, outputs, cancellation};
+        plan,    schedule, set,     set.kernels<Key, kFloat>(),
+        encoder, tensor,   outputs, cancellation};
     const auto each = [&](auto do_range) {
-      ForEachRange(choice.units(plan), choice.grain, cancellation, do_range);
+      ForEachRange(schedule.units(plan), schedule.grain, cancellation,
+                   do_range);
     };
-    if (choice.algorithm == Algorithm::kTransposed) {
+    if (schedule.algorithm == Algorithm::kTransposed) {
       each([&](int64_t begin, int64_t end) {
         TransposedRunner<Key, kFloat>(run).Do(begin, end);
       });
-    } else if (choice.columns()) {
+    } else if (schedule.columns()) {
       each([&](int64_t begin, int64_t end) {
         ColumnRunner<Key, kFloat>(run).Do(begin, end);
       });
@@ -41,20 +42,21 @@ void Select(const Plan& plan, const Choice& choice, const InstructionSet& set,
 
 }  // namespace
 
-void RunChoice(const Plan& plan, const Choice& choice,
-               const InstructionSet& set, const std::byte* tensor,
-               const Outputs& outputs, const Cancellation* cancellation) {
-  if (choice.algorithm == Algorithm::kNothing) return;
+void RunSchedule(const Plan& plan, const Schedule& schedule,
+                 const InstructionSet& set, const std::byte* tensor,
+                 const Outputs& outputs, const Cancellation* cancellation) {
+  if (schedule.algorithm == Algorithm::kNothing) return;
   if (!InfoOf(plan.dtype).packed()) {
-    Select(plan, choice, set, tensor, outputs, cancellation);
+    Select(plan, schedule, set, tensor, outputs, cancellation);
     return;
   }
   const PackedValues values(plan);
-  Select(plan, choice, set, tensor, values.Instead(outputs), cancellation);
+  Select(plan, schedule, set, tensor, values.WithUnpackedValues(outputs),
+         cancellation);
   if (!plan.wants_values || IsCancelled(cancellation)) return;
   constexpr int64_t kBlock = kBlockBytes;
   const int64_t blocks = (plan.selected() + kBlock - 1) / kBlock;
-  ForEachRange(blocks, choice.inline_here ? blocks : 1, cancellation,
+  ForEachRange(blocks, schedule.run_inline ? blocks : 1, cancellation,
                [&](int64_t begin, int64_t end) {
                  ForEachBlock(begin * kBlock,
                               std::min(end * kBlock, plan.selected()), kBlock,
