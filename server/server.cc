@@ -5,15 +5,14 @@
 #include <utility>
 
 #include "core/security/local_address.h"
-#include "server/admin_server.h"
 #include "server/drain.h"
-#include "server/health/health_endpoint.h"
 #include "server/main_server.h"
 #include "server/memory_trimmer.h"
 #include "server/ready_file.h"
 #include "server/security/authenticator.h"
 #include "server/security/server_tls.h"
 #include "server/services.h"
+#include "server/side_servers.h"
 #include "server/telemetry/metrics_endpoint.h"
 #include "server/telemetry/span_exporter.h"
 #include "server/transport/owned_file.h"
@@ -105,13 +104,12 @@ Result<Endpoints> StartEndpoints(const ServerConfig& config,
   }
   if (status.ok() && !config.health_listen.empty()) {
     status =
-        Keep(StartHealthEndpoint(config.health_listen, services.health_state(),
-                                 services.rpc_metrics()),
+        Keep(StartHealthServer(config.health_listen, services.health_state(),
+                               services.rpc_metrics()),
              all.health);
   }
   if (status.ok() && !config.admin_listen.empty()) {
-    status = Keep(StartAdminServer(config.admin_listen, services.rpc_metrics()),
-                  all.admin);
+    status = Keep(StartAdminServer(config.admin_listen), all.admin);
   }
   if (!status.ok()) return status;
   return all;

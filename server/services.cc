@@ -76,8 +76,7 @@ Services::Services(const ServerConfig& config,
                    const Authenticator& authenticator, SpanExporter* spans,
                    spdlog::logger& log)
     : threads_(config.threads > 0 ? config.threads : AvailableProcessors()),
-      rpc_metrics_(*metrics_.registry(),
-                   ReflectionService::WithItself(ServiceNames())),
+      rpc_metrics_(*metrics_.registry(), ServiceNames()),
       access_log_(log,
                   {config.access_log_sample,
                    static_cast<int64_t>(config.slow_request_seconds * 1e9)}),
@@ -96,7 +95,6 @@ Services::Services(const ServerConfig& config,
             threads_),
       oip_(topk_, health_state_),
       health_(health_state_, rpc_metrics_),
-      reflection_(ServiceNames(), rpc_metrics_, &authenticator),
       unknown_methods_(rpc_metrics_, &authenticator) {
   if (authenticator.needs_credentials()) {
     rechecker_ = std::jthread([this](const std::stop_token& stop) {
@@ -117,7 +115,6 @@ void Services::Register(grpc::ServerBuilder& builder) {
   builder.RegisterService(&topk_.rpc());
   builder.RegisterService(&oip_.rpc());
   builder.RegisterService(&health_.rpc());
-  builder.RegisterService(&reflection_.rpc());
   builder.RegisterAsyncGenericService(&unknown_methods_.rpc());
 }
 
@@ -125,7 +122,6 @@ void Services::Start(EventLoop& loop) {
   topk_.Start(loop);
   oip_.Start(loop);
   health_.Start(loop);
-  reflection_.Start(loop);
   unknown_methods_.Start(loop);
 }
 

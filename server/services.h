@@ -10,7 +10,6 @@
 #include "core/base/status.h"
 #include "core/engine.h"
 #include "server/admission/admission_controller.h"
-#include "server/auxiliary/reflection_service.h"
 #include "server/auxiliary/unknown_methods.h"
 #include "server/calls/event_loop.h"
 #include "server/calls/topk_service.h"
@@ -28,8 +27,8 @@
 
 namespace topk {
 
-/// The services, from the engine to reflection. They serve once a gRPC server
-/// is built that has them. Thread-safe.
+/// The services of the main server. They serve once a gRPC server is built that
+/// has them. Thread-safe.
 class Services {
  public:
   /// Fractions of the memory: for requests in flight, and for gRPC's receive
@@ -83,7 +82,6 @@ class Services {
   TopKService topk_;
   OipService oip_;
   HealthService health_;
-  ReflectionService reflection_;
   UnknownMethods unknown_methods_;
   std::jthread rechecker_;  // of streams whose callers need credentials
 };

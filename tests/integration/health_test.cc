@@ -1,14 +1,11 @@
-// Health checks, reflection, and methods that do not exist.
+// Health checks, and methods that do not exist.
 #include <gmock/gmock.h>
-#include <google/protobuf/descriptor.pb.h>
-#include <google/protobuf/descriptor_database.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
 #include <thread>
 
 #include "grpc/health/v1/health.grpc.pb.h"
-#include "grpc/reflection/v1alpha/reflection.pb.h"
 #include "tests/integration/raw_call.h"
 #include "tests/integration/rpc_status.h"
 #include "tests/support/test_server.h"
@@ -19,15 +16,7 @@ namespace {
 using grpc::health::v1::Health;
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
-using grpc::reflection::v1alpha::ServerReflectionRequest;
-using grpc::reflection::v1alpha::ServerReflectionResponse;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::string Reflection(const std::string& version) {
-  return "/grpc.reflection." + version +
-         ".ServerReflection/ServerReflectionInfo";
-}
 
 HealthCheckRequest For(const std::string& service) {
   HealthCheckRequest request;
@@ -166,81 +155,6 @@ TEST(Health, RejectsInvalidMessages) {
           << path << ": " << status.error_message();
     }
   }
-}
-
-// Returns a response, parsed.
-ServerReflectionResponse Parsed(const std::string& bytes) {
-  ServerReflectionResponse response;
-  EXPECT_TRUE(response.ParseFromString(bytes));
-  return response;
-}
-
-TEST(Reflection, AnswersEachRequestOfBothVersions) {
-  const TestServer server;
-  for (const char* version : {"v1", "v1alpha"}) {
-    ServerReflectionRequest requests[3];
-    requests[0].set_list_services("*");
-    requests[1].set_file_containing_symbol("nobody");
-    requests[2].set_file_containing_symbol("topk.v1.TopKService");
-    std::vector<std::string> messages;
-    for (const auto& request : requests) {
-      messages.push_back(request.SerializeAsString());
-    }
-    const RawAnswer answer =
-        RawCall(server.Connect(), Reflection(version), messages);
-    EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
-    ASSERT_EQ(answer.messages.size(), 3u);
-    std::vector<std::string> names;
-    const ServerReflectionResponse list = Parsed(answer.messages[0]);
-    for (const auto& service : list.list_services_response().service()) {
-      names.push_back(service.name());
-    }
-    EXPECT_THAT(names, ElementsAre("topk.v1.TopKService",
-                                   "inference.GRPCInferenceService",
-                                   "grpc.health.v1.Health",
-                                   "grpc.reflection.v1.ServerReflection",
-                                   "grpc.reflection.v1alpha.ServerReflection"));
-    EXPECT_EQ(Parsed(answer.messages[1]).error_response().error_code(),
-              grpc::StatusCode::NOT_FOUND);
-    const ServerReflectionResponse files = Parsed(answer.messages[2]);
-    EXPECT_THAT(files.file_descriptor_response().file_descriptor_proto(0),
-                HasSubstr("ComputeTopKMany"));
-  }
-}
-
-// Every listed service can be described: its files build a pool of their own.
-TEST(Reflection, DescribesEveryServiceThatItLists) {
-  const TestServer server;
-  for (const char* name :
-       {"topk.v1.TopKService", "inference.GRPCInferenceService",
-        "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection",
-        "grpc.reflection.v1alpha.ServerReflection"}) {
-    ServerReflectionRequest request;
-    request.set_file_containing_symbol(name);
-    const RawAnswer answer = RawCall(server.Connect(), Reflection("v1"),
-                                     {request.SerializeAsString()});
-    ASSERT_EQ(answer.messages.size(), 1u);
-    google::protobuf::SimpleDescriptorDatabase files;
-    const ServerReflectionResponse response = Parsed(answer.messages[0]);
-    for (const std::string& bytes :
-         response.file_descriptor_response().file_descriptor_proto()) {
-      google::protobuf::FileDescriptorProto file;
-      ASSERT_TRUE(file.ParseFromString(bytes));
-      files.Add(file);
-    }
-    const google::protobuf::DescriptorPool pool(&files);
-    EXPECT_NE(pool.FindServiceByName(name), nullptr) << name;
-  }
-}
-
-TEST(Reflection, RejectsLongRequests) {
-  const TestServer server;
-  ServerReflectionRequest request;
-  request.set_file_by_filename(std::string(1100, 'x'));
-  const RawAnswer answer = RawCall(server.Connect(), Reflection("v1"),
-                                   {request.SerializeAsString()});
-  EXPECT_EQ(answer.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_THAT(answer.status.error_message(), HasSubstr("1024 bytes"));
 }
 
 TEST(UnknownMethods, AreRejected) {

@@ -1,7 +1,6 @@
 // The binary topkd, as an operator runs it.
 #include <fcntl.h>
 #include <gmock/gmock.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -171,48 +170,6 @@ TEST(Topkd, IdleConnectionsAndStreamsNeedNoThreads) {
   // oneTBB and gRPC start a few of their own when they are first needed.
   EXPECT_LE(ThreadsOf(topkd.process().pid()), before + 4);
   for (ManyCall& call : calls) EXPECT_TRUE(call.Finish().ok());
-}
-
-TEST(Topkd, IdleReflectionStreamsNeedNoThreads) {
-  Topkd topkd;
-  EXPECT_TRUE(Answers(topkd.target()));
-  const size_t before = ThreadsOf(topkd.process().pid());
-  grpc::GenericStub stub(ConnectTo(topkd.target()));
-  grpc::CompletionQueue queue;
-  const auto done = [&] {
-    void* tag = nullptr;
-    bool ok = false;
-    return queue.Next(&tag, &ok) && ok;
-  };
-  struct Stream {
-    grpc::ClientContext context;
-    std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call;
-  };
-  std::vector<Stream> streams(200);
-  const grpc::Slice list_services("\x3a\x01*");
-  for (Stream& stream : streams) {
-    stream.call = stub.PrepareCall(
-        &stream.context,
-        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-        &queue);
-    stream.call->StartCall(nullptr);
-    ASSERT_TRUE(done());
-    stream.call->Write(grpc::ByteBuffer(&list_services, 1), nullptr);
-    ASSERT_TRUE(done());
-    grpc::ByteBuffer services;
-    stream.call->Read(&services, nullptr);
-    ASSERT_TRUE(done());
-  }
-  EXPECT_LE(ThreadsOf(topkd.process().pid()), before + 4);
-  for (Stream& stream : streams) {
-    stream.call->WritesDone(nullptr);
-    EXPECT_TRUE(done());
-    grpc::Status status;
-    stream.call->Finish(&status, nullptr);
-    EXPECT_TRUE(done());
-    EXPECT_TRUE(status.ok()) << status.error_message();
-  }
-  queue.Shutdown();
 }
 
 TEST(Topkd, FinishesCallsInFlight) {

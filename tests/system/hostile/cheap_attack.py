@@ -25,8 +25,6 @@ CODES = dict(enumerate((
 TOPK = "/topk.v1.TopKService/"
 OIP = "/inference.GRPCInferenceService/"
 HEALTH = "/grpc.health.v1.Health/"
-REFLECTION = ("/grpc.reflection.v1alpha.ServerReflection/"
-              "ServerReflectionInfo")
 UNARY = [TOPK + name for name in ("ComputeTopK", "GetCapabilities")] + [
     OIP + name for name in (
         "ServerLive", "ServerReady", "ModelReady", "ServerMetadata",
@@ -35,7 +33,7 @@ UNARY = [TOPK + name for name in ("ComputeTopK", "GetCapabilities")] + [
         "SystemSharedMemoryRegister", "SystemSharedMemoryUnregister",
         "CudaSharedMemoryUnregister")] + [HEALTH + "Check"]
 STREAMS = [TOPK + "StreamTopK", TOPK + "ComputeTopKMany",
-           OIP + "ModelStreamInfer", HEALTH + "Watch", REFLECTION]
+           OIP + "ModelStreamInfer", HEALTH + "Watch"]
 
 
 @dataclasses.dataclass

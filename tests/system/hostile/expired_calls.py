@@ -5,8 +5,8 @@ import harness
 from cheap_attack import OIP, STREAMS, TOPK, UNARY, attack
 
 BODY = h2.message(harness.REQUEST)
-# Server code handles the end of these calls; that of health and reflection
-# calls is in other classes, which take a part of the batches.
+# Server code handles the end of these calls; that of health calls is in other
+# classes, which take a part of the batches.
 PATHS = UNARY + STREAMS
 RAW_PATHS = [path for path in PATHS if path.startswith((TOPK, OIP))]
 # The connection's limit of calls is 256.

@@ -37,11 +37,10 @@ def main():
         run("bench", "--path", "stream", "--shape", "1,67108864", "--k", "5",
             "--requests", "1")
         with h2.Connection(address) as client:
-            path = "/grpc.reflection.v1alpha.ServerReflection/" \
-                   "ServerReflectionInfo"
+            path = "/topk.v1.TopKService/GetCapabilities"
             client.send(h2.call(1, h2.fields(path=path)) + h2.data(
-                1, h2.message(b"\x3a\0"), end_stream=True))
-            assert b"topk.v1.TopKService" in client.answer(1)[1]
+                1, h2.message(b""), end_stream=True))
+            assert b"ONNX TopK-1" in client.answer(1)[1]
         # Not gRPC: HAProxy answers itself.
         for changed, status in (({"method": "GET"}, b"405"),
                                 ({"content_type": "text/html"}, b"415")):

@@ -6,7 +6,7 @@ import time
 
 import h2
 import topk_requests
-from cheap_attack import HEALTH, OIP, REFLECTION, TOPK, attack
+from cheap_attack import HEALTH, OIP, TOPK, attack
 from topk_requests import field
 from topk_stubs import load_stubs
 
@@ -32,17 +32,6 @@ def watches_of_long_names(attacker):
                 break
         attacker.hold(client)
         attacker.outcomes.update(client.outcomes.values())
-
-
-@attack(processes=1, rounds=512)
-def idle_reflection_streams(attacker):
-    """512 streams of the reflection service without a message."""
-    clients = [attacker.connect(greets=True) for _ in range(4)]
-    for client in clients:
-        for _ in range(128):
-            client.open(REFLECTION)
-            attacker.delivered()
-    attacker.hold_and_close(clients)
 
 
 # Streams after their answers --------------------------------------------------

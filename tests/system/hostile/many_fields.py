@@ -3,7 +3,7 @@ parsed."""
 
 import h2
 import topk_requests
-from cheap_attack import HEALTH, OIP, REFLECTION, STREAMS, TOPK, UNARY, attack
+from cheap_attack import HEALTH, OIP, STREAMS, TOPK, UNARY, attack
 from topk_requests import field
 
 MIB = 1 << 20
@@ -91,7 +91,7 @@ def many_unknown_fields(attacker):
 def unknown_fields_of_60_mib(attacker):
     """The same to methods whose messages are empty."""
     paths = [TOPK + "GetCapabilities", OIP + "ServerLive",
-             OIP + "ServerMetadata", HEALTH + "Check", REFLECTION]
+             OIP + "ServerMetadata", HEALTH + "Check"]
     attacker.random.shuffle(paths)
     _send_all(attacker, (
         (path, repeat(attacker.random.choice(UNKNOWN_FIELDS), 60 * MIB))

@@ -11,6 +11,7 @@ const target = __ENV.TARGET || "localhost:50051";
 const file = __ENV.REQUEST || "../../../build/requests/small.json";
 const request = JSON.parse(open(file));
 const client = new grpc.Client();
+client.load(["../../../proto"], "topk/v1/topk.proto");
 
 export const options = {
   scenarios: {
@@ -35,8 +36,7 @@ let connected = false;
 
 export default function () {
   if (!connected) {
-    // The contract comes by reflection.
-    client.connect(target, { plaintext: true, reflect: true });
+    client.connect(target, { plaintext: true });
     connected = true;
   }
   const answer = client.invoke("topk.v1.TopKService/ComputeTopK", request);
