@@ -28,7 +28,8 @@ RUN if [ "${TOPK_WITH_CUDA}" = ON ]; then \
  && cmake --build --preset release \
  && cmake --install build/release --prefix /stage/usr --strip
 # Only headers of these are used: no package of the image has them.
-RUN deploy/sbom.sh packages libcli11-dev nlohmann-json3-dev > /stage/headers
+RUN deploy/sbom.sh packages libcli11-dev libtomlplusplus-dev nlohmann-json3-dev \
+    > /stage/headers
 
 FROM debian:bookworm-slim AS slim-debian12
 

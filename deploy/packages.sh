@@ -7,8 +7,8 @@ TOPK_BUILD_PACKAGES=(
   g++ cmake ninja-build
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libtbb-dev libhwy-dev libspdlog-dev prometheus-cpp-dev
-  libcli11-dev nlohmann-json3-dev libssl-dev libzip-dev zlib1g-dev
-  libsystemd-dev pkg-config
+  libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libssl-dev libzip-dev
+  zlib1g-dev libsystemd-dev pkg-config
   dpkg-dev file help2man
 )
 

@@ -88,9 +88,6 @@ std::string Rewrite(const std::string& message,
   if (matches("*: At Most 1 required *")) {
     return source() + ": more than one value";
   }
-  if (matches("*: too many inputs for a flag")) {  // a key of the config file
-    return find("--" + found[0]).source + ": more than one value";
-  }
   if (matches("*: * required * missing")) {
     return source() + ": the value is missing";
   }

@@ -5,21 +5,17 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <iostream>
 #include <limits>
 #include <map>
-#include <memory>
 #include <set>
-#include <sstream>
 
 #include "core/backends/registry.h"
 #include "core/base/text.h"
 #include "core/base/usage_text.h"
-#include "core/security/small_file.h"
+#include "server/config/config_file.h"
 #include "server/config/config_table.h"
 #include "server/config/config_values.h"
 #include "server/config/otel_variables.h"
@@ -35,142 +31,6 @@ std::string Environment(const std::string& name) {
   const char* value = name.empty() ? nullptr : std::getenv(name.c_str());
   return value == nullptr ? "" : value;
 }
-
-// In CLI11 the config file takes precedence over the environment. This class
-// drops the keys that a variable sets from the file; unknown keys are errors.
-class FileBelowEnvironment final : public CLI::ConfigTOML {
- public:
-  explicit FileBelowEnvironment(const CLI::App& app) : app_(app) {}
-
-  // Reads the file, or throws. CLI11 would open devices and pipes, and read
-  // files without an end.
-  void ReadFile(const std::string& path) {
-    if (path.empty()) throw CLI::FileError("--config: the value is empty");
-    Result<std::string> read = ReadSmallFile({"--config", path});
-    if (!read.ok()) throw CLI::FileError(read.status().message);
-    text_ = *std::move(read);
-    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-    if (text_.starts_with(kByteOrderMark)) {
-      text_.erase(0, kByteOrderMark.size());
-    }
-    lines_of_keys_ = JoinLists(path);
-  }
-
-  std::vector<CLI::ConfigItem> from_config(std::istream&) const override {
-    std::istringstream copy(lines_of_keys_);
-    std::vector<CLI::ConfigItem> read = CLI::ConfigTOML::from_config(copy);
-    for (const CLI::ConfigItem& item : read) {
-      const CLI::Option* option = OptionOf(item);
-      if (option == nullptr) throw Unknown(item);
-      std::string& line = lines_["--" + item.name];
-      // CLI11 would ignore what comes later, and take "" for true.
-      if (!line.empty()) {
-        throw CLI::ConfigError(
-            StrCat(PlaceOf(item.name), Quote(item.name), " is set twice"));
-      }
-      line = StrCat(PlaceOf(item.name), item.name);
-      if (option->get_expected_min() == 0 && item.inputs.size() == 1 &&
-          item.inputs[0].empty()) {
-        throw CLI::ConfigError(line + ": \"\" is not true or false");
-      }
-    }
-    std::erase_if(read, [this](const CLI::ConfigItem& item) {
-      return !Environment(OptionOf(item)->get_envname()).empty();
-    });
-    return read;
-  }
-
-  // Returns the file, the line and the key that set a flag; "" if it was not in
-  // the file.
-  std::string LineOf(const std::string& flag) const {
-    const auto found = lines_.find(flag);
-    return found == lines_.end() ? "" : found->second;
-  }
-
- private:
-  // Returns the text with each list on one line: CLI11 reads neither a list
-  // that begins behind the line of its key nor a comment in a list. Throws for
-  // a list without an end, and for a line of one or two characters, which CLI11
-  // would skip.
-  std::string JoinLists(const std::string& path) const {
-    std::string joined;
-    std::string list;  // with its key, as far as it was read
-    int number = 0;
-    int list_number = 0;
-    const auto fail = [&path](int line, const std::string& fault) {
-      throw CLI::ConfigError(StrCat(path, ":", line, ": ", fault));
-    };
-    std::istringstream lines(text_);
-    for (std::string line; std::getline(lines, line);) {
-      ++number;
-      std::string content = line.substr(0, line.find('#'));
-      std::erase_if(content, [](unsigned char c) { return std::isspace(c); });
-      if (content.empty() || content.front() == ';') continue;
-      if (list.empty()) {
-        if (content.size() < 3) {
-          fail(number, Quote(content) + " is not a line of `flag = value`");
-        }
-        const size_t equals = content.find('=');
-        if (equals == std::string::npos ||
-            content.compare(equals + 1, 1, "[") != 0) {
-          joined += line + "\n";
-          continue;
-        }
-        list_number = number;
-      }
-      list += CLI::detail::trim_copy(line.substr(0, line.find('#')));
-      if (!content.ends_with(']')) continue;
-      joined += list + "\n";
-      list.clear();
-    }
-    if (!list.empty()) fail(list_number, "the list does not end with ]");
-    return joined;
-  }
-
-  // Returns the option that a key sets; null if there is no such option.
-  const CLI::Option* OptionOf(const CLI::ConfigItem& item) const {
-    const CLI::Option* option = app_.get_option_no_throw("--" + item.name);
-    const bool is_key =
-        item.parents.empty() && option != nullptr && option->get_configurable();
-    return is_key ? option : nullptr;
-  }
-
-  // Returns an error that names the file and the line of an unknown key. CLI11
-  // names only the key.
-  CLI::ConfigError Unknown(const CLI::ConfigItem& item) const {
-    const bool section = !item.parents.empty();
-    const std::string& name = section ? item.parents.front() : item.name;
-    return CLI::ConfigError(
-        StrCat(PlaceOf(name), section ? "unknown section " : "unknown key ",
-               Quote(name)));
-  }
-
-  // Returns "FILE:LINE: ", the last line that begins with a name.
-  std::string PlaceOf(const std::string& name) const {
-    int number = 0;
-    int found = 0;
-    std::istringstream lines(text_);
-    for (std::string line; std::getline(lines, line);) {
-      ++number;
-      const size_t start = line.find_first_not_of(" \t[\"'");
-      if (start == std::string::npos ||
-          line.compare(start, name.size(), name)) {
-        continue;
-      }
-      const size_t end = start + name.size();
-      if (end == line.size() || std::strchr(" \t=]\"'.", line[end])) {
-        found = number;
-      }
-    }
-    return StrCat(app_.get_config_ptr()->as<std::string>(), ":",
-                  found == 0 ? "" : StrCat(found, ":"), " ");
-  }
-
-  const CLI::App& app_;
-  std::string text_;
-  std::string lines_of_keys_;  // JoinLists()
-  mutable std::map<std::string, std::string> lines_;
-};
 
 void AddListening(ConfigTable& table, ServerConfig& config) {
   table.Heading("Listening");
@@ -395,7 +255,7 @@ void AddLogging(ConfigTable& table, ServerConfig& config) {
            "Share of successful requests that are logged. Requests "
            "that the caller traces are always logged unless it is 0; failed "
            "requests always are")
-      ->check(Share());
+      ->transform(Share());
   table
       .Row("slow-request", config.slow_request_seconds,
            "Duration above which a request is logged as a warning; 0 disables "
@@ -415,55 +275,34 @@ void AddTraces(ConfigTable& table, ServerConfig& config) {
       ->transform(Collector());
 }
 
-// The settings as lines of a config file, without the sub-commands'.
-std::string Settings(const CLI::App& app) {
-  std::istringstream all(app.config_to_str(/*default_also=*/true));
-  std::string lines;
-  for (std::string line; std::getline(all, line);) {
-    const std::string key = line.substr(0, line.find('='));
-    if (key.find('.') != std::string::npos) continue;
-    // CLI11 cannot read back its own text for an empty list: [] in 2.1, {} in
-    // 2.4.
-    const CLI::Option* option = app.get_option_no_throw("--" + key);
-    const bool is_empty_list = option != nullptr && option->count() == 0 &&
-                               (option->get_default_str() == "[]" ||
-                                option->get_default_str() == "{}");
-    if (!is_empty_list) lines += line + "\n";
-  }
-  return lines;
-}
-
-// Throws for a value that a config file cannot hold: CLI11 2.1 ends it at a
-// line break or a #, also between quotes.
-void CheckReadsBack(const CLI::App& app, const std::string& settings) {
-  std::istringstream in(settings);
-  for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(in)) {
-    const CLI::Option* option = app.get_option_no_throw("--" + item.name);
-    if (option == nullptr || option->count() == 0) continue;
-    const CLI::results_t values = option->reduced_results();
-    if (values != item.inputs) {
-      throw CLI::ValidationError(
-          "--" + item.name,
-          Quote(values.front()) + " cannot be written to a config file");
-    }
-  }
-}
-
-// CLI11 2.4 ignores a variable whose value fails its check, which it applies to
-// a list as a whole. Sets such options from their variables, or throws.
-void ApplyRejectedVariables(CLI::App& app) {
+// Sets the options that no flag sets from their variables, else from the file.
+// CLI11 2.4 ignores a variable whose value fails its check.
+void ApplyVariablesAndFile(
+    CLI::App& app, const std::map<const CLI::Option*, FileValue>& file) {
   for (CLI::Option* option : app.get_options()) {
-    const std::string value = Environment(option->get_envname());
-    if (option->count() > 0 || value.empty()) continue;
-    option->add_result(value);
+    if (option->count() > 0) continue;
+    const std::string variable = Environment(option->get_envname());
+    const auto value = file.find(option);
+    if (!variable.empty()) {
+      option->add_result(variable);
+    } else if (value != file.end()) {
+      for (const std::string& text : value->second.texts) {
+        option->add_result(text);
+      }
+    } else {
+      continue;
+    }
+    if (option->count() == 0) {  // of a list: "," or "[]"
+      throw CLI::ValidationError(option->get_name(), "the value is empty");
+    }
     option->run_callback();
   }
 }
 
 // Throws for an empty value, e.g. that of an unset shell variable: of a switch,
 // which it would turn on, and of a flag or variable of TLS, tokens or rates,
-// whose security it would turn off. A config file may have the latter, because
-// --check-config prints them.
+// whose security it would turn off; and of --config. A config file may have
+// those of security, because --check-config prints them.
 void CheckEmptyValues(const CLI::App& app, int argc, const char* const* argv) {
   const auto fail = [](const std::string& source) {
     throw CLI::ValidationError(source, "the value is empty");
@@ -475,7 +314,7 @@ void CheckEmptyValues(const CLI::App& app, int argc, const char* const* argv) {
       fail(name);
     }
     if (!name.starts_with("--tls") && !name.starts_with("--auth") &&
-        !name.starts_with("--client")) {
+        !name.starts_with("--client") && name != "--config") {
       continue;
     }
     if (IsArgument(argc, argv, name)) {
@@ -498,10 +337,6 @@ void CheckEnvironment(const CLI::App& app) {
       known.insert(option->get_envname());
     }
   };
-  const char* file = std::getenv("TOPKD_CONFIG");
-  if (file != nullptr && *file == '\0' && app.get_config_ptr()->count() == 0) {
-    throw CLI::ValidationError("TOPKD_CONFIG", "the value is empty");
-  }
   add(app);
   for (const CLI::App* command : app.get_subcommands({})) add(*command);
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -570,18 +405,11 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
                "topkd");
   app.set_version_flag(
       "--version", "topkd " TOPK_VERSION " (gRPC " GRPC_CPP_VERSION_STRING ")");
-  // CLI11 reads the environment after the config file, too late to name it.
-  const std::string file = Environment("TOPKD_CONFIG");
-  const auto reader = std::make_shared<FileBelowEnvironment>(app);
-  app.set_config("--config", file, "Config file with lines of `flag = value`",
-                 /*config_required=*/!file.empty())
+  std::string path;
+  app.add_option("--config", path, "Config file: TOML with a key of each flag")
       ->envname("TOPKD_CONFIG")
-      ->check([&reader = *reader](const std::string& path) {
-        reader.ReadFile(path);
-        return std::string();
-      });
-  app.config_formatter(reader);
-  app.allow_config_extras(CLI::config_extras_mode::error);
+      ->configurable(false);
+  std::map<const CLI::Option*, FileValue> file;
   const auto find = [&, argc, argv](const std::string& flag) {
     const CLI::Option* option = FindOption(app, flag);
     UsageFlag found{.type = "", .source = flag};
@@ -590,18 +418,19 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
     if (IsArgument(argc, argv, flag)) return found;
     if (!Environment(option->get_envname()).empty()) {
       found.source = option->get_envname();
-    } else if (const std::string line = reader->LineOf(flag); !line.empty()) {
-      found.source = line;
+    } else if (const auto value = file.find(option); value != file.end()) {
+      found.source = value->second.source;
     }
     return found;
   };
   app.failure_message([find](const CLI::App* used, const CLI::Error& error) {
     const std::vector<std::string> unknown = used->remaining(/*recurse=*/true);
-    return StrCat("topkd: ",
-                  unknown.empty()
-                      ? UsageText(error.what(), find)
-                      : StrCat("unknown argument ", Quote(unknown.front())),
-                  "\nRun with --help for the settings.\n");
+    return StrCat(
+        "topkd: ",
+        !unknown.empty() ? StrCat("unknown argument ", Quote(unknown.front()))
+        : error.get_name() == "ConfigError" ? error.what()
+                                            : UsageText(error.what(), find),
+        "\nRun with --help for the settings.\n");
   });
   app.footer(
       "Flags take precedence over environment variables (TOPKD_THREADS for "
@@ -629,11 +458,13 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
     CheckEnvironment(app);
-    const std::vector<CLI::App*> commands = app.get_subcommands();
-    CheckEmptyValues(commands.empty() ? app : *commands.front(), argc, argv);
-    ApplyRejectedVariables(app);
-    result.settings = Settings(app);
-    if (check) CheckReadsBack(app, result.settings);
+    CheckEmptyValues(app, argc, argv);
+    for (const CLI::App* command : app.get_subcommands()) {
+      CheckEmptyValues(*command, argc, argv);
+    }
+    if (!path.empty()) file = ReadConfigFile(app, path);
+    ApplyVariablesAndFile(app, file);
+    result.settings = WriteConfigFile(app);
   } catch (const CLI::ParseError& error) {
     result.action = CommandLine::Action::kExit;
     const bool ok = app.exit(error, std::cout, std::cerr) == 0;

@@ -75,16 +75,22 @@ std::string CheckMode(const std::string& text) {
   return "";
 }
 
-std::string CheckShare(const std::string& text) {
-  if (ParseShare(text)) return "";
-  return StrCat(Quote(text), " is not a share of 0 to 1");
+std::string CheckShare(std::string& text) {
+  const std::optional<double> share = ParseShare(text);
+  if (!share) return StrCat(Quote(text), " is not a share of 0 to 1");
+  text = NumberText(*share);
+  return "";
 }
 
 // A smaller rate than this is a mistake, and its waiting times overflow.
-std::string CheckRate(const std::string& text) {
+std::string CheckRate(std::string& text) {
   const std::optional<double> rate = ParseNumber(text);
-  if (rate && (*rate == 0 || (*rate >= 1e-6 && *rate <= 1e15))) return "";
-  return StrCat(Quote(text), " is not a rate of 0 or 1e-6 .. 1e15 per second");
+  if (!rate || (*rate != 0 && !(*rate >= 1e-6 && *rate <= 1e15))) {
+    return StrCat(Quote(text),
+                  " is not a rate of 0 or 1e-6 .. 1e15 per second");
+  }
+  text = NumberText(*rate);
+  return "";
 }
 
 // Returns the number of bytes of a unit, e.g. 1024 for "KiB", or 0 for an

@@ -38,6 +38,7 @@ void AddSecurityFlags(ConfigTable& table, SecurityConfig& config) {
            "any first label of a DNS name. Repeat the flag or separate names "
            "with commas. Without it every verified certificate is accepted")
       ->delimiter(',')
+      ->default_str("")
       ->check(CLI::Validator(CheckSan, "NAME"));
   table.Row(
       "auth-tokens-file", config.auth_tokens_file,
@@ -57,16 +58,14 @@ void AddSecurityFlags(ConfigTable& table, SecurityConfig& config) {
            "Max rate of requests of one client; 0 for no limit. Bursts last "
            "one second. A client is identified by its token, else its "
            "certificate, else its address")
-      ->check(Rate())
-      ->default_str("0");
+      ->transform(Rate());
   table
       .Row("client-bytes-per-second", config.client_bytes_per_second,
            "Max rate of request bytes of one client; 0 for no limit. Bursts "
            "last one second. A request above a full burst is admitted "
            "after a second without requests and delays the next ones. "
            "StreamTopK is read at this rate")
-      ->check(Rate())
-      ->default_str("0");
+      ->transform(Rate());
 }
 
 void AddHealthcheckTlsFlags(CLI::App& command, HealthcheckConfig& config) {

@@ -83,12 +83,6 @@ void CheckRanges(const ServerConfig& config) {
   Require(config.shared_memory_prefix.starts_with('/'), "a prefix's slash");
 }
 
-// CLI11 accepts leading spaces in a number, but does not write them to a file.
-std::string WithoutSpaces(std::string text) {
-  std::erase_if(text, [](char c) { return c == ' ' || (c >= 9 && c <= 13); });
-  return text;
-}
-
 void Check(std::string_view text) {
   const size_t end = std::min(text.find('\0'), text.size());
   std::vector<std::string> arguments;
@@ -110,10 +104,9 @@ void Check(std::string_view text) {
   const Reading again = Read(first.line.settings, {});
   Require(again.line.action == CommandLine::Action::kServe,
           "settings can be read again: " + again.err + first.line.settings);
-  Require(
-      WithoutSpaces(again.line.settings) == WithoutSpaces(first.line.settings),
-      "settings read again are the same:\n" + first.line.settings +
-          "read as\n" + again.line.settings);
+  Require(again.line.settings == first.line.settings,
+          "settings read again are the same:\n" + first.line.settings +
+              "read as\n" + again.line.settings);
 }
 
 }  // namespace

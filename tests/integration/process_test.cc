@@ -274,7 +274,7 @@ TEST(Topkd, PrintsAValidConfigurationInsteadOfServing) {
   Subprocess topkd(
       {kTopkd, "--check-config", "--listen", "127.0.0.1:0", "--threads", "3"});
   EXPECT_EQ(topkd.Wait(), 0);
-  EXPECT_THAT(topkd.Output(), HasSubstr("\nthreads=3\n"));
+  EXPECT_THAT(topkd.Output(), HasSubstr("\nthreads = 3\n"));
 }
 
 TEST(Topkd, WarnsOfPublicAddressesWithoutTlsAndTokens) {

@@ -47,7 +47,7 @@ def value_of(text):
         kind = TYPES.get(kind, "text")
     default = default.strip()
     # A number of 19 digits is the largest one: no limit.
-    if default in ("", "[]") or len(default) == 19:
+    if not default or len(default) == 19:
         return kind
     return f"{kind} (`{default}`)"
 
