@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <functional>
 #include <iostream>
@@ -16,10 +17,9 @@
 #include "core/base/text.h"
 #include "core/base/usage_text.h"
 #include "server/config/config_file.h"
-#include "server/config/config_table.h"
 #include "server/config/config_values.h"
 #include "server/config/otel_variables.h"
-#include "server/config/security_flags.h"
+#include "server/security/client_names.h"
 
 namespace topk {
 namespace {
@@ -31,6 +31,51 @@ std::string Environment(const std::string& name) {
   const char* value = name.empty() ? nullptr : std::getenv(name.c_str());
   return value == nullptr ? "" : value;
 }
+
+// Makes each row of the table a flag --like-this, and a variable
+// TOPKD_LIKE_THIS of the environment; those of the server are keys of the
+// config file too.
+class ConfigTable {
+ public:
+  ConfigTable(CLI::App& app, std::string prefix)
+      : app_(app), prefix_(std::move(prefix)) {}
+
+  // Rows from now on stand under this heading of --help.
+  void Heading(std::string heading) { heading_ = std::move(heading); }
+
+  // A value, or several if it is a vector.
+  template <class Value>
+  CLI::Option* Row(const std::string& name, Value& value,
+                   const std::string& help) {
+    return Finish(
+        name, app_.add_option("--" + name, value, help)->capture_default_str());
+  }
+  // A value that is set by a function.
+  CLI::Option* Row(const std::string& name,
+                   const std::function<void(const std::string&)>& set,
+                   const std::string& help) {
+    return Finish(
+        name, app_.add_option_function<std::string>("--" + name, set, help));
+  }
+  // Adds a flag without a value: `value` is true if the flag is given.
+  CLI::Option* Switch(const std::string& name, bool& value,
+                      const std::string& help) {
+    return Finish(name, app_.add_flag("--" + name, value, help));
+  }
+
+ private:
+  CLI::Option* Finish(const std::string& name, CLI::Option* option) const {
+    std::string variable = prefix_ + name;
+    for (char& c : variable) {
+      c = c == '-' ? '_' : static_cast<char>(std::toupper(c));
+    }
+    return option->envname(variable)->group(heading_);
+  }
+
+  CLI::App& app_;
+  const std::string prefix_;
+  std::string heading_ = "Options";
+};
 
 void AddListening(ConfigTable& table, ServerConfig& config) {
   table.Heading("Listening");
@@ -75,6 +120,66 @@ void AddListening(ConfigTable& table, ServerConfig& config) {
             "File that receives the bound addresses as JSON once the server "
             "accepts calls. The server removes it at exit, unless a second "
             "signal ends it");
+}
+
+void AddSecurity(ConfigTable& table, SecurityConfig& config) {
+  table.Heading("Security");
+  table.Row("tls-cert", config.tls_cert,
+            "PEM file with the server's certificate and its intermediate "
+            "certificates. Enables TLS 1.2 and 1.3 on all --listen addresses "
+            "except unix: sockets. The server reloads this file and those of "
+            "the other TLS flags when they change, and logs and ignores "
+            "invalid ones");
+  table.Row(
+      "tls-key", config.tls_key,
+      "PEM file with the certificate's private key, without a passphrase");
+  table.Row("tls-client-ca", config.tls_client_ca,
+            "PEM file with certificate authorities. Enables mutual TLS: each "
+            "client needs a certificate that one of them has signed");
+  table.Row("tls-client-crl", config.tls_client_crl,
+            "PEM file with a certificate revocation list of each authority in "
+            "--tls-client-ca. Calls with a revoked certificate are rejected, "
+            "on open connections too; so are those whose authority has no "
+            "current list");
+  table
+      .Row("tls-allowed-san", config.tls_allowed_san,
+           "Subject alternative names (DNS name, URI, e-mail or IP address) "
+           "of which a client's certificate needs one. A leading *. matches "
+           "any first label of a DNS name. Repeat the flag or separate names "
+           "with commas. Without it every verified certificate is accepted")
+      ->delimiter(',')
+      ->default_str("")
+      ->check(CLI::Validator(
+          [](const std::string& name) {
+            return CheckAllowedName(name).message;
+          },
+          "NAME"));
+  table.Row(
+      "auth-tokens-file", config.auth_tokens_file,
+      "File of tokens, of which each call except health checks then needs "
+      "one. Callers send it in the header \"authorization: Bearer "
+      "TOKEN\". Each line is name:SHA-256 as printed by topkd "
+      "hash-token, or a comment after #. The server reloads the file "
+      "when it changes, and logs and ignores an invalid one");
+  table
+      .Row("client-ipv6-prefix", config.client_ipv6_prefix,
+           "Number of leading bits of an IPv6 address that identify a client "
+           "without token and certificate. A host commonly owns a whole /64 "
+           "network")
+      ->transform(Whole(1, 128));
+  table
+      .Row("client-requests-per-second", config.client_requests_per_second,
+           "Max rate of requests of one client; 0 for no limit. Bursts last "
+           "one second. A client is identified by its token, else its "
+           "certificate, else its address")
+      ->transform(Rate());
+  table
+      .Row("client-bytes-per-second", config.client_bytes_per_second,
+           "Max rate of request bytes of one client; 0 for no limit. Bursts "
+           "last one second. A request above a full burst is admitted "
+           "after a second without requests and delays the next ones. "
+           "StreamTopK is read at this rate")
+      ->transform(Rate());
 }
 
 std::vector<std::string> BackendChoices() {
@@ -368,11 +473,9 @@ CLI::App* AddHealthcheck(CLI::App& app, HealthcheckConfig& config) {
       "Checks the health of a server. Exit status: 0 serving, 1 invalid "
       "arguments, 2 no connection, 3 the call failed, 4 not serving");
   command->configurable(false);
-  command
-      ->add_option("--target", config.target,
-                   "Address of the server: host:port or unix:path")
-      ->envname("TOPKD_HEALTHCHECK_TARGET")
-      ->capture_default_str();
+  ConfigTable table(*command, "TOPKD_HEALTHCHECK_");
+  table.Row("target", config.target,
+            "Address of the server: host:port or unix:path");
   command->add_option(
       "--service", config.service,
       "Name of the service to check; default: the whole server");
@@ -381,7 +484,19 @@ CLI::App* AddHealthcheck(CLI::App& app, HealthcheckConfig& config) {
                    "Max time for the response, in seconds or with a unit")
       ->transform(Seconds(0.001, 3600))
       ->capture_default_str();
-  AddHealthcheckTlsFlags(*command, config);
+  table.Switch("tls", config.tls,
+               "Use TLS, with the system's certificate authorities unless "
+               "--tls-ca is given");
+  table.Row("tls-ca", config.tls_ca,
+            "PEM file with the server's certificate authorities; implies "
+            "--tls");
+  table.Row("tls-cert", config.tls_cert,
+            "PEM file with the client's certificate, for mutual TLS");
+  table.Row("tls-key", config.tls_key,
+            "PEM file with that certificate's private key");
+  table.Row("tls-server-name", config.tls_server_name,
+            "Expected name in the server's certificate; default: the host of "
+            "the target");
   return command;
 }
 
@@ -438,9 +553,9 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
       "MiB and GiB, or KB, MB and GB, which mean the same. SIGTERM drains the "
       "server: calls in flight finish; a second SIGTERM ends the process. Exit "
       "status: 0 after a drain, 1 failure, 2 invalid settings.");
-  ConfigTable table(app);
+  ConfigTable table(app, "TOPKD_");
   AddListening(table, result.server);
-  AddSecurityFlags(table, result.server.security);
+  AddSecurity(table, result.server.security);
   AddWork(table, result.server);
   AddLimits(table, result.server);
   AddConnections(table, result.server.connections);

@@ -53,44 +53,18 @@ std::string CheckListen(std::string& address) {
   return "";
 }
 
-std::string CheckPlain(const std::string& address) {
-  return address.empty() ? "" : CheckHostPort(address);
-}
-
-std::string CheckMetricsListen(const std::string& address) {
-  if (address.empty()) return "";
-  if (address.starts_with('[')) {
-    return StrCat(Quote(address), ": metrics are served over IPv4 only");
-  }
-  return CheckHostPort(address);
-}
-
-std::string CheckMode(const std::string& text) {
-  unsigned mode = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, mode, 8);
-  if (error != std::errc() || rest != end || mode > 0777) {
-    return StrCat(Quote(text), " is not a mode of 0 .. 0777 in octal");
-  }
-  return "";
-}
-
-std::string CheckShare(std::string& text) {
-  const std::optional<double> share = ParseShare(text);
-  if (!share) return StrCat(Quote(text), " is not a share of 0 to 1");
-  text = NumberText(*share);
-  return "";
-}
-
-// A smaller rate than this is a mistake, and its waiting times overflow.
-std::string CheckRate(std::string& text) {
-  const std::optional<double> rate = ParseNumber(text);
-  if (!rate || (*rate != 0 && !(*rate >= 1e-6 && *rate <= 1e15))) {
-    return StrCat(Quote(text),
-                  " is not a rate of 0 or 1e-6 .. 1e15 per second");
-  }
-  text = NumberText(*rate);
-  return "";
+// A number of 0, or least to most; rewrites it as the shortest text.
+CLI::Validator Number(double least, double most, const char* type,
+                      const char* rule) {
+  const auto check = [least, most, rule](std::string& text) -> std::string {
+    const std::optional<double> number = ParseNumber(text);
+    if (!number || (*number != 0 && !(*number >= least && *number <= most))) {
+      return StrCat(Quote(text), " is not ", rule);
+    }
+    text = NumberText(*number);
+    return "";
+  };
+  return CLI::Validator(check, type);
 }
 
 // Returns the number of bytes of a unit, e.g. 1024 for "KiB", or 0 for an
@@ -108,20 +82,7 @@ int64_t UnitBytes(std::string_view text) {
   return int64_t{1024} << (10 * prefix);
 }
 
-std::string CheckPrefix(const std::string& prefix) {
-  if (prefix.starts_with('/') && prefix.find('/', 1) == std::string::npos) {
-    return "";
-  }
-  return StrCat(Quote(prefix),
-                " does not begin with the one slash that it has");
-}
-
 }  // namespace
-
-std::optional<double> ParseShare(const std::string& text) {
-  const std::optional<double> share = ParseNumber(text);
-  return share && *share >= 0 && *share <= 1 ? share : std::nullopt;
-}
 
 std::string CheckCollector(std::string& url) {
   constexpr std::string_view kDefaultPort = ":4317";
@@ -161,9 +122,22 @@ std::string CheckCollector(std::string& url) {
 
 CLI::Validator Address() { return {CheckListen, "ADDRESS"}; }
 
-CLI::Validator PlainAddress() { return {CheckPlain, "ADDRESS"}; }
+CLI::Validator PlainAddress() {
+  const auto check = [](const std::string& address) {
+    return address.empty() ? "" : CheckHostPort(address);
+  };
+  return {check, "ADDRESS"};
+}
 
-CLI::Validator HttpAddress() { return {CheckMetricsListen, "ADDRESS"}; }
+CLI::Validator HttpAddress() {
+  const auto check = [](const std::string& address) {
+    if (address.empty()) return std::string();
+    return address.starts_with('[')
+               ? Quote(address) + ": metrics are served over IPv4 only"
+               : CheckHostPort(address);
+  };
+  return {check, "ADDRESS"};
+}
 
 CLI::Validator Collector() {
   return {
@@ -171,11 +145,33 @@ CLI::Validator Collector() {
       "URL"};
 }
 
-CLI::Validator OctalMode() { return {CheckMode, "MODE"}; }
+CLI::Validator OctalMode() {
+  const auto check = [](const std::string& text) -> std::string {
+    unsigned mode = 0;
+    const char* end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, mode, 8);
+    if (error == std::errc() && rest == end && mode <= 0777) return "";
+    return Quote(text) + " is not a mode of 0 .. 0777 in octal";
+  };
+  return {check, "MODE"};
+}
 
-CLI::Validator Share() { return {CheckShare, "SHARE"}; }
+CLI::Validator ObjectPrefix() {
+  const auto check = [](const std::string& prefix) {
+    return prefix.rfind('/') == 0
+               ? ""
+               : Quote(prefix) +
+                     " does not begin with the one slash that it has";
+  };
+  return {check, "PREFIX"};
+}
 
-CLI::Validator ObjectPrefix() { return {CheckPrefix, "PREFIX"}; }
+CLI::Validator Share() { return Number(0, 1, "SHARE", "a share of 0 to 1"); }
+
+// A smaller rate than this is a mistake, and its waiting times overflow.
+CLI::Validator Rate() {
+  return Number(1e-6, 1e15, "RATE", "a rate of 0 or 1e-6 .. 1e15 per second");
+}
 
 CLI::Validator Seconds(double least, double most) {
   const auto check = [least, most](std::string& text) -> std::string {
@@ -237,7 +233,5 @@ CLI::Validator Whole(int64_t least, int64_t most) {
   };
   return CLI::Validator(check, StrCat("INT in [", least, " - ", most, "]"));
 }
-
-CLI::Validator Rate() { return {CheckRate, "RATE"}; }
 
 }  // namespace topk

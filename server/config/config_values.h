@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
-#include <optional>
 #include <string>
 
 namespace topk {
@@ -21,9 +20,6 @@ CLI::Validator HttpAddress();
 /// The URL of a collector, http://host:port or https://host:port, or nothing;
 /// adds the default port.
 CLI::Validator Collector();
-
-/// Returns a number of 0 to 1; nothing, if the text is not one.
-std::optional<double> ParseShare(const std::string& text);
 
 /// Returns why a text is not the URL of a collector, else completes it and
 /// returns "".

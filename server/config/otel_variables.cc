@@ -5,12 +5,13 @@
 
 #include <array>
 #include <charconv>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <tuple>
 #include <utility>
-#include <vector>
 
+#include "core/base/number.h"
 #include "core/base/text.h"
 #include "core/security/small_file.h"
 #include "server/config/config_values.h"
@@ -18,11 +19,10 @@
 namespace topk {
 namespace {
 
-using Attributes = std::vector<std::pair<std::string, std::string>>;
+using Attributes = std::map<std::string, std::string>;
 using Variable = std::function<std::string(const std::string&)>;
 
-// The limits of W3C Baggage, whose form OTEL_RESOURCE_ATTRIBUTES has.
-constexpr size_t kMaxAttributes = 180;
+// The limit of W3C Baggage, whose form OTEL_RESOURCE_ATTRIBUTES has.
 constexpr size_t kMaxAttributeBytes = 8192;
 
 void Warn(TraceConfig& config, const std::string& name, std::string_view value,
@@ -59,16 +59,6 @@ std::optional<std::string> PercentDecoded(std::string_view text) {
   return decoded;
 }
 
-void Set(Attributes& attributes, const std::string& name, std::string value) {
-  for (auto& [other, old] : attributes) {
-    if (other == name) {
-      old = std::move(value);
-      return;
-    }
-  }
-  attributes.emplace_back(name, std::move(value));
-}
-
 // Reads name=value,name=value; nothing if that is not the text's form.
 std::optional<Attributes> ParseAttributes(std::string_view text) {
   Attributes attributes;
@@ -81,11 +71,8 @@ std::optional<Attributes> ParseAttributes(std::string_view text) {
     if (equals == std::string_view::npos) return std::nullopt;
     const auto name = PercentDecoded(Trimmed(item.substr(0, equals)));
     const auto value = PercentDecoded(Trimmed(item.substr(equals + 1)));
-    if (!name || name->empty() || !value ||
-        attributes.size() == kMaxAttributes) {
-      return std::nullopt;
-    }
-    Set(attributes, EscapeControls(*name), EscapeControls(*value));
+    if (!name || name->empty() || !value) return std::nullopt;
+    attributes[EscapeControls(*name)] = EscapeControls(*value);
   }
   return attributes;
 }
@@ -101,10 +88,8 @@ void ReadResource(const Variable& variable, TraceConfig& config) {
                      {"host.name", EscapeControls(HostName())}};
   constexpr char kAttributes[] = "OTEL_RESOURCE_ATTRIBUTES";
   const std::string text = variable(kAttributes);
-  if (auto attributes = ParseAttributes(text); attributes.has_value()) {
-    for (auto& [name, value] : *attributes) {
-      Set(config.resource, name, std::move(value));
-    }
+  if (const auto attributes = ParseAttributes(text)) {
+    for (const auto& [name, value] : *attributes) config.resource[name] = value;
   } else {
     Warn(config, kAttributes, text,
          StrCat("it is not name=value,... of at most ", kMaxAttributeBytes,
@@ -112,8 +97,8 @@ void ReadResource(const Variable& variable, TraceConfig& config) {
   }
   const std::string service = variable("OTEL_SERVICE_NAME");
   if (!service.empty()) {
-    Set(config.resource, "service.name",
-        EscapeControls(std::string_view(service).substr(0, 255)));
+    config.resource["service.name"] =
+        EscapeControls(std::string_view(service).substr(0, 255));
   }
 }
 
@@ -137,7 +122,8 @@ void ReadSampler(const Variable& variable, TraceConfig& config) {
   if (rest != "traceidratio") return;
   const std::string argument = variable(kRatio);
   if (argument.empty()) return;
-  if (const std::optional<double> ratio = ParseShare(argument)) {
+  const std::optional<double> ratio = ParseNumber(argument);
+  if (ratio && *ratio >= 0 && *ratio <= 1) {
     config.ratio = *ratio;
   } else {
     Warn(config, kRatio, argument, "it is not a share of 0 to 1");

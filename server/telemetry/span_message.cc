@@ -99,7 +99,7 @@ void AddSpan(const Span& span, std::chrono::nanoseconds clock_offset,
 }  // namespace
 
 ExportTraceServiceRequest MakeExportRequest(
-    const std::vector<std::pair<std::string, std::string>>& resource) {
+    const std::map<std::string, std::string>& resource) {
   ExportTraceServiceRequest request;
   otlp::trace::v1::ResourceSpans& spans = *request.add_resource_spans();
   for (const auto& [name, value] : resource) {

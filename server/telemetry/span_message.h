@@ -2,10 +2,9 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <span>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "opentelemetry/proto/collector/trace/v1/trace_service.pb.h"
 #include "server/telemetry/span.h"
@@ -14,8 +13,7 @@ namespace topk {
 
 /// Returns a request with the resource, and no spans yet.
 opentelemetry::proto::collector::trace::v1::ExportTraceServiceRequest
-MakeExportRequest(
-    const std::vector<std::pair<std::string, std::string>>& resource);
+MakeExportRequest(const std::map<std::string, std::string>& resource);
 
 /// Replaces the request's spans. `clock_offset` is what to add to a time of
 /// Span::Clock for the time since 1970.

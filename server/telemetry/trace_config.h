@@ -1,8 +1,8 @@
 // Settings of the export of traces.
 #pragma once
 
+#include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace topk {
@@ -18,7 +18,7 @@ struct TraceConfig {
   /// The share of the other traces that are sampled, 0 .. 1.
   double ratio = 1;
   /// The resource's attributes, e.g. service.name.
-  std::vector<std::pair<std::string, std::string>> resource;
+  std::map<std::string, std::string> resource;
   /// Variables that were ignored, and why.
   std::vector<std::string> warnings;
 };

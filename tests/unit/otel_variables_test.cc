@@ -185,12 +185,10 @@ TEST(OtelVariables, ResourceAttributesArePercentDecodedAndOverridden) {
 }
 
 TEST(OtelVariables, InvalidResourceAttributesAreIgnoredAsAWhole) {
-  std::string many;
-  for (int i = 0; i < 181; ++i) many += "a" + std::to_string(i) + "=,";
   for (const std::string& wrong :
        {std::string("b"), std::string("b=c,d"), std::string("=c"),
         std::string("b=%4"), std::string("b=%zz"), std::string("b=c%"),
-        std::string("b=%+1"), "b=" + std::string(8192, 'x'), many}) {
+        std::string("b=%+1"), "b=" + std::string(8192, 'x')}) {
     const TraceConfig config = Read({{kResource, wrong}}, "http://a:1");
     EXPECT_EQ(config.resource.size(), 3) << wrong.substr(0, 20);
     ASSERT_THAT(config.warnings, ElementsAre(HasSubstr(kResource)));
