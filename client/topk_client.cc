@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <thread>
@@ -189,8 +190,7 @@ struct Client::Impl {
   // Streams a tensor in chunks that the server takes.
   Result<v1::TopKResponse> StreamTensor(const v1::TopKRequest& header,
                                         std::span<const std::byte> tensor,
-                                        system_clock::time_point deadline,
-                                        const CallOptions& call);
+                                        system_clock::time_point deadline);
 
   // Makes a call until it succeeds or its error is not retried.
   Status Attempt(int64_t max_bytes, system_clock::time_point deadline,
@@ -260,13 +260,13 @@ Result<v1::TopKResponse> Client::ComputeSeparateTensor(
     const CallOptions& options) const {
   const auto deadline = impl_->DeadlineOf(options);
   if (options.stream.value_or(tensor.size() > kStreamedBytes)) {
-    return impl_->StreamTensor(header, tensor, deadline, options);
+    return impl_->StreamTensor(header, tensor, deadline);
   }
   const Status fits = impl_->CheckMessage(
       header.ByteSizeLong() + tensor.size() + kFieldBytes, deadline);
   if (!fits.ok()) {
     if (options.stream.has_value()) return fits;
-    return impl_->StreamTensor(header, tensor, deadline, options);
+    return impl_->StreamTensor(header, tensor, deadline);
   }
   return impl_->AskTopK(header, PiecesOf(header, tensor), deadline);
 }
@@ -274,13 +274,12 @@ Result<v1::TopKResponse> Client::ComputeSeparateTensor(
 Result<v1::TopKResponse> Client::StreamTopK(const v1::TopKRequest& header,
                                             std::span<const std::byte> tensor,
                                             const CallOptions& options) const {
-  return impl_->StreamTensor(header, tensor, impl_->DeadlineOf(options),
-                             options);
+  return impl_->StreamTensor(header, tensor, impl_->DeadlineOf(options));
 }
 
 Result<v1::TopKResponse> Client::Impl::StreamTensor(
     const v1::TopKRequest& header, std::span<const std::byte> tensor,
-    system_clock::time_point deadline, const CallOptions& call) {
+    system_clock::time_point deadline) {
   const auto room =
       static_cast<size_t>(LimitFor(tensor.size(), deadline)) - kFieldBytes;
   // Chunks begin at multiples of 64 bytes, so that none divides an element.
@@ -295,10 +294,6 @@ Result<v1::TopKResponse> Client::Impl::StreamTensor(
     if (!begun) {
       begun = true;
       return Message{PiecesOf(first), false};
-    }
-    if (sent > 0 && call.progress) {
-      call.progress(static_cast<int64_t>(sent),
-                    static_cast<int64_t>(tensor.size()));
     }
     if (sent == tensor.size()) return {};
     const auto part =

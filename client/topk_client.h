@@ -5,7 +5,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -67,8 +66,6 @@ bool UsesTls(const ClientOptions& options);
 struct CallOptions {
   /// Unset: the client's.
   std::optional<std::chrono::milliseconds> deadline = {};
-  /// Streams: called after each piece with the bytes sent so far and in all.
-  std::function<void(int64_t sent, int64_t total)> progress = {};
   /// ComputeTopK with a separate tensor: whether to stream it. Unset: it is
   /// streamed if it has more than 512 KiB, from where on streaming is faster,
   /// or if it exceeds the server's message limit.

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <functional>
 #include <iostream>
 #include <mutex>
 #include <vector>
@@ -13,7 +15,6 @@
 #include "client/bench/report.h"
 #include "client/bench/request_template.h"
 #include "client/cli/errors.h"
-#include "client/cli/progress_line.h"
 #include "client/cli/terminal.h"
 #include "core/base/text.h"
 #include "core/engine.h"
@@ -50,23 +51,31 @@ ExitCode MakeTemplates(const BenchFlags& flags, const BenchPath& path,
   return kOk;
 }
 
-// Shows how far a load is, if somebody may be looking.
+// Shows how far a load is on a line of stderr that overwrites itself.
 class Watch {
  public:
+  ~Watch() {
+    if (shown_ != start_) std::cerr << "\n";
+  }
+
   void operator()(int64_t requests) {
     const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock || !line_.Due()) return;
-    const double seconds = line_.Seconds();
-    line_.Show(
-        StrCat(static_cast<int64_t>(seconds), " s, ", requests, " requests, ",
-               static_cast<int64_t>(static_cast<double>(requests) / seconds),
-               "/s"),
-        /*last=*/false);
+    const auto now = std::chrono::steady_clock::now();
+    if (!lock || now - shown_ < std::chrono::milliseconds(100)) return;
+    shown_ = now;
+    const double seconds = std::chrono::duration<double>(now - start_).count();
+    // Clears what a longer line left.
+    std::cerr << "\r" << static_cast<int64_t>(seconds) << " s, " << requests
+              << " requests, "
+              << static_cast<int64_t>(static_cast<double>(requests) / seconds)
+              << "/s\033[K" << std::flush;
   }
 
  private:
+  const std::chrono::steady_clock::time_point start_ =
+      std::chrono::steady_clock::now();
   std::mutex mutex_;
-  ProgressLine line_;
+  std::chrono::steady_clock::time_point shown_ = start_;
 };
 
 }  // namespace

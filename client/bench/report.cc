@@ -6,7 +6,6 @@
 #include <sstream>
 #include <string>
 
-#include "client/bench/latency_plot.h"
 #include "client/cli/terminal.h"
 
 namespace topk::cli {
@@ -24,6 +23,26 @@ constexpr Column kPercentiles[] = {
     {"p50", "p50_us", 0.5},       {"p90", "p90_us", 0.9},
     {"p95", "p95_us", 0.95},      {"p99", "p99_us", 0.99},
     {"p99.9", "p99_9_us", 0.999}, {"max", "max_us", 1}};
+
+// Returns a time in nanoseconds in three digits, e.g. "1.25ms".
+std::string TimeText(double nanoseconds) {
+  const char* unit = "us";
+  double value = nanoseconds / 1e3;
+  if (value >= 1e6) {
+    unit = "s";
+    value /= 1e6;
+  } else if (value >= 1e3) {
+    unit = "ms";
+    value /= 1e3;
+  }
+  std::ostringstream text;
+  text << std::fixed
+       << std::setprecision(value < 10    ? 2
+                            : value < 100 ? 1
+                                          : 0)
+       << value << unit;
+  return text.str();
+}
 
 LoadStats Total(const LoadResult& result) {
   LoadStats total;
@@ -132,8 +151,6 @@ void PrintText(const BenchReport& report, int columns, std::ostream& out) {
   } else {
     PrintRow(total, report.kinds.front().name, columns, out);
   }
-  out << "\n";
-  PrintPlot(total.latency, columns, out);
 }
 
 OrderedJson ToJson(const BenchReport& report) {

@@ -19,7 +19,7 @@ struct BenchReport {
   const LoadResult& result;
 };
 
-/// Prints rate, percentiles for each kind and a plot, at most `columns` wide.
+/// Prints the rate, and percentiles for each kind, at most `columns` wide.
 void PrintText(const BenchReport& report, int columns, std::ostream& out);
 
 /// Returns all of it; times are in microseconds where their names say "us".

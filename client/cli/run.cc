@@ -1,16 +1,11 @@
 #include "client/cli/run.h"
 
-#include <unistd.h>
-
-#include <iomanip>
 #include <iostream>
-#include <sstream>
 #include <tuple>
 
 #include "client/cli/compare.h"
 #include "client/cli/errors.h"
 #include "client/cli/output.h"
-#include "client/cli/progress_line.h"
 #include "client/cli/run_shared.h"
 #include "client/cli/show.h"
 #include "client/numpy/npy.h"
@@ -20,19 +15,6 @@
 
 namespace topk::cli {
 namespace {
-
-// A transfer worth watching.
-constexpr int64_t kProgressBytes = int64_t{64} << 20;
-
-// How far a transfer is: bytes, share and rate.
-void ShowProgress(int64_t sent, int64_t total, ProgressLine& line) {
-  if (sent < total && !line.Due()) return;
-  std::ostringstream text;
-  text << "sent " << (sent >> 20) << " of " << (total >> 20) << " MiB ("
-       << sent * 100 / total << " %), " << std::fixed << std::setprecision(2)
-       << static_cast<double>(sent) / 1e9 / line.Seconds() << " GB/s";
-  line.Show(text.str(), sent == total);
-}
 
 // Without devices, which take longer to open than one tensor is worth.
 Engine LocalEngine() {
@@ -54,13 +36,6 @@ Result<v1::TopKResponse> Compute(const RunFlags& flags,
   }
   CallOptions options;
   if (flags.stream != "auto") options.stream = flags.stream == "on";
-  ProgressLine line;
-  if (isatty(STDERR_FILENO) &&
-      static_cast<int64_t>(array.data.size()) >= kProgressBytes) {
-    options.progress = [&line](int64_t sent, int64_t total) {
-      ShowProgress(sent, total, line);
-    };
-  }
   return client.ComputeTopK(request, array.data, options);
 }
 
