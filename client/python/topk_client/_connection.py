@@ -15,14 +15,15 @@ import stat
 import threading
 import time
 from typing import (Any, Callable, Dict, Generator, Iterator, List, NamedTuple,
-                    Optional, Tuple, Union)
+                    Optional, Tuple, TypeVar, Union)
 
 import grpc
 import numpy as np
 
 from topk_client._stubs import health_pb2, topk_pb2
 from topk_client.errors import TopKError, add_hint, from_rpc, from_trailers
-from topk_client.messages import Call, Request, StreamedAnswer, parse
+from topk_client.messages import (Answer, Call, Request, StreamedAnswer,
+                                  parse)
 from topk_client.shared_memory import Region
 from topk_client.specs import Spec
 
@@ -336,8 +337,9 @@ class Stream(NamedTuple):
     timeout: float
 
 
+T = TypeVar("T")
 # A client sends what a step returns, or throws its TopKError.
-Steps = Generator[Union[Prepare, Sleep, Unary, Stream], Any, Any]
+Steps = Generator[Union[Prepare, Sleep, Unary, Stream], Any, T]
 
 
 class Connection:
@@ -347,7 +349,8 @@ class Connection:
 
     def __init__(
             self, target: str = "localhost:50051", *,
-            timeout: Optional[float] = 60.0, max_attempts: int = 4, user_agent: str = "", tls: bool = False,
+            timeout: Optional[float] = 60.0, max_attempts: int = 4,
+            user_agent: str = "", tls: bool = False,
             tls_ca: Optional[Path] = None, tls_cert: Optional[Path] = None,
             tls_key: Optional[Path] = None,
             tls_server_name: Optional[str] = None,
@@ -473,16 +476,16 @@ class Connection:
                             "the timeout expired before the request was sent")
         return {"timeout": seconds, "metadata": self._metadata()}
 
-    def _capabilities(self, timeout: Optional[float]) -> Steps:
+    def _capabilities(self, timeout: Optional[float]) -> Steps[topk_pb2.Capabilities]:
         """Returns the server's Capabilities message."""
-        def once(seconds: float) -> Steps:
+        def once(seconds: float) -> Steps[topk_pb2.Capabilities]:
             route = self._route()
             return parse(topk_pb2.Capabilities, (
                 yield Unary(route, route.get_capabilities, b"", seconds)))
 
         return (yield from self._retry(once, self._attempts(timeout)))
 
-    def _serving(self, service: str, timeout: Optional[float]) -> Steps:
+    def _serving(self, service: str, timeout: Optional[float]) -> Steps[bool]:
         """Returns whether a service is SERVING."""
         request = health_pb2.HealthCheckRequest(service=service)
         response = parse(health_pb2.HealthCheckResponse, (
@@ -493,14 +496,14 @@ class Connection:
 
     def _compute(self, tensor: Union[np.ndarray, Region], spec: Spec,
                  stream: Optional[bool], timeout: Optional[float],
-                 options: Dict[str, Any]) -> Steps:
+                 options: Dict[str, Any]) -> Steps[Answer]:
         """Returns the Answer of one tensor."""
         attempts = self._attempts(timeout)
         call: Call = yield Prepare(Request(tensor, spec, **options))
         limit = yield from self._limit_for(call, attempts.seconds())
         streamed = call.is_streamed(stream, limit)
 
-        def once(seconds: float) -> Steps:
+        def once(seconds: float) -> Steps[Answer]:
             route = self._route(call.max_message_bytes())
             if not streamed:
                 return call.answer(parse(topk_pb2.TopKResponse, (
@@ -512,8 +515,8 @@ class Connection:
 
         return (yield from self._retry(once, attempts))
 
-    def _retry(self, once: Callable[[float], Steps], attempts: Attempts
-               ) -> Steps:
+    def _retry(self, once: Callable[[float], Steps[T]], attempts: Attempts
+               ) -> Steps[T]:
         while True:
             try:
                 return (yield from once(attempts.seconds()))
@@ -522,7 +525,7 @@ class Connection:
             yield Sleep(pause)
 
     def _limit_for(self, call: Call, timeout: float,
-                   asked: Optional[List[Call]] = None) -> Steps:
+                   asked: Optional[List[Call]] = None) -> Steps[int]:
         """Returns the server's limit of messages, in bytes, as far as the call
         must heed it. Calls with one list `asked` ask the server once, even in
         vain."""

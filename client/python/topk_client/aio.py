@@ -9,7 +9,7 @@ import grpc.aio
 import numpy as np
 
 from topk_client._connection import (Connection, Prepare, Route, Sleep, Steps,
-                                     Unary)
+                                     T, Unary)
 from topk_client._many import AsyncPendingCalls, prepare
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError
@@ -85,9 +85,8 @@ class Client(Connection):
                            timeout: Optional[float] = None,
                            **options: Any) -> Answer:
         """As topk_client.Client's."""
-        answer: Answer = await self._run(
+        return await self._run(
             self._compute(tensor, spec, stream, timeout, options))
-        return answer
 
     async def stream_topk(self, tensor: Union[np.ndarray, Region], spec: Spec,
                           *, timeout: Optional[float] = None,
@@ -107,9 +106,8 @@ class Client(Connection):
         asked: List[Call] = []
 
         async def limit_for(call: Call) -> int:
-            limit: int = await self._run(
+            return await self._run(
                 self._limit_for(call, attempts.seconds(), asked))
-            return limit
 
         try:
             while await pending.begin():
@@ -143,17 +141,14 @@ class Client(Connection):
     async def get_capabilities(self, *, timeout: Optional[float] = None
                                ) -> topk_pb2.Capabilities:
         """As topk_client.Client's."""
-        answer: topk_pb2.Capabilities = await self._run(
-            self._capabilities(timeout))
-        return answer
+        return await self._run(self._capabilities(timeout))
 
     async def is_serving(self, service: str = "", *,
                          timeout: Optional[float] = None) -> bool:
         """As topk_client.Client's."""
-        serving: bool = await self._run(self._serving(service, timeout))
-        return serving
+        return await self._run(self._serving(service, timeout))
 
-    async def _run(self, steps: Steps) -> Any:
+    async def _run(self, steps: Steps[T]) -> T:
         try:
             step = next(steps)
             while True:
@@ -164,7 +159,8 @@ class Client(Connection):
                 else:
                     step = steps.send(result)
         except StopIteration as done:
-            return done.value
+            value: T = done.value
+            return value
 
     async def _do(self, step: Any) -> Any:
         if isinstance(step, Prepare):

@@ -7,7 +7,7 @@ import grpc
 import numpy as np
 
 from topk_client._connection import (Connection, Prepare, Sleep, Steps,
-                                     Unary)
+                                     T, Unary)
 from topk_client._many import PendingCalls
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError
@@ -71,9 +71,8 @@ class Client(Connection):
         """Answers one tensor, in one message or streamed: by default where that
         is faster, above 8 MiB, or where the server takes no such message, for
         whose limit a client asks once. The options are Request's."""
-        answer: Answer = self._run(
+        return self._run(
             self._compute(tensor, spec, stream, timeout, options))
-        return answer
 
     def stream_topk(self, tensor: Union[np.ndarray, Region], spec: Spec, *,
                     timeout: Optional[float] = None,
@@ -100,9 +99,8 @@ class Client(Connection):
         asked: List[Call] = []
 
         def limit_for(call: Call) -> int:
-            limit: int = self._run(
+            return self._run(
                 self._limit_for(call, attempts.seconds(), asked))
-            return limit
 
         while pending.begin():
             route = self._route(pending.max_message_bytes())
@@ -126,18 +124,16 @@ class Client(Connection):
     def get_capabilities(self, *, timeout: Optional[float] = None
                          ) -> topk_pb2.Capabilities:
         """Returns the server's Capabilities message."""
-        answer: topk_pb2.Capabilities = self._run(self._capabilities(timeout))
-        return answer
+        return self._run(self._capabilities(timeout))
 
     def is_serving(self, service: str = "", *,
                    timeout: Optional[float] = None) -> bool:
         """Returns whether a service ("" = the whole server) is SERVING;
         TopKError NOT_FOUND for one that the server lacks. Reaches a server also
         while it does not serve; of several, any one."""
-        serving: bool = self._run(self._serving(service, timeout))
-        return serving
+        return self._run(self._serving(service, timeout))
 
-    def _run(self, steps: Steps) -> Any:
+    def _run(self, steps: Steps[T]) -> T:
         try:
             step = next(steps)
             while True:
@@ -148,7 +144,8 @@ class Client(Connection):
                 else:
                     step = steps.send(result)
         except StopIteration as done:
-            return done.value
+            value: T = done.value
+            return value
 
     def _do(self, step: Any) -> Any:
         if isinstance(step, Prepare):
