@@ -14,8 +14,8 @@
 namespace topk {
 namespace {
 
-// Each dot may nest tables one deeper, and toml++ destroys tables recursively.
-constexpr int kMaxDots = 10'000;
+// Each dot may nest tables one deeper, and toml++ visits tables recursively.
+constexpr int kMaxDots = 3'000;
 
 [[noreturn]] void Fail(const std::string& path, toml::source_position at,
                        const std::string& fault) {
@@ -83,11 +83,13 @@ std::map<const CLI::Option*, FileValue> ReadConfigFile(
       const std::string rule = Append(*option, element, value.texts);
       if (rule.empty()) return;
       std::ostringstream written;
-      written << toml::node_view(element);
+      if (element.is_value()) written << toml::node_view(element);
       Fail(path, element.source().begin,
            StrCat(name, ": ",
-                  element.is_table() ? "a table" : Quote(written.str()), " ",
-                  rule));
+                  element.is_value()   ? Quote(written.str())
+                  : element.is_array() ? "an array"
+                                       : "a table",
+                  " ", rule));
     };
     const toml::array* array = IsList(*option) ? node.as_array() : nullptr;
     if (array == nullptr) {
