@@ -26,10 +26,6 @@ std::string RandomHex(int bytes) {
 
 }  // namespace
 
-std::string_view TraceIdOf(std::string_view traceparent) {
-  return traceparent.substr(3, 32);
-}
-
 void AddDtypeFlag(CLI::App& command, std::optional<DType>& dtype) {
   std::vector<std::string> types;
   for (const DTypeInfo& row : DTypes()) {

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "client/cli/request.h"
 #include "client/cli/show.h"
@@ -33,9 +32,6 @@ struct RunFlags {
   std::string slice_labels;
   ClientOptions client;
 };
-
-/// Returns the id of the trace of a traceparent.
-std::string_view TraceIdOf(std::string_view traceparent);
 
 /// Adds --dtype, for files whose elements have a type without a name in .npy.
 void AddDtypeFlag(CLI::App& command, std::optional<DType>& dtype);
