@@ -43,7 +43,6 @@ Result<MainServer> StartMainServer(const ServerConfig& config, ServerTls* tls,
                                    Services& services, spdlog::logger& log) {
   grpc::ServerBuilder builder;
   builder.SetOption(WithoutPlugins());
-  services.Register(builder);
   builder.SetMaxReceiveMessageSize(static_cast<int>(config.max_message_bytes));
   builder.SetMaxSendMessageSize(-1);  // Limits.max_output_bytes bounds it
   // Messages that are arriving, which nobody here has seen yet.
@@ -66,13 +65,12 @@ Result<MainServer> StartMainServer(const ServerConfig& config, ServerTls* tls,
       "Connections closed because a limit of connections or of file "
       "descriptors was reached",
       [&bound = *acceptor] { return static_cast<double>(bound.rejected()); });
-  Result<std::unique_ptr<GrpcServer>> grpc = GrpcServer::Start(
-      builder, std::move(acceptor),
-      [&services](EventLoop& loop) { services.Start(loop); },
-      PollersFor(config.pollers, services.threads()),
-      [&services](std::chrono::nanoseconds busy) {
-        services.poller_busy().Observe(busy);
-      });
+  Result<std::unique_ptr<GrpcServer>> grpc =
+      GrpcServer::Start(builder, std::move(acceptor), &services.router(),
+                        PollersFor(config.pollers, services.threads()),
+                        [&services](std::chrono::nanoseconds busy) {
+                          services.poller_busy().Observe(busy);
+                        });
   if (!grpc.ok()) return grpc.status();
   server.grpc = *std::move(grpc);
   return server;

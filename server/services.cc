@@ -90,12 +90,14 @@ Services::Services(const ServerConfig& config,
                  {config.security.client_requests_per_second,
                   config.security.client_bytes_per_second}),
       health_state_(WithWholeServer(ServiceNames())),
-      topk_(engine_, metrics_, rpc_metrics_, access_log_, spans,
-            shared_objects_.get(), admission_, config.max_message_bytes,
-            threads_),
+      topk_(engine_, metrics_, access_log_, spans, shared_objects_.get(),
+            admission_, config.max_message_bytes, threads_),
       oip_(topk_, health_state_),
-      health_(health_state_, rpc_metrics_),
-      unknown_methods_(rpc_metrics_, &authenticator) {
+      health_(health_state_),
+      router_(rpc_metrics_, &authenticator) {
+  topk_.AddMethods(router_);
+  oip_.AddMethods(router_);
+  health_.AddMethods(router_);
   if (authenticator.needs_credentials()) {
     rechecker_ = std::jthread([this](const std::stop_token& stop) {
       std::mutex mutex;
@@ -109,20 +111,6 @@ Services::Services(const ServerConfig& config,
   }
   AddMetrics(log);
   if (spans != nullptr) spans->AddMetrics(*metrics_.registry());
-}
-
-void Services::Register(grpc::ServerBuilder& builder) {
-  builder.RegisterService(&topk_.rpc());
-  builder.RegisterService(&oip_.rpc());
-  builder.RegisterService(&health_.rpc());
-  builder.RegisterAsyncGenericService(&unknown_methods_.rpc());
-}
-
-void Services::Start(EventLoop& loop) {
-  topk_.Start(loop);
-  oip_.Start(loop);
-  health_.Start(loop);
-  unknown_methods_.Start(loop);
 }
 
 void Services::AddMetrics(const spdlog::logger& log) {

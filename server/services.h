@@ -1,7 +1,6 @@
 // The gRPC services of topkd, and the state that they share.
 #pragma once
 
-#include <grpcpp/server_builder.h>
 #include <spdlog/logger.h>
 
 #include <memory>
@@ -10,8 +9,7 @@
 #include "core/base/status.h"
 #include "core/engine.h"
 #include "server/admission/admission_controller.h"
-#include "server/auxiliary/unknown_methods.h"
-#include "server/calls/event_loop.h"
+#include "server/calls/call_router.h"
 #include "server/calls/topk_service.h"
 #include "server/config/config.h"
 #include "server/health/health_service.h"
@@ -47,11 +45,8 @@ class Services {
   Services(const ServerConfig& config, const Authenticator& authenticator,
            SpanExporter* spans, spdlog::logger& log);
 
-  /// Registers the services with a server. They outlive it.
-  void Register(grpc::ServerBuilder& builder);
-
-  /// Takes calls from a loop of that server until it shuts down.
-  void Start(EventLoop& loop);
+  /// The methods of the services, for a server that they must outlive.
+  CallRouter& router() { return router_; }
 
   /// The number of threads that compute.
   int threads() const { return threads_; }
@@ -82,7 +77,7 @@ class Services {
   TopKService topk_;
   OipService oip_;
   HealthService health_;
-  UnknownMethods unknown_methods_;
+  CallRouter router_;
   std::jthread rechecker_;  // of streams whose callers need credentials
 };
 

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <utility>
 
-#include "server/auxiliary/auxiliary_call.h"
 #include "server/grpc_workarounds/acceptor.h"
 #include "server/grpc_workarounds/no_plugins.h"
 #include "server/transport/connection_options.h"
@@ -17,39 +16,39 @@
 namespace topk {
 namespace {
 
-// Serves the services that the builder has, and health unless it is null.
-// `reason`, `field` and `doing` as in CannotBind().
+// Serves what `server` has and the services of the builder. `reason`, `field`
+// and `doing` as in CannotBind().
 Result<std::unique_ptr<SideServer>> StartSideServer(
     const std::string& address, std::string_view reason, std::string_view field,
     std::string_view doing, grpc::ServerBuilder& builder,
-    std::unique_ptr<HealthService> health) {
-  builder.SetMaxReceiveMessageSize(AuxiliaryCall::kMaxMessageBytes);
+    std::unique_ptr<SideServer> server) {
+  builder.SetMaxReceiveMessageSize(HealthService::kMaxMessageBytes);
   ApplySideConnectionOptions(builder);
   auto acceptor = std::make_unique<Acceptor>(SideConnectionOptions(),
                                              ConnectionReplacement::Default());
   if (!acceptor->Listen(address, builder, grpc::InsecureServerCredentials())) {
     return CannotBind(reason, field, doing, address, acceptor->error());
   }
-  std::string bound = acceptor->addresses().front();
+  server->address = acceptor->addresses().front();
   Result<std::unique_ptr<GrpcServer>> grpc =
-      GrpcServer::Start(builder, std::move(acceptor), [&](EventLoop& loop) {
-        if (health != nullptr) health->Start(loop);
-      });
+      GrpcServer::Start(builder, std::move(acceptor), server->router.get());
   if (!grpc.ok()) return grpc.status();
-  return std::make_unique<SideServer>(
-      SideServer{std::move(health), *std::move(grpc), std::move(bound)});
+  server->grpc = *std::move(grpc);
+  return server;
 }
 
 }  // namespace
 
 Result<std::unique_ptr<SideServer>> StartHealthServer(
     const std::string& address, HealthState& state, const RpcMetrics& metrics) {
-  auto health = std::make_unique<HealthService>(state, metrics);
+  auto server = std::make_unique<SideServer>();
+  server->health = std::make_unique<HealthService>(state);
+  server->router = std::make_unique<CallRouter>(metrics, nullptr);
+  server->health->AddMethods(*server->router);
   grpc::ServerBuilder builder;
   builder.SetOption(WithoutPlugins());
-  builder.RegisterService(&health->rpc());
   return StartSideServer(address, "HEALTH_LISTEN", "health_listen",
-                         "serve health on", builder, std::move(health));
+                         "serve health on", builder, std::move(server));
 }
 
 Result<std::unique_ptr<SideServer>> StartAdminServer(
@@ -63,7 +62,8 @@ Result<std::unique_ptr<SideServer>> StartAdminServer(
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
   return StartSideServer(address, "ADMIN_LISTEN", "admin_listen",
-                         "serve channelz on", builder, nullptr);
+                         "serve channelz on", builder,
+                         std::make_unique<SideServer>());
 }
 
 }  // namespace topk

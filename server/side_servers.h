@@ -14,7 +14,9 @@ namespace topk {
 /// A plaintext server with one poller and a limit of connections, from its
 /// start until it is destroyed.
 struct SideServer {
-  std::unique_ptr<HealthService> health;  // null: not served
+  /// Health, and its methods; null if the server does not serve them.
+  std::unique_ptr<HealthService> health;
+  std::unique_ptr<CallRouter> router;
   std::unique_ptr<GrpcServer> grpc;
   /// The bound host:port.
   std::string address;

@@ -5,6 +5,9 @@
 #include <chrono>
 #include <utility>
 
+#include "server/calls/call_router.h"
+#include "server/calls/status_map.h"
+
 namespace topk {
 
 Status MissingMessage() {
@@ -25,62 +28,133 @@ std::chrono::system_clock::time_point Call::Deadline() const {
   return context_.deadline();
 }
 
-bool Call::PastDeadline() const {
+Status Call::CheckAlive() const {
+  if (!cancellation_.cancelled()) return {};
   // A client cancels at its own deadline. This one is later by the time that
   // the headers took, and by gRPC's rounding.
   constexpr std::chrono::milliseconds kEarly{10};
-  return Deadline() <= std::chrono::system_clock::now() + kEarly;
+  if (Deadline() > std::chrono::system_clock::now() + kEarly) {
+    return Cancelled();
+  }
+  return {Code::kDeadlineExceeded, "DEADLINE_EXCEEDED", "",
+          "the call's deadline has passed"};
 }
 
 void Call::Wait() {
   const std::shared_ptr<Call> self = shared_from_this();
-  context_.AsyncNotifyWhenDone(ended_.For(self));
-  method_.request(context_, stream_, loop_.queue(), arrived_.For(self));
+  grpc::ServerCompletionQueue& queue = loop_.queue();
+  context_.AsyncNotifyWhenDone(ended_tag_.For(self));
+  router_.rpc().RequestCall(&context_, &stream_, &queue, &queue,
+                            arrived_tag_.For(self));
 }
 
-void Call::StartRead() {
+void Call::OnArrived(bool ok) {
+  if (!ok) {  // the server shuts down; gRPC does not return the other tag
+    ended_tag_.Drop();
+    return;
+  }
   WidenRace();
-  stream_.Read(&incoming_, read_.For(shared_from_this()));
+  std::make_shared<Call>(loop_, router_)->Wait();
   WidenRace();
+  const CallRouter::Method& method = router_.Find(context_.method());
+  count_.emplace(method.series);
+  handler_ = method.make_handler(*this);
+  handler_->OnArrival();
+  if (stage_.exchange(Stage::kArrived) == Stage::kEnded) End();
 }
 
-void Call::StartWrite(const grpc::ByteBuffer& message,
-                      grpc::WriteOptions options) {
+void Call::OnEnded(bool) {
+  if (stage_.exchange(Stage::kEnded) == Stage::kArrived) End();
+}
+
+void Call::End() {
+  if (context_.IsCancelled()) cancellation_.Cancel();
+  handler_->OnEnd();
+  RecordIncomplete();
+}
+
+void Call::Read() {
+  // While messages that have arrived are read, the completion queue is never
+  // empty, and gRPC does not poll other connections.
+  constexpr int kTurn = 256;
+  const auto start = [this, self = shared_from_this()] {
+    WidenRace();
+    stream_.Read(&incoming_, read_tag_.For(self));
+    WidenRace();
+  };
+  ++reads_ % kTurn == 0 ? loop_.AfterPoll(start) : start();
+}
+
+void Call::OnRead(bool ok) {
+  if (ok) count_->Received();
+  handler_->OnRead(ok, incoming_);
+}
+
+void Call::Write(const grpc::ByteBuffer& message, grpc::WriteOptions options) {
+  SendTraceParent();
   count_->Sent();
   // The call's metadata goes with its first message, and the write finishes
   // when the metadata is sent: with the hint perhaps never.
   if (!std::exchange(has_written_, true)) options.clear_buffer_hint();
-  stream_.Write(message, options, written_.For(shared_from_this()));
+  stream_.Write(message, options, written_tag_.For(shared_from_this()));
   WidenRace();
 }
 
-void Call::StartFinish(const grpc::Status& status) {
-  stream_.Finish(status, finished_.For(shared_from_this()));
-  WidenRace();
-}
-
-void Call::StartFinish(const grpc::ByteBuffer& last) {
+void Call::Finish(const grpc::ByteBuffer& last) {
+  SendTraceParent();
+  RecordEnd({});
   count_->Sent();
   stream_.WriteAndFinish(last, {}, grpc::Status::OK,
-                         finished_.For(shared_from_this()));
+                         finished_tag_.For(shared_from_this()));
   WidenRace();
 }
 
-void Call::Arrived(bool ok) {
-  if (!ok) {  // the server shuts down; `ended_` does not come for such
-    ended_.Drop();
-    return;
+void Call::Finish(const Status& status) {
+  RecordEnd(status);
+  SendStatus(status);
+}
+
+void Call::FinishIncomplete(const Status& status) {
+  incomplete_ = status;
+  SendStatus(status);
+  RecordIncomplete();
+}
+
+void Call::SendTraceParent() {
+  if (trace_parent_.empty()) return;
+  context_.AddInitialMetadata("traceparent", trace_parent_);
+  trace_parent_.clear();
+}
+
+void Call::SendStatus(const Status& status) {
+  const auto wait = status.retry_after.count();
+  if (status.code == Code::kResourceExhausted || wait > 0) {
+    // Clients of gRPC that retry obey it; -1 forbids a retry.
+    context_.AddTrailingMetadata("grpc-retry-pushback-ms",
+                                 std::to_string(wait > 0 ? wait : -1));
   }
+  // Without a message there are trailers only: gRPC 1.83 then drops initial
+  // metadata, and 1.51 sends it in headers, after which clients do not retry.
+  if (!trace_parent_.empty()) {
+    context_.AddTrailingMetadata("traceparent", trace_parent_);
+  }
+  stream_.Finish(ToGrpcStatus(status), finished_tag_.For(shared_from_this()));
   WidenRace();
-  count_.emplace(method_.series);
-  Next()->Wait();
-  WidenRace();
-  OnArrival();
 }
 
-void Call::Read(bool ok) {
-  if (ok) count_->Received();
-  OnRead(ok, incoming_);
+void Call::RecordEnd(const Status& status) {
+  count_->Handled(static_cast<int>(status.code));
+  handler_->RecordEnd(status);
+}
+
+// Called by FinishIncomplete() and by End(). The second call records.
+void Call::RecordIncomplete() {
+  WidenRace();
+  if (ends_++ == 0) return;
+  const Status gone = CheckAlive();
+  const Status& status = gone.ok() ? incomplete_ : gone;
+  handler_->RecordIncomplete(status);
+  RecordEnd(status);
 }
 
 }  // namespace topk

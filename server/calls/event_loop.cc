@@ -54,7 +54,9 @@ EventSource::EventSource(EventLoop& loop)
 
 EventLoop::EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue,
                      int threads, OnBusy on_busy)
-    : queue_(std::move(queue)), on_busy_(std::move(on_busy)) {
+    : queue_(std::move(queue)),
+      on_busy_(std::move(on_busy)),
+      pollers_(threads) {
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Poll(); });
 }
 

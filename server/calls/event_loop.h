@@ -99,6 +99,7 @@ class EventLoop {
   /// at once on any other thread.
   void AfterPoll(std::function<void()> start);
 
+  int pollers() const { return pollers_; }
   /// The queue to start operations on.
   grpc::ServerCompletionQueue& queue() { return *queue_; }
 
@@ -110,6 +111,7 @@ class EventLoop {
   Users sources_;
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   const OnBusy on_busy_;
+  const int pollers_;
   std::vector<std::thread> threads_;
 };
 

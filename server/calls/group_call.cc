@@ -33,7 +33,7 @@ void GroupCall::OnRead(bool ok, grpc::ByteBuffer& message) {
   } else {
     next = queue_.ReceiveEnd();
   }
-  if (next.read) Read();
+  if (next.read) call_.Read();
   if (next.work) AnswerGroup();
 }
 
@@ -43,9 +43,7 @@ void GroupCall::Interrupt(const Status& status) {
 }
 
 GroupCall::Item GroupCall::Admitted(grpc::ByteBuffer& message) {
-  Item item{
-      std::make_unique<Request>(service_, admitted(), method_.make_codec()),
-      {}};
+  Item item{std::make_unique<Request>(service_, admitted(), make_codec_()), {}};
   const auto now = RequestStats::Clock::now();
   item.status = item.request->Admit(message, now, now, kItemBytes);
   if (!item.status.ok()) item.request->KeepIdOnly();
@@ -56,7 +54,7 @@ GroupCall::Item GroupCall::Admitted(grpc::ByteBuffer& message) {
 void GroupCall::AnswerGroup() {
   const auto taken = queue_.Take(group_);
   WidenRace();
-  if (taken.read) Read();
+  if (taken.read) call_.Read();
   if (!taken.any && !taken.end) return;
   sent_ = 0;
   if (taken.end) return FinishStream(taken.status);
@@ -99,7 +97,8 @@ void GroupCall::ComputeHere() {
 }
 
 void GroupCall::AnswerOnWorker(WorkQueue::Job& job) {
-  if (const Status gone = CheckAlive(); !gone.ok()) return FinishStream(gone);
+  if (const Status gone = call_.CheckAlive(); !gone.ok())
+    return FinishStream(gone);
   Size preparing;
   for (const Item& item : Rest()) {
     if (!item.prepared) preparing += item.request->nanoseconds();
@@ -149,7 +148,7 @@ void GroupCall::Prepare(Item& item, Reader reader) {
 void GroupCall::Compute(Item& item) {
   if (std::exchange(item.computed, true)) return;
   if (item.status.ok()) {
-    item.status = WithCancelCause(item.request->Run(&cancellation()));
+    item.status = WithCancelCause(item.request->Run(&call_.cancellation()));
   }
   if (!item.status.ok()) item.request->WriteError(item.status);
   item.request->Record(info(), item.status);
@@ -167,7 +166,7 @@ void GroupCall::RecordUnanswered(std::span<const Item> items,
 void GroupCall::SendNext() {
   grpc::WriteOptions options;
   if (sent_ + 1 < computed_) options.set_buffer_hint();
-  Write(group_[sent_].request->response(), options);
+  call_.Write(group_[sent_].request->response(), options);
 }
 
 void GroupCall::OnWritten(bool ok) {
@@ -187,7 +186,7 @@ void GroupCall::FinishStream(const Status& status) {
     RecordUnanswered(Rest(), status);
     RecordUnanswered(waiting, status);
   }
-  FinishIncomplete(status);
+  call_.FinishIncomplete(status);
 }
 
 }  // namespace topk

@@ -4,11 +4,12 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
-#include "server/calls/method.h"
 #include "server/calls/read_ahead_queue.h"
 #include "server/calls/request.h"
 #include "server/calls/service_call.h"
@@ -21,9 +22,13 @@ namespace topk {
 /// its response is sent.
 class GroupCall final : public ServiceCall {
  public:
-  /// The service, the loop and the method outlive it.
-  GroupCall(TopKService& service, EventLoop& loop, const ComputeMethod& method)
-      : ServiceCall(service, loop, method, Kind::kMany), method_(method) {}
+  using MakeCodec = std::function<std::unique_ptr<Codec>()>;
+
+  /// The service must outlive the call. `make_codec` returns the codec of one
+  /// request.
+  GroupCall(TopKService& service, Call& call, MakeCodec make_codec)
+      : ServiceCall(service, call, Kind::kMany),
+        make_codec_(std::move(make_codec)) {}
 
  private:
   // A request, why it is rejected, and how far it is.
@@ -35,9 +40,6 @@ class GroupCall final : public ServiceCall {
     bool computed = false;  // its response is there
   };
 
-  std::shared_ptr<Call> Next() const final {
-    return std::make_shared<GroupCall>(service_, loop_, method_);
-  }
   void OnRead(bool ok, grpc::ByteBuffer& message) final;
   void Interrupt(const Status& status) final;
   // Its requests are recorded one by one.
@@ -59,7 +61,7 @@ class GroupCall final : public ServiceCall {
   // The part of the group that is not sent yet.
   std::span<Item> Rest() { return std::span(group_).subspan(sent_); }
 
-  const ComputeMethod& method_;
+  const MakeCodec make_codec_;
   ReadAheadQueue<Item> queue_;
   std::vector<Item> group_;
   size_t sent_ = 0;      // of the group

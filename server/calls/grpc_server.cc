@@ -12,8 +12,8 @@ namespace topk {
 
 Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(
     grpc::ServerBuilder& builder, std::unique_ptr<Acceptor> acceptor,
-    const std::function<void(EventLoop&)>& start_services, int pollers,
-    EventLoop::OnBusy on_busy) {
+    CallRouter* router, int pollers, EventLoop::OnBusy on_busy) {
+  if (router != nullptr) router->Register(builder);
   std::unique_ptr<grpc::ServerCompletionQueue> queue =
       builder.AddCompletionQueue();
   std::unique_ptr<grpc::Server> grpc = builder.BuildAndStart();
@@ -31,7 +31,7 @@ Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(
                   StrCat("the limit on open files, ", DescriptorLimit(),
                          " (ulimit -n), leaves none for connections")};
   }
-  start_services(*server->loop_);
+  if (router != nullptr) router->Start(*server->loop_);
   server->acceptor_->Start();
   return server;
 }

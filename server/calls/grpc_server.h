@@ -6,10 +6,10 @@
 #include <grpcpp/server_builder.h>
 
 #include <chrono>
-#include <functional>
 #include <memory>
 
 #include "core/base/status.h"
+#include "server/calls/call_router.h"
 #include "server/calls/event_loop.h"
 #include "server/grpc_workarounds/acceptor.h"
 
@@ -18,14 +18,13 @@ namespace topk {
 /// Serves until it is destroyed.
 class GrpcServer {
  public:
-  /// Builds the server and starts to serve. The acceptor has bound its
-  /// addresses for this builder.
-  /// `start_services` requests calls from the loop. INTERNAL if gRPC cannot
-  /// start, RESOURCE_EXHAUSTED if connections would find no file descriptor.
+  /// Builds the server and starts to serve the methods of `router`, which must
+  /// outlive the server; null if the builder has all services. The acceptor has
+  /// bound its addresses for this builder. INTERNAL if gRPC cannot start,
+  /// RESOURCE_EXHAUSTED if connections would find no file descriptor.
   static Result<std::unique_ptr<GrpcServer>> Start(
       grpc::ServerBuilder& builder, std::unique_ptr<Acceptor> acceptor,
-      const std::function<void(EventLoop&)>& start_services, int pollers = 1,
-      EventLoop::OnBusy on_busy = {});
+      CallRouter* router, int pollers = 1, EventLoop::OnBusy on_busy = {});
 
   /// Cancels the calls in flight.
   ~GrpcServer();

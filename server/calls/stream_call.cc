@@ -73,9 +73,8 @@ class HeldBytes {
 // Messages are received while those before them are computed.
 class StreamCall final : public ServiceCall {
  public:
-  StreamCall(TopKService& service, EventLoop& loop, const CallMethod& method)
-      : ServiceCall(service, loop, method, Kind::kStream),
-        method_(method),
+  StreamCall(TopKService& service, Call& call)
+      : ServiceCall(service, call, Kind::kStream),
         held_(admitted().reservation) {}
 
  private:
@@ -114,10 +113,6 @@ class StreamCall final : public ServiceCall {
     }
   };
 
-  std::shared_ptr<Call> Next() const override {
-    return std::make_shared<StreamCall>(service_, loop_, method_);
-  }
-
   void OnRead(bool ok, grpc::ByteBuffer& message) override {
     ReadAheadQueue<Item>::Next next;
     if (ok) {
@@ -151,11 +146,10 @@ class StreamCall final : public ServiceCall {
   void ReadWithinRate() {
     constexpr std::chrono::milliseconds kMaxDelay{100};
     const auto delay = service_.admission().ReadDelay(admitted());
-    if (!delay || !CheckAlive().ok()) return Read();
-    alarm_.Set(&loop_.queue(),
+    if (!delay || !call_.CheckAlive().ok()) return call_.Read();
+    alarm_.Set(&call_.loop().queue(),
                std::chrono::system_clock::now() + std::min(*delay, kMaxDelay),
-               alarm_tag_.For(
-                   std::static_pointer_cast<StreamCall>(shared_from_this())));
+               alarm_tag_.For({call_.shared_from_this(), this}));
   }
 
   void OnAlarm(bool) {
@@ -258,7 +252,7 @@ class StreamCall final : public ServiceCall {
   // Reads a header, starts its tensor, feeds a message, or answers. `later`:
   // that takes too long for a poller.
   Status Step(Reader reader, bool& later) {
-    if (Status s = CheckAlive(); !s.ok()) return s;
+    if (Status s = call_.CheckAlive(); !s.ok()) return s;
     if (prepared_.has_value()) return Start();
     if (items_.empty()) return Answer();
     Item& item = items_.front();
@@ -333,7 +327,7 @@ class StreamCall final : public ServiceCall {
       return s;
     }
     Result<TensorStream> tensor = TensorStream::Start(
-        service_.engine(), *std::move(prepared_), &cancellation());
+        service_.engine(), *std::move(prepared_), &call_.cancellation());
     prepared_.reset();
     if (!tensor.ok()) return tensor.status();
     tensor_.emplace(*std::move(tensor));
@@ -395,9 +389,9 @@ class StreamCall final : public ServiceCall {
   // the log names that cause, which is known only when the call finishes.
   void Fail(const Status& status) {
     queue_.Stop();
-    if (items_.empty() && end_) return FinishIncomplete(status);
+    if (items_.empty() && end_) return call_.FinishIncomplete(status);
     RecordIncomplete(status);
-    Finish(status);
+    call_.Finish(status);
   }
 
   void RecordIncomplete(const Status& status) override {
@@ -411,16 +405,15 @@ class StreamCall final : public ServiceCall {
   // Sends the next message of the answer; the status with the last one.
   void SendNext() {
     const grpc::ByteBuffer& message = outgoing_[sent_++];
-    if (sent_ < outgoing_.size()) return Write(message);
+    if (sent_ < outgoing_.size()) return call_.Write(message);
     RecordIncomplete({});
-    Finish(message);
+    call_.Finish(message);
   }
 
   void OnWritten(bool ok) override {
-    ok ? SendNext() : FinishIncomplete(Cancelled());
+    ok ? SendNext() : call_.FinishIncomplete(Cancelled());
   }
 
-  const CallMethod& method_;
   HeldBytes held_;
   InFlightLimiter::Charge charge_;  // of the header and of what it costs
   ReadAheadQueue<Item> queue_;
@@ -445,9 +438,8 @@ class StreamCall final : public ServiceCall {
 
 }  // namespace
 
-std::shared_ptr<Call> MakeStreamCall(TopKService& service, EventLoop& loop,
-                                     const CallMethod& method) {
-  return std::make_shared<StreamCall>(service, loop, method);
+std::unique_ptr<CallHandler> MakeStreamCall(TopKService& service, Call& call) {
+  return std::make_unique<StreamCall>(service, call);
 }
 
 }  // namespace topk

@@ -4,12 +4,13 @@
 #include <memory>
 
 #include "server/calls/call.h"
-#include "server/calls/topk_service.h"
 
 namespace topk {
 
-/// Returns a call of StreamTopK. All outlive it.
-std::shared_ptr<Call> MakeStreamCall(TopKService& service, EventLoop& loop,
-                                     const CallMethod& method);
+class TopKService;
+
+/// Returns the handler of a call of StreamTopK. The service must outlive the
+/// call.
+std::unique_ptr<CallHandler> MakeStreamCall(TopKService& service, Call& call);
 
 }  // namespace topk

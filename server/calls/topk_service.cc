@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "core/wire/methods.h"
 #include "server/calls/group_call.h"
 #include "server/calls/stream_call.h"
 #include "server/calls/topk_codec.h"
@@ -9,42 +10,36 @@
 
 namespace topk {
 
-TopKService::TopKService(const Engine& engine, Metrics& metrics,
-                         const RpcMetrics& rpc_metrics, AccessLog& log,
+TopKService::TopKService(const Engine& engine, Metrics& metrics, AccessLog& log,
                          SpanExporter* spans, SharedObjects* shared_objects,
                          AdmissionController& admission,
                          int64_t max_message_bytes, int threads)
     : engine_(engine),
       metrics_(metrics),
-      rpc_metrics_(rpc_metrics),
       log_(log),
       spans_(spans),
       shared_objects_(shared_objects),
       admission_(admission),
       max_message_bytes_(max_message_bytes),
-      compute_topk_{MethodOf(Method::kComputeTopK),
-                    [] { return std::make_unique<TopKCodec>(); }},
-      stream_topk_(MethodOf(Method::kStreamTopK)),
-      compute_topk_many_{MethodOf(Method::kComputeTopKMany),
-                         [] { return std::make_unique<TopKManyCodec>(); }},
-      get_capabilities_{
-          MethodOf(Method::kGetCapabilities),
-          AnswerMessages<v1::GetCapabilitiesRequest, v1::Capabilities>(
-              [this](const auto&, v1::Capabilities& to, const Caller&) {
-                to = GetCapabilities();
-                return Status();
-              })},
       work_(threads) {}
 
-CallMethod TopKService::MethodOf(Method method) {
-  return topk::MethodOf(rpc_, static_cast<size_t>(method), rpc_metrics_);
-}
-
-void TopKService::Start(EventLoop& loop) {
-  std::make_shared<UnaryCall>(*this, loop, compute_topk_)->Wait();
-  MakeStreamCall(*this, loop, stream_topk_)->Wait();
-  std::make_shared<GroupCall>(*this, loop, compute_topk_many_)->Wait();
-  std::make_shared<SimpleCall>(*this, loop, get_capabilities_)->Wait();
+void TopKService::AddMethods(CallRouter& router) {
+  router.Add(PathOf(Method::kComputeTopK), [this](Call& call) {
+    return std::make_unique<UnaryCall>(*this, call,
+                                       std::make_unique<TopKCodec>());
+  });
+  router.Add(PathOf(Method::kStreamTopK),
+             [this](Call& call) { return MakeStreamCall(*this, call); });
+  router.Add(PathOf(Method::kComputeTopKMany), [this](Call& call) {
+    return std::make_unique<GroupCall>(
+        *this, call, [] { return std::make_unique<TopKManyCodec>(); });
+  });
+  AddSimpleMethod<v1::GetCapabilitiesRequest, v1::Capabilities>(
+      router, *this, PathOf(Method::kGetCapabilities),
+      [this](const auto&, v1::Capabilities& to, const Caller&) {
+        to = GetCapabilities();
+        return Status();
+      });
 }
 
 v1::Capabilities TopKService::GetCapabilities() const {

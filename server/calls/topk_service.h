@@ -8,19 +8,14 @@
 #include <new>
 
 #include "core/engine.h"
-#include "core/wire/methods.h"
 #include "server/admission/admission_controller.h"
-#include "server/calls/event_loop.h"
-#include "server/calls/method.h"
+#include "server/calls/call_router.h"
 #include "server/calls/open_calls.h"
-#include "server/calls/raw_message.h"
-#include "server/calls/raw_service.h"
 #include "server/calls/work_queue.h"
 #include "server/shared_memory/shared_objects.h"
 #include "server/telemetry/access_log.h"
 #include "server/telemetry/metrics.h"
 #include "server/telemetry/request_stats.h"
-#include "server/telemetry/rpc_metrics.h"
 #include "server/telemetry/span_exporter.h"
 #include "topk/v1/topk.grpc.pb.h"
 #include "topk/v1/topk.pb.h"
@@ -39,20 +34,16 @@ class TopKService {
     return v1::TopKService::service_full_name();
   }
 
-  /// All of them outlive the service. `threads` as many as compute. No shared
-  /// memory is allowed if `shared_objects` are null, and no spans are made if
-  /// `spans` is.
-  TopKService(const Engine& engine, Metrics& metrics,
-              const RpcMetrics& rpc_metrics, AccessLog& log,
+  /// All of them must outlive the service. `threads` is the number of threads
+  /// that compute. Without `shared_objects` (null) no shared memory is allowed;
+  /// without `spans` (null) no spans are made.
+  TopKService(const Engine& engine, Metrics& metrics, AccessLog& log,
               SpanExporter* spans, SharedObjects* shared_objects,
               AdmissionController& admission, int64_t max_message_bytes,
               int threads);
 
-  /// The gRPC service to register; calls are requested from it.
-  RawService& rpc() { return rpc_; }
-
-  /// Takes calls from a loop until the server shuts down.
-  void Start(EventLoop& loop);
+  /// Adds the methods. The service must outlive the router.
+  void AddMethods(CallRouter& router);
 
   /// Admits calls and requests.
   AdmissionController& admission() { return admission_; }
@@ -64,7 +55,6 @@ class TopKService {
   int64_t bytes() const { return bytes_; }
 
   const Engine& engine() const { return engine_; }
-  const RpcMetrics& rpc_metrics() const { return rpc_metrics_; }
   SpanExporter* spans() const { return spans_; }
   SharedObjects* shared_objects() const { return shared_objects_; }
 
@@ -76,22 +66,15 @@ class TopKService {
               const RequestStats& stats, const Status& status);
 
  private:
-  CallMethod MethodOf(Method method);
   v1::Capabilities GetCapabilities() const;
 
   const Engine& engine_;
   Metrics& metrics_;
-  const RpcMetrics& rpc_metrics_;
   AccessLog& log_;
   SpanExporter* const spans_;
   SharedObjects* const shared_objects_;
   AdmissionController& admission_;
   const int64_t max_message_bytes_;
-  RawService rpc_{kMethodPaths};
-  const ComputeMethod compute_topk_;
-  const CallMethod stream_topk_;
-  const ComputeMethod compute_topk_many_;
-  const SimpleMethod get_capabilities_;
   OpenCalls open_calls_;
   std::atomic<int64_t> bytes_ = 0;
   WorkQueue work_;

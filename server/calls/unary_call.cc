@@ -5,14 +5,15 @@
 namespace topk {
 
 void UnaryCall::OnRead(bool ok, grpc::ByteBuffer& message) {
-  if (!ok) return FinishIncomplete(MissingMessage());
+  if (!ok) return call_.FinishIncomplete(MissingMessage());
   Status status =
       request_.Admit(message, info().arrived, RequestStats::Clock::now());
   if (!status.ok()) return Refuse(status);
   const std::optional<Status> prepared = request_.Prepare(Reader::kPoller);
   if (prepared.has_value() && !prepared->ok()) return End(*prepared);
   if (request_.RunsAtOnce()) return Compute();
-  status = service_.work().CheckDeadline(admitted().caller.key, Deadline());
+  status =
+      service_.work().CheckDeadline(admitted().caller.key, call_.Deadline());
   if (!status.ok()) return End(status);
   Enqueue(request_.nanoseconds(),
           [this](WorkQueue::Job& job) { PrepareOnWorker(job); });
@@ -20,7 +21,7 @@ void UnaryCall::OnRead(bool ok, grpc::ByteBuffer& message) {
 
 void UnaryCall::PrepareOnWorker(WorkQueue::Job& job) {
   // The client may have given up while the call was queued.
-  if (const Status gone = CheckAlive(); !gone.ok()) return End(gone);
+  if (const Status gone = call_.CheckAlive(); !gone.ok()) return End(gone);
   if (!request_.prepared()) {
     const Size preparing = request_.nanoseconds();
     const std::optional<Status> status = request_.Prepare(Reader::kWorker);
@@ -31,20 +32,20 @@ void UnaryCall::PrepareOnWorker(WorkQueue::Job& job) {
 }
 
 void UnaryCall::Compute() {
-  const Status status = WithCancelCause(request_.Run(&cancellation()));
+  const Status status = WithCancelCause(request_.Run(&call_.cancellation()));
   if (!status.ok()) return End(status);
   // Before it is sent: a client that has a response finds it in the metrics.
   request_.Record(info(), status);
-  Finish(request_.response());
+  call_.Finish(request_.response());
 }
 
 void UnaryCall::End(const Status& status) {
   request_.Record(info(), status);
-  Finish(status);
+  call_.Finish(status);
 }
 
 void SimpleCall::OnRead(bool ok, grpc::ByteBuffer& message) {
-  if (!ok) return FinishIncomplete(MissingMessage());
+  if (!ok) return call_.FinishIncomplete(MissingMessage());
   message_.Swap(&message);
   const auto bytes = static_cast<int64_t>(message_.Length());
   if (Status s =
@@ -58,7 +59,8 @@ void SimpleCall::OnRead(bool ok, grpc::ByteBuffer& message) {
   }
   if (nanoseconds == 0) return AnswerAndFinish();
   Enqueue(nanoseconds, [this](WorkQueue::Job&) {
-    if (const Status gone = CheckAlive(); !gone.ok()) return Finish(gone);
+    if (const Status gone = call_.CheckAlive(); !gone.ok())
+      return call_.Finish(gone);
     AnswerAndFinish();
   });
 }
@@ -74,7 +76,7 @@ void SimpleCall::AnswerAndFinish() {
     const Status charged = charge_.Add(admitted().reservation, bytes);
     if (!charged.ok()) return Refuse(charged);
   }
-  status.ok() ? Finish(response) : Finish(status);
+  status.ok() ? call_.Finish(response) : call_.Finish(status);
 }
 
 }  // namespace topk

@@ -4,46 +4,52 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include <memory>
+#include <string>
+#include <utility>
 
-#include "server/calls/method.h"
+#include "server/calls/call_router.h"
+#include "server/calls/raw_message.h"
 #include "server/calls/request.h"
 #include "server/calls/service_call.h"
+#include "server/calls/write_message.h"
 
 namespace topk {
 
 /// One request in, one response out: ComputeTopK and ModelInfer.
 class UnaryCall final : public ServiceCall {
  public:
-  /// The service, the loop and the method outlive it.
-  UnaryCall(TopKService& service, EventLoop& loop, const ComputeMethod& method)
-      : ServiceCall(service, loop, method),
-        method_(method),
-        request_(service, admitted(), method.make_codec()) {}
+  /// The service must outlive the call.
+  UnaryCall(TopKService& service, Call& call, std::unique_ptr<Codec> codec)
+      : ServiceCall(service, call, Kind::kUnary),
+        request_(service, admitted(), std::move(codec)) {}
 
  private:
-  std::shared_ptr<Call> Next() const final {
-    return std::make_shared<UnaryCall>(service_, loop_, method_);
-  }
   void OnRead(bool ok, grpc::ByteBuffer& message) final;
   void PrepareOnWorker(WorkQueue::Job& job);
   void Compute();
   void End(const Status& status);
 
-  const ComputeMethod& method_;
   Request request_;
+};
+
+/// A method whose messages hold no tensors.
+struct SimpleMethod {
+  /// Reads a small message and writes the response.
+  std::function<Status(grpc::ByteBuffer& message, grpc::ByteBuffer& response,
+                       const Caller& caller)>
+      answer;
+  /// The CPU time of answer(); 0: too little for a worker.
+  int64_t nanoseconds = 0;
 };
 
 /// One message that holds no tensor: GetCapabilities and the like.
 class SimpleCall final : public ServiceCall {
  public:
-  /// The service, the loop and the method outlive it.
-  SimpleCall(TopKService& service, EventLoop& loop, const SimpleMethod& method)
-      : ServiceCall(service, loop, method), method_(method) {}
+  /// The service and the method must outlive the call.
+  SimpleCall(TopKService& service, Call& call, const SimpleMethod& method)
+      : ServiceCall(service, call, Kind::kUnary), method_(method) {}
 
  private:
-  std::shared_ptr<Call> Next() const final {
-    return std::make_shared<SimpleCall>(service_, loop_, method_);
-  }
   void OnRead(bool ok, grpc::ByteBuffer& message) final;
   void AnswerAndFinish();
 
@@ -51,5 +57,28 @@ class SimpleCall final : public ServiceCall {
   InFlightLimiter::Charge charge_;
   grpc::ByteBuffer message_;
 };
+
+/// Adds a method whose messages hold no tensors. `answer` is called with the
+/// parsed request, the response to fill and the caller, and returns a status.
+template <class Request, class Response, class Answer>
+void AddSimpleMethod(CallRouter& router, TopKService& service,
+                     const std::string& path, Answer answer,
+                     int64_t nanoseconds = 0) {
+  SimpleMethod method;
+  method.answer = [answer = std::move(answer)](grpc::ByteBuffer& message,
+                                               grpc::ByteBuffer& to,
+                                               const Caller& caller) -> Status {
+    Request request;
+    if (Status s = ReadMessage(message, request); !s.ok()) return s;
+    Response response;
+    if (Status s = answer(request, response, caller); !s.ok()) return s;
+    CopyMessage(response).Swap(&to);
+    return {};
+  };
+  method.nanoseconds = nanoseconds;
+  router.Add(path, [&service, method = std::move(method)](Call& call) {
+    return std::make_unique<SimpleCall>(service, call, method);
+  });
+}
 
 }  // namespace topk

@@ -2,13 +2,14 @@
 
 #include <grpcpp/alarm.h>
 
-#include <array>
 #include <chrono>
 #include <utility>
 #include <vector>
 
+#include "core/base/text.h"
 #include "server/calls/raw_message.h"
 #include "server/calls/write_message.h"
+#include "server/transport/peer_name.h"
 
 namespace topk {
 namespace {
@@ -16,15 +17,15 @@ namespace {
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 
-// How long a call may wait for its message: kPatience if at most kMaxPatient
-// calls do, so that these cannot hold much memory, else kImpatience. Clients
-// send the message with the call.
+// An IPv6 network of this size is one client.
+constexpr int kIpv6Prefix = 64;
+
+// How long a call may wait for its request: kPatience if at most kMaxPatient
+// calls wait, so that these cannot hold much memory, else kImpatience. Clients
+// send the request with the call.
 constexpr int kMaxPatient = 2;
 constexpr std::chrono::milliseconds kPatience = std::chrono::seconds(10);
 constexpr std::chrono::milliseconds kImpatience{250};
-
-constexpr std::array<const char*, 2> kHealthPaths = {
-    "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"};
 
 grpc::ByteBuffer ResponseOf(HealthCheckResponse::ServingStatus state) {
   HealthCheckResponse response;
@@ -34,143 +35,141 @@ grpc::ByteBuffer ResponseOf(HealthCheckResponse::ServingStatus state) {
 
 }  // namespace
 
-// A call with one request, which must arrive in time: health calls need no
-// token, and gRPC keeps the part of a message that has arrived, up to
+// Check sends the state. Watch sends the state, and each change of it until the
+// client cancels. The request must arrive in time: health calls need no token,
+// and gRPC keeps the part of a message that has arrived, up to
 // --max-message-bytes.
-class HealthService::HealthCall : public AuxiliaryCall {
- protected:
-  HealthCall(HealthService& health, EventLoop& loop,
-             const AuxiliaryMethod& method)
-      : AuxiliaryCall(loop, method), health_(health) {}
+class HealthService::HealthCall final : public CallHandler,
+                                        public HealthState::Watcher {
+ public:
+  HealthCall(HealthService& health, Call& call, bool watches)
+      : health_(health), call_(call), watches_(watches) {}
 
-  // The request names a service that exists or not.
-  virtual void Answer(bool has_name) = 0;
-
-  void Ended() override { StopWaiting(); }
-
-  HealthService& health_;
-
- private:
-  void Begin() final {
+  void OnArrival() override {
+    const std::lock_guard lock(mutex_);
+    auto slot = health_.limit_.Open(
+        NetworkOf(AddressOf(call_.context().peer()), kIpv6Prefix));
+    if (!slot.ok()) return Finish(slot.status());
+    slot_ = *std::move(slot);
     is_waiting_ = true;
     const auto patience =
         ++health_.waiting_ <= kMaxPatient ? kPatience : kImpatience;
-    alarm_.Set(&loop_.queue(), std::chrono::system_clock::now() + patience,
-               alarm_tag_.For({shared_from_this(), this}));
-    Read();
+    alarm_.Set(&call_.loop().queue(),
+               std::chrono::system_clock::now() + patience,
+               alarm_tag_.For({call_.shared_from_this(), this}));
+    call_.Read();
   }
 
-  void Received(grpc::ByteBuffer& message) final {
-    StopWaiting();
+  void OnRead(bool ok, grpc::ByteBuffer& message) override {
+    const std::lock_guard lock(mutex_);
+    if (!StopWaiting()) return;
+    if (!ok) return FinishIncomplete(MissingMessage());
+    const size_t bytes = message.Length();
+    if (bytes > kMaxMessageBytes) {
+      return Finish(
+          ResourceExhausted("MESSAGE_TOO_LARGE", "",
+                            StrCat("a message of ", bytes,
+                                   " bytes exceeds the limit of this method, ",
+                                   kMaxMessageBytes, " bytes")));
+    }
     HealthCheckRequest request;
     if (Status s = ReadMessage(message, request); !s.ok()) return Finish(s);
-    Answer(health_.state_.Has(request.service()));
+    has_name_ = health_.state_.Has(request.service());
+    if (watches_) {
+      is_watching_ = true;
+      health_.state_.Add(AsWatcher());
+      return SendChange();
+    }
+    if (!has_name_) {
+      return Finish(Status{Code::kNotFound, "SERVICE_UNKNOWN", "service",
+                           "the server has no service of this name"});
+    }
+    is_finished_ = true;
+    call_.Finish(ResponseOf(health_.state_.StateOf(has_name_)));
   }
 
-  void ReceivedAll() final {
+  void OnChange() override {
+    const std::lock_guard lock(mutex_);
+    SendChange();
+  }
+
+  void OnWritten(bool ok) override {
+    const std::lock_guard lock(mutex_);
+    is_sending_ = false;
+    if (!ok || has_ended_) return FinishIncomplete(Cancelled());
+    SendChange();
+  }
+
+  void OnEnd() override {
+    const std::lock_guard lock(mutex_);
+    has_ended_ = true;
+    slot_.reset();
     StopWaiting();
-    Finish(MissingMessage());
+    if (std::exchange(is_watching_, false)) health_.state_.Remove(AsWatcher());
+    if (!is_sending_) FinishIncomplete(Cancelled());
   }
 
+ private:
   void OnAlarm(bool) {
-    const std::lock_guard lock(mutex());
-    if (!is_waiting_) return;
-    StopWaiting();
+    const std::lock_guard lock(mutex_);
+    if (!StopWaiting()) return;
     Finish(Status{Code::kDeadlineExceeded, "MESSAGE_LATE", "",
                   "the request message did not arrive in time"});
   }
 
-  void StopWaiting() {
-    if (!std::exchange(is_waiting_, false)) return;
+  // Returns whether the call has waited for its request until now.
+  bool StopWaiting() {
+    if (!std::exchange(is_waiting_, false)) return false;
     --health_.waiting_;
     alarm_.Cancel();
-  }
-
-  bool is_waiting_ = false;  // for the message
-  grpc::Alarm alarm_;
-  OwningTag<HealthCall, &HealthCall::OnAlarm> alarm_tag_;
-};
-
-class HealthService::CheckCall final : public HealthCall {
- public:
-  CheckCall(HealthService& health, EventLoop& loop)
-      : HealthCall(health, loop, health.check_) {}
-
- private:
-  std::shared_ptr<Call> Next() const override {
-    return std::make_shared<CheckCall>(health_, loop_);
-  }
-
-  void Answer(bool has_name) override {
-    if (!has_name) {
-      return Finish(Status{Code::kNotFound, "SERVICE_UNKNOWN", "service",
-                           "the server has no service of this name"});
-    }
-    Finish(ResponseOf(health_.state_.StateOf(has_name)));
-  }
-};
-
-// Sends the state, and again when it has changed, until the client cancels.
-class HealthService::WatchCall final : public HealthCall,
-                                       public HealthState::Watcher {
- public:
-  WatchCall(HealthService& health, EventLoop& loop)
-      : HealthCall(health, loop, health.watch_) {}
-
- private:
-  std::shared_ptr<Call> Next() const override {
-    return std::make_shared<WatchCall>(health_, loop_);
-  }
-
-  void Answer(bool has_name) override {
-    has_name_ = has_name;
-    watching_ = true;
-    health_.state_.Add(AsWatcher());
-    SendChange();
-  }
-
-  void OnChange() override {
-    const std::lock_guard lock(mutex());
-    SendChange();
-  }
-
-  void Sent() override {
-    sending_ = false;
-    SendChange();
-  }
-
-  void Ended() override {
-    if (watching_) health_.state_.Remove(AsWatcher());
-    watching_ = false;
-    HealthCall::Ended();
+    return true;
   }
 
   void SendChange() {
-    if (!watching_ || sending_) return;
+    if (!is_watching_ || is_sending_) return;
     const auto state = health_.state_.StateOf(has_name_);
     if (state == sent_) return;
     sent_ = state;
-    sending_ = true;
-    Write(ResponseOf(state));
+    is_sending_ = true;
+    call_.Write(ResponseOf(state));
   }
 
-  std::shared_ptr<Watcher> AsWatcher() { return {shared_from_this(), this}; }
+  void Finish(const Status& status) {
+    is_finished_ = true;
+    call_.Finish(status);
+  }
 
-  bool has_name_ = false;
-  bool watching_ = false;
-  bool sending_ = false;
+  void FinishIncomplete(const Status& status) {
+    if (!std::exchange(is_finished_, true)) call_.FinishIncomplete(status);
+  }
+
+  std::shared_ptr<Watcher> AsWatcher() {
+    return {call_.shared_from_this(), this};
+  }
+
+  HealthService& health_;
+  Call& call_;
+  const bool watches_;
+  std::mutex mutex_;  // guards the following
+  CallLimit::Slot slot_;
+  grpc::Alarm alarm_;
+  OwningTag<HealthCall, &HealthCall::OnAlarm> alarm_tag_;
+  bool is_waiting_ = false;  // for the request
+  bool has_name_ = false;    // the request names a service that exists
+  bool is_watching_ = false;
+  bool is_sending_ = false;
+  bool is_finished_ = false;
+  bool has_ended_ = false;
   HealthCheckResponse::ServingStatus sent_ = HealthCheckResponse::UNKNOWN;
 };
 
-HealthService::HealthService(HealthState& state, const RpcMetrics& metrics)
-    : state_(state),
-      rpc_(kHealthPaths),
-      check_{MethodOf(rpc_, 0, metrics), nullptr, &limit_},
-      watch_{MethodOf(rpc_, 1, metrics), nullptr, &limit_} {}
-
-void HealthService::Start(EventLoop& loop) {
-  std::make_shared<CheckCall>(*this, loop)->Wait();
-  std::make_shared<WatchCall>(*this, loop)->Wait();
+void HealthService::AddMethods(CallRouter& router) {
+  for (const bool watches : {false, true}) {
+    router.Add(StrCat("/", kName, watches ? "/Watch" : "/Check"),
+               [this, watches](Call& call) {
+                 return std::make_unique<HealthCall>(*this, call, watches);
+               });
+  }
 }
 
 HealthState::HealthState(std::set<std::string> names)

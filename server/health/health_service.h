@@ -1,8 +1,6 @@
 // grpc.health.v1.Health, on the same threads as everything else.
 #pragma once
 
-#include <grpcpp/impl/service_type.h>
-
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -10,11 +8,8 @@
 #include <string>
 
 #include "grpc/health/v1/health.pb.h"
-#include "server/auxiliary/auxiliary_call.h"
-#include "server/auxiliary/call_limit.h"
-#include "server/calls/event_loop.h"
-#include "server/calls/raw_service.h"
-#include "server/telemetry/rpc_metrics.h"
+#include "server/calls/call_router.h"
+#include "server/health/call_limit.h"
 
 namespace topk {
 
@@ -65,30 +60,23 @@ class HealthService {
   /// Open calls of one server, watches included. Clients that check health keep
   /// one watch per connection.
   static constexpr int kMaxOpenCalls = 4096;
-
+  /// The largest request, in bytes.
+  static constexpr size_t kMaxMessageBytes = 1024;
   /// The service's name in the contract.
   static constexpr char kName[] = "grpc.health.v1.Health";
 
-  /// Both outlive the service.
-  HealthService(HealthState& state, const RpcMetrics& metrics);
+  /// The state must outlive the service.
+  explicit HealthService(HealthState& state) : state_(state) {}
 
-  /// The service that the server registers.
-  grpc::Service& rpc() { return rpc_; }
-
-  /// Takes calls from a loop until the server shuts down.
-  void Start(EventLoop& loop);
+  /// Adds the methods. The service must outlive the router.
+  void AddMethods(CallRouter& router);
 
  private:
   class HealthCall;
-  class CheckCall;
-  class WatchCall;
 
   HealthState& state_;
-  RawService rpc_;
   CallLimit limit_{"health", kMaxOpenCalls};
-  std::atomic<int> waiting_ = 0;  // calls whose message is still to come
-  const AuxiliaryMethod check_;
-  const AuxiliaryMethod watch_;
+  std::atomic<int> waiting_ = 0;  // calls whose request is still to come
 };
 
 }  // namespace topk

@@ -2,17 +2,14 @@
 // are admitted, computed and recorded by TopKService.
 #pragma once
 
-#include <vector>
+#include <string>
 
 #include "core/base/status.h"
 #include "inference/grpc_service.grpc.pb.h"
-#include "server/calls/event_loop.h"
-#include "server/calls/method.h"
-#include "server/calls/raw_service.h"
+#include "server/calls/call_router.h"
 #include "server/calls/topk_service.h"
 #include "server/health/health_service.h"
 #include "server/oip/infer_response.h"
-#include "server/oip/methods.h"
 #include "server/oip/regions.h"
 #include "server/oip/statistics.h"
 
@@ -26,64 +23,27 @@ class OipService {
     return inference::GRPCInferenceService::service_full_name();
   }
 
-  /// Both outlive the service.
-  OipService(TopKService& topk, HealthState& health);
+  /// Both must outlive the service.
+  OipService(TopKService& topk, HealthState& health)
+      : topk_(topk), health_(health), regions_(topk.shared_objects()) {}
 
-  /// The gRPC service to register; calls are requested from it.
-  RawService& rpc() { return rpc_; }
-
-  /// Takes calls from a loop until the server shuts down.
-  void Start(EventLoop& loop);
+  /// Adds the methods. The service must outlive the router.
+  void AddMethods(CallRouter& router);
 
  private:
-  CallMethod MethodOf(OipMethod method);
-  ComputeMethod InferMethod(OipMethod method, InferMessage kind);
-  // A function that answers may take a `const Caller&` too.
-  template <class Request, class Response, class... WithCaller>
-  void AddSimple(OipMethod method,
-                 Status (OipService::*answer)(const Request&, Response&,
-                                              WithCaller...),
-                 int64_t nanoseconds = 0);
-
-  // The methods that take no work.
-  Status ServerLive(const inference::ServerLiveRequest&,
-                    inference::ServerLiveResponse& to);
-  Status ServerReady(const inference::ServerReadyRequest&,
-                     inference::ServerReadyResponse& to);
-  Status ModelReady(const inference::ModelReadyRequest& request,
-                    inference::ModelReadyResponse& to);
-  Status ServerMetadata(const inference::ServerMetadataRequest&,
-                        inference::ServerMetadataResponse& to);
-  Status ModelMetadata(const inference::ModelMetadataRequest& request,
-                       inference::ModelMetadataResponse& to);
-  Status ModelConfig(const inference::ModelConfigRequest& request,
-                     inference::ModelConfigResponse& to);
-  Status Statistics(const inference::ModelStatisticsRequest& request,
-                    inference::ModelStatisticsResponse& to);
-  Status Index(const inference::RepositoryIndexRequest& request,
-               inference::RepositoryIndexResponse& to);
-  Status SharedMemoryStatus(
-      const inference::SystemSharedMemoryStatusRequest& request,
-      inference::SystemSharedMemoryStatusResponse& to);
-  Status Register(const inference::SystemSharedMemoryRegisterRequest& request,
-                  inference::SystemSharedMemoryRegisterResponse&,
-                  const Caller& caller);
-  Status Unregister(
-      const inference::SystemSharedMemoryUnregisterRequest& request,
-      inference::SystemSharedMemoryUnregisterResponse&, const Caller& caller);
-  Status UnregisterCuda(const inference::CudaSharedMemoryUnregisterRequest&,
-                        inference::CudaSharedMemoryUnregisterResponse&);
-
+  void AddServerMethods(CallRouter& router);
+  void AddModelMethods(CallRouter& router);
+  void AddSharedMemoryMethods(CallRouter& router);
+  // Adds a method without tensors; see AddSimpleMethod().
+  template <class Request, class Response, class Answer>
+  void Add(CallRouter& router, const char* name, Answer answer,
+           int64_t nanoseconds = 0);
   bool ready() const;
 
   TopKService& topk_;
   HealthState& health_;
-  RawService rpc_{kOipMethodPaths};
   Regions regions_;
   ModelStatistics statistics_;
-  const ComputeMethod infer_;
-  const ComputeMethod stream_infer_;
-  std::vector<SimpleMethod> simple_;
 };
 
 }  // namespace topk

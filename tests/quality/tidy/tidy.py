@@ -55,7 +55,7 @@ PROJECT = ("core", "server", "client", "proto", "tests")
 # cycle; its root may include all.
 SERVER = [f"server/{name}" for name in (
     "transport", "telemetry", "grpc_workarounds", "security", "admission",
-    "shared_memory", "calls", "auxiliary", "config", "health", "oip")]
+    "shared_memory", "calls", "config", "health", "oip")]
 _OF_SERVER = ["core/base", "core/engine.h", "core/wire", "core/security",
               "core/dialects/registry.h", "core/backends/registry.h", "proto"]
 MAY_INCLUDE = {

@@ -1,4 +1,4 @@
-#include "server/auxiliary/call_limit.h"
+#include "server/health/call_limit.h"
 
 #include "core/base/text.h"
 
