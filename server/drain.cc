@@ -35,9 +35,14 @@ void SendClientsAway(Services& services, GrpcServer& grpc,
 // gRPC must not begin to shut down before the last call has ended: it may keep
 // a call that crosses that until the deadline.
 void FinishCalls(Services& services, Clock::time_point deadline) {
+  // A StreamTopK that receives nothing for this long is ended.
+  constexpr std::chrono::milliseconds kIdle{800};
   services.admission().Close();
-  services.open_calls().RecheckStreams();
-  services.open_calls().WaitUntilNone(deadline);
+  OpenCalls& calls = services.open_calls();
+  do {
+    calls.RecheckStreams();
+    calls.WaitUntilNone(std::min(deadline, Clock::now() + kIdle));
+  } while (calls.count() > 0 && Clock::now() < deadline);
 }
 
 // gRPC alone would wait for health watches and for idle connections, whose

@@ -16,11 +16,9 @@ namespace topk {
 /// 2. Send GOAWAY on all connections and accept no more; calls that cross it
 ///    are served. Ends when no call has arrived for half a second; 2 s.
 /// 3. Reject new calls, and end open streams with UNAVAILABLE and a retry
-/// delay:
-///    ComputeTopKMany and ModelStreamInfer once the requests that they have
-///    received are answered, StreamTopK if it has not received its header. A
-///    StreamTopK with a header is one request and may finish. Ends when no call
-///    is in flight; `timeout`.
+///    delay: ComputeTopKMany and ModelStreamInfer once the requests that they
+///    have received are answered, StreamTopK if it has received nothing for
+///    0.8 s. Ends when no call is in flight; `timeout`.
 /// 4. Shut gRPC down. Ends when all connections are closed, which the server
 ///    does if no call arrives for a moment; `timeout`.
 ///

@@ -27,9 +27,6 @@ class Codec {
                                      const ChargeParsed& charge,
                                      RawMessage<v1::TopKRequest>& to) = 0;
 
-  /// The limit of the bytes that Read() parses.
-  virtual int64_t max_parsed_bytes() const { return kMaxParsedBytes; }
-
   /// Returns the message of a response.
   virtual grpc::ByteBuffer Write(
       std::shared_ptr<v1::TopKResponse> response) = 0;

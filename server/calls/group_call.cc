@@ -29,7 +29,8 @@ void GroupCall::OnRead(bool ok, grpc::ByteBuffer& message) {
     item.bytes = bytes;
     // One that is rejected is not charged: no other is read with it.
     const bool rejected = !item.status.ok();
-    next = queue_.Receive(std::move(item), bytes, rejected);
+    next = queue_.Receive(item, bytes, rejected);
+    if (next.late) RecordUnanswered({&item, 1}, Cancelled());
   } else {
     next = queue_.ReceiveEnd();
   }
@@ -39,13 +40,14 @@ void GroupCall::OnRead(bool ok, grpc::ByteBuffer& message) {
 
 // The requests that were received are answered first.
 void GroupCall::Interrupt(const Status& status) {
-  if (queue_.Interrupt(status, /*unless_begun=*/false).work) AnswerGroup();
+  if (queue_.Interrupt(status, /*if_idle=*/false).work) AnswerGroup();
 }
 
 GroupCall::Item GroupCall::Admitted(grpc::ByteBuffer& message) {
   Item item{std::make_unique<Request>(service_, admitted(), make_codec_()), {}};
   const auto now = RequestStats::Clock::now();
-  item.status = item.request->Admit(message, now, now, kItemBytes);
+  item.status = item.request->Admit(message, now, now,
+                                    /*waits=*/queue_.WillWait(), kItemBytes);
   if (!item.status.ok()) item.request->KeepIdOnly();
   return item;
 }
@@ -67,13 +69,7 @@ void GroupCall::AnswerMore() {
   computed_ = sent_;
   ComputeHere();
   if (computed_ > sent_) return SendNext();
-  Size nanoseconds;
-  for (const Item& item : Rest()) {
-    if (!item.prepared || item.status.ok()) {
-      nanoseconds += item.request->nanoseconds();
-    }
-  }
-  Enqueue(nanoseconds, [this](WorkQueue::Job& job) { AnswerOnWorker(job); });
+  Enqueue(PrepareNanoseconds(), [this] { PrepareOnWorker(); });
 }
 
 void GroupCall::ComputeHere() {
@@ -96,15 +92,12 @@ void GroupCall::ComputeHere() {
   }
 }
 
-void GroupCall::AnswerOnWorker(WorkQueue::Job& job) {
-  if (const Status gone = call_.CheckAlive(); !gone.ok())
+// Prepares the messages, and computes those that are small at once.
+void GroupCall::PrepareOnWorker() {
+  if (const Status gone = call_.CheckAlive(); !gone.ok()) {
     return FinishStream(gone);
-  Size preparing;
-  for (const Item& item : Rest()) {
-    if (!item.prepared) preparing += item.request->nanoseconds();
   }
-  // Most are small, and computed as soon as they are prepared.
-  ForEach(preparing, [this](Item& item) {
+  ForEach(PrepareNanoseconds(), [this](Item& item) {
     Prepare(item, Reader::kWorker);
     if (!item.status.ok() || item.request->RunsAtOnce()) Compute(item);
   });
@@ -112,10 +105,22 @@ void GroupCall::AnswerOnWorker(WorkQueue::Job& job) {
   for (const Item& item : Rest()) {
     if (!item.computed) computing += item.request->nanoseconds();
   }
-  job.Revise(preparing + computing);
-  ForEach(computing, [this](Item& item) { Compute(item); });
+  if (computing == 0) return ComputeOnWorker(0);
+  Enqueue(computing, [this, computing] { ComputeOnWorker(computing); });
+}
+
+void GroupCall::ComputeOnWorker(Size nanoseconds) {
+  ForEach(nanoseconds, [this](Item& item) { Compute(item); });
   computed_ = group_.size();
   SendNext();
+}
+
+Size GroupCall::PrepareNanoseconds() {
+  Size nanoseconds;
+  for (const Item& item : Rest()) {
+    if (!item.prepared) nanoseconds += item.request->nanoseconds();
+  }
+  return nanoseconds;
 }
 
 // Calls do_item with each item: side by side where that takes longer than to

@@ -48,9 +48,11 @@ class GroupCall final : public ServiceCall {
   void AnswerGroup();
   void AnswerMore();
   void ComputeHere();
-  void AnswerOnWorker(WorkQueue::Job& job);
+  void PrepareOnWorker();
+  void ComputeOnWorker(Size nanoseconds);
   void Prepare(Item& item, Reader reader);
   void Compute(Item& item);
+  Size PrepareNanoseconds();
   template <class Do>
   void ForEach(Size nanoseconds, Do do_item);
   void RecordUnanswered(std::span<const Item> items, const Status& status);

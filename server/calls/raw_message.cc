@@ -8,9 +8,7 @@
 #include <algorithm>
 #include <initializer_list>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <unordered_map>
 #include <utility>
 
 #include "core/base/text.h"
@@ -25,8 +23,6 @@ using Parts = std::vector<std::span<const std::byte>>;
 
 // The slices that a poller visits, at most 10 ns each.
 constexpr int64_t kMaxPollerSlices = 4096;
-// gRPC's entry of a slice, and its entries in vectors of parts, which grow.
-constexpr int64_t kSliceMemory = 128;
 // A worker charges memory in steps of about this many bytes.
 constexpr int64_t kChargeStep = int64_t{64} << 10;
 // The memory of a growing array, as a multiple of its elements: its capacity
@@ -187,7 +183,6 @@ class Scanner {
     to.Clear();
     if (!slices_.status().ok()) return MalformedMessage();
     if (poller_ && slices_.count() > kMaxPollerSlices) return std::nullopt;
-    memory_ = slices_.count() * kSliceMemory;
     if (!Scan(fields) || (Uncharged() > kUnchargedBytes && !Charge())) {
       if (too_long_) return std::nullopt;
       return failure_.has_value() ? *failure_ : MalformedMessage();
@@ -546,36 +541,29 @@ std::optional<Status> ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
 }
 
 Status ReadMessage(grpc::ByteBuffer& bytes, google::protobuf::Message& to) {
-  static std::mutex mutex;
-  static std::unordered_map<const Descriptor*, std::unique_ptr<const Fields>>
-      by_type;
   if (bytes.Length() > kMaxParsedBytes) return TooMuchToParse();
-  const Fields* fields = nullptr;
-  {
-    const std::lock_guard lock(mutex);
-    auto& found = by_type[to.GetDescriptor()];
-    if (found == nullptr) {
-      found = std::make_unique<const Fields>(*to.GetDescriptor());
-    }
-    fields = found.get();
+  grpc::ProtoBufferReader reader(&bytes);
+  if (!reader.status().ok() || !to.ParseFromZeroCopyStream(&reader)) {
+    return MalformedMessage();
   }
-  const ChargeParsed no_charge = [](Size) { return Status(); };
-  return *Scanner(bytes, Reader::kWorker, no_charge, {}).Read(*fields, to);
+  return {};
 }
 
-Size ReadNanoseconds(grpc::ByteBuffer& bytes, int64_t parsed_bytes) {
+int64_t CountSlices(grpc::ByteBuffer& bytes) {
   SliceReader slices(&bytes);
-  if (!slices.status().ok()) return 0;
-  constexpr int64_t kSlice = 20;
-  // For a byte: an empty message is two bytes and takes 200 ns to parse, a
-  // packed number is one byte.
-  constexpr int64_t kField = 150;
-  constexpr int64_t kNumber = 15;
-  const auto length = static_cast<int64_t>(bytes.Length());
-  const int64_t parsed = std::min(length, parsed_bytes);
-  const int64_t in_fields = std::min(parsed, kMaxParsedBytes);
-  return 1000 + slices.count() * kSlice + in_fields * kField +
-         (parsed - in_fields) * kNumber;
+  return slices.status().ok() ? slices.count() : 0;
+}
+
+void Compact(grpc::ByteBuffer& bytes) {
+  constexpr int64_t kSmallSlice = int64_t{4} << 10;
+  const int64_t slices = CountSlices(bytes);
+  if (slices > kMaxPollerSlices ||
+      static_cast<int64_t>(bytes.Length()) >= slices * kSmallSlice) {
+    return;
+  }
+  grpc::Slice whole;
+  if (!bytes.DumpToSingleSlice(&whole).ok()) return;
+  bytes = grpc::ByteBuffer(&whole, 1);
 }
 
 }  // namespace topk

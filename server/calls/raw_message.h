@@ -95,8 +95,12 @@ std::optional<Status> ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
 /// RESOURCE_EXHAUSTED if it has more than kMaxParsedBytes.
 Status ReadMessage(grpc::ByteBuffer& bytes, google::protobuf::Message& to);
 
-/// Returns an upper bound of the CPU time for reading a message of which at
-/// most `parsed_bytes` are parsed, in nanoseconds. Takes constant time.
-Size ReadNanoseconds(grpc::ByteBuffer& bytes, int64_t parsed_bytes);
+/// Returns the number of gRPC's slices of a message. Takes constant time.
+int64_t CountSlices(grpc::ByteBuffer& bytes);
+
+/// Copies a message that has to wait if its slices are small: each slice keeps
+/// one of gRPC's receive blocks of up to 64 KiB allocated. No-op for more
+/// slices than a poller may visit.
+void Compact(grpc::ByteBuffer& bytes);
 
 }  // namespace topk

@@ -30,19 +30,29 @@ class ReadAheadQueue {
     bool read = false;
     /// Let a worker begin.
     bool work = false;
+    /// The stream had ended already: the message was not added.
+    bool late = false;
   };
-  /// Adds a message of `bytes` bytes. If `last`, no read begins until the
-  /// waiting messages are taken. The caller starts the stream's first read.
-  Next Receive(Message message, int64_t bytes, bool last = false) {
+  /// Returns whether a message that is added now has to wait for a worker.
+  bool WillWait() {
+    const std::lock_guard lock(mutex_);
+    return working_;
+  }
+
+  /// Adds a message of `bytes` bytes, which it moves from unless the stream has
+  /// ended. If `last`, no read begins until the waiting messages are taken. The
+  /// caller starts the stream's first read.
+  Next Receive(Message& message, int64_t bytes, bool last = false) {
     const std::lock_guard lock(mutex_);
     reading_ = false;
     full_ |= last;
-    if (stopped_ || ended_) return {};
-    begun_ = true;
+    if (stopped_ || ended_) return {.late = true};
+    received_ = true;
     bytes_ += bytes;
     if (waiting_.empty()) since_ = std::chrono::steady_clock::now();
     waiting_.push_back(std::move(message));
-    return {BeginRead(), BeginWork()};
+    const bool read = BeginRead();
+    return {.read = read, .work = BeginWork()};
   }
   /// The stream has ended.
   Next ReceiveEnd() {
@@ -51,11 +61,11 @@ class ReadAheadQueue {
     return End({});
   }
   /// Ends the stream with an error: no message is received after those that
-  /// wait. No-op if the stream has ended, or if it has begun and `unless_begun`
-  /// is true.
-  Next Interrupt(Status status, bool unless_begun) {
+  /// wait. No-op if the stream has ended. If `if_idle`, also a no-op for a
+  /// stream with work, or with a message since the previous call.
+  Next Interrupt(Status status, bool if_idle) {
     const std::lock_guard lock(mutex_);
-    if (unless_begun && begun_) return {};
+    if (if_idle && (working_ || std::exchange(received_, false))) return {};
     return End(std::move(status));
   }
 
@@ -107,7 +117,7 @@ class ReadAheadQueue {
   Next End(Status status) {
     if (stopped_ || std::exchange(ended_, true)) return {};
     status_ = std::move(status);
-    return {false, BeginWork()};
+    return {.work = BeginWork()};
   }
   // Whether to read on; the mutex is held.
   bool BeginRead() {
@@ -128,7 +138,7 @@ class ReadAheadQueue {
   bool reading_ = true;
   bool full_ = false;
   bool working_ = false;
-  bool begun_ = false;  // a message was received
+  bool received_ = false;  // a message, since the last Interrupt()
   bool ended_ = false;
   Status status_;  // of the end
   bool stopped_ = false;

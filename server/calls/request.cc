@@ -9,15 +9,18 @@ namespace topk {
 
 Status Request::Admit(grpc::ByteBuffer& message,
                       RequestStats::Clock::time_point begun,
-                      RequestStats::Clock::time_point when, int64_t own_bytes) {
+                      RequestStats::Clock::time_point when, bool waits,
+                      int64_t own_bytes) {
+  // gRPC's entry of a slice, and ours in vectors of pieces, which grow.
+  constexpr int64_t kSliceMemory = 128;
   stats_.begun = begun;
   stats_.Arrive(when);
+  if (waits) Compact(message);
   message_.Swap(&message);
-  message_bytes_ = static_cast<int64_t>(message_.Length());
-  read_nanoseconds_ = ReadNanoseconds(message_, codec_->max_parsed_bytes());
   own_bytes_ = own_bytes;
-  return service_.admission().AdmitRequest(admitted_, message_bytes_,
-                                           own_bytes_, charge_);
+  return service_.admission().AdmitRequest(
+      admitted_, static_cast<int64_t>(message_.Length()),
+      own_bytes + CountSlices(message_) * kSliceMemory, charge_);
 }
 
 std::optional<Status> Request::Prepare(Reader reader) {
@@ -85,13 +88,18 @@ Status Request::PrepareRead() {
   return {};
 }
 
-Size Request::nanoseconds() const {
+Size Request::nanoseconds() {
   if (prepared_.has_value()) return prepared_->cost.nanoseconds;
-  return read_nanoseconds_;
+  constexpr int64_t kFields = 20'000;
+  constexpr int64_t kSlice = 20;
+  return kFields + CountSlices(message_) * kSlice;
 }
 
 bool Request::RunsAtOnce() const {
+  // CheckWritten() takes 15 us per MiB of shared memory with holes.
+  constexpr int64_t kSmallSharedBytes = int64_t{1} << 20;
   return prepared_.has_value() &&
+         (!memory_.tensor() || stats_.tensor_bytes <= kSmallSharedBytes) &&
          WorkQueue::IsSmall(prepared_->cost.nanoseconds,
                             prepared_->cost.output_bytes);
 }
@@ -140,9 +148,10 @@ void Request::Record(const CallInfo& call, const Status& status) {
 }
 
 void Request::KeepIdOnly() {
-  (void)CatchBadAlloc([this] {
-    (void)codec_->Read(
-        message_, Reader::kPoller, [](Size) { return Status(); }, read_);
+  // Called only for what needs more memory than is left uncharged.
+  const ChargeParsed reject = [](Size) { return Cancelled(); };
+  (void)CatchBadAlloc([&] {
+    (void)codec_->Read(message_, Reader::kPoller, reject, read_);
     return Status();
   });
   read_.data.clear();

@@ -38,11 +38,12 @@ class Request {
         memory_(service.shared_objects()) {}
 
   /// Takes the message that arrived at `when`, of a request that began at
-  /// `begun`, and admits its bytes, and charges `own_bytes` for the request
-  /// itself.
-  /// RESOURCE_EXHAUSTED: see AdmissionController::AdmitRequest().
+  /// `begun`, and admits its bytes. Also charges the memory of its slices, and
+  /// `own_bytes` for the request itself. A message that `waits` is compacted
+  /// first. RESOURCE_EXHAUSTED: see AdmissionController::AdmitRequest().
   Status Admit(grpc::ByteBuffer& message, RequestStats::Clock::time_point begun,
-               RequestStats::Clock::time_point when, int64_t own_bytes = 0);
+               RequestStats::Clock::time_point when, bool waits,
+               int64_t own_bytes = 0);
 
   /// Reads the message, checks the request and charges its cost. Returns
   /// nothing if that takes too long for a poller: then a worker prepares it.
@@ -53,9 +54,9 @@ class Request {
   /// Whether Prepare() returned OK.
   bool prepared() const { return prepared_.has_value(); }
 
-  /// The CPU time of Run(), once prepared, in nanoseconds; before, that of
-  /// preparing.
-  Size nanoseconds() const;
+  /// Returns the CPU time of the next step in nanoseconds: of Run() if the
+  /// request is prepared, else of preparing an ordinary request.
+  Size nanoseconds();
   /// Whether a poller may run it: it takes little time and output.
   bool RunsAtOnce() const;
 
@@ -72,8 +73,8 @@ class Request {
   /// Counts and logs it, with the status with which it ends.
   void Record(const CallInfo& call, const Status& status);
 
-  /// Frees the message of a request that was rejected, but reads of it first
-  /// what WriteError() and Record() report, as far as a poller may.
+  /// Frees the message of a request that was rejected. First reads what
+  /// WriteError() and Record() report, if that takes little memory and time.
   void KeepIdOnly();
 
   /// Frees all but the response. Only response() may be called afterwards.
@@ -87,8 +88,6 @@ class Request {
   AdmittedCall& admitted_;
   std::unique_ptr<Codec> codec_;
   InFlightLimiter::Charge charge_;
-  int64_t message_bytes_ = 0;
-  Size read_nanoseconds_;  // upper bound
   int64_t own_bytes_ = 0;
   grpc::ByteBuffer message_;  // `read_` points into it
   RawMessage<v1::TopKRequest> read_;

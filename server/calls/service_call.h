@@ -35,15 +35,17 @@ class ServiceCall : public CallHandler, private OpenStream {
   /// Ends the call with an error and records the error, before any work on the
   /// call has started.
   void Refuse(const Status& status);
-  /// Enqueues work(job) for a worker and keeps the call alive until it returns.
+  /// Enqueues work() for a worker and keeps the call alive until it returns.
   template <class Work>
   void Enqueue(Size nanoseconds, Work work) {
-    service_.work().Enqueue(
-        admitted_.caller.key, nanoseconds,
-        [this, self = call_.shared_from_this(), work](WorkQueue::Job& job) {
-          work(job);
-          return call_.CheckAlive().ok();
-        });
+    service_.work().Enqueue(admitted_.caller.key, nanoseconds,
+                            [this, self = call_.shared_from_this(), work] {
+                              work();
+                              // A stream goes on with further steps, whose cost
+                              // is not known before.
+                              return kind_ != Kind::kStream &&
+                                     call_.CheckAlive().ok();
+                            });
   }
   /// Replaces CANCELLED with its cause (deadline or cancellation).
   Status WithCancelCause(const Status& status) const {

@@ -80,43 +80,24 @@ class StreamCall final : public ServiceCall {
  private:
   // A message, and why it is rejected.
   struct Item {
-    grpc::ByteBuffer message;  // or...
-    grpc::Slice compact;       // ...its copy, after Compact()
+    grpc::ByteBuffer message;
     std::unique_ptr<const Status> rejection;
+    int64_t held_bytes = 0;  // charged for it
 
     Item() = default;
     // A ByteBuffer can be copied or swapped, but not moved.
     Item(Item&& other) noexcept
-        : compact(std::move(other.compact)),
-          rejection(std::move(other.rejection)) {
+        : rejection(std::move(other.rejection)), held_bytes(other.held_bytes) {
       message.Swap(&other.message);
     }
-
-    int64_t bytes() const {
-      return static_cast<int64_t>(message.Length() + compact.size());
-    }
-    // Includes the memory of the item itself: many small ones may wait.
-    int64_t held_bytes() const { return bytes() + 256; }
-
-    // Copies a message that has to wait. A ByteBuffer takes 350 bytes more than
-    // its message, and each of its slices keeps a receive block of up to 64 KiB
-    // allocated. Larger messages waste little.
-    void Compact() {
-      constexpr size_t kMaxCopied = size_t{1} << 20;
-      if (message.Length() > kMaxCopied) return;
-      if (message.DumpToSingleSlice(&compact).ok()) message.Clear();
-    }
-    grpc::ByteBuffer& Expand() {
-      if (!message.Valid()) message = grpc::ByteBuffer(&compact, 1);
-      compact = {};
-      return message;
-    }
+    int64_t bytes() const { return static_cast<int64_t>(message.Length()); }
   };
 
   void OnRead(bool ok, grpc::ByteBuffer& message) override {
     ReadAheadQueue<Item>::Next next;
     if (ok) {
       Item item;
+      if (queue_.WillWait()) Compact(message);
       item.message.Swap(&message);
       const int64_t bytes = item.bytes();
       if (Status s = Admitted(item); !s.ok()) {
@@ -124,19 +105,19 @@ class StreamCall final : public ServiceCall {
         item.message.Clear();
       }
       const bool rejected = item.rejection != nullptr;
-      next = queue_.Receive(std::move(item), bytes, rejected);
+      next = queue_.Receive(item, bytes, rejected);
     } else {
       next = queue_.ReceiveEnd();
     }
     if (next.read) ReadWithinRate();
-    if (next.work) (void)Proceed(Reader::kPoller);
+    if (next.work) Proceed(Reader::kPoller);
   }
 
-  // Ends the stream, but a drain lets a stream that has begun finish.
+  // Ends the stream. A drain lets a stream finish that receives messages.
   void Interrupt(const Status& status) override {
     const bool drains = status.code == Code::kUnavailable;
-    if (queue_.Interrupt(status, /*unless_begun=*/drains).work) {
-      (void)Proceed(Reader::kPoller);
+    if (queue_.Interrupt(status, /*if_idle=*/drains).work) {
+      Proceed(Reader::kPoller);
     }
   }
 
@@ -158,18 +139,23 @@ class StreamCall final : public ServiceCall {
 
   // A tensor is admitted with its header. The chunks count against the rate,
   // which delays the next read.
-  Status Admitted(const Item& item) {
+  Status Admitted(Item& item) {
     if (!std::exchange(has_header_, true)) {
       return service_.admission().AdmitRequest(admitted(), item.bytes(), 0,
                                                charge_);
     }
     service_.admission().DebitUnchecked(admitted(), item.bytes());
-    return held_.Hold(item.held_bytes());
+    // Of the item itself, because many small ones may wait, and of a slice.
+    constexpr int64_t kItemMemory = 600;
+    constexpr int64_t kSliceMemory = 128;
+    item.held_bytes =
+        item.bytes() + kItemMemory + CountSlices(item.message) * kSliceMemory;
+    return held_.Hold(item.held_bytes);
   }
 
   // Does the next steps, as many as this thread should, and leaves the others
-  // to a worker. One thread at a time. Returns the CPU time of what it did.
-  Size Proceed(Reader reader) {
+  // to a worker. One thread at a time.
+  void Proceed(Reader reader) {
     // A message that was just read is in this core's cache: handed over, 256
     // MiB took 1.5 times as long. A worker takes turns with other work.
     constexpr int64_t kTurnNanoseconds = 2'000'000;
@@ -178,7 +164,7 @@ class StreamCall final : public ServiceCall {
     Size spent;
     while (true) {
       while (NeedsMore()) {
-        if (!TakeItems()) return spent;
+        if (!TakeItems()) return;
       }
       const Size cost = NextNanoseconds();
       const bool turn = spent > 0 || reader == Reader::kPoller;
@@ -188,16 +174,10 @@ class StreamCall final : public ServiceCall {
       const Status status =
           WithCancelCause(CatchBadAlloc([&] { return Step(reader, later); }));
       if (later) break;
-      if (!status.ok()) {
-        Fail(status);
-        return spent;
-      }
-      if (finished_) return spent;
+      if (!status.ok()) return Fail(status);
+      if (finished_) return;
     }
-    Enqueue(NextNanoseconds(), [this](WorkQueue::Job& job) {
-      job.Revise(Proceed(Reader::kWorker));
-    });
-    return spent;
+    Enqueue(NextNanoseconds(), [this] { Proceed(Reader::kWorker); });
   }
 
   // Whether the next step is that of a message that is not taken yet. A tensor
@@ -221,7 +201,7 @@ class StreamCall final : public ServiceCall {
     for (Item& item : taken_) {
       if (item.rejection != nullptr) return Fail(*item.rejection), false;
       received_ += item.bytes();
-      if (prepared_.has_value()) item.Compact();
+      if (prepared_.has_value()) Compact(item.message);
       items_.push_back(std::move(item));
     }
     stats_.Arrive(taken.any ? taken.since : RequestStats::Clock::now());
@@ -256,11 +236,10 @@ class StreamCall final : public ServiceCall {
     if (prepared_.has_value()) return Start();
     if (items_.empty()) return Answer();
     Item& item = items_.front();
-    const int64_t held_bytes = item.held_bytes();
+    const int64_t held_bytes = item.held_bytes;
     const bool first = !tensor_.has_value();
-    grpc::ByteBuffer& message = item.Expand();
     const std::optional<Status> status =
-        first ? Prepare(message, reader) : Feed(message, reader);
+        first ? Prepare(item.message, reader) : Feed(item.message, reader);
     later = !status.has_value();
     if (later) return {};
     items_.pop_front();
@@ -303,7 +282,7 @@ class StreamCall final : public ServiceCall {
                             prepared->cost.input_bytes.value());
     prepared_ = *std::move(prepared);
     if (received_ < start_bytes_) {
-      for (Item& item : items_) item.Compact();
+      for (Item& item : items_) Compact(item.message);
     }
     return Status();
   }

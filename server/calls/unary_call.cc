@@ -6,29 +6,27 @@ namespace topk {
 
 void UnaryCall::OnRead(bool ok, grpc::ByteBuffer& message) {
   if (!ok) return call_.FinishIncomplete(MissingMessage());
-  Status status =
-      request_.Admit(message, info().arrived, RequestStats::Clock::now());
+  const Status status =
+      request_.Admit(message, info().arrived, RequestStats::Clock::now(),
+                     /*waits=*/service_.work().IsBusy());
   if (!status.ok()) return Refuse(status);
-  const std::optional<Status> prepared = request_.Prepare(Reader::kPoller);
-  if (prepared.has_value() && !prepared->ok()) return End(*prepared);
-  if (request_.RunsAtOnce()) return Compute();
-  status =
-      service_.work().CheckDeadline(admitted().caller.key, call_.Deadline());
-  if (!status.ok()) return End(status);
-  Enqueue(request_.nanoseconds(),
-          [this](WorkQueue::Job& job) { PrepareOnWorker(job); });
+  Prepare(Reader::kPoller);
 }
 
-void UnaryCall::PrepareOnWorker(WorkQueue::Job& job) {
+void UnaryCall::Prepare(Reader reader) {
   // The client may have given up while the call was queued.
   if (const Status gone = call_.CheckAlive(); !gone.ok()) return End(gone);
-  if (!request_.prepared()) {
-    const Size preparing = request_.nanoseconds();
-    const std::optional<Status> status = request_.Prepare(Reader::kWorker);
-    if (!status->ok()) return End(*status);
-    job.Revise(preparing + request_.nanoseconds());
+  const std::optional<Status> prepared = request_.Prepare(reader);
+  if (!prepared.has_value()) {  // it takes too long for a poller
+    return Enqueue(request_.nanoseconds(),
+                   [this] { Prepare(Reader::kWorker); });
   }
-  Compute();
+  if (!prepared->ok()) return End(*prepared);
+  if (request_.RunsAtOnce()) return Compute();
+  const Status late =
+      service_.work().CheckDeadline(admitted().caller.key, call_.Deadline());
+  if (!late.ok()) return End(late);
+  Enqueue(request_.nanoseconds(), [this] { Compute(); });
 }
 
 void UnaryCall::Compute() {
@@ -58,7 +56,7 @@ void SimpleCall::OnRead(bool ok, grpc::ByteBuffer& message) {
     nanoseconds += 1'000'000;  // parsing kMaxParsedBytes
   }
   if (nanoseconds == 0) return AnswerAndFinish();
-  Enqueue(nanoseconds, [this](WorkQueue::Job&) {
+  Enqueue(nanoseconds, [this] {
     if (const Status gone = call_.CheckAlive(); !gone.ok())
       return call_.Finish(gone);
     AnswerAndFinish();

@@ -25,7 +25,7 @@ class UnaryCall final : public ServiceCall {
 
  private:
   void OnRead(bool ok, grpc::ByteBuffer& message) final;
-  void PrepareOnWorker(WorkQueue::Job& job);
+  void Prepare(Reader reader);
   void Compute();
   void End(const Status& status);
 

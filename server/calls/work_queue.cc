@@ -31,7 +31,9 @@ WorkQueue::~WorkQueue() {
   for (std::thread& spare : spares_) spare.join();
 }
 
-void WorkQueue::Add(std::string_view client, std::unique_ptr<Job> job) {
+void WorkQueue::Enqueue(std::string_view client, Size nanoseconds, Work work) {
+  auto job = std::make_unique<Job>(
+      Job{std::move(work), Bounded(nanoseconds), users_.Add()});
   bool hand_over = false;
   bool wake = false;
   {
@@ -41,8 +43,8 @@ void WorkQueue::Add(std::string_view client, std::unique_ptr<Job> job) {
       entry = clients_.try_emplace(std::string(client)).first;
     }
     Client& of = entry->second;
-    job->client_ = &*entry;
-    of.pending += job->cost_;
+    job->client = &*entry;
+    of.pending += job->cost;
     if (of.queued.empty()) {
       of.served = std::max(of.served, turn_);
       of.turn = turns_.emplace(of.served, &*entry);
@@ -69,7 +71,7 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::Take(Turns::iterator turn,
   std::unique_ptr<Job> job = std::move(client.queued.front());
   client.queued.pop_front();
   turn_ = std::max(turn_, turn->first);
-  client.served += static_cast<double>(job->cost_);
+  client.served += static_cast<double>(job->cost);
   Turns::node_type node = turns_.extract(turn);
   if (!client.queued.empty()) {
     node.key() = client.served;
@@ -79,7 +81,7 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::Take(Turns::iterator turn,
   ++client.running;
   ++running_;
   --queued_;
-  job->begun_ = share_;
+  job->begun = share_;
   return job;
 }
 
@@ -92,27 +94,24 @@ void WorkQueue::Advance(Clock::time_point now) {
   shared_until_ = now;
 }
 
-void WorkQueue::Job::Revise(Size nanoseconds) {
-  const std::lock_guard lock(queue_.mutex_);
-  const int64_t more = Bounded(nanoseconds) - cost_;
-  cost_ += more;
-  Client& client = client_->second;
-  client.pending += more;
-  client.served += static_cast<double>(more);
+void WorkQueue::Charge(Client& client, double nanoseconds) {
+  client.served += nanoseconds;
   if (client.queued.empty()) return;
-  Turns::node_type node = queue_.turns_.extract(client.turn);
+  Turns::node_type node = turns_.extract(client.turn);
   node.key() = client.served;
-  client.turn = queue_.turns_.insert(std::move(node));
+  client.turn = turns_.insert(std::move(node));
 }
 
 void WorkQueue::Run(std::unique_ptr<Job> job) noexcept {
-  const bool done = job->Run();
+  const bool done = job->work();
   const std::lock_guard lock(mutex_);
   Advance(Clock::now());
-  if (done && job->timed_) {
+  const auto cost = static_cast<double>(job->cost);
+  const double taken = std::max(share_ - job->begun, 1.0);
+  if (done && job->cost >= kTimedNanoseconds) {
     constexpr double kWindow = 1e9;
-    worked_ += static_cast<double>(job->cost_);
-    elapsed_ += std::max(share_ - job->begun_, 1.0);
+    worked_ += cost;
+    elapsed_ += taken;
     speed_ = worked_ / elapsed_;
     if (elapsed_ > kWindow) {
       worked_ /= 2;
@@ -121,10 +120,11 @@ void WorkQueue::Run(std::unique_ptr<Job> job) noexcept {
   }
   --running_;
   --jobs_;
-  Client& client = job->client_->second;
-  client.pending -= job->cost_;
+  Client& client = job->client->second;
+  client.pending -= job->cost;
+  if (taken > cost) Charge(client, taken - cost);
   if (--client.running == 0 && client.queued.empty()) {
-    clients_.erase(clients_.find(job->client_->first));
+    clients_.erase(clients_.find(job->client->first));
     if (clients_.empty()) turn_ = 0;
   }
 }
@@ -155,7 +155,7 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::TakeOverdue(Clock::time_point now) {
                            : kShortSlices * slice_.count();
   for (auto turn = turns_.begin(); turn != turns_.end(); ++turn) {
     const Client& client = turn->second->second;
-    if (client.running < share && client.queued.front()->cost_ <= most) {
+    if (client.running < share && client.queued.front()->cost <= most) {
       return Take(turn, now);
     }
   }

@@ -49,7 +49,7 @@ class WorkQueue {
       std::chrono::milliseconds(20);
   /// The largest number of spare threads. Half of them only run work of at most
   /// kShortSlices slices.
-  static constexpr size_t kMaxSpares = 64;
+  static constexpr size_t kMaxSpares = 16;
   static constexpr int64_t kShortSlices = 5;
 
   explicit WorkQueue(int threads, std::chrono::nanoseconds slice = kSlice);
@@ -57,43 +57,14 @@ class WorkQueue {
   /// Blocks until all enqueued work has run.
   ~WorkQueue();
 
- private:
-  struct Client;
-  using Clients = std::map<std::string, Client, std::less<>>;
+  /// Returns whether the work did what it cost: cancelled work is excluded from
+  /// the speed estimate.
+  using Work = std::function<bool()>;
 
- public:
-  /// One piece of work.
-  class Job {
-   public:
-    virtual ~Job() = default;
-
-    /// Replaces the cost that the work was enqueued with. Call it while the
-    /// work runs.
-    void Revise(Size nanoseconds);
-
-   protected:
-    Job(WorkQueue& queue, int64_t cost) : queue_(queue), cost_(cost) {}
-
-   private:
-    friend class WorkQueue;
-    virtual bool Run() = 0;
-
-    WorkQueue& queue_;
-    const Users::Token user_ = queue_.users_.Add();
-    Clients::value_type* client_ = nullptr;
-    int64_t cost_;
-    const bool timed_ = cost_ >= kTimedNanoseconds;
-    double begun_ = 0;  // share_ when it began
-  };
-
-  /// Has a worker call work(job) for a client. `nanoseconds` is the work's CPU
-  /// time. The work returns whether it did what it cost: cancelled work is
-  /// excluded from the speed estimate. An exception ends the process.
-  template <class Work>
-  void Enqueue(std::string_view client, Size nanoseconds, Work work) {
-    Add(client, std::make_unique<JobOf<Work>>(*this, Bounded(nanoseconds),
-                                              std::move(work)));
-  }
+  /// Has a worker call `work` for a client. `nanoseconds` is the CPU time of
+  /// the work; if it takes longer, its time counts for the next turn of the
+  /// client. An exception ends the process.
+  void Enqueue(std::string_view client, Size nanoseconds, Work work);
 
   /// Returns how long work of this client that is queued now waits for its
   /// turn.
@@ -106,21 +77,22 @@ class WorkQueue {
 
   /// How many pieces of work are queued or running.
   int64_t jobs() const { return jobs_; }
+  /// Whether new work would have to wait.
+  bool IsBusy() const { return jobs_ >= threads_; }
 
  private:
+  struct Client;
+  using Clients = std::map<std::string, Client, std::less<>>;
   using Clock = std::chrono::steady_clock;
   using Turns = std::multimap<double, Clients::value_type*>;
 
-  template <class Work>
-  class JobOf final : public Job {
-   public:
-    JobOf(WorkQueue& queue, int64_t cost, Work work)
-        : Job(queue, cost), work_(std::move(work)) {}
-
-   private:
-    bool Run() final { return work_(*this); }
-
-    Work work_;
+  // One piece of work.
+  struct Job {
+    Work work;
+    int64_t cost;
+    Users::Token user;
+    Clients::value_type* client = nullptr;
+    double begun = 0;  // share_ when it began
   };
 
   // A client with work that is queued or running.
@@ -142,12 +114,12 @@ class WorkQueue {
   // that of its call.
   static constexpr int64_t kTimedNanoseconds = 100'000;
 
-  void Add(std::string_view client, std::unique_ptr<Job> job);
   void Run(std::unique_ptr<Job> job) noexcept;
   void RunNext() noexcept;
   void RunOverdue() noexcept;
   // The caller holds mutex_ in the following.
   void Advance(Clock::time_point now);
+  void Charge(Client& client, double nanoseconds);
   std::unique_ptr<Job> Take(Turns::iterator turn, Clock::time_point now);
   std::unique_ptr<Job> TakeOverdue(Clock::time_point now);
   std::unique_ptr<Job> AwaitOverdue(std::unique_lock<std::mutex>& lock);

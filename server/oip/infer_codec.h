@@ -31,9 +31,6 @@ class InferCodec final : public Codec {
   std::optional<Status> Read(grpc::ByteBuffer& message, Reader reader,
                              const ChargeParsed& charge,
                              RawMessage<v1::TopKRequest>& to) override;
-  int64_t max_parsed_bytes() const override {
-    return kMaxParsedBytes + kMaxTypedBytes;
-  }
   grpc::ByteBuffer Write(std::shared_ptr<v1::TopKResponse> response) override;
   grpc::ByteBuffer WriteError(const Status& status,
                               const v1::TopKRequest& request) override;

@@ -8,48 +8,53 @@ namespace {
 
 using Queue = ReadAheadQueue<int>;
 
+Queue::Next Receive(Queue& queue, int message, int64_t bytes,
+                    bool last = false) {
+  return queue.Receive(message, bytes, last);
+}
+
 TEST(ReadAheadQueue, RequestsOneWorkerAtATime) {
   Queue queue;
-  const Queue::Next first = queue.Receive(10, 100);
+  const Queue::Next first = Receive(queue, 10, 100);
   EXPECT_TRUE(first.read);
   EXPECT_TRUE(first.work);
-  EXPECT_FALSE(queue.Receive(5, 50).work);
+  EXPECT_FALSE(Receive(queue, 5, 50).work);
   std::vector<int> taken;
   const Queue::Taken all = queue.Take(taken);
   EXPECT_TRUE(all.any);
   EXPECT_EQ(taken, (std::vector<int>{10, 5}));
   EXPECT_FALSE(queue.Take(taken).any);
-  EXPECT_TRUE(queue.Receive(1, 1).work);
+  EXPECT_TRUE(Receive(queue, 1, 1).work);
 }
 
 TEST(ReadAheadQueue, ReadsAheadUpToItsBounds) {
   Queue queue;
-  EXPECT_TRUE(queue.Receive(1, Queue::kMaxBytes / 2).read);
-  EXPECT_FALSE(queue.Receive(2, Queue::kMaxBytes / 2).read);
+  EXPECT_TRUE(Receive(queue, 1, Queue::kMaxBytes / 2).read);
+  EXPECT_FALSE(Receive(queue, 2, Queue::kMaxBytes / 2).read);
   std::vector<int> taken;
   const Queue::Taken all = queue.Take(taken);
   EXPECT_TRUE(all.read);
 
   Queue small;
   for (size_t i = 1; i < Queue::kMaxMessages; ++i) {
-    ASSERT_TRUE(small.Receive(0, 0).read);
+    ASSERT_TRUE(Receive(small, 0, 0).read);
   }
-  EXPECT_FALSE(small.Receive(0, 0).read);
+  EXPECT_FALSE(Receive(small, 0, 0).read);
 }
 
 TEST(ReadAheadQueue, ReadsNothingAheadOfALastMessage) {
   Queue queue;
-  EXPECT_TRUE(queue.Receive(1, 1).read);
-  EXPECT_FALSE(queue.Receive(2, 1, /*last=*/true).read);
+  EXPECT_TRUE(Receive(queue, 1, 1).read);
+  EXPECT_FALSE(Receive(queue, 2, 1, /*last=*/true).read);
   std::vector<int> taken;
   EXPECT_TRUE(queue.Take(taken).read);
   EXPECT_EQ(taken, (std::vector<int>{1, 2}));
-  EXPECT_TRUE(queue.Receive(3, 1).read);
+  EXPECT_TRUE(Receive(queue, 3, 1).read);
 }
 
 TEST(ReadAheadQueue, ReportsTheEndAfterAllMessages) {
   Queue queue;
-  queue.Receive(1, 1);
+  Receive(queue, 1, 1);
   EXPECT_FALSE(queue.ReceiveEnd().read);
   std::vector<int> taken;
   const Queue::Taken first = queue.Take(taken);
@@ -64,15 +69,17 @@ TEST(ReadAheadQueue, ReportsTheEndAfterAllMessages) {
 TEST(ReadAheadQueue, ReportsAnInterruptionAfterAllMessages) {
   const Status gone{Code::kUnavailable, "GONE", "", ""};
   Queue queue;
-  queue.Receive(1, 1);
-  EXPECT_FALSE(queue.Interrupt(gone, /*unless_begun=*/true).work);
-  EXPECT_FALSE(queue.Interrupt(gone, /*unless_begun=*/false).work);
-  const Queue::Next late = queue.Receive(2, 1);
+  Receive(queue, 1, 1);
+  EXPECT_FALSE(queue.Interrupt(gone, /*if_idle=*/true).work);
+  EXPECT_FALSE(Receive(queue, 1, 1).late);
+  EXPECT_FALSE(queue.Interrupt(gone, /*if_idle=*/false).work);
+  const Queue::Next late = Receive(queue, 2, 1);
   EXPECT_FALSE(late.read);
   EXPECT_FALSE(late.work);
+  EXPECT_TRUE(late.late);
   std::vector<int> taken;
   EXPECT_FALSE(queue.Take(taken).end);
-  EXPECT_EQ(taken, std::vector<int>{1});
+  EXPECT_EQ(taken, (std::vector<int>{1, 1}));
   const Queue::Taken last = queue.Take(taken);
   EXPECT_TRUE(last.end);
   EXPECT_EQ(last.status.reason, "GONE");
@@ -81,8 +88,8 @@ TEST(ReadAheadQueue, ReportsAnInterruptionAfterAllMessages) {
 TEST(ReadAheadQueue, AnInterruptionOfAnIdleStreamNeedsAWorker) {
   const Status gone{Code::kUnavailable, "GONE", "", ""};
   Queue queue;
-  EXPECT_TRUE(queue.Interrupt(gone, /*unless_begun=*/true).work);
-  EXPECT_FALSE(queue.Interrupt(gone, /*unless_begun=*/true).work);
+  EXPECT_TRUE(queue.Interrupt(gone, /*if_idle=*/true).work);
+  EXPECT_FALSE(queue.Interrupt(gone, /*if_idle=*/true).work);
   EXPECT_FALSE(queue.ReceiveEnd().work);
   std::vector<int> taken;
   EXPECT_EQ(queue.Take(taken).status.reason, "GONE");
@@ -90,9 +97,9 @@ TEST(ReadAheadQueue, AnInterruptionOfAnIdleStreamNeedsAWorker) {
 
 TEST(ReadAheadQueue, StopsReadingAndWorkingWhenStopped) {
   Queue queue;
-  queue.Receive(1, 1);
+  Receive(queue, 1, 1);
   EXPECT_EQ(queue.Stop(), std::vector<int>{1});
-  const Queue::Next next = queue.Receive(2, 1);
+  const Queue::Next next = Receive(queue, 2, 1);
   EXPECT_FALSE(next.read);
   EXPECT_FALSE(next.work);
   std::vector<int> taken;

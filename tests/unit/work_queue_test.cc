@@ -33,19 +33,18 @@ constexpr std::chrono::hours kNever{1};
 class Busy {
  public:
   Busy() {
-    queue_.Enqueue(kClient, kCost, [](WorkQueue::Job&) {
+    queue_.Enqueue(kClient, kCost, [] {
       std::this_thread::sleep_for(milliseconds(20));
       return true;
     });
     while (queue_.jobs() > 0) std::this_thread::yield();
-    queue_.Enqueue(kClient, kCost, [this](WorkQueue::Job& job) {
-      job.Revise(3 * kCost);
+    queue_.Enqueue(kClient, 3 * kCost, [this] {
       begun_.set_value();
       end_.get_future().wait();
       return false;  // teaches nothing
     });
     begun_.get_future().wait();
-    queue_.Enqueue(kClient, kCost, [](WorkQueue::Job&) { return true; });
+    queue_.Enqueue(kClient, kCost, [] { return true; });
   }
   ~Busy() { end_.set_value(); }
 
@@ -101,15 +100,15 @@ TEST(WorkQueueTest, AcceptsWorkOfClientsWithoutABacklog) {
 TEST(WorkQueueTest, ExpectsNoMoreWorkOfOthersThanTheyHave) {
   std::promise<void> end;
   WorkQueue queue(1, kNever);
-  queue.Enqueue("heavy", 100 * kCost, [&end](WorkQueue::Job&) {
+  queue.Enqueue("heavy", 100 * kCost, [&end] {
     end.get_future().wait();
     return false;
   });
   for (int i = 0; i < 100; ++i) {
     queue.Enqueue("light" + std::to_string(i), kCost / 100,
-                  [](WorkQueue::Job&) { return true; });
+                  [] { return true; });
   }
-  queue.Enqueue(kClient, kCost, [](WorkQueue::Job&) { return true; });
+  queue.Enqueue(kClient, kCost, [] { return true; });
   // The client's own work, as much of the heavy client, and that of the others.
   EXPECT_EQ(queue.Wait(kClient).count(), 3 * kCost);
   end.set_value();
@@ -122,13 +121,12 @@ TEST(WorkQueueTest, LongWorkOfManyClientsDoesNotOccupyAllSpareThreads) {
     WorkQueue queue(1, milliseconds(1));
     const auto ended = end.get_future().share();
     for (size_t i = 0; i < WorkQueue::kMaxSpares + 10; ++i) {
-      queue.Enqueue("long" + std::to_string(i), 1000 * kCost,
-                    [ended](WorkQueue::Job&) {
-                      ended.wait();
-                      return false;
-                    });
+      queue.Enqueue("long" + std::to_string(i), 1000 * kCost, [ended] {
+        ended.wait();
+        return false;
+      });
     }
-    queue.Enqueue(kClient, 1000, [&done](WorkQueue::Job&) {
+    queue.Enqueue(kClient, 1000, [&done] {
       done.set_value();
       return true;
     });
@@ -141,12 +139,12 @@ TEST(WorkQueueTest, LongWorkOfManyClientsDoesNotOccupyAllSpareThreads) {
 TEST(WorkQueueTest, IgnoresWorkWithoutACost) {
   WorkQueue queue(1);
   for (int i = 0; i < 1000; ++i) {
-    queue.Enqueue(kClient, i % 2, [](WorkQueue::Job&) { return true; });
+    queue.Enqueue(kClient, i % 2, [] { return true; });
   }
   while (queue.jobs() > 0) std::this_thread::yield();
   std::promise<void> end;
   const std::shared_future<void> ended = end.get_future().share();
-  queue.Enqueue(kClient, kCost, [ended](WorkQueue::Job&) {
+  queue.Enqueue(kClient, kCost, [ended] {
     ended.wait();
     return false;
   });
@@ -159,8 +157,7 @@ TEST(WorkQueueTest, SumsTheHugestCosts) {
   std::promise<void> end;
   std::shared_future<void> ended = end.get_future().share();
   for (int i = 0; i < 100; ++i) {
-    queue.Enqueue(kClient, Size::kMax, [ended](WorkQueue::Job& job) {
-      job.Revise(Size::kMax);
+    queue.Enqueue(kClient, Size::kMax, [ended] {
       ended.wait();
       return false;
     });
@@ -176,7 +173,7 @@ TEST(WorkQueueTest, SumsTheHugestCosts) {
 class Blocker {
  public:
   Blocker(WorkQueue& queue, const char* client) {
-    queue.Enqueue(client, kCost, [this](WorkQueue::Job&) {
+    queue.Enqueue(client, kCost, [this] {
       begun_.set_value();
       end_.get_future().wait();
       return false;
@@ -197,7 +194,7 @@ class Order {
   explicit Order(std::chrono::nanoseconds slice) : queue_(1, slice) {}
 
   void Enqueue(char client, int64_t cost) {
-    queue_.Enqueue(std::string(1, client), cost, [=, this](WorkQueue::Job&) {
+    queue_.Enqueue(std::string(1, client), cost, [=, this] {
       const std::lock_guard lock(mutex_);
       order_ += client;
       return true;
@@ -229,11 +226,11 @@ TEST(WorkQueueTest, ServesClientsInTurnByCost) {
   EXPECT_EQ(order.order(), "abcbabbabba");
 }
 
-TEST(WorkQueueTest, RevisedCostsCountForTheNextTurn) {
+TEST(WorkQueueTest, WorkBeyondItsCostCountsForTheNextTurn) {
   Order order(kNever);
   Blocker blocker(order.queue(), "blocker");
-  order.queue().Enqueue("a", 0, [](WorkQueue::Job& job) {
-    job.Revise(2 * kCost);
+  order.queue().Enqueue("a", 0, [] {
+    std::this_thread::sleep_for(std::chrono::nanoseconds(3 * kCost / 2));
     return true;
   });
   for (int i = 0; i < 2; ++i) order.Enqueue('a', kCost);
@@ -249,7 +246,7 @@ TEST(WorkQueueTest, KeepsTheOrderOfEachClient) {
   {
     Blocker blocker(queue, kClient);
     for (int i = 0; i < 100; ++i) {
-      queue.Enqueue(kClient, i % 7 * kCost, [&begun, i](WorkQueue::Job&) {
+      queue.Enqueue(kClient, i % 7 * kCost, [&begun, i] {
         begun.push_back(i);
         return true;
       });
@@ -288,7 +285,7 @@ TEST(WorkQueueTest, SpareThreadsWorkIfNoOtherThreadIsFree) {
     }));
     begun.get_future().wait();
     for (int i = 1; i <= 20; ++i) {
-      queue.Enqueue(kClient, kCost, [&](WorkQueue::Job&) {
+      queue.Enqueue(kClient, kCost, [&] {
         ++done;
         return true;
       });
@@ -304,7 +301,7 @@ TEST(WorkQueueTest, DestructionWaitsForAllWork) {
   {
     WorkQueue queue(2, milliseconds(1));
     for (int i = 0; i < 40; ++i) {
-      queue.Enqueue(std::to_string(i % 5), kCost, [&done](WorkQueue::Job&) {
+      queue.Enqueue(std::to_string(i % 5), kCost, [&done] {
         std::this_thread::sleep_for(milliseconds(2));
         ++done;
         return true;
@@ -319,7 +316,7 @@ TEST(WorkQueueDeathTest, ExceptionsEndTheProcess) {
   EXPECT_DEATH(
       {
         WorkQueue queue(1);
-        queue.Enqueue(kClient, kCost, [](WorkQueue::Job&) -> bool {
+        queue.Enqueue(kClient, kCost, []() -> bool {
           throw std::runtime_error("thrown by work");
         });
       },
