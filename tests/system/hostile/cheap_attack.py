@@ -48,6 +48,7 @@ class Attack:
                  the message is whole
     descriptors  the server's RLIMIT_NOFILE, None to leave it as it is
     caller       keywords of the honest caller
+    valid        whether the server must accept all of the attack's requests
     """
 
     function: object
@@ -58,6 +59,7 @@ class Attack:
     arriving: int = 0
     descriptors: int | None = None
     caller: dict = dataclasses.field(default_factory=dict)
+    valid: bool = False
 
 
 def attack(**how):

@@ -142,6 +142,8 @@ def _attack(server, honest, chosen, options, row):
     row["calls"] = len(latencies)
     row["failed"] = failed
     row["longest"] = latencies[-1] if latencies else None
+    if chosen.valid and row["outcomes"]["INVALID_ARGUMENT"]:
+        faults.append("requests of the attack were invalid")
     if rounds < chosen.rounds:
         faults.append(f"only {rounds} of {chosen.rounds} calls of the attack "
                       f"were sent in {PATIENCE} s")

@@ -244,6 +244,26 @@ def silent_connections_do_not_delay_a_scrape(path, _):
             one.close()
 
 
+def unread_responses_end_no_server(path, _):
+    """Checks of 2 KB, which are too long, of a client that reads nothing: their
+    statuses are not sent in the time that a request has."""
+    body = h2.message(b"\x0a\xd0\x0f" + b"x" * 2000)
+    with topkd(path) as server, h2.Connection(server.target) as client:
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        for number in range(400):
+            # The server's send buffer holds the statuses of 7000 calls. At most
+            # 256 may be open.
+            client.send(b"".join(h2.call(stream, CHECK) + h2.data(stream, body)
+                                 for stream in range(40 * number + 1,
+                                                     40 * number + 41, 2)),
+                        read=False)
+            time.sleep(0.02)
+            if number % 20 == 0:
+                assert is_served(server.target), number
+        time.sleep(1)
+        assert is_served(server.target)
+
+
 def a_drain_waits_for_none_of_them(path, _):
     with topkd(path, "--drain-timeout", "1s") as server, \
             contextlib.ExitStack() as stack:
@@ -269,6 +289,7 @@ CASES = [idle_connections_lock_nobody_out, watches_lock_no_probe_out,
          probes_that_never_end_take_bounded_memory,
          names_of_watches_are_not_kept,
          silent_connections_do_not_delay_a_scrape,
+         unread_responses_end_no_server,
          a_drain_waits_for_none_of_them]
 
 

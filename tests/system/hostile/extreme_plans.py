@@ -91,12 +91,13 @@ def repeated_elements_on_streams(attacker):
 
 
 def repeated_rows():
-    """2^34 elements: 1 KiB that is read as 2^24 rows. Takes seconds."""
-    return topk_requests.directml("U8", [1 << 24, 1 << 10], [0, 1], axis=1,
-                                  data=bytes(1 << 10))
+    """2^32 elements: 1 KiB that is read as 2^22 rows. Takes seconds."""
+    return topk_requests.directml("U8", [(1 << 22) - 1, 1 << 10], [0, 1],
+                                  axis=1, data=bytes(1 << 10))
 
 
-@attack(processes=1, rounds=4, seconds=3, caller={"count": 3 << 20})
+@attack(processes=1, rounds=4, seconds=3, valid=True,
+        caller={"count": 3 << 20})
 def long_work_before_large_calls(attacker):
     """Four requests of 1 KiB that take seconds, and an honest caller with
     tensors of 3 MiB."""
@@ -104,7 +105,23 @@ def long_work_before_large_calls(attacker):
                           patience=5)
 
 
-@attack(processes=1, rounds=50, seconds=3)
+@attack(processes=1, rounds=40, seconds=3, valid=True,
+        caller={"count": 3 << 20})
+def long_items_of_many_clients(attacker):
+    """From each of 40 addresses an item of 50 KB that takes seconds, as a
+    worker finds out when it reads the item."""
+    item = topk_requests.directml("U8", [85000, 50000], [0, 1], axis=1,
+                                  data=bytes(50000))
+    item = item.SerializeToString()
+    clients = []
+    for _ in range(40):
+        clients.append(attacker.connect(greets=True))
+        clients[-1].call(TOPK + "ComputeTopKMany", item)
+        attacker.delivered()
+    attacker.hold_and_close(clients)
+
+
+@attack(processes=1, rounds=50, seconds=3, valid=True)
 def poller_work_beside_long_work(attacker):
     """Two requests that occupy both workers for seconds, and many that a poller
     computes although they are almost large enough to be divided."""

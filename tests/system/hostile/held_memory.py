@@ -163,9 +163,9 @@ def messages_read_ahead(attacker):
     attacker.hold_and_close(clients)
 
 
-def _items_that_wait(attacker, streams, item, header=None):
-    """Sends 300 items on each stream of a connection that takes no response;
-    before, a stream's header, if any."""
+def _items_that_wait(attacker, streams, item, count=300, header=None):
+    """Sends `count` items on each stream of a connection that takes no
+    response; before, a stream's header, if any."""
     with attacker.connect(own=CLOSED, greets=True) as client:
         if header is not None:
             client.call(TOPK + "StreamTopK", header, end=False)
@@ -175,7 +175,7 @@ def _items_that_wait(attacker, streams, item, header=None):
                 break
             path = attacker.random.choice(
                 (TOPK + "ComputeTopKMany", OIP + "ModelStreamInfer"))
-            client.call(path, *[item] * 300, end=False)
+            client.call(path, *[item] * count, end=False)
             attacker.delivered()
         attacker.hold(client)
         attacker.outcomes.update(client.outcomes.values())
@@ -188,15 +188,17 @@ def empty_items_that_wait(attacker):
     _items_that_wait(attacker, 256, b"")
 
 
-@attack(processes=1, rounds=32, arriving=40,
+@attack(processes=1, rounds=240,
         flags=("--max-client-inflight-bytes", str(MIB)))
 def rejected_items_that_wait(attacker):
-    """Items of 4 KB of empty unknown fields, which take 16 times that once
-    parsed, of a caller without remaining memory."""
+    """Items of 4 KB of empty fields, which take 100 times that once parsed, of
+    a caller without remaining memory."""
     header = topk_requests.header(topk_requests.directml(
         "F32", [1],
         output_value={"total_tensor_size_bytes": MIB - (16 << 10)}))
-    _items_that_wait(attacker, 32, field(15, b"") * 2000, header=header)
+    known, unknown = field(5, b""), field(15, b"")  # of ModelInferRequest
+    item = attacker.random.choice((known, known, unknown)) * 2000
+    _items_that_wait(attacker, 240, item, count=3, header=header)
 
 
 @attack(processes=1, rounds=3)
