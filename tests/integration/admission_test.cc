@@ -205,27 +205,6 @@ TEST(Admission, EndsAStreamWhoseChunkIsRejected) {
   EXPECT_EQ(DetailsOf(status).info.reason(), "TOO_MANY_BYTES_OF_CLIENT");
 }
 
-// Unknown fields take up to 64 times their bytes while they are parsed, and
-// nothing afterwards.
-TEST(Admission, ReleasesTheParsingMemoryOfAStream) {
-  constexpr int kMessages = 200;
-  constexpr size_t kBytes = 2200;
-  const TestServer server({.max_inflight_bytes = 16 << 20});
-  v1::TopKRequestChunk header = HeaderOf(OnnxRequest({1}, 1));
-  header.mutable_header()->mutable_tensor()->set_shape(
-      0, kMessages * kBytes / sizeof(float));
-  v1::TopKRequestChunk data;
-  data.set_data(std::string(kBytes, '\0'));
-  std::string unknown;
-  for (int i = 0; i < 1000; ++i) unknown.append("\x7a\0", 2);
-  std::vector<std::string> messages(kMessages + 1,
-                                    data.SerializeAsString() + unknown);
-  messages[0] = header.SerializeAsString();
-  const RawAnswer answer =
-      RawCall(server.Connect(), "/topk.v1.TopKService/StreamTopK", messages);
-  EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
-}
-
 // The client can tell which of its requests was rejected, and so can the log.
 TEST(Admission, RejectedItemsKeepTheirIdAndLogLine) {
   const TestServer server({.max_inflight_bytes = 1 << 20});

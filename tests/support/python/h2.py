@@ -121,15 +121,19 @@ class Connection:
     greets whether to wait for the server's SETTINGS, which hold from the
            acknowledgement on: its windows are larger then, its limits smaller
     source the address to come from
+    buffer the size of the socket's receive buffer
     """
 
     def __init__(self, target, hello=True, own=((HEADER_TABLE_SIZE, 0),),
-                 ack=True, pongs=True, opens=True, greets=True, source=None):
+                 ack=True, pongs=True, opens=True, greets=True, source=None,
+                 buffer=None):
         host, port = target.rsplit(":", 1)
         self.socket = socket.socket()
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if source is not None:
             self.socket.bind((source, 0))
+        if buffer is not None:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
         self.socket.settimeout(10)
         self.closed = False
         try:

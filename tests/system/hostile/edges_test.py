@@ -248,8 +248,8 @@ def unread_responses_end_no_server(path, _):
     """Checks of 2 KB, which are too long, of a client that reads nothing: their
     statuses are not sent in the time that a request has."""
     body = h2.message(b"\x0a\xd0\x0f" + b"x" * 2000)
-    with topkd(path) as server, h2.Connection(server.target) as client:
-        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    with topkd(path) as server, h2.Connection(server.target,
+                                              buffer=2048) as client:
         for number in range(400):
             # The server's send buffer holds the statuses of 7000 calls. At most
             # 256 may be open.
