@@ -95,15 +95,17 @@ TEST(Drain, EndsIdleStreams) {
   many.Ask(SmallRequest());
   const auto oip_stub =
       inference::GRPCInferenceService::NewStub(server.Connect());
-  grpc::ClientContext contexts[2];
+  grpc::ClientContext contexts[3];
   const auto infer = oip_stub->ModelStreamInfer(&contexts[0]);
   ASSERT_TRUE(infer->Write({}));
   inference::ModelStreamInferResponse response;
   ASSERT_TRUE(infer->Read(&response));
   const auto stub = server.Stub();
   const auto no_header = stub->StreamTopK(&contexts[1]);
+  const auto no_data = stub->StreamTopK(&contexts[2]);
+  ASSERT_TRUE(no_data->Write(HeaderOf(SmallRequest())));
   EXPECT_TRUE(Eventually(
-      [&] { return Scrape(server).samples.at("topk_inflight_calls{}") == 3; }));
+      [&] { return Scrape(server).samples.at("topk_inflight_calls{}") == 4; }));
 
   const auto start = std::chrono::steady_clock::now();
   server.server().Drain({}, std::chrono::minutes(5));
@@ -113,6 +115,7 @@ TEST(Drain, EndsIdleStreams) {
   ExpectShutDown(many->Finish());
   ExpectShutDown(infer->Finish());
   ExpectShutDown(no_header->Finish());
+  ExpectShutDown(no_data->Finish());
 }
 
 // What the server has received is answered, and the client can tell which
