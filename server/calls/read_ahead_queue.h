@@ -3,7 +3,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -33,10 +35,10 @@ class ReadAheadQueue {
     /// The stream had ended already: the message was not added.
     bool late = false;
   };
-  /// Returns whether a message that is added now has to wait for a worker.
+  /// Returns whether a message that is added now has to wait.
   bool WillWait() {
     const std::lock_guard lock(mutex_);
-    return working_;
+    return working_ || total_bytes_ < least_bytes_;
   }
 
   /// Adds a message of `bytes` bytes, which it moves from unless the stream has
@@ -49,8 +51,9 @@ class ReadAheadQueue {
     if (stopped_ || ended_) return {.late = true};
     received_ = true;
     bytes_ += bytes;
+    total_bytes_ += bytes;
     if (waiting_.empty()) since_ = std::chrono::steady_clock::now();
-    waiting_.push_back(std::move(message));
+    waiting_.push_back({std::move(message), bytes});
     const bool read = BeginRead();
     return {.read = read, .work = BeginWork()};
   }
@@ -69,7 +72,7 @@ class ReadAheadQueue {
     return End(std::move(status));
   }
 
-  /// The messages that a worker has taken.
+  /// What a worker has taken.
   struct Taken {
     /// Begin the next read.
     bool read = false;
@@ -78,34 +81,48 @@ class ReadAheadQueue {
     /// The error of Interrupt() that has ended the stream, or OK.
     Status status;
     /// There are messages. With neither these nor the end the worker is done,
-    /// and another may begin before Take() has returned.
+    /// and another may begin before the function has returned.
     bool any = false;
-    /// When the first of them was received.
+    /// When the first of them was received, or the one before it.
     std::chrono::steady_clock::time_point since;
+    /// The bytes of all messages of the stream that were received.
+    int64_t total_bytes = 0;
   };
+
   /// Takes all that waits, in order.
   Taken Take(std::vector<Message>& messages) {
     messages.clear();
     const std::lock_guard lock(mutex_);
-    messages.swap(waiting_);
-    full_ = false;
+    for (Waiting& next : waiting_) messages.push_back(std::move(next.message));
+    waiting_.clear();
     bytes_ = 0;
-    Taken taken;
-    taken.any = !messages.empty();
-    taken.since = since_;
-    taken.end = ended_ && !taken.any;
-    if (taken.end) taken.status = status_;
-    working_ = taken.any || taken.end;
-    taken.read = working_ && BeginRead();
-    return taken;
+    return Took(!messages.empty());
+  }
+
+  /// Takes the next message, but none before `least_bytes` of the stream have
+  /// been received; until then reads begin whatever waits. After Interrupt()
+  /// takes none.
+  Taken TakeOne(std::optional<Message>& message, int64_t least_bytes) {
+    const std::lock_guard lock(mutex_);
+    least_bytes_ = least_bytes;
+    const bool takes = !waiting_.empty() && status_.ok() &&
+                       (ended_ || total_bytes_ >= least_bytes);
+    if (!takes) return Took(false);
+    message.emplace(std::move(waiting_.front().message));
+    bytes_ -= waiting_.front().bytes;
+    waiting_.pop_front();
+    return Took(true);
   }
 
   /// Nothing is to be read or worked on any more. Returns what waited, to be
   /// destroyed.
   std::vector<Message> Stop() {
+    std::vector<Message> messages;
     const std::lock_guard lock(mutex_);
     stopped_ = true;
-    return std::exchange(waiting_, {});
+    for (Waiting& next : waiting_) messages.push_back(std::move(next.message));
+    waiting_.clear();
+    return messages;
   }
   bool stopped() {
     const std::lock_guard lock(mutex_);
@@ -113,27 +130,48 @@ class ReadAheadQueue {
   }
 
  private:
-  // The mutex is held.
+  struct Waiting {
+    Message message;
+    int64_t bytes;
+  };
+
+  // The mutex is held in the following.
   Next End(Status status) {
     if (stopped_ || std::exchange(ended_, true)) return {};
     status_ = std::move(status);
     return {.work = BeginWork()};
   }
-  // Whether to read on; the mutex is held.
+  Taken Took(bool any) {
+    Taken taken;
+    full_ = false;
+    taken.any = any;
+    taken.since = since_;
+    taken.total_bytes = total_bytes_;
+    taken.end = ended_ && !any;
+    if (taken.end) taken.status = status_;
+    working_ = taken.any || taken.end;
+    taken.read = BeginRead();
+    return taken;
+  }
+
+  // Returns whether to read on.
   bool BeginRead() {
+    const bool enough = waiting_.size() >= kMaxMessages || bytes_ >= kMaxBytes;
     if (reading_ || ended_ || stopped_ || full_ ||
-        waiting_.size() >= kMaxMessages || bytes_ >= kMaxBytes) {
+        (enough && total_bytes_ >= least_bytes_)) {
       return false;
     }
     reading_ = true;
     return true;
   }
-  // Whether a worker is needed; the mutex is held.
+  // Returns whether a worker is needed.
   bool BeginWork() { return !std::exchange(working_, true); }
 
   std::mutex mutex_;
-  std::vector<Message> waiting_;
-  int64_t bytes_ = 0;
+  std::deque<Waiting> waiting_;
+  int64_t bytes_ = 0;        // of what waits
+  int64_t total_bytes_ = 0;  // of all that was received
+  int64_t least_bytes_ = 0;  // that TakeOne() needs
   std::chrono::steady_clock::time_point since_;
   bool reading_ = true;
   bool full_ = false;

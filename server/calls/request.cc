@@ -25,13 +25,10 @@ Status Request::Admit(grpc::ByteBuffer& message,
 
 std::optional<Status> Request::Prepare(Reader reader) {
   stats_.RecordStage(Stage::kQueue);
-  std::optional<Status> status;
-  const Status thrown = CatchBadAlloc([&] {
-    status = ReadAndPrepare(reader);
-    return Status();
-  });
+  std::optional<Status> status =
+      CatchBadAlloc([&] { return ReadAndPrepare(reader); });
   stats_.RecordStage(Stage::kDecode);
-  return thrown.ok() ? status : thrown;
+  return status;
 }
 
 std::optional<Status> Request::ReadAndPrepare(Reader reader) {
@@ -150,10 +147,8 @@ void Request::Record(const CallInfo& call, const Status& status) {
 void Request::KeepIdOnly() {
   // Called only for what needs more memory than is left uncharged.
   const ChargeParsed reject = [](Size) { return Cancelled(); };
-  (void)CatchBadAlloc([&] {
-    (void)codec_->Read(message_, Reader::kPoller, reject, read_);
-    return Status();
-  });
+  (void)CatchBadAlloc(
+      [&] { return codec_->Read(message_, Reader::kPoller, reject, read_); });
   read_.data.clear();
   message_.Clear();
 }

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -78,16 +77,14 @@ class StreamCall final : public ServiceCall {
         held_(admitted().reservation) {}
 
  private:
-  // A message, and why it is rejected.
+  // A message, and the bytes that are charged for it.
   struct Item {
     grpc::ByteBuffer message;
-    std::unique_ptr<const Status> rejection;
-    int64_t held_bytes = 0;  // charged for it
+    int64_t held_bytes = 0;
 
     Item() = default;
     // A ByteBuffer can be copied or swapped, but not moved.
-    Item(Item&& other) noexcept
-        : rejection(std::move(other.rejection)), held_bytes(other.held_bytes) {
+    Item(Item&& other) noexcept : held_bytes(other.held_bytes) {
       message.Swap(&other.message);
     }
     int64_t bytes() const { return static_cast<int64_t>(message.Length()); }
@@ -95,19 +92,15 @@ class StreamCall final : public ServiceCall {
 
   void OnRead(bool ok, grpc::ByteBuffer& message) override {
     ReadAheadQueue<Item>::Next next;
-    if (ok) {
-      Item item;
-      if (queue_.WillWait()) Compact(message);
-      item.message.Swap(&message);
-      const int64_t bytes = item.bytes();
-      if (Status s = Admitted(item); !s.ok()) {
-        item.rejection = std::make_unique<const Status>(std::move(s));
-        item.message.Clear();
-      }
-      const bool rejected = item.rejection != nullptr;
-      next = queue_.Receive(item, bytes, rejected);
-    } else {
+    Item item;
+    if (queue_.WillWait()) Compact(message);
+    item.message.Swap(&message);
+    if (!ok) {
       next = queue_.ReceiveEnd();
+    } else if (Status s = Admitted(item); s.ok()) {
+      next = queue_.Receive(item, item.bytes());
+    } else {
+      next = queue_.Interrupt(s, /*if_idle=*/false);
     }
     if (next.read) ReadWithinRate();
     if (next.work) Proceed(Reader::kPoller);
@@ -162,49 +155,38 @@ class StreamCall final : public ServiceCall {
     const Size most = reader == Reader::kPoller ? WorkQueue::kSmallNanoseconds
                                                 : kTurnNanoseconds;
     Size spent;
-    while (true) {
-      while (NeedsMore()) {
-        if (!TakeItems()) return;
-      }
+    while (NextItem()) {
       const Size cost = NextNanoseconds();
       const bool turn = spent > 0 || reader == Reader::kPoller;
-      if (turn && spent + cost > most) break;
+      if (turn && spent + cost > most) return ProceedOnWorker();
       spent += cost;
-      bool later = false;
-      const Status status =
-          WithCancelCause(CatchBadAlloc([&] { return Step(reader, later); }));
-      if (later) break;
-      if (!status.ok()) return Fail(status);
+      const std::optional<Status> status =
+          CatchBadAlloc([&] { return Step(reader); });
+      if (!status.has_value()) return ProceedOnWorker();
+      if (!status->ok()) return Fail(WithCancelCause(*status));
       if (finished_) return;
     }
+  }
+
+  void ProceedOnWorker() {
     Enqueue(NextNanoseconds(), [this] { Proceed(Reader::kWorker); });
   }
 
-  // Whether the next step is that of a message that is not taken yet. A tensor
-  // is started when enough of it has arrived.
-  bool NeedsMore() const {
-    if (end_) return false;
-    return items_.empty() ||
-           (prepared_.has_value() && received_ < start_bytes_);
-  }
-
-  // Takes the messages that wait. Returns false if this thread must leave:
-  // either nothing waits, and another poller may be at work already, or the
-  // stream has ended with an error.
-  bool TakeItems() {
-    const auto taken = queue_.Take(taken_);
+  // Takes a message for the next step, unless there is one or the stream has
+  // ended. A tensor is started when enough of it has arrived. Returns false if
+  // this thread must leave: either nothing waits, and another poller may be at
+  // work already, or the stream has ended with an error.
+  bool NextItem() {
+    if (item_.has_value() || end_) return true;
+    const auto taken = queue_.TakeOne(item_, start_bytes_);
     WidenRace();
+    if (taken.read) ReadWithinRate();
     if (!taken.any && !taken.end) return false;
     if (!taken.status.ok()) return Fail(taken.status), false;
-    if (taken.read) ReadWithinRate();
     end_ = taken.end;
-    for (Item& item : taken_) {
-      if (item.rejection != nullptr) return Fail(*item.rejection), false;
-      received_ += item.bytes();
-      if (prepared_.has_value()) Compact(item.message);
-      items_.push_back(std::move(item));
-    }
-    stats_.Arrive(taken.any ? taken.since : RequestStats::Clock::now());
+    received_ = taken.total_bytes;
+    stats_.Arrive(taken.any ? std::max(taken.since, stats_.stages_end())
+                            : RequestStats::Clock::now());
     stats_.RecordStage(Stage::kQueue);
     return true;
   }
@@ -217,9 +199,9 @@ class StreamCall final : public ServiceCall {
                                  prepared_->cost.working_bytes) +
              kMessage;
     }
-    if (!items_.empty()) {
+    if (item_.has_value()) {
       if (!tensor_.has_value()) return kMessage;
-      return kMessage + tensor_->FeedNanoseconds(items_.front().bytes());
+      return kMessage + tensor_->FeedNanoseconds(item_->bytes());
     }
     if (!tensor_.has_value()) return kMessage;
     // The response's pieces, or its copy to shared memory.
@@ -229,23 +211,20 @@ class StreamCall final : public ServiceCall {
                                : Size(output_bytes_.value() / 64));
   }
 
-  // Reads a header, starts its tensor, feeds a message, or answers. `later`:
-  // that takes too long for a poller.
-  Status Step(Reader reader, bool& later) {
+  // Reads a header, starts its tensor, feeds a message, or answers. Returns
+  // nothing if that takes too long for a poller.
+  std::optional<Status> Step(Reader reader) {
     if (Status s = call_.CheckAlive(); !s.ok()) return s;
     if (prepared_.has_value()) return Start();
-    if (items_.empty()) return Answer();
-    Item& item = items_.front();
-    const int64_t held_bytes = item.held_bytes;
-    const bool first = !tensor_.has_value();
-    const std::optional<Status> status =
-        first ? Prepare(item.message, reader) : Feed(item.message, reader);
-    later = !status.has_value();
-    if (later) return {};
-    items_.pop_front();
-    if (!first) held_.Release(held_bytes);
+    if (!item_.has_value()) return Answer();
+    const std::optional<Status> status = tensor_.has_value()
+                                             ? Feed(item_->message, reader)
+                                             : Prepare(item_->message, reader);
+    if (!status.has_value()) return std::nullopt;
+    held_.Release(item_->held_bytes);
+    item_.reset();
     stats_.RecordStage(Stage::kDecode);
-    return *status;
+    return status;
   }
 
   // Reads the header. The memory of its tensor must be available; it is charged
@@ -281,9 +260,6 @@ class StreamCall final : public ServiceCall {
     start_bytes_ = std::min(tensor_bytes.value() / kChargedPerByte,
                             prepared->cost.input_bytes.value());
     prepared_ = *std::move(prepared);
-    if (received_ < start_bytes_) {
-      for (Item& item : items_) Compact(item.message);
-    }
     return Status();
   }
 
@@ -368,7 +344,7 @@ class StreamCall final : public ServiceCall {
   // the log names that cause, which is known only when the call finishes.
   void Fail(const Status& status) {
     queue_.Stop();
-    if (items_.empty() && end_) return call_.FinishIncomplete(status);
+    if (!item_.has_value() && end_) return call_.FinishIncomplete(status);
     RecordIncomplete(status);
     call_.Finish(status);
   }
@@ -398,12 +374,11 @@ class StreamCall final : public ServiceCall {
   ReadAheadQueue<Item> queue_;
   grpc::Alarm alarm_;
   OwningTag<StreamCall, &StreamCall::OnAlarm> alarm_tag_;
-  bool has_header_ = false;  // it was received
-  std::vector<Item> taken_;
-  std::deque<Item> items_;  // those that were taken before, in order
-  bool end_ = false;
-  int64_t received_ = 0;     // bytes of all that were taken
-  int64_t start_bytes_ = 0;  // of them that the tensor's start needs
+  bool has_header_ = false;   // it was received
+  std::optional<Item> item_;  // of the next step
+  bool end_ = false;          // all messages were taken
+  int64_t received_ = 0;      // bytes
+  int64_t start_bytes_ = 0;   // of them that the start of the tensor needs
   v1::TopKRequest header_;
   v1::OutputOptions output_;  // the header's, with its shared memory
   Size output_bytes_;

@@ -80,10 +80,11 @@ class TopKService {
   WorkQueue work_;
 };
 
-/// Runs fn and turns the one exception that our modules let through into a
-/// status: the process has no memory for this request now, but may later.
+/// Returns fn(), a status. Turns the one exception that our modules let through
+/// into a status: the process has no memory for this request now, but may
+/// later.
 template <class Fn>
-Status CatchBadAlloc(const Fn& fn) {
+auto CatchBadAlloc(const Fn& fn) -> decltype(fn()) {
   try {
     return fn();
   } catch (const std::bad_alloc&) {

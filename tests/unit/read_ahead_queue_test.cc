@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 namespace topk {
 namespace {
 
@@ -93,6 +95,43 @@ TEST(ReadAheadQueue, AnInterruptionOfAnIdleStreamNeedsAWorker) {
   EXPECT_FALSE(queue.ReceiveEnd().work);
   std::vector<int> taken;
   EXPECT_EQ(queue.Take(taken).status.reason, "GONE");
+}
+
+TEST(ReadAheadQueue, TakesOneOnceEnoughHasArrived) {
+  Queue queue;
+  std::optional<int> taken;
+  for (size_t i = 1; i < Queue::kMaxMessages; ++i) Receive(queue, 1, 1);
+  EXPECT_FALSE(Receive(queue, 2, 1).read);
+  const Queue::Taken early = queue.TakeOne(taken, 100);
+  EXPECT_FALSE(early.any);
+  EXPECT_TRUE(early.read);
+  EXPECT_TRUE(queue.WillWait());
+  const Queue::Next next = Receive(queue, 3, 100);
+  EXPECT_TRUE(next.work);
+  EXPECT_FALSE(next.read);
+  EXPECT_TRUE(queue.TakeOne(taken, 100).any);
+  EXPECT_EQ(taken, 1);
+}
+
+TEST(ReadAheadQueue, TakesOneOfAShortStream) {
+  Queue queue;
+  Receive(queue, 1, 1);
+  std::optional<int> taken;
+  EXPECT_FALSE(queue.TakeOne(taken, 100).any);
+  EXPECT_TRUE(queue.ReceiveEnd().work);
+  EXPECT_TRUE(queue.TakeOne(taken, 100).any);
+  EXPECT_TRUE(queue.TakeOne(taken, 100).end);
+}
+
+TEST(ReadAheadQueue, TakesNoneAfterAnInterruption) {
+  Queue queue;
+  Receive(queue, 1, 1);
+  EXPECT_FALSE(
+      queue.Interrupt({Code::kUnavailable, "GONE", "", ""}, false).work);
+  std::optional<int> taken;
+  const Queue::Taken last = queue.TakeOne(taken, 0);
+  EXPECT_TRUE(last.end);
+  EXPECT_EQ(last.status.reason, "GONE");
 }
 
 TEST(ReadAheadQueue, StopsReadingAndWorkingWhenStopped) {
