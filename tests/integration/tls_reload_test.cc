@@ -267,14 +267,24 @@ TEST_F(Reload, RejectsCertificatesThatAreNoLongerAllowed) {
   const Client connected(MutualOptions(server));
   add(made(authority_, 0, 3600));
   add(made(*between, 1, 3600));
-  add(made(authority_, 2, 6));     // expires
-  add(made(authority_, 3, 3600));  // is revoked
-  add(made(*between, 4, 3600));    // is revoked
+  add(made(authority_, 2, 6));  // expires
+  const Identity revoked = made(authority_, 3, 3600);
+  add(revoked);
+  add(made(*between, 4, 3600));  // is revoked
   for (const auto& client : clients) {
     EXPECT_TRUE(Eventually([&] { return client->Call().empty(); }));
     EXPECT_EQ(client->Call(), "");
   }
   EXPECT_TRUE(connected.GetCapabilities().ok());
+  const auto stub = v1::TopKService::NewStub(grpc::CreateChannel(
+      server.target(),
+      grpc::SslCredentials(
+          {authority_.certificate(), revoked.key, revoked.certificate})));
+  grpc::ClientContext context;
+  const auto stream = stub->ComputeTopKMany(&context);
+  v1::TopKResult result;
+  ASSERT_TRUE(stream->Write(OnnxRequest({1, 2}, 1)));
+  ASSERT_TRUE(stream->Read(&result));
 
   std::atomic<bool> stop = false;
   std::atomic<int> calls = 0;
@@ -306,6 +316,8 @@ TEST_F(Reload, RejectsCertificatesThatAreNoLongerAllowed) {
     const auto answer = connected.GetCapabilities();
     return !answer.ok() && answer.status().reason == "CERTIFICATE_NOT_VALID";
   }));
+  EXPECT_FALSE(stream->Read(&result));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(20));
   const int before = calls;
   EXPECT_TRUE(Eventually([&] { return calls > before + 20; }));
