@@ -8,7 +8,6 @@
 #include "core/base/status.h"
 #include "server/telemetry/access_log.h"
 #include "server/telemetry/request_stats.h"
-#include "server/telemetry/span.h"
 #include "server/telemetry/span_exporter.h"
 #include "topk/v1/topk.pb.h"
 
