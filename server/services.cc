@@ -77,9 +77,8 @@ Services::Services(const ServerConfig& config,
                    spdlog::logger& log)
     : threads_(config.threads > 0 ? config.threads : AvailableProcessors()),
       rpc_metrics_(*metrics_.registry(), ServiceNames()),
-      access_log_(log,
-                  {config.access_log_sample,
-                   static_cast<int64_t>(config.slow_request_seconds * 1e9)}),
+      access_log_(log, config.access_log_sample,
+                  static_cast<int64_t>(config.slow_request_seconds * 1e9)),
       poller_busy_(*metrics_.registry(), log),
       engine_(EngineOptionsOf(config, threads_)),
       shared_objects_(

@@ -8,7 +8,6 @@
 #include "core/base/text.h"
 #include "core/dialects/registry.h"
 #include "server/telemetry/process_metrics.h"
-#include "server/telemetry/request_facts.h"
 
 namespace topk {
 namespace {

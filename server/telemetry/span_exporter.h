@@ -17,7 +17,6 @@
 #include <string>
 #include <thread>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "opentelemetry/proto/collector/trace/v1/trace_service.grpc.pb.h"
@@ -31,7 +30,6 @@ namespace topk {
 /// A finished span. Its stages are sent as its child spans.
 struct Span {
   using Clock = RequestStats::Clock;
-  using Value = std::variant<int64_t, std::string>;
 
   TraceContext trace;
   /// True for the span of a call, whose parent is the client's span. False for
@@ -43,7 +41,7 @@ struct Span {
   /// Whether the server failed, and the error message if it did.
   bool failed = false;
   std::string error;
-  std::vector<std::pair<const char*, Value>> attributes;
+  std::vector<std::pair<std::string, FactValue>> attributes;
   /// Nanoseconds by Stage; -1 for a stage that was not reached. The stages are
   /// shown back to back, and the last one ends at `stages_end`.
   std::array<int64_t, kStageNames.size()> stages = {-1, -1, -1, -1};
