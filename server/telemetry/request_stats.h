@@ -31,28 +31,6 @@ enum class Stage {
 inline constexpr std::array<const char*, 4> kStageNames = {"queue", "decode",
                                                            "compute", "encode"};
 
-/// The reasons for rejecting a valid request.
-enum class Rejection {
-  kInflightBytes,
-  kInflightCalls,
-  kClientBytes,
-  kClientCalls,
-  kRate,
-  kDeadline,
-  kMemory,
-  kLimit,
-  kUnauthenticated,
-  kPermission,
-  kDraining,
-};
-
-/// The names of the rejections, for labels.
-inline constexpr std::array<const char*, 11> kRejectionNames = {
-    "inflight_bytes", "inflight_calls", "client_bytes",
-    "client_calls",   "rate",           "deadline",
-    "memory",         "limit",          "unauthenticated",
-    "permission",     "draining"};
-
 /// The sizes and times of one request.
 struct RequestStats {
   using Clock = std::chrono::steady_clock;
