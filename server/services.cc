@@ -106,11 +106,11 @@ Services::Services(const ServerConfig& config,
       }
     });
   }
-  AddMetrics(log);
+  AddMetrics();
   if (spans != nullptr) spans->AddMetrics(*metrics_.registry());
 }
 
-void Services::AddMetrics(const spdlog::logger& log) {
+void Services::AddMetrics() {
   const v1::Capabilities capabilities = engine_.GetCapabilities();
   metrics_.SetBuild(capabilities.backends().rbegin()->instruction_set());
   MetricRegistry& registry = *metrics_.registry();
@@ -131,7 +131,7 @@ void Services::AddMetrics(const spdlog::logger& log) {
   registry.AddCounter(
       "topk_log_dropped_total",
       "Log lines dropped because they were not written fast enough",
-      [&log] { return DroppedLines(log); });
+      DroppedLines);
   registry.AddCounter(
       "topk_log_suppressed_total",
       "Log lines of failed or slow requests above the rate limit",

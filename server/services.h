@@ -61,7 +61,7 @@ class Services {
 
  private:
   // Add the metrics whose values are read when they are scraped.
-  void AddMetrics(const spdlog::logger& log);
+  void AddMetrics();
   void AddDeviceMetrics();
 
   const int threads_;
