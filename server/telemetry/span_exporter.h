@@ -22,7 +22,6 @@
 #include "opentelemetry/proto/collector/trace/v1/trace_service.grpc.pb.h"
 #include "server/telemetry/metric_registry.h"
 #include "server/telemetry/request_stats.h"
-#include "server/telemetry/trace_config.h"
 #include "server/telemetry/trace_context.h"
 
 namespace topk {
