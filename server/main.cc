@@ -134,7 +134,7 @@ int Serve(const topk::CommandLine& line, const sigset_t& signals,
       log->critical("not drained {} s after --drain-timeout: ending at once",
                     kLastResort.count());
     }
-    topk::FlushLog(*log, kLastLines);
+    topk::FlushLog(kLastLines);
     std::_Exit(kFailure);
   }).detach();
   (*server)->Drain(delay, timeout);
@@ -147,7 +147,7 @@ int Check(const topk::CommandLine& line) {
       topk::MakeLogger(line.server.log_level, line.server.log_format);
   const topk::Status status = topk::Server::Check(line.server, *log);
   if (!status.ok()) log->critical("{}", status.message);
-  topk::FlushLog(*log, kLastLines);
+  topk::FlushLog(kLastLines);
   if (!status.ok()) return kWrongSettings;
   std::cout << line.settings;
   return 0;
@@ -162,7 +162,7 @@ int LogAndServe(const topk::CommandLine& line) {
   topk::CaptureLibraryLogs(log);
   const int status = Serve(line, signals, log);
   // An exit would wait for whoever writes to stderr, and all is closed already.
-  if (!topk::FlushLog(*log, kLastLines)) std::_Exit(status);
+  if (!topk::FlushLog(kLastLines)) std::_Exit(status);
   return status;
 }
 

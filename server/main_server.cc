@@ -68,8 +68,8 @@ Result<MainServer> StartMainServer(const ServerConfig& config, ServerTls* tls,
   Result<std::unique_ptr<GrpcServer>> grpc =
       GrpcServer::Start(builder, std::move(acceptor), &services.router(),
                         PollersFor(config.pollers, services.threads()),
-                        [&services](std::chrono::nanoseconds busy) {
-                          services.poller_busy().Observe(busy);
+                        [&services, &log](std::chrono::nanoseconds busy) {
+                          services.metrics().RecordPollerBusy(busy, log);
                         });
   if (!grpc.ok()) return grpc.status();
   server.grpc = *std::move(grpc);

@@ -11,7 +11,6 @@
 #include "core/base/processors.h"
 #include "core/base/text.h"
 #include "server/admission/memory_limit.h"
-#include "server/telemetry/device_metrics.h"
 #include "server/telemetry/logging.h"
 
 namespace topk {
@@ -77,10 +76,8 @@ Services::Services(const ServerConfig& config,
                    spdlog::logger& log)
     : threads_(config.threads > 0 ? config.threads : AvailableProcessors()),
       rpc_metrics_(*metrics_.registry(), ServiceNames()),
-      access_log_(log,
-                  {config.access_log_sample,
-                   static_cast<int64_t>(config.slow_request_seconds * 1e9)}),
-      poller_busy_(*metrics_.registry(), log),
+      access_log_(log, config.access_log_sample,
+                  static_cast<int64_t>(config.slow_request_seconds * 1e9)),
       engine_(EngineOptionsOf(config, threads_)),
       shared_objects_(
           config.allow_shared_memory
@@ -109,41 +106,67 @@ Services::Services(const ServerConfig& config,
       }
     });
   }
-  AddMetrics(log);
+  AddMetrics();
   if (spans != nullptr) spans->AddMetrics(*metrics_.registry());
 }
 
-void Services::AddMetrics(const spdlog::logger& log) {
+void Services::AddMetrics() {
   const v1::Capabilities capabilities = engine_.GetCapabilities();
   metrics_.SetBuild(capabilities.backends().rbegin()->instruction_set());
   MetricRegistry& registry = *metrics_.registry();
-  const auto gauge = [&](const char* name, const char* help, auto value) {
-    registry.AddGauge(name, help,
-                      [value] { return static_cast<double>(value()); });
-  };
-  const auto counter = [&](const char* name, const char* help, auto value) {
-    registry.AddCounter(name, help,
-                        [value] { return static_cast<double>(value()); });
-  };
-  gauge("topk_inflight_calls",
-        "Number of calls in flight, idle streams included",
-        [this] { return admission_.in_flight().calls(); });
-  gauge("topk_inflight_bytes", "Memory charged to calls in flight, in bytes",
-        [this] { return admission_.in_flight().bytes(); });
-  gauge("topk_max_inflight_calls", "Max number of calls in flight",
-        [this] { return admission_.in_flight().limits().calls; });
-  gauge("topk_max_inflight_bytes",
-        "Max memory charged to calls in flight, in bytes",
-        [this] { return admission_.in_flight().limits().bytes; });
-  if (!engine_.Devices().devices.empty()) AddDeviceMetrics(engine_, registry);
-  gauge("topk_queue_depth", "Number of jobs queued or running on workers",
-        [this] { return topk_.work().jobs(); });
-  counter("topk_log_dropped_total",
-          "Log lines dropped because they were not written fast enough",
-          [&log] { return DroppedLines(log); });
-  counter("topk_log_suppressed_total",
-          "Log lines of failed or slow requests above the rate limit",
-          [this] { return access_log_.suppressed(); });
+  registry.AddGauge("topk_inflight_calls",
+                    "Number of calls in flight, idle streams included",
+                    [this] { return admission_.in_flight().calls(); });
+  registry.AddGauge("topk_inflight_bytes",
+                    "Memory charged to calls in flight, in bytes",
+                    [this] { return admission_.in_flight().bytes(); });
+  registry.AddGauge("topk_max_inflight_calls", "Max number of calls in flight",
+                    [this] { return admission_.in_flight().limits().calls; });
+  registry.AddGauge("topk_max_inflight_bytes",
+                    "Max memory charged to calls in flight, in bytes",
+                    [this] { return admission_.in_flight().limits().bytes; });
+  registry.AddGauge("topk_queue_depth",
+                    "Number of jobs queued or running on workers",
+                    [this] { return topk_.work().jobs(); });
+  registry.AddCounter(
+      "topk_log_dropped_total",
+      "Log lines dropped because they were not written fast enough",
+      DroppedLines);
+  registry.AddCounter(
+      "topk_log_suppressed_total",
+      "Log lines of failed or slow requests above the rate limit",
+      [this] { return access_log_.suppressed(); });
+  AddDeviceMetrics();
+}
+
+void Services::AddDeviceMetrics() {
+  const size_t devices = engine_.Devices().devices.size();
+  if (devices == 0) return;
+  MetricRegistry& registry = *metrics_.registry();
+  for (size_t i = 0; i < devices; ++i) {
+    const prometheus::Labels labels = {{"device", std::to_string(i)}};
+    registry.AddGauge(
+        "topk_device_memory_bytes", "Device memory in use, in bytes",
+        [this, i] { return engine_.Devices().devices[i].memory_bytes; },
+        labels);
+    registry.AddGauge(
+        "topk_device_memory_limit_bytes",
+        "Limit of the device memory in use, in bytes",
+        [this, i] { return engine_.Devices().devices[i].memory_limit; },
+        labels);
+    registry.AddGauge(
+        "topk_device_lost", "1 after the device has failed, 0 before",
+        [this, i] { return engine_.Devices().devices[i].lost; }, labels);
+  }
+  constexpr char kFallbacks[] = "topk_device_fallbacks_total";
+  constexpr char kHelp[] =
+      "Requests computed on the CPU because a device could not";
+  registry.AddCounter(kFallbacks, kHelp,
+                      [this] { return engine_.Devices().fallbacks_lost; },
+                      {{"reason", "lost"}});
+  registry.AddCounter(kFallbacks, kHelp,
+                      [this] { return engine_.Devices().fallbacks_full; },
+                      {{"reason", "memory"}});
 }
 
 }  // namespace topk

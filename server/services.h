@@ -19,7 +19,6 @@
 #include "server/shared_memory/shared_objects.h"
 #include "server/telemetry/access_log.h"
 #include "server/telemetry/metrics.h"
-#include "server/telemetry/poller_busy.h"
 #include "server/telemetry/rpc_metrics.h"
 #include "server/telemetry/span_exporter.h"
 
@@ -53,7 +52,6 @@ class Services {
 
   Metrics& metrics() { return metrics_; }
   const RpcMetrics& rpc_metrics() const { return rpc_metrics_; }
-  PollerBusy& poller_busy() { return poller_busy_; }
   AdmissionController& admission() { return admission_; }
   HealthState& health_state() { return health_state_; }
   OpenCalls& open_calls() { return topk_.open_calls(); }
@@ -62,14 +60,14 @@ class Services {
   Activity activity() { return {topk_.open_calls().count(), topk_.bytes()}; }
 
  private:
-  // Adds the metrics whose values are read when they are scraped.
-  void AddMetrics(const spdlog::logger& log);
+  // Add the metrics whose values are read when they are scraped.
+  void AddMetrics();
+  void AddDeviceMetrics();
 
   const int threads_;
   Metrics metrics_;
   RpcMetrics rpc_metrics_;
   AccessLog access_log_;
-  PollerBusy poller_busy_;
   Engine engine_;
   const std::unique_ptr<SharedObjects> shared_objects_;
   AdmissionController admission_;

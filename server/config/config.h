@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "server/security/security_config.h"
-#include "server/telemetry/trace_config.h"
+#include "server/telemetry/trace_context.h"
 #include "server/transport/connection_options.h"
 
 namespace topk {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "server/telemetry/trace_config.h"
+#include "server/telemetry/trace_context.h"
 
 namespace topk {
 

@@ -1,11 +1,10 @@
-// A line of each call that is worth one.
+// Logs requests that failed, took long or were sampled.
 #pragma once
 
 #include <grpcpp/server_context.h>
 #include <spdlog/logger.h>
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,7 +23,7 @@ struct CallInfo {
   const grpc::ServerContext* context = nullptr;
   /// The method's name.
   std::string_view method;
-  /// When the call was here with its headers.
+  /// When the call's headers arrived.
   RequestStats::Clock::time_point arrived{};
   TraceContext trace;
   /// The authenticated caller, or ""; see Caller.
@@ -33,43 +32,30 @@ struct CallInfo {
   CallSpan* span = nullptr;
 };
 
-/// Selects the requests that are logged.
-struct AccessOptions {
-  /// The share of OK requests, 0 .. 1, which are logged at info.
-  double sample = 0;
-  /// Requests that took longer are logged at warn; 0 = none.
-  int64_t slow_nanoseconds = 0;
-};
-
 /// Logs finished requests: failed ones at info and slow ones at warn, at most
 /// kLinesPerSecond of each; a sample of the others at info, the rest at debug.
-/// Never a tensor. Thread-safe.
+/// Never logs tensor data. Thread-safe.
 class AccessLog {
  public:
-  /// More would be a way to fill a disk.
+  /// Bounded because clients could fill a disk with failing requests.
   static constexpr int kLinesPerSecond = 100;
 
-  /// The logger outlives this.
-  AccessLog(spdlog::logger& log, const AccessOptions& options);
+  /// `sample` is the share of OK requests that are logged at info, 0 to 1. A
+  /// request that took longer than `slow_nanoseconds` is slow; 0 means that no
+  /// request is. `log` must outlive this object.
+  AccessLog(spdlog::logger& log, double sample, int64_t slow_nanoseconds)
+      : log_(log), slow_nanoseconds_(slow_nanoseconds), sampler_(sample) {}
 
-  /// Logs a request that has ended now, or does not.
+  /// Logs a request that has just ended, if it is to be logged.
   void Record(const CallInfo& call, const v1::TopKRequest& request,
               const RequestStats& stats, const Status& status);
 
-  /// How many lines there were too many of.
+  /// Returns the number of lines above kLinesPerSecond, which were not logged.
   int64_t suppressed() const {
     return failed_.suppressed() + slow_.suppressed();
   }
 
  private:
-  struct Line {
-    spdlog::level::level_enum level;
-    /// Lines of this kind that were not written before it.
-    int64_t suppressed;
-  };
-  std::optional<Line> Choose(const CallInfo& call, const RequestStats& stats,
-                             const Status& status);
-
   spdlog::logger& log_;
   const int64_t slow_nanoseconds_;
   Sampler sampler_;
@@ -77,8 +63,8 @@ class AccessLog {
   LineLimiter slow_{kLinesPerSecond};
 };
 
-/// Returns the line's fields as a JSON object. Texts may hold anything; long
-/// ones are cut.
+/// Returns the fields of a request's line as a JSON object. The arguments may
+/// contain any text; long text is truncated.
 std::string AccessFields(const CallInfo& call, const v1::TopKRequest& request,
                          const RequestStats& stats, const Status& status,
                          int64_t suppressed);

@@ -6,24 +6,14 @@
 #include <utility>
 
 #include "core/base/text.h"
-#include "server/telemetry/request_facts.h"
 #include "server/transport/peer_name.h"
 
 namespace topk {
 namespace {
 
-// Bounds on text chosen by clients, so that they bound a span's memory.
-constexpr size_t kMaxAttribute = 256;
-constexpr size_t kMaxErrorText = 1024;
-
 void AddText(Span& span, const char* name, std::string_view text) {
   if (text.empty()) return;
-  span.attributes.emplace_back(name,
-                               EscapeControls(text.substr(0, kMaxAttribute)));
-}
-
-void AddNumber(Span& span, const char* name, int64_t number) {
-  span.attributes.emplace_back(name, number);
+  span.attributes.emplace_back(name, EscapeControls(text.substr(0, kMaxText)));
 }
 
 void AddPeer(Span& span, std::string_view peer) {
@@ -36,34 +26,27 @@ void AddPeer(Span& span, std::string_view peer) {
   int64_t number = 0;
   const auto result =
       std::from_chars(port.data(), port.data() + port.size(), number);
-  if (result.ec == std::errc()) AddNumber(span, "network.peer.port", number);
+  if (result.ec != std::errc()) return;
+  span.attributes.emplace_back("network.peer.port", number);
 }
 
 void AddFacts(Span& span, const v1::TopKRequest& request,
               const RequestStats& stats) {
-  AddText(span, "topk.request_id", request.request_id());
-  // A request that was rejected before it was read has neither.
-  if (request.has_spec()) {
-    AddText(span, "topk.dialect", DialectOf(request));
-    AddNumber(span, "topk.version", request.spec().version());
+  for (auto& [name, value] : FactsOf(request, stats)) {
+    if (auto* text = std::get_if<std::string>(&value)) {
+      *text = EscapeControls(*text);
+    }
+    span.attributes.emplace_back(StrCat("topk.", name), std::move(value));
   }
   if (request.has_tensor()) {
-    AddText(span, "topk.dtype", DTypeOf(request));
-    if (const auto elements = ElementsOf(request); elements.has_value()) {
-      AddNumber(span, "topk.elements", *elements);
-    }
-    AddNumber(span, "topk.request_bytes", stats.tensor_bytes);
-    AddNumber(span, "topk.response_bytes", stats.answer_bytes);
+    span.attributes.emplace_back("topk.response_bytes", stats.answer_bytes);
   }
-  if (const auto k = KOf(request); k.has_value()) AddNumber(span, "topk.k", *k);
-  AddText(span, "topk.backend", stats.backend);
-  AddText(span, "topk.kernel", stats.kernel);
   span.stages = stats.nanoseconds;
   span.stages_end = stats.stages_end();
 }
 
-// Whether a status is the server's failure, as OpenTelemetry has it. The rest
-// is the client's.
+// Returns whether OpenTelemetry's conventions count a status as a failure of
+// the server, not of the client.
 bool IsFailure(Code code) {
   return code == Code::kUnknown || code == Code::kDeadlineExceeded ||
          code == Code::kUnimplemented || code == Code::kInternal ||
@@ -113,8 +96,9 @@ void CallSpan::AddRequest(const v1::TopKRequest& request,
 }
 
 void CallSpan::End(const Status& status) {
-  AddNumber(span_, "rpc.grpc.status_code", static_cast<int64_t>(status.code));
-  if (many_) AddNumber(span_, "topk.requests", requests_);
+  span_.attributes.emplace_back("rpc.grpc.status_code",
+                                static_cast<int64_t>(status.code));
+  if (many_) span_.attributes.emplace_back("topk.requests", requests_.load());
   SetOutcome(span_, status);
   span_.end = Span::Clock::now();
   exporter_.Add(std::move(span_));

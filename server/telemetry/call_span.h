@@ -8,30 +8,30 @@
 #include "core/base/status.h"
 #include "server/telemetry/access_log.h"
 #include "server/telemetry/request_stats.h"
-#include "server/telemetry/span.h"
 #include "server/telemetry/span_exporter.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {
 
-/// Describes a call for the exporter, with the attributes of OpenTelemetry's
-/// semantic conventions for RPC servers and those of its request.
+/// Builds the span of a call: attributes of OpenTelemetry's semantic
+/// conventions for RPC servers, and the facts of the request.
 class CallSpan {
  public:
-  /// At most this many requests of a call with many have spans of their own.
+  /// In a call with many requests, only the first ones have their own spans.
   static constexpr int64_t kMaxRequests = 128;
 
-  /// The exporter outlives it. `path` is the method's.
+  /// `path` is the path of the method. `many` says whether the call may have
+  /// many requests. `exporter` must outlive this object.
   CallSpan(SpanExporter& exporter, std::string_view path, const CallInfo& call,
            bool many);
 
-  /// Adds a finished request. If the call has many, the request has its own
-  /// span, and any thread may add it; otherwise its attributes and stages are
-  /// the call's.
+  /// Adds a finished request. In a call with many requests, the request has its
+  /// own span, and any thread may add it. Otherwise, its attributes and stages
+  /// become those of the call.
   void AddRequest(const v1::TopKRequest& request, const RequestStats& stats,
                   const Status& status);
 
-  /// Ends the call and exports the span. Once.
+  /// Ends the call and exports the span. Call this once.
   void End(const Status& status);
 
  private:

@@ -1,51 +1,74 @@
-// Limits on logged lines: a rate per second, and a sampling fraction.
+// Limits on logged lines: a rate per second, and a share of all.
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <cmath>
 #include <cstdint>
+#include <mutex>
 #include <optional>
+#include <utility>
 
 namespace topk {
 
-/// Admits a fixed number of lines per second. Thread-safe, without a lock.
+/// Admits a fixed number of lines per second. Thread-safe.
 class LineLimiter {
  public:
   explicit LineLimiter(int per_second) : per_second_(per_second) {}
 
-  /// Whether a line may pass in a second of some clock that does not go back.
-  /// If so, returns how many did not since the last that did.
-  std::optional<int64_t> Pass(int64_t second);
-  /// The same, now.
-  std::optional<int64_t> Pass();
+  /// Returns nullopt if a line must not be logged in this second of the steady
+  /// clock. Otherwise, returns the number of lines that were suppressed since
+  /// the last admitted line.
+  std::optional<int64_t> Pass(int64_t second = ThisSecond()) {
+    const std::lock_guard lock(mutex_);
+    if (second > second_) {
+      second_ = second;
+      lines_ = 0;
+    }
+    if (lines_ == per_second_) {
+      ++suppressed_;
+      return std::nullopt;
+    }
+    ++lines_;
+    return suppressed_ - std::exchange(reported_, suppressed_);
+  }
 
-  /// How many did not pass, in all.
+  /// Returns the number of all suppressed lines.
   int64_t suppressed() const { return suppressed_; }
 
  private:
+  static int64_t ThisSecond() {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::seconds>(now).count();
+  }
+
   const int per_second_;
-  /// The second in the upper half, its lines in the lower.
-  std::atomic<uint64_t> window_ = 0;
   std::atomic<int64_t> suppressed_ = 0;
-  /// Those of which no line has told yet.
-  std::atomic<int64_t> untold_ = 0;
+  std::mutex mutex_;  // guards the following
+  int64_t second_ = 0;
+  int lines_ = 0;  // in that second
+  int64_t reported_ = 0;
 };
 
-/// Picks a share of events, evenly and always the same: of 0.25 every fourth.
-/// Thread-safe, without a lock.
+/// Picks a share of events at even distances: 0.25 picks every fourth event.
+/// Thread-safe.
 class Sampler {
  public:
-  /// `share` is 0 .. 1.
-  explicit Sampler(double share);
+  /// `share` is 0 to 1.
+  explicit Sampler(double share) : share_(share) {}
 
-  /// Whether this event is picked.
-  bool Pick();
+  /// Returns whether this event is picked.
+  bool Pick() {
+    const auto before = static_cast<double>(events_++);
+    return std::floor(share_ * (before + 1)) > std::floor(share_ * before);
+  }
 
-  /// Whether any is.
-  bool on() const { return step_ != 0; }
+  /// Returns whether any event may be picked.
+  bool on() const { return share_ > 0; }
 
  private:
-  const uint64_t step_;
-  std::atomic<uint64_t> sum_ = 0;
+  const double share_;
+  std::atomic<int64_t> events_ = 0;
 };
 
 }  // namespace topk

@@ -1,4 +1,4 @@
-// Logs on stderr: a line of text or a JSON object each.
+// The log on stderr: each line is text or a JSON object.
 #pragma once
 
 #include <spdlog/logger.h>
@@ -10,45 +10,40 @@
 
 namespace topk {
 
-/// How many lines may wait to be written; the oldest make way for more.
+/// The number of lines that may be queued. A newer line displaces the oldest.
 inline constexpr size_t kMaxWaitingLines = 4096;
 
-/// Returns a logger to stderr, for the whole process. `level` is one of
-/// spdlog's names, `format` is text or json. In json every line is a valid
-/// object whatever the message holds: {"ts","level","msg"}; in text, objects
-/// logged by LogObject() alone are.
+/// Returns a logger to `sink`, by default to stderr. `level` is one of spdlog's
+/// names, `format` is text or json; see Configure().
 ///
-/// A background thread writes, so that logging never blocks: while stderr
+/// A background thread writes, so that logging never blocks: while the sink
 /// accepts no data, lines are queued, and the oldest are dropped if the queue
-/// is full.
-std::shared_ptr<spdlog::logger> MakeLogger(const std::string& level,
-                                           const std::string& format);
+/// is full. All loggers share the queue and the thread.
+std::shared_ptr<spdlog::logger> MakeLogger(
+    const std::string& level, const std::string& format,
+    std::shared_ptr<spdlog::sinks::sink> sink = nullptr);
 
-/// Returns a logger like MakeLogger's that writes to a sink of the caller's.
-std::shared_ptr<spdlog::logger> MakeAsyncLoggerTo(
-    std::shared_ptr<spdlog::sinks::sink> sink, const std::string& level,
-    const std::string& format);
+/// Sets the level and the format of a logger. With json, every line is a valid
+/// object, whatever the message contains: {"ts","level","msg"}. With text, only
+/// the lines of LogObject() are objects.
+void Configure(spdlog::logger& log, const std::string& level,
+               const std::string& format);
 
-/// Returns a logger like MakeAsyncLoggerTo's, but whoever logs writes.
-std::shared_ptr<spdlog::logger> MakeLoggerTo(
-    std::shared_ptr<spdlog::sinks::sink> sink, const std::string& level,
-    const std::string& format);
+/// Blocks until all lines logged so far are written, at most for `timeout`.
+/// Returns whether they are. If the queue is full, this displaces lines, so
+/// call it only when the process ends.
+bool FlushLog(std::chrono::milliseconds timeout);
 
-/// Waits until all logged lines are written, at most for `timeout`; returns
-/// whether they are. It blocks other loggers, so call it only when the process
-/// ends.
-bool FlushLog(spdlog::logger& log, std::chrono::milliseconds timeout);
+/// Returns the number of lines that were dropped because the queue was full.
+int64_t DroppedLines();
 
-/// Returns how many lines have been dropped.
-int64_t DroppedLines(const spdlog::logger& log);
-
-/// Makes the messages of gRPC and protobuf, which they write to stderr as they
-/// are, lines of this log. For the whole process and for good; call it before
-/// gRPC is used.
+/// Writes the messages of gRPC and protobuf to this log, until the process
+/// ends. By default these libraries write to stderr. Call this before gRPC is
+/// used.
 void CaptureLibraryLogs(std::shared_ptr<spdlog::logger> log);
 
-/// Logs the fields of a JSON object, together with "ts" and "level", as one
-/// JSON object in either format.
+/// Logs a JSON object, to which the line adds the fields "ts" and "level". The
+/// line is a JSON object in both formats.
 void LogObject(spdlog::logger& log, spdlog::level::level_enum level,
                const std::string& object);
 

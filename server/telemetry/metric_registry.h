@@ -1,16 +1,16 @@
-// All metrics of a server: what is scraped.
+// All metrics of a server, as a scrape returns them.
 #pragma once
 
 #include <prometheus/collectable.h>
-#include <prometheus/labels.h>
-#include <prometheus/metric_family.h>
+#include <prometheus/counter.h>
+#include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
-#include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace topk {
@@ -19,38 +19,57 @@ namespace topk {
 /// scrape. Metrics and series are never removed. Thread-safe.
 class MetricRegistry final : public prometheus::Collectable {
  public:
-  /// The registry of the metrics that the server updates.
-  prometheus::Registry& prometheus() { return prometheus_; }
+  /// Returns the series of a family with these labels, which the server
+  /// updates. Creates the family and the series if they do not exist.
+  prometheus::Counter& MakeCounter(const std::string& name,
+                                   const std::string& help,
+                                   const prometheus::Labels& labels = {}) {
+    return prometheus::BuildCounter()
+        .Name(name)
+        .Help(help)
+        .Register(updated_)
+        .Add(labels);
+  }
+  prometheus::Histogram& MakeHistogram(
+      const std::string& name, const std::string& help,
+      const prometheus::Histogram::BucketBoundaries& bounds,
+      const prometheus::Labels& labels = {}) {
+    return prometheus::BuildHistogram()
+        .Name(name)
+        .Help(help)
+        .Register(updated_)
+        .Add(labels, bounds);
+  }
 
   /// Adds a series whose value `value` returns at each scrape, on a thread of
   /// the HTTP server. Whatever `value` refers to must outlive that server. The
   /// value of a counter must never decrease.
   using Value = std::function<double()>;
   void AddGauge(const std::string& name, const std::string& help, Value value,
-                const prometheus::Labels& labels = {});
+                const prometheus::Labels& labels = {}) {
+    Add(prometheus::MetricType::Gauge, name, help, std::move(value), labels);
+  }
   void AddCounter(const std::string& name, const std::string& help, Value value,
-                  const prometheus::Labels& labels = {});
+                  const prometheus::Labels& labels = {}) {
+    Add(prometheus::MetricType::Counter, name, help, std::move(value), labels);
+  }
 
   /// Returns all families with their current values.
   std::vector<prometheus::MetricFamily> Collect() const override;
 
  private:
-  struct Series {
-    std::vector<prometheus::ClientMetric::Label> labels;
-    Value value;
-  };
-  struct Family {
-    prometheus::MetricType type;
-    std::string help;
-    std::deque<Series> series;
+  struct ComputedFamily {
+    prometheus::MetricFamily family;  // its values are not set
+    std::vector<Value> values;        // by series
   };
 
-  Series& Add(prometheus::MetricType type, const std::string& name,
-              const std::string& help, const prometheus::Labels& labels);
+  void Add(prometheus::MetricType type, const std::string& name,
+           const std::string& help, Value value,
+           const prometheus::Labels& labels);
 
-  prometheus::Registry prometheus_;
+  prometheus::Registry updated_;
   mutable std::mutex mutex_;
-  std::map<std::string, Family> families_;
+  std::map<std::string, ComputedFamily> computed_;  // by name
 };
 
 }  // namespace topk

@@ -1,82 +1,88 @@
-// The topk_* metric families.
+// The topk_* metrics of requests and pollers.
 #pragma once
 
 #include <prometheus/counter.h>
-#include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
+#include <spdlog/logger.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "core/base/status.h"
-#include "server/telemetry/answer_counters.h"
+#include "server/telemetry/line_limiter.h"
 #include "server/telemetry/metric_registry.h"
 #include "server/telemetry/request_stats.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {
 
-/// The service's own metrics. Thread-safe. Labels take values from fixed sets,
-/// so their number is bounded whatever clients send.
+/// The service's own metrics. Thread-safe. The number of series is bounded,
+/// whatever clients send.
 class Metrics {
  public:
+  /// The number of kernels with their own series. All others share one, labeled
+  /// "other".
+  static constexpr size_t kMaxKernels = 64;
+
   Metrics();
 
-  /// Records one answered or rejected request of a method, e.g. "ComputeTopK".
+  /// Records a finished request of a method, e.g. "ComputeTopK".
   void Record(std::string_view method, const v1::TopKRequest& request,
               const RequestStats& stats, const Status& status);
 
-  /// Sets the gauge of whether the server serves.
-  void SetReady(bool ready);
+  /// Records the CPU time that a poller spent on one event. Warns, at most once
+  /// per second, if other calls have waited noticeably for the poller.
+  void RecordPollerBusy(std::chrono::nanoseconds busy, spdlog::logger& log);
+
+  /// Sets the gauge that tells whether the server serves.
+  void SetReady(bool ready) { ready_ = ready; }
 
   /// Adds the metric of the build and the instruction set. Call it once.
   void SetBuild(const std::string& instruction_set);
 
-  /// All that is scraped; others add theirs.
+  /// Returns everything that is scraped. Other parts add their metrics to it.
   const std::shared_ptr<MetricRegistry>& registry() const { return registry_; }
 
  private:
   struct OfOperator {
     prometheus::Histogram* compute_seconds;
-    /// By Code.
-    std::array<prometheus::Counter*, 17> requests;
+    std::map<Code, prometheus::Counter*> requests;
   };
-  template <size_t kSize>
-  using Counters = std::array<prometheus::Counter*, kSize>;
 
-  // How far a request had come that nobody waits for any more.
-  enum class Progress { kBefore, kDuring, kAfter };
-
-  template <size_t kSize, class Label>
-  static void Count(const Counters<kSize>& counters, Label label) {
-    counters[static_cast<size_t>(label)]->Increment();
-  }
+  // A backend and a kernel.
+  using Kernel = std::pair<std::string, std::string>;
 
   OfOperator MakeOperator(const std::string& dialect,
                           const std::string& version);
   void RecordFailure(const RequestStats& stats, const Status& status);
+  // Returns the counter of the responses that a kernel computed.
+  prometheus::Counter& AnswersOf(Kernel kernel);
 
-  std::shared_ptr<MetricRegistry> registry_;
-  prometheus::Family<prometheus::Counter>& requests_;
-  prometheus::Family<prometheus::Histogram>& compute_seconds_;
-  AnswerCounters answers_;
-  Counters<kRejectionNames.size()> rejected_;
-  Counters<3> cancelled_;
-  std::array<prometheus::Histogram*, kStageNames.size()> stages_;
-  /// By the method's name; filled by the constructor alone.
-  std::vector<std::pair<std::string_view, prometheus::Histogram*>> methods_;
+  const std::shared_ptr<MetricRegistry> registry_ =
+      std::make_shared<MetricRegistry>();
   prometheus::Histogram& tensor_bytes_;
   prometheus::Histogram& elements_;
   prometheus::Histogram& k_;
-  prometheus::Gauge& ready_;
-  /// By dialect and version; filled by the constructor alone.
-  std::map<std::pair<int, int>, OfOperator> operators_;
+  prometheus::Histogram& poller_busy_;
+  LineLimiter poller_lines_{1};
+  std::atomic<bool> ready_ = false;
+  // The constructor fills these.
+  std::map<std::string_view, prometheus::Counter*> rejected_;   // by reason
+  std::map<std::string_view, prometheus::Counter*> cancelled_;  // by progress
+  std::array<prometheus::Histogram*, kStageNames.size()> stages_;
+  std::map<std::string_view, prometheus::Histogram*> methods_;
+  std::map<std::pair<int, int>, OfOperator> operators_;  // dialect and version
   OfOperator unknown_operator_;
+
+  std::mutex mutex_;  // guards `answers_`
+  std::map<Kernel, prometheus::Counter*> answers_;
 };
 
 }  // namespace topk

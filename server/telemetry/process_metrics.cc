@@ -3,7 +3,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -13,22 +15,13 @@
 namespace topk {
 namespace {
 
-const std::filesystem::path kProcess = "/proc/self";
-
-// Fields of /proc/self/stat, as proc(5) numbers them.
-constexpr int kUserTicks = 14;
-constexpr int kSystemTicks = 15;
-constexpr int kThreads = 20;
-constexpr int kStartTicks = 22;
-constexpr int kVirtualBytes = 23;
-constexpr int kResidentPages = 24;
-
-// Returns a field of /proc/self/stat, 0 if it is missing.
+// Returns a field of /proc/self/stat by its number in proc(5), or 0 if it is
+// missing.
 double StatField(int field) {
-  std::ifstream file(kProcess / "stat");
+  std::ifstream file("/proc/self/stat");
   std::string text;
   std::getline(file, text);
-  // The second is the program's name, in brackets, and may hold anything.
+  // Field 2 is the program's name, in brackets, and may contain anything.
   const size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return 0;
   std::istringstream rest(text.substr(name_end + 1));
@@ -41,25 +34,23 @@ double Seconds(double ticks) {
   return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
-double BootTime() {
-  std::ifstream file("/proc/stat");
-  std::string word;
-  while (file >> word) {
-    double seconds = 0;
-    if (word == "btime" && file >> seconds) return seconds;
-  }
-  return 0;
+// Returns when the process started, in seconds since 1970.
+double StartTime() {
+  timespec now{};
+  timespec since_boot{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  clock_gettime(CLOCK_BOOTTIME, &since_boot);
+  return static_cast<double>(now.tv_sec - since_boot.tv_sec) +
+         1e-9 * static_cast<double>(now.tv_nsec - since_boot.tv_nsec) +
+         Seconds(StatField(22));
 }
 
 double OpenFiles() {
   std::error_code error;
-  std::filesystem::directory_iterator at(kProcess / "fd", error);
-  double count = 0;
-  for (; !error && at != std::filesystem::directory_iterator();
-       at.increment(error)) {
-    ++count;
-  }
-  return count > 0 ? count - 1 : 0;  // without the one that is read here
+  const auto files = std::ranges::distance(
+      std::filesystem::directory_iterator("/proc/self/fd", error));
+  // Does not count the descriptor that reads this folder.
+  return static_cast<double>(std::max<int64_t>(files - 1, 0));
 }
 
 double MaxFiles() {
@@ -75,7 +66,7 @@ double Bytes(double pages) {
 }  // namespace
 
 double AnonymousBytes() {
-  std::ifstream file(kProcess / "statm");
+  std::ifstream file("/proc/self/statm");
   double size = 0;
   double resident = 0;
   double shared = 0;
@@ -86,23 +77,22 @@ double AnonymousBytes() {
 void AddProcessMetrics(MetricRegistry& registry) {
   registry.AddGauge("process_resident_memory_bytes",
                     "Resident memory size in bytes",
-                    [] { return Bytes(StatField(kResidentPages)); });
+                    [] { return Bytes(StatField(24)); });
   registry.AddGauge("process_virtual_memory_bytes",
                     "Virtual memory size in bytes",
-                    [] { return StatField(kVirtualBytes); });
-  registry.AddCounter(
-      "process_cpu_seconds_total", "User and system CPU time spent in seconds",
-      [] { return Seconds(StatField(kUserTicks) + StatField(kSystemTicks)); });
+                    [] { return StatField(23); });
+  registry.AddCounter("process_cpu_seconds_total",
+                      "User and system CPU time spent in seconds",
+                      [] { return Seconds(StatField(14) + StatField(15)); });
   registry.AddGauge("process_open_fds", "Number of open file descriptors",
                     OpenFiles);
   registry.AddGauge("process_max_fds",
                     "Maximum number of open file descriptors", MaxFiles);
   registry.AddGauge("process_threads", "Number of threads",
-                    [] { return StatField(kThreads); });
-  const double start = BootTime() + Seconds(StatField(kStartTicks));
+                    [] { return StatField(20); });
   registry.AddGauge("process_start_time_seconds",
                     "Start time of the process since the epoch in seconds",
-                    [start] { return start; });
+                    [start = StartTime()] { return start; });
 }
 
 }  // namespace topk

@@ -5,12 +5,12 @@
 
 namespace topk {
 
-/// The memory that this process has of the machine for itself alone, in bytes:
-/// without files and shared memory.
+/// Returns the resident memory of this process in bytes, without files and
+/// shared memory.
 double AnonymousBytes();
 
-/// Adds the process_* metrics under the names that Prometheus's client
-/// libraries share: memory, CPU time, file descriptors, threads, start time.
+/// Adds the process_* metrics, with the names of Prometheus's client libraries:
+/// memory, CPU time, file descriptors, threads, start time.
 void AddProcessMetrics(MetricRegistry& registry);
 
 }  // namespace topk

@@ -1,5 +1,11 @@
 #include "server/telemetry/request_stats.h"
 
+#include <string_view>
+
+#include "core/base/dtype.h"
+#include "core/base/text.h"
+#include "core/dialects/registry.h"
+
 namespace topk {
 
 void RequestStats::Note(const v1::TopKResponse& answer) {
@@ -12,6 +18,50 @@ void RequestStats::Note(const v1::TopKResponse& answer) {
                                       answer.indices().data().size());
   backend = execution.backend();
   kernel = execution.kernel();
+}
+
+std::optional<int64_t> KOf(const v1::TopKRequest& request) {
+  const Dialect* const dialect = FindDialect(request.attributes_case());
+  return dialect == nullptr ? std::nullopt : dialect->peek(request).k;
+}
+
+std::optional<int64_t> ElementsOf(const v1::TopKRequest& request) {
+  int64_t elements = 1;
+  for (const int64_t size : request.tensor().shape()) {
+    if (__builtin_mul_overflow(elements, size, &elements)) return std::nullopt;
+  }
+  return elements;
+}
+
+std::vector<std::pair<const char*, FactValue>> FactsOf(
+    const v1::TopKRequest& request, const RequestStats& stats) {
+  std::vector<std::pair<const char*, FactValue>> facts;
+  const auto add_number = [&](const char* name, std::optional<int64_t> number) {
+    if (number.has_value()) facts.emplace_back(name, *number);
+  };
+  const auto add_text = [&](const char* name, std::string_view text) {
+    if (text.empty()) return;
+    facts.emplace_back(name, std::string(text.substr(0, kMaxText)));
+  };
+  add_text("request_id", request.request_id());
+  // A request that was rejected before it was read has no spec and no tensor.
+  if (request.has_spec()) {
+    const Dialect* const dialect = FindDialect(request.spec());
+    const auto number = static_cast<int>(request.spec().dialect());
+    add_text("dialect", dialect == nullptr ? StrCat(number) : dialect->name);
+    add_number("version", request.spec().version());
+  }
+  if (request.has_tensor()) {
+    const auto number = static_cast<int>(request.tensor().data_type());
+    const DTypeInfo* const type = FindDType(number);
+    add_text("dtype", type == nullptr ? StrCat(number) : type->name);
+    add_number("elements", ElementsOf(request));
+    add_number("request_bytes", stats.tensor_bytes);
+  }
+  add_number("k", KOf(request));
+  add_text("backend", stats.backend);
+  add_text("kernel", stats.kernel);
+  return facts;
 }
 
 }  // namespace topk

@@ -1,11 +1,15 @@
-// Statistics of one request.
+// Times, sizes and properties of one request, for metrics, logs and traces.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "topk/v1/topk.pb.h"
 
@@ -23,33 +27,11 @@ enum class Stage {
   kEncode,
 };
 
-/// The names of the stages, for labels and logs.
+/// The names of the stages, for labels, logs and spans.
 inline constexpr std::array<const char*, 4> kStageNames = {"queue", "decode",
                                                            "compute", "encode"};
 
-/// The reasons for rejecting a valid request.
-enum class Rejection {
-  kInflightBytes,
-  kInflightCalls,
-  kClientBytes,
-  kClientCalls,
-  kRate,
-  kDeadline,
-  kMemory,
-  kLimit,
-  kUnauthenticated,
-  kPermission,
-  kDraining,
-};
-
-/// The names of the rejections, for labels.
-inline constexpr std::array<const char*, 11> kRejectionNames = {
-    "inflight_bytes", "inflight_calls", "client_bytes",
-    "client_calls",   "rate",           "deadline",
-    "memory",         "limit",          "unauthenticated",
-    "permission",     "draining"};
-
-/// The sizes and times of one request, for the log and the metrics.
+/// The sizes and times of one request.
 struct RequestStats {
   using Clock = std::chrono::steady_clock;
 
@@ -73,8 +55,7 @@ struct RequestStats {
     return nanoseconds[static_cast<size_t>(stage)];
   }
 
-  /// Returns the nanoseconds of all stages: the server's part of the request's
-  /// time. 0 if no stage was reached.
+  /// Returns the nanoseconds of all stages, or 0 if no stage was reached.
   int64_t TotalNanoseconds() const {
     int64_t sum = 0;
     for (const int64_t stage : nanoseconds) sum += std::max<int64_t>(stage, 0);
@@ -84,7 +65,8 @@ struct RequestStats {
   /// Starts the next stage at the arrival of a message.
   void Arrive(Clock::time_point when) { stage_start_ = when; }
 
-  /// Adds the time since the previous call, or Arrive(), to a stage.
+  /// Adds the time since the previous call of this function or of Arrive() to a
+  /// stage.
   void RecordStage(Stage stage) {
     const Clock::time_point now = Clock::now();
     int64_t& sum = (*this)[stage];
@@ -93,7 +75,7 @@ struct RequestStats {
     stage_start_ = now;
   }
 
-  /// Returns when the last recorded stage has ended.
+  /// Returns when the last recorded stage ended.
   Clock::time_point stages_end() const { return stage_start_; }
 
   /// Adds the sizes and the execution info of a response. Of the time since the
@@ -103,5 +85,25 @@ struct RequestStats {
  private:
   Clock::time_point stage_start_{};
 };
+
+/// The longest texts chosen by clients, and the longest error messages, that
+/// are logged or sent as part of a span, in bytes.
+inline constexpr size_t kMaxText = 256;
+inline constexpr size_t kMaxErrorText = 1024;
+
+/// Returns K, or nullopt if the request is invalid or has a tensor of K.
+std::optional<int64_t> KOf(const v1::TopKRequest& request);
+
+/// Returns the number of elements of the shape, or nullopt if it overflows.
+std::optional<int64_t> ElementsOf(const v1::TopKRequest& request);
+
+/// A number or a text.
+using FactValue = std::variant<int64_t, std::string>;
+
+/// Returns the properties of a valid or invalid request by their names in the
+/// log. Leaves out those that are not known. Texts have at most kMaxText bytes
+/// and may contain any characters.
+std::vector<std::pair<const char*, FactValue>> FactsOf(
+    const v1::TopKRequest& request, const RequestStats& stats);
 
 }  // namespace topk

@@ -1,9 +1,12 @@
-// The grpc_server_* metrics that dashboards know, for every call of every
-// service of the server.
+// The grpc_server_* metrics, for every call of every service.
 #pragma once
 
+#include <prometheus/counter.h>
+#include <prometheus/histogram.h>
+
+#include <array>
 #include <chrono>
-#include <memory>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,41 +21,50 @@ namespace topk {
 /// grpc_server_msg_sent_total and grpc_server_handling_seconds. Thread-safe.
 class RpcMetrics {
  public:
-  /// One method's series.
-  struct Method;
+  /// The series of one method.
+  struct Method {
+    prometheus::Counter* started;
+    prometheus::Counter* received;
+    prometheus::Counter* sent;
+    prometheus::Histogram* seconds;
+    std::array<prometheus::Counter*, 17> handled;  // by grpc::StatusCode
+  };
 
   /// The methods of the named services, whose descriptors must be linked in,
-  /// have their own series, from zero; all others, which anyone can make up,
-  /// are counted together as "unknown".
+  /// have their own series. All others are counted as "unknown", because
+  /// clients can make up any number of them.
   RpcMetrics(MetricRegistry& registry,
              const std::vector<std::string>& services);
-  ~RpcMetrics();
 
   /// Returns the series of a method: "/package.Service/Method".
   const Method& Find(std::string_view path) const;
 
  private:
-  class Table;
-  const std::unique_ptr<const Table> table_;
+  std::map<std::string, Method, std::less<>> methods_;  // by path
+  Method unknown_;
 };
 
-/// Counts one call, from now on.
+/// Counts one call, from its construction on.
 class RpcCount {
  public:
-  explicit RpcCount(const RpcMetrics::Method& method);
+  explicit RpcCount(const RpcMetrics::Method& method) : method_(method) {
+    method_.started->Increment();
+  }
 
-  /// When it began.
+  /// Returns when the call started.
   std::chrono::steady_clock::time_point start() const { return start_; }
 
-  /// A message has come, or goes.
-  void Received() const;
-  void Sent() const;
+  /// Counts a message of the client.
+  void Received() const { method_.received->Increment(); }
+  /// Counts a message to the client.
+  void Sent() const { method_.sent->Increment(); }
   /// Counts the call's status when the status is sent. Call this once.
   void Handled(int code) const;
 
  private:
   const RpcMetrics::Method& method_;
-  const std::chrono::steady_clock::time_point start_;
+  const std::chrono::steady_clock::time_point start_ =
+      std::chrono::steady_clock::now();
 };
 
 }  // namespace topk

@@ -1,29 +1,33 @@
 #include "server/telemetry/span_exporter.h"
 
+#include <endian.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 
 #include <algorithm>
-#include <span>
-#include <string>
-#include <utility>
 
 #include "core/base/text.h"
-#include "server/telemetry/span_message.h"
 
 namespace topk {
 namespace {
 
-// As OTLP has it: the collector asks for a retry by UNAVAILABLE. The call's
-// deadline is for all attempts.
+namespace otlp = opentelemetry::proto;
+
+// OTLP asks for retries after UNAVAILABLE. The call's deadline covers all
+// attempts.
 constexpr char kRetries[] = R"({"methodConfig": [{"name": [{}], "retryPolicy": {
     "maxAttempts": 4, "initialBackoff": "0.5s", "maxBackoff": "5s",
     "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}}]})";
-// A larger message than gRPC keeps for a retry by default.
+// gRPC keeps a message for a retry only if the message fits in this buffer.
 constexpr int kRetryBytes = 4 << 20;
 constexpr int kMaxReconnectMs = 5000;
-constexpr char kAtExit[] = "the server exits before they are accepted";
+
+// Flags of an OTLP span: the span is sampled; the next flag is meaningful; the
+// parent is remote.
+constexpr uint32_t kSampled = 1;
+constexpr uint32_t kRemoteKnown = 0x100;
+constexpr uint32_t kRemote = 0x200;
 
 std::shared_ptr<grpc::Channel> Connect(const TraceConfig& config) {
   std::shared_ptr<grpc::ChannelCredentials> credentials;
@@ -45,44 +49,91 @@ std::shared_ptr<grpc::Channel> Connect(const TraceConfig& config) {
                                    arguments);
 }
 
-std::chrono::nanoseconds ClockOffset() {
-  return std::chrono::system_clock::now().time_since_epoch() -
-         std::chrono::nanoseconds(Span::Clock::now().time_since_epoch());
+std::string IdBytes(uint64_t id) {
+  const uint64_t bytes = htobe64(id);
+  return {reinterpret_cast<const char*>(&bytes), sizeof(bytes)};
 }
 
-// Returns the bound below which a share of the numbers of 63 bits is.
-uint64_t BoundOf(double ratio) { return static_cast<uint64_t>(ratio * 0x1p63); }
+// Adds an attribute to a span or a resource. Returns the attribute's value.
+template <class Message>
+otlp::common::v1::AnyValue& AddAttribute(const std::string& name, Message& to) {
+  otlp::common::v1::KeyValue& attribute = *to.add_attributes();
+  attribute.set_key(name);
+  return *attribute.mutable_value();
+}
+
+// Appends a span and its stages. `clock_offset` is the time since 1970 minus
+// the time of Span::Clock.
+void AppendSpan(const Span& span, std::chrono::nanoseconds clock_offset,
+                otlp::trace::v1::ScopeSpans& spans) {
+  const auto unix_nanoseconds = [&](Span::Clock::time_point time) {
+    return static_cast<uint64_t>(
+        (time.time_since_epoch() + clock_offset).count());
+  };
+  otlp::trace::v1::Span& to = *spans.add_spans();
+  to.set_trace_id(IdBytes(span.trace.trace_high) +
+                  IdBytes(span.trace.trace_low));
+  to.set_span_id(IdBytes(span.trace.span));
+  const bool has_parent = span.trace.parent != 0;
+  if (has_parent) to.set_parent_span_id(IdBytes(span.trace.parent));
+  to.set_flags(kSampled | kRemoteKnown |
+               (has_parent && span.of_call ? kRemote : 0));
+  to.set_trace_state(span.trace.state);
+  to.set_name(span.name);
+  to.set_kind(span.of_call ? otlp::trace::v1::Span::SPAN_KIND_SERVER
+                           : otlp::trace::v1::Span::SPAN_KIND_INTERNAL);
+  to.set_start_time_unix_nano(unix_nanoseconds(span.start));
+  to.set_end_time_unix_nano(unix_nanoseconds(span.end));
+  if (span.failed) {
+    to.mutable_status()->set_code(otlp::trace::v1::Status::STATUS_CODE_ERROR);
+    to.mutable_status()->set_message(span.error);
+  }
+  for (const auto& [name, value] : span.attributes) {
+    otlp::common::v1::AnyValue& attribute = AddAttribute(name, to);
+    if (const auto* number = std::get_if<int64_t>(&value)) {
+      attribute.set_int_value(*number);
+    } else {
+      attribute.set_string_value(std::get<std::string>(value));
+    }
+  }
+  Span stage;
+  stage.trace = span.trace;
+  stage.trace.parent = span.trace.span;
+  stage.of_call = false;
+  stage.end = span.stages_end;
+  for (size_t i = span.stages.size(); i-- > 0;) {
+    if (span.stages[i] < 0) continue;
+    stage.trace.span = NewTraceId();
+    stage.name = kStageNames[i];
+    stage.start = stage.end - std::chrono::nanoseconds(span.stages[i]);
+    AppendSpan(stage, clock_offset, spans);
+    stage.end = stage.start;
+  }
+}
 
 }  // namespace
 
+int64_t Span::Count() const {
+  return 1 + std::ranges::count_if(
+                 stages, [](int64_t nanoseconds) { return nanoseconds >= 0; });
+}
+
 SpanExporter::SpanExporter(const TraceConfig& config, spdlog::logger& log)
     : config_(config),
-      sampled_below_(BoundOf(config.ratio)),
       stub_(TraceService::NewStub(Connect(config))),
       log_(log),
-      request_(MakeExportRequest(config.resource)),
-      thread_([this] { Run(); }) {}
-
-SpanExporter::~SpanExporter() {
-  std::unique_lock lock(mutex_);
-  stopping_ = true;
-  wake_.notify_one();
-  ended_.wait_for(lock, kFlush, [this] { return has_ended_; });
-  given_up_ = true;
-  lock.unlock();
-  thread_.join();
-}
+      thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
 bool SpanExporter::Samples(const TraceContext& trace) const {
   if (config_.follow_parent && trace.parent != 0) return trace.sampled;
-  return trace.trace_low >> 1 < sampled_below_;
+  // Trace ids are random, so this share of them is below the bound.
+  return trace.trace_low >> 1 < static_cast<uint64_t>(config_.ratio * 0x1p63);
 }
 
 void SpanExporter::Add(Span span) {
   {
     const std::lock_guard lock(mutex_);
-    if (held_ < kMaxQueued) {
-      ++held_;
+    if (queued_.size() + sending_ < kMaxQueued) {
       queued_.push_back(std::move(span));
       if (queued_.size() == kMaxBatch) wake_.notify_one();
       return;
@@ -94,114 +145,107 @@ void SpanExporter::Add(Span span) {
 void SpanExporter::AddMetrics(MetricRegistry& registry) const {
   registry.AddCounter("topk_spans_exported_total",
                       "Spans that the collector has accepted",
-                      [this] { return static_cast<double>(exported()); });
-  const auto dropped = [&](const char* reason, auto count) {
+                      [this] { return exported_.load(); });
+  for (const auto& [reason, count] : {std::pair("queue_full", &queue_full_),
+                                      std::pair("export_failed", &failed_),
+                                      std::pair("rejected", &rejected_)}) {
     registry.AddCounter(
         "topk_spans_dropped_total", "Spans that did not reach the collector",
-        [this, count] { return static_cast<double>((this->*count)()); },
-        {{"reason", reason}});
-  };
-  dropped("queue_full", &SpanExporter::queue_full);
-  dropped("export_failed", &SpanExporter::failed);
-  dropped("rejected", &SpanExporter::rejected);
+        [count = count] { return count->load(); }, {{"reason", reason}});
+  }
 }
 
-void SpanExporter::Run() {
-  std::vector<Span> spans;
+void SpanExporter::Run(const std::stop_token& stop) {
+  ExportRequest request;
+  otlp::trace::v1::ResourceSpans& resource = *request.add_resource_spans();
+  for (const auto& [name, value] : config_.resource) {
+    AddAttribute(name, *resource.mutable_resource()).set_string_value(value);
+  }
+  otlp::trace::v1::ScopeSpans& spans = *resource.add_scope_spans();
+  spans.mutable_scope()->set_name("topkd");
+  std::deque<Span> batch;
   std::unique_lock lock(mutex_);
-  while (true) {
-    wake_.wait_for(lock, kInterval,
-                   [this] { return stopping_ || queued_.size() >= kMaxBatch; });
-    if (queued_.empty()) {
-      if (stopping_) break;
-      continue;
+  while (!OutOfTime(stop)) {
+    wake_.wait_for(lock, stop, kInterval,
+                   [this] { return queued_.size() >= kMaxBatch; });
+    if (queued_.empty() && stop.stop_requested()) return;
+    if (queued_.empty()) continue;
+    for (; batch.size() < kMaxBatch && !queued_.empty(); queued_.pop_front()) {
+      batch.push_back(std::move(queued_.front()));
     }
-    spans.swap(queued_);
+    sending_ = batch.size();
     lock.unlock();
-    SendAll(spans);
-    spans.clear();
-    lock.lock();
-  }
-  has_ended_ = true;
-  ended_.notify_one();
-}
-
-void SpanExporter::SendAll(const std::vector<Span>& spans) {
-  for (size_t sent = 0; sent < spans.size();) {
-    const size_t size = std::min(kMaxBatch, spans.size() - sent);
-    const auto batch = std::span(spans).subspan(sent, size);
-    SetSpans(batch, ClockOffset(), request_);
+    const std::chrono::nanoseconds clock_offset =
+        std::chrono::system_clock::now().time_since_epoch() -
+        Span::Clock::now().time_since_epoch();
     int64_t count = 0;
-    for (const Span& span : batch) count += span.Count();
-    Send(count);
-    sent += size;
-    const std::lock_guard lock(mutex_);
-    held_ -= size;
+    for (const Span& span : batch) {
+      AppendSpan(span, clock_offset, spans);
+      count += span.Count();
+    }
+    Send(request, count, stop);
+    batch.clear();
+    spans.clear_spans();
+    lock.lock();
+    sending_ = 0;
   }
 }
 
-void SpanExporter::Send(int64_t count) {
-  int64_t rejected = 0;
-  const grpc::Status status = Call(rejected);
-  Log(status);
-  if (!status.ok()) {
-    failed_ += count;
-    return;
-  }
-  rejected = std::clamp<int64_t>(rejected, 0, count);
-  rejected_ += rejected;
-  exported_ += count - rejected;
-}
-
-grpc::Status SpanExporter::Call(int64_t& rejected) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (given_up_) return {grpc::StatusCode::CANCELLED, kAtExit};
-  }
+void SpanExporter::Send(const ExportRequest& request, int64_t count,
+                        const std::stop_token& stop) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kTimeout);
-  opentelemetry::proto::collector::trace::v1::ExportTraceServiceResponse answer;
+  otlp::collector::trace::v1::ExportTraceServiceResponse response;
   grpc::Status status;
-  const auto call = stub_->AsyncExport(&context, request_, &queue_);
-  call->Finish(&answer, &status, this);
-  const bool awaited = Await(context);
-  rejected = answer.partial_success().rejected_spans();
-  if (!status.ok() && !awaited) return {grpc::StatusCode::CANCELLED, kAtExit};
-  return status;
+  const auto call = stub_->AsyncExport(&context, request, &queue_);
+  call->Finish(&response, &status, this);
+  Await(context, stop);
+  if (status.ok()) {
+    const int64_t rejected = std::clamp<int64_t>(
+        response.partial_success().rejected_spans(), 0, count);
+    rejected_ += rejected;
+    exported_ += count - rejected;
+  } else {
+    failed_ += count;
+  }
+  // Logs a change, not each message.
+  if (std::exchange(failing_, !status.ok()) == !status.ok()) return;
+  if (status.ok()) {
+    log_.info("traces: spans are sent to {} again", config_.endpoint);
+  } else {
+    log_.warn("traces: cannot send spans to {}: {}", config_.endpoint,
+              OutOfTime(stop)
+                  ? "the server exits before they are accepted"
+                  : EscapeControls(status.error_message().substr(0, 1024)));
+  }
 }
 
-// Returns whether the call has ended by itself. A thread that waits in gRPC
-// takes events from the server's pollers and wakes one for each: a fifth of all
-// events, measured with gRPC 1.51. So this thread only looks, and the pollers
-// move the call forward; at exit, without pollers, it waits.
-bool SpanExporter::Await(grpc::ClientContext& context) {
+// Waits for the call to end, and cancels it if time is up at exit. A thread
+// that waits in gRPC takes events from the server's pollers and wakes one for
+// each: a fifth of all events, measured with gRPC 1.51. So this thread only
+// checks for the end, and the pollers move the call forward. There are no
+// pollers at exit, so the thread waits in gRPC then.
+void SpanExporter::Await(grpc::ClientContext& context,
+                         const std::stop_token& stop) {
+  constexpr std::chrono::milliseconds kNoPause{0};
   constexpr std::chrono::milliseconds kPause{10};
-  bool given_up = false;
-  bool stopping = false;
   void* tag = nullptr;
   bool ok = false;
-  while (queue_.AsyncNext(
-             &tag, &ok,
-             std::chrono::system_clock::now() +
-                 (stopping ? kPause : std::chrono::milliseconds(0))) ==
+  while (queue_.AsyncNext(&tag, &ok,
+                          std::chrono::system_clock::now() +
+                              (stop.stop_requested() ? kPause : kNoPause)) ==
          grpc::CompletionQueue::TIMEOUT) {
-    std::unique_lock lock(mutex_);
-    stopping = wake_.wait_for(lock, kPause, [this] { return stopping_; });
-    if (given_up_ && !std::exchange(given_up, true)) context.TryCancel();
+    if (!stop.stop_requested()) std::this_thread::sleep_for(kPause);
+    if (OutOfTime(stop)) context.TryCancel();
   }
-  return !given_up;
 }
 
-// A line for each change, not for each message.
-void SpanExporter::Log(const grpc::Status& status) {
-  if (failing_ == !status.ok()) return;
-  failing_ = !status.ok();
-  if (failing_) {
-    log_.warn("traces: cannot send spans to {}: {}", config_.endpoint,
-              EscapeControls(status.error_message().substr(0, 1024)));
-  } else {
-    log_.info("traces: spans are sent to {} again", config_.endpoint);
-  }
+// Returns whether the exporter has been stopping for longer than kFlush.
+bool SpanExporter::OutOfTime(const std::stop_token& stop) {
+  if (!stop.stop_requested()) return false;
+  const Span::Clock::time_point now = Span::Clock::now();
+  if (!give_up_at_.has_value()) give_up_at_ = now + kFlush;
+  return now >= *give_up_at_;
 }
 
 }  // namespace topk

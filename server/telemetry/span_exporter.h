@@ -1,96 +1,120 @@
-// Sends spans to an OpenTelemetry collector, in the background.
+// Sends spans to an OpenTelemetry collector in the background.
 #pragma once
 
 #include <grpcpp/client_context.h>
 #include <grpcpp/completion_queue.h>
 #include <spdlog/logger.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "opentelemetry/proto/collector/trace/v1/trace_service.grpc.pb.h"
 #include "server/telemetry/metric_registry.h"
-#include "server/telemetry/span.h"
-#include "server/telemetry/trace_config.h"
+#include "server/telemetry/request_stats.h"
+#include "server/telemetry/trace_context.h"
 
 namespace topk {
 
-/// Decides which calls have a span, and sends these in batches over OTLP/gRPC
-/// from one thread. At most kMaxQueued spans wait or are being sent; further
-/// ones are dropped and counted, so that neither a slow nor an absent collector
-/// delays a call or takes memory. Thread-safe.
+/// A finished span. Its stages are sent as its child spans.
+struct Span {
+  using Clock = RequestStats::Clock;
+
+  TraceContext trace;
+  /// True for the span of a call, whose parent is the client's span. False for
+  /// the span of one request in a stream.
+  bool of_call = true;
+  std::string name;
+  Clock::time_point start{};
+  Clock::time_point end{};
+  /// Whether the server failed, and the error message if it did.
+  bool failed = false;
+  std::string error;
+  std::vector<std::pair<std::string, FactValue>> attributes;
+  /// Nanoseconds by Stage; -1 for a stage that was not reached. The stages are
+  /// shown back to back, and the last one ends at `stages_end`.
+  std::array<int64_t, kStageNames.size()> stages = {-1, -1, -1, -1};
+  Clock::time_point stages_end{};
+
+  /// Returns the number of spans that are sent: this one and its stages.
+  int64_t Count() const;
+};
+
+/// Decides which calls have a span, and sends spans in batches over OTLP/gRPC
+/// from one thread. At most kMaxQueued spans are queued or being sent. More are
+/// dropped and counted, so a slow or absent collector neither delays calls nor
+/// fills the memory. Thread-safe.
 class SpanExporter {
  public:
-  /// The spans, without their stages, in memory and in one message.
+  /// Limits of the queue and of one message, not counting stages.
   static constexpr size_t kMaxQueued = 2048;
   static constexpr size_t kMaxBatch = 256;
-  /// The longest time of a span in the queue while the collector answers, of
-  /// one message with its retries, and of sending the last ones.
+  /// The longest time that a span waits for a batch to fill, that one message
+  /// takes with its retries, and that the destructor keeps sending.
   static constexpr std::chrono::milliseconds kInterval{1000};
   static constexpr std::chrono::milliseconds kTimeout{10000};
   static constexpr std::chrono::milliseconds kFlush{2000};
 
-  /// Connects at the first span. The logger outlives it. REQUIRES: the settings
-  /// name an endpoint.
+  /// Connects at the first span. `log` must outlive this object. REQUIRES:
+  /// `config` names an endpoint.
   SpanExporter(const TraceConfig& config, spdlog::logger& log);
 
-  /// Sends what is queued, for at most kFlush.
-  ~SpanExporter();
-
-  /// Whether a call with this trace has a span.
+  /// Returns whether a call with this trace has a span.
   bool Samples(const TraceContext& trace) const;
 
   /// Queues a span, or drops it. Never waits for the collector.
   void Add(Span span);
 
-  /// Adds the topk_spans_* metrics. It outlives the registry's scrapes.
+  /// Adds the topk_spans_* metrics. This object must outlive all scrapes of
+  /// the registry.
   void AddMetrics(MetricRegistry& registry) const;
 
-  /// The spans, with their stages, that the collector has accepted, that found
-  /// the queue full, that could not be sent, and that the collector rejected.
+  /// The numbers of spans, stages included, that the collector has accepted,
+  /// and that were dropped because the queue was full.
   int64_t exported() const { return exported_; }
   int64_t queue_full() const { return queue_full_; }
-  int64_t failed() const { return failed_; }
-  int64_t rejected() const { return rejected_; }
 
  private:
   using TraceService = opentelemetry::proto::collector::trace::v1::TraceService;
   using ExportRequest =
       opentelemetry::proto::collector::trace::v1::ExportTraceServiceRequest;
 
-  void Run();
-  void SendAll(const std::vector<Span>& spans);
-  void Send(int64_t count);
-  grpc::Status Call(int64_t& rejected);
-  bool Await(grpc::ClientContext& context);
-  void Log(const grpc::Status& status);
+  // The thread calls these.
+  void Run(const std::stop_token& stop);
+  void Send(const ExportRequest& request, int64_t count,
+            const std::stop_token& stop);
+  void Await(grpc::ClientContext& context, const std::stop_token& stop);
+  bool OutOfTime(const std::stop_token& stop);
 
   const TraceConfig config_;
-  const uint64_t sampled_below_;  // of the lower 63 bits of a trace's id
   const std::unique_ptr<TraceService::Stub> stub_;
   spdlog::logger& log_;
-  grpc::CompletionQueue queue_;  // the thread's, as is the request
-  ExportRequest request_;
-  std::atomic<bool> failing_ = false;  // set by the thread
   std::atomic<int64_t> exported_ = 0;
   std::atomic<int64_t> queue_full_ = 0;
   std::atomic<int64_t> failed_ = 0;
   std::atomic<int64_t> rejected_ = 0;
-  std::mutex mutex_;  // of what follows
-  std::condition_variable wake_;
-  std::condition_variable ended_;
-  std::vector<Span> queued_;
-  std::atomic<size_t> held_ = 0;  // queued or being sent
-  bool stopping_ = false;
-  bool given_up_ = false;
-  bool has_ended_ = false;
-  std::thread thread_;
+
+  // Only the thread uses these.
+  grpc::CompletionQueue queue_;
+  bool failing_ = false;
+  std::optional<Span::Clock::time_point> give_up_at_;
+
+  std::mutex mutex_;  // guards the following
+  std::condition_variable_any wake_;
+  std::deque<Span> queued_;
+  size_t sending_ = 0;
+
+  std::jthread thread_;
 };
 
 }  // namespace topk

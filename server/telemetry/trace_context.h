@@ -1,35 +1,22 @@
-// W3C Trace Context: which trace a call is a part of.
+// W3C Trace Context: the trace that a call belongs to.
 // https://www.w3.org/TR/trace-context/
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace topk {
 
-/// The fields of a traceparent header.
-struct TraceParent {
-  /// The trace's id; not both 0.
-  uint64_t trace_high = 0;
-  uint64_t trace_low = 0;
-  /// The caller's span; not 0.
-  uint64_t span = 0;
-  /// Whether the caller records it.
-  bool sampled = false;
-};
-
-/// Reads a traceparent: of version 00 as it stands in the text, of a higher one
-/// its first four fields. Nothing if it is not valid; it is to be ignored then,
-/// with its tracestate.
-std::optional<TraceParent> ParseTraceParent(std::string_view text);
-
 /// A call's place in its trace.
 struct TraceContext {
+  /// The trace's id. At most one of its halves is 0.
   uint64_t trace_high = 0;
   uint64_t trace_low = 0;
-  /// Our own span.
+  /// The server's own span.
   uint64_t span = 0;
   /// The caller's span; 0 if the trace begins here.
   uint64_t parent = 0;
@@ -39,26 +26,44 @@ struct TraceContext {
   std::string state;
 };
 
-/// The longest tracestate that is kept. A longer one is dropped whole, and so
-/// is one with bytes that are not printable ASCII.
+/// Parses a traceparent header. Sets the trace, the parent and `sampled`.
+/// Accepts version 00, and the first four fields of higher versions. Returns
+/// nullopt if the header is not valid; ignore it then, with its tracestate.
+std::optional<TraceContext> ParseTraceParent(std::string_view text);
+
+/// The longest tracestate that is kept. A longer tracestate, or one with bytes
+/// that are not printable ASCII, is dropped as a whole.
 inline constexpr size_t kMaxTraceState = 512;
 
-/// Continues the trace of a valid traceparent, else begins one. Always with a
-/// span of our own.
+/// Continues the trace of a valid traceparent, or begins a trace. The result
+/// has a new span.
 TraceContext ContinueTrace(std::string_view traceparent,
                            std::string_view tracestate);
 
 /// Returns a random id that is not 0.
 uint64_t NewTraceId();
 
-/// Returns the traceparent for whatever comes after our span.
+/// Returns the traceparent header of calls whose parent is `trace.span`.
 std::string ToTraceParent(const TraceContext& trace);
 
-/// Returns an id in lower-case hex: 32 digits of a trace, 16 of a span.
-std::string TraceId(uint64_t trace_high, uint64_t trace_low);
-inline std::string TraceId(const TraceContext& trace) {
-  return TraceId(trace.trace_high, trace.trace_low);
-}
+/// Return an id in lower-case hex: 32 digits of a trace, 16 of a span.
+std::string TraceId(const TraceContext& trace);
 std::string SpanId(uint64_t span);
+
+/// Where spans are sent, and which calls have one.
+struct TraceConfig {
+  /// The collector: http://host:port or https://host:port; "" = no export.
+  std::string endpoint;
+  /// The authorities of an https collector, in PEM; "" = those of this machine.
+  std::string authorities;
+  /// Whether a call with a traceparent is sampled if its caller is.
+  bool follow_parent = true;
+  /// The share of the other traces that are sampled, 0 to 1.
+  double ratio = 1;
+  /// The resource's attributes, e.g. service.name.
+  std::map<std::string, std::string> resource;
+  /// The variables that were ignored, and why.
+  std::vector<std::string> warnings;
+};
 
 }  // namespace topk

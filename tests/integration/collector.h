@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "opentelemetry/proto/collector/trace/v1/trace_service.grpc.pb.h"
-#include "server/telemetry/trace_config.h"
+#include "server/telemetry/trace_context.h"
 
 namespace topk::testing {
 

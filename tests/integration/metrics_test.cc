@@ -77,6 +77,35 @@ TEST(Metrics, CountOnlyADrainAsDraining) {
                               "dialect=\"onnx\",version=\"11\"} 3\n"));
 }
 
+TEST(Metrics, AreBoundedForAnyKernelName) {
+  Metrics metrics;
+  RequestStats stats;
+  stats.backend = "cpu";
+  for (int i = 0; i < 1000; ++i) {
+    for (const std::string& kernel :
+         {"made-up-" + std::to_string(i), std::string("scan")}) {
+      stats.kernel = kernel;
+      metrics.Record("ComputeTopK", OnnxRequest({1, 2, 3}, 1), stats, {});
+    }
+  }
+  const std::string text =
+      prometheus::TextSerializer().Serialize(metrics.registry()->Collect());
+  size_t series = 0;
+  for (size_t at = 0;
+       (at = text.find("\ntopk_answers_total{", at)) != std::string::npos;
+       ++at) {
+    ++series;
+  }
+  EXPECT_EQ(series, Metrics::kMaxKernels + 1);
+  EXPECT_THAT(
+      text,
+      HasSubstr("topk_answers_total{backend=\"cpu\",kernel=\"scan\"} 1000\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("topk_answers_total{backend=\"other\",kernel=\"other\"} " +
+                std::to_string(1001 - Metrics::kMaxKernels) + "\n"));
+}
+
 TEST(Metrics, CountTheMessagesOfStreams) {
   TestServer server(WithMetrics());
   v1::TopKRequestChunk data;

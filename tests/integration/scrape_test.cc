@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "server/telemetry/logging.h"
 #include "tests/integration/ask.h"
 #include "tests/integration/exposition.h"
 #include "tests/integration/raw_call.h"
@@ -63,7 +64,7 @@ TEST(Scrape, CountsBackendsAndKernels) {
             1);
   EXPECT_EQ(samples.at("topk_elements_sum{}"), 3);
   EXPECT_EQ(samples.at("topk_queue_depth{}"), 0);
-  EXPECT_EQ(samples.at("topk_log_dropped_total{}"), 0);
+  EXPECT_EQ(samples.at("topk_log_dropped_total{}"), DroppedLines());
   EXPECT_GT(samples.at("process_resident_memory_bytes{}"), 1 << 20);
   EXPECT_GT(samples.at("process_virtual_memory_bytes{}"), 1 << 20);
   EXPECT_GE(samples.at("process_cpu_seconds_total{}"), 0);

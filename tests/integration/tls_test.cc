@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/telemetry/logging.h"
 #include "tests/integration/secured.h"
 
 namespace topk::testing {

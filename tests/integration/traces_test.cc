@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "core/base/text.h"
-#include "server/telemetry/logging.h"
 #include "server/telemetry/span_exporter.h"
 #include "tests/integration/ask.h"
 #include "tests/integration/collector.h"

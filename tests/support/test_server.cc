@@ -15,6 +15,14 @@
 
 namespace topk::testing {
 
+std::shared_ptr<spdlog::logger> MakeLoggerTo(
+    std::shared_ptr<spdlog::sinks::sink> sink, const std::string& level,
+    const std::string& format) {
+  auto log = std::make_shared<spdlog::logger>("topkd", std::move(sink));
+  Configure(*log, level, format);
+  return log;
+}
+
 TestServer::TestServer(ServerConfig config, const std::string& log_format)
     : log_(MakeLoggerTo(log_sink_, config.log_level, log_format)) {
   if (config.listen == ServerConfig().listen) config.listen = {"127.0.0.1:0"};

@@ -36,6 +36,11 @@ class LogSink final : public spdlog::sinks::base_sink<std::mutex> {
   std::string text_;
 };
 
+/// Returns a logger that writes to the sink at once, on the thread that logs.
+std::shared_ptr<spdlog::logger> MakeLoggerTo(
+    std::shared_ptr<spdlog::sinks::sink> sink, const std::string& level,
+    const std::string& format);
+
 /// Returns the line of a log that says that a poller was busy for too long with
 /// one event, or "": 100 ms, ten times that with sanitizers.
 std::string BusyPoller(const std::string& log);

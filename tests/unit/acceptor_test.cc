@@ -25,7 +25,6 @@
 #include <utility>
 #include <vector>
 
-#include "server/telemetry/logging.h"
 #include "tests/integration/subprocess.h"
 #include "tests/support/test_server.h"
 
@@ -505,7 +504,7 @@ TEST(ConnectionCounts, NameTheLimit) {
 std::string LogOfRejections(const ConnectionOptions& options,
                             const std::string& address, int attempts) {
   const auto sink = std::make_shared<LogSink>();
-  const auto log = MakeLoggerTo(sink, "info", "text");
+  const auto log = testing::MakeLoggerTo(sink, "info", "text");
   std::vector<std::unique_ptr<Socket>> accepted;  // only by the acceptor
   Acceptor acceptor(options, /*max_replaced=*/0, 64, log.get());
   EXPECT_TRUE(acceptor.Listen(address, [&accepted](int, int fd) {

@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "core/base/text.h"
-#include "server/telemetry/logging.h"
 #include "tests/support/authority.h"
 #include "tests/support/test_server.h"
 
@@ -50,7 +49,7 @@ class ClientCertificatesTest : public ::testing::Test {
   const std::shared_ptr<testing::LogSink> sink_ =
       std::make_shared<testing::LogSink>();
   const std::shared_ptr<spdlog::logger> log_ =
-      MakeLoggerTo(sink_, "info", "text");
+      testing::MakeLoggerTo(sink_, "info", "text");
   std::map<std::string, std::string> files_;
   std::string lists_;
   std::optional<ClientCertificates> certificates_;

@@ -26,7 +26,7 @@ TEST(TraceParent, ReadsTheExamplesOfTheSpecification) {
   ASSERT_TRUE(read.has_value());
   EXPECT_EQ(read->trace_high, 0x4bf92f3577b34da6u);
   EXPECT_EQ(read->trace_low, 0xa3ce929d0e0e4736u);
-  EXPECT_EQ(read->span, 0x00f067aa0ba902b7u);
+  EXPECT_EQ(read->parent, 0x00f067aa0ba902b7u);
   EXPECT_TRUE(read->sampled);
   EXPECT_FALSE(ParseTraceParent(Replaced(53, "00"))->sampled);
   // Flags that version 00 does not know are not in its way.

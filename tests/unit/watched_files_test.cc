@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <mutex>
 
-#include "server/telemetry/logging.h"
 #include "tests/integration/subprocess.h"
 #include "tests/support/authority.h"
 #include "tests/support/test_server.h"
@@ -63,7 +62,7 @@ class Watched : public ::testing::Test {
   const std::shared_ptr<testing::LogSink> sink_ =
       std::make_shared<testing::LogSink>();
   const std::shared_ptr<spdlog::logger> log_ =
-      MakeLoggerTo(sink_, "info", "text");
+      testing::MakeLoggerTo(sink_, "info", "text");
   std::mutex mutex_;
   std::string loaded_;
   int loads_ = 0;
