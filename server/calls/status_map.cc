@@ -14,15 +14,15 @@ using google::protobuf::util::TimeUtil;
 constexpr char kDomain[] = "topk.v1";
 // Trailers are limited to 8 KiB by default; a field path that quotes a hostile
 // request must not reach it. Our texts are ASCII, so any cut is a valid one.
-constexpr size_t kMaxText = 1024;
+constexpr size_t kMaxStatusText = 1024;
 
 }  // namespace
 
 google::rpc::Status ToRpcStatus(const Status& status) {
   google::rpc::Status rpc;
   if (status.ok()) return rpc;
-  const std::string message = status.message.substr(0, kMaxText);
-  const std::string field = status.field.substr(0, kMaxText);
+  const std::string message = status.message.substr(0, kMaxStatusText);
+  const std::string field = status.field.substr(0, kMaxStatusText);
   rpc.set_code(static_cast<int>(status.code));
   rpc.set_message(message);
 
