@@ -273,6 +273,11 @@ std::string OipField(const std::string& field, const Model& model,
   const std::string attributes = StrCat(model.dialect->name, ".");
   if (field.starts_with(attributes)) {
     const std::string name = field.substr(attributes.size());
+    // An output's description, of which only the data type is a parameter.
+    constexpr std::string_view kOutput = "output_";
+    if (name.starts_with(kOutput) && !name.ends_with(".data_type")) {
+      return "outputs";
+    }
     const bool is_k = name == "k" || name.starts_with("k.");
     if (is_k && std::ranges::any_of(request.inputs(), [](const Input& input) {
           return input.name() == kInputK;

@@ -6,10 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cmath>
 #include <limits>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 
 #include "core/base/text.h"
@@ -82,84 +80,45 @@ Result<int> ReadEnum(const std::string& name, const InferParameter& value,
              " is not a value of ", type.name()));
 }
 
-// Reads a whole number of a field that is narrower than int64_t or unsigned.
-template <class Integer>
-Result<Integer> ReadAs(const std::string& name, const InferParameter& value) {
-  if constexpr (std::is_same_v<Integer, uint64_t>) {
-    if (value.has_uint64_param()) return value.uint64_param();
-  }
-  const Result<int64_t> number = ReadInteger(name, value);
-  if (!number.ok()) return number.status();
-  if (!std::in_range<Integer>(*number)) {
-    return Wrong(name, StrCat("a whole number of ",
-                              int64_t{std::numeric_limits<Integer>::min()},
-                              " .. ", std::numeric_limits<Integer>::max()));
-  }
-  return static_cast<Integer>(*number);
-}
-
-Result<double> ReadDouble(const std::string& name,
-                          const InferParameter& value) {
-  if (value.has_double_param()) return value.double_param();
-  const Result<int64_t> number = ReadInteger(name, value);
-  if (!number.ok()) return Wrong(name, "a number");
-  return static_cast<double>(*number);
-}
-
-Result<float> ReadFloat(const std::string& name, const InferParameter& value) {
-  const Result<double> number = ReadDouble(name, value);
-  if (!number.ok()) return number.status();
-  if (std::isfinite(*number) &&
-      std::abs(*number) > std::numeric_limits<float>::max()) {
-    return Wrong(name, "a number of single precision");
-  }
-  return static_cast<float>(*number);
-}
-
 Result<bool> ReadBool(const std::string& name, const InferParameter& value) {
   const Result<int64_t> number = ReadInteger(name, value);
   if (number.ok() && (*number == 0 || *number == 1)) return *number == 1;
   return Wrong(name, "true or false");
 }
 
-// Sets a field that is neither a message nor repeated. Every type is here:
-// reflection ends the process where setter and type differ.
+// Sets a field that is neither a message nor repeated, of the types that the
+// attributes of the dialects have.
 Status SetPlain(const FieldDescriptor& field, const std::string& name,
                 const InferParameter& value, Message& to) {
-  using Reflection = google::protobuf::Reflection;
-  const auto set = [&](auto read, auto setter) -> Status {
-    if (!read.ok()) return read.status();
-    (to.GetReflection()->*setter)(&to, &field, *std::move(read));
-    return {};
-  };
+  const auto* reflection = to.GetReflection();
   switch (field.cpp_type()) {
-    case FieldDescriptor::CPPTYPE_BOOL:
-      return set(ReadBool(name, value), &Reflection::SetBool);
-    case FieldDescriptor::CPPTYPE_INT32:
-      return set(ReadAs<int32_t>(name, value), &Reflection::SetInt32);
-    case FieldDescriptor::CPPTYPE_INT64:
-      return set(ReadInteger(name, value), &Reflection::SetInt64);
-    case FieldDescriptor::CPPTYPE_UINT32:
-      return set(ReadAs<uint32_t>(name, value), &Reflection::SetUInt32);
-    case FieldDescriptor::CPPTYPE_UINT64:
-      return set(ReadAs<uint64_t>(name, value), &Reflection::SetUInt64);
-    case FieldDescriptor::CPPTYPE_FLOAT:
-      return set(ReadFloat(name, value), &Reflection::SetFloat);
-    case FieldDescriptor::CPPTYPE_DOUBLE:
-      return set(ReadDouble(name, value), &Reflection::SetDouble);
-    case FieldDescriptor::CPPTYPE_STRING: {  // overloaded in some protobufs
-      Result<std::string> text = ReadText(name, value);
-      if (!text.ok()) return text.status();
-      to.GetReflection()->SetString(&to, &field, *std::move(text));
+    case FieldDescriptor::CPPTYPE_BOOL: {
+      const Result<bool> read = ReadBool(name, value);
+      if (!read.ok()) return read.status();
+      reflection->SetBool(&to, &field, *read);
       return {};
     }
-    case FieldDescriptor::CPPTYPE_ENUM:
-      return set(ReadEnum(name, value, *field.enum_type()),
-                 &Reflection::SetEnumValue);
-    case FieldDescriptor::CPPTYPE_MESSAGE:
-      break;
+    case FieldDescriptor::CPPTYPE_INT64: {
+      const Result<int64_t> read = ReadInteger(name, value);
+      if (!read.ok()) return read.status();
+      reflection->SetInt64(&to, &field, *read);
+      return {};
+    }
+    case FieldDescriptor::CPPTYPE_STRING: {
+      Result<std::string> read = ReadText(name, value);
+      if (!read.ok()) return read.status();
+      reflection->SetString(&to, &field, *std::move(read));
+      return {};
+    }
+    case FieldDescriptor::CPPTYPE_ENUM: {
+      const Result<int> read = ReadEnum(name, value, *field.enum_type());
+      if (!read.ok()) return read.status();
+      reflection->SetEnumValue(&to, &field, *read);
+      return {};
+    }
+    default:
+      return Unknown(name, to);
   }
-  return Unknown(name, to);
 }
 
 // Returns a field that a parameter can set, or nullptr.

@@ -243,6 +243,26 @@ TEST_F(Oip, ErrorsNameParametersAndInputs) {
   EXPECT_EQ(field_of("1", "INT64", two, 0), "inputs[K]");
 }
 
+TEST_F(Oip, NamesOutputsThatAreTooLarge) {
+  const TestServer small({.max_output_bytes = 1000});
+  const auto stub = inference::GRPCInferenceService::NewStub(small.Connect());
+  ModelInferRequest request = Usual();
+  request.set_model_name("directml_topk");
+  request.clear_model_version();
+  request.clear_parameters();
+  SetInt(request, "axis", 0);
+  SetInt(request, "k", 400);
+  SetText(request, "axis_direction", "decreasing");
+  SetText(request, "output_index.data_type", "u64");
+  request.mutable_inputs(0)->set_shape(0, 400);
+  request.mutable_raw_input_contents(0)->assign(1600, '\0');
+  grpc::ClientContext context;
+  ModelInferResponse answer;
+  const grpc::Status status = stub->ModelInfer(&context, request, &answer);
+  EXPECT_EQ(DetailsOf(status).info.reason(), "OUTPUT_TOO_LARGE");
+  EXPECT_EQ(DetailsOf(status).info.metadata().at("field"), "outputs");
+}
+
 // DirectML's input may be longer than its shape implies.
 TEST_F(Oip, AcceptsPaddedBuffers) {
   const auto infer = [&](size_t bytes, ModelInferResponse& answer) {

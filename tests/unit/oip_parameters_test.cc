@@ -3,7 +3,6 @@
 #include <google/protobuf/wrappers.pb.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <string>
 #include <vector>
 
@@ -68,43 +67,24 @@ std::string ReasonOf(const InferParameter& parameter) {
 TEST(OipParameters, SetFieldsOfEveryType) {
   EXPECT_TRUE(ValueOf<google::protobuf::BoolValue>(Of(true)));
   EXPECT_TRUE(ValueOf<google::protobuf::BoolValue>(Of(int64_t{1})));
-  EXPECT_EQ(ValueOf<google::protobuf::Int32Value>(Of(int64_t{-7})), -7);
   EXPECT_EQ(ValueOf<google::protobuf::Int64Value>(Of(INT64_MIN)), INT64_MIN);
-  EXPECT_EQ(ValueOf<google::protobuf::UInt32Value>(Of(uint64_t{UINT32_MAX})),
-            UINT32_MAX);
-  EXPECT_EQ(ValueOf<google::protobuf::UInt64Value>(Of(UINT64_MAX)), UINT64_MAX);
-  EXPECT_EQ(ValueOf<google::protobuf::UInt64Value>(Of(int64_t{7})), 7u);
-  EXPECT_EQ(ValueOf<google::protobuf::FloatValue>(Of(0.5)), 0.5F);
-  EXPECT_EQ(ValueOf<google::protobuf::FloatValue>(Of(int64_t{2})), 2.0F);
-  EXPECT_TRUE(std::isinf(ValueOf<google::protobuf::FloatValue>(Of(INFINITY))));
-  EXPECT_EQ(ValueOf<google::protobuf::DoubleValue>(Of(1e300)), 1e300);
+  EXPECT_EQ(ValueOf<google::protobuf::Int64Value>(Of(uint64_t{7})), 7);
   EXPECT_EQ(ValueOf<google::protobuf::StringValue>(Of("max")), "max");
-  EXPECT_EQ(ValueOf<google::protobuf::BytesValue>(Of("max")), "max");
 }
 
 TEST(OipParameters, RejectValuesThatAFieldCannotHold) {
   EXPECT_EQ(ReasonOf<google::protobuf::BoolValue>(Of(int64_t{2})),
             "PARAMETER_TYPE");
-  EXPECT_EQ(ReasonOf<google::protobuf::Int32Value>(Of(int64_t{1} << 31)),
-            "PARAMETER_TYPE");
-  EXPECT_EQ(ReasonOf<google::protobuf::Int32Value>(Of(0.5)), "PARAMETER_TYPE");
-  EXPECT_EQ(ReasonOf<google::protobuf::UInt32Value>(Of(int64_t{-1})),
-            "PARAMETER_TYPE");
-  EXPECT_EQ(ReasonOf<google::protobuf::UInt64Value>(Of(int64_t{-1})),
-            "PARAMETER_TYPE");
   EXPECT_EQ(ReasonOf<google::protobuf::Int64Value>(Of(UINT64_MAX)),
             "PARAMETER_TYPE");
-  EXPECT_EQ(ReasonOf<google::protobuf::FloatValue>(Of(1e300)),
-            "PARAMETER_TYPE");
-  EXPECT_EQ(ReasonOf<google::protobuf::DoubleValue>(Of("1")), "PARAMETER_TYPE");
+  EXPECT_EQ(ReasonOf<google::protobuf::Int64Value>(Of(0.5)), "PARAMETER_TYPE");
   EXPECT_EQ(ReasonOf<google::protobuf::StringValue>(Of(int64_t{1})),
             "PARAMETER_TYPE");
-  google::protobuf::Int32Value wrapper;
-  EXPECT_THAT(Set("value", Of(INT64_MAX), wrapper).message,
-              HasSubstr("-2147483648 .. 2147483647"));
+  EXPECT_EQ(ReasonOf<google::protobuf::DoubleValue>(Of(1.0)),
+            "UNKNOWN_PARAMETER");
 }
 
-// A new dialect may add attributes of other types.
+// A new dialect may need another type.
 TEST(OipParameters, EveryAttributeOfEveryDialectIsSetOrRejected) {
   const auto* attributes =
       v1::TopKRequest::descriptor()->FindOneofByName("attributes");
