@@ -42,7 +42,7 @@ Status Bind(const ServerConfig& config, ServerTls* tls,
 Result<MainServer> StartMainServer(const ServerConfig& config, ServerTls* tls,
                                    Services& services, spdlog::logger& log) {
   grpc::ServerBuilder builder;
-  builder.SetOption(WithoutPlugins());
+  builder.SetOption(std::make_unique<WithoutPlugins>());
   builder.SetMaxReceiveMessageSize(static_cast<int>(config.max_message_bytes));
   builder.SetMaxSendMessageSize(-1);  // Limits.max_output_bytes bounds it
   // Messages that are arriving, which nobody here has seen yet.

@@ -46,7 +46,7 @@ Result<std::unique_ptr<SideServer>> StartHealthServer(
   server->router = std::make_unique<CallRouter>(metrics, nullptr);
   server->health->AddMethods(*server->router);
   grpc::ServerBuilder builder;
-  builder.SetOption(WithoutPlugins());
+  builder.SetOption(std::make_unique<WithoutPlugins>());
   return StartSideServer(address, "HEALTH_LISTEN", "health_listen",
                          "serve health on", builder, std::move(server));
 }
