@@ -1,6 +1,7 @@
 #include "server/server.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -132,11 +133,14 @@ Status WriteAddresses(const ServerConfig& config, const MainServer& main,
                       const Endpoints& endpoints,
                       std::optional<OwnedFile>& file) {
   if (config.ready_file.empty()) return {};
+  std::map<std::string, std::string> others;
+  if (endpoints.metrics != nullptr) {
+    others["metrics"] = endpoints.metrics_address();
+  }
+  if (endpoints.health != nullptr) others["health"] = endpoints.health->address;
+  if (endpoints.admin != nullptr) others["admin"] = endpoints.admin->address;
   Result<OwnedFile> written =
-      WriteReadyFile(config.ready_file, main.addresses,
-                     {{"metrics", endpoints.metrics_address()},
-                      {"health", BoundAddress(endpoints.health)},
-                      {"admin", BoundAddress(endpoints.admin)}});
+      WriteReadyFile(config.ready_file, main.addresses, others);
   if (!written.ok()) return written.status();
   file.emplace(*std::move(written));
   return {};
@@ -158,10 +162,8 @@ struct Server::Parts {
 Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
                                               spdlog::logger& log) {
   if (Status s = Services::CheckEnvironment(config); !s.ok()) return s;
-  // It would announce this server before it serves.
-  if (!config.ready_file.empty()) {
-    if (Status s = RemoveStaleReadyFile(config.ready_file); !s.ok()) return s;
-  }
+  // A script may be waiting for the file.
+  RemoveStaleReadyFile(config.ready_file);
   Result<ServerSecurity> security = LoadSecurity(config, log);
   if (!security.ok()) return security.status();
   std::unique_ptr<SpanExporter> spans = StartTraces(config.traces, log);
