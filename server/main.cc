@@ -90,15 +90,8 @@ int Serve(const topk::CommandLine& line, const sigset_t& signals,
   for (const std::string& address : (*server)->addresses()) {
     log->info("serving on {}", address);
   }
-  if (const std::string metrics = (*server)->metrics_address();
-      !metrics.empty()) {
-    log->info("metrics on http://{}/metrics", metrics);
-  }
-  if (const std::string health = (*server)->health_address(); !health.empty()) {
-    log->info("health checks without TLS on {}", health);
-  }
-  if (const std::string admin = (*server)->admin_address(); !admin.empty()) {
-    log->info("channelz on {}", admin);
+  for (const auto& [name, address] : (*server)->side_addresses()) {
+    log->info("serving {} on {}", name, address);
   }
   if (config.allow_shared_memory) {
     log->info("shared memory is allowed: objects named {}*",

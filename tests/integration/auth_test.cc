@@ -300,7 +300,7 @@ TEST_F(HealthListen, ServesOnlyHealthInPlaintext) {
   config.security.auth_tokens_file = File("tokens");
   config.health_listen = "127.0.0.1:0";
   TestServer server(config);
-  const std::string target = server.server().health_address();
+  const std::string target = server.server().side_addresses().at("health");
   const Client probe({.target = target, .max_attempts = 1});
   const auto serving = probe.IsServing("topk.v1.TopKService");
   ASSERT_TRUE(serving.ok()) << serving.status().message;
