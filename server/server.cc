@@ -21,8 +21,8 @@
 #include "server/side_servers.h"
 #include "server/telemetry/metrics_endpoint.h"
 #include "server/telemetry/span_exporter.h"
+#include "server/transport/addresses.h"
 #include "server/transport/connection_options.h"
-#include "server/transport/listeners.h"
 #include "server/transport/owned_file.h"
 
 namespace topk {
@@ -132,8 +132,7 @@ Status Server::Parts::StartMain(const ServerConfig& config,
             address, builder,
             plain ? grpc::InsecureServerCredentials() : tls->Credentials(),
             config.unix_socket_mode)) {
-      return CannotBind("LISTEN", "listen", "listen on", address,
-                        acceptor->error());
+      return CannotBind("listen on", address, acceptor->error());
     }
   }
   addresses = acceptor->addresses();
@@ -145,7 +144,7 @@ Status Server::Parts::StartMain(const ServerConfig& config,
   return Keep(
       GrpcServer::Start(builder, std::move(acceptor), &services->router(),
                         PollersFor(config.pollers, services->threads()),
-                        [&metrics = services->metrics(),
+                        [&all_metrics = services->metrics(),
                          &log](std::chrono::nanoseconds busy) {
                           all_metrics.RecordPollerBusy(busy, log);
                         }),

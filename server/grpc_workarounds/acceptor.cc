@@ -21,8 +21,7 @@
 #include <vector>
 
 #include "core/base/text.h"
-#include "server/transport/listeners.h"
-#include "server/transport/peer_name.h"
+#include "server/transport/addresses.h"
 
 namespace topk {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "server/transport/peer_name.h"
+#include "server/transport/addresses.h"
 
 namespace topk {
 namespace {

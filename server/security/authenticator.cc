@@ -11,7 +11,7 @@
 
 #include "core/base/text.h"
 #include "core/security/local_address.h"
-#include "server/transport/peer_name.h"
+#include "server/transport/addresses.h"
 
 namespace topk {
 namespace {
