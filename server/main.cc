@@ -10,6 +10,7 @@
 #include <cstring>
 #include <ctime>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
@@ -19,7 +20,7 @@
 #include "server/grpc_workarounds/read_in_pollers.h"
 #include "server/health/healthcheck.h"
 #include "server/memory_trimmer.h"
-#include "server/security/hash_token.h"
+#include "server/security/token_set.h"
 #include "server/server.h"
 #include "server/telemetry/logging.h"
 
@@ -146,6 +147,18 @@ int Check(const topk::CommandLine& line) {
   return 0;
 }
 
+// topkd hash-token: reads a token from stdin and prints its line.
+int PrintTokenLine(const std::string& name) {
+  const std::string token{std::istreambuf_iterator<char>(std::cin), {}};
+  const topk::Result<std::string> line = topk::HashTokenLine(name, token);
+  if (!line.ok()) {
+    std::cerr << "topkd hash-token: " << line.status().message << "\n";
+    return kFailure;
+  }
+  std::cout << *line << "\n";
+  return 0;
+}
+
 int LogAndServe(const topk::CommandLine& line) {
   // Before there is another thread.
   const sigset_t signals = BlockSignals();
@@ -168,7 +181,7 @@ int Run(const topk::CommandLine& line) {
     case topk::CommandLine::Action::kHealthcheck:
       return topk::RunHealthcheck(line.healthcheck);
     case topk::CommandLine::Action::kHashToken:
-      return topk::RunHashToken(line.token_name);
+      return PrintTokenLine(line.token_name);
     case topk::CommandLine::Action::kServe:
       topk::KeepFreeMemory();
       topk::ReadInPollers();

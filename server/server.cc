@@ -85,11 +85,7 @@ Status Server::Parts::Prepare(const ServerConfig& config, spdlog::logger& log) {
   }
   const SecurityConfig& security = config.security;
   if (security.tls()) {
-    Status s =
-        Keep(ServerTls::Start({security.tls_cert, security.tls_key,
-                               security.tls_client_ca, security.tls_client_crl},
-                              log),
-             tls);
+    Status s = Keep(ServerTls::Start(security, log), tls);
     if (!s.ok()) return s;
   }
   const auto is_local = [](const std::string& address) {

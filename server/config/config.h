@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "server/security/security_config.h"
+#include "server/security/authenticator.h"
 #include "server/telemetry/trace_context.h"
 #include "server/transport/connection_options.h"
 

@@ -7,15 +7,33 @@
 #include <memory>
 #include <shared_mutex>
 #include <string>
+#include <vector>
 
 #include "core/base/status.h"
 #include "server/security/client_certificates.h"
 #include "server/security/client_names.h"
-#include "server/security/security_config.h"
 #include "server/security/token_set.h"
 #include "server/security/watched_files.h"
 
 namespace topk {
+
+/// The settings of TLS, authentication, authorization and rate limits. Each is
+/// set by the flag of its name.
+struct SecurityConfig {
+  std::string tls_cert;
+  std::string tls_key;
+  std::string tls_client_ca;
+  std::string tls_client_crl;
+  std::vector<std::string> tls_allowed_san;
+  std::string auth_tokens_file;
+  int client_ipv6_prefix = 64;
+  double client_requests_per_second = 0;
+  double client_bytes_per_second = 0;
+
+  bool tls() const {
+    return !tls_cert.empty() || !tls_key.empty() || !tls_client_ca.empty();
+  }
+};
 
 /// The caller of an RPC.
 struct Caller {

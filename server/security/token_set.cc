@@ -24,8 +24,6 @@ bool ReadHash(std::string_view hex, TokenHash& hash) {
   return true;
 }
 
-}  // namespace
-
 Status CheckTokenName(std::string_view name) {
   if (!name.empty() && name.size() <= 64 &&
       std::ranges::all_of(name, IsNameCharacter)) {
@@ -36,6 +34,8 @@ Status CheckTokenName(std::string_view name) {
       StrCat(Quote(name),
              " is not a name of 1 .. 64 letters, digits and -._@"));
 }
+
+}  // namespace
 
 Result<TokenSet> TokenSet::Parse(std::string_view text) {
   TokenSet set;
@@ -74,6 +74,14 @@ Result<TokenSet> TokenSet::Parse(std::string_view text) {
 const std::string* TokenSet::Find(std::string_view token) const {
   const auto found = names_.find(HashToken(token));
   return found == names_.end() ? nullptr : &found->second;
+}
+
+Result<std::string> HashTokenLine(std::string_view name,
+                                  std::string_view token) {
+  if (Status s = CheckTokenName(name); !s.ok()) return s;
+  token = TrimToken(token);
+  if (Status s = CheckToken(token); !s.ok()) return s;
+  return StrCat(name, ":", ToHex(HashToken(token)));
 }
 
 }  // namespace topk

@@ -39,7 +39,10 @@ class TokenSet {
   std::unordered_map<TokenHash, std::string, Prefix> names_;
 };
 
-/// Returns OK for a name as Parse() has it.
-Status CheckTokenName(std::string_view name);
+/// Returns the line of a tokens file for a token, without its end of line.
+/// White space around the token is ignored. INVALID_ARGUMENT for a name or a
+/// token that is not valid.
+Result<std::string> HashTokenLine(std::string_view name,
+                                  std::string_view token);
 
 }  // namespace topk
