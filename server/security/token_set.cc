@@ -1,7 +1,9 @@
 #include "server/security/token_set.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
+#include <sstream>
 #include <utility>
 
 #include "core/base/text.h"
@@ -9,9 +11,8 @@
 namespace topk {
 namespace {
 
-bool IsNameCharacter(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-         (c >= 'A' && c <= 'Z') || c == '-' || c == '.' || c == '_' || c == '@';
+bool IsNameCharacter(unsigned char c) {
+  return std::isalnum(c) || c == '-' || c == '.' || c == '_' || c == '@';
 }
 
 bool ReadHash(std::string_view hex, TokenHash& hash) {
@@ -44,11 +45,10 @@ Result<TokenSet> TokenSet::Parse(std::string_view text) {
     return InvalidArgument("TOKENS_FILE", "",
                            StrCat("line ", number, ": ", what));
   };
-  while (!text.empty()) {
+  std::istringstream lines{std::string(text)};
+  for (std::string untrimmed; std::getline(lines, untrimmed);) {
     ++number;
-    const size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = TrimToken(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::string_view line = TrimToken(untrimmed);
     if (line.empty() || line.front() == '#') continue;
     const size_t colon = line.find(':');
     TokenHash hash;
