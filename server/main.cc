@@ -18,7 +18,6 @@
 #include "server/config/config.h"
 #include "server/grpc_workarounds/acceptor.h"
 #include "server/grpc_workarounds/read_in_pollers.h"
-#include "server/health/healthcheck.h"
 #include "server/memory_trimmer.h"
 #include "server/security/token_set.h"
 #include "server/server.h"
@@ -178,8 +177,6 @@ int Run(const topk::CommandLine& line) {
       return line.exit_code;
     case topk::CommandLine::Action::kCheckConfig:
       return Check(line);
-    case topk::CommandLine::Action::kHealthcheck:
-      return topk::RunHealthcheck(line.healthcheck);
     case topk::CommandLine::Action::kHashToken:
       return PrintTokenLine(line.token_name);
     case topk::CommandLine::Action::kServe:

@@ -25,22 +25,19 @@ namespace topk {
 namespace {
 
 constexpr int kUsageError = 2;
-constexpr int kHealthcheckUsageError = 1;
 
 std::string Environment(const std::string& name) {
   const char* value = name.empty() ? nullptr : std::getenv(name.c_str());
   return value == nullptr ? "" : value;
 }
 
-// Makes each row of the table a flag --like-this, and a variable
-// TOPKD_LIKE_THIS of the environment; those of the server are keys of the
-// config file too.
+// Makes each row a flag --like-this, an environment variable TOPKD_LIKE_THIS
+// and a key of the config file.
 class ConfigTable {
  public:
-  ConfigTable(CLI::App& app, std::string prefix)
-      : app_(app), prefix_(std::move(prefix)) {}
+  explicit ConfigTable(CLI::App& app) : app_(app) {}
 
-  // Rows from now on stand under this heading of --help.
+  // Sets the heading of --help for the rows from now on.
   void Heading(std::string heading) { heading_ = std::move(heading); }
 
   // A value, or several if it is a vector.
@@ -65,7 +62,7 @@ class ConfigTable {
 
  private:
   CLI::Option* Finish(const std::string& name, CLI::Option* option) const {
-    std::string variable = prefix_ + name;
+    std::string variable = "TOPKD_" + name;
     for (char& c : variable) {
       c = c == '-' ? '_' : static_cast<char>(std::toupper(c));
     }
@@ -73,7 +70,6 @@ class ConfigTable {
   }
 
   CLI::App& app_;
-  const std::string prefix_;
   std::string heading_ = "Options";
 };
 
@@ -437,13 +433,9 @@ void CheckEmptyValues(const CLI::App& app, int argc, const char* const* argv) {
 // name.
 void CheckEnvironment(const CLI::App& app) {
   std::set<std::string> known;
-  const auto add = [&known](const CLI::App& of) {
-    for (const CLI::Option* option : of.get_options()) {
-      known.insert(option->get_envname());
-    }
-  };
-  add(app);
-  for (const CLI::App* command : app.get_subcommands({})) add(*command);
+  for (const CLI::Option* option : app.get_options()) {
+    known.insert(option->get_envname());
+  }
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
     const std::string name = text.substr(0, text.find('='));
@@ -456,48 +448,6 @@ void CheckEnvironment(const CLI::App& app) {
       throw CLI::ValidationError(Quote(name), "the variable sets nothing");
     }
   }
-}
-
-// Returns the option of a name, preferably one of the command that is used;
-// null if there is no such option.
-const CLI::Option* FindOption(const CLI::App& app, const std::string& name) {
-  for (const CLI::App* command : app.get_subcommands()) {
-    if (const auto* option = command->get_option_no_throw(name)) return option;
-  }
-  return app.get_option_no_throw(name);
-}
-
-CLI::App* AddHealthcheck(CLI::App& app, HealthcheckConfig& config) {
-  CLI::App* command = app.add_subcommand(
-      "healthcheck",
-      "Checks the health of a server. Exit status: 0 serving, 1 invalid "
-      "arguments, 2 no connection, 3 the call failed, 4 not serving");
-  command->configurable(false);
-  ConfigTable table(*command, "TOPKD_HEALTHCHECK_");
-  table.Row("target", config.target,
-            "Address of the server: host:port or unix:path");
-  command->add_option(
-      "--service", config.service,
-      "Name of the service to check; default: the whole server");
-  command
-      ->add_option("--timeout", config.timeout_seconds,
-                   "Max time for the response, in seconds or with a unit")
-      ->transform(Seconds(0.001, 3600))
-      ->capture_default_str();
-  table.Switch("tls", config.tls,
-               "Use TLS, with the system's certificate authorities unless "
-               "--tls-ca is given");
-  table.Row("tls-ca", config.tls_ca,
-            "PEM file with the server's certificate authorities; implies "
-            "--tls");
-  table.Row("tls-cert", config.tls_cert,
-            "PEM file with the client's certificate, for mutual TLS");
-  table.Row("tls-key", config.tls_key,
-            "PEM file with that certificate's private key");
-  table.Row("tls-server-name", config.tls_server_name,
-            "Expected name in the server's certificate; default: the host of "
-            "the target");
-  return command;
 }
 
 CLI::App* AddHashToken(CLI::App& app, std::string& name) {
@@ -526,7 +476,7 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
       ->configurable(false);
   std::map<const CLI::Option*, FileValue> file;
   const auto find = [&, argc, argv](const std::string& flag) {
-    const CLI::Option* option = FindOption(app, flag);
+    const CLI::Option* option = app.get_option_no_throw(flag);
     UsageFlag found{.type = "", .source = flag};
     if (option == nullptr) return found;
     found.type = option->get_type_name();
@@ -553,7 +503,7 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
       "MiB and GiB, or KB, MB and GB, which mean the same. SIGTERM drains the "
       "server: calls in flight finish; a second SIGTERM ends the process. Exit "
       "status: 0 after a drain, 1 failure, 2 invalid settings.");
-  ConfigTable table(app, "TOPKD_");
+  ConfigTable table(app);
   AddListening(table, result.server);
   AddSecurity(table, result.server.security);
   AddWork(table, result.server);
@@ -562,7 +512,6 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
   AddDrain(table, result.server);
   AddLogging(table, result.server);
   AddTraces(table, result.server);
-  const CLI::App* healthcheck = AddHealthcheck(app, result.healthcheck);
   const CLI::App* hash_token = AddHashToken(app, result.token_name);
 
   bool check = false;
@@ -574,25 +523,18 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
     app.parse(argc, argv);
     CheckEnvironment(app);
     CheckEmptyValues(app, argc, argv);
-    for (const CLI::App* command : app.get_subcommands()) {
-      CheckEmptyValues(*command, argc, argv);
-    }
     if (!path.empty()) file = ReadConfigFile(app, path);
     ApplyVariablesAndFile(app, file);
     result.settings = WriteConfigFile(app);
   } catch (const CLI::ParseError& error) {
     result.action = CommandLine::Action::kExit;
     const bool ok = app.exit(error, std::cout, std::cerr) == 0;
-    result.exit_code = ok                      ? 0
-                       : healthcheck->parsed() ? kHealthcheckUsageError
-                                               : kUsageError;
+    result.exit_code = ok ? 0 : kUsageError;
     return result;
   }
   result.server.traces =
       ReadTraceConfig(result.server.traces.endpoint, Environment);
-  if (healthcheck->parsed()) {
-    result.action = CommandLine::Action::kHealthcheck;
-  } else if (hash_token->parsed()) {
+  if (hash_token->parsed()) {
     result.action = CommandLine::Action::kHashToken;
   } else if (check) {
     result.action = CommandLine::Action::kCheckConfig;

@@ -56,22 +56,9 @@ struct ServerConfig {
   TraceConfig traces = {};
 };
 
-/// The flags of `topkd healthcheck`.
-struct HealthcheckConfig {
-  std::string target = "127.0.0.1:50051";
-  std::string service;
-  double timeout_seconds = 1;
-  /// TLS, if one of them is set; see the flags of their names.
-  bool tls = false;
-  std::string tls_ca;
-  std::string tls_cert;
-  std::string tls_key;
-  std::string tls_server_name;
-};
-
 /// The parsed command line.
 struct CommandLine {
-  enum class Action { kServe, kCheckConfig, kHealthcheck, kHashToken, kExit };
+  enum class Action { kServe, kCheckConfig, kHashToken, kExit };
   Action action = Action::kServe;
   /// kExit: the status to exit with, after --help, --version or an error.
   int exit_code = 0;
@@ -79,15 +66,13 @@ struct CommandLine {
   /// The effective settings in the form of a config file. They contain no
   /// secrets, only the names of the files that hold them.
   std::string settings;
-  HealthcheckConfig healthcheck;
   /// kHashToken: the name of the token's owner.
   std::string token_name;
 };
 
 /// Reads the command line, the environment and the config file. Writes help to
 /// stdout. Writes errors to stderr, naming the flag and the value, and returns
-/// kExit with status 2 (1 for the sub-command healthcheck, like
-/// grpc_health_probe).
+/// kExit with status 2.
 CommandLine ReadCommandLine(int argc, const char* const* argv);
 
 }  // namespace topk
