@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <functional>
 #include <iostream>
 #include <limits>
 #include <map>
@@ -40,19 +39,17 @@ class ConfigTable {
   // Sets the heading of --help for the rows from now on.
   void Heading(std::string heading) { heading_ = std::move(heading); }
 
-  // A value, or several if it is a vector.
+  // Adds a flag with a value, or with several if `value` is a vector.
   template <class Value>
   CLI::Option* Row(const std::string& name, Value& value,
                    const std::string& help) {
     return Finish(
         name, app_.add_option("--" + name, value, help)->capture_default_str());
   }
-  // A value that is set by a function.
-  CLI::Option* Row(const std::string& name,
-                   const std::function<void(const std::string&)>& set,
-                   const std::string& help) {
-    return Finish(
-        name, app_.add_option_function<std::string>("--" + name, set, help));
+  template <class Value>
+  CLI::Option* Row(const std::string& name, Value& value,
+                   CLI::Validator validator, const std::string& help) {
+    return Row(name, value, help)->transform(std::move(validator));
   }
   // Adds a flag without a value: `value` is true if the flag is given.
   CLI::Option* Switch(const std::string& name, bool& value,
@@ -73,45 +70,31 @@ class ConfigTable {
   std::string heading_ = "Options";
 };
 
-void AddListening(ConfigTable& table, ServerConfig& config) {
+void AddListening(ConfigTable& table, ServerConfig& config,
+                  std::string& unix_socket_mode) {
   table.Heading("Listening");
   table
-      .Row("listen", config.listen,
+      .Row("listen", config.listen, Address(),
            "Addresses of the gRPC service: host:port (port 0 picks a free "
            "port) or unix:path. Repeat the flag or separate addresses with "
            "commas. The default accepts connections from this machine only; "
            "0.0.0.0:50051 accepts them from everywhere, see --tls-cert and "
            "--auth-tokens-file")
       ->delimiter(',')
-      ->default_str(config.listen.front())
-      ->transform(Address());
-  table
-      .Row("unix-socket-mode",
-           std::function<void(const std::string&)>(
-               [&config](const std::string& text) {
-                 config.unix_socket_mode =
-                     static_cast<unsigned>(std::stoul(text, nullptr, 8));
-               }),
-           "File mode of unix: sockets. Clients need write permission: 0660 "
-           "admits the group, 0666 everyone")
-      ->check(OctalMode())
-      ->default_str("0600");
-  table
-      .Row("metrics-listen", config.metrics_listen,
-           "Address of the Prometheus metrics, at the path /metrics. An empty "
-           "value disables them")
-      ->check(HttpAddress());
-  table
-      .Row("health-listen", config.health_listen,
-           "Address of a plaintext port for health checks by probes without a "
-           "certificate. An empty value disables it")
-      ->check(PlainAddress());
-  table
-      .Row("admin-listen", config.admin_listen,
-           "Address of a plaintext port for operators, with channelz and "
-           "reflection. Channelz shows all connections and calls. An empty "
-           "value disables it")
-      ->check(PlainAddress());
+      ->default_str(config.listen.front());
+  table.Row("unix-socket-mode", unix_socket_mode, OctalMode(),
+            "File mode of unix: sockets. Clients need write permission: 0660 "
+            "admits the group, 0666 everyone");
+  table.Row("metrics-listen", config.metrics_listen, HttpAddress(),
+            "Address of the Prometheus metrics, at the path /metrics. An empty "
+            "value disables them");
+  table.Row("health-listen", config.health_listen, PlainAddress(),
+            "Address of a plaintext port for health checks by probes without a "
+            "certificate. An empty value disables it");
+  table.Row("admin-listen", config.admin_listen, PlainAddress(),
+            "Address of a plaintext port for operators, with channelz and "
+            "reflection. Channelz shows all connections and calls. An empty "
+            "value disables it");
   table.Row("ready-file", config.ready_file,
             "File that receives the bound addresses as JSON once the server "
             "accepts calls. The server removes it at exit, unless a second "
@@ -139,17 +122,17 @@ void AddSecurity(ConfigTable& table, SecurityConfig& config) {
             "current list");
   table
       .Row("tls-allowed-san", config.tls_allowed_san,
+           CLI::Validator(
+               [](const std::string& name) {
+                 return CheckAllowedName(name).message;
+               },
+               "NAME"),
            "Subject alternative names (DNS name, URI, e-mail or IP address) "
            "of which a client's certificate needs one. A leading *. matches "
            "any first label of a DNS name. Repeat the flag or separate names "
            "with commas. Without it every verified certificate is accepted")
       ->delimiter(',')
-      ->default_str("")
-      ->check(CLI::Validator(
-          [](const std::string& name) {
-            return CheckAllowedName(name).message;
-          },
-          "NAME"));
+      ->default_str("");
   table.Row(
       "auth-tokens-file", config.auth_tokens_file,
       "File of tokens, of which each call except health checks then needs "
@@ -157,25 +140,20 @@ void AddSecurity(ConfigTable& table, SecurityConfig& config) {
       "TOKEN\". Each line is name:SHA-256 as printed by topkd "
       "hash-token, or a comment after #. The server reloads the file "
       "when it changes, and logs and ignores an invalid one");
-  table
-      .Row("client-ipv6-prefix", config.client_ipv6_prefix,
-           "Number of leading bits of an IPv6 address that identify a client "
-           "without token and certificate. A host commonly owns a whole /64 "
-           "network")
-      ->transform(Whole(1, 128));
-  table
-      .Row("client-requests-per-second", config.client_requests_per_second,
-           "Max rate of requests of one client; 0 for no limit. Bursts last "
-           "one second. A client is identified by its token, else its "
-           "certificate, else its address")
-      ->transform(Rate());
-  table
-      .Row("client-bytes-per-second", config.client_bytes_per_second,
-           "Max rate of request bytes of one client; 0 for no limit. Bursts "
-           "last one second. A request above a full burst is admitted "
-           "after a second without requests and delays the next ones. "
-           "StreamTopK is read at this rate")
-      ->transform(Rate());
+  table.Row("client-ipv6-prefix", config.client_ipv6_prefix, Whole(1, 128),
+            "Number of leading bits of an IPv6 address that identify a client "
+            "without token and certificate. A host commonly owns a whole /64 "
+            "network");
+  table.Row("client-requests-per-second", config.client_requests_per_second,
+            Rate(),
+            "Max rate of requests of one client; 0 for no limit. Bursts last "
+            "one second. A client is identified by its token, else its "
+            "certificate, else its address");
+  table.Row("client-bytes-per-second", config.client_bytes_per_second, Rate(),
+            "Max rate of request bytes of one client; 0 for no limit. Bursts "
+            "last one second. A request above a full burst is admitted "
+            "after a second without requests and delays the next ones. "
+            "StreamTopK is read at this rate");
 }
 
 std::vector<std::string> BackendChoices() {
@@ -186,194 +164,147 @@ std::vector<std::string> BackendChoices() {
 
 void AddWork(ConfigTable& table, ServerConfig& config) {
   table.Heading("Work");
-  table
-      .Row("threads", config.threads,
-           "Number of compute threads; 0 uses all CPUs that the affinity mask "
-           "and the cgroup quota grant")
-      ->transform(Whole(0, 4096));
-  table
-      .Row("backend", config.backend,
-           "Compute backend; auto uses the faster one for each request. The "
-           "backend cuda requires a build with TOPK_WITH_CUDA and a device, "
-           "and uses the CPU for requests that CUDA does not support")
-      ->check(CLI::IsMember(BackendChoices()));
-  table
-      .Row("device-memory-bytes", config.device_memory_bytes,
-           "Max memory to use on each device; 0 uses half of it")
-      ->transform(Bytes(0, std::numeric_limits<int64_t>::max()));
-  table
-      .Row("pollers", config.pollers,
-           "Number of threads that poll connections and compute small "
-           "requests; 0 uses half the compute threads. One poller gives the "
-           "lowest latency of small calls on two CPUs; with two or more, a "
-           "connection that floods the server delays others less")
-      ->transform(Whole(0, 4096));
+  table.Row("threads", config.threads, Whole(0, 4096),
+            "Number of compute threads; 0 uses all CPUs that the affinity mask "
+            "and the cgroup quota grant");
+  table.Row("backend", config.backend, CLI::IsMember(BackendChoices()),
+            "Compute backend; auto uses the faster one for each request. The "
+            "backend cuda requires a build with TOPK_WITH_CUDA and a device, "
+            "and uses the CPU for requests that CUDA does not support");
+  table.Row("device-memory-bytes", config.device_memory_bytes,
+            Bytes(0, std::numeric_limits<int64_t>::max()),
+            "Max memory to use on each device; 0 uses half of it");
+  table.Row("pollers", config.pollers, Whole(0, 4096),
+            "Number of threads that poll connections and compute small "
+            "requests; 0 uses half the compute threads. One poller gives the "
+            "lowest latency of small calls on two CPUs; with two or more, a "
+            "connection that floods the server delays others less");
   table.Switch(
       "allow-shared-memory", config.allow_shared_memory,
       "Read tensors from POSIX shared memory and write results to it. "
       "Every client can then access each object that has the prefix and "
       "that this process can access");
-  table
-      .Row("shared-memory-prefix", config.shared_memory_prefix,
-           "Required prefix of the names of shared memory objects")
-      ->check(ObjectPrefix());
+  table.Row("shared-memory-prefix", config.shared_memory_prefix, ObjectPrefix(),
+            "Required prefix of the names of shared memory objects");
 }
 
 void AddLimits(ConfigTable& table, ServerConfig& config) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   table.Heading("Limits of one request");
-  table
-      .Row("max-message-bytes", config.max_message_bytes,
-           "Max size of a request message; larger tensors need StreamTopK")
-      ->transform(Bytes(1024, std::numeric_limits<int32_t>::max()));
-  table
-      .Row("max-elements", config.max_elements,
-           "Max number of elements of a tensor")
-      ->transform(Whole(1, kMax));
-  table
-      .Row("max-selected-elements", config.max_selected_elements,
-           "Max number of selected elements of a request, k per slice")
-      ->transform(Whole(1, config.max_selected_elements));
-  table
-      .Row("max-rank", config.max_rank, "Max number of dimensions of a tensor")
-      ->transform(Whole(1, 4096));
-  table
-      .Row("max-output-bytes", config.max_output_bytes,
-           "Max size of values and indices of a response together")
-      ->transform(Bytes(1, config.max_output_bytes));
+  table.Row("max-message-bytes", config.max_message_bytes,
+            Bytes(1024, std::numeric_limits<int32_t>::max()),
+            "Max size of a request message; larger tensors need StreamTopK");
+  table.Row("max-elements", config.max_elements, Whole(1, kMax),
+            "Max number of elements of a tensor");
+  table.Row("max-selected-elements", config.max_selected_elements,
+            Whole(1, config.max_selected_elements),
+            "Max number of selected elements of a request, k per slice");
+  table.Row("max-rank", config.max_rank, Whole(1, 4096),
+            "Max number of dimensions of a tensor");
+  table.Row("max-output-bytes", config.max_output_bytes,
+            Bytes(1, config.max_output_bytes),
+            "Max size of values and indices of a response together");
   table.Heading("Limits of all requests together");
-  table
-      .Row("max-inflight-bytes", config.max_inflight_bytes,
-           "Max memory of all requests in flight; 0 uses a quarter of the "
-           "memory of the machine or, if less, of the cgroup. It includes "
-           "responses and working memory")
-      ->transform(Bytes(0, kMax));
-  table
-      .Row("max-inflight-calls", config.max_inflight_calls,
-           "Max number of calls in flight, open streams included")
-      ->transform(Whole(1, kMax));
-  table
-      .Row("max-client-inflight-bytes", config.max_client_inflight_bytes,
-           "Max memory of one client's requests in flight; 0 uses half of "
-           "--max-inflight-bytes. A client is identified by its "
-           "token, else its certificate, else its address")
-      ->transform(Bytes(0, kMax));
-  table
-      .Row("max-client-inflight-calls", config.max_client_inflight_calls,
-           "Max number of one client's calls in flight; 0 uses half of "
-           "--max-inflight-calls")
-      ->transform(Whole(0, kMax));
-  table
-      .Row("max-receive-memory", config.max_receive_memory,
-           "Max memory of gRPC for messages that are arriving or queued; 0 "
-           "uses 60 % of the memory. Beyond it gRPC closes calls without a "
-           "status")
-      ->transform(Bytes(0, kMax));
+  table.Row("max-inflight-bytes", config.max_inflight_bytes, Bytes(0, kMax),
+            "Max memory of all requests in flight; 0 uses a quarter of the "
+            "memory of the machine or, if less, of the cgroup. It includes "
+            "responses and working memory");
+  table.Row("max-inflight-calls", config.max_inflight_calls, Whole(1, kMax),
+            "Max number of calls in flight, open streams included");
+  table.Row("max-client-inflight-bytes", config.max_client_inflight_bytes,
+            Bytes(0, kMax),
+            "Max memory of one client's requests in flight; 0 uses half of "
+            "--max-inflight-bytes. A client is identified by its "
+            "token, else its certificate, else its address");
+  table.Row("max-client-inflight-calls", config.max_client_inflight_calls,
+            Whole(0, kMax),
+            "Max number of one client's calls in flight; 0 uses half of "
+            "--max-inflight-calls");
+  table.Row("max-receive-memory", config.max_receive_memory, Bytes(0, kMax),
+            "Max memory of gRPC for messages that are arriving or queued; 0 "
+            "uses 60 % of the memory. Beyond it gRPC closes calls without a "
+            "status");
 }
 
 void AddConnections(ConfigTable& table, ConnectionOptions& options) {
   // gRPC counts in milliseconds, in 32 bits: 24 days.
   constexpr double kMax = 2000000;
   table.Heading("Connections");
-  table
-      .Row("handshake-timeout", options.handshake_timeout,
-           "Max time for the TLS handshake and the first HTTP/2 frames of a "
-           "connection")
-      ->transform(Seconds(0.001, kMax));
-  table
-      .Row("keepalive-time", options.keepalive_time,
-           "Idle time after which the server pings a client")
-      ->transform(Seconds(1, kMax));
-  table
-      .Row("keepalive-timeout", options.keepalive_timeout,
-           "Max time for the response to that ping. The connection is closed "
-           "afterwards")
-      ->transform(Seconds(0.001, kMax));
-  table
-      .Row("min-ping-interval", options.min_ping_interval,
-           "Min interval of a client's pings. Clients that ping more often are "
-           "disconnected")
-      ->transform(Seconds(0, kMax));
-  table
-      .Row("max-connection-idle", options.max_connection_idle,
-           "Max time of a connection without calls; 0 for no limit")
-      ->transform(Seconds(0, kMax));
-  table
-      .Row("max-connection-age", options.max_connection_age,
-           "Max age at which a connection accepts calls, with 10 % jitter; 0 "
-           "for no limit. Clients then reconnect, possibly to a newer server")
-      ->transform(Seconds(0, kMax));
-  table
-      .Row("max-connection-age-grace", options.max_connection_age_grace,
-           "Max time for the calls of such a connection to finish")
-      ->transform(Seconds(0, kMax));
-  table
-      .Row("max-connections", options.max_connections,
-           "Max number of open connections; 0 for no limit except that of file "
-           "descriptors. Further ones are closed at once")
-      ->transform(Whole(0, 1 << 20));
-  table
-      .Row("max-connections-per-client", options.max_connections_per_client,
-           "Max number of open connections of one client address; 0 for no "
-           "limit. An IPv6 client is a network of --client-ipv6-prefix bits, "
-           "and a proxy is one address")
-      ->transform(Whole(0, 1 << 20));
-  table
-      .Row("max-concurrent-streams", options.max_concurrent_streams,
-           "Max number of calls in flight per connection")
-      ->transform(Whole(1, 1 << 20));
-  table
-      .Row("max-metadata-bytes", options.max_metadata_bytes,
-           "Max size of a call's metadata in bytes, with 32 bytes of overhead "
-           "per field")
-      ->transform(Whole(1024, 1 << 20));
+  table.Row("handshake-timeout", options.handshake_timeout,
+            Seconds(0.001, kMax),
+            "Max time for the TLS handshake and the first HTTP/2 frames of a "
+            "connection");
+  table.Row("keepalive-time", options.keepalive_time, Seconds(1, kMax),
+            "Idle time after which the server pings a client");
+  table.Row("keepalive-timeout", options.keepalive_timeout,
+            Seconds(0.001, kMax),
+            "Max time for the response to that ping. The connection is closed "
+            "afterwards");
+  table.Row(
+      "min-ping-interval", options.min_ping_interval, Seconds(0, kMax),
+      "Min interval of a client's pings. Clients that ping more often are "
+      "disconnected");
+  table.Row("max-connection-idle", options.max_connection_idle,
+            Seconds(0, kMax),
+            "Max time of a connection without calls; 0 for no limit");
+  table.Row("max-connection-age", options.max_connection_age, Seconds(0, kMax),
+            "Max age at which a connection accepts calls, with 10 % jitter; 0 "
+            "for no limit. Clients then reconnect, possibly to a newer server");
+  table.Row("max-connection-age-grace", options.max_connection_age_grace,
+            Seconds(0, kMax),
+            "Max time for the calls of such a connection to finish");
+  table.Row(
+      "max-connections", options.max_connections, Whole(0, 1 << 20),
+      "Max number of open connections; 0 for no limit except that of file "
+      "descriptors. Further ones are closed at once");
+  table.Row("max-connections-per-client", options.max_connections_per_client,
+            Whole(0, 1 << 20),
+            "Max number of open connections of one client address; 0 for no "
+            "limit. An IPv6 client is a network of --client-ipv6-prefix bits, "
+            "and a proxy is one address");
+  table.Row("max-concurrent-streams", options.max_concurrent_streams,
+            Whole(1, 1 << 20), "Max number of calls in flight per connection");
+  table.Row("max-metadata-bytes", options.max_metadata_bytes,
+            Whole(1024, 1 << 20),
+            "Max size of a call's metadata in bytes, with 32 bytes of overhead "
+            "per field");
 }
 
 void AddDrain(ConfigTable& table, ServerConfig& config) {
   table.Heading("Draining");
-  table
-      .Row("drain-delay", config.drain_delay_seconds,
-           "Time after SIGTERM during which calls are accepted while health "
-           "reports NOT_SERVING. Load balancers stop sending traffic in it")
-      ->transform(Seconds(0, 3600));
-  table
-      .Row("drain-timeout", config.drain_timeout_seconds,
-           "Max time for calls in flight to finish afterwards. Keep the sum "
-           "of both below the grace period of the process manager (30 s in "
-           "Kubernetes)")
-      ->transform(Seconds(0, 86400));
+  table.Row("drain-delay", config.drain_delay_seconds, Seconds(0, 3600),
+            "Time after SIGTERM during which calls are accepted while health "
+            "reports NOT_SERVING. Load balancers stop sending traffic in it");
+  table.Row("drain-timeout", config.drain_timeout_seconds, Seconds(0, 86400),
+            "Max time for calls in flight to finish afterwards. Keep the sum "
+            "of both below the grace period of the process manager (30 s in "
+            "Kubernetes)");
 }
 
 void AddLogging(ConfigTable& table, ServerConfig& config) {
   table.Heading("Logging");
-  table.Row("log-level", config.log_level, "Lowest level that is logged")
-      ->check(
-          CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}));
-  table.Row("log-format", config.log_format, "Format of log lines")
-      ->check(CLI::IsMember({"text", "json"}));
-  table
-      .Row("access-log-sample", config.access_log_sample,
-           "Share of successful requests that are logged. Requests "
-           "that the caller traces are always logged unless it is 0; failed "
-           "requests always are")
-      ->transform(Share());
-  table
-      .Row("slow-request", config.slow_request_seconds,
-           "Duration above which a request is logged as a warning; 0 disables "
-           "it")
-      ->transform(Seconds(0, 86400));
+  table.Row("log-level", config.log_level,
+            CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}),
+            "Lowest level that is logged");
+  table.Row("log-format", config.log_format, CLI::IsMember({"text", "json"}),
+            "Format of log lines");
+  table.Row("access-log-sample", config.access_log_sample, Share(),
+            "Share of successful requests that are logged. Requests "
+            "that the caller traces are always logged unless it is 0; failed "
+            "requests always are");
+  table.Row("slow-request", config.slow_request_seconds, Seconds(0, 86400),
+            "Duration above which a request is logged as a warning; 0 disables "
+            "it");
 }
 
 void AddTraces(ConfigTable& table, ServerConfig& config) {
   table.Heading("Traces");
-  table
-      .Row("otlp-endpoint", config.traces.endpoint,
-           "URL of an OpenTelemetry collector that receives spans: "
-           "http://host:port or https://host:port. The default are the "
-           "variables OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and "
-           "OTEL_EXPORTER_OTLP_ENDPOINT; other variables of OpenTelemetry "
-           "choose the sampler and describe the service")
-      ->transform(Collector());
+  table.Row("otlp-endpoint", config.traces.endpoint, Collector(),
+            "URL of an OpenTelemetry collector that receives spans: "
+            "http://host:port or https://host:port. The default are the "
+            "variables OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and "
+            "OTEL_EXPORTER_OTLP_ENDPOINT; other variables of OpenTelemetry "
+            "choose the sampler and describe the service");
 }
 
 // Sets the options that no flag sets from their variables, else from the file.
@@ -504,7 +435,8 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
       "server: calls in flight finish; a second SIGTERM ends the process. Exit "
       "status: 0 after a drain, 1 failure, 2 invalid settings.");
   ConfigTable table(app);
-  AddListening(table, result.server);
+  std::string unix_socket_mode = "0600";
+  AddListening(table, result.server, unix_socket_mode);
   AddSecurity(table, result.server.security);
   AddWork(table, result.server);
   AddLimits(table, result.server);
@@ -532,6 +464,8 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
     result.exit_code = ok ? 0 : kUsageError;
     return result;
   }
+  result.server.unix_socket_mode =
+      static_cast<unsigned>(std::stoul(unix_socket_mode, nullptr, 8));
   result.server.traces =
       ReadTraceConfig(result.server.traces.endpoint, Environment);
   if (hash_token->parsed()) {
