@@ -10,7 +10,6 @@
 #include <iostream>
 #include <limits>
 #include <map>
-#include <set>
 
 #include "core/backends/registry.h"
 #include "core/base/text.h"
@@ -24,6 +23,8 @@ namespace topk {
 namespace {
 
 constexpr int kUsageError = 2;
+// The heading of settings that must not be empty by mistake.
+constexpr char kSecurity[] = "Security";
 
 std::string Environment(const std::string& name) {
   const char* value = name.empty() ? nullptr : std::getenv(name.c_str());
@@ -102,7 +103,7 @@ void AddListening(ConfigTable& table, ServerConfig& config,
 }
 
 void AddSecurity(ConfigTable& table, SecurityConfig& config) {
-  table.Heading("Security");
+  table.Heading(kSecurity);
   table.Row("tls-cert", config.tls_cert,
             "PEM file with the server's certificate and its intermediate "
             "certificates. Enables TLS 1.2 and 1.3 on all --listen addresses "
@@ -307,8 +308,8 @@ void AddTraces(ConfigTable& table, ServerConfig& config) {
             "choose the sampler and describe the service");
 }
 
-// Sets the options that no flag sets from their variables, else from the file.
-// CLI11 2.4 ignores a variable whose value fails its check.
+// Sets the options that no flag has set: from their variables, else from the
+// file. CLI11 2.4 ignores a variable whose value fails its check.
 void ApplyVariablesAndFile(
     CLI::App& app, const std::map<const CLI::Option*, FileValue>& file) {
   for (CLI::Option* option : app.get_options()) {
@@ -331,10 +332,10 @@ void ApplyVariablesAndFile(
   }
 }
 
-// Throws for an empty value, e.g. that of an unset shell variable: of a switch,
-// which it would turn on, and of a flag or variable of TLS, tokens or rates,
-// whose security it would turn off; and of --config. A config file may have
-// those of security, because --check-config prints them.
+// Throws for an empty value, e.g. of an unset shell variable, where the value
+// would weaken the server: it would turn on a switch, and turn off TLS, tokens,
+// rates or --config. The config file may have empty values of security, because
+// --check-config prints them.
 void CheckEmptyValues(const CLI::App& app, int argc, const char* const* argv) {
   const auto fail = [](const std::string& source) {
     throw CLI::ValidationError(source, "the value is empty");
@@ -345,28 +346,20 @@ void CheckEmptyValues(const CLI::App& app, int argc, const char* const* argv) {
         std::count(argv, argv + argc, name + "=") > 0) {
       fail(name);
     }
-    if (!name.starts_with("--tls") && !name.starts_with("--auth") &&
-        !name.starts_with("--client") && name != "--config") {
-      continue;
-    }
+    if (option->get_group() != kSecurity && name != "--config") continue;
+    const char* variable = std::getenv(option->get_envname().c_str());
     if (IsArgument(argc, argv, name)) {
       if (option->results() == CLI::results_t{""}) fail(name);
-    } else if (const char* variable =
-                   std::getenv(option->get_envname().c_str());
-               variable != nullptr && *variable == '\0') {
+    } else if (variable != nullptr && *variable == '\0') {
       fail(option->get_envname());
     }
   }
 }
 
-// Throws for a variable TOPKD_... that sets nothing: a typo must not go
-// unnoticed. Kubernetes puts such into each container, for services by that
-// name.
+// Throws for a variable TOPKD_... that sets nothing, so that typos are noticed.
+// For a service named topkd, Kubernetes sets such variables in each container.
 void CheckEnvironment(const CLI::App& app) {
-  std::set<std::string> known;
-  for (const CLI::Option* option : app.get_options()) {
-    known.insert(option->get_envname());
-  }
+  const std::vector<const CLI::Option*> options = app.get_options();
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
     const std::string name = text.substr(0, text.find('='));
@@ -375,22 +368,12 @@ void CheckEnvironment(const CLI::App& app) {
     };
     const bool of_kubernetes = has("_SERVICE_HOST") || has("_SERVICE_PORT") ||
                                has("_PORT_") || name.ends_with("_PORT");
-    if (name.starts_with("TOPKD_") && !known.contains(name) && !of_kubernetes) {
+    if (name.starts_with("TOPKD_") && !of_kubernetes &&
+        std::ranges::find(options, name, &CLI::Option::get_envname) ==
+            options.end()) {
       throw CLI::ValidationError(Quote(name), "the variable sets nothing");
     }
   }
-}
-
-CLI::App* AddHashToken(CLI::App& app, std::string& name) {
-  CLI::App* command = app.add_subcommand(
-      "hash-token",
-      "Reads a token from stdin and prints its line for --auth-tokens-file");
-  command->configurable(false);
-  command
-      ->add_option("name", name,
-                   "Name of the token's owner, for limits and logs")
-      ->required();
-  return command;
 }
 
 }  // namespace
@@ -444,8 +427,13 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
   AddDrain(table, result.server);
   AddLogging(table, result.server);
   AddTraces(table, result.server);
-  const CLI::App* hash_token = AddHashToken(app, result.token_name);
-
+  CLI::App* hash_token = app.add_subcommand(
+      "hash-token",
+      "Reads a token from stdin and prints its line for --auth-tokens-file");
+  hash_token
+      ->add_option("name", result.token_name,
+                   "Name of the token's owner, for limits and logs")
+      ->required();
   bool check = false;
   app.add_flag("--check-config", check,
                "Validate the settings, print them and exit without starting "
