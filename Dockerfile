@@ -72,5 +72,5 @@ USER 65532:65532
 EXPOSE 50051 9090
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=2s --start-period=5s \
-  CMD ["/usr/bin/topkd", "healthcheck"]
+  CMD ["/usr/bin/topk", "health", "--deadline", "1"]
 ENTRYPOINT ["/usr/bin/topkd"]

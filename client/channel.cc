@@ -66,8 +66,9 @@ std::shared_ptr<grpc::Channel> Connect(
   if (!options.tls_server_name.empty()) {
     arguments.SetSslTargetNameOverride(options.tls_server_name);
   }
-  if (!options.token_file.empty() && !UsesTls(options)) {
-    // A token for this machine is not one for the proxy.
+  // A proxy must not see a token that is sent without TLS.
+  if (!options.use_http_proxy ||
+      (!options.token_file.empty() && !UsesTls(options))) {
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   }
   return grpc::CreateCustomChannel(Target(options.target), credentials,

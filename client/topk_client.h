@@ -38,6 +38,9 @@ struct ClientOptions {
   /// Whether this client has its own connection; otherwise the clients of a
   /// process that have equal options share one.
   bool own_connection = false;
+  /// Whether connections go through the proxy that a variable such as
+  /// http_proxy names.
+  bool use_http_proxy = true;
 
   /// TLS 1.2 or later, if this or any of the next four is set. The server is
   /// believed if an authority of `tls_ca`, or of this machine without it, has

@@ -59,10 +59,10 @@ wait_for() {
 
 # Returns whether the health check reports a draining server.
 not_serving() {
-  local status=0
-  "${buildah[@]}" run --isolation chroot "$container" -- "${probe[@]}" \
-    --target "$1" || status=$?
-  [ $status -eq 4 ]
+  local answer
+  answer=$("${buildah[@]}" run --isolation chroot "$container" -- \
+    "${probe[@]}" --target "$1") || true
+  [ "$answer" = NOT_SERVING ]
 }
 
 # Compares the server's answer with the one computed here.
@@ -173,7 +173,7 @@ if [ $engine = docker ]; then
     --security-opt no-new-privileges -p 127.0.0.1::50051 -p 127.0.0.1::9090 \
     $image)
   target=$(docker port "$container" 50051 | head -n 1)
-  wait_for docker exec "$container" /usr/bin/topkd healthcheck
+  wait_for docker exec "$container" /usr/bin/topk health
   ask "$target"
   scrape "$(docker port "$container" 9090 | head -n 1)"
   step "sending SIGTERM"

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <ctime>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
@@ -17,9 +18,8 @@
 #include "server/config/config.h"
 #include "server/grpc_workarounds/acceptor.h"
 #include "server/grpc_workarounds/read_in_pollers.h"
-#include "server/health/healthcheck.h"
 #include "server/memory_trimmer.h"
-#include "server/security/hash_token.h"
+#include "server/security/token_set.h"
 #include "server/server.h"
 #include "server/telemetry/logging.h"
 
@@ -90,15 +90,8 @@ int Serve(const topk::CommandLine& line, const sigset_t& signals,
   for (const std::string& address : (*server)->addresses()) {
     log->info("serving on {}", address);
   }
-  if (const std::string metrics = (*server)->metrics_address();
-      !metrics.empty()) {
-    log->info("metrics on http://{}/metrics", metrics);
-  }
-  if (const std::string health = (*server)->health_address(); !health.empty()) {
-    log->info("health checks without TLS on {}", health);
-  }
-  if (const std::string admin = (*server)->admin_address(); !admin.empty()) {
-    log->info("channelz on {}", admin);
+  for (const auto& [name, address] : (*server)->side_addresses()) {
+    log->info("serving {} on {}", name, address);
   }
   if (config.allow_shared_memory) {
     log->info("shared memory is allowed: objects named {}*",
@@ -153,6 +146,18 @@ int Check(const topk::CommandLine& line) {
   return 0;
 }
 
+// topkd hash-token: reads a token from stdin and prints its line.
+int PrintTokenLine(const std::string& name) {
+  const std::string token{std::istreambuf_iterator<char>(std::cin), {}};
+  const topk::Result<std::string> line = topk::HashTokenLine(name, token);
+  if (!line.ok()) {
+    std::cerr << "topkd hash-token: " << line.status().message << "\n";
+    return kFailure;
+  }
+  std::cout << *line << "\n";
+  return 0;
+}
+
 int LogAndServe(const topk::CommandLine& line) {
   // Before there is another thread.
   const sigset_t signals = BlockSignals();
@@ -172,10 +177,8 @@ int Run(const topk::CommandLine& line) {
       return line.exit_code;
     case topk::CommandLine::Action::kCheckConfig:
       return Check(line);
-    case topk::CommandLine::Action::kHealthcheck:
-      return topk::RunHealthcheck(line.healthcheck);
     case topk::CommandLine::Action::kHashToken:
-      return topk::RunHashToken(line.token_name);
+      return PrintTokenLine(line.token_name);
     case topk::CommandLine::Action::kServe:
       topk::KeepFreeMemory();
       topk::ReadInPollers();

@@ -1,12 +1,18 @@
 #include "server/server.h"
 
+#include <grpcpp/grpcpp.h>
+
 #include <algorithm>
+#include <future>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "core/security/local_address.h"
-#include "server/drain.h"
-#include "server/main_server.h"
+#include "server/admission/memory_limit.h"
+#include "server/calls/grpc_server.h"
+#include "server/grpc_workarounds/acceptor.h"
+#include "server/grpc_workarounds/no_plugins.h"
 #include "server/memory_trimmer.h"
 #include "server/ready_file.h"
 #include "server/security/authenticator.h"
@@ -15,182 +21,191 @@
 #include "server/side_servers.h"
 #include "server/telemetry/metrics_endpoint.h"
 #include "server/telemetry/span_exporter.h"
+#include "server/transport/addresses.h"
+#include "server/transport/connection_options.h"
 #include "server/transport/owned_file.h"
 
 namespace topk {
-
-struct ServerSecurity {
-  std::unique_ptr<ServerTls> tls;  // null: plain text
-  std::unique_ptr<Authenticator> authenticator;
-};
-
-// The listeners next to the main ones; null if they are not configured.
-struct Endpoints {
-  std::unique_ptr<SideServer> admin;
-  std::unique_ptr<MetricsEndpoint> metrics;
-  std::unique_ptr<SideServer> health;
-
-  // The bound address of the metrics, or "".
-  std::string metrics_address() const {
-    return metrics == nullptr ? "" : metrics->address();
-  }
-};
-
 namespace {
 
-// Loads certificates and tokens.
-Result<ServerSecurity> LoadSecurity(const ServerConfig& server,
-                                    spdlog::logger& log) {
-  const SecurityConfig& config = server.security;
-  ServerSecurity security;
-  if (config.tls()) {
-    Result<std::unique_ptr<ServerTls>> tls =
-        ServerTls::Start({config.tls_cert, config.tls_key, config.tls_client_ca,
-                          config.tls_client_crl},
-                         log);
-    if (!tls.ok()) return tls.status();
-    security.tls = *std::move(tls);
-  }
-  Result<std::unique_ptr<Authenticator>> authenticator = Authenticator::Start(
-      config, security.tls == nullptr ? nullptr : security.tls->clients(), log);
-  if (!authenticator.ok()) return authenticator.status();
-  security.authenticator = *std::move(authenticator);
-  const auto is_local = [](const std::string& address) {
-    return IsUnixAddress(address) || IsLoopback(address);
-  };
-  if (security.tls == nullptr &&
-      !std::ranges::all_of(server.listen, is_local)) {
-    log.warn(config.auth_tokens_file.empty()
-                 ? "TLS and tokens are off: everyone who can reach --listen "
-                   "may call, and the network can read the tensors"
-                 : "TLS is off: bearer tokens are sent unencrypted, which is "
-                   "safe only behind a proxy that terminates TLS");
-  }
-  return security;
-}
+using Clock = std::chrono::steady_clock;
 
-void LogWarnings(const TraceConfig& config, spdlog::logger& log) {
-  for (const std::string& warning : config.warnings) {
-    log.warn("traces: {}", warning);
-  }
-}
+// Calls that were sent before the client received the GOAWAY arrive within a
+// round trip. Clients that ignore the GOAWAY do not delay the drain for longer.
+constexpr std::chrono::milliseconds kCrossing{500};
+constexpr std::chrono::seconds kMaxCrossing{2};
+// A StreamTopK that receives nothing for this long is ended.
+constexpr std::chrono::milliseconds kIdle{800};
+// gRPC counts a call a moment before this server does, and watchers of the
+// health service need a moment to receive the last state.
+constexpr std::chrono::milliseconds kQuiet{200};
 
-// Returns null if the settings name no collector.
-std::unique_ptr<SpanExporter> StartTraces(const TraceConfig& config,
-                                          spdlog::logger& log) {
-  LogWarnings(config, log);
-  if (config.endpoint.empty()) return nullptr;
-  log.info("traces: spans are sent to {}", config.endpoint);
-  return std::make_unique<SpanExporter>(config, log);
-}
-
-// Moves an endpoint to its place if it could be started.
-template <class Endpoint>
-Status Keep(Result<std::unique_ptr<Endpoint>> started,
-            std::unique_ptr<Endpoint>& to) {
+// Moves a part to its place, or returns why the part could not be started.
+template <class Part>
+Status Keep(Result<std::unique_ptr<Part>> started, std::unique_ptr<Part>& to) {
   if (!started.ok()) return started.status();
   to = *std::move(started);
   return {};
 }
 
-Result<Endpoints> StartEndpoints(const ServerConfig& config,
-                                 Services& services) {
-  Endpoints all;
-  Status status;
-  if (!config.metrics_listen.empty()) {
-    status = Keep(MetricsEndpoint::Start(config.metrics_listen,
-                                         services.metrics().registry()),
-                  all.metrics);
-  }
-  if (status.ok() && !config.health_listen.empty()) {
-    status =
-        Keep(StartHealthServer(config.health_listen, services.health_state(),
-                               services.rpc_metrics()),
-             all.health);
-  }
-  if (status.ok() && !config.admin_listen.empty()) {
-    status = Keep(StartAdminServer(config.admin_listen), all.admin);
-  }
-  if (!status.ok()) return status;
-  return all;
-}
-
-// Returns the bound address, or "".
-std::string BoundAddress(const std::unique_ptr<SideServer>& server) {
-  return server == nullptr ? "" : server->address;
-}
-
-void AddExpiry(const ServerTls& tls, Services& services) {
-  services.metrics().registry()->AddGauge(
-      "topk_certificate_expiry_timestamp_seconds",
-      "When the server's certificate expires, in seconds since 1970",
-      [&tls] { return static_cast<double>(tls.expiry()); });
-}
-
-// Announces the addresses, unless the settings name no file.
-Status WriteAddresses(const ServerConfig& config, const MainServer& main,
-                      const Endpoints& endpoints,
-                      std::optional<OwnedFile>& file) {
-  if (config.ready_file.empty()) return {};
-  Result<OwnedFile> written =
-      WriteReadyFile(config.ready_file, main.addresses,
-                     {{"metrics", endpoints.metrics_address()},
-                      {"health", BoundAddress(endpoints.health)},
-                      {"admin", BoundAddress(endpoints.admin)}});
-  if (!written.ok()) return written.status();
-  file.emplace(*std::move(written));
-  return {};
+// With two pollers, one must often wake the other. On two CPUs this adds 15 us
+// to a small call.
+int PollersFor(int set, int threads) {
+  return set > 0 ? set : std::max(1, threads / 2);
 }
 
 }  // namespace
 
 // Each part uses those before it.
 struct Server::Parts {
-  ServerSecurity security;
-  std::unique_ptr<SpanExporter> spans;
+  Status Prepare(const ServerConfig& config, spdlog::logger& log);
+  Status StartMain(const ServerConfig& config, spdlog::logger& log);
+  Status StartSideServers(const ServerConfig& config);
+
+  std::unique_ptr<ServerTls> tls;  // null: plain text
+  std::unique_ptr<Authenticator> authenticator;
+  std::unique_ptr<SpanExporter> spans;  // null: no traces
   std::unique_ptr<Services> services;
-  MainServer main;
-  Endpoints endpoints;
-  MemoryTrimmer trimmer;
+  std::unique_ptr<GrpcServer> main;
+  std::vector<std::string> addresses;
+  // Null if they are not configured.
+  std::unique_ptr<MetricsEndpoint> metrics;
+  std::unique_ptr<SideServer> health;
+  std::unique_ptr<SideServer> admin;
+  std::map<std::string, std::string> side_addresses;
+  std::optional<MemoryTrimmer> trimmer;
   std::optional<OwnedFile> ready_file;
 };
 
+// Checks the machine and the settings, and loads certificates and tokens.
+Status Server::Parts::Prepare(const ServerConfig& config, spdlog::logger& log) {
+  if (Status s = Services::CheckEnvironment(config); !s.ok()) return s;
+  for (const std::string& warning : config.traces.warnings) {
+    log.warn("traces: {}", warning);
+  }
+  const SecurityConfig& security = config.security;
+  if (security.tls()) {
+    Status s = Keep(ServerTls::Start(security, log), tls);
+    if (!s.ok()) return s;
+  }
+  const auto is_local = [](const std::string& address) {
+    return IsUnixAddress(address) || IsLoopback(address);
+  };
+  if (tls == nullptr && !std::ranges::all_of(config.listen, is_local)) {
+    log.warn(security.auth_tokens_file.empty()
+                 ? "TLS and tokens are off: everyone who can reach --listen "
+                   "may call, and the network can read the tensors"
+                 : "TLS is off: bearer tokens are sent unencrypted, which is "
+                   "safe only behind a proxy that terminates TLS");
+  }
+  return Keep(Authenticator::Start(
+                  security, tls == nullptr ? nullptr : tls->clients(), log),
+              authenticator);
+}
+
+// Binds the --listen addresses and serves there.
+Status Server::Parts::StartMain(const ServerConfig& config,
+                                spdlog::logger& log) {
+  grpc::ServerBuilder builder;
+  builder.SetOption(std::make_unique<WithoutPlugins>());
+  builder.SetMaxReceiveMessageSize(static_cast<int>(config.max_message_bytes));
+  builder.SetMaxSendMessageSize(-1);  // Limits.max_output_bytes bounds it
+  // For messages that are arriving, which no limit of admission counts yet.
+  grpc::ResourceQuota memory("topkd");
+  memory.Resize(config.max_receive_memory > 0
+                    ? static_cast<size_t>(config.max_receive_memory)
+                    : static_cast<size_t>(Services::kReceiveMemory *
+                                          static_cast<double>(MemoryLimit())));
+  builder.SetResourceQuota(memory);
+  ApplyConnectionOptions(config.connections, builder);
+
+  auto acceptor =
+      std::make_unique<Acceptor>(config.connections, /*max_replaced=*/0,
+                                 config.security.client_ipv6_prefix, &log);
+  for (const std::string& address : config.listen) {
+    const bool plain = tls == nullptr || IsUnixAddress(address);
+    if (!acceptor->Listen(
+            address, builder,
+            plain ? grpc::InsecureServerCredentials() : tls->Credentials(),
+            config.unix_socket_mode)) {
+      return CannotBind("listen on", address, acceptor->error());
+    }
+  }
+  addresses = acceptor->addresses();
+  services->metrics().registry()->AddCounter(
+      "topk_connections_rejected_total",
+      "Connections closed because a limit of connections or of file "
+      "descriptors was reached",
+      [&bound = *acceptor] { return bound.rejected(); });
+  return Keep(
+      GrpcServer::Start(builder, std::move(acceptor), &services->router(),
+                        PollersFor(config.pollers, services->threads()),
+                        [&all_metrics = services->metrics(),
+                         &log](std::chrono::nanoseconds busy) {
+                          all_metrics.RecordPollerBusy(busy, log);
+                        }),
+      main);
+}
+
+Status Server::Parts::StartSideServers(const ServerConfig& config) {
+  if (!config.metrics_listen.empty()) {
+    Status s = Keep(MetricsEndpoint::Start(config.metrics_listen,
+                                           services->metrics().registry()),
+                    metrics);
+    if (!s.ok()) return s;
+    side_addresses["metrics"] = metrics->address();
+  }
+  if (!config.health_listen.empty()) {
+    Status s =
+        Keep(StartHealthServer(config.health_listen, services->health_state(),
+                               services->rpc_metrics()),
+             health);
+    if (!s.ok()) return s;
+    side_addresses["health"] = health->address;
+  }
+  if (!config.admin_listen.empty()) {
+    Status s = Keep(StartAdminServer(config.admin_listen), admin);
+    if (!s.ok()) return s;
+    side_addresses["admin"] = admin->address;
+  }
+  return {};
+}
+
 Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
                                               spdlog::logger& log) {
-  if (Status s = Services::CheckEnvironment(config); !s.ok()) return s;
-  // It would announce this server before it serves.
+  // A script may wait for the file.
+  RemoveStaleReadyFile(config.ready_file);
+  auto parts = std::make_unique<Parts>();
+  if (Status s = parts->Prepare(config, log); !s.ok()) return s;
+  if (!config.traces.endpoint.empty()) {
+    log.info("traces: spans are sent to {}", config.traces.endpoint);
+    parts->spans = std::make_unique<SpanExporter>(config.traces, log);
+  }
+  parts->services = std::make_unique<Services>(config, *parts->authenticator,
+                                               parts->spans.get(), log);
+  Metrics& metrics = parts->services->metrics();
+  if (parts->tls != nullptr) {
+    metrics.registry()->AddGauge(
+        "topk_certificate_expiry_timestamp_seconds",
+        "When the server's certificate expires, in seconds since 1970",
+        [&tls = *parts->tls] { return tls.expiry(); });
+  }
+  if (Status s = parts->StartMain(config, log); !s.ok()) return s;
+  if (Status s = parts->StartSideServers(config); !s.ok()) return s;
+  metrics.SetReady(true);
   if (!config.ready_file.empty()) {
-    if (Status s = RemoveStaleReadyFile(config.ready_file); !s.ok()) return s;
+    Result<OwnedFile> file = WriteReadyFile(config.ready_file, parts->addresses,
+                                            parts->side_addresses);
+    if (!file.ok()) return file.status();
+    parts->ready_file.emplace(*std::move(file));
   }
-  Result<ServerSecurity> security = LoadSecurity(config, log);
-  if (!security.ok()) return security.status();
-  std::unique_ptr<SpanExporter> spans = StartTraces(config.traces, log);
-  auto services = std::make_unique<Services>(config, *security->authenticator,
-                                             spans.get(), log);
-  if (security->tls != nullptr) AddExpiry(*security->tls, *services);
-  Result<MainServer> main =
-      StartMainServer(config, security->tls.get(), *services, log);
-  if (!main.ok()) return main.status();
-  Result<Endpoints> endpoints = StartEndpoints(config, *services);
-  if (!endpoints.ok()) return endpoints.status();
-  services->metrics().SetReady(true);
-  std::optional<OwnedFile> ready_file;
-  if (Status s = WriteAddresses(config, *main, *endpoints, ready_file);
-      !s.ok()) {
-    return s;
-  }
-  const auto activity = [&services = *services] { return services.activity(); };
-  return std::unique_ptr<Server>(new Server(std::unique_ptr<Parts>(
-      new Parts{*std::move(security), std::move(spans), std::move(services),
-                *std::move(main), *std::move(endpoints),
-                MemoryTrimmer(activity), std::move(ready_file)})));
+  parts->trimmer.emplace(
+      [&services = *parts->services] { return services.activity(); });
+  return std::unique_ptr<Server>(new Server(std::move(parts)));
 }
 
 Status Server::Check(const ServerConfig& config, spdlog::logger& log) {
-  if (Status s = Services::CheckEnvironment(config); !s.ok()) return s;
-  LogWarnings(config.traces, log);
-  const Result<ServerSecurity> security = LoadSecurity(config, log);
-  return security.ok() ? Status{} : security.status();
+  return Parts().Prepare(config, log);
 }
 
 Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -198,24 +213,51 @@ Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Server::~Server() = default;
 
 const std::vector<std::string>& Server::addresses() const {
-  return parts_->main.addresses;
+  return parts_->addresses;
 }
 
-std::string Server::metrics_address() const {
-  return parts_->endpoints.metrics_address();
-}
-
-std::string Server::health_address() const {
-  return BoundAddress(parts_->endpoints.health);
-}
-
-std::string Server::admin_address() const {
-  return BoundAddress(parts_->endpoints.admin);
+const std::map<std::string, std::string>& Server::side_addresses() const {
+  return parts_->side_addresses;
 }
 
 void Server::Drain(std::chrono::milliseconds delay,
                    std::chrono::milliseconds timeout) {
-  topk::Drain(*parts_->services, *parts_->main.grpc, delay, timeout);
+  Services& services = *parts_->services;
+  OpenCalls& calls = services.open_calls();
+  GrpcServer& grpc = *parts_->main;
+
+  // Step 1 of the comment in server.h.
+  services.metrics().SetReady(false);
+  services.health_state().Stop();
+  std::this_thread::sleep_for(delay);
+
+  // Step 2.
+  const Clock::time_point deadline = Clock::now() + timeout;
+  grpc.StopAccepting();
+  if (grpc.SendGoaways()) {
+    calls.WaitUntilNoneArrives(kCrossing,
+                               std::min(deadline, Clock::now() + kMaxCrossing));
+  }
+
+  // Step 3. All calls must have ended before gRPC begins to shut down, because
+  // it may keep a call that crosses the shutdown until the deadline.
+  services.admission().Close();
+  do {
+    calls.RecheckStreams();
+    calls.WaitUntilNone(std::min(deadline, Clock::now() + kIdle));
+  } while (calls.count() > 0 && Clock::now() < deadline);
+
+  // Step 4. gRPC alone would wait for health watches and for idle connections,
+  // whose clients may take 10 s to notice.
+  const auto left = std::max<Clock::duration>(deadline - Clock::now(), {});
+  const std::future<void> done = std::async(
+      std::launch::async, [&grpc, end = std::chrono::system_clock::now() +
+                                        left] { grpc.Shutdown(end); });
+  int64_t arrived = calls.arrived();
+  while (done.wait_for(kQuiet) != std::future_status::ready) {
+    if (calls.count() == 0 && calls.arrived() == arrived) grpc.CancelAll();
+    arrived = calls.arrived();
+  }
 }
 
 }  // namespace topk

@@ -4,6 +4,7 @@
 #include <spdlog/logger.h>
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,35 +14,44 @@
 
 namespace topk {
 
-/// Serves from Start until it is destroyed.
+/// Serves from Start() until it is destroyed.
 class Server {
  public:
   /// Binds all addresses and serves, then writes the ready file. An address
-  /// that cannot be bound is an error that names it. The logger outlives the
-  /// server.
+  /// that cannot be bound is an error that names the address. The logger must
+  /// outlive the server.
   static Result<std::unique_ptr<Server>> Start(const ServerConfig& config,
                                                spdlog::logger& log);
 
-  /// Checks the files that the settings name. Returns the error that Start
+  /// Checks the files that the settings name. Returns the error that Start()
   /// would return.
   static Status Check(const ServerConfig& config, spdlog::logger& log);
 
-  /// Stops at once if Drain was not called.
+  /// Stops at once if Drain() was not called.
   ~Server();
 
   /// The bound addresses: host:port with the real port, or unix:path.
   const std::vector<std::string>& addresses() const;
-  /// The bound address of the metrics, or "".
-  std::string metrics_address() const;
-  /// The bound address of the listener for health checks only, or "".
-  std::string health_address() const;
-  /// The bound address of channelz, or "".
-  std::string admin_address() const;
+  /// The bound addresses of the configured other listeners: "metrics",
+  /// "health" and "admin".
+  const std::map<std::string, std::string>& side_addresses() const;
 
-  /// Sets the health status to NOT_SERVING and keeps serving for `delay`. Then
-  /// sends a GOAWAY on all connections, rejects new calls as UNAVAILABLE, and
-  /// lets calls in flight finish until `timeout`, after which it cancels them.
-  /// Returns when all calls have ended. Call it once.
+  /// Drains the server. Returns when all calls have ended. Call it once. Each
+  /// step ends when its condition is true or its time is over; steps 2 to 4
+  /// together take at most `timeout`, after which calls in flight are
+  /// cancelled.
+  ///
+  /// 1. Announces the drain: the health status is NOT_SERVING, and calls are
+  ///    served. Ends after `delay`, so that load balancers notice.
+  /// 2. Sends a GOAWAY on all connections and accepts no more connections.
+  ///    Calls that cross the GOAWAY are served. Ends when no call has arrived
+  ///    for half a second, or after 2 s.
+  /// 3. Rejects new calls as UNAVAILABLE, and ends open streams with
+  ///    UNAVAILABLE and a retry delay: ComputeTopKMany and ModelStreamInfer
+  ///    once the requests that they have received are answered, StreamTopK if
+  ///    it has received nothing for 0.8 s. Ends when no call is in flight.
+  /// 4. Shuts gRPC down. Ends when all connections are closed. The server
+  ///    closes them if no call arrives for a moment.
   void Drain(std::chrono::milliseconds delay,
              std::chrono::milliseconds timeout);
 

@@ -10,24 +10,23 @@
 
 #include "server/grpc_workarounds/acceptor.h"
 #include "server/grpc_workarounds/no_plugins.h"
+#include "server/transport/addresses.h"
 #include "server/transport/connection_options.h"
-#include "server/transport/listeners.h"
 
 namespace topk {
 namespace {
 
-// Serves what `server` has and the services of the builder. `reason`, `field`
-// and `doing` as in CannotBind().
+// Serves what `server` has and the services of the builder. For `doing`, see
+// CannotBind().
 Result<std::unique_ptr<SideServer>> StartSideServer(
-    const std::string& address, std::string_view reason, std::string_view field,
-    std::string_view doing, grpc::ServerBuilder& builder,
-    std::unique_ptr<SideServer> server) {
+    const std::string& address, std::string_view doing,
+    grpc::ServerBuilder& builder, std::unique_ptr<SideServer> server) {
   builder.SetMaxReceiveMessageSize(HealthService::kMaxMessageBytes);
   ApplySideConnectionOptions(builder);
   auto acceptor = std::make_unique<Acceptor>(SideConnectionOptions(),
                                              ConnectionReplacement::Default());
   if (!acceptor->Listen(address, builder, grpc::InsecureServerCredentials())) {
-    return CannotBind(reason, field, doing, address, acceptor->error());
+    return CannotBind(doing, address, acceptor->error());
   }
   server->address = acceptor->addresses().front();
   Result<std::unique_ptr<GrpcServer>> grpc =
@@ -46,9 +45,9 @@ Result<std::unique_ptr<SideServer>> StartHealthServer(
   server->router = std::make_unique<CallRouter>(metrics, nullptr);
   server->health->AddMethods(*server->router);
   grpc::ServerBuilder builder;
-  builder.SetOption(WithoutPlugins());
-  return StartSideServer(address, "HEALTH_LISTEN", "health_listen",
-                         "serve health on", builder, std::move(server));
+  builder.SetOption(std::make_unique<WithoutPlugins>());
+  return StartSideServer(address, "serve health on", builder,
+                         std::move(server));
 }
 
 Result<std::unique_ptr<SideServer>> StartAdminServer(
@@ -61,8 +60,7 @@ Result<std::unique_ptr<SideServer>> StartAdminServer(
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
-  return StartSideServer(address, "ADMIN_LISTEN", "admin_listen",
-                         "serve channelz on", builder,
+  return StartSideServer(address, "serve channelz on", builder,
                          std::make_unique<SideServer>());
 }
 

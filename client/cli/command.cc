@@ -270,11 +270,13 @@ int Main(int argc, char** argv) {
   AddMergeFlags(*merge_command, merge);
   // Each command has its own: CLI11 reads the variables of them all, and those
   // of another one would take the place of this one's flags.
-  ClientOptions health_client;
+  ClientOptions health_client = {.use_http_proxy = false};
   ClientOptions info_client;
   std::string service;
   CLI::App* health =
-      app.add_subcommand("health", "Prints the health status of a server");
+      app.add_subcommand("health",
+                         "Prints the health status of a server, which it "
+                         "reaches without an HTTP proxy");
   health->add_option("--service", service,
                      "Service to check; default: the whole server");
   AddClientFlags(*health, health_client, deadline);

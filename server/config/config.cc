@@ -7,11 +7,9 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <functional>
 #include <iostream>
 #include <limits>
 #include <map>
-#include <set>
 
 #include "core/backends/registry.h"
 #include "core/base/text.h"
@@ -25,37 +23,34 @@ namespace topk {
 namespace {
 
 constexpr int kUsageError = 2;
-constexpr int kHealthcheckUsageError = 1;
+// The heading of settings that must not be empty by mistake.
+constexpr char kSecurity[] = "Security";
 
 std::string Environment(const std::string& name) {
   const char* value = name.empty() ? nullptr : std::getenv(name.c_str());
   return value == nullptr ? "" : value;
 }
 
-// Makes each row of the table a flag --like-this, and a variable
-// TOPKD_LIKE_THIS of the environment; those of the server are keys of the
-// config file too.
+// Makes each row a flag --like-this, an environment variable TOPKD_LIKE_THIS
+// and a key of the config file.
 class ConfigTable {
  public:
-  ConfigTable(CLI::App& app, std::string prefix)
-      : app_(app), prefix_(std::move(prefix)) {}
+  explicit ConfigTable(CLI::App& app) : app_(app) {}
 
-  // Rows from now on stand under this heading of --help.
+  // Sets the heading of --help for the rows from now on.
   void Heading(std::string heading) { heading_ = std::move(heading); }
 
-  // A value, or several if it is a vector.
+  // Adds a flag with a value, or with several if `value` is a vector.
   template <class Value>
   CLI::Option* Row(const std::string& name, Value& value,
                    const std::string& help) {
     return Finish(
         name, app_.add_option("--" + name, value, help)->capture_default_str());
   }
-  // A value that is set by a function.
-  CLI::Option* Row(const std::string& name,
-                   const std::function<void(const std::string&)>& set,
-                   const std::string& help) {
-    return Finish(
-        name, app_.add_option_function<std::string>("--" + name, set, help));
+  template <class Value>
+  CLI::Option* Row(const std::string& name, Value& value,
+                   CLI::Validator validator, const std::string& help) {
+    return Row(name, value, help)->transform(std::move(validator));
   }
   // Adds a flag without a value: `value` is true if the flag is given.
   CLI::Option* Switch(const std::string& name, bool& value,
@@ -65,7 +60,7 @@ class ConfigTable {
 
  private:
   CLI::Option* Finish(const std::string& name, CLI::Option* option) const {
-    std::string variable = prefix_ + name;
+    std::string variable = "TOPKD_" + name;
     for (char& c : variable) {
       c = c == '-' ? '_' : static_cast<char>(std::toupper(c));
     }
@@ -73,49 +68,34 @@ class ConfigTable {
   }
 
   CLI::App& app_;
-  const std::string prefix_;
   std::string heading_ = "Options";
 };
 
-void AddListening(ConfigTable& table, ServerConfig& config) {
+void AddListening(ConfigTable& table, ServerConfig& config,
+                  std::string& unix_socket_mode) {
   table.Heading("Listening");
   table
-      .Row("listen", config.listen,
+      .Row("listen", config.listen, Address(),
            "Addresses of the gRPC service: host:port (port 0 picks a free "
            "port) or unix:path. Repeat the flag or separate addresses with "
            "commas. The default accepts connections from this machine only; "
            "0.0.0.0:50051 accepts them from everywhere, see --tls-cert and "
            "--auth-tokens-file")
       ->delimiter(',')
-      ->default_str(config.listen.front())
-      ->transform(Address());
-  table
-      .Row("unix-socket-mode",
-           std::function<void(const std::string&)>(
-               [&config](const std::string& text) {
-                 config.unix_socket_mode =
-                     static_cast<unsigned>(std::stoul(text, nullptr, 8));
-               }),
-           "File mode of unix: sockets. Clients need write permission: 0660 "
-           "admits the group, 0666 everyone")
-      ->check(OctalMode())
-      ->default_str("0600");
-  table
-      .Row("metrics-listen", config.metrics_listen,
-           "Address of the Prometheus metrics, at the path /metrics. An empty "
-           "value disables them")
-      ->check(HttpAddress());
-  table
-      .Row("health-listen", config.health_listen,
-           "Address of a plaintext port for health checks by probes without a "
-           "certificate. An empty value disables it")
-      ->check(PlainAddress());
-  table
-      .Row("admin-listen", config.admin_listen,
-           "Address of a plaintext port for operators, with channelz and "
-           "reflection. Channelz shows all connections and calls. An empty "
-           "value disables it")
-      ->check(PlainAddress());
+      ->default_str(config.listen.front());
+  table.Row("unix-socket-mode", unix_socket_mode, OctalMode(),
+            "File mode of unix: sockets. Clients need write permission: 0660 "
+            "admits the group, 0666 everyone");
+  table.Row("metrics-listen", config.metrics_listen, HttpAddress(),
+            "Address of the Prometheus metrics, at the path /metrics. An empty "
+            "value disables them");
+  table.Row("health-listen", config.health_listen, PlainAddress(),
+            "Address of a plaintext port for health checks by probes without a "
+            "certificate. An empty value disables it");
+  table.Row("admin-listen", config.admin_listen, PlainAddress(),
+            "Address of a plaintext port for operators, with channelz and "
+            "reflection. Channelz shows all connections and calls. An empty "
+            "value disables it");
   table.Row("ready-file", config.ready_file,
             "File that receives the bound addresses as JSON once the server "
             "accepts calls. The server removes it at exit, unless a second "
@@ -123,7 +103,7 @@ void AddListening(ConfigTable& table, ServerConfig& config) {
 }
 
 void AddSecurity(ConfigTable& table, SecurityConfig& config) {
-  table.Heading("Security");
+  table.Heading(kSecurity);
   table.Row("tls-cert", config.tls_cert,
             "PEM file with the server's certificate and its intermediate "
             "certificates. Enables TLS 1.2 and 1.3 on all --listen addresses "
@@ -143,17 +123,17 @@ void AddSecurity(ConfigTable& table, SecurityConfig& config) {
             "current list");
   table
       .Row("tls-allowed-san", config.tls_allowed_san,
+           CLI::Validator(
+               [](const std::string& name) {
+                 return CheckAllowedName(name).message;
+               },
+               "NAME"),
            "Subject alternative names (DNS name, URI, e-mail or IP address) "
            "of which a client's certificate needs one. A leading *. matches "
            "any first label of a DNS name. Repeat the flag or separate names "
            "with commas. Without it every verified certificate is accepted")
       ->delimiter(',')
-      ->default_str("")
-      ->check(CLI::Validator(
-          [](const std::string& name) {
-            return CheckAllowedName(name).message;
-          },
-          "NAME"));
+      ->default_str("");
   table.Row(
       "auth-tokens-file", config.auth_tokens_file,
       "File of tokens, of which each call except health checks then needs "
@@ -161,25 +141,20 @@ void AddSecurity(ConfigTable& table, SecurityConfig& config) {
       "TOKEN\". Each line is name:SHA-256 as printed by topkd "
       "hash-token, or a comment after #. The server reloads the file "
       "when it changes, and logs and ignores an invalid one");
-  table
-      .Row("client-ipv6-prefix", config.client_ipv6_prefix,
-           "Number of leading bits of an IPv6 address that identify a client "
-           "without token and certificate. A host commonly owns a whole /64 "
-           "network")
-      ->transform(Whole(1, 128));
-  table
-      .Row("client-requests-per-second", config.client_requests_per_second,
-           "Max rate of requests of one client; 0 for no limit. Bursts last "
-           "one second. A client is identified by its token, else its "
-           "certificate, else its address")
-      ->transform(Rate());
-  table
-      .Row("client-bytes-per-second", config.client_bytes_per_second,
-           "Max rate of request bytes of one client; 0 for no limit. Bursts "
-           "last one second. A request above a full burst is admitted "
-           "after a second without requests and delays the next ones. "
-           "StreamTopK is read at this rate")
-      ->transform(Rate());
+  table.Row("client-ipv6-prefix", config.client_ipv6_prefix, Whole(1, 128),
+            "Number of leading bits of an IPv6 address that identify a client "
+            "without token and certificate. A host commonly owns a whole /64 "
+            "network");
+  table.Row("client-requests-per-second", config.client_requests_per_second,
+            Rate(),
+            "Max rate of requests of one client; 0 for no limit. Bursts last "
+            "one second. A client is identified by its token, else its "
+            "certificate, else its address");
+  table.Row("client-bytes-per-second", config.client_bytes_per_second, Rate(),
+            "Max rate of request bytes of one client; 0 for no limit. Bursts "
+            "last one second. A request above a full burst is admitted "
+            "after a second without requests and delays the next ones. "
+            "StreamTopK is read at this rate");
 }
 
 std::vector<std::string> BackendChoices() {
@@ -190,198 +165,151 @@ std::vector<std::string> BackendChoices() {
 
 void AddWork(ConfigTable& table, ServerConfig& config) {
   table.Heading("Work");
-  table
-      .Row("threads", config.threads,
-           "Number of compute threads; 0 uses all CPUs that the affinity mask "
-           "and the cgroup quota grant")
-      ->transform(Whole(0, 4096));
-  table
-      .Row("backend", config.backend,
-           "Compute backend; auto uses the faster one for each request. The "
-           "backend cuda requires a build with TOPK_WITH_CUDA and a device, "
-           "and uses the CPU for requests that CUDA does not support")
-      ->check(CLI::IsMember(BackendChoices()));
-  table
-      .Row("device-memory-bytes", config.device_memory_bytes,
-           "Max memory to use on each device; 0 uses half of it")
-      ->transform(Bytes(0, std::numeric_limits<int64_t>::max()));
-  table
-      .Row("pollers", config.pollers,
-           "Number of threads that poll connections and compute small "
-           "requests; 0 uses half the compute threads. One poller gives the "
-           "lowest latency of small calls on two CPUs; with two or more, a "
-           "connection that floods the server delays others less")
-      ->transform(Whole(0, 4096));
+  table.Row("threads", config.threads, Whole(0, 4096),
+            "Number of compute threads; 0 uses all CPUs that the affinity mask "
+            "and the cgroup quota grant");
+  table.Row("backend", config.backend, CLI::IsMember(BackendChoices()),
+            "Compute backend; auto uses the faster one for each request. The "
+            "backend cuda requires a build with TOPK_WITH_CUDA and a device, "
+            "and uses the CPU for requests that CUDA does not support");
+  table.Row("device-memory-bytes", config.device_memory_bytes,
+            Bytes(0, std::numeric_limits<int64_t>::max()),
+            "Max memory to use on each device; 0 uses half of it");
+  table.Row("pollers", config.pollers, Whole(0, 4096),
+            "Number of threads that poll connections and compute small "
+            "requests; 0 uses half the compute threads. One poller gives the "
+            "lowest latency of small calls on two CPUs; with two or more, a "
+            "connection that floods the server delays others less");
   table.Switch(
       "allow-shared-memory", config.allow_shared_memory,
       "Read tensors from POSIX shared memory and write results to it. "
       "Every client can then access each object that has the prefix and "
       "that this process can access");
-  table
-      .Row("shared-memory-prefix", config.shared_memory_prefix,
-           "Required prefix of the names of shared memory objects")
-      ->check(ObjectPrefix());
+  table.Row("shared-memory-prefix", config.shared_memory_prefix, ObjectPrefix(),
+            "Required prefix of the names of shared memory objects");
 }
 
 void AddLimits(ConfigTable& table, ServerConfig& config) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   table.Heading("Limits of one request");
-  table
-      .Row("max-message-bytes", config.max_message_bytes,
-           "Max size of a request message; larger tensors need StreamTopK")
-      ->transform(Bytes(1024, std::numeric_limits<int32_t>::max()));
-  table
-      .Row("max-elements", config.max_elements,
-           "Max number of elements of a tensor")
-      ->transform(Whole(1, kMax));
-  table
-      .Row("max-selected-elements", config.max_selected_elements,
-           "Max number of selected elements of a request, k per slice")
-      ->transform(Whole(1, config.max_selected_elements));
-  table
-      .Row("max-rank", config.max_rank, "Max number of dimensions of a tensor")
-      ->transform(Whole(1, 4096));
-  table
-      .Row("max-output-bytes", config.max_output_bytes,
-           "Max size of values and indices of a response together")
-      ->transform(Bytes(1, config.max_output_bytes));
+  table.Row("max-message-bytes", config.max_message_bytes,
+            Bytes(1024, std::numeric_limits<int32_t>::max()),
+            "Max size of a request message; larger tensors need StreamTopK");
+  table.Row("max-elements", config.max_elements, Whole(1, kMax),
+            "Max number of elements of a tensor");
+  table.Row("max-selected-elements", config.max_selected_elements,
+            Whole(1, config.max_selected_elements),
+            "Max number of selected elements of a request, k per slice");
+  table.Row("max-rank", config.max_rank, Whole(1, 4096),
+            "Max number of dimensions of a tensor");
+  table.Row("max-output-bytes", config.max_output_bytes,
+            Bytes(1, config.max_output_bytes),
+            "Max size of values and indices of a response together");
   table.Heading("Limits of all requests together");
-  table
-      .Row("max-inflight-bytes", config.max_inflight_bytes,
-           "Max memory of all requests in flight; 0 uses a quarter of the "
-           "memory of the machine or, if less, of the cgroup. It includes "
-           "responses and working memory")
-      ->transform(Bytes(0, kMax));
-  table
-      .Row("max-inflight-calls", config.max_inflight_calls,
-           "Max number of calls in flight, open streams included")
-      ->transform(Whole(1, kMax));
-  table
-      .Row("max-client-inflight-bytes", config.max_client_inflight_bytes,
-           "Max memory of one client's requests in flight; 0 uses half of "
-           "--max-inflight-bytes. A client is identified by its "
-           "token, else its certificate, else its address")
-      ->transform(Bytes(0, kMax));
-  table
-      .Row("max-client-inflight-calls", config.max_client_inflight_calls,
-           "Max number of one client's calls in flight; 0 uses half of "
-           "--max-inflight-calls")
-      ->transform(Whole(0, kMax));
-  table
-      .Row("max-receive-memory", config.max_receive_memory,
-           "Max memory of gRPC for messages that are arriving or queued; 0 "
-           "uses 60 % of the memory. Beyond it gRPC closes calls without a "
-           "status")
-      ->transform(Bytes(0, kMax));
+  table.Row("max-inflight-bytes", config.max_inflight_bytes, Bytes(0, kMax),
+            "Max memory of all requests in flight; 0 uses a quarter of the "
+            "memory of the machine or, if less, of the cgroup. It includes "
+            "responses and working memory");
+  table.Row("max-inflight-calls", config.max_inflight_calls, Whole(1, kMax),
+            "Max number of calls in flight, open streams included");
+  table.Row("max-client-inflight-bytes", config.max_client_inflight_bytes,
+            Bytes(0, kMax),
+            "Max memory of one client's requests in flight; 0 uses half of "
+            "--max-inflight-bytes. A client is identified by its "
+            "token, else its certificate, else its address");
+  table.Row("max-client-inflight-calls", config.max_client_inflight_calls,
+            Whole(0, kMax),
+            "Max number of one client's calls in flight; 0 uses half of "
+            "--max-inflight-calls");
+  table.Row("max-receive-memory", config.max_receive_memory, Bytes(0, kMax),
+            "Max memory of gRPC for messages that are arriving or queued; 0 "
+            "uses 60 % of the memory. Beyond it gRPC closes calls without a "
+            "status");
 }
 
 void AddConnections(ConfigTable& table, ConnectionOptions& options) {
   // gRPC counts in milliseconds, in 32 bits: 24 days.
   constexpr double kMax = 2000000;
   table.Heading("Connections");
-  table
-      .Row("handshake-timeout", options.handshake_timeout,
-           "Max time for the TLS handshake and the first HTTP/2 frames of a "
-           "connection")
-      ->transform(Seconds(0.001, kMax));
-  table
-      .Row("keepalive-time", options.keepalive_time,
-           "Idle time after which the server pings a client")
-      ->transform(Seconds(1, kMax));
-  table
-      .Row("keepalive-timeout", options.keepalive_timeout,
-           "Max time for the response to that ping. The connection is closed "
-           "afterwards")
-      ->transform(Seconds(0.001, kMax));
-  table
-      .Row("min-ping-interval", options.min_ping_interval,
-           "Min interval of a client's pings. Clients that ping more often are "
-           "disconnected")
-      ->transform(Seconds(0, kMax));
-  table
-      .Row("max-connection-idle", options.max_connection_idle,
-           "Max time of a connection without calls; 0 for no limit")
-      ->transform(Seconds(0, kMax));
-  table
-      .Row("max-connection-age", options.max_connection_age,
-           "Max age at which a connection accepts calls, with 10 % jitter; 0 "
-           "for no limit. Clients then reconnect, possibly to a newer server")
-      ->transform(Seconds(0, kMax));
-  table
-      .Row("max-connection-age-grace", options.max_connection_age_grace,
-           "Max time for the calls of such a connection to finish")
-      ->transform(Seconds(0, kMax));
-  table
-      .Row("max-connections", options.max_connections,
-           "Max number of open connections; 0 for no limit except that of file "
-           "descriptors. Further ones are closed at once")
-      ->transform(Whole(0, 1 << 20));
-  table
-      .Row("max-connections-per-client", options.max_connections_per_client,
-           "Max number of open connections of one client address; 0 for no "
-           "limit. An IPv6 client is a network of --client-ipv6-prefix bits, "
-           "and a proxy is one address")
-      ->transform(Whole(0, 1 << 20));
-  table
-      .Row("max-concurrent-streams", options.max_concurrent_streams,
-           "Max number of calls in flight per connection")
-      ->transform(Whole(1, 1 << 20));
-  table
-      .Row("max-metadata-bytes", options.max_metadata_bytes,
-           "Max size of a call's metadata in bytes, with 32 bytes of overhead "
-           "per field")
-      ->transform(Whole(1024, 1 << 20));
+  table.Row("handshake-timeout", options.handshake_timeout,
+            Seconds(0.001, kMax),
+            "Max time for the TLS handshake and the first HTTP/2 frames of a "
+            "connection");
+  table.Row("keepalive-time", options.keepalive_time, Seconds(1, kMax),
+            "Idle time after which the server pings a client");
+  table.Row("keepalive-timeout", options.keepalive_timeout,
+            Seconds(0.001, kMax),
+            "Max time for the response to that ping. The connection is closed "
+            "afterwards");
+  table.Row(
+      "min-ping-interval", options.min_ping_interval, Seconds(0, kMax),
+      "Min interval of a client's pings. Clients that ping more often are "
+      "disconnected");
+  table.Row("max-connection-idle", options.max_connection_idle,
+            Seconds(0, kMax),
+            "Max time of a connection without calls; 0 for no limit");
+  table.Row("max-connection-age", options.max_connection_age, Seconds(0, kMax),
+            "Max age at which a connection accepts calls, with 10 % jitter; 0 "
+            "for no limit. Clients then reconnect, possibly to a newer server");
+  table.Row("max-connection-age-grace", options.max_connection_age_grace,
+            Seconds(0, kMax),
+            "Max time for the calls of such a connection to finish");
+  table.Row(
+      "max-connections", options.max_connections, Whole(0, 1 << 20),
+      "Max number of open connections; 0 for no limit except that of file "
+      "descriptors. Further ones are closed at once");
+  table.Row("max-connections-per-client", options.max_connections_per_client,
+            Whole(0, 1 << 20),
+            "Max number of open connections of one client address; 0 for no "
+            "limit. An IPv6 client is a network of --client-ipv6-prefix bits, "
+            "and a proxy is one address");
+  table.Row("max-concurrent-streams", options.max_concurrent_streams,
+            Whole(1, 1 << 20), "Max number of calls in flight per connection");
+  table.Row("max-metadata-bytes", options.max_metadata_bytes,
+            Whole(1024, 1 << 20),
+            "Max size of a call's metadata in bytes, with 32 bytes of overhead "
+            "per field");
 }
 
 void AddDrain(ConfigTable& table, ServerConfig& config) {
   table.Heading("Draining");
-  table
-      .Row("drain-delay", config.drain_delay_seconds,
-           "Time after SIGTERM during which calls are accepted while health "
-           "reports NOT_SERVING. Load balancers stop sending traffic in it")
-      ->transform(Seconds(0, 3600));
-  table
-      .Row("drain-timeout", config.drain_timeout_seconds,
-           "Max time for calls in flight to finish afterwards. Keep the sum "
-           "of both below the grace period of the process manager (30 s in "
-           "Kubernetes)")
-      ->transform(Seconds(0, 86400));
+  table.Row("drain-delay", config.drain_delay_seconds, Seconds(0, 3600),
+            "Time after SIGTERM during which calls are accepted while health "
+            "reports NOT_SERVING. Load balancers stop sending traffic in it");
+  table.Row("drain-timeout", config.drain_timeout_seconds, Seconds(0, 86400),
+            "Max time for calls in flight to finish afterwards. Keep the sum "
+            "of both below the grace period of the process manager (30 s in "
+            "Kubernetes)");
 }
 
 void AddLogging(ConfigTable& table, ServerConfig& config) {
   table.Heading("Logging");
-  table.Row("log-level", config.log_level, "Lowest level that is logged")
-      ->check(
-          CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}));
-  table.Row("log-format", config.log_format, "Format of log lines")
-      ->check(CLI::IsMember({"text", "json"}));
-  table
-      .Row("access-log-sample", config.access_log_sample,
-           "Share of successful requests that are logged. Requests "
-           "that the caller traces are always logged unless it is 0; failed "
-           "requests always are")
-      ->transform(Share());
-  table
-      .Row("slow-request", config.slow_request_seconds,
-           "Duration above which a request is logged as a warning; 0 disables "
-           "it")
-      ->transform(Seconds(0, 86400));
+  table.Row("log-level", config.log_level,
+            CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}),
+            "Lowest level that is logged");
+  table.Row("log-format", config.log_format, CLI::IsMember({"text", "json"}),
+            "Format of log lines");
+  table.Row("access-log-sample", config.access_log_sample, Share(),
+            "Share of successful requests that are logged. Requests "
+            "that the caller traces are always logged unless it is 0; failed "
+            "requests always are");
+  table.Row("slow-request", config.slow_request_seconds, Seconds(0, 86400),
+            "Duration above which a request is logged as a warning; 0 disables "
+            "it");
 }
 
 void AddTraces(ConfigTable& table, ServerConfig& config) {
   table.Heading("Traces");
-  table
-      .Row("otlp-endpoint", config.traces.endpoint,
-           "URL of an OpenTelemetry collector that receives spans: "
-           "http://host:port or https://host:port. The default are the "
-           "variables OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and "
-           "OTEL_EXPORTER_OTLP_ENDPOINT; other variables of OpenTelemetry "
-           "choose the sampler and describe the service")
-      ->transform(Collector());
+  table.Row("otlp-endpoint", config.traces.endpoint, Collector(),
+            "URL of an OpenTelemetry collector that receives spans: "
+            "http://host:port or https://host:port. The default are the "
+            "variables OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and "
+            "OTEL_EXPORTER_OTLP_ENDPOINT; other variables of OpenTelemetry "
+            "choose the sampler and describe the service");
 }
 
-// Sets the options that no flag sets from their variables, else from the file.
-// CLI11 2.4 ignores a variable whose value fails its check.
+// Sets the options that no flag has set: from their variables, else from the
+// file. CLI11 2.4 ignores a variable whose value fails its check.
 void ApplyVariablesAndFile(
     CLI::App& app, const std::map<const CLI::Option*, FileValue>& file) {
   for (CLI::Option* option : app.get_options()) {
@@ -404,10 +332,10 @@ void ApplyVariablesAndFile(
   }
 }
 
-// Throws for an empty value, e.g. that of an unset shell variable: of a switch,
-// which it would turn on, and of a flag or variable of TLS, tokens or rates,
-// whose security it would turn off; and of --config. A config file may have
-// those of security, because --check-config prints them.
+// Throws for an empty value, e.g. of an unset shell variable, where the value
+// would weaken the server: it would turn on a switch, and turn off TLS, tokens,
+// rates or --config. The config file may have empty values of security, because
+// --check-config prints them.
 void CheckEmptyValues(const CLI::App& app, int argc, const char* const* argv) {
   const auto fail = [](const std::string& source) {
     throw CLI::ValidationError(source, "the value is empty");
@@ -418,32 +346,20 @@ void CheckEmptyValues(const CLI::App& app, int argc, const char* const* argv) {
         std::count(argv, argv + argc, name + "=") > 0) {
       fail(name);
     }
-    if (!name.starts_with("--tls") && !name.starts_with("--auth") &&
-        !name.starts_with("--client") && name != "--config") {
-      continue;
-    }
+    if (option->get_group() != kSecurity && name != "--config") continue;
+    const char* variable = std::getenv(option->get_envname().c_str());
     if (IsArgument(argc, argv, name)) {
       if (option->results() == CLI::results_t{""}) fail(name);
-    } else if (const char* variable =
-                   std::getenv(option->get_envname().c_str());
-               variable != nullptr && *variable == '\0') {
+    } else if (variable != nullptr && *variable == '\0') {
       fail(option->get_envname());
     }
   }
 }
 
-// Throws for a variable TOPKD_... that sets nothing: a typo must not go
-// unnoticed. Kubernetes puts such into each container, for services by that
-// name.
+// Throws for a variable TOPKD_... that sets nothing, so that typos are noticed.
+// For a service named topkd, Kubernetes sets such variables in each container.
 void CheckEnvironment(const CLI::App& app) {
-  std::set<std::string> known;
-  const auto add = [&known](const CLI::App& of) {
-    for (const CLI::Option* option : of.get_options()) {
-      known.insert(option->get_envname());
-    }
-  };
-  add(app);
-  for (const CLI::App* command : app.get_subcommands({})) add(*command);
+  const std::vector<const CLI::Option*> options = app.get_options();
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
     const std::string name = text.substr(0, text.find('='));
@@ -452,64 +368,12 @@ void CheckEnvironment(const CLI::App& app) {
     };
     const bool of_kubernetes = has("_SERVICE_HOST") || has("_SERVICE_PORT") ||
                                has("_PORT_") || name.ends_with("_PORT");
-    if (name.starts_with("TOPKD_") && !known.contains(name) && !of_kubernetes) {
+    if (name.starts_with("TOPKD_") && !of_kubernetes &&
+        std::ranges::find(options, name, &CLI::Option::get_envname) ==
+            options.end()) {
       throw CLI::ValidationError(Quote(name), "the variable sets nothing");
     }
   }
-}
-
-// Returns the option of a name, preferably one of the command that is used;
-// null if there is no such option.
-const CLI::Option* FindOption(const CLI::App& app, const std::string& name) {
-  for (const CLI::App* command : app.get_subcommands()) {
-    if (const auto* option = command->get_option_no_throw(name)) return option;
-  }
-  return app.get_option_no_throw(name);
-}
-
-CLI::App* AddHealthcheck(CLI::App& app, HealthcheckConfig& config) {
-  CLI::App* command = app.add_subcommand(
-      "healthcheck",
-      "Checks the health of a server. Exit status: 0 serving, 1 invalid "
-      "arguments, 2 no connection, 3 the call failed, 4 not serving");
-  command->configurable(false);
-  ConfigTable table(*command, "TOPKD_HEALTHCHECK_");
-  table.Row("target", config.target,
-            "Address of the server: host:port or unix:path");
-  command->add_option(
-      "--service", config.service,
-      "Name of the service to check; default: the whole server");
-  command
-      ->add_option("--timeout", config.timeout_seconds,
-                   "Max time for the response, in seconds or with a unit")
-      ->transform(Seconds(0.001, 3600))
-      ->capture_default_str();
-  table.Switch("tls", config.tls,
-               "Use TLS, with the system's certificate authorities unless "
-               "--tls-ca is given");
-  table.Row("tls-ca", config.tls_ca,
-            "PEM file with the server's certificate authorities; implies "
-            "--tls");
-  table.Row("tls-cert", config.tls_cert,
-            "PEM file with the client's certificate, for mutual TLS");
-  table.Row("tls-key", config.tls_key,
-            "PEM file with that certificate's private key");
-  table.Row("tls-server-name", config.tls_server_name,
-            "Expected name in the server's certificate; default: the host of "
-            "the target");
-  return command;
-}
-
-CLI::App* AddHashToken(CLI::App& app, std::string& name) {
-  CLI::App* command = app.add_subcommand(
-      "hash-token",
-      "Reads a token from stdin and prints its line for --auth-tokens-file");
-  command->configurable(false);
-  command
-      ->add_option("name", name,
-                   "Name of the token's owner, for limits and logs")
-      ->required();
-  return command;
 }
 
 }  // namespace
@@ -526,7 +390,7 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
       ->configurable(false);
   std::map<const CLI::Option*, FileValue> file;
   const auto find = [&, argc, argv](const std::string& flag) {
-    const CLI::Option* option = FindOption(app, flag);
+    const CLI::Option* option = app.get_option_no_throw(flag);
     UsageFlag found{.type = "", .source = flag};
     if (option == nullptr) return found;
     found.type = option->get_type_name();
@@ -553,8 +417,9 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
       "MiB and GiB, or KB, MB and GB, which mean the same. SIGTERM drains the "
       "server: calls in flight finish; a second SIGTERM ends the process. Exit "
       "status: 0 after a drain, 1 failure, 2 invalid settings.");
-  ConfigTable table(app, "TOPKD_");
-  AddListening(table, result.server);
+  ConfigTable table(app);
+  std::string unix_socket_mode = "0600";
+  AddListening(table, result.server, unix_socket_mode);
   AddSecurity(table, result.server.security);
   AddWork(table, result.server);
   AddLimits(table, result.server);
@@ -562,9 +427,13 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
   AddDrain(table, result.server);
   AddLogging(table, result.server);
   AddTraces(table, result.server);
-  const CLI::App* healthcheck = AddHealthcheck(app, result.healthcheck);
-  const CLI::App* hash_token = AddHashToken(app, result.token_name);
-
+  CLI::App* hash_token = app.add_subcommand(
+      "hash-token",
+      "Reads a token from stdin and prints its line for --auth-tokens-file");
+  hash_token
+      ->add_option("name", result.token_name,
+                   "Name of the token's owner, for limits and logs")
+      ->required();
   bool check = false;
   app.add_flag("--check-config", check,
                "Validate the settings, print them and exit without starting "
@@ -574,25 +443,20 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
     app.parse(argc, argv);
     CheckEnvironment(app);
     CheckEmptyValues(app, argc, argv);
-    for (const CLI::App* command : app.get_subcommands()) {
-      CheckEmptyValues(*command, argc, argv);
-    }
     if (!path.empty()) file = ReadConfigFile(app, path);
     ApplyVariablesAndFile(app, file);
     result.settings = WriteConfigFile(app);
   } catch (const CLI::ParseError& error) {
     result.action = CommandLine::Action::kExit;
     const bool ok = app.exit(error, std::cout, std::cerr) == 0;
-    result.exit_code = ok                      ? 0
-                       : healthcheck->parsed() ? kHealthcheckUsageError
-                                               : kUsageError;
+    result.exit_code = ok ? 0 : kUsageError;
     return result;
   }
+  result.server.unix_socket_mode =
+      static_cast<unsigned>(std::stoul(unix_socket_mode, nullptr, 8));
   result.server.traces =
       ReadTraceConfig(result.server.traces.endpoint, Environment);
-  if (healthcheck->parsed()) {
-    result.action = CommandLine::Action::kHealthcheck;
-  } else if (hash_token->parsed()) {
+  if (hash_token->parsed()) {
     result.action = CommandLine::Action::kHashToken;
   } else if (check) {
     result.action = CommandLine::Action::kCheckConfig;

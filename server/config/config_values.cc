@@ -1,5 +1,7 @@
 #include "server/config/config_values.h"
 
+#include <arpa/inet.h>
+
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -19,8 +21,8 @@ std::string CheckHostPort(const std::string& address) {
   return StrCat(Quote(address), " is not host:port with a port of 0 .. 65535");
 }
 
-// Rewrites the URI form unix:///path as unix:/path: code that binds, closes or
-// removes a socket needs the path as the kernel has it.
+// Rewrites the URI form unix:///path as unix:/path, because the kernel needs
+// the path alone.
 std::string CheckListen(std::string& address) {
   constexpr std::string_view kUnix = "unix:";
   constexpr size_t kMaxUnixPath = 107;  // sun_path without its final NUL
@@ -53,7 +55,8 @@ std::string CheckListen(std::string& address) {
   return "";
 }
 
-// A number of 0, or least to most; rewrites it as the shortest text.
+// Accepts 0 and numbers from least to most. Rewrites a number as its shortest
+// text.
 CLI::Validator Number(double least, double most, const char* type,
                       const char* rule) {
   const auto check = [least, most, rule](std::string& text) -> std::string {
@@ -64,7 +67,7 @@ CLI::Validator Number(double least, double most, const char* type,
     text = NumberText(*number);
     return "";
   };
-  return CLI::Validator(check, type);
+  return {check, type};
 }
 
 // Returns the number of bytes of a unit, e.g. 1024 for "KiB", or 0 for an
@@ -85,36 +88,23 @@ int64_t UnitBytes(std::string_view text) {
 }  // namespace
 
 std::string CheckCollector(std::string& url) {
-  constexpr std::string_view kDefaultPort = ":4317";
-  constexpr std::string_view kOfHost =
+  constexpr std::string_view kOfName =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
-  std::string wanted =
-      StrCat(Quote(url), " is not http://host:port or https://host:port");
-  const std::string_view text = url;
-  const size_t slashes = text.find("://");
+  const size_t slashes = url.find("://");
   // RFC 3986, 3.1: schemes are case-insensitive.
-  const std::string scheme = InLowerCase(text.substr(0, slashes));
-  if (slashes == std::string_view::npos ||
-      (scheme != "http" && scheme != "https")) {
-    return wanted;
-  }
-  std::string_view authority = text.substr(slashes + 3);
-  if (authority.ends_with('/')) authority.remove_suffix(1);
-  const bool ipv6 = authority.starts_with('[');
-  const size_t end = ipv6 ? authority.find(']') : authority.find(':');
-  const std::string_view host = authority.substr(ipv6 ? 1 : 0, end - ipv6);
-  if (host.empty() || (ipv6 && end == std::string_view::npos) ||
-      host.find_first_not_of(ipv6 ? "0123456789abcdefABCDEF:." : kOfHost) !=
-          std::string_view::npos) {
-    return wanted;
-  }
-  std::string address(authority);
-  if (end == std::string_view::npos || (ipv6 && end + 1 == address.size())) {
-    address += kDefaultPort;
-  }
-  if (!CheckHostPort(address).empty() || address.ends_with(":0") ||
-      (ipv6 && address[end + 1] != ':')) {
-    return wanted;
+  const std::string scheme = InLowerCase(url.substr(0, slashes));
+  std::string address =
+      slashes == std::string::npos ? "" : url.substr(slashes + 3);
+  if (address.ends_with('/')) address.pop_back();
+  if (!IsHostPort(address, 1)) address += ":4317";
+  const std::string host = address.substr(0, address.rfind(':'));
+  in6_addr bits;
+  const bool ipv6 =
+      host.starts_with('[') &&
+      inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &bits) == 1;
+  if ((scheme != "http" && scheme != "https") || !IsHostPort(address, 1) ||
+      !(ipv6 || host.find_first_not_of(kOfName) == std::string::npos)) {
+    return StrCat(Quote(url), " is not http://host:port or https://host:port");
   }
   url = StrCat(scheme, "://", address);
   return "";
@@ -123,20 +113,20 @@ std::string CheckCollector(std::string& url) {
 CLI::Validator Address() { return {CheckListen, "ADDRESS"}; }
 
 CLI::Validator PlainAddress() {
-  const auto check = [](const std::string& address) {
-    return address.empty() ? "" : CheckHostPort(address);
-  };
-  return {check, "ADDRESS"};
+  return {[](const std::string& address) {
+            return address.empty() ? "" : CheckHostPort(address);
+          },
+          "ADDRESS"};
 }
 
 CLI::Validator HttpAddress() {
-  const auto check = [](const std::string& address) {
-    if (address.empty()) return std::string();
-    return address.starts_with('[')
-               ? Quote(address) + ": metrics are served over IPv4 only"
-               : CheckHostPort(address);
-  };
-  return {check, "ADDRESS"};
+  return {[](const std::string& address) {
+            return address.starts_with('[')
+                       ? Quote(address) + ": metrics are served over IPv4 only"
+                   : address.empty() ? ""
+                                     : CheckHostPort(address);
+          },
+          "ADDRESS"};
 }
 
 CLI::Validator Collector() {
@@ -157,26 +147,26 @@ CLI::Validator OctalMode() {
 }
 
 CLI::Validator ObjectPrefix() {
-  const auto check = [](const std::string& prefix) {
-    return prefix.rfind('/') == 0
-               ? ""
-               : Quote(prefix) +
-                     " does not begin with the one slash that it has";
-  };
-  return {check, "PREFIX"};
+  return {[](const std::string& prefix) {
+            return prefix.rfind('/') == 0
+                       ? ""
+                       : Quote(prefix) +
+                             " does not begin with the one slash that it has";
+          },
+          "PREFIX"};
 }
 
 CLI::Validator Share() { return Number(0, 1, "SHARE", "a share of 0 to 1"); }
 
-// A smaller rate than this is a mistake, and its waiting times overflow.
+// A smaller rate is a mistake, and its waiting times would overflow.
 CLI::Validator Rate() {
   return Number(1e-6, 1e15, "RATE", "a rate of 0 or 1e-6 .. 1e15 per second");
 }
 
 CLI::Validator Seconds(double least, double most) {
   const auto check = [least, most](std::string& text) -> std::string {
-    // Shorter ones would become 0 in the unit of some clock, and 0 may stand
-    // for no limit.
+    // A shorter duration would become 0 in the unit of some clock, and 0 may
+    // stand for no limit.
     constexpr double kShortest = 1e-6;
     const size_t digits = text.find_last_of("0123456789.") + 1;
     const std::string_view unit = std::string_view(text).substr(digits);
@@ -198,12 +188,12 @@ CLI::Validator Seconds(double least, double most) {
     text = NumberText(seconds);
     return "";
   };
-  return CLI::Validator(check, "DURATION");
+  return {check, "DURATION"};
 }
 
 CLI::Validator Bytes(int64_t least, int64_t most) {
   const auto check = [least, most](std::string& text) -> std::string {
-    // Its mantissa holds every int64_t.
+    // The mantissa of a long double holds every int64_t.
     long double bytes = 0;
     const char* end = text.data() + text.size();
     const auto [rest, error] =
@@ -220,18 +210,18 @@ CLI::Validator Bytes(int64_t least, int64_t most) {
                     " is not a number of bytes such as 65536, 64KiB ",
                     "or 1.5GiB in the range of ", least, " to ", most);
     }
-    // Up, so that no positive number becomes 0.
+    // Rounded up, so that no positive number becomes 0.
     text = StrCat(static_cast<int64_t>(std::ceil(bytes)));
     return "";
   };
-  return CLI::Validator(check, "BYTES");
+  return {check, "BYTES"};
 }
 
 CLI::Validator Whole(int64_t least, int64_t most) {
-  const auto check = [least, most](std::string& text) {
-    return CheckWhole(text, least, most);
-  };
-  return CLI::Validator(check, StrCat("INT in [", least, " - ", most, "]"));
+  return {[least, most](std::string& text) {
+            return CheckWhole(text, least, most);
+          },
+          StrCat("INT in [", least, " - ", most, "]")};
 }
 
 }  // namespace topk

@@ -3,7 +3,6 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include <array>
 #include <charconv>
 #include <map>
 #include <optional>
@@ -40,7 +39,7 @@ std::pair<std::string, std::string> FirstOf(const Variable& variable,
   return {of_all, variable(of_all)};
 }
 
-// Decodes %41 as A. Nothing if a percent sign has no two digits.
+// Decodes %41 as A. Returns nothing if a percent sign has no two hex digits.
 std::optional<std::string> PercentDecoded(std::string_view text) {
   std::string decoded;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -59,7 +58,7 @@ std::optional<std::string> PercentDecoded(std::string_view text) {
   return decoded;
 }
 
-// Reads name=value,name=value; nothing if that is not the text's form.
+// Parses name=value,name=value. Returns nothing if the text has another form.
 std::optional<Attributes> ParseAttributes(std::string_view text) {
   Attributes attributes;
   if (text.size() > kMaxAttributeBytes) return std::nullopt;
@@ -77,15 +76,12 @@ std::optional<Attributes> ParseAttributes(std::string_view text) {
   return attributes;
 }
 
-std::string HostName() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
-
 void ReadResource(const Variable& variable, TraceConfig& config) {
+  char host[256] = "";
+  gethostname(host, sizeof(host) - 1);
   config.resource = {{"service.name", "topkd"},
                      {"service.version", TOPK_VERSION},
-                     {"host.name", EscapeControls(HostName())}};
+                     {"host.name", EscapeControls(host)}};
   constexpr char kAttributes[] = "OTEL_RESOURCE_ATTRIBUTES";
   const std::string text = variable(kAttributes);
   if (const auto attributes = ParseAttributes(text)) {
@@ -106,21 +102,22 @@ void ReadSampler(const Variable& variable, TraceConfig& config) {
   constexpr char kSampler[] = "OTEL_TRACES_SAMPLER";
   constexpr char kRatio[] = "OTEL_TRACES_SAMPLER_ARG";
   constexpr std::string_view kParentBased = "parentbased_";
-  std::string_view sampler = "parentbased_always_on";
   const std::string text = variable(kSampler);
-  if (!text.empty()) sampler = text;
-  std::string_view rest = sampler;
-  if (rest.starts_with(kParentBased)) rest.remove_prefix(kParentBased.size());
-  if (rest != "always_on" && rest != "always_off" && rest != "traceidratio") {
+  if (text.empty()) return;
+  std::string_view sampler = text;
+  const bool follow_parent = sampler.starts_with(kParentBased);
+  if (follow_parent) sampler.remove_prefix(kParentBased.size());
+  if (sampler != "always_on" && sampler != "always_off" &&
+      sampler != "traceidratio") {
     Warn(config, kSampler, text,
          "it is not always_on, always_off or traceidratio, with or without "
          "parentbased_");
     return;
   }
-  config.follow_parent = rest.size() < sampler.size();
-  if (rest == "always_off") config.ratio = 0;
-  if (rest != "traceidratio") return;
-  const std::string argument = variable(kRatio);
+  config.follow_parent = follow_parent;
+  if (sampler == "always_off") config.ratio = 0;
+  const std::string argument =
+      sampler == "traceidratio" ? variable(kRatio) : "";
   if (argument.empty()) return;
   const std::optional<double> ratio = ParseNumber(argument);
   if (ratio && *ratio >= 0 && *ratio <= 1) {
@@ -130,8 +127,8 @@ void ReadSampler(const Variable& variable, TraceConfig& config) {
   }
 }
 
-// Sets the endpoint that the variables name, if they want an export that this
-// server has.
+// Sets the endpoint that the variables name, unless they turn the export off or
+// require a protocol that this server lacks.
 void ReadEndpoint(const Variable& variable, TraceConfig& config) {
   const std::string disabled = variable("OTEL_SDK_DISABLED");
   const auto is = [&disabled](const char* value) {

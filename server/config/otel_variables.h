@@ -8,10 +8,11 @@
 
 namespace topk {
 
-/// Returns the settings that OpenTelemetry's variables make. An `endpoint` that
-/// is not empty precedes the variables of the endpoint. As OpenTelemetry has
-/// it, a variable with an invalid value is ignored, with a warning. `variable`
-/// returns the value of an environment variable, "" if it is not set.
+/// Returns the settings from OpenTelemetry's variables. If `endpoint` is not
+/// empty, it takes precedence over the variables of the endpoint. As in the
+/// specification, a variable with an invalid value is ignored with a warning.
+/// `variable` returns the value of an environment variable, or "" if the
+/// variable is not set.
 TraceConfig ReadTraceConfig(
     const std::string& endpoint,
     const std::function<std::string(const std::string&)>& variable);

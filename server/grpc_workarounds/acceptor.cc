@@ -21,23 +21,24 @@
 #include <vector>
 
 #include "core/base/text.h"
-#include "server/transport/listeners.h"
-#include "server/transport/peer_name.h"
+#include "server/transport/addresses.h"
 
 namespace topk {
 namespace {
 
-// Descriptors for shared memory, files and connections to the metrics.
+// The descriptors that are reserved for shared memory, files and connections to
+// the metrics.
 constexpr int kReserved = 96;
-// Most descriptors that a starting process opens after its main server.
+// A starting process opens at most this number after its main server.
 constexpr int kOpenedLater = 8;
 // How long accepting pauses when no descriptor or memory is left.
 constexpr int kPauseMs = 100;
 constexpr int kAttempts = 16;
 constexpr std::string_view kUnix = "unix:";
 
-// The least descriptor that no connection may have. The kernel gives out the
-// lowest free one: if it gives out this one, all below it are in use.
+// Returns the smallest descriptor that no connection may have. The kernel
+// always returns the lowest free descriptor, so a connection gets this one only
+// if all lower ones are in use.
 int FirstReserved() {
   const auto max =
       static_cast<int>(std::min<rlim_t>(DescriptorLimit(), INT_MAX));
@@ -48,7 +49,7 @@ int FirstReserved() {
 struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t size = 0;
-  bool instead = false;  // of the one before, if this machine lacks that
+  bool is_fallback = false;  // only for a machine without the other addresses
 
   const sockaddr* get() const {
     return reinterpret_cast<const sockaddr*>(&storage);
@@ -73,8 +74,7 @@ SocketAddress UnixAddress(const std::string& path) {
   return address;
 }
 
-// Returns the addresses of host:port; empty, with the cause in `error`, if it
-// cannot be resolved.
+// Returns the addresses of host:port, or nothing and the cause in `error`.
 std::vector<SocketAddress> Resolve(const std::string& address,
                                    std::string& error) {
   error = "not host:port";
@@ -109,7 +109,7 @@ std::vector<SocketAddress> Resolve(const std::string& address,
     any.storage.ss_family = AF_INET;
     any.port() = port;
     any.size = sizeof(sockaddr_in);
-    any.instead = true;
+    any.is_fallback = true;
   }
   return addresses;
 }
@@ -118,7 +118,7 @@ void SetOption(int fd, int level, int name, int value) {
   setsockopt(fd, level, name, &value, sizeof(value));
 }
 
-// Returns a socket that is bound, or -1.
+// Returns a bound socket, or -1 and errno.
 int Bind(const SocketAddress& address, int send_timeout_ms) {
   const int family = address.storage.ss_family;
   const int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -137,29 +137,18 @@ int Bind(const SocketAddress& address, int send_timeout_ms) {
   return -1;
 }
 
-// Whether an address cannot be bound because this machine does not have it, as
-// IPv6's where that is off. A name's other addresses are enough then.
-bool IsAbsent(int error) {
-  return error == EAFNOSUPPORT || error == EADDRNOTAVAIL;
-}
-
-bool IsServed(const SocketAddress& address) {
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) return false;
-  // Others fail otherwise: a full backlog, a socket of another type.
-  const bool refused =
-      connect(fd, address.get(), address.size) != 0 && errno == ECONNREFUSED;
-  close(fd);
-  return !refused;
-}
-
-// Removes the socket of a server that did not live to do so.
+// Removes the socket of a server that was killed.
 void RemoveStaleSocket(const std::string& path, const SocketAddress& address) {
   struct stat found {};
-  if (lstat(path.c_str(), &found) == 0 && S_ISSOCK(found.st_mode) &&
-      !IsServed(address)) {
+  if (lstat(path.c_str(), &found) != 0 || !S_ISSOCK(found.st_mode)) return;
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  // A socket in use fails with another error: its backlog may be full, or its
+  // type another one.
+  if (fd >= 0 && connect(fd, address.get(), address.size) != 0 &&
+      errno == ECONNREFUSED) {
     unlink(path.c_str());
   }
+  close(fd);
 }
 
 }  // namespace
@@ -198,8 +187,6 @@ Acceptor::Acceptor(const ConnectionOptions& options, size_t max_replaced,
     : send_timeout_ms_(
           static_cast<int>(std::ceil(options.keepalive_timeout * 1000))),
       first_reserved_(FirstReserved()),
-      max_connections_(options.max_connections),
-      max_connections_per_client_(options.max_connections_per_client),
       ipv6_prefix_(ipv6_prefix),
       log_(log),
       replacement_(max_replaced),
@@ -239,7 +226,7 @@ bool Acceptor::Listen(const std::string& address, Handler handler,
     std::vector<Socket> sockets;
     in_port_t port = 0;
     for (SocketAddress one : addresses) {
-      if (one.instead && !sockets.empty()) continue;
+      if (one.is_fallback && !sockets.empty()) continue;
       const bool chosen = one.port() == 0;
       if (chosen) one.port() = port;
       const int fd = Bind(one, send_timeout_ms_);
@@ -248,7 +235,11 @@ bool Acceptor::Listen(const std::string& address, Handler handler,
           getsockname(fd, one.get(), &one.size) != 0) {
         const int failure = errno;
         error_ = std::strerror(failure);
-        if (fd < 0 && IsAbsent(failure)) continue;
+        // This machine lacks the address, e.g. because IPv6 is off. The other
+        // addresses of the name are enough.
+        if (fd < 0 && (failure == EAFNOSUPPORT || failure == EADDRNOTAVAIL)) {
+          continue;
+        }
         if (!chosen) return false;
         sockets.clear();
         break;
@@ -303,43 +294,28 @@ void Acceptor::Stop() {
 }
 
 bool Acceptor::Admit(int fd, const sockaddr& peer) {
-  if (fd >= first_reserved_) {
-    LogRejection(peer, StrCat("the server has too few free file descriptors "
-                              "(limit on open files = ",
-                              DescriptorLimit(), ")"));
-    return false;
+  const std::string refusal =
+      fd < first_reserved_
+          ? counts_.Admit(fd, peer)
+          : StrCat(
+                "the server has too few free file descriptors (limit on "
+                "open files = ",
+                DescriptorLimit(), ")");
+  if (refusal.empty()) return replacement_.Admit(fd);
+  if (log_ == nullptr) return false;
+  if (const auto unlogged = lines_.Pass()) {
+    log_->warn("connection from {} rejected: {}{}",
+               NetworkOf(AddressOf(peer), ipv6_prefix_), refusal,
+               *unlogged == 0
+                   ? ""
+                   : StrCat("; ", *unlogged, " others before were not logged"));
   }
-  switch (counts_.Admit(fd, peer)) {
-    case ConnectionLimit::kServer:
-      LogRejection(peer, StrCat("the server has too many open connections "
-                                "(--max-connections = ",
-                                max_connections_, ")"));
-      return false;
-    case ConnectionLimit::kClient:
-      LogRejection(peer, StrCat("the client has too many open connections "
-                                "(--max-connections-per-client = ",
-                                max_connections_per_client_, ")"));
-      return false;
-    case ConnectionLimit::kNone:
-      break;
-  }
-  return replacement_.Admit(fd);
-}
-
-void Acceptor::LogRejection(const sockaddr& peer, const std::string& cause) {
-  if (log_ == nullptr) return;
-  const auto unlogged = lines_.Pass();
-  if (!unlogged.has_value()) return;
-  log_->warn("connection from {} rejected: {}{}",
-             NetworkOf(AddressOf(peer), ipv6_prefix_), cause,
-             *unlogged == 0
-                 ? ""
-                 : StrCat("; ", *unlogged, " others before were not logged"));
+  return false;
 }
 
 bool Acceptor::AcceptAll(const Socket& socket) {
-  // No more than can wait at once: the other sockets and Stop() have their
-  // turn.
+  // At most as many as can wait at once, so that the other sockets and Stop()
+  // have their turn.
   for (int i = 0; i < SOMAXCONN; ++i) {
     SocketAddress peer;
     peer.size = sizeof(peer.storage);
@@ -355,7 +331,7 @@ bool Acceptor::AcceptAll(const Socket& socket) {
       return false;
     } else if (errno == EAGAIN || errno == EBADF || errno == EINVAL) {
       return true;
-    }  // else a connection that is gone already
+    }  // else the client has already disconnected
   }
   return true;
 }

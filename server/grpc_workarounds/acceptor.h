@@ -33,58 +33,58 @@
 
 namespace topk {
 
-/// Raises this process's limit of file descriptors as far as it may. Returns
-/// the limit.
+/// Raises this process's limit of file descriptors to the maximum. Returns the
+/// limit.
 int RaiseDescriptorLimit();
 
-/// Accepts connections on its own listening sockets. It closes connections that
-/// would use the last file descriptors, which the rest of the process needs,
-/// and waits if no file descriptor is left at all.
+/// Accepts connections on its own listening sockets. Closes connections that
+/// would use the last file descriptors, because the rest of the process needs
+/// these, and waits if no file descriptor is left.
 class Acceptor {
  public:
   /// Takes over the connected socket `fd`, which `listener` accepted.
   using Handler = std::function<void(int listener, int fd)>;
 
-  /// `max_replaced` as in ConnectionReplacement; the limits of ConnectionCounts
-  /// are those of `options`. Peers that acknowledge nothing for the keepalive
-  /// timeout are disconnected. `log`, which may be null, outlives the acceptor.
+  /// `max_replaced` is the limit of ConnectionReplacement; `options` has those
+  /// of ConnectionCounts. Peers that acknowledge nothing for the keepalive
+  /// timeout are disconnected. `log` may be null and must outlive the acceptor.
   Acceptor(const ConnectionOptions& options, size_t max_replaced,
            int ipv6_prefix = 64, spdlog::logger* log = nullptr);
-  /// Stops.
+  /// Calls Stop().
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  /// Listens at host:port, where port 0 is any free port and 0.0.0.0 and [::]
-  /// are all addresses of both families, or at unix:path, whose socket gets
-  /// `mode`. Connections wait until Start(). Returns false if the address
-  /// cannot be bound; error() then has the reason.
+  /// Listens at host:port or at unix:path. Port 0 is any free port, and both
+  /// 0.0.0.0 and [::] are all addresses of IPv4 and IPv6. `mode` is the file
+  /// mode of a Unix socket. Connections wait until Start(). Returns false if
+  /// the address cannot be bound; error() then has the reason.
   bool Listen(const std::string& address, Handler handler, mode_t mode = 0600);
 
-  /// Listens like this for the server that is built next.
+  /// Likewise listens for the server that `builder` builds.
   bool Listen(const std::string& address, grpc::ServerBuilder& builder,
               std::shared_ptr<grpc::ServerCredentials> credentials,
               mode_t mode = 0600);
 
-  /// Why the last address could not be bound, e.g. "Address already in use".
+  /// Returns why the last Listen() failed, e.g. "Address already in use".
   const std::string& error() const { return error_; }
 
-  /// Number of connections closed right after they were accepted: those above a
-  /// limit and those that would use the last file descriptors.
+  /// Returns the number of connections that were rejected because of a limit or
+  /// because they would use the last file descriptors.
   int64_t rejected() const { return rejected_; }
 
   /// The bound addresses: host:port with the real port, or unix:path.
   const std::vector<std::string>& addresses() const { return addresses_; }
 
-  /// Returns whether there will be a file descriptor for a connection.
+  /// Returns whether file descriptors are left for connections.
   bool CanAccept() const;
 
   /// Starts a thread that accepts. Call it once the server runs.
   void Start();
 
-  /// Accepts what is connected already, and closes the sockets: from now on
-  /// connection attempts are refused. Open connections stay. Call it before the
-  /// server shuts down.
+  /// Accepts the connections that are waiting and closes the sockets, so that
+  /// later attempts to connect are refused. Open connections stay. Call it
+  /// before the server shuts down.
   void Stop();
 
  private:
@@ -94,13 +94,10 @@ class Acceptor {
   bool AcceptAll(const Socket& socket);
   // Returns false if a connection must be closed.
   bool Admit(int fd, const sockaddr& peer);
-  void LogRejection(const sockaddr& peer, const std::string& cause);
   void Run();
 
   const int send_timeout_ms_;
   const int first_reserved_;
-  const int max_connections_;
-  const int max_connections_per_client_;
   const int ipv6_prefix_;
   spdlog::logger* const log_;
   LineLimiter lines_{1};  // per second

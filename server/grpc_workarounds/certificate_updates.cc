@@ -6,8 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
-#include <ctime>
+#include <string_view>
 #include <vector>
 
 #include "core/base/text.h"
@@ -15,11 +14,6 @@
 namespace topk {
 
 #if TOPK_GRPC_AT_LEAST(83)
-
-CertificateUpdates::CertificateUpdates()
-    : provider_(
-          std::make_shared<grpc::experimental::InMemoryCertificateProvider>()) {
-}
 
 CertificateUpdates::~CertificateUpdates() = default;
 
@@ -42,73 +36,60 @@ Status CertificateUpdates::Update(const std::string& certificate,
 
 #else
 
-class CertificateUpdates::MemoryFile {
- public:
-  MemoryFile() = default;
-  ~MemoryFile() { close(fd_); }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
+namespace {
 
-  // A reader has the old content or the new one, never a part of each. It
-  // compares the modification times before and after it reads the file twice,
-  // for the key and for the certificate, so each content has its own second.
-  bool Replace(std::string_view content) {
-    const int fd = memfd_create("topkd-certificate", MFD_CLOEXEC);
-    if (fd < 0) return false;
-    const timespec now = {++version_, 0};
-    const timespec times[] = {now, now};
-    const bool written = write(fd, content.data(), content.size()) ==
-                             static_cast<ssize_t>(content.size()) &&
-                         futimens(fd, times) == 0;
-    if (written && fd_ < 0) {
-      fd_ = fd;
-      return true;
-    }
-    const bool replaced = written && dup3(fd, fd_, O_CLOEXEC) == fd_;
-    close(fd);
-    return replaced;
+std::string PathOf(int fd) { return StrCat("/proc/self/fd/", fd); }
+
+// Replaces the file of a descriptor, or opens one if the descriptor is
+// negative. A reader sees the old content or the new one, never a part of each.
+// gRPC reads the file twice, for the key and for the certificate, and compares
+// the modification times before and after; `version` becomes that time.
+bool Replace(int& fd, std::string_view content, time_t version) {
+  const int file = memfd_create("topkd-certificate", MFD_CLOEXEC);
+  if (file < 0) return false;
+  const timespec times[] = {{version, 0}, {version, 0}};
+  const bool written = write(file, content.data(), content.size()) ==
+                           static_cast<ssize_t>(content.size()) &&
+                       futimens(file, times) == 0;
+  if (written && fd < 0) {
+    fd = file;
+    return true;
   }
+  const bool replaced = written && dup3(file, fd, O_CLOEXEC) == fd;
+  close(file);
+  return replaced;
+}
 
-  std::string path() const { return StrCat("/proc/self/fd/", fd_); }
+}  // namespace
 
- private:
-  int fd_ = -1;
-  time_t version_ = 0;
-};
-
-CertificateUpdates::CertificateUpdates()
-    : identity_(std::make_unique<MemoryFile>()),
-      client_ca_(std::make_unique<MemoryFile>()) {}
-
-CertificateUpdates::~CertificateUpdates() = default;
+CertificateUpdates::~CertificateUpdates() {
+  close(identity_);
+  close(client_ca_);
+}
 
 Status CertificateUpdates::Update(const std::string& certificate,
                                   const std::string& key,
                                   const std::string& client_ca) {
   const bool verifies = !client_ca.empty();
-  if (!identity_->Replace(StrCat(certificate, "\n", key)) ||
-      (verifies && !client_ca_->Replace(client_ca)) ||
-      access(identity_->path().c_str(), R_OK) != 0) {
+  ++version_;
+  if (!Replace(identity_, StrCat(certificate, "\n", key), version_) ||
+      (verifies && !Replace(client_ca_, client_ca, version_)) ||
+      access(PathOf(identity_).c_str(), R_OK) != 0) {
     return {
         Code::kInternal, "TLS_FILE", "",
         StrCat("cannot keep the certificate in memory below /proc/self/fd: ",
-               std::strerror(errno))};
+               ErrnoText(errno))};
   }
   if (provider_ == nullptr) {
-    const std::string path = identity_->path();
+    const std::string path = PathOf(identity_);
     provider_ =
         std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
-            path, path, verifies ? client_ca_->path() : "",
+            path, path, verifies ? PathOf(client_ca_) : "",
             /*refresh_interval_sec=*/1);
   }
   return {};
 }
 
 #endif
-
-std::shared_ptr<grpc::experimental::CertificateProviderInterface>
-CertificateUpdates::provider() const {
-  return provider_;
-}
 
 }  // namespace topk

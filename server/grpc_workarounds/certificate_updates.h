@@ -11,6 +11,7 @@
 
 #include <grpcpp/security/tls_certificate_provider.h>
 
+#include <ctime>
 #include <memory>
 #include <string>
 
@@ -23,33 +24,34 @@ namespace topk {
 /// Update(). Not thread-safe, except for what gRPC calls.
 class CertificateUpdates {
  public:
-  CertificateUpdates();
+  using Provider = grpc::experimental::CertificateProviderInterface;
+
+  CertificateUpdates() = default;
   ~CertificateUpdates();
   CertificateUpdates(const CertificateUpdates&) = delete;
   CertificateUpdates& operator=(const CertificateUpdates&) = delete;
 
-  /// Replaces the certificate, its key and the clients' authorities, all in PEM
-  /// and valid. `client_ca` is "" in every update or in none. New connections
-  /// use them, in gRPC without InMemoryCertificateProvider after a second.
+  /// Replaces the certificate, its key and the authorities of clients, all in
+  /// PEM and valid. `client_ca` is "" in every update or in none. New
+  /// connections use them at once, or after a second if gRPC has no
+  /// InMemoryCertificateProvider.
   Status Update(const std::string& certificate, const std::string& key,
                 const std::string& client_ca);
 
-  /// The provider. Call Update() first.
-  std::shared_ptr<grpc::experimental::CertificateProviderInterface> provider()
-      const;
+  /// Returns the provider. REQUIRES: Update() was called.
+  std::shared_ptr<Provider> provider() const { return provider_; }
 
  private:
 #if TOPK_GRPC_AT_LEAST(83)
-  const std::shared_ptr<grpc::experimental::InMemoryCertificateProvider>
-      provider_;
+  using InMemory = grpc::experimental::InMemoryCertificateProvider;
+  const std::shared_ptr<InMemory> provider_ = std::make_shared<InMemory>();
 #else
-  // A file in memory that FileWatcherCertificateProvider reads. Its path stays
-  // the same while its content is replaced at once.
-  class MemoryFile;
-
-  std::unique_ptr<MemoryFile> identity_;  // the key and the certificate
-  std::unique_ptr<MemoryFile> client_ca_;
-  std::shared_ptr<grpc::experimental::CertificateProviderInterface> provider_;
+  // Files in memory, which FileWatcherCertificateProvider reads. Update()
+  // replaces them, but their paths below /proc/self/fd stay the same.
+  int identity_ = -1;  // the key and the certificate
+  int client_ca_ = -1;
+  time_t version_ = 0;
+  std::shared_ptr<Provider> provider_;
 #endif
 };
 

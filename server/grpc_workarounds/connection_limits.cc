@@ -6,7 +6,8 @@
 
 #include <algorithm>
 
-#include "server/transport/peer_name.h"
+#include "core/base/text.h"
+#include "server/transport/addresses.h"
 
 namespace topk {
 namespace {
@@ -17,8 +18,9 @@ ino_t InodeOf(int fd) {
   return fstat(fd, &found) == 0 ? found.st_ino : 0;
 }
 
-// Disconnects a socket unless its descriptor is another one's by now: what
-// counts is a copy, which nobody else closes.
+// Disconnects a socket, unless its descriptor has been reused for another file.
+// Checks and uses a copy of the descriptor, because nobody else closes the
+// copy.
 void Disconnect(int fd, ino_t inode) {
   const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (copy < 0) return;
@@ -33,7 +35,8 @@ std::string ClientOf(const sockaddr& peer, int ipv6_prefix) {
   return is_ip ? NetworkOf(AddressOf(peer), ipv6_prefix) : "";
 }
 
-// Returns whether the last sweep was long ago, and starts the next one then.
+// Returns whether the last sweep was long enough ago. The caller must then
+// start the next one.
 bool MaySweep(std::chrono::steady_clock::time_point& last) {
   constexpr std::chrono::milliseconds kInterval{100};
   const auto now = std::chrono::steady_clock::now();
@@ -60,7 +63,7 @@ bool ConnectionReplacement::Admit(int fd) {
   std::erase_if(open_, [](const Connection& connection) {
     return InodeOf(connection.fd) != connection.inode;
   });
-  // gRPC closes them a moment after they are disconnected.
+  // gRPC closes a connection a moment after it is disconnected.
   if (open_.size() >= 2 * max_) return false;
   const auto oldest =
       std::ranges::find(open_, false, &Connection::disconnected);
@@ -94,31 +97,41 @@ size_t ConnectionCounts::CountOf(const std::string& client) const {
   return found == clients_.end() ? 0 : found->second.fds.size();
 }
 
-ConnectionLimit ConnectionCounts::Admit(int fd, const sockaddr& peer) {
+std::string ConnectionCounts::Admit(int fd, const sockaddr& peer) {
   // A sweep makes a system call for each connection: 50 us for this number.
   constexpr size_t kFew = 64;
-  if (max_ == 0 && max_per_client_ == 0) return ConnectionLimit::kNone;
-  Forget(fd);  // the kernel reuses it: that connection is closed
+  if (max_ == 0 && max_per_client_ == 0) return "";
+  Forget(fd);  // a closed connection, if the kernel reuses its descriptor
   const std::string client =
       max_per_client_ > 0 ? ClientOf(peer, ipv6_prefix_) : "";
   if (!client.empty() && CountOf(client) >= max_per_client_) {
     Client& own = clients_.at(client);
-    if (own.fds.size() > kFew && !MaySweep(own.last_sweep)) {
-      return ConnectionLimit::kClient;
+    if (own.fds.size() <= kFew || MaySweep(own.last_sweep)) {
+      ForgetClosed(std::vector<int>(own.fds));
     }
-    ForgetClosed(std::vector<int>(own.fds));
-    if (CountOf(client) >= max_per_client_) return ConnectionLimit::kClient;
+    if (CountOf(client) >= max_per_client_) {
+      return StrCat(
+          "the client has too many open connections "
+          "(--max-connections-per-client = ",
+          max_per_client_, ")");
+    }
   }
   if (max_ > 0 && open_.size() >= max_) {
-    if (!MaySweep(last_sweep_)) return ConnectionLimit::kServer;
-    std::vector<int> all;
-    for (const auto& entry : open_) all.push_back(entry.first);
-    ForgetClosed(all);
-    if (open_.size() >= max_) return ConnectionLimit::kServer;
+    if (MaySweep(last_sweep_)) {
+      std::vector<int> all;
+      for (const auto& entry : open_) all.push_back(entry.first);
+      ForgetClosed(all);
+    }
+    if (open_.size() >= max_) {
+      return StrCat(
+          "the server has too many open connections "
+          "(--max-connections = ",
+          max_, ")");
+    }
   }
   open_.emplace(fd, Connection{InodeOf(fd), client});
   if (!client.empty()) clients_[client].fds.push_back(fd);
-  return ConnectionLimit::kNone;
+  return "";
 }
 
 }  // namespace topk

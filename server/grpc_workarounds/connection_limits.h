@@ -18,20 +18,20 @@ namespace topk {
 rlim_t DescriptorLimit();
 
 /// Bounds the open connections of an acceptor. A connection beyond the limit
-/// replaces the oldest one, which is disconnected: clients that hold
-/// connections open lock nobody out. Not thread-safe.
+/// replaces the oldest one, which is disconnected, so that clients that keep
+/// connections open do not lock out others. Not thread-safe.
 class ConnectionReplacement {
  public:
-  /// A limit for listeners other than the main ones: 64, or a sixteenth of all
-  /// file descriptors if that is less.
+  /// Returns the limit for listeners other than the main ones: 64, or a
+  /// sixteenth of all file descriptors if that is less.
   static size_t Default();
 
-  /// With max = 0 there is no limit.
+  /// 0 = no limit.
   explicit ConnectionReplacement(size_t max) : max_(max) {}
 
   /// Counts a connection that was just accepted, and makes room for it. Returns
-  /// false if the caller must close it: too many disconnected connections are
-  /// still open.
+  /// false if too many disconnected connections are not closed yet; the caller
+  /// must then close the new connection.
   bool Admit(int fd);
 
  private:
@@ -45,23 +45,20 @@ class ConnectionReplacement {
   std::vector<Connection> open_;  // the oldest first
 };
 
-/// The limits of ConnectionCounts.
-enum class ConnectionLimit { kNone, kServer, kClient };
-
 /// Bounds the open connections of an acceptor, and those from one client
-/// address. Connections beyond a limit are rejected: the open ones have calls.
-/// Not thread-safe.
+/// address. Connections beyond a limit are rejected, because the open ones may
+/// have calls. Not thread-safe.
 class ConnectionCounts {
  public:
-  /// A limit of 0 does not exist. IPv6 addresses that have their first
-  /// `ipv6_prefix` bits in common are one client; clients of Unix sockets have
-  /// no address, and only the first limit.
+  /// 0 = no limit. IPv6 addresses with the same first `ipv6_prefix` bits are
+  /// one client. `max_per_client` does not apply to Unix sockets, whose clients
+  /// have no address.
   ConnectionCounts(size_t max, size_t max_per_client, int ipv6_prefix)
       : max_(max), max_per_client_(max_per_client), ipv6_prefix_(ipv6_prefix) {}
 
-  /// Counts a connection that was just accepted. Returns kNone, or the exceeded
-  /// limit; the caller must then close the connection.
-  ConnectionLimit Admit(int fd, const sockaddr& peer);
+  /// Counts a connection that was just accepted. If it exceeds a limit, returns
+  /// which one, and the caller must close the connection. Otherwise returns "".
+  std::string Admit(int fd, const sockaddr& peer);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -81,7 +78,8 @@ class ConnectionCounts {
   const size_t max_;
   const size_t max_per_client_;
   const int ipv6_prefix_;
-  // By descriptor. gRPC closes them without notice: some may be closed.
+  // By descriptor. gRPC closes connections without notice, so that some of
+  // these may be closed.
   std::unordered_map<int, Connection> open_;
   std::unordered_map<std::string, Client> clients_;
   Clock::time_point last_sweep_;

@@ -1,19 +1,43 @@
 // Defect: grpc::Server::Shutdown() sends GOAWAY but drops the calls that cross
 // it, with CANCELLED. No public function sends GOAWAY alone, so this one calls
-// grpc_core::Server::SendGoaways(), which the library exports without a header.
+// grpc_core::Server::SendGoaways(), which the library exports but no header of
+// gRPC 1.51 declares.
 // Versions: 1.51 to 1.83. Upstream: https://github.com/grpc/grpc/issues/24237
 // Test: Drain.LosesNoCallOfABalancedClient (drain_test.cc).
 // Delete when a public function sends GOAWAY, or Shutdown() serves what
 // crosses.
 #pragma once
 
+#include <dlfcn.h>
 #include <grpcpp/server.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/slice.h>
 
 namespace topk {
 
 /// Sends a graceful GOAWAY on all open connections: the server still accepts
 /// and serves calls that cross it, and clients send later ones elsewhere,
 /// without an error. Returns false if this gRPC does not export the function.
-bool SendGoaways(grpc::Server& server);
+inline bool SendGoaways(grpc::Server& server) {
+  // A grpc_server is a pointer to grpc_core::Server.
+  using Function = void (*)(grpc_server*);
+  static const auto function = reinterpret_cast<Function>(
+      dlsym(RTLD_DEFAULT, "_ZN9grpc_core6Server11SendGoawaysEv"));
+  if (function == nullptr) return false;
+  // gRPC's internal functions crash outside of its execution context, which no
+  // public header declares either. A byte buffer creates one to release its
+  // slices, and this slice calls the function when it is released.
+  static char nothing = 0;
+  grpc::ByteBuffer buffer;
+  {
+    const grpc::Slice slice(
+        &nothing, sizeof(nothing),
+        [](void* c_server) { function(static_cast<grpc_server*>(c_server)); },
+        server.c_server());
+    buffer = grpc::ByteBuffer(&slice, 1);
+  }
+  buffer.Clear();
+  return true;
+}
 
 }  // namespace topk

@@ -7,11 +7,19 @@
 #include <grpcpp/impl/server_builder_option.h>
 
 #include <memory>
+#include <vector>
 
 namespace topk {
 
-/// Returns the option that keeps channelz and reflection out of the server that
-/// is built.
-std::unique_ptr<grpc::ServerBuilderOption> WithoutPlugins();
+/// The option of grpc::ServerBuilder that keeps channelz and reflection out of
+/// the server.
+class WithoutPlugins final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>*
+                         plugins) override {
+    plugins->clear();
+  }
+};
 
 }  // namespace topk

@@ -3,14 +3,22 @@
 // CPU time instead of 21, and 20 times as many futex() calls.
 // Versions: measured with 1.83. Test: tests/quality/grpc_current.sh --only
 // bench, with and without GRPC_EXPERIMENTS=event_engine_listener. Delete when
-// that makes no difference, or when gRPC no longer has this experiment.
+// both take the same time, or when gRPC no longer has this experiment.
 #pragma once
+
+#include <cstdlib>
+
+#include "proto/library_versions.h"
 
 namespace topk {
 
 /// Lets the threads that poll for calls also read the server's connections,
-/// unless GRPC_EXPERIMENTS is set. Call it before there are threads, and before
-/// gRPC is used.
-void ReadInPollers();
+/// unless GRPC_EXPERIMENTS is set. Call it before the process starts a thread
+/// or uses gRPC.
+inline void ReadInPollers() {
+#if TOPK_GRPC_AT_LEAST(83)
+  setenv("GRPC_EXPERIMENTS", "-event_engine_listener", /*replace=*/0);
+#endif
+}
 
 }  // namespace topk

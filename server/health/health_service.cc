@@ -9,7 +9,7 @@
 #include "core/base/text.h"
 #include "server/calls/raw_message.h"
 #include "server/calls/write_message.h"
-#include "server/transport/peer_name.h"
+#include "server/transport/addresses.h"
 
 namespace topk {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "core/base/text.h"
 #include "core/security/local_address.h"
-#include "server/transport/peer_name.h"
+#include "server/transport/addresses.h"
 
 namespace topk {
 namespace {
@@ -47,7 +47,8 @@ std::string_view TokenOf(std::string_view value) {
   return TrimToken(value.substr(kScheme.size()));
 }
 
-// The caller has proved a name; "" = one without a name.
+// Sets the name that a caller has proved. "" is a certificate without a name:
+// the caller is then known by its address.
 Status Identify(std::string_view kind, std::string_view name, Caller& caller) {
   caller.authenticated = true;
   if (name.empty()) return {};
@@ -74,15 +75,14 @@ Status NotAllowed(const std::vector<std::string>& names) {
 Result<std::unique_ptr<Authenticator>> Authenticator::Start(
     const SecurityConfig& config, const ClientCertificates* certificates,
     spdlog::logger& log) {
-  for (const auto& [flag, given] :
-       {std::pair("--tls-allowed-san", !config.tls_allowed_san.empty()),
-        std::pair("--tls-client-crl", !config.tls_client_crl.empty())}) {
-    if (given && certificates == nullptr) {
-      return InvalidArgument("TLS_CLIENT_CA", flag,
-                             StrCat(flag,
-                                    " needs --tls-client-ca: without it "
-                                    "clients have no certificate"));
-    }
+  const char* flag = !config.tls_allowed_san.empty()  ? "--tls-allowed-san"
+                     : !config.tls_client_crl.empty() ? "--tls-client-crl"
+                                                      : nullptr;
+  if (flag != nullptr && certificates == nullptr) {
+    return InvalidArgument("TLS_CLIENT_CA", flag,
+                           StrCat(flag,
+                                  " needs --tls-client-ca: without it clients "
+                                  "have no certificate"));
   }
   std::unique_ptr<Authenticator> authenticator(
       new Authenticator(config.client_ipv6_prefix, certificates));
@@ -97,10 +97,9 @@ Result<std::unique_ptr<Authenticator>> Authenticator::Start(
        &log](const std::vector<std::string>& contents) -> Status {
         Result<TokenSet> tokens = TokenSet::Parse(contents.front());
         if (!tokens.ok()) {
-          Status status = tokens.status();
-          status.message =
-              StrCat("--auth-tokens-file: ", path, ": ", status.message);
-          return status;
+          return InvalidArgument("TOKENS_FILE", "",
+                                 StrCat("--auth-tokens-file: ", path, ": ",
+                                        tokens.status().message));
         }
         log.info("loaded the tokens of {}", path);
         const std::lock_guard lock(self->mutex_);

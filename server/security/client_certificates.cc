@@ -13,11 +13,10 @@
 namespace topk {
 namespace {
 
-// A certificate takes 32 bytes of key and a status; these are forgotten all at
-// once.
+// Beyond this number, all verdicts are forgotten at once.
 constexpr size_t kMaxVerdicts = 4096;
 constexpr size_t kMaxIntermediates = 64;
-// The shortest time for which a result is kept, that of a rejection.
+// How long a rejection is kept, and every other verdict at least, in seconds.
 constexpr std::time_t kShortest = 1;
 constexpr unsigned long kListFlags =  // NOLINT: OpenSSL's type
     X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL;
@@ -51,12 +50,6 @@ int IgnoreListsOfAnchor(int ok, X509_STORE_CTX* context) {
     default:
       return 0;
   }
-}
-
-// Returns nothing for no text.
-Result<std::vector<Certificate>> FromClient(std::string_view text) {
-  if (text.empty()) return std::vector<Certificate>();
-  return ReadCertificates({{"", ""}, std::string(text)});
 }
 
 }  // namespace
@@ -113,7 +106,7 @@ Status ClientCertificates::Check(std::string_view certificate,
   const std::lock_guard lock(mutex_);
   if (verdicts_.size() >= kMaxVerdicts) verdicts_.clear();
   Verdict& verdict = verdicts_[key];
-  // Several calls may have waited for the same.
+  // Another call may have verified the same certificate meanwhile.
   if (now >= verdict.until) verdict = Verify(certificate, chain);
   return verdict.status;
 }
@@ -123,22 +116,21 @@ ClientCertificates::Verdict ClientCertificates::Verify(
   const auto rejected = [](const std::string& why) {
     return Verdict{NotValid(why), std::time(nullptr) + kShortest};
   };
-  const auto own = FromClient(certificate);
-  const auto others = FromClient(chain);
-  if (!own.ok() || own->empty() || !others.ok()) {
-    return rejected("it cannot be read");
-  }
+  const auto own = ReadCertificates({{"", ""}, std::string(certificate)});
+  Result<std::vector<Certificate>> others = std::vector<Certificate>();
+  if (!chain.empty()) others = ReadCertificates({{"", ""}, std::string(chain)});
+  if (!own.ok() || !others.ok()) return rejected("it cannot be read");
   const std::unique_ptr<STACK_OF(X509), FreeStack> untrusted(
       sk_X509_new_null());
-  for (const std::vector<Certificate>* list :
-       {&*others, &std::as_const(intermediates_)}) {
+  for (const auto* list : {&*others, &intermediates_}) {
     for (const Certificate& other : *list) {
       sk_X509_push(untrusted.get(), other.get());
     }
   }
   Verdict verdict{{}, lists_until_};
-  // Once without the lists: a session that resumes later has no chain, and a
-  // list may come later than its first connection.
+  // First without the revocation lists, so that the intermediates are
+  // remembered even while a list is missing: a session that resumes later has
+  // no chain.
   for (const unsigned long flags : {0UL, kListFlags}) {  // NOLINT: OpenSSL's
     const StoreContext context(X509_STORE_CTX_new());
     if (X509_STORE_CTX_init(context.get(), store_.get(), own->front().get(),
@@ -155,14 +147,14 @@ ClientCertificates::Verdict ClientCertificates::Verify(
     STACK_OF(X509)* verified = X509_STORE_CTX_get0_chain(context.get());
     for (int i = 0; i < sk_X509_num(verified); ++i) {
       const X509* link = sk_X509_value(verified, i);
-      // A certificate is good in the second that it names.
+      // A certificate is still valid in the second of its notAfter.
       verdict.until =
           std::min(verdict.until, ToTime(X509_get0_notAfter(link)) + 1);
     }
     Remember(verified);
     if (files_.revoked.empty()) break;
   }
-  // A list of another authority may be out of date already.
+  // The list of another authority may have expired.
   verdict.until = std::max(verdict.until, std::time(nullptr) + kShortest);
   return verdict;
 }

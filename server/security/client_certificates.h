@@ -1,4 +1,4 @@
-// The certificates of clients, checked at each call.
+// Checks the certificates of clients at each call.
 #pragma once
 
 #include <spdlog/logger.h>
@@ -18,28 +18,26 @@
 
 namespace topk {
 
-/// Whether a client's certificate is good at this moment. TLS asks that once,
-/// when a connection or the session that it resumes begins; afterwards a
-/// certificate may expire or be revoked, or its authority be trusted no more.
-/// Results are kept until one of the files or a date changes them.
-/// Thread-safe.
+/// Decides whether a client's certificate is valid now. TLS checks a
+/// certificate only at the first handshake of a session; later the certificate
+/// may expire, be revoked, or lose its authority. Verdicts are cached until a
+/// file or a date changes them. Thread-safe.
 class ClientCertificates {
  public:
-  /// PEM files.
+  /// The paths of PEM files.
   struct Files {
-    /// The authorities.
     std::string authorities;
-    /// Their revocation lists; "" = nothing is revoked. Otherwise each
-    /// authority of a certificate needs a list that is up to date.
+    /// Revocation lists; "" = nothing is revoked. Otherwise each authority of a
+    /// certificate needs a list that has not expired.
     std::string revoked;
   };
 
-  /// The logger outlives it.
+  /// The logger must outlive this object.
   ClientCertificates(Files files, spdlog::logger& log)
       : files_(std::move(files)), log_(log) {}
 
-  /// Replaces the authorities and the revocation lists with the contents of
-  /// their files. If one of them is not valid, returns the error and keeps the
+  /// Replaces the authorities and the revocation lists. Takes the contents of
+  /// the files. If one of them is not valid, returns the error and keeps the
   /// previous ones. REQUIRES: the first Load() returns OK before Check() is
   /// called.
   Status Load(const std::string& authorities, const std::string& revoked);
@@ -56,7 +54,7 @@ class ClientCertificates {
     std::time_t until = 0;
   };
 
-  // The mutex is held.
+  // REQUIRES: the caller holds the mutex.
   Verdict Verify(std::string_view certificate, std::string_view chain) const;
   void Remember(STACK_OF(X509) * verified) const;
 
@@ -66,7 +64,7 @@ class ClientCertificates {
   Store store_;
   std::time_t lists_until_ = 0;
   mutable std::map<TokenHash, Verdict> verdicts_;
-  // Those between a certificate and its authority, for sessions without chain.
+  // Certificates between a client's and its authority, for resumed sessions.
   mutable std::vector<Certificate> intermediates_;
 };
 

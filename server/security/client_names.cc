@@ -1,24 +1,22 @@
 #include "server/security/client_names.h"
 
 #include <arpa/inet.h>
+#include <strings.h>
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 
 #include "core/base/text.h"
 
 namespace topk {
 namespace {
 
-char Lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-
 bool SameIgnoringCase(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, {}, Lower, Lower);
+  return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
 }
 
-// Returns an address as gRPC writes those of certificates, or "".
+// Returns an IP address in the form of gRPC's names of certificates, or "".
 std::string IpText(const std::string& text) {
   std::array<unsigned char, sizeof(in6_addr)> address;
   char written[INET6_ADDRSTRLEN];
@@ -33,14 +31,12 @@ std::string IpText(const std::string& text) {
 
 bool IsDnsName(std::string_view name) {
   if (name.starts_with("*.")) name.remove_prefix(2);
-  const auto good = [](char c) {
-    return (c >= '0' && c <= '9') || (Lower(c) >= 'a' && Lower(c) <= 'z') ||
-           c == '-' || c == '.' || c == '_';
-  };
-  // No label is empty; a certificate's name does not end with a dot.
-  return !name.empty() && name.front() != '.' && name.back() != '.' &&
+  // No label is empty, and the names in certificates do not end with a dot.
+  return !name.empty() && !name.starts_with('.') && !name.ends_with('.') &&
          name.find("..") == std::string_view::npos &&
-         std::ranges::all_of(name, good);
+         std::ranges::all_of(name, [](unsigned char c) {
+           return std::isalnum(c) || c == '-' || c == '.' || c == '_';
+         });
 }
 
 bool MatchDns(std::string_view allowed, std::string_view name) {
@@ -62,14 +58,13 @@ Result<AllowedNames> AllowedNames::Parse(
     const std::vector<std::string>& names) {
   AllowedNames allowed;
   for (const std::string& name : names) {
-    const std::string ip = IpText(name);
+    const size_t at = name.find('@');
     const size_t colon = name.find(':');
-    if (!ip.empty()) {
+    if (const std::string ip = IpText(name); !ip.empty()) {
       allowed.names_.push_back({NameKind::kIp, ip});
     } else if (colon != std::string::npos && colon > 0) {
       allowed.names_.push_back({NameKind::kUri, name});
-    } else if (const size_t at = name.find('@');
-               at != std::string::npos && at > 0 && at + 1 < name.size()) {
+    } else if (at != std::string::npos && at > 0 && at + 1 < name.size()) {
       allowed.names_.push_back({NameKind::kEmail, name});
     } else if (IsDnsName(name)) {
       allowed.names_.push_back({NameKind::kDns, name});
@@ -87,14 +82,11 @@ Result<AllowedNames> AllowedNames::Parse(
 bool AllowedNames::Match(const ClientName& name) const {
   return std::ranges::any_of(names_, [&name](const Name& allowed) {
     if (allowed.kind != name.kind) return false;
-    switch (name.kind) {
-      case NameKind::kDns:
-        return MatchDns(allowed.text, name.text);
-      case NameKind::kEmail:
-        return MatchEmail(allowed.text, name.text);
-      default:
-        return allowed.text == name.text;
+    if (name.kind == NameKind::kDns) return MatchDns(allowed.text, name.text);
+    if (name.kind == NameKind::kEmail) {
+      return MatchEmail(allowed.text, name.text);
     }
+    return allowed.text == name.text;
   });
 }
 

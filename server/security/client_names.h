@@ -18,20 +18,20 @@ struct ClientName {
   std::string_view text;
 };
 
-/// Names that may call.
+/// The names of which a client's certificate needs one.
 class AllowedNames {
  public:
-  /// Parses names. The type of each follows from its text: an IP address, a URI
-  /// (with a scheme and a colon), an e-mail address (with an @), or else a DNS
-  /// name, which may begin with *. for any one label. INVALID_ARGUMENT for any
+  /// Parses names. The kind of a name follows from its text: an IP address, a
+  /// URI (a scheme and a colon), an e-mail address (an @), or else a DNS name,
+  /// which may begin with *. for any first label. INVALID_ARGUMENT for any
   /// other text.
   static Result<AllowedNames> Parse(const std::vector<std::string>& names);
 
-  /// Whether the list is empty, so that all callers are allowed.
+  /// Returns whether the list is empty, so that every certificate is allowed.
   bool empty() const { return names_.empty(); }
 
-  /// Whether this name of a certificate is one of them. DNS names are compared
-  /// without regard to case, and so is what follows the @.
+  /// Returns whether the list has the name. Case does not matter in DNS names,
+  /// nor after the @ of an e-mail address.
   bool Match(const ClientName& name) const;
 
  private:
@@ -42,7 +42,7 @@ class AllowedNames {
   std::vector<Name> names_;
 };
 
-/// Returns OK for a name that AllowedNames can have.
+/// Returns OK for a name that AllowedNames::Parse() accepts.
 Status CheckAllowedName(const std::string& name);
 
 }  // namespace topk

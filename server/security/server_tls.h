@@ -1,61 +1,61 @@
-// The server's end of TLS.
+// The server's side of TLS.
 #pragma once
 
 #include <grpcpp/security/server_credentials.h>
 #include <spdlog/logger.h>
 
-#include <chrono>
+#include <atomic>
 #include <ctime>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "core/base/status.h"
+#include "server/grpc_workarounds/certificate_updates.h"
+#include "server/security/authenticator.h"
 #include "server/security/client_certificates.h"
 #include "server/security/watched_files.h"
 
 namespace topk {
 
-/// The server's certificate and key, and the authorities of its clients, taken
-/// from files and again when these change. New connections get what is newest;
-/// those that are open stay as they are. TLS 1.2 and 1.3. Thread-safe.
+/// The server's certificate and key, and the authorities of its clients, from
+/// files that are reloaded when they change. New connections use the newest
+/// valid files. TLS 1.2 and 1.3. Thread-safe.
 class ServerTls {
  public:
-  /// PEM files. With `client_ca` a client must have a certificate that one of
-  /// its authorities has signed; "" = client certificates are not requested.
-  /// `client_crl` holds their revocation lists; "" = nothing is revoked.
-  struct Files {
-    std::string certificate;
-    std::string key;
-    std::string client_ca;
-    std::string client_crl;
-  };
+  /// Loads the files that the settings name, or returns the error in one of
+  /// them (see CheckKeyPair()). If the files change later and one of them is
+  /// not valid, the previous contents stay in use and the error is logged. The
+  /// logger must outlive the result.
+  static Result<std::unique_ptr<ServerTls>> Start(const SecurityConfig& config,
+                                                  spdlog::logger& log);
 
-  /// Loads the files, or returns what is wrong with one of them (see
-  /// CheckKeyPair). Later the last good ones stay in use, and an error is
-  /// logged. The logger outlives it.
-  static Result<std::unique_ptr<ServerTls>> Start(
-      const Files& files, spdlog::logger& log,
-      std::chrono::milliseconds interval = std::chrono::seconds(1));
-  ~ServerTls();
+  /// Returns the credentials of a listener. The server and this object must
+  /// outlive them.
+  std::shared_ptr<grpc::ServerCredentials> Credentials() const;
 
-  /// Returns the credentials of a listener, which outlive neither the server
-  /// nor this object.
-  std::shared_ptr<grpc::ServerCredentials> Credentials();
-
-  /// Checks the certificates of clients; null if clients need none. It changes
-  /// with the credentials.
-  const ClientCertificates* clients() const;
+  /// Checks the certificates of clients; null if clients need none. Changes
+  /// together with the credentials.
+  const ClientCertificates* clients() const {
+    return clients_.has_value() ? &*clients_ : nullptr;
+  }
 
   /// Returns when the certificate in use expires.
-  std::time_t expiry() const;
+  std::time_t expiry() const { return expiry_; }
 
  private:
-  class Material;
+  ServerTls(const SecurityConfig& config, spdlog::logger& log);
 
-  explicit ServerTls(std::unique_ptr<Material> material);
+  // Applies the contents of the files.
+  Status Load(const std::vector<std::string>& contents);
 
-  const std::unique_ptr<Material> material_;
-  std::unique_ptr<WatchedFiles> files_;
+  spdlog::logger& log_;
+  std::vector<NamedFile> files_;
+  std::optional<ClientCertificates> clients_;
+  CertificateUpdates certificates_;
+  std::atomic<std::time_t> expiry_ = 0;
+  std::unique_ptr<WatchedFiles> watched_;  // last, because it calls Load()
 };
 
 }  // namespace topk

@@ -1,7 +1,9 @@
 #include "server/security/token_set.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
+#include <sstream>
 #include <utility>
 
 #include "core/base/text.h"
@@ -9,9 +11,8 @@
 namespace topk {
 namespace {
 
-bool IsNameCharacter(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-         (c >= 'A' && c <= 'Z') || c == '-' || c == '.' || c == '_' || c == '@';
+bool IsNameCharacter(unsigned char c) {
+  return std::isalnum(c) || c == '-' || c == '.' || c == '_' || c == '@';
 }
 
 bool ReadHash(std::string_view hex, TokenHash& hash) {
@@ -24,8 +25,6 @@ bool ReadHash(std::string_view hex, TokenHash& hash) {
   return true;
 }
 
-}  // namespace
-
 Status CheckTokenName(std::string_view name) {
   if (!name.empty() && name.size() <= 64 &&
       std::ranges::all_of(name, IsNameCharacter)) {
@@ -37,6 +36,8 @@ Status CheckTokenName(std::string_view name) {
              " is not a name of 1 .. 64 letters, digits and -._@"));
 }
 
+}  // namespace
+
 Result<TokenSet> TokenSet::Parse(std::string_view text) {
   TokenSet set;
   int number = 0;
@@ -44,11 +45,10 @@ Result<TokenSet> TokenSet::Parse(std::string_view text) {
     return InvalidArgument("TOKENS_FILE", "",
                            StrCat("line ", number, ": ", what));
   };
-  while (!text.empty()) {
+  std::istringstream lines{std::string(text)};
+  for (std::string untrimmed; std::getline(lines, untrimmed);) {
     ++number;
-    const size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = TrimToken(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::string_view line = TrimToken(untrimmed);
     if (line.empty() || line.front() == '#') continue;
     const size_t colon = line.find(':');
     TokenHash hash;
@@ -74,6 +74,14 @@ Result<TokenSet> TokenSet::Parse(std::string_view text) {
 const std::string* TokenSet::Find(std::string_view token) const {
   const auto found = names_.find(HashToken(token));
   return found == names_.end() ? nullptr : &found->second;
+}
+
+Result<std::string> HashTokenLine(std::string_view name,
+                                  std::string_view token) {
+  if (Status s = CheckTokenName(name); !s.ok()) return s;
+  token = TrimToken(token);
+  if (Status s = CheckToken(token); !s.ok()) return s;
+  return StrCat(name, ":", ToHex(HashToken(token)));
 }
 
 }  // namespace topk

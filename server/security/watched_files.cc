@@ -1,6 +1,9 @@
 #include "server/security/watched_files.h"
 
+#include <sys/stat.h>
+
 #include <condition_variable>
+#include <ctime>
 #include <mutex>
 #include <utility>
 
@@ -18,9 +21,9 @@ Result<std::unique_ptr<WatchedFiles>> WatchedFiles::Start(
         std::mutex mutex;
         std::condition_variable_any stopped;
         std::unique_lock lock(mutex);
-        while (!stop.stop_requested()) {
-          stopped.wait_for(lock, stop, interval, [] { return false; });
-          if (!stop.stop_requested()) self->Look();
+        while (!stopped.wait_for(lock, stop, interval,
+                                 [&] { return stop.stop_requested(); })) {
+          self->Look();
         }
       });
   return watch;
@@ -38,9 +41,35 @@ Status WatchedFiles::Read(Seen& seen) const {
   return {};
 }
 
+// Returns numbers that change whenever a file changes. Returns nothing if a
+// file is missing or has changed within seconds, because two writes in one tick
+// of the file system's clock leave the same times.
+std::vector<int64_t> WatchedFiles::Stamps() const {
+  constexpr std::time_t kLongestTick = 2;  // seconds, of FAT
+  std::vector<int64_t> stamps;
+  for (const NamedFile& file : files_) {
+    struct stat info {};
+    if (stat(file.path.c_str(), &info) != 0 ||
+        info.st_ctim.tv_sec + kLongestTick >= std::time(nullptr)) {
+      return {};
+    }
+    for (const auto number :
+         {static_cast<int64_t>(info.st_dev), static_cast<int64_t>(info.st_ino),
+          int64_t{info.st_size}, int64_t{info.st_mtim.tv_sec},
+          int64_t{info.st_mtim.tv_nsec}, int64_t{info.st_ctim.tv_sec},
+          int64_t{info.st_ctim.tv_nsec}}) {
+      stamps.push_back(number);
+    }
+  }
+  return stamps;
+}
+
 void WatchedFiles::Look() {
+  std::vector<int64_t> stamps = Stamps();
+  if (settled_ && !stamps.empty() && stamps == stamps_) return;
   Seen now;
   Status status = Read(now);
+  stamps_ = status.ok() ? std::move(stamps) : std::vector<int64_t>();
   const bool changed = now != seen_;
   if (!changed && settled_) return;
   if (status.ok()) status = load_(now.contents);

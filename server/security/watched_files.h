@@ -4,6 +4,7 @@
 #include <spdlog/logger.h>
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,9 +16,8 @@
 
 namespace topk {
 
-/// Reads files again and again, and hands over what they hold when that has
-/// changed. Compares contents: whatever replaces a file (a rename, a symbolic
-/// link's change, a write) is seen, and the files are small.
+/// Checks files periodically and hands over their contents when they have
+/// changed, whatever changed a file: a rename, a symbolic link or a write.
 class WatchedFiles {
  public:
   /// Applies the files' contents. If they are not valid, returns the error and
@@ -36,7 +36,7 @@ class WatchedFiles {
   WatchedFiles(std::vector<NamedFile> files, Load load, spdlog::logger& log)
       : files_(std::move(files)), load_(std::move(load)), log_(log) {}
 
-  // The contents, or why one of them cannot be had.
+  // The contents, or why a file cannot be read.
   struct Seen {
     std::vector<std::string> contents;
     std::string error;
@@ -44,13 +44,16 @@ class WatchedFiles {
   };
 
   Status Read(Seen& seen) const;
+  std::vector<int64_t> Stamps() const;
   void Look();
 
   const std::vector<NamedFile> files_;
   const Load load_;
   spdlog::logger& log_;
   Seen seen_;
-  bool settled_ = true;  // what was seen is loaded, or its error is logged
+  // The stamps of seen_.contents, or empty.
+  std::vector<int64_t> stamps_;
+  bool settled_ = true;  // seen_ is loaded, or its error is logged
   std::jthread thread_;
 };
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/base/text.h"
-#include "server/transport/peer_name.h"
+#include "server/transport/addresses.h"
 
 namespace topk {
 namespace {

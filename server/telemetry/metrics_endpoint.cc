@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/transport/listeners.h"
+#include "server/transport/addresses.h"
 
 namespace topk {
 namespace {
@@ -68,8 +68,7 @@ Result<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
     return std::unique_ptr<MetricsEndpoint>(
         new MetricsEndpoint(address, std::move(metrics)));
   } catch (const std::exception&) {
-    return CannotBind("METRICS_LISTEN", "metrics_listen", "serve metrics on",
-                      address);
+    return CannotBind("serve metrics on", address);
   }
 }
 

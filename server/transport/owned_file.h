@@ -1,27 +1,23 @@
 // Files that this process created and removes at its end.
 #pragma once
 
-#include <sys/stat.h>
-
 #include <string>
+#include <utility>
 
 namespace topk {
 
-/// A path and the file that this process created there. On destruction it
-/// removes the file, unless another one has taken its place.
+/// A file that this process created. The destructor removes the file, unless
+/// another one has taken its place.
 class OwnedFile {
  public:
-  /// Takes over a descriptor of the file, which keeps the file's inode from
-  /// being reused for another one. May be negative: then it owns nothing.
-  OwnedFile(std::string path, int fd);
+  /// Takes ownership of a descriptor of the file at `path`. The descriptor
+  /// keeps the file's inode from being reused. If `fd` is negative, the object
+  /// owns nothing.
+  OwnedFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
   ~OwnedFile();
-  OwnedFile(OwnedFile&& other) noexcept;
+  OwnedFile(OwnedFile&& other) noexcept
+      : path_(other.path_), fd_(std::exchange(other.fd_, -1)) {}
   OwnedFile& operator=(OwnedFile&&) = delete;
-
-  /// Returns whether the file is at its path now.
-  bool IsInPlace() const;
-
-  const std::string& path() const { return path_; }
 
  private:
   const std::string path_;

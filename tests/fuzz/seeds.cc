@@ -83,9 +83,7 @@ Seeds Settings() {
       seeds.push_back(flag + value);
     }
   }
-  for (const char* arguments :
-       {"--help", "--version", "healthcheck\n--target=unix:/a\n--timeout=5s",
-        "hash-token\nname"}) {
+  for (const char* arguments : {"--help", "--version", "hash-token\nname"}) {
     seeds.push_back(end + arguments);
   }
   return seeds;

@@ -48,8 +48,8 @@ TEST(Admin, OnlyAdminServesChannelzAndReflection) {
   TestServer server({.admin_listen = "127.0.0.1:0"});
   // Built after channelz became a part of all that is built.
   TestServer second;
-  const std::string admin = server.server().admin_address();
-  EXPECT_EQ(second.server().admin_address(), "");
+  const std::string admin = server.server().side_addresses().at("admin");
+  EXPECT_EQ(second.server().side_addresses().count("admin"), 0u);
   // The two servers, and that of the admin address.
   EXPECT_EQ(CountOf(Servers(admin), "serverId"), 3);
   // ServerReflectionRequest{list_services: "*"}, {file_containing_symbol: ...}
@@ -70,7 +70,7 @@ TEST(Admin, IsInTheReadyFileAndTheLog) {
   Topkd topkd({"--admin-listen", "127.0.0.1:0"});
   const std::string admin = topkd.ready()["admin"];
   EXPECT_EQ(CountOf(Servers(admin), "serverId"), 2);
-  EXPECT_TRUE(topkd.HasLogged("channelz on " + admin));
+  EXPECT_TRUE(topkd.HasLogged("serving admin on " + admin));
   topkd.process().Signal(SIGTERM);
   EXPECT_EQ(topkd.process().Wait(), 0);
   EXPECT_FALSE(Topkd().ready().contains("admin"));

@@ -192,9 +192,6 @@ TEST(Config, ReadsDurationsWithUnits) {
   EXPECT_EQ(drain("1.5s"), 1.5);
   EXPECT_EQ(drain("500ms"), 0.5);
   EXPECT_EQ(drain("2m"), 120);
-  EXPECT_EQ(ReadWords({"healthcheck", "--timeout", "1s"})
-                .line.healthcheck.timeout_seconds,
-            1);
 }
 
 TEST(Config, DurationsKeepTheirPrecision) {
@@ -389,14 +386,6 @@ TEST(Config, NamesThePlaceInTheFileThatIsWrong) {
               HasSubstr("topkd: --log-level: \"low\""));
 }
 
-TEST(Config, NamesTheVariableOfTheHealthcheck) {
-  const Variable tls("TOPKD_HEALTHCHECK_TLS", "maybe");
-  EXPECT_THAT(
-      ReadWords({"healthcheck", "--timeout=1"}).error,
-      HasSubstr(
-          "topkd: TOPKD_HEALTHCHECK_TLS: \"maybe\" is not true or false"));
-}
-
 TEST(Config, NamesMissingAndRepeatedValues) {
   EXPECT_THAT(ReadWords({"--threads"}).error,
               HasSubstr("topkd: --threads: the value is missing\n"));
@@ -509,7 +498,6 @@ TEST(Config, RejectsEmptySecurityFlags) {
     EXPECT_EQ(read.line.exit_code, 2) << flag;
     EXPECT_THAT(read.error, HasSubstr(": the value is empty\n"));
   }
-  EXPECT_EQ(ReadWords({"healthcheck", "--tls-ca", ""}).line.exit_code, 1);
   EXPECT_EQ(ReadWords({"--ready-file", ""}).error, "");
 }
 
@@ -527,8 +515,6 @@ TEST(Config, RejectsEmptySecurityVariables) {
   }
   const Variable overridden("TOPKD_TLS_CLIENT_CA", "");
   EXPECT_EQ(ReadWords({"--tls-client-ca", "ca.pem"}).error, "");
-  const Variable probe("TOPKD_HEALTHCHECK_TLS_CA", "");
-  EXPECT_EQ(ReadWords({"healthcheck"}).line.exit_code, 1);
 }
 
 TEST(Config, NamesAnUnknownFlag) {
@@ -649,11 +635,6 @@ TEST(Config, PrintsHelpAndVersionToStdout) {
   EXPECT_EQ(help.error + version.error, "");
 }
 
-TEST(Config, HealthcheckReportsUsageErrorsAs1) {
-  EXPECT_EQ(ReadWords({"healthcheck", "--bogus"}).line.exit_code, 1);
-  EXPECT_EQ(ReadWords({"healthcheck", "--timeout", "soon"}).line.exit_code, 1);
-}
-
 TEST(Config, ReadsSecurityFlagsAndVariables) {
   const Variable san("TOPKD_TLS_ALLOWED_SAN", "a.example,spiffe://b");
   const Variable rate("TOPKD_CLIENT_BYTES_PER_SECOND", "1e6");
@@ -683,15 +664,6 @@ TEST(Config, SecurityErrorsNameTheFlagAndTheRule) {
               HasSubstr("--health-listen: \"nowhere\" is not host:port"));
   EXPECT_EQ(ReadWords({"hash-token"}).line.exit_code, 2);
   EXPECT_EQ(ReadWords({"hash-token", "alice"}).line.token_name, "alice");
-}
-
-TEST(Config, HealthcheckHasItsOwnTlsFlags) {
-  const Variable cert("TOPKD_TLS_CERT", "server.pem");
-  const Variable ca("TOPKD_HEALTHCHECK_TLS_CA", "ca.pem");
-  const Read read = ReadWords({"healthcheck", "--tls-cert", "client.pem"});
-  EXPECT_EQ(read.line.healthcheck.tls_cert, "client.pem");
-  EXPECT_EQ(read.line.healthcheck.tls_ca, "ca.pem");
-  EXPECT_EQ(read.line.server.security.tls_cert, "server.pem");
 }
 
 }  // namespace

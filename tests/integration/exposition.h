@@ -19,7 +19,7 @@ inline ServerConfig WithMetrics() {
 
 /// Returns what such a server exposes now.
 inline std::string ScrapedText(TestServer& server) {
-  return HttpGet(server.server().metrics_address(), "/metrics");
+  return HttpGet(server.server().side_addresses().at("metrics"), "/metrics");
 }
 
 /// The content of one scrape: the value of each series, by its name with its

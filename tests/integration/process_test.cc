@@ -339,50 +339,6 @@ TEST(Topkd, RejectsAReadyFileThatCannotBeWritten) {
   EXPECT_THAT(topkd.Output(), HasSubstr("/nonexistent/ready.json"));
 }
 
-TEST(Topkd, KeepsWhatIsAtThePathOfItsReadyFile) {
-  const TemporaryFolder folder;
-  const std::string data = folder.File("data");
-  std::ofstream(data) << "{\"key\": 1}\n";
-  const std::string link = folder.File("link");
-  std::filesystem::create_symlink(data, link);
-  const std::string pipe = folder.File("pipe");
-  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  const std::string inner = folder.File("folder");
-  std::filesystem::create_directory(inner);
-  for (const auto& [path, rule] : {std::pair(data, "not an earlier ready file"),
-                                   std::pair(link, "not a regular file"),
-                                   std::pair(pipe, "not a regular file"),
-                                   std::pair(inner, "not a regular file")}) {
-    const auto type = std::filesystem::symlink_status(path).type();
-    // The second one cannot listen.
-    for (const char* listen : {"127.0.0.1:0", "192.0.2.1:0"}) {
-      Subprocess topkd({kTopkd, "--listen", listen, "--ready-file", path});
-      EXPECT_EQ(topkd.Wait(), 1);
-      EXPECT_THAT(topkd.Output(),
-                  HasSubstr(StrCat("--ready-file: ", path, " exists and is ")));
-      EXPECT_THAT(topkd.Output(), HasSubstr(rule));
-    }
-    EXPECT_EQ(std::filesystem::symlink_status(path).type(), type) << path;
-  }
-  EXPECT_EQ(ReadFile(data), "{\"key\": 1}\n");
-}
-
-TEST(Topkd, KeepsWhatIsAtTheTemporaryPathOfItsReadyFile) {
-  const TemporaryFolder folder;
-  const std::string data = folder.File("data");
-  std::ofstream(data) << "kept\n";
-  const std::string path = folder.File("ready.json");
-  // The shell's process becomes the server's.
-  Subprocess topkd({"/bin/sh", "-c",
-                    StrCat("ln -s ", data, " ", path, ".$$; exec ", kTopkd,
-                           " --listen 127.0.0.1:0 --ready-file ", path)});
-  EXPECT_EQ(topkd.Wait(), 1);
-  EXPECT_THAT(topkd.Output(),
-              HasSubstr(StrCat("--ready-file: ", path, ".", topkd.pid(),
-                               " exists and is not a regular file")));
-  EXPECT_EQ(ReadFile(data), "kept\n");
-}
-
 TEST(Topkd, FailsIfItCannotWriteItsSettings) {
   for (const char* flag : {"--check-config", "--help", "--version"}) {
     Subprocess topkd(

@@ -70,14 +70,6 @@ TEST(Successor, RemovesTheReadyFileOfAKilledServerBeforeItServes) {
   EXPECT_FALSE(std::filesystem::exists(killed.ready_file()));
 }
 
-TEST(ReadyFile, NamesSocketsWhosePathIsNotUtf8) {
-  const TemporaryFolder folder;
-  Topkd topkd({}, "unix:" + folder.File("\xff"));
-  EXPECT_THAT(topkd.target(), HasSubstr("\xef\xbf\xbd"));  // U+FFFD
-  topkd.process().Signal(SIGTERM);
-  EXPECT_EQ(topkd.process().Wait(), 0) << topkd.process().Output();
-}
-
 TEST(Listen, ReportsTheAddressThatFailed) {
   const TemporaryFolder folder;
   const TakenPort taken(/*listens=*/true);

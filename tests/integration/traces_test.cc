@@ -86,7 +86,7 @@ class Traces : public ::testing::Test {
   // Returns the value of a metric, e.g. topk_spans_exported_total.
   int64_t Metric(const std::string& series) {
     const std::string page =
-        HttpGet(server_->server().metrics_address(), "/metrics");
+        HttpGet(server_->server().side_addresses().at("metrics"), "/metrics");
     const size_t at = page.find("\n" + series + " ");
     return at == std::string::npos
                ? -1

@@ -411,8 +411,7 @@ class Accepted {
 };
 
 bool Admits(ConnectionCounts& counts, const Accepted& connection) {
-  return counts.Admit(connection.fd(), connection.peer()) ==
-         ConnectionLimit::kNone;
+  return counts.Admit(connection.fd(), connection.peer()).empty();
 }
 
 TEST(ConnectionCounts, LimitOneAddressAndNotTheOthers) {
@@ -494,10 +493,13 @@ TEST(ConnectionCounts, NameTheLimit) {
   const Accepted same("10.0.0.1");
   const Accepted other("10.0.0.2");
   const Accepted third("10.0.0.3");
-  EXPECT_EQ(counts.Admit(one.fd(), one.peer()), ConnectionLimit::kNone);
-  EXPECT_EQ(counts.Admit(same.fd(), same.peer()), ConnectionLimit::kClient);
-  EXPECT_EQ(counts.Admit(other.fd(), other.peer()), ConnectionLimit::kNone);
-  EXPECT_EQ(counts.Admit(third.fd(), third.peer()), ConnectionLimit::kServer);
+  using ::testing::HasSubstr;
+  EXPECT_TRUE(Admits(counts, one));
+  EXPECT_THAT(counts.Admit(same.fd(), same.peer()),
+              HasSubstr("--max-connections-per-client = 1"));
+  EXPECT_TRUE(Admits(counts, other));
+  EXPECT_THAT(counts.Admit(third.fd(), third.peer()),
+              HasSubstr("--max-connections = 2"));
 }
 
 // Connects more often than `options` allow, and returns the log.

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/transport/peer_name.h"
+#include "server/transport/addresses.h"
 
 namespace topk {
 namespace {

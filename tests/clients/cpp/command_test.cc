@@ -104,6 +104,15 @@ TEST_F(Command, ReportsAServerThatIsNotServing) {
   EXPECT_EQ(outcome.out, "NOT_SERVING\n");
 }
 
+TEST_F(Command, HealthUsesNoProxy) {
+  const FakeServer server({});
+  Subprocess health(
+      {StrCat(TOPK_BINARY_DIR, "/bin/topk"), "health", "--service",
+       "topk.v1.TopKService", "--target", server.target()},
+      {"http_proxy=http://127.0.0.1:1", "no_proxy=", "no_grpc_proxy="});
+  EXPECT_EQ(health.Wait(), 0) << health.Output();
+}
+
 TEST_F(Command, BenchReportsAWrongResult) {
   const FakeServer server(
       {.compute = [](auto&, auto&, auto&) { return grpc::Status::OK; }});

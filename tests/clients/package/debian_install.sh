@@ -85,7 +85,7 @@ systemd-analyze security --offline=true --threshold=20 "$unit" | tail -n 1
 
 step "service"
 start
-topkd healthcheck
+topk health
 topk info
 topk run digits_similarity.npy --k 3 --compare
 stop
@@ -104,7 +104,7 @@ step "reinstall with changed settings"
 sed -i 's/^listen = .*/listen = "127.0.0.1:50061"/' "$settings"
 dpkg --install ./*.deb
 start
-topkd healthcheck --target 127.0.0.1:50061
+topk health --target 127.0.0.1:50061
 stop
 
 step "wrong settings"

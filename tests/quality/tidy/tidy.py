@@ -170,7 +170,7 @@ def unity_names(files):
 # Literals that look like a reason and are in no response: names of codes
 # and variables, and errors of the start.
 _NO_REASONS = re.compile(
-    r"TOPKD?_.*|GRPC_.*|OTEL_.*|.*_LISTEN|TLS_.*|TOKENS_FILE|TOKEN_NAME|"
+    r"TOPKD?_.*|GRPC_.*|OTEL_.*|TLS_.*|TOKENS_FILE|TOKEN_NAME|"
     r"READY_FILE|TOKEN|FILE|FLAG|START|"
     r"INSTRUCTION_SET|NO_CUDA|NO_CUDA_DEVICE|NOT_ON_THIS_BACKEND|"
     r"INVALID_ARGUMENT|NOT_FOUND|ALREADY_EXISTS|PERMISSION_DENIED|"

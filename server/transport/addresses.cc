@@ -1,4 +1,4 @@
-#include "server/transport/peer_name.h"
+#include "server/transport/addresses.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "core/base/text.h"
+#include "core/security/local_address.h"
 
 namespace topk {
 
@@ -52,6 +53,17 @@ std::string NetworkOf(const std::string& address, int ipv6_prefix) {
   }
   inet_ntop(AF_INET6, &bits, text, sizeof(text));
   return StrCat(text, "/", ipv6_prefix);
+}
+
+std::string WithPort(const std::string& address, int port) {
+  if (IsUnixAddress(address)) return address;
+  return StrCat(address.substr(0, address.rfind(':') + 1), port);
+}
+
+Status CannotBind(std::string_view doing, std::string_view address,
+                  std::string_view why) {
+  return {Code::kUnavailable, "LISTEN", "",
+          StrCat("cannot ", doing, " ", address, ": ", why)};
 }
 
 }  // namespace topk
