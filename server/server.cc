@@ -1,5 +1,7 @@
 #include "server/server.h"
 
+#include <grpcpp/ext/channelz_service_plugin.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
@@ -13,12 +15,12 @@
 #include "server/calls/grpc_server.h"
 #include "server/grpc_workarounds/acceptor.h"
 #include "server/grpc_workarounds/no_plugins.h"
+#include "server/health/health_service.h"
 #include "server/memory_trimmer.h"
 #include "server/ready_file.h"
 #include "server/security/authenticator.h"
 #include "server/security/server_tls.h"
 #include "server/services.h"
-#include "server/side_servers.h"
 #include "server/telemetry/metrics_endpoint.h"
 #include "server/telemetry/span_exporter.h"
 #include "server/transport/addresses.h"
@@ -48,6 +50,23 @@ Status Keep(Result<std::unique_ptr<Part>> started, std::unique_ptr<Part>& to) {
   return {};
 }
 
+// Starts a plaintext server with one poller and a limit of connections. It
+// serves the services of the builder and the methods of `router`, which may be
+// null. Sets `bound` to the address with the real port.
+Result<std::unique_ptr<GrpcServer>> StartSmallServer(
+    const std::string& address, std::string_view doing,
+    grpc::ServerBuilder& builder, CallRouter* router, std::string& bound) {
+  builder.SetMaxReceiveMessageSize(HealthService::kMaxMessageBytes);
+  ApplySideConnectionOptions(builder);
+  auto acceptor = std::make_unique<Acceptor>(SideConnectionOptions(),
+                                             ConnectionReplacement::Default());
+  if (!acceptor->Listen(address, builder, grpc::InsecureServerCredentials())) {
+    return CannotBind(doing, address, acceptor->error());
+  }
+  bound = acceptor->addresses().front();
+  return GrpcServer::Start(builder, std::move(acceptor), router);
+}
+
 // With two pollers, one must often wake the other. On two CPUs this adds 15 us
 // to a small call.
 int PollersFor(int set, int threads) {
@@ -60,7 +79,7 @@ int PollersFor(int set, int threads) {
 struct Server::Parts {
   Status Prepare(const ServerConfig& config, spdlog::logger& log);
   Status StartMain(const ServerConfig& config, spdlog::logger& log);
-  Status StartSideServers(const ServerConfig& config);
+  Status StartSideListeners(const ServerConfig& config);
 
   std::unique_ptr<ServerTls> tls;  // null: plain text
   std::unique_ptr<Authenticator> authenticator;
@@ -70,8 +89,10 @@ struct Server::Parts {
   std::vector<std::string> addresses;
   // Null if they are not configured.
   std::unique_ptr<MetricsEndpoint> metrics;
-  std::unique_ptr<SideServer> health;
-  std::unique_ptr<SideServer> admin;
+  std::unique_ptr<HealthService> health_service;
+  std::unique_ptr<CallRouter> health_router;
+  std::unique_ptr<GrpcServer> health;
+  std::unique_ptr<GrpcServer> admin;
   std::map<std::string, std::string> side_addresses;
   std::optional<MemoryTrimmer> trimmer;
   std::optional<OwnedFile> ready_file;
@@ -147,7 +168,8 @@ Status Server::Parts::StartMain(const ServerConfig& config,
       main);
 }
 
-Status Server::Parts::StartSideServers(const ServerConfig& config) {
+// Serves metrics, health and channelz where the settings say so.
+Status Server::Parts::StartSideListeners(const ServerConfig& config) {
   if (!config.metrics_listen.empty()) {
     Status s = Keep(MetricsEndpoint::Start(config.metrics_listen,
                                            services->metrics().registry()),
@@ -156,19 +178,30 @@ Status Server::Parts::StartSideServers(const ServerConfig& config) {
     side_addresses["metrics"] = metrics->address();
   }
   if (!config.health_listen.empty()) {
+    health_service = std::make_unique<HealthService>(services->health_state());
+    health_router =
+        std::make_unique<CallRouter>(services->rpc_metrics(), nullptr);
+    health_service->AddMethods(*health_router);
+    grpc::ServerBuilder builder;
+    builder.SetOption(std::make_unique<WithoutPlugins>());
     Status s =
-        Keep(StartHealthServer(config.health_listen, services->health_state(),
-                               services->rpc_metrics()),
+        Keep(StartSmallServer(config.health_listen, "serve health on", builder,
+                              health_router.get(), side_addresses["health"]),
              health);
     if (!s.ok()) return s;
-    side_addresses["health"] = health->address;
   }
-  if (!config.admin_listen.empty()) {
-    Status s = Keep(StartAdminServer(config.admin_listen), admin);
-    if (!s.ok()) return s;
-    side_addresses["admin"] = admin->address;
-  }
-  return {};
+  if (config.admin_listen.empty()) return {};
+  // These apply to all builders of this process from now on.
+  grpc::channelz::experimental::InitChannelzService();
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  // gRPC's own handlers poll in threads of their own: one is enough.
+  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
+  return Keep(StartSmallServer(config.admin_listen, "serve channelz on",
+                               builder, nullptr, side_addresses["admin"]),
+              admin);
 }
 
 Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
@@ -191,7 +224,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
         [&tls = *parts->tls] { return tls.expiry(); });
   }
   if (Status s = parts->StartMain(config, log); !s.ok()) return s;
-  if (Status s = parts->StartSideServers(config); !s.ok()) return s;
+  if (Status s = parts->StartSideListeners(config); !s.ok()) return s;
   metrics.SetReady(true);
   if (!config.ready_file.empty()) {
     Result<OwnedFile> file = WriteReadyFile(config.ready_file, parts->addresses,

@@ -12,12 +12,12 @@
 namespace topk {
 namespace {
 
-// Rounded up: 0 would mean something else.
+// Rounds up, because 0 may have another meaning.
 int Milliseconds(double seconds) {
   return static_cast<int>(std::ceil(seconds * 1000));
 }
 
-// INT_MAX is gRPC's word for never.
+// gRPC takes INT_MAX for never.
 int MillisecondsOrNever(double seconds) {
   return seconds == 0 ? INT_MAX : Milliseconds(seconds);
 }
@@ -26,35 +26,32 @@ int MillisecondsOrNever(double seconds) {
 
 void ApplyConnectionOptions(const ConnectionOptions& options,
                             grpc::ServerBuilder& builder) {
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS,
-                             Milliseconds(options.keepalive_time));
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
-                             Milliseconds(options.keepalive_timeout));
+  const auto set = [&builder](const char* argument, int value) {
+    builder.AddChannelArgument(argument, value);
+  };
+  const int timeout = Milliseconds(options.keepalive_timeout);
+  set(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
+  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, timeout);
   // Newer versions wait this long, a minute by default, for a ping's response.
-  builder.AddChannelArgument("grpc.http2.ping_timeout_ms",
-                             Milliseconds(options.keepalive_timeout));
+  set("grpc.http2.ping_timeout_ms", timeout);
   // Clients may ping between calls too.
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder.AddChannelArgument(
-      GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+  set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
       Milliseconds(options.min_ping_interval));
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
-                             MillisecondsOrNever(options.max_connection_idle));
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
-                             MillisecondsOrNever(options.max_connection_age));
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
-                             Milliseconds(options.max_connection_age_grace));
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
-                             options.max_concurrent_streams);
-  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE,
-                             options.max_metadata_bytes);
+  set(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
+      MillisecondsOrNever(options.max_connection_idle));
+  set(GRPC_ARG_MAX_CONNECTION_AGE_MS,
+      MillisecondsOrNever(options.max_connection_age));
+  set(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
+      Milliseconds(options.max_connection_age_grace));
+  set(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
+  set(GRPC_ARG_MAX_METADATA_SIZE, options.max_metadata_bytes);
   // Newer versions reject only a part of the calls between that limit and this
   // one, 16 KiB by default.
-  builder.AddChannelArgument("grpc.absolute_max_metadata_size",
-                             options.max_metadata_bytes);
-  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
-                             Milliseconds(options.handshake_timeout));
-  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  set("grpc.absolute_max_metadata_size", options.max_metadata_bytes);
+  set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+      Milliseconds(options.handshake_timeout));
+  set(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
 }

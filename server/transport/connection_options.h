@@ -34,8 +34,8 @@ void ApplyConnectionOptions(const ConnectionOptions& options,
                             grpc::ServerBuilder& builder);
 
 /// Applies options for the short connections of probes and operators' tools, so
-/// that these listeners cannot take file descriptors, memory or threads from
-/// the main ones for long.
+/// that they cannot take file descriptors, memory or threads from the main
+/// listeners for long.
 void ApplySideConnectionOptions(grpc::ServerBuilder& builder);
 
 /// Returns the settings that ApplySideConnectionOptions() applies.
