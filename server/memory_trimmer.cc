@@ -14,16 +14,16 @@
 namespace topk {
 namespace {
 
-// Below this much traffic, trimming would only cost the allocators their
+// With less traffic or growth, a trim would only cost the allocators their
 // caches.
 constexpr int64_t kWorthTrimming = int64_t{64} << 20;
-// Seconds between two trims of memory that no counter covers: while the server
-// is idle, and while it is busy, when allocations wait for the trim.
+// Seconds between two trims because of growth: without traffic, and with
+// traffic, when allocations wait for the trim.
 constexpr int kQuietPause = 3;
 constexpr int kBusyPause = 30;
 
 // How much free memory glibc keeps at the end of each arena, and the largest
-// allocation that it takes from one.
+// allocation from an arena.
 constexpr int kKept = 64 << 20;
 constexpr int kMaxFromArena = 32 << 20;
 
@@ -45,12 +45,11 @@ MemoryTrimmer::MemoryTrimmer(std::function<Activity()> activity)
         std::condition_variable_any stopped;
         std::unique_lock lock(mutex);
         int64_t trimmed = 0;       // the bytes at the last trim
-        int64_t before = 0;        // and a second ago
+        int64_t before = 0;        // the bytes a second ago
         int seconds = kBusyPause;  // since the last trim
         double least = AnonymousBytes();
-        while (!stop.stop_requested()) {
-          stopped.wait_for(lock, stop, std::chrono::seconds(1),
-                           [] { return false; });
+        while (!stopped.wait_for(lock, stop, std::chrono::seconds(1),
+                                 [&] { return stop.stop_requested(); })) {
           const Activity now = activity();
           const bool quiet = now.bytes == before;
           before = now.bytes;
@@ -58,9 +57,9 @@ MemoryTrimmer::MemoryTrimmer(std::function<Activity()> activity)
           const bool idle = quiet && now.open_calls == 0 &&
                             now.bytes - trimmed >= kWorthTrimming;
           // No counter covers the memory that gRPC took for calls that were
-          // never delivered. A trim during a burst frees little, so the
-          // reference is the minimum size of the process, not its size after
-          // the last trim.
+          // never delivered. A trim during a burst frees little, so the growth
+          // is measured from the minimum size of the process, not from its size
+          // after the last trim.
           const double size = AnonymousBytes();
           least = std::min(least, size);
           const bool grown = size - least >= kWorthTrimming &&

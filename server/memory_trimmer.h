@@ -7,7 +7,7 @@
 
 namespace topk {
 
-/// The server's activity, by which the trimmer decides.
+/// The activity of the server.
 struct Activity {
   /// Calls in flight.
   int64_t open_calls;
@@ -15,16 +15,17 @@ struct Activity {
   int64_t bytes;
 };
 
-/// Lets glibc keep the memory of a message for the next one. By default it
-/// returns that of each message, and the page faults for the next one took half
-/// of the CPU time of large calls. MemoryTrimmer returns what stays. Call it
-/// before there are threads.
+/// Lets glibc keep the memory of a message for the next message. By default
+/// glibc returns it, and the page faults for the next message take half of the
+/// CPU time of large calls. MemoryTrimmer returns the memory later. Call this
+/// before the process starts a thread.
 void KeepFreeMemory();
 
-/// Gives the allocators' free memory back once the server is idle, or the
-/// process is larger than it was: every few seconds while nothing moves, twice
-/// a minute otherwise. They keep what a burst needed: 145 MiB after a few
-/// answers of 36 MB, 700 after 50 000 calls of unknown methods.
+/// Returns the free memory of the allocators to the OS when the server becomes
+/// idle after traffic, and when the process has grown: every few seconds
+/// without traffic, twice a minute with traffic. Otherwise the allocators keep
+/// what a burst needed: 145 MiB after a few responses of 36 MB, 700 MiB after
+/// 50 000 calls of unknown methods.
 class MemoryTrimmer {
  public:
   /// Asks for the activity every second until it is destroyed.
