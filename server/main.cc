@@ -23,20 +23,21 @@
 #include "server/server.h"
 #include "server/telemetry/logging.h"
 
+namespace topk {
 namespace {
 
 constexpr int kFailure = 1;
 constexpr int kWrongSettings = 2;
 // With fewer file descriptors gRPC aborts instead of failing to start.
 constexpr int kMinDescriptors = 32;
-// How long after the drain timeout the process ends, whatever its threads do.
-// Container runtimes kill it 5 s after that timeout.
+// How long after the drain timeout the process ends even if a thread is stuck.
+// Container runtimes kill the process 5 s after that timeout.
 constexpr std::chrono::seconds kLastResort{4};
-// How long the end waits for a stderr that takes nothing.
+// How long the process waits for its last log lines if nobody reads stderr.
 constexpr std::chrono::seconds kLastLines{1};
 
-// Blocks the signals that end the server, and SIGHUP, for this thread and all
-// that it starts, so that sigwait alone receives them.
+// Blocks SIGHUP and the signals that end the server, for this thread and those
+// that it starts, so that only sigwait() receives them.
 sigset_t BlockSignals() {
   sigset_t set;
   sigemptyset(&set);
@@ -68,24 +69,24 @@ int WaitFor(const sigset_t& set, std::chrono::nanoseconds most) {
   }
 }
 
-int Serve(const topk::CommandLine& line, const sigset_t& signals,
+int Serve(const CommandLine& line, const sigset_t& signals,
           const std::shared_ptr<spdlog::logger>& log) {
-  const topk::ServerConfig& config = line.server;
-  const int descriptors = topk::RaiseDescriptorLimit();
+  const ServerConfig& config = line.server;
+  const int descriptors = RaiseDescriptorLimit();
   if (descriptors < kMinDescriptors) {
     log->critical(
         "the limit on open files, {} (ulimit -n), must be at least {}",
         descriptors, kMinDescriptors);
     return kFailure;
   }
-  auto server = topk::Server::Start(config, *log);
+  auto server = Server::Start(config, *log);
   if (!server.ok()) {
     log->critical("{}", server.status().message);
-    return server.status().code == topk::Code::kInvalidArgument ? kWrongSettings
-                                                                : kFailure;
+    return server.status().code == Code::kInvalidArgument ? kWrongSettings
+                                                          : kFailure;
   }
   std::string settings = line.settings;
-  std::replace(settings.begin(), settings.end(), '\n', ' ');
+  std::ranges::replace(settings, '\n', ' ');
   log->info("settings: {}", settings);
   for (const std::string& address : (*server)->addresses()) {
     log->info("serving on {}", address);
@@ -100,7 +101,7 @@ int Serve(const topk::CommandLine& line, const sigset_t& signals,
   log->info("max file descriptors: {}", descriptors);
   (void)sd_notify(0, "READY=1");
   int received = WaitFor(signals);
-  // Other servers reload their files then; its default would end the process.
+  // Other servers reload their files on SIGHUP. By default it ends a process.
   for (; received == SIGHUP; received = WaitFor(signals)) {
     log->info(
         "Hangup: ignored; certificate and token files are reloaded when they "
@@ -116,8 +117,8 @@ int Serve(const topk::CommandLine& line, const sigset_t& signals,
   };
   const auto delay = milliseconds(config.drain_delay_seconds);
   const auto timeout = milliseconds(config.drain_timeout_seconds);
-  // A second signal ends the process at once; and it ends in time even if a
-  // thread is stuck, for which the drain would wait.
+  // Ends the process at a second signal, and if the drain waits for a thread
+  // that is stuck.
   sigset_t ends = signals;
   sigdelset(&ends, SIGHUP);
   std::thread([ends, log, most = delay + timeout + kLastResort] {
@@ -127,7 +128,7 @@ int Serve(const topk::CommandLine& line, const sigset_t& signals,
       log->critical("not drained {} s after --drain-timeout: ending at once",
                     kLastResort.count());
     }
-    topk::FlushLog(kLastLines);
+    FlushLog(kLastLines);
     std::_Exit(kFailure);
   }).detach();
   (*server)->Drain(delay, timeout);
@@ -135,12 +136,11 @@ int Serve(const topk::CommandLine& line, const sigset_t& signals,
   return 0;
 }
 
-int Check(const topk::CommandLine& line) {
-  const auto log =
-      topk::MakeLogger(line.server.log_level, line.server.log_format);
-  const topk::Status status = topk::Server::Check(line.server, *log);
+int Check(const CommandLine& line) {
+  const auto log = MakeLogger(line.server.log_level, line.server.log_format);
+  const Status status = Server::Check(line.server, *log);
   if (!status.ok()) log->critical("{}", status.message);
-  topk::FlushLog(kLastLines);
+  FlushLog(kLastLines);
   if (!status.ok()) return kWrongSettings;
   std::cout << line.settings;
   return 0;
@@ -149,7 +149,7 @@ int Check(const topk::CommandLine& line) {
 // topkd hash-token: reads a token from stdin and prints its line.
 int PrintTokenLine(const std::string& name) {
   const std::string token{std::istreambuf_iterator<char>(std::cin), {}};
-  const topk::Result<std::string> line = topk::HashTokenLine(name, token);
+  const Result<std::string> line = HashTokenLine(name, token);
   if (!line.ok()) {
     std::cerr << "topkd hash-token: " << line.status().message << "\n";
     return kFailure;
@@ -158,41 +158,41 @@ int PrintTokenLine(const std::string& name) {
   return 0;
 }
 
-int LogAndServe(const topk::CommandLine& line) {
+int LogAndServe(const CommandLine& line) {
   // Before there is another thread.
   const sigset_t signals = BlockSignals();
   std::signal(SIGPIPE, SIG_IGN);  // a scraper that hangs up
-  const auto log =
-      topk::MakeLogger(line.server.log_level, line.server.log_format);
-  topk::CaptureLibraryLogs(log);
+  const auto log = MakeLogger(line.server.log_level, line.server.log_format);
+  CaptureLibraryLogs(log);
   const int status = Serve(line, signals, log);
-  // An exit would wait for whoever writes to stderr, and all is closed already.
-  if (!topk::FlushLog(kLastLines)) std::_Exit(status);
+  // A normal exit would wait for stderr. Everything is closed already.
+  if (!FlushLog(kLastLines)) std::_Exit(status);
   return status;
 }
 
-int Run(const topk::CommandLine& line) {
+int Run(const CommandLine& line) {
   switch (line.action) {
-    case topk::CommandLine::Action::kExit:
+    case CommandLine::Action::kExit:
       return line.exit_code;
-    case topk::CommandLine::Action::kCheckConfig:
+    case CommandLine::Action::kCheckConfig:
       return Check(line);
-    case topk::CommandLine::Action::kHashToken:
+    case CommandLine::Action::kHashToken:
       return PrintTokenLine(line.token_name);
-    case topk::CommandLine::Action::kServe:
-      topk::KeepFreeMemory();
-      topk::ReadInPollers();
+    case CommandLine::Action::kServe:
+      KeepFreeMemory();
+      ReadInPollers();
       return LogAndServe(line);
   }
   return kFailure;
 }
 
 }  // namespace
+}  // namespace topk
 
 // Our code throws no exceptions; an exception of a library ends the process.
 int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
-  const int status = Run(topk::ReadCommandLine(argc, argv));
+  const int status = topk::Run(topk::ReadCommandLine(argc, argv));
   if (std::cout.flush() || status != 0) return status;
   std::cerr << "topkd: cannot write to stdout\n";
-  return kFailure;
+  return topk::kFailure;
 }
