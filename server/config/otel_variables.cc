@@ -1,13 +1,11 @@
 #include "server/config/otel_variables.h"
 
-#include <strings.h>
 #include <unistd.h>
 
 #include <charconv>
 #include <map>
 #include <optional>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 #include "core/base/number.h"
@@ -130,26 +128,22 @@ void ReadSampler(const Variable& variable, TraceConfig& config) {
 // Sets the endpoint that the variables name, unless they turn the export off or
 // require a protocol that this server lacks.
 void ReadEndpoint(const Variable& variable, TraceConfig& config) {
-  const std::string disabled = variable("OTEL_SDK_DISABLED");
-  const auto is = [&disabled](const char* value) {
-    return strcasecmp(disabled.c_str(), value) == 0;
-  };
-  if (is("true")) return;
+  const std::string disabled = InLowerCase(variable("OTEL_SDK_DISABLED"));
+  if (disabled == "true") return;
   const std::string exporter = variable("OTEL_TRACES_EXPORTER");
   if (exporter == "none") return;
   for (const char* name :
        {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"}) {
     std::string url = variable(name);
-    if (url.empty()) continue;
+    if (url.empty() || !config.endpoint.empty()) continue;
     if (const std::string fault = CheckCollector(url); !fault.empty()) {
       Warn(config, name, url, fault);
-      continue;
+    } else {
+      config.endpoint = url;
     }
-    config.endpoint = url;
-    break;
   }
   if (config.endpoint.empty()) return;
-  if (!is("") && !is("false")) {
+  if (!disabled.empty() && disabled != "false") {
     Warn(config, "OTEL_SDK_DISABLED", disabled, "it is not true or false");
   }
   if (!exporter.empty() && exporter != "otlp") {

@@ -1,11 +1,9 @@
 // The tokens that a server knows, by their hashes.
 #pragma once
 
-#include <cstddef>
-#include <cstring>
+#include <map>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 
 #include "core/base/status.h"
 #include "core/security/bearer_token.h"
@@ -27,16 +25,7 @@ class TokenSet {
   const std::string* Find(std::string_view token) const;
 
  private:
-  // Any part of a SHA-256 is a good hash.
-  struct Prefix {
-    size_t operator()(const TokenHash& hash) const {
-      size_t prefix;
-      std::memcpy(&prefix, hash.data(), sizeof(prefix));
-      return prefix;
-    }
-  };
-
-  std::unordered_map<TokenHash, std::string, Prefix> names_;
+  std::map<TokenHash, std::string> names_;
 };
 
 /// Returns the line of a tokens file for a token, without its end of line.

@@ -1,6 +1,9 @@
 // Files that this process created and removes at its end.
 #pragma once
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <string>
 #include <utility>
 
@@ -14,7 +17,17 @@ class OwnedFile {
   /// keeps the file's inode from being reused. If `fd` is negative, the object
   /// owns nothing.
   OwnedFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
-  ~OwnedFile();
+  ~OwnedFile() {
+    if (fd_ < 0) return;
+    struct stat own {};
+    struct stat found {};
+    // Best effort: a successor may put its file here between these calls.
+    if (fstat(fd_, &own) == 0 && lstat(path_.c_str(), &found) == 0 &&
+        own.st_dev == found.st_dev && own.st_ino == found.st_ino) {
+      unlink(path_.c_str());
+    }
+    close(fd_);
+  }
   OwnedFile(OwnedFile&& other) noexcept
       : path_(other.path_), fd_(std::exchange(other.fd_, -1)) {}
   OwnedFile& operator=(OwnedFile&&) = delete;
