@@ -1,4 +1,4 @@
-// The protocol's names of our element types.
+// The names of element types in the Open Inference Protocol.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace topk {
 
-/// One type in the terms of topk.v1, of the protocol and of its model
+/// An element type in topk.v1, in requests of the protocol and in its model
 /// configuration.
 struct OipType {
   v1::DataType type;
@@ -16,11 +16,36 @@ struct OipType {
   inference::DataType config;
 };
 
-/// Returns the row of a type; a row with an empty name for an unknown type.
-const OipType& FindOipType(int type);
+/// The types that both protocols have. The last row stands for all others.
+inline constexpr OipType kOipTypes[] = {
+    {v1::DATA_TYPE_F16, "FP16", inference::TYPE_FP16},
+    {v1::DATA_TYPE_BF16, "BF16", inference::TYPE_BF16},
+    {v1::DATA_TYPE_F32, "FP32", inference::TYPE_FP32},
+    {v1::DATA_TYPE_F64, "FP64", inference::TYPE_FP64},
+    {v1::DATA_TYPE_I8, "INT8", inference::TYPE_INT8},
+    {v1::DATA_TYPE_I16, "INT16", inference::TYPE_INT16},
+    {v1::DATA_TYPE_I32, "INT32", inference::TYPE_INT32},
+    {v1::DATA_TYPE_I64, "INT64", inference::TYPE_INT64},
+    {v1::DATA_TYPE_U8, "UINT8", inference::TYPE_UINT8},
+    {v1::DATA_TYPE_U16, "UINT16", inference::TYPE_UINT16},
+    {v1::DATA_TYPE_U32, "UINT32", inference::TYPE_UINT32},
+    {v1::DATA_TYPE_U64, "UINT64", inference::TYPE_UINT64},
+    {v1::DATA_TYPE_UNSPECIFIED, "", inference::TYPE_INVALID}};
 
-/// Returns the row of a name; a row with an empty name for a type that is not
-/// supported, e.g. BOOL and BYTES.
-const OipType& FindOipType(std::string_view name);
+/// Returns the row of a type; the last row, whose name is empty, for types that
+/// the protocol does not name.
+inline const OipType& FindOipType(int type) {
+  const OipType* row = kOipTypes;
+  while (!row->name.empty() && row->type != type) ++row;
+  return *row;
+}
+
+/// Returns the row of a name; the last row for names that are not supported,
+/// e.g. BOOL and BYTES.
+inline const OipType& FindOipType(std::string_view name) {
+  const OipType* row = kOipTypes;
+  while (!row->name.empty() && row->name != name) ++row;
+  return *row;
+}
 
 }  // namespace topk

@@ -17,7 +17,7 @@ std::optional<Status> InferCodec::Read(grpc::ByteBuffer& message, Reader reader,
       FindModel(raw_.message.model_name(), raw_.message.model_version());
   if (!model.ok()) return model.status();
   model_ = *model;
-  const Result<Pieces> data = Understand(raw_, *model_, regions_, to.message);
+  const Result<Pieces> data = ParseInfer(raw_, *model_, regions_, to.message);
   if (!data.ok()) return data.status();
   to.data.assign(data->begin(), data->end());
   return Status();

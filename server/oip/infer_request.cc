@@ -2,15 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/base/text.h"
 #include "server/oip/data_types.h"
 #include "server/oip/parameters.h"
-#include "server/oip/text.h"
-#include "server/oip/typed_contents.h"
 
 namespace topk {
 namespace {
@@ -25,110 +23,152 @@ constexpr char kRegion[] = "shared_memory_region";
 constexpr char kOffset[] = "shared_memory_offset";
 constexpr char kByteSize[] = "shared_memory_byte_size";
 
-Status Unexpected(std::string_view what, const std::string& name,
-                  const std::string& model) {
-  return InvalidArgument("UNKNOWN_TENSOR", StrCat(what, "s"),
-                         StrCat("unexpected inference ", what, " ", Tick(name),
-                                " for model ", Tick(model)));
+// E.g. "'X' for model 'onnx_topk'", as in Triton's messages.
+std::string NameWithModel(const std::string& name,
+                          const ModelInferRequest& request) {
+  return StrCat(SingleQuote(name), " for model ",
+                SingleQuote(request.model_name()));
 }
 
-bool IsShared(const Input& input) {
-  return !input.parameters().empty() && input.parameters().contains(kRegion);
+Status UnknownTensor(std::string_view kind, const std::string& name,
+                     const ModelInferRequest& request) {
+  return InvalidArgument(
+      "UNKNOWN_TENSOR", StrCat(kind, "s"),
+      StrCat("unexpected inference ", kind, " ", NameWithModel(name, request)));
 }
 
-// Returns a number of a tensor's parameters, or a default.
-Result<int64_t> Number(const Parameters& parameters, const char* name,
-                       std::optional<int64_t> usual) {
-  const auto found = parameters.find(name);
-  if (found != parameters.end()) return ReadInteger(name, found->second);
-  if (usual.has_value()) return *usual;
-  return InvalidArgument("SHARED_MEMORY_SIZE", name,
-                         StrCat(name, " is required with ", kRegion));
-}
-
-// Returns where a tensor's parameters say that it lies.
+// Returns the region that a tensor's parameters name.
 Result<v1::SharedMemoryRegion> FindRegion(const Parameters& parameters,
                                           const Regions& regions) {
   const Result<std::string> name = ReadText(kRegion, parameters.at(kRegion));
   if (!name.ok()) return name.status();
-  const Result<int64_t> offset = Number(parameters, kOffset, 0);
+  Result<int64_t> offset = int64_t{0};
+  if (parameters.contains(kOffset)) {
+    offset = ReadInteger(kOffset, parameters.at(kOffset));
+  }
   if (!offset.ok()) return offset.status();
-  const Result<int64_t> bytes = Number(parameters, kByteSize, std::nullopt);
+  if (!parameters.contains(kByteSize)) {
+    return InvalidArgument("SHARED_MEMORY_SIZE", kByteSize,
+                           StrCat(kByteSize, " is required with ", kRegion));
+  }
+  const Result<int64_t> bytes =
+      ReadInteger(kByteSize, parameters.at(kByteSize));
   if (!bytes.ok()) return bytes.status();
   return regions.Find(*name, *offset, *bytes);
 }
 
-// Takes an input's type and shape.
-Status Describe(const Input& input, v1::Tensor& tensor) {
+Status SetTypeAndShape(const Input& input, v1::Tensor& tensor) {
   const OipType& type = FindOipType(input.datatype());
   if (type.name.empty()) {
     return InvalidArgument(
         "DATATYPE", "inputs.datatype",
         StrCat("datatype ", Quote(input.datatype()), " of input ",
-               Tick(input.name()), " is not supported"));
+               SingleQuote(input.name()), " is not supported"));
   }
   tensor.set_data_type(type.type);
   *tensor.mutable_shape() = input.shape();
   return {};
 }
 
-// Where an input's data is: in pieces, or made of what it has one by one.
-struct Data {
-  Pieces pieces;
-  std::string own;
-};
+// Appends the typed contents of an input to `data`. INVALID_ARGUMENT for
+// contents in the field of another type, for types that have no field (FP16 and
+// BF16) and for numbers outside the range of the type.
+Status AppendTypedContents(const Input& input, const ModelInferRequest& request,
+                           std::string& data) {
+  const inference::InferTensorContents& contents = input.contents();
+  const std::string& type = input.datatype();
+  int64_t unread =
+      int64_t{contents.bool_contents_size()} + contents.int_contents_size() +
+      contents.int64_contents_size() + contents.uint_contents_size() +
+      contents.uint64_contents_size() + contents.fp32_contents_size() +
+      contents.fp64_contents_size() + contents.bytes_contents_size();
+  const auto append = [&]<class Element>(const auto& numbers,
+                                         Element) -> Status {
+    unread -= numbers.size();
+    data.reserve(static_cast<size_t>(numbers.size()) * sizeof(Element));
+    for (const auto number : numbers) {
+      const auto element = static_cast<Element>(number);
+      if constexpr (sizeof(Element) < sizeof(number)) {
+        if (element != number) {
+          return InvalidArgument("CONTENTS_RANGE", "inputs.contents",
+                                 StrCat(number, " is no ", type));
+        }
+      }
+      data.append(reinterpret_cast<const char*>(&element), sizeof(element));
+    }
+    return {};
+  };
+  Status status;
+  if (type == "FP32") status = append(contents.fp32_contents(), float{});
+  if (type == "FP64") status = append(contents.fp64_contents(), double{});
+  if (type == "INT8") status = append(contents.int_contents(), int8_t{});
+  if (type == "INT16") status = append(contents.int_contents(), int16_t{});
+  if (type == "INT32") status = append(contents.int_contents(), int32_t{});
+  if (type == "INT64") status = append(contents.int64_contents(), int64_t{});
+  if (type == "UINT8") status = append(contents.uint_contents(), uint8_t{});
+  if (type == "UINT16") status = append(contents.uint_contents(), uint16_t{});
+  if (type == "UINT32") status = append(contents.uint_contents(), uint32_t{});
+  if (type == "UINT64") status = append(contents.uint64_contents(), uint64_t{});
+  if (!status.ok() || unread == 0) return status;
+  return InvalidArgument(
+      "CONTENTS_TYPE", "inputs.contents",
+      StrCat("unexpected explicit tensor data for input tensor ",
+             NameWithModel(input.name(), request), ": datatype ", Quote(type),
+             " must be sent in its own field of InferTensorContents, or in "
+             "raw_input_contents"));
+}
 
-// Returns an input's data: the next raw contents or its typed contents.
-// REQUIRES: at most one call each for inputs X and K.
-Result<Data> TakeData(const Input& input, const RawInfer& from, size_t& next) {
-  const std::string& model = from.message.model_name();
+// Returns the next raw contents, and increments `next`, if the request has raw
+// contents. Otherwise appends the input's typed contents to `data`. REQUIRES:
+// at most one call for each of the inputs X and K.
+Result<Pieces> TakeData(const Input& input, const RawInfer& from, size_t& next,
+                        std::string& data) {
   if (from.content_count == 0) {
-    Result<std::string> bytes = BytesOf(input, model);
-    if (!bytes.ok()) return bytes.status();
-    return Data{{}, *std::move(bytes)};
+    if (Status s = AppendTypedContents(input, from.message, data); !s.ok()) {
+      return s;
+    }
+    return Pieces();
   }
   if (input.has_contents()) {
-    return InvalidArgument(
-        "CONTENTS_TWICE", "inputs.contents",
-        StrCat("contents field must not be specified when using "
-               "raw_input_contents for ",
-               Tick(input.name()), " for model ", Tick(model)));
+    return InvalidArgument("CONTENTS_TWICE", "inputs.contents",
+                           StrCat("contents field must not be specified when "
+                                  "using raw_input_contents for ",
+                                  NameWithModel(input.name(), from.message)));
   }
   if (next == from.content_count) {
     return InvalidArgument(
         "CONTENTS_MISSING", "raw_input_contents",
-        StrCat("unable to find data for input tensor ", Tick(input.name()),
-               " for model ", Tick(model), " in request."));
+        StrCat("unable to find data for input tensor ",
+               NameWithModel(input.name(), from.message), " in request."));
   }
-  return Data{from.contents[next++], ""};
+  return Pieces(from.contents[next++]);
 }
 
-// Returns K's data together. INVALID_ARGUMENT if it is longer than any K.
-Result<std::string> Join(const Data& data) {
-  constexpr size_t kMaxBytes = 64;
-  size_t size = data.own.size();
-  for (const auto& piece : data.pieces) size += piece.size();
-  if (size > kMaxBytes) {
-    return InvalidArgument(
-        "DATA_LENGTH", "inputs",
-        StrCat("K has ", size, " bytes of data; it must be one integer"));
+// Sets the attribute k to the tensor K if the operator takes a tensor, else to
+// its element.
+Status TakeK(const Input& input, const RawInfer& from, size_t& next,
+             google::protobuf::Message& attributes) {
+  constexpr size_t kMaxBytes = 64;  // longer than any K
+  if (input.parameters().contains(kRegion)) {
+    return Unimplemented("K_IN_SHARED_MEMORY", "inputs",
+                         "K must be in the request itself");
   }
-  std::string all = data.own;
-  for (const auto& piece : data.pieces) {
-    all.append(reinterpret_cast<const char*>(piece.data()), piece.size());
-  }
-  return all;
-}
-
-// Sets K as a tensor where the operator takes one, else as a number.
-Status SetK(const Input& input, const Data& data,
-            google::protobuf::Message& attributes) {
   v1::KInput k;
   v1::Tensor& tensor = *k.mutable_tensor();
-  if (Status s = Describe(input, tensor); !s.ok()) return s;
-  Result<std::string> bytes = Join(data);
-  if (!bytes.ok()) return bytes.status();
-  tensor.set_data(*std::move(bytes));
+  std::string& data = *tensor.mutable_data();
+  const Result<Pieces> pieces = TakeData(input, from, next, data);
+  if (!pieces.ok()) return pieces.status();
+  if (Status s = SetTypeAndShape(input, tensor); !s.ok()) return s;
+  size_t bytes = data.size();
+  for (const auto& piece : *pieces) bytes += piece.size();
+  if (bytes > kMaxBytes) {
+    return InvalidArgument(
+        "DATA_LENGTH", "inputs",
+        StrCat("K has ", bytes, " bytes of data; it must be one integer"));
+  }
+  for (const auto& piece : *pieces) {
+    data.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+  }
   const auto* field = attributes.GetDescriptor()->FindFieldByName("k");
   const auto* reflection = attributes.GetReflection();
   if (reflection->HasField(attributes, field)) {
@@ -140,76 +180,62 @@ Status SetK(const Input& input, const Data& data,
     return {};
   }
   int64_t number = 0;
-  if (tensor.data_type() != v1::DATA_TYPE_I64 ||
-      tensor.data().size() != sizeof(number)) {
+  if (tensor.data_type() != v1::DATA_TYPE_I64 || bytes != sizeof(number)) {
     return InvalidArgument("K_TYPE", "inputs", "K must be one INT64 element");
   }
-  std::memcpy(&number, tensor.data().data(), sizeof(number));
+  std::memcpy(&number, data.data(), sizeof(number));
   reflection->SetInt64(&attributes, field, number);
   return {};
 }
 
 Status TakeX(const Input& input, const RawInfer& from, const Regions& regions,
              size_t& next, v1::Tensor& tensor, Pieces& pieces) {
-  if (Status s = Describe(input, tensor); !s.ok()) return s;
-  if (IsShared(input)) {
-    if (input.has_contents()) {
-      return InvalidArgument(
-          "CONTENTS_TWICE", "inputs.contents",
-          StrCat("unexpected 'content' provided when using shared memory for "
-                 "input tensor ",
-                 Tick(input.name()), " for model ",
-                 Tick(from.message.model_name())));
-    }
-    Result<v1::SharedMemoryRegion> region =
-        FindRegion(input.parameters(), regions);
-    if (!region.ok()) return region.status();
-    *tensor.mutable_shared_memory() = *std::move(region);
+  if (Status s = SetTypeAndShape(input, tensor); !s.ok()) return s;
+  if (!input.parameters().contains(kRegion)) {
+    Result<Pieces> data = TakeData(input, from, next, *tensor.mutable_data());
+    if (!data.ok()) return data.status();
+    pieces = *data;
     return {};
   }
-  Result<Data> data = TakeData(input, from, next);
-  if (!data.ok()) return data.status();
-  pieces = data->pieces;
-  if (pieces.empty()) tensor.set_data(std::move(data->own));
+  if (input.has_contents()) {
+    return InvalidArgument("CONTENTS_TWICE", "inputs.contents",
+                           StrCat("unexpected 'content' provided when using "
+                                  "shared memory for input tensor ",
+                                  NameWithModel(input.name(), from.message)));
+  }
+  Result<v1::SharedMemoryRegion> region =
+      FindRegion(input.parameters(), regions);
+  if (!region.ok()) return region.status();
+  *tensor.mutable_shared_memory() = *std::move(region);
   return {};
 }
 
-Status TakeInputs(const RawInfer& from, const Regions& regions,
-                  google::protobuf::Message& attributes, v1::Tensor& tensor,
-                  Pieces& pieces) {
-  const std::string& model = from.message.model_name();
+// Returns the data of X; see ParseInfer().
+Result<Pieces> TakeInputs(const RawInfer& from, const Regions& regions,
+                          google::protobuf::Message& attributes,
+                          v1::Tensor& tensor) {
+  Pieces pieces;
   size_t next = 0;
   bool has_x = false;
   bool has_k = false;
   for (const Input& input : from.message.inputs()) {
     const bool is_x = input.name() == kInputX;
-    bool& has = is_x ? has_x : has_k;
-    if ((!is_x && input.name() != kInputK) || has) {
-      return Unexpected("input", input.name(), model);
+    if ((!is_x && input.name() != kInputK) ||
+        std::exchange(is_x ? has_x : has_k, true)) {
+      return UnknownTensor("input", input.name(), from.message);
     }
-    has = true;
-    if (is_x) {
-      if (Status s = TakeX(input, from, regions, next, tensor, pieces);
-          !s.ok()) {
-        return s;
-      }
-      continue;
-    }
-    if (IsShared(input)) {
-      return Unimplemented("K_IN_SHARED_MEMORY", "inputs",
-                           "K must be in the request itself");
-    }
-    const Result<Data> data = TakeData(input, from, next);
-    if (!data.ok()) return data.status();
-    if (Status s = SetK(input, *data, attributes); !s.ok()) return s;
+    Status status = is_x ? TakeX(input, from, regions, next, tensor, pieces)
+                         : TakeK(input, from, next, attributes);
+    if (!status.ok()) return status;
   }
   if (!has_x) {
     return InvalidArgument(
         "INPUT_MISSING", "inputs",
-        StrCat("expected 1 inputs but got 0 inputs for model ", Tick(model),
-               ": ", Tick(kInputX), " is missing"));
+        StrCat("expected 1 inputs but got 0 inputs for model ",
+               SingleQuote(from.message.model_name()), ": ",
+               SingleQuote(kInputX), " is missing"));
   }
-  if (next == from.content_count) return {};
+  if (next == from.content_count) return pieces;
   return InvalidArgument("CONTENTS_LEFT", "raw_input_contents",
                          StrCat("the request has ", from.content_count,
                                 " raw_input_contents for ", next, " inputs"));
@@ -222,7 +248,7 @@ Status TakeOutputs(const ModelInferRequest& from, const Regions& regions,
   for (const RequestedOutput& output : from.outputs()) {
     const bool is_values = output.name() == kOutputValues;
     if (!is_values && output.name() != kOutputIndices) {
-      return Unexpected("output", output.name(), from.model_name());
+      return UnknownTensor("output", output.name(), from);
     }
     (is_values ? values : indices) = true;
     if (output.parameters().contains("classification")) {
@@ -246,7 +272,7 @@ Status TakeOutputs(const ModelInferRequest& from, const Regions& regions,
 
 }  // namespace
 
-Result<Pieces> Understand(const RawInfer& from, const Model& model,
+Result<Pieces> ParseInfer(const RawInfer& from, const Model& model,
                           const Regions& regions, v1::TopKRequest& to) {
   to.mutable_spec()->set_dialect(model.dialect->id);
   to.mutable_spec()->set_version(model.version->version);
@@ -258,12 +284,9 @@ Result<Pieces> Understand(const RawInfer& from, const Model& model,
       !s.ok()) {
     return s;
   }
-  Pieces pieces;
-  if (Status s =
-          TakeInputs(from, regions, attributes, *to.mutable_tensor(), pieces);
-      !s.ok()) {
-    return s;
-  }
+  Result<Pieces> pieces =
+      TakeInputs(from, regions, attributes, *to.mutable_tensor());
+  if (!pieces.ok()) return pieces;
   if (Status s = TakeOutputs(from.message, regions, to); !s.ok()) return s;
   return pieces;
 }

@@ -1,5 +1,7 @@
-// A request of the protocol in the terms of topk.v1.
+// Translates a request of the Open Inference Protocol to topk.v1.
 #pragma once
+
+#include <string>
 
 #include "core/base/status.h"
 #include "server/calls/raw_message.h"
@@ -10,15 +12,15 @@
 namespace topk {
 
 /// Translates an inference request into `to`, which must be empty. Returns
-/// views of the tensor's data in `from`; no views if `to` holds the data or
-/// names shared memory. INVALID_ARGUMENT for inputs, outputs and parameters
-/// that the model does not have, and for data in the wrong field; see also
-/// Regions::Find(). The engine checks the rules of the operator.
-Result<Pieces> Understand(const RawInfer& from, const Model& model,
+/// views of the tensor's raw contents in `from`, or nothing if `to` holds the
+/// data or names shared memory. INVALID_ARGUMENT for inputs, outputs and
+/// parameters that the model does not have, and for data in the wrong field;
+/// other errors: see Regions::Find(). Does not check the rules of the operator.
+Result<Pieces> ParseInfer(const RawInfer& from, const Model& model,
                           const Regions& regions, v1::TopKRequest& to);
 
-/// Returns the protocol's path of a field of topk.v1, if there is one: a
-/// parameter of `request` or an input, which K may be.
+/// Returns the path by which a client of the protocol knows a field of topk.v1,
+/// e.g. `parameters["axis"]` for `onnx.axis`; the same path if there is none.
 std::string OipField(const std::string& field, const Model& model,
                      const inference::ModelInferRequest& request);
 

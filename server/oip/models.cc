@@ -6,7 +6,6 @@
 
 #include "core/base/text.h"
 #include "server/oip/data_types.h"
-#include "server/oip/text.h"
 
 namespace topk {
 namespace {
@@ -60,7 +59,7 @@ Result<const Model*> FindModel(const std::string& name,
     return InvalidArgument(
         "MODEL_VERSION", "model_version",
         StrCat("failed to get model version from specified version string ",
-               Tick(version), ", version should be an integral value"));
+               SingleQuote(version), ", version should be an integral value"));
   }
   const Model* newest = nullptr;
   for (const Model& model : Models()) {
@@ -74,7 +73,7 @@ Result<const Model*> FindModel(const std::string& name,
       newest == nullptr ? "" : StrCat(" version ", version);
   return Status{Code::kNotFound, "MODEL_NOT_FOUND",
                 newest == nullptr ? "model_name" : "model_version",
-                StrCat("Request for unknown model: ", Tick(name), which,
+                StrCat("Request for unknown model: ", SingleQuote(name), which,
                        " is not found")};
 }
 

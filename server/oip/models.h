@@ -4,15 +4,17 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "core/base/status.h"
+#include "core/base/text.h"
 #include "core/dialects/registry.h"
 #include "inference/grpc_service.pb.h"
 
 namespace topk {
 
-/// The names of a model's tensors. K is not listed in its metadata: tools send
-/// random data to all that is.
+/// The names of a model's tensors. The metadata does not list K, because tools
+/// send random data to every input that it lists.
 inline constexpr char kInputX[] = "X";
 inline constexpr char kInputK[] = "K";
 inline constexpr char kOutputValues[] = "values";
@@ -26,16 +28,24 @@ struct Model {
   std::string name;
 };
 
-/// Returns all, each model's versions together and ascending.
+/// Returns the versions of all models: grouped by model, in ascending order.
 std::span<const Model> Models();
 
-/// Returns a version of a model, the newest for "". NOT_FOUND if it does not
-/// exist; INVALID_ARGUMENT if the version is not a number.
+/// Returns a version of a model, or the newest if `version` is empty. NOT_FOUND
+/// if it does not exist; INVALID_ARGUMENT if the version is not a number.
 Result<const Model*> FindModel(const std::string& name,
                                const std::string& version);
 
-/// Say what a model takes and gives.
+/// Describes the inputs, outputs and versions of a model.
 void Describe(const Model& model, inference::ModelMetadataResponse& metadata);
 void Describe(const Model& model, inference::ModelConfig& config);
+
+/// Returns Quote() with single quotes. Clients search error messages for names
+/// as Triton quotes them.
+inline std::string SingleQuote(std::string_view text) {
+  std::string quoted = Quote(text);
+  quoted.front() = quoted.back() = '\'';
+  return quoted;
+}
 
 }  // namespace topk

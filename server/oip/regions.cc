@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "core/base/text.h"
-#include "server/oip/text.h"
+#include "server/oip/models.h"
 #include "server/shared_memory/request_memory.h"
 
 namespace topk {
@@ -21,7 +21,7 @@ int64_t Signed(uint64_t number) {
 // Triton's words, which its clients look for.
 Status NotFound(const std::string& name) {
   return {Code::kNotFound, "SHARED_MEMORY_REGION", "shared_memory_region",
-          StrCat("Unable to find shared memory region: ", Tick(name))};
+          StrCat("Unable to find shared memory region: ", SingleQuote(name))};
 }
 
 }  // namespace
@@ -65,7 +65,8 @@ Status Regions::Register(
   const std::lock_guard lock(mutex_);
   if (regions_.contains(name)) {
     return {Code::kAlreadyExists, "SHARED_MEMORY_REGION", "name",
-            StrCat("shared memory region ", Tick(name), " already in manager")};
+            StrCat("shared memory region ", SingleQuote(name),
+                   " already in manager")};
   }
   if (regions_.size() >= kMax) {
     return ResourceExhausted("SHARED_MEMORY_REGIONS", "name",
@@ -95,7 +96,7 @@ Status Regions::Unregister(const std::string& name, const Caller& caller) {
   if (found == regions_.end()) return {};
   if (found->second.owner != caller.key) {
     return {Code::kPermissionDenied, "SHARED_MEMORY_REGION", "name",
-            StrCat("shared memory region ", Tick(name),
+            StrCat("shared memory region ", SingleQuote(name),
                    " was registered by another client")};
   }
   regions_.erase(found);
@@ -129,9 +130,9 @@ Result<v1::SharedMemoryRegion> Regions::Find(const std::string& name,
       byte_size > part.byte_size() - offset) {
     return InvalidArgument(
         "SHARED_MEMORY_RANGE", "shared_memory_byte_size",
-        StrCat(
-            "Invalid offset + byte size for shared memory region: ", Tick(name),
-            ": ", offset, " + ", byte_size, " of ", part.byte_size()));
+        StrCat("Invalid offset + byte size for shared memory region: ",
+               SingleQuote(name), ": ", offset, " + ", byte_size, " of ",
+               part.byte_size()));
   }
   part.set_offset(part.offset() + offset);
   part.set_byte_size(byte_size);

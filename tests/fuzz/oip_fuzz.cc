@@ -36,7 +36,7 @@ void Check(grpc::ByteBuffer bytes) {
       FindModel(raw.message.model_name(), raw.message.model_version());
   if (!model.ok()) return CheckRefusal(model.status());
   v1::TopKRequest whole;
-  const Result<Pieces> data = Understand(raw, **model, regions, whole);
+  const Result<Pieces> data = ParseInfer(raw, **model, regions, whole);
   if (!data.ok()) return CheckRefusal(data.status());
   for (const auto& piece : *data) {
     whole.mutable_tensor()->mutable_data()->append(
