@@ -21,7 +21,8 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using inference::InferParameter;
 
-// Sequences, priorities and the like: clients send some of them always.
+// Reserved by the protocol for sequences, priorities and the like. Some clients
+// always send some of them.
 constexpr std::array<std::string_view, 7> kIgnored = {
     "sequence_id",
     "sequence_start",
@@ -35,33 +36,41 @@ std::string FieldOf(const std::string& name) {
   return StrCat("parameters[", Quote(name), "]");
 }
 
-Status Wrong(const std::string& name, std::string_view kind) {
-  return InvalidArgument("PARAMETER_TYPE", FieldOf(name),
-                         StrCat("parameter ", Quote(name), " must be ", kind));
+Status WrongType(const std::string& name, std::string_view expected) {
+  return InvalidArgument(
+      "PARAMETER_TYPE", FieldOf(name),
+      StrCat("parameter ", Quote(name), " must be ", expected));
+}
+
+// Returns the name of the parameter that sets an attribute. Of an output's
+// description only the data type can be set: the protocol's outputs are packed.
+std::string ParameterOf(const FieldDescriptor& attribute) {
+  const bool is_output =
+      attribute.message_type() != nullptr &&
+      attribute.message_type() == v1::TensorDesc::descriptor();
+  return StrCat(attribute.name(), is_output ? ".data_type" : "");
 }
 
 Status Unknown(const std::string& name, const Message& attributes) {
   std::string known;
   for (int i = 0; i < attributes.GetDescriptor()->field_count(); ++i) {
-    const FieldDescriptor& field = *attributes.GetDescriptor()->field(i);
-    const bool is_output = field.message_type() != nullptr &&
-                           field.message_type() == v1::TensorDesc::descriptor();
-    known += StrCat(field.name(), is_output ? ".data_type, " : ", ");
+    known += StrCat(ParameterOf(*attributes.GetDescriptor()->field(i)), ", ");
   }
   return InvalidArgument("UNKNOWN_PARAMETER", FieldOf(name),
                          StrCat("parameter ", Quote(name), " is not one of ",
                                 known, "index_offset"));
 }
 
-// Returns an enum's number. Its values begin with what its first one,
-// ..._UNSPECIFIED, begins with.
+// Returns the number of an enum's value, given as a number or a name. The
+// prefix of the names, which may be omitted, is that of the first value,
+// PREFIX_UNSPECIFIED.
 Result<int> ReadEnum(const std::string& name, const InferParameter& value,
                      const EnumDescriptor& type) {
   if (!value.has_string_param()) {
     const Result<int64_t> number = ReadInteger(name, value);
     if (!number.ok()) return number.status();
     if (*number < 0 || !std::in_range<int>(*number)) {
-      return Wrong(name, "the number of a value");
+      return WrongType(name, "the number of a value");
     }
     return static_cast<int>(*number);
   }
@@ -83,37 +92,31 @@ Result<int> ReadEnum(const std::string& name, const InferParameter& value,
 Result<bool> ReadBool(const std::string& name, const InferParameter& value) {
   const Result<int64_t> number = ReadInteger(name, value);
   if (number.ok() && (*number == 0 || *number == 1)) return *number == 1;
-  return Wrong(name, "true or false");
+  return WrongType(name, "true or false");
 }
 
-// Sets a field that is neither a message nor repeated, of the types that the
-// attributes of the dialects have.
-Status SetPlain(const FieldDescriptor& field, const std::string& name,
+// Sets a field of one of the types that the attributes of dialects have.
+// Reflection ends the process if its setter does not fit the field's type.
+Status SetField(const FieldDescriptor& field, const std::string& name,
                 const InferParameter& value, Message& to) {
-  const auto* reflection = to.GetReflection();
+  using Reflection = google::protobuf::Reflection;
+  const auto set = [&](const auto& read, auto setter) -> Status {
+    if (!read.ok()) return read.status();
+    (to.GetReflection()->*setter)(&to, &field, *read);
+    return {};
+  };
   switch (field.cpp_type()) {
-    case FieldDescriptor::CPPTYPE_BOOL: {
-      const Result<bool> read = ReadBool(name, value);
-      if (!read.ok()) return read.status();
-      reflection->SetBool(&to, &field, *read);
-      return {};
-    }
-    case FieldDescriptor::CPPTYPE_INT64: {
-      const Result<int64_t> read = ReadInteger(name, value);
-      if (!read.ok()) return read.status();
-      reflection->SetInt64(&to, &field, *read);
-      return {};
-    }
-    case FieldDescriptor::CPPTYPE_STRING: {
-      Result<std::string> read = ReadText(name, value);
-      if (!read.ok()) return read.status();
-      reflection->SetString(&to, &field, *std::move(read));
-      return {};
-    }
-    case FieldDescriptor::CPPTYPE_ENUM: {
-      const Result<int> read = ReadEnum(name, value, *field.enum_type());
-      if (!read.ok()) return read.status();
-      reflection->SetEnumValue(&to, &field, *read);
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return set(ReadBool(name, value), &Reflection::SetBool);
+    case FieldDescriptor::CPPTYPE_INT64:
+      return set(ReadInteger(name, value), &Reflection::SetInt64);
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return set(ReadEnum(name, value, *field.enum_type()),
+                 &Reflection::SetEnumValue);
+    case FieldDescriptor::CPPTYPE_STRING: {  // overloaded in some protobufs
+      Result<std::string> text = ReadText(name, value);
+      if (!text.ok()) return text.status();
+      to.GetReflection()->SetString(&to, &field, *std::move(text));
       return {};
     }
     default:
@@ -121,35 +124,23 @@ Status SetPlain(const FieldDescriptor& field, const std::string& name,
   }
 }
 
-// Returns a field that a parameter can set, or nullptr.
-const FieldDescriptor* FindField(const Message& in, const std::string& name) {
-  const FieldDescriptor* field = in.GetDescriptor()->FindFieldByName(name);
-  return field == nullptr || field->is_repeated() ? nullptr : field;
-}
-
 Status SetAttribute(const std::string& name, const InferParameter& value,
                     Message& attributes) {
-  const size_t dot = name.find('.');
-  const FieldDescriptor* field = FindField(attributes, name.substr(0, dot));
-  if (field == nullptr) return Unknown(name, attributes);
-  const bool nested = field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
-  if (!nested) {
-    if (dot != std::string::npos) return Unknown(name, attributes);
-    return SetPlain(*field, name, value, attributes);
+  const FieldDescriptor* field = attributes.GetDescriptor()->FindFieldByName(
+      name.substr(0, name.find('.')));
+  if (field == nullptr || field->is_repeated() || name != ParameterOf(*field)) {
+    return Unknown(name, attributes);
+  }
+  if (field->message_type() == nullptr) {
+    return SetField(*field, name, value, attributes);
   }
   Message& inner =
       *attributes.GetReflection()->MutableMessage(&attributes, field);
-  // K is a message whose `value` is the number. Only the data type of an
-  // output's description can be set: the protocol's outputs are packed.
-  const bool whole = dot == std::string::npos;
+  const bool is_k = field->message_type() == v1::KInput::descriptor();
   const FieldDescriptor* part =
-      FindField(inner, whole ? "value" : name.substr(dot + 1));
-  const auto wanted =
-      whole ? FieldDescriptor::TYPE_INT64 : FieldDescriptor::TYPE_ENUM;
-  if (part == nullptr || part->type() != wanted) {
-    return Unknown(name, attributes);
-  }
-  return SetPlain(*part, name, value, inner);
+      inner.GetDescriptor()->FindFieldByName(is_k ? "value" : "data_type");
+  if (part == nullptr) return Unknown(name, attributes);
+  return SetField(*part, name, value, inner);
 }
 
 }  // namespace
@@ -175,7 +166,7 @@ Result<int64_t> ReadInteger(const std::string& name,
   switch (value.parameter_choice_case()) {
     case InferParameter::kInt64Param:
       return value.int64_param();
-    case InferParameter::kBoolParam:  // Python's True is its 1
+    case InferParameter::kBoolParam:  // in Python True is an int, 1
       return int64_t{value.bool_param()};
     case InferParameter::kUint64Param:
       if (value.uint64_param() <= std::numeric_limits<int64_t>::max()) {
@@ -185,13 +176,13 @@ Result<int64_t> ReadInteger(const std::string& name,
     default:
       break;
   }
-  return Wrong(name, "a whole number");
+  return WrongType(name, "a whole number");
 }
 
 Result<std::string> ReadText(const std::string& name,
                              const InferParameter& value) {
   if (value.has_string_param()) return value.string_param();
-  return Wrong(name, "a string");
+  return WrongType(name, "a string");
 }
 
 }  // namespace topk

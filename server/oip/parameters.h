@@ -1,4 +1,5 @@
-// A request's parameters: the attributes of its operator, by their own names.
+// The parameters of a request of the Open Inference Protocol, which set the
+// attributes of the operator.
 #pragma once
 
 #include <string>
@@ -9,11 +10,12 @@
 
 namespace topk {
 
-/// Sets the attributes of a request, whose message of them is there, and its
-/// index_offset. A parameter is named as the field in topk.v1, a field within
-/// one with a dot, e.g. "output_index.data_type"; an enum's value by its number
-/// or by its name, with its prefix or without, e.g. "increasing". Parameters
-/// that the protocol itself reserves are ignored. INVALID_ARGUMENT for all
+/// Sets the attributes of the operator, and `request.index_offset`, from
+/// parameters. `attributes` is the submessage of `request` that has them. A
+/// parameter has the name of its field in topk.v1. The data type of an output
+/// is e.g. "output_index.data_type". An enum's value is its number or its name,
+/// with or without its prefix, in upper or lower case, e.g. "increasing".
+/// Ignores parameters that the protocol reserves. INVALID_ARGUMENT for all
 /// others.
 Status SetParameters(
     const google::protobuf::Map<std::string, inference::InferParameter>& from,
