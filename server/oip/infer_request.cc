@@ -263,7 +263,7 @@ Status TakeOutputs(const ModelInferRequest& from, const Regions& regions,
     *(is_values ? options.mutable_values() : options.mutable_indices()) =
         *std::move(region);
   }
-  if (values == indices) return {};  // both, or none, which is both
+  if (values == indices) return {};  // a request without outputs gets both
   to.mutable_output()->set_selection(values
                                          ? v1::OUTPUT_SELECTION_VALUES_ONLY
                                          : v1::OUTPUT_SELECTION_INDICES_ONLY);
@@ -293,31 +293,30 @@ Result<Pieces> ParseInfer(const RawInfer& from, const Model& model,
 
 std::string OipField(const std::string& field, const Model& model,
                      const ModelInferRequest& request) {
+  constexpr std::string_view kTensor = "tensor.";
+  constexpr std::string_view kType = ".data_type";
   const std::string attributes = StrCat(model.dialect->name, ".");
   if (field.starts_with(attributes)) {
     const std::string name = field.substr(attributes.size());
-    // An output's description, of which only the data type is a parameter.
-    constexpr std::string_view kOutput = "output_";
-    if (name.starts_with(kOutput) && !name.ends_with(".data_type")) {
-      return "outputs";
-    }
     const bool is_k = name == "k" || name.starts_with("k.");
     if (is_k && std::ranges::any_of(request.inputs(), [](const Input& input) {
           return input.name() == kInputK;
         })) {
-      constexpr std::string_view kType = ".data_type";
       return StrCat("inputs[K]", name.ends_with(kType) ? ".datatype" : "");
     }
+    // A client can set only the data type of an output's description.
+    const bool is_output = name.starts_with("output_");
+    if (is_output && !name.ends_with(kType)) return "outputs";
     return StrCat("parameters[", Quote(is_k ? "k" : name), "]");
   }
+  if (field == "request_id") return "id";
   if (field == "index_offset") return "parameters[\"index_offset\"]";
   if (field == "tensor.data") return "raw_input_contents";
   if (field == "tensor.data_type") return "inputs[X].datatype";
-  constexpr std::string_view kTensor = "tensor.";
-  if (field.starts_with(kTensor)) {
-    return StrCat("inputs[X].", field.substr(kTensor.size()));
-  }
-  return field == "request_id" ? "id" : field;
+  if (field.starts_with("tensor.shared_memory")) return "inputs[X].parameters";
+  if (field.starts_with("output.")) return "outputs.parameters";
+  if (!field.starts_with(kTensor)) return field;
+  return StrCat("inputs[X].", field.substr(kTensor.size()));
 }
 
 }  // namespace topk

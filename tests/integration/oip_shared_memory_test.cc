@@ -9,6 +9,7 @@
 #include "tests/integration/oip.h"
 #include "tests/integration/rpc_status.h"
 #include "tests/integration/subprocess.h"
+#include "tests/support/authority.h"
 
 namespace topk::testing {
 namespace {
@@ -53,6 +54,14 @@ TEST_F(Oip, ReadsInputsAndWritesOutputsInSharedMemory) {
   SetRegion("all", 0, 479, *request.mutable_outputs(0)->mutable_parameters());
   ExpectRefusal(request, grpc::StatusCode::INVALID_ARGUMENT,
                 "byte_size 479 is less than the output's 480 bytes");
+  ModelInferResponse none;
+  EXPECT_EQ(DetailsOf(Infer(request, none)).info.metadata().at("field"),
+            "outputs.parameters");
+  ModelInferRequest short_input = request;
+  SetRegion("all", 100, 7999,
+            *short_input.mutable_inputs(0)->mutable_parameters());
+  EXPECT_EQ(DetailsOf(Infer(short_input, none)).info.metadata().at("field"),
+            "inputs[X].parameters");
   SetRegion("all", 19000, 1001,
             *request.mutable_outputs(0)->mutable_parameters());
   ExpectRefusal(request, grpc::StatusCode::INVALID_ARGUMENT,
