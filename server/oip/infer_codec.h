@@ -1,4 +1,4 @@
-// The codecs of ModelInfer and ModelStreamInfer.
+// The codec of ModelInfer and ModelStreamInfer.
 #pragma once
 
 #include <google/protobuf/arena.h>
@@ -19,11 +19,12 @@
 
 namespace topk {
 
-/// Translates requests of the protocol to topk.v1 and responses back. Read()
-/// returns NOT_FOUND for models and regions that do not exist.
+/// Translates requests of the protocol to topk.v1, and responses back. Read()
+/// returns NOT_FOUND if the model or a region does not exist.
 class InferCodec final : public Codec {
  public:
-  /// Both outlive it; responses are written as `kind`.
+  /// `regions` and `statistics` must outlive the codec. `kind` is the message
+  /// of its responses.
   InferCodec(const Regions& regions, ModelStatistics& statistics,
              InferMessage kind)
       : regions_(regions), statistics_(statistics), kind_(kind) {}
@@ -41,7 +42,7 @@ class InferCodec final : public Codec {
   const Regions& regions_;
   ModelStatistics& statistics_;
   const InferMessage kind_;
-  // The arena of the message. Its first block holds all small submessages.
+  // Holds the parsed message. The first block is large enough for most.
   alignas(std::max_align_t) std::array<char, size_t{2} << 10> block_;
   google::protobuf::Arena arena_{block_.data(), block_.size()};
   RawInfer raw_{arena_};

@@ -1,5 +1,5 @@
-// Written field by field: it has many, and to make them a message first took as
-// long as to compute a small answer.
+// Serializes the response field by field. Building the message first took as
+// long as computing a small request.
 #include "server/oip/infer_response.h"
 
 #include <string>
@@ -22,21 +22,22 @@ void AddField(int number, std::string_view bytes, std::string& to) {
   to += bytes;
 }
 
-// The parameters of an output that was put into shared memory: those that were
-// asked for, with the bytes that it takes.
+// Returns the parameters of an output that was written to shared memory: those
+// of the requested output, with the actual number of bytes.
 Output ParametersOf(const inference::ModelInferRequest& request,
                     const char* name, const v1::SharedMemoryRegion& part) {
   Output output;
-  for (const auto& asked : request.outputs()) {
-    if (asked.name() == name) *output.mutable_parameters() = asked.parameters();
+  for (const auto& requested : request.outputs()) {
+    if (requested.name() != name) continue;
+    *output.mutable_parameters() = requested.parameters();
   }
   (*output.mutable_parameters())["shared_memory_byte_size"].set_int64_param(
       part.byte_size());
   return output;
 }
 
-std::string OutputOf(const inference::ModelInferRequest& request,
-                     const char* name, const v1::Tensor& tensor) {
+std::string SerializedOutput(const inference::ModelInferRequest& request,
+                             const char* name, const v1::Tensor& tensor) {
   std::string output;
   AddField(Output::kNameFieldNumber, name, output);
   AddField(Output::kDatatypeFieldNumber, FindOipType(tensor.data_type()).name,
@@ -53,8 +54,8 @@ std::string OutputOf(const inference::ModelInferRequest& request,
   return output;
 }
 
-// Every answer is its request's only one.
-std::string LastOfStream() {
+// Marks a response of a stream as the last for its request, which each one is.
+std::string FinalResponseMark() {
   ModelInferResponse response;
   (*response.mutable_parameters())["triton_final_response"].set_bool_param(
       true);
@@ -73,14 +74,14 @@ grpc::ByteBuffer WriteInfer(
   AddField(ModelInferResponse::kModelVersionFieldNumber,
            std::to_string(model.version->version), own);
   AddField(ModelInferResponse::kIdFieldNumber, request.id(), own);
-  if (message == InferMessage::kOfStream) own += LastOfStream();
+  if (message == InferMessage::kOfStream) own += FinalResponseMark();
 
   std::vector<const v1::Tensor*> tensors;
   tensors.reserve(2);
   const auto add = [&](const char* name, const v1::Tensor& tensor) {
     tensors.push_back(&tensor);
     AddField(ModelInferResponse::kOutputsFieldNumber,
-             OutputOf(request, name, tensor), own);
+             SerializedOutput(request, name, tensor), own);
   };
   if (answer->has_values()) add(kOutputValues, answer->values());
   if (answer->has_indices()) add(kOutputIndices, answer->indices());

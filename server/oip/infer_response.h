@@ -1,4 +1,4 @@
-// An answer of topk.v1 in the terms of the protocol.
+// Translates a response of topk.v1 to the Open Inference Protocol.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -11,12 +11,13 @@
 
 namespace topk {
 
-/// The message that holds an answer: ModelInfer's, or ModelStreamInfer's, which
-/// says that it is its request's last.
+/// The message of a response: that of ModelInfer, or that of ModelStreamInfer,
+/// which marks the response as the last for its request.
 enum class InferMessage { kOne, kOfStream };
 
-/// Returns the bytes of the answer to a request. Each output has its raw
-/// contents, empty ones if it was put into shared memory: clients count on it.
+/// Serializes the response to `request`. Each output has an element in
+/// raw_output_contents, which is empty if the output is in shared memory:
+/// clients rely on that.
 grpc::ByteBuffer WriteInfer(
     const std::shared_ptr<const v1::TopKResponse>& answer,
     const inference::ModelInferRequest& request, const Model& model,

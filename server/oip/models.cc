@@ -11,9 +11,9 @@ namespace topk {
 namespace {
 
 constexpr char kPlatform[] = "topk";
-// Of the types that a model takes, the one that tools shall send.
-constexpr v1::DataType kUsual = v1::DATA_TYPE_F32;
-constexpr int64_t kAny = -1;
+// A model takes several types, but its metadata can name only one.
+constexpr v1::DataType kListedType = v1::DATA_TYPE_F32;
+constexpr int64_t kAnyDimensions = -1;
 
 std::vector<Model> MakeModels() {
   std::vector<Model> models;
@@ -33,14 +33,14 @@ template <class Tensor>
 void AddTensor(const char* name, const OipType& type, Tensor& tensor) {
   tensor.set_name(name);
   tensor.set_datatype(std::string(type.name));
-  tensor.add_shape(kAny);
+  tensor.add_shape(kAnyDimensions);
 }
 
 template <class Tensor>
 void AddConfig(const char* name, const OipType& type, Tensor& tensor) {
   tensor.set_name(name);
   tensor.set_data_type(type.config);
-  tensor.add_dims(kAny);
+  tensor.add_dims(kAnyDimensions);
 }
 
 }  // namespace
@@ -68,7 +68,7 @@ Result<const Model*> FindModel(const std::string& name,
     newest = &model;
   }
   if (newest != nullptr && version.empty()) return newest;
-  // Triton's words, which its clients look for.
+  // Clients search messages for this text, which is Triton's.
   const std::string which =
       newest == nullptr ? "" : StrCat(" version ", version);
   return Status{Code::kNotFound, "MODEL_NOT_FOUND",
@@ -83,13 +83,13 @@ void Describe(const Model& model, inference::ModelMetadataResponse& metadata) {
     metadata.add_versions(StrCat(version.version));
   }
   metadata.set_platform(kPlatform);
-  AddTensor(kInputX, FindOipType(kUsual), *metadata.add_inputs());
-  AddTensor(kOutputValues, FindOipType(kUsual), *metadata.add_outputs());
+  AddTensor(kInputX, FindOipType(kListedType), *metadata.add_inputs());
+  AddTensor(kOutputValues, FindOipType(kListedType), *metadata.add_outputs());
   AddTensor(kOutputIndices, IndexType(model), *metadata.add_outputs());
   std::string types;
   for (const DType type : model.version->data_types) {
     const OipType& row = FindOipType(static_cast<int>(type));
-    if (row.name.empty()) continue;  // it has no name there
+    if (row.name.empty()) continue;  // not in the protocol
     types += StrCat(types.empty() ? "" : " ", row.name);
   }
   (*metadata.mutable_properties())["datatypes"] = types;
@@ -99,8 +99,8 @@ void Describe(const Model& model, inference::ModelConfig& config) {
   config.set_name(model.name);
   config.set_platform(kPlatform);
   config.set_backend(kPlatform);
-  AddConfig(kInputX, FindOipType(kUsual), *config.add_input());
-  AddConfig(kOutputValues, FindOipType(kUsual), *config.add_output());
+  AddConfig(kInputX, FindOipType(kListedType), *config.add_input());
+  AddConfig(kOutputValues, FindOipType(kListedType), *config.add_output());
   AddConfig(kOutputIndices, IndexType(model), *config.add_output());
 }
 

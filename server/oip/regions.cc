@@ -1,8 +1,9 @@
 #include "server/oip/regions.h"
 
 #include <algorithm>
-#include <limits>
+#include <string_view>
 
+#include "core/base/checked.h"
 #include "core/base/text.h"
 #include "server/oip/models.h"
 #include "server/shared_memory/request_memory.h"
@@ -12,13 +13,7 @@ namespace {
 
 constexpr size_t kMaxName = 256;
 
-// As a signed number, which is too large to be right if it does not fit.
-int64_t Signed(uint64_t number) {
-  constexpr uint64_t kMax = std::numeric_limits<int64_t>::max();
-  return static_cast<int64_t>(std::min(number, kMax));
-}
-
-// Triton's words, which its clients look for.
+// Clients search messages for this text, which is Triton's.
 Status NotFound(const std::string& name) {
   return {Code::kNotFound, "SHARED_MEMORY_REGION", "shared_memory_region",
           StrCat("Unable to find shared memory region: ", SingleQuote(name))};
@@ -46,19 +41,18 @@ Status Regions::Register(
   }
   v1::SharedMemoryRegion region;
   region.set_name(request.key());
-  region.set_offset(Signed(request.offset()));
-  region.set_byte_size(Signed(request.byte_size()));
-  // Reports errors early. Read access is enough for inputs.
+  region.set_offset(Size(request.offset()).value());
+  region.set_byte_size(Size(request.byte_size()).value());
+  // Opens the object only to report errors early. Inputs need only read access.
   const Result<SharedRegion> opened =
       objects_->Open(region, Access::kRead, "key");
   if (!opened.ok()) {
-    // This request has the region's name in `key`, the rest at its top.
+    // This request has fields instead of a SharedMemoryRegion `key`.
     Status status = opened.status();
-    constexpr std::string_view kKey = "key.";
-    if (status.field == "key.name") {
-      status.field = "key";
-    } else if (status.field.starts_with(kKey)) {
-      status.field.erase(0, kKey.size());
+    constexpr std::string_view kPrefix = "key.";
+    if (status.field == "key.name") status.field = "key";
+    if (status.field.starts_with(kPrefix)) {
+      status.field.erase(0, kPrefix.size());
     }
     return status;
   }
@@ -72,8 +66,8 @@ Status Regions::Register(
     return ResourceExhausted("SHARED_MEMORY_REGIONS", "name",
                              StrCat("there are ", kMax, " regions already"));
   }
-  const auto is_own = [&caller](const auto& known) {
-    return known.second.owner == caller.key;
+  const auto is_own = [&caller](const auto& entry) {
+    return entry.second.owner == caller.key;
   };
   if (std::ranges::count_if(regions_, is_own) >= int64_t{kMaxOfClient}) {
     return ResourceExhausted(
@@ -87,8 +81,8 @@ Status Regions::Register(
 Status Regions::Unregister(const std::string& name, const Caller& caller) {
   const std::lock_guard lock(mutex_);
   if (name.empty()) {
-    std::erase_if(regions_, [&caller](const auto& region) {
-      return region.second.owner == caller.key;
+    std::erase_if(regions_, [&caller](const auto& entry) {
+      return entry.second.owner == caller.key;
     });
     return {};
   }
@@ -107,10 +101,10 @@ Status Regions::List(const std::string& name,
                      inference::SystemSharedMemoryStatusResponse& to) const {
   const std::lock_guard lock(mutex_);
   if (!name.empty() && !regions_.contains(name)) return NotFound(name);
-  for (const auto& [known, region] : regions_) {
-    if (!name.empty() && known != name) continue;
-    auto& row = (*to.mutable_regions())[known];
-    row.set_name(known);
+  for (const auto& [key, region] : regions_) {
+    if (!name.empty() && key != name) continue;
+    auto& row = (*to.mutable_regions())[key];
+    row.set_name(key);
     row.set_key(region.memory.name());
     row.set_offset(static_cast<uint64_t>(region.memory.offset()));
     row.set_byte_size(static_cast<uint64_t>(region.memory.byte_size()));

@@ -1,4 +1,5 @@
-// The shared memory that clients have registered.
+// The regions of shared memory that clients of the Open Inference Protocol have
+// registered.
 #pragma once
 
 #include <map>
@@ -13,40 +14,43 @@
 
 namespace topk {
 
-/// Names of parts of shared memory objects, the same for all clients, as in
-/// Triton. Every client may use a region; only the one that registered it may
-/// unregister it. A region is opened by its object's name whenever a request
-/// uses it. Thread-safe.
+/// Maps the names of regions to parts of shared memory objects. As in Triton,
+/// all clients share the names, and every client may use every region, but only
+/// the client that registered a region may unregister it. Each request opens
+/// the object by its name again. Thread-safe.
 class Regions {
  public:
-  /// The maximum number of regions, in all and of one client.
+  /// The maximum number of regions, in total and of one client.
   static constexpr size_t kMax = 256;
   static constexpr size_t kMaxOfClient = kMax / 2;
 
-  /// The objects that may be named, which outlive this; null = none.
+  /// `objects` must outlive this, or is null if no shared memory is allowed.
   explicit Regions(SharedObjects* objects) : objects_(objects) {}
 
-  /// Registers a region, which the caller then owns. UNIMPLEMENTED where no
-  /// shared memory is allowed; PERMISSION_DENIED if the caller is not local;
-  /// ALREADY_EXISTS; RESOURCE_EXHAUSTED; see SharedObjects::Open().
+  /// Registers a region, which the caller then owns. UNIMPLEMENTED if no shared
+  /// memory is allowed; PERMISSION_DENIED if the caller is not local;
+  /// ALREADY_EXISTS if the name is taken; RESOURCE_EXHAUSTED if there are too
+  /// many regions; see also SharedObjects::Open().
   Status Register(const inference::SystemSharedMemoryRegisterRequest& request,
                   const Caller& caller);
 
-  /// Forgets a region, or for "" all those of the caller. PERMISSION_DENIED if
-  /// the region is another caller's.
+  /// Unregisters a region, or all regions of the caller if `name` is empty.
+  /// PERMISSION_DENIED if another caller owns the region.
   Status Unregister(const std::string& name, const Caller& caller);
 
-  /// Lists a region, or all of them for "". NOT_FOUND if it does not exist.
+  /// Lists a region, or all regions if `name` is empty. NOT_FOUND if the region
+  /// does not exist.
   Status List(const std::string& name,
               inference::SystemSharedMemoryStatusResponse& to) const;
 
-  /// Returns a part of a region as a part of its object. NOT_FOUND if there is
-  /// no such region, INVALID_ARGUMENT if it has no such part; UNIMPLEMENTED.
+  /// Returns a part of a region as a part of its object. NOT_FOUND if the
+  /// region does not exist; INVALID_ARGUMENT if the part is not within it;
+  /// UNIMPLEMENTED if no shared memory is allowed.
   Result<v1::SharedMemoryRegion> Find(const std::string& name, int64_t offset,
                                       int64_t byte_size) const;
 
  private:
-  // OK where shared memory is allowed.
+  // UNIMPLEMENTED if no shared memory is allowed.
   Status CheckAllowed() const;
 
   struct Region {

@@ -6,7 +6,7 @@
 namespace topk {
 namespace {
 
-size_t PlaceOf(const Model& model) {
+size_t RowOf(const Model& model) {
   return static_cast<size_t>(&model - Models().data());
 }
 
@@ -30,7 +30,7 @@ void ModelStatistics::Record(const Model& model, const RequestStats& stats,
   const int64_t now = duration_cast<milliseconds>(
                           std::chrono::system_clock::now().time_since_epoch())
                           .count();
-  Row& row = rows_[PlaceOf(model)];
+  Row& row = rows_[RowOf(model)];
   const std::lock_guard lock(row.mutex);
   row.last_ms = now;
   (ok ? row.answered : row.failed) += 1;
@@ -44,7 +44,7 @@ void ModelStatistics::Record(const Model& model, const RequestStats& stats,
 
 void ModelStatistics::Describe(const Model& model,
                                inference::ModelStatistics& to) const {
-  const Row& row = rows_[PlaceOf(model)];
+  const Row& row = rows_[RowOf(model)];
   const std::lock_guard lock(row.mutex);
   to.set_name(model.name);
   to.set_version(std::to_string(model.version->version));

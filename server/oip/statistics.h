@@ -1,6 +1,7 @@
-// Statistics per model in the format of Triton's clients.
+// Statistics of each model, as Triton's clients read them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -11,14 +12,14 @@
 
 namespace topk {
 
-/// Counts since the server's start. Thread-safe. The counts of a model are
-/// consistent: each request is in all of them or in none of them, on which load
-/// generators rely.
+/// Counts requests since the start of the server. Thread-safe. Load generators
+/// rely on consistent counts: each request is in all counts of its model or in
+/// none.
 class ModelStatistics {
  public:
   ModelStatistics();
 
-  /// Counts a request that has ended now.
+  /// Counts a request that has just ended.
   void Record(const Model& model, const RequestStats& stats, bool ok);
 
   /// Writes the statistics of a version of a model.
@@ -35,7 +36,7 @@ class ModelStatistics {
     int64_t last_ms = 0;
   };
 
-  std::vector<Row> rows_;  // as Models()
+  std::vector<Row> rows_;  // in the order of Models()
 };
 
 }  // namespace topk
