@@ -12,9 +12,10 @@
 namespace topk {
 namespace {
 
-// Written under the mutex, read by the handler, which may take none: while the
-// version is odd, or differs after the reading, the slot is being changed, and
-// so is not that of a range in use.
+// A guarded range, or end = 0. The signal handler must not lock the mutex under
+// which slots are changed, so it reads a version before and after. If the
+// version is odd or differs, the slot is being changed, so that its range is
+// not in use, and the handler skips it.
 struct Slot {
   std::atomic<uint32_t> version = 0;
   std::atomic<uintptr_t> begin = 0;
@@ -26,7 +27,7 @@ static_assert(std::atomic<uintptr_t>::is_always_lock_free);
 
 constinit std::array<Slot, BusGuard::kMax> slots;
 constinit std::mutex slots_mutex;
-// Set before the first slot is; constant since.
+// Set with the handler, before any slot; 0 until then.
 uintptr_t page_bytes = 0;
 struct sigaction previous_action;
 
@@ -39,8 +40,8 @@ void Set(Slot& slot, uintptr_t begin, uintptr_t end, bool writable) {
   slot.version.fetch_add(1);
 }
 
-// Puts zeros in the place of the pages from an address of the slot's range on.
-// Whether it was one, and this was possible.
+// Maps pages of zeros from the page of `address` to the end of the slot's
+// range. Returns false if the address is not in the range, or mapping failed.
 bool Repair(Slot& slot, uintptr_t address) {
   const uint32_t version = slot.version.load();
   const uintptr_t begin = slot.begin.load();
@@ -62,7 +63,8 @@ void Forward(int number, siginfo_t* info, void* context) {
     previous_action.sa_sigaction(number, info, context);
   } else if (previous_action.sa_handler == SIG_DFL ||
              previous_action.sa_handler == SIG_IGN) {
-    // Ignored is what a fault cannot be: the instruction would not go on.
+    // Only a signal that a process has sent can be ignored. After a fault the
+    // instruction would fault again.
     if (previous_action.sa_handler == SIG_IGN && info->si_code <= 0) return;
     std::signal(SIGBUS, SIG_DFL);
     std::raise(SIGBUS);  // delivered when this handler returns
@@ -71,7 +73,8 @@ void Forward(int number, siginfo_t* info, void* context) {
   }
 }
 
-// Calls only what is safe in a handler: atomics and mmap, a system call.
+// Uses only what is safe in a signal handler: atomics, and mmap, which is a
+// system call.
 void OnBusError(int number, siginfo_t* info, void* context) {
   const int error = errno;
   if (info->si_code == BUS_ADRERR) {
@@ -101,10 +104,10 @@ void InstallHandler() {
 BusGuard::BusGuard(std::span<const std::byte> memory, bool writable)
     : slot_(0) {
   const std::lock_guard lock(slots_mutex);
-  if (page_bytes == 0) InstallHandler();  // for the process and for good
+  if (page_bytes == 0) InstallHandler();  // once for the whole process
   while (slot_ < kMax && slots[slot_].end.load() != 0) ++slot_;
   if (slot_ == kMax) return;
-  // The last page is the mapping's to its end.
+  // The mapping includes all of its last page.
   const auto begin = reinterpret_cast<uintptr_t>(memory.data());
   const uintptr_t end =
       (begin + memory.size() + page_bytes - 1) & ~(page_bytes - 1);

@@ -1,13 +1,13 @@
-// Turns SIGBUS in memory shared by a client into an error of its request.
+// Turns SIGBUS in memory that a client shares into an error of its request.
 //
 // Algorithm: truncating a shared object removes pages that another process has
-// mapped; accessing one of them raises SIGBUS. The handler searches the address
-// in the ranges registered here, maps pages of zeros from there to the end of
-// the range, and marks the range as broken. The instruction is then repeated,
-// and the user of the range checks the mark afterwards.
+// mapped, and accessing them raises SIGBUS. The signal handler searches the
+// address in the ranges that are registered here, maps pages of zeros from
+// there to the end of the range, and marks the range as broken. The instruction
+// then succeeds, and the user of the range checks the mark afterwards.
 //
-// Why: a check beforehand is not sufficient, because the object may be
-// truncated at any moment, and a copy of the tensor would cost more than most
+// Why: checking the size before is not enough, because the object may be
+// truncated at any moment, and copying the tensor would take longer than most
 // computations.
 //
 // Tests: unit/bus_error_test.cc, integration/shared_memory_misuse_test.cc.
@@ -18,23 +18,24 @@
 
 namespace topk {
 
-/// A range of mapped memory in which SIGBUS is survived, from its construction
-/// to its destruction. At most kMax of them exist at a time.
+/// Guards a range of mapped memory against SIGBUS while this object lives. At
+/// most kMax ranges are guarded at a time.
 class BusGuard {
  public:
   static constexpr size_t kMax = 256;
 
-  /// Guards a mapping, from a page's begin on. `writable` as it was mapped.
+  /// Guards a mapping, which must begin at a page. `writable`: whether it was
+  /// mapped for writing.
   BusGuard(std::span<const std::byte> memory, bool writable);
   ~BusGuard();
   BusGuard(const BusGuard&) = delete;
   BusGuard& operator=(const BusGuard&) = delete;
 
-  /// Whether there was room for it; the range is not guarded otherwise.
+  /// Returns false if too many ranges were guarded: this one is not.
   bool guards() const { return slot_ < kMax; }
 
-  /// Whether a page of the range was gone: what is read there since is zero,
-  /// and what is written goes nowhere.
+  /// Returns whether a page of the range was missing when it was accessed. From
+  /// that page on, the range now reads as zeros, and writes are lost.
   bool broken() const;
 
  private:

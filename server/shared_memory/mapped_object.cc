@@ -14,8 +14,8 @@
 namespace topk {
 namespace {
 
-// The error is retriable because other requests will release their file
-// descriptors and mappings.
+// Returns an error to retry after, because other requests will release their
+// file descriptors and mappings.
 Status Exhausted(std::string message) {
   return ResourceExhausted("SHARED_MEMORY_EXHAUSTED", "server",
                            std::move(message), std::chrono::seconds(1));
@@ -41,22 +41,23 @@ Status CannotOpen(const std::string& name, const std::string& field,
 
 Result<std::shared_ptr<MappedObject>> MappedObject::Open(
     const std::string& name, Access access, const std::string& field) {
-  // It follows no link. Nor shall it wait for who writes to a FIFO.
-  const int how = access == Access::kWrite ? O_RDWR : O_RDONLY;
-  const int fd = shm_open(name.c_str(), how | O_NONBLOCK, 0);
+  // shm_open() does not follow links. O_NONBLOCK is for names of FIFOs, which
+  // would block until there is a writer.
+  const int mode = access == Access::kWrite ? O_RDWR : O_RDONLY;
+  const int fd = shm_open(name.c_str(), mode | O_NONBLOCK, 0);
   if (fd < 0) return CannotOpen(name, field, errno);
   struct stat info {};
   const int failed = fstat(fd, &info);
-  // The last user may be a poller, and unmapping gigabytes takes long.
+  // The last owner may be a poller, which must not unmap gigabytes.
   std::shared_ptr<MappedObject> object(
-      new MappedObject(fd, info, access), [](MappedObject* unused) {
-        std::unique_ptr<MappedObject> owned(unused);
+      new MappedObject(fd, info, access), [](MappedObject* unowned) {
+        std::unique_ptr<MappedObject> owned(unowned);
         if (owned->memory_.size() >= kLargeBytes) DeferFree(std::move(owned));
       });
   if (failed != 0 || !S_ISREG(info.st_mode)) {
     return InvalidArgument(
         "SHARED_MEMORY_NAME", field,
-        StrCat(Quote(name), " names something else than shared memory"));
+        StrCat(Quote(name), " is not the name of a shared memory object"));
   }
   return object;
 }
@@ -67,13 +68,13 @@ MappedObject::~MappedObject() {
   close(descriptor_);
 }
 
-bool MappedObject::IsLike(const MappedObject& other) const {
+bool MappedObject::IsSameAs(const MappedObject& other) const {
   return info_.st_dev == other.info_.st_dev &&
          info_.st_ino == other.info_.st_ino &&
          info_.st_size == other.info_.st_size && StillHas(size());
 }
 
-bool MappedObject::IsNamed() const {
+bool MappedObject::IsLinked() const {
   struct stat now {};
   return fstat(descriptor_, &now) == 0 && now.st_nlink > 0;
 }
@@ -86,7 +87,7 @@ Status MappedObject::Map(const std::string& field) {
   void* const memory =
       mmap(nullptr, bytes, protection, MAP_SHARED, descriptor_, 0);
   const int error = errno;
-  if (memory == MAP_FAILED) {  // too large for this machine
+  if (memory == MAP_FAILED) {  // the object is too large for this machine
     return ResourceExhausted(
         "SHARED_MEMORY_EXHAUSTED", field,
         StrCat("the object's ", bytes,
@@ -106,13 +107,13 @@ std::span<std::byte> MappedObject::part(int64_t offset, int64_t bytes) const {
 bool MappedObject::HasMemory(int64_t offset, int64_t bytes) const {
   constexpr int64_t kBlockBytes = 512;
   struct stat now {};
-  // The usual case. Searching for a hole takes 60 ns per page.
+  // Fast path: searching for a hole takes 60 ns per page.
   if (fstat(descriptor_, &now) == 0 &&
       now.st_blocks * kBlockBytes >= now.st_size) {
     return true;
   }
   const off_t hole = lseek(descriptor_, offset, SEEK_HOLE);
-  return hole < 0 || hole >= offset + bytes;  // < 0 if it was truncated
+  return hole < 0 || hole >= offset + bytes;  // negative if truncated
 }
 
 bool MappedObject::StillHas(int64_t bytes) const {

@@ -1,4 +1,4 @@
-// One POSIX shared memory object, mapped.
+// A POSIX shared memory object, mapped into this process.
 #pragma once
 
 #include <sys/stat.h>
@@ -18,14 +18,15 @@ namespace topk {
 /// The access to an object's bytes.
 enum class Access { kRead, kWrite };
 
-/// A mapping of all that an object has when it is mapped. Nothing of it is
-/// copied: another process may write there, and truncate it, at any time.
+/// An open object, and its mapping. The mapping has the size that the object
+/// had when it was opened. Other processes may change the bytes, and truncate
+/// the object, at any time.
 class MappedObject {
  public:
-  /// Opens what has this name now, `field` being the path of the name.
-  /// INVALID_ARGUMENT if that is nothing, or no shared memory;
-  /// PERMISSION_DENIED if this process may not; RESOURCE_EXHAUSTED if it can
-  /// open no more.
+  /// Opens the object that has this name now. `field` is the path of the name.
+  /// INVALID_ARGUMENT if there is none, or the name is that of another file;
+  /// PERMISSION_DENIED if this process may not open it; RESOURCE_EXHAUSTED if
+  /// this process or the system has too many files open.
   static Result<std::shared_ptr<MappedObject>> Open(const std::string& name,
                                                     Access access,
                                                     const std::string& field);
@@ -33,28 +34,30 @@ class MappedObject {
   MappedObject(const MappedObject&) = delete;
   MappedObject& operator=(const MappedObject&) = delete;
 
-  /// Whether this is the same object as the other, of the same size, and all
-  /// of it is still there.
-  bool IsLike(const MappedObject& other) const;
+  /// Returns whether `other` is the same object, opened with the same size, and
+  /// this one was not truncated.
+  bool IsSameAs(const MappedObject& other) const;
 
-  /// Whether it has a name, or was unlinked.
-  bool IsNamed() const;
+  /// Returns whether the object still has a name.
+  bool IsLinked() const;
 
-  /// Its size when it was opened, in bytes.
+  /// The size in bytes when the object was opened.
   int64_t size() const { return static_cast<int64_t>(info_.st_size); }
-  /// Maps it, unless that was done. RESOURCE_EXHAUSTED if it cannot be.
+  /// Maps the object. No-op if it is mapped or empty. RESOURCE_EXHAUSTED if the
+  /// system cannot map it, or too many are mapped.
   Status Map(const std::string& field);
-  /// A part of it. REQUIRES: Map() was OK, and the part is within size().
+  /// Returns a part of the mapping. REQUIRES: Map() returned OK, and the part
+  /// is within size().
   std::span<std::byte> part(int64_t offset, int64_t bytes) const;
 
-  /// Whether the part has no holes. The system allocates memory for a hole that
-  /// this process reads, and charges this process for it. Best effort: a peer
-  /// can punch holes afterwards, or hide as many as it has allocated pages
-  /// beyond the object's end.
+  /// Returns whether the part has no holes. If this process reads a hole, the
+  /// system allocates memory for it and charges this process. Best effort: a
+  /// peer can punch holes afterwards, or hide holes by allocating as many pages
+  /// beyond the size.
   bool HasMemory(int64_t offset, int64_t bytes) const;
 
-  /// Whether the object has had at least `bytes` bytes from the mapping until
-  /// now.
+  /// Returns whether the object had at least `bytes` bytes all the time since
+  /// it was mapped.
   bool StillHas(int64_t bytes) const;
 
  private:

@@ -10,7 +10,7 @@ namespace {
 
 constexpr char kTensor[] = "tensor.shared_memory";
 
-// Whether two parts have bytes in common. REQUIRES: both lie in their objects.
+// Returns whether two parts of objects overlap. REQUIRES: both are valid.
 bool Overlap(const v1::SharedMemoryRegion& a, const v1::SharedMemoryRegion& b) {
   return a.name() == b.name() && a.offset() < b.offset() + b.byte_size() &&
          b.offset() < a.offset() + a.byte_size();
@@ -38,41 +38,36 @@ Status RequestMemory::OpenTensor(const v1::TopKRequest& request,
 
 Status RequestMemory::OpenOutputs(v1::TopKRequest& request, bool is_local) {
   if (objects_ == nullptr || !request.has_output()) return {};
-  v1::OutputOptions& output = *request.mutable_output();
-  const v1::OutputSelection selection = output.selection();
-  if (output.has_values()) {
-    if (Status s =
-            OpenOutput(output.values(), "output.values", is_local,
-                       selection != v1::OUTPUT_SELECTION_INDICES_ONLY, values_);
-        !s.ok()) {
-      return s;
+  v1::OutputOptions& options = *request.mutable_output();
+  const auto open = [&](const v1::SharedMemoryRegion& named, std::string field,
+                        v1::OutputSelection without,
+                        auto mutable_tensor) -> Status {
+    if (Status s = CheckLocal(is_local, field); !s.ok()) return s;
+    if (options.selection() == without) {
+      return InvalidArgument(
+          "OUTPUT_NOT_SELECTED", field,
+          StrCat(field, " names a region, but output.selection omits it"));
     }
+    Result<SharedRegion> region = objects_->Open(named, Access::kWrite, field);
+    if (!region.ok()) return region.status();
+    outputs_.push_back(
+        {std::move(field), *std::move(region), named, mutable_tensor});
+    return {};
+  };
+  Status status;
+  if (options.has_values()) {
+    status = open(options.values(), "output.values",
+                  v1::OUTPUT_SELECTION_INDICES_ONLY,
+                  &v1::TopKResponse::mutable_values);
   }
-  if (output.has_indices()) {
-    if (Status s =
-            OpenOutput(output.indices(), "output.indices", is_local,
-                       selection != v1::OUTPUT_SELECTION_VALUES_ONLY, indices_);
-        !s.ok()) {
-      return s;
-    }
+  if (status.ok() && options.has_indices()) {
+    status = open(options.indices(), "output.indices",
+                  v1::OUTPUT_SELECTION_VALUES_ONLY,
+                  &v1::TopKResponse::mutable_indices);
   }
-  output.clear_values();
-  output.clear_indices();
-  return {};
-}
-
-Status RequestMemory::OpenOutput(const v1::SharedMemoryRegion& asked,
-                                 std::string field, bool is_local,
-                                 bool selected, std::optional<Output>& output) {
-  if (Status s = CheckLocal(is_local, field); !s.ok()) return s;
-  if (!selected) {
-    return InvalidArgument(
-        "OUTPUT_NOT_SELECTED", field,
-        StrCat(field, " is a place for what output.selection leaves out"));
-  }
-  Result<SharedRegion> region = objects_->Open(asked, Access::kWrite, field);
-  if (!region.ok()) return region.status();
-  output = {std::move(field), asked, *std::move(region)};
+  if (!status.ok()) return status;
+  options.clear_values();
+  options.clear_indices();
   return {};
 }
 
@@ -86,51 +81,35 @@ Status RequestMemory::CheckWritten() const {
 }
 
 Status RequestMemory::CheckTensor() const {
-  return tensor_.has_value() ? tensor_->Check(kTensor) : Status();
+  return tensor_.has_value() ? tensor_->CheckIntact(kTensor) : Status();
 }
 
-Status RequestMemory::Deliver(v1::TopKResponse& answer) const {
-  const size_t values = answer.values().data().size();
-  const size_t indices = answer.indices().data().size();
-  if (values_.has_value()) {
-    if (Status s = values_->CheckRoom(values); !s.ok()) return s;
+Status RequestMemory::Deliver(v1::TopKResponse& response) {
+  for (Output& output : outputs_) {
+    const size_t bytes = (response.*output.mutable_tensor)()->data().size();
+    const size_t room = output.region.bytes().size();
+    if (bytes > room) {
+      return InvalidArgument(
+          "SHARED_MEMORY_TOO_SMALL", StrCat(output.field, ".byte_size"),
+          StrCat("byte_size ", room, " is less than the output's ", bytes,
+                 " bytes"));
+    }
+    output.written.set_byte_size(static_cast<int64_t>(bytes));
   }
-  if (indices_.has_value()) {
-    if (Status s = indices_->CheckRoom(indices); !s.ok()) return s;
+  if (outputs_.size() == 2 &&
+      Overlap(outputs_[0].written, outputs_[1].written)) {
+    return InvalidArgument("SHARED_MEMORY_OVERLAP", outputs_[1].field,
+                           "the regions of values and indices overlap");
   }
-  if (values_.has_value() && indices_.has_value() &&
-      Overlap(values_->Part(values), indices_->Part(indices))) {
-    return InvalidArgument("SHARED_MEMORY_OVERLAP", indices_->field,
-                           "values and indices have one place in the object");
+  // The outputs were computed in private memory, because other processes may
+  // write to the regions at any time.
+  for (const Output& output : outputs_) {
+    v1::Tensor& tensor = *(response.*output.mutable_tensor)();
+    std::ranges::copy(std::as_bytes(std::span(tensor.data())),
+                      output.region.bytes().begin());
+    if (Status s = output.region.CheckIntact(output.field); !s.ok()) return s;
+    *tensor.mutable_shared_memory() = output.written;
   }
-  if (values_.has_value()) {
-    if (Status s = values_->Take(*answer.mutable_values()); !s.ok()) return s;
-  }
-  return indices_.has_value() ? indices_->Take(*answer.mutable_indices())
-                              : Status();
-}
-
-Status RequestMemory::Output::CheckRoom(size_t bytes) const {
-  if (bytes <= region.bytes().size()) return {};
-  return InvalidArgument(
-      "SHARED_MEMORY_TOO_SMALL", StrCat(field, ".byte_size"),
-      StrCat("byte_size ", region.bytes().size(), " is less than the output's ",
-             bytes, " bytes"));
-}
-
-v1::SharedMemoryRegion RequestMemory::Output::Part(size_t bytes) const {
-  v1::SharedMemoryRegion part = asked;
-  part.set_byte_size(static_cast<int64_t>(bytes));
-  return part;
-}
-
-// It was computed elsewhere: others may write to the region at any time.
-Status RequestMemory::Output::Take(v1::Tensor& tensor) const {
-  const auto data = std::as_bytes(std::span(tensor.data()));
-  std::ranges::copy(data, region.bytes().begin());
-  if (Status s = region.Check(field); !s.ok()) return s;
-  v1::SharedMemoryRegion part = Part(data.size());
-  *tensor.mutable_shared_memory() = std::move(part);
   return {};
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <climits>
-#include <iterator>
 
 #include "core/base/checked.h"
 #include "core/base/text.h"
@@ -18,14 +17,13 @@ Status CheckName(const std::string& name, const std::string& prefix,
     return InvalidArgument(
         "SHARED_MEMORY_NAME", field,
         StrCat(Quote(name),
-               " is not the name of a shared memory object: a slash "
-               "and 1 to ",
-               NAME_MAX - 1, " bytes, neither slash nor NUL"));
+               " is not the name of a shared memory object: a slash and 1 to ",
+               NAME_MAX - 1, " bytes without slash and NUL"));
   }
   if (name.starts_with(prefix)) return {};
   return {Code::kPermissionDenied, "SHARED_MEMORY_PREFIX", field,
           StrCat(Quote(name), " does not begin with ", Quote(prefix),
-                 ", as the names that this server allows do")};
+                 " (--shared-memory-prefix)")};
 }
 
 Status CheckRange(const v1::SharedMemoryRegion& region, int64_t size,
@@ -52,7 +50,7 @@ Status SharedRegion::CheckWritten(const std::string& field) const {
                  " on was never written: write the whole tensor first")};
 }
 
-Status SharedRegion::Check(const std::string& field) const {
+Status SharedRegion::CheckIntact(const std::string& field) const {
   if (object_->StillHas(offset_ + bytes_)) return {};
   return {
       Code::kFailedPrecondition, "SHARED_MEMORY_CHANGED",
@@ -66,7 +64,8 @@ SharedObjects::SharedObjects(std::string prefix,
                              std::chrono::milliseconds period)
     : prefix_(std::move(prefix)),
       period_(period),
-      let_go_([this](const std::stop_token& stop) { LetGo(stop); }) {}
+      release_thread_(
+          [this](const std::stop_token& stop) { ReleaseUnlinked(stop); }) {}
 
 Result<SharedRegion> SharedObjects::Open(const v1::SharedMemoryRegion& region,
                                          Access access,
@@ -90,41 +89,29 @@ Result<SharedRegion> SharedObjects::Open(const v1::SharedMemoryRegion& region,
 Result<std::shared_ptr<MappedObject>> SharedObjects::Map(
     const std::string& name, Access access,
     std::shared_ptr<MappedObject> opened, const std::string& field) {
-  std::shared_ptr<MappedObject> before;  // both unmapped after the lock
-  std::shared_ptr<MappedObject> oldest;
+  std::list<Entry> removed;  // unmapped after the mutex is unlocked
   const std::lock_guard lock(mutex_);
-  const auto found =
-      std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-        return entry.access == access && entry.name == name;
-      });
+  const auto found = std::ranges::find_if(entries_, [&](const Entry& entry) {
+    return entry.access == access && entry.name == name;
+  });
   if (found != entries_.end()) {
-    found->used = ++uses_;
-    if (found->object->IsLike(*opened)) return found->object;
-    before = std::move(found->object);
-    entries_.erase(found);
+    if (found->object->IsSameAs(*opened)) {
+      entries_.splice(entries_.end(), entries_, found);
+      return found->object;
+    }
+    removed.splice(removed.end(), entries_, found);
   }
   if (Status s = opened->Map(field); !s.ok()) return s;
-  oldest = MakeRoom();
-  if (entries_.size() < kMaxIdle) {
-    entries_.push_back({name, access, opened, ++uses_});
-    kept_.notify_one();
+  if (entries_.size() == kMaxKept) {
+    const auto unused = std::ranges::find_if(entries_, [](const Entry& entry) {
+      return entry.object.use_count() == 1;
+    });
+    if (unused == entries_.end()) return opened;
+    removed.splice(removed.end(), entries_, unused);
   }
+  entries_.push_back({name, access, opened});
+  added_.notify_one();
   return opened;
-}
-
-std::shared_ptr<MappedObject> SharedObjects::MakeRoom() {
-  if (entries_.size() < kMaxIdle) return nullptr;
-  auto oldest = entries_.end();
-  for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
-    if (entry->object.use_count() == 1 &&
-        (oldest == entries_.end() || entry->used < oldest->used)) {
-      oldest = entry;
-    }
-  }
-  if (oldest == entries_.end()) return nullptr;
-  std::shared_ptr<MappedObject> object = std::move(oldest->object);
-  entries_.erase(oldest);
-  return object;
 }
 
 size_t SharedObjects::size() const {
@@ -132,20 +119,20 @@ size_t SharedObjects::size() const {
   return entries_.size();
 }
 
-void SharedObjects::LetGo(const std::stop_token& stop) {
+void SharedObjects::ReleaseUnlinked(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   const auto any = [this] { return !entries_.empty(); };
-  while (kept_.wait(lock, stop, any) && !stop.stop_requested()) {
-    std::vector<Entry> gone;
-    const auto kept = std::partition(
-        entries_.begin(), entries_.end(),
-        [](const Entry& entry) { return entry.object->IsNamed(); });
-    std::move(kept, entries_.end(), std::back_inserter(gone));
-    entries_.erase(kept, entries_.end());
+  while (added_.wait(lock, stop, any) && !stop.stop_requested()) {
+    std::list<Entry> unlinked;
+    for (auto next = entries_.begin(); next != entries_.end();) {
+      const auto entry = next++;
+      if (entry->object->IsLinked()) continue;
+      unlinked.splice(unlinked.end(), entries_, entry);
+    }
     lock.unlock();
-    gone.clear();  // which may take long
+    unlinked.clear();  // unmapping may take long
     lock.lock();
-    kept_.wait_for(lock, stop, period_, [] { return false; });
+    added_.wait_for(lock, stop, period_, [] { return false; });
   }
 }
 

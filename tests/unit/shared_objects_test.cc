@@ -16,7 +16,7 @@
 namespace topk {
 namespace {
 
-constexpr size_t kMax = SharedObjects::kMaxIdle;
+constexpr size_t kMax = SharedObjects::kMaxKept;
 
 // Lowers a limit of this process for a scope.
 class Lowered {
@@ -79,7 +79,7 @@ TEST_F(SharedObjectsTest, KeepsObjectsInUse) {
   for (size_t i = 0; i < memory_.size(); ++i) {
     memory_[i].data()[7] = static_cast<std::byte>(i);
     EXPECT_EQ(used[i].bytes()[7], static_cast<std::byte>(i));
-    EXPECT_TRUE(used[i].Check("x").ok());
+    EXPECT_TRUE(used[i].CheckIntact("x").ok());
   }
 }
 
@@ -112,7 +112,7 @@ TEST_F(SharedObjectsTest, ReleasesUnlinkedObjects) {
   EXPECT_EQ(objects_.size(), 9u);
   memory_.clear();
   EXPECT_TRUE(testing::Eventually([this] { return objects_.size() == 0; }));
-  EXPECT_TRUE(used.Check("x").ok());
+  EXPECT_TRUE(used.CheckIntact("x").ok());
 }
 
 TEST(RequestMemory, IsForLocalCallersOnly) {
