@@ -13,11 +13,9 @@ std::string FormatRate(double rate) {
 }
 
 Status ShuttingDown() {
-  Status status{Code::kUnavailable, "SHUTTING_DOWN", "",
-                "the server is shutting down"};
-  // Another server can take the call at once.
-  status.retry_after = std::chrono::milliseconds(100);
-  return status;
+  // A short delay, because another server can take the call at once.
+  return {Code::kUnavailable, "SHUTTING_DOWN", "",
+          "the server is shutting down", std::chrono::milliseconds(100)};
 }
 
 }  // namespace

@@ -21,14 +21,14 @@ struct AdmittedCall {
   InFlightLimiter::Reservation reservation;
 };
 
-/// Decides whether a call is admitted, by checking in this order that the
-/// server is not shutting down, that the caller is authorized, and that the
-/// limits on calls in flight are not reached. For each request of a call, of
-/// which a stream has many, it checks the limits on bytes in flight and the
-/// caller's rate. Thread-safe.
+/// Admits calls and their requests. Checks for each call that the server is not
+/// shutting down, that the caller is authorized, and that the limits on calls
+/// in flight are not reached, in this order. Checks for each request, of which
+/// a stream may have many, the caller's rate and the limits on bytes in flight.
+/// Thread-safe.
 class AdmissionController {
  public:
-  /// The authenticator outlives this.
+  /// The authenticator must outlive this.
   AdmissionController(const Authenticator& authenticator,
                       const AdmissionLimits& limits,
                       const RateLimiter::Rates& rates)
@@ -41,10 +41,11 @@ class AdmissionController {
   /// Authenticator::Authenticate() and InFlightLimiter::Admit().
   Status AdmitCall(const grpc::ServerContext& context, AdmittedCall& admitted);
 
-  /// Admits a request whose message has `bytes` bytes: charges the caller's
-  /// rate, then memory for these bytes and `own_bytes` more. RESOURCE_EXHAUSTED
-  /// with the reason RATE_LIMITED, or as InFlightLimiter::Charge::Add(). The
-  /// rate stays charged if there is no memory: the message was received.
+  /// Admits a request with a message of `bytes` bytes. Charges the caller's
+  /// rate, and then the bytes of the message and `own_bytes` more.
+  /// RESOURCE_EXHAUSTED with the reason RATE_LIMITED; other errors: see
+  /// InFlightLimiter::Charge::Add(). If the bytes do not fit, the rate stays
+  /// charged: the message was received.
   Status AdmitRequest(AdmittedCall& admitted, int64_t bytes, int64_t own_bytes,
                       InFlightLimiter::Charge& charge);
 
@@ -57,14 +58,14 @@ class AdmissionController {
     limiter_.DebitUnchecked(admitted.caller.key, bytes);
   }
 
-  /// Returns how long a stream must not read because its caller has received
-  /// more than its rate allows, or nothing.
+  /// Returns how long a stream must wait before it reads, because its caller
+  /// has sent more than its rate allows; nothing if it need not wait.
   std::optional<std::chrono::milliseconds> ReadDelay(
       const AdmittedCall& admitted) {
     return limiter_.Take(admitted.caller.key, 0, 0);
   }
 
-  /// The calls and bytes in flight.
+  /// Returns the limiter that counts the calls and bytes in flight.
   const InFlightLimiter& in_flight() const { return in_flight_; }
 
  private:

@@ -1,7 +1,6 @@
 #include "server/admission/in_flight_limiter.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "core/base/text.h"
 
@@ -13,14 +12,17 @@ using std::chrono::milliseconds;
 
 constexpr char kServer[] = "server";
 
-// Adds to a count unless that would exceed its limit. The count never exceeds
-// the limit, not even briefly.
-bool Add(std::atomic<int64_t>& count, int64_t amount, int64_t limit) {
+// Adds to a count unless the sum would exceed the limit.
+bool AddWithin(int64_t limit, int64_t amount, std::atomic<int64_t>& count) {
   int64_t current = count.load();
   do {
     if (amount > limit - current) return false;
   } while (!count.compare_exchange_weak(current, current + amount));
   return true;
+}
+
+std::string QuotaOf(std::string_view client) {
+  return StrCat("client:", client);
 }
 
 }  // namespace
@@ -30,122 +32,108 @@ milliseconds RetryDelayEstimator::Join(int64_t amount, int64_t done, Time now) {
   constexpr double kMax = 10;
   const std::lock_guard lock(mutex_);
   const double seconds = duration<double>(now - since_).count();
-  if (seconds > kMax) {  // also the first time: nothing is known
+  if (seconds > kMax) {  // unknown, as at the start
     since_ = now;
     done_ = done;
-    speed_ = 0;
+    per_second_ = 0;
     length_ = 0;
   } else if (seconds > 0.1) {
-    const double speed = static_cast<double>(done - done_) / seconds;
-    speed_ = speed_ == 0 ? speed : 0.7 * speed_ + 0.3 * speed;
-    length_ = std::max(0.0, length_ - static_cast<double>(done - done_));
+    const auto finished = static_cast<double>(done - done_);
+    const double rate = finished / seconds;
+    per_second_ = per_second_ == 0 ? rate : 0.7 * per_second_ + 0.3 * rate;
+    length_ = std::max(0.0, length_ - finished);
     since_ = now;
     done_ = done;
   }
   length_ += static_cast<double>(amount);
-  const double wait =
-      speed_ > 0 ? std::clamp(length_ / speed_, kMin, kMax) : 5 * kMin;
-  spread_ = spread_ * 1664525 + 1013904223;  // good enough to tell them apart
-  const double spread = 0.8 + 0.4 * (spread_ >> 8) / double{1 << 24};
-  return milliseconds(static_cast<int64_t>(1000 * wait * spread));
-}
-
-InFlightLimiter::Shard& InFlightLimiter::ShardOf(std::string_view client) {
-  return shards_[std::hash<std::string_view>()(client) % shards_.size()];
+  const double delay = per_second_ > 0
+                           ? std::clamp(length_ / per_second_, kMin, kMax)
+                           : 5 * kMin;
+  random_ = random_ * 1664525 + 1013904223;  // a generator of Numerical Recipes
+  const double jitter = 0.8 + 0.4 * (random_ >> 8) / double{1 << 24};
+  return milliseconds(static_cast<int64_t>(1000 * delay * jitter));
 }
 
 Status InFlightLimiter::Admit(std::string_view client,
                               Reservation& reservation) {
-  const auto full = [this](std::string_view reason, const std::string& whose,
-                           const std::string& message) {
-    return ResourceExhausted(
-        reason, whose, message,
-        calls_delay_.Join(1, calls_done_, std::chrono::steady_clock::now()));
-  };
-  // The client's limit first: a call that exceeds it must not count for others.
-  Shard& shard = ShardOf(client);
-  const std::lock_guard lock(shard.mutex);
-  const auto entry = shard.clients.try_emplace(std::string(client)).first;
-  std::atomic<int64_t>& calls = entry->second.calls;
-  const bool client_full = !Add(calls, 1, limits_.client_calls);
-  if (!client_full) {
-    if (Add(total_.calls, 1, limits_.calls)) {
-      reservation.limiter_ = this;
-      reservation.client_ = &*entry;
-      return {};
-    }
-    --calls;
+  const std::lock_guard lock(mutex_);
+  const auto entry = clients_.try_emplace(std::string(client)).first;
+  int64_t& calls_of_client = entry->second.calls;
+  const bool client_is_full = calls_of_client >= limits_.client_calls;
+  if (!client_is_full && calls_ < limits_.calls) {
+    ++calls_of_client;
+    ++calls_;
+    reservation.limiter_ = this;
+    reservation.client_ = &*entry;
+    return {};
   }
-  if (calls == 0) shard.clients.erase(entry);
-  if (client_full) {
-    return full("TOO_MANY_CALLS_OF_CLIENT", StrCat("client:", client),
-                StrCat("too many calls of this client in flight "
-                       "(--max-client-inflight-calls = ",
-                       limits_.client_calls, ")"));
+  if (calls_of_client == 0) clients_.erase(entry);
+  const milliseconds delay =
+      calls_delay_.Join(1, calls_done_, std::chrono::steady_clock::now());
+  if (client_is_full) {
+    return ResourceExhausted("TOO_MANY_CALLS_OF_CLIENT", QuotaOf(client),
+                             StrCat("too many calls of this client in flight "
+                                    "(--max-client-inflight-calls = ",
+                                    limits_.client_calls, ")"),
+                             delay);
   }
-  return full("TOO_MANY_CALLS", kServer,
-              StrCat("too many calls in flight (--max-inflight-calls = ",
-                     limits_.calls, ")"));
+  return ResourceExhausted(
+      "TOO_MANY_CALLS", kServer,
+      StrCat("too many calls in flight (--max-inflight-calls = ", limits_.calls,
+             ")"),
+      delay);
 }
 
-Status InFlightLimiter::TakeBytes(int64_t bytes, Clients::value_type* client) {
-  const auto full = [&](std::string_view reason, const std::string& whose,
+InFlightLimiter::Reservation::~Reservation() {
+  if (limiter_ == nullptr) return;
+  const std::lock_guard lock(limiter_->mutex_);
+  if (--client_->second.calls == 0) limiter_->clients_.erase(client_->first);
+  --limiter_->calls_;
+  ++limiter_->calls_done_;
+}
+
+Status InFlightLimiter::Charge::Add(Reservation& reservation, Size bytes) {
+  InFlightLimiter& limiter = *reservation.limiter_;
+  const AdmissionLimits& limits = limiter.limits_;
+  auto& [client, use] = *reservation.client_;
+  const int64_t amount = bytes.value();
+  const auto full = [&](std::string_view reason, const std::string& quota,
                         int64_t limit, const char* flag) {
-    if (bytes > limit) {
+    if (amount > limit) {
       return ResourceExhausted("REQUEST_TOO_LARGE", "",
-                               StrCat("the request needs ", bytes,
+                               StrCat("the request needs ", amount,
                                       " bytes at once, more than the limit (",
                                       flag, " = ", limit, ")"));
     }
     return ResourceExhausted(
-        reason, whose,
-        StrCat("too little memory left for ", bytes, " more bytes (", flag,
+        reason, quota,
+        StrCat("too little memory left for ", amount, " more bytes (", flag,
                " = ", limit, ")"),
-        bytes_delay_.Join(bytes, bytes_done_,
-                          std::chrono::steady_clock::now()));
+        limiter.bytes_delay_.Join(amount, limiter.bytes_done_,
+                                  std::chrono::steady_clock::now()));
   };
   // The client's limit first: bytes that exceed it must not count for others.
-  if (!Add(client->second.bytes, bytes, limits_.client_bytes)) {
-    return full("TOO_MANY_BYTES_OF_CLIENT", StrCat("client:", client->first),
-                limits_.client_bytes, "--max-client-inflight-bytes");
+  if (!AddWithin(limits.client_bytes, amount, use.bytes)) {
+    return full("TOO_MANY_BYTES_OF_CLIENT", QuotaOf(client),
+                limits.client_bytes, "--max-client-inflight-bytes");
   }
-  if (Add(total_.bytes, bytes, limits_.bytes)) return {};
-  client->second.bytes -= bytes;
-  return full("TOO_MANY_BYTES", kServer, limits_.bytes, "--max-inflight-bytes");
-}
-
-void InFlightLimiter::ReturnBytes(int64_t bytes, Clients::value_type* client) {
-  client->second.bytes -= bytes;
-  total_.bytes -= bytes;
-  bytes_done_ += bytes;
-}
-
-void InFlightLimiter::Leave(Clients::value_type* client) {
-  Shard& shard = ShardOf(client->first);
-  {
-    const std::lock_guard lock(shard.mutex);
-    if (--client->second.calls == 0) shard.clients.erase(client->first);
+  if (!AddWithin(limits.bytes, amount, limiter.bytes_)) {
+    use.bytes -= amount;
+    return full("TOO_MANY_BYTES", kServer, limits.bytes,
+                "--max-inflight-bytes");
   }
-  --total_.calls;
-  ++calls_done_;
-}
-
-InFlightLimiter::Reservation::~Reservation() {
-  if (limiter_ != nullptr) limiter_->Leave(client_);
-}
-
-Status InFlightLimiter::Charge::Add(Reservation& reservation, Size bytes) {
-  Status status =
-      reservation.limiter_->TakeBytes(bytes.value(), reservation.client_);
-  if (!status.ok()) return status;
   reservation_ = &reservation;
-  bytes_ += bytes.value();
+  bytes_ += amount;
   return {};
 }
 
 void InFlightLimiter::Charge::Shrink(int64_t bytes) {
   if (bytes >= bytes_) return;
-  reservation_->limiter_->ReturnBytes(bytes_ - bytes, reservation_->client_);
+  InFlightLimiter& limiter = *reservation_->limiter_;
+  const int64_t returned = bytes_ - bytes;
+  reservation_->client_->second.bytes -= returned;
+  limiter.bytes_ -= returned;
+  limiter.bytes_done_ += returned;
   bytes_ = bytes;
 }
 

@@ -2,7 +2,6 @@
 // requests.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -10,14 +9,13 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 
 #include "core/base/checked.h"
 #include "core/base/status.h"
 
 namespace topk {
 
-/// Limits on calls and bytes in flight, of the whole server and per client.
+/// Limits on calls and bytes in flight, of the whole server and of each client.
 struct AdmissionLimits {
   /// Bytes of messages, results and scratch memory.
   int64_t bytes;
@@ -29,12 +27,13 @@ struct AdmissionLimits {
 
 /// Estimates retry delays for rejected requests. It models a virtual queue:
 /// each rejected request is appended, and the queue drains at the rate at which
-/// the admitted work finishes.
+/// the admitted work finishes. Thread-safe.
 ///
-/// Simulated with 8 slots, requests of 2, 20 and 200 ms and 20 to 2000 callers
-/// that retry without end, callers are rejected about once per served request
-/// (8 times where they should wait for more than the 10 s). With a constant
-/// delay of 100 ms they are rejected up to 500 times, with one of 1 s 50 times.
+/// Simulated with 8 slots, requests of 2, 20 and 200 ms, and 20 to 2000 callers
+/// that retry until they are served. Callers are rejected about once per served
+/// request, or 8 times if they should wait longer than the maximum of 10 s.
+/// With a constant delay of 100 ms they are rejected up to 500 times, with 1 s
+/// up to 50 times.
 class RetryDelayEstimator {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -42,16 +41,15 @@ class RetryDelayEstimator {
   /// Returns the delay until `amount` units can be admitted. `done` is the
   /// total of units finished since the start. The delay is between 20 ms and 10
   /// s, with a jitter of 20 % so that clients do not retry all at once.
-  /// Thread-safe.
   std::chrono::milliseconds Join(int64_t amount, int64_t done, Time now);
 
  private:
   std::mutex mutex_;
-  Time since_{};
+  Time since_{};  // when `done_` was measured
   int64_t done_ = 0;
-  double speed_ = 0;  // per second
-  double length_ = 0;
-  uint32_t spread_ = 1;
+  double per_second_ = 0;  // 0 = unknown
+  double length_ = 0;      // of the queue, in units
+  uint32_t random_ = 1;
 };
 
 /// Enforces limits on the calls and bytes in flight. Thread-safe.
@@ -66,37 +64,30 @@ class InFlightLimiter {
   /// server or this client has too many calls in flight.
   Status Admit(std::string_view client, Reservation& reservation);
 
-  /// The bytes and calls in flight.
-  int64_t bytes() const { return total_.bytes; }
-  int64_t calls() const { return total_.calls; }
+  /// The bytes and calls in flight. They never exceed the limits.
+  int64_t bytes() const { return bytes_; }
+  int64_t calls() const { return calls_; }
   const AdmissionLimits& limits() const { return limits_; }
 
  private:
   struct Use {
     std::atomic<int64_t> bytes = 0;
-    std::atomic<int64_t> calls = 0;
+    int64_t calls = 0;
   };
   using Clients = std::unordered_map<std::string, Use>;
-  struct Shard {
-    std::mutex mutex;
-    Clients clients;  // those with calls in flight
-  };
-
-  Shard& ShardOf(std::string_view client);
-  Status TakeBytes(int64_t bytes, Clients::value_type* client);
-  void ReturnBytes(int64_t bytes, Clients::value_type* client);
-  void Leave(Clients::value_type* client);
 
   const AdmissionLimits limits_;
-  Use total_;
+  std::atomic<int64_t> bytes_ = 0;
   std::atomic<int64_t> bytes_done_ = 0;
-  std::atomic<int64_t> calls_done_ = 0;
   RetryDelayEstimator bytes_delay_;
+  std::mutex mutex_;  // guards what follows, but `calls_` is read without it
+  Clients clients_;   // the clients with calls in flight
+  std::atomic<int64_t> calls_ = 0;
+  int64_t calls_done_ = 0;
   RetryDelayEstimator calls_delay_;
-  std::array<Shard, 16> shards_;
 };
 
-/// One call in the limits, until this is destroyed.
+/// Counts one call in flight until this is destroyed.
 class InFlightLimiter::Reservation {
  public:
   Reservation() = default;
@@ -108,13 +99,13 @@ class InFlightLimiter::Reservation {
   friend class InFlightLimiter;
   friend class Charge;
 
-  InFlightLimiter* limiter_ = nullptr;  // once admitted
+  InFlightLimiter* limiter_ = nullptr;  // set once the call is admitted
   Clients::value_type* client_ = nullptr;
 };
 
-/// Bytes of an admitted call that are held for one purpose, such as a queued
-/// message; returned when this is destroyed. The reservation outlives it. Not
-/// thread-safe, but several charges of one reservation may be used
+/// Bytes that an admitted call holds for one purpose, such as a queued message.
+/// They are returned when this is destroyed. The reservation must outlive this.
+/// Not thread-safe, but several charges of one reservation may be used
 /// concurrently.
 class InFlightLimiter::Charge {
  public:
@@ -133,7 +124,7 @@ class InFlightLimiter::Charge {
   int64_t bytes() const { return bytes_; }
 
  private:
-  Reservation* reservation_ = nullptr;  // once charged
+  Reservation* reservation_ = nullptr;  // set once bytes are charged
   int64_t bytes_ = 0;
 };
 

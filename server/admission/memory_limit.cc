@@ -11,17 +11,18 @@
 namespace topk {
 namespace {
 
-// Returns the minimum of `most` and the limits in these files. Each file holds
-// a number, or a word if there is no limit.
-int64_t Least(int64_t most, const std::string& controller, const char* file) {
+// Returns the minimum of `limit` and the limits in the files of all folders of
+// a controller. A file holds a number, or a word if there is no limit.
+int64_t MinLimit(int64_t limit, const std::string& controller,
+                 const char* file) {
   for (const std::string& folder : CgroupFolders(controller)) {
     const std::string text = ReadKernelFile(folder + file);
-    int64_t limit = 0;
+    int64_t number = 0;
     const auto [end, error] =
-        std::from_chars(text.data(), text.data() + text.size(), limit);
-    if (error == std::errc() && limit > 0) most = std::min(most, limit);
+        std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error == std::errc() && number > 0) limit = std::min(limit, number);
   }
-  return most;
+  return limit;
 }
 
 }  // namespace
@@ -29,8 +30,8 @@ int64_t Least(int64_t most, const std::string& controller, const char* file) {
 int64_t MemoryLimit() {
   const int64_t machine =
       int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE);
-  return Least(Least(machine, "", "/memory.max"), "memory",
-               "/memory.limit_in_bytes");
+  return MinLimit(MinLimit(machine, "", "/memory.max"), "memory",
+                  "/memory.limit_in_bytes");
 }
 
 }  // namespace topk

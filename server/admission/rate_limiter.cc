@@ -6,10 +6,10 @@
 
 namespace topk {
 
-RateLimiter::RateLimiter(const Rates& rates, size_t most_callers, Clock clock)
+RateLimiter::RateLimiter(const Rates& rates, size_t max_callers, Clock clock)
     : requests_{rates.requests, std::max(1.0, rates.requests)},
       bytes_{rates.bytes, rates.bytes},
-      most_in_shard_(std::max<size_t>(1, most_callers / kShards)),
+      max_callers_(max_callers),
       clock_(std::move(clock)) {}
 
 double RateLimiter::Flow::Wait(double level, double wanted) const {
@@ -17,35 +17,31 @@ double RateLimiter::Flow::Wait(double level, double wanted) const {
   // A request larger than the bucket waits for a full bucket. The tolerance
   // absorbs rounding errors of the level.
   constexpr double kRounding = 1e-6;
-  const double lacking = std::min(wanted, most) - level;
-  return lacking <= most * kRounding ? 0 : lacking / per_second;
+  const double lacking = std::min(wanted, capacity) - level;
+  return lacking <= capacity * kRounding ? 0 : lacking / per_second;
 }
 
-RateLimiter::Shard& RateLimiter::ShardOf(std::string_view caller) {
-  return shards_[std::hash<std::string_view>{}(caller) % shards_.size()];
-}
-
-RateLimiter::Buckets& RateLimiter::Fill(Shard& shard, std::string_view caller) {
+RateLimiter::Buckets& RateLimiter::Fill(std::string_view caller) {
   const Time now = clock_();
-  const auto found = shard.found.find(caller);
-  if (found == shard.found.end()) {
-    if (shard.buckets.size() == most_in_shard_) {
-      shard.found.erase(shard.buckets.back().caller);
-      shard.buckets.pop_back();
+  const auto found = by_caller_.find(caller);
+  if (found == by_caller_.end()) {
+    if (buckets_.size() >= max_callers_) {
+      by_caller_.erase(buckets_.back().caller);
+      buckets_.pop_back();
     }
-    shard.buckets.push_front(
-        {std::string(caller), requests_.most, bytes_.most, now});
-    shard.found.emplace(shard.buckets.front().caller, shard.buckets.begin());
-    return shard.buckets.front();
+    Buckets& full = buckets_.emplace_front(
+        Buckets{std::string(caller), requests_.capacity, bytes_.capacity, now});
+    by_caller_.emplace(full.caller, buckets_.begin());
+    return full;
   }
-  shard.buckets.splice(shard.buckets.begin(), shard.buckets, found->second);
-  Buckets& buckets = shard.buckets.front();
+  buckets_.splice(buckets_.begin(), buckets_, found->second);
+  Buckets& buckets = buckets_.front();
   const double seconds =
       std::chrono::duration<double>(now - buckets.filled).count();
   buckets.requests = std::min(
-      requests_.most, buckets.requests + seconds * requests_.per_second);
+      requests_.capacity, buckets.requests + seconds * requests_.per_second);
   buckets.bytes =
-      std::min(bytes_.most, buckets.bytes + seconds * bytes_.per_second);
+      std::min(bytes_.capacity, buckets.bytes + seconds * bytes_.per_second);
   buckets.filled = now;
   return buckets;
 }
@@ -55,14 +51,13 @@ std::optional<std::chrono::milliseconds> RateLimiter::Take(
   if (off()) return {};
   const auto requests_wanted = static_cast<double>(requests);
   const auto bytes_wanted = static_cast<double>(bytes);
-  Shard& shard = ShardOf(caller);
-  const std::lock_guard lock(shard.mutex);
-  Buckets& buckets = Fill(shard, caller);
+  const std::lock_guard lock(mutex_);
+  Buckets& buckets = Fill(caller);
   const double wait =
       std::max(requests_.Wait(buckets.requests, requests_wanted),
                bytes_.Wait(buckets.bytes, bytes_wanted));
   if (wait > 0) {
-    // A year, which every unit of time can hold.
+    // A year fits every unit of time.
     constexpr double kMaxSeconds = 365.0 * 86400;
     return std::chrono::milliseconds(
         static_cast<int64_t>(std::ceil(std::min(wait, kMaxSeconds) * 1000)));
@@ -74,9 +69,8 @@ std::optional<std::chrono::milliseconds> RateLimiter::Take(
 
 void RateLimiter::DebitUnchecked(std::string_view caller, int64_t bytes) {
   if (!bytes_.limited()) return;
-  Shard& shard = ShardOf(caller);
-  const std::lock_guard lock(shard.mutex);
-  Fill(shard, caller).bytes -= static_cast<double>(bytes);
+  const std::lock_guard lock(mutex_);
+  Fill(caller).bytes -= static_cast<double>(bytes);
 }
 
 }  // namespace topk

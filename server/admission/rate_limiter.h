@@ -1,7 +1,6 @@
 // Rate limits per caller.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -19,9 +18,9 @@ namespace topk {
 /// request). A full bucket of bytes admits a request of any size; its level
 /// then becomes negative.
 ///
-/// Keeps the buckets of a bounded number of callers and evicts the least
-/// recently used ones, whose buckets are the fullest. Thread-safe; without
-/// limits it costs a branch.
+/// Keeps the buckets of a bounded number of callers and evicts those of the
+/// least recently used caller, which are the fullest. Thread-safe. Takes no
+/// mutex without limits.
 class RateLimiter {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -33,18 +32,18 @@ class RateLimiter {
     double bytes = 0;
   };
 
-  explicit RateLimiter(const Rates& rates, size_t most_callers = 10'000,
+  explicit RateLimiter(const Rates& rates, size_t max_callers = 10'000,
                        Clock clock = std::chrono::steady_clock::now);
 
-  /// Whether there are no limits.
+  /// Returns whether there are no limits.
   bool off() const { return !requests_.limited() && !bytes_.limited(); }
 
   /// The limits.
   Rates rates() const { return {requests_.per_second, bytes_.per_second}; }
 
   /// Takes tokens for `requests` requests of `bytes` bytes in total. If there
-  /// are not enough, takes none and returns the delay after which there will
-  /// be. 0 requests and 0 bytes succeed once no level is negative.
+  /// are not enough, takes none and returns the delay until there are. 0
+  /// requests and 0 bytes succeed once no level is negative.
   std::optional<std::chrono::milliseconds> Take(std::string_view caller,
                                                 int64_t requests,
                                                 int64_t bytes);
@@ -54,12 +53,12 @@ class RateLimiter {
   void DebitUnchecked(std::string_view caller, int64_t bytes);
 
  private:
-  // A rate and the capacity of its buckets.
+  // The rate at which a kind of buckets fills, and their capacity.
   struct Flow {
     double per_second;
-    double most;
+    double capacity;
     bool limited() const { return per_second > 0; }
-    // Returns the seconds until a bucket of that level has enough.
+    // Returns the seconds until a bucket with `level` tokens has enough.
     double Wait(double level, double wanted) const;
   };
   struct Buckets {
@@ -68,23 +67,17 @@ class RateLimiter {
     double bytes;
     Time filled;
   };
-  // Callers, the most recently used ones first. Sharded to reduce contention.
-  static constexpr size_t kShards = 16;
-  struct Shard {
-    std::mutex mutex;
-    std::list<Buckets> buckets;
-    std::unordered_map<std::string_view, std::list<Buckets>::iterator> found;
-  };
 
-  Shard& ShardOf(std::string_view caller);
-  // Returns a caller's buckets as full as they are now; the mutex is held.
-  Buckets& Fill(Shard& shard, std::string_view caller);
+  // Returns a caller's buckets, filled up to now. REQUIRES: the mutex is held.
+  Buckets& Fill(std::string_view caller);
 
   const Flow requests_;
   const Flow bytes_;
-  const size_t most_in_shard_;
+  const size_t max_callers_;
   const Clock clock_;
-  std::array<Shard, kShards> shards_;
+  std::mutex mutex_;            // guards what follows
+  std::list<Buckets> buckets_;  // those of the last used caller first
+  std::unordered_map<std::string_view, std::list<Buckets>::iterator> by_caller_;
 };
 
 }  // namespace topk

@@ -16,8 +16,8 @@ using std::chrono::milliseconds;
 // A limiter whose clock advances only when the test sets it.
 class Limited : public ::testing::Test {
  protected:
-  RateLimiter Make(RateLimiter::Rates rates, size_t most_callers = 100) {
-    return RateLimiter(rates, most_callers, [this] { return now_; });
+  RateLimiter Make(RateLimiter::Rates rates, size_t max_callers = 100) {
+    return RateLimiter(rates, max_callers, [this] { return now_; });
   }
   void Pass(milliseconds time) { now_ += time; }
 
@@ -105,16 +105,16 @@ TEST_F(RateLimiterTest, CountsBytesThatHaveArrived) {
   EXPECT_FALSE(limiter.Take("b", 1, 0));
 }
 
-TEST_F(RateLimiterTest, ForgetsTheLongestIdleCallers) {
-  RateLimiter limiter = Make({.requests = 0.001}, 160);  // 10 in a shard
+TEST_F(RateLimiterTest, EvictsTheLeastRecentlyUsedCaller) {
+  RateLimiter limiter = Make({.requests = 0.001}, 10);
   for (int i = 0; i < 1000; ++i) {
     const std::string other = StrCat("other", i);
     EXPECT_FALSE(limiter.Take(other, 1, 0)) << i;
-    // Asked all the time, it is never the one.
+    // It is in use all the time, and so never evicted.
     EXPECT_EQ(limiter.Take("a", 1, 0).has_value(), i > 0) << i;
   }
-  EXPECT_TRUE(limiter.Take("other999", 1, 0)) << "remembered";
-  EXPECT_FALSE(limiter.Take("other0", 1, 0)) << "forgotten";
+  EXPECT_TRUE(limiter.Take("other991", 1, 0)) << "remembered";
+  EXPECT_FALSE(limiter.Take("other990", 1, 0)) << "forgotten";
 }
 
 TEST(RateLimiterThreads, AdmitNoMoreThanTheRate) {
