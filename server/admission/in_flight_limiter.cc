@@ -32,6 +32,8 @@ milliseconds RetryDelayEstimator::Join(int64_t amount, int64_t done, Time now) {
   constexpr double kMax = 10;
   const std::lock_guard lock(mutex_);
   const double seconds = duration<double>(now - since_).count();
+  // A concurrent caller may have counted more before it took the mutex.
+  done = std::max(done, done_);
   if (seconds > kMax) {  // unknown, as at the start
     since_ = now;
     done_ = done;
@@ -99,9 +101,10 @@ Status InFlightLimiter::Charge::Add(Reservation& reservation, Size bytes) {
   const int64_t amount = bytes.value();
   const auto full = [&](std::string_view reason, const std::string& quota,
                         int64_t limit, const char* flag) {
-    if (amount > limit) {
+    const Size whole = bytes + bytes_;
+    if (whole > limit) {
       return ResourceExhausted("REQUEST_TOO_LARGE", "",
-                               StrCat("the request needs ", amount,
+                               StrCat("the request needs ", whole.value(),
                                       " bytes at once, more than the limit (",
                                       flag, " = ", limit, ")"));
     }

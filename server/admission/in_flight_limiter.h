@@ -45,8 +45,8 @@ class RetryDelayEstimator {
 
  private:
   std::mutex mutex_;
-  Time since_{};  // when `done_` was measured
-  int64_t done_ = 0;
+  Time since_{};           // when `done_` was measured
+  int64_t done_ = 0;       // the highest total so far
   double per_second_ = 0;  // 0 = unknown
   double length_ = 0;      // of the queue, in units
   uint32_t random_ = 1;
@@ -115,7 +115,7 @@ class InFlightLimiter::Charge {
   ~Charge() { Shrink(0); }
 
   /// Charges `bytes` more bytes. RESOURCE_EXHAUSTED if that exceeds a limit,
-  /// with a retry delay unless `bytes` alone exceeds it.
+  /// with a retry delay unless the whole charge alone would exceed it.
   Status Add(Reservation& reservation, Size bytes);
 
   /// Returns all but `bytes` bytes.

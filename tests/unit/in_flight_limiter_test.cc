@@ -63,7 +63,8 @@ TEST(InFlightLimiter, CountsBytes) {
   InFlightLimiter::Charge of_b;
   EXPECT_TRUE(of_a->Add(a, 40).ok());
   EXPECT_TRUE(of_a->Add(a, 20).ok());
-  ExpectLater(of_a->Add(a, 1), "TOO_MANY_BYTES_OF_CLIENT", "client:x");
+  InFlightLimiter::Charge more;
+  ExpectLater(more.Add(a, 1), "TOO_MANY_BYTES_OF_CLIENT", "client:x");
   EXPECT_TRUE(of_b.Add(b, 40).ok());
   const Status full = of_b.Add(b, 1);
   ExpectLater(full, "TOO_MANY_BYTES", "server");
@@ -87,6 +88,22 @@ TEST(InFlightLimiter, ReportsRequestsThatNeverFit) {
     EXPECT_EQ(status.retry_after, milliseconds(0));
   }
   EXPECT_EQ(limiter.bytes(), 0);
+}
+
+// A retry would need the same bytes again.
+TEST(InFlightLimiter, ReportsRequestsThatGrowBeyondTheLimit) {
+  InFlightLimiter limiter(kLimits);
+  InFlightLimiter::Reservation reservation;
+  ASSERT_TRUE(limiter.Admit("x", reservation).ok());
+  InFlightLimiter::Charge charge;
+  ASSERT_TRUE(charge.Add(reservation, 40).ok());
+  const Status status = charge.Add(reservation, 21);
+  EXPECT_EQ(status.reason, "REQUEST_TOO_LARGE");
+  EXPECT_THAT(status.message, HasSubstr("needs 61 bytes"));
+  EXPECT_EQ(status.retry_after, milliseconds(0));
+  EXPECT_EQ(limiter.bytes(), 40);
+  EXPECT_EQ(charge.Add(reservation, INT64_MAX).reason, "REQUEST_TOO_LARGE");
+  EXPECT_TRUE(charge.Add(reservation, 20).ok());
 }
 
 // What a client is refused must never take room from others.
@@ -165,6 +182,18 @@ TEST(RetryDelayEstimator, IsBounded) {
             milliseconds(12000));
   EXPECT_GE(queue.Join(1, int64_t{1} << 60, start + seconds(2)),
             milliseconds(16));
+}
+
+// Concurrent callers measure the total before they take turns.
+TEST(RetryDelayEstimator, IgnoresOutdatedTotals) {
+  RetryDelayEstimator queue;
+  const RetryDelayEstimator::Time start = std::chrono::steady_clock::now();
+  (void)queue.Join(1, 0, start);
+  (void)queue.Join(1, 1000, start + seconds(1));
+  (void)queue.Join(1, 400, start + seconds(2));  // not -600 per second
+  const milliseconds delay = queue.Join(500, 2000, start + seconds(2));
+  EXPECT_GE(delay, milliseconds(400));
+  EXPECT_LE(delay, milliseconds(900));
 }
 
 }  // namespace
