@@ -12,12 +12,16 @@
 
 #include "core/base/status.h"
 #include "server/calls/codec.h"
-#include "server/oip/infer_response.h"
+#include "server/oip/models.h"
 #include "server/oip/regions.h"
 #include "server/oip/statistics.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {
+
+/// The message of a response: that of ModelInfer, or that of ModelStreamInfer,
+/// which marks the response as the last for its request.
+enum class InferMessage { kOne, kOfStream };
 
 /// Translates requests of the protocol to topk.v1, and responses back. Read()
 /// returns NOT_FOUND if the model or a region does not exist.
@@ -32,6 +36,8 @@ class InferCodec final : public Codec {
   std::optional<Status> Read(grpc::ByteBuffer& message, Reader reader,
                              const ChargeParsed& charge,
                              RawMessage<v1::TopKRequest>& to) override;
+  /// Each output has an element in raw_output_contents, which is empty if the
+  /// output is in shared memory: clients rely on that.
   grpc::ByteBuffer Write(std::shared_ptr<v1::TopKResponse> response) override;
   grpc::ByteBuffer WriteError(const Status& status,
                               const v1::TopKRequest& request) override;

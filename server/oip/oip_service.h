@@ -9,7 +9,6 @@
 #include "server/calls/call_router.h"
 #include "server/calls/topk_service.h"
 #include "server/health/health_service.h"
-#include "server/oip/infer_response.h"
 #include "server/oip/regions.h"
 #include "server/oip/statistics.h"
 
