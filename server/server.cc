@@ -36,8 +36,8 @@ using Clock = std::chrono::steady_clock;
 // round trip. Clients that ignore the GOAWAY do not delay the drain for longer.
 constexpr std::chrono::milliseconds kCrossing{500};
 constexpr std::chrono::seconds kMaxCrossing{2};
-// A StreamTopK that receives nothing for this long is ended.
-constexpr std::chrono::milliseconds kIdle{800};
+// How often open streams are asked to end.
+constexpr std::chrono::milliseconds kInterruptInterval{200};
 // gRPC counts a call a moment before this server does, and watchers of the
 // health service need a moment to receive the last state.
 constexpr std::chrono::milliseconds kQuiet{200};
@@ -277,7 +277,7 @@ void Server::Drain(std::chrono::milliseconds delay,
   services.admission().Close();
   do {
     calls.RecheckStreams();
-    calls.WaitUntilNone(std::min(deadline, Clock::now() + kIdle));
+    calls.WaitUntilNone(std::min(deadline, Clock::now() + kInterruptInterval));
   } while (calls.count() > 0 && Clock::now() < deadline);
 
   // Step 4. gRPC alone would wait for health watches and for idle connections,

@@ -40,7 +40,7 @@ void GroupCall::OnRead(bool ok, grpc::ByteBuffer& message) {
 
 // The requests that were received are answered first.
 void GroupCall::Interrupt(const Status& status) {
-  if (queue_.Interrupt(status, /*if_idle=*/false).work) AnswerGroup();
+  if (queue_.Interrupt(status).work) AnswerGroup();
 }
 
 GroupCall::Item GroupCall::Admitted(grpc::ByteBuffer& message) {

@@ -49,10 +49,10 @@ class ReadAheadQueue {
     reading_ = false;
     full_ |= last;
     if (stopped_ || ended_) return {.late = true};
-    received_ = true;
+    received_at_ = std::chrono::steady_clock::now();
     bytes_ += bytes;
     total_bytes_ += bytes;
-    if (waiting_.empty()) since_ = std::chrono::steady_clock::now();
+    if (waiting_.empty()) since_ = received_at_;
     waiting_.push_back({std::move(message), bytes});
     const bool read = BeginRead();
     return {.read = read, .work = BeginWork()};
@@ -64,11 +64,15 @@ class ReadAheadQueue {
     return End({});
   }
   /// Ends the stream with an error: no message is received after those that
-  /// wait. No-op if the stream has ended. If `if_idle`, also a no-op for a
-  /// stream with work, or with a message since the previous call.
-  Next Interrupt(Status status, bool if_idle) {
+  /// wait. No-op if the stream has ended, or if it has work or has received a
+  /// message within `unless_within`.
+  Next Interrupt(Status status, std::chrono::milliseconds unless_within = {}) {
     const std::lock_guard lock(mutex_);
-    if (if_idle && (working_ || std::exchange(received_, false))) return {};
+    if (unless_within.count() > 0 &&
+        (working_ ||
+         std::chrono::steady_clock::now() - received_at_ < unless_within)) {
+      return {};
+    }
     return End(std::move(status));
   }
 
@@ -80,8 +84,8 @@ class ReadAheadQueue {
     bool end = false;
     /// The error of Interrupt() that has ended the stream, or OK.
     Status status;
-    /// There are messages. With neither these nor the end the worker is done,
-    /// and another may begin before the function has returned.
+    /// There are messages. If there are none and the stream has not ended, the
+    /// worker must leave: another may begin before the function has returned.
     bool any = false;
     /// When the first of them was received, or the one before it.
     std::chrono::steady_clock::time_point since;
@@ -176,7 +180,7 @@ class ReadAheadQueue {
   bool reading_ = true;
   bool full_ = false;
   bool working_ = false;
-  bool received_ = false;  // a message, since the last Interrupt()
+  std::chrono::steady_clock::time_point received_at_;  // the last message
   bool ended_ = false;
   Status status_;  // of the end
   bool stopped_ = false;

@@ -5,6 +5,7 @@
 #include <grpcpp/support/slice.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -100,16 +101,19 @@ class StreamCall final : public ServiceCall {
     } else if (Status s = Admitted(item); s.ok()) {
       next = queue_.Receive(item, item.bytes());
     } else {
-      next = queue_.Interrupt(s, /*if_idle=*/false);
+      next = queue_.Interrupt(s);
     }
     if (next.read) ReadWithinRate();
     if (next.work) Proceed(Reader::kPoller);
   }
 
-  // Ends the stream. A drain lets a stream finish that receives messages.
+  // Ends the stream. A drain lets a stream finish that receives messages, even
+  // if the caller's rate delays the next one.
   void Interrupt(const Status& status) override {
+    constexpr std::chrono::milliseconds kIdle{800};
     const bool drains = status.code == Code::kUnavailable;
-    if (queue_.Interrupt(status, /*if_idle=*/drains).work) {
+    if (drains && delayed_) return;
+    if (queue_.Interrupt(status, drains ? kIdle : kIdle * 0).work) {
       Proceed(Reader::kPoller);
     }
   }
@@ -120,7 +124,8 @@ class StreamCall final : public ServiceCall {
   void ReadWithinRate() {
     constexpr std::chrono::milliseconds kMaxDelay{100};
     const auto delay = service_.admission().ReadDelay(admitted());
-    if (!delay || !call_.CheckAlive().ok()) return call_.Read();
+    delayed_ = delay && call_.CheckAlive().ok();
+    if (!delayed_) return call_.Read();
     alarm_.Set(&call_.loop().queue(),
                std::chrono::system_clock::now() + std::min(*delay, kMaxDelay),
                alarm_tag_.For({call_.shared_from_this(), this}));
@@ -373,6 +378,7 @@ class StreamCall final : public ServiceCall {
   InFlightLimiter::Charge charge_;  // of the header and of what it costs
   ReadAheadQueue<Item> queue_;
   grpc::Alarm alarm_;
+  std::atomic<bool> delayed_ = false;  // the alarm is set
   OwningTag<StreamCall, &StreamCall::OnAlarm> alarm_tag_;
   bool has_header_ = false;   // it was received
   std::optional<Item> item_;  // of the next step

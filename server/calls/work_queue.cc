@@ -39,13 +39,13 @@ void WorkQueue::Enqueue(std::string_view client, Size nanoseconds, Work work) {
   {
     const std::lock_guard lock(mutex_);
     auto entry = clients_.find(client);
-    if (entry == clients_.end()) {
-      entry = clients_.try_emplace(std::string(client)).first;
-    }
+    const bool is_new = entry == clients_.end();
+    if (is_new) entry = clients_.try_emplace(std::string(client)).first;
     Client& of = entry->second;
     job->client = &*entry;
     of.pending += job->cost;
     if (of.queued.empty()) {
+      if (!is_new && of.running == 0) idle_clients_.erase(of.turn);
       of.served = std::max(of.served, turn_);
       of.turn = turns_.emplace(of.served, &*entry);
     }
@@ -70,7 +70,9 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::Take(Turns::iterator turn,
   Client& client = turn->second->second;
   std::unique_ptr<Job> job = std::move(client.queued.front());
   client.queued.pop_front();
-  turn_ = std::max(turn_, turn->first);
+  // A spare thread may take the job of a client whose turn has not come.
+  if (turn == turns_.begin()) turn_ = std::max(turn_, turn->first);
+  ForgetIdleClients();
   client.served += static_cast<double>(job->cost);
   Turns::node_type node = turns_.extract(turn);
   if (!client.queued.empty()) {
@@ -82,14 +84,26 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::Take(Turns::iterator turn,
   ++running_;
   --queued_;
   job->begun = share_;
+  job->begun_thread_time = thread_time_;
   return job;
 }
 
+// A client without work that returns at once must not have a turn earlier than
+// one that stays. So the queue remembers the client until its turn would come.
+void WorkQueue::ForgetIdleClients() {
+  while (!idle_clients_.empty() && idle_clients_.begin()->first <= turn_) {
+    clients_.erase(clients_.find(idle_clients_.begin()->second->first));
+    idle_clients_.erase(idle_clients_.begin());
+  }
+}
+
 void WorkQueue::Advance(Clock::time_point now) {
+  const auto elapsed = static_cast<double>(
+      std::chrono::nanoseconds(now - shared_until_).count());
   if (running_ > 0) {
-    share_ += static_cast<double>(
-                  std::chrono::nanoseconds(now - shared_until_).count()) /
-              static_cast<double>(running_);
+    const auto running = static_cast<double>(running_);
+    share_ += elapsed / running;
+    thread_time_ += elapsed * std::min(1.0, threads_ / running);
   }
   shared_until_ = now;
 }
@@ -122,11 +136,14 @@ void WorkQueue::Run(std::unique_ptr<Job> job) noexcept {
   --jobs_;
   Client& client = job->client->second;
   client.pending -= job->cost;
-  if (taken > cost) Charge(client, taken - cost);
-  if (--client.running == 0 && client.queued.empty()) {
-    clients_.erase(clients_.find(job->client->first));
-    if (clients_.empty()) turn_ = 0;
-  }
+  const double used = thread_time_ - job->begun_thread_time;
+  if (used > cost) Charge(client, used - cost);
+  if (--client.running > 0 || !client.queued.empty()) return;
+  client.turn = idle_clients_.emplace(client.served, job->client);
+  if (idle_clients_.size() < clients_.size()) return;
+  idle_clients_.clear();
+  clients_.clear();
+  turn_ = 0;
 }
 
 void WorkQueue::RunNext() noexcept {
@@ -144,11 +161,12 @@ void WorkQueue::RunNext() noexcept {
 // Takes the next job of a client that runs less than its share.
 std::unique_ptr<WorkQueue::Job> WorkQueue::TakeOverdue(Clock::time_point now) {
   // There may be no clients, if a spare thread has taken the work already.
-  const auto clients = static_cast<int64_t>(clients_.size());
+  const auto clients =
+      static_cast<int64_t>(clients_.size() - idle_clients_.size());
   const int64_t share =
       clients < 2 ? 1 : std::max<int64_t>(threads_ / clients, 1);
-  // Half of the spare threads never run long work, so that many clients with
-  // long work cannot occupy all of them.
+  // Once half of the spare threads run, the others take only short work, so
+  // that many clients with long work cannot occupy all of them.
   const size_t running_spares = spares_.size() - sleeping_ - 1;
   const int64_t most = running_spares < kMaxSpares / 2
                            ? std::numeric_limits<int64_t>::max()

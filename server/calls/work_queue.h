@@ -92,16 +92,18 @@ class WorkQueue {
     int64_t cost;
     Users::Token user;
     Clients::value_type* client = nullptr;
-    double begun = 0;  // share_ when it began
+    double begun = 0;              // share_ when it began
+    double begun_thread_time = 0;  // thread_time_ when it began
   };
 
-  // A client with work that is queued or running.
+  // A client that has work, or had work a moment ago.
   struct Client {
     std::list<std::unique_ptr<Job>> queued;
     int64_t running = 0;
-    int64_t pending = 0;   // nanoseconds, of queued and running work
-    double served = 0;     // nanoseconds, on the scale of turn_
-    Turns::iterator turn;  // of queued work
+    int64_t pending = 0;  // nanoseconds, of queued and running work
+    double served = 0;    // nanoseconds, on the scale of turn_
+    // In turns_ with queued work, in idle_clients_ without any work.
+    Turns::iterator turn;
   };
 
   // Longer work counts as this long, so that sums of many do not overflow.
@@ -120,6 +122,7 @@ class WorkQueue {
   // The caller holds mutex_ in the following.
   void Advance(Clock::time_point now);
   void Charge(Client& client, double nanoseconds);
+  void ForgetIdleClients();
   std::unique_ptr<Job> Take(Turns::iterator turn, Clock::time_point now);
   std::unique_ptr<Job> TakeOverdue(Clock::time_point now);
   std::unique_ptr<Job> AwaitOverdue(std::unique_lock<std::mutex>& lock);
@@ -130,15 +133,19 @@ class WorkQueue {
   std::atomic<int64_t> jobs_ = 0;
   mutable std::mutex mutex_;  // of what follows
   Clients clients_;
-  Turns turns_;          // of the clients with queued work
-  double turn_ = 0;      // the key of the last one taken from turns_
-  int64_t queued_ = 0;   // jobs
+  Turns turns_;         // of the clients with queued work
+  Turns idle_clients_;  // those without work, by the turns that they would have
+  double turn_ = 0;     // the key of the last one taken from turns_
+  int64_t queued_ = 0;  // jobs
   int64_t running_ = 0;  // jobs
   int64_t handed_ = 0;   // calls of RunNext() that were enqueued, not begun
   // When RunNext() last began or, if no call was outstanding, was handed over.
   Clock::time_point progress_{};
-  // Virtual time: the thread time that each running job has had.
+  // Virtual clocks, which stand still without running jobs: the time of the
+  // queue divided among the running jobs, and the time that each running job
+  // had a thread.
   double share_ = 0;
+  double thread_time_ = 0;
   Clock::time_point shared_until_{};
   // The cost worked off per nanosecond, over the last second of work.
   double speed_;

@@ -126,7 +126,7 @@ class HealthService::HealthCall final : public CallHandler,
   }
 
   void SendChange() {
-    if (!is_watching_ || is_sending_) return;
+    if (!is_watching_ || is_sending_ || is_finished_) return;
     const auto state = health_.state_.StateOf(has_name_);
     if (state == sent_) return;
     sent_ = state;

@@ -101,7 +101,7 @@ void CallSpan::End(const Status& status) {
   if (many_) span_.attributes.emplace_back("topk.requests", requests_.load());
   SetOutcome(span_, status);
   span_.end = Span::Clock::now();
-  exporter_.Add(std::move(span_));
+  exporter_.Add(span_);  // not moved: a late request may still read the trace
 }
 
 }  // namespace topk

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <optional>
+#include <thread>
 
 namespace topk {
 namespace {
@@ -72,9 +74,9 @@ TEST(ReadAheadQueue, ReportsAnInterruptionAfterAllMessages) {
   const Status gone{Code::kUnavailable, "GONE", "", ""};
   Queue queue;
   Receive(queue, 1, 1);
-  EXPECT_FALSE(queue.Interrupt(gone, /*if_idle=*/true).work);
+  EXPECT_FALSE(queue.Interrupt(gone, std::chrono::hours(1)).work);
   EXPECT_FALSE(Receive(queue, 1, 1).late);
-  EXPECT_FALSE(queue.Interrupt(gone, /*if_idle=*/false).work);
+  EXPECT_FALSE(queue.Interrupt(gone).work);
   const Queue::Next late = Receive(queue, 2, 1);
   EXPECT_FALSE(late.read);
   EXPECT_FALSE(late.work);
@@ -87,11 +89,26 @@ TEST(ReadAheadQueue, ReportsAnInterruptionAfterAllMessages) {
   EXPECT_EQ(last.status.reason, "GONE");
 }
 
+TEST(ReadAheadQueue, AnInterruptionMaySpareAStreamThatReceives) {
+  const Status gone{Code::kUnavailable, "GONE", "", ""};
+  Queue queue;
+  Receive(queue, 1, 1);
+  std::vector<int> taken;
+  queue.Take(taken);
+  queue.Take(taken);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(queue.Interrupt(gone, std::chrono::hours(1)).work);
+  }
+  while (!queue.Interrupt(gone, std::chrono::milliseconds(1)).work) {
+    std::this_thread::yield();
+  }
+}
+
 TEST(ReadAheadQueue, AnInterruptionOfAnIdleStreamNeedsAWorker) {
   const Status gone{Code::kUnavailable, "GONE", "", ""};
   Queue queue;
-  EXPECT_TRUE(queue.Interrupt(gone, /*if_idle=*/true).work);
-  EXPECT_FALSE(queue.Interrupt(gone, /*if_idle=*/true).work);
+  EXPECT_TRUE(queue.Interrupt(gone, std::chrono::hours(1)).work);
+  EXPECT_FALSE(queue.Interrupt(gone, std::chrono::hours(1)).work);
   EXPECT_FALSE(queue.ReceiveEnd().work);
   std::vector<int> taken;
   EXPECT_EQ(queue.Take(taken).status.reason, "GONE");
@@ -127,7 +144,7 @@ TEST(ReadAheadQueue, TakesNoneAfterAnInterruption) {
   Queue queue;
   Receive(queue, 1, 1);
   EXPECT_FALSE(
-      queue.Interrupt({Code::kUnavailable, "GONE", "", ""}, false).work);
+      queue.Interrupt({Code::kUnavailable, "GONE", "", ""}).work);
   std::optional<int> taken;
   const Queue::Taken last = queue.TakeOne(taken, 0);
   EXPECT_TRUE(last.end);

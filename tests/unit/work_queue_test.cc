@@ -240,6 +240,21 @@ TEST(WorkQueueTest, WorkBeyondItsCostCountsForTheNextTurn) {
   EXPECT_EQ(order.order(), "bbaba");
 }
 
+TEST(WorkQueueTest, RemembersClientsThatReturn) {
+  Order order(kNever);
+  Blocker blocker(order.queue(), "blocker");
+  order.Enqueue('b', kCost);
+  order.Enqueue('a', 4 * kCost);
+  order.queue().Enqueue("b", kCost, [&order] {
+    order.Enqueue('a', kCost);
+    return true;
+  });
+  for (int i = 0; i < 2; ++i) order.Enqueue('b', kCost);
+  blocker.End();
+  order.AwaitEnd();
+  EXPECT_EQ(order.order(), "babba");
+}
+
 TEST(WorkQueueTest, KeepsTheOrderOfEachClient) {
   WorkQueue queue(1, kNever);
   std::vector<int> begun;
