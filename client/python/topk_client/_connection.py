@@ -247,7 +247,7 @@ class Attempts:
         self._left = most
         self._deadline = time.monotonic() + timeout
         self._pause = _FIRST_PAUSE
-        # Whether the call has asked for the server's limit, even in vain.
+        # Whether the server has been asked for its limit, even in vain.
         self.asked = False
 
     def seconds(self) -> float:
@@ -310,7 +310,7 @@ class Route:
 
 
 class Prepare(NamedTuple):
-    """A call that may copy a large tensor."""
+    """A function to call, which may copy a large tensor."""
 
     function: Callable[[Any], Any]
     argument: Any
@@ -442,7 +442,7 @@ class Connection:
         return self._timeout if timeout is None else _finite(timeout)
 
     def _check_not_closed(self) -> None:
-        """TopKError in a call that has begun before close()."""
+        """TopKError after close(), in a call that began before it."""
         if self._closed:
             raise TopKError(grpc.StatusCode.CANCELLED, "the client was closed")
 

@@ -29,8 +29,8 @@ class _Pending:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._calls: Deque[Call] = collections.deque()
-        # Those that have not been sent on the current stream, which are the
-        # last ones. Each stream has another object.
+        # The last of them, which the current stream has not sent yet. Each
+        # stream has its own deque: gRPC may still read an old stream's.
         self._unsent: Deque[Call] = collections.deque()
         # Of the caller's requests. gRPC must not see it: it would log a
         # traceback, or wait for requests until the deadline.

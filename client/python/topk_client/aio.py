@@ -29,8 +29,8 @@ async def _each(requests: Union[Iterable[Request], AsyncIterable[Request]]
 
 
 def _cancellations() -> int:
-    """Returns how often the current task has been cancelled. Python 3.9 and
-    3.10 do not tell: 0."""
+    """Returns how often the current task has been cancelled; 0 before Python
+    3.11, which lacks the count."""
     return int(getattr(asyncio.current_task(), "cancelling", lambda: 0)())
 
 
@@ -200,7 +200,7 @@ class Client(Connection):
             raise
 
     def _check_cancelled(self, before: int) -> None:
-        """TopKError if close() has cancelled a call, unless its task has been
-        cancelled since there were `before` cancellations."""
+        """TopKError if close() has cancelled a call: its task, which had been
+        cancelled `before` times, has not been cancelled again."""
         if _cancellations() == before:
             self._check_not_closed()

@@ -33,7 +33,7 @@ _CHUNK_BYTES = 2 << 20
 _DATA_FIELDS = 32
 # Smaller tensors are sent without asking for the server's limit.
 _LARGE_BYTES = 48 << 10
-# To copy more bytes takes a millisecond or more.
+# Copying more bytes than this may take a millisecond or more.
 _HEAVY_BYTES = 1 << 20
 # No input of DirectML may be longer: 2^32 elements of 8 bytes.
 _MAX_INPUT_BYTES = 8 << 32
@@ -129,14 +129,14 @@ def _begin_field(number: int, size: int) -> bytes:
 
 
 def _in_place(array: np.ndarray) -> Tuple[np.ndarray, Tuple[int, ...]]:
-    """Returns the elements from the first to the last one in memory, and the
-    strides of the array in them, so that it need not be copied to pack it.
-    Returns the array itself and no strides where that is not possible."""
+    """Returns a view of the memory from the array's first to its last element,
+    and the array's strides in elements. Returns the array itself and no strides
+    if it has other strides, or the view more elements than the array."""
     width = array.dtype.itemsize
     steps = [s if n > 1 else 0 for n, s in zip(array.shape, array.strides)]
     span = 1 + sum((n - 1) * s for n, s in zip(array.shape, steps)) // width
     if not array.size or span > array.size or any(
-            s < 0 or s % width for s in steps):  # never more bytes than packed
+            s < 0 or s % width for s in steps):
         return array, ()
     return (np.lib.stride_tricks.as_strided(array, (span,), (width,)),
             tuple(s // width for s in steps))
@@ -315,7 +315,7 @@ class Call:
         return self.nbytes > _LARGE_BYTES
 
     def is_heavy(self) -> bool:
-        """Whether to make its messages may block for a millisecond or more."""
+        """Whether making its messages may block for a millisecond or more."""
         return self.nbytes > _HEAVY_BYTES
 
     def _contiguous(self) -> np.ndarray:
