@@ -227,8 +227,9 @@ std::string WrongWord(const CLI::App& app, const CLI::App& run, int argc,
   const std::string flag = UnknownFlag(app);
   const std::vector<CLI::App*> used = app.get_subcommands();
   if (used.empty()) {
+    const std::string name = InLowerCase(first);
     const bool for_run =
-        first.ends_with(".npy") || first.ends_with(".npz") ||
+        name == "-" || name.ends_with(".npy") || name.ends_with(".npz") ||
         (first.starts_with('-') && !flag.empty() &&
          run.get_option_no_throw(flag.substr(0, flag.find('='))) != nullptr);
     if (for_run) return "the command is missing; to use a file: topk run FILE";

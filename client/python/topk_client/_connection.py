@@ -44,16 +44,21 @@ _LONGEST_PAUSE = 2.0
 _RECONNECT_MILLISECONDS = 10_000
 # The limits of messages that a server may have, in bytes; protobuf has no
 # larger messages.
-_MIN_LIMIT, _MAX_LIMIT = 1024, 2**31 - 1
+_MIN_LIMIT, MAX_LIMIT = 1024, 2**31 - 1
 # gRPC bounds the messages that it receives per channel, not per call, and
 # allocates a message before a client sees any of it. So each call takes the
 # channel with the smallest of these limits, in bytes, that its largest response
 # fits: a server that sends more is cut off at the length in front of the
 # message. Not round numbers, so that gRPC's error for a message above one
 # differs from that of a server for a request above its own limit.
-_RECEIVED_LIMITS = [((1 << 20) + 4097) * 4**i for i in range(6)] + [_MAX_LIMIT]
+_RECEIVED_LIMITS = [((1 << 20) + 4097) * 4**i for i in range(6)] + [MAX_LIMIT]
 # As good as no deadline, and gRPC can count it.
 _MAX_TIMEOUT_SECONDS = 365 * 86400.0
+
+# A client keeps its last large message of up to this size until it has made the
+# next one. Otherwise malloc would return the memory of each message to the
+# system, and page faults would take longer than the copies.
+_KEPT_BYTES = 8 << 20
 
 # Tokens as servers take them, in characters and bytes.
 _MIN_TOKEN, _MAX_TOKEN_FILE = 16, 1 << 20
@@ -138,13 +143,8 @@ def _is_unix(target: str) -> bool:
 def _is_local(target: str) -> bool:
     if _is_unix(target):
         return True
-    for scheme in ("dns:", "ipv4:", "ipv6:"):
-        if target.startswith(scheme):
-            target = target[len(scheme):]
-            break
-    if target.startswith("///"):
-        target = target[3:]
-    return all(map(_is_loopback, target.split(",")))
+    addresses = re.sub(r"\A(dns:|ipv4:|ipv6:)?(///)?", "", target)
+    return all(map(_is_loopback, addresses.split(",")))
 
 
 def _checked_path(argument: str, path: Path) -> str:
@@ -179,8 +179,8 @@ def _read_certificates(argument: str, path: Optional[Path]
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(
             cadata=content.decode("ascii", "ignore") or "-")
     except ssl.SSLError as error:
-        raise ValueError(f"{argument}: {path!s}: no certificate in PEM form, or "
-                         "a damaged one") from error
+        raise ValueError(f"{argument}: {path!s}: no certificate in PEM form, "
+                         "or a damaged one") from error
     return content
 
 
@@ -247,6 +247,8 @@ class Attempts:
         self._left = most
         self._deadline = time.monotonic() + timeout
         self._pause = _FIRST_PAUSE
+        # Whether the server has been asked for its limit, even in vain.
+        self.asked = False
 
     def seconds(self) -> float:
         """Returns how long the next one may take."""
@@ -308,9 +310,10 @@ class Route:
 
 
 class Prepare(NamedTuple):
-    """The conversion of a request to a Call, which may copy its tensor."""
+    """A function to call, which may copy a large tensor."""
 
-    request: Request
+    function: Callable[[Any], Any]
+    argument: Any
 
 
 class Sleep(NamedTuple):
@@ -325,7 +328,7 @@ class Unary(NamedTuple):
     route: Route
     method: Any
     message: Any
-    timeout: Optional[float]
+    seconds: float
 
 
 class Stream(NamedTuple):
@@ -334,7 +337,7 @@ class Stream(NamedTuple):
     route: Route
     chunks: Iterator[Any]
     answer: StreamedAnswer
-    timeout: float
+    seconds: float
 
 
 T = TypeVar("T")
@@ -378,6 +381,7 @@ class Connection:
         self._timeout = _finite(timeout)
         # Of messages, in bytes; asked for before the first large one is sent.
         self._limit: Optional[int] = None
+        self._last_message = b""
         self._max_attempts = max_attempts
         self._token = token if token is None else _check_token(token)
         self._token_file = (None if token_file is None
@@ -426,12 +430,21 @@ class Connection:
     def _channels_to_close(self) -> List[Any]:
         with self._lock:
             self._closed = True
+            self._last_message = b""
             return [route.channel
                     for route in (self._health, *self._routes.values())]
 
-    def _check_open(self) -> None:
+    def _begin(self, timeout: Optional[float]) -> float:
+        """Returns how many seconds a call may take that begins now. ValueError
+        after close()."""
         if self._closed:
             raise ValueError("the client is closed")
+        return self._timeout if timeout is None else _finite(timeout)
+
+    def _check_not_closed(self) -> None:
+        """TopKError after close(), in a call that began before it."""
+        if self._closed:
+            raise TopKError(grpc.StatusCode.CANCELLED, "the client was closed")
 
     def _route(self, nbytes: int = 0) -> Route:
         """Returns the channel for responses of up to `nbytes` bytes."""
@@ -443,7 +456,7 @@ class Connection:
             with self._lock:
                 route = self._routes.get(limit)
                 if route is None:
-                    self._check_open()
+                    self._check_not_closed()
                     route = self._routes[limit] = self._connect(limit)
         return route
 
@@ -460,37 +473,36 @@ class Connection:
             return []
         return [("authorization", f"Bearer {token}")]
 
-    def _seconds(self, timeout: Optional[float]) -> float:
-        return self._timeout if timeout is None else _finite(timeout)
-
     def _attempts(self, timeout: Optional[float]) -> Attempts:
-        return Attempts(self._max_attempts, self._seconds(timeout))
+        return Attempts(self._max_attempts, self._begin(timeout))
 
-    def _how(self, timeout: Optional[float]) -> Dict[str, Any]:
-        """Returns the keyword arguments of an RPC. ValueError after close();
-        TopKError if no time is left, for which gRPC may send the request."""
-        self._check_open()
-        seconds = self._seconds(timeout)
+    def _how(self, seconds: float) -> Dict[str, Any]:
+        """Returns the keyword arguments of an RPC. TopKError if the client was
+        closed, or if no time is left, for which gRPC may send the request."""
+        self._check_not_closed()
         if seconds == 0:
             raise TopKError(grpc.StatusCode.DEADLINE_EXCEEDED,
                             "the timeout expired before the request was sent")
         return {"timeout": seconds, "metadata": self._metadata()}
 
-    def _capabilities(self, timeout: Optional[float]) -> Steps[topk_pb2.Capabilities]:
+    def _capabilities(self, attempts: Attempts
+                      ) -> Steps[topk_pb2.Capabilities]:
         """Returns the server's Capabilities message."""
-        def once(seconds: float) -> Steps[topk_pb2.Capabilities]:
-            route = self._route()
-            return parse(topk_pb2.Capabilities, (
-                yield Unary(route, route.get_capabilities, b"", seconds)))
-
-        return (yield from self._retry(once, self._attempts(timeout)))
+        while True:
+            try:
+                route = self._route()
+                return parse(topk_pb2.Capabilities, (yield Unary(
+                    route, route.get_capabilities, b"", attempts.seconds())))
+            except TopKError as error:
+                pause = attempts.pause_after(error)
+            yield Sleep(pause)
 
     def _serving(self, service: str, timeout: Optional[float]) -> Steps[bool]:
         """Returns whether a service is SERVING."""
         request = health_pb2.HealthCheckRequest(service=service)
         response = parse(health_pb2.HealthCheckResponse, (
             yield Unary(self._health, self._health.check_health,
-                        request.SerializeToString(), timeout)))
+                        request.SerializeToString(), self._begin(timeout))))
         return bool(
             response.status == health_pb2.HealthCheckResponse.SERVING)
 
@@ -499,48 +511,46 @@ class Connection:
                  options: Dict[str, Any]) -> Steps[Answer]:
         """Returns the Answer of one tensor."""
         attempts = self._attempts(timeout)
-        call: Call = yield Prepare(Request(tensor, spec, **options))
-        limit = yield from self._limit_for(call, attempts.seconds())
+        call = Call(Request(tensor, spec, **options))
+        if self._must_ask(call, attempts):
+            yield from self._ask_limit(attempts)
+        limit = self._limit or MAX_LIMIT
         streamed = call.is_streamed(stream, limit)
-
-        def once(seconds: float) -> Steps[Answer]:
-            route = self._route(call.max_message_bytes())
-            if not streamed:
-                return call.answer(parse(topk_pb2.TopKResponse, (
-                    yield Unary(route, route.compute_topk,
-                                call.message(limit), seconds))))
-            answer = StreamedAnswer(call)
-            yield Stream(route, call.chunks(limit), answer, seconds)
-            return answer.answer()
-
-        return (yield from self._retry(once, attempts))
-
-    def _retry(self, once: Callable[[float], Steps[T]], attempts: Attempts
-               ) -> Steps[T]:
+        make: Any = call.chunks if streamed else call.message
         while True:
             try:
-                return (yield from once(attempts.seconds()))
+                route = self._route(call.max_message_bytes)
+                message = ((yield Prepare(make, limit)) if call.is_heavy()
+                           else make(limit))
+                if streamed:
+                    answer = StreamedAnswer(call)
+                    yield Stream(route, message, answer, attempts.seconds())
+                    return answer.answer()
+                if call.is_large() and len(message) <= _KEPT_BYTES:
+                    self._last_message = message
+                return call.answer(parse(topk_pb2.TopKResponse, (yield Unary(
+                    route, route.compute_topk, message, attempts.seconds()))))
             except TopKError as error:
                 pause = attempts.pause_after(error)
             yield Sleep(pause)
 
-    def _limit_for(self, call: Call, timeout: float,
-                   asked: Optional[List[Call]] = None) -> Steps[int]:
-        """Returns the server's limit of messages, in bytes, as far as the call
-        must heed it. Calls with one list `asked` ask the server once, even in
-        vain."""
-        asked = [] if asked is None else asked
-        if self._limit is None and call.is_large() and not asked:
-            asked.append(call)
-            try:
-                self._learn_limit((yield from self._capabilities(timeout)))
-            except TopKError as error:
-                # The call is sent nevertheless, and reports its own error.
-                if error.code == grpc.StatusCode.UNIMPLEMENTED:
-                    self._limit = _MAX_LIMIT
-        return self._limit or _MAX_LIMIT
+    def _must_ask(self, call: Call, attempts: Attempts) -> bool:
+        """Whether to ask for the server's limit of messages first."""
+        return (self._limit is None and call.is_large()
+                and not attempts.asked)
+
+    def _ask_limit(self, attempts: Attempts) -> Steps[None]:
+        """Asks the server for its limit of messages."""
+        attempts.asked = True
+        try:
+            self._learn_limit((yield from self._capabilities(
+                Attempts(self._max_attempts, attempts.seconds()))))
+        except TopKError as error:
+            # The call is sent nevertheless, and reports its own error.
+            if error.code == grpc.StatusCode.UNIMPLEMENTED:
+                self._limit = MAX_LIMIT
 
     def _learn_limit(self, capabilities: topk_pb2.Capabilities) -> None:
         """Keeps the server's limit of messages for all calls."""
-        told = capabilities.limits.max_message_bytes or _MAX_LIMIT
-        self._limit = min(max(told, _MIN_LIMIT), _MAX_LIMIT)
+        told = capabilities.limits.max_message_bytes or MAX_LIMIT
+        self._limit = min(max(told, _MIN_LIMIT), MAX_LIMIT)

@@ -2,7 +2,7 @@
 
 import functools
 import sys
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple
 
 import numpy as np
 
@@ -61,10 +61,19 @@ def short_name_of(dtype: np.dtype) -> str:
     return _NAMES[dtype.name]
 
 
-def type_of(array: np.ndarray, name: Optional[str] = None) -> Any:
-    """Returns the DataType of an array, or of the type whose bits it holds.
-    TypeError for a type that the service does not support."""
-    return number_of(short_name_of(array.dtype) if name is None else name)
+@functools.lru_cache(maxsize=64)
+def kind_of(dtype: np.dtype, name: Optional[str] = None
+            ) -> Tuple[Any, int, Optional[str], np.dtype]:
+    """Returns the DataType of an array's elements, or of the type whose bits
+    they hold, the number of its bits, its name if that is less than a byte, and
+    the elements' type on the wire. TypeError for a type that the service does
+    not support."""
+    number = number_of(short_name_of(dtype) if name is None else name)
+    name = name_of(number)
+    wire = _little_endian(dtype)
+    if name in WIDTHS:
+        return number, WIDTHS[name], name, wire
+    return number, 8 * dtype.itemsize, None, wire
 
 
 def numpy_of(number: int) -> np.dtype:
@@ -73,12 +82,16 @@ def numpy_of(number: int) -> np.dtype:
     return np.dtype(NUMPY_NAMES[name_of(number)])
 
 
+def _little_endian(dtype: np.dtype) -> np.dtype:
+    if dtype.isnative and sys.byteorder == "little":
+        return dtype
+    return dtype.newbyteorder("<")
+
+
 def little_endian(array: np.ndarray) -> np.ndarray:
     """Returns the array with little-endian elements, as on the wire; a copy
     only if the byte order differs."""
-    if array.dtype.isnative and sys.byteorder == "little":
-        return array
-    return array.astype(array.dtype.newbyteorder("<"), copy=False)
+    return array.astype(_little_endian(array.dtype), copy=False)
 
 
 def ordered_keys(array: np.ndarray, name: str) -> np.ndarray:

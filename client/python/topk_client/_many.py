@@ -13,20 +13,13 @@ from typing import Any, AsyncIterator, Deque, Iterator, Optional, Union
 from topk_client._connection import Route
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError, bad_answer
-from topk_client.messages import Answer, Call, Request, parse
+from topk_client.messages import Answer, Call, parse
 
-# Converting a larger tensor may copy it for a millisecond or more.
-_LARGE_BYTES = 1 << 20
-
-
-async def prepare(request: Request) -> Call:
-    """Returns Call(request), which another thread makes if the tensor is large:
-    a copy would block the event loop."""
-    tensor = getattr(request, "tensor", None)
-    if getattr(tensor, "nbytes", 0) <= _LARGE_BYTES:
-        return Call(request)
+async def in_thread(function: Any, argument: Any) -> Any:
+    """Returns function(argument), which another thread calls: a large copy
+    would block the event loop."""
     return await asyncio.get_running_loop().run_in_executor(
-        None, Call, request)
+        None, function, argument)
 
 
 class _Pending:
@@ -36,47 +29,29 @@ class _Pending:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._calls: Deque[Call] = collections.deque()
-        self._sent = 0  # on the current stream
-        # The current stream's number.
-        self.stream = 0
+        # The last of them, which the current stream has not sent yet. Each
+        # stream has its own deque: gRPC may still read an old stream's.
+        self._unsent: Deque[Call] = collections.deque()
         # Of the caller's requests. gRPC must not see it: it would log a
         # traceback, or wait for requests until the deadline.
         self._mistake: Optional[BaseException] = None
 
-    def _renew(self) -> None:
+    def _renew(self) -> Deque[Call]:
         with self._lock:
-            self._sent = 0
-            self.stream += 1
+            self._unsent = self._calls.copy()
+            return self._unsent
 
-    def _has_unsent(self) -> bool:
+    def _add(self, call: Call) -> None:
         with self._lock:
-            return self._sent < len(self._calls)
-
-    def max_message_bytes(self) -> int:
-        """Returns the upper bound of the first call's response, in bytes."""
-        return self._calls[0].max_message_bytes()
-
-    def _next(self, stream: int, route: Route) -> Optional[Call]:
-        """Returns the stream's next call, None at its end. IndexError where the
-        call is still to be taken from the caller."""
-        with self._lock:
-            if stream != self.stream:
-                return None
-            call = self._calls[self._sent]
-            if call.max_message_bytes() > route.max_message_bytes:
-                return None
-            self._sent += 1
-            return call
+            self._calls.append(call)
+            self._unsent.append(call)
 
     def answer(self, data: bytes) -> Union[Answer, TopKError]:
         """Reads a result of the current stream. BAD_ANSWER if it cannot be that
         of the first call."""
-        with self._lock:
-            if not self._sent:
-                raise bad_answer("more results than requests")
-            self._sent -= 1
-            call = self._calls.popleft()
-        return call.result(parse(topk_pb2.TopKResult, data))
+        if len(self._calls) <= len(self._unsent):
+            raise bad_answer("more results than requests")
+        return self._calls.popleft().result(parse(topk_pb2.TopKResult, data))
 
     def check_requests(self) -> None:
         """Raises what the caller's iterator or a request of it has raised."""
@@ -87,7 +62,7 @@ class _Pending:
         """As check_requests(); BAD_ANSWER if the current stream has ended
         without all results."""
         self.check_requests()
-        if self._sent:
+        if len(self._calls) > len(self._unsent):
             raise bad_answer("fewer results than requests")
 
 
@@ -99,52 +74,41 @@ class PendingCalls(_Pending):
         self._requests = requests
         self._taking = threading.Lock()
 
-    def begin(self) -> bool:
-        """Begins a stream. Returns whether there is a call for it."""
-        self._renew()
-        found = self._wait()
+    def begin(self) -> Deque[Call]:
+        """Begins a stream. Returns its calls, of which there is one at least
+        unless all have been answered."""
+        unsent = self._renew()
+        self._wait(unsent)
         self.check_requests()
-        return found
+        return unsent
 
-    def _wait(self) -> bool:
-        """Takes a request unless there is an unsent one. Returns whether there
-        is one now."""
+    def _wait(self, unsent: Deque[Call]) -> bool:
+        """Takes a request unless a stream has an unsent one. Returns whether it
+        has one now."""
         # The thread that takes one may wait for the answer of an unsent one.
-        if self._has_unsent():
-            return True
-        with self._taking:
-            if self._has_unsent():
-                return True
-            if self._mistake is not None:
-                return False
-            try:
-                call = Call(next(self._requests))
-            except StopIteration:
-                return False
-            except BaseException as mistake:
-                self._mistake = mistake
-                return False
-            with self._lock:
-                self._calls.append(call)
-            return True
+        if not unsent:
+            with self._taking:
+                try:
+                    if (not unsent and unsent is self._unsent
+                            and self._mistake is None):
+                        self._add(Call(next(self._requests)))
+                except StopIteration:
+                    pass
+                except BaseException as mistake:
+                    self._mistake = mistake
+        return bool(unsent) and unsent is self._unsent
 
-    def messages(self, stream: int, route: Route, limit_for: Any
+    def messages(self, unsent: Deque[Call], route: Route, limit_for: Any
                  ) -> Iterator[bytes]:
         """Yields the requests of a stream, which ends where they raise."""
-        while True:
+        most = route.max_message_bytes
+        while self._wait(unsent) and unsent[0].max_message_bytes <= most:
             try:
-                call = self._next(stream, route)
-            except IndexError:
-                if self._wait():
-                    continue
-                return
-            if call is None:
-                return
-            try:
-                message = call.message(limit_for(call))
+                message = unsent[0].message(limit_for(unsent[0]))
             except Exception as mistake:
                 self._mistake = mistake
                 return
+            unsent.popleft()
             yield message
 
 
@@ -154,56 +118,51 @@ class AsyncPendingCalls(_Pending):
     def __init__(self, requests: AsyncIterator[Any]) -> None:
         super().__init__()
         self._requests = requests
-        self._taking: Optional["asyncio.Task[bool]"] = None
+        self._taking: Optional["asyncio.Task[None]"] = None
 
-    async def begin(self) -> bool:
+    async def begin(self) -> Deque[Call]:
         """As PendingCalls's."""
-        self._renew()
-        found = await self._wait()
+        unsent = self._renew()
+        await self._wait(unsent)
         self.check_requests()
-        return found
+        return unsent
 
-    async def _wait(self) -> bool:
+    async def _wait(self, unsent: Deque[Call]) -> bool:
         """As PendingCalls's. To cancel it leaves the caller's iterator alone,
         which a cancellation would end: the next stream waits for the same
         request."""
-        if self._has_unsent():
-            return True
-        if self._taking is None:
-            self._taking = asyncio.ensure_future(self._take())
-        return await asyncio.shield(self._taking)
+        if not unsent:
+            if self._taking is None:
+                self._taking = asyncio.ensure_future(self._take())
+            await asyncio.shield(self._taking)
+        return bool(unsent)
 
-    async def _take(self) -> bool:
+    async def _take(self) -> None:
         try:
-            self._calls.append(
-                await prepare(await self._requests.__anext__()))
+            self._add(Call(await self._requests.__anext__()))
         except StopAsyncIteration:
-            return False  # for good: the task stays
+            return  # for good: the task stays
         except BaseException as mistake:
             self._mistake = mistake
-            return False
+            return
         self._taking = None
-        return True
 
     def close(self) -> None:
         if self._taking is not None:
             self._taking.cancel()
 
-    async def messages(self, stream: int, route: Route, limit_for: Any
+    async def messages(self, unsent: Deque[Call], route: Route, limit_for: Any
                        ) -> AsyncIterator[bytes]:
         """As PendingCalls's."""
-        while True:
+        most = route.max_message_bytes
+        while await self._wait(unsent) and unsent[0].max_message_bytes <= most:
+            call = unsent[0]
             try:
-                call = self._next(stream, route)
-            except IndexError:
-                if await self._wait():
-                    continue
-                return
-            if call is None:
-                return
-            try:
-                message = call.message(await limit_for(call))
+                limit = await limit_for(call)
+                message = ((await in_thread(call.message, limit))
+                           if call.is_heavy() else call.message(limit))
             except Exception as mistake:
                 self._mistake = mistake
                 return
+            unsent.popleft()
             yield message

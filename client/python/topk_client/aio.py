@@ -1,16 +1,16 @@
 """The client for asyncio: topk_client.Client with awaitable calls."""
 
 import asyncio
-from typing import (Any, AsyncIterable, AsyncIterator, Iterable, List,
-                    Optional, Union)
+from typing import (Any, AsyncIterable, AsyncIterator, Iterable, Optional,
+                    Union)
 
 import grpc
 import grpc.aio
 import numpy as np
 
-from topk_client._connection import (Connection, Prepare, Route, Sleep, Steps,
-                                     T, Unary)
-from topk_client._many import AsyncPendingCalls, prepare
+from topk_client._connection import (MAX_LIMIT, Connection, Prepare, Route,
+                                     Sleep, Steps, T, Unary)
+from topk_client._many import AsyncPendingCalls, in_thread
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError
 from topk_client.messages import Answer, Call, Request, parse
@@ -26,6 +26,12 @@ async def _each(requests: Union[Iterable[Request], AsyncIterable[Request]]
     else:
         for request in requests:
             yield request
+
+
+def _cancellations() -> int:
+    """Returns how often the current task has been cancelled; 0 before Python
+    3.11, which lacks the count."""
+    return int(getattr(asyncio.current_task(), "cancelling", lambda: 0)())
 
 
 class _End:
@@ -103,30 +109,32 @@ class Client(Connection):
         iterable."""
         attempts = self._attempts(timeout)
         pending = AsyncPendingCalls(_each(requests))
-        asked: List[Call] = []
 
         async def limit_for(call: Call) -> int:
-            return await self._run(
-                self._limit_for(call, attempts.seconds(), asked))
+            if self._must_ask(call, attempts):
+                await self._run(self._ask_limit(attempts))
+            return self._limit or MAX_LIMIT
 
         try:
-            while await pending.begin():
-                route = self._route(pending.max_message_bytes())
+            while unsent := await pending.begin():
+                route = self._route(unsent[0].max_message_bytes)
                 results = route.compute_topk_many(
-                    pending.messages(pending.stream, route, limit_for),
+                    pending.messages(unsent, route, limit_for),
                     **self._how(attempts.seconds()))
                 end = _End(results, route)
                 begun = False
                 error: Optional[TopKError] = None
+                before = _cancellations()
                 try:
                     async for result in results:
                         begun = True
                         yield pending.answer(result)
+                        before = _cancellations()
                 except (grpc.RpcError, KeyError) as rpc:
                     pending.check_requests()
                     error = end.error(rpc)
                 except asyncio.CancelledError:
-                    self._check_not_closed()
+                    self._check_cancelled(before)
                     raise
                 finally:
                     results.cancel()
@@ -141,7 +149,7 @@ class Client(Connection):
     async def get_capabilities(self, *, timeout: Optional[float] = None
                                ) -> topk_pb2.Capabilities:
         """As topk_client.Client's."""
-        return await self._run(self._capabilities(timeout))
+        return await self._run(self._capabilities(self._attempts(timeout)))
 
     async def is_serving(self, service: str = "", *,
                          timeout: Optional[float] = None) -> bool:
@@ -163,39 +171,36 @@ class Client(Connection):
             return value
 
     async def _do(self, step: Any) -> Any:
-        if isinstance(step, Prepare):
-            return await prepare(step.request)
-        if isinstance(step, Sleep):
-            return await asyncio.sleep(step.seconds)
-        if isinstance(step, Unary):
-            try:
-                return await step.method(step.message,
-                                         **self._how(step.timeout))
-            except (grpc.RpcError, KeyError) as error:
-                raise step.route.error(error) from error
-            except asyncio.CancelledError:
-                self._check_not_closed()
-                raise
-        chunks = step.route.stream_topk(step.chunks,
-                                        **self._how(step.timeout))
-        end = _End(chunks, step.route)
+        before = _cancellations()
         try:
-            async for chunk in chunks:
-                step.answer.add(parse(topk_pb2.TopKResponseChunk, chunk))
-        except (grpc.RpcError, KeyError) as rpc:
-            error = end.error(rpc)
-            if error:
-                raise self._broken(error, step.answer.begun) from rpc
+            if isinstance(step, Unary):
+                try:
+                    return await step.method(step.message,
+                                             **self._how(step.seconds))
+                except (grpc.RpcError, KeyError) as error:
+                    raise step.route.error(error) from error
+            if isinstance(step, Prepare):
+                return await in_thread(step.function, step.argument)
+            if isinstance(step, Sleep):
+                return await asyncio.sleep(step.seconds)
+            chunks = step.route.stream_topk(step.chunks,
+                                            **self._how(step.seconds))
+            end = _End(chunks, step.route)
+            try:
+                async for chunk in chunks:
+                    step.answer.add(parse(topk_pb2.TopKResponseChunk, chunk))
+            except (grpc.RpcError, KeyError) as rpc:
+                error = end.error(rpc)
+                if error:
+                    raise self._broken(error, step.answer.begun) from rpc
+            finally:
+                chunks.cancel()
         except asyncio.CancelledError:
-            self._check_not_closed()
+            self._check_cancelled(before)
             raise
-        finally:
-            chunks.cancel()
 
-    def _check_not_closed(self) -> None:
-        """TopKError if a call was cancelled by close(), not with its task."""
-        # Python 3.9 and 3.10 do not tell whether the task is being cancelled.
-        cancelling = getattr(asyncio.current_task(), "cancelling", lambda: 0)
-        if self._closed and not cancelling():
-            raise TopKError(grpc.StatusCode.CANCELLED,
-                            "the client was closed") from None
+    def _check_cancelled(self, before: int) -> None:
+        """TopKError if close() has cancelled a call: its task, which had been
+        cancelled `before` times, has not been cancelled again."""
+        if _cancellations() == before:
+            self._check_not_closed()

@@ -1,13 +1,13 @@
 """The client for threads; topk_client.aio has the one for asyncio."""
 
 import time
-from typing import Any, Iterable, Iterator, List, Optional, Union
+from typing import Any, Iterable, Iterator, Optional, Union
 
 import grpc
 import numpy as np
 
-from topk_client._connection import (Connection, Prepare, Sleep, Steps,
-                                     T, Unary)
+from topk_client._connection import (MAX_LIMIT, Connection, Prepare, Sleep,
+                                     Steps, T, Unary)
 from topk_client._many import PendingCalls
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError
@@ -96,16 +96,16 @@ class Client(Connection):
         To close the generator cancels what is in flight."""
         attempts = self._attempts(timeout)
         pending = PendingCalls(iter(requests))
-        asked: List[Call] = []
 
         def limit_for(call: Call) -> int:
-            return self._run(
-                self._limit_for(call, attempts.seconds(), asked))
+            if self._must_ask(call, attempts):
+                self._run(self._ask_limit(attempts))
+            return self._limit or MAX_LIMIT
 
-        while pending.begin():
-            route = self._route(pending.max_message_bytes())
+        while unsent := pending.begin():
+            route = self._route(unsent[0].max_message_bytes)
             results = route.compute_topk_many(
-                pending.messages(pending.stream, route, limit_for),
+                pending.messages(unsent, route, limit_for),
                 **self._how(attempts.seconds()))
             begun = False
             try:
@@ -124,7 +124,7 @@ class Client(Connection):
     def get_capabilities(self, *, timeout: Optional[float] = None
                          ) -> topk_pb2.Capabilities:
         """Returns the server's Capabilities message."""
-        return self._run(self._capabilities(timeout))
+        return self._run(self._capabilities(self._attempts(timeout)))
 
     def is_serving(self, service: str = "", *,
                    timeout: Optional[float] = None) -> bool:
@@ -148,17 +148,17 @@ class Client(Connection):
             return value
 
     def _do(self, step: Any) -> Any:
-        if isinstance(step, Prepare):
-            return Call(step.request)
-        if isinstance(step, Sleep):
-            return time.sleep(step.seconds)
         if isinstance(step, Unary):
             try:
-                return step.method(step.message, **self._how(step.timeout))
+                return step.method(step.message, **self._how(step.seconds))
             except grpc.RpcError as error:
                 raise step.route.error(error) from error
+        if isinstance(step, Prepare):
+            return step.function(step.argument)
+        if isinstance(step, Sleep):
+            return time.sleep(step.seconds)
         chunks = step.route.stream_topk(step.chunks,
-                                        **self._how(step.timeout))
+                                        **self._how(step.seconds))
         try:
             for chunk in chunks:
                 step.answer.add(parse(topk_pb2.TopKResponseChunk, chunk))

@@ -9,8 +9,9 @@ a stub has 0.95 of the rate that it has with prepared ones at 1 and 64 KiB, and
 
 import dataclasses
 import functools
+import itertools
 import math
-from typing import Any, Iterator, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Iterator, NamedTuple, Optional, Tuple, Union
 
 import grpc
 import numpy as np
@@ -32,6 +33,10 @@ _CHUNK_BYTES = 2 << 20
 _DATA_FIELDS = 32
 # Smaller tensors are sent without asking for the server's limit.
 _LARGE_BYTES = 48 << 10
+# Copying more bytes than this may take a millisecond or more.
+_HEAVY_BYTES = 1 << 20
+# No input of DirectML may be longer: 2^32 elements of 8 bytes.
+_MAX_INPUT_BYTES = 8 << 32
 # Upper bound on the bytes around the outputs' data in a response.
 _AROUND_DATA = 16 << 10
 # The exceptions that reading a wrong answer raises.
@@ -123,28 +128,26 @@ def _begin_field(number: int, size: int) -> bytes:
     return _varint(number << 3 | 2) + _varint(size)
 
 
-def _flat(array: np.ndarray, strides_allowed: bool
-          ) -> Tuple[np.ndarray, List[int]]:
-    """Returns the array's bytes, in place with strides in elements if they are
-    allowed and needed, otherwise packed and without strides; a copy only if the
-    array is not contiguous."""
-    if strides_allowed and array.size and not array.flags.c_contiguous:
-        width = array.dtype.itemsize
-        steps = [s if n > 1 else 0 for n, s in zip(array.shape, array.strides)]
-        span = 1 + sum((n - 1) * s for n, s in zip(array.shape, steps)) // width
-        if (all(s >= 0 and s % width == 0 for s in steps)
-                and span <= array.size):  # never more bytes than packed
-            array = np.lib.stride_tricks.as_strided(array, (span,), (width,))
-            return array.view(np.uint8), [s // width for s in steps]
-    return np.asarray(array, order="C").reshape(-1).view(np.uint8), []
+def _in_place(array: np.ndarray) -> Tuple[np.ndarray, Tuple[int, ...]]:
+    """Returns a view of the memory from the array's first to its last element,
+    and the array's strides in elements. Returns the array itself and no strides
+    if it has other strides, or the view more elements than the array."""
+    width = array.dtype.itemsize
+    steps = [s if n > 1 else 0 for n, s in zip(array.shape, array.strides)]
+    span = 1 + sum((n - 1) * s for n, s in zip(array.shape, steps)) // width
+    if not array.size or span > array.size or any(
+            s < 0 or s % width for s in steps):
+        return array, ()
+    return (np.lib.stride_tricks.as_strided(array, (span,), (width,)),
+            tuple(s // width for s in steps))
 
 
-def _name(memory: Any, flat: np.ndarray, region: Any) -> None:
-    """Sets `region` to the part of the shared memory that holds the bytes.
-    ValueError if they are not in it."""
+def _name(memory: Any, array: np.ndarray, padding: int, region: Any) -> None:
+    """Sets `region` to the part of the shared memory that holds a contiguous
+    array. ValueError if it is not in it."""
     region.name = memory.name
-    region.offset = memory.offset_of(flat)
-    region.byte_size = flat.nbytes
+    region.offset = memory.offset_of(array)
+    region.byte_size = array.nbytes + padding
 
 
 def parse(kind: Any, data: bytes) -> Any:
@@ -168,6 +171,8 @@ class _Head(NamedTuple):
         request, for the reason in `mistake`.
       max_message_bytes: an upper bound on the bytes of one response message.
       before: the message of ComputeTopK without an id, up to the elements.
+      nbytes: the length of the elements with the padding after them.
+      padding: the length of the padding.
     """
 
     header: topk_pb2.TopKRequest
@@ -175,18 +180,26 @@ class _Head(NamedTuple):
     mistake: str
     max_message_bytes: int
     before: bytes
+    nbytes: int
+    padding: int
 
     @classmethod
-    def of(cls, spec: Spec, data_type: int, bits: int, shape: Tuple[int, ...],
-           strides: Tuple[int, ...], nbytes: int, output: str,
-           index_offset: int, *_: Any) -> "_Head":
+    def of(cls, kind: Any, data_type: int, bits: int, shape: Tuple[int, ...],
+           strides: Tuple[int, ...], size: int, output: str,
+           index_offset: Any, /, **attributes: Any) -> "_Head":
+        index_offset = integer("index_offset", index_offset)
         header = topk_pb2.TopKRequest(index_offset=index_offset)
-        spec = spec._converted()
+        spec = kind(**attributes)._converted()
         spec._fill_request(header)
         if output not in _SELECTIONS:
             raise ValueError(f"output is {output!r}; it must be one of "
                              + ", ".join(_SELECTIONS))
         header.output.selection = _SELECTIONS[output]
+        nbytes = -(-size * bits // 8)
+        padding = max(0, spec._input_bytes - nbytes)
+        if spec._input_bytes > _MAX_INPUT_BYTES:  # for the server to reject
+            padding = 0
+        nbytes += padding
         before = header.SerializeToString()
         header.tensor.data_type = data_type
         header.tensor.shape.extend(shape)
@@ -198,31 +211,27 @@ class _Head(NamedTuple):
         try:
             outputs = Outputs.of(spec, data_type, bits, shape, index_offset)
         except _BAD as error:
-            return cls(header, None, str(error), _AROUND_DATA, before)
+            return cls(header, None, str(error), _AROUND_DATA, before, nbytes,
+                       padding)
         most = _AROUND_DATA + 40 * len(shape)
         if output != "indices":
             most += outputs.values.nbytes
         if output != "values":
             most += outputs.indices.nbytes
-        return cls(header, outputs, "", most, before)
+        return cls(header, outputs, "", most, before, nbytes, padding)
 
 
-_recent_head = functools.lru_cache(maxsize=256)(_Head.of)
+# 1 == True == 1.0, but not all are valid.
+_recent_head = functools.lru_cache(maxsize=256, typed=True)(_Head.of)
 
 
-def _head_of(spec: Spec, *how: Any) -> _Head:
-    """Returns the head of a request. It must not be changed."""
-    # 1 == True == 1.0, but not all are valid.
-    types = tuple(map(type, vars(spec).values()))
+def _head_of(kind: Any, attributes: Any, *how: Any) -> _Head:
+    """Returns the head of requests with a kind of operator. It must not be
+    changed."""
     try:
-        return _recent_head(spec, *how, types)
+        return _recent_head(kind, *how, **attributes)
     except TypeError:  # a K tensor or a list, or a wrong argument
-        return _Head.of(spec, *how)
-
-
-def _misplaced(field: str) -> TopKError:
-    return bad_answer("the output is not where the request wants it",
-                      f"{field}.shared_memory")
+        return _Head.of(kind, *how, **attributes)
 
 
 def _check_types(request: Any) -> None:
@@ -236,9 +245,9 @@ def _check_types(request: Any) -> None:
                         "DirectML")
     if not isinstance(request.request_id, str):
         raise TypeError(f"request_id is {request.request_id!r}, not a str")
-    for name in ("values_out", "indices_out"):
-        out = getattr(request, name)
-        if not isinstance(out, (Region, type(None))):
+    for name, out in (("values_out", request.values_out),
+                      ("indices_out", request.indices_out)):
+        if out is not None and not isinstance(out, Region):
             raise TypeError(f"{name} is a {type(out).__name__}, not a Region")
     if isinstance(request.tensor, np.ma.MaskedArray):
         raise TypeError("the tensor is a masked array, and elements cannot be "
@@ -253,58 +262,75 @@ class Call:
         else the service checks."""
         _check_types(request)
         region = request.tensor if isinstance(request.tensor, Region) else None
-        array = _dtypes.little_endian(
-            np.asarray(region.array if region else request.tensor))
+        array = np.asarray(region.array if region else request.tensor)
         self._request = request
-        data_type = _dtypes.type_of(array, request.data_type)
-        name = _dtypes.name_of(data_type)
-        self._packed = name if name in _dtypes.WIDTHS else None
-        strides: List[int] = []
-        if self._packed:
-            if region is not None or request.values_out is not None:
-                raise TypeError(f"elements of {name} are packed on the way: "
-                                "they cannot lie in shared memory")
-            self._data = _dtypes.pack(array, name)
-        else:
-            self._data, strides = _flat(array, request.spec._takes_strides)
-        padding = request.spec._input_bytes - self._data.nbytes
-        if padding > 0 and region is None:
-            self._data = np.pad(self._data, (0, padding))
-        # Needed to read the response: its values have the tensor's type.
-        self._dtype, self._shape = array.dtype, array.shape
-        self._head = _head_of(
-            request.spec, data_type,
-            _dtypes.WIDTHS.get(name, 8 * array.dtype.itemsize), array.shape,
-            tuple(strides), self._data.nbytes, request.output,
-            integer("index_offset", request.index_offset))
+        # The values have the tensor's type.
+        data_type, bits, self._packed, self._dtype = _dtypes.kind_of(
+            array.dtype, request.data_type)
+        if self._packed and (region is not None
+                             or request.values_out is not None):
+            raise TypeError(f"elements of {self._packed} are packed on the "
+                            "way: they cannot lie in shared memory")
+        shape = array.shape
+        strides: Tuple[int, ...] = ()
+        if request.spec._takes_strides and not (self._packed
+                                                or array.flags.c_contiguous):
+            array, strides = _in_place(array)
+        self._array = array
+        self._head = head = _head_of(
+            type(request.spec), vars(request.spec), data_type, bits, shape,
+            strides, array.size, request.output, request.index_offset)
+        # The number of bytes to send.
+        self.nbytes = head.nbytes if region is None else 0
         # The outputs that the answer must have. None if the service must reject
         # the request.
-        self.outputs = self._head.outputs
+        self.outputs = head.outputs
         self._id = b""
         if request.request_id:
             text = request.request_id.encode()
             self._id = _begin_field(
                 topk_pb2.TopKRequest.REQUEST_ID_FIELD_NUMBER, len(text)) + text
-        # With everything but the tensor's elements. Most requests need no more
-        # of it than the head has.
-        self._header = self._head.header
+        # An upper bound on the bytes of one response message.
+        self.max_message_bytes = head.max_message_bytes + len(self._id)
+        # With everything but the tensor's elements, and the same up to them.
+        # Most requests need no more than the head has.
+        self._header, self._before = head.header, self._id + head.before
         outs = (request.values_out, request.indices_out)
         if region is None and outs == (None, None):
             return
         self._header = header = topk_pb2.TopKRequest()
-        header.CopyFrom(self._head.header)
+        header.CopyFrom(head.header)
         if region is not None:
-            _name(region.memory, self._data, header.tensor.shared_memory)
-            header.tensor.shared_memory.byte_size += max(padding, 0)
+            _name(region.memory, self._contiguous(), head.padding,
+                  header.tensor.shared_memory)
         for out, named in zip(outs, (header.output.values,
                                      header.output.indices)):
             if out is not None:  # what is named must not be a copy
-                _name(out.memory, _flat(out.array, False)[0], named)
+                _name(out.memory, np.asarray(out.array, order="C"), 0, named)
+        self._before = topk_pb2.TopKRequest(
+            output=header.output).SerializeToString() + self._before
 
     def is_large(self) -> bool:
         """Whether its message may exceed a server's limit of messages."""
-        return (self._data.nbytes > _LARGE_BYTES
-                and not isinstance(self._request.tensor, Region))
+        return self.nbytes > _LARGE_BYTES
+
+    def is_heavy(self) -> bool:
+        """Whether making its messages may block for a millisecond or more."""
+        return self.nbytes > _HEAVY_BYTES
+
+    def _contiguous(self) -> np.ndarray:
+        return np.asarray(self._array, self._dtype, order="C")
+
+    def _data(self) -> Any:
+        """Returns the elements as they are sent. TypeError or ValueError if
+        they cannot be packed."""
+        data = self._contiguous()
+        if self._packed:
+            data = _dtypes.pack(data, self._packed)
+        if self._head.padding:
+            data = np.pad(data.reshape(-1).view(np.uint8),
+                          (0, self._head.padding))
+        return data
 
     def is_streamed(self, wanted: Optional[bool], limit: int) -> bool:
         """Whether it goes through StreamTopK: as wanted, or if that is faster
@@ -316,77 +342,69 @@ class Call:
             return False
         if wanted is not None:
             return wanted
-        size = len(self._before()) + self._data.nbytes
-        return self._data.nbytes > _STREAMED_BYTES or size > limit
-
-    def _before(self) -> bytes:
-        """Returns the message of ComputeTopK up to the elements."""
-        before = self._head.before
-        if self._header is not self._head.header:  # regions for the outputs
-            before = topk_pb2.TopKRequest(
-                output=self._header.output).SerializeToString() + before
-        return self._id + before
+        return (self.nbytes > _STREAMED_BYTES
+                or len(self._before) + self.nbytes > limit)
 
     def message(self, limit: int) -> bytes:
         """Returns the message of ComputeTopK. TopKError, without sending it, if
         it exceeds the server's limit, in bytes."""
         if isinstance(self._request.tensor, Region):
             return self._id + self._header.SerializeToString()
-        before = self._before()
-        size = len(before) + self._data.nbytes
+        size = len(self._before) + self.nbytes
         if size > limit:
             raise TopKError(
                 grpc.StatusCode.RESOURCE_EXHAUSTED,
                 f"a request message of {size} bytes exceeds the server's limit "
                 f"of {limit} (--max-message-bytes); stream_topk has no limit",
                 reason="REQUEST_TOO_LARGE", field="tensor.data")
-        return b"".join((before, self._data.data))
+        return b"".join((self._before, self._data()))
 
     def chunks(self, limit: int) -> Iterator[bytes]:
-        """Yields the messages of StreamTopK, each below `limit`, the server's
+        """Returns the messages of StreamTopK, each below `limit`, the server's
         limit in bytes. Chunks begin at multiples of 64 bytes, so that no
         element is divided."""
+        data = self._data().reshape(-1).view(np.uint8)
         size = min(_CHUNK_BYTES, (limit - _DATA_FIELDS) // 64 * 64)
         header = self._id + self._header.SerializeToString()
-        yield _begin_field(topk_pb2.TopKRequestChunk.HEADER_FIELD_NUMBER,
-                           len(header)) + header
-        for begin in range(0, self._data.nbytes, size):
-            chunk = self._data[begin:begin + size]
-            yield b"".join((_begin_field(
-                topk_pb2.TopKRequestChunk.DATA_FIELD_NUMBER, chunk.nbytes),
-                chunk.data))
-
-    def max_message_bytes(self) -> int:
-        """Returns an upper bound on the bytes of one response message."""
-        return self._head.max_message_bytes + len(self._id)
+        return itertools.chain(
+            (_begin_field(topk_pb2.TopKRequestChunk.HEADER_FIELD_NUMBER,
+                          len(header)) + header,),
+            (b"".join((_begin_field(
+                topk_pb2.TopKRequestChunk.DATA_FIELD_NUMBER,
+                min(size, data.size - begin)), data[begin:begin + size]))
+             for begin in range(0, data.size, size)))
 
     def answer(self, response: topk_pb2.TopKResponse,
                values: Optional[bytearray] = None,
                indices: Optional[bytearray] = None) -> Answer:
         """Reads an answer, whose bytes are the message's if they are not given.
         TopKError BAD_ANSWER for one that cannot be this request's."""
-        request = self._request
-        outputs = self.outputs
+        request, outputs = self._request, self.outputs
         if outputs is None:
             raise bad_answer("the server must reject the request: "
                              f"{self._head.mistake}")
         self._check_id(response.request_id, "response.request_id")
+        wanted = (request.output != "indices", request.output != "values")
+        sent = (response.HasField("values"), response.HasField("indices"))
+        if sent != wanted:
+            raise bad_answer(
+                "an output is missing, or not wanted by the request",
+                "response." + ("values" if sent[0] != wanted[0] else "indices"))
+        values_read = indices_read = None
         e = response.execution
-        for name, unwanted in (("values", "indices"), ("indices", "values")):
-            if response.HasField(name) == (request.output == unwanted):
-                raise bad_answer(
-                    "an output is missing, or not wanted by the request",
-                    f"response.{name}")
         try:
-            return Answer(
-                self._read("values", response.values, outputs.values,
-                           self._dtype, values, request.values_out)
-                if response.HasField("values") else None,
-                self._read_indices(response.indices, outputs, indices)
-                if response.HasField("indices") else None,
-                response.request_id,
-                Execution(e.backend, e.kernel, e.instruction_set,
-                          e.compute_nanoseconds))
+            if wanted[0]:
+                values_read = self._read(
+                    "values", response.values, outputs.values, self._dtype,
+                    values, request.values_out)
+            if wanted[1]:
+                indices_read = self._read(
+                    "indices", response.indices, outputs.indices,
+                    outputs.index_type, indices, request.indices_out)
+                outputs.check_range(indices_read)
+            return Answer(values_read, indices_read, request.request_id,
+                          Execution(e.backend, e.kernel, e.instruction_set,
+                                    e.compute_nanoseconds))
         except _BAD as error:
             raise bad_answer(str(error)) from error
 
@@ -405,38 +423,32 @@ class Call:
             return from_status(result.error)
         raise bad_answer("an empty result")
 
-    def _read_indices(self, tensor: tensor_pb2.Tensor, outputs: Outputs,
-                      data: Optional[bytearray]) -> np.ndarray:
-        indices = self._read("indices", tensor, outputs.indices,
-                             outputs.index_type, data,
-                             self._request.indices_out)
-        outputs.check_range(indices)
-        return indices
-
     def _read(self, name: str, tensor: tensor_pb2.Tensor, output: Output,
               dtype: np.dtype, data: Optional[bytearray],
               out: Optional[Region]) -> np.ndarray:
         """Returns the array that a message is, or names in the region that it
         was asked to be in. BAD_ANSWER where it is not the output."""
-        offset, field = 0, "response." + name
-        if out is None:
-            if tensor.HasField("shared_memory"):
-                raise _misplaced(field)
+        field = "response." + name
+        if out is None and not tensor.HasField("shared_memory"):
             buffer: Any = bytearray(tensor.data) if data is None else data
+            offset = 0
             output.check(tensor, len(buffer), field, "data")
         else:
             asked, sent = (getattr(self._header.output, name),
                            tensor.shared_memory)
+            if out is None or (sent.name, sent.offset) != (asked.name,
+                                                           asked.offset):
+                raise bad_answer("the output is not where the request wants it",
+                                 f"{field}.shared_memory")
             buffer, offset = out.memory.buffer, asked.offset
-            if (sent.name, sent.offset) != (asked.name, offset):
-                raise _misplaced(field)
             output.check(tensor, sent.byte_size, field, "shared_memory")
         shape = output.shape
         if self._packed and output.data_type == self._header.tensor.data_type:
             return _dtypes.unpack(
                 np.frombuffer(buffer, np.uint8), math.prod(shape),
                 dtype, self._packed).reshape(shape)
-        strides = tuple(s * dtype.itemsize for s in output.strides) or None
+        strides = ([s * dtype.itemsize for s in output.strides]
+                   if output.strides else None)
         # Raises unless all elements lie in the buffer.
         return np.ndarray(shape, dtype, buffer, offset, strides)
 
@@ -448,10 +460,9 @@ class StreamedAnswer:
         self._call = call
         self._header: Optional[topk_pb2.TopKResponse] = None
         self._data = {"values": bytearray(), "indices": bytearray()}
-        self._sizes = {"values": 0, "indices": 0}
-        if call.outputs is not None:  # or the service rejects the request
-            self._sizes = {"values": call.outputs.values.nbytes,
-                           "indices": call.outputs.indices.nbytes}
+        # Nothing if the service must reject the request.
+        self._sizes = {name: getattr(call.outputs, name).nbytes
+                       if call.outputs else 0 for name in self._data}
 
     @property
     def begun(self) -> bool:

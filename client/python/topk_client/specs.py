@@ -54,7 +54,7 @@ def _set_k(k_input: Any, k: K) -> None:
     if not isinstance(k, np.ndarray):
         k_input.value = k
         return
-    k_input.tensor.data_type = _dtypes.type_of(k)
+    k_input.tensor.data_type = _dtypes.kind_of(k.dtype)[0]
     k_input.tensor.shape.extend(k.shape)
     k_input.tensor.data = _dtypes.little_endian(k).tobytes()
 

@@ -291,7 +291,8 @@ TEST_F(Command, NamesUnknownCommandsAndFlags) {
 
 TEST_F(Command, SuggestsRunIfTheCommandIsMissing) {
   for (const char* arguments :
-       {"x.npy --k 3", "x.npz", "--k 3 x.npy", "--k=3 x.npy"}) {
+       {"x.npy --k 3", "x.npz", "--k 3 x.npy", "--k=3 x.npy", "X.NPY --k 3",
+        "x.Npz", "- --k 3", "-"}) {
     const Outcome outcome = Topk(arguments);
     EXPECT_EQ(outcome.status, 2);
     EXPECT_EQ(outcome.error,

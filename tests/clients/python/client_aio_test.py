@@ -4,6 +4,7 @@ usage: client_aio_test.py TOPKD
 """
 
 import asyncio
+import contextlib
 import socket
 import sys
 import threading
@@ -187,6 +188,59 @@ class Aio(unittest.IsolatedAsyncioTestCase):
             self.assertEqual(error.code, grpc.StatusCode.CANCELLED)
             self.assertEqual(error.message, "the client was closed")
 
+    async def test_close_ends_calls_that_wait_for_something_else(self):
+        x = np.arange(1 << 18, dtype=np.float64)
+        unreachable = "unix:/nowhere/topk.sock"
+        for step, target in (("Prepare", self.server.target),
+                             ("Unary", self.server.target),  # for the limits
+                             ("Sleep", unreachable)):
+            client = topk_client.aio.Client(target)
+
+            async def close_and_do(todo, step=step, client=client,
+                                   do=client._do):
+                if type(todo).__name__ == step:
+                    await client.close()
+                return await do(todo)
+
+            client._do = close_and_do
+            with self.assertRaises(topk_client.TopKError) as caught:
+                await client.compute_topk(x, Onnx(1))
+            self.assertEqual(caught.exception.code, grpc.StatusCode.CANCELLED)
+            with self.assertRaises(ValueError):
+                await client.compute_topk(x, Onnx(1))
+
+        client = topk_client.aio.Client(self.server.target)
+
+        async def requests():
+            await client.close()
+            yield Request(x, Onnx(1))
+
+        with self.assertRaises(topk_client.TopKError) as caught:
+            await client.compute_topk_many(requests()).__anext__()
+        self.assertEqual(caught.exception.code, grpc.StatusCode.CANCELLED)
+
+    @unittest.skipIf(sys.version_info < (3, 11), "Python does not tell")
+    async def test_close_after_a_cancellation_that_the_task_ignored(self):
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+        silent = topk_client.aio.Client(
+            "127.0.0.1:%d" % listener.getsockname()[1])
+
+        async def ask():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(30)
+            await silent.compute_topk(np.arange(5), Onnx(1))
+
+        task = asyncio.ensure_future(ask())
+        await asyncio.sleep(0)
+        task.cancel()
+        for _ in range(10):
+            await asyncio.sleep(0)  # until it waits for its response
+        await silent.close()
+        with self.assertRaises(topk_client.TopKError) as caught:
+            await task
+        self.assertEqual(caught.exception.code, grpc.StatusCode.CANCELLED)
+
     async def test_the_loop_runs_while_a_large_tensor_is_copied(self):
         x = np.arange(1 << 19, dtype=np.float32).reshape(-1, 4).T
 
@@ -196,22 +250,47 @@ class Aio(unittest.IsolatedAsyncioTestCase):
         async def first():
             return await self.client.compute_topk_many(many()).__anext__()
 
-        flat = messages._flat
+        data = messages.Call._data
         for call in (self.client.compute_topk(x, Onnx(1)), first()):
             loop_runs = threading.Event()
             seen = []
 
-            def wait_and_copy(*arguments, loop_runs=loop_runs, seen=seen):
+            def wait_and_copy(call, loop_runs=loop_runs, seen=seen):
                 seen.append(loop_runs.wait(10))
-                return flat(*arguments)
+                return data(call)
 
-            with mock.patch.object(messages, "_flat", wait_and_copy):
+            with mock.patch.object(messages.Call, "_data", wait_and_copy):
                 task = asyncio.ensure_future(call)
                 while not seen and not loop_runs.is_set():
                     await asyncio.sleep(0.01)
                     loop_runs.set()
                 self.assert_right(await task, x, 1)
             self.assertEqual(seen, [True])
+
+    async def test_large_messages_are_made_in_other_threads(self):
+        padded = DirectML(1, 0, "decreasing",
+                          input_total_tensor_size_bytes=4 << 20)
+        threads = []
+
+        def noted(function):
+            def call(*arguments, **options):
+                threads.append(threading.get_ident())
+                return function(*arguments, **options)
+            return call
+
+        async def many(request):
+            async for answer in self.client.compute_topk_many([request]):
+                return answer
+
+        with mock.patch.object(np, "pad", noted(np.pad)), mock.patch.object(
+                messages.Call, "message", noted(messages.Call.message)):
+            for x, spec in ((np.arange(4, dtype=np.float32), padded),
+                            (np.arange(1 << 20, dtype=np.float32), Onnx(1))):
+                for call in (self.client.compute_topk(x, spec, stream=False),
+                             many(Request(x, spec))):
+                    self.assertEqual((await call).indices[0], x.size - 1)
+        self.assertEqual(len(threads), 6)
+        self.assertNotIn(threading.get_ident(), threads)
 
     async def test_a_call_with_the_timeout_0_is_not_sent(self):
         async def many():

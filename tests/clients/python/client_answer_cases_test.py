@@ -77,7 +77,7 @@ class Cases(unittest.TestCase):
                 call, response = call_of(pair), response_of(pair)
                 call.answer(response)
                 self.assertLessEqual(response.ByteSize(),
-                                     call.max_message_bytes())
+                                     call.max_message_bytes)
 
     def test_other_responses_are_rejected(self):
         self.assertGreater(len(CASES["wrong"]), 60)

@@ -236,6 +236,11 @@ class Calls(unittest.TestCase):
         with self.assertRaisesRegex(topk_client.TopKError, "less than the 32"):
             self.client.compute_topk(x, DirectML(
                 2, 0, "decreasing", input_total_tensor_size_bytes=28))
+        for total in (1 << 40, 1 << 62):
+            with self.assertRaises(topk_client.TopKError) as caught:
+                self.client.compute_topk(x, DirectML(
+                    2, 0, "decreasing", input_total_tensor_size_bytes=total))
+            self.assertEqual(caught.exception.reason, "TOTAL_SIZE_RANGE")
 
     def test_large_arrays_are_streamed_with_the_same_result(self):
         x = np.random.default_rng(2).standard_normal((2, 1 << 19), np.float32)
@@ -505,6 +510,17 @@ class Calls(unittest.TestCase):
                      client.get_capabilities, client.is_serving):
             with self.assertRaisesRegex(ValueError, "^the client is closed$"):
                 call()
+
+    def test_close_before_the_first_request_cancels(self):
+        client = topk_client.Client(self.server.target)
+
+        def requests():
+            client.close()
+            yield Request(np.arange(9), Onnx(1))
+
+        with self.assertRaises(topk_client.TopKError) as caught:
+            next(client.compute_topk_many(requests()))
+        self.assertEqual(caught.exception.code, grpc.StatusCode.CANCELLED)
 
     def test_capabilities_and_health(self):
         capabilities = self.client.get_capabilities()

@@ -115,4 +115,8 @@ for python in "${pythons[@]}"; do
     (cd "$folder" && TOPK_CLIENT=installed venv/bin/python \
       -W error::DeprecationWarning "../../$test" "$topkd")
   done
+  # Triton's client has stubs of its own, which must not collide with ours.
+  install --no-deps tritonclient==2.47.0 python-rapidjson packaging
+  "$folder/venv/bin/python" -c 'import topk_client, tritonclient.grpc'
+  "$folder/venv/bin/python" -c 'import tritonclient.grpc, topk_client'
 done

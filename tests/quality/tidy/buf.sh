@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Lints the contract with buf's STANDARD rules, and compares it with that of an
-# earlier commit, which it must not break. Not part of tests/run.sh, which needs
-# no Node.js: run it when a .proto file changes.
+# earlier commit, whose messages it must not break. Not part of tests/run.sh,
+# which needs no Node.js: run it when a .proto file changes.
 #
 # usage: tests/quality/tidy/buf.sh [COMMIT]
 #        COMMIT is HEAD^ by default.
