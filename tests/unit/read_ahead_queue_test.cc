@@ -143,8 +143,7 @@ TEST(ReadAheadQueue, TakesOneOfAShortStream) {
 TEST(ReadAheadQueue, TakesNoneAfterAnInterruption) {
   Queue queue;
   Receive(queue, 1, 1);
-  EXPECT_FALSE(
-      queue.Interrupt({Code::kUnavailable, "GONE", "", ""}).work);
+  EXPECT_FALSE(queue.Interrupt({Code::kUnavailable, "GONE", "", ""}).work);
   std::optional<int> taken;
   const Queue::Taken last = queue.TakeOne(taken, 0);
   EXPECT_TRUE(last.end);
