@@ -1,4 +1,5 @@
 // topkd: reads its settings, serves, drains on SIGTERM or SIGINT.
+#include <grpc/grpc.h>
 #include <pthread.h>
 #include <systemd/sd-daemon.h>
 
@@ -164,6 +165,9 @@ int LogAndServe(const CommandLine& line) {
   std::signal(SIGPIPE, SIG_IGN);  // a scraper that hangs up
   const auto log = MakeLogger(line.server.log_level, line.server.log_format);
   CaptureLibraryLogs(log);
+  // Never shut down: after a write that was blocked, gRPC 1.51 would wait for
+  // its own threads for up to 10 s.
+  grpc_init();
   const int status = Serve(line, signals, log);
   // A normal exit would wait for stderr. Everything is closed already.
   if (!FlushLog(kLastLines)) std::_Exit(status);

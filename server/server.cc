@@ -290,6 +290,7 @@ void Server::Drain(std::chrono::milliseconds delay,
   while (done.wait_for(kQuiet) != std::future_status::ready) {
     if (calls.count() == 0 && calls.arrived() == arrived) grpc.CancelAll();
     arrived = calls.arrived();
+    if (Clock::now() >= deadline + kQuiet) grpc.DisconnectAll();
   }
 }
 

@@ -186,10 +186,10 @@ void GroupCall::OnWritten(bool ok) {
 // A stream that is cut off looks like one that has ended: the call's end tells
 // which it was.
 void GroupCall::FinishStream(const Status& status) {
-  std::vector<Item> waiting = queue_.Stop();
+  auto waiting = queue_.Stop();
   if (!status.ok()) {
     RecordUnanswered(Rest(), status);
-    RecordUnanswered(waiting, status);
+    for (auto& next : waiting) RecordUnanswered({&next.message, 1}, status);
   }
   call_.FinishIncomplete(status);
 }

@@ -43,6 +43,10 @@ class GrpcServer {
   /// Ends all calls and connections. REQUIRES: Shutdown() was called.
   void CancelAll();
 
+  /// Disconnects all clients, whatever has been written to them. REQUIRES:
+  /// StopAccepting() was called.
+  void DisconnectAll() { acceptor_->DisconnectAll(); }
+
  private:
   GrpcServer(std::unique_ptr<Acceptor> acceptor,
              std::unique_ptr<grpc::Server> grpc,

@@ -97,6 +97,9 @@ Status ReadMessage(grpc::ByteBuffer& bytes, google::protobuf::Message& to);
 
 /// Returns the number of gRPC's slices of a message. Takes constant time.
 int64_t CountSlices(grpc::ByteBuffer& bytes);
+/// The memory of a slice: gRPC's entry, and ours in vectors of pieces, which
+/// grow.
+inline constexpr int64_t kSliceMemory = 128;
 
 /// Copies a message that has to wait if its slices are small: each slice keeps
 /// one of gRPC's receive blocks of up to 64 KiB allocated. No-op for more

@@ -118,27 +118,25 @@ class ReadAheadQueue {
     return Took(true);
   }
 
-  /// Nothing is to be read or worked on any more. Returns what waited, to be
-  /// destroyed.
-  std::vector<Message> Stop() {
-    std::vector<Message> messages;
+  struct Waiting {
+    Message message;
+    int64_t bytes;
+  };
+
+  /// Nothing is to be read or worked on any more. Returns what waited, which
+  /// may be millions of small messages.
+  std::deque<Waiting> Stop() {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
-    for (Waiting& next : waiting_) messages.push_back(std::move(next.message));
-    waiting_.clear();
-    return messages;
+    return std::exchange(waiting_, {});
   }
+
   bool stopped() {
     const std::lock_guard lock(mutex_);
     return stopped_;
   }
 
  private:
-  struct Waiting {
-    Message message;
-    int64_t bytes;
-  };
-
   // The mutex is held in the following.
   Next End(Status status) {
     if (stopped_ || std::exchange(ended_, true)) return {};

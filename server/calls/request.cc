@@ -11,8 +11,6 @@ Status Request::Admit(grpc::ByteBuffer& message,
                       RequestStats::Clock::time_point begun,
                       RequestStats::Clock::time_point when, bool waits,
                       int64_t own_bytes) {
-  // gRPC's entry of a slice, and ours in vectors of pieces, which grow.
-  constexpr int64_t kSliceMemory = 128;
   stats_.begun = begun;
   stats_.Arrive(when);
   if (waits) Compact(message);

@@ -13,7 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/deferred_free.h"
 #include "core/base/happens_before.h"
+#include "core/base/text.h"
 #include "server/calls/raw_message.h"
 #include "server/calls/read_ahead_queue.h"
 #include "server/calls/service_call.h"
@@ -138,16 +140,15 @@ class StreamCall final : public ServiceCall {
   // A tensor is admitted with its header. The chunks count against the rate,
   // which delays the next read.
   Status Admitted(Item& item) {
+    const int64_t slices = CountSlices(item.message) * kSliceMemory;
     if (!std::exchange(has_header_, true)) {
-      return service_.admission().AdmitRequest(admitted(), item.bytes(), 0,
+      return service_.admission().AdmitRequest(admitted(), item.bytes(), slices,
                                                charge_);
     }
     service_.admission().DebitUnchecked(admitted(), item.bytes());
-    // Of the item itself, because many small ones may wait, and of a slice.
+    // Of the item itself: many small ones may wait.
     constexpr int64_t kItemMemory = 600;
-    constexpr int64_t kSliceMemory = 128;
-    item.held_bytes =
-        item.bytes() + kItemMemory + CountSlices(item.message) * kSliceMemory;
+    item.held_bytes = item.bytes() + kItemMemory + slices;
     return held_.Hold(item.held_bytes);
   }
 
@@ -220,7 +221,10 @@ class StreamCall final : public ServiceCall {
   // nothing if that takes too long for a poller.
   std::optional<Status> Step(Reader reader) {
     if (Status s = call_.CheckAlive(); !s.ok()) return s;
-    if (prepared_.has_value()) return Start();
+    if (prepared_.has_value()) {
+      // Less is known only once the stream has ended.
+      return received_ < start_bytes_ ? TooShort() : Start();
+    }
     if (!item_.has_value()) return Answer();
     const std::optional<Status> status = tensor_.has_value()
                                              ? Feed(item_->message, reader)
@@ -274,6 +278,15 @@ class StreamCall final : public ServiceCall {
 
   Status Charge(Size more, InFlightLimiter::Charge& charge) {
     return charge.Add(admitted().reservation, more);
+  }
+
+  // Rejects a stream that has ended early, before memory is allocated for it.
+  Status TooShort() const {
+    return InvalidArgument(
+        "DATA_LENGTH", "tensor.data",
+        StrCat("the stream has ended after ", received_,
+               " bytes with its header; the tensor has ",
+               prepared_->cost.input_bytes.value(), " bytes of data"));
   }
 
   Status Start() {
@@ -348,7 +361,11 @@ class StreamCall final : public ServiceCall {
   // Ends the stream with an error. If the call was canceled or disconnected,
   // the log names that cause, which is known only when the call finishes.
   void Fail(const Status& status) {
-    queue_.Stop();
+    auto waiting = queue_.Stop();
+    constexpr size_t kFew = 64;
+    if (waiting.size() > kFew) {  // to free millions takes a poller too long
+      DeferFree(std::make_unique<decltype(waiting)>(std::move(waiting)));
+    }
     if (!item_.has_value() && end_) return call_.FinishIncomplete(status);
     RecordIncomplete(status);
     call_.Finish(status);

@@ -87,6 +87,10 @@ class Acceptor {
   /// before the server shuts down.
   void Stop();
 
+  /// Disconnects all connections: gRPC closes no connection whose client does
+  /// not read what was written. Call it after Stop().
+  void DisconnectAll() const { replacement_.DisconnectAll(); }
+
  private:
   class Socket;
 

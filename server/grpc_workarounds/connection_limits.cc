@@ -59,20 +59,28 @@ size_t ConnectionReplacement::Default() {
 }
 
 bool ConnectionReplacement::Admit(int fd) {
-  if (max_ == 0) return true;
-  std::erase_if(open_, [](const Connection& connection) {
-    return InodeOf(connection.fd) != connection.inode;
-  });
-  // gRPC closes a connection a moment after it is disconnected.
-  if (open_.size() >= 2 * max_) return false;
-  const auto oldest =
-      std::ranges::find(open_, false, &Connection::disconnected);
-  if (open_.end() - oldest >= static_cast<ptrdiff_t>(max_)) {
-    Disconnect(oldest->fd, oldest->inode);
-    oldest->disconnected = true;
+  if (max_ > 0 || open_.size() >= forget_at_) {
+    std::erase_if(open_, [](const Connection& connection) {
+      return InodeOf(connection.fd) != connection.inode;
+    });
+    forget_at_ = 2 * open_.size() + 64;
+  }
+  if (max_ > 0) {
+    // gRPC closes a connection a moment after it is disconnected.
+    if (open_.size() >= 2 * max_) return false;
+    const auto oldest =
+        std::ranges::find(open_, false, &Connection::disconnected);
+    if (open_.end() - oldest >= static_cast<ptrdiff_t>(max_)) {
+      Disconnect(oldest->fd, oldest->inode);
+      oldest->disconnected = true;
+    }
   }
   open_.push_back({fd, InodeOf(fd), false});
   return true;
+}
+
+void ConnectionReplacement::DisconnectAll() const {
+  for (const Connection& open : open_) Disconnect(open.fd, open.inode);
 }
 
 void ConnectionCounts::Forget(int fd) {

@@ -17,9 +17,10 @@ namespace topk {
 /// Returns this process's limit of file descriptors.
 rlim_t DescriptorLimit();
 
-/// Bounds the open connections of an acceptor. A connection beyond the limit
-/// replaces the oldest one, which is disconnected, so that clients that keep
-/// connections open do not lock out others. Not thread-safe.
+/// Keeps the open connections of an acceptor and bounds their number. A
+/// connection beyond the limit replaces the oldest one, which is disconnected,
+/// so that clients that keep connections open do not lock out others. Not
+/// thread-safe.
 class ConnectionReplacement {
  public:
   /// Returns the limit for listeners other than the main ones: 64, or a
@@ -33,6 +34,8 @@ class ConnectionReplacement {
   /// false if too many disconnected connections are not closed yet; the caller
   /// must then close the new connection.
   bool Admit(int fd);
+  /// Disconnects all connections.
+  void DisconnectAll() const;
 
  private:
   struct Connection {
@@ -42,6 +45,7 @@ class ConnectionReplacement {
   };
 
   const size_t max_;
+  size_t forget_at_ = 0;  // how many make Admit() forget those that are closed
   std::vector<Connection> open_;  // the oldest first
 };
 

@@ -153,7 +153,7 @@ TEST(ReadAheadQueue, TakesNoneAfterAnInterruption) {
 TEST(ReadAheadQueue, StopsReadingAndWorkingWhenStopped) {
   Queue queue;
   Receive(queue, 1, 1);
-  EXPECT_EQ(queue.Stop(), std::vector<int>{1});
+  EXPECT_EQ(queue.Stop().size(), 1);
   const Queue::Next next = Receive(queue, 2, 1);
   EXPECT_FALSE(next.read);
   EXPECT_FALSE(next.work);
