@@ -14,6 +14,8 @@ import urllib.request
 
 import h2
 import harness
+import topk_requests
+from cheap_attack import TOPK, Client
 
 CHECK = h2.fields(path="/grpc.health.v1.Health/Check")
 WATCH = h2.fields(path="/grpc.health.v1.Health/Watch")
@@ -283,6 +285,23 @@ def a_drain_waits_for_none_of_them(path, _):
         assert took < 4, f"{took:.1f} s"
 
 
+def a_drain_ends_for_a_client_that_reads_nothing(path, _):
+    """A response of 9 MB waits for a client with large windows and a small
+    socket."""
+    values = bytes(1 << 20)
+    request = topk_requests.onnx("U8", [len(values)], k=len(values),
+                                 data=values).SerializeToString()
+    wide = ((h2.HEADER_TABLE_SIZE, 0),
+            (h2.INITIAL_WINDOW_SIZE, (1 << 31) - 1))
+    with topkd(path, "--drain-timeout", "1s") as server, Client(
+            server.target, "127.0.0.2", own=wide, buffer=4096) as client:
+        client.send(h2.window_update(0, (1 << 31) - 65536))
+        client.call(TOPK + "ComputeTopK", request)
+        time.sleep(0.5)
+        took = server.stop()
+        assert took < 4, f"{took:.1f} s"
+
+
 CASES = [idle_connections_lock_nobody_out, watches_lock_no_probe_out,
          messages_of_probes_are_bounded,
          calls_of_the_admin_address_take_few_threads, watches_are_limited,
@@ -290,7 +309,8 @@ CASES = [idle_connections_lock_nobody_out, watches_lock_no_probe_out,
          names_of_watches_are_not_kept,
          silent_connections_do_not_delay_a_scrape,
          unread_responses_end_no_server,
-         a_drain_waits_for_none_of_them]
+         a_drain_waits_for_none_of_them,
+         a_drain_ends_for_a_client_that_reads_nothing]
 
 
 def main():
