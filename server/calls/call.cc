@@ -30,8 +30,8 @@ std::chrono::system_clock::time_point Call::Deadline() const {
 
 Status Call::CheckAlive() const {
   if (!cancellation_.cancelled()) return {};
-  // A client cancels at its own deadline. This one is later by the time that
-  // the headers took, and by gRPC's rounding.
+  // The client cancels at its own deadline. The server's copy is slightly
+  // later, because of the time the headers took and gRPC's rounding.
   constexpr std::chrono::milliseconds kEarly{10};
   if (Deadline() > std::chrono::system_clock::now() + kEarly) {
     return Cancelled();
@@ -74,8 +74,8 @@ void Call::End() {
 }
 
 void Call::Read() {
-  // While messages that have arrived are read, the completion queue is never
-  // empty, and gRPC does not poll other connections.
+  // While buffered messages are being read, the completion queue is never empty
+  // and gRPC does not poll other connections. Yield regularly.
   constexpr int kTurn = 256;
   const auto start = [this, self = shared_from_this()] {
     WidenRace();
@@ -93,8 +93,8 @@ void Call::OnRead(bool ok) {
 void Call::Write(const grpc::ByteBuffer& message, grpc::WriteOptions options) {
   SendTraceParent();
   count_->Sent();
-  // The call's metadata goes with its first message, and the write finishes
-  // when the metadata is sent: with the hint perhaps never.
+  // The first write also sends the metadata and finishes only then. With the
+  // buffer hint it might never be sent.
   if (!std::exchange(has_written_, true)) options.clear_buffer_hint();
   stream_.Write(message, options, written_tag_.For(shared_from_this()));
   WidenRace();
@@ -129,12 +129,13 @@ void Call::SendTraceParent() {
 void Call::SendStatus(const Status& status) {
   const auto wait = status.retry_after.count();
   if (status.code == Code::kResourceExhausted || wait > 0) {
-    // Clients of gRPC that retry obey it; -1 forbids a retry.
+    // gRPC clients honor this when retrying; -1 forbids a retry.
     context_.AddTrailingMetadata("grpc-retry-pushback-ms",
                                  std::to_string(wait > 0 ? wait : -1));
   }
-  // Without a message there are trailers only: gRPC 1.83 then drops initial
-  // metadata, and 1.51 sends it in headers, after which clients do not retry.
+  // If no message was sent, use trailers only: gRPC 1.83 would drop initial
+  // metadata, and 1.51 would send it as headers, after which clients do not
+  // retry.
   if (!trace_parent_.empty()) {
     context_.AddTrailingMetadata("traceparent", trace_parent_);
   }
@@ -147,7 +148,7 @@ void Call::RecordEnd(const Status& status) {
   handler_->RecordEnd(status);
 }
 
-// Called by FinishIncomplete() and by End(). The second call records.
+// Called by both FinishIncomplete() and End(). The second call records.
 void Call::RecordIncomplete() {
   WidenRace();
   if (ends_++ == 0) return;

@@ -27,45 +27,46 @@ class CallHandler {
   virtual ~CallHandler() = default;
   /// Called first, before any other function.
   virtual void OnArrival() = 0;
-  /// A read has finished, with a message, or with `ok` false after the client's
-  /// last message.
+  /// A read has finished. `ok` is false if there are no more messages.
   virtual void OnRead(bool ok, grpc::ByteBuffer& message) = 0;
   /// A write has finished; `ok` is false if the client has disconnected.
   virtual void OnWritten(bool ok) { (void)ok; }
-  /// The call has ended, whoever ended it. Called once, after OnArrival().
+  /// The call has ended, for any reason. Called once, after OnArrival().
   virtual void OnEnd() {}
-  /// Records the status that the call ends with. Called once.
+  /// Records the final status of the call. Called once.
   virtual void RecordEnd(const Status& status) { (void)status; }
-  /// Records a call that FinishIncomplete() has ended, before RecordEnd().
+  /// Records a call that FinishIncomplete() ended. Called before RecordEnd().
   virtual void RecordIncomplete(const Status& status) { (void)status; }
 };
 
-/// One call: a stream of messages, as bytes, in each direction. On the wire a
-/// unary call is a stream with one message in each direction. gRPC delivers a
-/// stream with its headers, so that the server decides when to read the
-/// message. Owned by its pending completion tags, and by the jobs that work on
-/// it, so that any number of pollers may handle the tags in any order.
+/// A call: a stream of raw messages in each direction. On the wire a unary call
+/// is a stream with one message in each direction. gRPC delivers the headers
+/// first, so the server decides when to read each message.
+///
+/// Kept alive by its pending completion tags and by the jobs that work on it,
+/// so pollers may handle the tags in any order.
 class Call final : public EventSource,
                    public std::enable_shared_from_this<Call> {
  public:
-  /// The loop and the router must outlive the call.
+  /// `loop` and `router` must outlive the call.
   Call(EventLoop& loop, CallRouter& router)
       : EventSource(loop), router_(router) {}
 
-  /// Waits for a call to arrive; its handler then takes over, and another Call
-  /// waits. Call it once, on an object that a shared_ptr owns.
+  /// Requests the next incoming call from gRPC. When it arrives, its handler is
+  /// created and another Call starts waiting. Call once. REQUIRES: a shared_ptr
+  /// owns this object.
   void Wait();
 
-  /// Start an operation: at most one read and one write at a time, and nothing
-  /// after Finish() or FinishIncomplete().
+  /// Start an operation. At most one read and one write may be in flight, and
+  /// neither may start after Finish() or FinishIncomplete().
   void Read();
   void Write(const grpc::ByteBuffer& message, grpc::WriteOptions options = {});
-  /// Ends the call with a last message and OK, or with a status. Records the
-  /// status first, so that a client that has a response finds it in the
-  /// metrics.
+  /// Ends the call, either with a last message and OK or with a status. Records
+  /// the status before sending, so that the metrics include every call whose
+  /// response the client has received.
   void Finish(const grpc::ByteBuffer& last);
   void Finish(const Status& status);
-  /// Ends a call whose messages ended too early. The cause may be the client, a
+  /// Ends a call whose messages stopped early, because of the client, a
   /// cancellation or the deadline. Records the status once the cause is known:
   /// `status`, CANCELLED or DEADLINE_EXCEEDED.
   void FinishIncomplete(const Status& status);
@@ -77,15 +78,15 @@ class Call final : public EventSource,
   std::chrono::steady_clock::time_point arrived() const {
     return count_->start();
   }
-  /// The client's deadline; the end of the clock's range if it is later.
+  /// Returns the client's deadline, or time_point::max() if it is out of range.
   std::chrono::system_clock::time_point Deadline() const;
   /// Cancelled when the client disconnects or cancels, or the deadline expires.
   const Cancellation& cancellation() const { return cancellation_; }
-  /// Returns OK while the client waits for the call, else CANCELLED or
+  /// Returns OK while the call is active, otherwise CANCELLED or
   /// DEADLINE_EXCEEDED.
   Status CheckAlive() const;
-  /// Returns the header `traceparent` to the client, with the first message or
-  /// with the status. Call it before anything is sent.
+  /// Sets the `traceparent` header to send to the client with the first message
+  /// or with the status. Call before anything is sent.
   void set_trace_parent(std::string value) { trace_parent_ = std::move(value); }
 
  private:
@@ -110,21 +111,21 @@ class Call final : public EventSource,
   Cancellation cancellation_;
   int reads_ = 0;
   bool has_written_ = false;
-  std::string trace_parent_;  // until it is sent
-  // The end may be reported before the arrival, on another poller: the later
-  // one of the two calls End().
+  std::string trace_parent_;  // empty once sent
+  // gRPC may report the end before the arrival, on another poller. Whichever is
+  // handled second calls End().
   std::atomic<Stage> stage_ = Stage::kWaiting;
-  Status incomplete_;          // of FinishIncomplete()
-  std::atomic<int> ends_ = 0;  // FinishIncomplete() and End()
+  Status incomplete_;          // passed to FinishIncomplete()
+  std::atomic<int> ends_ = 0;  // how many of FinishIncomplete() and End() ran
   OwningTag<Call, &Call::OnArrived> arrived_tag_;
   OwningTag<Call, &Call::OnRead> read_tag_;
   OwningTag<Call, &Call::OnWritten> written_tag_;
   OwningTag<Call, &Call::OnFinished> finished_tag_;
   OwningTag<Call, &Call::OnEnded> ended_tag_;
-  std::unique_ptr<CallHandler> handler_;  // once the call has arrived
+  std::unique_ptr<CallHandler> handler_;  // null until the call arrives
 };
 
-/// Returns the status of a call that ended before its message.
+/// Returns the error for a call that ended without a request message.
 Status MissingMessage();
 
 }  // namespace topk

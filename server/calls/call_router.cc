@@ -5,7 +5,7 @@
 namespace topk {
 namespace {
 
-// A call of a method that does not exist.
+// A call to an unknown method.
 class UnknownCall final : public CallHandler {
  public:
   UnknownCall(Call& call, const Authenticator* authenticator)

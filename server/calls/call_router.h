@@ -1,4 +1,4 @@
-// The methods of a server.
+// Dispatches calls to handlers by method.
 #pragma once
 
 #include <grpcpp/generic/async_generic_service.h>
@@ -16,34 +16,37 @@
 
 namespace topk {
 
-/// Finds the handler of each call by its path. All methods are one generic
-/// service of gRPC: a generated service would parse the messages and copy their
-/// tensors before a handler runs. Must outlive the calls.
+/// Finds the handler for each call by its path. Must outlive the calls.
+///
+/// Registers all methods as one generic gRPC service, because a generated
+/// service would parse the messages and copy their tensors before a handler
+/// runs.
 class CallRouter {
  public:
   using MakeHandler = std::function<std::unique_ptr<CallHandler>(Call& call)>;
 
-  /// A method, or all those that do not exist.
+  /// A method, or the fallback for unknown methods.
   struct Method {
-    /// Counts the calls.
+    /// The metrics of the method's calls.
     const RpcMetrics::Method& series;
     MakeHandler make_handler;
   };
 
-  /// Calls of methods that do not exist are rejected: UNIMPLEMENTED, or as
-  /// `authenticator` decides, so that callers without a token learn nothing. A
-  /// null `authenticator` accepts every caller. Both must outlive the router.
+  /// Calls to unknown methods fail with UNIMPLEMENTED, or with the error from
+  /// `authenticator` if it rejects the caller, so that callers without a token
+  /// cannot probe for methods. A null `authenticator` accepts every caller.
+  /// `metrics` and `authenticator` must outlive the router.
   CallRouter(const RpcMetrics& metrics, const Authenticator* authenticator);
 
-  /// Adds a method, "/package.Service/Method". Call it before Start().
+  /// Adds the method at `path`, "/package.Service/Method". Call before Start().
   void Add(const std::string& path, MakeHandler make_handler);
   const Method& Find(std::string_view path) const;
 
-  /// Registers the service with a server.
+  /// Registers the generic service with `builder`.
   void Register(grpc::ServerBuilder& builder) {
     builder.RegisterAsyncGenericService(&rpc_);
   }
-  /// Takes calls from the loop until the server shuts down.
+  /// Starts accepting calls on `loop`, until the server shuts down.
   void Start(EventLoop& loop);
 
   grpc::AsyncGenericService& rpc() { return rpc_; }

@@ -1,5 +1,5 @@
-// A protocol of TopK requests: from bytes to a request, from a response to
-// bytes. All else is common to the protocols, see request.h.
+// Converts between the wire format of a protocol and TopK requests and
+// responses. Everything else is shared by the protocols, see request.h.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -15,34 +15,34 @@
 
 namespace topk {
 
-/// Reads one request and writes its response.
+/// Parses one request and serializes its response.
 class Codec {
  public:
   virtual ~Codec() = default;
 
-  /// Reads a message, which must outlive `to`. Errors: those of ReadRaw() and
-  /// of the protocol. After an error `to` holds the fields that Record() and
-  /// WriteError() report, if they were read.
+  /// Parses `message`, which must outlive `to`. Returns the errors of ReadRaw()
+  /// and those of the protocol. After an error, `to` holds the fields that
+  /// Record() and WriteError() report, as far as they were parsed.
   virtual std::optional<Status> Read(grpc::ByteBuffer& message, Reader reader,
                                      const ChargeParsed& charge,
                                      RawMessage<v1::TopKRequest>& to) = 0;
 
-  /// Returns the message of a response.
+  /// Returns the serialized response.
   virtual grpc::ByteBuffer Write(
       std::shared_ptr<v1::TopKResponse> response) = 0;
 
-  /// Returns the message of an error, for methods that continue after errors.
+  /// Returns the serialized error, for methods that continue after an error.
   virtual grpc::ByteBuffer WriteError(const Status& status,
                                       const v1::TopKRequest& request) {
     (void)status, (void)request;
     return {};
   }
 
-  /// Returns an error of the engine in the protocol's terms. REQUIRES: Read()
-  /// returned OK.
+  /// Translates an error of the engine into the protocol's terms. REQUIRES:
+  /// Read() returned OK.
   virtual Status Translate(Status status) const { return status; }
 
-  /// Counts a request that has ended.
+  /// Updates the protocol's metrics when a request ends.
   virtual void Record(const RequestStats& stats, bool ok) {
     (void)stats, (void)ok;
   }

@@ -9,10 +9,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The time that one thread is busy with one event: the CPU time, which a noisy
-// machine does not blur. To read that takes 1 to 2 us, the clock 40 ns; so the
-// CPU time is read once in a while, and again after an event that took long by
-// the clock. It is then too long by kRefresh at most.
+// Measures how long a thread is busy with one event. Prefers CPU time, which is
+// unaffected by other processes. Reading CPU time takes 1 to 2 us and reading
+// the clock 40 ns, so CPU time is read only every kRefresh and after events
+// that took long by the clock. The result is then too large by at most
+// kRefresh.
 class BusyTime {
  public:
   void Start() {
@@ -22,7 +23,7 @@ class BusyTime {
     cpu_ = CpuTime();
   }
 
-  // Returns how long the event took since Start().
+  // Returns the busy time since Start().
   std::chrono::nanoseconds Stop() {
     const std::chrono::nanoseconds wall = Clock::now() - start_;
     if (wall < kRefresh) return wall;
@@ -44,7 +45,7 @@ class BusyTime {
   std::chrono::nanoseconds cpu_{};
 };
 
-// The operations of AfterPoll() on this poller; null on other threads.
+// Operations delayed by AfterPoll() on this poller. Null on other threads.
 thread_local std::vector<std::function<void()>>* after_poll = nullptr;
 
 }  // namespace
@@ -61,7 +62,7 @@ EventLoop::EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue,
 }
 
 EventLoop::~EventLoop() {
-  // gRPC aborts if something begins in a queue that has been shut down.
+  // gRPC aborts if an operation starts after the queue was shut down.
   sources_.Wait();
   queue_->Shutdown();
   for (std::thread& thread : threads_) thread.join();
@@ -89,9 +90,9 @@ void EventLoop::Poll() {
   BusyTime busy;
   while (true) {
     Deadline deadline;
-    // An operation that the handler starts often finishes at once (a message
-    // that has arrived already, a write into a buffer). Then this thread
-    // receives its tag, and no other thread is woken.
+    // An operation started by the handler often finishes immediately (reading a
+    // buffered message, writing into a buffer). This thread then receives its
+    // tag without waking another thread.
     const auto next = queue_->DoThenAsyncNext(
         [&] {
           if (event != nullptr) {
@@ -99,7 +100,7 @@ void EventLoop::Poll() {
             event->OnComplete(ok);
             if (on_busy_) on_busy_(busy.Stop());
           }
-          // With a deadline in the past gRPC polls once and does not wait.
+          // With a deadline in the past, gRPC polls once without blocking.
           deadline = delayed.empty() ? Deadline::max() : Deadline();
         },
         &tag, &ok, deadline);

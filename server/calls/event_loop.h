@@ -19,34 +19,36 @@ namespace topk {
 /// the operation has finished.
 class CompletionTag {
  public:
-  /// Returns the tag to start an operation with. The caller's writes until then
-  /// happen before OnComplete().
+  /// Returns the tag to start an operation with. Everything the caller wrote
+  /// before happens before OnComplete().
   void* Tag() {
     AnnotateHappensBefore(this);
     return this;
   }
 
-  /// Called by a poller when the operation has finished. `ok` is gRPC's: false
-  /// for a read at the end of a stream, a write to a disconnected client, and a
-  /// pending call when the server shuts down. Must take constant time.
+  /// Called by a poller when the operation has finished. As in gRPC, `ok` is
+  /// false for a read at the end of a stream, for a write to a disconnected
+  /// client, and for a pending call when the server shuts down. Must take
+  /// constant time.
   virtual void OnComplete(bool ok) = 0;
 
  protected:
   ~CompletionTag() = default;
 };
 
-/// A tag that calls a member function of its owner, and keeps the owner alive
-/// from For() until that function returns.
+/// A tag that calls a member function of its owner. Keeps the owner alive from
+/// For() until the member function returns.
 template <class Owner, void (Owner::*kMember)(bool)>
 class OwningTag final : public CompletionTag {
  public:
-  /// Returns the tag for one operation. The previous one must have finished.
+  /// Returns the tag for one operation. The previous operation must have
+  /// finished.
   void* For(std::shared_ptr<Owner> owner) {
     owner_ = std::move(owner);
     return Tag();
   }
 
-  /// Releases the owner if gRPC will not return the tag.
+  /// Releases the owner. Call if gRPC will not return the tag.
   void Drop() { owner_.reset(); }
 
   void OnComplete(bool ok) override {
@@ -61,8 +63,8 @@ class OwningTag final : public CompletionTag {
 
 class EventLoop;
 
-/// The base of objects that start operations on the loop's queue. The loop
-/// outlives all of them.
+/// Base class of objects that start operations on the loop's queue. The loop
+/// must outlive them.
 class EventSource {
  public:
   explicit EventSource(EventLoop& loop);
@@ -78,25 +80,25 @@ class EventSource {
   const Users::Token token_;
 };
 
-/// The pollers: threads that take finished operations from the queue and call
-/// their tags. Their number does not depend on that of connections and calls.
+/// Threads that poll the completion queue and call the tag of each finished
+/// operation. The number of threads does not grow with connections or calls.
 class EventLoop {
  public:
-  /// Called with the time that a poller spent on one tag.
+  /// Receives the time that a poller spent on one tag.
   using OnBusy = std::function<void(std::chrono::nanoseconds busy)>;
 
-  /// Starts `threads` >= 1 pollers. `on_busy` may be empty; the pollers call
-  /// it.
+  /// Starts `threads` >= 1 pollers. If not empty, `on_busy` is called on the
+  /// pollers.
   EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue, int threads,
             OnBusy on_busy = {});
 
-  /// Waits until all event sources are destroyed. The server must have been
-  /// shut down, so that each of them finishes.
+  /// Waits until all event sources are destroyed. REQUIRES: the server has been
+  /// shut down, otherwise they never finish.
   ~EventLoop();
 
-  /// Calls start(), on the poller that calls this, once the poller has no event
-  /// left and has polled all connections, or after 1024 events. Calls start()
-  /// at once on any other thread.
+  /// On a poller, delays start() until the poller has no events left and has
+  /// polled all connections, or has handled 1024 events. On any other thread,
+  /// calls start() immediately.
   void AfterPoll(std::function<void()> start);
 
   int pollers() const { return pollers_; }

@@ -12,11 +12,11 @@
 namespace topk {
 namespace {
 
-// A poller computes at most these before it sees to other calls.
+// Limits of what a poller computes before it returns to other calls.
 constexpr size_t kPollerItems = 32;
 constexpr int64_t kPollerBytes = int64_t{48} << 10;
-// The memory of an item without its message: 64 empty ones wait in each of 256
-// streams of a connection.
+// Memory of an item without its message. Up to 64 empty messages may wait in
+// each of the 256 streams of a connection.
 constexpr int64_t kItemBytes = int64_t{4} << 10;
 
 }  // namespace
@@ -27,7 +27,7 @@ void GroupCall::OnRead(bool ok, grpc::ByteBuffer& message) {
     const auto bytes = static_cast<int64_t>(message.Length());
     Item item = Admitted(message);
     item.bytes = bytes;
-    // One that is rejected is not charged: no other is read with it.
+    // A rejected message is not charged, so read no further until it is taken.
     const bool rejected = !item.status.ok();
     next = queue_.Receive(item, bytes, rejected);
     if (next.late) RecordUnanswered({&item, 1}, Cancelled());
@@ -38,7 +38,7 @@ void GroupCall::OnRead(bool ok, grpc::ByteBuffer& message) {
   if (next.work) AnswerGroup();
 }
 
-// The requests that were received are answered first.
+// Requests already received are answered first.
 void GroupCall::Interrupt(const Status& status) {
   if (queue_.Interrupt(status).work) AnswerGroup();
 }
@@ -52,7 +52,7 @@ GroupCall::Item GroupCall::Admitted(grpc::ByteBuffer& message) {
   return item;
 }
 
-// Answers what was received; one group at a time.
+// Answers the received messages. One group at a time.
 void GroupCall::AnswerGroup() {
   const auto taken = queue_.Take(group_);
   WidenRace();
@@ -63,8 +63,8 @@ void GroupCall::AnswerGroup() {
   AnswerMore();
 }
 
-// Answers the next messages of the group: as many as a poller may compute, or
-// all of them on a worker.
+// Answers the next messages of the group: on this poller as many as it may
+// compute, otherwise all of them on a worker.
 void GroupCall::AnswerMore() {
   computed_ = sent_;
   ComputeHere();
@@ -92,7 +92,7 @@ void GroupCall::ComputeHere() {
   }
 }
 
-// Prepares the messages, and computes those that are small at once.
+// Prepares the messages and immediately computes the small ones.
 void GroupCall::PrepareOnWorker() {
   if (const Status gone = call_.CheckAlive(); !gone.ok()) {
     return FinishStream(gone);
@@ -123,9 +123,8 @@ Size GroupCall::PrepareNanoseconds() {
   return nanoseconds;
 }
 
-// Calls do_item with each item: side by side where that takes longer than to
-// hand them out. Isolated, so that a thread which waits for the end does not
-// take up another call's work.
+// Calls do_item for each item, in parallel if the work outweighs the overhead.
+// Isolated so that a waiting thread does not pick up another call's work.
 template <class Do>
 void GroupCall::ForEach(Size nanoseconds, Do do_item) {
   const std::span<Item> items = Rest();
@@ -183,8 +182,8 @@ void GroupCall::OnWritten(bool ok) {
   AnswerGroup();
 }
 
-// A stream that is cut off looks like one that has ended: the call's end tells
-// which it was.
+// A broken stream looks like one that ended normally. FinishIncomplete() tells
+// them apart when the call ends.
 void GroupCall::FinishStream(const Status& status) {
   auto waiting = queue_.Stop();
   if (!status.ok()) {

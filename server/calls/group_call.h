@@ -1,4 +1,5 @@
-// The calls that answer messages in groups: ComputeTopKMany, ModelStreamInfer.
+// Streaming calls that answer messages in groups: ComputeTopKMany and
+// ModelStreamInfer.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -16,33 +17,33 @@
 
 namespace topk {
 
-/// A response for each request, in order. The requests that wait are answered
-/// as a group, while the next group is received: a few small ones at a time by
-/// the poller, others in one pass by a worker. A request holds its charge until
-/// its response is sent.
+/// Sends one response per request, in order. Waiting requests are answered as a
+/// group while the next group is received. A poller handles a few small
+/// requests at a time; a worker handles all others in one pass. A request holds
+/// its charge until its response is sent.
 class GroupCall final : public ServiceCall {
  public:
   using MakeCodec = std::function<std::unique_ptr<Codec>()>;
 
-  /// The service must outlive the call. `make_codec` returns the codec of one
+  /// `service` must outlive the call. `make_codec` returns the codec for one
   /// request.
   GroupCall(TopKService& service, Call& call, MakeCodec make_codec)
       : ServiceCall(service, call, Kind::kMany),
         make_codec_(std::move(make_codec)) {}
 
  private:
-  // A request, why it is rejected, and how far it is.
+  // A request, its error if any, and its progress.
   struct Item {
     std::unique_ptr<Request> request;
     Status status;
-    int64_t bytes = 0;  // of the message
+    int64_t bytes = 0;  // size of the message
     bool prepared = false;
-    bool computed = false;  // its response is there
+    bool computed = false;  // its response or error is ready
   };
 
   void OnRead(bool ok, grpc::ByteBuffer& message) final;
   void Interrupt(const Status& status) final;
-  // Its requests are recorded one by one.
+  // No-op: each request is recorded individually.
   void RecordIncomplete(const Status&) final {}
   Item Admitted(grpc::ByteBuffer& message);
   void AnswerGroup();
@@ -60,14 +61,14 @@ class GroupCall final : public ServiceCall {
   void OnWritten(bool ok) final;
   void FinishStream(const Status& status);
 
-  // The part of the group that is not sent yet.
+  // The unsent part of the group.
   std::span<Item> Rest() { return std::span(group_).subspan(sent_); }
 
   const MakeCodec make_codec_;
   ReadAheadQueue<Item> queue_;
   std::vector<Item> group_;
-  size_t sent_ = 0;      // of the group
-  size_t computed_ = 0;  // of the group, to be sent
+  size_t sent_ = 0;      // items of group_ sent
+  size_t computed_ = 0;  // items of group_ ready to send
 };
 
 }  // namespace topk

@@ -15,13 +15,14 @@
 
 namespace topk {
 
-/// Serves until it is destroyed.
+/// A running server. Stops when destroyed.
 class GrpcServer {
  public:
-  /// Builds the server and starts to serve the methods of `router`, which must
-  /// outlive the server; null if the builder has all services. The acceptor has
-  /// bound its addresses for this builder. INTERNAL if gRPC cannot start,
-  /// RESOURCE_EXHAUSTED if connections would find no file descriptor.
+  /// Builds the server and starts serving the methods of `router`, which must
+  /// outlive the server. `router` may be null if the builder has all services.
+  /// `acceptor` must have bound its addresses for this builder. Returns
+  /// INTERNAL if gRPC cannot start, and RESOURCE_EXHAUSTED if the limit on open
+  /// files leaves none for connections.
   static Result<std::unique_ptr<GrpcServer>> Start(
       grpc::ServerBuilder& builder, std::unique_ptr<Acceptor> acceptor,
       CallRouter* router, int pollers = 1, EventLoop::OnBusy on_busy = {});
@@ -29,21 +30,21 @@ class GrpcServer {
   /// Cancels the calls in flight.
   ~GrpcServer();
 
-  /// Closes the listening sockets; connections stay open.
+  /// Closes the listening sockets. Connections stay open.
   void StopAccepting();
 
-  /// Asks the clients to send new calls elsewhere; calls that cross this are
-  /// served. Returns false if this version of gRPC cannot.
+  /// Sends GOAWAY to all clients. Calls already on their way are still served.
+  /// Returns false if this version of gRPC does not support it.
   bool SendGoaways();
 
-  /// Rejects new calls, and at the deadline cancels those in flight. Returns
-  /// when all calls and connections have ended.
+  /// Rejects new calls and cancels calls in flight at the deadline. Blocks
+  /// until all calls and connections have ended.
   void Shutdown(std::chrono::system_clock::time_point deadline);
 
-  /// Ends all calls and connections. REQUIRES: Shutdown() was called.
+  /// Cancels all calls immediately. REQUIRES: Shutdown() was called.
   void CancelAll();
 
-  /// Disconnects all clients, whatever has been written to them. REQUIRES:
+  /// Disconnects all clients without flushing pending writes. REQUIRES:
   /// StopAccepting() was called.
   void DisconnectAll() { acceptor_->DisconnectAll(); }
 

@@ -14,7 +14,7 @@
 
 namespace topk {
 
-/// A call that may stay open for long.
+/// A long-lived call.
 class OpenStream {
  public:
   /// Ends the call if it would not be admitted now. Thread-safe.
@@ -24,20 +24,20 @@ class OpenStream {
   ~OpenStream() = default;
 };
 
-/// Counts calls, waits for their end, and keeps a list of open streams.
-/// Thread-safe.
+/// Counts the calls in flight, waits for them to end, and lists the open
+/// streams. Thread-safe.
 class OpenCalls {
  public:
   using Streams = std::list<std::weak_ptr<OpenStream>>;
   using Clock = std::chrono::steady_clock;
 
-  /// A call has arrived.
+  /// Records the arrival of a call.
   void Enter() {
     ++arrived_;
     ++count_;
   }
 
-  /// A call has ended.
+  /// Records the end of a call.
   void Leave() {
     if (--count_ > 0) return;
     const std::lock_guard lock(mutex_);
@@ -55,14 +55,14 @@ class OpenCalls {
     streams_.erase(stream);
   }
 
-  /// Calls Recheck() of each open stream.
+  /// Calls Recheck() on each open stream.
   void RecheckStreams() {
     std::vector<std::shared_ptr<OpenStream>> open;
     {
       const std::lock_guard lock(streams_mutex_);
       for (const auto& stream : streams_) open.push_back(stream.lock());
     }
-    // Without the lock: this may destroy a stream.
+    // Unlocked, because this may destroy a stream, which calls RemoveStream().
     for (const auto& stream : open) {
       if (stream != nullptr) stream->Recheck();
     }
@@ -70,7 +70,7 @@ class OpenCalls {
 
   int64_t count() const { return count_; }
 
-  /// The number of calls since the start.
+  /// The total number of calls so far.
   int64_t arrived() const { return arrived_; }
 
   /// Waits until no call is in flight, or the deadline has passed.

@@ -21,22 +21,21 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::internal::WireFormatLite;
 using Parts = std::vector<std::span<const std::byte>>;
 
-// The slices that a poller visits, at most 10 ns each.
+// Maximum number of slices that a poller visits, at up to 10 ns each.
 constexpr int64_t kMaxPollerSlices = 4096;
 // A worker charges memory in steps of about this many bytes.
 constexpr int64_t kChargeStep = int64_t{64} << 10;
-// The memory of a growing array, as a multiple of its elements: its capacity
-// doubles, an arena keeps the arrays that it outgrew, and typed contents are
-// copied once more.
+// Memory of a growing array, as a multiple of its elements: capacity doubles,
+// an arena keeps outgrown arrays, and typed contents are copied once more.
 constexpr int64_t kArrayGrowth = 5;
 
 // How the scanner treats a field.
 enum class FieldKind : uint8_t {
   kUnknown,  // dropped
-  kNumber,   // copied; packed or one by one
+  kNumber,   // copied; packed or unpacked
   kText,     // copied
-  kMessage,  // scanned in turn
-  kData,     // not copied: only its place is recorded
+  kMessage,  // scanned recursively
+  kData,     // not copied, only located
 };
 
 struct Fields;
@@ -47,13 +46,13 @@ struct Field {
   WireFormatLite::WireType wire_type = {};
   bool repeated = false;
   bool typed = false;  // packed elements count against kMaxTypedBytes
-  // Upper bound of the memory of an occurrence, or of an element of repeated
-  // numbers, without the characters of a text and the fields of a message.
+  // Upper bound of the memory of one occurrence, or of one element of repeated
+  // numbers. Excludes the characters of a text and the fields of a message.
   int64_t memory = 0;
-  std::unique_ptr<Fields> fields = nullptr;  // of a message
+  std::unique_ptr<Fields> fields = nullptr;  // set if kMessage
 };
 
-// The fields of a message type. REQUIRES: the type does not contain itself.
+// The fields of a message type. REQUIRES: the type is not recursive.
 struct Fields {
   explicit Fields(const Descriptor& type);
 
@@ -62,7 +61,7 @@ struct Fields {
     return number < by_number.size() ? by_number[number] : unknown;
   }
 
-  // Marks the field at a path as the tensor's data.
+  // Marks the field at `path` as the tensor data.
   Fields& SetData(std::initializer_list<int> path) {
     Fields* fields = this;
     for (const int number : path) {
@@ -74,7 +73,7 @@ struct Fields {
   }
 
   std::vector<Field> by_number;
-  int64_t memory = 0;  // of a message of this type without its fields
+  int64_t memory = 0;  // of an empty message of this type
 };
 
 int64_t SizeOfNumber(const FieldDescriptor& field) {
@@ -90,7 +89,7 @@ int64_t SizeOfNumber(const FieldDescriptor& field) {
   }
 }
 
-// Fills in the kind and the memory of a field.
+// Returns the kind and the memory of a field.
 Field Describe(const FieldDescriptor& from) {
   constexpr int64_t kElement = kArrayGrowth * sizeof(void*) + 8;
   Field field;
@@ -118,7 +117,7 @@ Field Describe(const FieldDescriptor& from) {
 Fields::Fields(const Descriptor& type) {
   constexpr int64_t kAllocation = 16;
   constexpr int64_t kFirstElements = 48;
-  constexpr int64_t kMapEntry = 192;  // with its key and a part of the table
+  constexpr int64_t kMapEntry = 192;  // with its key and share of the table
   const bool entry = type.options().map_entry();
   memory = kAllocation +
            (entry ? kMapEntry
@@ -132,7 +131,7 @@ Fields::Fields(const Descriptor& type) {
     Field& field = by_number[number] = Describe(*type.field(i));
     if (field.repeated && field.kind == FieldKind::kNumber)
       memory += kFirstElements;
-    if (entry) memory += field.memory;  // present even if it is not sent
+    if (entry) memory += field.memory;  // allocated even if not sent
   }
 }
 
@@ -161,14 +160,14 @@ Status TooManyNumbers() {
              " bytes must have its tensor in raw_input_contents"));
 }
 
-// Reads a message in one pass over its slices. Keeps the known fields, which
-// the generated parser then parses: it decides what a repeated singular field
-// or a second member of a oneof means. The tensor's data is kept as an empty
-// field if it is singular.
+// Reads a message in one pass over its slices. Keeps the bytes of known fields
+// for the generated parser, which handles repeated singular fields and second
+// members of a oneof. If the tensor data is a singular field, it is kept as an
+// empty field.
 class Scanner {
  public:
-  // `data` receives the data: the last one if its field is singular, the first
-  // ones if it is repeated.
+  // `data` receives the tensor data: the last occurrence of a singular field,
+  // or the first ones of a repeated field.
   Scanner(grpc::ByteBuffer& bytes, Reader reader, const ChargeParsed& charge,
           std::span<Parts> data)
       : slices_(&bytes),
@@ -177,7 +176,7 @@ class Scanner {
         charge_(charge),
         data_(data) {}
 
-  // Reads the message into `to`, which is empty after an error.
+  // Parses the message into `to`, which is empty after an error.
   std::optional<Status> Read(const Fields& fields,
                              google::protobuf::Message& to) {
     to.Clear();
@@ -193,17 +192,17 @@ class Scanner {
     return MalformedMessage();
   }
 
-  // The number of fields that were data.
+  // The number of data fields found.
   size_t data_count() const { return data_count_; }
 
  private:
-  // The generated parser's limits: bytes of a tag or a size, and of any varint;
-  // the depth of messages and groups.
+  // Limits of the generated parser: bytes of a tag or size, bytes of any
+  // varint, and nesting depth of messages and groups.
   static constexpr int kMaxVarint32 = 5;
   static constexpr int kMaxVarint64 = 10;
   static constexpr int kMaxDepth = 100;
 
-  // Scans a message that ends at end_.
+  // Scans a message up to end_.
   bool Scan(const Fields& fields) {
     while (Position() < end_) {
       if (!ScanField(fields) || Position() > end_ || !Fits(0) ||
@@ -259,7 +258,8 @@ class Scanner {
     end_ = outer_end;
     size_t kept = KeptSize() - begin;
     if (kept == static_cast<size_t>(size)) return true;
-    // The new size is not larger: it is written with leading zeros.
+    // The new size is not larger. Overwrite the old size in place, padding the
+    // varint to the same length.
     FlushRun();
     for (size_t i = size_begin; i < begin; ++i, kept >>= 7) {
       kept_[i] = static_cast<char>((kept & 0x7f) | (i + 1 < begin) << 7);
@@ -303,7 +303,7 @@ class Scanner {
     });
   }
 
-  // Skips the rest of a field.
+  // Skips the value of a field whose tag was read.
   bool Skip(uint32_t tag) {
     uint64_t value = 0;
     int64_t size = 0;
@@ -396,7 +396,7 @@ class Scanner {
     return slice_end_position_ - (slice_end_ - next_);
   }
 
-  // Size of what is kept so far. REQUIRES: !dropping_.
+  // Size of the kept bytes so far. REQUIRES: !dropping_.
   size_t KeptSize() const {
     return kept_.size() + static_cast<size_t>(next_ - run_);
   }
@@ -407,7 +407,7 @@ class Scanner {
     run_ = next_;
   }
 
-  // Drops what was kept since it had `size` bytes, and what follows until
+  // Truncates the kept bytes to `size`, and drops further bytes until
   // KeepAgain().
   bool DropSince(size_t size) {
     FlushRun();
@@ -421,7 +421,7 @@ class Scanner {
     return true;
   }
 
-  // Whether `size` more bytes are within the limit of bytes to parse.
+  // Returns whether `size` more bytes are within the limit on parsed bytes.
   bool Fits(int64_t size) {
     const int64_t parsed = Position() + size - exempt_;
     if (poller_) return parsed <= kMaxPollerBytes || TooLong();
@@ -434,14 +434,14 @@ class Scanner {
     return false;
   }
 
-  // Returns the memory that is not charged yet. The capacity of kept_ may be
-  // twice its size.
+  // Returns the memory not charged yet. The capacity of kept_ may be twice its
+  // size.
   int64_t Uncharged() const {
     const size_t kept = dropping_ ? kept_.size() : KeptSize();
     return memory_ + 2 * static_cast<int64_t>(kept) - charged_;
   }
 
-  // A poller may give up, so it charges nothing before the end.
+  // A poller may give up, so it charges only at the end.
   bool ChargeStep() {
     return poller_ || Uncharged() <= kChargeStep || Charge();
   }
@@ -459,26 +459,26 @@ class Scanner {
   const uint8_t* next_ = nullptr;
   const uint8_t* slice_end_ = nullptr;
   int64_t slice_end_position_ = 0;
-  int64_t end_;         // of the message that is being scanned
-  int64_t exempt_ = 0;  // bytes that do not count against kMaxParsedBytes
+  int64_t end_;         // end of the message being scanned
+  int64_t exempt_ = 0;  // not counted against kMaxParsedBytes
   int64_t typed_bytes_ = 0;
   int depth_ = 0;
-  // The known fields: kept_ and then the bytes run_ .. next_ of the slice.
+  // The known fields: kept_, followed by the slice's bytes [run_, next_).
   std::string kept_;
   const uint8_t* run_ = nullptr;
   bool dropping_ = false;
   const bool poller_;
   bool too_long_ = false;          // for a poller
-  std::optional<Status> failure_;  // unless the message is malformed
+  std::optional<Status> failure_;  // unset if malformed
   const ChargeParsed& charge_;
-  int64_t memory_ = 0;  // upper bound, without kept_
+  int64_t memory_ = 0;  // upper bound, excluding kept_
   int64_t charged_ = 0;
   const std::span<Parts> data_;
   size_t data_count_ = 0;
 };
 
-// Reads a message with one tensor. `has_data` tells whether it is set in the
-// end.
+// Reads a message with one tensor. `has_data` returns whether the data field is
+// set in the parsed message.
 template <class Message, class HasData>
 std::optional<Status> Read(grpc::ByteBuffer& bytes, Reader reader,
                            const ChargeParsed& charge, const Fields& fields,

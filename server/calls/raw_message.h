@@ -1,4 +1,4 @@
-// Requests whose tensor stays in gRPC's receive buffers.
+// Parses requests but leaves the tensor in gRPC's receive buffers.
 #pragma once
 
 #include <google/protobuf/arena.h>
@@ -21,15 +21,15 @@
 
 namespace topk {
 
-/// A tensor's data in pieces of any length.
+/// A tensor's data, split at arbitrary bytes.
 using Pieces = std::span<const std::span<const std::byte>>;
 
-/// A request, or a chunk of a stream, whose tensor's data is not copied.
+/// A request, or a chunk of a stream, whose tensor data is not copied.
 template <class Message>
 struct RawMessage {
-  /// The message. The field of the tensor's data is set but empty.
+  /// The message. The field for the tensor data is set but empty.
   Message message;
-  /// The tensor's data: views into the bytes that were read.
+  /// The tensor data, as views of the received bytes.
   std::vector<std::span<const std::byte>> data;
 };
 
@@ -41,8 +41,8 @@ struct RawInfer {
 
   /// The message without its raw contents.
   inference::ModelInferRequest& message;
-  /// The first raw contents: views into the bytes that were read. Inputs X and
-  /// K take one each; further contents are only counted.
+  /// The first raw contents, as views of the received bytes. Inputs X and K
+  /// take one each; further contents are only counted.
   std::array<std::vector<std::span<const std::byte>>, 2> contents;
   /// The number of raw contents in the message.
   size_t content_count = 0;
@@ -52,33 +52,34 @@ struct RawInfer {
 /// method's message.
 Status MalformedMessage();
 
-/// The thread that reads a message. A poller stops if the message has too many
-/// slices or fields; a worker then reads the message from its start.
+/// The kind of thread that reads a message. A poller gives up if the message
+/// has too many slices or fields, and a worker then starts over.
 enum class Reader { kPoller, kWorker };
 
-/// The limit of a message without its tensor's data, in bytes. It is low
-/// because two bytes on the wire can take a hundred bytes of memory once
+/// Maximum size of a message without its tensor data, in bytes. The limit is
+/// low because two bytes on the wire can take a hundred bytes of memory once
 /// parsed.
 inline constexpr int64_t kMaxParsedBytes = int64_t{64} << 10;
-/// The limit of a message without its tensor's data if a poller reads it.
+/// The same limit for a message read by a poller.
 inline constexpr int64_t kMaxPollerBytes = int64_t{4} << 10;
-/// The limit of the packed typed contents of an inference's inputs, in bytes.
+/// Maximum size of the packed typed contents of an inference's inputs, in
+/// bytes.
 inline constexpr int64_t kMaxTypedBytes = int64_t{8} << 20;
-/// The memory of a parsed message that is not charged, in bytes. Most requests
-/// need less.
+/// Memory of a parsed message that is not charged, in bytes. Most requests need
+/// less.
 inline constexpr int64_t kUnchargedBytes = int64_t{2} << 10;
 
-/// Charges an upper bound of the memory that reading will take, in bytes.
-/// Called before the memory is allocated, repeatedly for large messages.
-/// Reading ends if it does not return OK.
+/// Charges an upper bound of the memory needed for parsing, in bytes. Called
+/// before the memory is allocated, and repeatedly for large messages. Reading
+/// stops at the first error.
 using ChargeParsed = std::function<Status(Size bytes)>;
 
-/// Reads a message as the generated parser does, except that the tensor's data
-/// is not copied and unknown fields are dropped. Takes time linear in the
-/// number of bytes to parse, of slices and of fields. Returns nothing if that
-/// is too long for a poller. INVALID_ARGUMENT if the message is malformed;
-/// RESOURCE_EXHAUSTED if it has more than kMaxParsedBytes without its data.
-/// `bytes` is not modified and must outlive `to`.
+/// Reads a message like the generated parser, but does not copy the tensor data
+/// and drops unknown fields. Takes time linear in the number of parsed bytes,
+/// slices and fields. Returns nullopt if that is too long for a poller,
+/// INVALID_ARGUMENT if the message is malformed, and RESOURCE_EXHAUSTED if it
+/// exceeds kMaxParsedBytes without its tensor data. `bytes` is not modified and
+/// must outlive `to`.
 std::optional<Status> ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
                               const ChargeParsed& charge,
                               RawMessage<v1::TopKRequest>& to);
@@ -86,24 +87,23 @@ std::optional<Status> ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
                               const ChargeParsed& charge,
                               RawMessage<v1::TopKRequestChunk>& to);
 
-/// Reads a request of the Open Inference Protocol. Also RESOURCE_EXHAUSTED for
-/// more than kMaxTypedBytes of typed contents.
+/// Reads a request of the Open Inference Protocol. Also returns
+/// RESOURCE_EXHAUSTED if the typed contents exceed kMaxTypedBytes.
 std::optional<Status> ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
                               const ChargeParsed& charge, RawInfer& to);
 
-/// Reads a message that holds no tensor. INVALID_ARGUMENT if it is not valid,
-/// RESOURCE_EXHAUSTED if it has more than kMaxParsedBytes.
+/// Reads a message without a tensor. Returns INVALID_ARGUMENT if the message is
+/// malformed, RESOURCE_EXHAUSTED if it exceeds kMaxParsedBytes.
 Status ReadMessage(grpc::ByteBuffer& bytes, google::protobuf::Message& to);
 
-/// Returns the number of gRPC's slices of a message. Takes constant time.
+/// Returns the number of slices in the buffer. Takes constant time.
 int64_t CountSlices(grpc::ByteBuffer& bytes);
-/// The memory of a slice: gRPC's entry, and ours in vectors of pieces, which
-/// grow.
+/// Memory per slice: gRPC's entry and our entries in growing vectors.
 inline constexpr int64_t kSliceMemory = 128;
 
-/// Copies a message that has to wait if its slices are small: each slice keeps
-/// one of gRPC's receive blocks of up to 64 KiB allocated. No-op for more
-/// slices than a poller may visit.
+/// Copies a message with small slices into one slice. Call if the message has
+/// to wait: each slice keeps a gRPC receive block of up to 64 KiB allocated.
+/// No-op if there are more slices than a poller may visit.
 void Compact(grpc::ByteBuffer& bytes);
 
 }  // namespace topk

@@ -1,4 +1,4 @@
-// The messages of a stream that were received and nobody has worked on yet.
+// Buffers the messages of a stream until a worker processes them.
 #pragma once
 
 #include <chrono>
@@ -13,37 +13,37 @@
 
 namespace topk {
 
-/// Keeps a stream's messages in order between the event that a message was
-/// received and the work on it: one read in flight, one worker at a time, a
-/// bounded number of messages and bytes ahead of it. Thread-safe.
+/// Queues a stream's received messages for processing, in order. Allows one
+/// read in flight and one worker at a time, and bounds the messages and bytes
+/// that are read ahead. Thread-safe.
 template <class Message>
 class ReadAheadQueue {
  public:
-  /// No read begins while this many messages wait. The limit is low because a
-  /// poller takes all messages at hand, of all streams, before it reads from
+  /// Reads pause while this many messages wait. The limit is low because a
+  /// poller takes all available messages of all streams before it reads from
   /// any connection again. A higher limit does not make small messages faster.
   static constexpr size_t kMaxMessages = 64;
-  /// No read begins while this many bytes wait.
+  /// Reads pause while this many bytes wait.
   static constexpr int64_t kMaxBytes = int64_t{2} << 20;
 
-  /// The next steps after a read.
+  /// What the caller must do after a read.
   struct Next {
     /// Begin the next read.
     bool read = false;
-    /// Let a worker begin.
+    /// Start a worker.
     bool work = false;
-    /// The stream had ended already: the message was not added.
+    /// The stream had already ended, and the message was not added.
     bool late = false;
   };
-  /// Returns whether a message that is added now has to wait.
+  /// Returns whether a message added now would have to wait.
   bool WillWait() {
     const std::lock_guard lock(mutex_);
     return working_ || total_bytes_ < least_bytes_;
   }
 
-  /// Adds a message of `bytes` bytes, which it moves from unless the stream has
-  /// ended. If `last`, no read begins until the waiting messages are taken. The
-  /// caller starts the stream's first read.
+  /// Adds a message of `bytes` bytes. Moves from `message` unless the stream
+  /// has ended. If `last`, reads pause until the waiting messages are taken.
+  /// The caller starts the first read of the stream.
   Next Receive(Message& message, int64_t bytes, bool last = false) {
     const std::lock_guard lock(mutex_);
     reading_ = false;
@@ -57,15 +57,15 @@ class ReadAheadQueue {
     const bool read = BeginRead();
     return {.read = read, .work = BeginWork()};
   }
-  /// The stream has ended.
+  /// Marks the end of the stream.
   Next ReceiveEnd() {
     const std::lock_guard lock(mutex_);
     reading_ = false;
     return End({});
   }
-  /// Ends the stream with an error: no message is received after those that
-  /// wait. No-op if the stream has ended, or if it has work or has received a
-  /// message within `unless_within`.
+  /// Ends the stream with an error after the messages that already wait. No-op
+  /// if the stream has ended, or, with `unless_within`, if a worker is active
+  /// or a message arrived within that time.
   Next Interrupt(Status status, std::chrono::milliseconds unless_within = {}) {
     const std::lock_guard lock(mutex_);
     if (unless_within.count() > 0 &&
@@ -76,24 +76,25 @@ class ReadAheadQueue {
     return End(std::move(status));
   }
 
-  /// What a worker has taken.
+  /// The result of Take() and TakeOne().
   struct Taken {
     /// Begin the next read.
     bool read = false;
-    /// The stream has ended, and all of it was taken.
+    /// The stream has ended and every message has been taken.
     bool end = false;
-    /// The error of Interrupt() that has ended the stream, or OK.
+    /// The error passed to Interrupt() if it ended the stream, otherwise OK.
     Status status;
-    /// There are messages. If there are none and the stream has not ended, the
-    /// worker must leave: another may begin before the function has returned.
+    /// Messages were taken. If false and the stream has not ended, the worker
+    /// must return without touching shared state, because another worker may
+    /// already have started.
     bool any = false;
-    /// When the first of them was received, or the one before it.
+    /// When the waiting queue last became non-empty.
     std::chrono::steady_clock::time_point since;
-    /// The bytes of all messages of the stream that were received.
+    /// The bytes received on this stream so far.
     int64_t total_bytes = 0;
   };
 
-  /// Takes all that waits, in order.
+  /// Takes all waiting messages, in order.
   Taken Take(std::vector<Message>& messages) {
     messages.clear();
     const std::lock_guard lock(mutex_);
@@ -103,9 +104,9 @@ class ReadAheadQueue {
     return Took(!messages.empty());
   }
 
-  /// Takes the next message, but none before `least_bytes` of the stream have
-  /// been received; until then reads begin whatever waits. After Interrupt()
-  /// takes none.
+  /// Takes the next message once the stream has received `least_bytes` bytes or
+  /// has ended. Until then, reads continue regardless of the limits. Takes
+  /// nothing after Interrupt().
   Taken TakeOne(std::optional<Message>& message, int64_t least_bytes) {
     const std::lock_guard lock(mutex_);
     least_bytes_ = least_bytes;
@@ -123,8 +124,8 @@ class ReadAheadQueue {
     int64_t bytes;
   };
 
-  /// Nothing is to be read or worked on any more. Returns what waited, which
-  /// may be millions of small messages.
+  /// Stops reads and work. Returns the waiting messages, of which there may be
+  /// millions.
   std::deque<Waiting> Stop() {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
@@ -137,7 +138,7 @@ class ReadAheadQueue {
   }
 
  private:
-  // The mutex is held in the following.
+  // The functions below require mutex_.
   Next End(Status status) {
     if (stopped_ || std::exchange(ended_, true)) return {};
     status_ = std::move(status);
@@ -156,7 +157,7 @@ class ReadAheadQueue {
     return taken;
   }
 
-  // Returns whether to read on.
+  // Returns whether to start a read, and if so marks it as in flight.
   bool BeginRead() {
     const bool enough = waiting_.size() >= kMaxMessages || bytes_ >= kMaxBytes;
     if (reading_ || ended_ || stopped_ || full_ ||
@@ -166,21 +167,22 @@ class ReadAheadQueue {
     reading_ = true;
     return true;
   }
-  // Returns whether a worker is needed.
+  // Returns whether to start a worker, and marks one as active.
   bool BeginWork() { return !std::exchange(working_, true); }
 
   std::mutex mutex_;
   std::deque<Waiting> waiting_;
-  int64_t bytes_ = 0;        // of what waits
-  int64_t total_bytes_ = 0;  // of all that was received
-  int64_t least_bytes_ = 0;  // that TakeOne() needs
+  int64_t bytes_ = 0;        // size of waiting_
+  int64_t total_bytes_ = 0;  // received so far
+  int64_t least_bytes_ = 0;  // TakeOne()'s last `least_bytes`
   std::chrono::steady_clock::time_point since_;
   bool reading_ = true;
   bool full_ = false;
   bool working_ = false;
-  std::chrono::steady_clock::time_point received_at_;  // the last message
+  std::chrono::steady_clock::time_point
+      received_at_;  // when the last message arrived
   bool ended_ = false;
-  Status status_;  // of the end
+  Status status_;  // why the stream ended
   bool stopped_ = false;
 };
 

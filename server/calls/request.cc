@@ -143,7 +143,7 @@ void Request::Record(const CallInfo& call, const Status& status) {
 }
 
 void Request::KeepIdOnly() {
-  // Called only for what needs more memory than is left uncharged.
+  // Called only for memory beyond kUnchargedBytes.
   const ChargeParsed reject = [](Size) { return Cancelled(); };
   (void)CatchBadAlloc(
       [&] { return codec_->Read(message_, Reader::kPoller, reject, read_); });

@@ -1,4 +1,4 @@
-// One request, from its bytes to its response, whatever its protocol.
+// Handles one request from receipt to response, for any protocol.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -21,15 +21,14 @@
 
 namespace topk {
 
-/// A request in its stages: admitted with its bytes, prepared, charged for its
-/// cost, run, recorded.
+/// A request. Its stages are: admit its bytes, prepare, charge its cost, run,
+/// record.
 ///
-/// Every step before Run() takes constant time when a poller does it. The
-/// request holds its charge until it is destroyed. Not thread-safe: one step at
-/// a time.
+/// On a poller, every step before Run() takes constant time. The request holds
+/// its charge until it is destroyed. Not thread-safe.
 class Request {
  public:
-  /// The service and the call outlive it.
+  /// `service` and `admitted` must outlive the request.
   Request(TopKService& service, AdmittedCall& admitted,
           std::unique_ptr<Codec> codec)
       : service_(service),
@@ -37,47 +36,49 @@ class Request {
         codec_(std::move(codec)),
         memory_(service.shared_objects()) {}
 
-  /// Takes the message that arrived at `when`, of a request that began at
+  /// Takes the message that arrived at `when`, for a request that began at
   /// `begun`, and admits its bytes. Also charges the memory of its slices, and
-  /// `own_bytes` for the request itself. A message that `waits` is compacted
-  /// first. RESOURCE_EXHAUSTED: see AdmissionController::AdmitRequest().
+  /// `own_bytes` for the request itself. Compacts the message first if it
+  /// `waits`. Returns RESOURCE_EXHAUSTED as AdmissionController::AdmitRequest()
+  /// does.
   Status Admit(grpc::ByteBuffer& message, RequestStats::Clock::time_point begun,
                RequestStats::Clock::time_point when, bool waits,
                int64_t own_bytes = 0);
 
-  /// Reads the message, checks the request and charges its cost. Returns
-  /// nothing if that takes too long for a poller: then a worker prepares it.
-  /// Errors: those of the protocol, of Engine::Prepare(), of opening shared
-  /// memory, and RESOURCE_EXHAUSTED if there is no room for the cost.
+  /// Parses and validates the request and charges its cost. Returns nullopt if
+  /// that takes too long for a poller; a worker must then call Prepare().
+  /// Returns the errors of the protocol, of Engine::Prepare() and of opening
+  /// shared memory, and RESOURCE_EXHAUSTED if there is no room for the cost.
   std::optional<Status> Prepare(Reader reader);
 
   /// Whether Prepare() returned OK.
   bool prepared() const { return prepared_.has_value(); }
 
-  /// Returns the CPU time of the next step in nanoseconds: of Run() if the
-  /// request is prepared, else of preparing an ordinary request.
+  /// Returns the estimated CPU time of the next step in nanoseconds: Run() if
+  /// the request is prepared, otherwise preparing a typical request.
   Size nanoseconds();
-  /// Whether a poller may run it: it takes little time and output.
+  /// Whether a poller may call Run(), because it needs little time and output.
   bool RunsAtOnce() const;
 
-  /// Computes and writes the response. Errors: see Engine::Run(), and those of
-  /// shared memory. REQUIRES: Prepare() returned OK.
+  /// Computes and serializes the response. Returns the errors of Engine::Run()
+  /// and of shared memory. REQUIRES: Prepare() returned OK.
   Status Run(const Cancellation* cancellation);
 
-  /// The response's message, after Run() or WriteError().
+  /// The serialized response. Valid after Run() or WriteError().
   grpc::ByteBuffer& response() { return response_; }
 
-  /// Writes the message of an error. It is empty for unary methods.
+  /// Serializes an error as the response. Empty for unary methods.
   void WriteError(const Status& status);
 
-  /// Counts and logs it, with the status with which it ends.
+  /// Counts and logs the request with its final status.
   void Record(const CallInfo& call, const Status& status);
 
-  /// Frees the message of a request that was rejected. First reads what
+  /// Frees the message of a rejected request. First reads the fields that
   /// WriteError() and Record() report, if that takes little memory and time.
   void KeepIdOnly();
 
-  /// Frees all but the response. Only response() may be called afterwards.
+  /// Frees everything except the response. Only response() may be called
+  /// afterwards.
   void ReleaseMessage();
 
  private:

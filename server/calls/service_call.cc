@@ -33,7 +33,8 @@ void ServiceCall::OnArrival() {
   if (!status.ok()) return Refuse(status);
   call_.Read();
   if (kind_ == Kind::kUnary) return;
-  // gRPC caches it here, before several threads use the context.
+  // gRPC caches the auth context on first use, so get it before several threads
+  // use the call's context.
   (void)call_.context().auth_context();
   stream_ = service_.open_calls().AddStream(
       std::shared_ptr<OpenStream>(call_.shared_from_this(), this));
@@ -41,7 +42,7 @@ void ServiceCall::OnArrival() {
 }
 
 void ServiceCall::ContinueTrace() {
-  // Returns a header's value, or "" unless it is there exactly once.
+  // Returns a header's value, or "" unless it occurs exactly once.
   const auto header = [this](const char* name) -> std::string {
     const auto [first, last] =
         call_.context().client_metadata().equal_range(name);
@@ -65,8 +66,8 @@ void ServiceCall::Recheck() {
   const Status status = service_.admission().CheckAdmitted(call_.context());
   if (status.ok()) return;
   Interrupt(status);
-  // A client that does not read its responses would keep a revoked stream open.
-  // During a drain it may do so until the timeout.
+  // A revoked stream would stay open while its client does not read responses,
+  // so cancel it the second time. A drain waits for its timeout instead.
   const bool drains = status.code == Code::kUnavailable;
   if (!drains && revoked_.exchange(true)) call_.context().TryCancel();
 }

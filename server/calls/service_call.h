@@ -1,4 +1,4 @@
-// A call of a service that computes: admitted, traced, recorded, cancelled.
+// Base class for compute calls: admission, tracing, recording, cancellation.
 #pragma once
 
 #include <atomic>
@@ -26,23 +26,24 @@ class ServiceCall : public CallHandler, private OpenStream {
   ~ServiceCall() override;
 
  protected:
-  /// Ends a stream that would not be admitted now. UNAVAILABLE while the server
-  /// drains: what has begun may finish. Called by any thread, any number of
-  /// times.
+  /// Ends a stream that would not be admitted now. `status` is UNAVAILABLE
+  /// while the server drains; work that has begun may then finish. May be
+  /// called repeatedly, from any thread.
   virtual void Interrupt(const Status& status) { (void)status; }
   void RecordIncomplete(const Status& status) override;
 
-  /// Ends the call with an error and records the error, before any work on the
-  /// call has started.
+  /// Ends the call with an error and records the error. Call before any work
+  /// has started.
   void Refuse(const Status& status);
-  /// Enqueues work() for a worker and keeps the call alive until it returns.
+  /// Runs work() on a worker. Keeps the call alive until work() returns.
   template <class Work>
   void Enqueue(Size nanoseconds, Work work) {
     service_.work().Enqueue(admitted_.caller.key, nanoseconds,
                             [this, self = call_.shared_from_this(), work] {
                               work();
-                              // A stream goes on with further steps, whose cost
-                              // is not known before.
+                              // The cost of a stream's further steps is not
+                              // known in advance, so exclude streams from the
+                              // speed estimate.
                               return kind_ != Kind::kStream &&
                                      call_.CheckAlive().ok();
                             });
@@ -51,7 +52,7 @@ class ServiceCall : public CallHandler, private OpenStream {
   Status WithCancelCause(const Status& status) const {
     return status.code == Code::kCancelled ? call_.CheckAlive() : status;
   }
-  /// The data that all requests of the call share.
+  /// Data shared by all requests of the call.
   const CallInfo& info() const { return info_; }
   /// The caller and its reservation.
   AdmittedCall& admitted() { return admitted_; }
@@ -71,7 +72,7 @@ class ServiceCall : public CallHandler, private OpenStream {
   CallInfo info_;
   AdmittedCall admitted_;
   std::unique_ptr<CallSpan> span_;     // null unless the call is sampled
-  std::atomic<bool> revoked_ = false;  // found by a recheck
+  std::atomic<bool> revoked_ = false;  // set by Recheck()
 };
 
 }  // namespace topk

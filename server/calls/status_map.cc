@@ -12,8 +12,8 @@ namespace {
 using google::protobuf::util::TimeUtil;
 
 constexpr char kDomain[] = "topk.v1";
-// Trailers are limited to 8 KiB by default; a field path that quotes a hostile
-// request must not reach it. Our texts are ASCII, so any cut is a valid one.
+// Trailers are limited to 8 KiB by default, and a malicious request could
+// produce a long field path. Our texts are ASCII, so they can be cut anywhere.
 constexpr size_t kMaxStatusText = 1024;
 
 }  // namespace

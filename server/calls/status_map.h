@@ -1,4 +1,4 @@
-// The one place where our errors become gRPC's.
+// Converts our errors to gRPC's.
 #pragma once
 
 #include <grpcpp/support/status.h>
@@ -8,13 +8,13 @@
 
 namespace topk {
 
-/// Returns the google.rpc.Status of an error: its code and message, an
-/// ErrorInfo with the reason in the domain "topk.v1", for bad input a
-/// BadRequest with the field, and for errors that may be retried a QuotaFailure
-/// and a RetryInfo. Small enough for a trailer (< 8 KiB).
+/// Converts an error to a google.rpc.Status with its code, its message, and an
+/// ErrorInfo with the reason in the domain "topk.v1". Adds a BadRequest with
+/// the field for invalid input, and a QuotaFailure and a RetryInfo for
+/// retryable errors. The result fits into a trailer (< 8 KiB).
 google::rpc::Status ToRpcStatus(const Status& status);
 
-/// Returns the gRPC status that carries ToRpcStatus() as its details.
+/// Converts an error to a gRPC status with ToRpcStatus() as its details.
 grpc::Status ToGrpcStatus(const Status& status);
 
 }  // namespace topk

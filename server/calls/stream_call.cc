@@ -26,27 +26,27 @@
 namespace topk {
 namespace {
 
-// A stream is charged at most for this multiple of the bytes that it has sent:
-// a header alone may promise gigabytes.
+// A stream is charged at most this multiple of the bytes it has sent, because a
+// header alone may announce gigabytes.
 constexpr int64_t kChargedPerByte = 64;
 
-// The bytes of messages that a stream holds, charged while it holds them. The
-// usual read-ahead is reserved when its tensor is started, so that one that was
-// started is not cut off for the memory of its data.
+// Charges the messages that a stream holds. The usual read-ahead is reserved
+// when the tensor is started, so that a started stream does not fail for lack
+// of memory for its data.
 class HeldBytes {
  public:
   explicit HeldBytes(InFlightLimiter::Reservation& reservation)
       : reservation_(reservation) {}
 
-  // Reserves `bytes` bytes until this is destroyed. Errors: as
-  // Charge::Add().
+  // Reserves `bytes` bytes until this object is destroyed. Returns the errors
+  // of Charge::Add().
   Status Reserve(Size bytes) {
     const std::lock_guard lock(mutex_);
     reserved_ = bytes.value();
     return Cover();
   }
 
-  // Charges a message until Release(). Errors: as Charge::Add().
+  // Charges a message until Release(). Returns the errors of Charge::Add().
   Status Hold(int64_t bytes) {
     const std::lock_guard lock(mutex_);
     held_ += bytes;
@@ -72,7 +72,7 @@ class HeldBytes {
   int64_t reserved_ = 0;
 };
 
-// Messages are received while those before them are computed.
+// Receives messages while earlier ones are computed.
 class StreamCall final : public ServiceCall {
  public:
   StreamCall(TopKService& service, Call& call)
@@ -80,7 +80,7 @@ class StreamCall final : public ServiceCall {
         held_(admitted().reservation) {}
 
  private:
-  // A message, and the bytes that are charged for it.
+  // A message and the bytes charged for it.
   struct Item {
     grpc::ByteBuffer message;
     int64_t held_bytes = 0;
@@ -109,8 +109,8 @@ class StreamCall final : public ServiceCall {
     if (next.work) Proceed(Reader::kPoller);
   }
 
-  // Ends the stream. A drain lets a stream finish that receives messages, even
-  // if the caller's rate delays the next one.
+  // Ends the stream. During a drain, a stream that still receives messages may
+  // finish, even if the caller's rate limit delays the next message.
   void Interrupt(const Status& status) override {
     constexpr std::chrono::milliseconds kIdle{800};
     const bool drains = status.code == Code::kUnavailable;
@@ -120,7 +120,7 @@ class StreamCall final : public ServiceCall {
     }
   }
 
-  // Reads the next message once the caller's rate allows that. The alarm is
+  // Reads the next message once the caller's rate limit allows. The alarm is
   // never canceled, because another thread may be setting it. Instead each wait
   // is short, and OnAlarm() checks whether the stream has ended.
   void ReadWithinRate() {
@@ -137,8 +137,8 @@ class StreamCall final : public ServiceCall {
     if (!queue_.stopped()) ReadWithinRate();
   }
 
-  // A tensor is admitted with its header. The chunks count against the rate,
-  // which delays the next read.
+  // Admits the tensor with its header. Later chunks count against the rate
+  // limit, which delays the next read.
   Status Admitted(Item& item) {
     const int64_t slices = CountSlices(item.message) * kSliceMemory;
     if (!std::exchange(has_header_, true)) {
@@ -146,17 +146,18 @@ class StreamCall final : public ServiceCall {
                                                charge_);
     }
     service_.admission().DebitUnchecked(admitted(), item.bytes());
-    // Of the item itself: many small ones may wait.
+    // Memory of the item itself. Many small items may wait.
     constexpr int64_t kItemMemory = 600;
     item.held_bytes = item.bytes() + kItemMemory + slices;
     return held_.Hold(item.held_bytes);
   }
 
-  // Does the next steps, as many as this thread should, and leaves the others
-  // to a worker. One thread at a time.
+  // Runs as many steps as this thread should, and leaves the rest to a worker.
+  // One thread at a time.
   void Proceed(Reader reader) {
-    // A message that was just read is in this core's cache: handed over, 256
-    // MiB took 1.5 times as long. A worker takes turns with other work.
+    // A message that was just read is in this core's cache: handing it to a
+    // worker made 256 MiB take 1.5 times as long. Workers take turns with other
+    // work.
     constexpr int64_t kTurnNanoseconds = 2'000'000;
     const Size most = reader == Reader::kPoller ? WorkQueue::kSmallNanoseconds
                                                 : kTurnNanoseconds;
@@ -178,10 +179,10 @@ class StreamCall final : public ServiceCall {
     Enqueue(NextNanoseconds(), [this] { Proceed(Reader::kWorker); });
   }
 
-  // Takes a message for the next step, unless there is one or the stream has
-  // ended. A tensor is started when enough of it has arrived. Returns false if
-  // this thread must leave: either nothing waits, and another poller may be at
-  // work already, or the stream has ended with an error.
+  // Takes a message for the next step, unless there already is one or the
+  // stream has ended. A tensor is started when enough of it has arrived.
+  // Returns false if this thread must leave: either no message is ready and
+  // another poller may have started, or the stream ended with an error.
   bool NextItem() {
     if (item_.has_value() || end_) return true;
     const auto taken = queue_.TakeOne(item_, start_bytes_);
@@ -210,19 +211,19 @@ class StreamCall final : public ServiceCall {
       return kMessage + tensor_->FeedNanoseconds(item_->bytes());
     }
     if (!tensor_.has_value()) return kMessage;
-    // The response's pieces, or its copy to shared memory.
+    // Serializing the response, or copying it to shared memory.
     return kMessage + tensor_->FinishNanoseconds() +
            CopyNanoseconds(header_.has_output()
                                ? output_bytes_
                                : Size(output_bytes_.value() / 64));
   }
 
-  // Reads a header, starts its tensor, feeds a message, or answers. Returns
-  // nothing if that takes too long for a poller.
+  // Reads the header, starts the tensor, feeds a message, or sends the
+  // response. Returns nullopt if that takes too long for a poller.
   std::optional<Status> Step(Reader reader) {
     if (Status s = call_.CheckAlive(); !s.ok()) return s;
     if (prepared_.has_value()) {
-      // Less is known only once the stream has ended.
+      // NextItem() returns with fewer bytes only if the stream has ended.
       return received_ < start_bytes_ ? TooShort() : Start();
     }
     if (!item_.has_value()) return Answer();
@@ -236,8 +237,8 @@ class StreamCall final : public ServiceCall {
     return status;
   }
 
-  // Reads the header. The memory of its tensor must be available; it is charged
-  // when the tensor is started.
+  // Reads the header. Checks that memory for the tensor is available, but
+  // charges it only when the tensor is started.
   std::optional<Status> Prepare(grpc::ByteBuffer& message, Reader reader) {
     RawMessage<v1::TopKRequestChunk> chunk;
     const std::optional<Status> read = ReadRaw(
@@ -291,7 +292,7 @@ class StreamCall final : public ServiceCall {
 
   Status Start() {
     if (Status s = Charge(TensorBytes(*prepared_), charge_); !s.ok()) return s;
-    // The chunks read ahead, and those being computed at the same time.
+    // The chunks read ahead and the chunks being computed.
     constexpr int64_t kAhead = 2 * ReadAheadQueue<Item>::kMaxBytes;
     if (Status s =
             held_.Reserve(std::min({prepared_->cost.input_bytes, Size(kAhead),
@@ -308,8 +309,8 @@ class StreamCall final : public ServiceCall {
     return {};
   }
 
-  // Feeds a message after the first. INVALID_ARGUMENT if it is not data, and as
-  // TensorStream::Feed.
+  // Feeds a message after the header. Returns INVALID_ARGUMENT if it is not
+  // data, and the errors of TensorStream::Feed().
   std::optional<Status> Feed(grpc::ByteBuffer& message, Reader reader) {
     RawMessage<v1::TopKRequestChunk> chunk;
     InFlightLimiter::Charge parsed;
@@ -334,7 +335,7 @@ class StreamCall final : public ServiceCall {
     return Status();
   }
 
-  // The client has sent all that it will.
+  // Computes and sends the response after the client's last message.
   Status Answer() {
     if (!tensor_.has_value()) {
       return InvalidArgument(
@@ -363,7 +364,7 @@ class StreamCall final : public ServiceCall {
   void Fail(const Status& status) {
     auto waiting = queue_.Stop();
     constexpr size_t kFew = 64;
-    if (waiting.size() > kFew) {  // to free millions takes a poller too long
+    if (waiting.size() > kFew) {  // too slow for a poller
       DeferFree(std::make_unique<decltype(waiting)>(std::move(waiting)));
     }
     if (!item_.has_value() && end_) return call_.FinishIncomplete(status);
@@ -379,7 +380,7 @@ class StreamCall final : public ServiceCall {
     service_.Record(info(), header_, stats_, status);
   }
 
-  // Sends the next message of the answer; the status with the last one.
+  // Sends the next message of the response. The last one carries the status.
   void SendNext() {
     const grpc::ByteBuffer& message = outgoing_[sent_++];
     if (sent_ < outgoing_.size()) return call_.Write(message);
@@ -392,18 +393,18 @@ class StreamCall final : public ServiceCall {
   }
 
   HeldBytes held_;
-  InFlightLimiter::Charge charge_;  // of the header and of what it costs
+  InFlightLimiter::Charge charge_;  // the header and its cost
   ReadAheadQueue<Item> queue_;
   grpc::Alarm alarm_;
   std::atomic<bool> delayed_ = false;  // the alarm is set
   OwningTag<StreamCall, &StreamCall::OnAlarm> alarm_tag_;
-  bool has_header_ = false;   // it was received
-  std::optional<Item> item_;  // of the next step
+  bool has_header_ = false;   // the header was received
+  std::optional<Item> item_;  // input of the next step
   bool end_ = false;          // all messages were taken
   int64_t received_ = 0;      // bytes
-  int64_t start_bytes_ = 0;   // of them that the start of the tensor needs
+  int64_t start_bytes_ = 0;   // received bytes needed to start
   v1::TopKRequest header_;
-  v1::OutputOptions output_;  // the header's, with its shared memory
+  v1::OutputOptions output_;  // as sent, with shared memory regions
   Size output_bytes_;
   std::optional<PreparedRequest> prepared_;  // until its tensor is started
   std::optional<TensorStream> tensor_;

@@ -1,4 +1,4 @@
-// StreamTopK: a tensor in chunks, its response in chunks.
+// StreamTopK receives a tensor in chunks and returns its response in chunks.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,7 @@ namespace topk {
 
 class TopKService;
 
-/// Returns the handler of a call of StreamTopK. The service must outlive the
-/// call.
+/// Returns the handler for a StreamTopK call. `service` must outlive the call.
 std::unique_ptr<CallHandler> MakeStreamCall(TopKService& service, Call& call);
 
 }  // namespace topk

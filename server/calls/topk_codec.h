@@ -9,7 +9,7 @@
 
 namespace topk {
 
-/// ComputeTopK: its messages are those of the engine.
+/// The codec of ComputeTopK. Its messages are those of the engine.
 class TopKCodec : public Codec {
  public:
   std::optional<Status> Read(grpc::ByteBuffer& message, Reader reader,
@@ -22,7 +22,7 @@ class TopKCodec : public Codec {
   }
 };
 
-/// ComputeTopKMany: a result is a response or an error.
+/// The codec of ComputeTopKMany. Each result is a response or an error.
 class TopKManyCodec final : public TopKCodec {
  public:
   grpc::ByteBuffer Write(std::shared_ptr<v1::TopKResponse> response) override;

@@ -1,4 +1,4 @@
-// topk.v1.TopKService: what its calls share. No operator logic.
+// State shared by all calls of topk.v1.TopKService. No operator logic.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -22,11 +22,11 @@
 
 namespace topk {
 
-/// topk.v1.TopKService over an engine. Thread-safe.
+/// Implements topk.v1.TopKService with an engine. Thread-safe.
 ///
-/// On gRPC's completion queue. Its callback API answers some calls 50-100 ms
-/// late after a second of idling; its synchronous one takes a thread for each
-/// open stream (gRPC 1.51).
+/// Uses gRPC's completion queue. With gRPC 1.51, the callback API delays some
+/// calls by 50-100 ms after a second of idling, and the synchronous API uses a
+/// thread for each open stream.
 class TopKService {
  public:
   /// The service's name in the contract.
@@ -34,15 +34,15 @@ class TopKService {
     return v1::TopKService::service_full_name();
   }
 
-  /// All of them must outlive the service. `threads` is the number of threads
-  /// that compute. Without `shared_objects` (null) no shared memory is allowed;
-  /// without `spans` (null) no spans are made.
+  /// All arguments must outlive the service. `threads` is the number of compute
+  /// threads. A null `shared_objects` disables shared memory, and a null
+  /// `spans` disables tracing spans.
   TopKService(const Engine& engine, Metrics& metrics, AccessLog& log,
               SpanExporter* spans, SharedObjects* shared_objects,
               AdmissionController& admission, int64_t max_message_bytes,
               int threads);
 
-  /// Adds the methods. The service must outlive the router.
+  /// Registers the methods. The service must outlive `router`.
   void AddMethods(CallRouter& router);
 
   /// Admits calls and requests.
@@ -51,14 +51,14 @@ class TopKService {
   /// The calls in flight.
   OpenCalls& open_calls() { return open_calls_; }
 
-  /// Bytes of tensors and answers so far.
+  /// The total size of tensors and responses so far.
   int64_t bytes() const { return bytes_; }
 
   const Engine& engine() const { return engine_; }
   SpanExporter* spans() const { return spans_; }
   SharedObjects* shared_objects() const { return shared_objects_; }
 
-  /// Where calls have their work done.
+  /// The queue for work that is too long for a poller.
   WorkQueue& work() { return work_; }
 
   /// Counts and logs one request's outcome.
@@ -80,9 +80,8 @@ class TopKService {
   WorkQueue work_;
 };
 
-/// Returns fn(), a status. Turns the one exception that our modules let through
-/// into a status: the process has no memory for this request now, but may
-/// later.
+/// Returns fn(), a status. Converts std::bad_alloc, the only exception our
+/// modules may throw, to an error: memory may be available later.
 template <class Fn>
 auto CatchBadAlloc(const Fn& fn) -> decltype(fn()) {
   try {

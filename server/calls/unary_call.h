@@ -1,4 +1,4 @@
-// Calls of one message.
+// Unary calls.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -15,7 +15,7 @@
 
 namespace topk {
 
-/// One request in, one response out: ComputeTopK and ModelInfer.
+/// A call of ComputeTopK or ModelInfer.
 class UnaryCall final : public ServiceCall {
  public:
   /// The service must outlive the call.
@@ -34,15 +34,15 @@ class UnaryCall final : public ServiceCall {
 
 /// A method whose messages hold no tensors.
 struct SimpleMethod {
-  /// Reads a small message and writes the response.
+  /// Parses a small message and serializes the response.
   std::function<Status(grpc::ByteBuffer& message, grpc::ByteBuffer& response,
                        const Caller& caller)>
       answer;
-  /// The CPU time of answer(); 0: too little for a worker.
+  /// The CPU time of answer(). If 0, it runs on the poller.
   int64_t nanoseconds = 0;
 };
 
-/// One message that holds no tensor: GetCapabilities and the like.
+/// A unary call without tensors, such as GetCapabilities.
 class SimpleCall final : public ServiceCall {
  public:
   /// The service and the method must outlive the call.

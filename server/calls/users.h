@@ -1,4 +1,4 @@
-// Counts the users of an object that is about to be destroyed.
+// Lets a destructor wait until its object is no longer in use.
 #pragma once
 
 #include <future>
@@ -6,11 +6,10 @@
 
 namespace topk {
 
-/// Lets the destructor of an object wait for its users, each of which holds a
-/// token. Thread-safe.
+/// Waits for the users of an object, each of which holds a token. Thread-safe.
 class Users {
  public:
-  /// Held as long as the object is used.
+  /// Held while the object is in use.
   using Token = std::shared_ptr<void>;
 
   Users() {
@@ -20,10 +19,10 @@ class Users {
     tokens_ = first_;
   }
 
-  /// Returns a token. Call it before Wait() returns.
+  /// Returns a token. Must be called before Wait() returns.
   Token Add() const { return tokens_.lock(); }
 
-  /// Returns when all tokens are destroyed. Once.
+  /// Blocks until all tokens are destroyed. Call once.
   void Wait() {
     first_.reset();
     none_.wait();
@@ -31,8 +30,8 @@ class Users {
 
  private:
   std::future<void> none_;
-  Token first_;                 // only the constructor and Wait() use it
-  std::weak_ptr<void> tokens_;  // all of them
+  Token first_;                 // used only by the constructor and Wait()
+  std::weak_ptr<void> tokens_;  // shared by all tokens
 };
 
 }  // namespace topk

@@ -88,8 +88,8 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::Take(Turns::iterator turn,
   return job;
 }
 
-// A client without work that returns at once must not have a turn earlier than
-// one that stays. So the queue remembers the client until its turn would come.
+// A client must not gain an earlier turn by going idle and coming back.
+// Remember it until its turn would have come.
 void WorkQueue::ForgetIdleClients() {
   while (!idle_clients_.empty() && idle_clients_.begin()->first <= turn_) {
     clients_.erase(clients_.find(idle_clients_.begin()->second->first));
@@ -158,15 +158,15 @@ void WorkQueue::RunNext() noexcept {
   if (job != nullptr) Run(std::move(job));
 }
 
-// Takes the next job of a client that runs less than its share.
+// Takes the next job of a client that runs less than its share of threads.
 std::unique_ptr<WorkQueue::Job> WorkQueue::TakeOverdue(Clock::time_point now) {
-  // There may be no clients, if a spare thread has taken the work already.
+  // There may be no clients if a spare thread took the work.
   const auto clients =
       static_cast<int64_t>(clients_.size() - idle_clients_.size());
   const int64_t share =
       clients < 2 ? 1 : std::max<int64_t>(threads_ / clients, 1);
-  // Once half of the spare threads run, the others take only short work, so
-  // that many clients with long work cannot occupy all of them.
+  // Once half of the spare threads are busy, the others take only short work,
+  // so that clients with long work cannot occupy all of them.
   const size_t running_spares = spares_.size() - sleeping_ - 1;
   const int64_t most = running_spares < kMaxSpares / 2
                            ? std::numeric_limits<int64_t>::max()
@@ -218,7 +218,7 @@ void WorkQueue::RunOverdue() noexcept {
   }
 }
 
-// Has another spare thread watch.
+// Makes another spare thread watch.
 void WorkQueue::WakeSpare() {
   if (sleeping_ > 0 || spares_.size() == kMaxSpares) {
     sleep_.notify_one();
@@ -227,18 +227,18 @@ void WorkQueue::WakeSpare() {
   try {
     spares_.emplace_back([this] { RunOverdue(); });
   } catch (const std::system_error&) {
-    // No more threads: the others watch once they have run their work.
+    // Could not create a thread. The others watch when they finish their work.
   }
 }
 
 std::chrono::nanoseconds WorkQueue::Wait(std::string_view client) const {
-  // One thread may be free where there are fewer jobs than threads.
+  // With fewer jobs than threads, a thread is free.
   if (jobs_ < threads_) return {};
   const std::lock_guard lock(mutex_);
   const auto entry = clients_.find(client);
   if (entry == clients_.end()) return {};
-  // While the client's own work is done, at most as much work is done for each
-  // other client.
+  // Fair queueing: until the client's own work is done, each other client gets
+  // at most the same amount of work done.
   double work = 0;
   for (const auto& [name, other] : clients_) {
     work += static_cast<double>(std::min(other.pending, entry->second.pending));

@@ -18,13 +18,13 @@
 namespace topk {
 namespace {
 
-// Messages up to this are one slice.
+// Messages up to this size are a single slice.
 constexpr size_t kMinSlice = size_t{4} << 10;
-// A streamed answer up to this size comes whole in the header, a larger one in
-// pieces of it. Measured: 1 MiB messages move bytes fastest.
+// A streamed response up to this size is sent in the header, a larger one in
+// pieces of this size. 1 MiB was the fastest when measured.
 constexpr size_t kPieceBytes = size_t{1} << 20;
 
-// Returns a slice of memory that its owner keeps.
+// Returns a slice that references `memory` and keeps `owner` alive.
 grpc::Slice SliceOf(std::span<const std::byte> memory,
                     const std::shared_ptr<const void>& owner) {
   using Owner = std::shared_ptr<const void>;
@@ -38,8 +38,8 @@ grpc::Slice SliceOf(std::span<const std::byte> memory,
           kept};
 }
 
-// Returns an owner that lets go of `owner` later if much was borrowed of it:
-// the last slice may be dropped by a poller.
+// Returns an owner that releases `owner` in the background if much memory is
+// borrowed, because a poller may drop the last slice.
 std::shared_ptr<const void> FreedLater(
     std::vector<std::span<const std::byte>> borrowed,
     const std::shared_ptr<const void>& owner) {
@@ -62,12 +62,12 @@ std::shared_ptr<const void> FreedLater(
       });
 }
 
-// Takes a tensor's data out of it, so that its source is unset.
+// Releases a tensor's data, which leaves its source unset.
 std::shared_ptr<const std::string> TakeData(v1::Tensor& tensor) {
   return std::shared_ptr<const std::string>(tensor.release_data());
 }
 
-// Appends messages with pieces of the data in a field.
+// Appends `data` to `messages` in pieces, as field `number`.
 void AppendPieces(int number, std::shared_ptr<const std::string> data,
                   std::vector<grpc::ByteBuffer>& messages) {
   if (data == nullptr) return;

@@ -1,4 +1,4 @@
-// Responses that are sent from the memory they were computed in.
+// Serializes responses without copying their large fields.
 #pragma once
 
 #include <google/protobuf/message.h>
@@ -13,13 +13,13 @@
 
 namespace topk {
 
-/// Returns the pieces as one buffer. Borrowed pieces are copied if all pieces
-/// together are small; otherwise the buffer keeps `owner` alive.
+/// Returns the pieces as one buffer. Copies borrowed pieces if the total is
+/// small; otherwise the buffer keeps `owner` alive.
 grpc::ByteBuffer WritePieces(const std::vector<MessagePiece>& pieces,
                              const std::shared_ptr<const void>& owner);
 
-/// Returns a message's bytes. Slices of large fields point into the message and
-/// keep it alive.
+/// Serializes a message. Slices of large fields point into the message and keep
+/// it alive.
 grpc::ByteBuffer WriteShared(
     const std::shared_ptr<const google::protobuf::Message>& message);
 template <class Message>
@@ -27,11 +27,12 @@ grpc::ByteBuffer WriteMessage(Message message) {
   return WriteShared(std::make_shared<const Message>(std::move(message)));
 }
 
-/// Returns the bytes of a message as one slice, which keeps nothing else alive.
+/// Serializes a message into a single slice that owns its memory.
 grpc::ByteBuffer CopyMessage(const google::protobuf::Message& message);
 
-/// Returns the messages of StreamTopK's response: one message if its data is at
-/// most 1 MiB, else a header without data, chunks of values, chunks of indices.
+/// Serializes a StreamTopK response: a single message if its data is at most 1
+/// MiB, otherwise a header without data, then chunks of values, then chunks of
+/// indices.
 std::vector<grpc::ByteBuffer> WriteChunks(v1::TopKResponse answer);
 
 }  // namespace topk

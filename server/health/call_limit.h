@@ -1,4 +1,4 @@
-// How many calls may be open at once.
+// Limits the number of open calls.
 #pragma once
 
 #include <map>
@@ -11,8 +11,8 @@
 
 namespace topk {
 
-/// Bounds the calls that are open at once: those of one client address, and all
-/// together. Thread-safe.
+/// Limits the number of open calls, in total and per client address.
+/// Thread-safe.
 class CallLimit {
   using Client = std::pair<const std::string, int>;
   struct Close {
@@ -21,17 +21,17 @@ class CallLimit {
   };
 
  public:
-  /// An open call, until it is destroyed.
+  /// Represents an open call. The call counts as open until this is destroyed.
   using Slot = std::unique_ptr<Client, Close>;
 
-  /// `what` names the calls in error messages, e.g. "health". One client may
+  /// `what` names the calls in error messages, e.g. "health". Each client may
   /// have half of `max` calls open.
   CallLimit(std::string what, int max)
       : what_(std::move(what)), max_(max), max_of_client_(max / 2) {}
 
-  /// Counts a call of the client with this address until the slot is destroyed,
-  /// which must be before the limit is. RESOURCE_EXHAUSTED, naming the limit,
-  /// if too many calls are open.
+  /// Opens a call for the client at this address. The slot must be destroyed
+  /// before the limit. Returns RESOURCE_EXHAUSTED, naming the limit, if too
+  /// many calls are open.
   Result<Slot> Open(const std::string& client);
 
  private:

@@ -17,12 +17,12 @@ namespace {
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 
-// An IPv6 network of this size is one client.
+// All addresses in an IPv6 network with this prefix length are one client.
 constexpr int kIpv6Prefix = 64;
 
-// How long a call may wait for its request: kPatience if at most kMaxPatient
-// calls wait, so that these cannot hold much memory, else kImpatience. Clients
-// send the request with the call.
+// Time limit for the request to arrive: kPatience while at most kMaxPatient
+// calls wait, which bounds the memory they hold, otherwise kImpatience. Clients
+// normally send the request with the call.
 constexpr int kMaxPatient = 2;
 constexpr std::chrono::milliseconds kPatience = std::chrono::seconds(10);
 constexpr std::chrono::milliseconds kImpatience{250};
@@ -35,10 +35,9 @@ grpc::ByteBuffer ResponseOf(HealthCheckResponse::ServingStatus state) {
 
 }  // namespace
 
-// Check sends the state. Watch sends the state, and each change of it until the
+// Check sends the state once. Watch sends the state and each change until the
 // client cancels. The request must arrive in time: health calls need no token,
-// and gRPC keeps the part of a message that has arrived, up to
-// --max-message-bytes.
+// and gRPC buffers a partial message of up to --max-message-bytes.
 class HealthService::HealthCall final : public CallHandler,
                                         public HealthState::Watcher {
  public:
@@ -117,7 +116,7 @@ class HealthService::HealthCall final : public CallHandler,
                   "the request message did not arrive in time"});
   }
 
-  // Returns whether the call has waited for its request until now.
+  // Stops waiting for the request. Returns whether the call was waiting.
   bool StopWaiting() {
     if (!std::exchange(is_waiting_, false)) return false;
     --health_.waiting_;
@@ -150,12 +149,12 @@ class HealthService::HealthCall final : public CallHandler,
   HealthService& health_;
   Call& call_;
   const bool watches_;
-  std::mutex mutex_;  // guards the following
+  std::mutex mutex_;  // guards the members below
   CallLimit::Slot slot_;
   grpc::Alarm alarm_;
   OwningTag<HealthCall, &HealthCall::OnAlarm> alarm_tag_;
   bool is_waiting_ = false;  // for the request
-  bool has_name_ = false;    // the request names a service that exists
+  bool has_name_ = false;    // the requested service exists
   bool is_watching_ = false;
   bool is_sending_ = false;
   bool is_finished_ = false;
@@ -188,7 +187,8 @@ void HealthState::Stop() {
     serving_ = false;
     watchers.assign(watchers_.begin(), watchers_.end());
   }
-  // Without the lock: each locks its call, which locks this.
+  // Unlocked to avoid a deadlock: OnChange() locks the call, and a call locks
+  // this state.
   for (const auto& watcher : watchers) watcher->OnChange();
 }
 

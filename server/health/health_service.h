@@ -1,4 +1,4 @@
-// grpc.health.v1.Health, on the same threads as everything else.
+// grpc.health.v1.Health, served by the server's own pollers.
 #pragma once
 
 #include <atomic>
@@ -13,35 +13,35 @@
 
 namespace topk {
 
-/// Whether the server serves, for everyone who reports it. Thread-safe.
+/// The serving state of the server. Thread-safe.
 class HealthState {
  public:
-  /// Is notified of changes.
+  /// Interface for receiving state changes.
   class Watcher {
    public:
-    /// The state has changed.
+    /// Called when the state has changed.
     virtual void OnChange() = 0;
 
    protected:
     ~Watcher() = default;
   };
 
-  /// The names that can be asked about, "" (the whole server) among them. All
-  /// serve from the start.
+  /// `names` are the services that can be checked, including "" for the whole
+  /// server. All are serving initially.
   explicit HealthState(std::set<std::string> names);
 
-  /// Returns whether there is such a name.
+  /// Returns whether the name is known.
   bool Has(const std::string& name) const { return names_.contains(name); }
 
-  /// Returns the state of the names that there are, which share it, or of all
-  /// others.
+  /// Returns the state that all known names share, or the state of an unknown
+  /// name.
   grpc::health::v1::HealthCheckResponse::ServingStatus StateOf(
       bool has_name) const;
 
-  /// Nothing serves from now on: watchers are notified.
+  /// Marks everything as not serving and notifies the watchers.
   void Stop();
 
-  /// From now on a watcher is notified, and kept alive until it is removed.
+  /// Registers a watcher, and keeps the watcher alive until Remove().
   void Add(std::shared_ptr<Watcher> watcher);
   void Remove(const std::shared_ptr<Watcher>& watcher);
 
@@ -52,15 +52,16 @@ class HealthState {
   std::set<std::shared_ptr<Watcher>> watchers_;
 };
 
-/// Serves the state. gRPC's own health service starts the threads of the
-/// callback API: these poll too, and half of all calls change threads, at 20 us
-/// each (gRPC 1.51). Thread-safe; one for each grpc::Server.
+/// Serves the health state. Not gRPC's own health service, because that starts
+/// the callback API's threads, which also poll: half of all calls then change
+/// threads, at 20 us each (gRPC 1.51). Thread-safe. Create one per
+/// grpc::Server.
 class HealthService {
  public:
-  /// Open calls of one server, watches included. Clients that check health keep
-  /// one watch per connection.
+  /// Maximum number of open calls per server, including watches. Clients that
+  /// check health keep one watch per connection.
   static constexpr int kMaxOpenCalls = 4096;
-  /// The largest request, in bytes.
+  /// Maximum request size in bytes.
   static constexpr size_t kMaxMessageBytes = 1024;
   /// The service's name in the contract.
   static constexpr char kName[] = "grpc.health.v1.Health";
@@ -68,7 +69,7 @@ class HealthService {
   /// The state must outlive the service.
   explicit HealthService(HealthState& state) : state_(state) {}
 
-  /// Adds the methods. The service must outlive the router.
+  /// Registers the methods. The service must outlive `router`.
   void AddMethods(CallRouter& router);
 
  private:
@@ -76,7 +77,7 @@ class HealthService {
 
   HealthState& state_;
   CallLimit limit_{"health", kMaxOpenCalls};
-  std::atomic<int> waiting_ = 0;  // calls whose request is still to come
+  std::atomic<int> waiting_ = 0;  // calls without a request yet
 };
 
 }  // namespace topk

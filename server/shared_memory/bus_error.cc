@@ -12,10 +12,10 @@
 namespace topk {
 namespace {
 
-// A guarded range, or end = 0. The signal handler must not lock the mutex under
-// which slots are changed, so it reads a version before and after. If the
-// version is odd or differs, the slot is being changed, so that its range is
-// not in use, and the handler skips it.
+// A guarded range, or end = 0 if the slot is free. The signal handler cannot
+// lock slots_mutex, so it reads the version before and after reading the slot.
+// If the version is odd or has changed, the slot is being modified. Its range
+// is then not in use, and the handler skips the slot.
 struct Slot {
   std::atomic<uint32_t> version = 0;
   std::atomic<uintptr_t> begin = 0;
@@ -27,7 +27,7 @@ static_assert(std::atomic<uintptr_t>::is_always_lock_free);
 
 constinit std::array<Slot, BusGuard::kMax> slots;
 constinit std::mutex slots_mutex;
-// Set with the handler, before any slot; 0 until then.
+// 0 until the handler is installed, which happens before any slot is used.
 uintptr_t page_bytes = 0;
 struct sigaction previous_action;
 
@@ -40,8 +40,8 @@ void Set(Slot& slot, uintptr_t begin, uintptr_t end, bool writable) {
   slot.version.fetch_add(1);
 }
 
-// Maps pages of zeros from the page of `address` to the end of the slot's
-// range. Returns false if the address is not in the range, or mapping failed.
+// Maps zero pages from the page of `address` to the end of the slot's range.
+// Returns false if the address is outside the range or mapping fails.
 bool Repair(Slot& slot, uintptr_t address) {
   const uint32_t version = slot.version.load();
   const uintptr_t begin = slot.begin.load();
@@ -63,7 +63,7 @@ void Forward(int number, siginfo_t* info, void* context) {
     previous_action.sa_sigaction(number, info, context);
   } else if (previous_action.sa_handler == SIG_DFL ||
              previous_action.sa_handler == SIG_IGN) {
-    // Only a signal that a process has sent can be ignored. After a fault the
+    // Only a signal sent by a process can be ignored. After a fault, the
     // instruction would fault again.
     if (previous_action.sa_handler == SIG_IGN && info->si_code <= 0) return;
     std::signal(SIGBUS, SIG_DFL);
@@ -73,8 +73,7 @@ void Forward(int number, siginfo_t* info, void* context) {
   }
 }
 
-// Uses only what is safe in a signal handler: atomics, and mmap, which is a
-// system call.
+// Async-signal-safe: uses only atomics and mmap, which is a system call.
 void OnBusError(int number, siginfo_t* info, void* context) {
   const int error = errno;
   if (info->si_code == BUS_ADRERR) {
@@ -104,10 +103,10 @@ void InstallHandler() {
 BusGuard::BusGuard(std::span<const std::byte> memory, bool writable)
     : slot_(0) {
   const std::lock_guard lock(slots_mutex);
-  if (page_bytes == 0) InstallHandler();  // once for the whole process
+  if (page_bytes == 0) InstallHandler();  // once per process
   while (slot_ < kMax && slots[slot_].end.load() != 0) ++slot_;
   if (slot_ == kMax) return;
-  // The mapping includes all of its last page.
+  // The mapping includes the whole last page.
   const auto begin = reinterpret_cast<uintptr_t>(memory.data());
   const uintptr_t end =
       (begin + memory.size() + page_bytes - 1) & ~(page_bytes - 1);

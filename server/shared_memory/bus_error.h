@@ -1,12 +1,12 @@
-// Turns SIGBUS in memory that a client shares into an error of its request.
+// Turns SIGBUS in shared memory into an error of the request that uses it.
 //
-// Algorithm: truncating a shared object removes pages that another process has
-// mapped, and accessing them raises SIGBUS. The signal handler searches the
-// address in the ranges that are registered here, maps pages of zeros from
-// there to the end of the range, and marks the range as broken. The instruction
+// Algorithm: if a shared object is truncated, pages that other processes have
+// mapped disappear, and accessing them raises SIGBUS. The signal handler finds
+// the registered range with the faulting address, maps zero pages from there to
+// the end of the range, and marks the range as broken. The faulting instruction
 // then succeeds, and the user of the range checks the mark afterwards.
 //
-// Why: checking the size before is not enough, because the object may be
+// Why: checking the size first is not enough, because the object may be
 // truncated at any moment, and copying the tensor would take longer than most
 // computations.
 //
@@ -24,18 +24,18 @@ class BusGuard {
  public:
   static constexpr size_t kMax = 256;
 
-  /// Guards a mapping, which must begin at a page. `writable`: whether it was
-  /// mapped for writing.
+  /// Guards a mapping that begins at a page boundary. `writable` tells whether
+  /// it was mapped for writing.
   BusGuard(std::span<const std::byte> memory, bool writable);
   ~BusGuard();
   BusGuard(const BusGuard&) = delete;
   BusGuard& operator=(const BusGuard&) = delete;
 
-  /// Returns false if too many ranges were guarded: this one is not.
+  /// Returns false if this range is not guarded because there are too many.
   bool guards() const { return slot_ < kMax; }
 
-  /// Returns whether a page of the range was missing when it was accessed. From
-  /// that page on, the range now reads as zeros, and writes are lost.
+  /// Returns whether an access found a missing page. From that page on, the
+  /// range reads as zeros and writes are lost.
   bool broken() const;
 
  private:

@@ -14,8 +14,8 @@
 namespace topk {
 namespace {
 
-// Returns an error to retry after, because other requests will release their
-// file descriptors and mappings.
+// Returns a retryable error, because other requests will release their file
+// descriptors and mappings.
 Status Exhausted(std::string message) {
   return ResourceExhausted("SHARED_MEMORY_EXHAUSTED", "server",
                            std::move(message), std::chrono::seconds(1));
@@ -41,8 +41,8 @@ Status CannotOpen(const std::string& name, const std::string& field,
 
 Result<std::shared_ptr<MappedObject>> MappedObject::Open(
     const std::string& name, Access access, const std::string& field) {
-  // shm_open() does not follow links. O_NONBLOCK is for names of FIFOs, which
-  // would block until there is a writer.
+  // shm_open() does not follow links. O_NONBLOCK keeps the open of a FIFO from
+  // blocking until there is a writer.
   const int mode = access == Access::kWrite ? O_RDWR : O_RDONLY;
   const int fd = shm_open(name.c_str(), mode | O_NONBLOCK, 0);
   if (fd < 0) return CannotOpen(name, field, errno);

@@ -15,18 +15,19 @@
 
 namespace topk {
 
-/// The access to an object's bytes.
+/// How an object's bytes are accessed.
 enum class Access { kRead, kWrite };
 
-/// An open object, and its mapping. The mapping has the size that the object
-/// had when it was opened. Other processes may change the bytes, and truncate
-/// the object, at any time.
+/// An open object and its mapping. The mapping keeps the size that the object
+/// had when opened. Other processes may change the bytes or truncate the object
+/// at any time.
 class MappedObject {
  public:
-  /// Opens the object that has this name now. `field` is the path of the name.
-  /// INVALID_ARGUMENT if there is none, or the name is that of another file;
-  /// PERMISSION_DENIED if this process may not open it; RESOURCE_EXHAUSTED if
-  /// this process or the system has too many files open.
+  /// Opens the object that currently has this name. `field` is the request
+  /// field with the name. Returns INVALID_ARGUMENT if there is no such object
+  /// or the name refers to another kind of file, PERMISSION_DENIED if this
+  /// process may not open it, and RESOURCE_EXHAUSTED if this process or the
+  /// system has too many open files.
   static Result<std::shared_ptr<MappedObject>> Open(const std::string& name,
                                                     Access access,
                                                     const std::string& field);
@@ -35,7 +36,7 @@ class MappedObject {
   MappedObject& operator=(const MappedObject&) = delete;
 
   /// Returns whether `other` is the same object, opened with the same size, and
-  /// this one was not truncated.
+  /// this object has not been truncated.
   bool IsSameAs(const MappedObject& other) const;
 
   /// Returns whether the object still has a name.
@@ -43,21 +44,22 @@ class MappedObject {
 
   /// The size in bytes when the object was opened.
   int64_t size() const { return static_cast<int64_t>(info_.st_size); }
-  /// Maps the object. No-op if it is mapped or empty. RESOURCE_EXHAUSTED if the
-  /// system cannot map it, or too many are mapped.
+  /// Maps the object. No-op if already mapped or empty. Returns
+  /// RESOURCE_EXHAUSTED if the system cannot map it or too many objects are
+  /// mapped.
   Status Map(const std::string& field);
   /// Returns a part of the mapping. REQUIRES: Map() returned OK, and the part
   /// is within size().
   std::span<std::byte> part(int64_t offset, int64_t bytes) const;
 
   /// Returns whether the part has no holes. If this process reads a hole, the
-  /// system allocates memory for it and charges this process. Best effort: a
-  /// peer can punch holes afterwards, or hide holes by allocating as many pages
-  /// beyond the size.
+  /// system allocates memory for it and charges this process. Best effort:
+  /// another process can punch holes later, or hide holes by allocating as many
+  /// pages beyond the size.
   bool HasMemory(int64_t offset, int64_t bytes) const;
 
-  /// Returns whether the object had at least `bytes` bytes all the time since
-  /// it was mapped.
+  /// Returns whether the object has had at least `bytes` bytes ever since it
+  /// was mapped.
   bool StillHas(int64_t bytes) const;
 
  private:

@@ -101,8 +101,8 @@ Status RequestMemory::Deliver(v1::TopKResponse& response) {
     return InvalidArgument("SHARED_MEMORY_OVERLAP", outputs_[1].field,
                            "the regions of values and indices overlap");
   }
-  // The outputs were computed in private memory, because other processes may
-  // write to the regions at any time.
+  // Outputs are computed in private memory and copied here, because other
+  // processes may write to the regions at any time.
   for (const Output& output : outputs_) {
     v1::Tensor& tensor = *(response.*output.mutable_tensor)();
     std::ranges::copy(std::as_bytes(std::span(tensor.data())),

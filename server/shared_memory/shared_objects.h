@@ -1,9 +1,9 @@
 // Maps the shared memory objects that clients name.
 //
-// Algorithm: each request opens its object by name, so that it uses the current
-// object of that name, and then reuses the mapping of an earlier request if it
-// is of the same object and size. Why: opening and comparing takes about 3 us,
-// while a new mapping costs a page fault for each page that is accessed.
+// Algorithm: each request opens its object by name, to get the current object
+// of that name, and reuses an earlier mapping if the object and its size are
+// the same. Why: opening and comparing takes about 3 us, while a new mapping
+// costs a page fault for each page accessed.
 //
 // Tests: unit/shared_objects_test.cc, integration/shared_memory_test.cc.
 #pragma once
@@ -27,7 +27,7 @@
 
 namespace topk {
 
-/// A part of an object, mapped for the lifetime of this.
+/// A part of an object. Stays mapped while this SharedRegion exists.
 class SharedRegion {
  public:
   SharedRegion(std::shared_ptr<const MappedObject> object, int64_t offset,
@@ -38,12 +38,12 @@ class SharedRegion {
   std::span<std::byte> bytes() const { return object_->part(offset_, bytes_); }
 
   /// Returns FAILED_PRECONDITION if a part of the region has no memory. `field`
-  /// is the path of the region. Best effort: the owner of the object can remove
-  /// memory at any time.
+  /// is the request field with the region. Best effort: the owner of the object
+  /// can remove memory at any time.
   Status CheckWritten(const std::string& field) const;
 
-  /// Returns FAILED_PRECONDITION if a part of the region was removed since it
-  /// was mapped. `field` is the path of the region.
+  /// Returns FAILED_PRECONDITION if a part of the region was removed after it
+  /// was mapped. `field` is the request field with the region.
   Status CheckIntact(const std::string& field) const;
 
  private:
@@ -52,26 +52,26 @@ class SharedRegion {
   int64_t bytes_;
 };
 
-/// Opens objects, and keeps them mapped for later requests. Thread-safe.
+/// Opens objects and caches their mappings for later requests. Thread-safe.
 class SharedObjects {
  public:
-  /// The maximum number of objects that are kept mapped.
+  /// The maximum number of cached mappings.
   static constexpr size_t kMaxKept = 64;
 
-  /// Allows names that begin with `prefix`. Every `period`, unmaps objects that
-  /// were unlinked.
+  /// Allows names that begin with `prefix`. Unmaps unlinked objects every
+  /// `period`.
   explicit SharedObjects(std::string prefix, std::chrono::milliseconds period =
                                                  std::chrono::seconds(1));
 
-  /// Returns the part of an object that a request names in `field`.
-  /// INVALID_ARGUMENT for an invalid name, a missing object, or a range outside
-  /// it; PERMISSION_DENIED for a name without the prefix, and if this process
-  /// may not open it; RESOURCE_EXHAUSTED if the process has too many objects
-  /// open.
+  /// Returns the region that a request names in `field`. Returns
+  /// INVALID_ARGUMENT for an invalid name, a missing object or a range outside
+  /// the object, PERMISSION_DENIED if the name lacks the prefix or this process
+  /// may not open the object, and RESOURCE_EXHAUSTED if the process has too
+  /// many objects open.
   Result<SharedRegion> Open(const v1::SharedMemoryRegion& region, Access access,
                             const std::string& field);
 
-  /// The number of objects that are kept.
+  /// The number of cached mappings.
   size_t size() const;
 
  private:
@@ -81,9 +81,9 @@ class SharedObjects {
     std::shared_ptr<MappedObject> object;
   };
 
-  // Returns the kept mapping of an object that was just opened. If there is
-  // none, maps the object, and keeps it in place of the least recently used
-  // object that no request uses. Does not keep it if requests use all of them.
+  // Returns the cached mapping of an object that was just opened. On a cache
+  // miss, maps the object and evicts the least recently used object that no
+  // request uses. If all are in use, does not cache the new mapping.
   Result<std::shared_ptr<MappedObject>> Map(
       const std::string& name, Access access,
       std::shared_ptr<MappedObject> opened, const std::string& field);
@@ -93,7 +93,7 @@ class SharedObjects {
   const std::string prefix_;
   const std::chrono::milliseconds period_;
   mutable std::mutex mutex_;
-  std::list<Entry> entries_;  // guarded by the mutex; the last used one is last
+  std::list<Entry> entries_;  // guarded by mutex_; least recently used first
   std::condition_variable_any added_;
   std::jthread release_thread_;
 };
