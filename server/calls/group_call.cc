@@ -18,6 +18,9 @@ constexpr int64_t kPollerBytes = int64_t{48} << 10;
 // Memory of an item without its message. Up to 64 empty messages may wait in
 // each of the 256 streams of a connection.
 constexpr int64_t kItemBytes = int64_t{4} << 10;
+// While no more than this is in flight, waiting messages are not compacted:
+// at most 1024 of them keep a receive block each.
+constexpr int64_t kUncompactedBytes = 1024 * kItemBytes;
 
 }  // namespace
 
@@ -46,8 +49,11 @@ void GroupCall::Interrupt(const Status& status) {
 GroupCall::Item GroupCall::Admitted(grpc::ByteBuffer& message) {
   Item item{std::make_unique<Request>(service_, admitted(), make_codec_()), {}};
   const auto now = RequestStats::Clock::now();
-  item.status = item.request->Admit(message, now, now,
-                                    /*waits=*/queue_.WillWait(), kItemBytes);
+  // To copy each message takes a tenth of the time of small requests.
+  const bool waits =
+      service_.admission().in_flight().bytes() > kUncompactedBytes &&
+      queue_.WillWait();
+  item.status = item.request->Admit(message, now, now, waits, kItemBytes);
   if (!item.status.ok()) item.request->KeepIdOnly();
   return item;
 }
