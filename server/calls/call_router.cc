@@ -1,5 +1,7 @@
 #include "server/calls/call_router.h"
 
+#include <grpcpp/ext/health_check_service_server_builder_option.h>
+
 #include <utility>
 
 namespace topk {
@@ -43,6 +45,14 @@ void CallRouter::Add(const std::string& path, MakeHandler make_handler) {
 const CallRouter::Method& CallRouter::Find(std::string_view path) const {
   const auto found = methods_.find(path);
   return found == methods_.end() ? unknown_ : found->second;
+}
+
+void CallRouter::Register(grpc::ServerBuilder& builder) {
+  builder.RegisterAsyncGenericService(&rpc_);
+  // gRPC's own health service, if this process enables it, would answer before
+  // the generic service.
+  builder.SetOption(
+      std::make_unique<grpc::HealthCheckServiceServerBuilderOption>(nullptr));
 }
 
 void CallRouter::Start(EventLoop& loop) {

@@ -43,9 +43,7 @@ class CallRouter {
   const Method& Find(std::string_view path) const;
 
   /// Registers the generic service with `builder`.
-  void Register(grpc::ServerBuilder& builder) {
-    builder.RegisterAsyncGenericService(&rpc_);
-  }
+  void Register(grpc::ServerBuilder& builder);
   /// Starts accepting calls on `loop`, until the server shuts down.
   void Start(EventLoop& loop);
 
