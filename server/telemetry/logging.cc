@@ -1,6 +1,7 @@
 #include "server/telemetry/logging.h"
 
 #include <spdlog/async_logger.h>
+#include <spdlog/details/null_mutex.h>
 #include <spdlog/details/thread_pool.h>
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/pattern_formatter.h>
@@ -9,7 +10,6 @@
 
 #include <future>
 #include <iterator>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
@@ -64,8 +64,9 @@ class LineFormatter final : public spdlog::formatter {
   spdlog::pattern_formatter pattern_{"%Y-%m-%dT%H:%M:%S.%e%z %l %v"};
 };
 
-// Tells when it is flushed.
-class FlushSignal final : public spdlog::sinks::base_sink<std::mutex> {
+// Tells when it is flushed. Only the writing thread calls it.
+class FlushSignal final
+    : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
   std::promise<void> flushed;
 
