@@ -35,6 +35,7 @@ class ReadAheadQueue {
     /// The stream had already ended, and the message was not added.
     bool late = false;
   };
+
   /// Returns whether a message added now would have to wait.
   bool WillWait() {
     const std::lock_guard lock(mutex_);
@@ -85,8 +86,8 @@ class ReadAheadQueue {
     /// The error passed to Interrupt() if it ended the stream, otherwise OK.
     Status status;
     /// Messages were taken. If false and the stream has not ended, the worker
-    /// must return without touching shared state, because another worker may
-    /// already have started.
+    /// must do no more than begin the read, because another worker may already
+    /// have started.
     bool any = false;
     /// When the waiting queue last became non-empty.
     std::chrono::steady_clock::time_point since;

@@ -73,12 +73,8 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::Take(Turns::iterator turn,
   // A spare thread may take the job of a client whose turn has not come.
   if (turn == turns_.begin()) turn_ = std::max(turn_, turn->first);
   ForgetIdleClients();
-  client.served += static_cast<double>(job->cost);
-  Turns::node_type node = turns_.extract(turn);
-  if (!client.queued.empty()) {
-    node.key() = client.served;
-    client.turn = turns_.insert(std::move(node));
-  }
+  if (client.queued.empty()) turns_.erase(turn);
+  Charge(client, static_cast<double>(job->cost));
   Advance(now);
   ++client.running;
   ++running_;
@@ -108,6 +104,7 @@ void WorkQueue::Advance(Clock::time_point now) {
   shared_until_ = now;
 }
 
+// Moves the client's next turn, if it has queued work, by this much work.
 void WorkQueue::Charge(Client& client, double nanoseconds) {
   client.served += nanoseconds;
   if (client.queued.empty()) return;
