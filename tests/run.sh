@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
-# Installs what the tests need, builds, and runs every test; then builds the
-# CUDA backend, and runs unit, conformance and integration again under
-# AddressSanitizer and UndefinedBehaviorSanitizer; what threads meet in also
-# under ThreadSanitizer.
+# Installs what the tests need, builds, and runs every test.
 #
-# usage: tests/run.sh [--fast]     --fast leaves CUDA and the sanitizers out
+# usage: tests/run.sh [--all]
+#
+# --all   builds the CUDA backend too, and runs the tests of a device; runs the
+#         unit, conformance and integration tests with AddressSanitizer and
+#         UndefinedBehaviorSanitizer, and the tests of threads with
+#         ThreadSanitizer
 set -euo pipefail
 
-fast=false
+all=false
 case "${1:-}" in
   "") ;;
-  --fast) fast=true ;;
+  --all) all=true ;;
   *)
-    sed -n '2,7s/^# \{0,1\}//p' "$0"
+    sed -n '2,9s/^# \{0,1\}//p' "$0"
     [ "$1" = --help ] && exit 0
     exit 2
     ;;
@@ -21,7 +23,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=deploy/packages.sh
 source deploy/packages.sh
 
-# step NAME TEXT: ends the step before, if any, and begins another.
+# step NAME TEXT: ends the previous step, if any, and begins another.
 usage=$(mktemp)
 step_name=
 step_start=$SECONDS
@@ -48,8 +50,7 @@ finish() {
 }
 trap finish EXIT
 
-# ctest has two lines for each test, as wide as the longest name and parameter:
-# one without will do.
+# Prints one line for each test, without the parameter.
 run_tests() {
   ctest "$@" | sed -uE '/^ +Start +[0-9]+: /d
     s/^( *[0-9]+\/[0-9]+ Test +#.*[^.])\.{4,}/\1 .../
@@ -63,8 +64,7 @@ install_packages "${TOPK_BUILD_PACKAGES[@]}" "${TOPK_TEST_PACKAGES[@]}"
 unpack_package prometheus build/tools
 PATH="$PWD/build/tools/usr/bin:$PATH"
 
-# Triton's client, for the tests in which it calls a server; without it they are
-# skipped.
+# Triton's client, for the tests in which the client calls a server.
 tests/support/venv.sh oip ||
   echo "== no Triton client: oip.tritonclient is skipped" >&2
 
@@ -82,15 +82,15 @@ cmake --build --preset dev
 step "headers" "compiling each header by itself"
 cmake --build --preset dev --target all_verify_interface_header_sets
 step "dev tests" "running every test"
-# Many wait rather than compute: four at a time keep two processors busy.
+# Many tests wait: four at a time keep two processors busy.
 run_tests --preset dev -j 4
 
-if [ "$fast" = false ]; then
+if $all; then
   if nvcc=$(deploy/cuda_toolkit.sh); then
     step "CUDA" "building the CUDA backend, and running what needs a device"
-    # In the folder of dev, whose objects differ by no more than the registry of
-    # backends; its preset turns the backend off again. For the oldest device:
-    # what compiles for it compiles for the others.
+    # The folder of dev is reused: only the registry of backends differs. The
+    # preset dev turns the backend off again. Code for the oldest device also
+    # compiles for newer devices.
     cmake --preset cuda -B build/dev -DCMAKE_CUDA_COMPILER="$nvcc" \
       -DCMAKE_CUDA_ARCHITECTURES=80
     cmake --build build/dev --target topk_gpu_test
@@ -105,8 +105,8 @@ if [ "$fast" = false ]; then
   cmake --build --preset asan
   step "asan tests" "running unit, conformance and integration with them"
   run_tests --preset asan -j 4
-  # 28 is the most that Clang 14's can do with, and Debian's own. Only root may
-  # read it; unread, it is taken for that.
+  # Clang 14's ThreadSanitizer works with at most 28, which is Debian's default.
+  # Only root can read the setting. If it cannot be read, assume the default.
   if [ "$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 28)" -gt 28 ]; then
     step "" "no ThreadSanitizer: vm.mmap_rnd_bits is more than 28"
   else
