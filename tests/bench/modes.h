@@ -8,16 +8,9 @@
 
 namespace topk::bench {
 
-/// Prints what would run for each workload. Returns the exit status.
-int PrintSupport(const std::vector<Workload>& workloads, int threads);
-
 /// Measures every algorithm that can run, over a grid of shapes, and prints a
 /// table that compares each with the chosen one. Returns the exit status.
 int MeasureAlgorithms(int threads);
-
-/// Cancels large plans of every algorithm repeatedly, for `seconds` seconds
-/// each, and prints the time until they return. Returns the exit status.
-int MeasureCancellation(int threads, double seconds);
 
 /// Obeys peers.py over stdin and stdout, a line of JSON for a line. Returns the
 /// exit status.

@@ -48,7 +48,6 @@ void RunWorkload(benchmark::State& state, const Workload& workload,
 
 int Main(int argc, char** argv) {
   int threads = 1;
-  double seconds = 5;
   std::string mode = "benchmark";
   std::string file = TOPK_SOURCE_DIR "/tests/bench/workloads.cases";
   CLI::App app("The CPU kernels, in process, without a server", "topk_bench");
@@ -56,14 +55,10 @@ int Main(int argc, char** argv) {
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   app.add_option("--mode", mode,
-                 "benchmark; support: what would run for each workload; "
+                 "benchmark; "
                  "algorithms: what the chooser's constants were taken from; "
-                 "cancel: how soon a cancelled run returns; "
                  "worker: for peers.py")
-      ->check(CLI::IsMember(
-          {"benchmark", "support", "algorithms", "cancel", "worker"}))
-      ->capture_default_str();
-  app.add_option("--seconds", seconds, "for each plan that is cancelled")
+      ->check(CLI::IsMember({"benchmark", "algorithms", "worker"}))
       ->capture_default_str();
   app.add_option("--workloads", file)->capture_default_str();
   app.allow_extras();
@@ -76,9 +71,7 @@ int Main(int argc, char** argv) {
   }
   if (mode == "worker") return Work(threads);
   if (mode == "algorithms") return MeasureAlgorithms(threads);
-  if (mode == "cancel") return MeasureCancellation(threads, seconds);
   const std::vector<Workload> workloads = ReadWorkloads(file);
-  if (mode == "support") return PrintSupport(workloads, threads);
   for (const Workload& workload : workloads) {
     benchmark::RegisterBenchmark(workload.name.c_str(), RunWorkload, workload,
                                  threads)

@@ -14,7 +14,7 @@
 # FOLDER         the chroot, which is kept for the next run
 #                (build/grpc_current)
 #
-# The last step prints a Markdown table on stdout.
+# The last step prints a Markdown table for each version and round on stdout.
 set -euo pipefail
 
 usage() { sed -n '2,18s/^# \{0,1\}//p' tests/quality/grpc_current.sh; }
@@ -118,16 +118,13 @@ if wants bench; then
   echo "== measuring servers of both versions with the client of this one" >&2
   inside "cmake -S . -B /build/bench ${bench_options[*]} >/dev/null
     cmake --build /build/bench --target service_bench topk_server"
-  rows=$folder/build/rows runs=()
-  mkdir -p "$rows"
   for round in "${rounds[@]}"; do
     for version in here current; do
       servers=()
       if [ "$version" = current ]; then servers=(--servers "$folder"); fi
+      echo "gRPC: $version, round $round"
       tests/bench/service.sh --only unary,stream "${measured[@]}" \
-        "${servers[@]}" --json "$rows/$version-$round" >/dev/null
-      runs+=("$version=$rows/$version-$round")
+        "${servers[@]}"
     done
   done
-  /usr/bin/python3 tests/bench/service/versions.py "${runs[@]}"
 fi

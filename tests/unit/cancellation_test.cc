@@ -136,7 +136,7 @@ TEST_P(Cancelling, EndsSoonOrReturnsTheWholeResult) {
       EXPECT_EQ(answer.status().code, Code::kCancelled);
       EXPECT_EQ(answer.status().reason, "CANCELLED");
       EXPECT_FALSE(answer.status().message.empty());
-      // Sanitizers and other programs need theirs; topk_bench measures it.
+      // Generous: sanitizers and a busy machine take their time.
       EXPECT_LT(returned - cancelled, std::chrono::seconds(5)) << i;
     }
   }

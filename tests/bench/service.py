@@ -1,0 +1,105 @@
+"""Compares topkd with a no-op server of plain gRPC; service.sh describes it.
+
+usage: service.py BIN [--seconds S] [--only CALL[,CALL]] [--quick]
+                  [--max-bytes N] [--servers FOLDER]
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import tempfile
+
+import harness
+
+KIB, MIB = 1 << 10, 1 << 20
+SIZES = (KIB, 64 * KIB, MIB, 4 * MIB, 64 * MIB, 256 * MIB)
+# By `topk bench --path`: the name, and the sizes.
+CALLS = {"unary": ("ComputeTopK", SIZES),
+         "stream": ("StreamTopK", SIZES),
+         "many": ("ComputeTopKMany", (KIB,)),
+         "shm": ("ComputeTopK, shared memory",
+                 (64 * KIB, MIB, 4 * MIB, 64 * MIB))}
+TURNS = 4
+
+
+def runs(command):
+    """Returns the (requests per second, median microseconds) of a load."""
+    out = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+    report = json.loads(out)
+    return report["requests_per_second"], report["p50_us"]
+
+
+def measure(programs, targets, path, size, callers, seconds):
+    """Returns a row of the table."""
+    common = ["--concurrency", str(callers), "--duration", str(seconds / TURNS)]
+    ours = [programs / "topk", "bench", "--target", targets["topkd"], "--json",
+            "--path", path, "--k", "10", "--shape", str(size // 4),
+            "--connections", str(callers), "--warmup", "0.1", "--verify",
+            "0.05", *common]
+    if path == "many":
+        ours += ["--batch", "256"]
+    plain = [programs / "service_bench", "--mode", "call", "--target",
+             targets["plain"], "--bytes", str(size), *common]
+    if path == "stream":
+        plain.append("--stream")
+    turns = [(runs(ours), runs(plain)) for _ in range(TURNS)]
+    (rate, p50), (other_rate, other_p50) = (
+        [statistics.median(figures) for figures in zip(*side)]
+        for side in zip(*turns))
+    name = f"{size // MIB} MiB" if size >= MIB else f"{size // KIB} KiB"
+    cells = [CALLS[path][0], name, str(callers), f"{rate * size / 1e9:.2f}",
+             f"{rate:.0f}", f"{p50:.0f}", f"{other_rate:.0f}",
+             f"{other_p50:.0f}", f"{rate / other_rate:.2f}"]
+    return "| " + " | ".join(cells) + " |"
+
+
+def program(name, chroot, folder):
+    """Returns a server's program: for a chroot, a script that runs the server
+    with the loader and the libraries of the chroot."""
+    if chroot is None:
+        return name
+    script = pathlib.Path(folder) / name.name
+    script.write_text(
+        f"#!/bin/sh\nexec {chroot}/lib64/ld-linux-x86-64.so.2 --library-path "
+        f"{chroot}/usr/lib/x86_64-linux-gnu {chroot}/{name} \"$@\"\n", "utf-8")
+    script.chmod(0o755)
+    return script
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("programs", type=pathlib.Path)
+    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--only", default=",".join(CALLS))
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--max-bytes", type=int, default=SIZES[-1])
+    parser.add_argument("--servers", type=pathlib.Path)
+    options = parser.parse_args()
+    seconds = 0.1 if options.quick else options.seconds
+    paths = options.only.split(",")
+    if set(paths) - set(CALLS):
+        parser.error(f"--only takes {', '.join(CALLS)}")
+    print("| call | tensor | callers | topkd GB/s | topkd calls/s | "
+          "topkd p50 us | other calls/s | other p50 us | ratio |\n"
+          "|---|" + "---:|" * 8)
+    with tempfile.TemporaryDirectory() as folder, harness.Server(
+            program(options.programs / "topkd", options.servers, folder),
+            "--max-message-bytes", "2147483647", "--allow-shared-memory",
+            ) as topkd, harness.PlainServer(
+                program(options.programs / "service_bench", options.servers,
+                        folder)) as plain:
+        targets = {"topkd": topkd.target, "plain": plain.target}
+        for path in paths:
+            for size in CALLS[path][1]:
+                for callers in (1, 8):
+                    if size > options.max_bytes or (
+                            callers > 1 and size > 4 * MIB):
+                        continue
+                    print(measure(options.programs, targets, path, size,
+                                  callers, seconds), flush=True)
+
+
+if __name__ == "__main__":
+    main()
