@@ -2,8 +2,8 @@
 with what the pages say.
 
 Every block that page_commands.py describes runs in a copy of this repository,
-at its root. `localhost:50051` in a command is a server of this program's, as it
-is in the copy of tests/system/load. A comment before a block may say
+at its root. `localhost:50051` in a command is replaced by the address of a
+server that this program starts. A comment before a block may say
 
   <!-- needs go protoc -->    programs without which it is left out
   <!-- not run: why -->       that it is left out
@@ -67,9 +67,6 @@ def main():
         tree = pathlib.Path(folder) / "tree"
         copy_tree(tree)
         target = environment["TOPK_TARGET"] = server.target
-        for path in (tree / "tests/system/load").iterdir():
-            text = path.read_text(encoding="utf-8")
-            path.write_text(text.replace(HERE, target), encoding="utf-8")
         for page in options.pages:
             text = page.read_text(encoding="utf-8")
             for block in page_commands.BLOCK.finditer(text):

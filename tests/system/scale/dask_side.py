@@ -11,7 +11,6 @@ import dask
 import dask.array as da
 import distributed
 import numpy as np
-import psutil
 import topk_client.dask
 
 WORKER_BYTES = 1 << 30
@@ -80,36 +79,3 @@ def while_killing(client, x, k, largest, servers, kill_server):
     under_way = not futures[0].done()
     values, indices = client.gather(list(futures))
     return values, indices, {"worker": victim, "under_way": under_way}
-
-
-def _spin():
-    wall, cpu = time.perf_counter(), time.thread_time()
-    while time.perf_counter() - wall < 0.5:
-        pass
-    return (time.thread_time() - cpu) / (time.perf_counter() - wall)
-
-
-def cores_had(client):
-    """Returns how many processors the workers get, all at once."""
-    return sum(client.run(_spin).values())
-
-
-def chunk_seconds(client, servers):
-    """Returns what a chunk of next to nothing takes of the processors: of a
-    worker, and of this process, which has the client and the scheduler."""
-    pids = list(client.run(os.getpid).values())
-
-    def taken():
-        seconds = [sum(psutil.Process(pid).cpu_times()[:2])
-                   for pid in (*pids, os.getpid())]
-        return np.array([sum(seconds[:-1]), seconds[-1]])
-
-    few, many = (da.zeros((1, 1024 * chunks), np.float32, chunks=(1, 1024))
-                 for chunks in (16, 512))
-    ours(few, 100, True, servers)  # connects
-    begin = taken()
-    ours(few, 100, True, servers)
-    middle = taken()
-    ours(many, 100, True, servers)
-    end = taken()
-    return ((end - middle) - (middle - begin)) / (512 - 16)

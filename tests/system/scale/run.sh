@@ -1,22 +1,21 @@
 #!/usr/bin/env bash
-# One tensor over many workers: topk_client.dask, .ray and the Spark recipe over
-# a file of 4 GiB, four workers and two topkd, by bytes against one streamed
-# call; again while a worker and a server are killed; Dask's topk to compare; a
-# cost model against the measured time. Not part of tests/run.sh: it needs PyPI,
+# Runs TopK of one tensor over many workers: topk_client.dask, .ray and the Spark
+# recipe, with a file of 4 GiB, four workers and two topkd. Compares every result
+# with that of one streamed call, byte for byte, also while a worker and a server
+# are killed; measures Dask's own topk. Not part of tests/run.sh: needs PyPI,
 # 10 GiB of disk, 8 GiB of memory and ten minutes.
 #
 # usage: tests/system/scale/run.sh [--elements N] [--parts PART,...]
 #                                  [--rounds N] [--out FOLDER]
 #
 # --elements N   of the file (2^30)
-# --parts PART   of small, dask, peers, ray, page, model (all); what a report
-#                has of the others stays
-# --rounds N     how often the peers answer, in turn (1)
-# --out FOLDER   for the file, report.json and report.txt (build/scale_out)
+# --parts PART   of small, dask, peers, ray, page (all)
+# --rounds N     how often Dask's topk and ours take turns (1)
+# --out FOLDER   for the file (build/scale_out)
 set -euo pipefail
 case "${1:-}" in
   -h | --help)
-    sed -n '2,18s/^# \{0,1\}//p' "$0"
+    sed -n '2,15s/^# \{0,1\}//p' "$0"
     exit 0
     ;;
 esac

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a soak needs, builds, and runs it: see README.md.
 #
-# usage: tests/system/soak/run.sh [--minutes 10] [--seed N] [--report FILE]
+# usage: tests/system/soak/run.sh [--minutes 10] [--seed N]
 set -euo pipefail
 
 if [ "${1:-}" = --help ]; then

@@ -1,7 +1,6 @@
 """Servers under load for long, while all goes wrong around them; see README.md.
 
 usage: soak.py TOPKD TOPK [--minutes 10] [--seed N] [--haproxy PATH]
-               [--report FILE]
 
 Ends with 1 if an answer was wrong, a call was lost, a server died of itself or
 its memory or descriptors grew beyond the bounds below.
@@ -9,7 +8,6 @@ its memory or descriptors grew beyond the bounds below.
 
 import argparse
 import contextlib
-import json
 import os
 import random
 import shutil
@@ -55,10 +53,8 @@ def run(options, directory, stack):
     rows = loads.end(processes, CALM * seconds + 120)
     watch.stop()
     steady = (1 - CALM / 2) * seconds
-    found = {
-        "seed": options.seed, "minutes": options.minutes,
-        "missing": topology.missing, "load": rows, "misbehaving": misbehaving,
-        "events": chaos.events, "died": watch.died, "processes": {}}
+    found = {"load": rows, "misbehaving": misbehaving, "events": chaos.events,
+             "died": watch.died, "processes": {}}
     for name, process in topology.processes().items():
         begun = descriptors[name]
         with contextlib.suppress(AssertionError):
@@ -72,8 +68,6 @@ def run(options, directory, stack):
             "descriptors_at_begin": begun,
             "descriptors_at_end": process.descriptors(),
             "mib_peak": max(row[2] for row in watch.samples[name]),
-            "mib_every_10_s": [round(row[2])
-                               for row in watch.samples[name][::10]],
             "mib_at_end": process.memory(),
             "mib_a_minute": round(slope(rows), 2) if long else None}
     life = watch.since("server 1", WARM_UP * seconds)
@@ -122,7 +116,6 @@ def main():
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--haproxy", default=shutil.which("haproxy") or
                         "/usr/sbin/haproxy")
-    parser.add_argument("--report", help="where to write all as JSON")
     options = parser.parse_args()
     if not os.access(options.haproxy, os.X_OK):
         print(f"{options.haproxy} is missing: skipped. tests/run.sh installs "
@@ -136,9 +129,6 @@ def main():
     for text, fine in checks(found):
         print(("ok    " if fine else "NOT   ") + text)
         good &= fine
-    if options.report:
-        with open(options.report, "w", encoding="ascii") as file:
-            json.dump(found, file, indent=1)
     sys.exit(0 if good else 1)
 
 
