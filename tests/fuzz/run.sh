@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Fuzzes a target, or all of them, for a while with libFuzzer; adds to each
-# corpus what covers new code, and prints a table of what was done. Ends with 1
-# if an input failed; those lie in build/fuzz/failed.
+# Fuzzes a target, or all targets, with libFuzzer and adds inputs that cover new
+# code to the corpus, which keeps its number of files. Prints a table. Ends with
+# 1 if an input failed; failing inputs are in build/fuzz/failed.
 #
 # usage: tests/fuzz/run.sh TARGET|all [SECONDS [JOBS]]   (60 s, one at once)
 set -euo pipefail
@@ -35,16 +35,17 @@ make_seeds() {
   esac
 }
 
-# The number before or after a word of libFuzzer's line of progress, of the
-# last line that has the mark: "#12 DONE cov: 34 ft: 56 corp: 7/8b".
+# Both read libFuzzer's lines of progress: "#12 DONE cov: 34 ft: 56 corp: 7/8b".
 edges() { sed -nE "s/^#[0-9]+\s+($1)\s+cov: ([0-9]+).*/\2/p" "$2" | tail -n 1; }
 runs() { sed -nE 's/^#([0-9]+)\s+[A-Z].*/\1/p' "$1" | tail -n 1; }
 
 # Fuzzes one target; writes its row of the table.
 fuzz() {
   local target=$1 corpus=tests/fuzz/corpus/$1 at=build/fuzz/fuzzed/$1
-  local program=build/fuzz/bin/$1_fuzz result=none
+  local program=build/fuzz/bin/$1_fuzz result=none kept
   mkdir -p "$corpus" "$at/seeds" "$at/found" build/fuzz/failed
+  kept=$(find "$corpus" -type f | wc -l)
+  if [ "$kept" -lt 25 ]; then kept=25; fi
   rm -f "$at/row"
   make_seeds "$target" "$at/seeds"
   if ! "$program" -max_total_time="$seconds" -max_len=2000 -timeout=20 \
@@ -53,11 +54,11 @@ fuzz() {
     result=$(sed -nE 's/^(does not hold|SUMMARY): /&/p' "$at/log" | head -n 1)
     tail -n 40 "$at/log" >&2
   fi
-  # Of edges alone: how often each was run would keep many more files.
+  # Only edges: their counts would keep many more files.
   "$program" -set_cover_merge=1 -use_counters=0 \
     "$corpus" "$at/found" "$at/seeds" > "$at/merge.log" 2>&1
-  # Of what covers anything the largest cover most: 150 files are enough.
-  find "$corpus" -type f -printf '%s %p\n' | sort -rn | tail -n +151 |
+  # The largest files cover most.
+  find "$corpus" -type f -printf '%s %p\n' | sort -rn | tail -n +$((kept + 1)) |
     cut -d ' ' -f 2 | xargs -r rm
   printf '| %s | %s | %s | %s | %s | %s files, %s KiB | %s |\n' "$target" \
     "$(runs "$at/log")" "$seconds" "$(edges INITED "$at/log")" \
