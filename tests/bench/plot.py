@@ -1,19 +1,13 @@
-"""Makes the picture and a table of the README from the lines of peers.py.
+"""Draws the README's picture from the lines of peers.py: the time of each
+library as a multiple of ours for each workload, on a logarithmic axis.
 
-usage: plot.py ONE_THREAD.jsonl TWO_THREADS.jsonl --svg FILE --table FILE
-               [--other NAME ONE_THREAD.jsonl TWO_THREADS.jsonl]
-
-The picture: for each workload the time of each library relative to ours, one
-thread each, on a logarithmic axis. The table: Markdown, both runs.
-
---other NAME ONE TWO   the ratios of another machine, in columns of the table
+usage: plot.py ONE_THREAD.jsonl SVG
 """
 
 import argparse
 import json
 import math
 import pathlib
-import statistics
 
 PEERS = {"ort": ("ONNX Runtime", "#4477aa"),
          "openvino": ("OpenVINO", "#ee6677"),
@@ -119,60 +113,14 @@ def picture(rows, title):
     return "\n".join(out) + "\n</svg>\n"
 
 
-def ratios(case, one, two):
-    """The cells of one machine."""
-    cells = ["-"] * 3
-    if case in one:
-        cells[0] = f"{one[case]['ratio']:.1f}"
-        cells[1] = f"{one[case]['roofline_fraction']:.2f}"
-    if case in two:
-        cells[2] = f"{two[case]['ratio']:.1f}"
-    return cells
-
-
-def mean(rows):
-    return statistics.geometric_mean(
-        row["ratio"] for case, row in rows.items() if case[0].isdigit())
-
-
-def table(one, two, other):
-    head = ["workload", "topk", *[label for label, _ in PEERS.values()],
-            "ratio", "of read", "ratio, 2 threads"]
-    machines = [(one, two)]
-    if other:
-        head += [f"{other[0]}: ratio", "of read", "ratio, 2 threads"]
-        machines.append(tuple(map(read, other[1:])))
-    lines = ["| " + " | ".join(head) + " |",
-             "|---|" + "---:|" * (len(head) - 1)]
-    for case, label in LABELS.items():
-        if case not in one:
-            continue
-        row = one[case]
-        cells = [label, f"{row['topk_us']:.1f}"]
-        cells += [f"{row[f'{name}_us']:.1f}" if f"{name}_us" in row else "-"
-                  for name in PEERS]
-        for machine in machines:
-            cells += ratios(case, *machine)
-        lines.append("| " + " | ".join(cells) + " |")
-    means = "".join(f" **{mean(first):.1f}** | | **{mean(second):.1f}** |"
-                    for first, second in machines)
-    lines.append(f"| geometric mean of the first 17 | | | | | |{means}")
-    return "\n".join(lines) + "\n"
-
-
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
-    parser.add_argument("one")
-    parser.add_argument("two")
-    parser.add_argument("--svg", type=pathlib.Path, required=True)
-    parser.add_argument("--table", type=pathlib.Path, required=True)
-    parser.add_argument("--other", nargs=3)
+    parser.add_argument("rows", type=pathlib.Path)
+    parser.add_argument("svg", type=pathlib.Path)
     flags = parser.parse_args()
-    one, two = read(flags.one), read(flags.two)
     flags.svg.write_text(
-        picture(one, "How many times longer than topk: TopK of the libraries "
-                "that people use"), "utf-8")
-    flags.table.write_text(table(one, two, flags.other), "utf-8")
+        picture(read(flags.rows), "How many times longer than topk: TopK of "
+                "the libraries that people use"), "utf-8")
 
 
 if __name__ == "__main__":
