@@ -23,32 +23,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=deploy/packages.sh
 source deploy/packages.sh
 
-# step NAME TEXT: ends the previous step, if any, and begins another.
-usage=$(mktemp)
-step_name=
-step_start=$SECONDS
-step_cpu=0
-report=
-step() {
-  times >"$usage"
-  local cpu
-  # The children's user and system time are the second line: "0m1.2s 0m0.5s".
-  cpu=$(tr ms '  ' <"$usage" |
-    awk 'NR == 2 { printf "%d", 60 * ($1 + $3) + $2 + $4 }')
-  if [ -n "$step_name" ]; then
-    report+="${report:+, }$step_name $((SECONDS - step_start)) s"
-    report+=" ($((cpu - step_cpu)) s CPU)"
-  fi
-  step_name=$1 step_start=$SECONDS step_cpu=$cpu
-  shift
-  if [ $# -gt 0 ]; then echo "== $*" >&2; fi
-}
-finish() {
-  step ""
-  echo "== $report; all $SECONDS s ($step_cpu s CPU)" >&2
-  rm "$usage"
-}
-trap finish EXIT
+# step TEXT: prints the next step and the seconds so far.
+step() { echo "== $SECONDS s: $*" >&2; }
 
 # Prints one line for each test, without the parameter.
 run_tests() {
@@ -57,7 +33,7 @@ run_tests() {
     s/^( *[0-9]+\/[0-9]+ Test +#.*)  # GetParam\(\) = .* \.\.\./\1 .../'
 }
 
-step "packages" "checking the packages"
+step "checking the packages"
 install_packages "${TOPK_BUILD_PACKAGES[@]}" "${TOPK_TEST_PACKAGES[@]}"
 
 # The real Prometheus, for the tests in which it scrapes a server.
@@ -76,18 +52,18 @@ tests/support/venv.sh servers ||
 { client/examples/run.sh none web && install_packages chromium; } ||
   echo "== no npm or no Chromium: servers.browser is skipped" >&2
 
-step "dev build" "building"
+step "building"
 cmake --preset dev
 cmake --build --preset dev
-step "headers" "compiling each header by itself"
+step "compiling each header by itself"
 cmake --build --preset dev --target all_verify_interface_header_sets
-step "dev tests" "running every test"
+step "running every test"
 # Many tests wait: four at a time keep two processors busy.
 run_tests --preset dev -j 4
 
 if $all; then
   if nvcc=$(deploy/cuda_toolkit.sh); then
-    step "CUDA" "building the CUDA backend, and running what needs a device"
+    step "building the CUDA backend, and running what needs a device"
     # The folder of dev is reused: only the registry of backends differs. The
     # preset dev turns the backend off again. Code for the oldest device also
     # compiles for newer devices.
@@ -97,23 +73,23 @@ if $all; then
     run_tests --test-dir build/dev --output-on-failure --no-tests=error \
       -L '^gpu$'
   else
-    step "" "no compiler for CUDA: its kernels are not built"
+    step "no compiler for CUDA: its kernels are not built"
   fi
-  step "asan build" \
-    "building with AddressSanitizer and UndefinedBehaviorSanitizer"
+  step "building with AddressSanitizer and UndefinedBehaviorSanitizer"
   cmake --preset asan
   cmake --build --preset asan
-  step "asan tests" "running unit, conformance and integration with them"
+  step "running unit, conformance and integration with them"
   run_tests --preset asan -j 4
   # Clang 14's ThreadSanitizer works with at most 28, which is Debian's default.
   # Only root can read the setting. If it cannot be read, assume the default.
   if [ "$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 28)" -gt 28 ]; then
-    step "" "no ThreadSanitizer: vm.mmap_rnd_bits is more than 28"
+    step "no ThreadSanitizer: vm.mmap_rnd_bits is more than 28"
   else
-    step "tsan build" "building with ThreadSanitizer"
+    step "building with ThreadSanitizer"
     cmake --preset tsan
     cmake --build --preset tsan
-    step "tsan tests" "running the programs in which threads meet"
+    step "running the programs in which threads meet"
     run_tests --preset tsan -j 4
   fi
 fi
+step "done"
