@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Installs what the benchmarks need and builds some of their targets, optimised,
-# in build/bench. Sourced, in the repository's root.
+# Installs the packages of the benchmarks and builds targets in build/bench with
+# optimization. Source this file in the repository's root.
 
 # shellcheck source=deploy/packages.sh
 source deploy/packages.sh

@@ -12,11 +12,11 @@ namespace topk::bench {
 /// table that compares each with the chosen one. Returns the exit status.
 int MeasureAlgorithms(int threads);
 
-/// Obeys peers.py over stdin and stdout, a line of JSON for a line. Returns the
-/// exit status.
+/// Runs commands of peers.py: reads lines of JSON from stdin and answers each
+/// with a line on stdout. Returns the exit status.
 int Work(int threads);
 
-/// The memory of an answer.
+/// The output buffers of a plan.
 struct Answer {
   explicit Answer(const Plan& plan)
       : values(static_cast<size_t>(plan.values.bytes)),

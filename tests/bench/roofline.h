@@ -1,4 +1,4 @@
-// How fast this machine reads memory: no selection can be faster.
+// Measures how fast this machine reads memory. No selection can be faster.
 #pragma once
 
 #include <tbb/parallel_for.h>
@@ -12,9 +12,10 @@
 
 namespace topk::bench {
 
-/// Reads every byte, four vectors side by side; the result must be used.
+/// Reads every byte, four vectors at a time. The caller must use the result, or
+/// the compiler removes the loop.
 inline uint64_t ReadAll(std::span<const std::byte> data) {
-  // GCC and Clang make of it whatever vectors they may use everywhere.
+  // GCC and Clang compile this type to the vectors of the baseline target.
   typedef uint64_t Vector
       __attribute__((vector_size(16), aligned(1), may_alias));
   const auto* const begin = reinterpret_cast<const Vector*>(data.data());

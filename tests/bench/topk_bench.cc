@@ -24,7 +24,7 @@ void RunWorkload(benchmark::State& state, const Workload& workload,
   Answer answer(plan);
   tbb::task_arena arena(threads);
   Execution execution;
-  // Read and run in turn, so that both meet the same machine.
+  // Reading and running take turns, so that both see the same machine load.
   int64_t best_read = INT64_MAX;
   int64_t best_run = INT64_MAX;
   for (auto _ : state) {

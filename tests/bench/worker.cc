@@ -1,4 +1,4 @@
-// The half of peers.py that runs our kernels: obeys lines of JSON.
+// Runs our kernels for peers.py. Commands and answers are lines of JSON.
 //
 //   {"do": "load", "workload": LINE OF workloads.cases, "data": FILE}
 //       -> {"kernel": ..., "instruction_set": ...}

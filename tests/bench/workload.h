@@ -9,25 +9,25 @@
 
 namespace topk::bench {
 
-/// One line.
+/// A line of workloads.cases.
 struct Workload {
   std::string name;
   PlanRequest request;
   /// "normal", "ascending", "constant" or "zeros".
   std::string data;
 
-  /// Throws std::runtime_error if the line asks for what no plan has.
+  /// Throws std::runtime_error if the request is invalid.
   Plan plan() const;
 };
 
-/// Reads a line. Throws std::runtime_error if it cannot be read.
+/// Parses a line. Throws std::runtime_error if the line is malformed.
 Workload ParseWorkload(const std::string& line);
 
-/// Reads a file of workloads. Throws std::runtime_error, with the line, if one
-/// cannot be read or the file has no workloads.
+/// Reads a file of workloads. Throws std::runtime_error if a line is malformed
+/// or the file has no workloads.
 std::vector<Workload> ReadWorkloads(const std::string& path);
 
-/// Returns the tensor of a workload: the same for the same seed.
+/// Returns the tensor of a workload, which depends only on `seed`.
 std::vector<std::byte> MakeData(const Workload& workload, uint64_t seed);
 
 }  // namespace topk::bench

@@ -1,5 +1,5 @@
-"""The load of a soak: well-behaved callers, each kind a process, every answer
-of which is compared byte for byte."""
+"""The load of a soak: one process for each kind of caller. Every response is
+compared byte for byte."""
 
 import collections
 import json
@@ -15,7 +15,7 @@ MIX = [{"weight": 60, "shape": [8, 1000]},
        {"weight": 10, "shape": [64, 257], "dtype": "i64", "smallest": True},
        {"weight": 5, "shape": [500, 40], "dtype": "u8", "axis": 0},
        {"weight": 5, "shape": [1, 1000000]}]
-# Beyond these `topk bench` holds requests back, and says so.
+# `topk bench` reports requests that it could not send at these rates as missed.
 BENCHES = {
     "unary": ["--mix", "MIX", "--rate", "100", "--concurrency", "16",
               "--connections", "4"],

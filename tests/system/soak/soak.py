@@ -1,9 +1,9 @@
-"""Servers under load for long, while all goes wrong around them; see README.md.
+"""Loads three servers while faults are injected; see README.md.
 
 usage: soak.py TOPKD TOPK [--minutes 10] [--seed N] [--haproxy PATH]
 
-Ends with 1 if an answer was wrong, a call was lost, a server died of itself or
-its memory or descriptors grew beyond the bounds below.
+Ends with 1 if a response was wrong, a call was lost, a server exited, or its
+memory or descriptors grew beyond the bounds below.
 """
 
 import argparse

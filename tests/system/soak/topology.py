@@ -1,4 +1,4 @@
-"""Three servers behind HAProxy, each with another handicap."""
+"""Three servers behind HAProxy, each with a different handicap."""
 
 import contextlib
 import pathlib
@@ -97,7 +97,7 @@ class Topology:
 
         def enter():
             self.enter_group()
-            # It goes, not the server.
+            # Make the kernel kill this process, not the server.
             with open("/proc/self/oom_score_adj", "w",
                       encoding="ascii") as file:
                 file.write("1000")

@@ -1,4 +1,4 @@
-"""Looks at processes every second: memory, descriptors, whether they live."""
+"""Samples the memory and descriptors of processes every second."""
 
 import contextlib
 import itertools
@@ -52,8 +52,8 @@ class Watch:
 
 
 def slope(rows):
-    """MiB a minute, by Theil and Sen: the median of all pairs' slopes, which
-    no single peak moves. Of a long run some hundreds of samples will do."""
+    """Returns MiB per minute by the Theil-Sen estimator: the median of all
+    pairs' slopes. Uses about 300 samples of a long run."""
     rows = rows[::max(1, len(rows) // 300)]
     return 60 * statistics.median(
         (later[2] - early[2]) / (later[0] - early[0])
