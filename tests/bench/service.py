@@ -5,6 +5,7 @@ usage: service.py BIN [--seconds S] [--only CALL[,CALL]] [--quick]
 """
 
 import argparse
+import contextlib
 import json
 import pathlib
 import statistics
@@ -84,12 +85,17 @@ def main():
     print("| call | tensor | callers | topkd GB/s | topkd calls/s | "
           "topkd p50 us | other calls/s | other p50 us | ratio |\n"
           "|---|" + "---:|" * 8)
-    with tempfile.TemporaryDirectory() as folder, harness.Server(
-            program(options.programs / "topkd", options.servers, folder),
-            "--max-message-bytes", "2147483647", "--allow-shared-memory",
-            ) as topkd, harness.PlainServer(
-                program(options.programs / "service_bench", options.servers,
-                        folder)) as plain:
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+
+        def server(name):
+            return program(options.programs / name, options.servers, folder)
+
+        topkd = stack.enter_context(harness.Server(
+            server("topkd"), "--max-message-bytes", "2147483647",
+            "--allow-shared-memory"))
+        plain = stack.enter_context(
+            harness.PlainServer(server("service_bench")))
         targets = {"topkd": topkd.target, "plain": plain.target}
         for path in paths:
             for size in CALLS[path][1]:
