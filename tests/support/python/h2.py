@@ -109,6 +109,11 @@ def data(stream, payload, end_stream=False, most=16384):
               stream, piece) for i, piece in enumerate(pieces))
 
 
+def request(stream, pairs, payload):
+    """Returns the frames of a call with one message."""
+    return call(stream, pairs) + data(stream, message(payload), end_stream=True)
+
+
 class Connection:
     """A connection; closed at the end of a with block.
 

@@ -2,7 +2,7 @@
 
 import h2
 import harness
-from cheap_attack import OIP, STREAMS, TOPK, UNARY, attack
+from attacks import OIP, STREAMS, TOPK, UNARY, attack
 
 BODY = h2.message(harness.REQUEST)
 # Server code handles the end of these calls; that of health calls is in other
@@ -44,5 +44,4 @@ def expired_on_arrival(attacker):
                                  for stream in streams))
             attacker.delivered(BATCH)
             client.reset(*client.wait(streams, 0.5))
-            for stream in streams:
-                attacker.outcomes[client.outcomes.pop(stream, "no end")] += 1
+            attacker.count(client, streams)

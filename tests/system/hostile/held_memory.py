@@ -6,17 +6,11 @@ import time
 
 import h2
 import topk_requests
-from cheap_attack import HEALTH, OIP, TOPK, attack
+from attacks import CLOSED, HEALTH, OIP, TOPK, WIDE, attack
 from topk_requests import field
 from topk_stubs import load_stubs
 
 MIB = 1 << 20
-WIDE = ((h2.HEADER_TABLE_SIZE, 0), (h2.INITIAL_WINDOW_SIZE, (1 << 31) - 1))
-CLOSED = ((h2.HEADER_TABLE_SIZE, 0), (h2.INITIAL_WINDOW_SIZE, 0))
-
-
-def _open_wide(client):
-    client.send(h2.window_update(0, (1 << 31) - 65536))
 
 
 @attack(processes=1, rounds=8, arriving=60)
@@ -37,28 +31,6 @@ def watches_of_long_names(attacker):
 # Streams after their answers --------------------------------------------------
 
 
-def _answered_group(attacker, client, path, message, count):
-    """Sends a group and takes all of its responses; the stream stays open."""
-    stream = client.call(path, *[message] * count, end=False)
-    attacker.delivered()
-    expected = count * 17 * MIB
-    until = time.monotonic() + 2
-    while (client.messages[stream] < expected and not client.closed and
-           stream not in client.outcomes and time.monotonic() < until):
-        client.poll(0.2)
-    attacker.outcomes[client.outcomes.get(
-        stream, f"{client.messages[stream] // MIB} MiB received")] += 1
-
-
-def _idle_after_answers(attacker, path, message):
-    with attacker.connect(own=WIDE) as client:
-        _open_wide(client)
-        for _ in range(6):
-            if attacker.goes_on() and not client.closed:
-                _answered_group(attacker, client, path, message, 2)
-        attacker.hold(client)
-
-
 def large_item(chance):
     """2 MiB whose response has 18 MiB."""
     data = chance.randbytes(2 * MIB)
@@ -70,21 +42,27 @@ def large_infer(chance):
     return topk_requests.infer("UINT8", [len(data)], len(data), data)
 
 
-# 24 MiB: what threads that wrote responses keep for the next ones.
-@attack(processes=1, rounds=6, arriving=24)
-def idle_many_after_answers(attacker):
-    """Six streams of ComputeTopKMany that have received 36 MiB each and stay
-    open."""
-    _idle_after_answers(attacker, TOPK + "ComputeTopKMany",
-                        large_item(attacker.random).SerializeToString())
-
-
-# 24 MiB: what threads that wrote responses keep for the next ones.
-@attack(processes=1, rounds=6, arriving=24)
-def idle_infer_after_answers(attacker):
-    """The same on ModelStreamInfer."""
-    _idle_after_answers(attacker, OIP + "ModelStreamInfer",
-                        large_infer(attacker.random).SerializeToString())
+# 24 MiB: the memory that threads which wrote responses keep for the next ones.
+@attack(processes=1, rounds=8, seconds=1.5, arriving=24)
+def idle_after_answers(attacker):
+    """Eight streams of ComputeTopKMany and ModelStreamInfer that have received
+    36 MiB each and stay open."""
+    groups = [
+        (TOPK + "ComputeTopKMany", large_item(attacker.random)),
+        (OIP + "ModelStreamInfer", large_infer(attacker.random))] * 4
+    with attacker.connect(own=WIDE) as client:
+        client.send(h2.window_update(0, (1 << 31) - 65536))
+        for path, message in groups:
+            stream = client.call(path, *[message.SerializeToString()] * 2,
+                                 end=False)
+            attacker.delivered()
+            until = time.monotonic() + 2
+            while (client.messages[stream] < 34 * MIB and not client.closed and
+                   time.monotonic() < until):
+                client.poll(0.2)
+            attacker.outcomes[
+                f"{client.messages[stream] // MIB} MiB received"] += 1
+        attacker.hold(client)
 
 
 @attack(processes=1, rounds=10)
@@ -230,7 +208,7 @@ def large_outputs_freed(attacker):
             stream = client.call(TOPK + "StreamTopK", header)
             attacker.delivered()
             client.wait([stream], 5)
-            attacker.outcomes[client.outcomes.get(stream, "none")] += 1
+            attacker.count(client, [stream])
 
 
 def _send_until_end(attacker, client, stream, chunks):

@@ -3,7 +3,7 @@ parsed."""
 
 import h2
 import topk_requests
-from cheap_attack import HEALTH, OIP, STREAMS, TOPK, UNARY, attack
+from attacks import HEALTH, OIP, STREAMS, TOPK, UNARY, attack
 from topk_requests import field
 
 MIB = 1 << 20
@@ -21,23 +21,18 @@ def repeat(piece, size):
     return piece * (size // len(piece))
 
 
-def _send(attacker, client, path, message):
-    """Sends a message and waits until the call has ended."""
-    stream = client.call(path, message)
-    attacker.delivered()
-    for _ in client.wait([stream], 0.5):
-        client.reset(stream)
-    attacker.outcomes[client.outcomes.get(stream, "given up")] += 1
-
-
 def _send_all(attacker, messages):
-    """Sends messages one at a time: what gRPC is still receiving is not
-    counted yet."""
+    """Sends messages one at a time, because messages that gRPC is still
+    receiving are not counted yet."""
     with attacker.connect() as client:
         for path, message in messages:
             if client.closed or not attacker.goes_on():
                 break
-            _send(attacker, client, path, message)
+            stream = client.call(path, message)
+            attacker.delivered()
+            for _ in client.wait([stream], 0.5):
+                client.reset(stream)
+            attacker.count(client, [stream])
 
 
 def _ones(count):
@@ -109,11 +104,12 @@ def _infer(attacker, bodies):
                          for body in bodies))
 
 
-@attack(processes=1, rounds=6)
+@attack(processes=1, rounds=7)
 def empty_inputs(attacker):
-    """8 MiB of empty inputs, outputs or parameters in ModelInfer."""
+    """8 MiB of empty inputs, outputs, parameters or raw contents in
+    ModelInfer."""
     pieces = [field(5, b""), field(6, b""), field(4, b"\x0a\x00"),
-              field(5, field(3, b"")), field(5, field(5, b""))]
+              field(5, field(3, b"")), field(5, field(5, b"")), field(7, b"")]
     attacker.random.shuffle(pieces)
     _infer(attacker, (MODEL + repeat(piece, 8 * MIB - 100)
                       for piece in [field(5, b"")] + pieces))
@@ -139,13 +135,6 @@ def typed_contents(attacker):
     _infer(attacker, [MODEL + unpacked] + [body(*kind) for kind in kinds])
 
 
-@attack(processes=1, rounds=4)
-def empty_raw_contents(attacker):
-    """8 MiB of raw_input_contents without a byte."""
-    size = attacker.random.randrange(7 * MIB, 8 * MIB - 100)
-    _infer(attacker, [MODEL + repeat(field(7, b""), size)] * 4)
-
-
 def _group(number, payload=b""):
     return (topk_requests.varint(number << 3 | 3) + payload +
             topk_requests.varint(number << 3 | 4))
@@ -163,7 +152,7 @@ def raw_contents_in_tiny_frames(attacker):
             client.upload(stream, body, end_stream=True, frame_bytes=24)
             attacker.delivered()
             client.wait([stream], 3)
-            attacker.outcomes[client.outcomes.get(stream, "given up")] += 1
+            attacker.count(client, [stream])
 
 
 @attack(processes=1, rounds=8, arriving=60)
@@ -175,13 +164,10 @@ def typed_contents_as_groups(attacker):
                          field(5, groups))
     with attacker.connect() as client:
         while attacker.goes_on() and not client.closed:
-            streams = []
-            for _ in range(4):
-                streams.append(client.call(OIP + "ModelInfer", body))
-                attacker.delivered()
+            streams = [client.call(OIP + "ModelInfer", body) for _ in range(4)]
+            attacker.delivered(4)
             client.wait(streams, 5)
-            attacker.outcomes.update(
-                client.outcomes.get(stream, "given up") for stream in streams)
+            attacker.count(client, streams)
 
 
 @attack(processes=1, rounds=1000)
