@@ -4,9 +4,10 @@
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cctype>
+#include <charconv>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -88,47 +89,26 @@ class Reader {
   }
 
   int64_t Integer(const std::string& text) const {
-    size_t used = 0;
-    int64_t value = 0;
-    try {
-      value = std::stoll(text, &used);
-    } catch (const std::exception&) {
-      Fail("not an integer: " + text);
-    }
-    if (used != text.size()) Fail("not an integer: " + text);
-    return value;
+    return Parse<int64_t>(text);
   }
 
-  // One element's bits.
+  // Returns an element's bits.
   uint64_t Element(int type, const std::string& text) const {
-    size_t used = 0;
+    const size_t width = ElementBits(type);
     if (text.rfind("0x", 0) == 0) {
-      uint64_t bits = 0;
-      try {
-        bits = std::stoull(text, &used, 16);
-      } catch (const std::exception&) {
-        Fail("not bits: " + text);
-      }
-      const size_t width = ElementBits(type);
-      if (used != text.size() || (width < 64 && bits >> width != 0)) {
+      const auto bits = Parse<uint64_t>(text.substr(2), 16);
+      if (width < 64 && bits >> width != 0) {
         Fail("not bits of the type: " + text);
       }
       return bits;
     }
-    long double value = 0;
-    try {
-      value = std::stold(text, &used);
-    } catch (const std::exception&) {
-      Fail("not a number: " + text);
-    }
-    if (used != text.size()) Fail("not a number: " + text);
+    const auto value = Parse<long double>(text);
     if (type == v1::DATA_TYPE_F64) {
-      return Bits<uint64_t>(static_cast<double>(value));
+      return std::bit_cast<uint64_t>(static_cast<double>(value));
     }
     if (type == v1::DATA_TYPE_F32) {
-      return Bits<uint32_t>(static_cast<float>(value));
+      return std::bit_cast<uint32_t>(static_cast<float>(value));
     }
-    const size_t width = ElementBits(type);
     if (value > -9223372036854775809.0L && value < 0x1p64L) {
       uint64_t bits = value < 0
                           ? static_cast<uint64_t>(static_cast<int64_t>(value))
@@ -136,7 +116,7 @@ class Reader {
       if (width < 64) bits &= (uint64_t{1} << width) - 1;
       if (IsNumber(type, bits, value)) return bits;
     }
-    // A number that the type cannot represent exactly is an error of the line.
+    // The type must represent the number exactly.
     if (width > 16) Fail("not a value of the type: " + text);
     return SearchedBits(type, value, text);
   }
@@ -196,15 +176,17 @@ class Reader {
   }
 
  private:
-  template <class To, class From>
-  static To Bits(From value) {
-    To bits;
-    static_assert(sizeof(bits) == sizeof(value));
-    std::memcpy(&bits, &value, sizeof(bits));
-    return bits;
+  // Returns the number that the whole text is.
+  template <class Value, class... Base>
+  Value Parse(const std::string& text, Base... base) const {
+    Value value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [at, error] = std::from_chars(text.data(), end, value, base...);
+    if (error != std::errc() || at != end) Fail("not a number: " + text);
+    return value;
   }
 
-  // The bits of a short float; of NaNs the quiet one or the first.
+  // Returns the bits of a float of at most 16 bits, of a quiet NaN if any.
   uint64_t SearchedBits(int type, long double value,
                         const std::string& text) const {
     const size_t width = ElementBits(type);
@@ -297,7 +279,7 @@ std::vector<Case> AllCases() {
       cases.push_back(ParseCase(line, where));
       cases.back().name = file.stem().string() + "_" + cases.back().name;
       if (!names.insert(cases.back().name).second) {
-        throw std::runtime_error(where + ": the name stands twice");
+        throw std::runtime_error(where + ": the name is not unique");
       }
     }
   }
