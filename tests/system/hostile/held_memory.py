@@ -24,8 +24,7 @@ def watches_of_long_names(attacker):
             attacker.delivered()
             if not attacker.goes_on():
                 break
-        attacker.hold(client)
-        attacker.outcomes.update(client.outcomes.values())
+        attacker.hold_and_close([client])
 
 
 # Streams after their answers --------------------------------------------------
@@ -85,8 +84,7 @@ def responses_never_read(attacker):
             attacker.delivered()
             if not attacker.goes_on():
                 break
-        attacker.hold(client)
-        attacker.outcomes.update(client.outcomes.values())
+        attacker.hold_and_close([client])
 
 
 @attack(processes=1, rounds=1000, flags=("--allow-shared-memory",))
@@ -155,8 +153,7 @@ def _items_that_wait(attacker, streams, item, count=300, header=None):
                 (TOPK + "ComputeTopKMany", OIP + "ModelStreamInfer"))
             client.call(path, *[item] * count, end=False)
             attacker.delivered()
-        attacker.hold(client)
-        attacker.outcomes.update(client.outcomes.values())
+        attacker.hold_and_close([client])
 
 
 @attack(processes=1, rounds=256)

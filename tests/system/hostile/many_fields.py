@@ -5,6 +5,7 @@ import h2
 import topk_requests
 from attacks import HEALTH, OIP, STREAMS, TOPK, UNARY, attack
 from topk_requests import field
+from topk_stubs import load_oip_stubs, load_stubs
 
 MIB = 1 << 20
 MESSAGE = 16 * MIB
@@ -189,72 +190,44 @@ def idle_headers_of_many_fields(attacker):
 # Long texts ------------------------------------------------------------------
 
 
-TENSOR = field(1, b"\x08\x09" + field(2, b"\x01") + field(4, b"\x07"))
-OPENVINO = field(2, b"\x08\x02\x10\x0b")  # TopK-11
+def _text_fields(descriptor):
+    """Yields the numbers that lead to each field of text, at any depth."""
+    for one in descriptor.fields:
+        if one.type == one.TYPE_STRING:
+            yield (one.number,)
+        elif one.type == one.TYPE_MESSAGE:
+            for rest in _text_fields(one.message_type):
+                yield one.number, *rest
 
 
-def _with_attributes(*fields):
-    return TENSOR + OPENVINO + field(4, b"".join(fields))
-
-
-def _region(name):
-    return field(1, name) + b"\x18\x01"
-
-
-def _with_parameter(name, value):
-    return MODEL + field(4, field(1, name) + field(2, value))
-
-
-def _register(name, key):
-    return field(1, name) + field(2, key) + b"\x20\x01"
-
-
-# Requests with a long text in one field each.
-LONG_IN_TOPK = [
-    lambda text: _with_attributes(field(2, text)),
-    lambda text: _with_attributes(field(2, b"max"), field(3, text)),
-    lambda text: _with_attributes(field(2, b"max"), field(3, b"value"),
-                                  field(5, text)),
-    lambda text: field(1, b"\x08\x09" + field(2, b"\x01") +
-                       field(5, _region(text))),
-    lambda text: TENSOR + field(6, field(2, _region(text))),
-    lambda text: TENSOR + field(7, text)]
-LONG_IN_INFER = [
-    lambda text: field(1, text), lambda text: MODEL + field(2, text),
-    lambda text: MODEL + field(3, text),
-    lambda text: _with_parameter(text, b"\x10\x01"),
-    lambda text: _with_parameter(b"mode", field(3, text)),
-    lambda text: MODEL + field(5, field(1, text)),
-    lambda text: MODEL + field(5, field(1, b"X") + field(2, text)),
-    lambda text: MODEL + field(6, field(1, text))]
-LONG_NAMES = ("ModelReady", "ModelMetadata", "ModelConfig", "ModelStatistics",
-              "RepositoryIndex", "SystemSharedMemoryStatus",
-              "SystemSharedMemoryUnregister")
-
-
-def long_texts_by_method():
-    """Returns pairs of a path and a function from a text to a message."""
-    pairs = [(TOPK + name, make) for make in LONG_IN_TOPK
-             for name in ("ComputeTopK", "ComputeTopKMany")]
-    pairs += [(TOPK + "StreamTopK", lambda text, make=make: field(
-        1, make(text))) for make in LONG_IN_TOPK]
-    pairs += [(OIP + name, make) for make in LONG_IN_INFER
-              for name in ("ModelInfer", "ModelStreamInfer")]
-    pairs += [(OIP + name, lambda text: field(1, text)) for name in LONG_NAMES]
-    register = OIP + "SystemSharedMemoryRegister"
-    return pairs + [
-        (register, lambda text: _register(text, b"/topk_nobody")),
-        (register, lambda text: _register(b"x", b"/topk" + text))]
+def _with_text(path, numbers, text):
+    """Returns a request that is valid except for one field of text."""
+    for number in reversed(numbers):
+        text = field(number, text)
+    if path.endswith("Infer"):
+        return topk_requests.infer(
+            "UINT8", [1], data=b"1").SerializeToString() + text
+    if path.startswith(OIP):
+        return text
+    valid = topk_requests.openvino("U8", [1], data=b"1").SerializeToString()
+    return field(1, valid) + text if path.endswith("StreamTopK") else valid + text
 
 
 @attack(processes=1, rounds=15, flags=("--allow-shared-memory",))
 def long_texts(attacker):
-    """16 MiB in the fields that name a mode, a model, a region or a type, which
-    errors repeat."""
-    pairs = long_texts_by_method()
-    attacker.random.shuffle(pairs)
-    text = b"x" * MESSAGE
-    _send_all(attacker, ((path, make(text)) for path, make in pairs))
+    """16 MiB in each field of text, such as a mode, a model, a region or a
+    type, which errors repeat."""
+    fields = [
+        (f"/{service.full_name}/{method.name}", numbers)
+        for file, name in ((load_stubs()["topk"], "TopKService"),
+                           (load_oip_stubs()[0], "GRPCInferenceService"))
+        for service in [file.DESCRIPTOR.services_by_name[name]]
+        for method in service.methods
+        for numbers in _text_fields(method.input_type)]
+    attacker.random.shuffle(fields)
+    _send_all(attacker, (
+        (path, _with_text(path, numbers, b"x" * MESSAGE))
+        for path, numbers in fields))
 
 
 # Request ids -----------------------------------------------------------------

@@ -39,7 +39,7 @@ def envoy(program, protoset, replicas):
 def by_clients(topkd, topk):
     with fleet.fleet(topkd) as replicas:
         target = ",".join(replica.target for replica in replicas)
-        parts = fleet.misfortunes("client-side round robin", replicas, [
+        parts = fleet.kill_and_drain("client-side round robin", replicas, [
             fleet.python_load(topkd, target),
             *(fleet.bench(topk, target, path)
               for path in ("unary", "stream", "many"))])
@@ -71,7 +71,7 @@ def by_proxy(topkd, topk, front, program, *more):
         # The calls of a load have one connection: each goes by itself. Envoy
         # sends again what a dead server had; behind HAProxy the client does.
         once = ["--max-attempts", "1"] if front is envoy else []
-        fleet.misfortunes(front.__name__, replicas, [
+        fleet.kill_and_drain(front.__name__, replicas, [
             fleet.bench(topk, target, "unary", *once),
             *(fleet.bench(topk, target, path)
               for path in ("stream", "many"))])
