@@ -135,7 +135,7 @@ def fire_alerts(promtool):
     run(promtool, "check", "config", ROOT / "deploy/prometheus/prometheus.yml")
     run(promtool, "test", "rules", TESTS)
     alerts = set(re.findall(r"- alert: (\w+)", RULES.read_text("utf-8")))
-    fired = set(re.findall(r"labels: '{alertname=\"(\w+)\"",
+    fired = set(re.findall(r"'{alertname=\"(\w+)\"",
                            TESTS.read_text("utf-8")))
     assert alerts and alerts == fired, alerts ^ fired
     return alerts
