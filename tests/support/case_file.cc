@@ -1,6 +1,5 @@
 #include "tests/support/case_file.h"
 
-#include <google/protobuf/descriptor.h>
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
@@ -23,14 +22,14 @@
 namespace topk::testing {
 namespace {
 
-// Returns the number of an enum's value by its short name, e.g. "f32".
-std::optional<int> FindValue(const google::protobuf::EnumDescriptor& type,
-                             const std::string& prefix, std::string name) {
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) {
-    return static_cast<char>(std::toupper(c));
-  });
-  const auto* value = type.FindValueByName(prefix + name);
-  return value == nullptr ? std::nullopt : std::optional(value->number());
+// Returns an enum's value in protobuf's text format: a number as such, or the
+// full name for a short one, e.g. "f32".
+std::string EnumValue(const std::string& prefix, std::string value) {
+  if (value.find_first_not_of("-0123456789") == std::string::npos) return value;
+  std::transform(
+      value.begin(), value.end(), value.begin(),
+      [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return prefix + value;
 }
 
 class Reader {
@@ -57,35 +56,26 @@ class Reader {
     return columns;
   }
 
-  void ReadSpec(const std::string& text, v1::Spec& spec) const {
-    std::istringstream in(text);
-    std::string dialect;
-    int32_t version = 0;
-    if (!(in >> dialect >> version) || !(in >> std::ws).eof()) {
-      Fail("no `dialect version`: " + text);
+  // Merges protobuf's text format into a request.
+  void Merge(const std::string& text, v1::TopKRequest& request) const {
+    if (!google::protobuf::TextFormat::MergeFromString(text, &request)) {
+      Fail("not a request: " + text);
     }
-    const auto known =
-        FindValue(*v1::Dialect_descriptor(), "DIALECT_", dialect);
-    spec.set_dialect(
-        static_cast<v1::Dialect>(known ? *known : Integer(dialect)));
-    spec.set_version(version);
   }
 
-  void ReadTensor(const std::string& text, v1::Tensor& tensor) const {
-    const size_t open = text.find(" [");
-    if (open == std::string::npos || text.back() != ']') {
-      Fail("no `type [shape]`: " + text);
+  // Reads columns such as "onnx 11" and "f32 [3, 4]".
+  void ReadSpecAndTensor(const std::string& spec, const std::string& tensor,
+                         v1::TopKRequest& request) const {
+    const size_t version = spec.find(' ');
+    const size_t shape = tensor.find(" [");
+    if (version == std::string::npos || shape == std::string::npos) {
+      Fail("no `dialect version` and `type [shape]`");
     }
-    const std::string type = text.substr(0, open);
-    const auto known =
-        FindValue(*v1::DataType_descriptor(), "DATA_TYPE_", type);
-    tensor.set_data_type(
-        static_cast<v1::DataType>(known ? *known : Integer(type)));
-    std::string sizes = text.substr(open + 2, text.size() - open - 3);
-    std::replace(sizes.begin(), sizes.end(), ',', ' ');
-    std::istringstream in(sizes);
-    std::string size;
-    while (in >> size) tensor.add_shape(Integer(size));
+    Merge("spec { dialect: " + EnumValue("DIALECT_", spec.substr(0, version)) +
+              " version: " + spec.substr(version) + " } tensor { data_type: " +
+              EnumValue("DATA_TYPE_", tensor.substr(0, shape)) +
+              " shape: " + tensor.substr(shape) + " }",
+          request);
   }
 
   int64_t Integer(const std::string& text) const {
@@ -229,11 +219,8 @@ Case ParseCase(const std::string& line, const std::string& where) {
     reader.Fail("not a name: " + result.name);
   }
   v1::TopKRequest& request = result.request;
-  if (!google::protobuf::TextFormat::ParseFromString(columns[3], &request)) {
-    reader.Fail("not a request: " + columns[3]);
-  }
-  reader.ReadSpec(columns[1], *request.mutable_spec());
-  reader.ReadTensor(columns[2], *request.mutable_tensor());
+  reader.Merge(columns[3], request);
+  reader.ReadSpecAndTensor(columns[1], columns[2], request);
   if (!request.tensor().has_shared_memory()) {
     request.mutable_tensor()->set_data(
         reader.Data(request.tensor(), columns[4]));

@@ -130,6 +130,14 @@ class Judge {
     result_.violations.push_back({code, field});
   }
 
+  void RefuseStrides(const std::vector<int64_t>& strides,
+                     const std::string& field) {
+    if (!strides.empty()) Refuse(field);
+    for (size_t i = 0; i < strides.size(); ++i) {
+      Refuse(field + "[" + std::to_string(i) + "]");
+    }
+  }
+
   // Requires the attributes of the dialect.
   bool Has(bool own, const std::string& name) {
     if (own) return true;
@@ -408,10 +416,7 @@ class Judge {
                 field + ".total_tensor_size_bytes");
     if (implied > kMaxSize) {
       Refuse(field);
-      Refuse(field + ".strides");
-      for (size_t i = 0; i < strides.size(); ++i) {
-        Refuse(field + ".strides[" + std::to_string(i) + "]");
-      }
+      RefuseStrides(strides, field + ".strides");
       return;
     }
     const bool value = field == "directml.output_value";
@@ -482,10 +487,7 @@ class Judge {
     const bool padded = field_ == "directml";
     if ((padded ? RoundUp4(exact) : exact) > kMaxSize) {
       Refuse("tensor.shape");
-      if (!q_.strides.empty()) Refuse("tensor.strides");
-      for (size_t i = 0; i < q_.strides.size(); ++i) {
-        Refuse("tensor.strides[" + std::to_string(i) + "]");
-      }
+      RefuseStrides(q_.strides, "tensor.strides");
     }
     if (tensor().has_shared_memory()) {
       Refuse("tensor.shared_memory", kUnimplemented);
@@ -689,6 +691,24 @@ size_t DataBytes(int data_type, size_t count) {
 
 namespace {
 
+// NormalFloat4: "QLoRA: Efficient Finetuning of Quantized LLMs", appendix E.
+constexpr long double kNf4[] = {-1.0L,
+                                -0.6961928009986877L,
+                                -0.5250730514526367L,
+                                -0.39491748809814453L,
+                                -0.28444138169288635L,
+                                -0.18477343022823334L,
+                                -0.09105003625154495L,
+                                0.0L,
+                                0.07958029955625534L,
+                                0.16093020141124725L,
+                                0.24611230194568634L,
+                                0.33791524171829224L,
+                                0.44070982933044434L,
+                                0.5626170039176941L,
+                                0.7229568362236023L,
+                                1.0L};
+
 // Calls fn with each bit's number, byte and position in the byte.
 template <class Fn>
 void ForEachBit(int data_type, size_t i, Fn fn) {
@@ -728,23 +748,6 @@ void WriteBits(int data_type, size_t i, uint64_t bits, std::string& data) {
 }
 
 Number NumberOf(v1::DataType type, uint64_t bits) {
-  // NormalFloat4: "QLoRA: Efficient Finetuning of Quantized LLMs", appendix E.
-  static constexpr long double kNormalFloat4[] = {-1.0L,
-                                                  -0.6961928009986877L,
-                                                  -0.5250730514526367L,
-                                                  -0.39491748809814453L,
-                                                  -0.28444138169288635L,
-                                                  -0.18477343022823334L,
-                                                  -0.09105003625154495L,
-                                                  0.0L,
-                                                  0.07958029955625534L,
-                                                  0.16093020141124725L,
-                                                  0.24611230194568634L,
-                                                  0.33791524171829224L,
-                                                  0.44070982933044434L,
-                                                  0.5626170039176941L,
-                                                  0.7229568362236023L,
-                                                  1.0L};
   switch (type) {
     case v1::DATA_TYPE_F16:
       return ReadFloat(bits, 5, 10);
@@ -765,7 +768,7 @@ Number NumberOf(v1::DataType type, uint64_t bits) {
       if (bits == 0xFF) return {true, 0};
       return {false, std::ldexp(1.0L, static_cast<int>(bits) - 127)};
     case v1::DATA_TYPE_NF4:
-      return {false, kNormalFloat4[bits & 15]};
+      return {false, kNf4[bits & 15]};
     case v1::DATA_TYPE_I4:
     case v1::DATA_TYPE_I8:
     case v1::DATA_TYPE_I16:

@@ -28,15 +28,6 @@ CODES = dict(enumerate((
 TOPK = "/topk.v1.TopKService/"
 OIP = "/inference.GRPCInferenceService/"
 HEALTH = "/grpc.health.v1.Health/"
-UNARY = [TOPK + name for name in ("ComputeTopK", "GetCapabilities")] + [
-    OIP + name for name in (
-        "ServerLive", "ServerReady", "ModelReady", "ServerMetadata",
-        "ModelMetadata", "ModelInfer", "ModelConfig", "ModelStatistics",
-        "RepositoryIndex", "SystemSharedMemoryStatus",
-        "SystemSharedMemoryRegister", "SystemSharedMemoryUnregister",
-        "CudaSharedMemoryUnregister")] + [HEALTH + "Check"]
-STREAMS = [TOPK + "StreamTopK", TOPK + "ComputeTopKMany",
-           OIP + "ModelStreamInfer", HEALTH + "Watch"]
 # Settings of clients with windows of 2 GiB and of zero bytes.
 WIDE = ((h2.HEADER_TABLE_SIZE, 0), (h2.INITIAL_WINDOW_SIZE, (1 << 31) - 1))
 CLOSED = ((h2.HEADER_TABLE_SIZE, 0), (h2.INITIAL_WINDOW_SIZE, 0))
@@ -220,24 +211,18 @@ class Attacker:
                     if len(begun) < outstanding:
                         begun[start(client)] = time.monotonic()
                         self.delivered()
-                    until = time.monotonic() + 0.005
-                    while (left := until - time.monotonic()) > 0:
-                        client.poll(left)
-                        if client.closed:
-                            break
-                    self._end(client, begun, patience)
+                    client.wait([0], 0.005)
+                    now = time.monotonic()
+                    late = [stream for stream, since in begun.items()
+                            if stream not in client.outcomes and
+                            now - since > patience]
+                    client.reset(*late)
+                    self.outcomes["given up"] += len(late)
+                    ended = begun.keys() & client.outcomes.keys()
+                    self.count(client, ended)
+                    for stream in [*late, *ended]:
+                        del begun[stream]
             self.pause()
-
-    def _end(self, client, begun, patience):
-        for stream, since in list(begun.items()):
-            if stream in client.outcomes:
-                self.outcomes[client.outcomes.pop(stream)] += 1
-            elif time.monotonic() - since > patience:
-                client.reset(stream)
-                self.outcomes["given up"] += 1
-            else:
-                continue
-            del begun[stream]
 
 
 def _attack(function, attacker, pipe):
@@ -256,24 +241,20 @@ class Attackers:
     def __init__(self, chosen, target, seed):
         self._stop = multiprocessing.Event()
         self._rounds = multiprocessing.Value("q", 0)
-        self._pipes = []
-        self._processes = []
+        self._processes = {}
         for number in range(chosen.processes):
-            attacker = Attacker(target, number, seed, self._stop,
-                                self._rounds)
+            attacker = Attacker(target, number, seed, self._stop, self._rounds)
             pipe, other = multiprocessing.Pipe()
-            process = multiprocessing.Process(
+            self._processes[pipe] = multiprocessing.Process(
                 target=_attack, args=(chosen.function, attacker, other),
                 daemon=True)
-            process.start()
-            self._pipes.append(pipe)
-            self._processes.append(process)
+            self._processes[pipe].start()
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        for process in self._processes:
+        for process in self._processes.values():
             process.kill()
             process.join()
 
@@ -285,7 +266,7 @@ class Attackers:
         """Stops the processes. Returns how their calls ended."""
         self._stop.set()
         outcomes = collections.Counter()
-        for pipe in self._pipes:
+        for pipe in self._processes:
             if pipe.poll(3):
                 outcomes.update(pipe.recv())
         return outcomes
@@ -327,7 +308,7 @@ def unknown_methods(attacker):
             attacker.count(client, streams)
 
 
-@attack(rounds=2000, processes=1, flags=("--threads", "4", "--pollers", "2"),
+@attack(rounds=2000, processes=1, flags=("--threads=4", "--pollers=2"),
         arriving=64, longest=2, needs_haproxy=True)
 def rapid_reset(attacker):
     """CVE-2023-44487: calls that are reset at once, half of them with a whole
@@ -379,7 +360,7 @@ def endless_string(attacker):
 # Connections ------------------------------------------------------------------
 
 
-@attack(rounds=1000, flags=("--handshake-timeout", "1s"))
+@attack(rounds=1000, flags=("--handshake-timeout=1s",))
 def connection_crowd(attacker):
     """500 connections in each state of the handshake, closed in any order."""
     chance = attacker.random

@@ -47,17 +47,6 @@ def fleet(topkd, *flags):
         yield replicas
 
 
-@contextlib.contextmanager
-def running(command, **how):
-    """A program that is killed at the end."""
-    process = subprocess.Popen(command, **how)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
 class Load:
     """A load that ends at its first failed call or wrong answer."""
 

@@ -242,17 +242,6 @@ class Connection:
         self.read(lambda *_: False, seconds)
         return self.closed
 
-    def ended(self, stream, seconds=5):
-        """Waits for the end of a stream, or that of the connection. Returns
-        "closed", "reset", "ended" or "silent"."""
-        found = self.read(
-            lambda kind, flags, on, payload: kind == GOAWAY or
-            on == stream and (kind == RST_STREAM or flags & END_STREAM and
-                              kind in (DATA, HEADERS)), seconds)
-        if found is None:
-            return "closed" if self.closed else "silent"
-        return {GOAWAY: "closed", RST_STREAM: "reset"}.get(found[0], "ended")
-
     def answer(self, stream, seconds=10):
         """Reads to the end of a stream. Returns the bytes of its HEADERS and
         those of its DATA, or None if it was reset or never ended."""

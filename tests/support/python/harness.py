@@ -17,39 +17,36 @@ import time
 import h2
 
 
-def _length(number, payload):
-    """A length-delimited protobuf field."""
-    size = len(payload)
-    out = bytearray([number << 3 | 2])
-    while size >= 128:
-        out.append(size & 127 | 128)
-        size >>= 7
-    return bytes(out) + bytes([size]) + payload
-
-
-def _varint(number, value):
-    out = bytearray([number << 3])
+def varint(value):
+    out = bytearray()
     while value >= 128:
         out.append(value & 127 | 128)
         value >>= 7
     return bytes(out) + bytes([value])
 
 
+def field(number, value):
+    """Returns a protobuf field of bytes or of an integer."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
 def request(values=(1, 9, 3, 7), k=2):
     """Returns a serialized TopKRequest: ONNX, the k largest of u8 values."""
-    return _request(len(values), _length(4, bytes(values)), k)
+    return _request(len(values), field(4, bytes(values)), k)
 
 
 def shared_request(name, count, k):
     """Returns the same request for values in a shared memory object."""
     return _request(
-        count, _length(5, _length(1, name.encode()) + _varint(3, count)), k)
+        count, field(5, field(1, name.encode()) + field(3, count)), k)
 
 
 def _request(count, data, k):
-    tensor = _varint(1, 9) + _varint(2, count) + data
-    return (_length(1, tensor) + _length(2, _varint(1, 1) + _varint(2, 11)) +
-            _length(3, _length(2, _varint(1, k))))
+    tensor = field(1, 9) + field(2, count) + data
+    return (field(1, tensor) + field(2, field(1, 1) + field(2, 11)) +
+            field(3, field(2, field(1, k))))
 
 
 REQUEST = request()
@@ -89,28 +86,22 @@ class Process:
         return self.process.poll() is None
 
     def _status(self, key):
-        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
-            for line in file:
-                if line.startswith(key):
-                    return int(line.split()[1]) / 1024
-        return 0
+        text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text("ascii")
+        return int(text.partition(f"\n{key}:")[2].split(None, 1)[0] or 0)
 
     def memory(self):
         """Returns the resident memory in MiB."""
-        return self._status("VmRSS:")
+        return self._status("VmRSS") / 1024
 
     def peak(self):
         """Returns the peak of the resident memory since forget_peak() in MiB."""
-        return self._status("VmHWM:")
-
-    def forget_peak(self):
-        path = f"/proc/{self.process.pid}/clear_refs"
-        with open(path, "w", encoding="ascii") as file:
-            file.write("5")
+        return self._status("VmHWM") / 1024
 
     def threads(self):
-        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
-            return int(file.read().split("Threads:")[1].split()[0])
+        return self._status("Threads")
+
+    def forget_peak(self):
+        pathlib.Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
 
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
@@ -125,6 +116,17 @@ def poll(what, function, seconds=30):
             return found
         time.sleep(0.01)
     raise AssertionError(f"gave up waiting for {what}")
+
+
+@contextlib.contextmanager
+def running(command, **how):
+    """Runs a program, which is killed at the end."""
+    process = subprocess.Popen(command, **how)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 class Server(Process):
@@ -246,16 +248,10 @@ def haproxy(path, *targets):
     address = f"127.0.0.1:{free_ports(1)[0]}"
     servers = {f"TOPK_SERVER_{i}": target for i, target in
                enumerate((targets * 3)[:3], 1)}
-    process = subprocess.Popen(
-        [path, "-db", "-f", config], stderr=subprocess.DEVNULL,
-        env={**os.environ, "TOPK_LISTEN": address, **servers})
-
-    try:
+    with running([path, "-db", "-f", config], stderr=subprocess.DEVNULL, env={
+            **os.environ, "TOPK_LISTEN": address, **servers}) as process:
         poll("HAProxy to serve", lambda: serves(address))
         yield address, Process(process)
-    finally:
-        process.kill()
-        process.wait()
 
 
 def _keep_calling(target, pipe, pause, patience, count, timeout):

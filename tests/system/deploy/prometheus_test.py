@@ -55,14 +55,8 @@ class Prometheus:
     """A Prometheus on a free loopback port that scrapes one address each
     second, with the alerts of deploy/."""
 
-    def __init__(self, program, metrics, folder):
-        config = pathlib.Path(folder) / "prometheus.yml"
-        config.write_text(CONFIG % (RULES, metrics), encoding="utf-8")
-        self._address = f"127.0.0.1:{harness.free_ports(1)[0]}"
-        self.process = subprocess.Popen(
-            [program, f"--config.file={config}",
-             f"--storage.tsdb.path={folder}/data",
-             f"--web.listen-address={self._address}", "--log.level=error"])
+    def __init__(self, address):
+        self._address = address
 
     def _ask(self, path, **parameters):
         url = f"http://{self._address}/api/v1/{path}?" + urllib.parse.urlencode(
@@ -97,31 +91,27 @@ class Prometheus:
 @contextlib.contextmanager
 def prometheus(program, metrics):
     with tempfile.TemporaryDirectory() as folder:
-        watcher = Prometheus(program, metrics, folder)
-        try:
-            yield watcher
-        finally:
-            watcher.process.terminate()
-            watcher.process.wait(timeout=30)
+        config = pathlib.Path(folder) / "prometheus.yml"
+        config.write_text(CONFIG % (RULES, metrics), encoding="utf-8")
+        address = f"127.0.0.1:{harness.free_ports(1)[0]}"
+        with harness.running([
+                program, f"--config.file={config}",
+                f"--storage.tsdb.path={folder}/data",
+                f"--web.listen-address={address}", "--log.level=error"]):
+            yield Prometheus(address)
 
 
 @contextlib.contextmanager
 def load(topk, target):
     """Calls a server with `topk bench` until the end of a with block."""
-    processes = [
-        subprocess.Popen(
-            [topk, "bench", "--target", target, "--k", "10", "--keep-going",
-             "--duration", "600", "--max-attempts", "1", *flags],
-            stdout=subprocess.DEVNULL)
-        for flags in LOADS
-    ]
-    try:
+    with contextlib.ExitStack() as stack:
+        processes = [
+            stack.enter_context(harness.running(
+                [topk, "bench", "--target", target, "--k", "10", "--keep-going",
+                 "--duration", "600", "--max-attempts", "1", *flags],
+                stdout=subprocess.DEVNULL)) for flags in LOADS]
         yield
         assert all(process.poll() is None for process in processes)
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
 
 
 def run(*command, **how):

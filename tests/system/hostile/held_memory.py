@@ -7,7 +7,7 @@ import time
 import h2
 import topk_requests
 from attacks import CLOSED, HEALTH, OIP, TOPK, WIDE, attack
-from topk_requests import field
+from harness import field
 from topk_stubs import load_stubs
 
 MIB = 1 << 20
@@ -164,7 +164,7 @@ def empty_items_that_wait(attacker):
 
 
 @attack(processes=1, rounds=240,
-        flags=("--max-client-inflight-bytes", str(MIB)))
+        flags=("--max-client-inflight-bytes=1MiB",))
 def rejected_items_that_wait(attacker):
     """Items of 4 KB of empty fields, which take 100 times that once parsed, of
     a caller without remaining memory."""
@@ -194,7 +194,7 @@ def strided_streams_collected(attacker):
 
 
 @attack(processes=1, rounds=2, seconds=4,
-        flags=("--max-inflight-bytes", str(5 << 30)))
+        flags=("--max-inflight-bytes=5GiB",))
 def large_outputs_freed(attacker):
     """Headers that claim outputs of 2 GB and have no data, so that the outputs
     are freed at once: that takes 140 ms."""
@@ -236,7 +236,7 @@ def tiny_chunks_before_the_start(attacker):
 
 
 @attack(processes=1, seconds=4, rounds=40,
-        flags=("--max-client-inflight-bytes", str(32 * MIB)))
+        flags=("--max-client-inflight-bytes=32MiB",))
 def chunks_of_a_rejected_stream(attacker):
     """Chunks of 4 bytes on a stream whose tensor was not started before another
     stream has taken the caller's memory."""
@@ -279,7 +279,7 @@ def small_slices_of_large_blocks(attacker):
 # Streams without an end -------------------------------------------------------
 
 
-@attack(rounds=20, flags=("--pollers", "2"), seconds=1.5)
+@attack(rounds=20, flags=("--pollers=2",), seconds=1.5)
 def endless_tiny_messages(attacker):
     """A tensor of 2^33 bytes that arrives byte by byte, as fast as the windows
     allow."""
@@ -291,7 +291,7 @@ def endless_tiny_messages(attacker):
     _send_without_end(attacker, header, pieces)
 
 
-@attack(rounds=20, flags=("--pollers", "2"), seconds=1.5)
+@attack(rounds=20, flags=("--pollers=2",), seconds=1.5)
 def endless_tiny_items(attacker):
     """Empty items without end on ComputeTopKMany and ModelStreamInfer."""
     path = attacker.random.choice(

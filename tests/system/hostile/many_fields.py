@@ -2,10 +2,10 @@
 parsed."""
 
 import h2
+import harness
 import topk_requests
-from attacks import HEALTH, OIP, STREAMS, TOPK, UNARY, attack
-from topk_requests import field
-from topk_stubs import load_oip_stubs, load_stubs
+from attacks import HEALTH, OIP, TOPK, attack
+from harness import field
 
 MIB = 1 << 20
 MESSAGE = 16 * MIB
@@ -36,31 +36,33 @@ def _send_all(attacker, messages):
             attacker.count(client, [stream])
 
 
-def _ones(count):
-    """A packed field `shape` or `sizes` (2) of dimensions of 1."""
-    return field(2, b"\x01" * count)
+def _with_bytes(path, numbers, value):
+    """Returns a path and a request that is valid except for one field, to which
+    these numbers lead."""
+    for number in reversed(numbers):
+        value = field(number, value)
+    if path.endswith("Infer"):
+        valid = topk_requests.infer("UINT8", [1], data=b"1")
+        return path, valid.SerializeToString() + value
+    if path.startswith(OIP):
+        return path, value
+    valid = topk_requests.openvino("U8", [1], data=b"1").SerializeToString()
+    return path, (field(1, valid) if path.endswith("StreamTopK")
+                  else valid) + value
 
 
 def many_dimension_messages(count):
-    """Messages with `count` dimensions of 1, for each call that takes a
-    tensor."""
-    shape = _ones(count)
-    spec = field(2, b"\x08\x01\x10\x0b")  # ONNX TopK-11
-    k = field(3, field(2, b"\x08\x01"))
-    request = field(1, b"\x08\x09" + shape + field(4, b"\x07")) + spec + k
-    header = field(1, field(1, b"\x08\x09" + shape) + spec + k)
-    strides = field(1, b"\x08\x09" + shape + field(3, b"\x00" * count))
-    sizes = field(5, field(5, _ones(count)))
-    k_shape = field(3, field(2, field(2, b"\x08\x08" + shape)))
-    small = field(1, b"\x08\x09" + _ones(1) + field(4, b"\x07"))
-    infer = (field(1, b"onnx_topk") + field(
-        5, field(1, b"X") + field(2, b"UINT8") + field(3, b"\x01" * count)) +
-             field(7, b"\x07"))
-    return [(TOPK + "ComputeTopK", request), (TOPK + "StreamTopK", header),
-            (TOPK + "ComputeTopKMany", request),
-            (OIP + "ModelInfer", infer), (OIP + "ModelStreamInfer", infer),
-            (TOPK + "ComputeTopK", strides), (TOPK + "ComputeTopK", sizes),
-            (TOPK + "ComputeTopK", small + spec + k_shape)]
+    """Returns messages with `count` more dimensions of 1, or strides of 0."""
+    ones = b"\x01" * count
+    shape = (1, 2)
+    messages = [_with_bytes(path, numbers, ones) for path, numbers in (
+        (TOPK + "ComputeTopK", shape), (TOPK + "ComputeTopKMany", shape),
+        (TOPK + "StreamTopK", (1, *shape)),
+        (TOPK + "ComputeTopK", (5, 5, 2)),  # the sizes of DirectML's output
+        (TOPK + "ComputeTopK", (4, 4, 2, 2)),  # the shape of OpenVINO's k
+        (OIP + "ModelInfer", (5, 3)), (OIP + "ModelStreamInfer", (5, 3)))]
+    path, message = messages[0]
+    return [*messages, (path, message + field(1, field(3, bytes(count))))]
 
 
 @attack(processes=1, rounds=8)
@@ -75,22 +77,12 @@ def many_dimensions(attacker):
 def many_unknown_fields(attacker):
     """16 MiB of 3-byte unknown fields, or of empty messages, to every
     method."""
-    paths = UNARY + STREAMS
+    paths = [path for path, _ in topk_requests.methods()] + [
+        HEALTH + "Check", HEALTH + "Watch"]
     attacker.random.shuffle(paths)
     _send_all(attacker, (
         (path, repeat(attacker.random.choice(
             [*UNKNOWN_FIELDS] * 3 + EMPTY_FIELDS), MESSAGE))
-        for path in paths))
-
-
-@attack(processes=1, rounds=5, arriving=60)
-def unknown_fields_of_60_mib(attacker):
-    """The same to methods whose messages are empty."""
-    paths = [TOPK + "GetCapabilities", OIP + "ServerLive",
-             OIP + "ServerMetadata", HEALTH + "Check"]
-    attacker.random.shuffle(paths)
-    _send_all(attacker, (
-        (path, repeat(attacker.random.choice(UNKNOWN_FIELDS), 60 * MIB))
         for path in paths))
 
 
@@ -128,7 +120,7 @@ def typed_contents(attacker):
         count = (8 * MIB - 200) // len(element)
         contents = field(number, element * count)
         return MODEL + field(5, field(1, b"X") + field(2, datatype.encode()) +
-                             field(3, topk_requests.varint(count)) +
+                             field(3, harness.varint(count)) +
                              field(5, contents))
 
     unpacked = field(5, field(1, b"X") + field(2, b"BYTES") +
@@ -137,8 +129,8 @@ def typed_contents(attacker):
 
 
 def _group(number, payload=b""):
-    return (topk_requests.varint(number << 3 | 3) + payload +
-            topk_requests.varint(number << 3 | 4))
+    return (harness.varint(number << 3 | 3) + payload +
+            harness.varint(number << 3 | 4))
 
 
 @attack(rounds=24)
@@ -200,34 +192,15 @@ def _text_fields(descriptor):
                 yield one.number, *rest
 
 
-def _with_text(path, numbers, text):
-    """Returns a request that is valid except for one field of text."""
-    for number in reversed(numbers):
-        text = field(number, text)
-    if path.endswith("Infer"):
-        return topk_requests.infer(
-            "UINT8", [1], data=b"1").SerializeToString() + text
-    if path.startswith(OIP):
-        return text
-    valid = topk_requests.openvino("U8", [1], data=b"1").SerializeToString()
-    return field(1, valid) + text if path.endswith("StreamTopK") else valid + text
-
-
 @attack(processes=1, rounds=15, flags=("--allow-shared-memory",))
 def long_texts(attacker):
     """16 MiB in each field of text, such as a mode, a model, a region or a
     type, which errors repeat."""
-    fields = [
-        (f"/{service.full_name}/{method.name}", numbers)
-        for file, name in ((load_stubs()["topk"], "TopKService"),
-                           (load_oip_stubs()[0], "GRPCInferenceService"))
-        for service in [file.DESCRIPTOR.services_by_name[name]]
-        for method in service.methods
-        for numbers in _text_fields(method.input_type)]
+    fields = [(path, numbers) for path, request in topk_requests.methods()
+              for numbers in _text_fields(request)]
     attacker.random.shuffle(fields)
-    _send_all(attacker, (
-        (path, _with_text(path, numbers, b"x" * MESSAGE))
-        for path, numbers in fields))
+    _send_all(attacker, (_with_bytes(path, numbers, b"x" * MESSAGE)
+                         for path, numbers in fields))
 
 
 # Request ids -----------------------------------------------------------------

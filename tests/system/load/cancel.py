@@ -79,7 +79,7 @@ def cancelled(connection, pid, body, stream, after):
     connection.send(h2.call(stream, h2.fields()) +
                     h2.data(stream, body, end_stream=True))
     connection.read(lambda *_: False, after)
-    if connection.ended(stream, 0) != "silent":
+    if connection.answer(stream, 0) is not None:
         return None
     connection.send(h2.rst_stream(stream), read=False)
     return idle_after(pid)

@@ -170,7 +170,7 @@ class Front:
 @contextlib.contextmanager
 def front(program, chart, names, port, directory):
     haproxy = Front(program, chart, names, port, directory)
-    with fleet.running(haproxy.command,
+    with harness.running(haproxy.command,
                        env=haproxy.environment) as haproxy.process:
         harness.poll("HAProxy", lambda: haproxy.status("live") == 200)
         yield haproxy

@@ -154,7 +154,7 @@ def check_browser(target, chromium, bundle):
         threading.Thread(target=pages.serve_forever, daemon=True).start()
         url = (f"http://127.0.0.1:{pages.server_port}/index.html"
                f"?server=http://{target}")
-        with fleet.running(
+        with harness.running(
                 [chromium, "--headless", "--no-sandbox", "--disable-gpu",
                  "--disable-dev-shm-usage", "--no-first-run",
                  f"--user-data-dir={profile}", url],
