@@ -308,14 +308,17 @@ class Neighbour:
         self._process.join()
 
     def latencies(self, patience=40):
-        """Returns the sorted latencies of the calls that succeeded since the
-        last time, and the number of calls that failed. `faults` then describes
-        these."""
-        self._pipe.send("tell")
-        if not self._pipe.poll(patience):
-            self.faults = [f"no answer in {patience} s"]
-            return [], 1
-        told = self._pipe.recv()
+        """Waits for a call since the last time. Returns the sorted latencies of
+        the calls that succeeded, and the number of calls that failed, which
+        `faults` then describes."""
+        told = []
+        while not told:
+            self._pipe.send("tell")
+            if not self._pipe.poll(patience):
+                self.faults = [f"no answer in {patience} s"]
+                return [], 1
+            told = self._pipe.recv()
+            time.sleep(0.001)
         self.faults = [f"{why} after {seconds:.2f} s"
                        for seconds, why in told if why is not None]
         return (sorted(seconds for seconds, why in told if why is None),

@@ -161,10 +161,9 @@ def run(name, quiet_target, options):
             stack.enter_context(harness.Neighbour(
                 address, patience=30, **chosen.caller))
             for address in (target, quiet_target))
-        for caller in (honest, quiet):
-            calls = []
-            harness.poll("the honest caller to be served", lambda: len(
-                calls.extend(caller.latencies()[0]) or calls) >= 30)
+        for _ in range(30):  # until connections and threads are warm
+            honest.latencies()
+            quiet.latencies()
         return attack(name, target, processes, honest, quiet, options)
 
 

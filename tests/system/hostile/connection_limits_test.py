@@ -12,7 +12,6 @@ import time
 
 import h2
 import harness
-import topk_requests
 from attacks import CLOSED, TOPK, WIDE, Client
 from harness import AttackedServer
 
@@ -359,9 +358,7 @@ def a_drain_waits_for_no_idle_client(path, _):
 def a_drain_ends_for_a_client_that_reads_nothing(path, _):
     """A response of 9 MB waits for a client with large windows and a small
     socket."""
-    values = bytes(1 << 20)
-    request = topk_requests.onnx("U8", [len(values)], k=len(values),
-                                 data=values).SerializeToString()
+    request = harness.request(bytes(1 << 20), 1 << 20)
     with AttackedServer(path, "--drain-timeout", "1s") as server, Client(
             server.target, "127.0.0.2", own=WIDE, buffer=4096) as client:
         client.send(h2.window_update(0, (1 << 31) - 65536))
