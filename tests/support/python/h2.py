@@ -195,23 +195,22 @@ class Connection:
         sent = 0
         deadline = time.monotonic() + seconds
         self.granted.setdefault(stream, 0)
-        while not self.closed:
-            left = deadline - time.monotonic()
+        while not self.closed and (left := deadline - time.monotonic()) > 0:
             room = min(self.granted[0], self.granted[stream] +
                        self.settings.get(INITIAL_WINDOW_SIZE, 65535))
             piece = view[sent:sent + min(max(room, 0), 1 << 20)]
             if piece or not view:
                 last = sent + len(piece) == len(view)
                 wire = data(stream, piece, end_stream and last, frame_bytes)
-                if self.send(wire, left) < len(wire):
+                if self.send(wire) < len(wire):
                     break
                 for window in (0, stream):
                     self.granted[window] -= len(piece)
                 sent += len(piece)
                 if last:
                     break
-            elif left <= 0 or any(frame[0] == RST_STREAM and frame[2] == stream
-                                  for frame in self.frames):
+            elif any(frame[0] == RST_STREAM and frame[2] == stream
+                     for frame in self.frames):
                 break
             elif select.select([self.socket], [], [], left)[0]:
                 self._receive()

@@ -193,7 +193,9 @@ def strided_streams_collected(attacker):
     attacker.hold_and_close(clients)
 
 
-@attack(processes=1, rounds=2, seconds=4,
+# 2003 MiB: an output that is freed while the next one is allocated, between two
+# readings.
+@attack(processes=1, rounds=2, seconds=4, arriving=2003,
         flags=("--max-inflight-bytes=5GiB",))
 def large_outputs_freed(attacker):
     """Headers that claim outputs of 2 GB and have no data, so that the outputs
