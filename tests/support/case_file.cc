@@ -1,12 +1,12 @@
 #include "tests/support/case_file.h"
 
-#include <google/protobuf/descriptor.h>
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cctype>
+#include <charconv>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -22,14 +22,14 @@
 namespace topk::testing {
 namespace {
 
-// Returns the number of an enum's value by its short name, e.g. "f32".
-std::optional<int> FindValue(const google::protobuf::EnumDescriptor& type,
-                             const std::string& prefix, std::string name) {
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) {
-    return static_cast<char>(std::toupper(c));
-  });
-  const auto* value = type.FindValueByName(prefix + name);
-  return value == nullptr ? std::nullopt : std::optional(value->number());
+// Returns an enum's value in protobuf's text format: a number as such, or the
+// full name for a short one, e.g. "f32".
+std::string EnumValue(const std::string& prefix, std::string value) {
+  if (value.find_first_not_of("-0123456789") == std::string::npos) return value;
+  std::transform(
+      value.begin(), value.end(), value.begin(),
+      [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return prefix + value;
 }
 
 class Reader {
@@ -56,79 +56,49 @@ class Reader {
     return columns;
   }
 
-  void ReadSpec(const std::string& text, v1::Spec& spec) const {
-    std::istringstream in(text);
-    std::string dialect;
-    int32_t version = 0;
-    if (!(in >> dialect >> version) || !(in >> std::ws).eof()) {
-      Fail("no `dialect version`: " + text);
+  // Merges protobuf's text format into a request.
+  void Merge(const std::string& text, v1::TopKRequest& request) const {
+    if (!google::protobuf::TextFormat::MergeFromString(text, &request)) {
+      Fail("not a request: " + text);
     }
-    const auto known =
-        FindValue(*v1::Dialect_descriptor(), "DIALECT_", dialect);
-    spec.set_dialect(
-        static_cast<v1::Dialect>(known ? *known : Integer(dialect)));
-    spec.set_version(version);
   }
 
-  void ReadTensor(const std::string& text, v1::Tensor& tensor) const {
-    const size_t open = text.find(" [");
-    if (open == std::string::npos || text.back() != ']') {
-      Fail("no `type [shape]`: " + text);
+  // Reads columns such as "onnx 11" and "f32 [3, 4]".
+  void ReadSpecAndTensor(const std::string& spec, const std::string& tensor,
+                         v1::TopKRequest& request) const {
+    const size_t version = spec.find(' ');
+    const size_t shape = tensor.find(" [");
+    if (version == std::string::npos || shape == std::string::npos) {
+      Fail("no `dialect version` and `type [shape]`");
     }
-    const std::string type = text.substr(0, open);
-    const auto known =
-        FindValue(*v1::DataType_descriptor(), "DATA_TYPE_", type);
-    tensor.set_data_type(
-        static_cast<v1::DataType>(known ? *known : Integer(type)));
-    std::string sizes = text.substr(open + 2, text.size() - open - 3);
-    std::replace(sizes.begin(), sizes.end(), ',', ' ');
-    std::istringstream in(sizes);
-    std::string size;
-    while (in >> size) tensor.add_shape(Integer(size));
+    Merge("spec { dialect: " + EnumValue("DIALECT_", spec.substr(0, version)) +
+              " version: " + spec.substr(version) + " } tensor { data_type: " +
+              EnumValue("DATA_TYPE_", tensor.substr(0, shape)) +
+              " shape: " + tensor.substr(shape) + " }",
+          request);
   }
 
   int64_t Integer(const std::string& text) const {
-    size_t used = 0;
-    int64_t value = 0;
-    try {
-      value = std::stoll(text, &used);
-    } catch (const std::exception&) {
-      Fail("not an integer: " + text);
-    }
-    if (used != text.size()) Fail("not an integer: " + text);
-    return value;
+    return Parse<int64_t>(text);
   }
 
-  // One element's bits.
+  // Returns an element's bits.
   uint64_t Element(int type, const std::string& text) const {
-    size_t used = 0;
+    const size_t width = ElementBits(type);
     if (text.rfind("0x", 0) == 0) {
-      uint64_t bits = 0;
-      try {
-        bits = std::stoull(text, &used, 16);
-      } catch (const std::exception&) {
-        Fail("not bits: " + text);
-      }
-      const size_t width = ElementBits(type);
-      if (used != text.size() || (width < 64 && bits >> width != 0)) {
+      const auto bits = Parse<uint64_t>(text.substr(2), 16);
+      if (width < 64 && bits >> width != 0) {
         Fail("not bits of the type: " + text);
       }
       return bits;
     }
-    long double value = 0;
-    try {
-      value = std::stold(text, &used);
-    } catch (const std::exception&) {
-      Fail("not a number: " + text);
-    }
-    if (used != text.size()) Fail("not a number: " + text);
+    const auto value = Parse<long double>(text);
     if (type == v1::DATA_TYPE_F64) {
-      return Bits<uint64_t>(static_cast<double>(value));
+      return std::bit_cast<uint64_t>(static_cast<double>(value));
     }
     if (type == v1::DATA_TYPE_F32) {
-      return Bits<uint32_t>(static_cast<float>(value));
+      return std::bit_cast<uint32_t>(static_cast<float>(value));
     }
-    const size_t width = ElementBits(type);
     if (value > -9223372036854775809.0L && value < 0x1p64L) {
       uint64_t bits = value < 0
                           ? static_cast<uint64_t>(static_cast<int64_t>(value))
@@ -136,7 +106,7 @@ class Reader {
       if (width < 64) bits &= (uint64_t{1} << width) - 1;
       if (IsNumber(type, bits, value)) return bits;
     }
-    // A number that the type cannot represent exactly is an error of the line.
+    // The type must represent the number exactly.
     if (width > 16) Fail("not a value of the type: " + text);
     return SearchedBits(type, value, text);
   }
@@ -196,15 +166,17 @@ class Reader {
   }
 
  private:
-  template <class To, class From>
-  static To Bits(From value) {
-    To bits;
-    static_assert(sizeof(bits) == sizeof(value));
-    std::memcpy(&bits, &value, sizeof(bits));
-    return bits;
+  // Returns the number that the whole text is.
+  template <class Value, class... Base>
+  Value Parse(const std::string& text, Base... base) const {
+    Value value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [at, error] = std::from_chars(text.data(), end, value, base...);
+    if (error != std::errc() || at != end) Fail("not a number: " + text);
+    return value;
   }
 
-  // The bits of a short float; of NaNs the quiet one or the first.
+  // Returns the bits of a float of at most 16 bits, of a quiet NaN if any.
   uint64_t SearchedBits(int type, long double value,
                         const std::string& text) const {
     const size_t width = ElementBits(type);
@@ -247,11 +219,8 @@ Case ParseCase(const std::string& line, const std::string& where) {
     reader.Fail("not a name: " + result.name);
   }
   v1::TopKRequest& request = result.request;
-  if (!google::protobuf::TextFormat::ParseFromString(columns[3], &request)) {
-    reader.Fail("not a request: " + columns[3]);
-  }
-  reader.ReadSpec(columns[1], *request.mutable_spec());
-  reader.ReadTensor(columns[2], *request.mutable_tensor());
+  reader.Merge(columns[3], request);
+  reader.ReadSpecAndTensor(columns[1], columns[2], request);
   if (!request.tensor().has_shared_memory()) {
     request.mutable_tensor()->set_data(
         reader.Data(request.tensor(), columns[4]));
@@ -297,7 +266,7 @@ std::vector<Case> AllCases() {
       cases.push_back(ParseCase(line, where));
       cases.back().name = file.stem().string() + "_" + cases.back().name;
       if (!names.insert(cases.back().name).second) {
-        throw std::runtime_error(where + ": the name stands twice");
+        throw std::runtime_error(where + ": the name is not unique");
       }
     }
   }

@@ -35,42 +35,40 @@ T OneOf(Random& random, const std::vector<T>& choices) {
 
 bool Chance(Random& random, int one_in) { return Pick(random, 1, one_in) == 1; }
 
-// The bits of -inf, -1, -0, 0, 1, inf, and three NaNs.
+// Returns the bits of -inf, -1, -0, 0, 1, inf, and three NaNs.
+std::vector<uint64_t> SpecialFloats(int exponent_bits, int mantissa_bits) {
+  const uint64_t sign = uint64_t{1} << (exponent_bits + mantissa_bits);
+  const uint64_t quiet = uint64_t{1} << (mantissa_bits - 1);
+  const uint64_t one = ((uint64_t{1} << (exponent_bits - 1)) - 1)
+                       << mantissa_bits;
+  const uint64_t inf = sign - (uint64_t{1} << mantissa_bits);
+  return {sign | inf, sign | one, sign,        0,
+          one,        inf,        inf | quiet, sign | inf | quiet | 1,
+          inf | 1};
+}
+
 std::vector<uint64_t> SpecialBits(v1::DataType type) {
   switch (type) {
     case v1::DATA_TYPE_F16:
-      return {0xFC00, 0xBC00, 0x8000, 0,     0x3C00,
-              0x7C00, 0x7E00, 0xFE01, 0x7C01};
+      return SpecialFloats(5, 10);
     case v1::DATA_TYPE_BF16:
-      return {0xFF80, 0xBF80, 0x8000, 0,     0x3F80,
-              0x7F80, 0x7FC0, 0xFFC1, 0x7F81};
-    case v1::DATA_TYPE_F8E4M3:  // no infinity: the greatest number
-      return {0xFE, 0xB8, 0x80, 0, 0x38, 0x7E, 0x7F, 0xFF, 0x7F};
+      return SpecialFloats(8, 7);
+    case v1::DATA_TYPE_F8E4M3:  // has no infinity
+      return {0xFE, 0xB8, 0x80, 0, 0x38, 0x7E, 0x7F, 0xFF};
     case v1::DATA_TYPE_F8E5M2:
-      return {0xFC, 0xBC, 0x80, 0, 0x3C, 0x7C, 0x7E, 0xFD, 0x7D};
+      return SpecialFloats(5, 2);
     case v1::DATA_TYPE_F32:
-      return {0xFF800000, 0xBF800000, 0x80000000, 0,         0x3F800000,
-              0x7F800000, 0x7FC00000, 0xFFC00001, 0x7F800001};
+      return SpecialFloats(8, 23);
     case v1::DATA_TYPE_F64:
-      return {0xFFF0000000000000, 0xBFF0000000000000,
-              0x8000000000000000, 0,
-              0x3FF0000000000000, 0x7FF0000000000000,
-              0x7FF8000000000000, 0xFFF8000000000001,
-              0x7FF0000000000001};
-    default:  // the extremes and the neighbours of 0, in any width
-      return {0,
-              1,
-              0x7,
-              0x8,
-              ~uint64_t{0},
-              0x8080808080808080 >> 0,
-              0x7F,
-              0x7FFF,
-              0x8000,
-              0x7FFFFFFF,
-              0x80000000,
-              0x7FFFFFFFFFFFFFFF,
-              0x8000000000000000};
+      return SpecialFloats(11, 52);
+    default: {  // the extremes and the neighbours of 0, in any width
+      std::vector<uint64_t> specials = {0, 1, ~uint64_t{0}, 0x8080808080808080};
+      for (const int width : {4, 8, 16, 32, 64}) {
+        specials.push_back(uint64_t{1} << (width - 1));
+        specials.push_back((uint64_t{1} << (width - 1)) - 1);
+      }
+      return specials;
+    }
   }
 }
 

@@ -41,8 +41,8 @@ TypeSet Union(TypeSet a, const TypeSet& b) {
   return a;
 }
 
-// Sign, exponent of `e` bits, mantissa of `m` bits. The highest exponent is
-// that of infinity and NaN. The bias is IEEE's unless it is given.
+// Reads a float of a sign, `e` exponent bits and `m` mantissa bits. The highest
+// exponent means infinity or NaN. A bias of 0 is IEEE's bias.
 Number ReadFloat(uint64_t bits, int e, int m, int bias = 0) {
   const uint64_t mantissa = bits & ((uint64_t{1} << m) - 1);
   const uint64_t exponent = bits >> m & ((uint64_t{1} << e) - 1);
@@ -61,7 +61,7 @@ Number ReadFloat(uint64_t bits, int e, int m, int bias = 0) {
   return {false, bits >> (e + m) ? -value : value};
 }
 
-// A request in terms common to all operators.
+// A request in the terms that all operators share.
 struct Question {
   std::vector<int64_t> shape;
   std::vector<int64_t> strides;
@@ -130,7 +130,15 @@ class Judge {
     result_.violations.push_back({code, field});
   }
 
-  // The attributes must be the dialect's own.
+  void RefuseStrides(const std::vector<int64_t>& strides,
+                     const std::string& field) {
+    if (!strides.empty()) Refuse(field);
+    for (size_t i = 0; i < strides.size(); ++i) {
+      Refuse(field + "[" + std::to_string(i) + "]");
+    }
+  }
+
+  // Requires the attributes of the dialect.
   bool Has(bool own, const std::string& name) {
     if (own) return true;
     const bool none =
@@ -323,8 +331,8 @@ class Judge {
     return product;
   }
 
-  // The elements that a buffer spans, and its total size in bytes, 0 if it is
-  // not given.
+  // Checks the number of elements that a buffer spans, and its total size in
+  // bytes, where 0 means unset.
   void CheckBuffer(long double elements, size_t bits,
                    const std::string& elements_field, int64_t total,
                    const std::string& total_field) {
@@ -348,8 +356,8 @@ class Judge {
     }
   }
 
-  // The bytes from the first to the last element; < 0 if the description is
-  // broken in other ways. Empty strides are packed ones.
+  // Returns the bytes from the first to the last element, or a negative number
+  // if another rule is broken. Empty strides mean packed.
   static long double Length(const std::vector<int64_t>& sizes,
                             const std::vector<int64_t>& strides, size_t bits) {
     if (!strides.empty() && strides.size() != sizes.size()) return -1;
@@ -408,10 +416,7 @@ class Judge {
                 field + ".total_tensor_size_bytes");
     if (implied > kMaxSize) {
       Refuse(field);
-      Refuse(field + ".strides");
-      for (size_t i = 0; i < strides.size(); ++i) {
-        Refuse(field + ".strides[" + std::to_string(i) + "]");
-      }
+      RefuseStrides(strides, field + ".strides");
       return;
     }
     const bool value = field == "directml.output_value";
@@ -436,7 +441,7 @@ class Judge {
     return request_.output().selection() != v1::OUTPUT_SELECTION_VALUES_ONLY;
   }
 
-  // Rules common to all dialects, and limits of this process.
+  // Checks the rules of all dialects and the limits.
   void Common() {
     long double product = 1;  // of the sizes that are not 0
     bool lawful = true;
@@ -482,10 +487,7 @@ class Judge {
     const bool padded = field_ == "directml";
     if ((padded ? RoundUp4(exact) : exact) > kMaxSize) {
       Refuse("tensor.shape");
-      if (!q_.strides.empty()) Refuse("tensor.strides");
-      for (size_t i = 0; i < q_.strides.size(); ++i) {
-        Refuse("tensor.strides[" + std::to_string(i) + "]");
-      }
+      RefuseStrides(q_.strides, "tensor.strides");
     }
     if (tensor().has_shared_memory()) {
       Refuse("tensor.shared_memory", kUnimplemented);
@@ -519,7 +521,7 @@ class Judge {
     }
   }
 
-  // The bytes of an output's data.
+  // Returns the bytes of an output's data.
   long double AnswerLength(const v1::TensorDesc& desc, size_t bits) const {
     if (desc.total_tensor_size_bytes() > 0) {
       return static_cast<long double>(desc.total_tensor_size_bytes());
@@ -528,13 +530,6 @@ class Judge {
                                        desc.strides().end());
     const long double exact = Length(OutputShape(), strides, bits);
     return strides.empty() ? exact : RoundUp4(exact);
-  }
-
-  // The number of elements, or kMaxSize for more.
-  static int64_t Count(const std::vector<int64_t>& shape) {
-    long double count = 1;
-    for (const int64_t size : shape) count *= static_cast<long double>(size);
-    return static_cast<int64_t>(std::min(count, kMaxSize));
   }
 
   static int64_t Place(const std::vector<int64_t>& at,
@@ -553,7 +548,7 @@ class Judge {
 
   template <class Fn>
   static void ForEachCoordinate(const std::vector<int64_t>& shape, Fn fn) {
-    if (Count(shape) == 0) return;
+    if (Product(shape) == 0) return;
     std::vector<int64_t> at(shape.size(), 0);
     for (;;) {
       fn(at);
@@ -696,10 +691,32 @@ size_t DataBytes(int data_type, size_t count) {
 
 namespace {
 
-// Where bit `b` of element `i` is: a byte, and a bit of it.
-std::pair<size_t, size_t> BitPlace(int data_type, size_t i, size_t b) {
-  const size_t at = i * ElementBits(data_type) + b;
-  return {at / 8, data_type == v1::DATA_TYPE_U1 ? 7 - at % 8 : at % 8};
+// NormalFloat4: "QLoRA: Efficient Finetuning of Quantized LLMs", appendix E.
+constexpr long double kNf4[] = {-1.0L,
+                                -0.6961928009986877L,
+                                -0.5250730514526367L,
+                                -0.39491748809814453L,
+                                -0.28444138169288635L,
+                                -0.18477343022823334L,
+                                -0.09105003625154495L,
+                                0.0L,
+                                0.07958029955625534L,
+                                0.16093020141124725L,
+                                0.24611230194568634L,
+                                0.33791524171829224L,
+                                0.44070982933044434L,
+                                0.5626170039176941L,
+                                0.7229568362236023L,
+                                1.0L};
+
+// Calls fn with each bit's number, byte and position in the byte.
+template <class Fn>
+void ForEachBit(int data_type, size_t i, Fn fn) {
+  const size_t width = ElementBits(data_type);
+  for (size_t b = 0; b < width; ++b) {
+    const size_t at = i * width + b;
+    fn(b, at / 8, data_type == v1::DATA_TYPE_U1 ? 7 - at % 8 : at % 8);
+  }
 }
 
 }  // namespace
@@ -710,11 +727,10 @@ uint64_t ReadBits(int data_type, const std::string& data, size_t i) {
     std::memcpy(&bits, data.data() + i * bytes, bytes);
     return bits;
   }
-  for (size_t b = 0; b < ElementBits(data_type); ++b) {
-    const auto [byte, bit] = BitPlace(data_type, i, b);
+  ForEachBit(data_type, i, [&](size_t b, size_t byte, size_t bit) {
     const auto value = static_cast<unsigned char>(data.at(byte));
     bits |= uint64_t{value >> bit & 1u} << b;
-  }
+  });
   return bits;
 }
 
@@ -723,33 +739,15 @@ void WriteBits(int data_type, size_t i, uint64_t bits, std::string& data) {
     std::memcpy(data.data() + i * bytes, &bits, bytes);
     return;
   }
-  for (size_t b = 0; b < ElementBits(data_type); ++b) {
-    const auto [byte, bit] = BitPlace(data_type, i, b);
+  ForEachBit(data_type, i, [&](size_t b, size_t byte, size_t bit) {
     const auto mask = 1u << bit;
     const auto value = static_cast<unsigned char>(data.at(byte));
     data[byte] =
         static_cast<char>(bits >> b & 1 ? value | mask : value & ~mask);
-  }
+  });
 }
 
 Number NumberOf(v1::DataType type, uint64_t bits) {
-  // NormalFloat4: "QLoRA: Efficient Finetuning of Quantized LLMs", appendix E.
-  static constexpr long double kNormalFloat4[] = {-1.0L,
-                                                  -0.6961928009986877L,
-                                                  -0.5250730514526367L,
-                                                  -0.39491748809814453L,
-                                                  -0.28444138169288635L,
-                                                  -0.18477343022823334L,
-                                                  -0.09105003625154495L,
-                                                  0.0L,
-                                                  0.07958029955625534L,
-                                                  0.16093020141124725L,
-                                                  0.24611230194568634L,
-                                                  0.33791524171829224L,
-                                                  0.44070982933044434L,
-                                                  0.5626170039176941L,
-                                                  0.7229568362236023L,
-                                                  1.0L};
   switch (type) {
     case v1::DATA_TYPE_F16:
       return ReadFloat(bits, 5, 10);
@@ -770,19 +768,16 @@ Number NumberOf(v1::DataType type, uint64_t bits) {
       if (bits == 0xFF) return {true, 0};
       return {false, std::ldexp(1.0L, static_cast<int>(bits) - 127)};
     case v1::DATA_TYPE_NF4:
-      return {false, kNormalFloat4[bits & 15]};
+      return {false, kNf4[bits & 15]};
     case v1::DATA_TYPE_I4:
-      return {false,
-              static_cast<long double>(bits & 8 ? static_cast<int>(bits) - 16
-                                                : static_cast<int>(bits))};
     case v1::DATA_TYPE_I8:
-      return {false, static_cast<long double>(static_cast<int8_t>(bits))};
     case v1::DATA_TYPE_I16:
-      return {false, static_cast<long double>(static_cast<int16_t>(bits))};
     case v1::DATA_TYPE_I32:
-      return {false, static_cast<long double>(static_cast<int32_t>(bits))};
-    case v1::DATA_TYPE_I64:
-      return {false, static_cast<long double>(static_cast<int64_t>(bits))};
+    case v1::DATA_TYPE_I64: {
+      const size_t unused = 64 - ElementBits(type);
+      return {false, static_cast<long double>(
+                         static_cast<int64_t>(bits << unused) >> unused)};
+    }
     default:
       return {false, static_cast<long double>(bits)};
   }

@@ -1,4 +1,4 @@
-"""Three servers, loads of which no call may fail, and what befalls them."""
+"""Three servers under loads of which no call may fail."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ FEW = 30  # answers that show that a server has its part of the load
 
 
 class Replica(harness.Server):
-    """A topkd that tells what it has answered."""
+    """A topkd whose answered calls are counted."""
 
     def __init__(self, topkd, port, *flags, host="127.0.0.1"):
         super().__init__(topkd, "--metrics-listen", "127.0.0.1:0", *flags,
@@ -32,7 +32,7 @@ class Replica(harness.Server):
             return page.read().decode()
 
     def answered(self):
-        """How many calls it has answered since its start."""
+        """Returns the number of TopK calls that succeeded since its start."""
         return sum(map(int, ANSWERED.findall(self.metrics())))
 
 
@@ -45,17 +45,6 @@ def fleet(topkd, *flags):
             replicas.append(Replica(topkd, port, *flags))
             stack.callback(replicas[-1].kill)
         yield replicas
-
-
-@contextlib.contextmanager
-def running(command, **how):
-    """A program that is killed at the end."""
-    process = subprocess.Popen(command, **how)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
 
 
 class Load:
@@ -73,7 +62,7 @@ class Load:
                 f"{self.process.stderr.read()}")
 
     def end(self):
-        """Ends it, and returns what it says of itself."""
+        """Ends the load. Returns its output."""
         self.check()
         self.process.send_signal(signal.SIGINT)
         out, err = self.process.communicate(timeout=60)
@@ -84,8 +73,8 @@ class Load:
 
 
 def bench(topk, target, path="unary", *flags):
-    """Returns the `topk bench` command for a target; it verifies all responses.
-    Its streams have several messages in flight when a connection breaks."""
+    """Returns a `topk bench` command, which verifies all responses. Its streams
+    have several messages in flight when a connection breaks."""
     shape = {"unary": "4,1000", "stream": "1,1000000", "many": "1,100000"}[path]
     return [topk, "bench", "--target", target, "--k", "10", "--json", "--path",
             path, "--shape", shape, "--concurrency", "4", "--warmup", "0",
@@ -93,7 +82,7 @@ def bench(topk, target, path="unary", *flags):
 
 
 def python_load(topkd, target):
-    """The same by topk_client, with Debian's Python."""
+    """Returns a command that calls by topk_client, with Debian's Python."""
     return ["/usr/bin/python3", ROOT / "tests/system/servers/python_load.py",
             topkd, target]
 
@@ -113,9 +102,8 @@ def await_answers(replicas, loads, count=FEW):
 
 @contextlib.contextmanager
 def under(commands, replicas):
-    """Puts loads on the replicas, one after the other, the slowest to start
-    first: each has had answers when the next one starts. They are killed at the
-    end."""
+    """Puts loads on the replicas, each after responses to the one before, and
+    kills them at the end."""
     loads = []
     try:
         for command in commands:
@@ -133,9 +121,9 @@ def end_all(loads):
     return sum(json.loads(load.end())["requests"] for load in loads)
 
 
-def misfortunes(name, replicas, commands):
-    """Puts the loads on the replicas; kills one, drains one, has both come
-    back."""
+def kill_and_drain(name, replicas, commands):
+    """Puts the loads on the replicas, kills one, drains one, and restarts
+    both."""
     a, b, c = replicas
     with under(commands, replicas) as loads:
         parts = await_answers(replicas, loads, 10 * FEW)

@@ -1,7 +1,7 @@
-"""HTTP/2 by the frame, for clients that no library would let you write.
+"""HTTP/2 frame by frame, for clients that no library supports.
 
-Frames and header fields are made as bytes, right or wrong; a Connection sends
-them and reads what comes back, without ever blocking for good.
+Functions return frames and header fields as bytes. A Connection sends bytes
+and reads frames, always with a time limit.
 """
 
 import select
@@ -10,17 +10,17 @@ import struct
 import time
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS = 0, 1, 2, 3, 4
-PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 5, 6, 7, 8, 9
+DATA, HEADERS, RST_STREAM, SETTINGS = 0, 1, 3, 4
+PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 6, 7, 8, 9
 END_STREAM = ACK = 1
 END_HEADERS = 4
-HEADER_TABLE_SIZE, ENABLE_PUSH, MAX_CONCURRENT_STREAMS = 1, 2, 3
-INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE, MAX_HEADER_LIST_SIZE = 4, 5, 6
+HEADER_TABLE_SIZE, MAX_CONCURRENT_STREAMS = 1, 3
+INITIAL_WINDOW_SIZE, MAX_HEADER_LIST_SIZE = 4, 6
 REFUSED_STREAM, CANCEL = 7, 8
 
 
 def frame(kind, flags, stream, payload=b"", length=None):
-    """Returns a frame, whose length may be a lie."""
+    """Returns a frame; `length` overrides its length."""
     size = len(payload) if length is None else length
     return struct.pack(">IBI", size << 8 | kind, flags, stream) + payload
 
@@ -52,16 +52,14 @@ def integer(value, bits, first=0):
     return bytes(out)
 
 
-def string(text, length=None):
-    """Returns an HPACK string without Huffman's code; its length may be a
-    lie."""
+def string(text):
+    """Returns an HPACK string without Huffman's code."""
     text = text.encode("latin-1") if isinstance(text, str) else text
-    return integer(len(text) if length is None else length, 7) + text
+    return integer(len(text), 7) + text
 
 
 def field(name, value, first=0):
-    """Returns a literal field: 0 = not indexed, 0x40 = into the table, 0x10 =
-    never indexed."""
+    """Returns a literal field, which 0x40 as `first` adds to the table."""
     return bytes([first]) + string(name) + string(value)
 
 
@@ -95,7 +93,7 @@ def call(stream, pairs, end_stream=False):
 
 
 def message(payload, flag=0, length=None):
-    """Returns a message with gRPC's prefix, whose length may be a lie."""
+    """Returns a message with gRPC's prefix; `length` overrides its length."""
     size = len(payload) if length is None else length
     return struct.pack(">BI", flag, size) + payload
 
@@ -109,24 +107,26 @@ def data(stream, payload, end_stream=False, most=16384):
               stream, piece) for i, piece in enumerate(pieces))
 
 
+def request(stream, pairs, payload):
+    """Returns the frames of a call with one message."""
+    return call(stream, pairs) + data(stream, message(payload), end_stream=True)
+
+
 class Connection:
     """A connection; closed at the end of a with block.
 
-    hello  False: sends nothing by itself
-    own    the client's settings, as pairs; by default one that keeps the
-           server from compressing what it says, so that it can be read here
-    ack    whether the server's SETTINGS are acknowledged, as they must be
-    pongs  whether PINGs are answered
-    opens  whether the connection's window is opened again for what came
-    greets whether to wait for the server's SETTINGS, which hold from the
-           acknowledgement on: its windows are larger then, its limits smaller
-    source the address to come from
-    buffer the size of the socket's receive buffer
+    hello   whether to send the preface and SETTINGS
+    own     the client's settings; the default disables the server's HPACK
+            table, so that headers can be read without a decoder
+    ack     whether to acknowledge the server's SETTINGS
+    pongs   whether to answer PINGs
+    greets  whether to wait for the server's SETTINGS, with its windows
+    source  the source address
+    buffer  the size of the socket's receive buffer
     """
 
     def __init__(self, target, hello=True, own=((HEADER_TABLE_SIZE, 0),),
-                 ack=True, pongs=True, opens=True, greets=True, source=None,
-                 buffer=None):
+                 ack=True, pongs=True, greets=True, source=None, buffer=None):
         host, port = target.rsplit(":", 1)
         self.socket = socket.socket()
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -148,7 +148,6 @@ class Connection:
         self.owed = b""
         self.wants_ack = ack
         self.pongs = pongs
-        self.opens = opens
         self.taken = 0
         self.granted = {0: 65535}
         if hello:
@@ -187,12 +186,6 @@ class Connection:
         self._reply()
         return sent
 
-    def room(self, stream):
-        """Returns how many bytes the windows of the connection and of a stream
-        allow. Counts what upload() sends, not what send() does."""
-        initial = self.settings.get(INITIAL_WINDOW_SIZE, 65535)
-        return min(self.granted[0], initial + self.granted.get(stream, 0))
-
     def upload(self, stream, payload, end_stream=False, seconds=10,
                frame_bytes=16384):
         """Sends bytes on a stream as fast as its windows allow. Returns the
@@ -201,22 +194,23 @@ class Connection:
         view = memoryview(payload)
         sent = 0
         deadline = time.monotonic() + seconds
-        while not self.closed:
-            left = deadline - time.monotonic()
-            piece = view[sent:sent + min(max(self.room(stream), 0), 1 << 20)]
+        self.granted.setdefault(stream, 0)
+        while not self.closed and (left := deadline - time.monotonic()) > 0:
+            room = min(self.granted[0], self.granted[stream] +
+                       self.settings.get(INITIAL_WINDOW_SIZE, 65535))
+            piece = view[sent:sent + min(max(room, 0), 1 << 20)]
             if piece or not view:
                 last = sent + len(piece) == len(view)
                 wire = data(stream, piece, end_stream and last, frame_bytes)
-                if self.send(wire, left) < len(wire):
+                if self.send(wire) < len(wire):
                     break
                 for window in (0, stream):
-                    self.granted[window] = (self.granted.get(window, 0) -
-                                            len(piece))
+                    self.granted[window] -= len(piece)
                 sent += len(piece)
                 if last:
                     break
-            elif left <= 0 or any(frame[0] == RST_STREAM and frame[2] == stream
-                                  for frame in self.frames):
+            elif any(frame[0] == RST_STREAM and frame[2] == stream
+                     for frame in self.frames):
                 break
             elif select.select([self.socket], [], [], left)[0]:
                 self._receive()
@@ -224,8 +218,8 @@ class Connection:
         return sent
 
     def read(self, until, seconds=10):
-        """Reads until a frame fulfils the predicate, which is returned, or
-        until the end of the connection or the time: None."""
+        """Reads until a frame fulfils the predicate. Returns the frame, or None
+        at the end of the connection or the time."""
         deadline = time.monotonic() + seconds
         looked = 0
         while True:
@@ -243,20 +237,9 @@ class Connection:
                 self._reply()
 
     def wait_closed(self, seconds=10):
-        """Whether the server closes in time."""
+        """Returns whether the server closes in time."""
         self.read(lambda *_: False, seconds)
         return self.closed
-
-    def ended(self, stream, seconds=5):
-        """Waits for the end of a stream, or that of the connection. Returns
-        "closed", "reset", "ended" or "silent"."""
-        found = self.read(
-            lambda kind, flags, on, payload: kind == GOAWAY or
-            on == stream and (kind == RST_STREAM or flags & END_STREAM and
-                              kind in (DATA, HEADERS)), seconds)
-        if found is None:
-            return "closed" if self.closed else "silent"
-        return {GOAWAY: "closed", RST_STREAM: "reset"}.get(found[0], "ended")
 
     def answer(self, stream, seconds=10):
         """Reads to the end of a stream. Returns the bytes of its HEADERS and
@@ -297,7 +280,7 @@ class Connection:
             self.frames.append((kind, flags, stream & 0x7fffffff, payload))
             if kind == DATA:
                 self.taken += size
-                if self.opens and self.taken > 30000:
+                if self.taken > 30000:
                     self.owed += window_update(0, self.taken)
                     self.taken = 0
             if kind == SETTINGS and not flags & ACK:

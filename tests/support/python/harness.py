@@ -1,4 +1,4 @@
-"""Processes that tests start and watch: servers, a proxy, and a neighbour."""
+"""Processes that tests start: servers, HAProxy, and a client."""
 
 import contextlib
 import json
@@ -17,46 +17,67 @@ import time
 import h2
 
 
-def _length(number, payload):
-    """A length-delimited protobuf field."""
-    size = len(payload)
-    out = bytearray([number << 3 | 2])
-    while size >= 128:
-        out.append(size & 127 | 128)
-        size >>= 7
-    return bytes(out) + bytes([size]) + payload
-
-
-def _varint(number, value):
-    out = bytearray([number << 3])
+def varint(value):
+    out = bytearray()
     while value >= 128:
         out.append(value & 127 | 128)
         value >>= 7
     return bytes(out) + bytes([value])
 
 
+def field(number, value):
+    """Returns a protobuf field of bytes or of an integer."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
 def request(values=(1, 9, 3, 7), k=2):
-    """Returns a TopKRequest by ONNX's rules: the k largest of u8 values."""
-    return _request(len(values), _length(4, bytes(values)), k)
+    """Returns a serialized TopKRequest: ONNX, the k largest of u8 values."""
+    return _request(len(values), field(4, bytes(values)), k)
 
 
 def shared_request(name, count, k):
-    """The same of values that lie in a shared memory object."""
+    """Returns the same request for values in a shared memory object."""
     return _request(
-        count, _length(5, _length(1, name.encode()) + _varint(3, count)), k)
+        count, field(5, field(1, name.encode()) + field(3, count)), k)
 
 
 def _request(count, data, k):
-    tensor = _varint(1, 9) + _varint(2, count) + data
-    return (_length(1, tensor) + _length(2, _varint(1, 1) + _varint(2, 11)) +
-            _length(3, _length(2, _varint(1, k))))
+    tensor = field(1, 9) + field(2, count) + data
+    return (field(1, tensor) + field(2, field(1, 1) + field(2, 11)) +
+            field(3, field(2, field(1, k))))
 
 
 REQUEST = request()
 
 
+def call(client, stream=1, pairs=None, payload=REQUEST, seconds=10):
+    """Sends a call with one message. Returns why it failed, or None."""
+    client.send(h2.request(stream, pairs or h2.fields(), payload))
+    return fault(client.answer(stream, seconds), client)
+
+
+def fault(answer, client):
+    """Returns why a call with this answer failed, or None if it succeeded."""
+    if answer is None:
+        return "connection closed" if client.closed else "no answer"
+    if b"grpc-status\x010" in answer[0]:
+        return None
+    text = answer[0][max(0, answer[0].find(b"grpc-status")):][:150]
+    return text.decode("latin-1").encode("ascii", "replace").decode()
+
+
+def serves(target, pairs=None, payload=REQUEST, source=None):
+    """Returns whether a call on a new connection succeeds."""
+    with contextlib.suppress(OSError), h2.Connection(
+            target, source=source) as client:
+        return call(client, 1, pairs, payload) is None
+    return False
+
+
 class Process:
-    """A server's process, looked at from outside."""
+    """A process and its resources, as /proc shows them."""
 
     def __init__(self, process):
         self.process = process
@@ -65,42 +86,29 @@ class Process:
         return self.process.poll() is None
 
     def _status(self, key):
-        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
-            for line in file:
-                if line.startswith(key):
-                    return int(line.split()[1]) / 1024
-        return 0
+        text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text("ascii")
+        return int(text.partition(f"\n{key}:")[2].split(None, 1)[0] or 0)
 
     def memory(self):
-        """Resident, in MiB."""
-        return self._status("VmRSS:")
+        """Returns the resident memory in MiB."""
+        return self._status("VmRSS") / 1024
 
     def peak(self):
-        """The most that was resident since forget_peak, in MiB."""
-        return self._status("VmHWM:")
-
-    def forget_peak(self):
-        path = f"/proc/{self.process.pid}/clear_refs"
-        with open(path, "w", encoding="ascii") as file:
-            file.write("5")
+        """Returns the peak of the resident memory since forget_peak() in MiB."""
+        return self._status("VmHWM") / 1024
 
     def threads(self):
-        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
-            return int(file.read().split("Threads:")[1].split()[0])
+        return self._status("Threads")
+
+    def forget_peak(self):
+        pathlib.Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
 
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
-    def processor_seconds(self):
-        path = f"/proc/{self.process.pid}/stat"
-        with open(path, encoding="ascii") as file:
-            after_name = file.read().rsplit(")", 1)[1].split()
-        ticks = int(after_name[11]) + int(after_name[12])
-        return ticks / os.sysconf("SC_CLK_TCK")
-
 
 def poll(what, function, seconds=30):
-    """Waits until the function returns something true, which is returned."""
+    """Waits until the function returns a true value, and returns that value."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         found = function()
@@ -110,11 +118,21 @@ def poll(what, function, seconds=30):
     raise AssertionError(f"gave up waiting for {what}")
 
 
-class Server(Process):
-    """A topkd on loopback, which ends with 0 at the end of a with block.
+@contextlib.contextmanager
+def running(command, **how):
+    """Runs a program, which is killed at the end."""
+    process = subprocess.Popen(command, **how)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
-    listen       the address to serve at; start() serves at the same one again
-                 if its port is not 0
+
+class Server(Process):
+    """A topkd on loopback, drained at the end of a with block.
+
+    listen       the address; start() reuses it if its port is not 0
     log_level    that of --log-level
     descriptors  its RLIMIT_NOFILE
     environment  variables in addition to those of this process
@@ -157,13 +175,13 @@ class Server(Process):
         return self._ready.exists()
 
     def kill(self):
-        """Ends it as a crash would."""
+        """Kills the server, as a crash would."""
         self._killed = True
         self.process.kill()
         self.process.wait()
 
     def stop(self):
-        """Drains it; returns how many seconds that took."""
+        """Drains the server. Returns the seconds that this took."""
         begin = time.monotonic()
         self.process.send_signal(signal.SIGTERM)
         status = self.process.wait(timeout=60)
@@ -180,8 +198,8 @@ class Server(Process):
 
 
 class AttackedServer(Server):
-    """A topkd with a log, in which no event may have kept one of its pollers
-    busy for 100 ms, or 1 s with AddressSanitizer."""
+    """A topkd whose pollers must never be busy with one event for 100 ms, or 1 s
+    with AddressSanitizer."""
 
     def __init__(self, path, *flags, **how):
         self._log = tempfile.NamedTemporaryFile()
@@ -196,7 +214,7 @@ class AttackedServer(Server):
             return file.read()
 
     def busy_pollers(self):
-        """The lines of the log about events that took too long."""
+        """Returns the lines of the log about events that took too long."""
         return [event[0] for event in re.finditer(
             r".*poller busy: one event took (\d+) ms.*", self.log())
                 if int(event[1]) >= self._most_busy]
@@ -208,34 +226,10 @@ class AttackedServer(Server):
 
 
 def grpc_minor(path):
-    """Returns the 51 of the gRPC 1.51.1 that a topkd runs with."""
+    """Returns the minor version of the gRPC that a topkd runs with."""
     version = subprocess.run([path, "--version"], check=True, text=True,
                              stdout=subprocess.PIPE).stdout
     return int(re.search(r"gRPC 1\.(\d+)", version)[1])
-
-
-class PlainServer(Process):
-    """gRPC as it comes: the benchmark's server that computes nothing."""
-
-    def __init__(self, path):
-        with tempfile.TemporaryDirectory() as folder:
-            ready = pathlib.Path(folder) / "ready"
-            super().__init__(subprocess.Popen(
-                [path, "--mode", "null", "--listen", "127.0.0.1:0",
-                 "--ready-file", ready], stderr=subprocess.DEVNULL))
-            try:
-                poll("the server to be ready", ready.exists)
-            except AssertionError:
-                self.__exit__()
-                raise
-            self.target = ready.read_text("utf-8").strip()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
 
 
 def free_ports(count):
@@ -248,54 +242,28 @@ def free_ports(count):
 
 @contextlib.contextmanager
 def haproxy(path, *targets):
-    """HAProxy with the configuration of deploy/ in front of up to three
+    """Runs HAProxy with the configuration of deploy/ in front of one or three
     servers."""
     config = pathlib.Path(__file__).parents[3] / "deploy/haproxy/haproxy.cfg"
     address = f"127.0.0.1:{free_ports(1)[0]}"
-    nobody = ["127.0.0.1:1"] * 3
     servers = {f"TOPK_SERVER_{i}": target for i, target in
-               enumerate([*targets, *nobody][:3], 1)}
-    process = subprocess.Popen(
-        [path, "-db", "-f", config], stderr=subprocess.DEVNULL,
-        env={**os.environ, "TOPK_LISTEN": address, **servers})
-
-    def serves():
-        with contextlib.suppress(OSError), h2.Connection(address) as client:
-            client.send(h2.call(1, h2.fields()) +
-                        h2.data(1, h2.message(REQUEST), end_stream=True))
-            answer = client.answer(1)
-            return answer is not None and b"grpc-status\x010" in answer[0]
-        return False
-    try:
-        poll("HAProxy to serve", serves)
+               enumerate((targets * 3)[:3], 1)}
+    with running([path, "-db", "-f", config], stderr=subprocess.DEVNULL, env={
+            **os.environ, "TOPK_LISTEN": address, **servers}) as process:
+        poll("HAProxy to serve", lambda: serves(address))
         yield address, Process(process)
-    finally:
-        process.kill()
-        process.wait()
 
 
-def _fault(answer, connection):
-    """Returns why a call failed, None if it did not."""
-    if answer is None:
-        return "connection closed" if connection.closed else "no answer"
-    if b"grpc-status\x010" in answer[0]:
-        return None
-    text = answer[0][answer[0].find(b"grpc-status"):][:150]
-    return text.decode("latin-1").encode("ascii", "replace").decode()
-
-
-def _ask(target, pipe, pause, patience, count, timeout, reconnects):
-    """The neighbour's life: a call, a pause, a call, until it is stopped.
-    Reports a pair for each call when it is asked: its latency in seconds and
-    why it failed, None if it did not."""
+def _keep_calling(target, pipe, pause, patience, count, timeout):
+    """Calls until it is killed. On each message it sends the calls since the
+    last one: the latency in seconds and why the call failed, or None."""
     told = []
-    body = h2.message(request(bytes(count - 1) + b"\1", 2))
+    payload = request(bytes(count - 1) + b"\1", 2)
     fields = h2.fields(grpc_timeout=timeout)
     connection, stream = None, 1
     while True:
         while pipe.poll():
-            if pipe.recv() == "stop":
-                return
+            pipe.recv()
             pipe.send(told)
             told = []
         begin = time.monotonic()
@@ -304,15 +272,14 @@ def _ask(target, pipe, pause, patience, count, timeout, reconnects):
                 connection = h2.Connection(target, source="127.0.0.9")
                 stream = 1
             connection.send(h2.call(stream, fields))
-            connection.upload(stream, body, True, patience)
-            fault = _fault(connection.answer(stream, patience), connection)
+            connection.upload(stream, h2.message(payload), True, patience)
+            why = fault(connection.answer(stream, patience), connection)
         except OSError as error:
-            fault = str(error)
-        told.append((time.monotonic() - begin, fault))
+            why = str(error)
+        told.append((time.monotonic() - begin, why))
         stream += 2
-        if fault is not None or reconnects:
-            if connection is not None:
-                connection.socket.close()
+        if why is not None and connection is not None:
+            connection.socket.close()
             connection = None
         time.sleep(pause)
 
@@ -323,41 +290,38 @@ class Neighbour:
     patience    the seconds that it waits for a response
     count       the number of u8 elements of its tensors
     timeout     the calls' deadline, in the form of grpc-timeout
-    reconnects  whether each call opens a new connection
     """
 
-    def __init__(self, target, pause=0.002, patience=30, count=4, timeout=None,
-                 reconnects=False):
+    def __init__(self, target, pause=0.002, patience=30, count=4, timeout=None):
         self.faults = []
         self._pipe, other = multiprocessing.Pipe()
         self._process = multiprocessing.Process(
-            target=_ask, args=(target, other, pause, patience, count, timeout,
-                               reconnects), daemon=True)
+            target=_keep_calling,
+            args=(target, other, pause, patience, count, timeout), daemon=True)
         self._process.start()
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self._pipe.send("stop")
-        self._process.join(timeout=40)
-        self._process.kill()
-
-    def kill(self):
         self._process.kill()
         self._process.join()
 
     def latencies(self, patience=40):
-        """Returns those since the last time, sorted, and how many calls
-        failed, which `faults` then describes."""
-        self._pipe.send("tell")
-        if not self._pipe.poll(patience):
-            self.faults = [f"no answer in {patience} s"]
-            return [], 1
-        told = self._pipe.recv()
-        self.faults = [f"{fault} after {seconds:.2f} s"
-                       for seconds, fault in told if fault is not None]
-        return (sorted(seconds for seconds, fault in told if fault is None),
+        """Waits for a call since the last time. Returns the sorted latencies of
+        the calls that succeeded, and the number of calls that failed, which
+        `faults` then describes."""
+        told = []
+        while not told:
+            self._pipe.send("tell")
+            if not self._pipe.poll(patience):
+                self.faults = [f"no answer in {patience} s"]
+                return [], 1
+            told = self._pipe.recv()
+            time.sleep(0.001)
+        self.faults = [f"{why} after {seconds:.2f} s"
+                       for seconds, why in told if why is not None]
+        return (sorted(seconds for seconds, why in told if why is None),
                 len(self.faults))
 
 
@@ -369,7 +333,7 @@ def percentile(sorted_values, part):
 
 
 def run_cases(cases, *arguments):
-    """Calls each case, prints what became of it, and ends the program."""
+    """Runs and reports each case, then exits with 1 if one failed."""
     failed = 0
     for case in cases:
         begin = time.monotonic()

@@ -22,15 +22,17 @@ def pause(connection, seconds):
     connection.frames.clear()
 
 
-def _connections(target, pipe, source):
-    """Opens one connection after another until stopped."""
+def _streams(target, pipe, source):
+    """Yields new streams of one connection after another until stopped."""
     while not pipe.poll():
         with contextlib.suppress(OSError), \
                 h2.Connection(target, source=source) as connection:
+            for stream in range(1, 400, 2):
+                if not pipe.poll() and not connection.closed:
+                    yield connection, stream
             if not connection.closed:
-                yield connection
                 continue
-        time.sleep(0.1)  # nobody is there: not at once again
+        time.sleep(0.1)  # The server is gone or rejects the client.
 
 
 def cancel(target, seed, pipe, source):
@@ -38,16 +40,12 @@ def cancel(target, seed, pipe, source):
     chance = random.Random(seed)
     body = h2.message(harness.request(bytes(200) * 200, 10))
     done = 0
-    for connection in _connections(target, pipe, source):
-        for stream in range(1, 400, 2):
-            if pipe.poll() or connection.closed:
-                break
-            part = body[:chance.randrange(1, len(body) + 1)]
-            connection.send(
-                h2.call(stream, h2.fields()) + h2.data(stream, part))
-            pause(connection, chance.uniform(0, 0.02))
-            connection.send(h2.rst_stream(stream))
-            done += 1
+    for connection, stream in _streams(target, pipe, source):
+        part = body[:chance.randrange(1, len(body) + 1)]
+        connection.send(h2.call(stream, h2.fields()) + h2.data(stream, part))
+        pause(connection, chance.uniform(0, 0.02))
+        connection.send(h2.rst_stream(stream))
+        done += 1
     return {"cancelled": done}
 
 
@@ -55,29 +53,24 @@ def nonsense(target, seed, pipe, source):
     """Invalid messages. The server must reject each as such, or for load."""
     chance = random.Random(seed)
     counts = collections.Counter()
-    for connection in _connections(target, pipe, source):
-        for stream in range(1, 400, 2):
-            if pipe.poll() or connection.closed:
-                break
-            body = b"\x0a\xff" + chance.randbytes(chance.randrange(4000))
-            connection.send(
-                h2.call(stream, h2.fields()) +
-                h2.data(stream, h2.message(body), end_stream=True))
-            answer = connection.answer(stream, 30)
-            if answer is None:
-                counts[f"reset {connection.found[3][:4].hex()}"] += 1
-                break
-            if b"grpc-status\x013" in answer[0]:
-                counts["malformed"] += 1
-            elif b"grpc-status\x018" in answer[0]:
-                counts["refused"] += 1
-                if b"grpc-retry-pushback-ms" not in answer[0]:
-                    counts["no_hint"] += 1
-            elif b"grpc-status\x010" in answer[0]:
-                counts["accepted"] += 1
-            else:
-                counts["other"] += 1
-            pause(connection, 0.01)
+    for connection, stream in _streams(target, pipe, source):
+        body = b"\x0a\xff" + chance.randbytes(chance.randrange(4000))
+        connection.send(h2.request(stream, h2.fields(), body))
+        answer = connection.answer(stream, 30)
+        if answer is None:
+            counts[f"reset {connection.found[3][:4].hex()}"] += 1
+            connection.closed = True
+        elif b"grpc-status\x013" in answer[0]:
+            counts["malformed"] += 1
+        elif b"grpc-status\x018" in answer[0]:
+            counts["refused"] += 1
+            if b"grpc-retry-pushback-ms" not in answer[0]:
+                counts["no_hint"] += 1
+        elif b"grpc-status\x010" in answer[0]:
+            counts["accepted"] += 1
+        else:
+            counts["other"] += 1
+        pause(connection, 0.01)
     return counts
 
 

@@ -1,4 +1,4 @@
-"""Checks what the chart renders to.
+"""Checks the manifests that the chart renders.
 
 usage: kubernetes_check.py MANIFESTS CRDS    two folders; see kubernetes.sh.
                                              MANIFESTS/kserve has KServe's
@@ -15,8 +15,6 @@ import jsonschema
 import kubernetes_validate
 import yaml
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-RULES = ROOT / "deploy/prometheus/alerts.yml"
 VERSIONS = ("1.37.0", "1.36.0", "1.35.0")
 
 
@@ -25,9 +23,13 @@ def load(path):
     return [one for one in yaml.safe_load_all(text) if one]
 
 
+def of_kind(kind, objects):
+    return [one["spec"] for one in objects if one["kind"] == kind]
+
+
 def closed(schema):
-    """Returns a schema that refuses properties that it does not name, as the
-    API server does when asked to be strict."""
+    """Returns a schema that rejects properties that it does not name, as the
+    API server does in strict mode."""
     if isinstance(schema, list):
         return [closed(one) for one in schema]
     if not isinstance(schema, dict):
@@ -38,7 +40,7 @@ def closed(schema):
         schema.setdefault("additionalProperties", False)
     pattern = schema.get("pattern")
     if isinstance(pattern, str) and "(?i)" in pattern:
-        # Go has such a flag anywhere, Python at the start alone.
+        # Go accepts the flag anywhere, Python only at the start.
         schema["pattern"] = "(?i)" + pattern.replace("(?i)", "")
     return schema
 
@@ -47,8 +49,7 @@ def operators_schemas(folder):
     """Returns {(apiVersion, kind): schema} of the CRDs in a folder."""
     schemas = {}
     for path in folder.glob("*.yaml"):
-        for crd in load(path):
-            spec = crd["spec"]
+        for spec in of_kind("CustomResourceDefinition", load(path)):
             for version in spec["versions"]:
                 schema = closed(version["schema"]["openAPIV3Schema"])
                 schema["properties"]["metadata"] = {"type": "object"}
@@ -71,166 +72,146 @@ def check_schemas(name, objects, schemas):
                 kubernetes_validate.ValidationError) as error:
             sys.exit(f"{name}: {one['kind']} {one['metadata']['name']}: "
                      f"{error.message}")
-    kinds = sorted(one["kind"] for one in objects)
-    print(f"== {name}: {len(kinds)} objects fit: {', '.join(kinds)}")
+    print(f"== {name}: {len(objects)} objects fit")
 
 
-def labels_match(selector, deployment):
-    labels = deployment["spec"]["template"]["metadata"]["labels"]
-    return selector.items() <= labels.items()
+def containers(objects):
+    """Returns the only container of each Deployment by its name."""
+    found = {}
+    for spec in of_kind("Deployment", objects):
+        container, = spec["template"]["spec"]["containers"]
+        found[container["name"]] = container
+    return found
 
 
-def pod_of(objects, name):
-    """Returns the pod and the container of a Deployment's only container."""
-    pod, = (pod for pod in (one["spec"]["template"]["spec"] for one in objects
-                            if one["kind"] == "Deployment")
-            if pod["containers"][0]["name"] == name)
-    container, = pod["containers"]
-    return pod, container
+def environment(container):
+    return {one["name"]: one.get("value") for one in container["env"]}
 
 
 def check_selectors(objects):
-    """Each selector matches the pods of exactly one Deployment, and a Service's
-    ports are those of its pods."""
-    deployments = [one for one in objects if one["kind"] == "Deployment"]
+    """Each selector matches the pods of one Deployment, and a Service's ports
+    are those of its pods."""
     for one in objects:
-        selector = {"Service": lambda spec: spec["selector"],
-                    "PodDisruptionBudget":
-                        lambda spec: spec["selector"]["matchLabels"],
-                    "Deployment": lambda spec: spec["selector"]["matchLabels"],
-                    "NetworkPolicy":
-                        lambda spec: spec["podSelector"]["matchLabels"],
-                    }.get(one["kind"])
-        if selector is None:
+        if one["kind"] not in ("Service", "PodDisruptionBudget", "Deployment",
+                               "NetworkPolicy"):
             continue
-        selected, = (deployment for deployment in deployments
-                     if labels_match(selector(one["spec"]), deployment))
-        container, = selected["spec"]["template"]["spec"]["containers"]
-        ports = {port["name"] for port in container["ports"]}
+        spec = one["spec"]
+        selector = spec.get("selector") or spec["podSelector"]
+        selected, = matching(objects, selector.get("matchLabels", selector))
+        ports = {port["name"] for port in
+                 selected["template"]["spec"]["containers"][0]["ports"]}
         if one["kind"] == "Service":
-            for port in one["spec"]["ports"]:
-                assert port["targetPort"] in ports, port
+            assert {port["targetPort"] for port in spec["ports"]} <= ports, spec
+
+
+def matching(objects, labels):
+    """Returns the Deployments with pods of these labels."""
+    return [spec for spec in of_kind("Deployment", objects)
+            if labels.items() <= spec["template"]["metadata"]["labels"].items()]
+
+
+def callers(objects):
+    """Returns the peers that the policies allow to call topkd."""
+    return [peer for one in objects if one["kind"] == "NetworkPolicy" and
+            one["metadata"]["name"] == "topkd"
+            for rule in one["spec"]["ingress"]
+            if {"port": "grpc"} in rule["ports"] for peer in rule["from"]]
 
 
 def check_haproxy(objects):
     """The Service leads to HAProxy, and HAProxy to topkd, in plaintext and
     without a limit of one client; only HAProxy may call topkd."""
-    _, haproxy = pod_of(objects, "haproxy")
-    _, topkd = pod_of(objects, "topkd")
-    named = {(one["kind"], one["metadata"]["name"]): one for one in objects}
-    deployment = named["Deployment", "topkd-haproxy"]
-    service = named["Service", "topkd"]["spec"]
-    assert labels_match(service["selector"], deployment), service
-    assert service["externalTrafficPolicy"] == "Local", service
-    environment = {one["name"]: one.get("value") for one in haproxy["env"]}
-    assert environment["TOPK_SERVERS"].startswith(
-        "topkd-headless.default.svc."), environment
-    assert ("Service", "topkd-headless") in named
-    assert environment["TOPK_CALL_RATE"] == "10000000", environment
-    limits = {one["name"]: one["value"] for one in topkd["env"]}
+    services = {one["metadata"]["name"]: one["spec"] for one in objects
+                if one["kind"] == "Service"}
+    front, = matching(objects, services["topkd"]["selector"])
+    haproxy, = front["template"]["spec"]["containers"]
+    assert haproxy["name"] == "haproxy", front
+    assert services["topkd"]["externalTrafficPolicy"] == "Local", services
+    variables = environment(haproxy)
+    assert variables["TOPK_SERVERS"].startswith(
+        "topkd-headless.default.svc.") and "topkd-headless" in services
+    assert variables["TOPK_CALL_RATE"] == "10000000", variables
+    limits = environment(containers(objects)["topkd"])
     assert "TOPKD_TLS_CERT" not in limits, limits
     assert limits["TOPKD_MAX_CLIENT_INFLIGHT_BYTES"] == "1TiB", limits
     assert limits["TOPKD_MAX_CLIENT_INFLIGHT_CALLS"] == "0", limits
     assert limits["TOPKD_MAX_ELEMENTS"] == "10000000", limits
-    peers = [rule["from"] for rule in
-             named["NetworkPolicy", "topkd"]["spec"]["ingress"]
-             if {"port": "grpc"} in rule["ports"]]
-    assert len(peers) == len(peers[0]) == 1 and labels_match(
-        peers[0][0]["podSelector"]["matchLabels"], deployment), peers
-
-
-def check_names(objects):
-    """The names of Services are DNS labels, also for a long release's name."""
-    names = [one["metadata"]["name"] for one in objects
-             if one["kind"] == "Service"]
-    assert len(names) == 3 and max(map(len, names)) <= 63, names
+    peer, = callers(objects)
+    assert matching(objects, peer["podSelector"]["matchLabels"]) == [front]
 
 
 def check_deployment(objects):
-    """Checks rules of a Deployment and related objects that no schema has."""
-    pod, container = pod_of(objects, "topkd")
-    environment = {one["name"]: one["value"] for one in container["env"]}
-    drain = sum(int(environment[name].rstrip("s"))
+    """Checks the rules of topkd's pods that no schema has."""
+    container = containers(objects)["topkd"]
+    variables = environment(container)
+    drain = sum(int(variables[name].rstrip("s"))
                 for name in ("TOPKD_DRAIN_DELAY", "TOPKD_DRAIN_TIMEOUT"))
+    pod, = (spec["template"]["spec"] for spec in of_kind("Deployment", objects)
+            if spec["template"]["spec"]["containers"] == [container])
     assert drain + 5 <= pod["terminationGracePeriodSeconds"], drain
     ports = {one["containerPort"]: one["name"] for one in container["ports"]}
-    probed = {container[probe]["grpc"]["port"] for probe in
+    probed = {ports[container[probe]["grpc"]["port"]] for probe in
               ("startupProbe", "livenessProbe", "readinessProbe")}
-    tls = "TOPKD_TLS_CERT" in environment
-    assert [ports[port] for port in probed] == ["health" if tls else "grpc"]
+    assert probed == {"health" if "TOPKD_TLS_CERT" in variables else "grpc"}
     mounts = [one["mountPath"] for one in container.get("volumeMounts", [])]
-    for value in environment.values():
+    for value in variables.values():
         if value.startswith("/"):
             assert any(value.startswith(mount) for mount in mounts), value
 
 
-def check_gateways(objects):
-    """The Gateways of each route may call the pods."""
-    gateways = {parent["namespace"] for one in objects
-                if one["kind"] == "GRPCRoute"
-                for parent in one["spec"]["parentRefs"]}
-    let_in = {peer["namespaceSelector"]["matchLabels"][
-                  "kubernetes.io/metadata.name"]
-              for one in objects if one["kind"] == "NetworkPolicy"
-              for rule in one["spec"]["ingress"]
-              if {"port": "grpc"} in rule["ports"]
-              for peer in rule["from"] if "namespaceSelector" in peer}
-    assert gateways <= let_in, (gateways, let_in)
-    return gateways
-
-
-def check_scaling(name, objects):
-    """Bytes in flight count only where they are asked for: without
-    prometheus-adapter they would keep Kubernetes from scaling down."""
-    metrics = [metric["type"] for one in objects
-               if one["kind"] == "HorizontalPodAutoscaler"
-               for metric in one["spec"]["metrics"]]
-    assert ("Pods" in metrics) == (name == "all"), (name, metrics)
-
-
-def check_rules(objects):
-    rules = [one["spec"] for one in objects if one["kind"] == "PrometheusRule"]
-    assert rules == [yaml.safe_load(RULES.read_text(encoding="utf-8"))]
+def check_options(name, objects):
+    """The Gateways of routes may call the pods. Bytes in flight count only on
+    request: without prometheus-adapter they would prevent scaling down."""
+    gateways = {parent["namespace"] for spec in of_kind("GRPCRoute", objects)
+                for parent in spec["parentRefs"]}
+    allowed = {peer["namespaceSelector"]["matchLabels"][
+                   "kubernetes.io/metadata.name"]
+               for peer in callers(objects) if "namespaceSelector" in peer}
+    assert gateways <= allowed, (gateways, allowed)
+    metrics = [metric["type"]
+               for spec in of_kind("HorizontalPodAutoscaler", objects)
+               for metric in spec["metrics"]]
+    assert bool(gateways) == ("Pods" in metrics) == (name == "all"), name
 
 
 def check_kserve(objects):
     """The InferenceService can use the ServingRuntime, KServe finds the
     container and its port, and the pod may drain."""
-    runtime, = (one for one in objects if one["kind"] == "ServingRuntime")
-    service, = (one for one in objects if one["kind"] == "InferenceService")
-    predictor, spec = service["spec"]["predictor"], runtime["spec"]
-    model = predictor["model"]
-    assert model["runtime"] == runtime["metadata"]["name"], model
-    assert model["protocolVersion"] in spec["protocolVersions"], model
+    runtime, = of_kind("ServingRuntime", objects)
+    service, = of_kind("InferenceService", objects)
+    model = service["predictor"]["model"]
+    assert model["runtime"] in [one["metadata"]["name"] for one in objects
+                                if one["kind"] == "ServingRuntime"], model
+    assert model["protocolVersion"] in runtime["protocolVersions"], model
     assert any(model["modelFormat"].items() <= one.items()
-               for one in spec["supportedModelFormats"]), model
-    container, = spec["containers"]
+               for one in runtime["supportedModelFormats"]), model
+    container, = runtime["containers"]
     port, = container["ports"]
     assert (container["name"], port["name"]) == ("kserve-container", "h2c")
-    environment = {one["name"]: one["value"] for one in container["env"]}
-    listen = environment["TOPKD_LISTEN"].rpartition(":")[2]
+    listen = environment(container)["TOPKD_LISTEN"].rpartition(":")[2]
     probed = {container[probe]["grpc"]["port"]
               for probe in ("livenessProbe", "readinessProbe")}
     assert {int(listen)} == probed == {port["containerPort"]}, probed
     # The image's delay, the default timeout, and 5 s.
-    assert 5 + 25 + 5 <= predictor["terminationGracePeriodSeconds"]
+    assert 5 + 25 + 5 <= service["predictor"]["terminationGracePeriodSeconds"]
 
 
 def main():
-    manifests = {path.stem: load(path)
-                 for path in sorted(pathlib.Path(sys.argv[1]).glob("*.yaml"))}
+    folder = pathlib.Path(sys.argv[1])
     schemas = operators_schemas(pathlib.Path(sys.argv[2]))
+    manifests = {path.stem: load(path) for path in folder.glob("*.yaml")}
     assert len(manifests) == 4, manifests.keys()
     for name, objects in manifests.items():
         check_schemas(name, objects, schemas)
         check_deployment(objects)
         check_selectors(objects)
-        check_scaling(name, objects)
-        assert bool(check_gateways(objects)) == (name == "all")
-    check_rules(manifests["all"])
+        check_options(name, objects)
     check_haproxy(manifests["haproxy"])
-    check_names(load(pathlib.Path(sys.argv[1], "long")))
-    for path in pathlib.Path(sys.argv[1], "kserve").glob("*.yaml"):
+    # Names of Services are DNS labels, also for a release with a long name.
+    names = [one["metadata"]["name"] for one in load(folder / "long")
+             if one["kind"] == "Service"]
+    assert len(names) == 3 and max(map(len, names)) <= 63, names
+    for path in (folder / "kserve").glob("*.yaml"):
         objects = load(path)
         check_schemas("kserve", objects, schemas)
         check_kserve(objects)

@@ -2,40 +2,131 @@
 
 usage: prometheus_test.py TOPKD TOPK PROMETHEUS PROMTOOL
 
-Has promtool check the configuration and the alerts of deploy/prometheus, and
-fire each alert by alerts_test.yml. Calls the server with topk, requires that
-`promtool check metrics` accepts its exposition, checks the PromQL examples of the metrics page, lets
-Prometheus scrape the server, and queries the results.
+promtool checks the configuration of deploy/prometheus, fires each alert by
+alerts_test.yml, and checks the server's metrics and the PromQL of the metrics
+page. Then Prometheus scrapes the server. Under load each query of the Grafana
+dashboard, and the query that scales the replicas, finds data.
 """
 
+import contextlib
 import json
+import math
+import os
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
+import urllib.error
+import urllib.parse
 import urllib.request
 
 import harness
-import prometheus_api
 
-TELEMETRY = prometheus_api.ROOT / "server/telemetry/README.md"
-DATA = prometheus_api.ROOT / "deploy/data/digits_similarity.npy"
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+ADAPTER = ROOT / "deploy/kubernetes/prometheus-adapter.yaml"
+DASHBOARD = ROOT / "deploy/grafana/topkd.json"
+DATA = ROOT / "deploy/data/digits_similarity.npy"
+RULES = ROOT / "deploy/prometheus/alerts.yml"
+TELEMETRY = ROOT / "server/telemetry/README.md"
+TESTS = pathlib.Path(__file__).parent / "alerts_test.yml"
+# The labels are those that Kubernetes' service discovery adds.
+CONFIG = """
+global: {scrape_interval: 1s, evaluation_interval: 1s}
+rule_files: ["%s"]
+scrape_configs:
+  - job_name: topkd
+    static_configs:
+      - targets: ["%s"]
+        labels: {namespace: default, pod: topkd-0}
+"""
+# Calls of each kind, some of which find no room.
+LOADS = [
+    ["--shape", "8,1000", "--rate", "50"],
+    ["--shape", "1,200000", "--path", "stream", "--dialect", "openvino",
+     "--rate", "20"],
+    ["--shape", "1,1000", "--path", "many", "--dialect", "directml",
+     "--rate", "5"],
+    ["--shape", "1,3000000", "--rate", "5"],
+]
 
 
-def check_rules(promtool):
-    """Checks the alerts; a separate test fires each of them."""
-    tests = pathlib.Path(__file__).parent / "alerts_test.yml"
-    for command in (["check", "config", prometheus_api.ROOT /
-                     "deploy/prometheus/prometheus.yml"],
-                    ["test", "rules", tests]):
-        result = subprocess.run([promtool, *command], capture_output=True,
-                                text=True, check=False)
-        assert result.returncode == 0, result.stdout + result.stderr
-    rules = prometheus_api.RULES.read_text(encoding="utf-8")
-    alerts = set(re.findall(r"- alert: (\w+)", rules))
-    fired = set(re.findall(r"alertname: (\w+)\n +eval_time: \w+\n +exp_alerts:"
-                           r"\n", tests.read_text(encoding="utf-8")))
+class Prometheus:
+    """A Prometheus on a free loopback port that scrapes one address each
+    second, with the alerts of deploy/."""
+
+    def __init__(self, address):
+        self._address = address
+
+    def _ask(self, path, **parameters):
+        url = f"http://{self._address}/api/v1/{path}?" + urllib.parse.urlencode(
+            parameters)
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                return json.load(answer)["data"]
+        except urllib.error.HTTPError as error:
+            if error.code != 503:  # still starting
+                raise AssertionError(
+                    f"{parameters}: {error.read().decode()}") from error
+        except OSError:
+            pass
+        return {}
+
+    def series(self, expression):
+        """Returns the current [(labels, value)] with finite values."""
+        result = self._ask("query", query=expression).get("result", [])
+        return [(one["metric"], float(one["value"][1])) for one in result
+                if math.isfinite(float(one["value"][1]))]
+
+    def await_value(self, expression, expected):
+        harness.poll(f"{expression} == {expected}", lambda: [
+            value for _, value in self.series(expression)] == [expected])
+
+    def alerts(self):
+        """Returns the names of the loaded alerts."""
+        groups = self._ask("rules").get("groups", [])
+        return {rule["name"] for group in groups for rule in group["rules"]}
+
+
+@contextlib.contextmanager
+def prometheus(program, metrics):
+    with tempfile.TemporaryDirectory() as folder:
+        config = pathlib.Path(folder) / "prometheus.yml"
+        config.write_text(CONFIG % (RULES, metrics), encoding="utf-8")
+        address = f"127.0.0.1:{harness.free_ports(1)[0]}"
+        with harness.running([
+                program, f"--config.file={config}",
+                f"--storage.tsdb.path={folder}/data",
+                f"--web.listen-address={address}", "--log.level=error"]):
+            yield Prometheus(address)
+
+
+@contextlib.contextmanager
+def load(topk, target):
+    """Calls a server with `topk bench` until the end of a with block."""
+    with contextlib.ExitStack() as stack:
+        processes = [
+            stack.enter_context(harness.running(
+                [topk, "bench", "--target", target, "--k", "10", "--keep-going",
+                 "--duration", "600", "--max-attempts", "1", *flags],
+                stdout=subprocess.DEVNULL)) for flags in LOADS]
+        yield
+        assert all(process.poll() is None for process in processes)
+
+
+def run(*command, **how):
+    """Runs promtool, which must accept its input without a word on stderr."""
+    done = subprocess.run(command, capture_output=True, check=False, **how)
+    assert done.returncode == 0 and not done.stderr, done
+
+
+def fire_alerts(promtool):
+    """Fires the alerts, and returns their names."""
+    run(promtool, "check", "config", ROOT / "deploy/prometheus/prometheus.yml")
+    run(promtool, "test", "rules", TESTS)
+    alerts = set(re.findall(r"- alert: (\w+)", RULES.read_text("utf-8")))
+    fired = set(re.findall(r"'{alertname=\"(\w+)\"",
+                           TESTS.read_text("utf-8")))
     assert alerts and alerts == fired, alerts ^ fired
     return alerts
 
@@ -50,53 +141,79 @@ def check_examples(promtool, exposition):
             {"record": f"example_{number}", "expr": example}
             for number, example in enumerate(examples)]}]}, rules)
         rules.flush()
-        check = subprocess.run([promtool, "check", "rules", rules.name],
-                               capture_output=True, text=True, check=False)
-    assert check.returncode == 0, check.stdout + check.stderr
+        run(promtool, "check", "rules", rules.name)
     metrics = re.findall(r"(\w+_bucket)\{", block)
     assert len(metrics) == len(examples), block
     for metric in metrics:
         assert f"\n{metric}{{".encode() in exposition, metric
 
 
+def dashboard():
+    """Yields (title, expression) of each query of the dashboard, with Grafana's
+    variables filled in."""
+    for panel in json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]:
+        for target in panel["targets"]:
+            expression = target["expr"]
+            for variable, value in (("$__rate_interval", "5s"),
+                                    ("$job", "topkd"), ("$instance", ".*")):
+                expression = expression.replace(variable, value)
+            assert "$" not in expression, expression
+            yield panel["title"], expression
+
+
+def scaling_query():
+    """Returns the adapter's query, filled in as the adapter would."""
+    text = ADAPTER.read_text(encoding="utf-8")
+    query = re.search(r"metricsQuery: >-\n((?: {8,}.*\n)+)", text)[1]
+    return " ".join(query.split()).replace(
+        "<<.LabelMatchers>>", 'namespace="default"').replace(
+        "<<.GroupBy>>", "pod")
+
+
 def main():
-    topkd, topk, prometheus, promtool = sys.argv[1:]
-    prometheus_api.need(prometheus, promtool)
-    alerts = check_rules(promtool)
-    with harness.Server(topkd, "--metrics-listen", "127.0.0.1:0") as server:
-        run = [topk, "run", str(DATA), "--k", "3", "--stream", "off",
-               "--target", server.target]
+    topkd, topk, program, promtool = sys.argv[1:]
+    for tool in (program, promtool):
+        if not os.access(tool, os.X_OK):
+            sys.exit(f"{tool} is missing: tests/run.sh fetches it, or "
+                     "configure with -DTOPK_PROMETHEUS=OFF")
+    alerts = fire_alerts(promtool)
+    with harness.Server(topkd, "--metrics-listen", "127.0.0.1:0",
+                        "--max-inflight-bytes", "8MiB") as server:
+        call = [topk, "run", str(DATA), "--k", "3", "--stream", "off",
+                "--target", server.target]
         for _ in range(5):
-            subprocess.run(run, check=True, stdout=subprocess.DEVNULL)
-        refused = subprocess.run(run + ["--axis", "9"], check=False,
+            subprocess.run(call, check=True, stdout=subprocess.DEVNULL)
+        refused = subprocess.run(call + ["--axis", "9"], check=False,
                                  stderr=subprocess.DEVNULL)
         assert refused.returncode == 4, refused
-
         metrics = server.addresses["metrics"]
         with urllib.request.urlopen(f"http://{metrics}/metrics") as answer:
             exposition = answer.read()
-        check = subprocess.run([promtool, "check", "metrics"],
-                               input=exposition, capture_output=True,
-                               check=False)
-        assert check.returncode == 0 and not check.stdout + check.stderr, check
+        run(promtool, "check", "metrics", input=exposition)
         check_examples(promtool, exposition)
 
-        with prometheus_api.Prometheus(prometheus, metrics) as watcher:
-            harness.poll("the target to be up",
-                         lambda: watcher.value("up") == 1)
+        with prometheus(program, metrics) as watcher:
+            calls = 'grpc_server_handled_total{grpc_method="ComputeTopK",'
             for expression, expected in (
-                ('grpc_server_handled_total{grpc_method="ComputeTopK",'
-                 'grpc_code="OK"}', 5),
-                ('grpc_server_handled_total{grpc_method="ComputeTopK",'
-                 'grpc_code="InvalidArgument"}', 1),
-                ('sum(topk_requests_total)', 6),
-                ('sum(topk_compute_seconds_count)', 5),
-                ('topk_ready', 1),
-            ):
-                harness.poll(f"{expression} == {expected}",
-                             lambda e=expression, x=expected:
-                             watcher.value(e) == x)
-            assert set(watcher.alerts()) == alerts, watcher.alerts()
+                    ("up", 1), ("topk_ready", 1),
+                    (calls + 'grpc_code="OK"}', 5),
+                    (calls + 'grpc_code="InvalidArgument"}', 1),
+                    ("sum(topk_requests_total)", 6),
+                    ("sum(topk_compute_seconds_count)", 5)):
+                watcher.await_value(expression, expected)
+            assert watcher.alerts() == alerts, watcher.alerts()
+            with load(topk, server.target):
+                queries = list(dashboard())
+                assert len(queries) > 20, queries
+                for title, expression in queries:
+                    harness.poll(f"data of {title}: {expression}",
+                                 lambda e=expression: watcher.series(e))
+                harness.poll("rejections", lambda: any(
+                    value for _, value in
+                    watcher.series("sum(topk_rejected_total)")))
+                harness.poll("data for the autoscaler", lambda: any(
+                    labels == {"pod": "topkd-0"} and 0 <= value <= 1
+                    for labels, value in watcher.series(scaling_query())))
     print("1 passed, 0 failed")
 
 

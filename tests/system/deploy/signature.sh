@@ -2,7 +2,7 @@
 # Signs an image and a file with a key pair and verifies them without a network,
 # by the commands of deploy/SIGNATURES.md: a registry on loopback has an index
 # of an image with a program and of an attestation, as BuildKit makes it. A
-# changed byte, another key and the signature of another image must fail.
+# changed byte and the signature of another image must fail.
 #
 # usage: tests/system/deploy/signature.sh PROGRAM [--no-fetch]
 #        Builds cosign and crane in build/tools/signing: the first time that
@@ -117,15 +117,10 @@ verify_file cosign.pub layer.tar 2>/dev/null
 echo "without a network: the image's index, its" \
   "$(find layout/blobs -type f | wc -l) blobs and a file are verified"
 
-cosign generate-key-pair --output-key-prefix other 2>/dev/null
-rejects 'signatures do not match' verify_image other.pub topkd.sigstore.json
-rejects 'invalid signature' verify_file other.pub layer.tar
 rejects 'do not match' verify_image cosign.pub other.sigstore.json
-change_a_byte layer.tar
-rejects 'invalid signature' verify_file cosign.pub layer.tar
 layer=$(find layout/blobs -size +100k)
 change_a_byte "$layer"
 rejects FAILED verify_blobs
 change_a_byte "layout/blobs/sha256/${digest#sha256:}"
 rejects 'do not match' verify_image cosign.pub topkd.sigstore.json
-echo "rejected: another key, the signature of another image, changed bytes"
+echo "rejected: the signature of another image, changed bytes"

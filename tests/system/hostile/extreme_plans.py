@@ -4,22 +4,22 @@ output sizes, interleaved layouts and sizes at the limits of 63 bits."""
 import itertools
 
 import topk_requests
-from cheap_attack import OIP, TOPK, attack
+from attacks import OIP, TOPK, attack
 
 COMPUTE, STREAM = TOPK + "ComputeTopK", TOPK + "StreamTopK"
 MANY = TOPK + "ComputeTopKMany"
 INFER, STREAM_INFER = OIP + "ModelInfer", OIP + "ModelStreamInfer"
 GIB = 1 << 30
 MAX_STRIDE = (1 << 32) - 1
-TYPES = {"U8": 1, "I16": 2, "F16": 2, "F32": 4, "U32": 4}
+TYPES = ("U8", "I16", "F16", "F32", "U32")
 
 
 def unary(client, request):
     return client.call(COMPUTE, request.SerializeToString())
 
 
-def many(client, request, count=1):
-    return client.call(MANY, *[request.SerializeToString()] * count)
+def many(client, request):
+    return client.call(MANY, *[request.SerializeToString()] * 3)
 
 
 def streamed(client, request):
@@ -32,62 +32,44 @@ def header_alone(client, request):
     return client.call(STREAM, topk_requests.header(request), end=False)
 
 
+def _infer(client, request):
+    shape = list(request.tensor.shape)
+    message = topk_requests.infer("UINT8", shape, max(shape))
+    return client.call(INFER if len(shape) % 2 else STREAM_INFER,
+                       message.SerializeToString())
+
+
+def _alternate(attacker, fixed, variant,
+               ways=(unary, unary, many, many, streamed, header_alone)):
+    """Sends the fixed request first in each way, then random variants."""
+    requests = itertools.chain([fixed] * len(ways),
+                               iter(lambda: variant(attacker.random), None))
+    order = itertools.chain(
+        ways, iter(lambda: attacker.random.choice(ways), None))
+    attacker.keep_calling(lambda client: next(order)(client, next(requests)))
+
+
 # Stride 0 --------------------------------------------------------------------
 
 
 def repeated_element(chance):
     """A tensor of 2^27 elements that are all the same four bytes."""
-    rank = chance.randrange(2, 5)
-    cuts = sorted(chance.randrange(28) for _ in range(rank - 1))
+    cuts = sorted(chance.randrange(28) for _ in range(chance.randrange(1, 4)))
     shape = [1 << (b - a) for a, b in zip([0, *cuts], [*cuts, 27])]
     if chance.random() < 0.5:
         shape = [1 << 27, 1]
     axis = chance.randrange(len(shape))
     return topk_requests.directml(
-        chance.choice(list(TYPES)), shape, [0] * len(shape), axis=axis,
+        chance.choice(TYPES), shape, [0] * len(shape), axis=axis,
         k=chance.choice((1, shape[axis], chance.randrange(shape[axis]) + 1)))
 
 
-def widest_repeated_element():
-    return topk_requests.directml("F32", [1 << 27, 1], [0, 0], axis=1)
-
-
-def _alternate(attacker, fixed, variant, start):
-    """Sends the fixed request first and then random variants of it."""
-    requests = itertools.chain(
-        [fixed] * 2, iter(lambda: variant(attacker.random), None))
-    attacker.keep_calling(lambda client: start(client, next(requests)))
-
-
-def _groups(attacker):
-    return lambda client, request: many(
-        client, request, attacker.random.randrange(1, 5))
-
-
-def _streams(attacker):
-    return lambda client, request: attacker.random.choice(
-        (streamed, header_alone))(client, request)
-
-
-@attack(rounds=20)
+@attack(rounds=60, seconds=1.5)
 def repeated_elements(attacker):
     """Stride 0 with shape [2^27, 1]: 1 GiB of outputs for a message of 50
     bytes."""
-    _alternate(attacker, widest_repeated_element(), repeated_element, unary)
-
-
-@attack(rounds=20)
-def repeated_elements_on_many(attacker):
-    """Groups of such items on ComputeTopKMany."""
-    _alternate(attacker, widest_repeated_element(), repeated_element,
-               _groups(attacker))
-
-
-@attack(rounds=20)
-def repeated_elements_on_streams(attacker):
-    """StreamTopK with such headers, with and without their data."""
-    _alternate(attacker, widest_repeated_element(), repeated_element,
-               _streams(attacker))
+    _alternate(attacker, topk_requests.directml(
+        "F32", [1 << 27, 1], [0, 0], axis=1), repeated_element)
 
 
 def repeated_rows():
@@ -108,15 +90,15 @@ def long_work_before_large_calls(attacker):
 @attack(processes=1, rounds=40, seconds=3, valid=True,
         caller={"count": 3 << 20})
 def long_items_of_many_clients(attacker):
-    """From each of 40 addresses an item of 50 KB that takes seconds, as a
-    worker finds out when it reads the item."""
+    """From each of 40 addresses an item of 50 KB that takes seconds, which a
+    worker notices only when it reads the item."""
     item = topk_requests.directml("U8", [85000, 50000], [0, 1], axis=1,
                                   data=bytes(50000))
     item = item.SerializeToString()
     clients = []
     for _ in range(40):
         clients.append(attacker.connect(greets=True))
-        clients[-1].call(TOPK + "ComputeTopKMany", item)
+        clients[-1].call(MANY, item)
         attacker.delivered()
     attacker.hold_and_close(clients)
 
@@ -153,38 +135,10 @@ def one_gibibyte():
         "F32", [1], output_value={"total_tensor_size_bytes": GIB})
 
 
-@attack(rounds=20)
+@attack(rounds=60, seconds=1.5)
 def claimed_sizes(attacker):
     """total_tensor_size_bytes of 1 GiB for one element."""
-    _alternate(attacker, one_gibibyte(), claimed_size, unary)
-
-
-@attack(rounds=20)
-def claimed_sizes_on_many(attacker):
-    """Groups of such items on ComputeTopKMany."""
-    _alternate(attacker, one_gibibyte(), claimed_size, _groups(attacker))
-
-
-def _hold_streams(attacker, requests):
-    """Keeps one idle stream per request open, each from another address."""
-    clients = []
-    for request in requests:
-        clients.append(attacker.connect())
-        header_alone(clients[-1], request)
-        attacker.delivered()
-    attacker.hold_and_close(clients)
-
-
-@attack(processes=1, rounds=2)
-def claimed_sizes_on_idle_streams(attacker):
-    """Two idle streams whose headers claim 1 GiB each."""
-    _hold_streams(attacker, [one_gibibyte()] * 2)
-
-
-@attack(rounds=20)
-def claimed_sizes_on_streams(attacker):
-    """StreamTopK with such headers, with and without their data."""
-    _alternate(attacker, one_gibibyte(), claimed_size, _streams(attacker))
+    _alternate(attacker, one_gibibyte(), claimed_size)
 
 
 # Layouts of outputs ----------------------------------------------------------
@@ -199,15 +153,9 @@ def interleaved(a):
 
 
 def nearly_nested(chance):
-    """An output whose strides differ a little from packed ones: whether two
-    elements meet takes thought."""
-    sizes = [chance.randrange(2, 40)
-             for _ in range(chance.randrange(2, 8))]
-    while (product := _product(sizes)) > 1 << 27:
-        sizes.pop()
-    while product < 1 << 20 and len(sizes) < 8:
-        sizes.append(chance.randrange(2, 60))
-        product = _product(sizes)
+    """An output whose strides differ a little from packed ones, so that the
+    check for overlaps takes long."""
+    sizes = [chance.randrange(2, 9) for _ in range(8)]
     strides, step = [], 1
     for size in reversed(sizes):
         strides.insert(0, max(0, min(MAX_STRIDE,
@@ -216,16 +164,9 @@ def nearly_nested(chance):
     chance.shuffle(strides)
     order = {"strides": strides}
     return topk_requests.directml(
-        chance.choice(list(TYPES)), sizes, [0] * len(sizes),
+        chance.choice(TYPES), sizes, [0] * len(sizes),
         axis=chance.randrange(len(sizes)), k=1,
         **{chance.choice(("output_value", "output_index")): order})
-
-
-def _product(sizes):
-    product = 1
-    for size in sizes:
-        product *= size
-    return product
 
 
 @attack(rounds=20)
@@ -235,11 +176,7 @@ def interleaved_layouts(attacker):
         if chance.random() < 0.5:
             return interleaved(chance.randrange(5000, 18000))
         return nearly_nested(chance)
-
-    def start(client, request):
-        way = attacker.random.choice((unary, unary, many, header_alone))
-        return way(client, request)
-    _alternate(attacker, interleaved(14000), variant, start)
+    _alternate(attacker, interleaved(14000), variant)
 
 
 # Overflows -------------------------------------------------------------------
@@ -251,11 +188,6 @@ def wide_strides():
                                   data=None)
 
 
-def empty_of_huge_k():
-    """Outputs without an element, each slice of which would have 2^59."""
-    return topk_requests.onnx("U8", [0, 1 << 59], k=1 << 59)
-
-
 def near_two_to_62(chance):
     """Sizes, strides and k around 2^59 .. 2^63."""
     def near(power):
@@ -264,7 +196,7 @@ def near_two_to_62(chance):
     if form == 0:
         power = chance.randrange(20, 31)
         return topk_requests.directml(
-            chance.choice(list(TYPES)), [near(power)],
+            chance.choice(TYPES), [near(power)],
             [min(MAX_STRIDE, near(61 - power))], data=None)
     if form == 1:
         rest = min(near(chance.randrange(50, 63)), (1 << 63) - 1)
@@ -286,37 +218,24 @@ def near_two_to_62(chance):
 def overflowing_sizes(attacker):
     """Shape [2^30 + 2] with stride 2^32 - 1 as a stream's header, and sizes
     near 2^62 on every call that takes a tensor."""
-    def start(client, request):
-        ways = [header_alone] * 3 + [unary, many]
-        if request.HasField("onnx"):
-            ways += [_infer, _stream_infer]
-        return attacker.random.choice(ways)(client, request)
-    _alternate(attacker, wide_strides(), near_two_to_62, start)
+    def infer_or_header(client, request):
+        return (_infer if request.HasField("onnx") else header_alone)(
+            client, request)
+    _alternate(attacker, wide_strides(), near_two_to_62,
+               (header_alone, header_alone, infer_or_header, unary, many))
 
 
-def _as_infer(request):
-    shape = list(request.tensor.shape)
-    return topk_requests.infer("UINT8", shape, max(shape)).SerializeToString()
-
-
-def _infer(client, request):
-    return client.call(INFER, _as_infer(request))
-
-
-def _stream_infer(client, request):
-    return client.call(STREAM_INFER, _as_infer(request))
-
-
-@attack(processes=1, rounds=2)
-def overflowing_idle_streams(attacker):
-    """Two idle streams with shape [0, 2^59] and k = 2^59."""
-    _hold_streams(attacker, [empty_of_huge_k()] * 2)
-
-
-@attack(processes=1, rounds=2)
-def overflowing_idle_wide_strides(attacker):
-    """Two idle streams whose strides imply 2^62 bytes."""
-    _hold_streams(attacker, [wide_strides()] * 2)
+@attack(processes=1, rounds=6)
+def extreme_idle_streams(attacker):
+    """Idle streams, two of each kind, whose headers claim 1 GiB, have shape
+    [0, 2^59] and k = 2^59, or strides that imply 2^62 bytes."""
+    clients = []
+    for request in [one_gibibyte(), wide_strides(),
+                    topk_requests.onnx("U8", [0, 1 << 59], k=1 << 59)] * 2:
+        clients.append(attacker.connect())
+        header_alone(clients[-1], request)
+        attacker.delivered()
+    attacker.hold_and_close(clients)
 
 
 # Many elements in few bytes ---------------------------------------------------
@@ -328,9 +247,9 @@ def dense_request(chance):
     data_type = chance.choice(("U1", "U1", "U2", "U4", "U8"))
     count = (120 << 10) * 8 // int(data_type[1:])
     rows = chance.choice((1, 1, 2, count // 2, count))
-    data = chance.randbytes(120 << 10)
     return topk_requests.openvino(data_type, [rows, count // rows],
-                                  k=count // rows, data=data)
+                                  k=count // rows,
+                                  data=chance.randbytes(120 << 10))
 
 
 @attack(rounds=40, processes=4)
@@ -342,15 +261,3 @@ def dense_small_messages(attacker):
         way = attacker.random.choice((unary, unary, many))
         return way(client, attacker.random.choice(requests))
     attacker.keep_calling(start, outstanding=8, patience=1)
-
-
-@attack(rounds=20)
-def columns_of_stream_headers(attacker):
-    """Stream headers of 40 bytes that ask for selections of millions of
-    columns."""
-    def columns(chance):
-        inner = chance.randrange(1 << 20, 8 << 20)
-        return topk_requests.onnx("F32", [chance.randrange(1, 9), inner],
-                                  axis=0, k=1)
-    fixed = topk_requests.onnx("F32", [2, 6 << 20], axis=0, k=1)
-    _alternate(attacker, fixed, columns, header_alone)

@@ -6,17 +6,11 @@ import time
 
 import h2
 import topk_requests
-from cheap_attack import HEALTH, OIP, TOPK, attack
-from topk_requests import field
+from attacks import CLOSED, HEALTH, OIP, TOPK, WIDE, attack
+from harness import field
 from topk_stubs import load_stubs
 
 MIB = 1 << 20
-WIDE = ((h2.HEADER_TABLE_SIZE, 0), (h2.INITIAL_WINDOW_SIZE, (1 << 31) - 1))
-CLOSED = ((h2.HEADER_TABLE_SIZE, 0), (h2.INITIAL_WINDOW_SIZE, 0))
-
-
-def _open_wide(client):
-    client.send(h2.window_update(0, (1 << 31) - 65536))
 
 
 @attack(processes=1, rounds=8, arriving=60)
@@ -30,33 +24,10 @@ def watches_of_long_names(attacker):
             attacker.delivered()
             if not attacker.goes_on():
                 break
-        attacker.hold(client)
-        attacker.outcomes.update(client.outcomes.values())
+        attacker.hold_and_close([client])
 
 
 # Streams after their answers --------------------------------------------------
-
-
-def _answered_group(attacker, client, path, message, count):
-    """Sends a group and takes all of its responses; the stream stays open."""
-    stream = client.call(path, *[message] * count, end=False)
-    attacker.delivered()
-    expected = count * 17 * MIB
-    until = time.monotonic() + 2
-    while (client.messages[stream] < expected and not client.closed and
-           stream not in client.outcomes and time.monotonic() < until):
-        client.poll(0.2)
-    attacker.outcomes[client.outcomes.get(
-        stream, f"{client.messages[stream] // MIB} MiB received")] += 1
-
-
-def _idle_after_answers(attacker, path, message):
-    with attacker.connect(own=WIDE) as client:
-        _open_wide(client)
-        for _ in range(6):
-            if attacker.goes_on() and not client.closed:
-                _answered_group(attacker, client, path, message, 2)
-        attacker.hold(client)
 
 
 def large_item(chance):
@@ -70,21 +41,27 @@ def large_infer(chance):
     return topk_requests.infer("UINT8", [len(data)], len(data), data)
 
 
-# 24 MiB: what threads that wrote responses keep for the next ones.
-@attack(processes=1, rounds=6, arriving=24)
-def idle_many_after_answers(attacker):
-    """Six streams of ComputeTopKMany that have received 36 MiB each and stay
-    open."""
-    _idle_after_answers(attacker, TOPK + "ComputeTopKMany",
-                        large_item(attacker.random).SerializeToString())
-
-
-# 24 MiB: what threads that wrote responses keep for the next ones.
-@attack(processes=1, rounds=6, arriving=24)
-def idle_infer_after_answers(attacker):
-    """The same on ModelStreamInfer."""
-    _idle_after_answers(attacker, OIP + "ModelStreamInfer",
-                        large_infer(attacker.random).SerializeToString())
+# 24 MiB: the memory that threads which wrote responses keep for the next ones.
+@attack(processes=1, rounds=8, seconds=1.5, arriving=24)
+def idle_after_answers(attacker):
+    """Eight streams of ComputeTopKMany and ModelStreamInfer that have received
+    36 MiB each and stay open."""
+    groups = [
+        (TOPK + "ComputeTopKMany", large_item(attacker.random)),
+        (OIP + "ModelStreamInfer", large_infer(attacker.random))] * 4
+    with attacker.connect(own=WIDE) as client:
+        client.send(h2.window_update(0, (1 << 31) - 65536))
+        for path, message in groups:
+            stream = client.call(path, *[message.SerializeToString()] * 2,
+                                 end=False)
+            attacker.delivered()
+            until = time.monotonic() + 2
+            while (client.messages[stream] < 34 * MIB and not client.closed and
+                   time.monotonic() < until):
+                client.poll(0.2)
+            attacker.outcomes[
+                f"{client.messages[stream] // MIB} MiB received"] += 1
+        attacker.hold(client)
 
 
 @attack(processes=1, rounds=10)
@@ -107,8 +84,7 @@ def responses_never_read(attacker):
             attacker.delivered()
             if not attacker.goes_on():
                 break
-        attacker.hold(client)
-        attacker.outcomes.update(client.outcomes.values())
+        attacker.hold_and_close([client])
 
 
 @attack(processes=1, rounds=1000, flags=("--allow-shared-memory",))
@@ -177,8 +153,7 @@ def _items_that_wait(attacker, streams, item, count=300, header=None):
                 (TOPK + "ComputeTopKMany", OIP + "ModelStreamInfer"))
             client.call(path, *[item] * count, end=False)
             attacker.delivered()
-        attacker.hold(client)
-        attacker.outcomes.update(client.outcomes.values())
+        attacker.hold_and_close([client])
 
 
 @attack(processes=1, rounds=256)
@@ -189,7 +164,7 @@ def empty_items_that_wait(attacker):
 
 
 @attack(processes=1, rounds=240,
-        flags=("--max-client-inflight-bytes", str(MIB)))
+        flags=("--max-client-inflight-bytes=1MiB",))
 def rejected_items_that_wait(attacker):
     """Items of 4 KB of empty fields, which take 100 times that once parsed, of
     a caller without remaining memory."""
@@ -218,8 +193,10 @@ def strided_streams_collected(attacker):
     attacker.hold_and_close(clients)
 
 
-@attack(processes=1, rounds=2, seconds=4,
-        flags=("--max-inflight-bytes", str(5 << 30)))
+# 2003 MiB: an output that is freed while the next one is allocated, between two
+# readings.
+@attack(processes=1, rounds=2, seconds=4, arriving=2003,
+        flags=("--max-inflight-bytes=5GiB",))
 def large_outputs_freed(attacker):
     """Headers that claim outputs of 2 GB and have no data, so that the outputs
     are freed at once: that takes 140 ms."""
@@ -230,7 +207,7 @@ def large_outputs_freed(attacker):
             stream = client.call(TOPK + "StreamTopK", header)
             attacker.delivered()
             client.wait([stream], 5)
-            attacker.outcomes[client.outcomes.get(stream, "none")] += 1
+            attacker.count(client, [stream])
 
 
 def _send_until_end(attacker, client, stream, chunks):
@@ -261,7 +238,7 @@ def tiny_chunks_before_the_start(attacker):
 
 
 @attack(processes=1, seconds=4, rounds=40,
-        flags=("--max-client-inflight-bytes", str(32 * MIB)))
+        flags=("--max-client-inflight-bytes=32MiB",))
 def chunks_of_a_rejected_stream(attacker):
     """Chunks of 4 bytes on a stream whose tensor was not started before another
     stream has taken the caller's memory."""
@@ -304,7 +281,7 @@ def small_slices_of_large_blocks(attacker):
 # Streams without an end -------------------------------------------------------
 
 
-@attack(rounds=20, flags=("--pollers", "2"), seconds=1.5)
+@attack(rounds=20, flags=("--pollers=2",), seconds=1.5)
 def endless_tiny_messages(attacker):
     """A tensor of 2^33 bytes that arrives byte by byte, as fast as the windows
     allow."""
@@ -316,7 +293,7 @@ def endless_tiny_messages(attacker):
     _send_without_end(attacker, header, pieces)
 
 
-@attack(rounds=20, flags=("--pollers", "2"), seconds=1.5)
+@attack(rounds=20, flags=("--pollers=2",), seconds=1.5)
 def endless_tiny_items(attacker):
     """Empty items without end on ComputeTopKMany and ModelStreamInfer."""
     path = attacker.random.choice(

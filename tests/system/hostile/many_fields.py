@@ -2,9 +2,10 @@
 parsed."""
 
 import h2
+import harness
 import topk_requests
-from cheap_attack import HEALTH, OIP, STREAMS, TOPK, UNARY, attack
-from topk_requests import field
+from attacks import HEALTH, OIP, TOPK, attack
+from harness import field
 
 MIB = 1 << 20
 MESSAGE = 16 * MIB
@@ -21,50 +22,47 @@ def repeat(piece, size):
     return piece * (size // len(piece))
 
 
-def _send(attacker, client, path, message):
-    """Sends a message and waits until the call has ended."""
-    stream = client.call(path, message)
-    attacker.delivered()
-    for _ in client.wait([stream], 0.5):
-        client.reset(stream)
-    attacker.outcomes[client.outcomes.get(stream, "given up")] += 1
-
-
 def _send_all(attacker, messages):
-    """Sends messages one at a time: what gRPC is still receiving is not
-    counted yet."""
+    """Sends messages one at a time, because messages that gRPC is still
+    receiving are not counted yet."""
     with attacker.connect() as client:
         for path, message in messages:
             if client.closed or not attacker.goes_on():
                 break
-            _send(attacker, client, path, message)
+            stream = client.call(path, message)
+            attacker.delivered()
+            for _ in client.wait([stream], 0.5):
+                client.reset(stream)
+            attacker.count(client, [stream])
 
 
-def _ones(count):
-    """A packed field `shape` or `sizes` (2) of dimensions of 1."""
-    return field(2, b"\x01" * count)
+def _with_bytes(path, numbers, value):
+    """Returns a path and a request that is valid except for one field, to which
+    these numbers lead."""
+    for number in reversed(numbers):
+        value = field(number, value)
+    if path.endswith("Infer"):
+        valid = topk_requests.infer("UINT8", [1], data=b"1")
+        return path, valid.SerializeToString() + value
+    if path.startswith(OIP):
+        return path, value
+    valid = topk_requests.openvino("U8", [1], data=b"1").SerializeToString()
+    return path, (field(1, valid) if path.endswith("StreamTopK")
+                  else valid) + value
 
 
 def many_dimension_messages(count):
-    """Messages with `count` dimensions of 1, for each call that takes a
-    tensor."""
-    shape = _ones(count)
-    spec = field(2, b"\x08\x01\x10\x0b")  # ONNX TopK-11
-    k = field(3, field(2, b"\x08\x01"))
-    request = field(1, b"\x08\x09" + shape + field(4, b"\x07")) + spec + k
-    header = field(1, field(1, b"\x08\x09" + shape) + spec + k)
-    strides = field(1, b"\x08\x09" + shape + field(3, b"\x00" * count))
-    sizes = field(5, field(5, _ones(count)))
-    k_shape = field(3, field(2, field(2, b"\x08\x08" + shape)))
-    small = field(1, b"\x08\x09" + _ones(1) + field(4, b"\x07"))
-    infer = (field(1, b"onnx_topk") + field(
-        5, field(1, b"X") + field(2, b"UINT8") + field(3, b"\x01" * count)) +
-             field(7, b"\x07"))
-    return [(TOPK + "ComputeTopK", request), (TOPK + "StreamTopK", header),
-            (TOPK + "ComputeTopKMany", request),
-            (OIP + "ModelInfer", infer), (OIP + "ModelStreamInfer", infer),
-            (TOPK + "ComputeTopK", strides), (TOPK + "ComputeTopK", sizes),
-            (TOPK + "ComputeTopK", small + spec + k_shape)]
+    """Returns messages with `count` more dimensions of 1, or strides of 0."""
+    ones = b"\x01" * count
+    shape = (1, 2)
+    messages = [_with_bytes(path, numbers, ones) for path, numbers in (
+        (TOPK + "ComputeTopK", shape), (TOPK + "ComputeTopKMany", shape),
+        (TOPK + "StreamTopK", (1, *shape)),
+        (TOPK + "ComputeTopK", (5, 5, 2)),  # the sizes of DirectML's output
+        (TOPK + "ComputeTopK", (4, 4, 2, 2)),  # the shape of OpenVINO's k
+        (OIP + "ModelInfer", (5, 3)), (OIP + "ModelStreamInfer", (5, 3)))]
+    path, message = messages[0]
+    return [*messages, (path, message + field(1, field(3, bytes(count))))]
 
 
 @attack(processes=1, rounds=8)
@@ -79,22 +77,12 @@ def many_dimensions(attacker):
 def many_unknown_fields(attacker):
     """16 MiB of 3-byte unknown fields, or of empty messages, to every
     method."""
-    paths = UNARY + STREAMS
+    paths = [path for path, _ in topk_requests.methods()] + [
+        HEALTH + "Check", HEALTH + "Watch"]
     attacker.random.shuffle(paths)
     _send_all(attacker, (
         (path, repeat(attacker.random.choice(
             [*UNKNOWN_FIELDS] * 3 + EMPTY_FIELDS), MESSAGE))
-        for path in paths))
-
-
-@attack(processes=1, rounds=5, arriving=60)
-def unknown_fields_of_60_mib(attacker):
-    """The same to methods whose messages are empty."""
-    paths = [TOPK + "GetCapabilities", OIP + "ServerLive",
-             OIP + "ServerMetadata", HEALTH + "Check"]
-    attacker.random.shuffle(paths)
-    _send_all(attacker, (
-        (path, repeat(attacker.random.choice(UNKNOWN_FIELDS), 60 * MIB))
         for path in paths))
 
 
@@ -109,11 +97,12 @@ def _infer(attacker, bodies):
                          for body in bodies))
 
 
-@attack(processes=1, rounds=6)
+@attack(processes=1, rounds=7)
 def empty_inputs(attacker):
-    """8 MiB of empty inputs, outputs or parameters in ModelInfer."""
+    """8 MiB of empty inputs, outputs, parameters or raw contents in
+    ModelInfer."""
     pieces = [field(5, b""), field(6, b""), field(4, b"\x0a\x00"),
-              field(5, field(3, b"")), field(5, field(5, b""))]
+              field(5, field(3, b"")), field(5, field(5, b"")), field(7, b"")]
     attacker.random.shuffle(pieces)
     _infer(attacker, (MODEL + repeat(piece, 8 * MIB - 100)
                       for piece in [field(5, b"")] + pieces))
@@ -131,7 +120,7 @@ def typed_contents(attacker):
         count = (8 * MIB - 200) // len(element)
         contents = field(number, element * count)
         return MODEL + field(5, field(1, b"X") + field(2, datatype.encode()) +
-                             field(3, topk_requests.varint(count)) +
+                             field(3, harness.varint(count)) +
                              field(5, contents))
 
     unpacked = field(5, field(1, b"X") + field(2, b"BYTES") +
@@ -139,16 +128,9 @@ def typed_contents(attacker):
     _infer(attacker, [MODEL + unpacked] + [body(*kind) for kind in kinds])
 
 
-@attack(processes=1, rounds=4)
-def empty_raw_contents(attacker):
-    """8 MiB of raw_input_contents without a byte."""
-    size = attacker.random.randrange(7 * MIB, 8 * MIB - 100)
-    _infer(attacker, [MODEL + repeat(field(7, b""), size)] * 4)
-
-
 def _group(number, payload=b""):
-    return (topk_requests.varint(number << 3 | 3) + payload +
-            topk_requests.varint(number << 3 | 4))
+    return (harness.varint(number << 3 | 3) + payload +
+            harness.varint(number << 3 | 4))
 
 
 @attack(rounds=24)
@@ -163,7 +145,7 @@ def raw_contents_in_tiny_frames(attacker):
             client.upload(stream, body, end_stream=True, frame_bytes=24)
             attacker.delivered()
             client.wait([stream], 3)
-            attacker.outcomes[client.outcomes.get(stream, "given up")] += 1
+            attacker.count(client, [stream])
 
 
 @attack(processes=1, rounds=8, arriving=60)
@@ -175,13 +157,10 @@ def typed_contents_as_groups(attacker):
                          field(5, groups))
     with attacker.connect() as client:
         while attacker.goes_on() and not client.closed:
-            streams = []
-            for _ in range(4):
-                streams.append(client.call(OIP + "ModelInfer", body))
-                attacker.delivered()
+            streams = [client.call(OIP + "ModelInfer", body) for _ in range(4)]
+            attacker.delivered(4)
             client.wait(streams, 5)
-            attacker.outcomes.update(
-                client.outcomes.get(stream, "given up") for stream in streams)
+            attacker.count(client, streams)
 
 
 @attack(processes=1, rounds=1000)
@@ -203,72 +182,25 @@ def idle_headers_of_many_fields(attacker):
 # Long texts ------------------------------------------------------------------
 
 
-TENSOR = field(1, b"\x08\x09" + field(2, b"\x01") + field(4, b"\x07"))
-OPENVINO = field(2, b"\x08\x02\x10\x0b")  # TopK-11
-
-
-def _with_attributes(*fields):
-    return TENSOR + OPENVINO + field(4, b"".join(fields))
-
-
-def _region(name):
-    return field(1, name) + b"\x18\x01"
-
-
-def _with_parameter(name, value):
-    return MODEL + field(4, field(1, name) + field(2, value))
-
-
-def _register(name, key):
-    return field(1, name) + field(2, key) + b"\x20\x01"
-
-
-# Requests with a long text in one field each.
-LONG_IN_TOPK = [
-    lambda text: _with_attributes(field(2, text)),
-    lambda text: _with_attributes(field(2, b"max"), field(3, text)),
-    lambda text: _with_attributes(field(2, b"max"), field(3, b"value"),
-                                  field(5, text)),
-    lambda text: field(1, b"\x08\x09" + field(2, b"\x01") +
-                       field(5, _region(text))),
-    lambda text: TENSOR + field(6, field(2, _region(text))),
-    lambda text: TENSOR + field(7, text)]
-LONG_IN_INFER = [
-    lambda text: field(1, text), lambda text: MODEL + field(2, text),
-    lambda text: MODEL + field(3, text),
-    lambda text: _with_parameter(text, b"\x10\x01"),
-    lambda text: _with_parameter(b"mode", field(3, text)),
-    lambda text: MODEL + field(5, field(1, text)),
-    lambda text: MODEL + field(5, field(1, b"X") + field(2, text)),
-    lambda text: MODEL + field(6, field(1, text))]
-LONG_NAMES = ("ModelReady", "ModelMetadata", "ModelConfig", "ModelStatistics",
-              "RepositoryIndex", "SystemSharedMemoryStatus",
-              "SystemSharedMemoryUnregister")
-
-
-def long_texts_by_method():
-    """Returns pairs of a path and a function from a text to a message."""
-    pairs = [(TOPK + name, make) for make in LONG_IN_TOPK
-             for name in ("ComputeTopK", "ComputeTopKMany")]
-    pairs += [(TOPK + "StreamTopK", lambda text, make=make: field(
-        1, make(text))) for make in LONG_IN_TOPK]
-    pairs += [(OIP + name, make) for make in LONG_IN_INFER
-              for name in ("ModelInfer", "ModelStreamInfer")]
-    pairs += [(OIP + name, lambda text: field(1, text)) for name in LONG_NAMES]
-    register = OIP + "SystemSharedMemoryRegister"
-    return pairs + [
-        (register, lambda text: _register(text, b"/topk_nobody")),
-        (register, lambda text: _register(b"x", b"/topk" + text))]
+def _text_fields(descriptor):
+    """Yields the numbers that lead to each field of text, at any depth."""
+    for one in descriptor.fields:
+        if one.type == one.TYPE_STRING:
+            yield (one.number,)
+        elif one.type == one.TYPE_MESSAGE:
+            for rest in _text_fields(one.message_type):
+                yield one.number, *rest
 
 
 @attack(processes=1, rounds=15, flags=("--allow-shared-memory",))
 def long_texts(attacker):
-    """16 MiB in the fields that name a mode, a model, a region or a type, which
-    errors repeat."""
-    pairs = long_texts_by_method()
-    attacker.random.shuffle(pairs)
-    text = b"x" * MESSAGE
-    _send_all(attacker, ((path, make(text)) for path, make in pairs))
+    """16 MiB in each field of text, such as a mode, a model, a region or a
+    type, which errors repeat."""
+    fields = [(path, numbers) for path, request in topk_requests.methods()
+              for numbers in _text_fields(request)]
+    attacker.random.shuffle(fields)
+    _send_all(attacker, (_with_bytes(path, numbers, b"x" * MESSAGE)
+                         for path, numbers in fields))
 
 
 # Request ids -----------------------------------------------------------------

@@ -1,5 +1,4 @@
-"""Builds the requests of attacks: protobuf messages, and bytes that no
-protobuf library would write."""
+"""Builds the requests of attacks."""
 
 from topk_stubs import load_oip_stubs, load_stubs
 
@@ -77,14 +76,9 @@ def chunk(data):
     return load_stubs()["topk"].TopKRequestChunk(data=data).SerializeToString()
 
 
-def varint(value):
-    out = bytearray()
-    while value >= 128:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes(out) + bytes([value])
-
-
-def field(number, payload):
-    """Returns a length-delimited field."""
-    return varint(number << 3 | 2) + varint(len(payload)) + payload
+def methods():
+    """Returns the path and the descriptor of the request of each method."""
+    return [(f"/{service.full_name}/{method.name}", method.input_type)
+            for file in (load_stubs()["topk"], load_oip_stubs()[0])
+            for service in file.DESCRIPTOR.services_by_name.values()
+            for method in service.methods]

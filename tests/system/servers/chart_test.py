@@ -1,5 +1,5 @@
-"""The HAProxy of the Helm chart: a real HAProxy runs the rendered configuration
-in front of real servers, which a DNS server on loopback lists.
+"""Runs the HAProxy of the Helm chart, with the rendered configuration, in front
+of servers that a DNS server on loopback lists.
 
 usage: chart_test.py TOPKD TOPK HAPROXY TOOLS    TOOLS: helm and Python's venv,
                                                  see ../deploy/kubernetes.sh
@@ -20,7 +20,6 @@ import threading
 import urllib.error
 import urllib.request
 
-import envoys
 import fleet
 import h2
 import harness
@@ -36,7 +35,7 @@ VALUES = ("haproxy.enabled=true", "haproxy.limits.connections=2",
 PLAIN = ("haproxy.enabled=true", "drain.delaySeconds=3")
 TLS = ("haproxy.enabled=true", "tls.enabled=true",
        "tls.clientCertificates=true")
-# Set by the test: the chart's name places in a pod.
+# The test sets its own: the chart's are places in a pod.
 PLACES = ("--listen", "--metrics-listen", "--log-format")
 
 
@@ -75,7 +74,7 @@ class Chart:
 
 
 class Names(contextlib.AbstractContextManager):
-    """A DNS server: all names have the addresses of `hosts`."""
+    """A DNS server that gives all names the addresses of `hosts`."""
 
     def __init__(self):
         self.hosts = []
@@ -113,28 +112,19 @@ class Names(contextlib.AbstractContextManager):
 
 
 class Front:
-    """HAProxy as its pod runs it."""
+    """HAProxy as its pod runs it, with folders in the place of volumes."""
 
     def __init__(self, program, chart, names, port, directory):
-        pod = chart.pod("topkd-haproxy")
-        container, = pod["containers"]
-        environment = {}
-        for variable in container["env"]:
-            value = variable.get("value")
-            if value is None:
-                assert variable["valueFrom"] == {
-                    "resourceFieldRef": {"resource": "limits.cpu"}}, variable
-                value = str(math.ceil(float(
-                    container["resources"]["limits"]["cpu"])))
-            environment[variable["name"]] = value
-        listen, status = harness.free_ports(2)
-        for variable, at in (("TOPK_LISTEN", listen),
-                             ("TOPK_STATUS_LISTEN", status)):
-            environment[variable] = f"127.0.0.1:{at}"
-        self.name, colon, _ = environment["TOPK_SERVERS"].partition(":")
-        environment["TOPK_SERVERS"] = f"{self.name}:{port}"
-        environment["TOPK_RESOLVER"] = names.address
-        # Volumes are folders here.
+        container, = chart.pod("topkd-haproxy")["containers"]
+        listen, status = (f"127.0.0.1:{at}" for at in harness.free_ports(2))
+        environment = {one["name"]: one.get("value") or str(math.ceil(float(
+            container["resources"]["limits"]["cpu"])))
+                       for one in container["env"]}
+        self.name = environment["TOPK_SERVERS"].partition(":")[0]
+        environment |= {
+            "TOPK_LISTEN": listen, "TOPK_STATUS_LISTEN": status,
+            "TOPK_SERVERS": f"{self.name}:{port}",
+            "TOPK_RESOLVER": names.address}
         command = list(container["command"])
         for mount in container["volumeMounts"]:
             place = f"{directory}/{mount['name']}"
@@ -145,19 +135,11 @@ class Front:
                            for key, value in environment.items()}
         pathlib.Path(directory, "config/haproxy.cfg").write_text(
             chart.file("topkd-haproxy", "haproxy.cfg"), encoding="utf-8")
-        assert colon and command[0] == "haproxy", command
-        self.address = environment["TOPK_LISTEN"]
-        self._status = environment["TOPK_STATUS_LISTEN"]
-        self.process = subprocess.Popen([program, *command[1:]],
-                                        env=environment)
-        harness.poll("HAProxy", lambda: self.status("live") == 200)
-
-    def end(self):
-        self.process.kill()
-        self.process.wait()
+        self.address, self._status = listen, status
+        self.command, self.environment = [program, *command[1:]], environment
 
     def status(self, path):
-        """Returns the status of a probe, None if it does not connect."""
+        """Returns the status of a probe, or None if it does not connect."""
         try:
             return self._page(path).status
         except urllib.error.HTTPError as error:
@@ -187,11 +169,11 @@ class Front:
 
 @contextlib.contextmanager
 def front(program, chart, names, port, directory):
-    running = Front(program, chart, names, port, directory)
-    try:
-        yield running
-    finally:
-        running.end()
+    haproxy = Front(program, chart, names, port, directory)
+    with harness.running(haproxy.command,
+                       env=haproxy.environment) as haproxy.process:
+        harness.poll("HAProxy", lambda: haproxy.status("live") == 200)
+        yield haproxy
 
 
 @contextlib.contextmanager
@@ -210,20 +192,13 @@ def deployed(topkd, program, chart):
             front(program, chart, names, port, directory))
 
 
-def call(client, stream=1):
-    """Returns why a call fails, None if it does not."""
-    client.send(h2.call(stream, h2.fields()) + h2.data(
-        stream, h2.message(harness.REQUEST), end_stream=True))
-    answer = client.answer(stream)
-    if answer is None:
-        return "closed" if client.closed else "no response"
-    return None if b"grpc-status\x010" in answer[0] else answer[0]
-
-
 def succeeds(client):
-    fault = call(client)
+    fault = harness.call(client)
     assert fault is None, fault
-    return client
+
+
+def is_closed(client):
+    return harness.call(client) == "connection closed"
 
 
 def follows_dns(haproxy, names, replicas):
@@ -235,7 +210,7 @@ def follows_dns(haproxy, names, replicas):
         before, rest = to.answered(), other.answered()
         for _ in range(10):
             with haproxy.client("203.0.113.9") as client:
-                call(client)
+                harness.call(client)
         return to.answered() > before and other.answered() == rest
     assert haproxy.status("ready") == 503
     names.hosts = [HOSTS[0]]
@@ -260,17 +235,17 @@ def limits_each_client(haproxy):
             first, second, third = same
             succeeds(connect(first))
             succeeds(connect(second))
-            assert call(connect(third)) == "closed"
+            assert is_closed(connect(third))
         succeeds(connect("192.0.2.2"))
         succeeds(connect("2001:db8:0:1::"))
         # A direct client is limited too.
         succeeds(connect(source="127.0.0.9"))
         succeeds(connect(source="127.0.0.9"))
-        assert call(connect(source="127.0.0.9")) == "closed"
-        # Its header would be believed otherwise.
-        assert call(connect("192.0.2.3", source="127.0.0.8")) == "closed"
-        # The load balancer has to name its clients.
-        assert call(connect()) == "closed"
+        assert is_closed(connect(source="127.0.0.9"))
+        # Only the load balancer may name a client.
+        assert is_closed(connect("192.0.2.3", source="127.0.0.8"))
+        # The load balancer must name its clients.
+        assert is_closed(connect())
     print("ok    a client above its limit is rejected, another one is served")
 
 
@@ -301,8 +276,8 @@ def stops_softly(haproxy, replica):
         harness.poll("the listener to close",
                      lambda: haproxy.status("live") is None)
         client.send(h2.data(1, h2.message(harness.REQUEST), end_stream=True))
-        answer = client.answer(1)
-        assert answer is not None and b"grpc-status\x010" in answer[0], answer
+        fault = harness.fault(client.answer(1), client)
+        assert fault is None, fault
     assert haproxy.process.wait(timeout=30) == 0
     print("ok    HAProxy stops after the calls in flight")
 
@@ -318,8 +293,8 @@ def keeps_limits(tools):
 
 
 def make_certificate(folder):
-    """An authority's certificate, which is the server's and the client's too,
-    in the files of the Secret's volume."""
+    """Returns the Secret of a certificate of the authority, the server and the
+    client."""
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days",
          "1", "-subj", "/CN=localhost", "-addext",
@@ -378,8 +353,8 @@ def main():
     with deployed(topkd, program, Chart(tools, *PLAIN)) as (
             replicas, names, haproxy):
         names.hosts = HOSTS
-        envoys.await_health(topk, haproxy.address)
-        fleet.misfortunes("HAProxy of the chart", replicas, [
+        harness.poll("readiness", lambda: haproxy.status("ready") == 200)
+        fleet.kill_and_drain("HAProxy of the chart", replicas, [
             fleet.bench(topk, haproxy.address, path)
             for path in ("unary", "stream")])
     with tempfile.TemporaryDirectory() as directory:

@@ -41,7 +41,7 @@ def envoy(program, protoset, *addresses):
                         encoding="utf-8")
         subprocess.run([program, "--mode", "validate", "-l", "warn", "-c",
                         path], check=True, stdout=subprocess.DEVNULL)
-        with fleet.running([program, "-c", path, "-l", "error",
+        with harness.running([program, "-c", path, "-l", "error",
                             "--concurrency", "1", "--use-dynamic-base-id"]):
             yield f"127.0.0.1:{listen}"
 

@@ -9,10 +9,12 @@ usage: fronts_test.py TOPKD TOPK
 import contextlib
 import json
 import os
+import subprocess
 import sys
 
 import envoys
 import fleet
+import h2
 import harness
 
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
@@ -37,7 +39,7 @@ def envoy(program, protoset, replicas):
 def by_clients(topkd, topk):
     with fleet.fleet(topkd) as replicas:
         target = ",".join(replica.target for replica in replicas)
-        parts = fleet.misfortunes("client-side round robin", replicas, [
+        parts = fleet.kill_and_drain("client-side round robin", replicas, [
             fleet.python_load(topkd, target),
             *(fleet.bench(topk, target, path)
               for path in ("unary", "stream", "many"))])
@@ -69,10 +71,25 @@ def by_proxy(topkd, topk, front, program, *more):
         # The calls of a load have one connection: each goes by itself. Envoy
         # sends again what a dead server had; behind HAProxy the client does.
         once = ["--max-attempts", "1"] if front is envoy else []
-        fleet.misfortunes(front.__name__, replicas, [
+        fleet.kill_and_drain(front.__name__, replicas, [
             fleet.bench(topk, target, "unary", *once),
             *(fleet.bench(topk, target, path)
               for path in ("stream", "many"))])
+        if front is haproxy:
+            answers_other_requests(target)
+            subprocess.run(
+                [topk, "bench", "--target", target, "--path", "stream",
+                 "--shape", "1,67108864", "--k", "5", "--requests", "1"],
+                check=True, stdout=subprocess.DEVNULL)
+
+
+def answers_other_requests(target):
+    """HAProxy itself rejects requests that are not gRPC's."""
+    for changed, status in (({"method": "GET"}, b"405"),
+                            ({"content_type": "text/html"}, b"415")):
+        with h2.Connection(target) as client:
+            client.send(h2.call(1, h2.fields(**changed), end_stream=True))
+            assert status in client.answer(1)[0]
 
 
 def main():

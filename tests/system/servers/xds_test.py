@@ -6,7 +6,6 @@ usage: xds_test.py TOPKD TOPK
 
 import concurrent.futures
 import contextlib
-import importlib
 import json
 import os
 import sys
@@ -17,15 +16,14 @@ from envoy.config.cluster.v3 import cluster_pb2
 from envoy.config.endpoint.v3 import endpoint_pb2
 from envoy.config.listener.v3 import listener_pb2
 from envoy.config.route.v3 import route_pb2
+# Messages within an Any, which can be parsed once they are imported.
+from envoy.extensions.filters.http.router.v3 import router_pb2  # noqa: F401
+from envoy.extensions.filters.network.http_connection_manager.v3 import (
+    http_connection_manager_pb2)  # noqa: F401
 from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 from google.protobuf import json_format
 
-# Imports the types of messages within an Any, so that they can be parsed.
-_FILTERS = "envoy.extensions.filters."
-for _name in ("http.router.v3.router_pb2", "network.http_connection_manager.v3."
-              "http_connection_manager_pb2"):
-    importlib.import_module(_FILTERS + _name)
-_TYPE = "type.googleapis.com/" + _FILTERS
+_TYPE = "type.googleapis.com/envoy.extensions.filters."
 _ADS = {"ads": {}, "resource_api_version": "V3"}
 
 

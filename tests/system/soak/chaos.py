@@ -10,10 +10,6 @@ import h2
 import harness
 import misbehaving_clients
 
-# Open without HAProxy, as tests/system/hostile/README.md says.
-ONLY_BEHIND_HAPROXY = {
-    "continuation_flood", "hpack_bomb", "endless_string",
-    "endless_string_by_bytes", "message_beyond_the_limit"}
 PAUSE = (0.5, 4)  # seconds between one and the next
 HOURS = 3600
 # Attackers and misbehaving clients come from addresses of their own: HAProxy's
@@ -32,8 +28,6 @@ class Chaos:
         self.begin = begin
         self.events = []
         self.expected_dead = set()
-        self._through = attacks.Stage(topology.target)
-        self._direct = attacks.Stage(topology.servers[0].target)
         self._kinds = [(5, self.kill), (1, self.roll), (6, self.attack),
                        (2, self.starve_of_descriptors)]
         if topology.enter_group is not None:
@@ -110,17 +104,16 @@ class Chaos:
             self.expected_dead.discard(server)
 
     def attack(self):
-        """One of tests/system/hostile, through HAProxy or past it."""
-        names = sorted(attacks.ATTACKS)
-        name = self.chance.choice(names)
-        direct = name not in ONLY_BEHIND_HAPROXY and self.chance.random() < 0.5
-        try:
-            outcome = attacks.ATTACKS[name](
-                self._direct if direct else self._through)
-        except OSError as error:  # cut off
-            outcome = repr(error)
+        """An attack on HTTP/2 or on connections, through HAProxy or past it."""
+        name, chosen = self.chance.choice(sorted(attacks.ATTACKS.items()))
+        direct = not chosen.needs_haproxy and self.chance.random() < 0.5
+        target = (self.topology.servers[0] if direct else self.topology).target
+        with attacks.Attackers(chosen, target,
+                               self.chance.randrange(1 << 30)) as attackers:
+            time.sleep(self.chance.uniform(0.5, 3))
+            outcomes = dict(attackers.stop())
         where = "at server 1" if direct else "through HAProxy"
-        return f"{name} {where}: {outcome}"
+        return f"{name} {where}: {attackers.rounds} sent, {outcomes}"
 
     def starve_of_descriptors(self):
         """Descriptors run out while connections come; then there are more."""
@@ -135,20 +128,15 @@ class Chaos:
                 refused = sum(one.wait_closed(0.01) for one in crowd)
                 if refused == 0:
                     raise AssertionError("60 were accepted with 8 left")
-        harness.poll("a new client to be served", lambda: self._serves(server))
+        harness.poll("a new client to be served",
+                     lambda: harness.serves(server.target))
         return f"server {i + 1} at {most}: {refused} of 60 sent away"
-
-    @staticmethod
-    def _serves(server):
-        with contextlib.suppress(OSError):
-            return attacks.Stage(server.target).served()
-        return False
 
     def fill_memory(self):
         """Server 2's group has no memory left."""
         status = self.topology.fill_memory(self.chance.uniform(2, 5))
         harness.poll("server 2 to serve",
-                     lambda: self._serves(self.topology.servers[1]))
+                     lambda: harness.serves(self.topology.servers[1].target))
         return "the other process " + (
             "was ended by the kernel" if status == -signal.SIGKILL
             else f"ended with {status}")
