@@ -13,7 +13,7 @@ import grpc
 import numpy as np
 import topk_client
 import topk_client.aio
-from numpy_oracle_test import oracle
+from oracle import oracle
 from topk_client import DirectML, Onnx, Request, SharedMemory
 
 
@@ -30,7 +30,7 @@ class Shared(unittest.TestCase):
         self.addCleanup(self.memory.close)
         self.x = self.memory.array((40, 500), np.float32, 64)
         self.x[...] = np.random.default_rng(6).random(self.x.shape)
-        self.values, self.indices = oracle(self.x, "", 1, 7, True, False)
+        self.values, self.indices = oracle(self.x, "", 1, 7)
 
     def assert_right(self, answer):
         np.testing.assert_array_equal(answer.values, self.values)
@@ -105,7 +105,7 @@ class Shared(unittest.TestCase):
         x, values = self.x, self.values
         self.memory = self.x = None
         gc.collect()
-        np.testing.assert_array_equal(oracle(x, "", 1, 7, True, False)[0],
+        np.testing.assert_array_equal(oracle(x, "", 1, 7)[0],
                                       values)
         for name in ("topk", "/topk/x", "/"):
             with self.assertRaises((ValueError, OSError)):
