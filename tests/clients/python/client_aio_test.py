@@ -1,5 +1,5 @@
-"""The Python client for asyncio with a real server. client_calls_test.py has what
-both clients do.
+"""The Python client for asyncio with a real server. client_calls_test.py tests
+what both clients do.
 
 usage: client_aio_test.py TOPKD
 """
@@ -102,8 +102,8 @@ class Aio(unittest.IsolatedAsyncioTestCase):
             self.assertEqual(count, 5)
 
     async def test_errors(self):
-        # Repeated because gRPC may or may not be writing when the server rejects
-        # a stream.
+        # Repeated, because gRPC may or may not be writing when the server
+        # rejects a stream.
         for number in range(30):
             for size in (5, 1 << 20):
                 with self.assertRaises(topk_client.TopKError) as caught:

@@ -1,5 +1,5 @@
-"""Compares the bytes of merged shards with a real server's result over the whole
-axis.
+"""Compares the bytes of merged shards with a real server's result over the
+whole axis.
 
 usage: client_merge_test.py TOPKD      TOPK_TEST_SEED=7 for another seed
 """
