@@ -3,6 +3,7 @@
 usage: client_limits_test.py TOPKD
 """
 
+import itertools
 import unittest
 
 import client_package
@@ -56,7 +57,7 @@ class Limits(unittest.TestCase):
                 with self.subTest(kind=kind, power=power):
                     self.check(kind, server.target, 1 << power)
 
-    def count_questions(self, client, fails=False):
+    def count_questions(self, client, error=None):
         """Returns a list with an item for each request for the limit."""
         client = getattr(client, "client", client)
         calls = []
@@ -64,8 +65,8 @@ class Limits(unittest.TestCase):
 
         def capabilities(timeout):
             calls.append(timeout)
-            if fails:
-                raise topk_client.TopKError(grpc.StatusCode.INTERNAL, "broken")
+            if error:
+                raise topk_client.TopKError(error, "broken")
             return (yield from once(timeout))
 
         client._capabilities = capabilities
@@ -90,9 +91,11 @@ class Limits(unittest.TestCase):
     def test_a_stream_requests_the_limit_once_even_if_that_fails(self):
         server = client_package.start(self.addCleanup)
         requests = [Request(np.zeros(1 << 20, np.uint8), Onnx(1))] * 3
-        for kind in CLIENTS:
+        for kind, error in itertools.product(
+                CLIENTS, (grpc.StatusCode.INTERNAL,
+                          grpc.StatusCode.UNIMPLEMENTED)):
             with kind(server.target) as client:
-                calls = self.count_questions(client, fails=True)
+                calls = self.count_questions(client, error)
                 self.assertEqual(
                     len(list(client.compute_topk_many(requests))), 3)
                 self.assertEqual(len(calls), 1)
