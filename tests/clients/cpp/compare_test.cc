@@ -3,13 +3,25 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-
-#include "tests/clients/cpp/right_answer.h"
+#include <string>
 
 namespace topk::cli {
 namespace {
 
-using ::topk::testing::RightAnswer;
+// Two zeros for each row of two.
+v1::TopKResponse RightAnswer() {
+  v1::TopKResponse answer;
+  for (v1::Tensor* tensor :
+       {answer.mutable_values(), answer.mutable_indices()}) {
+    tensor->add_shape(2);
+    tensor->add_shape(2);
+  }
+  answer.mutable_values()->set_data_type(v1::DATA_TYPE_F32);
+  answer.mutable_values()->set_data(std::string(4 * sizeof(float), '\0'));
+  answer.mutable_indices()->set_data_type(v1::DATA_TYPE_I64);
+  answer.mutable_indices()->set_data(std::string(4 * sizeof(int64_t), '\0'));
+  return answer;
+}
 
 template <class T>
 void Set(v1::Tensor& tensor, size_t i, T value) {

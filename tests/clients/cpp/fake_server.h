@@ -1,4 +1,4 @@
-// A server that answers whatever a test wants, right or wrong.
+// A server with the handlers of a test.
 #pragma once
 
 #include <grpcpp/ext/health_check_service_server_builder_option.h>
@@ -8,13 +8,33 @@
 #include <memory>
 #include <string>
 
-#include "tests/clients/cpp/right_answer.h"
 #include "topk/v1/topk.grpc.pb.h"
 
 namespace topk::testing {
 
-/// The handlers of the fake server; a method without one is UNIMPLEMENTED. The
-/// response of `compute` is AnswerTo() unless it changes it.
+/// Returns a response that a client accepts for an ONNX request over the last
+/// axis of an f32 tensor. Its elements are zeros, whatever the tensor has.
+inline v1::TopKResponse AnswerTo(const v1::TopKRequest& request) {
+  v1::TopKResponse answer;
+  v1::Tensor& values = *answer.mutable_values();
+  v1::Tensor& indices = *answer.mutable_indices();
+  *values.mutable_shape() = request.tensor().shape();
+  if (values.shape().empty()) return answer;
+  values.set_shape(values.shape_size() - 1, request.onnx().k().value());
+  *indices.mutable_shape() = values.shape();
+  size_t count = 1;
+  for (const int64_t size : values.shape()) count *= static_cast<size_t>(size);
+  values.set_data_type(v1::DATA_TYPE_F32);
+  values.set_data(std::string(count * 4, '\0'));
+  indices.set_data_type(v1::DATA_TYPE_I64);
+  indices.set_data(std::string(count * 8, '\0'));
+  answer.set_request_id(request.request_id());
+  return answer;
+}
+
+/// The handlers of the fake server. A method without a handler is
+/// UNIMPLEMENTED. The response of `compute` is AnswerTo() unless `compute`
+/// changes the response.
 struct Fake {
   std::function<grpc::Status(grpc::ServerContext&, const v1::TopKRequest&,
                              v1::TopKResponse&)>

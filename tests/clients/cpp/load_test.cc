@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace topk::cli {
@@ -16,7 +18,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-// Time that passes only where somebody waits or works. For one caller.
+// A clock for one caller, whose time passes only during waits and work.
 class FakeClock final : public LoadClock {
  public:
   nanoseconds Now() override { return now_; }
@@ -33,26 +35,6 @@ std::vector<RequestTemplate> OneTemplate() {
   return kinds;
 }
 
-Answers Right() {
-  Answers answers;
-  answers.emplace_back(v1::TopKResponse());
-  return answers;
-}
-
-LoadProfile Counted(int64_t requests, double rate = 0) {
-  LoadProfile profile;
-  profile.requests = requests;
-  profile.rate = rate;
-  profile.warmup = 0;
-  return profile;
-}
-
-LoadOptions Options(const LoadProfile& profile) {
-  LoadOptions options;
-  options.profile = profile;
-  return options;
-}
-
 // Runs a load of one kind on one caller.
 LoadResult RunOne(FakeClock& clock, const LoadOptions& options,
                   const std::function<Answers()>& send) {
@@ -60,178 +42,122 @@ LoadResult RunOne(FakeClock& clock, const LoadOptions& options,
                  {[&](const RequestTemplate&) { return send(); }}, clock);
 }
 
-// The first call takes 30 ms, each later one 1 ms.
-LoadResult RunSlowFirst(const LoadProfile& profile) {
+constexpr double kAny = -1;
+
+// Checks the result of a load of one kind on one caller. `durations` are those
+// of the calls in ms; later calls take the last one. The load is interrupted
+// after `interrupt` ms, and each `fails`-th call fails. 0 means never.
+LoadResult Check(const char* name, const LoadOptions& load,
+                 const std::vector<int>& durations, size_t calls,
+                 int64_t answered, double seconds, int64_t missed = 0,
+                 int interrupt = 0, size_t fails = 0) {
+  SCOPED_TRACE(name);
   FakeClock clock;
-  bool first = true;
-  return RunOne(clock, Options(profile), [&] {
-    clock.Work(milliseconds(first ? 30 : 1));
-    first = false;
-    return Right();
+  const nanoseconds end = clock.Now() + milliseconds(interrupt);
+  LoadOptions options = load;
+  options.interrupted = [&] { return interrupt > 0 && clock.Now() >= end; };
+  size_t made = 0;
+  int64_t failed = 0;
+  LoadResult result = RunOne(clock, options, [&] {
+    clock.Work(milliseconds(durations[std::min(made, durations.size() - 1)]));
+    Answers answers(static_cast<size_t>(load.profile.batch),
+                    v1::TopKResponse());
+    if (++made % std::max(fails, size_t{1}) == 0 && fails > 0) {
+      answers[0] = ResourceExhausted("", "", "full", milliseconds(7));
+      ++failed;
+    }
+    return answers;
   });
+  const LoadStats& stats = result.stats[0];
+  EXPECT_EQ(made, calls);
+  EXPECT_EQ(stats.answered, answered);
+  EXPECT_EQ(stats.latency.count(), answered / load.profile.batch);
+  if (seconds != kAny) {
+    EXPECT_NEAR(result.seconds, seconds, 1e-9);
+  }
+  EXPECT_EQ(result.missed, missed);
+  EXPECT_EQ(result.kept_up, missed == 0);
+  EXPECT_EQ(result.interrupted, interrupt > 0);
+  EXPECT_EQ(stats.retry_hints, failed);
+  std::map<std::string, int64_t> errors;
+  if (failed > 0) errors["RESOURCE_EXHAUSTED"] = failed;
+  EXPECT_EQ(stats.errors, errors);
+  EXPECT_EQ(result.error.message, failed > 0 ? "full" : "");
+  EXPECT_EQ(result.wrong, "");
+  return result;
 }
 
-void ExpectMilliseconds(const Histogram& latency, double share, double expect) {
+void ExpectMilliseconds(const LoadResult& result, double share, double expect) {
+  const Histogram& latency = result.stats[0].latency;
   EXPECT_NEAR(static_cast<double>(latency.Percentile(share)) / 1e6, expect,
               expect * 0.01)
       << share;
 }
 
-TEST(Load, OpenLoopMeasuresLatencyFromTheSchedule) {
-  // Due at 0, 10, 20, .. ms; answered at 30, 31, 32, 33, 41, 51, ..
-  const LoadResult result = RunSlowFirst(Counted(10, 100));
-  const Histogram& latency = result.stats[0].latency;
-  EXPECT_EQ(latency.count(), 10);
-  ExpectMilliseconds(latency, 0.6, 1);
-  ExpectMilliseconds(latency, 0.7, 3);
-  ExpectMilliseconds(latency, 0.8, 12);
-  ExpectMilliseconds(latency, 0.9, 21);
-  ExpectMilliseconds(latency, 1, 30);
-  EXPECT_NEAR(result.seconds, 0.091, 1e-9);
-  EXPECT_TRUE(result.kept_up);
+// A load that is limited by requests, or by time.
+LoadOptions Counted(int64_t requests, double rate = 0, double warmup = 0) {
+  LoadOptions options;
+  options.profile.requests = requests;
+  options.profile.rate = rate;
+  options.profile.warmup = warmup;
+  return options;
 }
 
-TEST(Load, ClosedLoopMeasuresLatencyFromTheCall) {
-  const LoadResult result = RunSlowFirst(Counted(10));
-  const Histogram& latency = result.stats[0].latency;
-  EXPECT_EQ(latency.count(), 10);
-  ExpectMilliseconds(latency, 0.9, 1);
-  ExpectMilliseconds(latency, 1, 30);
-  EXPECT_NEAR(result.seconds, 0.039, 1e-9);
+LoadOptions Timed(double seconds, double rate, double warmup) {
+  LoadOptions options = Counted(0, rate, warmup);
+  options.profile.seconds = seconds;
+  return options;
+}
+
+TEST(Load, MeasuresLatencies) {
+  // Due at 0, 10, 20, .. ms; finished at 30, 31, 32, 33, 41, 51, .. ms.
+  const LoadResult open =
+      Check("from the schedule", Counted(10, 100), {30, 1}, 10, 10, 0.091);
+  for (const auto& [share, expected] :
+       {std::pair(0.6, 1), {0.7, 3}, {0.8, 12}, {0.9, 21}, {1, 30}}) {
+    ExpectMilliseconds(open, share, expected);
+  }
+  const LoadResult closed =
+      Check("from the call", Counted(10), {30, 1}, 10, 10, 0.039);
+  ExpectMilliseconds(closed, 0.9, 1);
+  ExpectMilliseconds(closed, 1, 30);
+  LoadOptions batches = Counted(20, 100);
+  batches.profile.batch = 5;
+  Check("one for each batch", batches, {2}, 4, 20, 0.152);
 }
 
 TEST(Load, ReportsThatCallersCannotKeepUp) {
-  FakeClock clock;
-  LoadProfile profile;
-  profile.rate = 1000;
-  profile.seconds = 1;
-  profile.warmup = 0.5;
-  const LoadResult result = RunOne(clock, Options(profile), [&] {
-    clock.Work(milliseconds(10));
-    return Right();
-  });
-  EXPECT_EQ(result.stats[0].answered, 100);
-  EXPECT_EQ(result.missed, 900);
-  EXPECT_FALSE(result.kept_up);
+  const LoadResult result =
+      Check("", Timed(1, 1000, 0.5), {10}, 150, 100, 1, 900);
   EXPECT_NEAR(result.lag, 0.891, 1e-9);
-  EXPECT_NEAR(result.seconds, 1, 1e-9);
-}
-
-// Ends a load of 10 s after 0.4 s; each call takes `call`.
-LoadResult RunInterrupted(LoadProfile profile, nanoseconds call) {
-  FakeClock clock;
-  const nanoseconds end = clock.Now() + milliseconds(400);
-  profile.seconds = 10;
-  LoadOptions options = Options(profile);
-  options.interrupted = [&clock, end] { return clock.Now() >= end; };
-  return RunOne(clock, options, [&] {
-    clock.Work(call);
-    return Right();
-  });
 }
 
 TEST(Load, CountsFinishedCallsIfInterrupted) {
-  LoadProfile profile;
-  profile.warmup = 0.1;
-  LoadResult result = RunInterrupted(profile, milliseconds(10));
-  EXPECT_TRUE(result.interrupted);
-  EXPECT_EQ(result.stats[0].answered, 30);
-  EXPECT_NEAR(result.seconds, 0.3, 1e-9);
-  // Due at 0, 0.25, 0.5 s: it does not wait for the last one.
-  profile.rate = 4;
-  result = RunInterrupted(profile, milliseconds(10));
-  EXPECT_TRUE(result.interrupted);
-  EXPECT_EQ(result.stats[0].answered, 1);
-  EXPECT_EQ(result.missed, 0);
-  EXPECT_TRUE(result.kept_up);
-  EXPECT_LT(result.seconds, 0.4);
+  Check("closed loop", Timed(10, 0, 0.1), {10}, 40, 30, 0.3, 0, 400);
+  // Due at 0, 0.25, 0.5 s; the last call is not awaited.
+  Check("in a pause", Timed(10, 4, 0.1), {10}, 2, 1, kAny, 0, 400);
   // Only calls that were due by then and not sent are missed.
-  profile.rate = 1000;
-  result = RunInterrupted(profile, milliseconds(10));
-  EXPECT_EQ(result.stats[0].answered, 30);
-  EXPECT_EQ(result.missed, 270);
-  // During the warm-up there is nothing to count.
-  profile.warmup = 1;
-  result = RunInterrupted(profile, milliseconds(10));
-  EXPECT_TRUE(result.interrupted);
-  EXPECT_EQ(result.stats[0].answered, 0);
+  Check("busy", Timed(10, 1000, 0.1), {10}, 40, 30, 0.3, 270, 400);
+  Check("in the warm-up", Timed(10, 1000, 1), {10}, 40, 0, kAny, 360, 400);
 }
 
 TEST(Load, WarmUpIsNotCounted) {
-  for (const double rate : {0.0, 50.0}) {
-    FakeClock clock;
-    int calls = 0;
-    LoadProfile profile = Counted(5, rate);
-    profile.warmup = 1;
-    const LoadResult result = RunOne(clock, Options(profile), [&] {
-      ++calls;
-      clock.Work(milliseconds(20));
-      return Right();
-    });
-    EXPECT_EQ(calls, 55);
-    EXPECT_EQ(result.stats[0].answered, 5);
-    EXPECT_NEAR(result.seconds, 0.1, 1e-9);
-  }
-}
-
-TEST(Load, CountsAtLeastOneCall) {
-  FakeClock clock;
-  LoadProfile profile;
-  profile.seconds = 0.01;
-  const LoadResult result = RunOne(clock, Options(profile), [&] {
-    clock.Work(std::chrono::seconds(7));
-    return Right();
-  });
-  EXPECT_EQ(result.stats[0].answered, 1);
+  Check("closed loop", Counted(5, 0, 1), {20}, 55, 5, 0.1);
+  Check("open loop", Counted(5, 50, 1), {20}, 55, 5, 0.1);
+  Check("at least one call is counted", Timed(0.01, 0, 1), {7000}, 2, 1, 13);
 }
 
 TEST(Load, EndsAtTheFirstFailureOrCountsIt) {
-  for (const bool keep_going : {false, true}) {
-    FakeClock clock;
-    int calls = 0;
-    LoadOptions options = Options(Counted(10));
-    options.keep_going = keep_going;
-    const LoadResult result = RunOne(clock, options, [&] {
-      Answers answers = Right();
-      if (++calls % 2 == 0) {
-        answers[0] =
-            ResourceExhausted("", "", "full", std::chrono::milliseconds(7));
-      }
-      return answers;
-    });
-    EXPECT_EQ(calls, keep_going ? 10 : 2);
-    EXPECT_EQ(result.stats[0].answered, keep_going ? 5 : 1);
-    EXPECT_EQ(result.stats[0].latency.count(), keep_going ? 5 : 1);
-    EXPECT_EQ(result.stats[0].errors,
-              (std::map<std::string, int64_t>{
-                  {"RESOURCE_EXHAUSTED", keep_going ? 5 : 1}}));
-    EXPECT_EQ(result.stats[0].retry_hints, keep_going ? 5 : 1);
-    EXPECT_EQ(result.error.message, "full");
-    EXPECT_EQ(result.wrong, "");
-  }
-}
-
-TEST(Load, AFailureEndsTheTimeOfAnOpenLoop) {
-  FakeClock clock;
-  int calls = 0;
-  LoadProfile profile;
-  profile.rate = 10;
-  profile.seconds = 10;
-  profile.warmup = 0;
-  const LoadResult result = RunOne(clock, Options(profile), [&] {
-    clock.Work(milliseconds(50));
-    Answers answers = Right();
-    if (++calls == 5) answers[0] = Status{Code::kUnavailable, "", "", "gone"};
-    return answers;
-  });
-  EXPECT_EQ(result.stats[0].answered, 4);
-  EXPECT_NEAR(result.seconds, 0.45, 1e-9);
-  EXPECT_EQ(result.missed, 0);
+  LoadOptions load = Counted(10);
+  Check("ends", load, {0}, 2, 1, 0, 0, 0, 2);
+  load.keep_going = true;
+  Check("keeps going", load, {0}, 10, 5, 0, 0, 0, 2);
+  Check("open loop", Timed(10, 10, 0), {50}, 5, 4, 0.45, 0, 0, 5);
 }
 
 TEST(Load, CountsLostCallsApartFromMissingConnections) {
   FakeClock clock;
-  // The last one is the server's own.
+  // The last failure is the server's own.
   const Status failures[] = {
       {Code::kUnavailable, "", "", "Socket closed"},
       {Code::kUnavailable, "", "", "recvmsg:Connection reset by peer"},
@@ -240,13 +166,10 @@ TEST(Load, CountsLostCallsApartFromMissingConnections) {
        "refused"},
       {Code::kUnavailable, "SHUTTING_DOWN", "", "the server is shutting down"}};
   int calls = 0;
-  LoadOptions options = Options(Counted(4));
-  options.keep_going = true;
-  const LoadResult result = RunOne(clock, options, [&] {
-    Answers answers;
-    answers.emplace_back(failures[calls++]);
-    return answers;
-  });
+  LoadOptions load = Counted(4);
+  load.keep_going = true;
+  const LoadResult result =
+      RunOne(clock, load, [&] { return Answers(1, failures[calls++]); });
   LoadStats total;
   total.Add(result.stats[0]);
   EXPECT_EQ(total.errors, (std::map<std::string, int64_t>{{"UNAVAILABLE", 4}}));
@@ -258,12 +181,12 @@ TEST(Load, EndsAtAWrongResult) {
   FakeClock clock;
   std::vector<RequestTemplate> kinds = OneTemplate();
   kinds[0].expected.emplace();
+  LoadOptions load = Counted(10);
+  load.keep_going = true;
   int calls = 0;
-  LoadOptions options = Options(Counted(10));
-  options.keep_going = true;
   const LoadResult result =
-      RunLoad(options, kinds, {[&](const RequestTemplate&) {
-                Answers answers = Right();
+      RunLoad(load, kinds, {[&](const RequestTemplate&) {
+                Answers answers(1, v1::TopKResponse());
                 if (++calls == 3) answers[0]->mutable_indices()->set_data("x");
                 return answers;
               }},
@@ -273,35 +196,18 @@ TEST(Load, EndsAtAWrongResult) {
   EXPECT_EQ(result.stats[0].verified, 3);
 }
 
-TEST(Load, ABatchHasOneLatencyAndManyRequests) {
-  FakeClock clock;
-  LoadProfile profile = Counted(20, 100);  // 4 calls, 50 ms apart
-  profile.batch = 5;
-  const LoadResult result = RunOne(clock, Options(profile), [&] {
-    clock.Work(milliseconds(2));
-    Answers answers;
-    for (int i = 0; i < 5; ++i) {
-      answers.emplace_back(v1::TopKResponse());
-    }
-    return answers;
-  });
-  EXPECT_EQ(result.stats[0].answered, 20);
-  EXPECT_EQ(result.stats[0].latency.count(), 4);
-  EXPECT_NEAR(result.seconds, 0.152, 1e-9);
-}
-
 TEST(Load, ManyCallersShareTheRequests) {
   std::vector<RequestTemplate> kinds(2);
   kinds[1].weight = 3;
   std::atomic<int> calls = 0;
   std::atomic<int64_t> most = 0;
-  LoadOptions options = Options(Counted(8000));
+  LoadOptions options = Counted(8000);
   options.progress = [&](int64_t requests) {
     if (requests == 8000) most = requests;
   };
   const std::vector<Send> callers(8, [&](const RequestTemplate&) {
     ++calls;
-    return Right();
+    return Answers(1, v1::TopKResponse());
   });
   const LoadResult result = RunLoad(options, kinds, callers);
   EXPECT_EQ(calls, 8000);
@@ -311,7 +217,7 @@ TEST(Load, ManyCallersShareTheRequests) {
 }
 
 TEST(Schedule, DependsOnTheSeedOnly) {
-  LoadProfile profile = Counted(1000, 100);
+  LoadProfile profile = Counted(1000, 100).profile;
   profile.poisson = true;
   profile.verify = 0.25;
   Schedule one(profile, {1, 1});
@@ -342,7 +248,7 @@ TEST(Schedule, DependsOnTheSeedOnly) {
 }
 
 TEST(Schedule, StopsAtOnce) {
-  Schedule schedule(Counted(10), {1});
+  Schedule schedule(Counted(10).profile, {1});
   EXPECT_TRUE(schedule.Next(nanoseconds(0)));
   schedule.Stop(milliseconds(1));
   EXPECT_TRUE(schedule.stopped());

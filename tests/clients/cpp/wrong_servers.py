@@ -1,14 +1,16 @@
-"""Servers whose responses are wrong, huge, slow or corrupt, one port for each
-kind.
+"""Servers whose responses are wrong, huge, slow or corrupt, or that fail some
+attempts. Each row of ROWS is a behavior, with the error that every client must
+report. Each row has a port for each method.
 
-Every kind is called by the request of REQUEST, by ComputeTopK, StreamTopK and
-ComputeTopKMany. Message-level kinds are gRPC's own servers with handlers of
-bytes; the others write HTTP/2 frames themselves.
-
-usage: wrong_servers.py TOPKD     which is not called; prints {name: target}
+usage: wrong_servers.py TOPKD
+       TOPKD is not called. Prints a JSON list of [name, method, target]. For
+       each line of stdin, prints {"name method": calls} since the last line.
 """
 
-import concurrent.futures
+import base64
+import collections
+import functools
+import itertools
 import json
 import select
 import socket
@@ -16,337 +18,57 @@ import struct
 import sys
 import threading
 import time
+import urllib.parse
 import zlib
+from typing import Any, NamedTuple, Optional
 
 import client_package  # noqa: F401, makes topk_client importable
-import grpc
 import h2
 from answer_cases import CASES, patched
 from google.protobuf import any_pb2, duration_pb2, json_format
 from google.rpc import error_details_pb2, status_pb2
 from topk_client._stubs import topk_pb2
 
-REQUEST = CASES["requests"]["onnx"]
-# The error that a client must report: CODE, or CODE:REASON.
+UNARY, STREAM, MANY = METHODS = ("ComputeTopK", "StreamTopK", "ComputeTopKMany")
+# The number of requests of a ComputeTopKMany.
+REQUESTS = 3
+RESPONSE = CASES["requests"]["onnx"]["response"]
+# Errors, as CODE or CODE:REASON.
 BAD = ("INTERNAL:BAD_ANSWER",)
 TIMEOUT = ("DEADLINE_EXCEEDED",)
 LOST = ("UNAVAILABLE", "DEADLINE_EXCEEDED")
+BROKE_OFF = ("UNAVAILABLE:ANSWER_BROKE_OFF",)
+REJECTED = ("UNIMPLEMENTED", "INTERNAL", *BAD)
 HUGE = 300 << 20  # a client that allocates it fails
-
-KINDS = {}  # name: (what starts it, expected)
-FRAMES = set()  # names of those that are not gRPC's own servers
-
-
-def kind(*expected):
-    """Registers f(method, context), a generator of a method's messages."""
-    def register(f):
-        KINDS[f.__name__.replace("_", " ")] = (
-            lambda: start_grpc(f), expected or BAD)
-        return f
-    return register
-
-
-def raw(*expected):
-    """Registers f(connection, stream), which answers a call by frames."""
-    def register(f):
-        name = f.__name__.replace("_", " ")
-        FRAMES.add(name)
-        KINDS[name] = (lambda: start_raw(f), expected)
-        return f
-    return register
-
-
-def start_grpc(f):
-    def unary(request, context):
-        context.has_id = bool(
-            topk_pb2.TopKRequest.FromString(request).request_id)
-        return next(f("ComputeTopK", context), b"")
-
-    def streamed(method):
-        def handle(requests, context):
-            for _ in requests:
-                pass
-            yield from f(method, context)
-        return grpc.stream_stream_rpc_method_handler(handle)
-
-    server = grpc.server(
-        concurrent.futures.ThreadPoolExecutor(12),
-        handlers=(grpc.method_handlers_generic_handler(
-            "topk.v1.TopKService", {
-                "ComputeTopK": grpc.unary_unary_rpc_method_handler(unary),
-                "StreamTopK": streamed("StreamTopK"),
-                "ComputeTopKMany": streamed("ComputeTopKMany")}),))
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    return f"127.0.0.1:{port}", server
-
-
-def right(change=None):
-    response = json_format.ParseDict(REQUEST["response"],
-                                     topk_pb2.TopKResponse())
-    if change:
-        change(response)
-    return response
-
-
-def wrap(method, response):
-    """Returns the bytes of a response as the method sends it."""
-    if method == "StreamTopK":
-        response = topk_pb2.TopKResponseChunk(header=response)
-    elif method == "ComputeTopKMany":
-        response = topk_pb2.TopKResult(response=response)
-    return response.SerializeToString()
-
-
-# ---- responses that are not the request's: the table's.
-
-
-def from_table(change):
-    def messages(method, context):
-        response = patched(REQUEST["response"], change)
-        if not getattr(context, "has_id", True) and "requestId" not in change:
-            del response["requestId"]  # so that only the change is wrong
-        yield wrap(method, json_format.ParseDict(response,
-                                                 topk_pb2.TopKResponse()))
-    return lambda: start_grpc(messages)
-
-
-for row in CASES["wrong"]:
-    if row["of"] == "onnx":
-        KINDS[row["name"]] = (from_table(row["change"]), BAD)
-
-
-# ---- bytes that are not messages.
-
-
-@kind()
-def no_protobuf(method, context):
-    yield b"\xff" * 100
-
-
-@kind()
-def a_message_of_no_bytes(method, context):
-    yield b""
-
-
-@kind()
-def a_message_that_is_cut(method, context):
-    yield wrap(method, right())[:-1]
-
-
-@kind()
-def a_length_beyond_the_message(method, context):
-    yield b"\x0a\xff\xff\xff\xff\x07" + b"1" * 100
-
-
-@kind()
-def groups_without_end(method, context):
-    yield b"\x0b" * 100000
-
-
-@kind()
-def a_request_id_that_is_not_text(method, context):
-    yield wrap(method, right()).replace(b"\x1a\x01a", b"\x1a\x01\xff")
-
-
-@kind()
-def a_message_of_more_than_the_response(method, context):
-    yield wrap(method, right()) + b"\xfa\x07" + b"\x80\x80\x80\x02" + bytes(
-        4 << 20)
-
-
-# ---- streams in the wrong order, or without end.
-
-
-def endless(method, context, more):
-    """Yields a response, and then the same message without end."""
-    yield wrap(method, right())
-    while context.is_active():
-        yield more(method)
-
-
-@kind()
-def more_of_everything(method, context):
-    if method == "ComputeTopK":
-        yield b"\xff"
-    yield from endless(method, context, lambda m: wrap(m, right()))
-
-
-@kind()
-def endless_chunks(method, context):
-    if method != "StreamTopK":
-        yield b"\xff"
-    yield from endless(method, context, lambda m: topk_pb2.TopKResponseChunk(
-        indices=bytes(1 << 16)).SerializeToString())
-
-
-@kind()
-def endless_chunks_of_no_bytes(method, context):
-    if method != "StreamTopK":
-        yield b"\xff"
-    yield from endless(method, context, lambda m: topk_pb2.TopKResponseChunk(
-        values=b"").SerializeToString())
-
-
-@kind()
-def endless_empty_messages(method, context):
-    if method == "ComputeTopK":
-        yield b"\xff"
-    yield from endless(method, context, lambda m: b"")
-
-
-@kind()
-def chunks_without_a_header(method, context):
-    yield (b"\xff" if method != "StreamTopK" else topk_pb2.TopKResponseChunk(
-        values=b"1").SerializeToString())
-
-
-@kind()
-def an_end_without_a_message(method, context):
-    if method == "ComputeTopK":
-        yield b"\xff"
-    yield from ()
-
-
-@kind()
-def a_result_of_another_request(method, context):
-    response = right(lambda r: setattr(r, "request_id", "b"))
-    yield (topk_pb2.TopKResult(response=right(), request_id="b"
-                               ).SerializeToString()
-           if method == "ComputeTopKMany" else wrap(method, response))
-
-
-# ---- slow ones.
-
-
-def hang(context):
-    done = threading.Event()
-    context.add_callback(done.set)
-    done.wait(60)
-
-
-@kind(*TIMEOUT)
-def no_answer(method, context):
-    hang(context)
-    yield b""
-
-
-@kind(*TIMEOUT)
-def an_answer_without_an_end(method, context):
-    if method == "ComputeTopK":
-        hang(context)
-    yield wrap(method, right())
-    hang(context)
-
-
-@kind(*TIMEOUT, *BAD)
-def a_byte_at_a_time(method, context):
-    if method != "StreamTopK":
-        hang(context)
-    yield wrap(method, right(lambda r: r.values.ClearField("data")))
-    for _ in range(1000):
-        time.sleep(0.5)
-        yield topk_pb2.TopKResponseChunk(values=b"1").SerializeToString()
-
-
-# ---- errors that are corrupt, and delays.
-
-
-def fails(context, code, message="no", details=None, pushback=None):
-    trailers = []
-    if details is not None:
-        trailers.append(("grpc-status-details-bin", details))
-    if pushback is not None:
-        trailers.append(("grpc-retry-pushback-ms", pushback))
-    context.set_trailing_metadata(trailers)
-    context.abort(code, message)
-
-
-def detailed(*messages):
-    status = status_pb2.Status(code=8, message="full")
-    for message in messages:
-        status.details.add().Pack(message)
-    return status.SerializeToString()
-
-
-def delayed(seconds, nanos=0):
-    return detailed(error_details_pb2.RetryInfo(
-        retry_delay=duration_pb2.Duration(seconds=seconds, nanos=nanos)))
-
-
-@kind("INVALID_ARGUMENT")
-def details_of_no_protobuf(method, context):
-    fails(context, grpc.StatusCode.INVALID_ARGUMENT, details=b"\xff" * 50)
-    yield b""
-
-
-@kind("INVALID_ARGUMENT")
-def a_detail_of_no_protobuf(method, context):
-    status = status_pb2.Status(code=3)
-    for name in ("ErrorInfo", "BadRequest", "QuotaFailure", "RetryInfo"):
-        status.details.append(any_pb2.Any(
-            type_url=f"type.googleapis.com/google.rpc.{name}",
-            value=b"\xff" * 50))
-    fails(context, grpc.StatusCode.INVALID_ARGUMENT,
-          details=status.SerializeToString())
-    yield b""
-
-
-@kind("INVALID_ARGUMENT")
-def text_that_controls_terminals(method, context):
-    info = error_details_pb2.ErrorInfo(reason="\x1b[2J\a\u009b1m")
-    fails(context, grpc.StatusCode.INVALID_ARGUMENT, "\x1b]0;owned\a\u009b2J",
-          detailed(info))
-    yield b""
-
-
-def register_delay(name, seconds, nanos=0):
-    def messages(method, context):
-        fails(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "full",
-              delayed(seconds, nanos))
-        yield b""
-    KINDS[name] = (lambda: start_grpc(messages), ("RESOURCE_EXHAUSTED",))
-
-
-register_delay("a delay of 96 s", 96)
-register_delay("a delay of 2^40 s", 1 << 40)
-register_delay("a delay of 2^63 - 1 s", (1 << 63) - 1)
-register_delay("a delay of -2^63 s", -1 << 63)
-register_delay("a delay of -1 ns", 0, -1)
-register_delay("a delay that is repeated", 0, 100_000_000)
-
-
-def register_pushback(name, text):
-    def messages(method, context):
-        fails(context, grpc.StatusCode.UNAVAILABLE, "not now", pushback=text)
-        yield b""
-    KINDS[name] = (lambda: start_grpc(messages), ("UNAVAILABLE",))
-
-
-register_pushback("a pushback of no number", "soon")
-register_pushback("a pushback of 2^80 ms", str(1 << 80))
-register_pushback("a pushback below 0", "-1")
-register_pushback("unavailable for ever", "1")
-
-
-@kind("UNAVAILABLE:ANSWER_BROKE_OFF")
-def unknown_without_details(method, context):
-    fails(context, grpc.StatusCode.UNKNOWN)
-    yield b""
-
-
-@kind("UNAUTHENTICATED")
-def a_message_and_then_an_error(method, context):
-    if method != "ComputeTopK":
-        yield wrap(method, right(
-            lambda r: r.indices.ClearField("data") if method == "StreamTopK"
-            else None))
-    fails(context, grpc.StatusCode.UNAUTHENTICATED)
-
-
-# ---- frames.
-
-OK_HEADERS = (h2.indexed(8) + h2.field("content-type", "application/grpc"))
+CODES = {"OK": 0, "CANCELLED": 1, "UNKNOWN": 2, "INVALID_ARGUMENT": 3,
+         "NOT_FOUND": 5, "RESOURCE_EXHAUSTED": 8, "INTERNAL": 13,
+         "UNAVAILABLE": 14, "UNAUTHENTICATED": 16}
+
+
+class Row(NamedTuple):
+    """What a server does, and what a client must make of it.
+
+    Attributes:
+      expected: one of these must be reported; "OK" is a success.
+      attempts: the steps of each call; the last ones also of later calls.
+      methods: the methods that the row is about.
+      calls: the exact number of calls that the client makes.
+      results: the number of results that a ComputeTopKMany returns.
+      delay: the retry delay that the client reports, in seconds.
+      at_least: the minimum duration, in seconds.
+      breaks: whether the connection or the framing fails.
+      at_once: whether the server acts before it receives anything.
+    """
+
+    expected: Any
+    attempts: Any
+    methods: Any = METHODS
+    calls: Optional[int] = None
+    results: Optional[int] = None
+    delay: Optional[float] = None
+    at_least: float = 0
+    breaks: bool = False
+    at_once: bool = False
 
 
 class Connection:
@@ -357,58 +79,49 @@ class Connection:
         self.received = b""
         self.windows = {0: 65535}
         self.initial = 65535
-        self.calls = []
+        self.requests = collections.defaultdict(bytes)
+        self.complete = []  # streams whose request has been received
+        self.reset = set()
         self.open = True
-
-    def send(self, data):
-        self.socket.sendall(data)
-
-    def headers(self, stream, fields=OK_HEADERS, end=False):
-        self.send(h2.frame(h2.HEADERS, h2.END_HEADERS | (h2.END_STREAM if end
-                                                         else 0), stream,
-                           fields))
-
-    def trailers(self, stream, status, **more):
-        fields = h2.field("grpc-status", str(status))
-        for name, value in more.items():
-            fields += h2.field(name.replace("_", "-"), value)
-        self.headers(stream, fields, True)
 
     def data(self, stream, payload):
         """Sends as the client's windows allow."""
         payload = memoryview(payload)
-        while payload and self.open:
+        while payload:
+            self.pump(0)
+            if stream in self.reset or not self.open:
+                raise ConnectionError
             room = min(self.windows[0], self.windows.setdefault(
                 stream, self.initial), 16384, len(payload))
             if room <= 0:
                 self.pump(1)
                 continue
-            self.send(h2.frame(h2.DATA, 0, stream, bytes(payload[:room])))
+            self.socket.sendall(
+                h2.frame(h2.DATA, 0, stream, bytes(payload[:room])))
             self.windows[0] -= room
             self.windows[stream] -= room
             payload = payload[room:]
-            self.pump(0)
 
     def pump(self, seconds):
-        """Reads what there is for a while."""
+        """Waits for frames and handles them."""
         if not select.select([self.socket], [], [], seconds)[0]:
             return
         received = self.socket.recv(1 << 16)
         if not received:
-            self.open = False
             raise ConnectionError
         self.received += received
         while len(self.received) >= 9:
             size, flags, stream = struct.unpack_from(">IBI", self.received)
-            frame_kind, size = size & 255, size >> 8
+            kind, size = size & 255, size >> 8
             if len(self.received) < 9 + size:
                 return
             payload = self.received[9:9 + size]
             self.received = self.received[9 + size:]
-            self.take(frame_kind, flags, stream, payload)
+            self.take(kind, flags, stream, payload)
 
-    def take(self, frame_kind, flags, stream, payload):
-        if frame_kind == h2.SETTINGS and not flags & h2.ACK:
+    def take(self, kind, flags, stream, payload):
+        """Handles a frame."""
+        if kind == h2.SETTINGS and not flags & h2.ACK:
             for at in range(0, len(payload), 6):
                 key, value = struct.unpack_from(">HI", payload, at)
                 if key == h2.INITIAL_WINDOW_SIZE:
@@ -416,61 +129,180 @@ class Connection:
                         if one:
                             self.windows[one] += value - self.initial
                     self.initial = value
-            self.send(h2.frame(h2.SETTINGS, h2.ACK, 0))
-        elif frame_kind == h2.PING and not flags & h2.ACK:
-            self.send(h2.frame(h2.PING, h2.ACK, 0, payload))
-        elif frame_kind == h2.WINDOW_UPDATE:
+            self.socket.sendall(h2.frame(h2.SETTINGS, h2.ACK, 0))
+        elif kind == h2.PING and not flags & h2.ACK:
+            self.socket.sendall(h2.frame(h2.PING, h2.ACK, 0, payload))
+        elif kind == h2.WINDOW_UPDATE:
             self.windows[stream] = self.windows.get(
                 stream, self.initial) + struct.unpack(">I", payload)[0]
-        elif frame_kind == h2.HEADERS:
-            if stream == 1:  # the health check of gRPC's channels
-                self.headers(1)
-                self.trailers(1, 12)
-            else:
-                self.calls.append(stream)
-        elif frame_kind == h2.GOAWAY:
+        elif kind == h2.HEADERS and stream == 1:
+            # The health check of gRPC's channels.
+            Call(self, 1, "", b"").end("12")
+        elif kind == h2.DATA and stream != 1:
+            self.requests[stream] += payload
+            if flags & h2.END_STREAM:
+                self.complete.append(stream)
+        elif kind == h2.RST_STREAM:
+            self.reset.add(stream)
+        elif kind == h2.GOAWAY:
             self.open = False
 
 
-def serve(sock, f):
-    with sock:
-        sock.settimeout(60)
-        connection = Connection(sock)
-        try:
-            if getattr(f, "at_once", False):
-                f(connection, 0)
+class Call:
+    """A call, whose request is complete."""
+
+    def __init__(self, connection, stream, method, request):
+        self.connection = connection
+        self.stream = stream
+        self.method = method
+        self.request = request
+        self.begun = False
+
+    def requests(self):
+        """Yields the TopKRequests."""
+        at = 0
+        while at < len(self.request):
+            size = 5 + struct.unpack_from(">I", self.request, at + 1)[0]
+            data = self.request[at + 5:at + size]
+            at += size
+            if self.method == STREAM:
+                yield topk_pb2.TopKRequestChunk.FromString(data).header
                 return
-            while len(connection.received) < len(h2.PREFACE):
-                received = sock.recv(1 << 16)
-                if not received:
-                    return
-                connection.received += received
-            connection.received = connection.received[len(h2.PREFACE):]
-            connection.send(h2.settings())
-            while connection.open:
-                connection.pump(60)
-                while connection.calls:
-                    f(connection, connection.calls.pop(0))
-        except OSError:
-            pass
+            yield topk_pb2.TopKRequest.FromString(data)
+
+    def frame(self, kind, flags=0, payload=b"", length=None):
+        self.connection.socket.sendall(
+            h2.frame(kind, flags, self.stream, payload, length))
+
+    def begin(self, fields=b""):
+        """Sends the response's headers."""
+        self.begun = True
+        self.frame(h2.HEADERS, h2.END_HEADERS, h2.indexed(8) + h2.field(
+            "content-type", "application/grpc") + fields)
+
+    def data(self, payload):
+        if not self.begun:
+            self.begin()
+        self.connection.data(self.stream, payload)
+
+    def say(self, message, flag=0):
+        self.data(struct.pack(">BI", flag, len(message)) + message)
+
+    def end(self, status, fields=b""):
+        """Sends the trailers."""
+        if not self.begun:
+            self.begin()
+        self.frame(h2.HEADERS, h2.END_HEADERS | h2.END_STREAM,
+                   h2.field("grpc-status", status) + fields)
+
+    def right(self, request=None, change=None):
+        """Returns the bytes of the right message for a request, the first one
+        by default, unless they are changed."""
+        request = request or next(self.requests())
+        response = json_format.ParseDict(
+            patched(dict(RESPONSE, requestId=request.request_id), change or {}),
+            topk_pb2.TopKResponse())
+        if self.method == STREAM:
+            response = topk_pb2.TopKResponseChunk(header=response)
+        elif self.method == MANY:
+            response = topk_pb2.TopKResult(response=response)
+        return response.SerializeToString()
 
 
-def start_raw(f):
-    listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+# ---- Steps, which are functions of a Call.
 
-    def accept():
+
+def say(message):
+    """A message, which is bytes or a function of the right message."""
+    return lambda call: call.say(
+        message(call.right()) if callable(message) else message)
+
+
+def chunk(**content):
+    return say(topk_pb2.TopKResponseChunk(**content).SerializeToString())
+
+
+def respond(change=None, requests=1):
+    """Responds to the first requests."""
+    def step(call):
+        for request in itertools.islice(call.requests(), requests):
+            call.say(call.right(request, change))
+    return step
+
+
+def result(request_id, response_id="0"):
+    """A result with ids; those of the probes' requests are 0, 1, 2."""
+    def step(call):
+        message = topk_pb2.TopKResult(request_id=request_id)
+        json_format.ParseDict(dict(RESPONSE, requestId=response_id),
+                              message.response)
+        call.say(message.SerializeToString())
+    return step
+
+
+def end(code="OK", text="no", details=None, pushback=None):
+    fields = h2.field("grpc-message", urllib.parse.quote(text))
+    if isinstance(details, status_pb2.Status):
+        details = details.SerializeToString()
+    if details is not None:
+        fields += h2.field("grpc-status-details-bin",
+                           base64.b64encode(details).rstrip(b"="))
+    if pushback is not None:
+        fields += h2.field("grpc-retry-pushback-ms", pushback)
+    return lambda call: call.end(str(CODES.get(code, code)), fields)
+
+
+def forever(step):
+    def repeat(call):
         while True:
-            sock, _ = listener.accept()
-            threading.Thread(target=serve, args=(sock, f), daemon=True).start()
-
-    threading.Thread(target=accept, daemon=True).start()
-    return f"127.0.0.1:{listener.getsockname()[1]}", listener
+            step(call)
+    return repeat
 
 
-def prefix(length, flag=0):
-    return struct.pack(">BI", flag, length)
+def quit_after_one(code):
+    """Responds to one request, and fails if there are more."""
+    def step(call):
+        requests = list(call.requests())
+        call.say(call.right())
+        end(code if requests[1:] else "OK")(call)
+    return step
 
 
+def headers(fields=b""):
+    return lambda call: call.begin(fields)
+
+
+def data(payload):
+    return lambda call: call.data(payload)
+
+
+def frame(*of):
+    return lambda call: call.frame(*of)
+
+
+def slowly(call):
+    for _ in range(1000):
+        time.sleep(0.5)
+        chunk(values=b"1")(call)
+
+
+def large_headers(call):
+    call.begin()
+    block = b"".join(h2.field(f"x-{n}", "x" * 15000) for n in range(70))
+    parts = [block[at:at + 16000] for at in range(0, len(block), 16000)]
+    for number, part in enumerate(parts):
+        call.frame(h2.CONTINUATION if number else h2.HEADERS,
+                   (h2.END_HEADERS if number == len(parts) - 1 else 0)
+                   | (0 if number else h2.END_STREAM), part)
+
+
+def go_away(call):
+    call.connection.socket.sendall(
+        h2.frame(h2.GOAWAY, 0, 0, struct.pack(">II", 0, 2)))
+    raise ConnectionError
+
+
+@functools.cache
 def zeros_by_gzip(size):
     packer = zlib.compressobj(1, zlib.DEFLATED, 31)
     block = bytes(1 << 20)
@@ -478,172 +310,280 @@ def zeros_by_gzip(size):
                     ) + packer.flush()
 
 
-_BOMB = zeros_by_gzip(HUGE) if __name__ == "__main__" else b""
+def inflating(size, encoding):
+    def step(call):
+        call.begin(h2.field("grpc-encoding", encoding) if encoding else b"")
+        call.say(zeros_by_gzip(size), 1)
+        call.end("0")
+    return step
 
 
-@raw("UNIMPLEMENTED", "INTERNAL", "INTERNAL:BAD_ANSWER")
-def a_small_message_that_inflates(connection, stream):
-    connection.headers(stream, OK_HEADERS + h2.field("grpc-encoding", "gzip"))
-    connection.data(stream, prefix(len(_BOMB), 1) + _BOMB)
-    connection.trailers(stream, 0)
-
-
-@raw("UNIMPLEMENTED", "INTERNAL", "INTERNAL:BAD_ANSWER")
-def a_compressed_message_without_an_encoding(connection, stream):
-    packed = zeros_by_gzip(1 << 20)
-    connection.headers(stream)
-    connection.data(stream, prefix(len(packed), 1) + packed)
-    connection.trailers(stream, 0)
-
-
-@raw("UNIMPLEMENTED", "INTERNAL", "INTERNAL:BAD_ANSWER")
-def an_encoding_that_there_is_not(connection, stream):
-    connection.headers(stream, OK_HEADERS + h2.field("grpc-encoding", "zip"))
-    connection.data(stream, prefix(5, 1) + b"12345")
-    connection.trailers(stream, 0)
-
-
-@raw("INTERNAL:BAD_ANSWER", *TIMEOUT)
-def a_message_of_4_GiB_that_begins(connection, stream):
-    connection.headers(stream)
-    connection.data(stream, prefix((1 << 32) - 1) + bytes(1000))
-
-
-@raw("INTERNAL:BAD_ANSWER", *TIMEOUT)
-def a_message_of_300_MiB(connection, stream):
-    connection.headers(stream)
-    connection.data(stream, prefix(HUGE))
-    block = bytes(1 << 20)
+def huge_message(call):
+    call.data(struct.pack(">BI", 0, HUGE))
     for _ in range(HUGE >> 20):
-        connection.data(stream, block)
-    connection.trailers(stream, 0)
+        call.data(bytes(1 << 20))
+    call.end("0")
 
 
-@raw(*TIMEOUT)
-def a_message_that_does_not_end(connection, stream):
-    connection.headers(stream)
-    connection.data(stream, prefix(1000) + bytes(500))
+def detailed(*messages, code=8):
+    status = status_pb2.Status(code=code, message="full")
+    for message in messages:
+        status.details.add().Pack(message)
+    return status
 
 
-@raw(*TIMEOUT)
-def headers_without_an_end(connection, stream):
-    connection.headers(stream)
+def delayed(seconds, nanos=0):
+    return detailed(error_details_pb2.RetryInfo(
+        retry_delay=duration_pb2.Duration(seconds=seconds, nanos=nanos)))
 
 
-@raw("INTERNAL", "UNAVAILABLE", "UNKNOWN", "UNAVAILABLE:ANSWER_BROKE_OFF",
-     "INTERNAL:BAD_ANSWER")
-def a_message_that_is_cut_off(connection, stream):
-    connection.headers(stream)
-    connection.data(stream, prefix(1000) + bytes(500))
-    connection.trailers(stream, 0)
+def full(seconds, nanos=0, pushback=None):
+    return [end("RESOURCE_EXHAUSTED", "full", delayed(seconds, nanos),
+                pushback)]
 
 
-@raw("INTERNAL", "UNIMPLEMENTED", "INTERNAL:BAD_ANSWER", "UNKNOWN")
-def no_message_and_ok(connection, stream):
-    connection.headers(stream)
-    connection.trailers(stream, 0)
+def with_reason(reason):
+    return detailed(error_details_pb2.ErrorInfo(reason=reason))
 
 
-@raw("UNKNOWN", "UNAVAILABLE:ANSWER_BROKE_OFF", "INTERNAL")
-def a_status_that_there_is_not(connection, stream):
-    connection.headers(stream)
-    connection.trailers(stream, 77)
+RIGHT = [respond(requests=REQUESTS), end()]
+GONE = [end("UNAVAILABLE", "gone")]
+CORRUPT = status_pb2.Status(code=3, details=[
+    any_pb2.Any(type_url=f"type.googleapis.com/google.rpc.{name}",
+                value=b"\xff" * 50)
+    for name in ("ErrorInfo", "BadRequest", "QuotaFailure", "RetryInfo")])
+HALF = data(struct.pack(">BI", 0, 1000) + bytes(500))
+
+ROWS = {row["name"]: Row(BAD, [[respond(row["change"], REQUESTS), end()]])
+        for row in CASES["wrong"] if row["of"] == "onnx"}
 
 
-@raw("UNKNOWN", "UNAVAILABLE:ANSWER_BROKE_OFF", "INTERNAL", *LOST)
-def an_end_without_a_status(connection, stream):
-    connection.headers(stream)
-    connection.send(h2.frame(h2.DATA, h2.END_STREAM, stream))
+def add(name, expected, *attempts, **more):
+    ROWS[name] = Row((expected,) if isinstance(expected, str) else expected,
+                     attempts, **more)
 
 
-@raw(*LOST, "UNKNOWN", "UNAVAILABLE:ANSWER_BROKE_OFF", "INTERNAL")
-def a_page_of_a_proxy(connection, stream):
-    connection.headers(stream, h2.field(":status", "502")
-                       + h2.field("content-type", "text/html"))
-    connection.send(h2.frame(h2.DATA, h2.END_STREAM, stream, b"<html>502"))
+# Bytes that are not messages.
+add("no protobuf", BAD, [say(b"\xff" * 100), end()])
+add("a message of no bytes", BAD, [say(b""), end()])
+add("a message that is cut", BAD, [say(lambda right: right[:-1]), end()])
+add("a length beyond the message", BAD,
+    [say(b"\x0a\xff\xff\xff\xff\x07" + b"1" * 100), end()])
+add("groups without end", BAD, [say(b"\x0b" * 100000), end()])
+add("a request id that is not text", BAD, [say(
+    lambda right: right.replace(b"\x1a\x010", b"\x1a\x01\xff")), end()])
+add("a message of more than the response", BAD, [say(
+    lambda right: right + b"\xfa\x07" + b"\x80\x80\x80\x02" + bytes(4 << 20)),
+    end()])
+
+# Streams in the wrong order, or without end.
+STREAMS = (STREAM, MANY)
+add("more of everything", BAD, [respond(), forever(respond())],
+    methods=STREAMS)
+add("endless empty messages", BAD, [respond(), forever(say(b""))],
+    methods=STREAMS)
+add("endless chunks", BAD, [respond(), forever(chunk(indices=bytes(1 << 16)))],
+    methods=[STREAM])
+add("endless chunks of no bytes", BAD, [respond(), forever(chunk(values=b""))],
+    methods=[STREAM])
+add("chunks without a header", BAD, [chunk(values=b"1"), end()],
+    methods=[STREAM])
+add("an end without a message", BAD, [headers(), end()], methods=STREAMS)
+add("one result too many", BAD, [respond(requests=REQUESTS), respond(), end()],
+    methods=[MANY])
+add("fewer results", BAD, [respond(requests=2), end()], methods=[MANY],
+    results=2)
+add("a result with the id of its request", "OK",
+    [result("0"), result("1", "1"), result("2", "2"), end()], methods=[MANY],
+    results=3)
+add("a result of another request", BAD, [result("1"), end()], methods=[MANY])
+add("a response of another request", BAD, [result("", "1"), end()],
+    methods=[MANY])
+
+# Slow ones.
+add("no answer", TIMEOUT, [])
+add("an answer without an end", TIMEOUT, [respond(requests=2)])
+add("a byte at a time", (*TIMEOUT, *BAD),
+    [respond({"values": {"data": None}}), slowly], methods=[STREAM])
+
+# Errors that are corrupt.
+add("details of no protobuf", "INVALID_ARGUMENT",
+    [end("INVALID_ARGUMENT", details=b"\xff" * 50)])
+add("a detail of no protobuf", "INVALID_ARGUMENT",
+    [end("INVALID_ARGUMENT", details=CORRUPT)])
+add("text that controls terminals", "INVALID_ARGUMENT",
+    [end("INVALID_ARGUMENT", "\x1b]0;owned\a\u009b2J",
+         with_reason("\x1b[2J\a\u009b1m"))])
+add("a message and then an error", "UNAUTHENTICATED",
+    [respond({"indices": {"data": None}}), end("UNAUTHENTICATED")],
+    methods=[STREAM])
+add("results and then an error", "NOT_FOUND",
+    [respond(requests=2), end("NOT_FOUND")], methods=[MANY], calls=1, results=2)
+
+# Attempts. Every client makes at most four.
+add("unavailable twice", "OK", GONE, GONE, RIGHT, calls=3)
+add("a call without a status twice", "OK", *[[end("UNKNOWN")]] * 2, RIGHT,
+    calls=3)
+add("no call with a status", BROKE_OFF, [end("UNKNOWN")], calls=4)
+for code in ("UNAVAILABLE", "CANCELLED", "INTERNAL"):
+    add(f"{code} after a part", "OK", [
+        respond({"values": {"data": None}}), end(code)], RIGHT,
+        methods=[STREAM], calls=2)
+for code in ("UNAVAILABLE", "CANCELLED", "INTERNAL", "UNKNOWN"):
+    add(f"{code} after each result", "OK", [quit_after_one(code)],
+        methods=[MANY], calls=3, results=3)
+for code in ("INVALID_ARGUMENT", "RESOURCE_EXHAUSTED", "INTERNAL"):
+    add(f"{code} that is permanent", code, [end(code)], calls=1)
+add("INTERNAL with a reason after a result", "INTERNAL",
+    [respond(), end("INTERNAL", details=with_reason("BROKEN"))],
+    methods=[MANY], calls=1, results=1)
+
+# Delays that the server asks for.
+add("a delay of 150 ms", "OK", full(0, 150_000_000), RIGHT, calls=2,
+    at_least=0.15)
+add("a delay that is repeated", "RESOURCE_EXHAUSTED", full(0, 100_000_000),
+    calls=4, delay=0.1, at_least=0.3)
+for seconds, delay in ((96, 96), (1 << 40, 86400), ((1 << 63) - 1, 86400),
+                       (-5, 0), (-1 << 63, 0)):
+    add(f"a delay of {seconds} s", "RESOURCE_EXHAUSTED", full(seconds), calls=1,
+        delay=delay)
+add("a delay of -1 ns", "RESOURCE_EXHAUSTED", full(0, -1), calls=1, delay=0)
+add("a delay that precedes a longer pushback", "OK",
+    full(0, 100_000_000, "30000"), RIGHT, calls=2)
+add("a delay with a pushback that forbids it", "RESOURCE_EXHAUSTED",
+    full(0, 100_000_000, "-1"), calls=1)
+add("a pushback of 300 ms", "OK",
+    *[[end("UNAVAILABLE", pushback="300")]] * 2, RIGHT, calls=3, at_least=0.6)
+add("a pushback of 30 s", "UNAVAILABLE",
+    [end("UNAVAILABLE", pushback="30000")], calls=1, delay=30)
+for text in ("soon", "", "-1", str(1 << 80)):
+    add(f"a pushback of '{text}'", "UNAVAILABLE",
+        [end("UNAVAILABLE", pushback=text)], calls=1, delay=0)
+add("a pushback without end", "UNAVAILABLE", [end("UNAVAILABLE", pushback="1")],
+    calls=4)
+
+# Connections and frames that are wrong.
+for name, expected, *attempts in (
+        ("a small message that inflates", REJECTED, [inflating(HUGE, "gzip")]),
+        ("a compressed message without an encoding", REJECTED,
+         [inflating(1 << 20, None)]),
+        ("an encoding that there is not", REJECTED, [inflating(0, "zip")]),
+        ("a message of 4 GiB that begins", (*BAD, *TIMEOUT),
+         [data(struct.pack(">BI", 0, (1 << 32) - 1) + bytes(1000))]),
+        ("a message of 300 MiB", (*BAD, *TIMEOUT), [huge_message]),
+        ("a message that does not end", TIMEOUT, [HALF]),
+        ("headers without an end", TIMEOUT, [headers()]),
+        ("a message that is cut off",
+         ("INTERNAL", "UNAVAILABLE", "UNKNOWN", *BROKE_OFF, *BAD),
+         [HALF, end()]),
+        ("no message and OK",
+         ("INTERNAL", "UNIMPLEMENTED", "UNKNOWN", *BAD), [headers(), end()]),
+        ("a status that there is not", ("UNKNOWN", *BROKE_OFF, "INTERNAL"),
+         [end("77")]),
+        ("an end without a status",
+         ("UNKNOWN", *BROKE_OFF, "INTERNAL", *LOST),
+         [headers(), frame(h2.DATA, h2.END_STREAM)]),
+        ("a page of a proxy", (*LOST, "UNKNOWN", *BROKE_OFF, "INTERNAL"),
+         [frame(h2.HEADERS, h2.END_HEADERS, h2.field(":status", "502")
+                + h2.field("content-type", "text/html")),
+          frame(h2.DATA, h2.END_STREAM, b"<html>502")]),
+        ("headers of a megabyte",
+         ("RESOURCE_EXHAUSTED", "INTERNAL", "UNAVAILABLE", "UNKNOWN",
+          "CANCELLED", *BROKE_OFF), [large_headers]),
+        ("a stream that is reset",
+         ("UNAVAILABLE", "CANCELLED", "INTERNAL", "RESOURCE_EXHAUSTED",
+          "UNKNOWN", *TIMEOUT),
+         [headers(), frame(h2.RST_STREAM, 0, struct.pack(">I", 2))]),
+        ("a GOAWAY for each call", LOST, [go_away]),
+        ("a frame longer than allowed", ("INTERNAL", "UNKNOWN", *LOST),
+         [frame(h2.DATA, 0, b"", (1 << 24) - 1),
+          lambda call: call.connection.socket.sendall(bytes(1 << 16))]),
+        ("fields that are corrupt", ("INTERNAL", "UNKNOWN", *LOST),
+         [frame(h2.HEADERS, h2.END_HEADERS, b"\xff" * 100)])):
+    add(name, expected, *attempts, breaks=True)
+for name, greeting in (
+        ("another protocol", b"SSH-2.0-OpenSSH_9.2\r\n"),
+        ("a server of HTTP/1",
+         b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"),
+        ("a connection that is closed", b""),
+        ("a connection that stays silent", None)):
+    add(name, LOST, [greeting], breaks=True, at_once=True)
 
 
-@raw("RESOURCE_EXHAUSTED", "INTERNAL", "UNAVAILABLE", "UNKNOWN", "CANCELLED",
-     "UNAVAILABLE:ANSWER_BROKE_OFF")
-def headers_of_a_megabyte(connection, stream):
-    connection.headers(stream)
-    value = "x" * 15000
-    block = b"".join(h2.field(f"x-{n}", value) for n in range(70))
-    parts = [block[at:at + 16000] for at in range(0, len(block), 16000)]
-    for number, part in enumerate(parts):
-        last = number == len(parts) - 1
-        connection.send(h2.frame(
-            h2.CONTINUATION if number else h2.HEADERS,
-            (h2.END_HEADERS if last else 0)
-            | (0 if number else h2.END_STREAM), stream, part))
+# ---- The servers.
 
 
-@raw("UNAVAILABLE", "CANCELLED", "INTERNAL", "RESOURCE_EXHAUSTED", "UNKNOWN",
-     "DEADLINE_EXCEEDED")
-def a_stream_that_is_reset(connection, stream):
-    connection.headers(stream)
-    connection.send(h2.rst_stream(stream, 2))
+class Server:
+    """Serves one row to the callers of one method."""
 
+    def __init__(self, row, method):
+        self.row = row
+        self.method = method
+        self.calls = 0
+        self.lock = threading.Lock()
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.target = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self.accept, daemon=True).start()
 
-@raw(*LOST)
-def a_goaway_for_each_call(connection, stream):
-    connection.send(h2.frame(h2.GOAWAY, 0, 0, struct.pack(">II", 0, 2)))
-    raise ConnectionError
+    def accept(self):
+        while True:
+            sock, _ = self.listener.accept()
+            threading.Thread(target=self.serve, args=(sock,),
+                             daemon=True).start()
 
+    def serve(self, sock):
+        with sock:
+            sock.settimeout(60)
+            try:
+                if self.row.at_once:
+                    self.greet(sock, self.row.attempts[0][0])
+                else:
+                    self.run(Connection(sock))
+            except OSError:
+                pass
 
-@raw("UNAVAILABLE", "INTERNAL", "DEADLINE_EXCEEDED", "UNKNOWN")
-def a_frame_longer_than_allowed(connection, stream):
-    connection.send(h2.frame(h2.DATA, 0, stream, b"", (1 << 24) - 1))
-    connection.send(bytes(1 << 16))
+    @staticmethod
+    def greet(sock, greeting):
+        if greeting is None:
+            sock.recv(1)
+            time.sleep(30)
+        elif greeting:
+            sock.sendall(greeting)
+            time.sleep(0.2)
 
-
-@raw("UNAVAILABLE", "INTERNAL", "DEADLINE_EXCEEDED", "UNKNOWN")
-def fields_that_are_corrupt(connection, stream):
-    connection.headers(stream, b"\xff" * 100)
-
-
-def at_once(f):
-    f.at_once = True
-    return f
-
-
-@raw(*LOST)
-@at_once
-def another_protocol(connection, stream):
-    connection.send(b"SSH-2.0-OpenSSH_9.2\r\n")
-    time.sleep(0.2)
-
-
-@raw(*LOST)
-@at_once
-def a_server_of_http_1(connection, stream):
-    connection.send(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
-    time.sleep(0.2)
-
-
-@raw(*LOST)
-@at_once
-def a_connection_that_is_closed(connection, stream):
-    pass
-
-
-@raw(*LOST)
-@at_once
-def a_connection_that_stays_silent(connection, stream):
-    connection.socket.recv(1)
-    time.sleep(30)
-
-
-def start_all():
-    """Starts every kind. Returns {name: target}; they end with the process."""
-    running = {name: start() for name, (start, _) in KINDS.items()}
-    start_all.kept = running
-    return {name: target for name, (target, _) in running.items()}
+    def run(self, connection):
+        while len(connection.received) < len(h2.PREFACE):
+            received = connection.socket.recv(1 << 16)
+            if not received:
+                return
+            connection.received += received
+        connection.received = connection.received[len(h2.PREFACE):]
+        connection.socket.sendall(h2.settings())
+        while connection.open:
+            connection.pump(60)
+            while connection.complete:
+                stream = connection.complete.pop(0)
+                with self.lock:
+                    attempt = min(self.calls, len(self.row.attempts) - 1)
+                    self.calls += 1
+                call = Call(connection, stream, self.method,
+                            connection.requests.pop(stream))
+                for step in self.row.attempts[attempt]:
+                    step(call)
 
 
 def main():
-    print(json.dumps(start_all()), flush=True)
-    sys.stdin.read()
+    servers = {(name, method): Server(row, method)
+               for name, row in ROWS.items() for method in row.methods}
+    print(json.dumps([[*key, server.target]
+                      for key, server in servers.items()]), flush=True)
+    for _ in sys.stdin:
+        calls = {}
+        for key, server in servers.items():
+            with server.lock:
+                calls[" ".join(key)] = server.calls
+                server.calls = 0
+        print(json.dumps(calls), flush=True)
 
 
 if __name__ == "__main__":

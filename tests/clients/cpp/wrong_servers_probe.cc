@@ -1,9 +1,10 @@
-// Calls wrong servers by the C++ library: reads "name<TAB>target" lines, calls
-// each by every method and prints a JSON object for each call:
-// {"name", "method", "code", "reason", "message", "seconds"}, and a last one
-// {"grown"}: by how many bytes the process grew at most.
+// Calls wrong servers by the C++ library. Reads "name<TAB>method<TAB>target"
+// lines and prints a JSON object for each: {"name", "method", "code", "reason",
+// "message", "delay", "results", "seconds"}. The last object is {"grown"}, the
+// maximum growth of the process in bytes.
 //
 // usage: topk_wrong_servers_probe SECONDS     the deadline of each call
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -13,10 +14,9 @@
 #include <iostream>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <span>
+#include <sstream>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "client/topk_client.h"
@@ -34,7 +34,7 @@ int64_t StatusKibibytes(const std::string& name) {
   return 0;
 }
 
-v1::TopKRequest Request() {
+v1::TopKRequest Request(const std::string& id) {
   v1::TopKRequest request;
   request.mutable_spec()->set_dialect(v1::DIALECT_ONNX);
   request.mutable_spec()->set_version(11);
@@ -42,52 +42,51 @@ v1::TopKRequest Request() {
   request.mutable_tensor()->set_data_type(v1::DATA_TYPE_F32);
   request.mutable_tensor()->add_shape(2);
   request.mutable_tensor()->add_shape(5);
-  request.set_request_id("a");
+  request.set_request_id(id);
   return request;
 }
 
-Status StatusOf(const Result<v1::TopKResponse>& result) {
-  return result.ok() ? Status() : result.status();
-}
-
-Status Call(const std::string& method, const Client& client) {
+std::vector<Result<v1::TopKResponse>> Call(const std::string& method,
+                                           const Client& client) {
   const std::array<std::byte, 40> tensor{};
-  v1::TopKRequest request = Request();
-  if (method == "StreamTopK") {
-    return StatusOf(client.StreamTopK(request, tensor));
+  if (method == "StreamTopK") return {client.StreamTopK(Request("0"), tensor)};
+  std::vector<v1::TopKRequest> requests;
+  for (const char* id : {"0", "1", "2"}) {
+    requests.push_back(Request(id));
+    requests.back().mutable_tensor()->set_data(tensor.data(), tensor.size());
   }
-  request.mutable_tensor()->set_data(tensor.data(), tensor.size());
-  if (method == "ComputeTopKMany") {
-    return StatusOf(
-        client.ComputeTopKMany(std::vector{request, request}).back());
-  }
-  return StatusOf(client.ComputeTopK(request));
+  if (method == "ComputeTopKMany") return client.ComputeTopKMany(requests);
+  return {client.ComputeTopK(requests[0])};
 }
 
-nlohmann::json Measure(const std::string& name, const std::string& target,
-                       const std::string& method,
+nlohmann::json Measure(const std::string& name, const std::string& method,
+                       const std::string& target,
                        std::chrono::milliseconds deadline) {
   const auto start = std::chrono::steady_clock::now();
-  const Status status = Call(
+  const auto results = Call(
       method,
       Client({.target = target, .deadline = deadline, .own_connection = true}));
   const std::chrono::duration<double> taken =
       std::chrono::steady_clock::now() - start;
+  const Status status =
+      results.back().ok() ? Status() : results.back().status();
   return {{"name", name},
           {"method", method},
           {"code", CodeName(status.code)},
           {"reason", status.reason},
           {"message", status.message},
+          {"delay", std::chrono::duration<double>(status.retry_after).count()},
+          {"results", std::ranges::count_if(
+                          results, [](const auto& one) { return one.ok(); })},
           {"seconds", taken.count()}};
 }
 
 void Run(std::chrono::milliseconds deadline) {
   std::vector<std::array<std::string, 3>> calls;
   for (std::string line; std::getline(std::cin, line);) {
-    const size_t tab = line.find('\t');
-    for (const char* method :
-         {"ComputeTopK", "StreamTopK", "ComputeTopKMany"}) {
-      calls.push_back({line.substr(0, tab), line.substr(tab + 1), method});
+    std::istringstream words(line);
+    for (std::string& word : calls.emplace_back()) {
+      std::getline(words, word, '\t');
     }
   }
   const int64_t before = StatusKibibytes("VmRSS:");
@@ -97,9 +96,9 @@ void Run(std::chrono::milliseconds deadline) {
   for (size_t i = 0; i < kThreads; ++i) {
     threads.emplace_back([&] {
       for (size_t n = next++; n < calls.size(); n = next++) {
-        const auto& [name, target, method] = calls[n];
+        const auto& [name, method, target] = calls[n];
         const std::string line =
-            Measure(name, target, method, deadline)
+            Measure(name, method, target, deadline)
                 .dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
         const std::lock_guard lock(mutex);
         std::cout << line << "\n";

@@ -1,7 +1,6 @@
-"""Calls wrong servers by the Python clients; as wrong_servers_probe.cc.
+"""Calls wrong servers by the Python clients, as wrong_servers_probe.cc does.
 
-usage: wrong_servers_probe.py TOPKD HOW SECONDS     HOW: sync, aio or shards,
-                                                or aio-unary: no streams
+usage: wrong_servers_probe.py TOPKD HOW SECONDS     HOW: sync, aio or shards
 """
 
 import asyncio
@@ -17,7 +16,7 @@ import topk_client.aio
 from topk_client import Onnx, Request, _shards
 
 X = np.zeros((2, 5), np.float32)
-METHODS = ("ComputeTopK", "StreamTopK", "ComputeTopKMany")
+REQUESTS = [Request(X, Onnx(2), request_id=str(n)) for n in range(3)]
 CONCURRENT = 12
 
 
@@ -29,93 +28,75 @@ def kibibytes(name):
     return 0
 
 
-def last(results):
-    for result in results:
-        if isinstance(result, topk_client.TopKError):
-            raise result
-
-
-def call_sync(client, method):
+async def call(client, method, results):
+    """Adds the results of a call. The client is either client, whose calls are
+    awaited if they are awaitable."""
     if method == "ComputeTopKMany":
-        return last(list(client.compute_topk_many(
-            [Request(X, Onnx(2), request_id="a")] * 2)))
-    return client.compute_topk(X, Onnx(2), request_id="a",
-                               stream=method == "StreamTopK")
+        many = client.compute_topk_many(REQUESTS)
+        if hasattr(many, "__aiter__"):
+            async for result in many:
+                results.append(result)
+        else:
+            results.extend(many)
+        return
+    result = client.compute_topk(X, Onnx(2), request_id="0",
+                                 stream=method == "StreamTopK")
+    results.append(await result if hasattr(result, "__await__") else result)
 
 
-async def call_aio(client, method):
-    if method == "ComputeTopKMany":
-        return last([result async for result in client.compute_topk_many(
-            [Request(X, Onnx(2), request_id="a")] * 2)])
-    return await client.compute_topk(X, Onnx(2), request_id="a",
-                                     stream=method == "StreamTopK")
+async def call_sync(target, method, timeout, results):
+    with topk_client.Client(target, timeout=timeout) as client:
+        await call(client, method, results)
 
 
-def call_shards(target, timeout):
-    _shards.answer(X, 0, _shards.Question.of(
+async def call_aio(target, method, timeout, results):
+    async with topk_client.aio.Client(target, timeout=timeout) as client:
+        await call(client, method, results)
+
+
+async def call_shards(target, method, timeout, results):
+    results.append(_shards.answer(X, 0, _shards.Question.of(
         2, -1, 2, True, "value", None, [target, target], False,
-        {"timeout": timeout}))
+        {"timeout": timeout})))
 
 
-def report(name, method, begin, error):
-    code, reason = "OK", ""
-    if isinstance(error, topk_client.TopKError):
-        code, reason = error.code.name, error.reason
-    elif error is not None:
-        code = type(error).__name__
-    sys.stdout.write(json.dumps({
-        "name": name, "method": method, "code": code, "reason": reason,
-        "message": str(error), "seconds": time.monotonic() - begin}) + "\n")
-
-
-def run_sync(name, target, method, timeout):
+async def measure(function, name, method, target, timeout):
     begin = time.monotonic()
+    results = []
+    report = {"name": name, "method": method, "code": "OK", "reason": "",
+              "message": "", "delay": 0}
     try:
-        with topk_client.Client(target, timeout=timeout) as client:
-            call_sync(client, method)
-        report(name, method, begin, None)
+        await function(target, method, timeout, results)
+    except topk_client.TopKError as error:
+        report |= {"code": error.code.name, "reason": error.reason,
+                   "message": str(error), "delay": error.retry_delay or 0}
     except Exception as error:
-        report(name, method, begin, error)
+        report |= {"code": type(error).__name__, "message": str(error)}
+    report |= {"results": len(results), "seconds": time.monotonic() - begin}
+    sys.stdout.write(json.dumps(report) + "\n")  # one write, for threads
 
 
-def run_shards(name, target, method, timeout):
-    begin = time.monotonic()
-    try:
-        call_shards(target, timeout)
-        report(name, method, begin, None)
-    except Exception as error:
-        report(name, method, begin, error)
-
-
-async def run_aio(calls, timeout):
+async def run_aio(calls):
     places = asyncio.Semaphore(CONCURRENT)
 
-    async def one(name, target, method):
+    async def one(*arguments):
         async with places:
-            begin = time.monotonic()
-            try:
-                async with topk_client.aio.Client(
-                        target, timeout=timeout) as client:
-                    await call_aio(client, method)
-                report(name, method, begin, None)
-            except Exception as error:
-                report(name, method, begin, error)
+            await measure(call_aio, *arguments)
 
-    await asyncio.gather(*(one(*call) for call in calls))
+    await asyncio.gather(*(one(*arguments) for arguments in calls))
 
 
 def main():
     how, timeout = sys.argv[1], float(sys.argv[2])
-    methods = METHODS if how in ("sync", "aio") else METHODS[:1]
-    calls = [(*line.rstrip("\n").split("\t"), method)
-             for line in sys.stdin for method in methods]
+    calls = [(*line.rstrip("\n").split("\t"), timeout) for line in sys.stdin]
     before = kibibytes("VmRSS:")
-    if how.startswith("aio"):
-        asyncio.run(run_aio(calls, timeout))
+    if how == "aio":
+        asyncio.run(run_aio(calls))
     else:
-        one = run_sync if how == "sync" else run_shards
+        function = call_sync if how == "sync" else call_shards
         with concurrent.futures.ThreadPoolExecutor(CONCURRENT) as threads:
-            list(threads.map(lambda call: one(*call, timeout), calls))
+            list(threads.map(lambda one: asyncio.run(measure(function, *one)),
+                             calls))
     print(json.dumps({"grown": (kibibytes("VmHWM:") - before) << 10}))
 
 

@@ -1,13 +1,13 @@
-"""Compares Triton's client of a real topkd with our own service.
+"""Triton's client with a real topkd.
 
-Ten thousand random requests go through the client's four ways: one by one, with
-asyncio, on a stream, and in system shared memory. The bytes of every answer are
-those that ComputeTopKMany gives for the same tensor.
+Compares ten thousand random requests with NumPy: one by one, with asyncio, on a
+stream, and in system shared memory.
 
 usage: tritonclient_test.py TOPKD      with the Python of build/oip
 """
 
 import asyncio
+import dataclasses
 import os
 import pathlib
 import queue
@@ -15,178 +15,95 @@ import re
 import sys
 import unittest
 
-import grpc
 import numpy as np
 import tritonclient.grpc as triton
 import tritonclient.grpc.aio as triton_aio
 import tritonclient.utils.shared_memory as shm
 
+import client_package
 import harness
-import topk_stubs
+from oracle import numbers, random_case
+from topk_client import Onnx, OpenVINO
 
-TOPKD = sys.argv[1]
 PAGE = pathlib.Path(__file__).parents[3] / "server" / "oip" / "README.md"
 WAYS = {"sync": 4000, "aio": 2000, "stream": 3000, "shared": 1000}
 
-# The protocol's name, ours, NumPy's type of what the client takes.
-TYPES = [("FP16", "F16", np.float16), ("FP32", "F32", np.float32),
-         ("FP64", "F64", np.float64), ("INT8", "I8", np.int8),
-         ("INT16", "I16", np.int16), ("INT32", "I32", np.int32),
-         ("INT64", "I64", np.int64), ("UINT8", "U8", np.uint8),
-         ("UINT16", "U16", np.uint16), ("UINT32", "U32", np.uint32),
-         ("UINT64", "U64", np.uint64), ("BF16", "BF16", np.float32)]
-ONNX_1 = TYPES[:3]
-BUT_BF16 = TYPES[:11]
-DIRECTML_1 = [TYPES[i] for i in (0, 1, 3, 4, 5, 7, 8, 9)]
+# The protocol's names of the data types that have one.
+TYPES = {"F16": "FP16", "F32": "FP32", "F64": "FP64", "I8": "INT8",
+         "I16": "INT16", "I32": "INT32", "I64": "INT64", "U8": "UINT8",
+         "U16": "UINT16", "U32": "UINT32", "U64": "UINT64", "BF16": "BF16"}
 
 
 class Question:
-    """A random request in the words of both services."""
+    """A random request in the words of Triton's client."""
 
     def __init__(self, rng, number):
-        self.id = f"q{number}"
-        self.rng = rng
-        shape = rng.integers(1, 9, rng.integers(1, 4)).tolist()
-        self.axis = int(rng.integers(0, len(shape)))
-        shape[self.axis] = int(rng.integers(1, 120))
-        self.k = int(rng.integers(1, shape[self.axis] + 1))
+        name = list(TYPES)[int(rng.integers(len(TYPES)))]
+        case = random_case(rng, name, plain=True)
+        # The client takes BF16 as float32, and changes NaNs on the way.
+        while name == "BF16" and np.isnan(
+                numbers(case.request.tensor, name)).any():
+            case = random_case(rng, name, plain=True)
+        self.case = case
+        spec = dict(vars(case.request.spec))
+        self.type = TYPES[name]
+        self.bits = case.request.tensor
+        self.x = numbers(self.bits, name)
         self.k_input = None
-        self.model, self.version, types, self.parameters = [
-            self.onnx, self.openvino, self.directml][number % 3]()
-        self.type, self.our_type, kind = types[rng.integers(0, len(types))]
-        self.x = self.tensor(shape, kind)
-
-    def tensor(self, shape, kind):
-        if self.type == "BF16":  # the client takes it as float32
-            bits = self.rng.standard_normal(shape).astype(np.float32)
-            return (bits.view(np.uint32) & 0xFFFF0000).view(np.float32)
-        if self.rng.integers(0, 2):
-            return self.rng.integers(0, 5, shape).astype(kind)  # many ties
-        size = int(np.prod(shape)) * np.dtype(kind).itemsize
-        return np.frombuffer(self.rng.bytes(size), kind).reshape(shape)
-
-    def pick(self, *choices):
-        return choices[self.rng.integers(0, len(choices))]
-
-    def onnx(self):
-        version = self.pick(1, 10, 11, 24)
-        parameters = {"axis": self.axis}
-        if version > 1 and self.rng.integers(0, 3) == 0:
-            self.k_input = np.array([self.k], np.int64)
-        if version >= 11:
-            parameters |= {"largest": self.pick(0, 1), "sorted": 1}
-        types = ONNX_1 if version < 11 else BUT_BF16
-        return "onnx_topk", version, TYPES if version == 24 else types, \
-            parameters
-
-    def openvino(self):
-        version = self.pick(1, 3, 11)
-        parameters = {"axis": self.axis, "mode": self.pick("min", "max"),
-                      "sort": self.pick("value", "index", "none")}
-        if version > 1:
-            parameters["index_element_type"] = self.pick("i32", "i64")
-        if self.rng.integers(0, 3) == 0:
-            self.k_input = np.array(self.k, self.pick(np.int32, np.int64))
-        return "openvino_topk", version, TYPES, parameters
-
-    def directml(self):
-        version = self.pick(0, 1)
-        parameters = {"axis": self.axis}
-        if version == 1:
-            parameters["axis_direction"] = self.pick("increasing",
-                                                     "decreasing")
-        if self.rng.integers(0, 2):
-            parameters["output_index.data_type"] = "U64"
-            return "directml_topk", version, BUT_BF16[:2] + BUT_BF16[3:], \
-                parameters
-        return "directml_topk", version, DIRECTML_1, parameters
-
-    def raw(self):
-        """The tensor's bytes."""
-        if self.type != "BF16":
-            return self.x.tobytes()
-        return (self.x.view(np.uint32) >> 16).astype(np.uint16).tobytes()
-
-    def ours(self, stubs):
-        """The request of topk.v1."""
-        dialect = self.model.split("_")[0]
-        request = stubs["topk"].TopKRequest(request_id=self.id)
-        request.spec.dialect = stubs["topk"].Dialect.Value(
-            "DIALECT_" + dialect.upper())
-        request.spec.version = self.version
-        request.tensor.data_type = stubs["tensor"].DataType.Value(
-            "DATA_TYPE_" + self.our_type)
-        request.tensor.shape.extend(self.x.shape)
-        request.tensor.data = self.raw()
-        attributes = getattr(request, dialect)
-        for name, value in self.parameters.items():
-            if name == "axis_direction":
-                attributes.axis_direction = stubs["directml"].AxisDirection \
-                    .Value("AXIS_DIRECTION_" + value.upper())
-            elif name == "output_index.data_type":
-                attributes.output_index.data_type = stubs["tensor"] \
-                    .DATA_TYPE_U64
-            else:
-                setattr(attributes, name, value)
-        if dialect == "directml":
-            attributes.k = self.k
-        else:
-            attributes.k.value = self.k
-        return request
+        self.arguments = {
+            "model_name": f"{case.request.spec._dialect}_topk",
+            "model_version": str(spec.pop("version")),
+            "request_id": f"q{number}"}
+        if isinstance(case.request.spec, (Onnx, OpenVINO)) and (
+                self.arguments["model_version"] != "1" and number % 3 == 0):
+            k = np.int64(spec.pop("k"))
+            self.k_input = np.array([k] if "sorted" in spec else k)
+        index = spec.pop("output_index", None)
+        defaults = {field.name: field.default
+                    for field in dataclasses.fields(case.request.spec)}
+        self.arguments["parameters"] = {
+            name: value for name, value in spec.items()
+            if value != defaults[name]}
+        if index:
+            self.arguments["parameters"]["output_index.data_type"] = "U64"
 
     def inputs(self, module):
         x = module.InferInput("X", self.x.shape, self.type)
         inputs = [x.set_data_from_numpy(self.x)]
         if self.k_input is not None:
-            k = module.InferInput("K", self.k_input.shape,
-                                  self.k_input.dtype.name.upper())
+            k = module.InferInput("K", self.k_input.shape, "INT64")
             inputs.append(k.set_data_from_numpy(self.k_input))
         return inputs
-
-    def arguments(self):
-        parameters = dict(self.parameters)
-        if self.k_input is None:
-            parameters["k"] = self.k
-        return {"model_name": self.model, "model_version": str(self.version),
-                "request_id": self.id, "parameters": parameters}
 
 
 class TritonClient(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.stubs = topk_stubs.load_stubs()
-        cls.server = harness.Server(TOPKD, "--allow-shared-memory")
+        cls.server = harness.Server(client_package.TOPKD,
+                                    "--allow-shared-memory")
         cls.addClassCleanup(cls.server.stop)
         rng = np.random.default_rng(7)
-        questions = [Question(rng, i) for i in range(sum(WAYS.values()))]
-        with grpc.insecure_channel(cls.server.target) as channel:
-            service = cls.stubs["rpc"].TopKServiceStub(channel)
-            results = list(service.ComputeTopKMany(
-                question.ours(cls.stubs) for question in questions))
-        pairs = list(zip(questions, results, strict=True))
-        cls.pairs = {}
-        for way, count in WAYS.items():
-            cls.pairs[way], pairs = pairs[:count], pairs[count:]
+        numbers = iter(range(sum(WAYS.values())))
+        cls.questions = {
+            way: [Question(rng, next(numbers)) for _ in range(count)]
+            for way, count in WAYS.items()}
 
     def setUp(self):
         self.client = triton.InferenceServerClient(self.server.target)
         self.addCleanup(self.client.close)
 
-    def compare(self, question, ours, result):
-        self.assertEqual(ours.WhichOneof("outcome"), "response",
-                         f"{vars(question)}: {ours.error}")
-        response = result.get_response()
-        self.assertEqual(response.id, ours.request_id)
-        self.assertEqual(response.model_version, str(question.version))
-        for output, tensor in (("values", ours.response.values),
-                               ("indices", ours.response.indices)):
+    def compare(self, question, result):
+        case, response = question.case, result.get_response()
+        self.assertEqual(response.id, question.arguments["request_id"])
+        self.assertEqual(response.model_version,
+                         question.arguments["model_version"])
+        for output, expected in (("values", case.values),
+                                 ("indices", case.indices)):
             array = result.as_numpy(output)
-            self.assertEqual(list(array.shape), list(tensor.shape))
-            raw = array.tobytes()
+            self.assertEqual(array.shape, expected.shape)
             if output == "values" and question.type == "BF16":
-                raw = (array.view(np.uint32) >> 16).astype(
-                    np.uint16).tobytes()
-            self.assertEqual(raw, tensor.data, vars(question))
+                array = (array.view(np.uint32) >> 16).astype(np.uint16)
+            self.assertEqual(array.tobytes(), expected.tobytes(), case)
 
     def test_the_example_of_the_page(self):
         program = re.search(r"^```python\n(.*?)^```$",
@@ -197,42 +114,42 @@ class TritonClient(unittest.TestCase):
         self.assertEqual(names["indices"].shape, (8, 5))
 
     def test_single_calls(self):
-        for question, ours in self.pairs["sync"]:
-            self.compare(question, ours, self.client.infer(
-                inputs=question.inputs(triton), **question.arguments()))
+        for question in self.questions["sync"]:
+            self.compare(question, self.client.infer(
+                inputs=question.inputs(triton), **question.arguments))
 
     def test_asyncio(self):
         async def ask():
             async with triton_aio.InferenceServerClient(
                     self.server.target) as client:
-                pairs = self.pairs["aio"]
-                for first in range(0, len(pairs), 50):
-                    part = pairs[first:first + 50]
+                questions = self.questions["aio"]
+                for first in range(0, len(questions), 50):
+                    part = questions[first:first + 50]
                     results = await asyncio.gather(*(
                         client.infer(inputs=question.inputs(triton_aio),
-                                     **question.arguments())
-                        for question, _ in part))
-                    for (question, ours), result in zip(part, results):
-                        self.compare(question, ours, result)
+                                     **question.arguments)
+                        for question in part))
+                    for question, result in zip(part, results):
+                        self.compare(question, result)
         asyncio.run(ask())
 
     def test_streams_keep_their_order_and_continue_after_errors(self):
         answers = queue.Queue()
         self.client.start_stream(
             callback=lambda result, error: answers.put((result, error)))
-        for number, (question, _) in enumerate(self.pairs["stream"]):
-            arguments = question.arguments()
+        for number, question in enumerate(self.questions["stream"]):
+            arguments = dict(question.arguments)
             if number % 100 == 50:
                 arguments["model_name"] = "nobody"
             self.client.async_stream_infer(inputs=question.inputs(triton),
                                            **arguments)
-        for number, (question, ours) in enumerate(self.pairs["stream"]):
+        for number, question in enumerate(self.questions["stream"]):
             result, error = answers.get(timeout=60)
             if number % 100 == 50:
                 self.assertIn("unknown model: 'nobody'", str(error))
                 continue
             self.assertIsNone(error)
-            self.compare(question, ours, result)
+            self.compare(question, result)
             self.assertTrue(result.get_response().parameters[
                 "triton_final_response"].bool_param)
         self.client.stop_stream()
@@ -246,13 +163,13 @@ class TritonClient(unittest.TestCase):
         return handle
 
     def test_system_shared_memory(self):
-        size = 1 << 16
+        size = 1 << 19
         handles = {name: self.region(name, size)
                    for name in ("input", "values", "indices")}
         status = self.client.get_system_shared_memory_status()
         self.assertEqual(sorted(status.regions), sorted(handles))
-        for question, ours in self.pairs["shared"]:
-            raw = np.frombuffer(question.raw(), np.uint8)
+        for question in self.questions["shared"]:
+            raw = np.frombuffer(question.bits.tobytes(), np.uint8)
             shm.set_shared_memory_region(handles["input"], [raw])
             inputs = question.inputs(triton)
             inputs[0].set_shared_memory("input", raw.size)
@@ -261,18 +178,19 @@ class TritonClient(unittest.TestCase):
                 outputs.append(triton.InferRequestedOutput(name))
                 outputs[-1].set_shared_memory(name, size)
             result = self.client.infer(inputs=inputs, outputs=outputs,
-                                       **question.arguments())
+                                       **question.arguments)
             response = result.get_response()
             self.assertEqual(list(response.raw_output_contents), [b"", b""])
-            for name, tensor in (("values", ours.response.values),
-                                 ("indices", ours.response.indices)):
+            for name, expected in (("values", question.case.values),
+                                   ("indices", question.case.indices)):
                 output = result.get_output(name)
                 self.assertEqual(
                     output.parameters["shared_memory_byte_size"].int64_param,
-                    len(tensor.data))
+                    expected.nbytes)
                 data = shm.get_contents_as_numpy(
-                    handles[name], np.uint8, [len(tensor.data)])
-                self.assertEqual(data.tobytes(), tensor.data, vars(question))
+                    handles[name], np.uint8, [expected.nbytes])
+                self.assertEqual(data.tobytes(), expected.tobytes(),
+                                 question.case)
 
     def refused(self, code, text, function, *arguments, **named):
         with self.assertRaises(triton.InferenceServerException) as caught:
@@ -281,8 +199,8 @@ class TritonClient(unittest.TestCase):
         self.assertIn(text, caught.exception.message())
 
     def test_errors(self):
-        question, _ = self.pairs["sync"][0]
-        inputs = question.inputs(triton)
+        x = np.arange(5, dtype=np.float32)
+        inputs = [triton.InferInput("X", [5], "FP32").set_data_from_numpy(x)]
         infer = self.client.infer
         self.refused("NOT_FOUND", "Request for unknown model: 'x' is not found",
                      infer, "x", inputs)
@@ -296,8 +214,6 @@ class TritonClient(unittest.TestCase):
         self.region("small", 4096)
         output = triton.InferRequestedOutput("indices")
         output.set_shared_memory("small", 7)
-        x = np.arange(5, dtype=np.float32)
-        inputs = [triton.InferInput("X", [5], "FP32").set_data_from_numpy(x)]
         self.refused("INVALID_ARGUMENT",
                      "byte_size 7 is less than the output's 16 bytes",
                      infer, "onnx_topk", inputs, outputs=[output],

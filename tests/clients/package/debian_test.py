@@ -72,12 +72,10 @@ class Debian(unittest.TestCase):
         return {line.split(None, 5)[5].removeprefix(".")
                 for line in listing.splitlines() if not line.endswith("/")}
 
-    def test_packages(self):
+    def test_contents(self):
         self.assertEqual(set(self.packages), {"topkd", "topkd-dev"})
         for name, path in self.packages.items():
             self.assertRegex(path.name, rf"^{name}_[0-9.]+_\w+\.deb$")
-
-    def test_contents(self):
         found = self.contents("topkd")
         for path in ("/usr/bin/topkd", "/usr/bin/topk", "/etc/topkd/topkd.toml",
                      "/lib/systemd/system/topkd.service",
@@ -90,18 +88,16 @@ class Debian(unittest.TestCase):
         self.assertIn("/usr/include/topk/client/topk_client.h", dev)
         self.assertIn("/usr/lib/libtopk_client.a", dev)
         self.assertEqual(found & dev, set())
-
-    def test_settings_survive_an_upgrade(self):
+        # These survive an upgrade.
         conffiles = run("dpkg-deb", "--info", self.packages["topkd"],
                         "conffiles")
         self.assertEqual(conffiles.split(), ["/etc/topkd/topkd.toml"])
 
-    def test_depends_on_the_libraries(self):
+    def test_dependencies(self):
         depends = run("dpkg-deb", "--field", self.packages["topkd"], "Depends")
         for package in ("libgrpc++", "libprotobuf", "libtbb", "adduser"):
             self.assertIn(package, depends)
-
-    def test_the_dev_package_depends_on_what_grpcs_cmake_package_asks_for(self):
+        # What gRPC's CMake package requires.
         depends = run("dpkg-deb", "--field", self.packages["topkd-dev"],
                       "Depends")
         for path in ("/usr/bin/grpc_cpp_plugin",

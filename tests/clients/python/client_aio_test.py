@@ -1,4 +1,5 @@
-"""The Python client for asyncio against a real server and NumPy.
+"""The Python client for asyncio with a real server. client_calls_test.py tests
+what both clients do.
 
 usage: client_aio_test.py TOPKD
 """
@@ -11,12 +12,13 @@ import threading
 import unittest
 from unittest import mock
 
+import both_clients
 import client_package
 import grpc
 import numpy as np
 import topk_client
 import topk_client.aio
-from numpy_oracle_test import oracle
+from oracle import oracle
 from topk_client import DirectML, Onnx, OpenVINO, Request, messages
 
 
@@ -26,13 +28,13 @@ class Aio(unittest.IsolatedAsyncioTestCase):
         cls.server = client_package.start(cls.addClassCleanup)
 
     async def asyncSetUp(self):
-        # NumPy's sorts block the loop, and unittest would have asyncio say so.
+        # NumPy's sorts block the loop, of which asyncio would warn.
         asyncio.get_running_loop().slow_callback_duration = 60
         self.client = topk_client.aio.Client(self.server.target)
         self.addAsyncCleanup(self.client.close)
 
     def assert_right(self, answer, x, k):
-        values, indices = oracle(x, "", x.ndim - 1, k, True, False)
+        values, indices = oracle(x, "", x.ndim - 1, k)
         self.assertEqual(answer.values.tobytes(), values.tobytes())
         np.testing.assert_array_equal(answer.indices, indices)
 
@@ -47,12 +49,6 @@ class Aio(unittest.IsolatedAsyncioTestCase):
             for n, x in enumerate(arrays)))
         for x, answer in zip(arrays, answers):
             self.assert_right(answer, x, 9)
-
-    async def test_a_large_array_is_streamed(self):
-        x = np.random.default_rng(5).standard_normal((2, 1 << 19), np.float32)
-        for k in (10, 200000):
-            self.assert_right(await self.client.compute_topk(x, Onnx(k)), x, k)
-            self.assert_right(await self.client.stream_topk(x, Onnx(k)), x, k)
 
     async def test_many_from_either_iterable(self):
         arrays = [np.random.default_rng(n).random((2, 30)) for n in range(100)]
@@ -74,13 +70,6 @@ class Aio(unittest.IsolatedAsyncioTestCase):
                 else:
                     self.assert_right(result, x, 5)
 
-    async def test_an_invalid_request_among_many_raises(self):
-        requests = [Request(np.arange(5), Onnx(1)),
-                    Request(np.zeros(5, complex), Onnx(1))]
-        with self.assertRaises(TypeError):
-            async for _ in self.client.compute_topk_many(requests):
-                pass
-
     async def test_an_exception_of_the_iterator_is_raised_after_its_results(
             self):
         for exception in (ValueError("a"), asyncio.CancelledError("b")):
@@ -90,28 +79,31 @@ class Aio(unittest.IsolatedAsyncioTestCase):
 
             results = self.client.compute_topk_many(requests())
             self.assertEqual((await results.__anext__()).indices[0], 4)
-            # Python 3.9 makes another CancelledError of one.
+            # Python 3.9 raises a new CancelledError.
             with self.assertRaises(type(exception)):
                 await asyncio.wait_for(results.__anext__(), 30)
 
-    async def test_a_request_may_depend_on_the_result_before(self):
-        answered = asyncio.Semaphore(0)
+    async def test_requests_may_depend_on_results_also_when_a_stream_is_retried(
+            self):
+        for target in (self.server.target,
+                       both_clients.start_quitting(self.addCleanup)):
+            answered = asyncio.Semaphore(0)
 
-        async def requests():
-            for number in range(20):
-                yield Request(np.arange(5), Onnx(1), request_id=str(number))
-                await answered.acquire()
+            async def requests(answered=answered):
+                for _ in range(5):
+                    yield Request(np.arange(3, dtype=np.float32), Onnx(1))
+                    await answered.acquire()
 
-        count = 0
-        async for result in self.client.compute_topk_many(requests(),
-                                                          timeout=30):
-            self.assertEqual(result.request_id, str(count))
-            count += 1
-            answered.release()
-        self.assertEqual(count, 20)
+            count = 0
+            async with topk_client.aio.Client(target, timeout=30) as client:
+                async for _ in client.compute_topk_many(requests()):
+                    count += 1
+                    answered.release()
+            self.assertEqual(count, 5)
 
     async def test_errors(self):
-        # Often: gRPC may be about to write when a stream is refused.
+        # Repeated, because gRPC may or may not be writing when the server
+        # rejects a stream.
         for number in range(30):
             for size in (5, 1 << 20):
                 with self.assertRaises(topk_client.TopKError) as caught:
@@ -155,11 +147,15 @@ class Aio(unittest.IsolatedAsyncioTestCase):
         with self.assertRaises(asyncio.CancelledError):
             await asyncio.wait_for(task, 30)
 
-    async def test_close_ends_calls_with_an_error(self):
+    def silent_client(self):
+        """Returns a client of a server that never responds."""
         listener = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(listener.close)
-        silent = topk_client.aio.Client(
+        return topk_client.aio.Client(
             "127.0.0.1:%d" % listener.getsockname()[1])
+
+    async def test_close_ends_calls_with_an_error(self):
+        silent = self.silent_client()
 
         async def many():
             yield Request(np.arange(5), Onnx(1))
@@ -219,12 +215,9 @@ class Aio(unittest.IsolatedAsyncioTestCase):
             await client.compute_topk_many(requests()).__anext__()
         self.assertEqual(caught.exception.code, grpc.StatusCode.CANCELLED)
 
-    @unittest.skipIf(sys.version_info < (3, 11), "Python does not tell")
+    @unittest.skipIf(sys.version_info < (3, 11), "no Task.cancelling()")
     async def test_close_after_a_cancellation_that_the_task_ignored(self):
-        listener = socket.create_server(("127.0.0.1", 0))
-        self.addCleanup(listener.close)
-        silent = topk_client.aio.Client(
-            "127.0.0.1:%d" % listener.getsockname()[1])
+        silent = self.silent_client()
 
         async def ask():
             with contextlib.suppress(asyncio.CancelledError):
@@ -292,20 +285,6 @@ class Aio(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(len(threads), 6)
         self.assertNotIn(threading.get_ident(), threads)
 
-    async def test_a_call_with_the_timeout_0_is_not_sent(self):
-        async def many():
-            requests = [Request(np.arange(5), Onnx(1))]
-            async for _ in self.client.compute_topk_many(requests, timeout=0):
-                pass
-
-        for call in (self.client.compute_topk(np.arange(5), Onnx(1), timeout=0),
-                     self.client.stream_topk(np.arange(5), Onnx(1), timeout=0),
-                     self.client.is_serving(timeout=0), many()):
-            with self.assertRaises(topk_client.TopKError) as caught:
-                await call
-            self.assertEqual(caught.exception.code,
-                             grpc.StatusCode.DEADLINE_EXCEEDED)
-
     async def test_a_deadline_ends_a_call(self):
         async def requests():
             yield Request(np.arange(5), Onnx(1))
@@ -317,14 +296,6 @@ class Aio(unittest.IsolatedAsyncioTestCase):
                 pass
         self.assertEqual(caught.exception.code,
                          grpc.StatusCode.DEADLINE_EXCEEDED)
-
-    async def test_capabilities_and_health(self):
-        capabilities = await self.client.get_capabilities()
-        self.assertGreater(capabilities.limits.max_elements, 0)
-        self.assertTrue(await self.client.is_serving())
-        with self.assertRaises(topk_client.TopKError) as caught:
-            await self.client.is_serving("no.such.Service")
-        self.assertEqual(caught.exception.code, grpc.StatusCode.NOT_FOUND)
 
 
 if __name__ == "__main__":

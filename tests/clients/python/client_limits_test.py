@@ -1,41 +1,26 @@
-"""The Python client's messages and a server's limit of them.
+"""Both Python clients and a server's limit of messages.
 
 usage: client_limits_test.py TOPKD
 """
 
-import asyncio
+import itertools
 import unittest
 
 import client_package
 import grpc
 import numpy as np
 import topk_client
-import topk_client.aio
+from both_clients import CLIENTS
 from topk_client import Onnx, Request
 from topk_client._stubs import topk_pb2
 
 
 class Limits(unittest.TestCase):
-    def sizes(self, limit):
-        """Returns lengths of arrays of u8 below, at and above the limit."""
-        return [limit - 200, *range(limit - 60, limit + 20, 10),
-                3 * limit + 1, 5 << 20]
-
     def ask(self, client, size, **how):
         x = np.zeros(size, np.uint8)
         x[size - 2] = 7
         answer = client.compute_topk(x, Onnx(1), **how)
         self.assertEqual(answer.indices[0], size - 2)
-
-    async def ask_aio(self, target, limit):
-        async with topk_client.aio.Client(target) as client:
-            for size in self.sizes(limit):
-                x = np.zeros(size, np.uint8)
-                x[size - 2] = 7
-                for stream in (None, True):
-                    answer = await client.compute_topk(x, Onnx(1),
-                                                       stream=stream)
-                    self.assertEqual(answer.indices[0], size - 2)
 
     def assert_too_large(self, limit, ask):
         with self.assertRaises(topk_client.TopKError) as caught:
@@ -45,75 +30,78 @@ class Limits(unittest.TestCase):
         self.assertEqual(error.reason, "REQUEST_TOO_LARGE")
         self.assertIn(f"{limit} (--max-message-bytes)", error.message)
 
+    def check(self, kind, target, limit):
+        large = np.zeros(limit, np.uint8)
+        with kind(target) as client:
+            for size in (limit - 200, *range(limit - 60, limit + 20, 10),
+                         3 * limit + 1, 5 << 20):
+                self.ask(client, size)
+                self.ask(client, size, stream=True)
+            self.ask(client, limit - 200, stream=False)
+            self.assert_too_large(limit, lambda: client.compute_topk(
+                large, Onnx(1), stream=False))
+            self.assert_too_large(limit, lambda: list(
+                client.compute_topk_many([Request(large, Onnx(1))])))
+            many = [Request(large[:limit - 200], Onnx(1))] * 3
+            self.assertEqual(len(list(client.compute_topk_many(many))), 3)
+        # The first call of a client.
+        for stream in (None, True):
+            with kind(target) as client:
+                self.ask(client, 5 << 20, stream=stream)
+
     def test_no_message_exceeds_the_server_s_limit(self):
         for power in range(16, 23):
-            limit = 1 << power
-            with self.subTest(limit=limit):
-                server = client_package.start(
-                    self.addCleanup, "--max-message-bytes", str(limit))
-                with topk_client.Client(server.target) as client:
-                    for size in self.sizes(limit):
-                        self.ask(client, size)
-                        self.ask(client, size, stream=True)
-                    self.ask(client, limit - 200, stream=False)
-                    large = np.zeros(limit, np.uint8)
-                    self.assert_too_large(limit, lambda: client.compute_topk(
-                        large, Onnx(1), stream=False))
-                    self.assert_too_large(limit, lambda: list(
-                        client.compute_topk_many([Request(large, Onnx(1))])))
-                    many = [Request(large[:limit - 200], Onnx(1))] * 3
-                    self.assertEqual(
-                        len(list(client.compute_topk_many(many))), 3)
-                # The first call of a client may be any of these.
-                for stream in (None, True):
-                    with topk_client.Client(server.target) as client:
-                        self.ask(client, 5 << 20, stream=stream)
-                asyncio.run(self.ask_aio(server.target, limit))
+            server = client_package.start(
+                self.addCleanup, "--max-message-bytes", str(1 << power))
+            for kind in CLIENTS:
+                with self.subTest(kind=kind, power=power):
+                    self.check(kind, server.target, 1 << power)
+
+    def count_questions(self, client, error=None):
+        """Returns a list with an item for each request for the limit."""
+        client = getattr(client, "client", client)
+        calls = []
+        once = client._capabilities
+
+        def capabilities(timeout):
+            calls.append(timeout)
+            if error:
+                raise topk_client.TopKError(error, "broken")
+            return (yield from once(timeout))
+
+        client._capabilities = capabilities
+        return calls
 
     def test_the_limit_is_requested_once_and_only_for_large_tensors(self):
         server = client_package.start(self.addCleanup)
-        with topk_client.Client(server.target) as client:
-            calls = []
-            once = client._capabilities
-            client._capabilities = lambda timeout: (
-                calls.append(None), once(timeout))[1]
-            for size in (10, 48 << 10):
-                self.ask(client, size)
-                self.ask(client, size, stream=True)
-                list(client.compute_topk_many(
-                    [Request(np.zeros(size, np.uint8), Onnx(1))]))
-            self.assertEqual(len(calls), 0)
-            for size in (64 << 10, 1 << 20, 16 << 20):
-                self.ask(client, size)
-                self.ask(client, size, stream=True)
-            self.assertEqual(len(calls), 1)
+        for kind in CLIENTS:
+            with kind(server.target) as client:
+                calls = self.count_questions(client)
+                for size in (10, 48 << 10):
+                    self.ask(client, size)
+                    self.ask(client, size, stream=True)
+                    list(client.compute_topk_many(
+                        [Request(np.zeros(size, np.uint8), Onnx(1))]))
+                self.assertEqual(len(calls), 0)
+                for size in (64 << 10, 1 << 20, 16 << 20):
+                    self.ask(client, size)
+                    self.ask(client, size, stream=True)
+                self.assertEqual(len(calls), 1)
 
-    def test_a_stream_asks_once_even_in_vain(self):
+    def test_a_stream_requests_the_limit_once_even_if_that_fails(self):
         server = client_package.start(self.addCleanup)
         requests = [Request(np.zeros(1 << 20, np.uint8), Onnx(1))] * 3
-
-        def fail(client, calls):
-            def capabilities(timeout):
-                calls.append(timeout)
-                raise topk_client.TopKError(grpc.StatusCode.INTERNAL, "broken")
-                yield
-            client._capabilities = capabilities
-
-        async def ask(calls):
-            async with topk_client.aio.Client(server.target) as client:
-                fail(client, calls)
-                return [one async for one in client.compute_topk_many(requests)]
-
-        calls = []
-        with topk_client.Client(server.target) as client:
-            fail(client, calls)
-            self.assertEqual(len(list(client.compute_topk_many(requests))), 3)
-        self.assertEqual(len(calls), 1)
-        self.assertEqual(len(asyncio.run(ask(calls))), 3)
-        self.assertEqual(len(calls), 2)
+        for kind, error in itertools.product(
+                CLIENTS, (grpc.StatusCode.INTERNAL,
+                          grpc.StatusCode.UNIMPLEMENTED)):
+            with kind(server.target) as client:
+                calls = self.count_questions(client, error)
+                self.assertEqual(
+                    len(list(client.compute_topk_many(requests))), 3)
+                self.assertEqual(len(calls), 1)
 
     def test_invalid_limits_of_a_server(self):
-        """A server that is wrong about its limit is sent messages anyhow."""
+        """A server with an invalid limit still receives messages."""
         for told in (-1 << 63, -1, 0, 1, (1 << 63) - 1):
             client = topk_client.Client("127.0.0.1:1")
             client._learn_limit(topk_pb2.Capabilities(

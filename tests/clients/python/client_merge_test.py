@@ -1,4 +1,5 @@
-"""Merging against a real server's answer over the whole axis, by bytes.
+"""Compares the bytes of merged shards with a real server's result over the
+whole axis.
 
 usage: client_merge_test.py TOPKD      TOPK_TEST_SEED=7 for another seed
 """
@@ -11,9 +12,8 @@ import unittest
 import client_package
 import numpy as np
 import topk_client
-from client_calls_test import ML_DTYPES, ml_dtypes
-from numpy_oracle_test import SMALL, TYPES, numbers, random_array
-from topk_client import DirectML, Onnx, OpenVINO, _dtypes
+from oracle import SMALL, TYPES, numbers, random_case
+from topk_client import Onnx, _dtypes
 from topk_client.merge import Partial, merge
 
 SEED = int(os.environ.get("TOPK_TEST_SEED", "20261122"))
@@ -33,40 +33,9 @@ class Merge(unittest.TestCase):
         cls.client = topk_client.Client(cls.server.target)
         cls.addClassCleanup(cls.client.close)
 
-    def array(self, rng, name):
-        """Returns random elements of a type and what Request calls it."""
-        shape = [int(n) for n in rng.integers(1, 12, int(rng.integers(1, 4)))]
-        shape[int(rng.integers(len(shape)))] = int(rng.integers(1, 90))
-        if name in SMALL:
-            x = rng.integers(0, 1 << SMALL[name], shape, np.uint8)
-        else:
-            data, kind = random_array(rng, name, shape)
-            x = np.frombuffer(data, kind).reshape(shape)
-        if name not in SMALL and name != "BF16":
-            return x, None
-        if ml_dtypes and name in ("BF16", *ML_DTYPES) and rng.integers(2):
-            dtype = getattr(ml_dtypes, ML_DTYPES.get(name, "bfloat16"), None)
-            if dtype is not None:
-                if name == "I4":
-                    x = (x ^ 8) - np.uint8(8)
-                return x.view(dtype), None
-        return x, name.lower()
-
-    def spec(self, rng, x, name):
-        axis = int(rng.integers(x.ndim))
-        k = int(rng.integers(1, x.shape[axis] + 1))
-        choice = int(rng.integers(3))
-        if choice == 0 and (name in TYPES):
-            return Onnx(k, axis - x.ndim, largest=int(rng.integers(2)))
-        if choice == 1 and name not in ("BF16", "F64", *SMALL):
-            return DirectML(k, axis, ("increasing", "decreasing")[
-                int(rng.integers(2))])
-        return OpenVINO(k, axis, ("min", "max")[int(rng.integers(2))],
-                        ("value", "index", "none")[int(rng.integers(3))],
-                        ("i32", "i64")[int(rng.integers(2))])
-
-    def shards(self, rng, x, spec, data_type, offset):
-        """Yields a partial of each shard; some are empty."""
+    def shards(self, rng, request, whole, offset):
+        """Yields a partial of each shard and its begin; some are empty."""
+        x, spec, data_type = request.tensor, request.spec, request.data_type
         axis = spec.axis % x.ndim
         n = x.shape[axis]
         cuts = sorted(int(c) for c in rng.integers(
@@ -74,11 +43,9 @@ class Merge(unittest.TestCase):
         for begin, end in zip([0, *cuts], [*cuts, n]):
             shard = np.take(x, range(begin, end), axis)
             if begin == end:
-                kind = self.whole.indices.dtype
-                empty = Partial(shard, np.zeros(shard.shape, kind), spec.k,
-                                spec.axis, self.whole.largest,
-                                self.whole.order, data_type)
-                yield empty, begin
+                yield dataclasses.replace(
+                    whole, values=shard,
+                    indices=np.zeros(shard.shape, whole.indices.dtype)), begin
                 continue
             small = dataclasses.replace(spec, k=min(spec.k, end - begin))
             answer = self.client.compute_topk(
@@ -90,19 +57,18 @@ class Merge(unittest.TestCase):
         rng, pick = np.random.default_rng(SEED), random.Random(SEED)
         for name in [*TYPES, *SMALL]:
             for turn in range(ROUNDS):
-                x, data_type = self.array(rng, name)
-                spec = self.spec(rng, x, name)
-                self.whole = whole = Partial.of(
-                    self.client.compute_topk(x, spec, data_type=data_type),
-                    spec, data_type=data_type)
+                request = random_case(rng, name, plain=True).request
+                spec = request.spec
+                whole = Partial.of(self.client.compute_topk(**vars(request)),
+                                   spec, data_type=request.data_type)
                 offset = pick.randrange(2) == 0
-                with self.subTest(name, turn=turn, spec=spec, shape=x.shape):
-                    parts, begins = zip(*self.shards(rng, x, spec, data_type,
+                with self.subTest(name, turn=turn, request=request):
+                    parts, begins = zip(*self.shards(rng, request, whole,
                                                      offset))
                     given = None if offset else begins
                     self.assertEqual(bytes_of(merge(parts, given)),
                                      bytes_of(whole))
-                    # Each by itself first, so that its indices are absolute.
+                    # First each by itself, which makes its indices absolute.
                     pool = [merge([part], None if offset else [begin])
                             for part, begin in zip(parts, begins)]
                     while len(pool) > 1:

@@ -4,7 +4,6 @@ sockets; and its errors if the server is at its limits.
 usage: client_security_test.py TOPKD
 """
 
-import asyncio
 import os
 import pathlib
 import socket
@@ -17,7 +16,7 @@ import client_package
 import grpc
 import numpy as np
 import topk_client
-import topk_client.aio
+from both_clients import CLIENTS
 from topk_client import Onnx, Request
 
 X = np.array([3.0, 9.0, 1.0], np.float32)
@@ -70,27 +69,22 @@ class Security(unittest.TestCase):
             "--tls-client-ca", str(cls.folder / "ca.pem"),
             "--auth-tokens-file", str(cls.folder / "tokens"))
 
-    def ask(self, target=None, **options):
-        with topk_client.Client(target or self.server.target, timeout=10,
-                                **options) as client:
+    def ask(self, kind, target=None, **options):
+        with kind(target or self.server.target, timeout=10,
+                  **options) as client:
             return client.compute_topk(X, Onnx(1)).indices[0]
 
     def fails(self, code, hint, **options):
-        with self.assertRaises(topk_client.TopKError) as caught:
-            self.ask(max_attempts=1, **options)
-        self.assertEqual(caught.exception.code, code)
-        self.assertIn(f"\nhint: {hint}", str(caught.exception))
+        for kind in CLIENTS:
+            with self.assertRaises(topk_client.TopKError) as caught:
+                self.ask(kind, max_attempts=1, **options)
+            self.assertEqual(caught.exception.code, code)
+            self.assertIn(f"\nhint: {hint}", str(caught.exception))
 
     def test_mutual_tls_and_a_token(self):
-        self.assertEqual(
-            self.ask(**self.tls, **self.mine, token=self.token), 1)
-
-        async def ask():
-            async with topk_client.aio.Client(
-                    self.server.target, **self.tls, **self.mine,
-                    token=self.token) as client:
-                return (await client.compute_topk(X, Onnx(1))).indices[0]
-        self.assertEqual(asyncio.run(ask()), 1)
+        for kind in CLIENTS:
+            self.assertEqual(
+                self.ask(kind, **self.tls, **self.mine, token=self.token), 1)
 
     def test_invalid_files_are_reported_by_argument(self):
         garbage = self.folder / "garbage.pem"
@@ -150,14 +144,6 @@ class Security(unittest.TestCase):
         self.fails(grpc.StatusCode.UNAVAILABLE, "the socket does not exist",
                    target=f"unix:{self.folder}/absent")
 
-        async def ask():
-            async with topk_client.aio.Client(unused,
-                                              max_attempts=1) as client:
-                await client.compute_topk(X, Onnx(1))
-        with self.assertRaises(topk_client.TopKError) as caught:
-            asyncio.run(ask())
-        self.assertIn("\nhint: no server listens", str(caught.exception))
-
     def test_token_files_are_reloaded(self):
         path = self.folder / "token"
         path.write_text("another-token-of-none\n")
@@ -177,9 +163,9 @@ class Security(unittest.TestCase):
                        "a:1,b", "a:1,b:0", "dns:///a", "dns://8.8.8.8:1/a",
                        "ipv4:10.0.0.1:1,10.0.0.2", "ipv6:[::1]:-1",
                        "a\u202e:1", "a" * 100_000):
-            for client in (topk_client.Client, topk_client.aio.Client):
+            for kind in CLIENTS:
                 with self.assertRaises(ValueError, msg=target) as caught:
-                    client(target)
+                    kind(target)
                 self.assertEqual(
                     str(caught.exception), f"target: {target[:64]!r} is not "
                     "host:port with a port of 1 .. 65535")

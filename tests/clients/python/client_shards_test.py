@@ -8,12 +8,16 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
+import both_clients
 import client_package
 import grpc
 import numpy as np
 import topk_client
+from google.protobuf import duration_pb2
+from google.rpc import error_details_pb2, status_pb2
 from topk_client import Onnx, _shards
 
 NOBODY = "127.0.0.1:1"
@@ -104,6 +108,28 @@ class Shards(unittest.TestCase):
         with self.assertRaises(topk_client.TopKError) as caught:
             _shards.answer(np.arange(9), 0, question([NOBODY, NOBODY]))
         self.assertEqual(caught.exception.code, grpc.StatusCode.UNAVAILABLE)
+
+    def test_a_shard_takes_no_longer_than_one_timeout(self):
+        calls = []
+        details = status_pb2.Status(code=8, message="full")
+        details.details.add().Pack(error_details_pb2.RetryInfo(
+            retry_delay=duration_pb2.Duration(seconds=3)))
+
+        def reject(_, context):
+            calls.append(None)
+            context.set_trailing_metadata((
+                ("grpc-status-details-bin", details.SerializeToString()),))
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "full")
+
+        target = both_clients.start_fake(self.addCleanup, ComputeTopK=reject)
+        begin = time.monotonic()
+        with self.assertRaises(topk_client.TopKError) as caught:
+            _shards.answer(np.arange(9), 0, question([target, target],
+                                                     timeout=5))
+        self.assertEqual(caught.exception.code,
+                         grpc.StatusCode.RESOURCE_EXHAUSTED)
+        self.assertLess(time.monotonic() - begin, 5)
+        self.assertEqual(len(calls), 4)
 
     def test_invalid_requests_are_not_retried(self):
         with self.assertRaises(topk_client.TopKError) as caught:

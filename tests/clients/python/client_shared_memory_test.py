@@ -3,7 +3,6 @@
 usage: client_shared_memory_test.py TOPKD
 """
 
-import asyncio
 import gc
 import os
 import unittest
@@ -12,8 +11,8 @@ import client_package
 import grpc
 import numpy as np
 import topk_client
-import topk_client.aio
-from numpy_oracle_test import oracle
+from both_clients import CLIENTS
+from oracle import oracle
 from topk_client import DirectML, Onnx, Request, SharedMemory
 
 
@@ -30,7 +29,7 @@ class Shared(unittest.TestCase):
         self.addCleanup(self.memory.close)
         self.x = self.memory.array((40, 500), np.float32, 64)
         self.x[...] = np.random.default_rng(6).random(self.x.shape)
-        self.values, self.indices = oracle(self.x, "", 1, 7, True, False)
+        self.values, self.indices = oracle(self.x, "", 1, 7)
 
     def assert_right(self, answer):
         np.testing.assert_array_equal(answer.values, self.values)
@@ -38,16 +37,12 @@ class Shared(unittest.TestCase):
 
     def test_a_tensor_in_shared_memory(self):
         tensor = self.memory.region(self.x)
-        self.assert_right(self.client.compute_topk(tensor, Onnx(7)))
-        results = self.client.compute_topk_many(
-            Request(tensor, Onnx(7)) for _ in range(5))
-        for answer in results:
-            self.assert_right(answer)
-
-        async def ask():
-            async with topk_client.aio.Client(self.server.target) as client:
-                self.assert_right(await client.compute_topk(tensor, Onnx(7)))
-        asyncio.run(ask())
+        for kind in CLIENTS:
+            with kind(self.server.target) as client:
+                self.assert_right(client.compute_topk(tensor, Onnx(7)))
+                for answer in client.compute_topk_many(
+                        Request(tensor, Onnx(7)) for _ in range(5)):
+                    self.assert_right(answer)
 
     def test_a_transposed_tensor_in_shared_memory(self):
         answer = self.client.compute_topk(
@@ -105,7 +100,7 @@ class Shared(unittest.TestCase):
         x, values = self.x, self.values
         self.memory = self.x = None
         gc.collect()
-        np.testing.assert_array_equal(oracle(x, "", 1, 7, True, False)[0],
+        np.testing.assert_array_equal(oracle(x, "", 1, 7)[0],
                                       values)
         for name in ("topk", "/topk/x", "/"):
             with self.assertRaises((ValueError, OSError)):

@@ -1,0 +1,100 @@
+"""Both Python clients with the same, blocking methods; a fake server for them.
+"""
+
+import asyncio
+import concurrent.futures
+
+import client_package  # noqa: F401, makes topk_client importable
+import grpc
+import numpy as np
+import topk_client
+import topk_client.aio
+from topk_client._stubs import tensor_pb2, topk_pb2
+
+# All clients share a loop: gRPC logs events that come after a loop's end.
+_LOOP = asyncio.new_event_loop()
+
+
+async def _awaited(function, *arguments, **options):
+    result = function(*arguments, **options)
+    return await result if hasattr(result, "__await__") else result
+
+
+def in_loop(function, *arguments, **options):
+    """Calls a function in the event loop, and awaits an awaitable result."""
+    return _LOOP.run_until_complete(_awaited(function, *arguments, **options))
+
+
+class AioClient:
+    """topk_client.aio.Client with the methods of topk_client.Client. Iterators
+    of requests must not wait for results."""
+
+    def __init__(self, *arguments, **options):
+        self.client = in_loop(topk_client.aio.Client, *arguments, **options)
+
+    def __getattr__(self, name):
+        method = getattr(self.client, name)
+        return lambda *arguments, **options: in_loop(
+            method, *arguments, **options)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def compute_topk_many(self, requests, **options):
+        results = self.client.compute_topk_many(requests, **options)
+        try:
+            while True:
+                yield in_loop(results.__anext__)
+        except StopAsyncIteration:
+            return
+        finally:
+            in_loop(results.aclose)
+
+
+CLIENTS = (topk_client.Client, AioClient)
+
+
+def response(k=1):
+    """Returns a valid response for the k largest of an f32 vector."""
+    message = topk_pb2.TopKResponse()
+    message.values.data_type = tensor_pb2.DATA_TYPE_F32
+    message.values.data = np.zeros(k, np.float32).tobytes()
+    message.indices.data_type = tensor_pb2.DATA_TYPE_I64
+    message.indices.data = np.zeros(k, np.int64).tobytes()
+    message.values.shape.append(k)
+    message.indices.shape.append(k)
+    return message
+
+
+def start_fake(add_cleanup, **methods):
+    """Starts a server with methods of bytes; returns its target."""
+    handlers = {name: (grpc.unary_unary_rpc_method_handler(method)
+                       if name == "ComputeTopK" else
+                       grpc.stream_stream_rpc_method_handler(method))
+                for name, method in methods.items()}
+    server = grpc.server(
+        concurrent.futures.ThreadPoolExecutor(2),
+        handlers=(grpc.method_handlers_generic_handler(
+            "topk.v1.TopKService", handlers),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    add_cleanup(lambda: server.stop(None).wait())
+    return f"127.0.0.1:{port}"
+
+
+def start_quitting(add_cleanup):
+    """Starts a server that ends the first stream of requests after the second
+    request. It responds to all others."""
+    streams = []
+
+    def answer(requests, context):
+        streams.append(None)
+        for number, _ in enumerate(requests):
+            if len(streams) == 1 and number == 1:
+                context.abort(grpc.StatusCode.UNAVAILABLE, "gone")
+            yield topk_pb2.TopKResult(response=response()).SerializeToString()
+
+    return start_fake(add_cleanup, ComputeTopKMany=answer)
