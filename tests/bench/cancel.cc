@@ -17,6 +17,7 @@
 
 #include "core/engine.h"
 #include "tests/bench/modes.h"
+#include "tests/support/compute.h"
 
 namespace topk::bench {
 namespace {
@@ -153,11 +154,14 @@ Result<v1::TopKResponse> Compute(const Engine& engine, Way way,
                                  const v1::TopKRequest& request,
                                  std::span<const std::byte> data,
                                  const Cancellation& cancellation) {
-  if (way == Way::kWhole) return engine.Compute(request, data, &cancellation);
+  if (way == Way::kWhole) {
+    return testing::Compute(engine, request, std::span(&data, 1),
+                            &cancellation);
+  }
   if (way == Way::kPieces)
-    return engine.Compute(request, Cut(data), &cancellation);
+    return testing::Compute(engine, request, Cut(data), &cancellation);
   Result<TensorStream> stream =
-      TensorStream::Start(engine, request, &cancellation);
+      testing::StartStream(engine, request, &cancellation);
   if (!stream.ok()) return stream.status();
   for (const auto& piece : Cut(data)) {
     if (Status s = stream->Feed(piece); !s.ok()) return s;

@@ -22,7 +22,7 @@
 #include "core/backends/cpu/cpu_backend.h"
 #include "core/backends/cuda/cuda_backend.h"
 #include "core/backends/cuda/device/cuda_device.h"
-#include "core/backends/cuda/launch.h"
+#include "core/backends/cuda/tasks.h"
 #include "core/base/processors.h"
 #include "tests/bench/gpu/cub_topk.h"
 #include "tests/bench/workload.h"
@@ -122,8 +122,8 @@ double Resident(const Plan& plan, const DeviceBuffer& elements,
   select.rule =
       cuda::RuleOf(InfoOf(plan.dtype), plan.direction == Direction::kLargest);
   select.elements = elements.get();
-  select.blocks = plan.outer;
-  select.rows = plan.n;
+  select.batches = plan.outer;
+  select.positions = plan.n;
   select.inner = plan.inner;
   select.kept = ItemArrays{orders.get(), bits.get()};
   select.k = plan.k;
@@ -131,7 +131,7 @@ double Resident(const Plan& plan, const DeviceBuffer& elements,
   select.arrangement = Arrangement::kByValue;
   cuda::EmitTask emit;
   emit.items = select.kept;
-  emit.blocks = plan.outer;
+  emit.batches = plan.outer;
   emit.k = plan.k;
   emit.inner = plan.inner;
   emit.element_bytes = bytes;
@@ -193,7 +193,8 @@ int Main(const std::string& path) {
     if (const auto on_gpu = gpu->Prepare(plan); on_gpu.ok()) {
       more["kernel"] = (*on_gpu)->kernel();
       Say(workload, "end_to_end",
-          LeastOnHost([&] { (*on_gpu)->Run(data, ours.outputs()); }), more);
+          LeastOnHost([&] { (*on_gpu)->Run(data, ours.outputs(), nullptr); }),
+          more);
       compare(right, ours, "end_to_end");
     }
     const DeviceBuffer elements(data.size());

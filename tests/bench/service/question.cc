@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "core/engine.h"
+#include "tests/support/compute.h"
 
 namespace topk::bench {
 namespace {
@@ -23,7 +24,7 @@ void RequireOk(const Status& status) {
 
 v1::TopKResponse Answer(const Question& question) {
   const Engine engine(EngineOptions{});
-  Result<TensorStream> stream = TensorStream::Start(engine, question.header);
+  Result<TensorStream> stream = testing::StartStream(engine, question.header);
   if (!stream.ok()) RequireOk(stream.status());
   for (int64_t i = 0; i < question.repeats; ++i) {
     RequireOk(stream->Feed(question.data()));
