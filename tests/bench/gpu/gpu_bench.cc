@@ -31,7 +31,6 @@ namespace topk::bench {
 namespace {
 
 using cuda::Arrangement;
-using cuda::ItemArrays;
 
 // More than the second cache of any device.
 constexpr size_t kFlushBytes = size_t{256} << 20;
@@ -106,10 +105,8 @@ double LeastOnHost(const std::function<void()>& work) {
 double Resident(const Plan& plan, const DeviceBuffer& elements,
                 Answer& answer) {
   const int bytes = InfoOf(plan.dtype).bytes;
-  const auto items = static_cast<size_t>(plan.selected());
-  const DeviceBuffer orders(items *
-                            static_cast<size_t>(cuda::OrderBytes(bytes)));
-  const DeviceBuffer bits(items * static_cast<size_t>(cuda::BitsBytes(bytes)));
+  const DeviceBuffer items(
+      static_cast<size_t>(plan.selected() * cuda::ItemBytes(bytes)));
   const DeviceBuffer values(answer.values.size());
   const DeviceBuffer indices(answer.indices.size());
   cudaMemPool_t pool = nullptr;
@@ -125,7 +122,7 @@ double Resident(const Plan& plan, const DeviceBuffer& elements,
   select.batches = plan.outer;
   select.positions = plan.n;
   select.inner = plan.inner;
-  select.kept = ItemArrays{orders.get(), bits.get()};
+  select.kept = cuda::ArraysIn(items.get(), plan.selected(), bytes);
   select.k = plan.k;
   select.method = cuda::ChooseMethod(select.slices(), plan.n, plan.k);
   select.arrangement = Arrangement::kByValue;
@@ -186,7 +183,7 @@ int Main(const std::string& path) {
     const auto on_cpu = *cpu->Prepare(plan);
     Answer right(plan);
     Say(workload, "cpu",
-        LeastOnHost([&] { on_cpu->Run(data, right.outputs()); }),
+        LeastOnHost([&] { on_cpu->Run(data, right.outputs(), nullptr); }),
         {{"kernel", on_cpu->kernel()}});
     Answer ours(plan);
     nlohmann::json more = device;

@@ -171,8 +171,10 @@ std::string WhyNoDevice(cudaError_t error) {
                   version(driver), ", and this program needs ",
                   version(CUDART_VERSION));
   }
-  return StrCat("this machine has no CUDA device: ",
-                error == cudaSuccess ? "none is visible" : TextOf(error));
+  if (error != cudaSuccess) {
+    return StrCat("this machine has no CUDA device: ", TextOf(error));
+  }
+  return "this machine has no CUDA device of compute capability 8.0 or later";
 }
 
 }  // namespace
@@ -180,7 +182,7 @@ std::string WhyNoDevice(cudaError_t error) {
 Status CheckDevices() {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error == cudaSuccess && count > 0) return {};
+  if (!OpenDevices(0).empty()) return {};
   cudaGetLastError();
   return InvalidArgument("NO_CUDA_DEVICE", "backend", WhyNoDevice(error));
 }

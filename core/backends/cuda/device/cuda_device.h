@@ -11,7 +11,7 @@
 namespace topk::cuda {
 
 /// Returns INVALID_ARGUMENT if this machine has no driver, a driver that is too
-/// old, or no device.
+/// old, or no device that the backend supports.
 Status CheckDevices();
 
 /// Returns the devices of this machine that the backend supports. A device is
