@@ -7,33 +7,22 @@
 #include "core/backends/registry.h"
 #include "core/base/processors.h"
 #include "core/base/text.h"
+#include "core/chunked_run.h"
 #include "core/dialects/registry.h"
-#include "core/whole_tensor.h"
 
 namespace topk {
 namespace {
 
-// The cost of Engine::RunOn().
-Cost CostOf(const PreparedPlan& prepared, size_t pieces) {
-  if (pieces == 1) return prepared.RunCost();
-  if (prepared.FoldsWell()) return prepared.FoldCost();
-  Cost cost = prepared.RunCost();
+// The cost over chunks: of a fold, or of concatenating them and a run.
+Cost ChunkedCost(const Costs& costs, bool folds) {
+  if (folds) return costs.fold;
+  Cost cost = costs.run;
   cost.working_bytes += cost.input_bytes;
   cost.nanoseconds += CopyNanoseconds(cost.input_bytes);
   return cost;
 }
 
-// The cost of a stream.
-Cost CostOfStream(const PreparedPlan& prepared, const Plan& plan) {
-  if (plan.input.packed) return prepared.FoldCost();
-  // The tensor is collected first.
-  Cost cost = prepared.RunCost();
-  cost.working_bytes += cost.input_bytes;
-  cost.nanoseconds += CopyNanoseconds(cost.input_bytes);
-  return cost;
-}
-
-// The cost of whichever of two backends has to do it.
+// The cost if either of two backends may run the request.
 Cost MaxCost(const Cost& a, const Cost& b) {
   return {std::max(a.input_bytes, b.input_bytes),
           std::max(a.output_bytes, b.output_bytes),
@@ -41,8 +30,8 @@ Cost MaxCost(const Cost& a, const Cost& b) {
           std::max(a.nanoseconds, b.nanoseconds)};
 }
 
-// A fold keeps a selection for each column from the header on: a few bytes of
-// header must not cost more than a response may.
+// A fold allocates a selection for each column when the header arrives. A small
+// header must not cost more memory than a response may.
 Status CheckColumns(const Plan& plan, const Limits& limits) {
   constexpr int64_t kColumnBytes = 192;
   const int64_t most = limits.max_output_bytes / kColumnBytes;
@@ -51,6 +40,17 @@ Status CheckColumns(const Plan& plan, const Limits& limits) {
                            StrCat(plan.inner, " columns next to axis ",
                                   plan.axis, " exceed the limit of a stream, ",
                                   most, "; make the axis the last one"));
+}
+
+Execution RunOn(const PreparedPlan& prepared, const Plan& plan,
+                Engine::Chunks chunks, const Outputs& outputs,
+                const Cancellation* cancellation) {
+  if (chunks.size() == 1) return prepared.Run(chunks[0], outputs, cancellation);
+  Result<ChunkedRun> run = ChunkedRun::Start(
+      plan, prepared, prepared.costs().folds_well, outputs, cancellation);
+  if (!run.ok()) return {"", "", "", run.status()};
+  for (const auto& chunk : chunks) run->Feed(chunk);
+  return run->Finish();
 }
 
 }  // namespace
@@ -66,44 +66,18 @@ Engine::Engine(const EngineOptions& options,
       choice_(options.backends.choice),
       backends_(std::move(backends)) {}
 
-Result<v1::TopKResponse> Engine::Compute(
-    const v1::TopKRequest& request, const Cancellation* cancellation) const {
-  const v1::Tensor& tensor = request.tensor();
-  if (tensor.has_shared_memory()) {
+Result<PreparedRequest> Engine::Prepare(const v1::TopKRequest& request,
+                                        int64_t data_bytes,
+                                        size_t chunks) const {
+  if (request.tensor().has_shared_memory()) {
     return Unimplemented("SHARED_MEMORY_NOT_ALLOWED", "tensor.shared_memory",
                          "this server does not use shared memory");
   }
-  return Compute(request, std::as_bytes(std::span(tensor.data())),
-                 cancellation);
-}
-
-Result<v1::TopKResponse> Engine::Compute(
-    const v1::TopKRequest& request, std::span<const std::byte> tensor,
-    const Cancellation* cancellation) const {
-  return Compute(request, std::span(&tensor, 1), cancellation);
-}
-
-Result<v1::TopKResponse> Engine::Compute(
-    const v1::TopKRequest& request, Pieces pieces,
-    const Cancellation* cancellation) const {
-  int64_t bytes = 0;
-  for (const auto& piece : pieces) bytes += static_cast<int64_t>(piece.size());
-  const Result<PreparedRequest> prepared =
-      Prepare(request, bytes, pieces.size());
-  if (!prepared.ok()) return prepared.status();
-  return Run(*prepared, pieces, cancellation);
-}
-
-Result<PreparedRequest> Engine::Prepare(const v1::TopKRequest& request,
-                                        int64_t data_bytes,
-                                        size_t pieces) const {
   Result<Plan> plan = Lower(request, limits_);
   if (!plan.ok()) return plan.status();
   if (Status s = CheckPayload(*plan, data_bytes); !s.ok()) return s;
   return PrepareBest(*std::move(plan), request.request_id(),
-                     [pieces](const PreparedPlan& prepared, const Plan&) {
-                       return CostOf(prepared, pieces);
-                     });
+                     chunks == 1 ? Input::kWhole : Input::kChunks);
 }
 
 Result<PreparedRequest> Engine::PrepareStream(
@@ -116,29 +90,36 @@ Result<PreparedRequest> Engine::PrepareStream(
                            "messages that follow");
   }
   if (Status s = CheckColumns(*plan, limits_); !s.ok()) return s;
-  return PrepareBest(*std::move(plan), header.request_id(), CostOfStream);
+  return PrepareBest(*std::move(plan), header.request_id(), Input::kStream);
 }
 
-template <class CostOf>
 PreparedRequest Engine::PrepareBest(Plan plan, const std::string& request_id,
-                                    CostOf cost_of) const {
+                                    Input input) const {
   PreparedRequest request;
   request.plan = std::make_unique<const Plan>(std::move(plan));
   request.request_id = request_id;
+  const auto cost_of = [&](const Costs& costs) {
+    if (input == Input::kWhole) return costs.run;
+    return ChunkedCost(costs, input == Input::kStream
+                                  ? request.plan->input.packed
+                                  : costs.folds_well);
+  };
   request.prepared = PrepareLast(*request.plan);
-  request.cost = cost_of(*request.prepared, *request.plan);
+  Costs costs = request.prepared->costs();
+  request.cost = cost_of(costs);
   for (const std::unique_ptr<Backend>& backend : backends_) {
     if (backend == backends_.back()) break;
     auto prepared = backend->Prepare(*request.plan);
     if (!prepared.ok()) continue;
+    const Costs others = (*prepared)->costs();
     const bool chosen = choice_ == backend->name();
-    if (!chosen && (*prepared)->EstimateNanoseconds() >=
-                       request.prepared->EstimateNanoseconds()) {
+    if (!chosen && others.estimate_nanoseconds >= costs.estimate_nanoseconds) {
       continue;
     }
-    // The last one may have to do it instead.
-    request.cost = MaxCost(request.cost, cost_of(**prepared, *request.plan));
+    // The last backend runs the request if this one fails.
+    request.cost = MaxCost(request.cost, cost_of(others));
     request.prepared = *std::move(prepared);
+    costs = others;
     if (chosen) break;
   }
   return request;
@@ -149,31 +130,8 @@ std::unique_ptr<const PreparedPlan> Engine::PrepareLast(
   return *backends_.back()->Prepare(plan);
 }
 
-Execution Engine::RunOn(const PreparedPlan& prepared, const Plan& plan,
-                        Pieces pieces, const Outputs& outputs,
-                        const Cancellation* cancellation) {
-  if (pieces.size() == 1) {
-    return prepared.Run(pieces[0], outputs, cancellation);
-  }
-  if (prepared.FoldsWell()) {
-    const Result<std::unique_ptr<Fold>> fold =
-        prepared.StartFold(outputs, cancellation);
-    if (!fold.ok()) return {"", "", "", fold.status()};
-    auto left = static_cast<size_t>(plan.input.bytes);  // without padding
-    for (const auto& piece : pieces) {
-      const size_t size = std::min(left, piece.size());
-      (*fold)->Feed(piece.first(size));
-      left -= size;
-    }
-    return (*fold)->Finish();
-  }
-  const WholeTensor whole = Concatenate(plan, pieces, cancellation);
-  if (IsCancelled(cancellation)) return {};
-  return prepared.Run(whole, outputs, cancellation);
-}
-
 Result<v1::TopKResponse> Engine::Run(const PreparedRequest& request,
-                                     Pieces pieces,
+                                     Chunks chunks,
                                      const Cancellation* cancellation) const {
   const Plan& plan = *request.plan;
   if (IsCancelled(cancellation)) return Cancelled();
@@ -183,18 +141,26 @@ Result<v1::TopKResponse> Engine::Run(const PreparedRequest& request,
   if (!IsCancelled(cancellation)) {
     const auto start = std::chrono::steady_clock::now();
     Execution execution =
-        RunOn(*request.prepared, plan, pieces, outputs, cancellation);
+        RunOn(*request.prepared, plan, chunks, outputs, cancellation);
     if (!execution.status.ok() && !IsCancelled(cancellation)) {
       CountFallback(execution.status.code);
       execution =
-          RunOn(*PrepareLast(plan), plan, pieces, outputs, cancellation);
+          RunOn(*PrepareLast(plan), plan, chunks, outputs, cancellation);
     }
     SetExecution(execution, std::chrono::steady_clock::now() - start, response);
   }
-  // Nothing that was left out can be in an answer: what is cancelled stays so.
+  // Cancellation is permanent, so an incomplete response cannot pass this
+  // check.
   if (!IsCancelled(cancellation)) return response;
   Discard(plan, std::move(response));
   return Cancelled();
+}
+
+Result<v1::TopKResponse> Engine::Compute(
+    const v1::TopKRequest& request, std::span<const std::byte> data) const {
+  const auto prepared = Prepare(request, static_cast<int64_t>(data.size()), 1);
+  if (!prepared.ok()) return prepared.status();
+  return Run(*prepared, std::span(&data, 1), nullptr);
 }
 
 void Engine::CountFallback(Code why) const {

@@ -1,4 +1,4 @@
-// The whole story: a request comes in, the answer goes out.
+// Validates, plans and runs TopK requests.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ namespace topk {
 
 /// The resources of an engine.
 struct EngineOptions {
-  /// 0 = as many as this process may use at once (AvailableProcessors()).
+  /// 0 = AvailableProcessors().
   int threads = 0;
   Limits limits;
   BackendOptions backends = {};
@@ -28,92 +28,77 @@ struct EngineOptions {
 /// The state of all devices other than the CPU.
 struct DeviceReport {
   std::vector<DeviceState> devices;
-  /// Requests that the CPU did instead, because a device was lost or had no
-  /// memory left.
+  /// Requests that the CPU computed because a device failed or had no memory
+  /// left.
   int64_t fallbacks_lost = 0;
   int64_t fallbacks_full = 0;
 };
 
-/// A valid request whose cost is known. Nothing has been done for it yet.
+/// A valid request and its cost. No work has been done and no memory has been
+/// allocated for the request yet.
 struct PreparedRequest {
   std::unique_ptr<const Plan> plan;
   std::string request_id;
-  /// How it will run; it refers to the plan and to the engine's backend.
+  /// Refers to `plan` and to the engine's backend.
   std::unique_ptr<const PreparedPlan> prepared;
   Cost cost;
 };
 
-/// Answers requests. Thread-safe; one serves a whole process.
+/// Computes requests. Thread-safe. A process needs only one engine.
 class Engine {
  public:
   /// REQUIRES: CheckEnvironment(options.backends) is OK.
   explicit Engine(const EngineOptions& options);
 
-  /// The same, with these backends instead of those of the registry.
-  /// REQUIRES: the last accepts every plan.
+  /// Uses these backends instead of those of the registry. REQUIRES: the last
+  /// backend accepts every plan.
   Engine(const EngineOptions& options,
          std::vector<std::unique_ptr<Backend>> backends);
 
-  /// A tensor's data in pieces, cut anywhere.
-  using Pieces = std::span<const std::span<const std::byte>>;
+  /// The chunks of a tensor's data. Chunks may end anywhere.
+  using Chunks = std::span<const std::span<const std::byte>>;
 
-  /// Checks a request whose tensor has `data_bytes` bytes of data in `pieces`
-  /// pieces, and tells its cost, in constant time and memory whatever the
-  /// request says. Its tensor's source is not looked at. Errors: see Lower()
-  /// and CheckPayload().
+  /// Validates a request whose tensor has `data_bytes` bytes of data in
+  /// `chunks` chunks, and computes its cost. Takes constant time and memory.
+  /// Ignores `tensor.data`. Returns the errors of Lower() and CheckPayload(),
+  /// and UNIMPLEMENTED if the tensor is in shared memory.
   Result<PreparedRequest> Prepare(const v1::TopKRequest& request,
-                                  int64_t data_bytes, size_t pieces) const;
+                                  int64_t data_bytes, size_t chunks) const;
 
-  /// The same for a tensor that is to arrive in pieces. INVALID_ARGUMENT if the
-  /// header has data; RESOURCE_EXHAUSTED if the tensor has more columns than a
-  /// stream may keep selections of.
+  /// Validates the header of a stream and computes the cost of the stream.
+  /// Returns the errors of Lower(), INVALID_ARGUMENT if the header has data,
+  /// and RESOURCE_EXHAUSTED if the tensor has too many columns for a stream.
   Result<PreparedRequest> PrepareStream(const v1::TopKRequest& header) const;
 
-  /// Answers a prepared request. CANCELLED, a few milliseconds after Cancel();
-  /// a null cancellation is never cancelled. REQUIRES: the pieces have the
-  /// length that Prepare() checked.
-  Result<v1::TopKResponse> Run(const PreparedRequest& request, Pieces pieces,
+  /// Runs a prepared request. Returns CANCELLED a few milliseconds after
+  /// Cancel(); a null cancellation never cancels. REQUIRES: the chunks have the
+  /// total length that was passed to Prepare().
+  Result<v1::TopKResponse> Run(const PreparedRequest& request, Chunks chunks,
                                const Cancellation* cancellation) const;
 
-  /// Prepares and runs one request. Errors: as theirs.
-  Result<v1::TopKResponse> Compute(
-      const v1::TopKRequest& request,
-      const Cancellation* cancellation = nullptr) const;
+  /// Prepares and runs a request with this data. Ignores `tensor.data`.
+  Result<v1::TopKResponse> Compute(const v1::TopKRequest& request,
+                                   std::span<const std::byte> data) const;
 
-  /// Computes a request whose tensor's data is `tensor`; the data in the
-  /// request itself is ignored.
-  Result<v1::TopKResponse> Compute(
-      const v1::TopKRequest& request, std::span<const std::byte> tensor,
-      const Cancellation* cancellation = nullptr) const;
-
-  /// The same, with the data in pieces.
-  Result<v1::TopKResponse> Compute(
-      const v1::TopKRequest& request, Pieces pieces,
-      const Cancellation* cancellation = nullptr) const;
-
-  /// Returns the supported operators and the engine's limits; the caller adds
-  /// the limits of its transport.
+  /// Returns the supported operators and the engine's limits. The caller must
+  /// add the limits of its transport.
   v1::Capabilities GetCapabilities() const;
 
-  /// How the devices are that were found when the engine was made.
+  /// Returns the state of the devices that were found when the engine was made.
   DeviceReport Devices() const;
 
  private:
   friend class TensorStream;
 
-  /// Prepares a plan on the backend that is to run it: cost and how it runs.
-  /// `cost_of` returns the cost of a prepared plan.
-  template <class CostOf>
+  enum class Input { kWhole, kChunks, kStream };
+
+  /// Prepares a plan on the backend with the lowest estimate.
   PreparedRequest PrepareBest(Plan plan, const std::string& request_id,
-                              CostOf cost_of) const;
-  /// Prepares it on the backend that runs what others could not: the CPU.
+                              Input input) const;
+  /// Prepares a plan on the last backend, the CPU, which runs every plan.
   std::unique_ptr<const PreparedPlan> PrepareLast(const Plan& plan) const;
-  /// Runs a plan on a tensor in pieces: folded over them, or put together first
-  /// where that is faster.
-  static Execution RunOn(const PreparedPlan& prepared, const Plan& plan,
-                         Pieces pieces, const Outputs& outputs,
-                         const Cancellation* cancellation);
-  /// Counts a request that the last backend has to do instead of another.
+  /// Counts a request that the last backend computes because another backend
+  /// failed with this code.
   void CountFallback(Code why) const;
 
   Limits limits_;
@@ -123,34 +108,30 @@ class Engine {
   std::vector<std::unique_ptr<Backend>> backends_;
 };
 
-/// One request whose tensor arrives in pieces: start, feed, finish. It holds
-/// the outputs and the selections in progress; only a strided tensor is
-/// collected as a whole.
+/// A request whose tensor arrives in chunks. Holds the outputs and the
+/// selections in progress. Only a strided tensor is stored as a whole.
 class TensorStream {
  public:
-  /// Starts a stream that Engine::PrepareStream() prepared. The engine outlives
-  /// the stream. If cancelled (null = never) this or the next of the calls
-  /// below returns CANCELLED.
+  /// Starts a stream that Engine::PrepareStream() prepared. `engine` and
+  /// `cancellation` (null = never cancelled) must outlive the stream. After
+  /// Cancel(), this function and the next call of the functions below return
+  /// CANCELLED.
   static Result<TensorStream> Start(const Engine& engine,
                                     PreparedRequest request,
                                     const Cancellation* cancellation);
-
-  /// Prepares and starts a stream.
-  static Result<TensorStream> Start(const Engine& engine,
-                                    const v1::TopKRequest& header,
-                                    const Cancellation* cancellation = nullptr);
   TensorStream(TensorStream&&) noexcept;
   ~TensorStream();
 
-  /// CPU time of one call of Feed() with `bytes` bytes, and of Finish(). They
-  /// grow with what the call may have to do, not with what was fed before.
+  /// CPU time of one call of Feed() with `bytes` bytes, and of Finish(). Both
+  /// are bounds that do not depend on the data that was fed before.
   Size FeedNanoseconds(Size bytes) const;
   Size FinishNanoseconds() const;
 
-  /// Takes the next bytes. INVALID_ARGUMENT as soon as there are too many.
-  Status Feed(std::span<const std::byte> piece);
+  /// Takes the next bytes. Returns INVALID_ARGUMENT once there are more bytes
+  /// than the tensor has.
+  Status Feed(std::span<const std::byte> chunk);
 
-  /// Returns the answer. INVALID_ARGUMENT if bytes are missing.
+  /// Returns the response, or INVALID_ARGUMENT if bytes are missing.
   Result<v1::TopKResponse> Finish();
 
  private:

@@ -20,7 +20,7 @@
 #include "client/cli/terminal.h"
 #include "client/credentials.h"
 #include "core/base/text.h"
-#include "core/base/usage_text.h"
+#include "core/command_line/usage_text.h"
 #include "core/engine.h"
 
 namespace topk::cli {

@@ -15,8 +15,8 @@
 
 namespace topk {
 
-/// Where the answer goes: plan.values.bytes and plan.indices.bytes, zeroed by
-/// the caller; empty where the plan does not want the output.
+/// The memory for the outputs: plan.values.bytes and plan.indices.bytes, zeroed
+/// by the caller. An output that the plan does not want is empty.
 struct Outputs {
   std::span<std::byte> values;
   std::span<std::byte> indices;
@@ -27,9 +27,9 @@ struct Execution {
   std::string_view backend;
   std::string_view kernel;
   std::string_view instruction_set;
-  /// OK, or why there is no answer and the outputs hold anything:
-  /// UNAVAILABLE, a device was lost; RESOURCE_EXHAUSTED, its memory is taken.
-  /// The last backend of the registry has no such reason.
+  /// UNAVAILABLE if a device failed, RESOURCE_EXHAUSTED if a device has no
+  /// memory left. The outputs are then undefined. The last backend of the
+  /// registry always succeeds.
   Status status = {};
 };
 
@@ -40,34 +40,48 @@ struct DeviceState {
   /// The device memory in use by this process, and its limit, in bytes.
   int64_t memory_bytes = 0;
   int64_t memory_limit = 0;
-  /// Whether it failed. It stays so until the process starts again.
+  /// Whether the device is unusable until the process restarts.
   bool lost = false;
 };
 
-/// One tensor's selection in progress: start, feed, finish. The answer does not
-/// depend on how the tensor was cut. Once cancelled its calls return soon, and
-/// the outputs hold anything.
+/// A selection over one tensor that arrives in chunks. The result does not
+/// depend on the chunk sizes. Once cancelled, the calls return soon and the
+/// outputs are undefined.
 class Fold {
  public:
   virtual ~Fold() = default;
 
-  /// Takes the next bytes of the tensor, in row-major order, cut anywhere.
-  /// REQUIRES: all pieces together do not exceed plan.input.bytes.
-  virtual void Feed(std::span<const std::byte> piece) = 0;
+  /// Takes the next bytes of the tensor, in row-major order. A chunk may end
+  /// within an element. REQUIRES: the total does not exceed plan.input.bytes.
+  virtual void Feed(std::span<const std::byte> chunk) = 0;
 
-  /// Writes what is left of the answer. REQUIRES: all of plan.input.bytes fed.
+  /// Writes the rest of the outputs. REQUIRES: all of plan.input.bytes fed.
   virtual Execution Finish() = 0;
 
-  /// Whether it may be destroyed after its backend, on any thread.
+  /// Whether the fold may be destroyed after its backend, on any thread.
   virtual bool OutlivesBackend() const { return false; }
 };
 
-/// A plan as one backend will run it. Thread-safe. The plan and the backend
+/// The costs of a prepared plan.
+struct Costs {
+  /// Typical duration of Run() with all its threads. Used to choose between
+  /// backends; the other costs are upper bounds of CPU time.
+  int64_t estimate_nanoseconds = 0;
+  /// The cost of Run().
+  Cost run;
+  /// The cost of a fold over all chunks. Only valid if plan.input.packed.
+  Cost fold;
+  /// Whether a fold is about as fast as Run(), so that concatenating the chunks
+  /// is not worth a copy.
+  bool folds_well = false;
+};
+
+/// A plan that one backend will run. Thread-safe. The plan and the backend must
 /// outlive it.
 ///
-/// A cancellation may be null: never cancelled. Once cancelled a computation
-/// skips unstarted work and returns soon, and its outputs
-/// hold anything: the caller checks the cancellation afterwards.
+/// A null cancellation never cancels. Once cancelled, a computation skips
+/// unstarted work and returns soon, and its outputs are undefined. The caller
+/// must check the cancellation afterwards.
 class PreparedPlan {
  public:
   virtual ~PreparedPlan() = default;
@@ -75,46 +89,24 @@ class PreparedPlan {
   /// The kernel that Run() uses.
   virtual std::string_view kernel() const = 0;
 
-  /// Typical duration of Run() with all its threads, for the choice between
-  /// backends; RunCost() is an upper bound of their CPU time.
-  virtual int64_t EstimateNanoseconds() const = 0;
+  virtual Costs costs() const = 0;
 
-  /// Whether a fold over chunks of the tensor is about as fast as Run() over
-  /// the whole, so that concatenating them is not worth a copy.
-  virtual bool FoldsWell() const = 0;
-
-  /// The cost of Run(), and of a fold over all chunks together.
-  /// REQUIRES: FoldCost(): plan.input.packed.
-  virtual Cost RunCost() const = 0;
-  virtual Cost FoldCost() const = 0;
-
-  /// CPU time of one call of Fold::Feed() with `bytes` bytes.
-  /// REQUIRES: plan.input.packed.
+  /// Returns a bound of the CPU time of one call of Fold::Feed() with `bytes`
+  /// bytes. REQUIRES: plan.input.packed.
   virtual Size FeedNanoseconds(Size bytes) const = 0;
 
-  /// Computes the whole result from the whole tensor, on this thread alone if
-  /// RunCost() is at most kSerialNanoseconds and the backend computes on the
-  /// CPU.
-  /// REQUIRES: tensor.size() >= plan.input.bytes.
+  /// Computes the result from the whole tensor. Uses only the calling thread if
+  /// costs().run is at most kSerialNanoseconds and the backend computes on the
+  /// CPU. REQUIRES: tensor.size() >= plan.input.bytes.
   virtual Execution Run(std::span<const std::byte> tensor,
                         const Outputs& outputs,
                         const Cancellation* cancellation) const = 0;
-  /// The same, never cancelled.
-  Execution Run(std::span<const std::byte> tensor,
-                const Outputs& outputs) const {
-    return Run(tensor, outputs, nullptr);
-  }
 
-  /// Starts a fold over a tensor that arrives in chunks, or returns why it
-  /// cannot, as Execution.status does; the last backend of the registry can.
-  /// REQUIRES: plan.input.packed; this, outputs and cancellation outlive the
-  /// fold.
+  /// Starts a fold over a tensor that arrives in chunks. The errors are those
+  /// of Execution::status. This object, `outputs` and `cancellation` must
+  /// outlive the fold. REQUIRES: plan.input.packed.
   virtual Result<std::unique_ptr<Fold>> StartFold(
       const Outputs& outputs, const Cancellation* cancellation) const = 0;
-  /// The same, never cancelled.
-  Result<std::unique_ptr<Fold>> StartFold(const Outputs& outputs) const {
-    return StartFold(outputs, nullptr);
-  }
 };
 
 /// An implementation of the selection. Thread-safe. All backends return the
@@ -125,17 +117,18 @@ class Backend {
 
   /// A short stable name, e.g. "cpu".
   virtual std::string_view name() const = 0;
-  /// The instruction set it uses on this machine.
+  /// The instruction set that it uses on this machine.
   virtual std::string_view instruction_set() const = 0;
-  /// How many threads it may use, 0 where that has no meaning.
+  /// The maximum number of threads, or 0 if that has no meaning.
   virtual int threads() const = 0;
 
-  /// Chooses how to run a plan, which outlives the result. UNIMPLEMENTED if
-  /// this backend cannot run it; the last backend of the registry runs all.
+  /// Chooses how to run a plan. `plan` must outlive the result. UNIMPLEMENTED
+  /// if this backend cannot run the plan; the last backend of the registry runs
+  /// all plans.
   virtual Result<std::unique_ptr<const PreparedPlan>> Prepare(
       const Plan& plan) const = 0;
 
-  /// The state of its devices; none where it runs on the CPU.
+  /// The state of each device other than the CPU.
   virtual std::vector<DeviceState> Devices() const { return {}; }
 };
 

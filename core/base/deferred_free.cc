@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -19,20 +20,9 @@ struct Garbage {
   void (*free)(void*);
 };
 
-// One thread that frees what it is given, from the first time on.
+// A thread that frees memory.
 class Reaper {
  public:
-  Reaper() : thread_([this] { Run(); }) {}
-
-  ~Reaper() {
-    {
-      const std::lock_guard lock(mutex_);
-      ending_ = true;
-    }
-    wake_.notify_one();
-    thread_.join();
-  }
-
   void Take(const Garbage& garbage) {
     {
       const std::lock_guard lock(mutex_);
@@ -42,10 +32,10 @@ class Reaper {
   }
 
  private:
-  void Run() {
+  // Ends once a stop is requested and no garbage is left.
+  void Run(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
-    while (!ending_ || !waiting_.empty()) {
-      wake_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
+    while (wake_.wait(lock, stop, [this] { return !waiting_.empty(); })) {
       std::vector<Garbage> taken;
       taken.swap(waiting_);
       lock.unlock();
@@ -58,10 +48,10 @@ class Reaper {
   }
 
   std::mutex mutex_;
-  std::condition_variable wake_;
+  std::condition_variable_any wake_;
   std::vector<Garbage> waiting_;
-  bool ending_ = false;
-  std::thread thread_;  // last: it uses all of the above
+  // Declared last: the thread uses all members above.
+  std::jthread thread_{[this](const std::stop_token& stop) { Run(stop); }};
 };
 
 }  // namespace

@@ -12,23 +12,19 @@ namespace topk {
 /// are eight instantiations: four widths, each for integers and for floats.
 template <class Fn>
 auto WithSortKeyEncoder(const DTypeInfo& type, bool largest, Fn fn) {
-  switch (type.bytes * 2 + (type.is_float ? 1 : 0)) {
+  const auto call = [&]<class Key>(Key) {
+    if (type.is_float) return fn(SortKeyEncoder<Key, true>(type, largest));
+    return fn(SortKeyEncoder<Key, false>(type, largest));
+  };
+  switch (type.bytes) {
+    case 1:
+      return call(uint8_t{});
     case 2:
-      return fn(SortKeyEncoder<uint8_t, false>(type, largest));
-    case 3:
-      return fn(SortKeyEncoder<uint8_t, true>(type, largest));
+      return call(uint16_t{});
     case 4:
-      return fn(SortKeyEncoder<uint16_t, false>(type, largest));
-    case 5:
-      return fn(SortKeyEncoder<uint16_t, true>(type, largest));
-    case 8:
-      return fn(SortKeyEncoder<uint32_t, false>(type, largest));
-    case 9:
-      return fn(SortKeyEncoder<uint32_t, true>(type, largest));
-    case 16:
-      return fn(SortKeyEncoder<uint64_t, false>(type, largest));
+      return call(uint32_t{});
     default:
-      return fn(SortKeyEncoder<uint64_t, true>(type, largest));
+      return call(uint64_t{});
   }
 }
 

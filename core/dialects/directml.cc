@@ -108,31 +108,21 @@ Result<Direction> ReadDirection(const v1::DirectMLTopK& directml,
     if (direction == v1::AXIS_DIRECTION_UNSPECIFIED) {
       return Direction::kLargest;
     }
-    return InvalidArgument("ATTRIBUTE_NOT_IN_VERSION",
-                           "directml.axis_direction",
-                           "DirectML TOP_K has no attribute axis_direction; "
-                           "version 1 (TOP_K1) has");
+    return NoSuchAttribute("directml", "axis_direction", version, 1);
   }
-  switch (direction) {
-    case v1::AXIS_DIRECTION_INCREASING:
-      return Direction::kSmallest;
-    case v1::AXIS_DIRECTION_DECREASING:
-      return Direction::kLargest;
-    case v1::AXIS_DIRECTION_UNSPECIFIED:
-      return InvalidArgument("ATTRIBUTE_MISSING", "directml.axis_direction",
-                             "axis_direction is required: increasing or "
-                             "decreasing");
-    default:
-      return InvalidArgument(
-          "ATTRIBUTE_VALUE", "directml.axis_direction",
-          StrCat("axis_direction = ", static_cast<int>(direction),
-                 " must be 1 (increasing) or 2 (decreasing)"));
-  }
+  if (direction == v1::AXIS_DIRECTION_INCREASING) return Direction::kSmallest;
+  if (direction == v1::AXIS_DIRECTION_DECREASING) return Direction::kLargest;
+  return InvalidArgument(
+      direction == v1::AXIS_DIRECTION_UNSPECIFIED ? "ATTRIBUTE_MISSING"
+                                                  : "ATTRIBUTE_VALUE",
+      "directml.axis_direction",
+      StrCat("axis_direction = ", static_cast<int>(direction),
+             " must be 1 (increasing) or 2 (decreasing)"));
 }
 
 // "K must be greater than 0, but less than the number of elements in the
 // InputTensor along the dimension specified by Axis." DirectML itself accepts
-// equality; the words rule only if asked for.
+// equality, so the rule applies only if `strict` is set.
 Status CheckStrict(const v1::TopKRequest& request) {
   const v1::DirectMLTopK& directml = request.directml();
   const int64_t axis = directml.axis();

@@ -1,6 +1,8 @@
 // OpenVINO TopK-1, TopK-3 and TopK-11. Clauses are those of the operators'
 // pages, https://docs.openvino.ai, "Operation Set Specification".
+#include <algorithm>
 #include <array>
+#include <initializer_list>
 
 #include "core/base/text.h"
 #include "core/dialects/checks.h"
@@ -40,41 +42,19 @@ Status Missing(std::string_view attribute, std::string_view values) {
                          StrCat(attribute, " is required: ", values));
 }
 
-Status Unknown(std::string_view attribute, std::string_view value,
-               std::string_view values) {
+// Rejects a value that is not allowed. `text` lists the allowed values.
+Status CheckValue(std::string_view attribute, const std::string& value,
+                  std::initializer_list<std::string_view> allowed,
+                  std::string_view text) {
+  if (std::ranges::find(allowed, value) != allowed.end()) return {};
   return InvalidArgument(
       "ATTRIBUTE_VALUE", StrCat("openvino.", attribute),
-      StrCat(attribute, " = ", Quote(value), " must be ", values));
-}
-
-// "mode": "Range of values: min, max. Required: yes".
-Status ReadMode(const v1::OpenVinoTopK& openvino, PlanRequest& plan) {
-  constexpr std::string_view kValues = "\"min\" or \"max\"";
-  if (openvino.mode().empty()) return Missing("mode", kValues);
-  if (openvino.mode() != "min" && openvino.mode() != "max") {
-    return Unknown("mode", openvino.mode(), kValues);
-  }
-  plan.direction =
-      openvino.mode() == "max" ? Direction::kLargest : Direction::kSmallest;
-  return {};
-}
-
-// "sort": "Range of values: value, index, none. Required: yes". The order of
-// "none" is undefined, so that of "value" is one of the right ones.
-Status ReadSort(const v1::OpenVinoTopK& openvino, PlanRequest& plan) {
-  constexpr std::string_view kValues = "\"value\", \"index\" or \"none\"";
-  const std::string& sort = openvino.sort();
-  if (sort.empty()) return Missing("sort", kValues);
-  if (sort != "value" && sort != "index" && sort != "none") {
-    return Unknown("sort", sort, kValues);
-  }
-  plan.order = sort == "index" ? Order::kIndex : Order::kValue;
-  return {};
+      StrCat(attribute, " = ", Quote(value), " must be ", text));
 }
 
 // TopK-11, "stable": "only in effect when the sort attribute is set to value or
-// index". OpenVINO itself rejects stable = true with "none", so this does too.
-// The order is stable in any case, so the value changes nothing else.
+// index". OpenVINO rejects stable = true with "none", so topkd does too.
+// Results are always stable, so the value has no other effect.
 Status CheckStable(const v1::OpenVinoTopK& openvino,
                    const OperatorVersion& version) {
   if (!openvino.has_stable()) return {};
@@ -90,21 +70,19 @@ Status CheckStable(const v1::OpenVinoTopK& openvino,
 }
 
 // "index_element_type": "Range of values: "i64" or "i32". Default: "i32"".
-// The page of TopK-1 has no such attribute, so it is rejected, although
-// OpenVINO's opset 1 accepts it; the indices of TopK-1 are i32.
+// The page of TopK-1 does not have the attribute, so topkd rejects it, although
+// OpenVINO's opset 1 accepts it. The indices of TopK-1 are i32.
 Status ReadIndexType(const v1::OpenVinoTopK& openvino,
                      const OperatorVersion& version, PlanRequest& plan) {
   plan.index_type = DType::kI32;
   if (!openvino.has_index_element_type()) return {};
-  const std::string& name = openvino.index_element_type();
   if (version.version == 1) {
     return NoSuchAttribute("openvino", "index_element_type", version, 3);
   }
-  if (name != "i32" && name != "i64") {
-    return Unknown("index_element_type", name, "\"i32\" or \"i64\"");
-  }
+  const std::string& name = openvino.index_element_type();
   if (name == "i64") plan.index_type = DType::kI64;
-  return {};
+  return CheckValue("index_element_type", name, {"i32", "i64"},
+                    "\"i32\" or \"i64\"");
 }
 
 Result<PlanRequest> Parse(const v1::TopKRequest& request,
@@ -123,8 +101,25 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
                                   " for a tensor of rank ", rank));
   }
   plan.axis = openvino.axis();
-  if (Status s = ReadMode(openvino, plan); !s.ok()) return s;
-  if (Status s = ReadSort(openvino, plan); !s.ok()) return s;
+  // "mode": "Range of values: min, max. Required: yes".
+  constexpr std::string_view kModes = "\"min\" or \"max\"";
+  if (openvino.mode().empty()) return Missing("mode", kModes);
+  if (Status s = CheckValue("mode", openvino.mode(), {"min", "max"}, kModes);
+      !s.ok()) {
+    return s;
+  }
+  plan.direction =
+      openvino.mode() == "max" ? Direction::kLargest : Direction::kSmallest;
+  // "sort": "Range of values: value, index, none. Required: yes". The order of
+  // "none" is undefined; "none" sorts by value.
+  constexpr std::string_view kSorts = "\"value\", \"index\" or \"none\"";
+  if (openvino.sort().empty()) return Missing("sort", kSorts);
+  if (Status s = CheckValue("sort", openvino.sort(), {"value", "index", "none"},
+                            kSorts);
+      !s.ok()) {
+    return s;
+  }
+  plan.order = openvino.sort() == "index" ? Order::kIndex : Order::kValue;
   if (Status s = CheckStable(openvino, version); !s.ok()) return s;
   if (Status s = ReadIndexType(openvino, version, plan); !s.ok()) return s;
   const Result<int64_t> k =

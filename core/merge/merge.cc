@@ -1,17 +1,16 @@
-// Algorithm: for elements in order of value, a k-way merge of each slice by a
-// tournament tree; for elements in order of index, a selection of the first k
-// of all partials together.
+// Algorithm: elements in order of value are merged by a tournament tree, slice
+// by slice. Elements in order of index are gathered, and the first k in rank
+// are selected.
 //
-// Why a tree: to gather all elements of a slice, select the first k and sort
-// them takes 1.4 times as long for 4 partials, 1.7 times for 64, and 7 times
-// for 16 partials of 10 000 elements.
+// Why a tree: gathering, selecting and sorting the elements of a slice
+// takes 1.4 times as long for 4 partials, 1.7 times for 64, and 7 times for 16
+// partials of 10 000 elements.
 //
-// Why not cpu::Selection::Merge: its candidates are keys in ascending index,
-// unlike these, and clients that merge would have to link the backend with
-// oneTBB and Highway.
+// Why not cpu::Selection::Merge: its candidates are in ascending order of
+// index, and clients that merge would link the backend with oneTBB and Highway.
 //
-// Why on one thread: selecting one of four elements takes about 25 ns, which is
-// less than the transfer of these elements and their indices.
+// Why one thread: selecting one of four elements takes about 25 ns, less than
+// the transfer of the elements and their indices.
 //
 // Tests: unit/merge_test.cc.
 #include "core/merge/merge.h"
@@ -20,6 +19,7 @@
 #include <bit>
 #include <limits>
 #include <string_view>
+#include <utility>
 
 #include "core/base/checked.h"
 #include "core/base/elements.h"
@@ -35,61 +35,39 @@ std::string Path(size_t partial, std::string_view field) {
   return StrCat("partials[", partial, "].", field);
 }
 
-std::string_view NameOf(Direction direction) {
-  return direction == Direction::kLargest ? "largest" : "smallest";
-}
-
-std::string_view NameOf(Order order) {
-  return order == Order::kValue ? "by value" : "by index";
-}
-
 std::string_view NameOf(DType type) { return InfoOf(type).name; }
 
-int64_t NameOf(int64_t number) { return number; }
-
-// Whether all were asked the same.
-class Agreement {
- public:
-  explicit Agreement(std::span<const Partial> partials) : partials_(partials) {}
-
-  template <class Field>
-  void On(std::string_view name, const Field& field) {
-    for (size_t i = 1; i < partials_.size() && status_.ok(); ++i) {
-      const auto first = field(partials_[0]);
-      const auto other = field(partials_[i]);
-      if (first == other) continue;
-      status_ = InvalidArgument(
-          "PARTIALS_DIFFER", Path(i, name),
-          StrCat(name, " = ", NameOf(other), " differs from ", NameOf(first),
-                 " of partials[0]; only answers to one question are merged"));
-    }
+// Returns the names and values of the attributes that all partials must share.
+std::vector<std::pair<std::string, std::string>> SharedAttributes(
+    const Partial& p) {
+  const bool largest = p.direction == Direction::kLargest;
+  std::vector<std::pair<std::string, std::string>> shared = {
+      {"dtype", StrCat(NameOf(p.dtype))},
+      {"axis", StrCat(p.axis)},
+      {"k", StrCat(p.k)},
+      {"direction", largest ? "largest" : "smallest"},
+      {"order", p.order == Order::kValue ? "by value" : "by index"},
+      {"index_type", StrCat(NameOf(p.index_type))},
+      {"rank", StrCat(p.shape.size())}};
+  for (size_t d = 0; d < p.shape.size(); ++d) {
+    if (static_cast<int64_t>(d) == p.axis) continue;
+    shared.emplace_back(StrCat("shape[", d, "]"), StrCat(p.shape[d]));
   }
-
-  const Status& status() const { return status_; }
-
- private:
-  std::span<const Partial> partials_;
-  Status status_;
-};
+  return shared;
+}
 
 Status CheckAgreement(std::span<const Partial> partials) {
-  Agreement agreement(partials);
-  agreement.On("dtype", [](const Partial& p) { return p.dtype; });
-  agreement.On("axis", [](const Partial& p) { return p.axis; });
-  agreement.On("k", [](const Partial& p) { return p.k; });
-  agreement.On("direction", [](const Partial& p) { return p.direction; });
-  agreement.On("order", [](const Partial& p) { return p.order; });
-  agreement.On("index_type", [](const Partial& p) { return p.index_type; });
-  agreement.On("rank", [](const Partial& p) {
-    return static_cast<int64_t>(p.shape.size());
-  });
-  if (!agreement.status().ok()) return agreement.status();
-  for (size_t d = 0; d < partials[0].shape.size(); ++d) {
-    if (static_cast<int64_t>(d) == partials[0].axis) continue;
-    agreement.On(StrCat("shape[", d, "]"),
-                 [d](const Partial& p) { return p.shape[d]; });
+  const auto first = SharedAttributes(partials[0]);
+  for (size_t i = 1; i < partials.size(); ++i) {
+    const auto other = SharedAttributes(partials[i]);
+    const auto [a, b] = std::ranges::mismatch(first, other);
+    if (a == first.end()) continue;
+    return InvalidArgument(
+        "PARTIALS_DIFFER", Path(i, a->first),
+        StrCat(a->first, " = ", b->second, " differs from ", a->second,
+               " of partials[0]; only results of one request are merged"));
   }
-  return agreement.status();
+  return {};
 }
 
 Status CheckLength(std::span<const std::byte> data, int64_t count, DType type,
@@ -105,13 +83,13 @@ Status CheckLength(std::span<const std::byte> data, int64_t count, DType type,
              NameOf(type), ") imply ", bytes));
 }
 
-// The least and the greatest of some indices.
+// The range of the indices of a partial.
 struct Range {
   uint64_t least = std::numeric_limits<uint64_t>::max();
   uint64_t greatest = 0;
 };
 
-// A negative index is greater than any.
+// Negative indices are greater than all others.
 template <class Index>
 Range RangeOf(std::span<const std::byte> indices) {
   Range range;
@@ -124,7 +102,7 @@ Range RangeOf(std::span<const std::byte> indices) {
   return range;
 }
 
-// Sets the range of a partial's indices with its index_offset.
+// Sets the range of a partial's indices, index_offset included.
 Status CheckIndices(const Partial& partial, size_t number, Range& range) {
   if (partial.index_offset < 0) {
     return InvalidArgument("INDEX_OFFSET_NEGATIVE",
@@ -157,8 +135,8 @@ Status CheckIndices(const Partial& partial, size_t number, Range& range) {
   return {};
 }
 
-// Whether any two ranges overlap. The ranges of correct shards do not; then no
-// slice must be searched for an index that was selected twice.
+// Returns whether any two ranges overlap. If none do, as in correct shards, no
+// slice needs a search for an index that was selected twice.
 bool Meet(std::vector<Range> ranges) {
   std::sort(ranges.begin(), ranges.end(),
             [](const Range& a, const Range& b) { return a.least < b.least; });
@@ -215,14 +193,14 @@ Status CheckPartial(const Partial& partial, size_t number, Range& indices) {
   return CheckIndices(partial, number, indices);
 }
 
-// Where all partials lie, and what they become.
+// The input and the output of a merge.
 struct Work {
   Order order;
   int64_t outer = 1;
   int64_t inner = 1;
-  /// Of the merged partial, along the axis.
+  /// The length of the merged partial along the axis.
   int64_t k = 0;
-  /// Whether an index may be in two partials.
+  /// Whether two partials may have the same index.
   bool may_overlap;
   /// Whether an index has 8 bytes rather than 4.
   bool wide_indices;
@@ -239,7 +217,7 @@ struct Work {
   std::byte* indices = nullptr;
 };
 
-// Merges slice by slice. No index is negative: that has been checked.
+// Merges slice by slice. REQUIRES: no index is negative.
 template <class Encoder, class Key>
 class Merger {
  public:
@@ -261,7 +239,7 @@ class Merger {
   }
 
  private:
-  // Unless it is one: what ranks behind all that are.
+  // The default value is a sentinel that ranks after every element.
   struct Element {
     Key key = 0;
     Key bits = 0;
@@ -287,7 +265,7 @@ class Merger {
                               : Load<uint32_t>(indices, at);
   }
 
-  // Where an element of the merged slice lies.
+  // Returns the offset of an element of the merged slice.
   int64_t Place(int64_t position) const {
     return (outer_ * work_.k + position) * work_.inner + column_;
   }
@@ -310,17 +288,17 @@ class Merger {
                "; shards must not overlap, and each has its index_offset"));
   }
 
-  // Has the sources' heads play against each other, in a tree whose root is
-  // winners_[1] and whose leaves are the sources.
+  // Sets the winner of a node to the child that ranks first. The root is
+  // winners_[1]; the leaves are the sources.
   void Play(size_t node) {
     const uint32_t a = winners_[2 * node];
     const uint32_t b = winners_[2 * node + 1];
-    // No branch: as often as not it would go the other way.
+    // Branchless because the outcome is unpredictable.
     const uint32_t other = -uint32_t{RanksBefore(elements_[b], elements_[a])};
     winners_[node] = a ^ ((a ^ b) & other);
   }
 
-  // The merge reads only the elements that it takes, and one more of each.
+  // Checks a source separately, because the merge does not read all elements.
   Status CheckOrder(size_t source) const {
     Element before = Get(source, 0);
     for (int64_t i = 1; i < work_.sources[source].count; ++i) {
@@ -329,7 +307,7 @@ class Merger {
         return InvalidArgument(
             "NOT_IN_ORDER", Path(source, "values"),
             StrCat("element ", i, " of slice ", outer_ * work_.inner + column_,
-                   " ranks before the one in front of it"));
+                   " ranks before its predecessor"));
       }
       before = element;
     }
@@ -346,12 +324,9 @@ class Merger {
       if (s < work_.sources.size()) elements_[s] = Get(s, 0);
     }
     for (size_t node = leaves_ - 1; node > 0; --node) Play(node);
-    uint64_t last = std::numeric_limits<uint64_t>::max();
     for (int64_t j = 0; j < work_.k; ++j) {
       const size_t source = winners_[1];
       const Element first = elements_[source];
-      if (first.index == last) return Overlap(last);
-      last = first.index;
       Put(j, first);
       elements_[source] = Get(source, first.position + 1);
       for (size_t node = (leaves_ + source) / 2; node > 0; node /= 2) {
@@ -361,7 +336,7 @@ class Merger {
     return work_.may_overlap ? FindTwice() : Status();
   }
 
-  // Looks for an index that was chosen twice.
+  // Rejects a merged slice that has an index twice.
   Status FindTwice() {
     indices_.clear();
     for (int64_t j = 0; j < work_.k; ++j) {
@@ -372,7 +347,7 @@ class Merger {
     return twice == indices_.end() ? Status() : Overlap(*twice);
   }
 
-  // Takes the first of all, and puts them back into the order of the indices.
+  // Selects the first k of all sources, and restores the order of the indices.
   Status MergeByIndex() {
     elements_.clear();
     for (size_t s = 0; s < work_.sources.size(); ++s) {

@@ -1,4 +1,4 @@
-// Answers over the shards of a longer axis, into the answer over all of it.
+// Merges the results over the shards of an axis into the result over the axis.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +13,15 @@
 
 namespace topk {
 
-/// The result over one shard, or over shards that were merged, with the
-/// attributes of the request for the whole axis. Both outputs, packed and
-/// row-major.
+/// The result over one shard or several merged shards, with the attributes of
+/// the request for the whole axis. Both outputs are contiguous and row-major.
 struct Partial {
   DType dtype = DType::kF32;
-  /// Of both outputs. Along the axis min(k, the shard's length).
+  /// The shape of both outputs: min(k, length of the shard) along the axis.
   std::vector<int64_t> shape;
   /// 0 .. rank - 1.
   int64_t axis = 0;
-  /// Of the whole axis, also where the shard has fewer.
+  /// The k of the request, even if the shard has fewer elements.
   int64_t k = 0;
   Direction direction = Direction::kLargest;
   Order order = Order::kValue;
@@ -30,31 +29,33 @@ struct Partial {
   DType index_type = DType::kI64;
   std::span<const std::byte> values;
   std::span<const std::byte> indices;
-  /// Added to every index: where the shard begins, unless the request said so.
+  /// Added to every index: the first index of the shard, or 0 if the request
+  /// had an index_offset.
   int64_t index_offset = 0;
 };
 
-/// The result of a merge. It can be merged again as a partial with index_offset
-/// 0 and the other attributes of its inputs.
+/// The result of a merge. Can be merged again as a partial with index_offset 0
+/// and the other attributes of the inputs.
 struct Merged {
   std::vector<int64_t> shape;
   std::string values;
   std::string indices;
 };
 
-/// Returns the bytes of the answer over all shards: of each slice the
-/// min(k, all there are) first, in the one order (sort_key_encoder.h, then
-/// ascending index). However the shards are grouped and whatever their order,
-/// the bytes are the same. A slice costs O(all there are + k log partials); by
-/// index, O(all there are).
+/// Returns the result over all shards: the first min(k, n) elements of each
+/// slice in rank order (sort_key_encoder.h, then ascending index), where n is
+/// the number of elements in all partials. The bytes do not depend on the
+/// grouping and the order of the shards. A slice takes O(n + k log partials),
+/// or O(n) if ordered by index.
 ///
-/// INVALID_ARGUMENT, naming partial, field, value and rule: no partials; they
-/// differ in their attributes or in a dimension other than the axis; more than
-/// k along the axis; data of another length than shape and type imply; an index
-/// that is negative or, with index_offset, does not fit its type; elements by
-/// value that are not in order; one index selected from two partials, whose
-/// shards overlap or lack their index_offset. An overlap among elements that
-/// are not selected is not detected.
+/// Returns INVALID_ARGUMENT, naming partial, field, value and rule, if there
+/// are no partials; they differ in their attributes or in a dimension other
+/// than the axis; one has more than k elements along the axis; the data has
+/// another length than shape and type imply; an index is negative or, with
+/// index_offset, does not fit its type; elements ordered by value are not in
+/// order; or an index is selected from two partials, because shards overlap or
+/// lack their index_offset. An overlap among elements that are not selected is
+/// not detected.
 Result<Merged> MergePartials(std::span<const Partial> partials);
 
 }  // namespace topk

@@ -183,19 +183,17 @@ Status CheckLimits(const PlanRequest& request, const Plan& plan,
 
 // Rejects strides with which elements of an output overlap.
 Status CheckOverlap(const Plan& plan, bool wanted, const Layout& layout,
-                    std::string_view field) {
+                    const OutputRequest& request) {
   if (!wanted || layout.packed) return {};
-  switch (Overlaps(plan.output_shape(), layout.strides)) {
-    case Overlap::kNo:
-      return {};
-    case Overlap::kYes:
-      return InvalidArgument("OUTPUT_OVERLAPS", StrCat(field, ".strides"),
-                             "two elements overlap with these strides");
-    case Overlap::kUndecided:
-      break;
+  const Overlap overlap = Overlaps(plan.output_shape(), layout.strides);
+  if (overlap == Overlap::kNo) return {};
+  const std::string field = StrCat(request.field, ".strides");
+  if (overlap == Overlap::kYes) {
+    return InvalidArgument("OUTPUT_OVERLAPS", field,
+                           "two elements overlap with these strides");
   }
   return ResourceExhausted(
-      "LAYOUT_TOO_COMPLEX", StrCat(field, ".strides"),
+      "LAYOUT_TOO_COMPLEX", field,
       StrCat("cannot determine in ", kOverlapSteps,
              " steps whether elements overlap; use strides of which each is "
              "larger than the span of the smaller ones"));
@@ -211,15 +209,7 @@ std::vector<int64_t> Plan::output_shape() const {
 
 Result<Plan> MakePlan(const PlanRequest& request, const Limits& limits) {
   Plan plan;
-  plan.dtype = request.dtype;
-  plan.k = request.k;
-  plan.direction = request.direction;
-  plan.order = request.order;
-  plan.index_type = request.index_type;
-  plan.index_offset = request.index_offset;
-  plan.wants_values = request.wants_values;
-  plan.wants_indices = request.wants_indices;
-
+  static_cast<Selected&>(plan) = request;
   const Result<int64_t> elements = CountElements(request.shape, "tensor.shape");
   if (!elements.ok()) return elements.status();
   if (Status s = SetAxis(request, plan); !s.ok()) return s;
@@ -238,22 +228,19 @@ Result<Plan> MakePlan(const PlanRequest& request, const Limits& limits) {
 
   if (Status s = CheckLimits(request, plan, *elements, limits); !s.ok())
     return s;
-  if (Status s = CheckOverlap(plan, plan.wants_values, plan.values,
-                              request.values.field);
-      !s.ok()) {
-    return s;
+  Status overlap =
+      CheckOverlap(plan, plan.wants_values, plan.values, request.values);
+  if (overlap.ok()) {
+    overlap =
+        CheckOverlap(plan, plan.wants_indices, plan.indices, request.indices);
   }
-  if (Status s = CheckOverlap(plan, plan.wants_indices, plan.indices,
-                              request.indices.field);
-      !s.ok()) {
-    return s;
-  }
+  if (!overlap.ok()) return overlap;
   return plan;
 }
 
 int64_t SliceOffset(const Plan& plan, const Layout& layout, int64_t slice) {
-  // A packed tensor is [outer, n or k, inner] whatever its rank, which a
-  // stranger may have made thousands.
+  // Takes constant time: a contiguous tensor is [outer, n or k, inner] whatever
+  // its rank.
   if (layout.packed) {
     const auto axis = static_cast<size_t>(plan.axis);
     const int64_t outer_stride = axis > 0 ? layout.strides[axis - 1] : 0;

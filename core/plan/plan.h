@@ -1,5 +1,4 @@
-// The one form into which every dialect is lowered, and all that a backend
-// needs to know.
+// A valid request without its dialect: all that a backend needs to know.
 #pragma once
 
 #include <cstdint>
@@ -14,39 +13,42 @@
 
 namespace topk {
 
-/// Where a tensor's elements are in its bytes.
+/// The positions of a tensor's elements in its bytes.
 struct Layout {
   /// In elements, one per dimension.
   std::vector<int64_t> strides;
-  /// The length of the tensor's data, in bytes. An input's may be followed by
-  /// padding, which is ignored.
+  /// The length of the tensor's data, in bytes. Padding may follow the data of
+  /// an input and is ignored.
   int64_t bytes = 0;
-  /// Whether the strides are those of a packed row-major tensor.
+  /// Whether the strides are those of a contiguous row-major tensor.
   bool packed = true;
 };
 
-/// A valid selection: for every slice of a tensor along an axis, k of n.
-///
-/// The tensor is seen as [outer, n, inner] and has outer * inner slices; slice
-/// number o * inner + c has the elements [o, :, c]. Outputs are [outer, k,
-/// inner]. MakePlan checks what it makes, so a backend need not.
-struct Plan {
+/// The elements to select from each slice, and the outputs.
+struct Selected {
   DType dtype = DType::kF32;
-  int64_t outer = 1;
-  int64_t n = 1;
-  int64_t inner = 1;
-  /// 1 <= k <= n.
-  int64_t k = 1;
+  int64_t k = 0;
   Direction direction = Direction::kLargest;
   Order order = Order::kValue;
   /// I32, I64, U32 or U64.
   DType index_type = DType::kI64;
-  /// Added to every index; the sums fit index_type.
+  /// Added to every index.
   int64_t index_offset = 0;
   bool wants_values = true;
   bool wants_indices = true;
+};
 
-  /// The input's shape, and which of its dimensions is n.
+/// A valid selection of k of the n elements of each slice along an axis.
+///
+/// The tensor has the shape [outer, n, inner] and outer * inner slices. Slice
+/// number o * inner + c has the elements [o, :, c]. Outputs have the shape
+/// [outer, k, inner]. 1 <= k <= n, and all indices fit index_type.
+struct Plan : Selected {
+  int64_t outer = 1;
+  int64_t n = 1;
+  int64_t inner = 1;
+
+  /// The input's shape, and the dimension of length n.
   std::vector<int64_t> shape;
   int axis = 0;
 
@@ -60,7 +62,7 @@ struct Plan {
   Layout indices;
 
   int64_t slices() const { return outer * inner; }
-  /// How many elements each output has.
+  /// The number of elements of each output.
   int64_t selected() const { return k * slices(); }
   /// The bytes of the outputs that the request wants.
   int64_t output_bytes() const {
@@ -85,7 +87,7 @@ struct Limits {
   int64_t max_rank = 64;
 };
 
-/// An output's layout as a request asks for it.
+/// The layout that a request wants for an output.
 struct OutputRequest {
   /// The path of its description, for errors, e.g. "directml.output_value"; the
   /// input's shape if the request has no description.
@@ -98,10 +100,9 @@ struct OutputRequest {
 
 /// A request in the terms that all dialects share, after the checks of its
 /// dialect.
-struct PlanRequest {
+struct PlanRequest : Selected {
   /// The name of the attributes' field, for errors, e.g. "onnx".
   std::string_view attributes;
-  DType dtype = DType::kF32;
   std::vector<int64_t> shape;
   /// In elements; empty = packed.
   std::vector<int64_t> strides;
@@ -114,13 +115,6 @@ struct PlanRequest {
   int64_t axis = -1;
   /// Whether -r .. -1 count from the back.
   bool axis_from_back = true;
-  int64_t k = 0;
-  Direction direction = Direction::kLargest;
-  Order order = Order::kValue;
-  DType index_type = DType::kI64;
-  int64_t index_offset = 0;
-  bool wants_values = true;
-  bool wants_indices = true;
   OutputRequest values;
   OutputRequest indices;
 };

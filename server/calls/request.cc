@@ -58,9 +58,7 @@ Status Request::PrepareRead() {
   if (shared) {
     stats_.tensor_bytes = static_cast<int64_t>(shared->size());
     pieces = 1;
-  } else if (request.tensor().has_shared_memory()) {
-    return Unimplemented("SHARED_MEMORY_NOT_ALLOWED", "tensor.shared_memory",
-                         "this server does not use shared memory");
+    request.mutable_tensor()->clear_source();
   }
   stats_.computing = true;
   Result<PreparedRequest> prepared =

@@ -13,7 +13,7 @@
 
 #include "core/backends/registry.h"
 #include "core/base/text.h"
-#include "core/base/usage_text.h"
+#include "core/command_line/usage_text.h"
 #include "server/config/config_file.h"
 #include "server/config/config_values.h"
 #include "server/config/otel_variables.h"

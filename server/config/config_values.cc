@@ -10,7 +10,7 @@
 
 #include "core/base/number.h"
 #include "core/base/text.h"
-#include "core/base/usage_text.h"
+#include "core/command_line/usage_text.h"
 #include "core/security/target.h"
 
 namespace topk {

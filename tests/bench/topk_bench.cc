@@ -30,7 +30,7 @@ void RunWorkload(benchmark::State& state, const Workload& workload,
   for (auto _ : state) {
     best_read = std::min(best_read, TimeToRead(data, arena));
     const auto start = std::chrono::steady_clock::now();
-    execution = prepared->Run(data, answer.outputs());
+    execution = prepared->Run(data, answer.outputs(), nullptr);
     const int64_t run =
         std::chrono::nanoseconds(std::chrono::steady_clock::now() - start)
             .count();

@@ -34,7 +34,7 @@ class Worker {
     if (what == "time") {
       return Time(order, [&] {
         const auto start = std::chrono::steady_clock::now();
-        prepared_->Run(data_, answer_[0].outputs());
+        prepared_->Run(data_, answer_[0].outputs(), nullptr);
         return std::chrono::nanoseconds(std::chrono::steady_clock::now() -
                                         start)
             .count();

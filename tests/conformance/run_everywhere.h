@@ -12,6 +12,7 @@
 #include "core/dialects/registry.h"
 #include "core/engine.h"
 #include "tests/support/backends.h"
+#include "tests/support/compute.h"
 #include "tests/support/generators.h"
 
 namespace topk::testing {
@@ -48,7 +49,7 @@ inline Result<v1::TopKResponse> Stream(const Engine& engine,
                                        int64_t piece, Random& random) {
   v1::TopKRequest header = request;
   header.mutable_tensor()->clear_source();
-  Result<TensorStream> stream = TensorStream::Start(engine, header);
+  Result<TensorStream> stream = StartStream(engine, header);
   if (!stream.ok()) return stream.status();
   Status fed = FeedInPieces(
       request.tensor().data(), piece, random,
@@ -76,10 +77,10 @@ inline std::optional<Result<v1::TopKResponse>> RunOn(
   response.set_request_id(request.request_id());
   const Outputs outputs = PrepareOutputs(*plan, response);
   if (!piece || !plan->input.packed) {
-    (*prepared)->Run(std::as_bytes(std::span(data)), outputs);
+    (*prepared)->Run(std::as_bytes(std::span(data)), outputs, nullptr);
     return response;
   }
-  const std::unique_ptr<Fold> fold = *(*prepared)->StartFold(outputs);
+  const std::unique_ptr<Fold> fold = *(*prepared)->StartFold(outputs, nullptr);
   const auto exact = static_cast<size_t>(plan->input.bytes);  // no padding
   (void)FeedInPieces(data.substr(0, exact), *piece, random,
                      [&](std::span<const std::byte> p) {
@@ -108,7 +109,7 @@ class Everywhere {
                            Random& random) const {
     std::vector<Outcome> outcomes;
     for (size_t i = 0; i < engines_.size(); ++i) {
-      outcomes.push_back({"engine", engines_[i]->Compute(request)});
+      outcomes.push_back({"engine", Compute(*engines_[i], request)});
     }
     // Tensors in shared memory are rejected before they are read or streamed.
     if (request.tensor().has_shared_memory()) return outcomes;

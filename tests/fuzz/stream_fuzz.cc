@@ -7,6 +7,7 @@
 #include "tests/conformance/run_everywhere.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/request_from.h"
+#include "tests/support/compute.h"
 
 namespace topk::testing {
 namespace {
@@ -33,7 +34,7 @@ Result<v1::TopKResponse> Streamed(const Engine& engine,
                                   const Pieces& pieces) {
   v1::TopKRequest header = request;
   header.mutable_tensor()->clear_source();
-  Result<TensorStream> stream = TensorStream::Start(engine, header);
+  Result<TensorStream> stream = StartStream(engine, header);
   if (!stream.ok()) return stream.status();
   for (const auto& piece : pieces) {
     if (Status s = stream->Feed(piece); !s.ok()) return s;
@@ -46,7 +47,7 @@ Result<v1::TopKResponse> Folded(const Backend& backend, const Plan& plan,
   v1::TopKResponse response;
   const Outputs outputs = PrepareOutputs(plan, response);
   const auto prepared = *backend.Prepare(plan);
-  const std::unique_ptr<Fold> fold = *prepared->StartFold(outputs);
+  const std::unique_ptr<Fold> fold = *prepared->StartFold(outputs, nullptr);
   for (const auto& piece : pieces) fold->Feed(piece);
   fold->Finish();
   return response;
@@ -82,13 +83,13 @@ void Check(Input& input) {
   if (fault == 1) data.resize(data.size() / 2);
   if (fault == 2) data.append(9, 'x');
 
-  const Result<v1::TopKResponse> whole = engine.Compute(request);
+  const Result<v1::TopKResponse> whole = Compute(engine, request);
   Require(whole.ok() || fault != 0, "the request is right");
   const Pieces pieces = CutUp(data, lengths);
   RequireSame(Streamed(engine, request, pieces), whole);
   const std::vector<std::span<const std::byte>> spans(pieces.begin(),
                                                       pieces.end());
-  RequireSame(engine.Compute(request, spans), whole);
+  RequireSame(Compute(engine, request, spans), whole);
   const Result<Plan> plan = Lower(request, Limits());
   if (plan.ok() && plan->input.packed && backend.Prepare(*plan).ok() &&
       plan->input.bytes == static_cast<int64_t>(data.size())) {

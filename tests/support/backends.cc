@@ -25,10 +25,10 @@ std::unique_ptr<Backend> EagerBackend(int threads) {
                         kNanoseconds);
 }
 
-std::unique_ptr<Backend> HostCudaBackend(int64_t piece_elements) {
+std::unique_ptr<Backend> HostCudaBackend(int64_t chunk_elements) {
   std::vector<std::unique_ptr<cuda::Device>> devices;
   devices.push_back(MakeHostDevice());
-  return MakeCudaBackend(std::move(devices), piece_elements);
+  return MakeCudaBackend(std::move(devices), chunk_elements);
 }
 
 std::string Describe(const Backend& backend) {

@@ -19,7 +19,7 @@ std::vector<std::unique_ptr<Backend>> AllBackends(int threads);
 std::unique_ptr<Backend> EagerBackend(int threads);
 
 /// Returns the CUDA backend on that device.
-std::unique_ptr<Backend> HostCudaBackend(int64_t piece_elements);
+std::unique_ptr<Backend> HostCudaBackend(int64_t chunk_elements);
 
 /// Returns a backend's name with its instruction set, for messages.
 std::string Describe(const Backend& backend);

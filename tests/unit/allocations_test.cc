@@ -21,7 +21,8 @@ int64_t Count(const Backend& backend, DType dtype, int64_t rows, int64_t n,
   const int64_t before = allocations;
   prepared->Run(std::as_bytes(std::span(tensor)),
                 {std::as_writable_bytes(std::span(values)),
-                 std::as_writable_bytes(std::span(indices))});
+                 std::as_writable_bytes(std::span(indices))},
+                nullptr);
   return allocations - before;
 }
 

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "core/engine.h"
+#include "tests/support/compute.h"
 #include "tests/support/generators.h"
 #include "tests/unit/run_plan.h"
 
@@ -64,22 +65,21 @@ std::string DataOf(const Big& big) {
   return SomeData(static_cast<DType>(big.type), count, 1);
 }
 
-Result<v1::TopKResponse> Compute(const Engine& engine, const Big& big,
-                                 const v1::TopKRequest& request,
-                                 const std::string& data,
-                                 const Cancellation* cancellation) {
+Result<v1::TopKResponse> ComputeBig(const Engine& engine, const Big& big,
+                                    const v1::TopKRequest& request,
+                                    const std::string& data,
+                                    const Cancellation* cancellation) {
   auto rest = std::as_bytes(std::span(data));
   if (big.way == Way::kWhole)
-    return engine.Compute(request, rest, cancellation);
+    return Compute(engine, request, std::span(&rest, 1), cancellation);
   std::vector<std::span<const std::byte>> pieces;
   for (; !rest.empty(); rest = rest.subspan(pieces.back().size())) {
     pieces.push_back(rest.first(std::min(rest.size(), size_t{1} << 19)));
   }
   if (big.way == Way::kPieces) {
-    return engine.Compute(request, pieces, cancellation);
+    return Compute(engine, request, pieces, cancellation);
   }
-  Result<TensorStream> stream =
-      TensorStream::Start(engine, request, cancellation);
+  Result<TensorStream> stream = StartStream(engine, request, cancellation);
   if (!stream.ok()) return stream.status();
   for (const auto& piece : pieces) {
     if (Status s = stream->Feed(piece); !s.ok()) return s;
@@ -102,7 +102,7 @@ TEST_P(Cancelling, EndsSoonOrReturnsTheWholeResult) {
   for (const int threads : {1, 3}) {
     const Engine engine({threads, {}});
     const auto begin = Clock::now();
-    const auto expected = Compute(engine, big, request, data, nullptr);
+    const auto expected = ComputeBig(engine, big, request, data, nullptr);
     const auto whole = Clock::now() - begin;
     ASSERT_TRUE(expected.ok()) << expected.status().message;
     EXPECT_EQ(expected->execution().kernel().rfind(big.kernel, 0), 0u)
@@ -110,7 +110,7 @@ TEST_P(Cancelling, EndsSoonOrReturnsTheWholeResult) {
 
     Cancellation before;
     before.Cancel();
-    EXPECT_EQ(Compute(engine, big, request, data, &before).status().code,
+    EXPECT_EQ(ComputeBig(engine, big, request, data, &before).status().code,
               Code::kCancelled);
 
     constexpr int kTries = 5;
@@ -126,7 +126,7 @@ TEST_P(Cancelling, EndsSoonOrReturnsTheWholeResult) {
         cancellation.Cancel();
       });
       begun = true;
-      const auto answer = Compute(engine, big, request, data, &cancellation);
+      const auto answer = ComputeBig(engine, big, request, data, &cancellation);
       const auto returned = Clock::now();
       canceller.join();
       if (answer.ok()) {
@@ -254,7 +254,7 @@ TEST(Cancelling, EndsEveryCallOfAStream) {
   for (int calls = 0; calls < 3; ++calls) {
     Cancellation cancellation;
     if (calls == 0) cancellation.Cancel();
-    auto stream = TensorStream::Start(engine, RequestOf(big), &cancellation);
+    auto stream = StartStream(engine, RequestOf(big), &cancellation);
     if (calls == 0) {
       EXPECT_EQ(stream.status().code, Code::kCancelled);
       continue;

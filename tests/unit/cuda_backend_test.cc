@@ -7,6 +7,7 @@
 #include "core/backends/cpu/cpu_backend.h"
 #include "core/engine.h"
 #include "tests/support/backends.h"
+#include "tests/support/compute.h"
 #include "tests/support/generators.h"
 #include "tests/support/host_device.h"
 #include "tests/unit/run_plan.h"
@@ -30,9 +31,9 @@ std::unique_ptr<Backend> Cpu() {
 
 // Prefers CUDA for all that it takes.
 Engine MakeEngine(Devices devices, const char* choice = "cuda",
-                  int64_t piece_elements = 64) {
+                  int64_t chunk_elements = 64) {
   std::vector<std::unique_ptr<Backend>> backends;
-  backends.push_back(MakeCudaBackend(std::move(devices), piece_elements));
+  backends.push_back(MakeCudaBackend(std::move(devices), chunk_elements));
   backends.push_back(Cpu());
   EngineOptions options;
   options.backends.choice = choice;
@@ -62,7 +63,7 @@ std::string RightBytes(const v1::TopKRequest& request) {
   std::vector<std::unique_ptr<Backend>> backends;
   backends.push_back(Cpu());
   const Engine engine(EngineOptions(), std::move(backends));
-  return Bytes(*engine.Compute(request));
+  return Bytes(*Compute(engine, request));
 }
 
 TEST(CudaBackend, ReportsWhyItDeclines) {
@@ -107,7 +108,7 @@ TEST(CudaBackend, FoldsChunksOfEverySize) {
 TEST(CudaEngine, ReportsTheBackendThatRan) {
   const Engine engine = MakeEngine(Some({{}}));
   const v1::TopKRequest request = SomeRequest(4, 500, 5);
-  const auto response = engine.Compute(request);
+  const auto response = Compute(engine, request);
   ASSERT_TRUE(response.ok());
   EXPECT_EQ(response->execution().backend(), "cuda");
   EXPECT_EQ(response->execution().kernel(), "cub_batched_topk");
@@ -119,13 +120,16 @@ TEST(CudaEngine, ReportsTheBackendThatRan) {
   EXPECT_EQ(report.devices[0].memory_bytes, 0);
 }
 
-TEST(CudaEngine, ChoosesTheCpuForSmallRequests) {
+TEST(CudaEngine, ChoosesTheFasterBackend) {
   const Engine engine = MakeEngine(Some({{}}), kAutoBackend);
-  const auto small = engine.Compute(SomeRequest(4, 100, 5));
+  const auto small = Compute(engine, SomeRequest(4, 100, 5));
   EXPECT_EQ(small->execution().backend(), "cpu");
   // A sort takes the CPU far longer than to copy the tensor.
-  const auto sorted = engine.Compute(SomeRequest(1, 2000000, 2000000));
+  const auto sorted = Compute(engine, SomeRequest(1, 2000000, 2000000));
   EXPECT_EQ(sorted->execution().backend(), "cuda");
+  // A scan takes less time than the copy.
+  const auto scanned = Compute(engine, SomeRequest(1, 2000000, 5));
+  EXPECT_EQ(scanned->execution().backend(), "cpu");
 }
 
 // Wherever a device fails, a request is answered all the same.
@@ -137,7 +141,7 @@ TEST(CudaEngine, TheCpuReplacesALostDevice) {
     HostDeviceOptions options;
     options.calls_until_lost = calls;
     const Engine engine = MakeEngine(Some({options}));
-    const auto response = engine.Compute(request);
+    const auto response = Compute(engine, request);
     ASSERT_TRUE(response.ok()) << calls << response.status().message;
     ASSERT_EQ(Bytes(*response), right) << calls;
     if (response->execution().backend() == "cuda") break;
@@ -145,7 +149,7 @@ TEST(CudaEngine, TheCpuReplacesALostDevice) {
     EXPECT_EQ(engine.Devices().fallbacks_lost, 1) << calls;
     EXPECT_TRUE(engine.Devices().devices[0].lost);
     // From now on it is not asked.
-    ASSERT_EQ(Bytes(*engine.Compute(request)), right);
+    ASSERT_EQ(Bytes(*Compute(engine, request)), right);
     EXPECT_EQ(engine.Devices().fallbacks_lost, 1) << calls;
   }
   EXPECT_GT(lost, 20);
@@ -159,11 +163,11 @@ TEST(CudaEngine, TheCpuReplacesAFullDevice) {
     HostDeviceOptions options;
     options.calls_until_full = calls;
     const Engine engine = MakeEngine(Some({options}));
-    ASSERT_EQ(Bytes(*engine.Compute(request)), right) << calls;
+    ASSERT_EQ(Bytes(*Compute(engine, request)), right) << calls;
     full += engine.Devices().fallbacks_full;
     EXPECT_EQ(engine.Devices().fallbacks_lost, 0);
     // It is asked again.
-    const auto second = engine.Compute(request);
+    const auto second = Compute(engine, request);
     ASSERT_EQ(Bytes(*second), right);
   }
   EXPECT_GT(full, 20);
@@ -177,7 +181,7 @@ TEST(CudaEngine, AnotherDeviceReplacesALostOne) {
   const std::string right = RightBytes(request);
   int on_cuda = 0;
   for (int i = 0; i < 10; ++i) {
-    const auto response = engine.Compute(request);
+    const auto response = Compute(engine, request);
     ASSERT_EQ(Bytes(*response), right);
     on_cuda += response->execution().backend() == "cuda" ? 1 : 0;
   }
@@ -192,7 +196,7 @@ TEST(CudaStream, ALostDeviceEndsOnlyTheStream) {
   options.calls_until_lost = 10;
   const Engine engine = MakeEngine(Some({options}));
   for (const bool first : {true, false}) {
-    auto stream = TensorStream::Start(engine, header);
+    auto stream = StartStream(engine, header);
     ASSERT_TRUE(stream.ok());
     ASSERT_TRUE(
         stream->Feed(std::as_bytes(std::span(request.tensor().data()))).ok());
@@ -214,7 +218,7 @@ TEST(CudaStream, FoldsOnTheCpuIfTheDeviceIsLost) {
   HostDeviceOptions options;
   options.calls_until_lost = 0;
   const Engine engine = MakeEngine(Some({options}));
-  auto stream = TensorStream::Start(engine, header);
+  auto stream = StartStream(engine, header);
   ASSERT_TRUE(stream.ok());
   EXPECT_EQ(engine.Devices().fallbacks_lost, 1);
   EXPECT_EQ(engine.Devices().fallbacks_full, 0);
@@ -229,10 +233,11 @@ TEST(CudaStream, FoldsOnTheCpuIfTheDeviceIsFull) {
   header.mutable_tensor()->clear_source();
   // Room for one at a time.
   const Plan plan = ValidPlan(Ask(DType::kF32, {1, 300}, 1, 20));
-  const int64_t bytes = cuda::DeviceBytes(plan, cuda::RowsPerPiece(plan, 64));
+  const int64_t bytes =
+      cuda::DeviceBytes(plan, cuda::PositionsPerChunk(plan, 64));
   const Engine engine = MakeEngine(Some({{.memory_limit = bytes}}));
-  auto one = TensorStream::Start(engine, header);
-  auto other = TensorStream::Start(engine, header);
+  auto one = StartStream(engine, header);
+  auto other = StartStream(engine, header);
   ASSERT_TRUE(one.ok() && other.ok());
   EXPECT_EQ(engine.Devices().fallbacks_full, 1);
   for (auto* stream : {&one, &other}) {

@@ -3,6 +3,7 @@
 
 #include "core/engine.h"
 #include "tests/conformance/run_everywhere.h"
+#include "tests/support/compute.h"
 #include "tests/support/generators.h"
 
 namespace topk::testing {
@@ -46,10 +47,10 @@ TEST_P(Threads, HaveTheSameResults) {
   for (int round = 0; round < 4; ++round) {
     const v1::TopKRequest request =
         Request(random, p.shape, p.axis, p.k, p.type);
-    const auto one = Engine({1, {}}).Compute(request);
+    const auto one = Compute(Engine({1, {}}), request);
     ASSERT_TRUE(one.ok());
     for (const int threads : {2, 3, 8}) {
-      const auto many = Engine({threads, {}}).Compute(request);
+      const auto many = Compute(Engine({threads, {}}), request);
       ASSERT_TRUE(many.ok());
       ASSERT_EQ(Comparable(*many), Comparable(*one)) << threads;
     }
@@ -83,14 +84,14 @@ TEST(Batch, ASingleRowHasTheResultOfTheBatch) {
   const v1::TopKRequest batch =
       Request(random, {50, 400}, 1, 13, v1::DATA_TYPE_BF16);
   const Engine engine({2, {}});
-  const auto together = engine.Compute(batch);
+  const auto together = Compute(engine, batch);
   ASSERT_TRUE(together.ok());
   for (size_t row = 0; row < 50; ++row) {
     v1::TopKRequest alone = batch;
     alone.mutable_tensor()->set_shape(0, 1);
     alone.mutable_tensor()->set_data(
         batch.tensor().data().substr(row * 800, 800));
-    const auto answer = engine.Compute(alone);
+    const auto answer = Compute(engine, alone);
     ASSERT_TRUE(answer.ok());
     ASSERT_EQ(answer->values().data(),
               together->values().data().substr(row * 26, 26));
@@ -106,7 +107,7 @@ TEST(TensorStream, IgnoresEmptyChunks) {
   v1::TopKRequest header = request;
   header.mutable_tensor()->clear_source();
   const Engine engine({1, {}});
-  auto stream = TensorStream::Start(engine, header);
+  auto stream = StartStream(engine, header);
   ASSERT_TRUE(stream.ok());
   const auto data = std::as_bytes(std::span(request.tensor().data()));
   for (size_t i = 0; i < data.size(); ++i) {  // within elements too
@@ -116,7 +117,7 @@ TEST(TensorStream, IgnoresEmptyChunks) {
   EXPECT_TRUE(stream->Feed({}).ok());
   const auto answer = stream->Finish();
   ASSERT_TRUE(answer.ok());
-  EXPECT_EQ(Comparable(*answer), Comparable(*engine.Compute(request)));
+  EXPECT_EQ(Comparable(*answer), Comparable(*Compute(engine, request)));
 }
 
 TEST(TensorStream, ReportsExcessDataAtOnce) {
@@ -124,7 +125,7 @@ TEST(TensorStream, ReportsExcessDataAtOnce) {
   v1::TopKRequest request = Request(random, {10}, 0, 1, v1::DATA_TYPE_F32);
   request.mutable_tensor()->clear_data();
   const Engine engine({1, {}});
-  auto stream = TensorStream::Start(engine, request);
+  auto stream = StartStream(engine, request);
   ASSERT_TRUE(stream.ok());
   const std::vector<std::byte> piece(30);
   EXPECT_TRUE(stream->Feed(piece).ok());
@@ -138,7 +139,7 @@ TEST(TensorStream, ReportsMissingDataAtTheEnd) {
   v1::TopKRequest request = Request(random, {10}, 0, 1, v1::DATA_TYPE_F32);
   request.mutable_tensor()->clear_data();
   const Engine engine({1, {}});
-  auto stream = TensorStream::Start(engine, request);
+  auto stream = StartStream(engine, request);
   ASSERT_TRUE(stream.ok());
   EXPECT_TRUE(stream->Feed(std::vector<std::byte>(39)).ok());
   EXPECT_EQ(stream->Finish().status().reason, "DATA_LENGTH");
@@ -149,8 +150,7 @@ TEST(TensorStream, RejectsAHeaderWithData) {
   const v1::TopKRequest request =
       Request(random, {10}, 0, 1, v1::DATA_TYPE_F32);
   const Engine engine({1, {}});
-  EXPECT_EQ(TensorStream::Start(engine, request).status().reason,
-            "HEADER_HAS_DATA");
+  EXPECT_EQ(StartStream(engine, request).status().reason, "HEADER_HAS_DATA");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "tests/support/compute.h"
 #include "tests/support/generators.h"
 
 namespace topk::testing {
@@ -58,9 +59,9 @@ TEST(Capabilities, ListExactlyTheAcceptedTypes) {
         v1::TopKRequest request =
             OneRow(row.spec(), static_cast<v1::DataType>(type),
                    static_cast<v1::DataType>(index_type));
-        const Status status = engine.Compute(request).ok()
+        const Status status = Compute(engine, request).ok()
                                   ? Status()
-                                  : engine.Compute(request).status();
+                                  : Compute(engine, request).status();
         // The length of the data is checked last: it is not that of the type.
         EXPECT_EQ(status.field != "tensor.data_type", types.count(type) == 1)
             << row.name() << " " << v1::DataType_Name(type) << " "
@@ -70,7 +71,7 @@ TEST(Capabilities, ListExactlyTheAcceptedTypes) {
     v1::TopKRequest first =
         OneRow(row.spec(), v1::DATA_TYPE_F16, v1::DATA_TYPE_UNSPECIFIED);
     first.mutable_tensor()->set_data(std::string(6, '\0'));
-    const auto answer = engine.Compute(first);
+    const auto answer = Compute(engine, first);
     ASSERT_TRUE(answer.ok()) << row.name() << answer.status().message;
     EXPECT_EQ(answer->indices().data_type(), row.index_types(0)) << row.name();
   }
@@ -101,7 +102,7 @@ TEST(Engine, IsThreadSafe) {
   };
   for (int i = 0; i < 60; ++i) {
     requests.push_back(RandomRequest(random));
-    const auto response = engine.Compute(requests.back());
+    const auto response = Compute(engine, requests.back());
     ASSERT_TRUE(response.ok()) << response.status().message;
     expected.push_back(answer(*response));
   }
@@ -111,7 +112,7 @@ TEST(Engine, IsThreadSafe) {
     threads.emplace_back([&, t] {
       for (size_t i = 0; i < requests.size(); ++i) {
         const size_t r = (i + t * 10) % requests.size();
-        const auto response = engine.Compute(requests[r]);
+        const auto response = Compute(engine, requests[r]);
         wrong += !response.ok() || answer(*response) != expected[r];
       }
     });
@@ -143,7 +144,7 @@ TEST(Engine, StreamRejectsTheFirstExcessByte) {
   const Engine engine({1, {}});
   for (const bool strided : {false, true}) {
     if (strided) header.mutable_tensor()->add_strides(1);
-    auto stream = TensorStream::Start(engine, header);
+    auto stream = StartStream(engine, header);
     ASSERT_TRUE(stream.ok()) << stream.status().message;
     // Three elements, and one byte that pads them to four.
     EXPECT_TRUE(stream->Feed(std::vector<std::byte>(4)).ok());
@@ -157,7 +158,7 @@ TEST(Engine, ReturnsTheRequestsId) {
   spec.set_version(11);
   v1::TopKRequest request = OneRow(spec, v1::DATA_TYPE_F64, v1::DATA_TYPE_I64);
   request.set_request_id("mine");
-  EXPECT_EQ(Engine({1, {}}).Compute(request)->request_id(), "mine");
+  EXPECT_EQ(Compute(Engine({1, {}}), request)->request_id(), "mine");
 }
 
 }  // namespace

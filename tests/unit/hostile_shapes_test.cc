@@ -5,8 +5,9 @@
 #include <string>
 
 #include "core/engine.h"
+#include "tests/support/compute.h"
 
-namespace topk {
+namespace topk::testing {
 namespace {
 
 v1::TopKRequest Request() {
@@ -26,7 +27,7 @@ TEST(HostileShapes, StreamOfAnEmptyTensorKeepsNoSelections) {
     header.mutable_tensor()->add_shape(size);
   }
   const Engine engine({1, {}});
-  Result<TensorStream> stream = TensorStream::Start(engine, header);
+  Result<TensorStream> stream = StartStream(engine, header);
   ASSERT_TRUE(stream.ok()) << stream.status().message;
   const auto answer = stream->Finish();
   ASSERT_TRUE(answer.ok()) << answer.status().message;
@@ -42,11 +43,11 @@ TEST(HostileShapes, StreamOfManyColumnsIsRejectedByItsHeader) {
   header.mutable_tensor()->add_shape(3);
   header.mutable_tensor()->add_shape(333334);
   const Engine engine({1, {1 << 30, 64000000}});
-  const auto refused = TensorStream::Start(engine, header);
+  const auto refused = StartStream(engine, header);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.status().reason, "TOO_MANY_COLUMNS");
   header.mutable_tensor()->set_shape(1, 333333);
-  EXPECT_TRUE(TensorStream::Start(engine, header).ok());
+  EXPECT_TRUE(StartStream(engine, header).ok());
 }
 
 // The cost of a slice grows with the rank, so the rank is limited.
@@ -56,11 +57,11 @@ TEST(HostileShapes, RejectsARankAboveTheLimit) {
   for (int i = 1; i < 64; ++i) request.mutable_tensor()->add_shape(1);
   request.mutable_tensor()->set_data("xy");
   const Engine engine({1, {}});
-  const auto answer = engine.Compute(request);
+  const auto answer = Compute(engine, request);
   ASSERT_TRUE(answer.ok()) << answer.status().message;
   EXPECT_EQ(answer->values().data(), "xy");
   request.mutable_tensor()->add_shape(1);
-  EXPECT_EQ(engine.Compute(request).status().reason, "RANK_TOO_HIGH");
+  EXPECT_EQ(Compute(engine, request).status().reason, "RANK_TOO_HIGH");
 }
 
 // One element repeated 2^32 - 1 times: the first k are the answer.
@@ -75,7 +76,7 @@ TEST(HostileShapes, BroadcastAlongTheAxisTakesConstantTime) {
   request.mutable_tensor()->set_data("x");
   const Engine engine({1, {}});
   const auto start = std::chrono::steady_clock::now();
-  const auto answer = engine.Compute(request);
+  const auto answer = Compute(engine, request);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(3));
   ASSERT_TRUE(answer.ok()) << answer.status().message;
   EXPECT_EQ(answer->values().data(), "xx");
@@ -83,4 +84,4 @@ TEST(HostileShapes, BroadcastAlongTheAxisTakesConstantTime) {
 }
 
 }  // namespace
-}  // namespace topk
+}  // namespace topk::testing

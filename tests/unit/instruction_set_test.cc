@@ -49,8 +49,8 @@ TEST(InstructionSet, EverySupportedOneCanBeForced) {
                              std::as_writable_bytes(std::span(answer.indices))};
     const auto data = std::as_bytes(std::span(tensor));
     const auto prepared = *backends.back()->Prepare(plan);
-    EXPECT_EQ(prepared->Run(data, outputs).instruction_set, set.name);
-    const auto fold = *prepared->StartFold(outputs);
+    EXPECT_EQ(prepared->Run(data, outputs, nullptr).instruction_set, set.name);
+    const auto fold = *prepared->StartFold(outputs, nullptr);
     fold->Feed(data);
     EXPECT_EQ(fold->Finish().instruction_set, set.name);
   }

@@ -306,7 +306,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "the greatest i32 index"},
         Mistake{"NotInOrder", [](Part& p) { p.values = "\x0a\x14\x05\x04"; },
                 "NOT_IN_ORDER", "partials[1].values",
-                "element 1 of slice 0 ranks before the one in front of it"},
+                "element 1 of slice 0 ranks before its predecessor"},
         // The same element twice, and two elements where the second shard was
         // given no offset.
         Mistake{"SharedElement", [](Part& p) { p = First(); }, "SHARDS_OVERLAP",

@@ -53,7 +53,7 @@ Answer RunPlan(const Backend& backend, const Plan& plan,
   Answer answer;
   const Outputs outputs = Prepare(plan, answer);
   answer.kernel = (*backend.Prepare(plan))
-                      ->Run(std::as_bytes(std::span(tensor)), outputs)
+                      ->Run(std::as_bytes(std::span(tensor)), outputs, nullptr)
                       .kernel;
   return answer;
 }
@@ -64,7 +64,7 @@ Answer FoldPlan(const Backend& backend, const Plan& plan,
   Answer answer;
   const Outputs outputs = Prepare(plan, answer);
   const auto prepared = *backend.Prepare(plan);
-  const std::unique_ptr<Fold> fold = *prepared->StartFold(outputs);
+  const std::unique_ptr<Fold> fold = *prepared->StartFold(outputs, nullptr);
   auto rest = std::as_bytes(std::span(tensor));
   while (!rest.empty()) {
     // A copy, so that a fold that keeps a reference to the piece is detected.

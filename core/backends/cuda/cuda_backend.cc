@@ -1,6 +1,7 @@
-// The CUDA backend: which device, and whether at all.
+// Chooses a device for each plan, and declines plans that no device can run.
 //
-// Why the bytes are those of the CPU: an item's order is unique (items.h).
+// The results equal those of the CPU because an item's order is unique
+// (items.h).
 //
 // Tests: unit/cuda_*_test.cc on the host, the label gpu on a device.
 #include "core/backends/cuda/cuda_backend.h"
@@ -9,7 +10,6 @@
 #include <atomic>
 #include <utility>
 
-#include "core/backends/cuda/cost.h"
 #include "core/backends/cuda/cuda_fold.h"
 #include "core/base/text.h"
 
@@ -21,7 +21,7 @@ using cuda::Lane;
 
 constexpr std::string_view kName = "cuda";
 
-// The devices, taken in turn.
+// The devices, used in turn.
 class DeviceSet {
  public:
   explicit DeviceSet(std::vector<std::unique_ptr<Device>> devices)
@@ -31,7 +31,7 @@ class DeviceSet {
     return devices_.front()->architecture();
   }
 
-  // UNIMPLEMENTED if none can run what takes `bytes` bytes.
+  // Returns UNIMPLEMENTED if no device can run a plan that takes `bytes` bytes.
   Status Check(int64_t bytes) const;
 
   // Opens a lane on the next device that is neither lost nor full.
@@ -76,7 +76,7 @@ Status DeviceSet::Check(int64_t bytes) const {
   return {};
 }
 
-// OK for plans that the kernels can run.
+// Returns OK for plans that the kernels can run.
 Status CheckPlan(const Plan& plan) {
   if (!plan.input.packed || !plan.values.packed || !plan.indices.packed) {
     return Declined("tensors with strides");
@@ -94,30 +94,29 @@ Status CheckPlan(const Plan& plan) {
 
 class CudaPlan final : public PreparedPlan {
  public:
-  CudaPlan(const Plan& plan, const DeviceSet& devices, int64_t rows)
-      : plan_(plan), devices_(devices), rows_(rows) {}
+  CudaPlan(const Plan& plan, const DeviceSet& devices, int64_t positions)
+      : plan_(plan), devices_(devices), positions_(positions) {}
 
   std::string_view kernel() const override {
-    return NameOf(cuda::MethodOf(plan_, rows_));
+    return NameOf(cuda::MethodOf(plan_, positions_));
   }
 
-  bool FoldsWell() const override { return true; }
-
-  int64_t EstimateNanoseconds() const override {
-    return cuda::EstimateNanoseconds(plan_, rows_);
+  Costs costs() const override {
+    Costs costs;
+    costs.estimate_nanoseconds = FeedNanoseconds(0).value();
+    // One thread copies to pinned memory and waits for the device.
+    costs.run = CostOfOutputs(plan_);
+    costs.run.working_bytes = 2 * cuda::kStagingBytes;
+    costs.run.nanoseconds += costs.estimate_nanoseconds;
+    costs.fold = costs.run;
+    costs.folds_well = true;
+    return costs;
   }
 
-  // A thread copies into pinned memory and waits for the device.
-  Cost RunCost() const override {
-    Cost cost = CostOfOutputs(plan_);
-    cost.working_bytes = 2 * cuda::kStagingBytes;
-    cost.nanoseconds += EstimateNanoseconds();
-    return cost;
+  // Any call may wait for the device.
+  Size FeedNanoseconds(Size) const override {
+    return cuda::EstimateNanoseconds(plan_, positions_);
   }
-  Cost FoldCost() const override { return RunCost(); }
-
-  // Any call may wait for the device to take a piece.
-  Size FeedNanoseconds(Size) const override { return EstimateNanoseconds(); }
 
   Execution Run(std::span<const std::byte> tensor, const Outputs& outputs,
                 const Cancellation* cancellation) const override {
@@ -130,23 +129,23 @@ class CudaPlan final : public PreparedPlan {
   Result<std::unique_ptr<Fold>> StartFold(
       const Outputs& outputs, const Cancellation* cancellation) const override {
     Result<std::unique_ptr<Lane>> lane =
-        devices_.OpenLane(cuda::DeviceBytes(plan_, rows_));
+        devices_.OpenLane(cuda::DeviceBytes(plan_, positions_));
     if (!lane.ok()) return lane.status();
-    return cuda::MakeFold(plan_, outputs, *std::move(lane), rows_,
+    return cuda::MakeFold(plan_, outputs, *std::move(lane), positions_,
                           devices_.architecture(), cancellation);
   }
 
  private:
   const Plan& plan_;
   const DeviceSet& devices_;
-  const int64_t rows_;  // per piece
+  const int64_t positions_;  // per chunk
 };
 
 class CudaBackend final : public Backend {
  public:
   CudaBackend(std::vector<std::unique_ptr<Device>> devices,
-              int64_t piece_elements)
-      : devices_(std::move(devices)), piece_elements_(piece_elements) {}
+              int64_t chunk_elements)
+      : devices_(std::move(devices)), chunk_elements_(chunk_elements) {}
 
   std::string_view name() const override { return kName; }
   std::string_view instruction_set() const override {
@@ -157,12 +156,13 @@ class CudaBackend final : public Backend {
   Result<std::unique_ptr<const PreparedPlan>> Prepare(
       const Plan& plan) const override {
     if (Status s = CheckPlan(plan); !s.ok()) return s;
-    const int64_t rows = cuda::RowsPerPiece(plan, piece_elements_);
-    if (Status s = devices_.Check(cuda::DeviceBytes(plan, rows)); !s.ok()) {
+    const int64_t positions = cuda::PositionsPerChunk(plan, chunk_elements_);
+    if (Status s = devices_.Check(cuda::DeviceBytes(plan, positions));
+        !s.ok()) {
       return s;
     }
     return std::unique_ptr<const PreparedPlan>(
-        std::make_unique<CudaPlan>(plan, devices_, rows));
+        std::make_unique<CudaPlan>(plan, devices_, positions));
   }
 
   std::vector<DeviceState> Devices() const override {
@@ -171,14 +171,14 @@ class CudaBackend final : public Backend {
 
  private:
   const DeviceSet devices_;
-  const int64_t piece_elements_;
+  const int64_t chunk_elements_;
 };
 
 }  // namespace
 
 std::unique_ptr<Backend> MakeCudaBackend(
-    std::vector<std::unique_ptr<Device>> devices, int64_t piece_elements) {
-  return std::make_unique<CudaBackend>(std::move(devices), piece_elements);
+    std::vector<std::unique_ptr<Device>> devices, int64_t chunk_elements) {
+  return std::make_unique<CudaBackend>(std::move(devices), chunk_elements);
 }
 
 }  // namespace topk

@@ -4,264 +4,209 @@
 #include <array>
 #include <utility>
 
-#include "core/backends/cuda/parts.h"
+#include "core/backends/cuda/chunks.h"
 
 namespace topk::cuda {
 namespace {
 
 // Items on the device: [slices, count].
 struct Items {
-  std::unique_ptr<Memory> orders;
-  std::unique_ptr<Memory> bits;
+  std::unique_ptr<Memory> memory;
+  ItemArrays arrays;
   int64_t count = 0;
-
-  ItemArrays arrays() const {
-    if (orders == nullptr) return {};
-    return {orders->data(), bits->data()};
-  }
 };
 
-// A buffer on the device, and the answers that end in it.
-struct Piece {
+// A chunk on the device, and the outputs of the slices that end in the chunk.
+struct Buffer {
   std::unique_ptr<Memory> elements;
   size_t filled = 0;
   std::unique_ptr<Memory> values;
   std::unique_ptr<Memory> indices;
-  int64_t first_block = 0;
-  int64_t blocks = 0;
+  int64_t first_batch = 0;
+  int64_t batches = 0;
 };
 
 class CudaFold final : public Fold {
  public:
   CudaFold(const Plan& plan, const Outputs& outputs, std::unique_ptr<Lane> lane,
-           int64_t rows_per_piece, std::string_view architecture,
+           int64_t chunk_positions, std::string_view architecture,
            const Cancellation* cancellation)
       : plan_(plan),
         outputs_(outputs),
         cancellation_(cancellation),
         rule_(
             RuleOf(InfoOf(plan.dtype), plan.direction == Direction::kLargest)),
-        row_bytes_(static_cast<size_t>(plan.inner * rule_.bytes)),
-        piece_bytes_(static_cast<size_t>(rows_per_piece) * row_bytes_),
-        method_(MethodOf(plan, rows_per_piece)),
+        index_bytes_(InfoOf(plan.index_type).bytes),
+        position_bytes_(static_cast<size_t>(plan.inner * rule_.bytes)),
+        chunk_bytes_(static_cast<size_t>(chunk_positions) * position_bytes_),
+        method_(MethodOf(plan, chunk_positions)),
         architecture_(architecture),
         lane_(std::move(lane)) {}
 
-  void Feed(std::span<const std::byte> piece) override {
-    if (status_.ok()) status_ = Take(piece);
+  void Feed(std::span<const std::byte> bytes) override {
+    while (!bytes.empty() && Continues()) {
+      Buffer& buffer = buffers_[current_];
+      if (buffer.elements == nullptr) {
+        buffer.elements = lane_->Allocate(chunk_bytes_);
+      }
+      const auto part =
+          bytes.first(std::min(bytes.size(), chunk_bytes_ - buffer.filled));
+      lane_->Upload(part, *buffer.elements, buffer.filled);
+      buffer.filled += part.size();
+      bytes = bytes.subspan(part.size());
+      if (buffer.filled == chunk_bytes_) SwapBuffers();
+    }
   }
 
   Execution Finish() override {
-    if (status_.ok()) status_ = End();
-    return {"cuda", NameOf(method_), architecture_, std::move(status_)};
+    SwapBuffers();
+    Collect(buffers_[current_ ^ 1]);
+    return {"cuda", NameOf(method_), architecture_, lane_->status()};
   }
 
  private:
-  Status Take(std::span<const std::byte> bytes) {
-    while (!bytes.empty() && !IsCancelled(cancellation_)) {
-      Piece& piece = pieces_[current_];
-      if (piece.elements == nullptr) {
-        if (Status s = Allocate(piece_bytes_, piece.elements); !s.ok()) {
-          return s;
-        }
-      }
-      const size_t size = std::min(bytes.size(), piece_bytes_ - piece.filled);
-      if (Status s =
-              lane_->Upload(bytes.first(size), *piece.elements, piece.filled);
-          !s.ok()) {
-        return s;
-      }
-      piece.filled += size;
-      bytes = bytes.subspan(size);
-      if (piece.filled == piece_bytes_) {
-        if (Status s = SwapBuffers(); !s.ok()) return s;
-      }
-    }
-    return {};
+  bool Continues() const {
+    return lane_->status().ok() && !IsCancelled(cancellation_);
   }
 
-  Status End() {
-    if (IsCancelled(cancellation_)) return {};
-    if (Status s = SwapBuffers(); !s.ok()) return s;
-    return Collect(pieces_[current_ ^ 1]);  // the one that was just begun
-  }
-
-  // Begins the work on the current piece and turns to the other, whose answers
-  // are taken first.
-  Status SwapBuffers() {
-    if (Status s = Work(pieces_[current_]); !s.ok()) return s;
+  // Starts computing the current buffer, and collects the outputs of the other
+  // buffer, which becomes the current one.
+  void SwapBuffers() {
+    if (Continues()) Compute(buffers_[current_]);
     current_ ^= 1;
-    return Collect(pieces_[current_]);
+    Collect(buffers_[current_]);
   }
 
-  Status Work(Piece& piece) {
-    const auto rows = static_cast<int64_t>(piece.filled / row_bytes_);
-    const std::vector<Part> parts = CutRows(plan_, next_row_, next_row_ + rows);
-    for (const Part& part : parts) {
-      if (!part.Ends(plan_)) continue;
-      if (piece.blocks == 0) piece.first_block = part.first_block;
-      piece.blocks += part.blocks;
+  void Compute(Buffer& buffer) {
+    const auto positions =
+        static_cast<int64_t>(buffer.filled / position_bytes_);
+    const auto tiles =
+        CutTiles(plan_, next_position_, next_position_ + positions);
+    for (const Tile& tile : tiles) {
+      if (!tile.Ends(plan_)) continue;
+      if (buffer.batches == 0) buffer.first_batch = tile.first_batch;
+      buffer.batches += tile.batches;
     }
-    if (Status s = AllocateAnswers(piece); !s.ok()) return s;
+    if (const int64_t count = buffer.batches * plan_.k * plan_.inner;
+        count > 0) {
+      if (plan_.wants_values) buffer.values = Allocate(count * rule_.bytes);
+      if (plan_.wants_indices) buffer.indices = Allocate(count * index_bytes_);
+    }
     size_t at = 0;
-    for (const Part& part : parts) {
-      if (IsCancelled(cancellation_)) return {};
-      if (Status s = Work(part, at, piece); !s.ok()) return s;
-      at += static_cast<size_t>(part.blocks * part.rows) * row_bytes_;
+    for (const Tile& tile : tiles) {
+      if (!Continues()) return;
+      Compute(tile, at, buffer);
+      at +=
+          static_cast<size_t>(tile.batches * tile.positions) * position_bytes_;
     }
-    next_row_ += rows;
-    piece.filled = 0;
-    return {};
+    next_position_ += positions;
+    buffer.filled = 0;
   }
 
-  Status Work(const Part& part, size_t at, Piece& piece) {
+  // Keeps the best k of each slice of the tile at `at` in the buffer.
+  void Compute(const Tile& tile, size_t at, Buffer& buffer) {
     SelectTask task;
     task.rule = rule_;
-    task.elements = piece.elements->data() + at;
-    task.blocks = part.blocks;
-    task.rows = part.rows;
+    task.elements = buffer.elements->data() + at;
+    task.batches = tile.batches;
+    task.positions = tile.positions;
     task.inner = plan_.inner;
-    task.first_row = part.first_row;
-    if (part.first_row > 0) {
-      task.carried = carried_.arrays();
+    task.first_position = tile.first_position;
+    if (tile.first_position > 0) {
+      task.carried = carried_.arrays;
       task.carried_count = carried_.count;
     }
-    const bool ends = part.Ends(plan_);
+    const bool ends = tile.Ends(plan_);
     task.k = std::min(plan_.k, task.length());
     task.method = ChooseMethod(task.slices(), task.length(), task.k);
     if (ends) {
       task.arrangement = plan_.order == Order::kValue ? Arrangement::kByValue
                                                       : Arrangement::kByIndex;
     }
+    const int64_t count = task.slices() * task.k;
     Items kept;
-    if (Status s = AllocateItems(task.slices(), task.k, kept); !s.ok()) {
-      return s;
-    }
-    task.kept = kept.arrays();
-    if (Status s = lane_->Select(
-            task, {piece.elements.get(), carried_.orders.get(),
-                   carried_.bits.get(), kept.orders.get(), kept.bits.get()});
-        !s.ok()) {
-      return s;
-    }
-    if (!ends) {
-      carried_ = std::move(kept);
-      return {};
-    }
-    carried_ = {};
-    return Answer(part, task.arrangement, kept, piece);
+    kept.memory = Allocate(count * ItemBytes(rule_.bytes));
+    if (!Continues()) return;
+    kept.arrays = ArraysIn(kept.memory->data(), count, rule_.bytes);
+    kept.count = task.k;
+    task.kept = kept.arrays;
+    lane_->Select(task, {buffer.elements.get(), carried_.memory.get(),
+                         kept.memory.get()});
+    if (ends) Emit(tile, task, *kept.memory, buffer);
+    carried_ = ends ? Items() : std::move(kept);
   }
 
-  Status Answer(const Part& part, Arrangement arrangement, const Items& items,
-                Piece& piece) {
+  void Emit(const Tile& tile, const SelectTask& selected, Memory& items,
+            Buffer& buffer) {
     EmitTask task;
-    task.items = items.arrays();
-    task.arrangement = arrangement;
-    task.blocks = part.blocks;
+    task.items = selected.kept;
+    task.arrangement = selected.arrangement;
+    task.batches = tile.batches;
     task.k = plan_.k;
     task.inner = plan_.inner;
     task.element_bytes = rule_.bytes;
-    task.index_bytes = index_bytes();
+    task.index_bytes = index_bytes_;
     task.index_offset = plan_.index_offset;
     const int64_t before =
-        (part.first_block - piece.first_block) * plan_.k * plan_.inner;
-    if (piece.values != nullptr) {
-      task.values = piece.values->data() + before * rule_.bytes;
+        (tile.first_batch - buffer.first_batch) * plan_.k * plan_.inner;
+    if (buffer.values != nullptr) {
+      task.values = buffer.values->data() + before * rule_.bytes;
     }
-    if (piece.indices != nullptr) {
-      task.indices = piece.indices->data() + before * index_bytes();
+    if (buffer.indices != nullptr) {
+      task.indices = buffer.indices->data() + before * index_bytes_;
     }
-    return lane_->Emit(task, {items.orders.get(), items.bits.get(),
-                              piece.values.get(), piece.indices.get()});
+    lane_->Emit(task, {&items, buffer.values.get(), buffer.indices.get()});
   }
 
-  // Brings the answers of a piece back.
-  Status Collect(Piece& piece) {
-    const int64_t block = plan_.k * plan_.inner;
-    const auto collect = [&](std::unique_ptr<Memory>& from,
-                             std::span<std::byte> to, int bytes) -> Status {
-      const std::unique_ptr<Memory> memory = std::move(from);
-      if (memory == nullptr || IsCancelled(cancellation_)) return {};
-      return lane_->Download(
-          *memory,
-          to.subspan(static_cast<size_t>(piece.first_block * block * bytes),
-                     static_cast<size_t>(piece.blocks * block * bytes)));
+  // Copies the outputs of a buffer to the host.
+  void Collect(Buffer& buffer) {
+    const int64_t batch = plan_.k * plan_.inner;
+    const auto collect = [&](const std::unique_ptr<Memory> from,
+                             std::span<std::byte> to, int bytes) {
+      if (from == nullptr || !Continues()) return;
+      lane_->Download(
+          *from,
+          to.subspan(static_cast<size_t>(buffer.first_batch * batch * bytes),
+                     static_cast<size_t>(buffer.batches * batch * bytes)));
     };
-    if (Status s = collect(piece.values, outputs_.values, rule_.bytes);
-        !s.ok()) {
-      return s;
-    }
-    if (Status s = collect(piece.indices, outputs_.indices, index_bytes());
-        !s.ok()) {
-      return s;
-    }
-    piece.blocks = 0;
-    return {};
+    collect(std::move(buffer.values), outputs_.values, rule_.bytes);
+    collect(std::move(buffer.indices), outputs_.indices, index_bytes_);
+    buffer.batches = 0;
   }
 
-  int index_bytes() const { return InfoOf(plan_.index_type).bytes; }
-
-  Status Allocate(size_t bytes, std::unique_ptr<Memory>& memory) {
-    Result<std::unique_ptr<Memory>> result = lane_->Allocate(bytes);
-    if (!result.ok()) return result.status();
-    memory = *std::move(result);
-    return {};
-  }
-
-  Status AllocateItems(int64_t slices, int64_t count, Items& items) {
-    const auto bytes = [&](int64_t each) {
-      return static_cast<size_t>(slices * count * each);
-    };
-    items.count = count;
-    if (Status s = Allocate(bytes(OrderBytes(rule_.bytes)), items.orders);
-        !s.ok()) {
-      return s;
-    }
-    return Allocate(bytes(BitsBytes(rule_.bytes)), items.bits);
-  }
-
-  Status AllocateAnswers(Piece& piece) {
-    const int64_t count = piece.blocks * plan_.k * plan_.inner;
-    if (count == 0) return {};
-    if (plan_.wants_values) {
-      if (Status s =
-              Allocate(static_cast<size_t>(count * rule_.bytes), piece.values);
-          !s.ok()) {
-        return s;
-      }
-    }
-    if (!plan_.wants_indices) return {};
-    return Allocate(static_cast<size_t>(count * index_bytes()), piece.indices);
+  std::unique_ptr<Memory> Allocate(int64_t bytes) {
+    return lane_->Allocate(static_cast<size_t>(bytes));
   }
 
   const Plan& plan_;
   const Outputs outputs_;
   const Cancellation* const cancellation_;
   const KeyRule rule_;
-  const size_t row_bytes_;
-  const size_t piece_bytes_;
+  const int index_bytes_;
+  const size_t position_bytes_;
+  const size_t chunk_bytes_;
   const Method method_;
   const std::string_view architecture_;
-  // Outlives the memories below.
+  // Must outlive the memories below.
   const std::unique_ptr<Lane> lane_;
-  std::array<Piece, 2> pieces_;
+  std::array<Buffer, 2> buffers_;
   int current_ = 0;
-  // The items carried over within the block in progress.
+  // The items kept so far in the unfinished batch.
   Items carried_;
-  // Of all outer * n.
-  int64_t next_row_ = 0;
-  Status status_;
+  // Of all outer * n positions.
+  int64_t next_position_ = 0;
 };
 
 }  // namespace
 
 std::unique_ptr<Fold> MakeFold(const Plan& plan, const Outputs& outputs,
                                std::unique_ptr<Lane> lane,
-                               int64_t rows_per_piece,
+                               int64_t chunk_positions,
                                std::string_view architecture,
                                const Cancellation* cancellation) {
   return std::make_unique<CudaFold>(plan, outputs, std::move(lane),
-                                    rows_per_piece, architecture, cancellation);
+                                    chunk_positions, architecture,
+                                    cancellation);
 }
 
 }  // namespace topk::cuda

@@ -1,4 +1,4 @@
-// A selection over a packed tensor that arrives in pieces, on a device.
+// A selection on a device over a contiguous tensor that arrives in chunks.
 #pragma once
 
 #include <memory>
@@ -8,15 +8,14 @@
 
 namespace topk::cuda {
 
-/// Returns the fold of PreparedPlan::StartFold: copies the tensor to the
-/// device, in pieces of `rows_per_piece` rows, each while the previous one is
-/// computed, keeps the best k of each slice there, and copies the results of
-/// finished slices back. `architecture` is the device's, and outlives the fold.
-/// Its Finish() says UNAVAILABLE or RESOURCE_EXHAUSTED where the device failed:
-/// the outputs hold anything then.
+/// Returns the fold of PreparedPlan::StartFold. Copies the tensor to the device
+/// in chunks of `chunk_positions` positions, computes a chunk while the next
+/// one is copied, keeps the best k of each unfinished slice on the device, and
+/// copies the results of finished slices back. `architecture` is that of the
+/// device and must outlive the fold. Finish() returns the lane's status.
 std::unique_ptr<Fold> MakeFold(const Plan& plan, const Outputs& outputs,
                                std::unique_ptr<Lane> lane,
-                               int64_t rows_per_piece,
+                               int64_t chunk_positions,
                                std::string_view architecture,
                                const Cancellation* cancellation);
 

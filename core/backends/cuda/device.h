@@ -1,5 +1,5 @@
-// One GPU, as the fold sees it: memory, and work that is done in order. The
-// contract of cuda_device.h, and of the device that tests put in its place.
+// The interface of one GPU: memory, and work that is done in order. Implemented
+// by device/cuda_device.cc and by the simulated device of the tests.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +15,14 @@
 
 namespace topk::cuda {
 
-/// Memory of a device, given back when destroyed, after the work that uses it.
+/// Memory of a device. Freed when destroyed, after the work that uses it.
 class Memory {
  public:
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
   virtual ~Memory() = default;
 
-  /// Its address on the device.
+  /// The address on the device.
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
 
@@ -34,36 +34,45 @@ class Memory {
   size_t size_;
 };
 
-/// Of each of the two buffers of pinned memory that a lane copies through: from
-/// other memory copies are slow, and wait.
+/// The size of each of a lane's two buffers of pinned memory. All copies pass
+/// through these buffers, because copies from pageable memory are slow and
+/// synchronous.
 inline constexpr size_t kStagingBytes = size_t{4} << 20;
 
 /// A queue of work on a device, for one caller at a time. Operations on the
-/// same memory run in the order of the calls; uploads overlap with computations
+/// same memory run in the order of the calls. Uploads overlap with computations
 /// that use other memory.
 ///
-/// Errors: RESOURCE_EXHAUSTED if the device has no memory left, UNAVAILABLE if
-/// it is lost. An error of asynchronous work may be returned by a later call,
-/// at the latest by the next Download.
+/// After an error, all operations are no-ops.
 class Lane {
  public:
   virtual ~Lane() = default;
 
-  /// Returns memory, its contents undefined.
-  virtual Result<std::unique_ptr<Memory>> Allocate(size_t bytes) = 0;
+  /// The first error: RESOURCE_EXHAUSTED if the device has no memory left,
+  /// UNAVAILABLE if it failed. An error of asynchronous work is set by a later
+  /// operation, at the latest by the next Download().
+  const Status& status() const { return status_; }
 
-  /// Copies bytes to `at` in a memory. `from` may change when it returns.
-  virtual Status Upload(std::span<const std::byte> from, Memory& to,
-                        size_t at) = 0;
+  /// Returns uninitialized memory. Never returns null, but after an error the
+  /// memory has no address.
+  virtual std::unique_ptr<Memory> Allocate(size_t bytes) = 0;
 
-  /// Does a task that uses these memories and no others.
-  virtual Status Select(const SelectTask& task,
-                        std::initializer_list<Memory*> uses) = 0;
-  virtual Status Emit(const EmitTask& task,
+  /// Copies bytes to `at` in `to`. `from` may change when Upload() returns.
+  /// `to` must live until the next operation that is not an upload.
+  virtual void Upload(std::span<const std::byte> from, Memory& to,
+                      size_t at) = 0;
+
+  /// Runs a task. `uses` are all memories that the task uses; null is ignored.
+  virtual void Select(const SelectTask& task,
                       std::initializer_list<Memory*> uses) = 0;
+  virtual void Emit(const EmitTask& task,
+                    std::initializer_list<Memory*> uses) = 0;
 
-  /// Copies the first bytes of a memory, which are there when it returns.
-  virtual Status Download(Memory& from, std::span<std::byte> to) = 0;
+  /// Copies the first bytes of `from`. Blocks until the bytes have arrived.
+  virtual void Download(Memory& from, std::span<std::byte> to) = 0;
+
+ protected:
+  Status status_;
 };
 
 /// A GPU. Thread-safe.
@@ -71,16 +80,16 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  /// Returns a lane that may take about `bytes` of memory, or
-  /// RESOURCE_EXHAUSTED while others have too much, or UNAVAILABLE: lost. The
-  /// device outlives its lanes.
+  /// Returns a lane that may allocate `bytes` bytes. RESOURCE_EXHAUSTED if
+  /// other lanes have the memory, UNAVAILABLE if the device failed. The device
+  /// must outlive its lanes.
   virtual Result<std::unique_ptr<Lane>> OpenLane(int64_t bytes) = 0;
 
-  /// The architecture of its code, e.g. "sm_90". Outlives the device's lanes.
+  /// The architecture, e.g. "sm_90". Lives as long as the device.
   virtual std::string_view architecture() const = 0;
-  /// Whether it failed. It stays so until the process starts again.
+  /// Whether the device is unusable until the process restarts.
   virtual bool lost() const = 0;
-  /// The maximum memory of all its lanes together, in bytes.
+  /// The maximum memory of all lanes together, in bytes.
   virtual int64_t memory_limit() const = 0;
   /// The device's state, for operators.
   virtual DeviceState state() const = 0;

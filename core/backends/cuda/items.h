@@ -1,8 +1,8 @@
-// An item: what is compared and carried instead of an element. Its order is
-// unique in a slice, so that whatever selects by it has one right answer,
-// however many threads it has and whatever it does with equal keys.
+// An item represents an element. The order of an item is unique in its slice,
+// so every correct selection by order returns the same items, whatever the
+// number of threads and the treatment of equal keys.
 //
-// C++17, and the same for host and device.
+// C++17, compiled for host and device.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,22 @@ namespace topk::cuda {
 using Order64 = uint64_t;
 __extension__ using Order128 = unsigned __int128;
 
-/// The types of items, and what is known of their orders. Bits is uint32_t or
-/// uint64_t; a key has as many bits, and so has an index.
+/// A quotient and its remainder.
+struct Division {
+  int64_t quotient;
+  int64_t remainder;
+};
+
+/// Divides non-negative numbers, in 32 bits if possible: a 64-bit division
+/// takes a GPU several times as long.
+TOPK_HOST_DEVICE inline Division Divide(int64_t a, int64_t b) {
+  if (((a | b) >> 32) != 0) return {a / b, a % b};
+  const auto low = static_cast<uint32_t>(b);
+  return {static_cast<uint32_t>(a) / low, static_cast<uint32_t>(a) % low};
+}
+
+/// The types of an item. Bits is uint32_t or uint64_t; keys and indices have as
+/// many bits.
 template <class OrderT, class BitsT>
 struct ItemTypes {
   using Order = OrderT;
@@ -29,8 +43,8 @@ struct ItemTypes {
   static constexpr int kHalf = static_cast<int>(8 * sizeof(Bits));
   static_assert(sizeof(Order) == 2 * sizeof(Bits));
 
-  /// Returns the order of an element: its key above the inverted index, so
-  /// that of equal keys the lower index is the greater.
+  /// Returns the order of an element: the key above the inverted index, so that
+  /// the lower of two indices with equal keys has the greater order.
   TOPK_HOST_DEVICE static Order OrderOf(const KeyRule& rule, Bits bits,
                                         int64_t index) {
     const Bits key = KeyOf<Bits>(rule, bits);
@@ -38,7 +52,7 @@ struct ItemTypes {
            static_cast<Order>(static_cast<Bits>(~static_cast<Bits>(index)));
   }
 
-  /// Returns the order by index alone: the lowest is the greatest.
+  /// Returns the order by index alone. The lowest index has the greatest order.
   TOPK_HOST_DEVICE static Order ByIndex(Order order) { return order << kHalf; }
 
   /// Returns the index of an item in this arrangement.
@@ -52,8 +66,8 @@ struct ItemTypes {
 using NarrowItems = ItemTypes<Order64, uint32_t>;
 using WideItems = ItemTypes<Order128, uint64_t>;
 
-/// The items of a task, made as they are read: those carried, then those of
-/// the part.
+/// The items of a task, computed when they are read: the carried items, then
+/// the items of the tile.
 template <class Types>
 struct ItemSource {
   using Order = typename Types::Order;
@@ -68,18 +82,19 @@ struct ItemSource {
           task.carried.orders)[s * task.carried_count + i];
     }
     return Types::OrderOf(task.rule, BitsAt(s, i),
-                          task.first_row + i - task.carried_count);
+                          task.first_position + i - task.carried_count);
   }
 
-  /// Returns the bits of its element.
+  /// Returns the bits of item i of slice s.
   TOPK_HOST_DEVICE Bits BitsAt(int64_t s, int64_t i) const {
     if (i < task.carried_count) {
       return static_cast<const Bits*>(
           task.carried.bits)[s * task.carried_count + i];
     }
-    const int64_t row = i - task.carried_count;
-    const int64_t at =
-        (s / task.inner * task.rows + row) * task.inner + s % task.inner;
+    const Division slice = Divide(s, task.inner);
+    const int64_t position =
+        slice.quotient * task.positions + i - task.carried_count;
+    const int64_t at = position * task.inner + slice.remainder;
     switch (task.rule.bytes) {
       case 1:
         return static_cast<const uint8_t*>(task.elements)[at];
@@ -97,10 +112,10 @@ struct ItemSource {
 /// Writes output number t of a task.
 template <class Types>
 TOPK_HOST_DEVICE void EmitOne(const EmitTask& task, int64_t t) {
-  const int64_t block = t / (task.k * task.inner);
-  const int64_t rank = t / task.inner % task.k;
-  const int64_t slice = block * task.inner + t % task.inner;
-  const int64_t from = slice * task.k + rank;
+  const Division column = Divide(t, task.inner);
+  const Division rank = Divide(column.quotient, task.k);
+  const int64_t slice = rank.quotient * task.inner + column.remainder;
+  const int64_t from = slice * task.k + rank.remainder;
   if (task.values != nullptr) {
     const auto bits =
         static_cast<const typename Types::Bits*>(task.items.bits)[from];

@@ -1,5 +1,5 @@
-// How an element's bits become a key, as plain data. C++17: the device code
-// includes it.
+// The rule that maps an element's bits to a key, as plain data. C++17, because
+// device code includes this file.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace topk::cuda {
 
 /// A row of the type table and a direction.
 struct KeyRule {
-  /// As in the table, moved up to the top bits of the key.
+  /// Those of the table, shifted to the top bits of the key.
   uint64_t sign = 0;
   uint64_t infinity = 0;
   /// The size of an element, in bytes: 1, 2, 4 or 8.
@@ -19,7 +19,7 @@ struct KeyRule {
   bool largest = true;
 };
 
-/// Returns the rule of a row of the table, whatever has its fields.
+/// Returns the rule of a type. `type` is a DTypeInfo or has its fields.
 template <class Type>
 constexpr KeyRule RuleOf(const Type& type, bool largest) {
   const int up = (type.bytes <= 4 ? 32 : 64) - 8 * type.bytes;
@@ -27,10 +27,10 @@ constexpr KeyRule RuleOf(const Type& type, bool largest) {
           largest};
 }
 
-/// Returns the key of an element: the greater is the better. Narrow elements
-/// are moved to the top bits first, where they have the order of a wide type,
-/// so that two kernels serve every type. Key is uint32_t for elements of up to
-/// 4 bytes, else uint64_t.
+/// Returns the key of an element. Elements with greater keys rank first. Narrow
+/// elements are shifted to the top bits first, where they have the order of a
+/// wide type, so two kernels serve all types. Key is uint32_t for elements of
+/// up to 4 bytes, else uint64_t.
 template <class Key>
 constexpr Key KeyOf(const KeyRule& rule, Key bits) {
   const int up = static_cast<int>(8 * sizeof(Key)) - 8 * rule.bytes;

@@ -3,15 +3,16 @@
 namespace topk::cuda {
 namespace {
 
-// A segmented sort has one block for a long segment; a device sort has all of
-// them for one segment, but a dozen launches each.
+// A segmented sort uses one thread block for a long segment. A radix sort uses
+// the whole device for one segment, but takes a dozen launches per segment.
 constexpr int64_t kLongSegment = int64_t{1} << 16;
 
-// Beyond it a selection reads about as often as a sort.
+// If k is more than a quarter of the slice, a selection reads the slice about
+// as often as a sort does.
 constexpr int64_t kSortBeyondOneIn = 4;
 
-// Up to this number of slices, processing them one after another fills a device
-// better than one block per slice.
+// Up to this number of slices, processing one slice at a time uses the device
+// better than one thread block per slice.
 constexpr int64_t kFewSlices = 64;
 
 }  // namespace
@@ -30,19 +31,10 @@ Method ChooseMethod(int64_t slices, int64_t length, int64_t k) {
 }
 
 std::string_view NameOf(Method method) {
-  switch (method) {
-    case Method::kKeepAll:
-      return "cub_keep_all";
-    case Method::kBatchedTopK:
-      return "cub_batched_topk";
-    case Method::kTopK:
-      return "cub_topk";
-    case Method::kSegmentedSort:
-      return "cub_segmented_sort";
-    case Method::kRadixSort:
-      return "cub_radix_sort";
-  }
-  return "cub";
+  constexpr std::string_view kNames[] = {"cub_keep_all", "cub_batched_topk",
+                                         "cub_topk", "cub_segmented_sort",
+                                         "cub_radix_sort"};
+  return kNames[static_cast<size_t>(method)];
 }
 
 }  // namespace topk::cuda

@@ -1,5 +1,5 @@
-// Chooses CUB's algorithm from the shape. C++17, because the device code
-// includes it.
+// Chooses CUB's algorithm from the shape. C++17, because device code includes
+// this file.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 namespace topk::cuda {
 
-/// How the best k of each slice are found.
+/// The algorithm that finds the best k of each slice.
 enum class Method {
-  /// k is all there is: nothing to find.
+  /// Keeps all items, because k is the length of a slice.
   kKeepAll,
-  /// cub::DeviceBatchedTopK: a block for each slice.
+  /// cub::DeviceBatchedTopK: a thread block for each slice.
   kBatchedTopK,
   /// cub::DeviceTopK, slice after slice.
   kTopK,
@@ -21,18 +21,18 @@ enum class Method {
   kRadixSort,
 };
 
-/// The capacity of one block; DeviceBatchedTopK requires it at compile time.
+/// The maximum length of a slice for DeviceBatchedTopK, a compile-time bound.
 inline constexpr int64_t kMaxBatchedLength = 1024;
 
 /// Returns the method for `slices` slices of `length` elements.
 /// REQUIRES: slices >= 1, 1 <= k <= length.
 Method ChooseMethod(int64_t slices, int64_t length, int64_t k);
 
-/// Returns how to put `slices` slices of `count` items in order: kSegmentedSort
-/// or kRadixSort.
+/// Returns the method that sorts `slices` slices of `count` items:
+/// kSegmentedSort or kRadixSort.
 Method ChooseSort(int64_t slices, int64_t count);
 
-/// Returns the name that answers carry, e.g. "cub_topk".
+/// Returns the kernel name in responses, e.g. "cub_topk".
 std::string_view NameOf(Method method);
 
 }  // namespace topk::cuda

@@ -22,7 +22,7 @@
 #include "core/backends/cpu/cpu_backend.h"
 #include "core/backends/cuda/cuda_backend.h"
 #include "core/backends/cuda/device/cuda_device.h"
-#include "core/backends/cuda/launch.h"
+#include "core/backends/cuda/tasks.h"
 #include "core/base/processors.h"
 #include "tests/bench/gpu/cub_topk.h"
 #include "tests/bench/workload.h"
@@ -31,7 +31,6 @@ namespace topk::bench {
 namespace {
 
 using cuda::Arrangement;
-using cuda::ItemArrays;
 
 // More than the second cache of any device.
 constexpr size_t kFlushBytes = size_t{256} << 20;
@@ -106,10 +105,8 @@ double LeastOnHost(const std::function<void()>& work) {
 double Resident(const Plan& plan, const DeviceBuffer& elements,
                 Answer& answer) {
   const int bytes = InfoOf(plan.dtype).bytes;
-  const auto items = static_cast<size_t>(plan.selected());
-  const DeviceBuffer orders(items *
-                            static_cast<size_t>(cuda::OrderBytes(bytes)));
-  const DeviceBuffer bits(items * static_cast<size_t>(cuda::BitsBytes(bytes)));
+  const DeviceBuffer items(
+      static_cast<size_t>(plan.selected() * cuda::ItemBytes(bytes)));
   const DeviceBuffer values(answer.values.size());
   const DeviceBuffer indices(answer.indices.size());
   cudaMemPool_t pool = nullptr;
@@ -122,16 +119,16 @@ double Resident(const Plan& plan, const DeviceBuffer& elements,
   select.rule =
       cuda::RuleOf(InfoOf(plan.dtype), plan.direction == Direction::kLargest);
   select.elements = elements.get();
-  select.blocks = plan.outer;
-  select.rows = plan.n;
+  select.batches = plan.outer;
+  select.positions = plan.n;
   select.inner = plan.inner;
-  select.kept = ItemArrays{orders.get(), bits.get()};
+  select.kept = cuda::ArraysIn(items.get(), plan.selected(), bytes);
   select.k = plan.k;
   select.method = cuda::ChooseMethod(select.slices(), plan.n, plan.k);
   select.arrangement = Arrangement::kByValue;
   cuda::EmitTask emit;
   emit.items = select.kept;
-  emit.blocks = plan.outer;
+  emit.batches = plan.outer;
   emit.k = plan.k;
   emit.inner = plan.inner;
   emit.element_bytes = bytes;
@@ -186,14 +183,15 @@ int Main(const std::string& path) {
     const auto on_cpu = *cpu->Prepare(plan);
     Answer right(plan);
     Say(workload, "cpu",
-        LeastOnHost([&] { on_cpu->Run(data, right.outputs()); }),
+        LeastOnHost([&] { on_cpu->Run(data, right.outputs(), nullptr); }),
         {{"kernel", on_cpu->kernel()}});
     Answer ours(plan);
     nlohmann::json more = device;
     if (const auto on_gpu = gpu->Prepare(plan); on_gpu.ok()) {
       more["kernel"] = (*on_gpu)->kernel();
       Say(workload, "end_to_end",
-          LeastOnHost([&] { (*on_gpu)->Run(data, ours.outputs()); }), more);
+          LeastOnHost([&] { (*on_gpu)->Run(data, ours.outputs(), nullptr); }),
+          more);
       compare(right, ours, "end_to_end");
     }
     const DeviceBuffer elements(data.size());

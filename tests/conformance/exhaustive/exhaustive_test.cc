@@ -144,7 +144,8 @@ TEST_P(Exhaustive, EveryRowAndEveryK) {
             std::vector<int32_t> indices(static_cast<size_t>(words.count * k));
             (*prepared)->Run(std::as_bytes(std::span(words.data)),
                              {std::as_writable_bytes(std::span(values)),
-                              std::as_writable_bytes(std::span(indices))});
+                              std::as_writable_bytes(std::span(indices))},
+                             nullptr);
             std::vector<int> expected(static_cast<size_t>(n));
             for (int64_t w = 0; w < words.count; ++w, ++checked) {
               const auto& word = words.letters[static_cast<size_t>(w)];
@@ -244,13 +245,13 @@ TEST_P(Exhaustive, ColumnsAndFoldsHaveTheResultsOfRows) {
           const auto run = [&](const Plan& plan, const std::string& data) {
             return Written(plan, [&](const Outputs& outputs) {
               (*backend->Prepare(plan))
-                  ->Run(std::as_bytes(std::span(data)), outputs);
+                  ->Run(std::as_bytes(std::span(data)), outputs, nullptr);
             });
           };
           const auto fold = [&](const Plan& plan, const std::string& data) {
             return Written(plan, [&](const Outputs& outputs) {
               const auto prepared = *backend->Prepare(plan);
-              const auto folding = *prepared->StartFold(outputs);
+              const auto folding = *prepared->StartFold(outputs, nullptr);
               auto rest = std::as_bytes(std::span(data));
               while (!rest.empty()) {
                 const size_t size = std::min<size_t>(5, rest.size());

@@ -51,7 +51,8 @@ SERVER = [f"server/{name}" for name in (
     "transport", "telemetry", "grpc_workarounds", "security", "admission",
     "shared_memory", "calls", "config", "health", "oip")]
 _OF_SERVER = ["core/base", "core/engine.h", "core/wire", "core/security",
-              "core/dialects/registry.h", "core/backends/registry.h", "proto"]
+              "core/command_line", "core/dialects/registry.h",
+              "core/backends/registry.h", "proto"]
 MAY_INCLUDE = {
     "core/base": ["core/base"],
     "core/plan": ["core/plan", "core/base"],
@@ -60,15 +61,17 @@ MAY_INCLUDE = {
     "core/merge": ["core/merge", "core/plan", "core/base"],
     "core/wire": ["core/wire"],
     "core/security": ["core/security", "core/base"],
+    "core/command_line": ["core/command_line", "core/base"],
     "core": ["core"],
     "server": ["server", *_OF_SERVER],
     **{folder: [*SERVER[:i + 1], *_OF_SERVER]
        for i, folder in enumerate(SERVER)},
-    "client": ["client", "core/base", "core/dialects", "core/merge",
-               "core/security", "core/wire", "proto"],
+    "client": ["client", "core/base", "core/command_line", "core/dialects",
+               "core/merge", "core/security", "core/wire", "proto"],
     # --local, the bench's check of what the server answers, and whether an
     # engine can be had at all.
-    "client/cli/command.cc": ["client", "core/base", "core/engine.h"],
+    "client/cli/command.cc": ["client", "core/base", "core/command_line",
+                              "core/engine.h"],
     "client/cli/run.cc": ["client", "core/base", "core/engine.h"],
     "client/bench/bench.cc": ["client", "core/base", "core/engine.h"],
     "client/bench/request_template.cc": ["client", "core/base",

@@ -23,8 +23,8 @@ class Gpu : public ::testing::Test {
   }
 
   static std::unique_ptr<Backend> OnDevice(
-      int64_t piece_elements = cuda::kPieceElements, int64_t memory = 0) {
-    return MakeCudaBackend(cuda::OpenDevices(memory), piece_elements);
+      int64_t chunk_elements = cuda::kChunkElements, int64_t memory = 0) {
+    return MakeCudaBackend(cuda::OpenDevices(memory), chunk_elements);
   }
 
   static std::unique_ptr<Backend> OnCpu() {
@@ -36,7 +36,7 @@ class Gpu : public ::testing::Test {
 TEST_F(Gpu, PassesEveryCase) {
   Random random(1);
   int ran = 0;
-  for (const int64_t elements : {int64_t{50}, cuda::kPieceElements}) {
+  for (const int64_t elements : {int64_t{50}, cuda::kChunkElements}) {
     const auto backend = OnDevice(elements);
     for (const Case& c : AllCases()) {
       if (!c.code.empty()) continue;
@@ -150,7 +150,7 @@ TEST_F(Gpu, ReleasesItsMemory) {
 }
 
 TEST_F(Gpu, DeclinesBeyondItsLimit) {
-  const auto gpu = OnDevice(cuda::kPieceElements, int64_t{1} << 20);
+  const auto gpu = OnDevice(cuda::kChunkElements, int64_t{1} << 20);
   EXPECT_FALSE(
       gpu->Prepare(ValidPlan(Ask(DType::kF32, {1 << 22}, 0, 1000))).ok());
 }

@@ -1,5 +1,5 @@
-// A device by the CUDA runtime: its memory pool, and its lanes, which are kept
-// for the next caller, for pinned memory takes long to get.
+// A device of the CUDA runtime: its memory pool, and the lanes' resources,
+// which are reused.
 //
 // Tests: the label gpu.
 #include "core/backends/cuda/device/cuda_device.h"
@@ -16,13 +16,18 @@
 namespace topk::cuda {
 namespace {
 
-// At once; more have no use of one device, and each has pinned memory.
+// The maximum number of open lanes. More lanes do not use the device better,
+// and each has pinned memory.
 constexpr int kLanes = 16;
 
 class CudaDevice final : public Device {
  public:
-  // Null where the device cannot be used.
-  static std::unique_ptr<CudaDevice> Open(int number, int64_t memory_bytes);
+  CudaDevice(int number, const cudaDeviceProp& properties, int64_t memory_limit)
+      : memory_limit_(memory_limit),
+        architecture_(StrCat("sm_", properties.major, properties.minor)) {
+    handle_.number = number;
+    handle_.name = properties.name;
+  }
   ~CudaDevice() override;
 
   Result<std::unique_ptr<Lane>> OpenLane(int64_t bytes) override;
@@ -34,69 +39,63 @@ class CudaDevice final : public Device {
   DeviceState state() const override;
 
  private:
-  CudaDevice() = default;
-
-  // Takes a lane's room, and parts that nobody uses if there are some.
+  // Creates the context and the memory pool. A context takes some hundred MiB
+  // of device memory, so devices without work have none.
+  cudaError_t Initialize();
+  // Reserves memory for a lane, and takes unused parts if there are any.
   Status Reserve(int64_t bytes, std::unique_ptr<LaneParts>& parts);
-  // Gives both back; null parts are of no use any more.
+  // Gives both back. `parts` is null if they cannot be reused.
   void Release(int64_t bytes, std::unique_ptr<LaneParts> parts);
 
+  const int64_t memory_limit_;
+  const std::string architecture_;
   DeviceHandle handle_;
-  int64_t memory_limit_ = 0;
-  std::string architecture_;
-  std::mutex mutex_;
-  // Guarded by it: what lanes may take, how many are open, and the parts of
-  // those that are not.
+  mutable std::mutex mutex_;
+  // Guarded by the mutex, as is the creation of the pool: the memory that open
+  // lanes may take, their number, and the parts of closed lanes.
   int64_t reserved_ = 0;
   int open_ = 0;
   std::vector<std::unique_ptr<LaneParts>> idle_;
 };
 
-std::unique_ptr<CudaDevice> CudaDevice::Open(int number, int64_t memory_bytes) {
-  cudaDeviceProp properties{};
-  int pools = 0;
-  size_t free = 0;
-  size_t total = 0;
-  if (cudaSetDevice(number) != cudaSuccess ||
-      cudaGetDeviceProperties(&properties, number) != cudaSuccess ||
-      cudaDeviceGetAttribute(&pools, cudaDevAttrMemoryPoolsSupported, number) !=
-          cudaSuccess ||
-      pools == 0 || cudaMemGetInfo(&free, &total) != cudaSuccess) {
-    cudaGetLastError();
-    return nullptr;
-  }
-  std::unique_ptr<CudaDevice> device(new CudaDevice);
-  device->handle_.number = number;
-  device->handle_.name = properties.name;
-  device->architecture_ = StrCat("sm_", properties.major, properties.minor);
-  device->memory_limit_ =
-      memory_bytes > 0 ? memory_bytes : static_cast<int64_t>(total / 2);
-  cudaMemPoolProps pool{};
-  pool.allocType = cudaMemAllocationTypePinned;
-  pool.location.type = cudaMemLocationTypeDevice;
-  pool.location.id = number;
-  if (cudaMemPoolCreate(&device->handle_.pool, &pool) != cudaSuccess) {
-    cudaGetLastError();
-    return nullptr;
-  }
-  // Freed memory is kept for later requests, up to the limit.
-  auto keep = static_cast<uint64_t>(device->memory_limit_);
-  if (cudaMemPoolSetAttribute(device->handle_.pool,
-                              cudaMemPoolAttrReleaseThreshold,
-                              &keep) != cudaSuccess) {
-    return nullptr;
-  }
-  return device;
+CudaDevice::~CudaDevice() {
+  if (handle_.pool == nullptr || handle_.Use() != cudaSuccess) return;
+  idle_.clear();
+  cudaMemPoolDestroy(handle_.pool);
 }
 
-CudaDevice::~CudaDevice() {
-  if (handle_.Use() != cudaSuccess) return;
-  idle_.clear();
-  if (handle_.pool != nullptr) cudaMemPoolDestroy(handle_.pool);
+cudaError_t CudaDevice::Initialize() {
+  // Threads that wait for the device must not spin.
+  cudaError_t error =
+      cudaInitDevice(handle_.number, cudaDeviceScheduleBlockingSync,
+                     cudaInitDeviceFlagsAreValid);
+  if (error == cudaSuccess) error = handle_.Use();
+  if (error != cudaSuccess) return error;
+  cudaMemPoolProps properties{};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  properties.location.id = handle_.number;
+  properties.maxSize = static_cast<size_t>(memory_limit_);
+  cudaMemPool_t pool = nullptr;
+  error = cudaMemPoolCreate(&pool, &properties);
+  if (error != cudaSuccess) return error;
+  // Freed memory is kept for later requests.
+  auto keep = static_cast<uint64_t>(memory_limit_);
+  error = cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep);
+  if (error == cudaSuccess) {
+    handle_.pool = pool;
+  } else {
+    cudaMemPoolDestroy(pool);
+  }
+  return error;
 }
 
 Status CudaDevice::Reserve(int64_t bytes, std::unique_ptr<LaneParts>& parts) {
   const std::lock_guard lock(mutex_);
+  if (handle_.pool == nullptr) {
+    const cudaError_t error = Initialize();
+    if (error != cudaSuccess) return handle_.StatusOf(error);
+  }
   if (bytes > memory_limit_ - reserved_ || open_ == kLanes) {
     return ResourceExhausted(
         "DEVICE_MEMORY", "server",
@@ -131,9 +130,9 @@ Result<std::unique_ptr<Lane>> CudaDevice::OpenLane(int64_t bytes) {
       parts = std::make_unique<LaneParts>();
       cudaError_t error = handle_.Use();
       if (error == cudaSuccess) error = parts->Create();
-      if (Status s = handle_.Check(error); !s.ok()) {
+      if (error != cudaSuccess) {
         Release(bytes, nullptr);
-        return s;
+        return handle_.StatusOf(error);
       }
     }
     return MakeLane(handle_, std::move(parts),
@@ -148,8 +147,9 @@ Result<std::unique_ptr<Lane>> CudaDevice::OpenLane(int64_t bytes) {
 
 DeviceState CudaDevice::state() const {
   DeviceState state{handle_.name, 0, memory_limit_, lost()};
+  const std::lock_guard lock(mutex_);
   uint64_t used = 0;
-  if (!state.lost && handle_.Use() == cudaSuccess &&
+  if (!state.lost && handle_.pool != nullptr &&
       cudaMemPoolGetAttribute(handle_.pool, cudaMemPoolAttrReservedMemCurrent,
                               &used) == cudaSuccess) {
     state.memory_bytes = static_cast<int64_t>(used);
@@ -157,17 +157,34 @@ DeviceState CudaDevice::state() const {
   return state;
 }
 
+// Returns why there is no device: cudaGetDeviceCount() returns the same error
+// for a missing driver and for an old one.
+std::string WhyNoDevice(cudaError_t error) {
+  const auto version = [](int number) {
+    return StrCat(number / 1000, ".", number % 1000 / 10);
+  };
+  int driver = 0;
+  cudaDriverGetVersion(&driver);
+  if (driver == 0) return "this machine has no NVIDIA driver";
+  if (error == cudaErrorInsufficientDriver) {
+    return StrCat("the NVIDIA driver is too old: it supports CUDA ",
+                  version(driver), ", and this program needs ",
+                  version(CUDART_VERSION));
+  }
+  if (error != cudaSuccess) {
+    return StrCat("this machine has no CUDA device: ", TextOf(error));
+  }
+  return "this machine has no CUDA device of compute capability 8.0 or later";
+}
+
 }  // namespace
 
 Status CheckDevices() {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error == cudaSuccess && count > 0) return {};
+  if (!OpenDevices(0).empty()) return {};
   cudaGetLastError();
-  return InvalidArgument(
-      "NO_CUDA_DEVICE", "backend",
-      StrCat("this machine has no CUDA device: ",
-             error == cudaSuccess ? "none is visible" : TextOf(error)));
+  return InvalidArgument("NO_CUDA_DEVICE", "backend", WhyNoDevice(error));
 }
 
 std::vector<std::unique_ptr<Device>> OpenDevices(int64_t memory_bytes) {
@@ -175,8 +192,14 @@ std::vector<std::unique_ptr<Device>> OpenDevices(int64_t memory_bytes) {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess) return devices;
   for (int number = 0; number < count; ++number) {
-    std::unique_ptr<CudaDevice> device = CudaDevice::Open(number, memory_bytes);
-    if (device != nullptr) devices.push_back(std::move(device));
+    cudaDeviceProp properties{};
+    if (cudaGetDeviceProperties(&properties, number) != cudaSuccess ||
+        properties.major < 8 || properties.memoryPoolsSupported == 0) {
+      continue;
+    }
+    const auto half = static_cast<int64_t>(properties.totalGlobalMem / 2);
+    devices.push_back(std::make_unique<CudaDevice>(
+        number, properties, memory_bytes > 0 ? memory_bytes : half));
   }
   return devices;
 }

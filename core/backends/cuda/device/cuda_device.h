@@ -1,4 +1,4 @@
-// The devices of this machine, by the CUDA runtime.
+// The devices of this machine.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,13 @@
 
 namespace topk::cuda {
 
-/// OK, or INVALID_ARGUMENT: this machine has no driver or no device, with the
-/// runtime's words for it.
+/// Returns INVALID_ARGUMENT if this machine has no driver, a driver that is too
+/// old, or no device that the backend supports.
 Status CheckDevices();
 
-/// Returns this machine's devices; those that cannot be used are left out.
-/// `memory_bytes` is what lanes may have of each, 0 for half of its memory.
+/// Returns the devices of this machine that the backend supports. A device is
+/// initialized by its first lane. `memory_bytes` is the memory limit of each
+/// device; 0 = half of its memory.
 std::vector<std::unique_ptr<Device>> OpenDevices(int64_t memory_bytes);
 
 }  // namespace topk::cuda

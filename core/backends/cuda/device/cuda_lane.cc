@@ -1,6 +1,6 @@
-// For each lane one stream that copies and one that computes, and for each
-// memory two events, so that what uses it stays in order while the rest goes on
-// side by side.
+// A lane has one stream for copies and one for computations. Each memory has
+// two events, so that the streams wait for each other only if both use the
+// memory.
 //
 // Tests: the label gpu.
 #include "core/backends/cuda/device/cuda_lane.h"
@@ -10,7 +10,6 @@
 #include <cstring>
 #include <utility>
 
-#include "core/backends/cuda/launch.h"
 #include "core/base/text.h"
 
 namespace topk::cuda {
@@ -21,27 +20,28 @@ class CudaMemory final : public Memory {
   CudaMemory(void* data, size_t size, const LaneParts& parts)
       : Memory(static_cast<std::byte*>(data), size), parts_(parts) {}
   ~CudaMemory() override {
-    cudaStreamWaitEvent(parts_.computing, copied_.get(), 0);
-    cudaFreeAsync(data(), parts_.computing);
+    if (data() == nullptr) return;
+    cudaStreamWaitEvent(parts_.computing.get(), copied_.get(), 0);
+    cudaFreeAsync(data(), parts_.computing.get());
   }
   cudaError_t Create() {
-    const cudaError_t error = copied_.Create();
-    return error == cudaSuccess ? computed_.Create() : error;
+    const cudaError_t error = cuda::Create(copied_);
+    return error == cudaSuccess ? cuda::Create(computed_) : error;
   }
 
-  // Has a stream wait for what the other does with this memory, before; marks
-  // that it has done its own, after. An event that was never recorded is past.
+  // Before...() makes a stream wait for the other stream's work on this memory.
+  // After...() marks the end of the stream's own work.
   cudaError_t BeforeCopy() const {
-    return cudaStreamWaitEvent(parts_.copying, computed_.get(), 0);
+    return cudaStreamWaitEvent(parts_.copying.get(), computed_.get(), 0);
   }
   cudaError_t AfterCopy() const {
-    return cudaEventRecord(copied_.get(), parts_.copying);
+    return cudaEventRecord(copied_.get(), parts_.copying.get());
   }
   cudaError_t BeforeComputing() const {
-    return cudaStreamWaitEvent(parts_.computing, copied_.get(), 0);
+    return cudaStreamWaitEvent(parts_.computing.get(), copied_.get(), 0);
   }
   cudaError_t AfterComputing() const {
-    return cudaEventRecord(computed_.get(), parts_.computing);
+    return cudaEventRecord(computed_.get(), parts_.computing.get());
   }
 
  private:
@@ -60,145 +60,181 @@ class CudaLane final : public Lane {
   ~CudaLane() override {
     // Memory freed on the lane is not available to others until its work ends.
     if (device_.Use() != cudaSuccess ||
-        cudaStreamSynchronize(parts_->copying) != cudaSuccess ||
-        cudaStreamSynchronize(parts_->computing) != cudaSuccess) {
+        cudaStreamSynchronize(parts_->copying.get()) != cudaSuccess ||
+        cudaStreamSynchronize(parts_->computing.get()) != cudaSuccess) {
       parts_ = nullptr;
     }
     give_back_(std::move(parts_));
   }
 
-  Result<std::unique_ptr<Memory>> Allocate(size_t bytes) override {
+  std::unique_ptr<Memory> Allocate(size_t bytes) override {
     void* data = nullptr;
-    cudaError_t error = device_.Use();
-    if (error == cudaSuccess) {
-      error = cudaMallocFromPoolAsync(&data, std::max<size_t>(bytes, 1),
-                                      device_.pool, parts_->computing);
+    if (Begins()) {
+      Succeeds(cudaMallocFromPoolAsync(&data, std::max<size_t>(bytes, 1),
+                                       device_.pool, parts_->computing.get()));
     }
-    if (Status s = device_.Check(error); !s.ok()) return s;
     auto memory = std::make_unique<CudaMemory>(data, bytes, *parts_);
-    error = memory->Create();
-    // The copying stream must not use it before it is there.
-    if (error == cudaSuccess) error = memory->AfterComputing();
-    if (Status s = device_.Check(error); !s.ok()) return s;
-    return std::unique_ptr<Memory>(std::move(memory));
-  }
-
-  Status Upload(std::span<const std::byte> from, Memory& to,
-                size_t at) override {
-    return device_.Check(CopyIn(from, static_cast<CudaMemory&>(to), at));
-  }
-
-  Status Select(const SelectTask& task,
-                std::initializer_list<Memory*> uses) override {
-    return device_.Check(Compute(uses, [&] {
-      return static_cast<cudaError_t>(
-          LaunchSelect(task, parts_->computing, device_.pool));
-    }));
-  }
-
-  Status Emit(const EmitTask& task,
-              std::initializer_list<Memory*> uses) override {
-    return device_.Check(Compute(uses, [&] {
-      return static_cast<cudaError_t>(LaunchEmit(task, parts_->computing));
-    }));
-  }
-
-  Status Download(Memory& from, std::span<std::byte> to) override {
-    return device_.Check(CopyOut(static_cast<CudaMemory&>(from), to));
-  }
-
- private:
-  cudaError_t CopyIn(std::span<const std::byte> from, CudaMemory& to,
-                     size_t at) {
-    cudaError_t error = device_.Use();
-    if (error == cudaSuccess) error = to.BeforeCopy();
-    while (error == cudaSuccess && !from.empty()) {
-      LaneParts::Staging& staging = parts_->staging[next_staging_];
-      next_staging_ ^= 1;
-      const size_t size = std::min(from.size(), kStagingBytes);
-      error = cudaEventSynchronize(staging.copied.get());
-      if (error != cudaSuccess) break;
-      std::memcpy(staging.data, from.data(), size);
-      error = cudaMemcpyAsync(to.data() + at, staging.data, size,
-                              cudaMemcpyHostToDevice, parts_->copying);
-      if (error == cudaSuccess) {
-        error = cudaEventRecord(staging.copied.get(), parts_->copying);
-      }
-      from = from.subspan(size);
-      at += size;
+    if (data != nullptr && Succeeds(memory->Create())) {
+      // The copying stream must wait for the allocation.
+      Succeeds(memory->AfterComputing());
     }
-    return error == cudaSuccess ? to.AfterCopy() : error;
+    return memory;
   }
 
-  // Through the same buffers: while one arrives the other is emptied.
-  cudaError_t CopyOut(CudaMemory& from, std::span<std::byte> to) {
-    cudaError_t error = device_.Use();
-    if (error == cudaSuccess) error = from.BeforeCopy();
+  // Gathers small chunks in the staging buffer, so that each copy is large.
+  void Upload(std::span<const std::byte> from, Memory& to, size_t at) override {
+    if (&to != staged_for_ || at != staged_at_ + staged_) CopyStaged();
+    while (!from.empty() && Begins()) {
+      LaneParts::Staging& staging = parts_->staging[next_staging_];
+      if (staged_ == 0) {
+        if (!Succeeds(cudaEventSynchronize(staging.copied.get()))) return;
+        staged_for_ = static_cast<CudaMemory*>(&to);
+        staged_at_ = at;
+      }
+      const size_t size = std::min(from.size(), kStagingBytes - staged_);
+      std::memcpy(staging.data.get() + staged_, from.data(), size);
+      staged_ += size;
+      at += size;
+      from = from.subspan(size);
+      if (staged_ == kStagingBytes) CopyStaged();
+    }
+  }
+
+  void Select(const SelectTask& task,
+              std::initializer_list<Memory*> uses) override {
+    Compute(uses, [&] {
+      return LaunchSelect(task, parts_->computing.get(), device_.pool);
+    });
+  }
+
+  void Emit(const EmitTask& task,
+            std::initializer_list<Memory*> uses) override {
+    Compute(uses, [&] { return LaunchEmit(task, parts_->computing.get()); });
+  }
+
+  // Copies to one staging buffer while emptying the other.
+  void Download(Memory& memory, std::span<std::byte> to) override {
+    CopyStaged();
+    auto& from = static_cast<CudaMemory&>(memory);
+    if (!Begins() || !Succeeds(from.BeforeCopy())) return;
     std::array<std::span<std::byte>, 2> arriving;
-    size_t at = 0;
-    while (error == cudaSuccess) {
+    for (size_t at = 0;;) {
       const size_t number = next_staging_;
       next_staging_ ^= 1;
       LaneParts::Staging& staging = parts_->staging[number];
-      error = cudaEventSynchronize(staging.copied.get());
-      if (error != cudaSuccess) break;
+      if (!Succeeds(cudaEventSynchronize(staging.copied.get()))) return;
       std::span<std::byte>& arrived = arriving[number];
       if (!arrived.empty()) {
-        std::memcpy(arrived.data(), staging.data, arrived.size());
+        std::memcpy(arrived.data(), staging.data.get(), arrived.size());
         arrived = {};
       }
       if (at < to.size()) {
         arrived = to.subspan(at, std::min(to.size() - at, kStagingBytes));
-        error = cudaMemcpyAsync(staging.data, from.data() + at, arrived.size(),
-                                cudaMemcpyDeviceToHost, parts_->copying);
-        if (error == cudaSuccess) {
-          error = cudaEventRecord(staging.copied.get(), parts_->copying);
+        if (!Succeeds(cudaMemcpyAsync(staging.data.get(), from.data() + at,
+                                      arrived.size(), cudaMemcpyDeviceToHost,
+                                      parts_->copying.get())) ||
+            !Succeeds(
+                cudaEventRecord(staging.copied.get(), parts_->copying.get()))) {
+          return;
         }
         at += arrived.size();
       } else if (arriving[number ^ 1].empty()) {
         break;
       }
     }
-    return error == cudaSuccess ? from.AfterCopy() : error;
+    Succeeds(from.AfterCopy());
   }
 
+ private:
+  // Returns whether a call succeeded, and sets the status if not.
+  bool Succeeds(cudaError_t error) {
+    if (error != cudaSuccess) status_ = device_.StatusOf(error);
+    return error == cudaSuccess;
+  }
+
+  // Returns whether an operation may begin: no earlier operation failed.
+  bool Begins() { return status_.ok() && Succeeds(device_.Use()); }
+
+  // Starts the copy of the staged bytes to the device.
+  void CopyStaged() {
+    if (staged_ == 0 || !Begins()) return;
+    LaneParts::Staging& staging = parts_->staging[next_staging_];
+    if (Succeeds(staged_for_->BeforeCopy()) &&
+        Succeeds(cudaMemcpyAsync(
+            staged_for_->data() + staged_at_, staging.data.get(), staged_,
+            cudaMemcpyHostToDevice, parts_->copying.get())) &&
+        Succeeds(
+            cudaEventRecord(staging.copied.get(), parts_->copying.get()))) {
+      Succeeds(staged_for_->AfterCopy());
+    }
+    staged_ = 0;
+    next_staging_ ^= 1;
+  }
+
+  // Launches a task between the waits and the events of its memories.
   template <class Launch>
-  cudaError_t Compute(std::initializer_list<Memory*> uses,
-                      const Launch& launch) {
-    cudaError_t error = device_.Use();
-    for (Memory* memory : uses) {
-      if (memory == nullptr || error != cudaSuccess) continue;
-      error = static_cast<CudaMemory*>(memory)->BeforeComputing();
+  void Compute(std::initializer_list<Memory*> uses, const Launch& launch) {
+    CopyStaged();
+    if (!Begins()) return;
+    const auto each = [&](cudaError_t (CudaMemory::*step)() const) {
+      return std::ranges::all_of(uses, [&](Memory* memory) {
+        return memory == nullptr ||
+               Succeeds((static_cast<CudaMemory*>(memory)->*step)());
+      });
+    };
+    if (each(&CudaMemory::BeforeComputing) &&
+        Succeeds(static_cast<cudaError_t>(launch()))) {
+      each(&CudaMemory::AfterComputing);
     }
-    if (error == cudaSuccess) error = launch();
-    for (Memory* memory : uses) {
-      if (memory == nullptr || error != cudaSuccess) continue;
-      error = static_cast<CudaMemory*>(memory)->AfterComputing();
-    }
-    return error;
   }
 
   DeviceHandle& device_;
   std::unique_ptr<LaneParts> parts_;
   const std::function<void(std::unique_ptr<LaneParts>)> give_back_;
   size_t next_staging_ = 0;
+  // The bytes in the next staging buffer, and the place on the device that they
+  // will be copied to.
+  size_t staged_ = 0;
+  CudaMemory* staged_for_ = nullptr;
+  size_t staged_at_ = 0;
 };
 
 }  // namespace
+
+cudaError_t LaneParts::Create() {
+  cudaError_t error = cudaSuccess;
+  for (Stream* stream : {&copying, &computing}) {
+    cudaStream_t created = nullptr;
+    if (error == cudaSuccess) {
+      error = cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking);
+    }
+    stream->reset(created);
+  }
+  for (Staging& each : staging) {
+    void* data = nullptr;
+    if (error == cudaSuccess) {
+      error = cudaHostAlloc(&data, kStagingBytes, cudaHostAllocDefault);
+    }
+    each.data.reset(static_cast<std::byte*>(data));
+    if (error == cudaSuccess) error = cuda::Create(each.copied);
+  }
+  return error;
+}
 
 std::string TextOf(cudaError_t error) {
   return StrCat(cudaGetErrorName(error), ": ", cudaGetErrorString(error));
 }
 
-Status DeviceHandle::Check(cudaError_t error) {
-  if (error == cudaSuccess) return {};
+Status DeviceHandle::StatusOf(cudaError_t error) {
+  cudaGetLastError();  // clears the error unless it is sticky
   if (error == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // it is remembered otherwise
     return ResourceExhausted("DEVICE_MEMORY", "server",
                              StrCat("no memory left on ", name),
                              std::chrono::seconds(1));
   }
-  lost.store(true, std::memory_order_relaxed);
+  if (cudaDeviceSynchronize() != cudaSuccess) {
+    lost.store(true, std::memory_order_relaxed);
+  }
   return {Code::kUnavailable, "DEVICE_LOST", "",
           StrCat(name, " failed: ", TextOf(error))};
 }

@@ -1,4 +1,4 @@
-// The lanes of a device, by the CUDA runtime. For cuda_device.cc alone.
+// The lanes of a device. An implementation detail of cuda_device.cc.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,81 +15,62 @@
 
 namespace topk::cuda {
 
-/// A device of the runtime. Thread-safe once it is made.
+/// A device of the CUDA runtime.
 struct DeviceHandle {
   int number = 0;
   std::string name;
   cudaMemPool_t pool = nullptr;
   std::atomic<bool> lost = false;
 
-  /// Makes this thread's calls go to the device.
+  /// Selects the device for this thread's calls.
   cudaError_t Use() const { return cudaSetDevice(number); }
 
-  /// Returns an error as a status. All but a lack of memory ends the device:
-  /// the runtime says the same to every later call.
-  Status Check(cudaError_t error);
+  /// Returns the status of an error, and sets `lost` if the error is sticky: if
+  /// every later call of this process would fail. REQUIRES: not cudaSuccess.
+  Status StatusOf(cudaError_t error);
 };
 
 /// Returns an error's name and text.
 std::string TextOf(cudaError_t error);
 
-/// An event, which is past until it is recorded.
-class Event {
- public:
-  Event() = default;
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  ~Event() {
-    if (event_ != nullptr) cudaEventDestroy(event_);
+/// The deleter of a CUDA type, e.g. CudaFree<cudaEventDestroy>.
+template <auto kFree>
+struct CudaFree {
+  template <class T>
+  void operator()(T* object) const {
+    kFree(object);
   }
-  cudaError_t Create() {
-    return cudaEventCreateWithFlags(&event_, cudaEventDisableTiming);
-  }
-  cudaEvent_t get() const { return event_; }
-
- private:
-  cudaEvent_t event_ = nullptr;
 };
+using Stream = std::unique_ptr<CUstream_st, CudaFree<cudaStreamDestroy>>;
+/// Waiting for an event that was never recorded is a no-op.
+using Event = std::unique_ptr<CUevent_st, CudaFree<cudaEventDestroy>>;
 
-/// A lane's resources on a device: two streams, and two staging buffers.
+/// Creates an event. Threads that wait for the event do not spin.
+inline cudaError_t Create(Event& event) {
+  cudaEvent_t created = nullptr;
+  const cudaError_t error = cudaEventCreateWithFlags(
+      &created, cudaEventDisableTiming | cudaEventBlockingSync);
+  event.reset(created);
+  return error;
+}
+
+/// The resources of a lane, which the device reuses: pinned memory takes long
+/// to allocate.
 struct LaneParts {
   struct Staging {
-    void* data = nullptr;
+    std::unique_ptr<std::byte, CudaFree<cudaFreeHost>> data;
     Event copied;
   };
-  cudaStream_t copying = nullptr;
-  cudaStream_t computing = nullptr;
+  Stream copying;
+  Stream computing;
   std::array<Staging, 2> staging;
 
-  LaneParts() = default;
-  LaneParts(const LaneParts&) = delete;
-  LaneParts& operator=(const LaneParts&) = delete;
-  ~LaneParts() {
-    for (const Staging& each : staging) {
-      if (each.data != nullptr) cudaFreeHost(each.data);
-    }
-    if (copying != nullptr) cudaStreamDestroy(copying);
-    if (computing != nullptr) cudaStreamDestroy(computing);
-  }
-
-  cudaError_t Create() {
-    cudaError_t error =
-        cudaStreamCreateWithFlags(&copying, cudaStreamNonBlocking);
-    if (error == cudaSuccess) {
-      error = cudaStreamCreateWithFlags(&computing, cudaStreamNonBlocking);
-    }
-    for (Staging& each : staging) {
-      if (error == cudaSuccess) {
-        error = cudaHostAlloc(&each.data, kStagingBytes, cudaHostAllocDefault);
-      }
-      if (error == cudaSuccess) error = each.copied.Create();
-    }
-    return error;
-  }
+  cudaError_t Create();
 };
 
-/// Returns a lane with these parts, which it hands back at its end, its work
-/// done; null if they are of no use any more. The device outlives it.
+/// Returns a lane with these parts. The lane's destructor waits for its work
+/// and passes the parts to `give_back`, or null if the parts cannot be reused.
+/// The device must outlive the lane.
 std::unique_ptr<Lane> MakeLane(
     DeviceHandle& device, std::unique_ptr<LaneParts> parts,
     std::function<void(std::unique_ptr<LaneParts>)> give_back);

@@ -1,24 +1,23 @@
-// Selecting and arranging, by CUB's algorithms over the items of items.h. All
-// orders of a slice differ, so that what CUB leaves open (which of equal keys,
-// in which order) is nothing here.
+// Selects and arranges items (items.h) with CUB's algorithms. All orders of a
+// slice differ, so CUB's undefined treatment of equal keys does not matter.
 //
 // Tests: unit/cuda_*_test.cc on the host, the label gpu on a device.
 #include <cub/device/device_batched_topk.cuh>
+#include <cub/device/device_for.cuh>
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_segmented_sort.cuh>
 #include <cub/device/device_topk.cuh>
 #include <cuda/iterator>
 
-#include "core/backends/cuda/geometry.h"
 #include "core/backends/cuda/items.h"
-#include "core/backends/cuda/launch.h"
+#include "core/backends/cuda/tasks.h"
 
 namespace topk::cuda {
 namespace {
 
 namespace execution = ::cuda::execution;
 
-// Returns the first error of some calls from a function.
+// Returns from a function if a call fails.
 #define TOPK_CUDA_RETURN(call)              \
   do {                                      \
     const cudaError_t error = (call);       \
@@ -31,7 +30,8 @@ struct Place {
   cudaMemPool_t pool;
 };
 
-// Memory for as long as the work that is on the stream when it is given back.
+// Memory that is freed after the work that is on the stream when it is
+// destroyed.
 class Scratch {
  public:
   explicit Scratch(const Place& place) : place_(place) {}
@@ -55,20 +55,22 @@ class Scratch {
 template <class Types>
 class ScratchItems {
  public:
-  explicit ScratchItems(const Place& place) : orders_(place), bits_(place) {}
+  explicit ScratchItems(const Place& place) : memory_(place) {}
   cudaError_t Allocate(int64_t count) {
-    const auto items = static_cast<size_t>(count);
-    TOPK_CUDA_RETURN(orders_.Allocate(items * sizeof(typename Types::Order)));
-    return bits_.Allocate(items * sizeof(typename Types::Bits));
+    constexpr int kBytes = sizeof(typename Types::Bits);
+    TOPK_CUDA_RETURN(
+        memory_.Allocate(static_cast<size_t>(count * ItemBytes(kBytes))));
+    arrays_ = ArraysIn(memory_.data(), count, kBytes);
+    return cudaSuccess;
   }
-  ItemArrays arrays() const { return {orders_.data(), bits_.data()}; }
+  const ItemArrays& arrays() const { return arrays_; }
 
  private:
-  Scratch orders_;
-  Scratch bits_;
+  Scratch memory_;
+  ItemArrays arrays_;
 };
 
-// Calls one of CUB's algorithms: asked for its scratch, then run.
+// Runs one of CUB's algorithms with the scratch memory that it asks for.
 template <class Algorithm>
 cudaError_t WithScratch(const Place& place, const Algorithm& algorithm) {
   size_t bytes = 0;
@@ -132,23 +134,6 @@ struct SliceBegin {
   }
 };
 
-// Calls fn(i) for each i of 0 .. count - 1.
-template <class Fn>
-__global__ void ForEachKernel(int64_t count, Fn fn) {
-  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-       i < count; i += step) {
-    fn(i);
-  }
-}
-
-template <class Fn>
-cudaError_t ForEach(int64_t count, Fn fn, cudaStream_t stream) {
-  if (count == 0) return cudaSuccess;
-  ForEachKernel<<<BlocksFor(count), kThreadsPerBlock, 0, stream>>>(count, fn);
-  return cudaGetLastError();
-}
-
 // Writes items as arrays: the first `count` of each slice.
 template <class Types>
 struct WriteItem {
@@ -156,28 +141,11 @@ struct WriteItem {
   ItemArrays to;
   int64_t count;
   __device__ void operator()(int64_t t) const {
-    const int64_t slice = t / count;
-    const int64_t i = t % count;
+    const Division at = Divide(t, count);
     static_cast<typename Types::Order*>(to.orders)[t] =
-        source.OrderAt(slice, i);
-    static_cast<typename Types::Bits*>(to.bits)[t] = source.BitsAt(slice, i);
-  }
-};
-
-// Takes the first `count` of each slice of `length` sorted items.
-template <class Types>
-struct TakeFirst {
-  ItemArrays from;
-  int64_t length;
-  ItemArrays to;
-  int64_t count;
-  __device__ void operator()(int64_t t) const {
-    using Order = typename Types::Order;
-    using Bits = typename Types::Bits;
-    const int64_t i = t / count * length + t % count;
-    static_cast<Order*>(to.orders)[t] =
-        static_cast<const Order*>(from.orders)[i];
-    static_cast<Bits*>(to.bits)[t] = static_cast<const Bits*>(from.bits)[i];
+        source.OrderAt(at.quotient, at.remainder);
+    static_cast<typename Types::Bits*>(to.bits)[t] =
+        source.BitsAt(at.quotient, at.remainder);
   }
 };
 
@@ -205,7 +173,7 @@ class Selector {
     TOPK_CUDA_RETURN(chosen.Allocate(items));
     TOPK_CUDA_RETURN(Keep(chosen.arrays()));
     if (task_.arrangement == Arrangement::kByIndex) {
-      TOPK_CUDA_RETURN(ForEach(
+      TOPK_CUDA_RETURN(cub::DeviceFor::Bulk(
           items,
           MakeByIndex<Types>{static_cast<Order*>(chosen.arrays().orders)},
           place_.stream));
@@ -222,11 +190,11 @@ class Selector {
            task_.method == Method::kRadixSort;
   }
 
-  // Puts the best k of each slice into `to`, in the method's order.
+  // Writes the best k items of each slice to `to`, in the method's order.
   cudaError_t Keep(const ItemArrays& to) {
     switch (task_.method) {
       case Method::kKeepAll:
-        return Write(to, task_.length());
+        return Write(source_, to, task_.length());
       case Method::kBatchedTopK:
         return BatchedTopK(to);
       case Method::kTopK:
@@ -238,9 +206,12 @@ class Selector {
     return cudaErrorInvalidValue;
   }
 
-  cudaError_t Write(const ItemArrays& to, int64_t count) {
-    return ForEach(task_.slices() * count, WriteItem<Types>{source_, to, count},
-                   place_.stream);
+  // Writes the first `count` items of each slice.
+  cudaError_t Write(const ItemSource<Types>& source, const ItemArrays& to,
+                    int64_t count) {
+    return cub::DeviceFor::Bulk(task_.slices() * count,
+                                WriteItem<Types>{source, to, count},
+                                place_.stream);
   }
 
   cudaError_t BatchedTopK(const ItemArrays& to) {
@@ -263,6 +234,8 @@ class Selector {
     });
   }
 
+  // CUB is faster with lengths of 32 bits. They suffice: ChooseMethod() sorts
+  // if k is more than a quarter of the slice, so a slice has a chunk or less.
   cudaError_t TopK(const ItemArrays& to) {
     const auto environment = ::cuda::std::execution::env{
         ::cuda::stream_ref{place_.stream},
@@ -274,8 +247,9 @@ class Selector {
             scratch, bytes, Compute(OrdersOfSlice<Types>{source_, slice}),
             static_cast<Order*>(to.orders) + slice * task_.k,
             Compute(BitsOfSlice<Types>{source_, slice}),
-            static_cast<Bits*>(to.bits) + slice * task_.k, task_.length(),
-            task_.k, environment);
+            static_cast<Bits*>(to.bits) + slice * task_.k,
+            static_cast<uint32_t>(task_.length()),
+            static_cast<uint32_t>(task_.k), environment);
       }));
     }
     return cudaSuccess;
@@ -287,16 +261,16 @@ class Selector {
     ScratchItems<Types> sorted(place_);
     TOPK_CUDA_RETURN(all.Allocate(items));
     TOPK_CUDA_RETURN(sorted.Allocate(items));
-    TOPK_CUDA_RETURN(Write(all.arrays(), task_.length()));
+    TOPK_CUDA_RETURN(Write(source_, all.arrays(), task_.length()));
     TOPK_CUDA_RETURN(
         Sort(task_.slices(), task_.length(), all.arrays(), sorted.arrays()));
-    return ForEach(
-        task_.slices() * task_.k,
-        TakeFirst<Types>{sorted.arrays(), task_.length(), to, task_.k},
-        place_.stream);
+    SelectTask first = task_;
+    first.carried = sorted.arrays();
+    first.carried_count = task_.length();
+    return Write(ItemSource<Types>{first}, to, task_.k);
   }
 
-  // Sorts each slice of [slices, count], the greatest order first.
+  // Sorts each slice of [slices, count] by descending order.
   cudaError_t Sort(int64_t slices, int64_t count, const ItemArrays& from,
                    const ItemArrays& to) {
     const auto* orders = static_cast<const Order*>(from.orders);
@@ -345,8 +319,8 @@ int LaunchSelect(const SelectTask& task, void* stream, void* pool) {
 int LaunchEmit(const EmitTask& task, void* stream) {
   auto* const on = static_cast<cudaStream_t>(stream);
   return task.element_bytes <= 4
-             ? ForEach(task.outputs(), Emit<NarrowItems>{task}, on)
-             : ForEach(task.outputs(), Emit<WideItems>{task}, on);
+             ? cub::DeviceFor::Bulk(task.outputs(), Emit<NarrowItems>{task}, on)
+             : cub::DeviceFor::Bulk(task.outputs(), Emit<WideItems>{task}, on);
 }
 
 }  // namespace topk::cuda

@@ -1,4 +1,4 @@
-#include "core/base/usage_text.h"
+#include "core/command_line/usage_text.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,0 +1,106 @@
+#include "core/backends/cuda/chunks.h"
+
+#include <algorithm>
+
+#include "core/backends/cuda/tasks.h"
+
+namespace topk::cuda {
+namespace {
+
+constexpr double kMax = 9e18;  // fits int64_t
+
+// How often an algorithm reads or writes an item.
+double Passes(Method method, int64_t order_bytes) {
+  switch (method) {
+    case Method::kKeepAll:
+    case Method::kBatchedTopK:
+      return 2;
+    case Method::kTopK:
+      return 4;
+    default:
+      return 2 * static_cast<double>(order_bytes) + 4;  // a pass per byte
+  }
+}
+
+}  // namespace
+
+int64_t PositionsPerChunk(const Plan& plan, int64_t elements) {
+  const int64_t all = plan.outer * plan.n;
+  const int64_t fit = std::max<int64_t>(elements / plan.inner, 1);
+  if (fit >= plan.n) return std::min(fit / plan.n * plan.n, all);
+  return std::min({std::max(fit, plan.k), plan.n, all});
+}
+
+std::vector<Tile> CutTiles(const Plan& plan, int64_t begin, int64_t end) {
+  std::vector<Tile> tiles;
+  while (begin < end) {
+    Tile tile{begin / plan.n, 1, begin % plan.n, 0};
+    tile.positions = std::min(plan.n - tile.first_position, end - begin);
+    if (tile.positions == plan.n) tile.batches = (end - begin) / plan.n;
+    begin += tile.batches * tile.positions;
+    tiles.push_back(tile);
+  }
+  return tiles;
+}
+
+Method MethodOf(const Plan& plan, int64_t chunk_positions) {
+  const int64_t batches = std::max<int64_t>(chunk_positions / plan.n, 1);
+  // If a slice has several chunks, all but the first have k more items.
+  const bool whole = chunk_positions >= plan.n;
+  const int64_t length = whole ? plan.n : chunk_positions + plan.k;
+  return ChooseMethod(batches * plan.inner, length, plan.k);
+}
+
+int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions) {
+  const int element = InfoOf(plan.dtype).bytes;
+  const auto item = static_cast<double>(ItemBytes(element));
+  const auto positions = static_cast<double>(chunk_positions);
+  const auto inner = static_cast<double>(plan.inner);
+  const auto k = static_cast<double>(plan.k);
+  const double batches = std::max(positions / static_cast<double>(plan.n), 1.0);
+  const bool carries = chunk_positions < plan.n;
+  const double chunks = 2 * positions * inner * element;
+  // A sort has its input, its output, and CUB's copy of the input; 20 % more
+  // for CUB's histograms.
+  const double sorted = 3.2 * (positions + (carries ? k : 0)) * inner * item;
+  // Carried, kept and arranged items.
+  const double kept = 3 * k * batches * inner * item;
+  const double outputs = 2 * k * batches * inner * (element + 8);
+  return static_cast<int64_t>(std::min(chunks + sorted + kept + outputs, kMax));
+}
+
+int64_t EstimateNanoseconds(const Plan& plan, int64_t chunk_positions) {
+  // One thread copies to pinned memory, which is slower than PCIe.
+  constexpr double kCopyBytesPerNanosecond = 9;
+  // Opening a lane, and waiting for the end.
+  constexpr double kFixedNanoseconds = 40000;
+  // One call of a CUB algorithm: a few launches and the scratch memory.
+  constexpr double kCallNanoseconds = 25000;
+  constexpr double kDeviceBytesPerNanosecond = 1000;
+
+  const int element = InfoOf(plan.dtype).bytes;
+  const auto elements = static_cast<double>(plan.outer * plan.n) *
+                        static_cast<double>(plan.inner);
+  const auto output = static_cast<double>(plan.selected()) *
+                      (element + InfoOf(plan.index_type).bytes);
+  const double chunks = std::max(static_cast<double>(plan.outer * plan.n) /
+                                     static_cast<double>(chunk_positions),
+                                 1.0);
+  const double slices =
+      static_cast<double>(std::max<int64_t>(chunk_positions / plan.n, 1)) *
+      static_cast<double>(plan.inner);
+  const Method method = MethodOf(plan, chunk_positions);
+  const bool one_by_one =
+      method == Method::kTopK || method == Method::kRadixSort;
+  const auto order = OrderBytes(element);
+  const double computing =
+      chunks * ((one_by_one ? slices : 1) + 2) * kCallNanoseconds +
+      elements * Passes(method, order) * static_cast<double>(order) /
+          kDeviceBytesPerNanosecond;
+  const double copying =
+      (elements * element + output) / kCopyBytesPerNanosecond;
+  return static_cast<int64_t>(
+      std::min(kFixedNanoseconds + std::max(copying, computing), kMax));
+}
+
+}  // namespace topk::cuda
