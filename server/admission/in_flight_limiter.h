@@ -104,19 +104,20 @@ class InFlightLimiter::Reservation {
 };
 
 /// Bytes that an admitted call holds for one purpose, such as a queued message.
-/// They are returned when this is destroyed. The reservation must outlive this.
-/// Not thread-safe, but several charges of one reservation may be used
-/// concurrently.
+/// The destructor returns them. Not thread-safe, but several charges of one
+/// reservation may be used concurrently.
 class InFlightLimiter::Charge {
  public:
-  Charge() = default;
+  /// `reservation` must outlive this object.
+  explicit Charge(Reservation& reservation) : reservation_(reservation) {}
   Charge(const Charge&) = delete;
   Charge& operator=(const Charge&) = delete;
   ~Charge() { Shrink(0); }
 
-  /// Charges `bytes` more bytes. RESOURCE_EXHAUSTED if that exceeds a limit,
-  /// with a retry delay unless the whole charge alone would exceed it.
-  Status Add(Reservation& reservation, Size bytes);
+  /// Charges `bytes` more bytes. Returns RESOURCE_EXHAUSTED if that exceeds a
+  /// limit, with a retry delay unless the whole charge alone would exceed it.
+  /// REQUIRES: the call was admitted.
+  Status Add(Size bytes);
 
   /// Returns all but `bytes` bytes.
   void Shrink(int64_t bytes);
@@ -124,7 +125,7 @@ class InFlightLimiter::Charge {
   int64_t bytes() const { return bytes_; }
 
  private:
-  Reservation* reservation_ = nullptr;  // set once bytes are charged
+  Reservation& reservation_;
   int64_t bytes_ = 0;
 };
 

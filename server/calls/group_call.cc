@@ -4,7 +4,6 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "core/base/happens_before.h"
@@ -150,8 +149,8 @@ void GroupCall::Prepare(Item& item, Reader reader) {
     item.prepared = true;
     return;
   }
-  const std::optional<Status> status = item.request->Prepare(reader);
-  item.prepared = status.has_value();
+  const StepStatus status = item.request->Prepare(reader);
+  item.prepared = !NeedsWorker(status);
   if (item.prepared) item.status = *status;
 }
 

@@ -21,20 +21,17 @@ Status Request::Admit(grpc::ByteBuffer& message,
       own_bytes + CountSlices(message_) * kSliceMemory, charge_);
 }
 
-std::optional<Status> Request::Prepare(Reader reader) {
+StepStatus Request::Prepare(Reader reader) {
   stats_.RecordStage(Stage::kQueue);
-  std::optional<Status> status =
-      CatchBadAlloc([&] { return ReadAndPrepare(reader); });
+  StepStatus status = CatchBadAlloc([&] { return ReadAndPrepare(reader); });
   stats_.RecordStage(Stage::kDecode);
   return status;
 }
 
-std::optional<Status> Request::ReadAndPrepare(Reader reader) {
-  const ChargeParsed charge = [this](Size bytes) {
-    return charge_.Add(admitted_.reservation, bytes);
-  };
-  std::optional<Status> status = codec_->Read(message_, reader, charge, read_);
-  if (!status.has_value() || !status->ok()) return status;
+StepStatus Request::ReadAndPrepare(Reader reader) {
+  const ChargeParsed charge = [this](Size bytes) { return charge_.Add(bytes); };
+  StepStatus status = codec_->Read(message_, reader, charge, read_);
+  if (NeedsWorker(status) || !status->ok()) return status;
   return codec_->Translate(PrepareRead());
 }
 
@@ -73,9 +70,8 @@ Status Request::PrepareRead() {
     return status;
   }
   // The input was charged with the message.
-  if (Status s =
-          charge_.Add(admitted_.reservation, prepared->cost.output_bytes +
-                                                 prepared->cost.working_bytes);
+  if (Status s = charge_.Add(prepared->cost.output_bytes +
+                             prepared->cost.working_bytes);
       !s.ok()) {
     return s;
   }

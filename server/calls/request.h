@@ -34,6 +34,7 @@ class Request {
       : service_(service),
         admitted_(admitted),
         codec_(std::move(codec)),
+        charge_(admitted.reservation),
         memory_(service.shared_objects()) {}
 
   /// Takes the message that arrived at `when`, for a request that began at
@@ -45,11 +46,12 @@ class Request {
                RequestStats::Clock::time_point when, bool waits,
                int64_t own_bytes = 0);
 
-  /// Parses and validates the request and charges its cost. Returns nullopt if
-  /// that takes too long for a poller; a worker must then call Prepare().
-  /// Returns the errors of the protocol, of Engine::Prepare() and of opening
-  /// shared memory, and RESOURCE_EXHAUSTED if there is no room for the cost.
-  std::optional<Status> Prepare(Reader reader);
+  /// Parses and validates the request and charges its cost. Returns
+  /// kNeedsWorker if that takes too long for a poller; a worker must then call
+  /// Prepare(). Otherwise returns the errors of the protocol, of
+  /// Engine::Prepare() and of opening shared memory, and RESOURCE_EXHAUSTED if
+  /// there is no room for the cost.
+  StepStatus Prepare(Reader reader);
 
   /// Whether Prepare() returned OK.
   bool prepared() const { return prepared_.has_value(); }
@@ -82,7 +84,7 @@ class Request {
   void ReleaseMessage();
 
  private:
-  std::optional<Status> ReadAndPrepare(Reader reader);
+  StepStatus ReadAndPrepare(Reader reader);
   Status PrepareRead();
 
   TopKService& service_;

@@ -1,7 +1,5 @@
 #include "server/calls/unary_call.h"
 
-#include <optional>
-
 namespace topk {
 
 void UnaryCall::OnRead(bool ok, grpc::ByteBuffer& message) {
@@ -16,8 +14,8 @@ void UnaryCall::OnRead(bool ok, grpc::ByteBuffer& message) {
 void UnaryCall::Prepare(Reader reader) {
   // The client may have given up while the call was queued.
   if (const Status gone = call_.CheckAlive(); !gone.ok()) return End(gone);
-  const std::optional<Status> prepared = request_.Prepare(reader);
-  if (!prepared.has_value()) {  // it takes too long for a poller
+  const StepStatus prepared = request_.Prepare(reader);
+  if (NeedsWorker(prepared)) {
     return Enqueue(request_.nanoseconds(),
                    [this] { Prepare(Reader::kWorker); });
   }
@@ -71,7 +69,7 @@ void SimpleCall::AnswerAndFinish() {
   constexpr int64_t kAlwaysSent = int64_t{16} << 10;
   const auto bytes = static_cast<int64_t>(response.Length());
   if (status.ok() && bytes > kAlwaysSent) {
-    const Status charged = charge_.Add(admitted().reservation, bytes);
+    const Status charged = charge_.Add(bytes);
     if (!charged.ok()) return Refuse(charged);
   }
   status.ok() ? call_.Finish(response) : call_.Finish(status);

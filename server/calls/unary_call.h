@@ -54,7 +54,7 @@ class SimpleCall final : public ServiceCall {
   void AnswerAndFinish();
 
   const SimpleMethod& method_;
-  InFlightLimiter::Charge charge_;
+  InFlightLimiter::Charge charge_{admitted().reservation};
   grpc::ByteBuffer message_;
 };
 
