@@ -44,7 +44,7 @@ class RetryDelayEstimator {
   std::chrono::milliseconds Join(int64_t amount, int64_t done, Time now);
 
  private:
-  std::mutex mutex_;
+  std::mutex mutex_;       // guards the members below
   Time since_{};           // when `done_` was measured
   int64_t done_ = 0;       // the highest total so far
   double per_second_ = 0;  // 0 = unknown
@@ -80,7 +80,7 @@ class InFlightLimiter {
   std::atomic<int64_t> bytes_ = 0;
   std::atomic<int64_t> bytes_done_ = 0;
   RetryDelayEstimator bytes_delay_;
-  std::mutex mutex_;  // guards what follows, but `calls_` is read without it
+  std::mutex mutex_;  // guards the members below; calls_ may be read without
   Clients clients_;   // the clients with calls in flight
   std::atomic<int64_t> calls_ = 0;
   int64_t calls_done_ = 0;

@@ -173,7 +173,7 @@ class ReadAheadQueue {
   // Returns whether to start a worker, and marks one as active.
   bool BeginWork() { return !std::exchange(working_, true); }
 
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards the members below
   std::deque<Waiting> waiting_;
   int64_t bytes_ = 0;        // size of waiting_
   int64_t total_bytes_ = 0;  // received so far

@@ -92,8 +92,8 @@ class SharedObjects {
 
   const std::string prefix_;
   const std::chrono::milliseconds period_;
-  mutable std::mutex mutex_;
-  std::list<Entry> entries_;  // guarded by mutex_; least recently used first
+  mutable std::mutex mutex_;  // guards entries_
+  std::list<Entry> entries_;  // least recently used first
   std::condition_variable_any added_;
   std::jthread release_thread_;
 };
