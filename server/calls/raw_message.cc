@@ -553,6 +553,12 @@ int64_t CountSlices(grpc::ByteBuffer& bytes) {
   return slices.status().ok() ? slices.count() : 0;
 }
 
+int64_t SliceMemory(grpc::ByteBuffer& bytes) {
+  // gRPC's entry for a slice and our entries in growing vectors.
+  constexpr int64_t kSliceMemory = 128;
+  return CountSlices(bytes) * kSliceMemory;
+}
+
 void Compact(grpc::ByteBuffer& bytes) {
   constexpr int64_t kSmallSlice = int64_t{4} << 10;
   const int64_t slices = CountSlices(bytes);

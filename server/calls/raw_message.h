@@ -103,8 +103,9 @@ Status ReadMessage(grpc::ByteBuffer& bytes, google::protobuf::Message& to);
 
 /// Returns the number of slices in the buffer. Takes constant time.
 int64_t CountSlices(grpc::ByteBuffer& bytes);
-/// Memory per slice: gRPC's entry and our entries in growing vectors.
-inline constexpr int64_t kSliceMemory = 128;
+/// Returns an upper bound of the memory for the buffer's slices besides their
+/// bytes. Takes constant time.
+int64_t SliceMemory(grpc::ByteBuffer& bytes);
 
 /// Copies a message with small slices into one slice. Call if the message has
 /// to wait: each slice keeps a gRPC receive block of up to 64 KiB allocated.

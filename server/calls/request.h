@@ -60,7 +60,7 @@ class Request {
   /// the request is prepared, otherwise preparing a typical request.
   Size nanoseconds();
   /// Whether a poller may call Run(), because it needs little time and output.
-  bool RunsAtOnce() const;
+  bool RunsAtOnce();
 
   /// Computes and serializes the response. Returns the errors of Engine::Run()
   /// and of shared memory. REQUIRES: Prepare() returned OK.
@@ -80,7 +80,8 @@ class Request {
   void KeepIdOnly();
 
   /// Frees everything except the response. Only response() may be called
-  /// afterwards.
+  /// afterwards. Call when the request has been answered: the client may take
+  /// as long as it likes to receive the response.
   void ReleaseMessage();
 
  private:
@@ -92,6 +93,7 @@ class Request {
   std::unique_ptr<Codec> codec_;
   InFlightLimiter::Charge charge_;
   int64_t own_bytes_ = 0;
+  int64_t hole_search_bytes_ = 0;
   grpc::ByteBuffer message_;  // `read_` points into it
   RawMessage<v1::TopKRequest> read_;
   RequestMemory memory_;

@@ -68,7 +68,7 @@ class StreamCall final : public ServiceCall {
   // Admits the request with its header. Later messages count against the rate
   // limit, which delays the next read.
   Status Admit(Item& item) {
-    const int64_t slices = CountSlices(item.message) * kSliceMemory;
+    const int64_t slices = SliceMemory(item.message);
     if (!std::exchange(has_header_, true)) {
       return request_.Admit(item.bytes(), slices);
     }
@@ -102,8 +102,9 @@ class StreamCall final : public ServiceCall {
     // worker made 256 MiB take 1.5 times as long. Workers take turns with other
     // work.
     constexpr int64_t kTurnNanoseconds = 2'000'000;
-    const Size most = reader == Reader::kPoller ? WorkQueue::kSmallNanoseconds
-                                                : kTurnNanoseconds;
+    const Size most = reader == Reader::kWorker ? kTurnNanoseconds
+                      : call_.loop().IsBehind() ? 0
+                                                : WorkQueue::kSmallNanoseconds;
     Size spent;
     while (NextItem()) {
       const Size cost = NextNanoseconds();

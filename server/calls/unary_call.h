@@ -26,6 +26,7 @@ class UnaryCall final : public ServiceCall {
  private:
   void OnRead(bool ok, grpc::ByteBuffer& message) final;
   void Prepare(Reader reader);
+  void PrepareOnWorker();
   void Compute();
   void End(const Status& status);
 
