@@ -45,14 +45,15 @@ MemoryTrimmer::MemoryTrimmer(std::function<Activity()> activity)
         std::condition_variable_any stopped;
         std::unique_lock lock(mutex);
         int64_t trimmed = 0;       // the bytes at the last trim
-        int64_t before = 0;        // the bytes a second ago
+        Activity before{};         // a second ago
         int seconds = kBusyPause;  // since the last trim
         double least = AnonymousBytes();
         while (!stopped.wait_for(lock, stop, std::chrono::seconds(1),
                                  [&] { return stop.stop_requested(); })) {
           const Activity now = activity();
-          const bool quiet = now.bytes == before;
-          before = now.bytes;
+          const bool quiet =
+              now.arrived == before.arrived && now.bytes == before.bytes;
+          before = now;
           ++seconds;
           const bool idle = quiet && now.open_calls == 0 &&
                             now.bytes - trimmed >= kWorthTrimming;

@@ -11,6 +11,8 @@ namespace topk {
 struct Activity {
   /// Calls in flight.
   int64_t open_calls;
+  /// Calls that have arrived since the start.
+  int64_t arrived;
   /// Bytes of all inputs and outputs since the start.
   int64_t bytes;
 };

@@ -57,7 +57,10 @@ class Services {
   OpenCalls& open_calls() { return topk_.open_calls(); }
 
   /// The calls in flight and the bytes of tensors so far.
-  Activity activity() { return {topk_.open_calls().count(), topk_.bytes()}; }
+  Activity activity() {
+    return {topk_.open_calls().count(), topk_.open_calls().arrived(),
+            topk_.bytes()};
+  }
 
  private:
   // Add the metrics whose values are read when they are scraped.

@@ -40,7 +40,7 @@ Status AdmissionController::AdmitRequest(AdmittedCall& admitted, int64_t bytes,
                                          int64_t own_bytes,
                                          InFlightLimiter::Charge& charge) {
   const auto wait = limiter_.Take(admitted.caller.key, 1, bytes);
-  if (!wait) return charge.Add(admitted.reservation, Size(bytes) + own_bytes);
+  if (!wait) return charge.Add(Size(bytes) + own_bytes);
   return ResourceExhausted(
       "RATE_LIMITED", StrCat("client:", admitted.caller.key),
       StrCat("client ", Quote(admitted.caller.name),

@@ -94,10 +94,10 @@ InFlightLimiter::Reservation::~Reservation() {
   ++limiter_->calls_done_;
 }
 
-Status InFlightLimiter::Charge::Add(Reservation& reservation, Size bytes) {
-  InFlightLimiter& limiter = *reservation.limiter_;
+Status InFlightLimiter::Charge::Add(Size bytes) {
+  InFlightLimiter& limiter = *reservation_.limiter_;
   const AdmissionLimits& limits = limiter.limits_;
-  auto& [client, use] = *reservation.client_;
+  auto& [client, use] = *reservation_.client_;
   const int64_t amount = bytes.value();
   const auto full = [&](std::string_view reason, const std::string& quota,
                         int64_t limit, const char* flag) {
@@ -125,16 +125,15 @@ Status InFlightLimiter::Charge::Add(Reservation& reservation, Size bytes) {
     return full("TOO_MANY_BYTES", kServer, limits.bytes,
                 "--max-inflight-bytes");
   }
-  reservation_ = &reservation;
   bytes_ += amount;
   return {};
 }
 
 void InFlightLimiter::Charge::Shrink(int64_t bytes) {
   if (bytes >= bytes_) return;
-  InFlightLimiter& limiter = *reservation_->limiter_;
+  InFlightLimiter& limiter = *reservation_.limiter_;
   const int64_t returned = bytes_ - bytes;
-  reservation_->client_->second.bytes -= returned;
+  reservation_.client_->second.bytes -= returned;
   limiter.bytes_ -= returned;
   limiter.bytes_done_ += returned;
   bytes_ = bytes;

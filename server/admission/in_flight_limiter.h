@@ -44,7 +44,7 @@ class RetryDelayEstimator {
   std::chrono::milliseconds Join(int64_t amount, int64_t done, Time now);
 
  private:
-  std::mutex mutex_;
+  std::mutex mutex_;       // guards the members below
   Time since_{};           // when `done_` was measured
   int64_t done_ = 0;       // the highest total so far
   double per_second_ = 0;  // 0 = unknown
@@ -80,7 +80,7 @@ class InFlightLimiter {
   std::atomic<int64_t> bytes_ = 0;
   std::atomic<int64_t> bytes_done_ = 0;
   RetryDelayEstimator bytes_delay_;
-  std::mutex mutex_;  // guards what follows, but `calls_` is read without it
+  std::mutex mutex_;  // guards the members below; calls_ may be read without
   Clients clients_;   // the clients with calls in flight
   std::atomic<int64_t> calls_ = 0;
   int64_t calls_done_ = 0;
@@ -104,19 +104,20 @@ class InFlightLimiter::Reservation {
 };
 
 /// Bytes that an admitted call holds for one purpose, such as a queued message.
-/// They are returned when this is destroyed. The reservation must outlive this.
-/// Not thread-safe, but several charges of one reservation may be used
-/// concurrently.
+/// The destructor returns them. Not thread-safe, but several charges of one
+/// reservation may be used concurrently.
 class InFlightLimiter::Charge {
  public:
-  Charge() = default;
+  /// `reservation` must outlive this object.
+  explicit Charge(Reservation& reservation) : reservation_(reservation) {}
   Charge(const Charge&) = delete;
   Charge& operator=(const Charge&) = delete;
   ~Charge() { Shrink(0); }
 
-  /// Charges `bytes` more bytes. RESOURCE_EXHAUSTED if that exceeds a limit,
-  /// with a retry delay unless the whole charge alone would exceed it.
-  Status Add(Reservation& reservation, Size bytes);
+  /// Charges `bytes` more bytes. Returns RESOURCE_EXHAUSTED if that exceeds a
+  /// limit, with a retry delay unless the whole charge alone would exceed it.
+  /// REQUIRES: the call was admitted.
+  Status Add(Size bytes);
 
   /// Returns all but `bytes` bytes.
   void Shrink(int64_t bytes);
@@ -124,7 +125,7 @@ class InFlightLimiter::Charge {
   int64_t bytes() const { return bytes_; }
 
  private:
-  Reservation* reservation_ = nullptr;  // set once bytes are charged
+  Reservation& reservation_;
   int64_t bytes_ = 0;
 };
 

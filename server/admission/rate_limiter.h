@@ -75,7 +75,7 @@ class RateLimiter {
   const Flow bytes_;
   const size_t max_callers_;
   const Clock clock_;
-  std::mutex mutex_;            // guards what follows
+  std::mutex mutex_;            // guards the members below
   std::list<Buckets> buckets_;  // those of the last used caller first
   std::unordered_map<std::string_view, std::list<Buckets>::iterator> by_caller_;
 };

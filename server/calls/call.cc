@@ -54,7 +54,7 @@ void Call::OnArrived(bool ok) {
     return;
   }
   WidenRace();
-  std::make_shared<Call>(loop_, router_)->Wait();
+  router_.OnArrived(loop_);
   WidenRace();
   const CallRouter::Method& method = router_.Find(context_.method());
   count_.emplace(method.series);
@@ -74,15 +74,9 @@ void Call::End() {
 }
 
 void Call::Read() {
-  // While buffered messages are being read, the completion queue is never empty
-  // and gRPC does not poll other connections. Yield regularly.
-  constexpr int kTurn = 256;
-  const auto start = [this, self = shared_from_this()] {
-    WidenRace();
-    stream_.Read(&incoming_, read_tag_.For(self));
-    WidenRace();
-  };
-  ++reads_ % kTurn == 0 ? loop_.AfterPoll(start) : start();
+  WidenRace();
+  stream_.Read(&incoming_, read_tag_.For(shared_from_this()));
+  WidenRace();
 }
 
 void Call::OnRead(bool ok) {

@@ -57,8 +57,9 @@ class Call final : public EventSource,
   /// owns this object.
   void Wait();
 
-  /// Start an operation. At most one read and one write may be in flight, and
-  /// neither may start after Finish() or FinishIncomplete().
+  /// Start an operation. At most one read and one write may be in flight. A
+  /// write must not start after Finish() or FinishIncomplete(); a read that
+  /// does finishes with `ok` = false.
   void Read();
   void Write(const grpc::ByteBuffer& message, grpc::WriteOptions options = {});
   /// Ends the call, either with a last message and OK or with a status. Records
@@ -109,7 +110,6 @@ class Call final : public EventSource,
   grpc::ByteBuffer incoming_;
   std::optional<RpcCount> count_;
   Cancellation cancellation_;
-  int reads_ = 0;
   bool has_written_ = false;
   std::string trace_parent_;  // empty once sent
   // gRPC may report the end before the arrival, on another poller. Whichever is

@@ -55,8 +55,13 @@ void CallRouter::Register(grpc::ServerBuilder& builder) {
       std::make_unique<grpc::HealthCheckServiceServerBuilderOption>(nullptr));
 }
 
-void CallRouter::Start(EventLoop& loop) {
-  for (int i = 0; i < loop.pollers(); ++i) {
+void CallRouter::AcceptMore(EventLoop& loop) {
+  // While the loop is behind, an arrival waits in the queue before the next
+  // call can arrive in its place. Let many arrive at the same time.
+  constexpr int kMany = 512;
+  const int wanted = loop.IsBehind() ? kMany : loop.pollers();
+  while (waiting_ < wanted) {
+    ++waiting_;
     std::make_shared<Call>(loop, *this)->Wait();
   }
 }

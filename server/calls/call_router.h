@@ -4,6 +4,7 @@
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/server_builder.h>
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -45,7 +46,12 @@ class CallRouter {
   /// Registers the generic service with `builder`.
   void Register(grpc::ServerBuilder& builder);
   /// Starts accepting calls on `loop`, until the server shuts down.
-  void Start(EventLoop& loop);
+  void Start(EventLoop& loop) { AcceptMore(loop); }
+  /// Replaces the waiting Call with which a call has arrived.
+  void OnArrived(EventLoop& loop) {
+    --waiting_;
+    AcceptMore(loop);
+  }
 
   grpc::AsyncGenericService& rpc() { return rpc_; }
 
@@ -53,7 +59,10 @@ class CallRouter {
   const RpcMetrics& metrics_;
   const Method unknown_;
   std::map<std::string, Method, std::less<>> methods_;
+  void AcceptMore(EventLoop& loop);
+
   grpc::AsyncGenericService rpc_;
+  std::atomic<int> waiting_ = 0;  // Calls that wait for an arrival
 };
 
 }  // namespace topk

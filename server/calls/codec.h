@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 
 #include "core/base/status.h"
 #include "server/calls/raw_message.h"
@@ -20,12 +19,13 @@ class Codec {
  public:
   virtual ~Codec() = default;
 
-  /// Parses `message`, which must outlive `to`. Returns the errors of ReadRaw()
-  /// and those of the protocol. After an error, `to` holds the fields that
-  /// Record() and WriteError() report, as far as they were parsed.
-  virtual std::optional<Status> Read(grpc::ByteBuffer& message, Reader reader,
-                                     const ChargeParsed& charge,
-                                     RawMessage<v1::TopKRequest>& to) = 0;
+  /// Parses `message`, which must outlive `to`. Returns kNeedsWorker and errors
+  /// as ReadRaw(), and the errors of the protocol. After an error, `to` holds
+  /// the fields that Record() and WriteError() report, as far as they were
+  /// parsed.
+  virtual StepStatus Read(grpc::ByteBuffer& message, Reader reader,
+                          const ChargeParsed& charge,
+                          RawMessage<v1::TopKRequest>& to) = 0;
 
   /// Returns the serialized response.
   virtual grpc::ByteBuffer Write(

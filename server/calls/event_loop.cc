@@ -45,9 +45,6 @@ class BusyTime {
   std::chrono::nanoseconds cpu_{};
 };
 
-// Operations delayed by AfterPoll() on this poller. Null on other threads.
-thread_local std::vector<std::function<void()>>* after_poll = nullptr;
-
 }  // namespace
 
 EventSource::EventSource(EventLoop& loop)
@@ -66,54 +63,68 @@ EventLoop::~EventLoop() {
   sources_.Wait();
   queue_->Shutdown();
   for (std::thread& thread : threads_) thread.join();
+  empty_queue_.Shutdown();
+  void* tag = nullptr;
+  bool ok = false;
+  empty_queue_.Next(&tag, &ok);
 }
 
-void EventLoop::AfterPoll(std::function<void()> start) {
-  if (after_poll == nullptr) return start();
-  after_poll->push_back(std::move(start));
+void EventLoop::Marker::Enqueue() {
+  if (is_queued_.exchange(true)) return;
+  user_ = loop_.sources_.Add();
+  if (user_.use_count() == 0) return;  // the loop is being destroyed
+  enqueued_ = Clock::now();
+  alarm_.Set(loop_.queue_.get(), std::chrono::system_clock::time_point(),
+             Tag());
+}
+
+void EventLoop::Marker::OnComplete(bool) {
+  loop_.is_behind_ = Clock::now() - enqueued_ > kMaxLag;
+  const Users::Token user = std::move(user_);
+  is_queued_ = false;
+}
+
+// gRPC polls connections only when a thread finds its completion queue empty.
+// Under load that may never happen, so polls by a queue that is always empty.
+void EventLoop::PollConnections() {
+  // One poll handles at most one connection.
+  constexpr int kPolls = 8;
+  void* tag = nullptr;
+  bool ok = false;
+  for (int i = 0; i < kPolls; ++i) {
+    empty_queue_.AsyncNext(&tag, &ok, std::chrono::system_clock::time_point());
+  }
 }
 
 void EventLoop::Poll() {
-  using Deadline = std::chrono::system_clock::time_point;
-  // One poll handles at most one connection, so several empty polls are needed
-  // to reach all ready connections.
-  constexpr int kPolls = 8;
-  // Under load the queue may never be empty.
-  constexpr int kEvents = 1024;
-  int polls = 0;
-  int events = 0;
-  std::vector<std::function<void()>> delayed;
-  after_poll = &delayed;
+  constexpr int kTurn = 64;
   CompletionTag* event = nullptr;
   bool ok = false;
   void* tag = nullptr;
   BusyTime busy;
-  while (true) {
-    Deadline deadline;
+  const auto handle = [&] {
+    if (event == nullptr) return;
+    busy.Start();
+    event->OnComplete(ok);
+    if (on_busy_) on_busy_(busy.Stop());
+  };
+  for (int events = 1;; ++events) {
     // An operation started by the handler often finishes immediately (reading a
-    // buffered message, writing into a buffer). This thread then receives its
-    // tag without waking another thread.
-    const auto next = queue_->DoThenAsyncNext(
-        [&] {
-          if (event != nullptr) {
-            busy.Start();
-            event->OnComplete(ok);
-            if (on_busy_) on_busy_(busy.Stop());
-          }
-          // With a deadline in the past, gRPC polls once without blocking.
-          deadline = delayed.empty() ? Deadline::max() : Deadline();
-        },
-        &tag, &ok, deadline);
-    event = nullptr;
-    if (next == grpc::CompletionQueue::SHUTDOWN) return;
-    if (!delayed.empty()) {
-      ++(next == grpc::CompletionQueue::TIMEOUT ? polls : events);
-      if (polls == kPolls || events == kEvents) {
-        polls = events = 0;
-        for (const auto& start : std::exchange(delayed, {})) start();
-      }
+    // buffered message, writing into a buffer). DoThenAsyncNext() then returns
+    // that operation without waking another thread, but before all events in
+    // the queue. That is unfair if many events wait.
+    const bool is_turn = events % kTurn == 0;
+    if (is_turn || is_behind_) {
+      handle();
+      if (is_turn) PollConnections();
+      marker_.Enqueue();
+      if (!queue_->Next(&tag, &ok)) return;
+    } else if (queue_->DoThenAsyncNext(
+                   handle, &tag, &ok,
+                   std::chrono::system_clock::time_point::max()) ==
+               grpc::CompletionQueue::SHUTDOWN) {
+      return;
     }
-    if (next == grpc::CompletionQueue::TIMEOUT) continue;
     event = static_cast<CompletionTag*>(tag);
     AnnotateHappensAfter(event);
   }

@@ -1,8 +1,10 @@
 // gRPC's completion queue, and the threads that poll it.
 #pragma once
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/completion_queue.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -96,10 +98,9 @@ class EventLoop {
   /// shut down, otherwise they never finish.
   ~EventLoop();
 
-  /// On a poller, delays start() until the poller has no events left and has
-  /// polled all connections, or has handled 1024 events. On any other thread,
-  /// calls start() immediately.
-  void AfterPoll(std::function<void()> start);
+  /// Returns whether events wait for more than kMaxLag until a poller handles
+  /// them. Leave computations to workers then, where clients take turns.
+  bool IsBehind() const { return is_behind_; }
 
   int pollers() const { return pollers_; }
   /// The queue to start operations on.
@@ -108,10 +109,32 @@ class EventLoop {
  private:
   friend class EventSource;
 
+  static constexpr std::chrono::milliseconds kMaxLag{5};
+
+  // An event whose time in the queue is measured.
+  class Marker final : public CompletionTag {
+   public:
+    explicit Marker(EventLoop& loop) : loop_(loop) {}
+    // Puts the marker at the end of the queue unless it is in the queue.
+    void Enqueue();
+    void OnComplete(bool ok) override;
+
+   private:
+    EventLoop& loop_;
+    std::atomic<bool> is_queued_ = false;
+    std::chrono::steady_clock::time_point enqueued_;
+    Users::Token user_;  // keeps the queue open
+    grpc::Alarm alarm_;
+  };
+
   void Poll();
+  void PollConnections();
 
   Users sources_;
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+  grpc::CompletionQueue empty_queue_;  // for PollConnections()
+  std::atomic<bool> is_behind_ = false;
+  Marker marker_{*this};
   const OnBusy on_busy_;
   const int pollers_;
   std::vector<std::thread> threads_;

@@ -96,7 +96,7 @@ class OpenCalls {
   std::atomic<int64_t> arrived_ = 0;
   std::mutex mutex_;
   std::condition_variable none_;
-  std::mutex streams_mutex_;
+  std::mutex streams_mutex_;  // guards streams_
   Streams streams_;
 };
 

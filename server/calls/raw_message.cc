@@ -177,13 +177,12 @@ class Scanner {
         data_(data) {}
 
   // Parses the message into `to`, which is empty after an error.
-  std::optional<Status> Read(const Fields& fields,
-                             google::protobuf::Message& to) {
+  StepStatus Read(const Fields& fields, google::protobuf::Message& to) {
     to.Clear();
     if (!slices_.status().ok()) return MalformedMessage();
-    if (poller_ && slices_.count() > kMaxPollerSlices) return std::nullopt;
+    if (poller_ && slices_.count() > kMaxPollerSlices) return kNeedsWorker;
     if (!Scan(fields) || (Uncharged() > kUnchargedBytes && !Charge())) {
-      if (too_long_) return std::nullopt;
+      if (too_long_) return kNeedsWorker;
       return failure_.has_value() ? *failure_ : MalformedMessage();
     }
     FlushRun();
@@ -480,13 +479,13 @@ class Scanner {
 // Reads a message with one tensor. `has_data` returns whether the data field is
 // set in the parsed message.
 template <class Message, class HasData>
-std::optional<Status> Read(grpc::ByteBuffer& bytes, Reader reader,
-                           const ChargeParsed& charge, const Fields& fields,
-                           const HasData& has_data, RawMessage<Message>& to) {
+StepStatus Read(grpc::ByteBuffer& bytes, Reader reader,
+                const ChargeParsed& charge, const Fields& fields,
+                const HasData& has_data, RawMessage<Message>& to) {
   to.data.clear();
   Scanner scanner(bytes, reader, charge, {&to.data, 1});
-  const std::optional<Status> status = scanner.Read(fields, to.message);
-  const bool ok = status.has_value() && status->ok();
+  const StepStatus status = scanner.Read(fields, to.message);
+  const bool ok = !NeedsWorker(status) && status->ok();
   if (!ok || !has_data(to.message)) to.data.clear();
   return status;
 }
@@ -499,9 +498,9 @@ Status MalformedMessage() {
                          "method takes");
 }
 
-std::optional<Status> ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
-                              const ChargeParsed& charge,
-                              RawMessage<v1::TopKRequest>& to) {
+StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
+                   const ChargeParsed& charge,
+                   RawMessage<v1::TopKRequest>& to) {
   static const Fields fields =
       std::move(Fields(*v1::TopKRequest::descriptor())
                     .SetData({v1::TopKRequest::kTensorFieldNumber,
@@ -512,9 +511,9 @@ std::optional<Status> ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
   return Read(bytes, reader, charge, fields, has_data, to);
 }
 
-std::optional<Status> ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
-                              const ChargeParsed& charge,
-                              RawMessage<v1::TopKRequestChunk>& to) {
+StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
+                   const ChargeParsed& charge,
+                   RawMessage<v1::TopKRequestChunk>& to) {
   static const Fields fields =
       std::move(Fields(*v1::TopKRequestChunk::descriptor())
                     .SetData({v1::TopKRequestChunk::kDataFieldNumber})
@@ -527,15 +526,15 @@ std::optional<Status> ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
   return Read(bytes, reader, charge, fields, has_data, to);
 }
 
-std::optional<Status> ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
-                              const ChargeParsed& charge, RawInfer& to) {
+StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
+                   const ChargeParsed& charge, RawInfer& to) {
   using inference::ModelInferRequest;
   static const Fields fields = std::move(
       Fields(*ModelInferRequest::descriptor())
           .SetData({ModelInferRequest::kRawInputContentsFieldNumber}));
   for (Parts& parts : to.contents) parts.clear();
   Scanner scanner(bytes, reader, charge, to.contents);
-  const std::optional<Status> status = scanner.Read(fields, to.message);
+  const StepStatus status = scanner.Read(fields, to.message);
   to.content_count = scanner.data_count();
   return status;
 }
@@ -552,6 +551,12 @@ Status ReadMessage(grpc::ByteBuffer& bytes, google::protobuf::Message& to) {
 int64_t CountSlices(grpc::ByteBuffer& bytes) {
   SliceReader slices(&bytes);
   return slices.status().ok() ? slices.count() : 0;
+}
+
+int64_t SliceMemory(grpc::ByteBuffer& bytes) {
+  // gRPC's entry for a slice and our entries in growing vectors.
+  constexpr int64_t kSliceMemory = 128;
+  return CountSlices(bytes) * kSliceMemory;
 }
 
 void Compact(grpc::ByteBuffer& bytes) {

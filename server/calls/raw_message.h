@@ -56,6 +56,12 @@ Status MalformedMessage();
 /// has too many slices or fields, and a worker then starts over.
 enum class Reader { kPoller, kWorker };
 
+/// The outcome of a step on a poller: a status, or kNeedsWorker.
+using StepStatus = std::optional<Status>;
+/// The step takes too long for a poller. A worker must repeat the step.
+inline constexpr std::nullopt_t kNeedsWorker = std::nullopt;
+inline bool NeedsWorker(const StepStatus& step) { return !step.has_value(); }
+
 /// Maximum size of a message without its tensor data, in bytes. The limit is
 /// low because two bytes on the wire can take a hundred bytes of memory once
 /// parsed.
@@ -76,21 +82,20 @@ using ChargeParsed = std::function<Status(Size bytes)>;
 
 /// Reads a message like the generated parser, but does not copy the tensor data
 /// and drops unknown fields. Takes time linear in the number of parsed bytes,
-/// slices and fields. Returns nullopt if that is too long for a poller,
+/// slices and fields. Returns kNeedsWorker if that is too long for a poller,
 /// INVALID_ARGUMENT if the message is malformed, and RESOURCE_EXHAUSTED if it
 /// exceeds kMaxParsedBytes without its tensor data. `bytes` is not modified and
 /// must outlive `to`.
-std::optional<Status> ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
-                              const ChargeParsed& charge,
-                              RawMessage<v1::TopKRequest>& to);
-std::optional<Status> ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
-                              const ChargeParsed& charge,
-                              RawMessage<v1::TopKRequestChunk>& to);
+StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
+                   const ChargeParsed& charge, RawMessage<v1::TopKRequest>& to);
+StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
+                   const ChargeParsed& charge,
+                   RawMessage<v1::TopKRequestChunk>& to);
 
 /// Reads a request of the Open Inference Protocol. Also returns
 /// RESOURCE_EXHAUSTED if the typed contents exceed kMaxTypedBytes.
-std::optional<Status> ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
-                              const ChargeParsed& charge, RawInfer& to);
+StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
+                   const ChargeParsed& charge, RawInfer& to);
 
 /// Reads a message without a tensor. Returns INVALID_ARGUMENT if the message is
 /// malformed, RESOURCE_EXHAUSTED if it exceeds kMaxParsedBytes.
@@ -98,8 +103,9 @@ Status ReadMessage(grpc::ByteBuffer& bytes, google::protobuf::Message& to);
 
 /// Returns the number of slices in the buffer. Takes constant time.
 int64_t CountSlices(grpc::ByteBuffer& bytes);
-/// Memory per slice: gRPC's entry and our entries in growing vectors.
-inline constexpr int64_t kSliceMemory = 128;
+/// Returns an upper bound of the memory for the buffer's slices besides their
+/// bytes. Takes constant time.
+int64_t SliceMemory(grpc::ByteBuffer& bytes);
 
 /// Copies a message with small slices into one slice. Call if the message has
 /// to wait: each slice keeps a gRPC receive block of up to 64 KiB allocated.

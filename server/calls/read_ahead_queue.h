@@ -13,6 +13,9 @@
 
 namespace topk {
 
+/// Reads of a stream pause while this many bytes wait.
+inline constexpr int64_t kMaxReadAheadBytes = int64_t{2} << 20;
+
 /// Queues a stream's received messages for processing, in order. Allows one
 /// read in flight and one worker at a time, and bounds the messages and bytes
 /// that are read ahead. Thread-safe.
@@ -23,8 +26,6 @@ class ReadAheadQueue {
   /// poller takes all available messages of all streams before it reads from
   /// any connection again. A higher limit does not make small messages faster.
   static constexpr size_t kMaxMessages = 64;
-  /// Reads pause while this many bytes wait.
-  static constexpr int64_t kMaxBytes = int64_t{2} << 20;
 
   /// What the caller must do after a read.
   struct Next {
@@ -160,7 +161,8 @@ class ReadAheadQueue {
 
   // Returns whether to start a read, and if so marks it as in flight.
   bool BeginRead() {
-    const bool enough = waiting_.size() >= kMaxMessages || bytes_ >= kMaxBytes;
+    const bool enough =
+        waiting_.size() >= kMaxMessages || bytes_ >= kMaxReadAheadBytes;
     if (reading_ || ended_ || stopped_ || full_ ||
         (enough && total_bytes_ >= least_bytes_)) {
       return false;
@@ -171,7 +173,7 @@ class ReadAheadQueue {
   // Returns whether to start a worker, and marks one as active.
   bool BeginWork() { return !std::exchange(working_, true); }
 
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards the members below
   std::deque<Waiting> waiting_;
   int64_t bytes_ = 0;        // size of waiting_
   int64_t total_bytes_ = 0;  // received so far

@@ -18,23 +18,20 @@ Status Request::Admit(grpc::ByteBuffer& message,
   own_bytes_ = own_bytes;
   return service_.admission().AdmitRequest(
       admitted_, static_cast<int64_t>(message_.Length()),
-      own_bytes + CountSlices(message_) * kSliceMemory, charge_);
+      own_bytes + SliceMemory(message_), charge_);
 }
 
-std::optional<Status> Request::Prepare(Reader reader) {
+StepStatus Request::Prepare(Reader reader) {
   stats_.RecordStage(Stage::kQueue);
-  std::optional<Status> status =
-      CatchBadAlloc([&] { return ReadAndPrepare(reader); });
+  StepStatus status = CatchBadAlloc([&] { return ReadAndPrepare(reader); });
   stats_.RecordStage(Stage::kDecode);
   return status;
 }
 
-std::optional<Status> Request::ReadAndPrepare(Reader reader) {
-  const ChargeParsed charge = [this](Size bytes) {
-    return charge_.Add(admitted_.reservation, bytes);
-  };
-  std::optional<Status> status = codec_->Read(message_, reader, charge, read_);
-  if (!status.has_value() || !status->ok()) return status;
+StepStatus Request::ReadAndPrepare(Reader reader) {
+  const ChargeParsed charge = [this](Size bytes) { return charge_.Add(bytes); };
+  StepStatus status = codec_->Read(message_, reader, charge, read_);
+  if (NeedsWorker(status) || !status->ok()) return status;
   return codec_->Translate(PrepareRead());
 }
 
@@ -57,6 +54,7 @@ Status Request::PrepareRead() {
   const auto shared = memory_.tensor();
   if (shared) {
     stats_.tensor_bytes = static_cast<int64_t>(shared->size());
+    hole_search_bytes_ = memory_.HoleSearchBytes();
     pieces = 1;
     request.mutable_tensor()->clear_source();
   }
@@ -71,9 +69,8 @@ Status Request::PrepareRead() {
     return status;
   }
   // The input was charged with the message.
-  if (Status s =
-          charge_.Add(admitted_.reservation, prepared->cost.output_bytes +
-                                                 prepared->cost.working_bytes);
+  if (Status s = charge_.Add(prepared->cost.output_bytes +
+                             prepared->cost.working_bytes);
       !s.ok()) {
     return s;
   }
@@ -82,19 +79,19 @@ Status Request::PrepareRead() {
 }
 
 Size Request::nanoseconds() {
-  if (prepared_.has_value()) return prepared_->cost.nanoseconds;
+  constexpr int64_t kSearchedBytesPerNanosecond = 64;
+  if (prepared_.has_value()) {
+    return prepared_->cost.nanoseconds +
+           hole_search_bytes_ / kSearchedBytesPerNanosecond;
+  }
   constexpr int64_t kFields = 20'000;
   constexpr int64_t kSlice = 20;
   return kFields + CountSlices(message_) * kSlice;
 }
 
-bool Request::RunsAtOnce() const {
-  // CheckWritten() takes 15 us per MiB of shared memory with holes.
-  constexpr int64_t kSmallSharedBytes = int64_t{1} << 20;
+bool Request::RunsAtOnce() {
   return prepared_.has_value() &&
-         (!memory_.tensor() || stats_.tensor_bytes <= kSmallSharedBytes) &&
-         WorkQueue::IsSmall(prepared_->cost.nanoseconds,
-                            prepared_->cost.output_bytes);
+         WorkQueue::IsSmall(nanoseconds(), prepared_->cost.output_bytes);
 }
 
 Status Request::Run(const Cancellation* cancellation) {
@@ -141,7 +138,7 @@ void Request::Record(const CallInfo& call, const Status& status) {
 }
 
 void Request::KeepIdOnly() {
-  // Called only for memory beyond kUnchargedBytes.
+  // Read() asks for a charge only if it needs more than kUnchargedBytes.
   const ChargeParsed reject = [](Size) { return Cancelled(); };
   (void)CatchBadAlloc(
       [&] { return codec_->Read(message_, Reader::kPoller, reject, read_); });

@@ -34,6 +34,7 @@ class Request {
       : service_(service),
         admitted_(admitted),
         codec_(std::move(codec)),
+        charge_(admitted.reservation),
         memory_(service.shared_objects()) {}
 
   /// Takes the message that arrived at `when`, for a request that began at
@@ -45,11 +46,12 @@ class Request {
                RequestStats::Clock::time_point when, bool waits,
                int64_t own_bytes = 0);
 
-  /// Parses and validates the request and charges its cost. Returns nullopt if
-  /// that takes too long for a poller; a worker must then call Prepare().
-  /// Returns the errors of the protocol, of Engine::Prepare() and of opening
-  /// shared memory, and RESOURCE_EXHAUSTED if there is no room for the cost.
-  std::optional<Status> Prepare(Reader reader);
+  /// Parses and validates the request and charges its cost. Returns
+  /// kNeedsWorker if that takes too long for a poller; a worker must then call
+  /// Prepare(). Otherwise returns the errors of the protocol, of
+  /// Engine::Prepare() and of opening shared memory, and RESOURCE_EXHAUSTED if
+  /// there is no room for the cost.
+  StepStatus Prepare(Reader reader);
 
   /// Whether Prepare() returned OK.
   bool prepared() const { return prepared_.has_value(); }
@@ -58,7 +60,7 @@ class Request {
   /// the request is prepared, otherwise preparing a typical request.
   Size nanoseconds();
   /// Whether a poller may call Run(), because it needs little time and output.
-  bool RunsAtOnce() const;
+  bool RunsAtOnce();
 
   /// Computes and serializes the response. Returns the errors of Engine::Run()
   /// and of shared memory. REQUIRES: Prepare() returned OK.
@@ -78,11 +80,12 @@ class Request {
   void KeepIdOnly();
 
   /// Frees everything except the response. Only response() may be called
-  /// afterwards.
+  /// afterwards. Call when the request has been answered: the client may take
+  /// as long as it likes to receive the response.
   void ReleaseMessage();
 
  private:
-  std::optional<Status> ReadAndPrepare(Reader reader);
+  StepStatus ReadAndPrepare(Reader reader);
   Status PrepareRead();
 
   TopKService& service_;
@@ -90,6 +93,7 @@ class Request {
   std::unique_ptr<Codec> codec_;
   InFlightLimiter::Charge charge_;
   int64_t own_bytes_ = 0;
+  int64_t hole_search_bytes_ = 0;
   grpc::ByteBuffer message_;  // `read_` points into it
   RawMessage<v1::TopKRequest> read_;
   RequestMemory memory_;

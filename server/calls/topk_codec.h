@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 
 #include "server/calls/codec.h"
 #include "server/calls/write_message.h"
@@ -12,9 +11,9 @@ namespace topk {
 /// The codec of ComputeTopK. Its messages are those of the engine.
 class TopKCodec : public Codec {
  public:
-  std::optional<Status> Read(grpc::ByteBuffer& message, Reader reader,
-                             const ChargeParsed& charge,
-                             RawMessage<v1::TopKRequest>& to) final {
+  StepStatus Read(grpc::ByteBuffer& message, Reader reader,
+                  const ChargeParsed& charge,
+                  RawMessage<v1::TopKRequest>& to) final {
     return ReadRaw(message, reader, charge, to);
   }
   grpc::ByteBuffer Write(std::shared_ptr<v1::TopKResponse> response) override {

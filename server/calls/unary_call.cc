@@ -1,7 +1,5 @@
 #include "server/calls/unary_call.h"
 
-#include <optional>
-
 namespace topk {
 
 void UnaryCall::OnRead(bool ok, grpc::ByteBuffer& message) {
@@ -9,18 +7,21 @@ void UnaryCall::OnRead(bool ok, grpc::ByteBuffer& message) {
   const Status status =
       request_.Admit(message, info().arrived, RequestStats::Clock::now(),
                      /*waits=*/service_.work().IsBusy());
-  if (!status.ok()) return Refuse(status);
-  Prepare(Reader::kPoller);
+  if (!status.ok()) {
+    Refuse(status);
+    request_.ReleaseMessage();
+  } else if (call_.loop().IsBehind()) {
+    PrepareOnWorker();
+  } else {
+    Prepare(Reader::kPoller);
+  }
 }
 
 void UnaryCall::Prepare(Reader reader) {
   // The client may have given up while the call was queued.
   if (const Status gone = call_.CheckAlive(); !gone.ok()) return End(gone);
-  const std::optional<Status> prepared = request_.Prepare(reader);
-  if (!prepared.has_value()) {  // it takes too long for a poller
-    return Enqueue(request_.nanoseconds(),
-                   [this] { Prepare(Reader::kWorker); });
-  }
+  const StepStatus prepared = request_.Prepare(reader);
+  if (NeedsWorker(prepared)) return PrepareOnWorker();
   if (!prepared->ok()) return End(*prepared);
   if (request_.RunsAtOnce()) return Compute();
   const Status late =
@@ -29,25 +30,32 @@ void UnaryCall::Prepare(Reader reader) {
   Enqueue(request_.nanoseconds(), [this] { Compute(); });
 }
 
+void UnaryCall::PrepareOnWorker() {
+  Enqueue(request_.nanoseconds(), [this] { Prepare(Reader::kWorker); });
+}
+
 void UnaryCall::Compute() {
   const Status status = WithCancelCause(request_.Run(&call_.cancellation()));
   if (!status.ok()) return End(status);
-  // Before it is sent: a client that has a response finds it in the metrics.
+  // Record before sending: once the client has the response, the metrics
+  // include the request.
   request_.Record(info(), status);
   call_.Finish(request_.response());
+  request_.ReleaseMessage();
 }
 
 void UnaryCall::End(const Status& status) {
   request_.Record(info(), status);
   call_.Finish(status);
+  request_.ReleaseMessage();
 }
 
 void SimpleCall::OnRead(bool ok, grpc::ByteBuffer& message) {
   if (!ok) return call_.FinishIncomplete(MissingMessage());
   message_.Swap(&message);
   const auto bytes = static_cast<int64_t>(message_.Length());
-  if (Status s =
-          service_.admission().AdmitRequest(admitted(), bytes, 0, charge_);
+  if (Status s = service_.admission().AdmitRequest(
+          admitted(), bytes, SliceMemory(message_), charge_);
       !s.ok()) {
     return Refuse(s);
   }
@@ -56,6 +64,7 @@ void SimpleCall::OnRead(bool ok, grpc::ByteBuffer& message) {
     nanoseconds += 1'000'000;  // parsing kMaxParsedBytes
   }
   if (nanoseconds == 0) return AnswerAndFinish();
+  Compact(message_);
   Enqueue(nanoseconds, [this] {
     if (const Status gone = call_.CheckAlive(); !gone.ok())
       return call_.Finish(gone);
@@ -67,11 +76,13 @@ void SimpleCall::AnswerAndFinish() {
   grpc::ByteBuffer response;
   const Status status = CatchBadAlloc(
       [&] { return method_.answer(message_, response, admitted().caller); });
-  // Probes must be answered by a full server too.
+  message_.Clear();
+  // Small responses are not charged, so that probes are answered even if the
+  // server has no memory left.
   constexpr int64_t kAlwaysSent = int64_t{16} << 10;
   const auto bytes = static_cast<int64_t>(response.Length());
   if (status.ok() && bytes > kAlwaysSent) {
-    const Status charged = charge_.Add(admitted().reservation, bytes);
+    const Status charged = charge_.Add(bytes);
     if (!charged.ok()) return Refuse(charged);
   }
   status.ok() ? call_.Finish(response) : call_.Finish(status);

@@ -26,6 +26,7 @@ class UnaryCall final : public ServiceCall {
  private:
   void OnRead(bool ok, grpc::ByteBuffer& message) final;
   void Prepare(Reader reader);
+  void PrepareOnWorker();
   void Compute();
   void End(const Status& status);
 
@@ -54,7 +55,7 @@ class SimpleCall final : public ServiceCall {
   void AnswerAndFinish();
 
   const SimpleMethod& method_;
-  InFlightLimiter::Charge charge_;
+  InFlightLimiter::Charge charge_{admitted().reservation};
   grpc::ByteBuffer message_;
 };
 

@@ -19,7 +19,7 @@ class Users {
     tokens_ = first_;
   }
 
-  /// Returns a token. Must be called before Wait() returns.
+  /// Returns a token, whose use_count() is 0 if Wait() has returned.
   Token Add() const { return tokens_.lock(); }
 
   /// Blocks until all tokens are destroyed. Call once.

@@ -38,7 +38,7 @@ class CallLimit {
   const std::string what_;
   const int max_;
   const int max_of_client_;
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards the members below
   int open_ = 0;
   std::map<std::string, int> clients_;
 };

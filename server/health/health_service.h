@@ -48,7 +48,7 @@ class HealthState {
  private:
   const std::set<std::string> names_;
   std::atomic<bool> serving_ = true;
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards watchers_
   std::set<std::shared_ptr<Watcher>> watchers_;
 };
 

@@ -64,11 +64,11 @@ std::string FinalResponseMark() {
 
 }  // namespace
 
-std::optional<Status> InferCodec::Read(grpc::ByteBuffer& message, Reader reader,
-                                       const ChargeParsed& charge,
-                                       RawMessage<v1::TopKRequest>& to) {
-  const std::optional<Status> read = ReadRaw(message, reader, charge, raw_);
-  if (!read.has_value() || !read->ok()) return read;
+StepStatus InferCodec::Read(grpc::ByteBuffer& message, Reader reader,
+                            const ChargeParsed& charge,
+                            RawMessage<v1::TopKRequest>& to) {
+  const StepStatus read = ReadRaw(message, reader, charge, raw_);
+  if (NeedsWorker(read) || !read->ok()) return read;
   const Result<const Model*> model =
       FindModel(raw_.message.model_name(), raw_.message.model_version());
   if (!model.ok()) return model.status();

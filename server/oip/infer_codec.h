@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 
 #include "core/base/status.h"
 #include "server/calls/codec.h"
@@ -33,9 +32,9 @@ class InferCodec final : public Codec {
              InferMessage kind)
       : regions_(regions), statistics_(statistics), kind_(kind) {}
 
-  std::optional<Status> Read(grpc::ByteBuffer& message, Reader reader,
-                             const ChargeParsed& charge,
-                             RawMessage<v1::TopKRequest>& to) override;
+  StepStatus Read(grpc::ByteBuffer& message, Reader reader,
+                  const ChargeParsed& charge,
+                  RawMessage<v1::TopKRequest>& to) override;
   /// Each output has an element in raw_output_contents, which is empty if the
   /// output is in shared memory: clients rely on that.
   grpc::ByteBuffer Write(std::shared_ptr<v1::TopKResponse> response) override;

@@ -59,7 +59,7 @@ class Regions {
   };
 
   SharedObjects* const objects_;
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;  // guards regions_
   std::map<std::string, Region> regions_;
 };
 

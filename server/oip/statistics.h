@@ -27,7 +27,7 @@ class ModelStatistics {
 
  private:
   struct Row {
-    mutable std::mutex mutex;
+    mutable std::mutex mutex;  // guards the members below
     uint64_t answered = 0;
     uint64_t failed = 0;
     uint64_t answered_ns = 0;

@@ -86,7 +86,7 @@ class Authenticator {
   const int ipv6_prefix_;
   const ClientCertificates* const certificates_;  // null: none are needed
   AllowedNames allowed_;
-  mutable std::shared_mutex mutex_;
+  mutable std::shared_mutex mutex_;  // guards tokens_
   TokenSet tokens_;
   std::unique_ptr<WatchedFiles> tokens_file_;  // null: none are needed
 };

@@ -60,7 +60,7 @@ class ClientCertificates {
 
   const Files files_;
   spdlog::logger& log_;
-  mutable std::shared_mutex mutex_;
+  mutable std::shared_mutex mutex_;  // guards the members below
   Store store_;
   std::time_t lists_until_ = 0;
   mutable std::map<TokenHash, Verdict> verdicts_;

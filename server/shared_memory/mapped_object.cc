@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <utility>
@@ -13,6 +14,11 @@
 
 namespace topk {
 namespace {
+
+// The bytes of all mapped objects. A sparse object of terabytes takes no
+// memory, but the address space of a process has only 128 TiB.
+constexpr int64_t kMaxMappedBytes = int64_t{8} << 40;
+std::atomic<int64_t> mapped_bytes = 0;
 
 // Returns a retryable error, because other requests will release their file
 // descriptors and mappings.
@@ -64,7 +70,10 @@ Result<std::shared_ptr<MappedObject>> MappedObject::Open(
 
 MappedObject::~MappedObject() {
   guard_.reset();
-  if (!memory_.empty()) munmap(memory_.data(), memory_.size());
+  if (!memory_.empty()) {
+    munmap(memory_.data(), memory_.size());
+    mapped_bytes -= size();
+  }
   close(descriptor_);
 }
 
@@ -82,12 +91,18 @@ bool MappedObject::IsLinked() const {
 Status MappedObject::Map(const std::string& field) {
   if (!memory_.empty() || size() == 0) return {};
   const auto bytes = static_cast<size_t>(size());
+  if (size() > kMaxMappedBytes - mapped_bytes.fetch_add(size())) {
+    mapped_bytes -= size();
+    return Exhausted(StrCat("the objects in use would have more than ",
+                            kMaxMappedBytes, " bytes together"));
+  }
   const int protection =
       access_ == Access::kWrite ? PROT_READ | PROT_WRITE : PROT_READ;
   void* const memory =
       mmap(nullptr, bytes, protection, MAP_SHARED, descriptor_, 0);
   const int error = errno;
   if (memory == MAP_FAILED) {  // the object is too large for this machine
+    mapped_bytes -= size();
     return ResourceExhausted(
         "SHARED_MEMORY_EXHAUSTED", field,
         StrCat("the object's ", bytes,
@@ -105,15 +120,17 @@ std::span<std::byte> MappedObject::part(int64_t offset, int64_t bytes) const {
 }
 
 bool MappedObject::HasMemory(int64_t offset, int64_t bytes) const {
-  constexpr int64_t kBlockBytes = 512;
-  struct stat now {};
-  // Fast path: searching for a hole takes 60 ns per page.
-  if (fstat(descriptor_, &now) == 0 &&
-      now.st_blocks * kBlockBytes >= now.st_size) {
-    return true;
-  }
+  if (HoleSearchBytes(offset) == 0) return true;
   const off_t hole = lseek(descriptor_, offset, SEEK_HOLE);
   return hole < 0 || hole >= offset + bytes;  // negative if truncated
+}
+
+int64_t MappedObject::HoleSearchBytes(int64_t offset) const {
+  constexpr int64_t kBlockBytes = 512;
+  struct stat now {};
+  const bool has_holes = fstat(descriptor_, &now) != 0 ||
+                         now.st_blocks * kBlockBytes < now.st_size;
+  return has_holes ? size() - offset : 0;
 }
 
 bool MappedObject::StillHas(int64_t bytes) const {

@@ -45,8 +45,8 @@ class MappedObject {
   /// The size in bytes when the object was opened.
   int64_t size() const { return static_cast<int64_t>(info_.st_size); }
   /// Maps the object. No-op if already mapped or empty. Returns
-  /// RESOURCE_EXHAUSTED if the system cannot map it or too many objects are
-  /// mapped.
+  /// RESOURCE_EXHAUSTED if the system cannot map it, or too many objects or too
+  /// many bytes are mapped.
   Status Map(const std::string& field);
   /// Returns a part of the mapping. REQUIRES: Map() returned OK, and the part
   /// is within size().
@@ -54,9 +54,12 @@ class MappedObject {
 
   /// Returns whether the part has no holes. If this process reads a hole, the
   /// system allocates memory for it and charges this process. Best effort:
-  /// another process can punch holes later, or hide holes by allocating as many
-  /// pages beyond the size.
+  /// another process can punch holes later, or allocate pages beyond the size
+  /// so that their number makes up for the holes.
   bool HasMemory(int64_t offset, int64_t bytes) const;
+  /// Returns how many bytes HasMemory() may search for holes, from `offset`.
+  /// The system searches up to the next hole, which may be far beyond the part.
+  int64_t HoleSearchBytes(int64_t offset) const;
 
   /// Returns whether the object has had at least `bytes` bytes ever since it
   /// was mapped.

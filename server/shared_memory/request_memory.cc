@@ -80,6 +80,10 @@ Status RequestMemory::CheckWritten() const {
   return tensor_.has_value() ? tensor_->CheckWritten(kTensor) : Status();
 }
 
+int64_t RequestMemory::HoleSearchBytes() const {
+  return tensor_.has_value() ? tensor_->HoleSearchBytes() : 0;
+}
+
 Status RequestMemory::CheckTensor() const {
   return tensor_.has_value() ? tensor_->CheckIntact(kTensor) : Status();
 }

@@ -38,8 +38,9 @@ class RequestMemory {
   std::optional<std::span<const std::byte>> tensor() const;
 
   /// Returns FAILED_PRECONDITION if a part of the tensor was never written.
-  /// Takes time proportional to its size.
+  /// Takes 60 ns for each page of HoleSearchBytes().
   Status CheckWritten() const;
+  int64_t HoleSearchBytes() const;
 
   /// Returns FAILED_PRECONDITION if the tensor's object was truncated after
   /// OpenTensor().

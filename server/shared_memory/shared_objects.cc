@@ -65,7 +65,7 @@ SharedObjects::SharedObjects(std::string prefix,
     : prefix_(std::move(prefix)),
       period_(period),
       release_thread_(
-          [this](const std::stop_token& stop) { ReleaseUnlinked(stop); }) {}
+          [this](const std::stop_token& stop) { ReleaseUnusable(stop); }) {}
 
 Result<SharedRegion> SharedObjects::Open(const v1::SharedMemoryRegion& region,
                                          Access access,
@@ -119,18 +119,19 @@ size_t SharedObjects::size() const {
   return entries_.size();
 }
 
-void SharedObjects::ReleaseUnlinked(const std::stop_token& stop) {
+void SharedObjects::ReleaseUnusable(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   const auto any = [this] { return !entries_.empty(); };
   while (added_.wait(lock, stop, any) && !stop.stop_requested()) {
-    std::list<Entry> unlinked;
+    std::list<Entry> unusable;
     for (auto next = entries_.begin(); next != entries_.end();) {
       const auto entry = next++;
-      if (entry->object->IsLinked()) continue;
-      unlinked.splice(unlinked.end(), entries_, entry);
+      const MappedObject& object = *entry->object;
+      if (object.IsLinked() && object.StillHas(object.size())) continue;
+      unusable.splice(unusable.end(), entries_, entry);
     }
     lock.unlock();
-    unlinked.clear();  // unmapping may take long
+    unusable.clear();  // unmapping may take long
     lock.lock();
     added_.wait_for(lock, stop, period_, [] { return false; });
   }

@@ -42,6 +42,9 @@ class SharedRegion {
   /// can remove memory at any time.
   Status CheckWritten(const std::string& field) const;
 
+  /// Returns how many bytes CheckWritten() may search.
+  int64_t HoleSearchBytes() const { return object_->HoleSearchBytes(offset_); }
+
   /// Returns FAILED_PRECONDITION if a part of the region was removed after it
   /// was mapped. `field` is the request field with the region.
   Status CheckIntact(const std::string& field) const;
@@ -58,8 +61,8 @@ class SharedObjects {
   /// The maximum number of cached mappings.
   static constexpr size_t kMaxKept = 64;
 
-  /// Allows names that begin with `prefix`. Unmaps unlinked objects every
-  /// `period`.
+  /// Allows names that begin with `prefix`. Unmaps unlinked and truncated
+  /// objects every `period`.
   explicit SharedObjects(std::string prefix, std::chrono::milliseconds period =
                                                  std::chrono::seconds(1));
 
@@ -87,13 +90,14 @@ class SharedObjects {
   Result<std::shared_ptr<MappedObject>> Map(
       const std::string& name, Access access,
       std::shared_ptr<MappedObject> opened, const std::string& field);
-  // Unmaps objects that were unlinked: no new request can use them.
-  void ReleaseUnlinked(const std::stop_token& stop);
+  // Unmaps objects that were unlinked or truncated: no new request can use
+  // them.
+  void ReleaseUnusable(const std::stop_token& stop);
 
   const std::string prefix_;
   const std::chrono::milliseconds period_;
-  mutable std::mutex mutex_;
-  std::list<Entry> entries_;  // guarded by mutex_; least recently used first
+  mutable std::mutex mutex_;  // guards entries_
+  std::list<Entry> entries_;  // least recently used first
   std::condition_variable_any added_;
   std::jthread release_thread_;
 };

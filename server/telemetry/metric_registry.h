@@ -68,7 +68,7 @@ class MetricRegistry final : public prometheus::Collectable {
            const prometheus::Labels& labels);
 
   prometheus::Registry updated_;
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;                        // guards computed_
   std::map<std::string, ComputedFamily> computed_;  // by name
 };
 

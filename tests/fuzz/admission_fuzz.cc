@@ -74,10 +74,9 @@ class Server {
     const std::string bytes(input.Take(static_cast<size_t>(input.Below(4096))));
     const grpc::Slice slice(bytes);
     grpc::ByteBuffer buffer(&slice, 1);
-    InFlightLimiter::Charge& charge = held.charges.emplace_back();
-    const auto add = [&](Size more) {
-      return charge.Add(held.reservation, more);
-    };
+    InFlightLimiter::Charge& charge =
+        held.charges.emplace_back(held.reservation);
+    const auto add = [&](Size more) { return charge.Add(more); };
     RawMessage<v1::TopKRequest> raw;
     if (!add(bytes.size()).ok() ||
         !ReadRaw(buffer, Reader::kWorker, add, raw)->ok()) {

@@ -59,19 +59,19 @@ TEST(InFlightLimiter, CountsBytes) {
   InFlightLimiter::Reservation a, b;
   ASSERT_TRUE(limiter.Admit("x", a).ok());
   ASSERT_TRUE(limiter.Admit("y", b).ok());
-  std::optional<InFlightLimiter::Charge> of_a(std::in_place);
-  InFlightLimiter::Charge of_b;
-  EXPECT_TRUE(of_a->Add(a, 40).ok());
-  EXPECT_TRUE(of_a->Add(a, 20).ok());
-  InFlightLimiter::Charge more;
-  ExpectLater(more.Add(a, 1), "TOO_MANY_BYTES_OF_CLIENT", "client:x");
-  EXPECT_TRUE(of_b.Add(b, 40).ok());
-  const Status full = of_b.Add(b, 1);
+  std::optional<InFlightLimiter::Charge> of_a(a);
+  InFlightLimiter::Charge of_b(b);
+  EXPECT_TRUE(of_a->Add(40).ok());
+  EXPECT_TRUE(of_a->Add(20).ok());
+  InFlightLimiter::Charge more(a);
+  ExpectLater(more.Add(1), "TOO_MANY_BYTES_OF_CLIENT", "client:x");
+  EXPECT_TRUE(of_b.Add(40).ok());
+  const Status full = of_b.Add(1);
   ExpectLater(full, "TOO_MANY_BYTES", "server");
   EXPECT_THAT(full.message, HasSubstr("--max-inflight-bytes = 100"));
   EXPECT_EQ(limiter.bytes(), 100);
   of_a->Shrink(40);
-  EXPECT_TRUE(of_b.Add(b, 20).ok());
+  EXPECT_TRUE(of_b.Add(20).ok());
   of_a.reset();
   EXPECT_EQ(limiter.bytes(), 60);
 }
@@ -81,8 +81,8 @@ TEST(InFlightLimiter, ReportsRequestsThatNeverFit) {
   InFlightLimiter::Reservation reservation;
   ASSERT_TRUE(limiter.Admit("x", reservation).ok());
   for (const int64_t bytes : {int64_t{61}, int64_t{101}, INT64_MAX}) {
-    InFlightLimiter::Charge charge;
-    const Status status = charge.Add(reservation, bytes);
+    InFlightLimiter::Charge charge(reservation);
+    const Status status = charge.Add(bytes);
     EXPECT_EQ(status.code, Code::kResourceExhausted);
     EXPECT_EQ(status.reason, "REQUEST_TOO_LARGE");
     EXPECT_EQ(status.retry_after, milliseconds(0));
@@ -95,15 +95,15 @@ TEST(InFlightLimiter, ReportsRequestsThatGrowBeyondTheLimit) {
   InFlightLimiter limiter(kLimits);
   InFlightLimiter::Reservation reservation;
   ASSERT_TRUE(limiter.Admit("x", reservation).ok());
-  InFlightLimiter::Charge charge;
-  ASSERT_TRUE(charge.Add(reservation, 40).ok());
-  const Status status = charge.Add(reservation, 21);
+  InFlightLimiter::Charge charge(reservation);
+  ASSERT_TRUE(charge.Add(40).ok());
+  const Status status = charge.Add(21);
   EXPECT_EQ(status.reason, "REQUEST_TOO_LARGE");
   EXPECT_THAT(status.message, HasSubstr("needs 61 bytes"));
   EXPECT_EQ(status.retry_after, milliseconds(0));
   EXPECT_EQ(limiter.bytes(), 40);
-  EXPECT_EQ(charge.Add(reservation, INT64_MAX).reason, "REQUEST_TOO_LARGE");
-  EXPECT_TRUE(charge.Add(reservation, 20).ok());
+  EXPECT_EQ(charge.Add(INT64_MAX).reason, "REQUEST_TOO_LARGE");
+  EXPECT_TRUE(charge.Add(20).ok());
 }
 
 // What a client is refused must never take room from others.
@@ -112,14 +112,14 @@ TEST(InFlightLimiter, RejectedClientsDoNotCountForOthers) {
   InFlightLimiter::Reservation a, b;
   ASSERT_TRUE(limiter.Admit("x", a).ok());
   ASSERT_TRUE(limiter.Admit("x", b).ok());
-  InFlightLimiter::Charge held;
-  ASSERT_TRUE(held.Add(a, 50).ok());
+  InFlightLimiter::Charge held(a);
+  ASSERT_TRUE(held.Add(50).ok());
   std::atomic<bool> ended = false;
   std::thread rejected([&] {
     for (int i = 0; i < 200'000; ++i) {
       InFlightLimiter::Reservation call;
-      InFlightLimiter::Charge bytes;
-      if (limiter.Admit("x", call).ok() || bytes.Add(b, 50).ok()) break;
+      InFlightLimiter::Charge bytes(b);
+      if (limiter.Admit("x", call).ok() || bytes.Add(50).ok()) break;
     }
     ended = true;
   });
@@ -144,8 +144,8 @@ TEST(InFlightLimiter, CountsNothingAfterAllReleases) {
         InFlightLimiter::Reservation reservation;
         const std::string client(1, static_cast<char>('a' + (t + i) % 3));
         if (!limiter.Admit(client, reservation).ok()) continue;
-        InFlightLimiter::Charge charge;
-        if (charge.Add(reservation, i % 400).ok() && i % 2 == 0) {
+        InFlightLimiter::Charge charge(reservation);
+        if (charge.Add(i % 400).ok() && i % 2 == 0) {
           charge.Shrink(i % 400 / 2);
         }
         EXPECT_LE(limiter.bytes(), 1000);

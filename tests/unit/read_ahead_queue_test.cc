@@ -33,8 +33,8 @@ TEST(ReadAheadQueue, RequestsOneWorkerAtATime) {
 
 TEST(ReadAheadQueue, ReadsAheadUpToItsBounds) {
   Queue queue;
-  EXPECT_TRUE(Receive(queue, 1, Queue::kMaxBytes / 2).read);
-  EXPECT_FALSE(Receive(queue, 2, Queue::kMaxBytes / 2).read);
+  EXPECT_TRUE(Receive(queue, 1, kMaxReadAheadBytes / 2).read);
+  EXPECT_FALSE(Receive(queue, 2, kMaxReadAheadBytes / 2).read);
   std::vector<int> taken;
   const Queue::Taken all = queue.Take(taken);
   EXPECT_TRUE(all.read);

@@ -1,0 +1,56 @@
+// Charges for the messages that a stream holds.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <mutex>
+
+#include "core/base/checked.h"
+#include "core/base/status.h"
+#include "server/admission/in_flight_limiter.h"
+
+namespace topk {
+
+/// Charges the messages of a stream while they wait. A part of the memory can
+/// be reserved in advance, so that a stream that has started does not fail for
+/// lack of memory for its messages. Thread-safe.
+class HeldBytes {
+ public:
+  /// `reservation` must outlive this object.
+  explicit HeldBytes(InFlightLimiter::Reservation& reservation)
+      : charge_(reservation) {}
+
+  /// Reserves `bytes` bytes until this object is destroyed. Returns the errors
+  /// of Charge::Add().
+  Status Reserve(Size bytes) {
+    const std::lock_guard lock(mutex_);
+    reserved_ = bytes.value();
+    return Cover();
+  }
+
+  /// Charges a message until Release(). Returns the errors of Charge::Add().
+  Status Hold(int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    held_ += bytes;
+    return Cover();
+  }
+
+  void Release(int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    held_ -= bytes;
+    charge_.Shrink(std::max(held_, reserved_));
+  }
+
+ private:
+  Status Cover() {
+    const Size missing = Size(std::max(held_, reserved_)) - charge_.bytes();
+    return missing == 0 ? Status() : charge_.Add(missing);
+  }
+
+  std::mutex mutex_;  // guards the members below
+  InFlightLimiter::Charge charge_;
+  int64_t held_ = 0;
+  int64_t reserved_ = 0;
+};
+
+}  // namespace topk
