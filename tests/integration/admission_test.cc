@@ -7,7 +7,6 @@
 #include "client/topk_client.h"
 #include "tests/integration/ask.h"
 #include "tests/integration/exposition.h"
-#include "tests/integration/raw_call.h"
 #include "tests/integration/rpc_status.h"
 #include "tests/support/test_server.h"
 
@@ -16,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A call that is in flight until this is destroyed.
+// A call that is in flight until its destruction.
 class OpenCall {
  public:
   explicit OpenCall(const TestServer& server) : call_(server) {
@@ -42,7 +41,7 @@ std::string Pushback(const grpc::ClientContext& context) {
              : std::string(found->second.data(), found->second.size());
 }
 
-// Refused for now: everything that tells a client so.
+// Expects a rejection that tells the client to retry later.
 void ExpectLater(const grpc::Status& status, const grpc::ClientContext& context,
                  const std::string& reason, const std::string& subject) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED)
@@ -98,7 +97,7 @@ TEST(Admission, RejectsTooManySelectedElements) {
       Compute(server, OnnxRequest({1, 2, 3, 4, 5, 6}, 6), other);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(DetailsOf(status).info.reason(), "TOO_MANY_SELECTED");
-  EXPECT_EQ(Pushback(other), "-1");  // it never will be less
+  EXPECT_EQ(Pushback(other), "-1") << "a retry cannot succeed";
 }
 
 TEST(Admission, ReportsRequestsThatNeverFit) {
@@ -113,22 +112,7 @@ TEST(Admission, ReportsRequestsThatNeverFit) {
   EXPECT_TRUE(Ask(server, OnnxRequest({1, 2, 3}, 1)).status.ok());
 }
 
-TEST(Admission, RejectsOneItemOfAStreamOnly) {
-  const TestServer server(
-      {.max_inflight_bytes = 1 << 20, .max_client_inflight_bytes = 1 << 20});
-  const Client client({.target = server.target()});
-  const std::vector<v1::TopKRequest> requests = {
-      OnnxRequest({1, 2, 3}, 1),
-      OnnxRequest(std::vector<float>(1 << 20, 1.0F), 1),
-      OnnxRequest({1, 2, 3}, 1)};
-  const auto results = client.ComputeTopKMany(requests);
-  ASSERT_EQ(results.size(), 3u);
-  EXPECT_TRUE(results[0].ok());
-  EXPECT_TRUE(results[2].ok());
-  EXPECT_EQ(results[1].status().reason, "REQUEST_TOO_LARGE");
-}
-
-// The memory that a header promises is charged when some of the data is there.
+// The memory of a tensor is charged when some of its data has arrived.
 TEST(Admission, AStreamIsChargedInProportionToWhatItSent) {
   constexpr int64_t kElements = int64_t{1} << 20;
   ServerConfig config = WithMetrics();
@@ -154,7 +138,7 @@ TEST(Admission, AStreamIsChargedInProportionToWhatItSent) {
            Scrape(server).samples.at("topk_inflight_bytes{}") >= kStreams;
   }));
   EXPECT_LT(Scrape(server).samples.at("topk_inflight_bytes{}"), 1 << 20);
-  // One may still send all of it, most of it in one message.
+  // One stream may still send its whole tensor, most of it in one message.
   byte.set_data(std::string(4 * kElements - 1, '\0'));
   ASSERT_TRUE(streams[0]->Write(byte));
   streams[0]->WritesDone();
@@ -165,11 +149,11 @@ TEST(Admission, AStreamIsChargedInProportionToWhatItSent) {
   for (const auto& stream : streams) (void)stream->Finish();
 }
 
-// A stream whose chunks do not fit is told so, although it waits for more.
+// A stream whose chunks do not fit ends before the client has sent all of them.
 TEST(Admission, EndsAStreamWhoseChunkIsRejected) {
   constexpr int64_t kElements = int64_t{4} << 20;
   constexpr int64_t kK = kElements / 16;
-  constexpr double kCost = 19e6;  // of a started tensor, at least
+  constexpr double kCost = 19e6;  // the least charge of a started tensor
   ServerConfig config = WithMetrics();
   config.max_inflight_bytes = 64 << 20;
   config.max_client_inflight_bytes = 26 << 20;
@@ -193,7 +177,7 @@ TEST(Admission, EndsAStreamWhoseChunkIsRejected) {
   ASSERT_TRUE(taking->Write(data));
   ASSERT_TRUE(Eventually([&] { return charged() >= kCost; }));
 
-  // Too few to start the tensor, too many to be held.
+  // Too few bytes to start the tensor, too many to hold.
   data.set_data("abcd");
   for (int i = 0; i < 20'000 && rejected->Write(data); ++i) continue;
   v1::TopKResponseChunk answer;
@@ -205,7 +189,7 @@ TEST(Admission, EndsAStreamWhoseChunkIsRejected) {
   EXPECT_EQ(DetailsOf(status).info.reason(), "TOO_MANY_BYTES_OF_CLIENT");
 }
 
-// The client can tell which of its requests was rejected, and so can the log.
+// The result and the log name the request that was rejected.
 TEST(Admission, RejectedItemsKeepTheirIdAndLogLine) {
   const TestServer server({.max_inflight_bytes = 1 << 20});
   ManyCall stream(server);
@@ -220,11 +204,11 @@ TEST(Admission, RejectedItemsKeepTheirIdAndLogLine) {
   EXPECT_TRUE(stream.Finish().ok());
 }
 
-// The server has received them.
+// The server has received the requests.
 TEST(Admission, RequestsThatDoNotFitCountAgainstTheRate) {
   ServerConfig config;
   config.max_inflight_bytes = 1 << 20;
-  config.security.client_requests_per_second = 0.01;  // one in a long time
+  config.security.client_requests_per_second = 0.01;
   const TestServer server(config);
   const auto reason = [&](const v1::TopKRequest& request) {
     const Asked asked = Ask(server, request);
@@ -235,7 +219,7 @@ TEST(Admission, RequestsThatDoNotFitCountAgainstTheRate) {
   EXPECT_EQ(reason(OnnxRequest({1, 2, 3}, 1)), "RATE_LIMITED");
 }
 
-// The stream is slowed down to the rate, so that any tensor can be sent.
+// The server slows the stream down to the rate, so any tensor can be sent.
 TEST(Admission, DelaysAStreamAboveTheRate) {
   constexpr int64_t kRate = 4 << 20;
   ServerConfig config;
@@ -254,8 +238,7 @@ TEST(Admission, DelaysAStreamAboveTheRate) {
             std::chrono::milliseconds(900));
 }
 
-// Our client waits for the retry delay: although the server admits one call at
-// a time, many concurrent calls all succeed.
+// The client waits for the retry delay and calls again.
 TEST(Admission, ClientsRetryAfterARejection) {
   const TestServer server({.max_inflight_calls = 1});
   const Client client({.target = server.target(), .max_attempts = 5});

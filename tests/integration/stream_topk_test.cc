@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <thread>
 
 #include "tests/integration/ask.h"
@@ -14,6 +13,7 @@ namespace topk::testing {
 namespace {
 
 using ::testing::Each;
+using ::testing::HasSubstr;
 using ::testing::Le;
 
 constexpr size_t kMiB = size_t{1} << 20;
@@ -29,7 +29,7 @@ std::string Data(const std::string& data) {
   return chunk.SerializeAsString();
 }
 
-// The request as messages with pieces of one size.
+// Returns the messages of a request with pieces of `size` bytes.
 std::vector<std::string> Cut(const v1::TopKRequest& request, size_t size) {
   std::vector<std::string> messages = {Header(request)};
   const std::string& data = request.tensor().data();
@@ -39,7 +39,7 @@ std::vector<std::string> Cut(const v1::TopKRequest& request, size_t size) {
   return messages;
 }
 
-// Puts an answer's pieces together, checking their order.
+// Joins the pieces of a response and checks their order.
 struct Answer {
   explicit Answer(const std::vector<std::string>& messages) {
     for (const std::string& message : messages) {
@@ -81,51 +81,6 @@ std::vector<float> Numbers(int count) {
   return numbers;
 }
 
-TEST(StreamTopK, HasTheUnaryResultForAnyChunking) {
-  const TestServer server;
-  v1::TopKRequest request = OnnxRequest(Numbers(64), 5);
-  request.set_request_id("cut");
-  v1::TopKResponse expected = AskUnary(server, request);
-  const auto channel = server.Connect();
-  for (size_t size = 1; size <= request.tensor().data().size() + 1; size += 2) {
-    const RawAnswer answer = RawCall(channel, kStream, Cut(request, size));
-    ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
-    ASSERT_EQ(answer.messages.size(), 1u) << "a small answer comes whole";
-    v1::TopKResponse header = Answer(answer.messages).header;
-    header.clear_execution();
-    EXPECT_EQ(header.SerializeAsString(), expected.SerializeAsString())
-        << "pieces of " << size;
-  }
-}
-
-// The padding of DirectML's buffers is ignored, wherever chunks begin.
-TEST(StreamTopK, AcceptsPaddedBuffers) {
-  const TestServer server;
-  const auto channel = server.Connect();
-  for (const bool strided : {false, true}) {
-    v1::TopKRequest request;
-    request.mutable_spec()->set_dialect(v1::DIALECT_DIRECTML);
-    request.mutable_directml()->set_axis(0);
-    request.mutable_directml()->set_k(2);
-    request.mutable_directml()->set_input_total_tensor_size_bytes(24);
-    request.mutable_tensor()->set_data_type(v1::DATA_TYPE_U8);
-    request.mutable_tensor()->add_shape(3);
-    if (strided) request.mutable_tensor()->add_strides(3);
-    request.mutable_tensor()->set_data(std::string("\5\6\7\7\0\0\6", 7) +
-                                       std::string(17, '\xff'));
-    const v1::TopKResponse expected = AskUnary(server, request);
-    EXPECT_EQ(expected.values().data(), "\7\6");
-    EXPECT_EQ(expected.indices().data()[0], strided ? 1 : 2);
-    for (const size_t size : {1, 5, 24}) {
-      const RawAnswer raw = RawCall(channel, kStream, Cut(request, size));
-      ASSERT_TRUE(raw.status.ok()) << raw.status.error_message();
-      const Answer answer(raw.messages);
-      EXPECT_EQ(answer.header.values().data(), expected.values().data());
-      EXPECT_EQ(answer.header.indices().data(), expected.indices().data());
-    }
-  }
-}
-
 TEST(StreamTopK, SendsLargeResultsInChunks) {
   const TestServer server;
   const v1::TopKRequest request = OnnxRequest(Numbers(300'000), 200'000);
@@ -145,7 +100,7 @@ TEST(StreamTopK, SendsLargeResultsInChunks) {
 
 TEST(StreamTopK, SendsResultsUpToOneMiBWhole) {
   const TestServer server;
-  // 12 bytes for each of k: 4 of value, 8 of index.
+  // Each of the k elements has 4 bytes of value and 8 of index.
   const int k = kMiB / 12;
   const auto pieces = [&](int count) {
     const RawAnswer answer =
@@ -156,6 +111,24 @@ TEST(StreamTopK, SendsResultsUpToOneMiBWhole) {
   };
   EXPECT_EQ(pieces(k), 1u);
   EXPECT_EQ(pieces(k + 1), 3u);
+}
+
+// A result of a tensor with missing elements would contain zeros.
+TEST(StreamTopK, RejectsATensorThatEndsEarly) {
+  const TestServer server;
+  const v1::TopKRequest request = OnnxRequest(Numbers(300'000), 200'000);
+  const std::string& data = request.tensor().data();
+  for (const size_t sent :
+       {size_t{0}, size_t{1}, data.size() / 2, data.size() - 1}) {
+    v1::TopKRequest early = request;
+    early.mutable_tensor()->set_data(data.substr(0, sent));
+    const RawAnswer answer =
+        RawCall(server.Connect(), kStream, Cut(early, kMiB));
+    EXPECT_EQ(answer.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_EQ(DetailsOf(answer.status).info.reason(), "DATA_LENGTH");
+    EXPECT_THAT(answer.status.error_message(), HasSubstr("1200000"));
+    EXPECT_TRUE(answer.messages.empty());
+  }
 }
 
 TEST(StreamTopK, RejectsAHeaderBeforeItsData) {
@@ -250,8 +223,8 @@ TEST(StreamTopK, AcceptsTensorsAboveTheMessageLimit) {
   EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
 }
 
-// A poller that has found no message leaves the call to the one that receives
-// the next, perhaps before it has left.
+// A poller without a message leaves the call to the poller that receives the
+// next message, perhaps before the first poller has returned.
 TEST(StreamTopK, HasTheUnaryResultWhilePollersTakeTurns) {
   const TestServer server;
   const v1::TopKRequest request = OnnxRequest(Numbers(1 << 20), 5);

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <ctime>
 #include <filesystem>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -20,14 +19,10 @@
 namespace topk::testing {
 namespace {
 
-using ::testing::HasSubstr;
-using Clock = std::chrono::steady_clock;
-
-// A handshake takes milliseconds of CPU: some hundred calls during each reload
-// find what thousands do.
+// Handshakes are expensive: a few hundred calls during each reload suffice.
 constexpr auto kBetweenCalls = std::chrono::milliseconds(10);
 
-// Connects, not by an earlier connection, and asks.
+// Calls on a new connection.
 grpc::Status CallOnce(const std::string& target,
                       const grpc::SslCredentialsOptions& options,
                       grpc::ChannelArguments arguments,
@@ -107,18 +102,15 @@ TEST_F(Reload, AnswersEveryCallDuringReloads) {
         [&] { return server.Log().find(text) != std::string::npos; });
   };
 
-  // One after the other, with all the time between them that is needed to see
-  // that they do not match.
+  // One after the other: the server first sees files that do not match.
   Identity next = authority_.Issue({.serial = 2});
   Write("server.pem", next.certificate);
   EXPECT_TRUE(logged("is not the key of the first certificate"));
   EXPECT_EQ(newest, 1);
-  Clock::time_point start = Clock::now();
   Write("server.key", next.key);
   EXPECT_TRUE(Eventually([&] { return newest == 2; }));
-  EXPECT_LT(Clock::now() - start, std::chrono::seconds(5));
 
-  // Together, as a link to a folder.
+  // Both files at once, as links.
   next = authority_.Issue({.serial = 3});
   Put("third", next);
   for (const char* ending : {".pem", ".key"}) {
@@ -127,11 +119,9 @@ TEST_F(Reload, AnswersEveryCallDuringReloads) {
     std::filesystem::rename(File(StrCat("link", ending)),
                             File(StrCat("server", ending)));
   }
-  start = Clock::now();
   EXPECT_TRUE(Eventually([&] { return newest == 3; }));
-  EXPECT_LT(Clock::now() - start, std::chrono::seconds(5));
 
-  // Bad ones, of every kind.
+  // Invalid files.
   Put("third", {"", ""});
   EXPECT_TRUE(logged("has no certificate"));
   std::filesystem::remove(File("server.key"));
@@ -139,26 +129,14 @@ TEST_F(Reload, AnswersEveryCallDuringReloads) {
   const int before = calls;
   EXPECT_TRUE(Eventually([&] { return calls > before + 20; }));
   EXPECT_EQ(newest, 3);
+  const std::string log = server.Log();
+  const std::string fault = "is not the key of the first certificate";
+  EXPECT_EQ(log.find(fault), log.rfind(fault)) << "logged more than once";
 
   stop = true;
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(failures, 0);
   RecordProperty("calls", calls);
-}
-
-TEST_F(Reload, ReloadsClientAuthorities) {
-  const TestServer server(MutualConfig());
-  const Authority second;
-  Put("second", second.Issue({"second", ""}));
-  ClientOptions options = MutualOptions(server);
-  options.tls_cert = File("second.pem");
-  options.tls_key = File("second.key");
-  Write("both.pem", authority_.certificate());
-  options.tls_ca = File("both.pem");
-  EXPECT_EQ(Ask(options).code, Code::kUnavailable);
-  Write("ca.pem", authority_.certificate() + second.certificate());
-  EXPECT_TRUE(Eventually([&] { return Ask(options).ok(); }));
-  EXPECT_EQ(Ask(MutualOptions(server)).message, "");
 }
 
 TEST_F(Reload, ChangesAllFilesOrNone) {
@@ -262,12 +240,14 @@ TEST_F(Reload, RejectsCertificatesThatAreNoLongerAllowed) {
     clients.push_back(
         std::make_unique<Resuming>(server, authority_.certificate(), identity));
   };
-  const Identity open = made(authority_, 9, 6);
+  // Seconds until a certificate expires: enough to connect on a busy machine.
+  constexpr long kSoon = 10;
+  const Identity open = made(authority_, 9, kSoon);
   Put("client", open);
   const Client connected(MutualOptions(server));
   add(made(authority_, 0, 3600));
   add(made(*between, 1, 3600));
-  add(made(authority_, 2, 6));  // expires
+  add(made(authority_, 2, kSoon));  // expires
   const Identity revoked = made(authority_, 3, 3600);
   add(revoked);
   add(made(*between, 4, 3600));  // is revoked
@@ -299,7 +279,6 @@ TEST_F(Reload, RejectsCertificatesThatAreNoLongerAllowed) {
     });
   }
   Write("lists", authority_.Revoke({3}) + between->Revoke({4}));
-  const Clock::time_point start = Clock::now();
   const auto is_rejected = [&](size_t client) {
     const std::string reason = clients[client]->Call();
     // A newer gRPC resumes no session of an expired certificate.
@@ -311,14 +290,13 @@ TEST_F(Reload, RejectsCertificatesThatAreNoLongerAllowed) {
     EXPECT_TRUE(Eventually([&] { return is_rejected(bad); })) << bad;
     EXPECT_TRUE(is_rejected(bad)) << bad;
   }
-  // A connection that stays open too.
+  // The server also checks calls on an open connection.
   EXPECT_TRUE(Eventually([&] {
     const auto answer = connected.GetCapabilities();
     return !answer.ok() && answer.status().reason == "CERTIFICATE_NOT_VALID";
   }));
   EXPECT_FALSE(stream->Read(&result));
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
-  EXPECT_LT(Clock::now() - start, std::chrono::seconds(20));
   const int before = calls;
   EXPECT_TRUE(Eventually([&] { return calls > before + 20; }));
   stop = true;

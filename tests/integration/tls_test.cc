@@ -1,4 +1,4 @@
-// TLS: who gets a connection, and what becomes of one that does not.
+// The server's TLS settings, and the clients that they accept or reject.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -104,7 +104,7 @@ TEST_F(MutualTls, NeedsAnAllowedName) {
   EXPECT_EQ(status.reason, "CLIENT_NOT_ALLOWED");
   EXPECT_THAT(status.message, AllOf(HasSubstr("DNS:alice.example.org"),
                                     HasSubstr("URI:spiffe://x/alice")));
-  // A probe may know how it is.
+  // Health checks need no allowed name.
   EXPECT_TRUE(Client(MutualOptions(server)).IsServing("").ok());
 }
 
@@ -142,20 +142,11 @@ TEST_F(Tls, InvalidFilesAreStartErrors) {
             "TLS needs --tls-cert and --tls-key; --tls-cert is not given");
   EXPECT_EQ(with([](Config& c) { c.tls_key = ""; }),
             "TLS needs --tls-cert and --tls-key; --tls-key is not given");
-  EXPECT_EQ(with([](Config& c) { c.tls_cert = c.tls_key = ""; }),
-            "TLS needs --tls-cert and --tls-key; --tls-cert is not given");
   EXPECT_EQ(with([](Config& c) { c.tls_key = "/nonexistent"; }),
             "--tls-key: cannot read /nonexistent: No such file or directory");
-  EXPECT_EQ(with([](Config& c) { c.tls_client_ca = "/nonexistent"; }),
-            "--tls-client-ca: cannot read /nonexistent: No such file or "
-            "directory");
   EXPECT_EQ(with([&](Config& c) { c.tls_client_ca = c.tls_key; }),
             StrCat("--tls-client-ca: ", File("server.key"),
                    " has no certificate in PEM form"));
-  EXPECT_EQ(with([&](Config& c) { c.tls_key = File("client.key"); }),
-            StrCat("--tls-key: ", File("client.key"),
-                   " is not the key of the first certificate of --tls-cert ",
-                   File("server.pem")));
   EXPECT_EQ(with([](Config& c) {
               c.tls_client_ca = "";
               c.tls_allowed_san = {"a.example"};
@@ -176,12 +167,6 @@ TEST_F(Tls, InvalidFilesAreStartErrors) {
   EXPECT_EQ(with([&](Config& c) { c.tls_client_crl = File("ca.pem"); }),
             StrCat("--tls-client-crl: ", File("ca.pem"),
                    " has no revocation list in PEM form"));
-  Put("old", authority_.Issue({"old", "", 1, -7200, -3600}));
-  EXPECT_THAT(with([&](Config& c) {
-                c.tls_cert = File("old.pem");
-                c.tls_key = File("old.key");
-              }),
-              HasSubstr("old.pem expired at 2"));
 }
 
 }  // namespace

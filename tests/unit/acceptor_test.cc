@@ -4,18 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
-#include <filesystem>
 #include <initializer_list>
 #include <memory>
 #include <mutex>
@@ -25,13 +20,12 @@
 #include <utility>
 #include <vector>
 
-#include "tests/integration/subprocess.h"
 #include "tests/support/test_server.h"
 
 namespace topk::testing {
 namespace {
 
-// A socket, closed in the end.
+// Owns a socket.
 class Socket {
  public:
   explicit Socket(int fd) : fd_(fd) {}
@@ -40,7 +34,7 @@ class Socket {
   Socket& operator=(const Socket&) = delete;
   int fd() const { return fd_; }
 
-  // Whether its peer has hung up, within seconds.
+  // Returns whether the peer closes the connection within seconds.
   bool IsClosed() const {
     pollfd ready{fd_, POLLIN, 0};
     char byte;
@@ -109,7 +103,7 @@ class Accepting {
   Acceptor acceptor_;
 };
 
-// Returns whether a peer can be sent a byte, which then is there.
+// Returns whether a byte that is sent arrives at the peer.
 bool Reaches(int fd, const Socket& peer) {
   char byte = 0;
   return send(fd, "x", 1, MSG_NOSIGNAL) == 1 &&
@@ -137,21 +131,6 @@ int FreeDescriptor() {
   return next;
 }
 
-TEST(Acceptor, HandsOverNonBlockingConnections) {
-  Accepting accepting;
-  accepting.acceptor().Start();
-  const Socket client(Connect(accepting.port()));
-  const Socket accepted(accepting.Next());
-  EXPECT_TRUE(Reaches(accepted.fd(), client));
-  EXPECT_EQ(recv(accepted.fd(), nullptr, 0, 0), -1) << "it blocks";
-  int timeout = 0;
-  socklen_t size = sizeof(timeout);
-  EXPECT_EQ(
-      getsockopt(accepted.fd(), IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, &size),
-      0);
-  EXPECT_EQ(timeout, 20'000);
-}
-
 TEST(Acceptor, ListensOnBothFamiliesAtTheWildcardAddress) {
   for (const char* any : {"0.0.0.0:0", "[::]:0"}) {
     Accepting accepting(0, any);
@@ -164,15 +143,6 @@ TEST(Acceptor, ListensOnBothFamiliesAtTheWildcardAddress) {
       EXPECT_TRUE(Reaches(accepted.fd(), client)) << any;
     }
   }
-}
-
-TEST(Acceptor, ListensOnAllAddressesOfAName) {
-  Accepting accepting(0, "localhost:0");
-  accepting.acceptor().Start();
-  EXPECT_EQ(accepting.acceptor().addresses().size(), 1);
-  const Socket client(Connect(accepting.port()));
-  const Socket accepted(accepting.Next());
-  EXPECT_TRUE(Reaches(accepted.fd(), client));
 }
 
 TEST(Acceptor, FailsIfAnotherProcessHasThePortOfOneFamily) {
@@ -238,7 +208,7 @@ TEST(Acceptor, ClosesConnectionsWhenFileDescriptorsRunOut) {
   }
   EXPECT_TRUE(clients.back()->IsClosed());
   EXPECT_GE(FreeDescriptor(), 0);
-  // The first ones stay.
+  // The first connections stay open.
   const Socket first(accepting.Next());
   EXPECT_TRUE(Reaches(first.fd(), *clients.front()));
 }
@@ -259,72 +229,12 @@ TEST(Acceptor, ResumesWhenFileDescriptorsAreFreeAgain) {
   {
     const DescriptorLimit none(static_cast<rlim_t>(FreeDescriptor()));
     accepting.acceptor().Start();
-    // Nobody answers while none is left.
+    // Nobody accepts while no descriptor is left.
     pollfd ready{client->fd(), POLLIN, 0};
     EXPECT_EQ(poll(&ready, 1, 150), 0);
   }
   const Socket accepted(accepting.Next());
   EXPECT_TRUE(Reaches(accepted.fd(), *client));
-}
-
-TEST(Acceptor, ReplacesOnlyTheUnixSocketOfADeadServer) {
-  const TemporaryFolder folder;
-  const std::string path = folder.File("socket");
-  const auto ignore = [](int, int) {};
-  {
-    const Socket dead(socket(AF_UNIX, SOCK_STREAM, 0));
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
-    ASSERT_EQ(bind(dead.fd(), reinterpret_cast<const sockaddr*>(&address),
-                   sizeof(address)),
-              0);
-  }
-  Acceptor living(ConnectionOptions{}, 0);
-  EXPECT_TRUE(living.Listen("unix:" + path, ignore, 0640));
-  EXPECT_EQ(std::filesystem::status(path).permissions(),
-            std::filesystem::perms{0640});
-  Acceptor second(ConnectionOptions{}, 0);
-  EXPECT_FALSE(second.Listen("unix:" + path, ignore));
-  EXPECT_TRUE(std::filesystem::exists(path));
-  living.Stop();
-  EXPECT_FALSE(std::filesystem::exists(path));
-}
-
-TEST(Acceptor, KeepsUnixSocketsOfBusyServers) {
-  const TemporaryFolder folder;
-  const auto ignore = [](int, int) {};
-  for (const int type : {SOCK_STREAM, SOCK_DGRAM}) {
-    const std::string path = folder.File("socket" + std::to_string(type));
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
-    const auto* where = reinterpret_cast<const sockaddr*>(&address);
-    const Socket living(socket(AF_UNIX, type, 0));
-    ASSERT_EQ(bind(living.fd(), where, sizeof(address)), 0);
-    // A backlog that is full.
-    if (type == SOCK_STREAM) {
-      ASSERT_EQ(listen(living.fd(), 0), 0);
-    }
-    const Socket waiting(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0));
-    (void)connect(waiting.fd(), where, sizeof(address));
-    Acceptor other(ConnectionOptions{}, 0);
-    EXPECT_FALSE(other.Listen("unix:" + path, ignore));
-    EXPECT_TRUE(std::filesystem::exists(path));
-  }
-}
-
-TEST(Acceptor, KeepsTheUnixSocketOfASuccessor) {
-  const TemporaryFolder folder;
-  const std::string path = folder.File("socket");
-  const auto ignore = [](int, int) {};
-  Acceptor first(ConnectionOptions{}, 0);
-  ASSERT_TRUE(first.Listen("unix:" + path, ignore));
-  std::filesystem::remove(path);
-  Acceptor second(ConnectionOptions{}, 0);
-  ASSERT_TRUE(second.Listen("unix:" + path, ignore));
-  first.Stop();
-  EXPECT_TRUE(std::filesystem::exists(path));
 }
 
 TEST(ConnectionReplacement, DisconnectsTheOldestAtTheLimit) {
@@ -339,22 +249,6 @@ TEST(ConnectionReplacement, DisconnectsTheOldestAtTheLimit) {
   EXPECT_TRUE(clients[0].IsClosed());
   EXPECT_TRUE(Reaches(second.fd(), clients[1]));
   EXPECT_TRUE(Reaches(third.fd(), clients[2]));
-}
-
-TEST(ConnectionReplacement, ClosesNewOnesWhileTheDisconnectedAreOpen) {
-  Accepting accepting(1);
-  accepting.acceptor().Start();
-  const Socket clients[3] = {Socket(Connect(accepting.port())),
-                             Socket(Connect(accepting.port())),
-                             Socket(Connect(accepting.port()))};
-  std::optional<Socket> first(std::in_place, accepting.Next());
-  const Socket second(accepting.Next());
-  EXPECT_TRUE(clients[2].IsClosed());
-  EXPECT_TRUE(Reaches(second.fd(), clients[1]));
-  first.reset();
-  const Socket next(Connect(accepting.port()));
-  const Socket accepted(accepting.Next());
-  EXPECT_TRUE(Reaches(accepted.fd(), next));
 }
 
 TEST(ConnectionReplacement, CountsOpenConnectionsAndNoOtherSockets) {
@@ -375,7 +269,7 @@ TEST(ConnectionReplacement, CountsOpenConnectionsAndNoOtherSockets) {
   }
 }
 
-// A connected socket and an address: all that a limit of connections inspects.
+// A connected socket and the address of its peer.
 class Accepted {
  public:
   explicit Accepted(const std::string& address) {
@@ -436,12 +330,12 @@ TEST(ConnectionCounts, CheckForClosedConnectionsOfALargeClientPeriodically) {
     open.push_back(std::make_unique<Accepted>("10.0.0.1"));
     EXPECT_TRUE(Admits(counts, *open[i]));
   }
-  // Opened before others close, so that it has another descriptor.
+  // Opened before others close, so its descriptor is a new number.
   const Accepted next("10.0.0.1");
   const auto begun = std::chrono::steady_clock::now();
   EXPECT_FALSE(Admits(counts, next));
   open[0]->Close();
-  // Each attempt would otherwise make a system call per connection.
+  // The check makes a system call per connection, so it is not made each time.
   const bool at_once = Admits(counts, next);
   if (std::chrono::steady_clock::now() - begun <
       std::chrono::milliseconds(90)) {
@@ -465,49 +359,13 @@ TEST(ConnectionCounts, CountAnIPv6NetworkAsOneClient) {
   EXPECT_TRUE(Admits(counts, other));
 }
 
-TEST(ConnectionCounts, LimitUnixSocketsOnlyTogether) {
-  ConnectionCounts counts(2, 1, 64);
-  const Accepted connections[] = {Accepted("unix"), Accepted("unix"),
-                                  Accepted("unix")};
-  EXPECT_TRUE(Admits(counts, connections[0]));
-  EXPECT_TRUE(Admits(counts, connections[1]));
-  EXPECT_FALSE(Admits(counts, connections[2]));
-}
-
-TEST(ConnectionCounts, ForgetAConnectionWhoseDescriptorIsReused) {
-  ConnectionCounts counts(1, 1, 64);
-  Accepted first("10.0.0.1");
-  EXPECT_TRUE(Admits(counts, first));
-  const int fd = first.fd();
-  first.Close();
-  const Accepted second("10.0.0.2");
-  ASSERT_EQ(second.fd(), fd);
-  EXPECT_TRUE(Admits(counts, second));
-  const Accepted third("10.0.0.2");
-  EXPECT_FALSE(Admits(counts, third));
-}
-
-TEST(ConnectionCounts, NameTheLimit) {
-  ConnectionCounts counts(2, 1, 64);
-  const Accepted one("10.0.0.1");
-  const Accepted same("10.0.0.1");
-  const Accepted other("10.0.0.2");
-  const Accepted third("10.0.0.3");
-  using ::testing::HasSubstr;
-  EXPECT_TRUE(Admits(counts, one));
-  EXPECT_THAT(counts.Admit(same.fd(), same.peer()),
-              HasSubstr("--max-connections-per-client = 1"));
-  EXPECT_TRUE(Admits(counts, other));
-  EXPECT_THAT(counts.Admit(third.fd(), third.peer()),
-              HasSubstr("--max-connections = 2"));
-}
-
 // Connects more often than `options` allow, and returns the log.
 std::string LogOfRejections(const ConnectionOptions& options,
                             const std::string& address, int attempts) {
   const auto sink = std::make_shared<LogSink>();
   const auto log = testing::MakeLoggerTo(sink, "info", "text");
-  std::vector<std::unique_ptr<Socket>> accepted;  // only by the acceptor
+  std::vector<std::unique_ptr<Socket>>
+      accepted;  // written by the acceptor's thread
   Acceptor acceptor(options, /*max_replaced=*/0, 64, log.get());
   EXPECT_TRUE(acceptor.Listen(address, [&accepted](int, int fd) {
     accepted.push_back(std::make_unique<Socket>(fd));
@@ -540,15 +398,6 @@ TEST(Acceptor, LogsTheFlagAndTheClientOfRejections) {
               ::testing::HasSubstr(
                   "connection from 127.0.0.1 rejected: the client has too many "
                   "open connections (--max-connections-per-client = 1)\n"));
-}
-
-TEST(Acceptor, LogsFewRejectionsOfAFlood) {
-  constexpr int kAttempts = 200;
-  ConnectionOptions options;
-  options.max_connections = 1;
-  const std::string log = LogOfRejections(options, "127.0.0.1:0", kAttempts);
-  EXPECT_LT(std::ranges::count(log, '\n'), kAttempts / 2);
-  EXPECT_THAT(log, ::testing::HasSubstr("--max-connections = 1"));
 }
 
 }  // namespace

@@ -1,12 +1,11 @@
-// A computation that is cancelled returns CANCELLED, and soon; one that is not
-// gives the bytes that it gives without a cancellation.
+// A cancelled computation returns CANCELLED soon. A computation that ends
+// before its cancellation returns the usual bytes.
 #include "core/base/cancellation.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <thread>
 
 #include "core/engine.h"
@@ -21,11 +20,11 @@ using Clock = std::chrono::steady_clock;
 
 enum class Way { kWhole, kPieces, kStream };
 
-// A plan that takes some milliseconds at least, and the kernel that is meant.
+// A plan that takes some milliseconds at least, and its kernel.
 struct Big {
   const char* name;
   const char* kernel;
-  v1::DataType type;
+  DType type;
   std::vector<int64_t> shape;
   int64_t axis;
   int64_t k;
@@ -39,7 +38,7 @@ void PrintTo(const Big& big, std::ostream* out) { *out << big.name; }
 v1::TopKRequest RequestOf(const Big& big) {
   v1::TopKRequest request;
   v1::Tensor& tensor = *request.mutable_tensor();
-  tensor.set_data_type(big.type);
+  tensor.set_data_type(static_cast<v1::DataType>(big.type));
   tensor.mutable_shape()->Add(big.shape.begin(), big.shape.end());
   if (big.strided) {
     request.mutable_spec()->set_dialect(v1::DIALECT_DIRECTML);
@@ -62,7 +61,7 @@ std::string DataOf(const Big& big) {
   int64_t count = big.strided ? 2 : 1;
   for (const int64_t size : big.shape) count *= size;
   if (big.strided) --count;
-  return SomeData(static_cast<DType>(big.type), count, 1);
+  return SomeData(big.type, count, 1);
 }
 
 Result<v1::TopKResponse> ComputeBig(const Engine& engine, const Big& big,
@@ -93,8 +92,8 @@ std::string Bytes(const Result<v1::TopKResponse>& answer) {
 
 class Cancelling : public ::testing::TestWithParam<Big> {};
 
-// One test, because the tensors are large: never cancelled, cancelled before
-// the run, and cancelled at moments all over the run.
+// Each tensor is large, so one test runs it without a cancellation, with one
+// before the run, and with one at several moments of the run.
 TEST_P(Cancelling, EndsSoonOrReturnsTheWholeResult) {
   const Big& big = GetParam();
   const v1::TopKRequest request = RequestOf(big);
@@ -136,118 +135,59 @@ TEST_P(Cancelling, EndsSoonOrReturnsTheWholeResult) {
       EXPECT_EQ(answer.status().code, Code::kCancelled);
       EXPECT_EQ(answer.status().reason, "CANCELLED");
       EXPECT_FALSE(answer.status().message.empty());
-      // Generous: sanitizers and a busy machine take their time.
-      EXPECT_LT(returned - cancelled, std::chrono::seconds(5)) << i;
+      // topk_bench measures the time. This bound holds on a busy machine too.
+      EXPECT_LT(returned - cancelled, std::chrono::seconds(5) + 10 * whole)
+          << i;
     }
   }
 }
 
-constexpr int64_t kM = int64_t{1} << 20;
+std::vector<Big> AllBig() {
+  using enum DType;
+  using enum Way;
+  constexpr int64_t kM = int64_t{1} << 20;
+  const auto strided = [](Big big) {
+    big.strided = true;
+    return big;
+  };
+  const auto by_index = [](Big big) {
+    big.by_index = true;
+    return big;
+  };
+  return {
+      {"short_rows", "short-rows", kF32, {10000, 200}, 1, 8},
+      {"scan", "scan", kI32, {1, 4 * kM}, 1, 100},
+      {"scan_many", "scan", kI32, {1, kM / 4}, 1, 100000},
+      {"scan_rows", "scan", kI16, {40, 50000}, 1, 300},
+      {"sort", "sort", kF32, {1, kM / 2}, 1, kM / 2},
+      by_index({"sort_by_index", "sort", kI64, {1, kM / 4}, 1, kM / 5}),
+      {"sort_rows", "sort", kU8, {2000, 200}, 1, 200},
+      {"sort_pieces", "sort", kF32, {1, kM / 2}, 1, kM / 2, kPieces},
+      {"columns", "columns", kF32, {4, 300, 2000}, 1, 5},
+      {"narrow_columns", "columns", kI64, {kM / 2, 3}, 0, 9},
+      {"transposed", "transposed", kI16, {4000, 300}, 0, 50},
+      {"scan_columns", "scan-columns", kI16, {20000, 60}, 0, 50},
+      strided({"strided", "strided", kF32, {1, kM}, 1, 100}),
+      strided({"strided_stream", "strided", kF32, {1, kM}, 1, 9, kStream}),
+      {"packed_short_rows", "short-rows", kU4, {10000, 201}, 1, 8},
+      {"packed_scan", "scan", kU6, {1, 2 * kM}, 1, kM / 4},
+      {"packed_sort", "sort", kI4, {1, kM / 2}, 1, kM / 2},
+      {"packed_columns", "scan-columns", kU3, {4000, 301}, 0, 50},
+      {"packed_fold", "fold", kF4E2M1, {1, 4 * kM}, 1, kM / 2, kStream},
+      {"fold", "fold", kI32, {1, 4 * kM}, 1, 1000, kStream},
+      {"fold_pieces", "fold", kI32, {1, 4 * kM}, 1, 1000, kPieces},
+      {"fold_many", "fold", kI32, {1, kM / 2}, 1, 200000, kStream},
+      {"fold_columns", "fold", kF32, {20, 20000}, 0, 4, kStream},
+  };
+}
 
-INSTANTIATE_TEST_SUITE_P(
-    Plans, Cancelling,
-    ::testing::Values(
-        Big{"short_rows", "short-rows", v1::DATA_TYPE_F32, {10000, 200}, 1, 8},
-        Big{"scan", "scan", v1::DATA_TYPE_I32, {1, 4 * kM}, 1, 100},
-        Big{"scan_many", "scan", v1::DATA_TYPE_I32, {1, kM / 4}, 1, 100000},
-        Big{"scan_rows", "scan", v1::DATA_TYPE_I16, {40, 50000}, 1, 300},
-        Big{"sort", "sort", v1::DATA_TYPE_F32, {1, kM / 2}, 1, kM / 2},
-        Big{"sort_by_index",
-            "sort",
-            v1::DATA_TYPE_I64,
-            {1, kM / 4},
-            1,
-            kM / 5,
-            Way::kWhole,
-            true},
-        Big{"sort_rows", "sort", v1::DATA_TYPE_U8, {2000, 200}, 1, 200},
-        Big{"sort_pieces",
-            "sort",
-            v1::DATA_TYPE_F32,
-            {1, kM / 2},
-            1,
-            kM / 2,
-            Way::kPieces},
-        Big{"columns", "columns", v1::DATA_TYPE_F32, {4, 300, 2000}, 1, 5},
-        Big{"narrow_columns", "columns", v1::DATA_TYPE_I64, {kM / 2, 3}, 0, 9},
-        Big{"transposed", "transposed", v1::DATA_TYPE_I16, {4000, 300}, 0, 50},
-        Big{"scan_columns",
-            "scan-columns",
-            v1::DATA_TYPE_I16,
-            {20000, 60},
-            0,
-            50},
-        Big{"strided",
-            "strided",
-            v1::DATA_TYPE_F32,
-            {1, kM},
-            1,
-            100,
-            Way::kWhole,
-            false,
-            true},
-        Big{"strided_stream",
-            "strided",
-            v1::DATA_TYPE_F32,
-            {1, kM},
-            1,
-            9,
-            Way::kStream,
-            false,
-            true},
-        Big{"packed_short_rows",
-            "short-rows",
-            v1::DATA_TYPE_U4,
-            {10000, 201},
-            1,
-            8},
-        Big{"packed_scan", "scan", v1::DATA_TYPE_U6, {1, 2 * kM}, 1, kM / 4},
-        Big{"packed_sort", "sort", v1::DATA_TYPE_I4, {1, kM / 2}, 1, kM / 2},
-        Big{"packed_columns",
-            "scan-columns",
-            v1::DATA_TYPE_U3,
-            {4000, 301},
-            0,
-            50},
-        Big{"packed_fold",
-            "fold",
-            v1::DATA_TYPE_F4E2M1,
-            {1, 4 * kM},
-            1,
-            kM / 2,
-            Way::kStream},
-        Big{"fold",
-            "fold",
-            v1::DATA_TYPE_I32,
-            {1, 4 * kM},
-            1,
-            1000,
-            Way::kStream},
-        Big{"fold_pieces",
-            "fold",
-            v1::DATA_TYPE_I32,
-            {1, 4 * kM},
-            1,
-            1000,
-            Way::kPieces},
-        Big{"fold_many",
-            "fold",
-            v1::DATA_TYPE_I32,
-            {1, kM / 2},
-            1,
-            200000,
-            Way::kStream},
-        Big{"fold_columns",
-            "fold",
-            v1::DATA_TYPE_F32,
-            {20, 20000},
-            0,
-            4,
-            Way::kStream}),
-    [](const auto& param) { return std::string(param.param.name); });
+INSTANTIATE_TEST_SUITE_P(Plans, Cancelling, ::testing::ValuesIn(AllBig()),
+                         [](const auto& param) {
+                           return std::string(param.param.name);
+                         });
 
 TEST(Cancelling, EndsEveryCallOfAStream) {
-  const Big big = {"", "fold", v1::DATA_TYPE_I32, {1, 1000}, 1, 3};
+  const Big big = {"", "fold", DType::kI32, {1, 1000}, 1, 3};
   const std::string data = DataOf(big);
   const auto bytes = std::as_bytes(std::span(data));
   const Engine engine({1, {}});

@@ -1,4 +1,4 @@
-// Choose: what runs for which shape, as data.
+// The algorithm that Choose() selects for each shape.
 #include "core/backends/cpu/chooser.h"
 
 #include <gtest/gtest.h>
@@ -69,12 +69,12 @@ TEST(Chooser, ChoosesByShape) {
   const Schedule strided = Choose(ValidPlan(request), 2);
   EXPECT_EQ(NameOf(strided), "strided");
   chosen.insert(strided.algorithm);
-  // An algorithm that is never chosen is to go.
+  // Delete an algorithm that is never chosen.
   EXPECT_EQ(chosen.size(), 8u);
 }
 
 TEST(Chooser, MakesNoTaskTooSmall) {
-  // Work for about two tasks stays where it is; more is cut, for all threads.
+  // Work for about two tasks runs inline. More work is cut for all threads.
   const Plan small = ValidPlan(Ask(DType::kF32, {64, 256}, 1, 8));
   EXPECT_TRUE(Choose(small, 8).run_inline);
   const Plan large = ValidPlan(Ask(DType::kF32, {8192, 256}, 1, 8));
@@ -122,17 +122,6 @@ TEST(Chooser, FoldsThatSortOnSeveralThreadsAreNotCheap) {
     const Plan plan = ValidPlan(Ask(DType::kU8, {k}, 0, k));
     EXPECT_GT(FeedNanoseconds(plan, 1), kSerialNanoseconds) << k;
   }
-}
-
-TEST(Chooser, KeepsTheStateOfColumnsInL2) {
-  const Plan plan = ValidPlan(Ask(DType::kF32, {1000, 1000000}, 0, 32));
-  const Schedule schedule = Choose(plan, 1);
-  EXPECT_LE(schedule.tile * 2 * 32 * 4, 1 << 19);
-  // Narrow ones are folded, but not so far that k is not reached.
-  EXPECT_EQ(
-      Choose(ValidPlan(Ask(DType::kF32, {100000, 3}, 0, 5)), 1).row_factor, 21);
-  EXPECT_EQ(Choose(ValidPlan(Ask(DType::kF32, {40, 3}, 0, 30)), 1).row_factor,
-            1);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "core/engine.h"
-#include "tests/unit/run_plan.h"
 
 namespace topk::testing {
 namespace {
@@ -39,13 +38,6 @@ TEST(Cost, IsThatOfTheAnswerInEachWay) {
   }
 }
 
-TEST(Cost, OfAnInvalidRequestIsNotReported) {
-  const Engine engine({1, {}});
-  EXPECT_FALSE(engine.Prepare(Request({1, 10}, 11), 40, 1).ok());
-  EXPECT_FALSE(engine.Prepare(Request({1, 11}, 1), 40, 1).ok());
-  EXPECT_FALSE(engine.PrepareStream(Request({1, 10}, 0)).ok());
-}
-
 // The request would take 2 GiB of outputs and many GiB of scratch memory; the
 // test must not allocate them.
 TEST(Cost, AllocatesNothing) {
@@ -63,15 +55,6 @@ TEST(Cost, AllocatesNothing) {
   EXPECT_GT(prepared->cost.working_bytes, int64_t{5} << 30);
 }
 
-// In long rows by far the most is two words for each element that is sorted.
-TEST(Cost, OfASortIsTwoItemsForEachElement) {
-  const Engine engine({2, {}});
-  constexpr int64_t kN = 100000;
-  const auto prepared = engine.Prepare(Request({1, kN}, kN), 4 * kN, 1);
-  EXPECT_GE(prepared->cost.working_bytes, 16 * kN);
-  EXPECT_LT(prepared->cost.working_bytes, 17 * kN);
-}
-
 v1::TopKRequest PackedRequest(int64_t n, int64_t k) {
   v1::TopKRequest request;
   request.mutable_spec()->set_dialect(v1::DIALECT_OPENVINO);
@@ -85,26 +68,6 @@ v1::TopKRequest PackedRequest(int64_t n, int64_t k) {
   return request;
 }
 
-// Elements of less than a byte take one each: what is sorted, what is selected.
-TEST(Cost, OfAPackedSortIncludesUnpackedBytes) {
-  const Engine engine({2, {}});
-  constexpr int64_t kN = 100000;
-  v1::TopKRequest request = PackedRequest(kN, kN);
-  for (const bool values : {true, false}) {
-    if (!values) {
-      request.mutable_output()->set_selection(
-          v1::OUTPUT_SELECTION_INDICES_ONLY);
-    }
-    const Cost whole = engine.Prepare(request, kN / 8, 1)->cost;
-    EXPECT_EQ(whole.output_bytes, kN * 4 + (values ? kN / 8 : 0));
-    EXPECT_GE(whole.working_bytes, (values ? 18 : 17) * kN);
-    EXPECT_LT(whole.working_bytes, (values ? 19 : 18) * kN);
-    const Cost streamed = engine.PrepareStream(request)->cost;
-    EXPECT_GE(streamed.working_bytes, (values ? 17 : 16) * kN);
-    EXPECT_LT(streamed.working_bytes, 3 * whole.working_bytes);
-  }
-}
-
 TEST(Cost, OfAnEmptyTensorIsNothingWhateverItsShape) {
   const Engine engine({2, {}});
   for (const int64_t k : {int64_t{1}, int64_t{1} << 29, int64_t{1} << 30}) {
@@ -114,8 +77,8 @@ TEST(Cost, OfAnEmptyTensorIsNothingWhateverItsShape) {
   }
 }
 
-// Candidates are numbered in 32 bits when they are sorted: values alone of a
-// packed type are small enough to exceed that.
+// A sort numbers its candidates in 32 bits. Only values of a packed type are
+// small enough that the output limit allows more candidates.
 TEST(Limits, BoundTheSelectedElementsTo32Bits) {
   const Engine engine({1, {}});
   constexpr int64_t kTooMany = int64_t{1} << 32;
@@ -125,20 +88,6 @@ TEST(Limits, BoundTheSelectedElementsTo32Bits) {
   EXPECT_EQ(engine.PrepareStream(request).status().reason, "TOO_MANY_SELECTED");
   request.mutable_openvino()->mutable_k()->set_value(kTooMany - 1);
   EXPECT_TRUE(engine.PrepareStream(request).ok());
-}
-
-TEST(Limits, BoundTheSelectedElements) {
-  Limits limits;
-  limits.max_selected_elements = 12;
-  const Engine engine({1, limits});
-  const std::vector<std::byte> data(120);
-  EXPECT_TRUE(engine.Compute(Request({3, 10}, 4), data).ok());
-  const Status status = engine.Compute(Request({3, 10}, 5), data).status();
-  EXPECT_EQ(status.code, Code::kResourceExhausted);
-  EXPECT_EQ(status.reason, "TOO_MANY_SELECTED");
-  EXPECT_NE(status.message.find("15"), std::string::npos) << status.message;
-  EXPECT_NE(status.message.find("12"), std::string::npos) << status.message;
-  EXPECT_EQ(engine.GetCapabilities().limits().max_selected_elements(), 12);
 }
 
 }  // namespace

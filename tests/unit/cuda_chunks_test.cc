@@ -1,12 +1,21 @@
+<<<<<<< HEAD:tests/unit/cuda_chunks_test.cc
 // The pure functions of the CUDA backend: chunks, methods, keys and costs.
+=======
+// How the CUDA backend divides a tensor, and what it costs.
+>>>>>>> wt_unit:tests/unit/cuda_parts_test.cc
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
 
+<<<<<<< HEAD:tests/unit/cuda_chunks_test.cc
 #include "core/backends/cuda/chunks.h"
 #include "core/backends/cuda/items.h"
 #include "core/backends/cuda/method.h"
+=======
+#include "core/backends/cuda/cost.h"
+#include "core/backends/cuda/parts.h"
+>>>>>>> wt_unit:tests/unit/cuda_parts_test.cc
 #include "core/base/dtype.h"
 #include "tests/unit/run_plan.h"
 
@@ -16,6 +25,7 @@ namespace {
 using topk::testing::Ask;
 using topk::testing::ValidPlan;
 
+<<<<<<< HEAD:tests/unit/cuda_chunks_test.cc
 TEST(CudaMethod, IsAFunctionOfTheShape) {
   EXPECT_EQ(ChooseMethod(1, 10, 10), Method::kKeepAll);
   EXPECT_EQ(ChooseMethod(8192, 256, 8), Method::kBatchedTopK);
@@ -121,6 +131,9 @@ TEST(CudaItems, OrderByKeyThenByLowerIndex) {
 }
 
 TEST(CudaChunks, CoverEachPositionOnce) {
+=======
+TEST(CudaParts, CoverEachRowOnce) {
+>>>>>>> wt_unit:tests/unit/cuda_parts_test.cc
   std::mt19937_64 random(11);
   const auto pick = [&random](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random);

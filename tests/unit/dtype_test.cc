@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/sort_key_encoder.h"
+#include "core/base/with_sort_key_encoder.h"
 #include "tests/support/oracle.h"
 #include "topk/v1/tensor.pb.h"
 
@@ -18,7 +18,7 @@ namespace {
 
 using testing::Number;
 
-// Of an element as it is computed with: of less than a byte in its highest
+// Returns the number of an element. A type of less than a byte uses the highest
 // bits.
 Number Meaning(DType type, uint64_t bits) {
   if (InfoOf(type).packed()) bits >>= 8 - InfoOf(type).bits;
@@ -29,10 +29,9 @@ bool Equal(const Number& a, const Number& b) {
   return a.nan || b.nan ? a.nan && b.nan : a.value == b.value;
 }
 
-// Checks that keys order the patterns as their numbers do, NaN above all: along
-// the patterns in ascending order of number, the keys of LARGEST never fall and
-// those of SMALLEST never rise, and both stay the same just where the numbers
-// are equal. That fixes the order of every pair.
+// Expects that the keys order the patterns like their numbers, with NaN above
+// all numbers: along ascending numbers, keys of the largest ascend, keys of the
+// smallest descend, and keys are equal where the numbers are equal.
 template <class Key, bool kFloat>
 void ExpectKeysInOrder(DType type, const std::vector<uint64_t>& patterns) {
   struct Row {
@@ -62,109 +61,43 @@ void ExpectKeysInOrder(DType type, const std::vector<uint64_t>& patterns) {
   }
 }
 
-std::vector<uint64_t> AllPatterns(int bits) {
+// Returns all patterns of up to 16 bits, as an element is computed with: a type
+// of less than a byte uses the highest bits. Of wider types, returns the
+// neighbors of every power of two, of infinity and of their negatives, and
+// random bits.
+std::vector<uint64_t> PatternsOf(const DTypeInfo& type) {
   std::vector<uint64_t> patterns;
-  for (uint64_t p = 0; p < uint64_t{1} << bits; ++p) patterns.push_back(p);
-  return patterns;
-}
-
-// Every element of a type of a byte or less, as it is computed with.
-std::vector<uint64_t> AllBytes(DType type) {
-  const int bits = InfoOf(type).bits;
-  std::vector<uint64_t> patterns = AllPatterns(bits);
-  for (uint64_t& pattern : patterns) pattern <<= 8 - bits;
-  return patterns;
-}
-
-// The neighbours of every power of two, both signs, and random bits.
-std::vector<uint64_t> SomePatterns(int bits) {
-  const uint64_t all = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
-  std::vector<uint64_t> patterns = {0, all};
-  for (int i = 0; i < bits; ++i) {
-    for (int64_t delta = -2; delta <= 2; ++delta) {
-      const uint64_t p = (uint64_t{1} << i) + static_cast<uint64_t>(delta);
+  if (type.bits <= 16) {
+    const int unused = type.packed() ? 8 - type.bits : 0;
+    for (uint64_t p = 0; p < uint64_t{1} << type.bits; ++p) {
+      patterns.push_back(p << unused);
+    }
+    return patterns;
+  }
+  const uint64_t all = ~uint64_t{0} >> (64 - type.bits);
+  const auto add_near = [&](uint64_t bits) {
+    for (uint64_t near = 0; near < 5; ++near) {
+      const uint64_t p = bits + near - 2;
       patterns.insert(patterns.end(), {p & all, ~p & all});
     }
-    patterns.push_back(all << i & all);
-  }
+  };
+  for (int i = 0; i < type.bits; ++i) add_near(uint64_t{1} << i);
+  add_near(type.infinity);
+  add_near(type.infinity | type.sign);
   std::mt19937_64 random(3);
   for (int i = 0; i < 20000; ++i) patterns.push_back(random() & all);
   return patterns;
 }
 
-TEST(SortKeyEncoder, OrdersEveryF16) {
-  ExpectKeysInOrder<uint16_t, true>(DType::kF16, AllPatterns(16));
-}
-TEST(SortKeyEncoder, OrdersEveryBF16) {
-  ExpectKeysInOrder<uint16_t, true>(DType::kBF16, AllPatterns(16));
-}
-TEST(SortKeyEncoder, OrdersEveryI8) {
-  ExpectKeysInOrder<uint8_t, false>(DType::kI8, AllPatterns(8));
-}
-TEST(SortKeyEncoder, OrdersEveryU8) {
-  ExpectKeysInOrder<uint8_t, false>(DType::kU8, AllPatterns(8));
-}
-TEST(SortKeyEncoder, OrdersEveryI16) {
-  ExpectKeysInOrder<uint16_t, false>(DType::kI16, AllPatterns(16));
-}
-TEST(SortKeyEncoder, OrdersEveryU16) {
-  ExpectKeysInOrder<uint16_t, false>(DType::kU16, AllPatterns(16));
-}
-// Against what their codes stand for, which is not in the table.
-TEST(SortKeyEncoder, OrdersEveryElementOfAByteOrLess) {
-  for (const DType type :
-       {DType::kU1, DType::kU2, DType::kU3, DType::kU4, DType::kU6, DType::kI4,
-        DType::kNF4, DType::kF8E8M0}) {
-    SCOPED_TRACE(InfoOf(type).name);
-    ExpectKeysInOrder<uint8_t, false>(type, AllBytes(type));
-  }
-  for (const DType type : {DType::kF4E2M1, DType::kF8E4M3, DType::kF8E5M2}) {
-    SCOPED_TRACE(InfoOf(type).name);
-    ExpectKeysInOrder<uint8_t, true>(type, AllBytes(type));
-  }
-}
-
-TEST(SortKeyEncoder, OrdersF32) {
-  std::vector<uint64_t> patterns = SomePatterns(32);
-  patterns.insert(patterns.end(),
-                  {0x7F800000, 0x7F800001, 0x7F7FFFFF, 0xFF800000, 0xFF800001,
-                   0xFF7FFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 0x7FC00000});
-  ExpectKeysInOrder<uint32_t, true>(DType::kF32, patterns);
-}
-TEST(SortKeyEncoder, OrdersF64) {
-  std::vector<uint64_t> patterns = SomePatterns(64);
-  patterns.insert(patterns.end(),
-                  {0x7FF0000000000000, 0x7FF0000000000001, 0x7FEFFFFFFFFFFFFF,
-                   0xFFF0000000000000, 0xFFF0000000000001, 0xFFEFFFFFFFFFFFFF});
-  ExpectKeysInOrder<uint64_t, true>(DType::kF64, patterns);
-}
-TEST(SortKeyEncoder, OrdersI32) {
-  ExpectKeysInOrder<uint32_t, false>(DType::kI32, SomePatterns(32));
-}
-TEST(SortKeyEncoder, OrdersU32) {
-  ExpectKeysInOrder<uint32_t, false>(DType::kU32, SomePatterns(32));
-}
-TEST(SortKeyEncoder, OrdersI64) {
-  ExpectKeysInOrder<uint64_t, false>(DType::kI64, SomePatterns(64));
-}
-TEST(SortKeyEncoder, OrdersU64) {
-  ExpectKeysInOrder<uint64_t, false>(DType::kU64, SomePatterns(64));
-}
-
-// Semantics, section 1, to the letter.
-TEST(SortKeyEncoder, F32KeysFollowTheSemantics) {
-  const SortKeyEncoder<uint32_t, true> largest(InfoOf(DType::kF32), true);
-  const SortKeyEncoder<uint32_t, true> smallest(InfoOf(DType::kF32), false);
-  EXPECT_EQ(largest(0x7FC00000), 0xFFFFFFFFu);  // NaN
-  EXPECT_EQ(largest(0xFF800001), 0xFFFFFFFFu);  // -NaN with a payload
-  EXPECT_EQ(largest(0x00000000), 0x80000000u);
-  EXPECT_EQ(largest(0x80000000), 0x80000000u);  // -0
-  EXPECT_EQ(largest(0x3F800000), 0xBF800000u);  // 1
-  EXPECT_EQ(largest(0xBF800000), 0x407FFFFFu);  // -1
-  EXPECT_EQ(largest(0x7F800000), 0xFF800000u);  // inf
-  EXPECT_EQ(largest(0xFF800000), 0x007FFFFFu);  // -inf
-  for (const uint32_t bits : {0x7FC00000u, 0u, 0x80000000u, 0xBF800000u}) {
-    EXPECT_EQ(smallest(bits), ~largest(bits));
+TEST(SortKeyEncoder, OrdersEveryTypeLikeItsNumbers) {
+  for (const DTypeInfo& type : DTypes()) {
+    SCOPED_TRACE(type.name);
+    WithSortKeyEncoder(
+        type, true,
+        [&]<class Key, bool kFloat>(const SortKeyEncoder<Key, kFloat>&) {
+          ExpectKeysInOrder<Key, kFloat>(type.type, PatternsOf(type));
+        });
+    ASSERT_FALSE(HasFatalFailure());
   }
 }
 
@@ -184,7 +117,7 @@ TEST(DTypes, MatchTheProtocol) {
     EXPECT_EQ(&InfoOf(static_cast<DType>(number)), row);
     EXPECT_EQ(static_cast<size_t>(row->bits), testing::ElementBits(number));
     EXPECT_EQ(row->bytes, (row->bits + 7) / 8) << name;
-    // Those of one sign are in the order of their codes.
+    // Codes of types without a sign bit ascend with their numbers.
     const bool codes = name == "nf4" || name == "f8e8m0";
     EXPECT_EQ(row->is_float, name.find('f') != std::string::npos && !codes)
         << name;
@@ -218,13 +151,6 @@ TEST(CheckedBytes, RoundsUpToWholeBytes) {
   }
   int64_t bytes = 0;
   EXPECT_FALSE(CheckedBytes(InfoOf(DType::kF64), kMax / 4, &bytes));
-}
-
-TEST(MaxIndex, IsTheGreatestOfTheType) {
-  EXPECT_EQ(MaxIndex(DType::kI32), 2147483647);
-  EXPECT_EQ(MaxIndex(DType::kU32), 4294967295);
-  EXPECT_EQ(MaxIndex(DType::kI64), INT64_MAX);
-  EXPECT_EQ(MaxIndex(DType::kU64), INT64_MAX);  // as far as int64 reaches
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The engine as a whole: what it says it serves, and many threads at once.
+// The engine's capabilities, and concurrent requests.
 #include "core/engine.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace topk::testing {
 namespace {
 
-// A right request of one row, for whichever operator.
+// Returns a valid request of one row for an operator.
 v1::TopKRequest OneRow(const v1::Spec& spec, v1::DataType type,
                        v1::DataType index_type) {
   v1::TopKRequest request;
@@ -62,7 +62,7 @@ TEST(Capabilities, ListExactlyTheAcceptedTypes) {
         const Status status = Compute(engine, request).ok()
                                   ? Status()
                                   : Compute(engine, request).status();
-        // The length of the data is checked last: it is not that of the type.
+        // The length of the data is wrong, which is checked last.
         EXPECT_EQ(status.field != "tensor.data_type", types.count(type) == 1)
             << row.name() << " " << v1::DataType_Name(type) << " "
             << status.message;
@@ -75,20 +75,6 @@ TEST(Capabilities, ListExactlyTheAcceptedTypes) {
     ASSERT_TRUE(answer.ok()) << row.name() << answer.status().message;
     EXPECT_EQ(answer->indices().data_type(), row.index_types(0)) << row.name();
   }
-}
-
-TEST(Capabilities, HaveBackendsAndLimits) {
-  const Engine engine({3, {1000, 2000}});
-  const v1::Capabilities served = engine.GetCapabilities();
-  ASSERT_GT(served.backends_size(), 0);
-  const auto& portable = served.backends(served.backends_size() - 1);
-  EXPECT_EQ(portable.name(), "cpu");
-  EXPECT_EQ(portable.thread_count(), 3);
-  EXPECT_FALSE(portable.instruction_set().empty());
-  EXPECT_EQ(served.limits().max_elements(), 1000);
-  EXPECT_EQ(served.limits().max_output_bytes(), 2000);
-  EXPECT_FALSE(served.ordering_rule().empty());
-  EXPECT_FALSE(served.build_version().empty());
 }
 
 TEST(Engine, IsThreadSafe) {
@@ -119,46 +105,6 @@ TEST(Engine, IsThreadSafe) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
-}
-
-TEST(Engine, ComputesDataApartFromTheRequest) {
-  v1::Spec spec;
-  spec.set_dialect(v1::DIALECT_ONNX);
-  spec.set_version(11);
-  v1::TopKRequest request = OneRow(spec, v1::DATA_TYPE_U8, v1::DATA_TYPE_I64);
-  request.mutable_tensor()->set_data("its own is ignored");
-  const std::string data = "\x01\x09\x03";
-  const auto answer =
-      Engine({1, {}}).Compute(request, std::as_bytes(std::span(data)));
-  ASSERT_TRUE(answer.ok()) << answer.status().message;
-  EXPECT_EQ(answer->values().data(), "\x09");
-  EXPECT_EQ(answer->execution().backend(), "cpu");
-  EXPECT_GE(answer->execution().compute_nanoseconds(), 0);
-}
-
-TEST(Engine, StreamRejectsTheFirstExcessByte) {
-  v1::Spec spec;
-  spec.set_dialect(v1::DIALECT_DIRECTML);
-  v1::TopKRequest header = OneRow(spec, v1::DATA_TYPE_U8, v1::DATA_TYPE_U32);
-  header.mutable_tensor()->clear_source();
-  const Engine engine({1, {}});
-  for (const bool strided : {false, true}) {
-    if (strided) header.mutable_tensor()->add_strides(1);
-    auto stream = StartStream(engine, header);
-    ASSERT_TRUE(stream.ok()) << stream.status().message;
-    // Three elements, and one byte that pads them to four.
-    EXPECT_TRUE(stream->Feed(std::vector<std::byte>(4)).ok());
-    EXPECT_EQ(stream->Feed(std::vector<std::byte>(1)).reason, "DATA_LENGTH");
-  }
-}
-
-TEST(Engine, ReturnsTheRequestsId) {
-  v1::Spec spec;
-  spec.set_dialect(v1::DIALECT_ONNX);
-  spec.set_version(11);
-  v1::TopKRequest request = OneRow(spec, v1::DATA_TYPE_F64, v1::DATA_TYPE_I64);
-  request.set_request_id("mine");
-  EXPECT_EQ(Compute(Engine({1, {}}), request)->request_id(), "mine");
 }
 
 }  // namespace

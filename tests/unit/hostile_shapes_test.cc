@@ -1,4 +1,4 @@
-// Shapes that cost their sender a few bytes and must not cost us more.
+// Small messages with large shapes must not cost the server much.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -10,7 +10,7 @@
 namespace topk::testing {
 namespace {
 
-v1::TopKRequest Request() {
+v1::TopKRequest SmallU8Request() {
   v1::TopKRequest request;
   request.mutable_spec()->set_dialect(v1::DIALECT_ONNX);
   request.mutable_spec()->set_version(11);
@@ -19,9 +19,9 @@ v1::TopKRequest Request() {
   return request;
 }
 
-// Nothing will ever be fed, so nothing need be kept for 2^36 columns.
+// A stream of an empty tensor needs no state for its 2^36 columns.
 TEST(HostileShapes, StreamOfAnEmptyTensorKeepsNoSelections) {
-  v1::TopKRequest header = Request();
+  v1::TopKRequest header = SmallU8Request();
   header.mutable_onnx()->set_axis(1);
   for (const int64_t size : {int64_t{0}, int64_t{3}, int64_t{1} << 36}) {
     header.mutable_tensor()->add_shape(size);
@@ -35,9 +35,9 @@ TEST(HostileShapes, StreamOfAnEmptyTensorKeepsNoSelections) {
   EXPECT_TRUE(answer->values().data().empty());
 }
 
-// A selection for each column would cost far more than the answer may.
+// A selection for each column would need far more memory than the output.
 TEST(HostileShapes, StreamOfManyColumnsIsRejectedByItsHeader) {
-  v1::TopKRequest header = Request();
+  v1::TopKRequest header = SmallU8Request();
   header.mutable_onnx()->set_axis(0);
   header.mutable_output()->set_selection(v1::OUTPUT_SELECTION_VALUES_ONLY);
   header.mutable_tensor()->add_shape(3);
@@ -52,7 +52,7 @@ TEST(HostileShapes, StreamOfManyColumnsIsRejectedByItsHeader) {
 
 // The cost of a slice grows with the rank, so the rank is limited.
 TEST(HostileShapes, RejectsARankAboveTheLimit) {
-  v1::TopKRequest request = Request();
+  v1::TopKRequest request = SmallU8Request();
   request.mutable_tensor()->add_shape(2);
   for (int i = 1; i < 64; ++i) request.mutable_tensor()->add_shape(1);
   request.mutable_tensor()->set_data("xy");
@@ -64,9 +64,9 @@ TEST(HostileShapes, RejectsARankAboveTheLimit) {
   EXPECT_EQ(Compute(engine, request).status().reason, "RANK_TOO_HIGH");
 }
 
-// One element repeated 2^32 - 1 times: the first k are the answer.
+// One element is repeated 2^32 - 1 times, so the first k are the result.
 TEST(HostileShapes, BroadcastAlongTheAxisTakesConstantTime) {
-  v1::TopKRequest request = Request();
+  v1::TopKRequest request = SmallU8Request();
   request.mutable_spec()->set_dialect(v1::DIALECT_DIRECTML);
   request.mutable_spec()->set_version(0);
   request.mutable_directml()->set_axis(0);

@@ -1,6 +1,11 @@
-// Cases that tests/conformance/cases cannot express: messages, and missing
-// submessages.
+// Requests that tests/conformance/cases cannot express: error messages, missing
+// submessages and untrusted text.
 #include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "core/answer.h"
 #include "core/base/text.h"
@@ -20,38 +25,6 @@ v1::TopKRequest OnnxRequest() {
   return request;
 }
 
-TEST(Lower, ReportsAMissingSpec) {
-  v1::TopKRequest request = OnnxRequest();
-  request.clear_spec();
-  EXPECT_EQ(Lower(request, Limits()).status().field, "spec");
-}
-
-TEST(Lower, ReportsAMissingTensor) {
-  v1::TopKRequest request = OnnxRequest();
-  request.clear_tensor();
-  EXPECT_EQ(Lower(request, Limits()).status().field, "tensor");
-}
-
-TEST(Lower, RejectsLongRequestIds) {
-  v1::TopKRequest request = OnnxRequest();
-  request.set_request_id(std::string(256, 'x'));
-  EXPECT_TRUE(Lower(request, Limits()).ok());
-  request.set_request_id(std::string(257, 'x'));
-  EXPECT_EQ(Lower(request, Limits()).status().field, "request_id");
-}
-
-TEST(Lower, NamesTheVersionToUse) {
-  v1::TopKRequest request = OnnxRequest();
-  for (const auto& [sent, use] :
-       {std::pair(13, "ONNX TopK-11"), std::pair(23, "ONNX TopK-11"),
-        std::pair(9, "ONNX TopK-1"), std::pair(99, "ONNX TopK-24"),
-        std::pair(0, "ONNX TopK-24"), std::pair(-1, "ONNX TopK-24")}) {
-    request.mutable_spec()->set_version(sent);
-    const Status status = Lower(request, Limits()).status();
-    EXPECT_NE(status.message.find(use), std::string::npos) << status.message;
-  }
-}
-
 v1::TopKRequest DirectMLRequest() {
   v1::TopKRequest request = OnnxRequest();
   request.mutable_spec()->set_dialect(v1::DIALECT_DIRECTML);
@@ -62,75 +35,161 @@ v1::TopKRequest DirectMLRequest() {
   return request;
 }
 
-std::string MessageOf(const v1::TopKRequest& request) {
-  return Lower(request, Limits()).status().message;
-}
-
-TEST(Lower, NamesTheVersionThatAllowsADataType) {
-  v1::TopKRequest request = OnnxRequest();
-  request.mutable_tensor()->set_data_type(v1::DATA_TYPE_BF16);
-  EXPECT_EQ(MessageOf(request),
-            "data type bf16 is not allowed; ONNX TopK-11 allows f16, f32, f64, "
-            "i8, i16, i32, i64, u8, u16, u32, u64; use 24 (ONNX TopK-24)");
-  request.mutable_tensor()->set_data_type(v1::DATA_TYPE_U4);
-  EXPECT_EQ(MessageOf(request).find("use 24"), std::string::npos);
-}
-
-TEST(Lower, NamesTheOtherDialect) {
+v1::TopKRequest OpenVinoRequest() {
   v1::TopKRequest request = OnnxRequest();
   request.mutable_spec()->set_dialect(v1::DIALECT_OPENVINO);
-  EXPECT_EQ(MessageOf(request),
-            "spec.dialect is OpenVINO, but the attributes are ONNX's; set the "
-            "field openvino");
+  request.mutable_openvino()->set_axis(0);
+  request.mutable_openvino()->set_mode("max");
+  request.mutable_openvino()->set_sort("value");
+  request.mutable_openvino()->mutable_k()->set_value(1);
+  return request;
 }
 
-TEST(Lower, NamesTheFeatureLevelThatWasSent) {
-  v1::TopKRequest request = DirectMLRequest();
-  for (int i = 0; i < 4; ++i) request.mutable_tensor()->add_shape(1);
-  request.mutable_directml()->set_feature_level(v1::FEATURE_LEVEL_3_0);
-  EXPECT_EQ(MessageOf(request),
-            "the tensor has 5 dimensions; FEATURE_LEVEL_3_0 allows 4");
-  for (int i = 0; i < 4; ++i) request.mutable_tensor()->add_shape(1);
-  request.mutable_directml()->clear_feature_level();
-  EXPECT_EQ(MessageOf(request),
-            "the tensor has 9 dimensions; DirectML allows 1 .. 8");
+void SetK(DType type, std::string data, v1::KInput& k) {
+  k.mutable_tensor()->set_data_type(static_cast<v1::DataType>(type));
+  k.mutable_tensor()->set_data(std::move(data));
 }
 
-TEST(Lower, NamesTheRangeOfAMissingAxis) {
-  v1::TopKRequest request = DirectMLRequest();
-  request.mutable_directml()->clear_axis();
-  EXPECT_EQ(MessageOf(request), "axis is required: 0 .. 0");
-  request.mutable_spec()->set_dialect(v1::DIALECT_OPENVINO);
-  request.mutable_spec()->set_version(11);
-  request.mutable_tensor()->add_shape(2);
-  request.mutable_openvino();
-  EXPECT_EQ(MessageOf(request),
-            "axis is required: -2 .. 1 for a tensor of rank 2");
+Status StatusOf(const v1::TopKRequest& request) {
+  return Lower(request, Limits()).status();
 }
 
-TEST(Lower, TellsAMissingKFromZero) {
-  v1::TopKRequest request = DirectMLRequest();
-  request.mutable_directml()->clear_k();
-  EXPECT_EQ(MessageOf(request), "DirectML TOP_K1 requires k");
-  request.mutable_directml()->set_k(0);
-  EXPECT_EQ(MessageOf(request), "k = 0 must be at least 1");
-}
-
-TEST(Lower, NamesTheTrueValueOfAHugeK) {
+TEST(Lower, NamesTheFieldThatIsMissingOrTooLong) {
   v1::TopKRequest request = OnnxRequest();
-  request.mutable_spec()->set_dialect(v1::DIALECT_OPENVINO);
-  v1::OpenVinoTopK& openvino = *request.mutable_openvino();
-  openvino.set_axis(0);
-  openvino.set_mode("max");
-  openvino.set_sort("value");
-  v1::Tensor& k = *openvino.mutable_k()->mutable_tensor();
-  k.set_data_type(v1::DATA_TYPE_U64);
-  k.set_data(std::string(8, '\xff'));
-  EXPECT_EQ(MessageOf(request),
-            "k = 18446744073709551615 exceeds every dimension");
-  k.set_data("\xff\xff\xff\xff\xff\xff\xff\x7f");
-  EXPECT_EQ(MessageOf(request),
-            "k = 9223372036854775807 exceeds dimension 4 along axis 0");
+  request.clear_spec();
+  EXPECT_EQ(StatusOf(request).field, "spec");
+  request = OnnxRequest();
+  request.clear_tensor();
+  EXPECT_EQ(StatusOf(request).field, "tensor");
+  request = OnnxRequest();
+  request.set_request_id(std::string(256, 'x'));
+  EXPECT_TRUE(Lower(request, Limits()).ok());
+  request.set_request_id(std::string(257, 'x'));
+  EXPECT_EQ(StatusOf(request).field, "request_id");
+}
+
+TEST(Lower, NamesTheVersionToUse) {
+  v1::TopKRequest request = OnnxRequest();
+  for (const auto& [sent, use] :
+       {std::pair(13, "ONNX TopK-11"), std::pair(23, "ONNX TopK-11"),
+        std::pair(9, "ONNX TopK-1"), std::pair(99, "ONNX TopK-24"),
+        std::pair(0, "ONNX TopK-24"), std::pair(-1, "ONNX TopK-24")}) {
+    request.mutable_spec()->set_version(sent);
+    const std::string message = StatusOf(request).message;
+    EXPECT_NE(message.find(use), std::string::npos) << message;
+  }
+}
+
+struct Refusal {
+  v1::TopKRequest request;
+  std::function<void(v1::TopKRequest&)> change;
+  const char* message;
+};
+
+TEST(Lower, ExplainsRefusals) {
+  using R = v1::TopKRequest;
+  const Refusal refusals[] = {
+      {OnnxRequest(),
+       [](R& r) { r.mutable_tensor()->set_data_type(v1::DATA_TYPE_BF16); },
+       "data type bf16 is not allowed; ONNX TopK-11 allows f16, f32, f64, i8, "
+       "i16, i32, i64, u8, u16, u32, u64; use 24 (ONNX TopK-24)"},
+      {OnnxRequest(),
+       [](R& r) { r.mutable_tensor()->set_data_type(v1::DATA_TYPE_U4); },
+       "data type u4 is not allowed; ONNX TopK-11 allows f16, f32, f64, i8, "
+       "i16, i32, i64, u8, u16, u32, u64"},
+      {OnnxRequest(),
+       [](R& r) { r.mutable_spec()->set_dialect(v1::DIALECT_OPENVINO); },
+       "spec.dialect is OpenVINO, but the attributes are ONNX's; set the field "
+       "openvino"},
+      {OnnxRequest(), [](R& r) { r.mutable_onnx()->mutable_k()->set_value(7); },
+       "k = 7 exceeds dimension 4 along axis 0"},
+      {DirectMLRequest(),
+       [](R& r) {
+         for (int i = 0; i < 4; ++i) r.mutable_tensor()->add_shape(1);
+         r.mutable_directml()->set_feature_level(v1::FEATURE_LEVEL_3_0);
+       },
+       "the tensor has 5 dimensions; FEATURE_LEVEL_3_0 allows 4"},
+      {DirectMLRequest(),
+       [](R& r) {
+         for (int i = 0; i < 8; ++i) r.mutable_tensor()->add_shape(1);
+       },
+       "the tensor has 9 dimensions; DirectML allows 1 .. 8"},
+      {DirectMLRequest(), [](R& r) { r.mutable_directml()->clear_axis(); },
+       "axis is required: 0 .. 0"},
+      {OpenVinoRequest(), [](R& r) { r.mutable_openvino()->clear_axis(); },
+       "axis is required: -1 .. 0 for a tensor of rank 1"},
+      {DirectMLRequest(), [](R& r) { r.mutable_directml()->clear_k(); },
+       "DirectML TOP_K1 requires k"},
+      {DirectMLRequest(), [](R& r) { r.mutable_directml()->set_k(0); },
+       "k = 0 must be at least 1"},
+      {OpenVinoRequest(),
+       [](R& r) {
+         SetK(DType::kU64, std::string(8, '\xff'),
+              *r.mutable_openvino()->mutable_k());
+       },
+       "k = 18446744073709551615 exceeds every dimension"},
+      {OpenVinoRequest(),
+       [](R& r) {
+         SetK(DType::kU64, std::string(7, '\xff') + '\x7f',
+              *r.mutable_openvino()->mutable_k());
+       },
+       "k = 9223372036854775807 exceeds dimension 4 along axis 0"},
+      {OpenVinoRequest(),
+       [](R& r) {
+         r.mutable_tensor()->set_data_type(v1::DATA_TYPE_U8);
+         r.mutable_tensor()->set_shape(0, (int64_t{1} << 31) + 1);
+       },
+       "index 2147483648 along axis 0 exceeds 2147483647, the maximum of the "
+       "index type i32"},
+  };
+  for (const Refusal& refusal : refusals) {
+    R request = refusal.request;
+    refusal.change(request);
+    EXPECT_EQ(StatusOf(request).message, refusal.message);
+  }
+}
+
+TEST(Lower, ReadsKOfEveryIntegerType) {
+  const std::pair<DType, int64_t> all_ones[] = {
+      {DType::kI8, -1},          {DType::kI16, -1}, {DType::kI32, -1},
+      {DType::kI64, -1},         {DType::kU8, 255}, {DType::kU16, 65535},
+      {DType::kU32, 4294967295}, {DType::kU1, 1},   {DType::kU2, 3},
+      {DType::kU3, 7},           {DType::kU4, 15},  {DType::kU6, 63},
+      {DType::kI4, -1}};
+  std::vector<DType> types;
+  for (const auto& [type, expected] : all_ones) types.push_back(type);
+  const KRule scalar = {types, 0};
+  const auto read = [&](DType type, std::string data) {
+    v1::KInput k;
+    SetK(type, std::move(data), k);
+    return *ReadK(k, scalar, "k", "x");
+  };
+  for (const auto& [type, expected] : all_ones) {
+    const auto bytes = static_cast<size_t>(InfoOf(type).bytes);
+    EXPECT_EQ(read(type, std::string(bytes, '\xff')), expected)
+        << InfoOf(type).name;
+  }
+  EXPECT_EQ(read(DType::kI8, "\x80"), -128);
+  EXPECT_EQ(read(DType::kI32, std::string("\3\0\0\0", 4)), 3);
+  EXPECT_EQ(read(DType::kI4, "\x78"), -8) << "the lower half of the byte";
+  EXPECT_EQ(read(DType::kU1, "\x80"), 1) << "the highest bit";
+}
+
+TEST(Lower, TruncatesUntrustedShapesAndTexts) {
+  v1::TopKRequest request = OnnxRequest();
+  v1::KInput& k = *request.mutable_onnx()->mutable_k();
+  SetK(DType::kI64, std::string(8, '\0'), k);
+  for (int i = 0; i < 10000; ++i) k.mutable_tensor()->add_shape(1);
+  const std::string message = StatusOf(request).message;
+  EXPECT_NE(message.find("[1, 1, "), std::string::npos);
+  EXPECT_LT(message.size(), 150u);
+
+  request = OpenVinoRequest();
+  request.mutable_openvino()->set_mode("m\xC3\xA4x\n" + std::string(1000, 'x'));
+  const Status status = StatusOf(request);
+  EXPECT_EQ(status.field, "openvino.mode");
+  EXPECT_LT(status.message.size(), 200u);
+  for (const char c : status.message) EXPECT_TRUE(c >= 0x20 && c < 0x7f);
 }
 
 TEST(CheckPayload, NamesWhatImpliesTheLength) {
@@ -149,18 +208,6 @@ TEST(CheckPayload, NamesWhatImpliesTheLength) {
             "strides imply 10 (or 12 with padding)");
   request.mutable_directml()->set_input_total_tensor_size_bytes(16);
   EXPECT_EQ(message(), "the tensor has 99 bytes of data; its total size is 16");
-}
-
-TEST(Lower, QuotesUntrustedTextSafely) {
-  v1::TopKRequest request = OnnxRequest();
-  request.mutable_spec()->set_dialect(v1::DIALECT_OPENVINO);
-  request.mutable_spec()->set_version(3);
-  request.mutable_openvino()->set_axis(0);
-  request.mutable_openvino()->set_mode("m\xC3\xA4x\n" + std::string(1000, 'x'));
-  const Status status = Lower(request, Limits()).status();
-  EXPECT_EQ(status.field, "openvino.mode");
-  EXPECT_LT(status.message.size(), 200u);
-  for (const char c : status.message) EXPECT_TRUE(c >= 0x20 && c < 0x7f);
 }
 
 TEST(Quote, TruncatesAndReplaces) {

@@ -1,10 +1,12 @@
-// Answers over shards, merged in any grouping and order, are the answer over
-// the whole axis.
+// Results of shards, merged in any grouping and order, are the result of the
+// whole axis.
 #include "core/merge/merge.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 
 #include "tests/support/backends.h"
@@ -15,7 +17,9 @@
 namespace topk::testing {
 namespace {
 
-// A partial with the bytes that it shows.
+using ::testing::HasSubstr;
+
+// A partial that owns its bytes.
 struct Part {
   Partial partial;
   std::string values;
@@ -42,7 +46,7 @@ Result<Part> Merge(const std::vector<Part>& parts) {
   return part;
 }
 
-// The elements begin .. end - 1 along the axis.
+// Returns the elements begin .. end - 1 along the axis.
 std::string Shard(const Plan& whole, const std::string& tensor, int64_t begin,
                   int64_t end) {
   const auto type = static_cast<int>(whole.dtype);
@@ -59,8 +63,8 @@ std::string Shard(const Plan& whole, const std::string& tensor, int64_t begin,
   return shard;
 }
 
-// Asks for the k of the shard begin .. end - 1, of which there may be fewer.
-// Its offset is in the request, is given at the merge, or both in parts.
+// Returns the result of the shard begin .. end - 1, which may have fewer than k
+// elements. The request and the merge each add a part of the shard's offset.
 Part Compute(const Backend& backend, const PlanRequest& asked, int64_t k,
              const std::string& shard, int64_t begin, int64_t end,
              Random& random) {
@@ -120,7 +124,7 @@ TEST_P(Merging, HasTheBytesOfTheWholeForAnySharding) {
     request.order = random() % 2 == 0 ? Order::kValue : Order::kIndex;
     request.index_type = std::array{DType::kI32, DType::kI64, DType::kU32,
                                     DType::kU64}[random() % 4];
-    // So that the last index may be the greatest of its type.
+    // The last index may be the greatest of its type.
     request.index_offset =
         random() % 2 == 0 ? 0 : MaxIndex(request.index_type) - n + 1;
     const Plan whole = ValidPlan(request);
@@ -151,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(Types, Merging,
                            return std::string(param.param.name);
                          });
 
-// Two slices of i8 with i32 indices, by value.
+// Returns a partial of two slices of i8 with i32 indices.
 Part Given(int64_t k, const std::vector<int8_t>& values,
            const std::vector<int32_t>& indices) {
   const auto own = static_cast<int64_t>(values.size() / 2);
@@ -208,117 +212,89 @@ TEST(MergePartials, MergesTensorsWithoutSlices) {
   EXPECT_EQ(merged->values, "");
 }
 
-struct Mistake {
-  const char* name;
-  std::function<void(Part& second)> make;
-  const char* reason;
-  const char* field;
-  const char* message;
-};
-
-void PrintTo(const Mistake& mistake, std::ostream* out) {
-  *out << mistake.name;
-}
-
-class Mistakes : public ::testing::TestWithParam<Mistake> {};
-
-TEST_P(Mistakes, AreRejectedWithTheirReason) {
-  Part second = Second();
-  GetParam().make(second);
-  const auto merged = Merge({First(), second});
-  ASSERT_FALSE(merged.ok());
-  EXPECT_EQ(merged.status().code, Code::kInvalidArgument);
-  EXPECT_EQ(merged.status().reason, GetParam().reason);
-  EXPECT_EQ(merged.status().field, GetParam().field);
-  EXPECT_NE(merged.status().message.find(GetParam().message), std::string::npos)
-      << merged.status().message;
-}
-
 void SetIndices(Part& part, std::vector<int32_t> indices) {
   part.indices = Given(2, {}, indices).indices;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, Mistakes,
-    ::testing::Values(
-        Mistake{"OtherK", [](Part& p) { p.partial.k = 3; }, "PARTIALS_DIFFER",
-                "partials[1].k", "k = 3 differs from 2 of partials[0]"},
-        Mistake{"OtherType", [](Part& p) { p.partial.dtype = DType::kU8; },
-                "PARTIALS_DIFFER", "partials[1].dtype",
-                "dtype = u8 differs from i8"},
-        Mistake{"OtherAxis", [](Part& p) { p.partial.axis = 0; },
-                "PARTIALS_DIFFER", "partials[1].axis",
-                "axis = 0 differs from 1"},
-        Mistake{"OtherDirection",
-                [](Part& p) { p.partial.direction = Direction::kSmallest; },
-                "PARTIALS_DIFFER", "partials[1].direction",
-                "direction = smallest differs from largest"},
-        Mistake{"OtherOrder", [](Part& p) { p.partial.order = Order::kIndex; },
-                "PARTIALS_DIFFER", "partials[1].order",
-                "order = by index differs from by value"},
-        Mistake{"OtherIndexType",
-                [](Part& p) { p.partial.index_type = DType::kU32; },
-                "PARTIALS_DIFFER", "partials[1].index_type",
-                "index_type = u32 differs from i32"},
-        Mistake{"OtherRank",
-                [](Part& p) {
-                  p.partial.shape = {2, 2, 1};
-                },
-                "PARTIALS_DIFFER", "partials[1].rank",
-                "rank = 3 differs from 2"},
-        Mistake{"OtherSlices",
-                [](Part& p) {
-                  p.partial.shape = {1, 2};
-                },
-                "PARTIALS_DIFFER", "partials[1].shape[0]",
-                "shape[0] = 1 differs from 2"},
-        Mistake{"MoreThanK",
-                [](Part& p) {
-                  p = Given(2, {8, 7, 6, 5, 4, 3}, {3, 4, 5, 3, 4, 5});
-                },
-                "MORE_THAN_K", "partials[1].shape[1]",
-                "3 elements along axis 1 where k = 2"},
-        Mistake{"NegativeDimension", [](Part& p) { p.partial.shape[1] = -1; },
-                "NEGATIVE_DIMENSION", "partials[1].shape[1]", "is -1"},
-        Mistake{"ValuesTooShort", [](Part& p) { p.values.pop_back(); },
-                "DATA_LENGTH", "partials[1].values",
-                "3 bytes of data; shape and type (i8) imply 4"},
-        Mistake{"IndicesTooLong", [](Part& p) { p.indices += "    "; },
-                "DATA_LENGTH", "partials[1].indices",
-                "20 bytes of data; shape and type (i32) imply 16"},
-        Mistake{"NegativeOffset", [](Part& p) { p.partial.index_offset = -1; },
-                "INDEX_OFFSET_NEGATIVE", "partials[1].index_offset",
-                "-1 must not be negative"},
-        Mistake{"NegativeIndex",
-                [](Part& p) {
-                  SetIndices(p, {4, -3, 3, 4});
-                },
-                "INDEX_RANGE", "partials[1].indices", "are those of -3"},
-        Mistake{"OffsetBeyondTheType",
-                [](Part& p) { p.partial.index_offset = 2147483644; },
-                "INDEX_TYPE_TOO_SMALL", "partials[1].index_offset",
-                "index 4 with index_offset = 2147483644 exceeds 2147483647"},
-        Mistake{"OffsetFarBeyondTheType",
-                [](Part& p) {
-                  p.partial.index_offset = std::numeric_limits<int64_t>::max();
-                },
-                "INDEX_TYPE_TOO_SMALL", "partials[1].index_offset",
-                "the greatest i32 index"},
-        Mistake{"NotInOrder", [](Part& p) { p.values = "\x0a\x14\x05\x04"; },
-                "NOT_IN_ORDER", "partials[1].values",
-                "element 1 of slice 0 ranks before its predecessor"},
-        // The same element twice, and two elements where the second shard was
-        // given no offset.
-        Mistake{"SharedElement", [](Part& p) { p = First(); }, "SHARDS_OVERLAP",
-                "partials", "index 0 comes twice in slice 0"},
-        Mistake{"ForgottenOffset",
-                [](Part& p) {
-                  SetIndices(p, {5, 6, 0, 1});
-                  p.values[2] = 6;
-                },
-                "SHARDS_OVERLAP", "partials",
-                "index 0 comes twice in slice 1"}),
-    [](const auto& param) { return std::string(param.param.name); });
+TEST(MergePartials, NamesWhatDiffers) {
+  struct Difference {
+    std::function<void(Partial&)> make;
+    std::string field;
+    const char* rest;
+  };
+  const Difference differences[] = {
+      {[](Partial& p) { p.k = 3; }, "k", "3 differs from 2 of partials[0]"},
+      {[](Partial& p) { p.dtype = DType::kU8; }, "dtype", "u8 differs from i8"},
+      {[](Partial& p) { p.axis = 0; }, "axis", "0 differs from 1"},
+      {[](Partial& p) { p.direction = Direction::kSmallest; }, "direction",
+       "smallest differs from largest"},
+      {[](Partial& p) { p.order = Order::kIndex; }, "order",
+       "by index differs from by value"},
+      {[](Partial& p) { p.index_type = DType::kU32; }, "index_type",
+       "u32 differs from i32"},
+      {[](Partial& p) { p.shape.push_back(1); }, "rank", "3 differs from 2"},
+      {[](Partial& p) { p.shape[0] = 1; }, "shape[0]", "1 differs from 2"},
+  };
+  for (const auto& [make, field, rest] : differences) {
+    Part second = Second();
+    make(second.partial);
+    const Status status = Merge({First(), second}).status();
+    EXPECT_EQ(status.reason, "PARTIALS_DIFFER");
+    EXPECT_EQ(status.field, "partials[1]." + field);
+    EXPECT_THAT(status.message, HasSubstr(field + " = " + rest));
+  }
+}
+
+TEST(MergePartials, RejectsInvalidPartials) {
+  struct Mistake {
+    std::function<void(Part&)> make;
+    const char* reason;
+    const char* field;
+    const char* message;
+  };
+  const Mistake mistakes[] = {
+      {[](Part& p) {
+         p = Given(2, {8, 7, 6, 5, 4, 3}, {3, 4, 5, 3, 4, 5});
+       },
+       "MORE_THAN_K", "[1].shape[1]", "3 elements along axis 1 where k = 2"},
+      {[](Part& p) { p.partial.shape[1] = -1; }, "NEGATIVE_DIMENSION",
+       "[1].shape[1]", "is -1"},
+      {[](Part& p) { p.values.pop_back(); }, "DATA_LENGTH", "[1].values",
+       "3 bytes of data; shape and type (i8) imply 4"},
+      {[](Part& p) { p.indices += "    "; }, "DATA_LENGTH", "[1].indices",
+       "20 bytes of data; shape and type (i32) imply 16"},
+      {[](Part& p) { p.partial.index_offset = -1; }, "INDEX_OFFSET_NEGATIVE",
+       "[1].index_offset", "-1 must not be negative"},
+      {[](Part& p) {
+         SetIndices(p, {4, -3, 3, 4});
+       },
+       "INDEX_RANGE", "[1].indices", "are those of -3"},
+      {[](Part& p) { p.partial.index_offset = 2147483644; },
+       "INDEX_TYPE_TOO_SMALL", "[1].index_offset",
+       "index 4 with index_offset = 2147483644 exceeds 2147483647"},
+      {[](Part& p) { p.partial.index_offset = INT64_MAX; },
+       "INDEX_TYPE_TOO_SMALL", "[1].index_offset", "the greatest i32 index"},
+      {[](Part& p) { p.values = "\x0a\x14\x05\x04"; }, "NOT_IN_ORDER",
+       "[1].values", "element 1 of slice 0 ranks before the one in front of"},
+      {[](Part& p) { p = First(); }, "SHARDS_OVERLAP", "",
+       "index 0 comes twice in slice 0"},
+      // The shard has no offset.
+      {[](Part& p) {
+         SetIndices(p, {5, 6, 0, 1});
+         p.values[2] = 6;
+       },
+       "SHARDS_OVERLAP", "", "index 0 comes twice in slice 1"},
+  };
+  for (const Mistake& mistake : mistakes) {
+    Part second = Second();
+    mistake.make(second);
+    const Status status = Merge({First(), second}).status();
+    EXPECT_EQ(status.code, Code::kInvalidArgument);
+    EXPECT_EQ(status.reason, mistake.reason);
+    EXPECT_EQ(status.field, std::string("partials") + mistake.field);
+    EXPECT_THAT(status.message, HasSubstr(mistake.message));
+  }
+}
 
 TEST(MergePartials, RejectsRepeatedIndices) {
   Part first = First();
@@ -343,7 +319,7 @@ TEST(MergePartials, RejectsFaultsOfAllShards) {
 }
 
 TEST(MergePartials, AcceptsInterleavedShards) {
-  // Of 0 .. 5 the even and the odd: their ranges meet, their indices do not.
+  // The even and the odd indices of 0 .. 5.
   const Part even = Given(3, {5, 3, 1, 9, 9, 9}, {0, 2, 4, 0, 2, 4});
   const Part odd = Given(3, {4, 2, 0, 9, 9, 9}, {1, 3, 5, 1, 3, 5});
   const auto merged = Merge({even, odd});

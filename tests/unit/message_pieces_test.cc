@@ -1,4 +1,4 @@
-// A message's bytes in pieces are its bytes, and large data is not copied.
+// The pieces of a message have its bytes, and large data is not copied.
 #include "core/wire/message_pieces.h"
 
 #include <gtest/gtest.h>
@@ -39,27 +39,6 @@ TEST(MessagePieces, HaveTheBytesOfTheMessage) {
     EXPECT_EQ(borrowed, size >= 4096) << size;
   }
   EXPECT_EQ(Joined(PiecesOf(v1::TopKRequest())), "");
-}
-
-TEST(MessagePieces, InsertATensorIntoARequest) {
-  for (const size_t size : {1, 100, 127, 128, 5000, 3000000}) {
-    const std::string data(size, 'd');
-    v1::TopKRequest request = Request();
-    v1::TopKRequest read;
-    ASSERT_TRUE(read.ParseFromString(
-        Joined(PiecesOf(request, std::as_bytes(std::span(data))))));
-    request.mutable_tensor()->set_data(data);
-    EXPECT_EQ(read.SerializeAsString(), request.SerializeAsString()) << size;
-  }
-}
-
-TEST(MessagePieces, OfAFieldParseAsAMessage) {
-  const std::string data(1000, 'd');
-  v1::TopKRequestChunk read;
-  ASSERT_TRUE(read.ParseFromString(
-      Joined(PiecesOf(v1::TopKRequestChunk::kDataFieldNumber,
-                      std::as_bytes(std::span(data))))));
-  EXPECT_EQ(read.data(), data);
 }
 
 }  // namespace

@@ -48,48 +48,7 @@ Status Set(const std::string& name, const InferParameter& value, Message& to) {
   return SetParameters(parameters, to, request);
 }
 
-// A wrapper has one field, `value`, of its type.
-template <class Wrapper>
-auto ValueOf(const InferParameter& parameter) {
-  Wrapper wrapper;
-  const Status status = Set("value", parameter, wrapper);
-  EXPECT_TRUE(status.ok()) << status.message;
-  return wrapper.value();
-}
-template <class Wrapper>
-std::string ReasonOf(const InferParameter& parameter) {
-  Wrapper wrapper;
-  return Set("value", parameter, wrapper).reason;
-}
-
-TEST(OipParameters, SetFieldsOfEveryType) {
-  EXPECT_TRUE(ValueOf<google::protobuf::BoolValue>(Of(true)));
-  EXPECT_TRUE(ValueOf<google::protobuf::BoolValue>(Of(int64_t{1})));
-  EXPECT_EQ(ValueOf<google::protobuf::Int64Value>(Of(INT64_MIN)), INT64_MIN);
-  EXPECT_EQ(ValueOf<google::protobuf::Int64Value>(Of(uint64_t{7})), 7);
-  EXPECT_EQ(ValueOf<google::protobuf::StringValue>(Of("max")), "max");
-  v1::DirectMLTopK directml;
-  for (const InferParameter& value :
-       {Of(int64_t{2}), Of("DECREASING"), Of("axis_direction_decreasing")}) {
-    directml.Clear();
-    EXPECT_TRUE(Set("axis_direction", value, directml).ok());
-    EXPECT_EQ(directml.axis_direction(), v1::AXIS_DIRECTION_DECREASING);
-  }
-}
-
-TEST(OipParameters, RejectValuesThatAFieldCannotHold) {
-  EXPECT_EQ(ReasonOf<google::protobuf::BoolValue>(Of(int64_t{2})),
-            "PARAMETER_TYPE");
-  EXPECT_EQ(ReasonOf<google::protobuf::Int64Value>(Of(UINT64_MAX)),
-            "PARAMETER_TYPE");
-  EXPECT_EQ(ReasonOf<google::protobuf::Int64Value>(Of(0.5)), "PARAMETER_TYPE");
-  EXPECT_EQ(ReasonOf<google::protobuf::StringValue>(Of(int64_t{1})),
-            "PARAMETER_TYPE");
-  EXPECT_EQ(ReasonOf<google::protobuf::DoubleValue>(Of(0.5)),
-            "UNKNOWN_PARAMETER");
-}
-
-// Fails if a dialect gets an attribute of a type that is not read.
+// Fails for a new attribute whose type SetParameters() does not support.
 TEST(OipParameters, EveryAttributeOfEveryDialectIsSetOrRejected) {
   const auto* attributes =
       v1::TopKRequest::descriptor()->FindOneofByName("attributes");

@@ -1,4 +1,4 @@
-// Elements of less than a byte, from any one on and however many.
+// Elements of less than a byte, in any range.
 #include "core/base/packing.h"
 
 #include <gtest/gtest.h>
@@ -27,14 +27,14 @@ std::vector<DTypeInfo> PackedTypes() {
   return types;
 }
 
-// Memory that ends where the data does, so that a sanitizer sees what is
+// Returns memory that ends with the data, so that a sanitizer detects reads
 // beyond.
 std::vector<std::byte> Exactly(const std::string& data) {
   const auto bytes = std::as_bytes(std::span(data));
   return {bytes.begin(), bytes.end()};
 }
 
-// The way of every instruction set, and the one that needs none.
+// Returns the portable Unpack and that of every instruction set.
 std::vector<std::function<decltype(Unpack)>> Ways() {
   std::vector<std::function<decltype(Unpack)>> ways = {Unpack};
   for (const cpu::InstructionSet& set : cpu::SupportedInstructionSets()) {
@@ -54,7 +54,7 @@ TEST(Unpack, UnpacksAnyRangeToTheHighestBits) {
   for (const DTypeInfo& type : PackedTypes()) {
     const auto number = static_cast<int>(type.type);
     for (size_t first = 0; first < 20; ++first) {
-      for (const size_t more : {0, 64, 130}) {  // many are taken another way
+      for (const size_t more : {0, 64, 130}) {  // vectors need many elements
         for (size_t few = 0; few < 40; ++few) {
           const size_t count = more + few;
           std::string data(DataBytes(number, first + count), '\0');
@@ -93,35 +93,6 @@ TEST(Pack, ReversesUnpackAndZerosUnusedBits) {
       Pack(type, bytes.data(), static_cast<int64_t>(count), packed.data());
       ASSERT_EQ(packed, Exactly(expected)) << type.name << " " << count;
     }
-  }
-}
-
-// Of each type what the contract says in words.
-TEST(Unpack, HasTheBitOrderOfTheProtocol) {
-  struct Row {
-    DType type;
-    std::vector<uint8_t> data;
-    std::vector<uint8_t> elements;
-  };
-  for (const Row& row :
-       {Row{DType::kU1, {0b10110000}, {1, 0, 1, 1, 0, 0, 0, 0}},
-        Row{DType::kU2, {0b11100100}, {0, 1, 2, 3}},
-        Row{DType::kU3,
-            {0b10001000, 0b11000110, 0b11111010},
-            {0, 1, 2, 3, 4, 5, 6, 7}},
-        Row{DType::kU4, {0x21}, {1, 2}},
-        Row{DType::kU6, {0b11000001, 0b00010000, 0b11111100}, {1, 3, 1, 63}},
-        Row{DType::kI4, {0xF1}, {1, 15}}, Row{DType::kNF4, {0x7F}, {15, 7}},
-        Row{DType::kF4E2M1, {0x8F}, {15, 8}}}) {
-    const DTypeInfo& type = InfoOf(row.type);
-    std::vector<uint8_t> bytes(row.elements.size());
-    Unpack(type, std::as_bytes(std::span(row.data)).data(), 0,
-           static_cast<int64_t>(bytes.size()),
-           std::as_writable_bytes(std::span(bytes)).data());
-    for (uint8_t& byte : bytes) {
-      byte = static_cast<uint8_t>(byte >> (8 - type.bits));
-    }
-    EXPECT_EQ(bytes, row.elements) << type.name;
   }
 }
 

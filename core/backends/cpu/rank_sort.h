@@ -14,7 +14,7 @@
 // is written took 1.5 times as long.
 //
 // Costs: a pass takes about 2 ns per item; 8 to 64 bits take 1 to 8 passes.
-// Tests: unit/rank_sort_test.cc.
+// Tests: unit/long_slices_test.cc.
 #pragma once
 
 #include <algorithm>

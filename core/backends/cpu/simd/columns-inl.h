@@ -22,7 +22,7 @@
 // When: keys of 32 and 64 bits and k <= kColumnK, or less where TransposedFromK
 // says so. Costs: the read and about 10 k instructions per inserted vector.
 //
-// Tests: unit/kernels_test.cc, conformance/.
+// Tests: unit/algorithms_test.cc, conformance/.
 #if defined(TOPK_SIMD_COLUMNS) == defined(HWY_TARGET_TOGGLE)
 #ifdef TOPK_SIMD_COLUMNS
 #undef TOPK_SIMD_COLUMNS

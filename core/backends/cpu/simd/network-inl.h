@@ -4,7 +4,7 @@
 // by the same bits, and keeps the greater in the lower lane.
 //
 // Why: a step is three instructions, none of which is a branch or an access to
-// memory. When: short rows. Tests: unit/kernels_test.cc.
+// memory. When: short rows. Tests: unit/algorithms_test.cc.
 #if defined(TOPK_SIMD_NETWORK) == defined(HWY_TARGET_TOGGLE)
 #ifdef TOPK_SIMD_NETWORK
 #undef TOPK_SIMD_NETWORK

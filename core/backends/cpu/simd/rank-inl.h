@@ -8,7 +8,7 @@
 // (rank_sort.h).
 //
 // When: short rows, and outputs of k <= kMaxRankCount. Tests:
-// unit/kernels_test.cc.
+// unit/algorithms_test.cc.
 #if defined(TOPK_SIMD_RANK) == defined(HWY_TARGET_TOGGLE)
 #ifdef TOPK_SIMD_RANK
 #undef TOPK_SIMD_RANK

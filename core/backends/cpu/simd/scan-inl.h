@@ -14,7 +14,7 @@
 // deferring these elements to the end of a strip of blocks, without a branch
 // per block, made it faster (Zen 4).
 //
-// Tests: unit/kernels_test.cc, conformance/.
+// Tests: unit/algorithms_test.cc, conformance/.
 #if defined(TOPK_SIMD_SCAN) == defined(HWY_TARGET_TOGGLE)
 #ifdef TOPK_SIMD_SCAN
 #undef TOPK_SIMD_SCAN

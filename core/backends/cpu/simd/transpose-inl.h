@@ -12,7 +12,7 @@
 // When: the tiles of transposed.h and their outputs. Costs: an instruction per
 // element of 32 bits, less for smaller ones.
 //
-// Tests: unit/kernels_test.cc, conformance/.
+// Tests: unit/algorithms_test.cc, conformance/.
 #if defined(TOPK_SIMD_TRANSPOSE) == defined(HWY_TARGET_TOGGLE)
 #ifdef TOPK_SIMD_TRANSPOSE
 #undef TOPK_SIMD_TRANSPOSE
