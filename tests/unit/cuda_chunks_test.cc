@@ -1,21 +1,12 @@
-<<<<<<< HEAD:tests/unit/cuda_chunks_test.cc
-// The pure functions of the CUDA backend: chunks, methods, keys and costs.
-=======
 // How the CUDA backend divides a tensor, and what it costs.
->>>>>>> wt_unit:tests/unit/cuda_parts_test.cc
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <random>
 
-<<<<<<< HEAD:tests/unit/cuda_chunks_test.cc
 #include "core/backends/cuda/chunks.h"
 #include "core/backends/cuda/items.h"
-#include "core/backends/cuda/method.h"
-=======
-#include "core/backends/cuda/cost.h"
-#include "core/backends/cuda/parts.h"
->>>>>>> wt_unit:tests/unit/cuda_parts_test.cc
 #include "core/base/dtype.h"
 #include "tests/unit/run_plan.h"
 
@@ -24,22 +15,6 @@ namespace {
 
 using topk::testing::Ask;
 using topk::testing::ValidPlan;
-
-<<<<<<< HEAD:tests/unit/cuda_chunks_test.cc
-TEST(CudaMethod, IsAFunctionOfTheShape) {
-  EXPECT_EQ(ChooseMethod(1, 10, 10), Method::kKeepAll);
-  EXPECT_EQ(ChooseMethod(8192, 256, 8), Method::kBatchedTopK);
-  EXPECT_EQ(ChooseMethod(1, kMaxBatchedLength, 1), Method::kBatchedTopK);
-  EXPECT_EQ(ChooseMethod(1, kMaxBatchedLength + 1, 1), Method::kTopK);
-  EXPECT_EQ(ChooseMethod(1, 1 << 20, 100), Method::kTopK);
-  EXPECT_EQ(ChooseMethod(1, 1 << 20, 1 << 19), Method::kRadixSort);
-  EXPECT_EQ(ChooseMethod(4096, 200000, 1024), Method::kTopK);
-  EXPECT_EQ(ChooseMethod(4096, 8400, 300), Method::kSegmentedSort);
-  EXPECT_EQ(ChooseMethod(4096, 8400, 8000), Method::kSegmentedSort);
-  EXPECT_EQ(ChooseSort(1, 2), Method::kRadixSort);
-  EXPECT_EQ(ChooseSort(2, 100), Method::kSegmentedSort);
-  EXPECT_EQ(ChooseSort(2, 1 << 20), Method::kRadixSort);
-}
 
 TEST(CudaItems, DividesNumbersOfAnySize) {
   constexpr int64_t kWide = int64_t{1} << 40;
@@ -51,89 +26,7 @@ TEST(CudaItems, DividesNumbersOfAnySize) {
   }
 }
 
-// The key of the table's rule, narrow types in their own width.
-template <class Key>
-uint64_t TableKey(const DTypeInfo& type, bool largest, uint64_t bits) {
-  const Key own = static_cast<Key>(bits);
-  return type.is_float ? SortKeyEncoder<Key, true>(type, largest)(own)
-                       : SortKeyEncoder<Key, false>(type, largest)(own);
-}
-
-uint64_t TableKey(const DTypeInfo& type, bool largest, uint64_t bits) {
-  switch (type.bytes) {
-    case 1:
-      return TableKey<uint8_t>(type, largest, bits);
-    case 2:
-      return TableKey<uint16_t>(type, largest, bits);
-    case 4:
-      return TableKey<uint32_t>(type, largest, bits);
-    default:
-      return TableKey<uint64_t>(type, largest, bits);
-  }
-}
-
-uint64_t RuleKey(const KeyRule& rule, uint64_t bits) {
-  return rule.bytes <= 4 ? KeyOf<uint32_t>(rule, static_cast<uint32_t>(bits))
-                         : KeyOf<uint64_t>(rule, bits);
-}
-
-TEST(CudaKeyRule, OrdersEveryTypeLikeTheCpu) {
-  std::mt19937_64 random(7);
-  for (const DTypeInfo& type : DTypes()) {
-    const uint64_t all =
-        type.bytes == 8 ? ~uint64_t{0} : (uint64_t{1} << 8 * type.bytes) - 1;
-    // Both zeros, infinities, NaNs, their neighbours, and others.
-    std::vector<uint64_t> bits = {0, 1, all, all - 1};
-    for (const uint64_t edge : {type.sign, type.infinity}) {
-      for (const uint64_t near : {edge - 1, edge, edge + 1}) {
-        bits.push_back(near & all);
-        bits.push_back((near ^ type.sign) & all);
-      }
-    }
-    for (int i = 0; i < 300; ++i) bits.push_back(random() & all);
-    for (const bool largest : {true, false}) {
-      const KeyRule rule = RuleOf(type, largest);
-      for (const uint64_t a : bits) {
-        for (const uint64_t b : bits) {
-          ASSERT_EQ(RuleKey(rule, a) < RuleKey(rule, b),
-                    TableKey(type, largest, a) < TableKey(type, largest, b))
-              << type.name << " " << largest << " " << a << " " << b;
-        }
-      }
-    }
-  }
-}
-
-template <class Types>
-void ExpectOrders() {
-  const KeyRule rule = RuleOf(
-      InfoOf(sizeof(typename Types::Bits) == 4 ? DType::kU32 : DType::kU64),
-      true);
-  const int64_t last =
-      sizeof(typename Types::Bits) == 4 ? UINT32_MAX : INT64_MAX;
-  // The greater value first, whatever the indices; then the lower index.
-  EXPECT_GT(Types::OrderOf(rule, 5, last), Types::OrderOf(rule, 4, 0));
-  EXPECT_GT(Types::OrderOf(rule, 5, 0), Types::OrderOf(rule, 5, 1));
-  EXPECT_GT(Types::OrderOf(rule, 5, last - 1), Types::OrderOf(rule, 5, last));
-  for (const int64_t index : {int64_t{0}, int64_t{1}, last - 1, last}) {
-    const auto order = Types::OrderOf(rule, 5, index);
-    EXPECT_EQ(Types::IndexOf(order, Arrangement::kByValue), index);
-    EXPECT_EQ(Types::IndexOf(Types::ByIndex(order), Arrangement::kByIndex),
-              index);
-  }
-  EXPECT_GT(Types::ByIndex(Types::OrderOf(rule, 0, 3)),
-            Types::ByIndex(Types::OrderOf(rule, 9, 4)));
-}
-
-TEST(CudaItems, OrderByKeyThenByLowerIndex) {
-  ExpectOrders<NarrowItems>();
-  ExpectOrders<WideItems>();
-}
-
 TEST(CudaChunks, CoverEachPositionOnce) {
-=======
-TEST(CudaParts, CoverEachRowOnce) {
->>>>>>> wt_unit:tests/unit/cuda_parts_test.cc
   std::mt19937_64 random(11);
   const auto pick = [&random](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random);
