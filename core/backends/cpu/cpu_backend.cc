@@ -51,7 +51,9 @@ class CpuPlan final : public PreparedPlan {
     return cpu::RunCost(plan_, schedule_, resources_.threads);
   }
 
-  Cost FoldCost() const override { return cpu::FoldCost(plan_); }
+  Cost FoldCost() const override {
+    return cpu::FoldCost(plan_, resources_.threads, resources_.task);
+  }
 
   Size FeedNanoseconds(Size bytes) const override {
     return cpu::FeedNanoseconds(plan_, bytes);
@@ -69,10 +71,8 @@ class CpuPlan final : public PreparedPlan {
 
   Result<std::unique_ptr<Fold>> StartFold(
       const Outputs& outputs, const Cancellation* cancellation) const override {
-    return cpu::MakeFold(
-        plan_, outputs, resources_.set,
-        cpu::SortPieces(plan_.k, resources_.threads, resources_.task),
-        resources_.arenas, cancellation);
+    return cpu::MakeFold(plan_, outputs, resources_.set, resources_.threads,
+                         resources_.task, resources_.arenas, cancellation);
   }
 
  private:
