@@ -57,10 +57,17 @@ Algorithm AlgorithmFor(const Plan& plan) {
   if (CanRun(Algorithm::kColumns, plan) && plan.k < CopiedFromK(plan)) {
     return Algorithm::kColumns;
   }
-  if (CanRun(Algorithm::kShortRows, plan)) return Algorithm::kShortRows;
+  // The kernel of short rows takes few equal elements, and types of less than a
+  // byte have few numbers.
+  constexpr int64_t kEqual = 16;
+  const DTypeInfo& type = InfoOf(plan.dtype);
+  const bool repeats = type.packed() && plan.n > kEqual << type.bits;
+  if (!repeats && CanRun(Algorithm::kShortRows, plan)) {
+    return Algorithm::kShortRows;
+  }
   // If k is above a half of n, of bytes above a quarter, sorting all elements
   // is faster than selecting first.
-  const int64_t fraction = InfoOf(plan.dtype).bytes == 1 ? 4 : 2;
+  const int64_t fraction = type.bytes == 1 ? 4 : 2;
   const bool sorts = plan.k > plan.n / fraction;
   return sorts && CanRun(Algorithm::kSort, plan) ? Algorithm::kSort
                                                  : Algorithm::kScan;
@@ -84,7 +91,11 @@ void SetCopiedTile(const Plan& plan, Schedule& schedule) {
   const int64_t row_bytes = n * bytes;
   const bool packed = InfoOf(plan.dtype).packed();
   const int64_t most = rows || packed ? kMaxTile : kMaxCopied;
-  const bool fits = row_bytes <= kTileBytes / kMinCopied;
+  // Columns of less than a byte are read in blocks, which may end early.
+  const bool ends = packed && !rows &&
+                    plan.k <= n >> (InfoOf(plan.dtype).bits + 1) &&
+                    schedule.algorithm == Algorithm::kScan;
+  const bool fits = !ends && row_bytes <= kTileBytes / kMinCopied;
   if (fits || schedule.algorithm != Algorithm::kScan) {
     const int64_t room = fits ? kTileBytes : kSortedBytes;
     schedule.tile =
@@ -97,7 +108,8 @@ void SetCopiedTile(const Plan& plan, Schedule& schedule) {
   schedule.tile =
       beside ? std::clamp(kTileBytes / 4 / plan.k / bytes, kMinCopied, kMaxTile)
              : 1;
-  schedule.block = beside ? BlockFor(schedule.tile, bytes) : kRowBytes / bytes;
+  schedule.block =
+      std::min(n, beside ? BlockFor(schedule.tile, bytes) : kRowBytes / bytes);
 }
 
 }  // namespace
