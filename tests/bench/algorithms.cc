@@ -17,8 +17,10 @@ namespace {
 using cpu::Algorithm;
 
 constexpr Algorithm kAlgorithms[] = {
-    Algorithm::kShortRows, Algorithm::kScan,       Algorithm::kSort,
-    Algorithm::kColumns,   Algorithm::kTransposed, Algorithm::kScanColumns,
+    Algorithm::kShortRows,
+    Algorithm::kScan,
+    Algorithm::kSort,
+    Algorithm::kColumns,
 };
 
 // The least of several runs of at least a few milliseconds, in microseconds.

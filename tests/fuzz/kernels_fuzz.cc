@@ -19,9 +19,10 @@ using cpu::Algorithm;
 
 constexpr int64_t kMaxElements = 1 << 12;
 constexpr Algorithm kAlgorithms[] = {
-    Algorithm::kShortRows,   Algorithm::kScan,    Algorithm::kSort,
-    Algorithm::kStrided,     Algorithm::kColumns, Algorithm::kTransposed,
-    Algorithm::kScanColumns,
+    Algorithm::kShortRows,
+    Algorithm::kScan,
+    Algorithm::kSort,
+    Algorithm::kColumns,
 };
 
 void Check(Input& input) {

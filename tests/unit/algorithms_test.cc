@@ -13,9 +13,10 @@ namespace {
 using cpu::Algorithm;
 
 constexpr Algorithm kAlgorithms[] = {
-    Algorithm::kShortRows,   Algorithm::kScan,    Algorithm::kSort,
-    Algorithm::kStrided,     Algorithm::kColumns, Algorithm::kTransposed,
-    Algorithm::kScanColumns,
+    Algorithm::kShortRows,
+    Algorithm::kScan,
+    Algorithm::kSort,
+    Algorithm::kColumns,
 };
 
 struct Shape {

@@ -103,13 +103,15 @@ class Bounds {
   }
 
  private:
-  /// Rows of fewer elements are looked at whole.
-  static constexpr int64_t kWhole = 4096;
+  static constexpr int64_t kChunks = 64;
+  /// Rows of fewer elements are sampled whole: half of them would not fill a
+  /// vector for each chunk.
+  static constexpr int64_t kWhole = std::max<int64_t>(
+      4096, 2 * kChunks * kVectorBytes / static_cast<int64_t>(sizeof(Key)));
   /// Longer rows: sample one element in kFraction, clamped to [kMin, kMax].
   static constexpr int64_t kFraction = 64;
   static constexpr int64_t kMin = 8192;
   static constexpr int64_t kMax = 65536;
-  static constexpr int64_t kChunks = 64;
   static constexpr double kDeviations = 1.5;
 
   const Kernels<Key, kFloat>& kernels_;

@@ -3,74 +3,113 @@
 #include <algorithm>
 #include <array>
 
+#include "core/backends/cpu/blocks.h"
 #include "core/backends/cpu/cost.h"
 #include "core/backends/cpu/kernels.h"
 
 namespace topk::cpu {
 namespace {
 
-// Of the second cache, what the state of a tile of columns may take.
+// The part of L2 for the state of a tile of columns, or for a tile that is
+// copied.
 constexpr int64_t kTileBytes = int64_t{1} << 19;
-// Narrower tiles read too little of each page.
+// A narrower tile reads too little of each page.
 constexpr int64_t kMinTile = 256;
-// Of the second cache, what a tile that is transposed may take, and how many
-// columns it has: fewer read too little of each page, more gained nothing.
-constexpr int64_t kTransposedBytes = int64_t{1} << 19;
-constexpr int64_t kMinTransposed = 16;
-constexpr int64_t kMaxTransposed = 128;
+// The limits of a tile that is copied. A wider one gained nothing.
+constexpr int64_t kMinCopied = 16;
+constexpr int64_t kMaxCopied = 128;
+// The maximum number of slices in a tile whose rows are short, or whose columns
+// are read in place after the first block.
+constexpr int64_t kMaxTile = 1024;
+// The memory of a tile of slices that are sorted whole.
+constexpr int64_t kSortedBytes = int64_t{1} << 23;
+// The part of L1 for the block of a slice that is copied alone.
+constexpr int64_t kRowBytes = int64_t{1} << 13;
 // Narrow tensors are folded to about this width.
 constexpr int64_t kFoldWidth = 64;
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-Algorithm AlgorithmFor(const Plan& plan);
+int64_t AxisStride(const Plan& plan) {
+  return plan.input.strides[static_cast<size_t>(plan.axis)];
+}
 
-// Roughly what a unit costs on the slower of the machines measured.
-double UnitNanoseconds(Algorithm algorithm, const Plan& plan, int64_t tile) {
-  const auto n = static_cast<double>(plan.n);
+// Roughly what a slice costs on the slower of the machines measured.
+double SliceNanoseconds(const Plan& plan, const Schedule& schedule) {
+  const auto n = static_cast<double>(DistinctElements(plan));
   const auto k = static_cast<double>(plan.k);
   const auto bytes = static_cast<double>(InfoOf(plan.dtype).bytes);
-  // The cost of unpacking the elements of a column or a row.
-  const double unpack = InfoOf(plan.dtype).packed() ? n * 0.15 : 0;
-  switch (algorithm) {
-    case Algorithm::kTransposed: {
-      const Plan rows = RowsOfTile(plan, tile);
-      return static_cast<double>(tile) *
-             (UnitNanoseconds(AlgorithmFor(rows), rows, 1) + n * 0.3 + k * 3);
-    }
+  const double copy = schedule.copies ? n * 0.4 + k * 3 : 0;
+  switch (schedule.algorithm) {
     case Algorithm::kShortRows:
-      return 60 + n * bytes * 0.05 + unpack;
-    case Algorithm::kScan:
-      return 300 + n * bytes * 0.012 + unpack + k * 16;
+      return copy + 60 + n * bytes * 0.05;
     case Algorithm::kSort:
-      return 100 + n * bytes * 2;
-    case Algorithm::kStrided:
-      return 300 + n * 2 + k * 10;
+      return copy + 100 + n * bytes * 2;
     case Algorithm::kColumns:
-      return static_cast<double>(tile) *
-             (n * bytes * (0.04 + 0.012 * k) + k * 20);
+      return n * bytes * (0.04 + 0.012 * k) + k * 20;
     default:
-      return static_cast<double>(tile) * (n * bytes * 0.1 + unpack + k * 40);
+      return copy + 300 + n * bytes * 0.012 + k * 16;
   }
 }
 
 Algorithm AlgorithmFor(const Plan& plan) {
-  if (CanRun(Algorithm::kTransposed, plan) &&
-      (!CanRun(Algorithm::kColumns, plan) || plan.k >= TransposedFromK(plan))) {
-    return Algorithm::kTransposed;
+  if (plan.slices() == 0) return Algorithm::kNothing;
+  if (CanRun(Algorithm::kColumns, plan) && plan.k < CopiedFromK(plan)) {
+    return Algorithm::kColumns;
   }
-  for (const Algorithm first :
-       {Algorithm::kNothing, Algorithm::kColumns, Algorithm::kScanColumns,
-        Algorithm::kShortRows}) {
-    if (CanRun(first, plan)) return first;
+  // The kernel of short rows takes few equal elements, and types of less than a
+  // byte have few numbers.
+  constexpr int64_t kEqual = 16;
+  const DTypeInfo& type = InfoOf(plan.dtype);
+  const bool repeats = type.packed() && plan.n > kEqual << type.bits;
+  if (!repeats && CanRun(Algorithm::kShortRows, plan)) {
+    return Algorithm::kShortRows;
   }
-  // Above a half of n, of bytes above a quarter, choosing first does not pay.
-  const int64_t fraction = InfoOf(plan.dtype).bytes == 1 ? 4 : 2;
-  if (plan.k > plan.n / fraction && CanRun(Algorithm::kSort, plan)) {
-    return Algorithm::kSort;
+  // If k is above a half of n, of bytes above a quarter, sorting all elements
+  // is faster than selecting first.
+  const int64_t fraction = type.bytes == 1 ? 4 : 2;
+  const bool sorts = plan.k > plan.n / fraction;
+  return sorts && CanRun(Algorithm::kSort, plan) ? Algorithm::kSort
+                                                 : Algorithm::kScan;
+}
+
+// Returns how many elements of each of `tile` slices are copied together: an
+// odd number of cache lines, because rows a power of two apart would share few
+// places of L1.
+int64_t BlockFor(int64_t tile, int64_t bytes) {
+  constexpr int64_t kLine = 64;
+  const int64_t lines = std::max(kTileBytes / tile / kLine, int64_t{1});
+  return std::min(((lines - 1) | 1) * kLine / bytes,
+                  kBlockElements - kLine / bytes);
+}
+
+// Sets the tile of slices that are copied, and the block.
+void SetCopiedTile(const Plan& plan, Schedule& schedule) {
+  const bool rows = plan.inner == 1;
+  const int64_t n = DistinctElements(plan);
+  const int64_t bytes = InfoOf(plan.dtype).bytes;
+  const int64_t row_bytes = n * bytes;
+  const bool packed = InfoOf(plan.dtype).packed();
+  const int64_t most = rows || packed ? kMaxTile : kMaxCopied;
+  // Columns of less than a byte are read in blocks, which may end early.
+  const bool ends = packed && !rows &&
+                    plan.k <= n >> (InfoOf(plan.dtype).bits + 1) &&
+                    schedule.algorithm == Algorithm::kScan;
+  const bool fits = !ends && row_bytes <= kTileBytes / kMinCopied;
+  if (fits || schedule.algorithm != Algorithm::kScan) {
+    const int64_t room = fits ? kTileBytes : kSortedBytes;
+    schedule.tile =
+        std::clamp(room / row_bytes, int64_t{1}, fits ? most : kMinCopied);
+    return;
   }
-  return CanRun(Algorithm::kScan, plan) ? Algorithm::kScan
-                                        : Algorithm::kStrided;
+  // A tile gains nothing unless its slices lie side by side.
+  const bool beside =
+      plan.slices() > 1 && SliceOffset(plan, plan.input, 1) == 1;
+  schedule.tile =
+      beside ? std::clamp(kTileBytes / 4 / plan.k / bytes, kMinCopied, kMaxTile)
+             : 1;
+  schedule.block =
+      std::min(n, beside ? BlockFor(schedule.tile, bytes) : kRowBytes / bytes);
 }
 
 }  // namespace
@@ -82,57 +121,51 @@ int64_t SortPieces(int64_t k, int threads, double task) {
   return std::clamp(useful, int64_t{1}, int64_t{threads});
 }
 
-int64_t TransposedFromK(const Plan& plan) {
+int64_t CopiedFromK(const Plan& plan) {
   const int64_t bytes = InfoOf(plan.dtype).bytes;
   int64_t k = 2 * bytes + 1;
-  while (32 * k * k < plan.n * bytes) ++k;
+  while (k <= kColumnK && 32 * k * k < plan.n * bytes) ++k;
   return k;
 }
 
-Plan RowsOfTile(const Plan& plan, int64_t columns) {
-  const auto packed = [columns](int64_t length, DType type) {
-    const int64_t bytes = columns * length * InfoOf(type).bytes;
+int64_t DistinctElements(const Plan& plan) {
+  return AxisStride(plan) == 0 ? plan.k : plan.n;
+}
+
+Plan RowsOfTile(const Plan& plan, int64_t slices) {
+  const auto packed = [slices](int64_t length, DType type) {
+    const int64_t bytes = slices * length * InfoOf(type).bytes;
     return Layout{{length, 1}, bytes, true};
   };
   Plan rows = plan;
-  rows.outer = columns;
+  rows.outer = slices;
+  rows.n = DistinctElements(plan);
   rows.inner = 1;
-  rows.shape = {columns, plan.n};
+  rows.shape = {slices, rows.n};
   rows.axis = 1;
-  rows.input = packed(plan.n, plan.dtype);
+  rows.input = packed(rows.n, plan.dtype);
   rows.values = packed(plan.k, plan.dtype);
   rows.indices = packed(plan.k, plan.index_type);
   return rows;
 }
 
 bool CanRun(Algorithm algorithm, const Plan& plan) {
-  const int bytes = InfoOf(plan.dtype).bytes;
-  const bool empty = plan.slices() == 0;
-  const bool columns = !empty && plan.input.packed && plan.inner > 1;
-  const bool rows = !empty && !columns;
-  const bool together =
-      rows && plan.input.strides[static_cast<size_t>(plan.axis)] == 1;
-  const bool counts = plan.n < int64_t{1} << 32;  // in 32 bits
+  const int64_t n = DistinctElements(plan);
+  const bool counts = n < int64_t{1} << 32;  // in 32 bits
+  if (plan.slices() == 0) return algorithm == Algorithm::kNothing;
   switch (algorithm) {
     case Algorithm::kNothing:
-      return empty;
+      return false;
     case Algorithm::kShortRows:
-      return together && plan.input.packed && plan.values.packed &&
-             plan.indices.packed && plan.n <= kShortN && plan.k <= kShortK;
+      return n <= kShortN && plan.k <= kShortK;
     case Algorithm::kScan:
-      return together;
+      return true;
     case Algorithm::kSort:
-      return together && counts;
-    case Algorithm::kStrided:
-      return rows && !InfoOf(plan.dtype).packed();
+      return counts && n == plan.n;
     case Algorithm::kColumns:
-      return columns && bytes >= 4 && plan.k <= kColumnK &&
-             (counts || bytes == 8);
-    case Algorithm::kTransposed:
-      return columns && !InfoOf(plan.dtype).packed() &&
-             plan.n * bytes <= kTransposedBytes / kMinTransposed;
-    case Algorithm::kScanColumns:
-      return columns;
+      return plan.input.packed && plan.inner > 1 &&
+             InfoOf(plan.dtype).bytes >= 4 && plan.k <= kColumnK &&
+             (counts || InfoOf(plan.dtype).bytes == 8);
   }
   return false;
 }
@@ -148,30 +181,46 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   Schedule schedule;
   schedule.algorithm = algorithm;
   if (algorithm == Algorithm::kNothing) return schedule;
-  if (schedule.algorithm == Algorithm::kTransposed) {
-    const int64_t wanted = CeilDivide(threads, plan.outer);
-    schedule.tile = std::clamp(
-        std::min(kTransposedBytes / (plan.n * InfoOf(plan.dtype).bytes),
-                 CeilDivide(plan.inner, wanted)),
-        kMinTransposed, kMaxTransposed);
-    schedule.tile = std::min(schedule.tile, plan.inner);
-  } else if (schedule.columns()) {
-    const int64_t column_bytes = 2 * plan.k * InfoOf(plan.dtype).bytes;
-    schedule.tile = std::clamp(kTileBytes / column_bytes, int64_t{64},
-                               std::max(plan.inner, int64_t{64}));
-    // Enough tiles for the threads, if they stay wide.
-    const int64_t wanted = CeilDivide(threads, plan.outer);
-    schedule.tile = std::min(
-        schedule.tile, std::max(CeilDivide(plan.inner, wanted), kMinTile));
-    schedule.tile = std::min(schedule.tile, plan.inner);
-    if (schedule.algorithm == Algorithm::kColumns) {
-      schedule.row_factor =
-          std::clamp(kFoldWidth / plan.inner, int64_t{1},
-                     std::max(plan.n / (8 * plan.k), int64_t{1}));
+  const DTypeInfo& type = InfoOf(plan.dtype);
+  const int64_t n = DistinctElements(plan);
+  schedule.block = n;
+  // Enough tiles for the threads, if they stay wide.
+  const auto divide = [&](int64_t least) {
+    const int64_t groups = plan.inner > 1 ? plan.outer : 1;
+    const int64_t group = plan.slices() / groups;
+    const int64_t wanted = CeilDivide(threads, groups);
+    schedule.tile =
+        std::min(schedule.tile, std::max(CeilDivide(group, wanted), least));
+    schedule.tile = std::min(schedule.tile, group);
+  };
+  if (algorithm == Algorithm::kColumns) {
+    schedule.tile = std::clamp(kTileBytes / (2 * plan.k * type.bytes),
+                               int64_t{64}, std::max(plan.inner, int64_t{64}));
+    divide(kMinTile);
+    schedule.row_factor =
+        std::clamp(kFoldWidth / plan.inner, int64_t{1},
+                   std::max(plan.n / (8 * plan.k), int64_t{1}));
+  } else {
+    const bool contiguous = AxisStride(plan) == 1 && !type.packed();
+    // The kernel of short rows takes many of them at once.
+    const bool short_rows = algorithm == Algorithm::kShortRows;
+    schedule.copies = !contiguous || (short_rows && !plan.input.packed);
+    if (schedule.copies) {
+      SetCopiedTile(plan, schedule);
+      divide(kMinCopied);
+    } else if (short_rows) {
+      schedule.tile =
+          std::clamp(kBlockBytes / (n * type.bytes), int64_t{1}, kMaxTile);
+      if (threads > 1) {  // several tiles for each thread
+        schedule.tile = std::min(
+            schedule.tile,
+            std::max(CeilDivide(plan.slices(), 8 * threads), kMinCopied));
+      }
     }
   }
   const int64_t units = schedule.units(plan);
-  const double cost = UnitNanoseconds(schedule.algorithm, plan, schedule.tile);
+  const double cost =
+      SliceNanoseconds(plan, schedule) * static_cast<double>(schedule.tile);
   const double all = cost * static_cast<double>(units);
   if (threads == 1 || all < 2 * task) {
     schedule.grain = units;
@@ -180,15 +229,16 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   schedule.run_inline = false;
   schedule.grain = static_cast<int64_t>(
       std::clamp(task / cost, 1.0, static_cast<double>(units)));
-  if (units < threads) {
-    // A few long units: each is cut, so that all threads have a piece.
+  // A few long units: each is cut, so that all threads have a piece.
+  const bool whole = schedule.copies && schedule.block == n;
+  const bool cut = algorithm == Algorithm::kColumns ||
+                   algorithm == Algorithm::kSort ||
+                   (algorithm == Algorithm::kScan && !whole);
+  if (units < threads && cut) {
     const auto useful = static_cast<int64_t>(cost / task);
-    int64_t most = plan.n / schedule.row_factor / plan.k;
-    if (schedule.algorithm == Algorithm::kSort) most = plan.n;
-    if (schedule.algorithm == Algorithm::kStrided ||
-        schedule.algorithm == Algorithm::kTransposed) {
-      most = 1;
-    }
+    const int64_t most = algorithm == Algorithm::kSort
+                             ? plan.n
+                             : plan.n / schedule.row_factor / plan.k;
     schedule.pieces =
         std::clamp(std::min({CeilDivide(threads, units), useful, most}),
                    int64_t{1}, plan.n);
@@ -199,33 +249,61 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   return schedule;
 }
 
+int64_t FoldRows(const Plan& plan) {
+  constexpr int64_t kSmall = int64_t{1} << 22;  // bytes
+  // Fewer rows would spend most of the time between blocks.
+  constexpr int64_t kMinRows = 64;
+  const int64_t bytes = InfoOf(plan.dtype).bytes;
+  // Selection::Bytes() of k candidates and as many more.
+  const Size selection =
+      3 * std::min(2 * Size(plan.k), Size(plan.n)) * Size(bytes + 16);
+  const Size slice = Size(plan.n) * bytes;
+  if (slice <= std::max(2 * selection, Size(kSmall / plan.inner))) {
+    return plan.n;
+  }
+  return std::min(plan.n, std::max(selection.value() / bytes, kMinRows));
+}
+
+Schedule FoldSchedule(const Plan& plan, int threads, double task) {
+  if (FoldRows(plan) == plan.n) {
+    Plan block = plan;
+    block.outer = 1;
+    block.values.bytes /= plan.outer;
+    block.indices.bytes /= plan.outer;
+    return Choose(block, threads, task);
+  }
+  Schedule schedule;
+  schedule.algorithm = Algorithm::kScan;
+  schedule.copies = true;
+  schedule.tile = std::min(plan.inner, kMaxTile);
+  schedule.block = BlockFor(schedule.tile, InfoOf(plan.dtype).bytes);
+  schedule.sort_pieces = SortPieces(plan.k, threads, task);
+  return schedule;
+}
+
 int64_t EstimateNanoseconds(const Plan& plan, const Schedule& schedule,
                             int threads) {
   if (schedule.algorithm == Algorithm::kNothing) return 0;
-  const int64_t units = schedule.units(plan);
-  const double all = UnitNanoseconds(schedule.algorithm, plan, schedule.tile) *
-                     static_cast<double>(units);
+  const double all =
+      SliceNanoseconds(plan, schedule) * static_cast<double>(plan.slices());
   const double at_once =
       schedule.run_inline ? 1
                           : std::min(static_cast<double>(threads),
-                                     static_cast<double>(units) *
+                                     static_cast<double>(schedule.units(plan)) *
                                          static_cast<double>(schedule.pieces));
   return static_cast<int64_t>(std::min(all / at_once, 9e18));
 }
 
 std::string_view NameOf(const Schedule& schedule) {
-  constexpr std::array<std::array<std::string_view, 2>, 8> kNames = {{
-      {"nothing", "nothing"},
-      {"short-rows", "short-rows"},
-      {"scan", "scan-split"},
-      {"sort", "sort-split"},
-      {"strided", "strided"},  // never cut
+  constexpr std::array<std::array<std::string_view, 4>, 5> kNames = {{
+      {"nothing"},
+      {"short-rows", "", "short-rows-copied"},
+      {"scan", "scan-split", "scan-copied", "scan-copied-split"},
+      {"sort", "sort-split", "sort-copied", "sort-copied-split"},
       {"columns", "columns-split"},
-      {"transposed", "transposed"},  // never cut
-      {"scan-columns", "scan-columns-split"},
   }};
   return kNames[static_cast<size_t>(schedule.algorithm)]
-               [schedule.pieces > 1 ? 1 : 0];
+               [(schedule.copies ? 2 : 0) + (schedule.pieces > 1 ? 1 : 0)];
 }
 
 }  // namespace topk::cpu

@@ -1,4 +1,5 @@
-// Slices of a packed tensor that lie side by side: the axis is not the last.
+// Selects from slices of a packed tensor that lie side by side, in place, for a
+// small k (simd/columns-inl.h).
 #pragma once
 
 #include <algorithm>
@@ -6,38 +7,34 @@
 #include <new>
 #include <vector>
 
-#include "core/backends/cpu/column_feed.h"
+#include "core/backends/cpu/blocks.h"
 #include "core/backends/cpu/run.h"
-#include "core/backends/cpu/slice_writer.h"
-#include "core/backends/cpu/unpacked.h"
 
 namespace topk::cpu {
 
-/// Runs tiles of columns. REQUIRES: one of the algorithms for columns.
+/// Runs tiles of columns. REQUIRES: kColumns.
 template <class Key, bool kFloat>
 class ColumnRunner {
  public:
   explicit ColumnRunner(const Run<Key, kFloat>& run)
       : run_(run), plan_(run.plan) {}
 
-  /// Runs the tiles begin .. end - 1 of Schedule::tile columns.
+  /// Upper bound on the memory of a runner, in bytes.
+  static Size Bytes(const Plan& plan, const Schedule& schedule) {
+    const int64_t columns = schedule.tile * schedule.row_factor;
+    const Size state = Size(State::Elements(columns, plan.k)) * sizeof(Key);
+    // A vector that grows holds both allocations while it copies.
+    const Size parts = Size(schedule.row_factor) * plan.k * 2 * sizeof(Part);
+    return schedule.pieces * (state + parts) +
+           Size(schedule.tile) * sizeof(Place);
+  }
+
+  /// Runs the tiles begin .. end - 1.
   void Do(int64_t begin, int64_t end) {
-    const int64_t tile = run_.schedule.tile;
-    const int64_t tiles = run_.schedule.tiles(plan_);
     for (int64_t unit = begin; unit < end && !cancelled(); ++unit) {
-      const int64_t outer = unit / tiles;
-      const int64_t column = unit % tiles * tile;
-      const int64_t width = std::min(tile, plan_.inner - column);
-      if (run_.schedule.algorithm == Algorithm::kColumns) {
-        DoTile(outer, column, width);
-      } else {
-        DoTileOfSelections(outer, column, width);
-      }
+      const SliceRange tile = run_.schedule.tile_at(plan_, unit);
+      DoTile(tile.first / plan_.inner, tile.first % plan_.inner, tile.count);
     }
-    DeferDestroy(selections_,
-                 run_.schedule.pieces *
-                     ColumnSelections<Key, kFloat>::Bytes(
-                         tile, plan_.k, ColumnSlackFor(plan_.k), plan_.n));
   }
 
  private:
@@ -171,7 +168,7 @@ class ColumnRunner {
             SliceOffset(plan_, plan_.indices, slice + c)};
       }
     };
-    return ForEachBlock(0, width, kBlockColumns, run_.cancellation, find);
+    return ForEachBlock(0, width, kBlockElements, run_.cancellation, find);
   }
 
   void Put(const std::byte* tile, int64_t c, int64_t j,
@@ -196,53 +193,11 @@ class ColumnRunner {
     }
   }
 
-  void DoTileOfSelections(int64_t outer, int64_t column, int64_t width) {
-    const int64_t pieces = run_.schedule.pieces;
-    const int64_t tile = outer * plan_.n * plan_.inner + column;
-    while (static_cast<int64_t>(selections_.size()) < pieces) {
-      selections_.emplace_back(run_.kernels, run_.encoder, run_.schedule.tile,
-                               plan_.k, ColumnSlackFor(plan_.k), plan_.n,
-                               run_.cancellation);
-      if (cancelled()) return;  // some columns may be missing
-    }
-    const int64_t block = std::max(kBlockColumns / width, int64_t{1});
-    const auto feed = [&](int64_t p) {
-      auto& selections = selections_[static_cast<size_t>(p)];
-      Unpacked<Key, kFloat> elements(run_.kernels, plan_, run_.tensor,
-                                     run_.cancellation);
-      const auto feed_rows = [&](int64_t begin, int64_t end) {
-        // Rows of the whole tensor lie together.
-        const int64_t rows = width == plan_.inner ? end - begin : 1;
-        for (int64_t i = begin; i < end; i += rows) {
-          const std::byte* row =
-              elements.Get(tile + i * plan_.inner, rows * width);
-          for (int64_t r = 0; r < rows; ++r) {
-            selections.Feed(At<Key>(row, r * width), 0, width, i + r);
-          }
-        }
-      };
-      ForEachBlock(p * plan_.n / pieces, (p + 1) * plan_.n / pieces, block,
-                   run_.cancellation, feed_rows);
-    };
-    if (!ForEachPiece(pieces, run_.cancellation, feed)) return;
-    SliceWriter<Key> writer(plan_, run_.outputs, run_.kernels,
-                            run_.schedule.sort_pieces, run_.cancellation);
-    for (int64_t c = 0; c < width && !cancelled(); ++c) {
-      Selection<Key>& selection = selections_[0][c];
-      for (size_t p = 1; p < selections_.size(); ++p) {
-        selection.Merge(selections_[p][c]);
-      }
-      writer.Write(outer * plan_.inner + column + c, selection);
-    }
-    for (auto& selections : selections_) selections.Reset();
-  }
-
   const Run<Key, kFloat>& run_;
   const Plan& plan_;
   std::vector<Memory> pieces_;
   std::vector<Part> parts_;
   std::vector<Place> places_;
-  std::vector<ColumnSelections<Key, kFloat>> selections_;
 };
 
 }  // namespace topk::cpu

@@ -16,7 +16,7 @@ Cost RunCost(const Plan& plan, const Schedule& schedule, int threads);
 Size RunNanoseconds(const Plan& plan);
 
 /// Returns the cost of a fold over the whole tensor.
-Cost FoldCost(const Plan& plan);
+Cost FoldCost(const Plan& plan, int threads, double task);
 
 /// Returns the CPU time to feed a fold `bytes` bytes of the tensor at once: the
 /// elements, and the slices that they may fill or complete.

@@ -44,7 +44,7 @@ class CpuPlan final : public PreparedPlan {
     const bool packed = plan_.input.packed;
     return {cpu::EstimateNanoseconds(plan_, schedule_, threads),
             cpu::RunCost(plan_, schedule_, threads),
-            packed ? cpu::FoldCost(plan_) : Cost(),
+            packed ? cpu::FoldCost(plan_, threads, resources_.task) : Cost(),
             packed && schedule_.algorithm == cpu::Algorithm::kScan};
   }
 
@@ -64,10 +64,8 @@ class CpuPlan final : public PreparedPlan {
 
   Result<std::unique_ptr<Fold>> StartFold(
       const Outputs& outputs, const Cancellation* cancellation) const override {
-    return cpu::MakeFold(
-        plan_, outputs, resources_.set,
-        cpu::SortPieces(plan_.k, resources_.threads, resources_.task),
-        resources_.arenas, cancellation);
+    return cpu::MakeFold(plan_, outputs, resources_.set, resources_.threads,
+                         resources_.task, resources_.arenas, cancellation);
   }
 
  private:

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "core/backends/cpu/column_feed.h"
+#include "core/backends/cpu/column_fold.h"
 #include "core/backends/cpu/pieces.h"
 #include "core/backends/cpu/row_feed.h"
 #include "core/backends/cpu/run.h"
@@ -14,134 +14,124 @@
 namespace topk::cpu {
 namespace {
 
+// Selects from slices that arrive one after another.
 template <class Key, bool kFloat>
-class TypedFold final : public Fold {
+class RowFold {
  public:
-  TypedFold(const Plan& plan, const Outputs& outputs,
-            const SortKeyEncoder<Key, kFloat>& encoder,
-            const InstructionSet& set, int64_t sort_pieces, ArenaPool& arenas,
-            const Cancellation* cancellation)
+  RowFold(const Plan& plan, const Outputs& outputs,
+          const SortKeyEncoder<Key, kFloat>& encoder, const InstructionSet& set,
+          int threads, double task, ArenaPool& arenas,
+          const Cancellation* cancellation)
       : plan_(plan),
-        outputs_(outputs),
-        encoder_(encoder),
-        kernels_(set.kernels<Key, kFloat>()),
-        instruction_set_(set.name),
         arenas_(arenas),
         cancellation_(cancellation),
-        // An empty tensor has no columns, whatever its shape.
-        selections_(kernels_, encoder_, plan.slices() == 0 ? 0 : plan.inner,
-                    plan.k, FoldSlackFor(plan), plan.n, cancellation),
-        feed_(kernels_, encoder_, plan.k),
-        sort_pieces_(sort_pieces),
-        writer_(plan_, outputs_, kernels_, sort_pieces, cancellation) {}
+        sort_pieces_(SortPieces(plan.k, threads, task)),
+        selection_(set.kernels<Key, kFloat>().kth, plan.k, SlackFor(plan.k),
+                   plan.n, cancellation),
+        feed_(set.kernels<Key, kFloat>(), encoder, plan.k),
+        writer_(plan, outputs, set.kernels<Key, kFloat>(), sort_pieces_,
+                cancellation) {}
 
-  void Feed(std::span<const std::byte> piece) override {
-    if (piece.empty()) return;  // whose address may be null
+  static Size Bytes(const Plan& plan, int threads, double task) {
+    return Selection<Key>::Bytes(plan.k, SlackFor(plan.k), plan.n) +
+           RowFeed<Key, kFloat>::Bytes(plan.n, plan.k) +
+           SliceWriter<Key>::Bytes(plan, plan.k,
+                                   SortPieces(plan.k, threads, task));
+  }
+
+  // Takes the next elements of the tensor.
+  void Feed(const std::byte* elements, int64_t count) {
+    while (count > 0 && !IsCancelled(cancellation_)) {
+      const int64_t index = position_ % plan_.n;
+      const int64_t taken = std::min(count, plan_.n - index);
+      feed_.FeedNext({elements, taken, index}, selection_);
+      position_ += taken;
+      elements += taken * static_cast<int64_t>(sizeof(Key));
+      count -= taken;
+      if (position_ % plan_.n > 0) continue;
+      const auto write = [this] {
+        writer_.Write(position_ / plan_.n - 1, selection_);
+      };
+      sort_pieces_ > 1 ? arenas_.Run(write) : write();
+      selection_.Reset();
+    }
+  }
+
+ private:
+  const Plan& plan_;
+  ArenaPool& arenas_;
+  const Cancellation* const cancellation_;
+  const int64_t sort_pieces_;
+  Selection<Key> selection_;
+  RowFeed<Key, kFloat> feed_;
+  SliceWriter<Key> writer_;
+  int64_t position_ = 0;  // elements taken so far
+};
+
+// A fold over elements of whole bytes. Elements is RowFold or ColumnFold.
+template <class Key, bool kFloat, template <class, bool> class Elements>
+class ByteFold final : public Fold {
+ public:
+  ByteFold(const Plan& plan, const Outputs& outputs,
+           const SortKeyEncoder<Key, kFloat>& encoder,
+           const InstructionSet& set, int threads, double task,
+           ArenaPool& arenas, const Cancellation* cancellation)
+      : outputs_(outputs),
+        encoder_(encoder),
+        instruction_set_(set.name),
+        elements_(plan, outputs_, encoder_, set, threads, task, arenas,
+                  cancellation) {}
+
+  void Feed(std::span<const std::byte> chunk) override {
+    if (chunk.empty()) return;  // its address may be null
     if (straddling_ > 0) {  // complete the element that the last cut divided
-      const size_t missing = std::min(sizeof(Key) - straddling_, piece.size());
-      std::memcpy(element_.data() + straddling_, piece.data(), missing);
+      const size_t missing = std::min(sizeof(Key) - straddling_, chunk.size());
+      std::memcpy(element_.data() + straddling_, chunk.data(), missing);
       straddling_ += missing;
-      piece = piece.subspan(missing);
+      chunk = chunk.subspan(missing);
       if (straddling_ < sizeof(Key)) return;
-      FeedElements(element_.data(), 1);
+      elements_.Feed(element_.data(), 1);
       straddling_ = 0;
     }
-    const size_t whole = piece.size() / sizeof(Key);
-    FeedElements(piece.data(), static_cast<int64_t>(whole));
-    const std::span<const std::byte> rest = piece.subspan(whole * sizeof(Key));
+    const size_t whole = chunk.size() / sizeof(Key);
+    elements_.Feed(chunk.data(), static_cast<int64_t>(whole));
+    const std::span<const std::byte> rest = chunk.subspan(whole * sizeof(Key));
     std::copy(rest.begin(), rest.end(), element_.begin());
     straddling_ = rest.size();
   }
 
-  // Every slice was written when its last element came.
+  // Every slice was written with its last element.
   Execution Finish() override { return {"cpu", "fold", instruction_set_}; }
 
   // Only Feed() uses the arenas.
   bool OutlivesBackend() const override { return true; }
 
  private:
-  void FeedElements(const std::byte* elements, int64_t count) {
-    const int64_t inner = plan_.inner;
-    int64_t looked = 0;  // `count` at the last check for cancellation
-    while (count > 0) {
-      if (looked - count >= kBlockColumns || looked == 0) {
-        if (IsCancelled(cancellation_)) return;
-        looked = count;
-      }
-      const int64_t column = position_ % inner;
-      const int64_t index = position_ / inner % plan_.n;
-      int64_t run;
-      if (inner == 1) {
-        run = std::min(count, plan_.n - index);
-        FeedRun(elements, run, index);
-      } else {
-        run = std::min(count, inner - column);
-        selections_.Feed(elements, column, run, index);
-      }
-      position_ += run;
-      elements += run * static_cast<int64_t>(sizeof(Key));
-      count -= run;
-      if (position_ % (plan_.n * inner) == 0) {
-        if (sort_pieces_ > 1) {
-          arenas_.Run([this] { WriteSlices(); });
-        } else {
-          WriteSlices();
-        }
-      }
-    }
-  }
-
-  // The first run of a slice is looked at beforehand if it is long.
-  void FeedRun(const std::byte* elements, int64_t run, int64_t index) {
-    Selection<Key>& selection = selections_[0];
-    if (!selection.bounded()) {
-      feed_.Feed({elements, run, index}, std::span(&selection, 1));
-    } else {
-      feed_.FeedMore({elements, run, index}, selection);
-    }
-  }
-
-  // Writes the slices of the block [o, :, :] that has just ended.
-  void WriteSlices() {
-    const int64_t outer = position_ / (plan_.n * plan_.inner) - 1;
-    for (int64_t c = 0; c < plan_.inner && !IsCancelled(cancellation_); ++c) {
-      writer_.Write(outer * plan_.inner + c, selections_[c]);
-    }
-    selections_.Reset();
-  }
-
-  const Plan& plan_;
   const Outputs outputs_;
   const SortKeyEncoder<Key, kFloat> encoder_;
-  const Kernels<Key, kFloat>& kernels_;
   const std::string_view instruction_set_;
-  ArenaPool& arenas_;
-  const Cancellation* const cancellation_;
-  ColumnSelections<Key, kFloat> selections_;
-  RowFeed<Key, kFloat> feed_;
-  const int64_t sort_pieces_;
-  SliceWriter<Key> writer_;
-  int64_t position_ = 0;  // elements taken so far
+  Elements<Key, kFloat> elements_;
   std::array<std::byte, sizeof(Key)> element_{};
-  size_t straddling_ = 0;  // bytes of element_ that have come
+  size_t straddling_ = 0;  // bytes of element_ that have arrived
 };
 
 // Unpacks the pieces for a fold that takes bytes.
 class UnpackingFold final : public Fold {
  public:
-  // `make` returns the fold of bytes into other outputs.
+  // `make` returns the fold of a plan into outputs.
   template <class Make>
   UnpackingFold(const Plan& plan, const Outputs& outputs,
                 const InstructionSet& set, const Cancellation* cancellation,
                 const Make& make)
       : plan_(plan),
+        unpacked_plan_(UnpackedPlan(plan)),
         // Of those for bytes any: to unpack, all are one.
         kernels_(set.kernels<uint8_t, false>()),
         type_(InfoOf(plan.dtype)),
         outputs_(outputs),
         cancellation_(cancellation),
         values_(plan),
-        fold_(make(values_.WithUnpackedValues(outputs))),
+        fold_(make(unpacked_plan_, values_.WithUnpackedValues(outputs))),
         left_(plan.slices() * plan.n) {}
 
   void Feed(std::span<const std::byte> piece) override {
@@ -197,6 +187,7 @@ class UnpackingFold final : public Fold {
   }
 
   const Plan& plan_;
+  const Plan unpacked_plan_;
   const Kernels<uint8_t, false>& kernels_;
   const DTypeInfo& type_;
   const Outputs outputs_;
@@ -209,24 +200,44 @@ class UnpackingFold final : public Fold {
   std::array<std::byte, kBlockElements> block_;
 };
 
+// Whether slices arrive one after another.
+bool AreRows(const Plan& plan) { return plan.inner == 1 || plan.slices() == 0; }
+
 }  // namespace
 
 std::unique_ptr<Fold> MakeFold(const Plan& plan, const Outputs& outputs,
-                               const InstructionSet& set, int64_t sort_pieces,
-                               ArenaPool& arenas,
+                               const InstructionSet& set, int threads,
+                               double task, ArenaPool& arenas,
                                const Cancellation* cancellation) {
-  const auto make = [&](const Outputs& to) {
+  const auto make = [&](const Plan& bytes, const Outputs& to) {
     return WithSortKeyEncoder(
         plan,
         [&]<class Key, bool kFloat>(const SortKeyEncoder<Key, kFloat>& encoder)
             -> std::unique_ptr<Fold> {
-          return std::make_unique<TypedFold<Key, kFloat>>(
-              plan, to, encoder, set, sort_pieces, arenas, cancellation);
+          if (AreRows(plan)) {
+            return std::make_unique<ByteFold<Key, kFloat, RowFold>>(
+                bytes, to, encoder, set, threads, task, arenas, cancellation);
+          }
+          return std::make_unique<ByteFold<Key, kFloat, ColumnFold>>(
+              bytes, to, encoder, set, threads, task, arenas, cancellation);
         });
   };
-  if (!InfoOf(plan.dtype).packed()) return make(outputs);
+  if (!InfoOf(plan.dtype).packed()) return make(plan, outputs);
   return std::make_unique<UnpackingFold>(plan, outputs, set, cancellation,
                                          make);
+}
+
+Size FoldBytes(const Plan& plan, int threads, double task) {
+  if (plan.slices() == 0) return PackedValues::Bytes(plan);
+  return PackedValues::Bytes(plan) +
+         WithSortKeyEncoder(plan, [&]<class Key, bool kFloat>(
+                                      const SortKeyEncoder<Key, kFloat>&) {
+           const Plan bytes =
+               InfoOf(plan.dtype).packed() ? UnpackedPlan(plan) : plan;
+           return AreRows(plan)
+                      ? RowFold<Key, kFloat>::Bytes(bytes, threads, task)
+                      : ColumnFold<Key, kFloat>::Bytes(bytes, threads, task);
+         });
 }
 
 }  // namespace topk::cpu

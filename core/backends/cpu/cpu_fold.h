@@ -9,14 +9,17 @@
 
 namespace topk::cpu {
 
-/// Returns the fold of PreparedPlan::StartFold. It keeps `inner` selections,
-/// one per unfinished slice, and writes each slice with its last element, so
-/// that its memory is O(k * inner) for a tensor of any length. A slice is
-/// sorted in `sort_pieces` pieces, in an arena if there are several. The arenas
-/// must outlive the fold's calls; the fold may be destroyed after them.
+/// Returns the fold of PreparedPlan::StartFold. Each slice is written with its
+/// last element. The memory of a fold does not depend on the length of the
+/// tensor. Tasks of at least `task` nanoseconds run on up to `threads` threads
+/// of an arena. The arenas must outlive the fold's calls; the fold may be
+/// destroyed after them.
 std::unique_ptr<Fold> MakeFold(const Plan& plan, const Outputs& outputs,
-                               const InstructionSet& set, int64_t sort_pieces,
-                               ArenaPool& arenas,
+                               const InstructionSet& set, int threads,
+                               double task, ArenaPool& arenas,
                                const Cancellation* cancellation);
+
+/// Upper bound on the memory of a fold, in bytes.
+Size FoldBytes(const Plan& plan, int threads, double task);
 
 }  // namespace topk::cpu

@@ -99,9 +99,9 @@ struct Kernels {
   /// greatest key. 1 <= k <= count.
   Key (*kth)(const Key* keys, int64_t count, int64_t k);
 
-  /// Writes which of `count` neighbouring elements have a key that exceeds the
-  /// bound of the same number, in order; `columns` has kScanSlack more room
-  /// than there are elements. Returns how many.
+  /// Writes which of `count` neighboring elements have a key that exceeds the
+  /// bound with the same number, in order. `columns` must have kScanSlack more
+  /// room than there are elements. Returns the number of elements found.
   int64_t (*scan_columns)(const Encoder& encoder, const std::byte* elements,
                           int64_t count, const Key* bounds, uint32_t* columns);
 

@@ -110,9 +110,19 @@ class RowFeed {
     if (hint != nullptr) hint->bound = NextHint(held, selections);
   }
 
-  /// Offers more of a row, without a look beforehand.
+  /// Offers more elements of a row, without a sample.
   void FeedMore(const Stretch& run, Selection<Key>& selection) const {
     Read(run, patience_, Selections(&selection, 1));
+  }
+
+  /// Offers the next elements of a row. Samples them first if the selection has
+  /// no bound yet.
+  void FeedNext(const Stretch& run, Selection<Key>& selection) {
+    if (selection.bounded()) {
+      FeedMore(run, selection);
+    } else {
+      Feed(run, Selections(&selection, 1));
+    }
   }
 
   /// Offers elements, a vector at a time once the selection has a bound. Stops

@@ -33,10 +33,11 @@ struct Run {
   const std::byte* tensor;
   const Outputs& outputs;
   const Cancellation* cancellation;  ///< null = never
+  int64_t first = 0;  ///< the number of the first element of `tensor`
 
-  /// Where the tensor's element of this number is.
+  /// Returns the address of the element with this number.
   const std::byte* at(int64_t element) const {
-    return At<Key>(tensor, element);
+    return At<Key>(tensor, element - first);
   }
 };
 
@@ -53,14 +54,6 @@ auto WithSortKeyEncoder(const Plan& plan, Fn fn) {
 inline int64_t SlackFor(int64_t k) {
   constexpr int64_t kMinSlack = 128;
   return k < kMinSlack ? kMinSlack : k;
-}
-
-/// The same for many selections side by side: little.
-inline int64_t ColumnSlackFor(int64_t k) { return std::max(k, int64_t{8}); }
-
-/// The same for those of a fold.
-inline int64_t FoldSlackFor(const Plan& plan) {
-  return plan.inner == 1 ? SlackFor(plan.k) : plan.k;
 }
 
 /// Destroys selections that take `bytes` bytes: later if that takes long.

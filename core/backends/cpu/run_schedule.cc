@@ -2,10 +2,8 @@
 
 #include <algorithm>
 
-#include "core/backends/cpu/columns.h"
-#include "core/backends/cpu/rows.h"
 #include "core/backends/cpu/run.h"
-#include "core/backends/cpu/transposed.h"
+#include "core/backends/cpu/run_units.h"
 #include "core/backends/cpu/unpacked.h"
 
 namespace topk::cpu {
@@ -20,23 +18,7 @@ void Select(const Plan& plan, const Schedule& schedule,
     const Run<Key, kFloat> run = {
         plan,    schedule, set,     set.kernels<Key, kFloat>(),
         encoder, tensor,   outputs, cancellation};
-    const auto each = [&](auto do_range) {
-      ForEachRange(schedule.units(plan), schedule.grain, cancellation,
-                   do_range);
-    };
-    if (schedule.algorithm == Algorithm::kTransposed) {
-      each([&](int64_t begin, int64_t end) {
-        TransposedRunner<Key, kFloat>(run).Do(begin, end);
-      });
-    } else if (schedule.columns()) {
-      each([&](int64_t begin, int64_t end) {
-        ColumnRunner<Key, kFloat>(run).Do(begin, end);
-      });
-    } else {
-      each([&](int64_t begin, int64_t end) {
-        RowRunner<Key, kFloat>(run).Do(begin, end);
-      });
-    }
+    RunUnits(run, 0, schedule.units(plan));
   });
 }
 

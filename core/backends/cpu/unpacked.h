@@ -25,10 +25,6 @@
 
 namespace topk::cpu {
 
-/// The number of elements of short rows that are unpacked together; they still
-/// fit into L2.
-inline constexpr int64_t kUnpackedBytes = int64_t{1} << 16;
-
 /// Unpack() of core/base/packing.h by the kernels of an instruction set.
 template <class Key, bool kFloat>
 void Unpack(const Kernels<Key, kFloat>& kernels, const DTypeInfo& type,
@@ -39,44 +35,22 @@ void Unpack(const Kernels<Key, kFloat>& kernels, const DTypeInfo& type,
   // An element that shares its byte with one that is not wanted goes alone.
   const int64_t alone = std::min(first % kPair, count);
   const int64_t pairs = (count - alone) / kPair;
-  Unpack(type, packed, first, alone, bytes);
+  if (alone > 0) Unpack(type, packed, first, alone, bytes);
   kernels.unpack_halves(packed + (first + alone) / kPair, pairs, bytes + alone);
   const int64_t done = alone + pairs * kPair;
-  Unpack(type, packed, first + done, count - done, bytes + done);
+  if (done < count) {
+    Unpack(type, packed, first + done, count - done, bytes + done);
+  }
 }
 
-/// Stretches of a tensor's elements. Not thread-safe.
-template <class Key, bool kFloat>
-class Unpacked {
- public:
-  /// All that it is given outlives this.
-  Unpacked(const Kernels<Key, kFloat>& kernels, const Plan& plan,
-           const std::byte* tensor, const Cancellation* cancellation)
-      : kernels_(kernels),
-        type_(InfoOf(plan.dtype)),
-        tensor_(tensor),
-        cancellation_(cancellation) {}
-
-  /// Returns `count` elements from the element `first` on. They lie there until
-  /// the next call. If cancelled they may be anything.
-  const std::byte* Get(int64_t first, int64_t count) {
-    if (!type_.packed()) return tensor_ + first * type_.bytes;
-    std::byte* const bytes = memory_.Get(static_cast<size_t>(count)).data();
-    const auto unpack = [&](int64_t begin, int64_t end) {
-      Unpack(kernels_, type_, tensor_, first + begin, end - begin,
-             bytes + begin);
-    };
-    ForEachBlock(0, count, kBlockBytes, cancellation_, unpack);
-    return bytes;
-  }
-
- private:
-  const Kernels<Key, kFloat>& kernels_;
-  const DTypeInfo& type_;
-  const std::byte* const tensor_;
-  const Cancellation* const cancellation_;
-  Scratch<std::byte> memory_;
-};
+/// Returns the plan of a tensor whose elements were unpacked to bytes. The
+/// SortKeyEncoder is still that of `plan`.
+inline Plan UnpackedPlan(const Plan& plan) {
+  Plan unpacked = plan;
+  unpacked.dtype = DType::kU8;
+  unpacked.input.bytes = plan.slices() * plan.n;
+  return unpacked;
+}
 
 /// Returns the key of the elements that rank first of all that a packed type
 /// has: nothing is offered after k of these.

@@ -1,0 +1,239 @@
+// Selects from slices as rows of contiguous elements: in place, or copied a
+// block at a time (block_source.h).
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/backends/cpu/block_feed.h"
+#include "core/backends/cpu/run.h"
+#include "core/backends/cpu/scratch.h"
+#include "core/backends/cpu/slice_writer.h"
+
+namespace topk::cpu {
+
+/// Runs tiles of slices. REQUIRES: any algorithm but kNothing and kColumns.
+template <class Key, bool kFloat>
+class SliceRunner {
+ public:
+  explicit SliceRunner(const Run<Key, kFloat>& run)
+      : run_(run),
+        plan_(run.plan),
+        schedule_(run.schedule),
+        n_(DistinctElements(plan_)),
+        staged_(IsStaged(plan_, schedule_)),
+        tile_plan_(staged_ ? std::optional(RowsOfTile(plan_, schedule_.tile))
+                           : std::nullopt),
+        outputs_(run.outputs),
+        feed_(run),
+        writer_(staged_ ? *tile_plan_ : plan_, outputs_, run.kernels,
+                schedule_.sort_pieces, run.cancellation) {
+    if (staged_) {
+      outputs_ = {Stage(values_, plan_.wants_values, tile_plan_->values),
+                  Stage(indices_, plan_.wants_indices, tile_plan_->indices)};
+    }
+  }
+
+  /// Upper bound on the memory of a runner, in bytes.
+  static Size Bytes(const Plan& plan, const Schedule& schedule) {
+    const int64_t n = DistinctElements(plan);
+    const bool sorts = schedule.algorithm == Algorithm::kSort;
+    const int64_t readers = schedule.block < n ? schedule.pieces : 1;
+    Size bytes =
+        SliceWriter<Key>::Bytes(plan, sorts ? n : plan.k, schedule.sort_pieces);
+    if (schedule.copies || !sorts) {
+      bytes += readers * BlockFeed<Key, kFloat>::Bytes(plan, schedule, n);
+    }
+    if (IsStaged(plan, schedule)) {
+      const Plan rows = RowsOfTile(plan, schedule.tile);
+      bytes += Size(rows.values.bytes) + rows.indices.bytes;
+    }
+    return bytes + (sorts ? Size(0) : SelectionBytes(plan, schedule));
+  }
+
+  /// Runs the tiles begin .. end - 1.
+  void Do(int64_t begin, int64_t end) {
+    for (int64_t unit = begin; unit < end && !cancelled(); ++unit) {
+      const SliceRange tile = schedule_.tile_at(plan_, unit);
+      if (schedule_.block < n_) {
+        SelectInBlocks(tile.first, tile.count);
+      } else {
+        SelectWhole(tile.first, tile.count);
+      }
+    }
+    DeferDestroy(selections_, SelectionBytes(plan_, schedule_));
+  }
+
+ private:
+  using Span = std::span<std::byte>;
+
+  bool cancelled() const { return IsCancelled(run_.cancellation); }
+
+  // Whether a tile's outputs are computed as rows and then copied to their
+  // places: the kernel of short rows writes no others, and whole columns are
+  // scattered faster together.
+  static bool IsStaged(const Plan& plan, const Schedule& schedule) {
+    const bool rows =
+        plan.inner == 1 && plan.values.packed && plan.indices.packed;
+    const bool whole =
+        schedule.copies && schedule.block >= DistinctElements(plan);
+    return !rows && (whole || schedule.algorithm == Algorithm::kShortRows);
+  }
+
+  // Returns the slack of a selection: little where many share the cache.
+  static int64_t Slack(const Plan& plan, const Schedule& schedule) {
+    constexpr int64_t kFew = 16;
+    const bool many =
+        schedule.tile > 1 && schedule.block < DistinctElements(plan);
+    return many ? std::max(plan.k, kFew) : SlackFor(plan.k);
+  }
+
+  static Size SelectionBytes(const Plan& plan, const Schedule& schedule) {
+    const int64_t n = DistinctElements(plan);
+    return Size(schedule.pieces) * (schedule.block < n ? schedule.tile : 1) *
+           Selection<Key>::Bytes(plan.k, Slack(plan, schedule), n);
+  }
+
+  static Span Stage(Scratch<std::byte>& memory, bool wanted,
+                    const Layout& layout) {
+    return memory.Get(wanted ? static_cast<size_t>(layout.bytes) : 0);
+  }
+
+  void SelectWhole(int64_t first, int64_t width) {
+    const std::byte* rows = feed_.source().Get(first, width, 0, n_);
+    if (cancelled()) return;
+    const int64_t slice = staged_ ? 0 : first;
+    if (schedule_.algorithm == Algorithm::kShortRows) {
+      SelectShortRows(rows, slice, width);
+    } else {
+      for (int64_t c = 0; c < width && !cancelled(); ++c) {
+        SelectRow(At<Key>(rows, c * n_), slice + c);
+      }
+    }
+    if (!staged_ || cancelled()) return;
+    if (plan_.wants_values) {
+      Unstage(run_.kernels, plan_.values, first, width, outputs_.values,
+              run_.outputs.values);
+    }
+    if (!plan_.wants_indices) return;
+    const auto unstage = [&](const auto& kernels) {
+      Unstage(kernels, plan_.indices, first, width, outputs_.indices,
+              run_.outputs.indices);
+    };
+    if (InfoOf(plan_.index_type).bytes == 8) {
+      unstage(run_.set.template kernels<uint64_t, false>());
+    } else {
+      unstage(run_.set.template kernels<uint32_t, false>());
+    }
+  }
+
+  void SelectShortRows(const std::byte* elements, int64_t slice,
+                       int64_t count) {
+    const int index_bytes = InfoOf(plan_.index_type).bytes;
+    const auto key_bytes = static_cast<int64_t>(sizeof(Key));
+    const int64_t at = slice * plan_.k;
+    const ShortRows<Key> rows = {
+        elements,
+        count,
+        n_,
+        plan_.k,
+        plan_.order == Order::kIndex,
+        plan_.wants_values ? outputs_.values.data() + at * key_bytes : nullptr,
+        plan_.wants_indices ? outputs_.indices.data() + at * index_bytes
+                            : nullptr,
+        index_bytes,
+        static_cast<uint64_t>(plan_.index_offset)};
+    for (int64_t row = 0;; ++row) {
+      row = run_.kernels.select_short_rows(run_.encoder, rows, row);
+      if (row == count) return;
+      SelectRow(At<Key>(elements, row * n_), slice + row);  // many are equal
+    }
+  }
+
+  void SelectRow(const std::byte* row, int64_t slice) {
+    if (schedule_.algorithm == Algorithm::kSort) {
+      writer_.WriteSorted(slice, run_.encoder, row);
+      return;
+    }
+    feed_.rows().Feed({row, n_, 0}, Selections(1), &hint_);
+    Write(slice, 0);
+  }
+
+  // Selects from slices that are too long for one block.
+  void SelectInBlocks(int64_t first, int64_t width) {
+    Selections(width);
+    const int64_t pieces = schedule_.pieces;
+    const auto feed = [&](int64_t p) {
+      const auto feed_piece = [&](BlockFeed<Key, kFloat>& piece) {
+        piece.Feed(first, width, p * n_ / pieces, (p + 1) * n_ / pieces,
+                   &selections_[static_cast<size_t>(p)], pieces);
+      };
+      if (pieces == 1) return feed_piece(feed_);
+      BlockFeed<Key, kFloat> other(run_);
+      feed_piece(other);
+    };
+    if (!ForEachPiece(pieces, run_.cancellation, feed)) return;
+    for (int64_t c = 0; c < width && !cancelled(); ++c) Write(first + c, c);
+  }
+
+  // Returns the selections of `count` slices: a slice's shards are neighbours.
+  std::span<Selection<Key>> Selections(int64_t count) {
+    const auto size = static_cast<size_t>(count * schedule_.pieces);
+    while (selections_.size() < size) {
+      selections_.emplace_back(run_.kernels.kth, plan_.k,
+                               Slack(plan_, schedule_), n_, run_.cancellation);
+    }
+    return std::span(selections_).first(size);
+  }
+
+  // Writes a slice from its selections, the ones with this number.
+  void Write(int64_t slice, int64_t number) {
+    const int64_t pieces = schedule_.pieces;
+    const auto selections = std::span(selections_)
+                                .subspan(static_cast<size_t>(number * pieces),
+                                         static_cast<size_t>(pieces));
+    for (size_t s = 1; s < selections.size(); ++s) {
+      selections[0].Merge(selections[s]);
+    }
+    writer_.Write(slice, selections[0]);
+    selections[0].Reset();
+  }
+
+  // Copies a staged output to the slices from `first` on.
+  template <class T, bool kIsFloat>
+  void Unstage(const Kernels<T, kIsFloat>& kernels, const Layout& layout,
+               int64_t first, int64_t width, Span from, Span to) const {
+    if (layout.packed && plan_.inner > 1) {
+      const int64_t at = SliceOffset(plan_, layout, first);
+      kernels.transpose(from.data(), width, plan_.k, plan_.k,
+                        to.data() + at * static_cast<int64_t>(sizeof(T)),
+                        plan_.inner);
+      return;
+    }
+    const int64_t step = layout.strides[static_cast<size_t>(plan_.axis)];
+    for (int64_t c = 0; c < width; ++c) {
+      const int64_t at = SliceOffset(plan_, layout, first + c);
+      for (int64_t j = 0; j < plan_.k; ++j) {
+        Store(to.data(), at + j * step, Load<T>(from.data(), c * plan_.k + j));
+      }
+    }
+  }
+
+  const Run<Key, kFloat>& run_;
+  const Plan& plan_;
+  const Schedule& schedule_;
+  const int64_t n_;
+  const bool staged_;
+  const std::optional<Plan> tile_plan_;
+  Outputs outputs_;
+  Scratch<std::byte> values_;
+  Scratch<std::byte> indices_;
+  BlockFeed<Key, kFloat> feed_;
+  Hint<Key> hint_;
+  std::vector<Selection<Key>> selections_;
+  SliceWriter<Key> writer_;
+};
+
+}  // namespace topk::cpu
