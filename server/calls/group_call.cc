@@ -37,12 +37,12 @@ void GroupCall::OnRead(bool ok, grpc::ByteBuffer& message) {
     next = queue_.ReceiveEnd();
   }
   if (next.read) call_.Read();
-  if (next.work) AnswerGroup();
+  if (next.consume) AnswerGroup();
 }
 
 // Requests already received are answered first.
 void GroupCall::Interrupt(const Status& status) {
-  if (queue_.Interrupt(status).work) AnswerGroup();
+  if (queue_.Interrupt(status).consume) AnswerGroup();
 }
 
 GroupCall::Item GroupCall::Admitted(grpc::ByteBuffer& message) {

@@ -1,4 +1,4 @@
-// Buffers the messages of a stream until a worker processes them.
+// Buffers the messages of a stream until they are processed.
 #pragma once
 
 #include <chrono>
@@ -17,8 +17,9 @@ namespace topk {
 inline constexpr int64_t kMaxReadAheadBytes = int64_t{2} << 20;
 
 /// Queues a stream's received messages for processing, in order. Allows one
-/// read in flight and one worker at a time, and bounds the messages and bytes
-/// that are read ahead. Thread-safe.
+/// read in flight and one consumer at a time, and bounds the messages and bytes
+/// that are read ahead. The consumer is a thread that takes messages: the
+/// poller that received a message, or a worker. Thread-safe.
 template <class Message>
 class ReadAheadQueue {
  public:
@@ -31,8 +32,8 @@ class ReadAheadQueue {
   struct Next {
     /// Begin the next read.
     bool read = false;
-    /// Start a worker.
-    bool work = false;
+    /// Become the consumer, and call Take() or TakeOne().
+    bool consume = false;
     /// The stream had already ended, and the message was not added.
     bool late = false;
   };
@@ -40,16 +41,16 @@ class ReadAheadQueue {
   /// Returns whether a message added now would have to wait.
   bool WillWait() {
     const std::lock_guard lock(mutex_);
-    return working_ || total_bytes_ < least_bytes_;
+    return has_consumer_ || total_bytes_ < least_bytes_;
   }
 
   /// Adds a message of `bytes` bytes. Moves from `message` unless the stream
-  /// has ended. If `last`, reads pause until the waiting messages are taken.
+  /// has ended. If `pause`, reads pause until the waiting messages are taken.
   /// The caller starts the first read of the stream.
-  Next Receive(Message& message, int64_t bytes, bool last = false) {
+  Next Receive(Message& message, int64_t bytes, bool pause = false) {
     const std::lock_guard lock(mutex_);
     reading_ = false;
-    full_ |= last;
+    is_paused_ |= pause;
     if (stopped_ || ended_) return {.late = true};
     received_at_ = std::chrono::steady_clock::now();
     bytes_ += bytes;
@@ -57,7 +58,7 @@ class ReadAheadQueue {
     if (waiting_.empty()) since_ = received_at_;
     waiting_.push_back({std::move(message), bytes});
     const bool read = BeginRead();
-    return {.read = read, .work = BeginWork()};
+    return {.read = read, .consume = BeginConsuming()};
   }
   /// Marks the end of the stream.
   Next ReceiveEnd() {
@@ -66,12 +67,12 @@ class ReadAheadQueue {
     return End({});
   }
   /// Ends the stream with an error after the messages that already wait. No-op
-  /// if the stream has ended, or, with `unless_within`, if a worker is active
+  /// if the stream has ended, or, with `unless_within`, if there is a consumer
   /// or a message arrived within that time.
   Next Interrupt(Status status, std::chrono::milliseconds unless_within = {}) {
     const std::lock_guard lock(mutex_);
     if (unless_within.count() > 0 &&
-        (working_ ||
+        (has_consumer_ ||
          std::chrono::steady_clock::now() - received_at_ < unless_within)) {
       return {};
     }
@@ -86,9 +87,8 @@ class ReadAheadQueue {
     bool end = false;
     /// The error passed to Interrupt() if it ended the stream, otherwise OK.
     Status status;
-    /// Messages were taken. If false and the stream has not ended, the worker
-    /// must do no more than begin the read, because another worker may already
-    /// have started.
+    /// Messages were taken. If false and the stream has not ended, the caller
+    /// is no longer the consumer: another thread may be.
     bool any = false;
     /// When the waiting queue last became non-empty.
     std::chrono::steady_clock::time_point since;
@@ -144,17 +144,17 @@ class ReadAheadQueue {
   Next End(Status status) {
     if (stopped_ || std::exchange(ended_, true)) return {};
     status_ = std::move(status);
-    return {.work = BeginWork()};
+    return {.consume = BeginConsuming()};
   }
   Taken Took(bool any) {
     Taken taken;
-    full_ = false;
+    is_paused_ = false;
     taken.any = any;
     taken.since = since_;
     taken.total_bytes = total_bytes_;
     taken.end = ended_ && !any;
     if (taken.end) taken.status = status_;
-    working_ = taken.any || taken.end;
+    has_consumer_ = taken.any || taken.end;
     taken.read = BeginRead();
     return taken;
   }
@@ -163,15 +163,15 @@ class ReadAheadQueue {
   bool BeginRead() {
     const bool enough =
         waiting_.size() >= kMaxMessages || bytes_ >= kMaxReadAheadBytes;
-    if (reading_ || ended_ || stopped_ || full_ ||
+    if (reading_ || ended_ || stopped_ || is_paused_ ||
         (enough && total_bytes_ >= least_bytes_)) {
       return false;
     }
     reading_ = true;
     return true;
   }
-  // Returns whether to start a worker, and marks one as active.
-  bool BeginWork() { return !std::exchange(working_, true); }
+  // Returns whether the caller becomes the consumer.
+  bool BeginConsuming() { return !std::exchange(has_consumer_, true); }
 
   std::mutex mutex_;  // guards the members below
   std::deque<Waiting> waiting_;
@@ -180,8 +180,8 @@ class ReadAheadQueue {
   int64_t least_bytes_ = 0;  // TakeOne()'s last `least_bytes`
   std::chrono::steady_clock::time_point since_;
   bool reading_ = true;
-  bool full_ = false;
-  bool working_ = false;
+  bool is_paused_ = false;
+  bool has_consumer_ = false;
   std::chrono::steady_clock::time_point
       received_at_;  // when the last message arrived
   bool ended_ = false;

@@ -62,7 +62,7 @@ class StreamCall final : public ServiceCall {
       next = queue_.Interrupt(s);
     }
     if (next.read) ReadWithinRate();
-    if (next.work) Proceed(Reader::kPoller);
+    if (next.consume) Proceed(Reader::kPoller);
   }
 
   // Admits the request with its header. Later messages count against the rate
@@ -182,7 +182,7 @@ class StreamCall final : public ServiceCall {
     constexpr std::chrono::milliseconds kIdle{800};
     const bool drains = status.code == Code::kUnavailable;
     if (drains && delayed_) return;
-    if (queue_.Interrupt(status, drains ? kIdle : kIdle * 0).work) {
+    if (queue_.Interrupt(status, drains ? kIdle : kIdle * 0).consume) {
       Proceed(Reader::kPoller);
     }
   }

@@ -21,14 +21,14 @@ TEST(ReadAheadQueue, RequestsOneWorkerAtATime) {
   Queue queue;
   const Queue::Next first = Receive(queue, 10, 100);
   EXPECT_TRUE(first.read);
-  EXPECT_TRUE(first.work);
-  EXPECT_FALSE(Receive(queue, 5, 50).work);
+  EXPECT_TRUE(first.consume);
+  EXPECT_FALSE(Receive(queue, 5, 50).consume);
   std::vector<int> taken;
   const Queue::Taken all = queue.Take(taken);
   EXPECT_TRUE(all.any);
   EXPECT_EQ(taken, (std::vector<int>{10, 5}));
   EXPECT_FALSE(queue.Take(taken).any);
-  EXPECT_TRUE(Receive(queue, 1, 1).work);
+  EXPECT_TRUE(Receive(queue, 1, 1).consume);
 }
 
 TEST(ReadAheadQueue, ReadsAheadUpToItsBounds) {
@@ -74,12 +74,12 @@ TEST(ReadAheadQueue, ReportsAnInterruptionAfterAllMessages) {
   const Status gone{Code::kUnavailable, "GONE", "", ""};
   Queue queue;
   Receive(queue, 1, 1);
-  EXPECT_FALSE(queue.Interrupt(gone, std::chrono::hours(1)).work);
+  EXPECT_FALSE(queue.Interrupt(gone, std::chrono::hours(1)).consume);
   EXPECT_FALSE(Receive(queue, 1, 1).late);
-  EXPECT_FALSE(queue.Interrupt(gone).work);
+  EXPECT_FALSE(queue.Interrupt(gone).consume);
   const Queue::Next late = Receive(queue, 2, 1);
   EXPECT_FALSE(late.read);
-  EXPECT_FALSE(late.work);
+  EXPECT_FALSE(late.consume);
   EXPECT_TRUE(late.late);
   std::vector<int> taken;
   EXPECT_FALSE(queue.Take(taken).end);
@@ -97,9 +97,9 @@ TEST(ReadAheadQueue, AnInterruptionMaySpareAStreamThatReceives) {
   queue.Take(taken);
   queue.Take(taken);
   for (int i = 0; i < 3; ++i) {
-    EXPECT_FALSE(queue.Interrupt(gone, std::chrono::hours(1)).work);
+    EXPECT_FALSE(queue.Interrupt(gone, std::chrono::hours(1)).consume);
   }
-  while (!queue.Interrupt(gone, std::chrono::milliseconds(1)).work) {
+  while (!queue.Interrupt(gone, std::chrono::milliseconds(1)).consume) {
     std::this_thread::yield();
   }
 }
@@ -107,9 +107,9 @@ TEST(ReadAheadQueue, AnInterruptionMaySpareAStreamThatReceives) {
 TEST(ReadAheadQueue, AnInterruptionOfAnIdleStreamNeedsAWorker) {
   const Status gone{Code::kUnavailable, "GONE", "", ""};
   Queue queue;
-  EXPECT_TRUE(queue.Interrupt(gone, std::chrono::hours(1)).work);
-  EXPECT_FALSE(queue.Interrupt(gone, std::chrono::hours(1)).work);
-  EXPECT_FALSE(queue.ReceiveEnd().work);
+  EXPECT_TRUE(queue.Interrupt(gone, std::chrono::hours(1)).consume);
+  EXPECT_FALSE(queue.Interrupt(gone, std::chrono::hours(1)).consume);
+  EXPECT_FALSE(queue.ReceiveEnd().consume);
   std::vector<int> taken;
   EXPECT_EQ(queue.Take(taken).status.reason, "GONE");
 }
@@ -124,7 +124,7 @@ TEST(ReadAheadQueue, TakesOneOnceEnoughHasArrived) {
   EXPECT_TRUE(early.read);
   EXPECT_TRUE(queue.WillWait());
   const Queue::Next next = Receive(queue, 3, 100);
-  EXPECT_TRUE(next.work);
+  EXPECT_TRUE(next.consume);
   EXPECT_FALSE(next.read);
   EXPECT_TRUE(queue.TakeOne(taken, 100).any);
   EXPECT_EQ(taken, 1);
@@ -135,7 +135,7 @@ TEST(ReadAheadQueue, TakesOneOfAShortStream) {
   Receive(queue, 1, 1);
   std::optional<int> taken;
   EXPECT_FALSE(queue.TakeOne(taken, 100).any);
-  EXPECT_TRUE(queue.ReceiveEnd().work);
+  EXPECT_TRUE(queue.ReceiveEnd().consume);
   EXPECT_TRUE(queue.TakeOne(taken, 100).any);
   EXPECT_TRUE(queue.TakeOne(taken, 100).end);
 }
@@ -143,7 +143,7 @@ TEST(ReadAheadQueue, TakesOneOfAShortStream) {
 TEST(ReadAheadQueue, TakesNoneAfterAnInterruption) {
   Queue queue;
   Receive(queue, 1, 1);
-  EXPECT_FALSE(queue.Interrupt({Code::kUnavailable, "GONE", "", ""}).work);
+  EXPECT_FALSE(queue.Interrupt({Code::kUnavailable, "GONE", "", ""}).consume);
   std::optional<int> taken;
   const Queue::Taken last = queue.TakeOne(taken, 0);
   EXPECT_TRUE(last.end);
@@ -156,7 +156,7 @@ TEST(ReadAheadQueue, StopsReadingAndWorkingWhenStopped) {
   EXPECT_EQ(queue.Stop().size(), 1);
   const Queue::Next next = Receive(queue, 2, 1);
   EXPECT_FALSE(next.read);
-  EXPECT_FALSE(next.work);
+  EXPECT_FALSE(next.consume);
   std::vector<int> taken;
   EXPECT_FALSE(queue.Take(taken).any);
 }

@@ -5,6 +5,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <string>
 #include <vector>
 
 #include "client/shared_memory.h"
@@ -113,6 +116,32 @@ TEST_F(SharedObjectsTest, ReleasesUnlinkedObjects) {
   memory_.clear();
   EXPECT_TRUE(testing::Eventually([this] { return objects_.size() == 0; }));
   EXPECT_TRUE(used.CheckIntact("x").ok());
+}
+
+TEST_F(SharedObjectsTest, ReleasesTruncatedObjects) {
+  for (size_t i = 0; i < 8; ++i) Open(i);
+  for (size_t i = 0; i < 4; ++i) {
+    const std::string name = memory_[i].Region(0, 1).name();
+    ASSERT_EQ(truncate(StrCat("/dev/shm", name).c_str(), 1), 0);
+  }
+  EXPECT_TRUE(testing::Eventually([this] { return objects_.size() == 4; }));
+}
+
+// The search for a hole does not end at the end of the region.
+TEST(SharedRegion, NamesTheBytesThatAreSearchedForHoles) {
+  constexpr int64_t kBytes = int64_t{1} << 20;
+  Result<SharedMemory> memory = SharedMemory::Create("", kBytes);
+  ASSERT_TRUE(memory.ok());
+  const std::string path = StrCat("/dev/shm", memory->Region(0, 1).name());
+  SharedObjects objects("/topk");
+  const auto searched = [&] {
+    return objects.Open(memory->Region(4096, 1), Access::kRead, "x")
+        ->HoleSearchBytes();
+  };
+  std::ranges::fill(memory->data(), std::byte{1});
+  EXPECT_EQ(searched(), 0);
+  ASSERT_EQ(truncate(path.c_str(), kBytes + 4096), 0);
+  EXPECT_EQ(searched(), kBytes);
 }
 
 TEST(RequestMemory, IsForLocalCallersOnly) {

@@ -207,7 +207,7 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
     schedule.copies = !contiguous || (short_rows && !plan.input.packed);
     if (schedule.copies) {
       SetCopiedTile(plan, schedule);
-      divide(kMinCopied);
+      divide(plan.inner == 1 ? 1 : kMinCopied);
     } else if (short_rows) {
       schedule.tile =
           std::clamp(kBlockBytes / (n * type.bytes), int64_t{1}, kMaxTile);

@@ -10,7 +10,7 @@
 // in one message.
 //
 // Costs: the memory of FoldRows() rows, and unless these are all n, a selection
-// for each column. Tests: unit/cuts_test.cc, fuzz.stream.
+// for each column. Tests: unit/long_slices_test.cc, fuzz.stream.
 #pragma once
 
 #include <algorithm>

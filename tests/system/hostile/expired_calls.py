@@ -24,7 +24,9 @@ def _expired(chance, stream, paths):
             h2.rst_stream(stream), b"", b"", b""))
 
 
-@attack(flags=("--threads=4", "--pollers=4"), processes=4, seconds=10)
+# 64 MiB: the calls that arrive at once while the pollers are behind.
+@attack(flags=("--threads=4", "--pollers=4"), processes=4, seconds=10,
+        arriving=64)
 def expired_on_arrival(attacker):
     """HEADERS with `grpc-timeout: 1n` in a loop, to every method, of a server
     with four pollers. It takes about 200 000 such calls to hit a race of some

@@ -3,8 +3,9 @@ output sizes, interleaved layouts and sizes at the limits of 63 bits."""
 
 import itertools
 
+import h2
 import topk_requests
-from attacks import OIP, TOPK, attack
+from attacks import OIP, TOPK, Client, attack
 
 COMPUTE, STREAM = TOPK + "ComputeTopK", TOPK + "StreamTopK"
 MANY = TOPK + "ComputeTopKMany"
@@ -99,6 +100,22 @@ def long_items_of_many_clients(attacker):
     for _ in range(40):
         clients.append(attacker.connect(greets=True))
         clients[-1].call(MANY, item)
+        attacker.delivered()
+    attacker.hold_and_close(clients)
+
+
+@attack(processes=1, rounds=8, seconds=3, valid=True)
+def small_items_on_many_streams(attacker):
+    """From one address 300 items of 4 bytes on each of 2048 streams."""
+    item = h2.message(topk_requests.onnx("U8", [4], data=b"abcd")
+                      .SerializeToString())
+    source = attacker.source()
+    clients = [Client(attacker.target, source, greets=True) for _ in range(8)]
+    for client in clients:
+        client.send(b"".join(
+            h2.call(stream, h2.fields(path=MANY)) +
+            h2.data(stream, item * 300)
+            for stream in client.new_streams(256)), seconds=8)
         attacker.delivered()
     attacker.hold_and_close(clients)
 

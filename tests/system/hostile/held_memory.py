@@ -354,3 +354,26 @@ def sparse_shared_memory(attacker):
         attacker.keep_calling(sparse, outstanding=2)
     finally:
         path.unlink(missing_ok=True)
+
+
+@attack(processes=1, rounds=160, flags=("--allow-shared-memory",))
+def vast_shared_memory(attacker):
+    """Objects of 2 TiB that nobody has written. The address space of a process
+    has room for 64 of them."""
+    size = 2 << 40
+    names = [f"/topk-{os.getpid()}-vast{number}" for number in range(80)]
+
+    def use_part(client):
+        request = topk_requests.onnx("U8", [1], data=None)
+        request.tensor.shared_memory.CopyFrom(
+            load_stubs()["tensor"].SharedMemoryRegion(
+                name=attacker.random.choice(names), byte_size=1))
+        return client.call(TOPK + "ComputeTopK", request.SerializeToString())
+    try:
+        for name in names:
+            with open("/dev/shm" + name, "wb") as file:
+                file.truncate(size)
+        attacker.keep_calling(use_part, outstanding=2)
+    finally:
+        for name in names:
+            pathlib.Path("/dev/shm" + name).unlink(missing_ok=True)

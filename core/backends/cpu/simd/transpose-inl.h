@@ -9,8 +9,8 @@
 // share a few places of the first cache (16 tensors of 4096 x 64 f32 took 1.6
 // times as long). Fetching rows ahead gained nothing (Xeon with AVX-512).
 //
-// When: the tiles of transposed.h and their outputs. Costs: an instruction per
-// element of 32 bits, less for smaller ones.
+// When: the tiles of block_source.h and their outputs. Costs: an instruction
+// per element of 32 bits, less for smaller ones.
 //
 // Tests: unit/algorithms_test.cc, conformance/.
 #if defined(TOPK_SIMD_TRANSPOSE) == defined(HWY_TARGET_TOGGLE)
