@@ -14,9 +14,9 @@ namespace topk {
 namespace {
 
 // The cost over chunks: of a fold, or of concatenating them and a run.
-Cost ChunkedCost(const Costs& costs, bool folds) {
-  if (folds) return costs.fold;
-  Cost cost = costs.run;
+Cost ChunkedCost(const PreparedPlan& prepared, bool folds) {
+  if (folds) return prepared.FoldCost();
+  Cost cost = prepared.RunCost();
   cost.working_bytes += cost.input_bytes;
   cost.nanoseconds += CopyNanoseconds(cost.input_bytes);
   return cost;
@@ -47,7 +47,7 @@ Execution RunOn(const PreparedPlan& prepared, const Plan& plan,
                 const Cancellation* cancellation) {
   if (chunks.size() == 1) return prepared.Run(chunks[0], outputs, cancellation);
   Result<ChunkedRun> run = ChunkedRun::Start(
-      plan, prepared, prepared.costs().folds_well, outputs, cancellation);
+      plan, prepared, prepared.FoldsWell(), outputs, cancellation);
   if (!run.ok()) return {"", "", "", run.status()};
   for (const auto& chunk : chunks) run->Feed(chunk);
   return run->Finish();
@@ -98,28 +98,26 @@ PreparedRequest Engine::PrepareBest(Plan plan, const std::string& request_id,
   PreparedRequest request;
   request.plan = std::make_unique<const Plan>(std::move(plan));
   request.request_id = request_id;
-  const auto cost_of = [&](const Costs& costs) {
-    if (input == Input::kWhole) return costs.run;
-    return ChunkedCost(costs, input == Input::kStream
-                                  ? request.plan->input.packed
-                                  : costs.folds_well);
+  const auto cost_of = [&](const PreparedPlan& prepared) {
+    if (input == Input::kWhole) return prepared.RunCost();
+    return ChunkedCost(prepared, input == Input::kStream
+                                     ? request.plan->input.packed
+                                     : prepared.FoldsWell());
   };
   request.prepared = PrepareLast(*request.plan);
-  Costs costs = request.prepared->costs();
-  request.cost = cost_of(costs);
+  request.cost = cost_of(*request.prepared);
   for (const std::unique_ptr<Backend>& backend : backends_) {
     if (backend == backends_.back()) break;
     auto prepared = backend->Prepare(*request.plan);
     if (!prepared.ok()) continue;
-    const Costs others = (*prepared)->costs();
     const bool chosen = choice_ == backend->name();
-    if (!chosen && others.estimate_nanoseconds >= costs.estimate_nanoseconds) {
+    if (!chosen && (*prepared)->EstimateNanoseconds() >=
+                       request.prepared->EstimateNanoseconds()) {
       continue;
     }
     // The last backend runs the request if this one fails.
-    request.cost = MaxCost(request.cost, cost_of(others));
+    request.cost = MaxCost(request.cost, cost_of(**prepared));
     request.prepared = *std::move(prepared);
-    costs = others;
     if (chosen) break;
   }
   return request;

@@ -56,7 +56,7 @@ class Services {
   HealthState& health_state() { return health_state_; }
   OpenCalls& open_calls() { return topk_.open_calls(); }
 
-  /// The calls in flight and the bytes of tensors so far.
+  /// The calls in flight, and the calls and tensor bytes so far.
   Activity activity() {
     return {topk_.open_calls().count(), topk_.open_calls().arrived(),
             topk_.bytes()};

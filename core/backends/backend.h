@@ -62,20 +62,6 @@ class Fold {
   virtual bool OutlivesBackend() const { return false; }
 };
 
-/// The costs of a prepared plan.
-struct Costs {
-  /// Typical duration of Run() with all its threads. Used to choose between
-  /// backends; the other costs are upper bounds of CPU time.
-  int64_t estimate_nanoseconds = 0;
-  /// The cost of Run().
-  Cost run;
-  /// The cost of a fold over all chunks. Only valid if plan.input.packed.
-  Cost fold;
-  /// Whether a fold is about as fast as Run(), so that concatenating the chunks
-  /// is not worth a copy.
-  bool folds_well = false;
-};
-
 /// A plan that one backend will run. Thread-safe. The plan and the backend must
 /// outlive it.
 ///
@@ -89,14 +75,26 @@ class PreparedPlan {
   /// The kernel that Run() uses.
   virtual std::string_view kernel() const = 0;
 
-  virtual Costs costs() const = 0;
+  /// Returns the typical duration of Run() with all its threads. Used to choose
+  /// between backends; the costs below are upper bounds of CPU time.
+  virtual int64_t EstimateNanoseconds() const = 0;
+
+  /// Returns the cost of Run().
+  virtual Cost RunCost() const = 0;
+
+  /// Returns the cost of a fold over all chunks. REQUIRES: plan.input.packed.
+  virtual Cost FoldCost() const = 0;
+
+  /// Returns whether a fold is about as fast as Run(), so that concatenating
+  /// the chunks is not worth a copy.
+  virtual bool FoldsWell() const = 0;
 
   /// Returns a bound of the CPU time of one call of Fold::Feed() with `bytes`
   /// bytes. REQUIRES: plan.input.packed.
   virtual Size FeedNanoseconds(Size bytes) const = 0;
 
   /// Computes the result from the whole tensor. Uses only the calling thread if
-  /// costs().run is at most kSerialNanoseconds and the backend computes on the
+  /// RunCost() is at most kSerialNanoseconds and the backend computes on the
   /// CPU. REQUIRES: tensor.size() >= plan.input.bytes.
   virtual Execution Run(std::span<const std::byte> tensor,
                         const Outputs& outputs,

@@ -80,7 +80,7 @@ class InFlightLimiter {
   std::atomic<int64_t> bytes_ = 0;
   std::atomic<int64_t> bytes_done_ = 0;
   RetryDelayEstimator bytes_delay_;
-  std::mutex mutex_;  // guards the members below; calls_ may be read without
+  std::mutex mutex_;  // guards the members below; calls_ may be read without it
   Clients clients_;   // the clients with calls in flight
   std::atomic<int64_t> calls_ = 0;
   int64_t calls_done_ = 0;

@@ -53,13 +53,13 @@ class Call final : public EventSource,
       : EventSource(loop), router_(router) {}
 
   /// Requests the next incoming call from gRPC. When it arrives, its handler is
-  /// created and another Call starts waiting. Call once. REQUIRES: a shared_ptr
-  /// owns this object.
+  /// created and the router lets other Calls wait. Call once. REQUIRES: a
+  /// shared_ptr owns this object.
   void Wait();
 
   /// Start an operation. At most one read and one write may be in flight. A
-  /// write must not start after Finish() or FinishIncomplete(); a read that
-  /// does finishes with `ok` = false.
+  /// write must not start after Finish() or FinishIncomplete(); a read may,
+  /// and finishes with `ok` = false.
   void Read();
   void Write(const grpc::ByteBuffer& message, grpc::WriteOptions options = {});
   /// Ends the call, either with a last message and OK or with a status. Records

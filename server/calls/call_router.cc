@@ -56,10 +56,10 @@ void CallRouter::Register(grpc::ServerBuilder& builder) {
 }
 
 void CallRouter::AcceptMore(EventLoop& loop) {
-  // While the loop is behind, an arrival waits in the queue before the next
-  // call can arrive in its place. Let many arrive at the same time.
-  constexpr int kMany = 512;
-  const int wanted = loop.IsBehind() ? kMany : loop.pollers();
+  // A waiting Call is replaced only when its arrival is handled. That takes
+  // long while the loop is behind, so let more of them wait.
+  constexpr int kWaitingWhenBehind = 512;
+  const int wanted = loop.IsBehind() ? kWaitingWhenBehind : loop.pollers();
   while (waiting_ < wanted) {
     ++waiting_;
     std::make_shared<Call>(loop, *this)->Wait();

@@ -47,7 +47,8 @@ class CallRouter {
   void Register(grpc::ServerBuilder& builder);
   /// Starts accepting calls on `loop`, until the server shuts down.
   void Start(EventLoop& loop) { AcceptMore(loop); }
-  /// Replaces the waiting Call with which a call has arrived.
+  /// Called when a call has arrived at a waiting Call. Lets others wait
+  /// instead.
   void OnArrived(EventLoop& loop) {
     --waiting_;
     AcceptMore(loop);
@@ -56,13 +57,14 @@ class CallRouter {
   grpc::AsyncGenericService& rpc() { return rpc_; }
 
  private:
+  // Lets as many Call objects wait as needed.
+  void AcceptMore(EventLoop& loop);
+
   const RpcMetrics& metrics_;
   const Method unknown_;
   std::map<std::string, Method, std::less<>> methods_;
-  void AcceptMore(EventLoop& loop);
-
   grpc::AsyncGenericService rpc_;
-  std::atomic<int> waiting_ = 0;  // Calls that wait for an arrival
+  std::atomic<int> waiting_ = 0;  // Call objects that wait for a call
 };
 
 }  // namespace topk

@@ -19,8 +19,8 @@ class Codec {
  public:
   virtual ~Codec() = default;
 
-  /// Parses `message`, which must outlive `to`. Returns kNeedsWorker and errors
-  /// as ReadRaw(), and the errors of the protocol. After an error, `to` holds
+  /// Parses `message`, which must outlive `to`. Returns what
+  /// ReadRaw() returns, or an error of the protocol. After an error, `to` holds
   /// the fields that Record() and WriteError() report, as far as they were
   /// parsed.
   virtual StepStatus Read(grpc::ByteBuffer& message, Reader reader,

@@ -85,7 +85,8 @@ void EventLoop::Marker::OnComplete(bool) {
 }
 
 // gRPC polls connections only when a thread finds its completion queue empty.
-// Under load that may never happen, so polls by a queue that is always empty.
+// Under load that may never happen, so this polls through a second queue, which
+// is always empty.
 void EventLoop::PollConnections() {
   // One poll handles at most one connection.
   constexpr int kPolls = 8;
@@ -97,7 +98,9 @@ void EventLoop::PollConnections() {
 }
 
 void EventLoop::Poll() {
-  constexpr int kTurn = 64;
+  // How many events until this polls connections and takes an event in order.
+  constexpr int kTurn = 256;
+  constexpr int kTurnWhenBehind = 64;
   CompletionTag* event = nullptr;
   bool ok = false;
   void* tag = nullptr;
@@ -111,13 +114,13 @@ void EventLoop::Poll() {
   for (int events = 1;; ++events) {
     // An operation started by the handler often finishes immediately (reading a
     // buffered message, writing into a buffer). DoThenAsyncNext() then returns
-    // that operation without waking another thread, but before all events in
-    // the queue. That is unfair if many events wait.
-    const bool is_turn = events % kTurn == 0;
-    if (is_turn || is_behind_) {
+    // its event to this thread, which saves a wakeup, but overtakes all events
+    // in the queue. The marker must not overtake any.
+    const bool is_turn = events % (is_behind_ ? kTurnWhenBehind : kTurn) == 0;
+    if (is_turn || is_behind_ || event == &marker_) {
       handle();
       if (is_turn) PollConnections();
-      marker_.Enqueue();
+      if (is_turn || is_behind_) marker_.Enqueue();
       if (!queue_->Next(&tag, &ok)) return;
     } else if (queue_->DoThenAsyncNext(
                    handle, &tag, &ok,

@@ -98,8 +98,9 @@ class EventLoop {
   /// shut down, otherwise they never finish.
   ~EventLoop();
 
-  /// Returns whether events wait for more than kMaxLag until a poller handles
-  /// them. Leave computations to workers then, where clients take turns.
+  /// Returns whether events have recently waited for more than 5 ms until a
+  /// poller handled them. Enqueue computations then, because the work queue is
+  /// fair to clients.
   bool IsBehind() const { return is_behind_; }
 
   int pollers() const { return pollers_; }
@@ -111,11 +112,11 @@ class EventLoop {
 
   static constexpr std::chrono::milliseconds kMaxLag{5};
 
-  // An event whose time in the queue is measured.
+  // Measures how long an event waits in the queue.
   class Marker final : public CompletionTag {
    public:
     explicit Marker(EventLoop& loop) : loop_(loop) {}
-    // Puts the marker at the end of the queue unless it is in the queue.
+    // Puts the marker at the end of the queue unless it is already there.
     void Enqueue();
     void OnComplete(bool ok) override;
 
@@ -123,7 +124,7 @@ class EventLoop {
     EventLoop& loop_;
     std::atomic<bool> is_queued_ = false;
     std::chrono::steady_clock::time_point enqueued_;
-    Users::Token user_;  // keeps the queue open
+    Users::Token user_;  // delays the shutdown of the queue
     grpc::Alarm alarm_;
   };
 
@@ -132,7 +133,7 @@ class EventLoop {
 
   Users sources_;
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
-  grpc::CompletionQueue empty_queue_;  // for PollConnections()
+  grpc::CompletionQueue empty_queue_;  // has no events; see PollConnections()
   std::atomic<bool> is_behind_ = false;
   Marker marker_{*this};
   const OnBusy on_busy_;

@@ -18,7 +18,7 @@ constexpr int64_t kPollerBytes = int64_t{48} << 10;
 // each of the 256 streams of a connection.
 constexpr int64_t kItemBytes = int64_t{4} << 10;
 // While no more than this is in flight, waiting messages of one slice are not
-// compacted: at most 1024 of them keep a receive block each.
+// compacted: at most 1024 messages then keep one receive block each.
 constexpr int64_t kUncompactedBytes = 1024 * kItemBytes;
 
 }  // namespace
@@ -52,7 +52,7 @@ GroupCall::Item GroupCall::Admitted(grpc::ByteBuffer& message) {
   const bool waits =
       (service_.admission().in_flight().bytes() > kUncompactedBytes ||
        CountSlices(message) > 1) &&
-      queue_.WillWait();
+      (queue_.WillWait() || call_.loop().IsBehind());
   item.status = item.request->Admit(message, now, now, waits, kItemBytes);
   if (!item.status.ok()) item.request->KeepIdOnly();
   return item;

@@ -28,7 +28,8 @@ class HeldBytes {
     return Cover();
   }
 
-  /// Charges a message until Release(). Returns the errors of Charge::Add().
+  /// Charges a message of `bytes` bytes until Release(bytes). Returns the
+  /// errors of Charge::Add().
   Status Hold(int64_t bytes) {
     const std::lock_guard lock(mutex_);
     held_ += bytes;
@@ -42,6 +43,7 @@ class HeldBytes {
   }
 
  private:
+  // Charges what held_ or reserved_ needs beyond the present charge.
   Status Cover() {
     const Size missing = Size(std::max(held_, reserved_)) - charge_.bytes();
     return missing == 0 ? Status() : charge_.Add(missing);

@@ -56,7 +56,8 @@ Status MalformedMessage();
 /// has too many slices or fields, and a worker then starts over.
 enum class Reader { kPoller, kWorker };
 
-/// The outcome of a step on a poller: a status, or kNeedsWorker.
+/// The result of a step that a poller may leave to a worker: a status, or
+/// kNeedsWorker.
 using StepStatus = std::optional<Status>;
 /// The step takes too long for a poller. A worker must repeat the step.
 inline constexpr std::nullopt_t kNeedsWorker = std::nullopt;

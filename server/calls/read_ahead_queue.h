@@ -23,16 +23,15 @@ inline constexpr int64_t kMaxReadAheadBytes = int64_t{2} << 20;
 template <class Message>
 class ReadAheadQueue {
  public:
-  /// Reads pause while this many messages wait. The limit is low because a
-  /// poller takes all available messages of all streams before it reads from
-  /// any connection again. A higher limit does not make small messages faster.
+  /// Reads pause while this many messages wait. A higher limit does not make
+  /// small messages faster.
   static constexpr size_t kMaxMessages = 64;
 
   /// What the caller must do after a read.
   struct Next {
     /// Begin the next read.
     bool read = false;
-    /// Become the consumer, and call Take() or TakeOne().
+    /// The caller is now the consumer and must call Take() or TakeOne().
     bool consume = false;
     /// The stream had already ended, and the message was not added.
     bool late = false;
@@ -88,7 +87,7 @@ class ReadAheadQueue {
     /// The error passed to Interrupt() if it ended the stream, otherwise OK.
     Status status;
     /// Messages were taken. If false and the stream has not ended, the caller
-    /// is no longer the consumer: another thread may be.
+    /// is no longer the consumer: another thread may already be.
     bool any = false;
     /// When the waiting queue last became non-empty.
     std::chrono::steady_clock::time_point since;
@@ -126,8 +125,8 @@ class ReadAheadQueue {
     int64_t bytes;
   };
 
-  /// Stops reads and work. Returns the waiting messages, of which there may be
-  /// millions.
+  /// Stops reads and consumption. Returns the waiting messages, of which there
+  /// may be millions.
   std::deque<Waiting> Stop() {
     const std::lock_guard lock(mutex_);
     stopped_ = true;

@@ -97,7 +97,11 @@ bool Request::RunsAtOnce() {
 Status Request::Run(const Cancellation* cancellation) {
   return CatchBadAlloc([&]() -> Status {
     stats_.RecordStage(Stage::kQueue);
-    if (Status s = memory_.CheckWritten(); !s.ok()) return codec_->Translate(s);
+    if (hole_search_bytes_ > 0) {
+      if (Status s = memory_.CheckWritten(); !s.ok()) {
+        return codec_->Translate(s);
+      }
+    }
     const auto shared = memory_.tensor();
     const std::span<const std::byte> own =
         std::as_bytes(std::span(read_.message.tensor().data()));
@@ -138,7 +142,7 @@ void Request::Record(const CallInfo& call, const Status& status) {
 }
 
 void Request::KeepIdOnly() {
-  // Read() asks for a charge only if it needs more than kUnchargedBytes.
+  // Codec::Read() calls `reject` only for more than kUnchargedBytes.
   const ChargeParsed reject = [](Size) { return Cancelled(); };
   (void)CatchBadAlloc(
       [&] { return codec_->Read(message_, Reader::kPoller, reject, read_); });

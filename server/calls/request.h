@@ -25,7 +25,7 @@ namespace topk {
 /// record.
 ///
 /// On a poller, every step before Run() takes constant time. The request holds
-/// its charge until it is destroyed. Not thread-safe.
+/// its charge until ReleaseMessage() or its destruction. Not thread-safe.
 class Request {
  public:
   /// `service` and `admitted` must outlive the request.
@@ -80,8 +80,8 @@ class Request {
   void KeepIdOnly();
 
   /// Frees everything except the response. Only response() may be called
-  /// afterwards. Call when the request has been answered: the client may take
-  /// as long as it likes to receive the response.
+  /// afterwards. Call once the response is computed, because the client may
+  /// receive the response arbitrarily late.
   void ReleaseMessage();
 
  private:

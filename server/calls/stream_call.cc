@@ -27,7 +27,8 @@ namespace {
 // Two things happen at the same time. OnRead() puts each received message into
 // `queue_` and starts the next read, on a poller. Proceed() takes messages from
 // `queue_` and computes, on one thread at a time: the poller that received the
-// message, or a worker. After the last message, OnWritten() sends the response.
+// message, or a worker. After the last message, Proceed() starts to send the
+// response, and OnWritten() continues.
 class StreamCall final : public ServiceCall {
  public:
   StreamCall(TopKService& service, Call& call)
@@ -52,7 +53,7 @@ class StreamCall final : public ServiceCall {
   void OnRead(bool ok, grpc::ByteBuffer& message) override {
     ReadAheadQueue<Item>::Next next;
     Item item;
-    if (queue_.WillWait()) Compact(message);
+    if (queue_.WillWait() || call_.loop().IsBehind()) Compact(message);
     item.message.Swap(&message);
     if (!ok) {
       next = queue_.ReceiveEnd();
@@ -102,14 +103,15 @@ class StreamCall final : public ServiceCall {
     // worker made 256 MiB take 1.5 times as long. Workers take turns with other
     // work.
     constexpr int64_t kTurnNanoseconds = 2'000'000;
-    const Size most = reader == Reader::kWorker ? kTurnNanoseconds
-                      : call_.loop().IsBehind() ? 0
-                                                : WorkQueue::kSmallNanoseconds;
+    const Size budget = reader == Reader::kWorker ? kTurnNanoseconds
+                        : call_.loop().IsBehind()
+                            ? 0
+                            : WorkQueue::kSmallNanoseconds;
     Size spent;
     while (NextItem()) {
       const Size cost = NextNanoseconds();
       const bool turn = spent > 0 || reader == Reader::kPoller;
-      if (turn && spent + cost > most) return ProceedOnWorker();
+      if (turn && spent + cost > budget) return ProceedOnWorker();
       spent += cost;
       const StepStatus step = CatchBadAlloc([&] { return Step(reader); });
       if (NeedsWorker(step)) return ProceedOnWorker();
@@ -124,8 +126,8 @@ class StreamCall final : public ServiceCall {
 
   // Takes a message for the next step, unless there already is one or the
   // stream has ended. The tensor is started when enough of it has arrived.
-  // Returns false if this thread must leave: either no message is ready and
-  // another poller may have started, or the stream ended with an error.
+  // Returns false if this thread is no longer the consumer, because no message
+  // is ready, or the stream ended with an error.
   bool NextItem() {
     if (item_.has_value() || end_) return true;
     const auto taken = queue_.TakeOne(item_, request_.start_bytes());
@@ -206,12 +208,12 @@ class StreamCall final : public ServiceCall {
 
   HeldBytes held_;
   ReadAheadQueue<Item> queue_;
-  // Used by the thread that reads:
+  // Used by the thread that reads. Interrupt() also reads delayed_.
   bool has_header_ = false;  // the header was received
   grpc::Alarm alarm_;
   std::atomic<bool> delayed_ = false;  // the alarm is set
   OwningTag<StreamCall, &StreamCall::OnAlarm> alarm_tag_;
-  // Used by the thread that computes, then by the thread that sends:
+  // Used by the consumer, then by the thread that sends.
   StreamedRequest request_;
   std::optional<Item> item_;  // input of the next step
   bool end_ = false;          // all messages were taken

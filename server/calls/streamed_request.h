@@ -29,7 +29,7 @@ class StreamedRequest {
   /// What the request needs next.
   enum class State {
     kHeader,  // the first message
-    kStart,   // start_bytes() received bytes, and Start()
+    kStart,   // Start(), once start_bytes() bytes were received
     kData,    // messages with data, and Finish() after the last one
   };
 
@@ -54,7 +54,7 @@ class StreamedRequest {
 
   /// Reads the header or a message with data. Returns kNeedsWorker if that
   /// takes too long for a poller, and otherwise the errors of the message, of
-  /// Engine::PrepareStream() and of TensorStream::Feed(). REQUIRES: the stage
+  /// Engine::PrepareStream() and of TensorStream::Feed(). REQUIRES: the state
   /// is kHeader or kData.
   StepStatus Read(grpc::ByteBuffer& message, Reader reader) {
     return state_ == State::kHeader ? ReadHeader(message, reader)
@@ -67,9 +67,10 @@ class StreamedRequest {
   int64_t start_bytes() const { return start_bytes_; }
 
   /// Charges and allocates the memory of the tensor. `received` is the number
-  /// of bytes received so far, or until the end of the stream. Returns
-  /// INVALID_ARGUMENT if the stream has ended too early, RESOURCE_EXHAUSTED if
-  /// there is too little memory. REQUIRES: the state is kStart.
+  /// of bytes received so far. If fewer than start_bytes(), the stream must
+  /// have ended. Returns INVALID_ARGUMENT if the stream has ended too early,
+  /// RESOURCE_EXHAUSTED if there is too little memory. REQUIRES: the state is
+  /// kStart.
   Status Start(int64_t received);
 
   /// Computes the response and serializes the messages to send. Call at the end

@@ -4,9 +4,9 @@ namespace topk {
 
 void UnaryCall::OnRead(bool ok, grpc::ByteBuffer& message) {
   if (!ok) return call_.FinishIncomplete(MissingMessage());
-  const Status status =
-      request_.Admit(message, info().arrived, RequestStats::Clock::now(),
-                     /*waits=*/service_.work().IsBusy());
+  const Status status = request_.Admit(
+      message, info().arrived, RequestStats::Clock::now(),
+      /*waits=*/service_.work().IsBusy() || call_.loop().IsBehind());
   if (!status.ok()) {
     Refuse(status);
     request_.ReleaseMessage();
@@ -77,8 +77,9 @@ void SimpleCall::AnswerAndFinish() {
   const Status status = CatchBadAlloc(
       [&] { return method_.answer(message_, response, admitted().caller); });
   message_.Clear();
-  // Small responses are not charged, so that probes are answered even if the
-  // server has no memory left.
+  charge_.Shrink(0);
+  // Small responses are not charged, so that a probe that was admitted is
+  // always answered.
   constexpr int64_t kAlwaysSent = int64_t{16} << 10;
   const auto bytes = static_cast<int64_t>(response.Length());
   if (status.ok() && bytes > kAlwaysSent) {

@@ -19,7 +19,7 @@ class Users {
     tokens_ = first_;
   }
 
-  /// Returns a token, whose use_count() is 0 if Wait() has returned.
+  /// Returns a token, whose use_count() is 0 once all others were destroyed.
   Token Add() const { return tokens_.lock(); }
 
   /// Blocks until all tokens are destroyed. Call once.

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -15,10 +16,18 @@
 namespace topk {
 namespace {
 
-// The bytes of all mapped objects. A sparse object of terabytes takes no
-// memory, but the address space of a process has only 128 TiB.
+// The maximum of mapped_bytes. A sparse object of terabytes takes no memory,
+// but the address space of a process has only 128 TiB.
 constexpr int64_t kMaxMappedBytes = int64_t{8} << 40;
-std::atomic<int64_t> mapped_bytes = 0;
+std::atomic<int64_t> mapped_bytes = 0;  // of all mapped objects
+
+// Returns an error that a retry does not change.
+Status CannotMap(const std::string& field, int64_t bytes,
+                 const std::string& reason) {
+  return ResourceExhausted(
+      "SHARED_MEMORY_EXHAUSTED", field,
+      StrCat("the object's ", bytes, " bytes cannot be mapped: ", reason));
+}
 
 // Returns a retryable error, because other requests will release their file
 // descriptors and mappings.
@@ -91,10 +100,14 @@ bool MappedObject::IsLinked() const {
 Status MappedObject::Map(const std::string& field) {
   if (!memory_.empty() || size() == 0) return {};
   const auto bytes = static_cast<size_t>(size());
+  if (size() > kMaxMappedBytes) {
+    return CannotMap(field, size(),
+                     StrCat("the maximum is ", kMaxMappedBytes, " bytes"));
+  }
   if (size() > kMaxMappedBytes - mapped_bytes.fetch_add(size())) {
     mapped_bytes -= size();
-    return Exhausted(StrCat("the objects in use would have more than ",
-                            kMaxMappedBytes, " bytes together"));
+    return Exhausted(StrCat("all shared memory objects in use would have more ",
+                            "than ", kMaxMappedBytes, " bytes"));
   }
   const int protection =
       access_ == Access::kWrite ? PROT_READ | PROT_WRITE : PROT_READ;
@@ -103,10 +116,7 @@ Status MappedObject::Map(const std::string& field) {
   const int error = errno;
   if (memory == MAP_FAILED) {  // the object is too large for this machine
     mapped_bytes -= size();
-    return ResourceExhausted(
-        "SHARED_MEMORY_EXHAUSTED", field,
-        StrCat("the object's ", bytes,
-               " bytes cannot be mapped: ", ErrnoText(error)));
+    return CannotMap(field, size(), ErrnoText(error));
   }
   memory_ = {static_cast<std::byte*>(memory), bytes};
   guard_.emplace(memory_, access_ == Access::kWrite);
@@ -120,7 +130,6 @@ std::span<std::byte> MappedObject::part(int64_t offset, int64_t bytes) const {
 }
 
 bool MappedObject::HasMemory(int64_t offset, int64_t bytes) const {
-  if (HoleSearchBytes(offset) == 0) return true;
   const off_t hole = lseek(descriptor_, offset, SEEK_HOLE);
   return hole < 0 || hole >= offset + bytes;  // negative if truncated
 }
@@ -128,9 +137,11 @@ bool MappedObject::HasMemory(int64_t offset, int64_t bytes) const {
 int64_t MappedObject::HoleSearchBytes(int64_t offset) const {
   constexpr int64_t kBlockBytes = 512;
   struct stat now {};
-  const bool has_holes = fstat(descriptor_, &now) != 0 ||
-                         now.st_blocks * kBlockBytes < now.st_size;
-  return has_holes ? size() - offset : 0;
+  if (fstat(descriptor_, &now) != 0) return size() - offset;
+  const int64_t allocated = now.st_blocks * kBlockBytes;
+  if (allocated >= now.st_size) return 0;
+  return std::clamp(allocated, int64_t{1},
+                    std::max(size() - offset, int64_t{1}));
 }
 
 bool MappedObject::StillHas(int64_t bytes) const {

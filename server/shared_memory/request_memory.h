@@ -40,6 +40,7 @@ class RequestMemory {
   /// Returns FAILED_PRECONDITION if a part of the tensor was never written.
   /// Takes 60 ns for each page of HoleSearchBytes().
   Status CheckWritten() const;
+  /// See SharedRegion. 0 if the tensor is not in shared memory.
   int64_t HoleSearchBytes() const;
 
   /// Returns FAILED_PRECONDITION if the tensor's object was truncated after

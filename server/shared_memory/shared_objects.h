@@ -42,7 +42,8 @@ class SharedRegion {
   /// can remove memory at any time.
   Status CheckWritten(const std::string& field) const;
 
-  /// Returns how many bytes CheckWritten() may search.
+  /// Returns an upper bound of the bytes that CheckWritten() searches, or 0 if
+  /// the object has no holes. CheckWritten() is not needed then.
   int64_t HoleSearchBytes() const { return object_->HoleSearchBytes(offset_); }
 
   /// Returns FAILED_PRECONDITION if a part of the region was removed after it
@@ -86,7 +87,8 @@ class SharedObjects {
 
   // Returns the cached mapping of an object that was just opened. On a cache
   // miss, maps the object and evicts the least recently used object that no
-  // request uses. If all are in use, does not cache the new mapping.
+  // request uses. If all are in use or the object is huge, does not cache the
+  // new mapping.
   Result<std::shared_ptr<MappedObject>> Map(
       const std::string& name, Access access,
       std::shared_ptr<MappedObject> opened, const std::string& field);

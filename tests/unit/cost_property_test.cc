@@ -105,12 +105,11 @@ TEST(CostOfAnyPlan, GrowsWithEachSize) {
     if (!plan.ok() || !larger.ok()) continue;
     ++compared;
     const auto prepared = *backend.Prepare(*plan);
-    const Costs costs = prepared->costs();
-    const Costs larger_costs = (*backend.Prepare(*larger))->costs();
-    ExpectAtLeast(larger_costs.run, costs.run,
+    const auto prepared_larger = *backend.Prepare(*larger);
+    ExpectAtLeast(prepared_larger->RunCost(), prepared->RunCost(),
                   "run " + Text(request) + " to " + Text(more));
     if (!plan->input.packed) continue;
-    ExpectAtLeast(larger_costs.fold, costs.fold,
+    ExpectAtLeast(prepared_larger->FoldCost(), prepared->FoldCost(),
                   "fold " + Text(request) + " to " + Text(more));
     const auto bytes = static_cast<int64_t>(random() % (1 << 24));
     EXPECT_GE(prepared->FeedNanoseconds(2 * bytes).value(),
@@ -219,8 +218,8 @@ TEST(CostOfAnyPlan, CoversARun) {
     };
     const PreparedRequest prepared = prepare();
     const bool folds = prepared.plan->input.packed && random() % 3 == 0;
-    const Costs costs = prepared.prepared->costs();
-    const Cost& cost = folds ? costs.fold : costs.run;
+    const Cost cost =
+        folds ? prepared.prepared->FoldCost() : prepared.prepared->RunCost();
     const std::string data = DataFor(random, *prepared.plan);
     const auto bytes = std::as_bytes(std::span(data));
     std::optional<Taken> best;

@@ -19,8 +19,8 @@ inline constexpr int64_t kBlockBytes = int64_t{1} << 19;
 inline constexpr int64_t kScanBytes = int64_t{1} << 22;
 
 /// Calls fn(b, e) on one range after another of at most `block`, until all of
-/// [begin, end) is done or the computation is cancelled. A single block is done
-/// without a look. Returns whether all was done.
+/// [begin, end) is done or the computation is cancelled. Does not check for
+/// cancellation before the first block. Returns whether all was done.
 template <class Fn>
 bool ForEachBlock(int64_t begin, int64_t end, int64_t block,
                   const Cancellation* cancellation, const Fn& fn) {

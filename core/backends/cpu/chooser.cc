@@ -112,6 +112,13 @@ void SetCopiedTile(const Plan& plan, Schedule& schedule) {
       std::min(n, beside ? BlockFor(schedule.tile, bytes) : kRowBytes / bytes);
 }
 
+// Returns the longest time of work that one thread does, for tasks of `task`
+// nanoseconds.
+Size SerialNanoseconds(double task) {
+  return Size::Of(static_cast<double>(kSerialNanoseconds) * task /
+                  kTaskNanoseconds);
+}
+
 }  // namespace
 
 int64_t SortPieces(int64_t k, int threads, double task) {
@@ -171,9 +178,7 @@ bool CanRun(Algorithm algorithm, const Plan& plan) {
 }
 
 Schedule Choose(const Plan& plan, int threads, double task) {
-  const double serial =
-      static_cast<double>(kSerialNanoseconds) * task / kTaskNanoseconds;
-  const bool small = RunNanoseconds(plan) <= Size::Of(serial);
+  const bool small = RunNanoseconds(plan) <= SerialNanoseconds(task);
   return Cut(AlgorithmFor(plan), plan, small ? 1 : threads, task);
 }
 
@@ -270,7 +275,9 @@ Schedule FoldSchedule(const Plan& plan, int threads, double task) {
     block.outer = 1;
     block.values.bytes /= plan.outer;
     block.indices.bytes /= plan.outer;
-    return Choose(block, threads, task);
+    // A poller that may feed a chunk must not enter an arena.
+    const bool on_poller = FeedNanoseconds(plan, 0) <= SerialNanoseconds(task);
+    return Choose(block, on_poller ? 1 : threads, task);
   }
   Schedule schedule;
   schedule.algorithm = Algorithm::kScan;

@@ -39,13 +39,20 @@ class CpuPlan final : public PreparedPlan {
 
   std::string_view kernel() const override { return NameOf(schedule_); }
 
-  Costs costs() const override {
-    const int threads = resources_.threads;
-    const bool packed = plan_.input.packed;
-    return {cpu::EstimateNanoseconds(plan_, schedule_, threads),
-            cpu::RunCost(plan_, schedule_, threads),
-            packed ? cpu::FoldCost(plan_, threads, resources_.task) : Cost(),
-            packed && schedule_.algorithm == cpu::Algorithm::kScan};
+  int64_t EstimateNanoseconds() const override {
+    return cpu::EstimateNanoseconds(plan_, schedule_, resources_.threads);
+  }
+
+  Cost RunCost() const override {
+    return cpu::RunCost(plan_, schedule_, resources_.threads);
+  }
+
+  Cost FoldCost() const override {
+    return cpu::FoldCost(plan_, resources_.threads, resources_.task);
+  }
+
+  bool FoldsWell() const override {
+    return plan_.input.packed && schedule_.algorithm == cpu::Algorithm::kScan;
   }
 
   Size FeedNanoseconds(Size bytes) const override {

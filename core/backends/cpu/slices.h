@@ -72,8 +72,8 @@ class SliceRunner {
   bool cancelled() const { return IsCancelled(run_.cancellation); }
 
   // Whether a tile's outputs are computed as rows and then copied to their
-  // places: the kernel of short rows writes no others, and whole columns are
-  // scattered faster together.
+  // places: the kernel for short rows writes only rows, and writing several
+  // whole columns together is faster.
   static bool IsStaged(const Plan& plan, const Schedule& schedule) {
     const bool rows =
         plan.inner == 1 && plan.values.packed && plan.indices.packed;
@@ -82,7 +82,7 @@ class SliceRunner {
     return !rows && (whole || schedule.algorithm == Algorithm::kShortRows);
   }
 
-  // Returns the slack of a selection: little where many share the cache.
+  // Returns the slack of a selection: small if many selections share the cache.
   static int64_t Slack(const Plan& plan, const Schedule& schedule) {
     constexpr int64_t kFew = 16;
     const bool many =
@@ -148,7 +148,8 @@ class SliceRunner {
     for (int64_t row = 0;; ++row) {
       row = run_.kernels.select_short_rows(run_.encoder, rows, row);
       if (row == count) return;
-      SelectRow(At<Key>(elements, row * n_), slice + row);  // many are equal
+      SelectRow(At<Key>(elements, row * n_),
+                slice + row);  // too many equal elements
     }
   }
 
@@ -178,7 +179,8 @@ class SliceRunner {
     for (int64_t c = 0; c < width && !cancelled(); ++c) Write(first + c, c);
   }
 
-  // Returns the selections of `count` slices: a slice's shards are neighbours.
+  // Returns the selections of `count` slices. Those of a slice's pieces are
+  // adjacent.
   std::span<Selection<Key>> Selections(int64_t count) {
     const auto size = static_cast<size_t>(count * schedule_.pieces);
     while (selections_.size() < size) {
@@ -188,7 +190,8 @@ class SliceRunner {
     return std::span(selections_).first(size);
   }
 
-  // Writes a slice from its selections, the ones with this number.
+  // Merges the selections of the tile's slice `number`, and writes them as
+  // slice `slice`.
   void Write(int64_t slice, int64_t number) {
     const int64_t pieces = schedule_.pieces;
     const auto selections = std::span(selections_)
@@ -205,20 +208,27 @@ class SliceRunner {
   template <class T, bool kIsFloat>
   void Unstage(const Kernels<T, kIsFloat>& kernels, const Layout& layout,
                int64_t first, int64_t width, Span from, Span to) const {
-    if (layout.packed && plan_.inner > 1) {
-      const int64_t at = SliceOffset(plan_, layout, first);
-      kernels.transpose(from.data(), width, plan_.k, plan_.k,
-                        to.data() + at * static_cast<int64_t>(sizeof(T)),
-                        plan_.inner);
-      return;
-    }
+    constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
+    constexpr int64_t kMinRows = 64;
     const int64_t step = layout.strides[static_cast<size_t>(plan_.axis)];
-    for (int64_t c = 0; c < width; ++c) {
-      const int64_t at = SliceOffset(plan_, layout, first + c);
-      for (int64_t j = 0; j < plan_.k; ++j) {
-        Store(to.data(), at + j * step, Load<T>(from.data(), c * plan_.k + j));
+    const auto copy = [&](int64_t begin, int64_t end) {
+      if (layout.packed && plan_.inner > 1) {
+        const int64_t at =
+            SliceOffset(plan_, layout, first) + begin * plan_.inner;
+        kernels.transpose(from.data() + begin * kBytes, width, end - begin,
+                          plan_.k, to.data() + at * kBytes, plan_.inner);
+        return;
       }
-    }
+      for (int64_t c = 0; c < width; ++c) {
+        const int64_t at = SliceOffset(plan_, layout, first + c);
+        for (int64_t j = begin; j < end; ++j) {
+          Store(to.data(), at + j * step,
+                Load<T>(from.data(), c * plan_.k + j));
+        }
+      }
+    };
+    ForEachBlock(0, plan_.k, std::max(kBlockElements / width, kMinRows),
+                 run_.cancellation, copy);
   }
 
   const Run<Key, kFloat>& run_;

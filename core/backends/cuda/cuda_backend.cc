@@ -101,21 +101,25 @@ class CudaPlan final : public PreparedPlan {
     return NameOf(cuda::MethodOf(plan_, positions_));
   }
 
-  Costs costs() const override {
-    Costs costs;
-    costs.estimate_nanoseconds = FeedNanoseconds(0).value();
-    // One thread copies to pinned memory and waits for the device.
-    costs.run = CostOfOutputs(plan_);
-    costs.run.working_bytes = 2 * cuda::kStagingBytes;
-    costs.run.nanoseconds += costs.estimate_nanoseconds;
-    costs.fold = costs.run;
-    costs.folds_well = true;
-    return costs;
+  int64_t EstimateNanoseconds() const override {
+    return cuda::EstimateNanoseconds(plan_, positions_);
   }
 
-  // Any call may wait for the device.
+  // One thread copies to pinned memory and waits for the device.
+  Cost RunCost() const override {
+    Cost cost = CostOfOutputs(plan_);
+    cost.working_bytes = 2 * cuda::kStagingBytes;
+    cost.nanoseconds += EstimateNanoseconds();
+    return cost;
+  }
+
+  Cost FoldCost() const override { return RunCost(); }
+
+  bool FoldsWell() const override { return true; }
+
+  // Any call may wait for the device, so none is for a poller.
   Size FeedNanoseconds(Size) const override {
-    return cuda::EstimateNanoseconds(plan_, positions_);
+    return std::max(EstimateNanoseconds(), kSerialNanoseconds + 1);
   }
 
   Execution Run(std::span<const std::byte> tensor, const Outputs& outputs,
