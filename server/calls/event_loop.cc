@@ -1,6 +1,7 @@
 #include "server/calls/event_loop.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <ctime>
 #include <utility>
 
@@ -99,8 +100,8 @@ void EventLoop::PollConnections() {
 
 void EventLoop::Poll() {
   // How many events until this polls connections and takes an event in order.
-  constexpr int kTurn = 256;
-  constexpr int kTurnWhenBehind = 64;
+  constexpr uint32_t kTurn = 256;
+  constexpr uint32_t kTurnWhenBehind = 64;
   CompletionTag* event = nullptr;
   bool ok = false;
   void* tag = nullptr;
@@ -111,7 +112,7 @@ void EventLoop::Poll() {
     event->OnComplete(ok);
     if (on_busy_) on_busy_(busy.Stop());
   };
-  for (int events = 1;; ++events) {
+  for (uint32_t events = 1;; ++events) {
     // An operation started by the handler often finishes immediately (reading a
     // buffered message, writing into a buffer). DoThenAsyncNext() then returns
     // its event to this thread, which saves a wakeup, but overtakes all events

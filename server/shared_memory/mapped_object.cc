@@ -140,8 +140,8 @@ int64_t MappedObject::HoleSearchBytes(int64_t offset) const {
   if (fstat(descriptor_, &now) != 0) return size() - offset;
   const int64_t allocated = now.st_blocks * kBlockBytes;
   if (allocated >= now.st_size) return 0;
-  return std::clamp(allocated, int64_t{1},
-                    std::max(size() - offset, int64_t{1}));
+  const auto rest = static_cast<int64_t>(now.st_size) - offset;
+  return std::clamp(allocated, int64_t{1}, std::max(rest, int64_t{1}));
 }
 
 bool MappedObject::StillHas(int64_t bytes) const {

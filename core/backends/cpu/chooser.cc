@@ -254,19 +254,22 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   return schedule;
 }
 
+int64_t FoldSlack(const Plan& plan) { return std::max(plan.k, int64_t{16}); }
+
 int64_t FoldRows(const Plan& plan) {
   constexpr int64_t kSmall = int64_t{1} << 22;  // bytes
   // Fewer rows would spend most of the time between blocks.
   constexpr int64_t kMinRows = 64;
   const int64_t bytes = InfoOf(plan.dtype).bytes;
-  // Selection::Bytes() of k candidates and as many more.
-  const Size selection =
-      3 * std::min(2 * Size(plan.k), Size(plan.n)) * Size(bytes + 16);
+  // Selection::Bytes() of k candidates and some more.
+  const auto selection = [&](int64_t more) {
+    return 3 * std::min(Size(plan.k) + more, Size(plan.n)) * Size(bytes + 16);
+  };
   const Size slice = Size(plan.n) * bytes;
-  if (slice <= std::max(2 * selection, Size(kSmall / plan.inner))) {
-    return plan.n;
-  }
-  return std::min(plan.n, std::max(selection.value() / bytes, kMinRows));
+  const Size kept = selection(FoldSlack(plan));
+  if (slice <= std::max(2 * kept, Size(kSmall / plan.inner))) return plan.n;
+  return std::min(plan.n,
+                  std::max(selection(plan.k).value() / bytes, kMinRows));
 }
 
 Schedule FoldSchedule(const Plan& plan, int threads, double task) {

@@ -92,8 +92,12 @@ Schedule Choose(const Plan& plan, int threads, double task = kTaskNanoseconds);
 Schedule Cut(Algorithm algorithm, const Plan& plan, int threads,
              double task = kTaskNanoseconds);
 
-/// Returns the number of rows that a fold over columns collects: all n of them
-/// if they take little memory, or no more than a selection for each column.
+/// Returns the slack of each selection of a fold over columns. With less,
+/// ascending elements would be selected from too often.
+int64_t FoldSlack(const Plan& plan);
+
+/// Returns the number of rows that a fold over columns collects: all n if they
+/// take little memory, or at most twice the memory of the columns' selections.
 /// REQUIRES: plan.inner > 1, and slices.
 int64_t FoldRows(const Plan& plan);
 

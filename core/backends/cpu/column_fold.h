@@ -49,8 +49,8 @@ class ColumnFold {
         writer_(plan, outputs, run_.kernels, schedule_.sort_pieces,
                 cancellation) {
     if (rows_ == plan.n) return;
-    const Selection<Key> empty(run_.kernels.kth, plan.k, Slack(plan), plan.n,
-                               cancellation);
+    const Selection<Key> empty(run_.kernels.kth, plan.k, FoldSlack(plan),
+                               plan.n, cancellation);
     selections_.reserve(static_cast<size_t>(plan.inner));
     ForEachBlock(0, plan.inner, kBlockColumns, cancellation,
                  [&](int64_t begin, int64_t end) {
@@ -69,7 +69,7 @@ class ColumnFold {
                                                 schedule.units(plan), threads);
     }
     return bytes +
-           plan.inner * Selection<Key>::Bytes(plan.k, Slack(plan), plan.n) +
+           plan.inner * Selection<Key>::Bytes(plan.k, FoldSlack(plan), plan.n) +
            BlockFeed<Key, kFloat>::Bytes(plan, schedule, plan.n) +
            SliceWriter<Key>::Bytes(plan, plan.k, schedule.sort_pieces);
   }
@@ -99,11 +99,6 @@ class ColumnFold {
   }
 
  private:
-  // The slack of a selection. With less, ascending elements reselect too often.
-  static int64_t Slack(const Plan& plan) {
-    return std::max(plan.k, int64_t{16});
-  }
-
   // The number of selections constructed between checks for cancellation.
   static constexpr int64_t kBlockColumns = int64_t{1} << 11;
 

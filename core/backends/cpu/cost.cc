@@ -98,7 +98,7 @@ Cost FoldCost(const Plan& plan, int threads, double task) {
   cost.nanoseconds +=
       Nanoseconds(plan, true) +
       ZeroFillNanoseconds((plan.slices() == 0 ? Size(0) : Size(plan.inner)) *
-                          2 * plan.k * kCandidateBytes);
+                          (Size(plan.k) + FoldSlack(plan)) * kCandidateBytes);
   return cost;
 }
 

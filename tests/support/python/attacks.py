@@ -46,6 +46,7 @@ class Attack:
     caller        keyword arguments of the honest caller
     longest       the seconds that a call of the honest caller may take
     valid         whether the server must accept each request of the attack
+    sanitized    whether a server with sanitizers is fast enough for it
     needs_haproxy whether gRPC 1.51 withstands it only behind HAProxy
     """
 
@@ -59,6 +60,7 @@ class Attack:
     longest: float = 0.25
     valid: bool = False
     needs_haproxy: bool = False
+    sanitized: bool = True
 
 
 def attack(**how):
@@ -347,7 +349,7 @@ def endless_headers(attacker):
 # Connections ------------------------------------------------------------------
 
 
-@attack(rounds=1000, flags=("--handshake-timeout=1s",))
+@attack(rounds=1000, flags=("--handshake-timeout=1s",), sanitized=False)
 def connection_crowd(attacker):
     """500 connections in each state of the handshake, closed in any order."""
     chance = attacker.random

@@ -136,7 +136,8 @@ def arguments():
     options = parser.parse_args()
     options.names = [name for name in options.only.split(",") if name] or [
         name for name, chosen in ATTACKS.items()
-        if chosen.needs_haproxy == bool(options.haproxy)]
+        if chosen.needs_haproxy == bool(options.haproxy) and
+        (chosen.sanitized or not options.sanitized)]
     if unknown := set(options.names) - set(ATTACKS):
         parser.error(f"no such attack: {', '.join(sorted(unknown))}")
     return options
