@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <regex>
 
 #include "core/base/text.h"
 #include "tests/integration/subprocess.h"
@@ -38,7 +39,9 @@ Read ReadWords(std::vector<const char*> words) {
   Read read;
   read.line = ReadCommandLine(static_cast<int>(words.size()), words.data());
   read.out = GetCapturedStdout();
-  read.error = GetCapturedStderr();
+  // Threads of earlier tests may log meanwhile, e.g. "E1125 04:05:23.32 ...".
+  read.error = std::regex_replace(
+      GetCapturedStderr(), std::regex("[EWI][0-9]{4} [0-9:.]+ [^\\n]*\\n"), "");
   return read;
 }
 
