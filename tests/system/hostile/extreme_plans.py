@@ -106,8 +106,9 @@ def long_items_of_many_clients(attacker):
 
 @attack(processes=1, rounds=8, seconds=3, valid=True)
 def small_items_on_many_streams(attacker):
-    """From one address 300 items of 4 bytes on each of 2048 streams."""
-    item = h2.message(topk_requests.onnx("U8", [4], data=b"abcd")
+    """From one address 300 items of a few bytes on each of 2048 streams, each
+    of which a poller may compute."""
+    item = h2.message(topk_requests.directml("F32", [11000], [0])
                       .SerializeToString())
     source = attacker.source()
     clients = [Client(attacker.target, source, greets=True) for _ in range(8)]

@@ -1,5 +1,6 @@
 """Calls that make the server keep memory and then do nothing, or never end."""
 
+import mmap
 import os
 import pathlib
 import time
@@ -356,24 +357,34 @@ def sparse_shared_memory(attacker):
         path.unlink(missing_ok=True)
 
 
-@attack(processes=1, rounds=160, flags=("--allow-shared-memory",))
+@attack(processes=1, rounds=60, seconds=3, flags=("--allow-shared-memory",),
+        caller={"count": 3 << 20})
 def vast_shared_memory(attacker):
-    """Objects of 2 TiB that nobody has written. The address space of a process
-    has room for 64 of them."""
-    size = 2 << 40
-    names = [f"/topk-{os.getpid()}-vast{number}" for number in range(80)]
-
-    def use_part(client):
-        request = topk_requests.onnx("U8", [1], data=None)
-        request.tensor.shared_memory.CopyFrom(
-            load_stubs()["tensor"].SharedMemoryRegion(
-                name=attacker.random.choice(names), byte_size=1))
-        return client.call(TOPK + "ComputeTopK", request.SerializeToString())
+    """Objects that nobody has written, each as large as the server still
+    maps, so that the process has no address space left."""
+    request = topk_requests.onnx("U8", [1], data=None)
+    paths = []
+    size = 1 << 46
     try:
-        for name in names:
-            with open("/dev/shm" + name, "wb") as file:
-                file.truncate(size)
-        attacker.keep_calling(use_part, outstanding=2)
+        with attacker.connect() as client:
+            while (size >= mmap.PAGESIZE and len(paths) < 60 and
+                   attacker.goes_on() and not client.closed):
+                name = f"/topk-{os.getpid()}-vast{len(paths)}"
+                path = pathlib.Path("/dev/shm" + name)
+                with path.open("wb") as file:
+                    file.truncate(size)
+                paths.append(path)
+                request.tensor.shared_memory.CopyFrom(
+                    load_stubs()["tensor"].SharedMemoryRegion(
+                        name=name, byte_size=1))
+                stream = client.call(TOPK + "ComputeTopK",
+                                     request.SerializeToString())
+                attacker.delivered()
+                client.wait([stream], 1)
+                if client.outcomes.get(stream) == "RESOURCE_EXHAUSTED":
+                    paths.pop().unlink()
+                    size //= 2
+            attacker.hold_and_close([client])
     finally:
-        for name in names:
-            pathlib.Path("/dev/shm" + name).unlink(missing_ok=True)
+        for path in paths:
+            path.unlink(missing_ok=True)
