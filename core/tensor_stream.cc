@@ -5,6 +5,7 @@
 
 #include "core/answer.h"
 #include "core/base/deferred_free.h"
+#include "core/base/dtype.h"
 #include "core/chunked_run.h"
 #include "core/engine.h"
 
@@ -69,10 +70,14 @@ Size TensorStream::FeedNanoseconds(Size bytes) const {
 }
 
 Size TensorStream::FinishNanoseconds() const {
-  // A fold on the CPU writes each slice when its last element arrives.
-  return state_->run->fold() == nullptr
-             ? state_->request.cost.nanoseconds
-             : state_->request.prepared->FeedNanoseconds(0);
+  const PreparedRequest& request = state_->request;
+  if (state_->run->fold() == nullptr) return request.cost.nanoseconds;
+  // A fold on the CPU writes each slice when its last element arrives, but
+  // packs values of less than a byte at the end, at up to 1 ns each.
+  const Plan& plan = *request.plan;
+  const bool packs = InfoOf(plan.dtype).packed() && plan.wants_values;
+  return request.prepared->FeedNanoseconds(0) +
+         Size(packs ? plan.selected() : 0);
 }
 
 Status TensorStream::Feed(std::span<const std::byte> chunk) {

@@ -1,6 +1,7 @@
 // Checked arithmetic on sizes from untrusted input.
 #pragma once
 
+#include <atomic>
 #include <compare>
 #include <concepts>
 #include <cstdint>
@@ -17,6 +18,17 @@ inline bool CheckedMultiply(int64_t a, int64_t b, int64_t* product) {
 /// Sets *sum to a + b and returns true, or returns false on overflow.
 inline bool CheckedAdd(int64_t a, int64_t b, int64_t* sum) {
   return !__builtin_add_overflow(a, b, sum);
+}
+
+/// Adds `amount` to a count and returns true, or returns false if the sum would
+/// exceed the limit. The count never exceeds the limit, not even for a moment.
+inline bool AddWithin(int64_t limit, int64_t amount,
+                      std::atomic<int64_t>& count) {
+  int64_t current = count.load();
+  do {
+    if (amount > limit - current) return false;
+  } while (!count.compare_exchange_weak(current, current + amount));
+  return true;
 }
 
 /// Sets *rounded to the least multiple of 4 that is >= bytes and returns true,

@@ -12,15 +12,6 @@ using std::chrono::milliseconds;
 
 constexpr char kServer[] = "server";
 
-// Adds to a count unless the sum would exceed the limit.
-bool AddWithin(int64_t limit, int64_t amount, std::atomic<int64_t>& count) {
-  int64_t current = count.load();
-  do {
-    if (amount > limit - current) return false;
-  } while (!count.compare_exchange_weak(current, current + amount));
-  return true;
-}
-
 std::string QuotaOf(std::string_view client) {
   return StrCat("client:", client);
 }

@@ -19,10 +19,9 @@ class Codec {
  public:
   virtual ~Codec() = default;
 
-  /// Parses `message`, which must outlive `to`. Returns what
-  /// ReadRaw() returns, or an error of the protocol. After an error, `to` holds
-  /// the fields that Record() and WriteError() report, as far as they were
-  /// parsed.
+  /// Parses `message`, which must outlive `to`. Returns what ReadRaw() returns,
+  /// or an error of the protocol. After an error, `to` holds the fields that
+  /// Record() and WriteError() report, as far as they were parsed.
   virtual StepStatus Read(grpc::ByteBuffer& message, Reader reader,
                           const ChargeParsed& charge,
                           RawMessage<v1::TopKRequest>& to) = 0;

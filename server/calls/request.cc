@@ -54,7 +54,6 @@ Status Request::PrepareRead() {
   const auto shared = memory_.tensor();
   if (shared) {
     stats_.tensor_bytes = static_cast<int64_t>(shared->size());
-    hole_search_bytes_ = memory_.HoleSearchBytes();
     pieces = 1;
     request.mutable_tensor()->clear_source();
   }
@@ -82,7 +81,7 @@ Size Request::nanoseconds() {
   constexpr int64_t kSearchedBytesPerNanosecond = 64;
   if (prepared_.has_value()) {
     return prepared_->cost.nanoseconds +
-           hole_search_bytes_ / kSearchedBytesPerNanosecond;
+           memory_.hole_search_bytes() / kSearchedBytesPerNanosecond;
   }
   constexpr int64_t kFields = 20'000;
   constexpr int64_t kSlice = 20;
@@ -97,11 +96,7 @@ bool Request::RunsAtOnce() {
 Status Request::Run(const Cancellation* cancellation) {
   return CatchBadAlloc([&]() -> Status {
     stats_.RecordStage(Stage::kQueue);
-    if (hole_search_bytes_ > 0) {
-      if (Status s = memory_.CheckWritten(); !s.ok()) {
-        return codec_->Translate(s);
-      }
-    }
+    if (Status s = memory_.CheckWritten(); !s.ok()) return codec_->Translate(s);
     const auto shared = memory_.tensor();
     const std::span<const std::byte> own =
         std::as_bytes(std::span(read_.message.tensor().data()));

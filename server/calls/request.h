@@ -93,7 +93,6 @@ class Request {
   std::unique_ptr<Codec> codec_;
   InFlightLimiter::Charge charge_;
   int64_t own_bytes_ = 0;
-  int64_t hole_search_bytes_ = 0;
   grpc::ByteBuffer message_;  // `read_` points into it
   RawMessage<v1::TopKRequest> read_;
   RequestMemory memory_;

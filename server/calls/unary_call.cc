@@ -35,18 +35,14 @@ void UnaryCall::PrepareOnWorker() {
 }
 
 void UnaryCall::Compute() {
-  const Status status = WithCancelCause(request_.Run(&call_.cancellation()));
-  if (!status.ok()) return End(status);
-  // Record before sending: once the client has the response, the metrics
-  // include the request.
-  request_.Record(info(), status);
-  call_.Finish(request_.response());
-  request_.ReleaseMessage();
+  End(WithCancelCause(request_.Run(&call_.cancellation())));
 }
 
 void UnaryCall::End(const Status& status) {
+  // Record before sending: once the client has the response, the metrics
+  // include the request.
   request_.Record(info(), status);
-  call_.Finish(status);
+  status.ok() ? call_.Finish(request_.response()) : call_.Finish(status);
   request_.ReleaseMessage();
 }
 

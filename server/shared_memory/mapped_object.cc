@@ -10,6 +10,7 @@
 #include <chrono>
 #include <utility>
 
+#include "core/base/checked.h"
 #include "core/base/deferred_free.h"
 #include "core/base/text.h"
 
@@ -104,8 +105,7 @@ Status MappedObject::Map(const std::string& field) {
     return CannotMap(field, size(),
                      StrCat("the maximum is ", kMaxMappedBytes, " bytes"));
   }
-  if (size() > kMaxMappedBytes - mapped_bytes.fetch_add(size())) {
-    mapped_bytes -= size();
+  if (!AddWithin(kMaxMappedBytes, size(), mapped_bytes)) {
     return Exhausted(StrCat("all shared memory objects in use would have more ",
                             "than ", kMaxMappedBytes, " bytes"));
   }

@@ -33,6 +33,7 @@ Status RequestMemory::OpenTensor(const v1::TopKRequest& request,
       objects_->Open(request.tensor().shared_memory(), Access::kRead, kTensor);
   if (!region.ok()) return region.status();
   tensor_ = *std::move(region);
+  hole_search_bytes_ = tensor_->HoleSearchBytes();
   return {};
 }
 
@@ -77,11 +78,7 @@ std::optional<std::span<const std::byte>> RequestMemory::tensor() const {
 }
 
 Status RequestMemory::CheckWritten() const {
-  return tensor_.has_value() ? tensor_->CheckWritten(kTensor) : Status();
-}
-
-int64_t RequestMemory::HoleSearchBytes() const {
-  return tensor_.has_value() ? tensor_->HoleSearchBytes() : 0;
+  return hole_search_bytes_ > 0 ? tensor_->CheckWritten(kTensor) : Status();
 }
 
 Status RequestMemory::CheckTensor() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -38,10 +39,12 @@ class RequestMemory {
   std::optional<std::span<const std::byte>> tensor() const;
 
   /// Returns FAILED_PRECONDITION if a part of the tensor was never written.
-  /// Takes 60 ns for each page of HoleSearchBytes().
+  /// Takes 60 ns for each page of hole_search_bytes().
   Status CheckWritten() const;
-  /// See SharedRegion. 0 if the tensor is not in shared memory.
-  int64_t HoleSearchBytes() const;
+
+  /// An upper bound of the bytes that CheckWritten() searches, as of
+  /// OpenTensor(). 0 if the tensor has no holes or is not in shared memory.
+  int64_t hole_search_bytes() const { return hole_search_bytes_; }
 
   /// Returns FAILED_PRECONDITION if the tensor's object was truncated after
   /// OpenTensor().
@@ -62,6 +65,7 @@ class RequestMemory {
 
   SharedObjects* objects_;
   std::optional<SharedRegion> tensor_;
+  int64_t hole_search_bytes_ = 0;  // of tensor_
   std::vector<Output> outputs_;
 };
 

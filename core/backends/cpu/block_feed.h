@@ -1,12 +1,12 @@
-// Feeds neighboring slices to a selection each, from blocks of their elements.
+// Feeds adjacent slices, a block at a time, to one selection per slice.
 //
 // Algorithm: a block is copied to rows (block_source.h), and each row is fed to
-// its selection. Once all selections have a bound, rows of neighboring columns
-// are compared with the bounds in place instead.
+// its selection. Once all selections have a bound, the other elements of
+// adjacent columns are compared with the bounds in place.
 //
 // Why: nearly all elements fail the comparison, which takes half the time of a
 // copy (100000 x 64 f32, k 50, Xeon with AVX-512). Without bounds, or for a few
-// columns, rows are faster.
+// columns, copying is faster.
 //
 // Tests: unit/algorithms_test.cc, unit/long_slices_test.cc.
 #pragma once
@@ -44,7 +44,7 @@ class BlockFeed {
   }
 
   BlockSource<Key, kFloat>& source() { return source_; }
-  RowFeed<Key, kFloat>& rows() { return feed_; }
+  RowFeed<Key, kFloat>& row_feed() { return feed_; }
 
   /// Feeds the elements begin .. end - 1 of the slices first ..
   /// first + width - 1. The selection of slice first + c is selections[c *
@@ -52,10 +52,11 @@ class BlockFeed {
   void Feed(int64_t first, int64_t width, int64_t begin, int64_t end,
             Selection<Key>* selections, int64_t step) {
     const int64_t block = run_.schedule.block;
-    // The first block is short: it may have k elements that rank first.
+    // The first block is short, because it may already have k elements with the
+    // greatest possible key.
     int64_t size = begin == 0 ? std::max(block / 8, int64_t{1}) : block;
     while (begin < end && !IsCancelled(run_.cancellation)) {
-      if (UseBounds(width, selections, step)) {
+      if (LoadBounds(width, selections, step)) {
         FeedInPlace(first, width, begin, end, selections, step);
         return;
       }
@@ -76,12 +77,12 @@ class BlockFeed {
   }
 
  private:
-  // Fewer columns fill too little of a word of mask bits.
+  // With fewer columns most bits of a mask word are unused.
   static constexpr int64_t kMinColumns = 32;
 
-  // Gets the bounds of the selections. Returns whether to use them.
-  bool UseBounds(int64_t width, const Selection<Key>* selections,
-                 int64_t step) {
+  // Sets bounds_ and returns true if the columns can be compared in place.
+  bool LoadBounds(int64_t width, const Selection<Key>* selections,
+                  int64_t step) {
     const Plan& plan = run_.plan;
     if (width < kMinColumns || !plan.input.packed || plan.inner == 1 ||
         InfoOf(plan.dtype).packed()) {

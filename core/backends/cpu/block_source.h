@@ -23,7 +23,7 @@
 
 namespace topk::cpu {
 
-/// Reads blocks of neighbouring slices as rows. Not thread-safe.
+/// Reads blocks of adjacent slices as rows. Not thread-safe.
 template <class Key, bool kFloat>
 class BlockSource {
  public:
@@ -37,8 +37,8 @@ class BlockSource {
   /// Upper bound on the memory of a source, in bytes, for blocks of `count`
   /// elements.
   static Size Bytes(const Plan& plan, Size count) {
-    const bool twice = InfoOf(plan.dtype).packed() && plan.inner > 1;
-    return count * sizeof(Key) * (twice ? 2 : 1);
+    const bool unpacks_columns = InfoOf(plan.dtype).packed() && plan.inner > 1;
+    return count * sizeof(Key) * (unpacks_columns ? 2 : 1);
   }
 
   /// Returns the elements begin .. end - 1 of the slices first ..

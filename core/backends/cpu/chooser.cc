@@ -92,24 +92,24 @@ void SetCopiedTile(const Plan& plan, Schedule& schedule) {
   const bool packed = InfoOf(plan.dtype).packed();
   const int64_t most = rows || packed ? kMaxTile : kMaxCopied;
   // Columns of less than a byte are read in blocks, which may end early.
-  const bool ends = packed && !rows &&
-                    plan.k <= n >> (InfoOf(plan.dtype).bits + 1) &&
-                    schedule.algorithm == Algorithm::kScan;
-  const bool fits = !ends && row_bytes <= kTileBytes / kMinCopied;
+  const bool may_end_early = packed && !rows &&
+                             plan.k <= n >> (InfoOf(plan.dtype).bits + 1) &&
+                             schedule.algorithm == Algorithm::kScan;
+  const bool fits = !may_end_early && row_bytes <= kTileBytes / kMinCopied;
   if (fits || schedule.algorithm != Algorithm::kScan) {
     const int64_t room = fits ? kTileBytes : kSortedBytes;
     schedule.tile =
         std::clamp(room / row_bytes, int64_t{1}, fits ? most : kMinCopied);
     return;
   }
-  // A tile gains nothing unless its slices lie side by side.
-  const bool beside =
+  // A tile gains nothing unless its slices are adjacent.
+  const bool adjacent =
       plan.slices() > 1 && SliceOffset(plan, plan.input, 1) == 1;
-  schedule.tile =
-      beside ? std::clamp(kTileBytes / 4 / plan.k / bytes, kMinCopied, kMaxTile)
-             : 1;
-  schedule.block =
-      std::min(n, beside ? BlockFor(schedule.tile, bytes) : kRowBytes / bytes);
+  schedule.tile = adjacent ? std::clamp(kTileBytes / 4 / plan.k / bytes,
+                                        kMinCopied, kMaxTile)
+                           : 1;
+  schedule.block = std::min(
+      n, adjacent ? BlockFor(schedule.tile, bytes) : kRowBytes / bytes);
 }
 
 // Returns the longest time of work that one thread does, for tasks of `task`
@@ -258,7 +258,7 @@ int64_t FoldSlack(const Plan& plan) { return std::max(plan.k, int64_t{16}); }
 
 int64_t FoldRows(const Plan& plan) {
   constexpr int64_t kSmall = int64_t{1} << 22;  // bytes
-  // Fewer rows would spend most of the time between blocks.
+  // With fewer rows the fixed cost of a block dominates.
   constexpr int64_t kMinRows = 64;
   const int64_t bytes = InfoOf(plan.dtype).bytes;
   // Selection::Bytes() of k candidates and some more.

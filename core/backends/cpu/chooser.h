@@ -23,7 +23,7 @@ struct SliceRange {
   int64_t count;
 };
 
-/// A way to run a plan. A unit of work is a tile: neighbouring slices that are
+/// A way to run a plan. A unit of work is a tile: adjacent slices that are
 /// computed together.
 struct Schedule {
   Algorithm algorithm = Algorithm::kNothing;
@@ -31,7 +31,8 @@ struct Schedule {
   bool copies = false;
   /// The number of slices in a tile. The last tile may have fewer.
   int64_t tile = 1;
-  /// kScan: the number of elements of each slice that are copied together.
+  /// The number of elements of each slice that are read together: n, or fewer
+  /// if kScan copies.
   int64_t block = 1;
   /// The number of pieces into which each unit is cut along the axis.
   int64_t pieces = 1;

@@ -1,14 +1,13 @@
-// Selects from slices that lie side by side and arrive in a stream, a row of
-// elements after the other.
+// Selects from adjacent slices that arrive in a stream, one row after the
+// other. A row has one element of each slice.
 //
-// Algorithm: rows are collected to a block. If a block has all n rows, it is
+// Algorithm: rows are collected in a block. If a block has all n rows, it is
 // run like a whole tensor. Otherwise its columns are copied to rows and offered
 // to one selection each, which keeps the candidates when the next block
 // overwrites the elements.
 //
-// Why: a row has one element of each column, and offering these one by one
-// misses the cache for each. 60 x 262144 f32 with k 10 took 7 times as long as
-// in one message.
+// Why: offering the elements of a row one by one misses the cache for each. 60
+// x 262144 f32 with k 10 took 7 times as long as in one message.
 //
 // Costs: the memory of FoldRows() rows, and unless these are all n, a selection
 // for each column. Tests: unit/long_slices_test.cc, fuzz.stream.

@@ -60,8 +60,8 @@ double SelectedNanoseconds(const Plan& plan, bool fold) {
          (type.packed() ? 15 : 0);
 }
 
-// Returns the time of any slice. A short row of equal elements takes the path
-// of long rows.
+// Returns the fixed time of a slice. A short row of equal elements takes the
+// path of long rows.
 double SliceNanoseconds(const Plan& plan) {
   return std::min(1000.0, 250 + 25 * static_cast<double>(plan.n));
 }

@@ -125,7 +125,7 @@ class UnpackingFold final : public Fold {
                 const Make& make)
       : plan_(plan),
         unpacked_plan_(UnpackedPlan(plan)),
-        // Of those for bytes any: to unpack, all are one.
+        // Any kernels for bytes: unpacking does not depend on the key.
         kernels_(set.kernels<uint8_t, false>()),
         type_(InfoOf(plan.dtype)),
         outputs_(outputs),
@@ -164,8 +164,8 @@ class UnpackingFold final : public Fold {
   }
 
  private:
-  // Feeds the group if all of it has come; whether it had. The tensor's last
-  // may be of fewer elements, and shorter.
+  // Feeds the group if it is complete. Returns whether it was. The last group
+  // of the tensor may have fewer elements.
   bool FeedIfWhole() {
     const int64_t count = std::min(left_, kPackedGroup);
     const auto bytes = static_cast<size_t>((count * type_.bits + 7) / 8);
@@ -176,7 +176,7 @@ class UnpackingFold final : public Fold {
   }
 
   void FeedElements(const std::byte* packed, int64_t count) {
-    count = std::min(count, left_);  // bits of the last byte are nobody's
+    count = std::min(count, left_);  // the last byte may have unused bits
     left_ -= count;
     const auto feed = [&](int64_t begin, int64_t end) {
       const auto size = static_cast<size_t>(end - begin);

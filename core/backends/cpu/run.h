@@ -1,4 +1,4 @@
-// Helpers shared by the runners of rows and of columns.
+// One run of a plan over a tensor, and helpers of its runners.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@
 
 namespace topk::cpu {
 
-/// One tensor's run. All that it refers to outlives it.
+/// A run over one tensor. Everything that this refers to must outlive it.
 template <class Key, bool kFloat>
 struct Run {
   const Plan& plan;

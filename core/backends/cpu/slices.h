@@ -158,7 +158,7 @@ class SliceRunner {
       writer_.WriteSorted(slice, run_.encoder, row);
       return;
     }
-    feed_.rows().Feed({row, n_, 0}, Selections(1), &hint_);
+    feed_.row_feed().Feed({row, n_, 0}, Selections(1), &hint_);
     Write(slice, 0);
   }
 

@@ -52,8 +52,8 @@ inline Plan UnpackedPlan(const Plan& plan) {
   return unpacked;
 }
 
-/// Returns the key of the elements that rank first of all that a packed type
-/// has: nothing is offered after k of these.
+/// Returns the greatest key that a type of less than a byte has. A selection
+/// with k such elements is complete.
 template <class Key, bool kFloat>
 Key FirstKey(const DTypeInfo& type,
              const SortKeyEncoder<Key, kFloat>& encoder) {
