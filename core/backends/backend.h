@@ -89,7 +89,7 @@ class PreparedPlan {
   /// the chunks is not worth a copy.
   virtual bool FoldsWell() const = 0;
 
-  /// Returns a bound of the CPU time of one call of Fold::Feed() with `bytes`
+  /// Returns an upper bound on the CPU time of one Fold::Feed() of `bytes`
   /// bytes. REQUIRES: plan.input.packed.
   virtual Size FeedNanoseconds(Size bytes) const = 0;
 

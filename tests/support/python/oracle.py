@@ -161,7 +161,7 @@ def _as_tensor(rng, name, bits):
     return bits, None
 
 
-# Arrays with the same elements, or some of them, in other places of memory.
+# Views of an array that are not contiguous, or not in C order.
 _LAYOUTS = [np.asfortranarray, lambda x: x[::-1], lambda x: x[..., ::-1],
             lambda x: np.repeat(x, 3, -1)[..., ::3],
             lambda x: np.broadcast_to(x[:1], x.shape),

@@ -50,12 +50,11 @@ class CudaDevice final : public Device {
   const int64_t memory_limit_;
   const std::string architecture_;
   DeviceHandle handle_;
+  // Guards the creation of the memory pool and the members below.
   mutable std::mutex mutex_;
-  // Guarded by the mutex, as is the creation of the pool: the memory that open
-  // lanes may take, their number, and the parts of closed lanes.
-  int64_t reserved_ = 0;
-  int open_ = 0;
-  std::vector<std::unique_ptr<LaneParts>> idle_;
+  int64_t reserved_ = 0;  // bytes of memory that the open lanes may use
+  int open_ = 0;          // number of open lanes
+  std::vector<std::unique_ptr<LaneParts>> idle_;  // of closed lanes, for reuse
 };
 
 CudaDevice::~CudaDevice() {
