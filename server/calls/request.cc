@@ -88,9 +88,11 @@ Size Request::nanoseconds() {
   return kFields + CountSlices(message_) * kSlice;
 }
 
-bool Request::RunsAtOnce() {
-  return prepared_.has_value() &&
-         WorkQueue::IsSmall(nanoseconds(), prepared_->cost.output_bytes);
+bool Request::RunsAtOnce() const {
+  // The search for holes waits for other processes that lock the object.
+  return prepared_.has_value() && memory_.hole_search_bytes() == 0 &&
+         WorkQueue::IsSmall(prepared_->cost.nanoseconds,
+                            prepared_->cost.output_bytes);
 }
 
 Status Request::Run(const Cancellation* cancellation) {

@@ -60,7 +60,7 @@ class Request {
   /// the request is prepared, otherwise preparing a typical request.
   Size nanoseconds();
   /// Whether a poller may call Run(), because it needs little time and output.
-  bool RunsAtOnce();
+  bool RunsAtOnce() const;
 
   /// Computes and serializes the response. Returns the errors of Engine::Run()
   /// and of shared memory. REQUIRES: Prepare() returned OK.
