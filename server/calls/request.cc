@@ -51,9 +51,9 @@ Status Request::PrepareRead() {
   if (Status s = memory_.OpenOutputs(request, admitted_.caller.is_local);
       !s.ok())
     return s;
-  const auto shared = memory_.tensor();
+  const std::optional<int64_t> shared = memory_.tensor_bytes();
   if (shared) {
-    stats_.tensor_bytes = static_cast<int64_t>(shared->size());
+    stats_.tensor_bytes = *shared;
     pieces = 1;
     request.mutable_tensor()->clear_source();
   }
@@ -67,10 +67,11 @@ Status Request::PrepareRead() {
     }
     return status;
   }
+  Cost& cost = prepared->cost;
+  cost.working_bytes += memory_.copied_bytes();
+  cost.nanoseconds += CopyNanoseconds(memory_.copied_bytes());
   // The input was charged with the message.
-  if (Status s = charge_.Add(prepared->cost.output_bytes +
-                             prepared->cost.working_bytes);
-      !s.ok()) {
+  if (Status s = charge_.Add(cost.output_bytes + cost.working_bytes); !s.ok()) {
     return s;
   }
   prepared_ = *std::move(prepared);
@@ -78,19 +79,14 @@ Status Request::PrepareRead() {
 }
 
 Size Request::nanoseconds() {
-  constexpr int64_t kSearchedBytesPerNanosecond = 64;
-  if (prepared_.has_value()) {
-    return prepared_->cost.nanoseconds +
-           memory_.hole_search_bytes() / kSearchedBytesPerNanosecond;
-  }
+  if (prepared_.has_value()) return prepared_->cost.nanoseconds;
   constexpr int64_t kFields = 20'000;
   constexpr int64_t kSlice = 20;
   return kFields + CountSlices(message_) * kSlice;
 }
 
 bool Request::RunsAtOnce() const {
-  // The search for holes waits for other processes that lock the object.
-  return prepared_.has_value() && memory_.hole_search_bytes() == 0 &&
+  return prepared_.has_value() &&
          WorkQueue::IsSmall(prepared_->cost.nanoseconds,
                             prepared_->cost.output_bytes);
 }
@@ -98,15 +94,17 @@ bool Request::RunsAtOnce() const {
 Status Request::Run(const Cancellation* cancellation) {
   return CatchBadAlloc([&]() -> Status {
     stats_.RecordStage(Stage::kQueue);
-    if (Status s = memory_.CheckWritten(); !s.ok()) return codec_->Translate(s);
-    const auto shared = memory_.tensor();
-    const std::span<const std::byte> own =
+    std::span<const std::byte> whole =
         std::as_bytes(std::span(read_.message.tensor().data()));
-    const std::span<const std::byte> whole = shared ? *shared : own;
-    Result<v1::TopKResponse> computed = service_.engine().Run(
-        *prepared_,
-        !shared && !read_.data.empty() ? read_.data : Pieces(&whole, 1),
-        cancellation);
+    Pieces data = read_.data.empty() ? Pieces(&whole, 1) : read_.data;
+    if (memory_.tensor_bytes()) {
+      const auto shared = memory_.ReadTensor(cancellation);
+      if (!shared.ok()) return codec_->Translate(shared.status());
+      whole = *shared;
+      data = Pieces(&whole, 1);
+    }
+    Result<v1::TopKResponse> computed =
+        service_.engine().Run(*prepared_, data, cancellation);
     if (!computed.ok()) {
       stats_.RecordStage(Stage::kDecode);
       return codec_->Translate(computed.status());

@@ -19,7 +19,8 @@ namespace {
 
 // The maximum of mapped_bytes. A sparse object of terabytes takes no memory,
 // but the address space of a process has only 128 TiB.
-constexpr int64_t kMaxMappedBytes = int64_t{8} << 40;
+constexpr int64_t kMaxMappedBytes = int64_t{64} << 40;
+constexpr int64_t kMaxObjectBytes = int64_t{1} << 40;
 std::atomic<int64_t> mapped_bytes = 0;  // of all mapped objects
 
 // Returns an error that a retry does not change.
@@ -101,9 +102,9 @@ bool MappedObject::IsLinked() const {
 Status MappedObject::Map(const std::string& field) {
   if (!memory_.empty() || size() == 0) return {};
   const auto bytes = static_cast<size_t>(size());
-  if (size() > kMaxMappedBytes) {
+  if (size() > kMaxObjectBytes) {
     return CannotMap(field, size(),
-                     StrCat("the maximum is ", kMaxMappedBytes, " bytes"));
+                     StrCat("the maximum is ", kMaxObjectBytes, " bytes"));
   }
   if (!AddWithin(kMaxMappedBytes, size(), mapped_bytes)) {
     return Exhausted(StrCat("all shared memory objects in use would have more ",
@@ -129,19 +130,22 @@ std::span<std::byte> MappedObject::part(int64_t offset, int64_t bytes) const {
                          static_cast<size_t>(bytes));
 }
 
-bool MappedObject::HasMemory(int64_t offset, int64_t bytes) const {
-  const off_t hole = lseek(descriptor_, offset, SEEK_HOLE);
-  return hole < 0 || hole >= offset + bytes;  // negative if truncated
-}
-
-int64_t MappedObject::HoleSearchBytes(int64_t offset) const {
+bool MappedObject::IsSparse() const {
   constexpr int64_t kBlockBytes = 512;
   struct stat now {};
-  if (fstat(descriptor_, &now) != 0) return size() - offset;
-  const int64_t allocated = now.st_blocks * kBlockBytes;
-  if (allocated >= now.st_size) return 0;
-  const auto rest = static_cast<int64_t>(now.st_size) - offset;
-  return std::clamp(allocated, int64_t{1}, std::max(rest, int64_t{1}));
+  return fstat(descriptor_, &now) != 0 ||
+         now.st_blocks * kBlockBytes < now.st_size;
+}
+
+bool MappedObject::Read(int64_t offset, std::span<std::byte> to) const {
+  while (!to.empty()) {
+    const ssize_t bytes = pread(descriptor_, to.data(), to.size(), offset);
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes <= 0) return false;
+    to = to.subspan(static_cast<size_t>(bytes));
+    offset += bytes;
+  }
+  return true;
 }
 
 bool MappedObject::StillHas(int64_t bytes) const {

@@ -52,15 +52,14 @@ class MappedObject {
   /// is within size().
   std::span<std::byte> part(int64_t offset, int64_t bytes) const;
 
-  /// Returns whether the part has no holes. If this process reads a hole, the
-  /// system allocates memory for it and charges this process. Best effort:
-  /// another process can punch holes later. Takes 60 ns for each page of
-  /// HoleSearchBytes().
-  bool HasMemory(int64_t offset, int64_t bytes) const;
-  /// Returns an upper bound of the bytes that HasMemory() searches from
-  /// `offset`: the system searches up to the next hole, which may be far beyond
-  /// the part. 0 if the object has no holes, or as many pages beyond its size.
-  int64_t HoleSearchBytes(int64_t offset) const;
+  /// Returns whether the object has less memory than its size, so that parts of
+  /// it have never been written. If this process reads such a part through the
+  /// mapping, the system allocates memory for it and charges this process. Best
+  /// effort: other processes can remove memory later.
+  bool IsSparse() const;
+  /// Copies a part without the mapping. Parts that have never been written read
+  /// as zeros and take no memory. Returns false if the object ends earlier.
+  bool Read(int64_t offset, std::span<std::byte> to) const;
 
   /// Returns whether the object has had at least `bytes` bytes ever since it
   /// was mapped.

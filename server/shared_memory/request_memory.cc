@@ -33,7 +33,7 @@ Status RequestMemory::OpenTensor(const v1::TopKRequest& request,
       objects_->Open(request.tensor().shared_memory(), Access::kRead, kTensor);
   if (!region.ok()) return region.status();
   tensor_ = *std::move(region);
-  hole_search_bytes_ = tensor_->HoleSearchBytes();
+  if (tensor_->IsSparse()) copied_bytes_ = *tensor_bytes();
   return {};
 }
 
@@ -72,13 +72,20 @@ Status RequestMemory::OpenOutputs(v1::TopKRequest& request, bool is_local) {
   return {};
 }
 
-std::optional<std::span<const std::byte>> RequestMemory::tensor() const {
+std::optional<int64_t> RequestMemory::tensor_bytes() const {
   if (!tensor_.has_value()) return std::nullopt;
-  return tensor_->bytes();
+  return static_cast<int64_t>(tensor_->bytes().size());
 }
 
-Status RequestMemory::CheckWritten() const {
-  return hole_search_bytes_ > 0 ? tensor_->CheckWritten(kTensor) : Status();
+Result<std::span<const std::byte>> RequestMemory::ReadTensor(
+    const Cancellation* cancellation) {
+  const std::span<const std::byte> mapped = tensor_->bytes();
+  if (copied_bytes_ == 0) return mapped;
+  Result<std::unique_ptr<std::byte[]>> copy =
+      tensor_->Copy(kTensor, cancellation);
+  if (!copy.ok()) return copy.status();
+  copy_ = *std::move(copy);
+  return std::span<const std::byte>(copy_.get(), mapped.size());
 }
 
 Status RequestMemory::CheckTensor() const {

@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "core/base/cancellation.h"
 #include "core/base/status.h"
 #include "server/shared_memory/shared_objects.h"
 #include "topk/v1/topk.pb.h"
@@ -35,16 +37,17 @@ class RequestMemory {
   /// that is not selected.
   Status OpenOutputs(v1::TopKRequest& request, bool is_local);
 
-  /// Returns the tensor, or nullopt if it is not in shared memory.
-  std::optional<std::span<const std::byte>> tensor() const;
+  /// Returns the size of the tensor, or nullopt if it is not in shared memory.
+  std::optional<int64_t> tensor_bytes() const;
 
-  /// Returns FAILED_PRECONDITION if a part of the tensor was never written.
-  /// Takes 60 ns for each page of hole_search_bytes().
-  Status CheckWritten() const;
+  /// The bytes that ReadTensor() copies: the whole tensor if its object has
+  /// parts that have never been written, otherwise 0.
+  int64_t copied_bytes() const { return copied_bytes_; }
 
-  /// An upper bound of the bytes that CheckWritten() searches, as of
-  /// OpenTensor(). 0 if the tensor has no holes or is not in shared memory.
-  int64_t hole_search_bytes() const { return hole_search_bytes_; }
+  /// Returns the tensor's data, valid as long as this object. Returns the
+  /// errors of SharedRegion::Copy(). REQUIRES: the tensor is in shared memory.
+  Result<std::span<const std::byte>> ReadTensor(
+      const Cancellation* cancellation);
 
   /// Returns FAILED_PRECONDITION if the tensor's object was truncated after
   /// OpenTensor().
@@ -65,7 +68,8 @@ class RequestMemory {
 
   SharedObjects* objects_;
   std::optional<SharedRegion> tensor_;
-  int64_t hole_search_bytes_ = 0;  // of tensor_
+  int64_t copied_bytes_ = 0;
+  std::unique_ptr<std::byte[]> copy_;  // of a tensor in a sparse object
   std::vector<Output> outputs_;
 };
 

@@ -43,15 +43,26 @@ Status CheckRange(const v1::SharedMemoryRegion& region, int64_t size,
 
 }  // namespace
 
-Status SharedRegion::CheckWritten(const std::string& field) const {
-  if (object_->HasMemory(offset_, bytes_)) return {};
-  return {Code::kFailedPrecondition, "SHARED_MEMORY_HOLE", field,
-          StrCat("a part of the object's ", bytes_, " bytes from ", offset_,
-                 " on was never written: write the whole tensor first")};
+Result<std::unique_ptr<std::byte[]>> SharedRegion::Copy(
+    const std::string& field, const Cancellation* cancellation) const {
+  constexpr int64_t kStepBytes = int64_t{16} << 20;  // a few milliseconds
+  auto copy =
+      std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(bytes_));
+  for (int64_t done = 0; done < bytes_; done += kStepBytes) {
+    if (IsCancelled(cancellation)) return Cancelled();
+    const auto step = static_cast<size_t>(std::min(kStepBytes, bytes_ - done));
+    if (!object_->Read(offset_ + done, {copy.get() + done, step})) {
+      return Changed(field);
+    }
+  }
+  return copy;
 }
 
 Status SharedRegion::CheckIntact(const std::string& field) const {
-  if (object_->StillHas(offset_ + bytes_)) return {};
+  return object_->StillHas(offset_ + bytes_) ? Status() : Changed(field);
+}
+
+Status SharedRegion::Changed(const std::string& field) const {
   return {
       Code::kFailedPrecondition, "SHARED_MEMORY_CHANGED",
       StrCat(field, ".name"),

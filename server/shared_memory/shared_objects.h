@@ -21,6 +21,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/cancellation.h"
 #include "core/base/status.h"
 #include "server/shared_memory/mapped_object.h"
 #include "topk/v1/tensor.pb.h"
@@ -37,20 +38,22 @@ class SharedRegion {
   /// The mapped bytes. Other processes may change them at any time.
   std::span<std::byte> bytes() const { return object_->part(offset_, bytes_); }
 
-  /// Returns FAILED_PRECONDITION if a part of the region has no memory. `field`
-  /// is the request field with the region. Best effort: the owner of the object
-  /// can remove memory at any time.
-  Status CheckWritten(const std::string& field) const;
+  /// See MappedObject::IsSparse().
+  bool IsSparse() const { return object_->IsSparse(); }
 
-  /// Returns an upper bound of the bytes that CheckWritten() searches, or 0 if
-  /// the object has no holes. CheckWritten() is not needed then.
-  int64_t HoleSearchBytes() const { return object_->HoleSearchBytes(offset_); }
+  /// Copies the region into private memory without using the mapping. Returns
+  /// FAILED_PRECONDITION if the object was truncated, and CANCELLED. `field` is
+  /// the request field with the region.
+  Result<std::unique_ptr<std::byte[]>> Copy(
+      const std::string& field, const Cancellation* cancellation) const;
 
   /// Returns FAILED_PRECONDITION if a part of the region was removed after it
   /// was mapped. `field` is the request field with the region.
   Status CheckIntact(const std::string& field) const;
 
  private:
+  Status Changed(const std::string& field) const;
+
   std::shared_ptr<const MappedObject> object_;
   int64_t offset_;
   int64_t bytes_;

@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <cstring>
 #include <thread>
 
 #include "client/topk_client.h"
@@ -93,37 +94,40 @@ int64_t AllocatedBytes(const std::string& name) {
   return info.st_blocks * 512;
 }
 
-TEST_F(SharedMemoryTest, RejectsTensorsThatWereNeverWritten) {
-  const std::string name = Name("x");
-  constexpr int64_t kBytes = int64_t{3} << 30;
-  const SharedMemory memory = Make(name, 1);
-  Resize(name, 0);
-  Resize(name, kBytes);
-  v1::TopKRequest request = Request(v1::DATA_TYPE_U8, {1}, 0, 1);
+TEST_F(SharedMemoryTest, ReadsUnwrittenPartsAsZerosThatTakeNoMemory) {
+  constexpr int64_t kBytes = int64_t{80} << 20;
+  SharedMemory memory = Make(Name("x"), kBytes);
+  Resize(memory.name(), 0);
+  Resize(memory.name(), kBytes);
+  memory.data()[kBytes / 2] = std::byte{7};
+  const int64_t allocated = AllocatedBytes(memory.name());
+  v1::TopKRequest request = Request(v1::DATA_TYPE_U8, {1}, 0, 3);
   request.mutable_tensor()->set_shape(0, kBytes);
-  v1::SharedMemoryRegion& region =
-      *request.mutable_tensor()->mutable_shared_memory();
-  region.set_name(name);
-  region.set_byte_size(kBytes);
-  ExpectRefused(request, grpc::StatusCode::FAILED_PRECONDITION,
-                "SHARED_MEMORY_HOLE", "tensor.shared_memory");
-  EXPECT_EQ(AllocatedBytes(name), 0);
+  *request.mutable_tensor()->mutable_shared_memory() = memory.Region(0, kBytes);
+  const v1::TopKResponse response = Answer(request);
+  EXPECT_EQ(response.values().data(), std::string("\7\0\0", 3));
+  std::vector<int64_t> indices(3);
+  ASSERT_EQ(response.indices().data().size(), 24u);
+  std::memcpy(indices.data(), response.indices().data().data(), 24);
+  EXPECT_EQ(indices, (std::vector<int64_t>{kBytes / 2, 0, 1}));
+  EXPECT_EQ(AllocatedBytes(memory.name()), allocated);
 }
 
-TEST_F(SharedMemoryTest, ReadsWrittenPartsOfSparseObjects) {
-  const std::string name = Name("x");
-  const v1::TopKRequest plain = Request(v1::DATA_TYPE_I32, {40000}, 0, 9);
-  SharedMemory memory = Make(name, 320000);
-  Resize(name, 0);
-  Resize(name, 320000);
-  // The pages of the output were never written.
-  v1::TopKRequest request = InMemory(plain, 4096, memory);
-  *request.mutable_output()->mutable_values() = memory.Region(200000, 36);
-  EXPECT_EQ(Bytes(memory, Answer(request).values().shared_memory()),
-            Answer(plain).values().data());
-  request.mutable_tensor()->mutable_shared_memory()->set_offset(8192);
-  ExpectRefused(request, grpc::StatusCode::FAILED_PRECONDITION,
-                "SHARED_MEMORY_HOLE", "tensor.shared_memory");
+TEST_F(SharedMemoryTest, ChargesTheCopyOfSparseTensors) {
+  ServerConfig config = Allowing();
+  config.max_inflight_bytes = int64_t{64} << 20;
+  const TestServer server(config);
+  constexpr int64_t kBytes = int64_t{80} << 20;
+  SharedMemory memory = Make(Name("x"), kBytes);
+  v1::TopKRequest request = Request(v1::DATA_TYPE_U8, {1}, 0, 3);
+  request.mutable_tensor()->set_shape(0, kBytes);
+  *request.mutable_tensor()->mutable_shared_memory() = memory.Region(0, kBytes);
+  Resize(memory.name(), 0);
+  Resize(memory.name(), kBytes);
+  EXPECT_EQ(Ask(*server.Stub(), request).status.error_code(),
+            grpc::StatusCode::RESOURCE_EXHAUSTED);
+  std::ranges::fill(memory.data(), std::byte{1});
+  EXPECT_TRUE(Ask(*server.Stub(), request).status.ok());
 }
 
 TEST_F(SharedMemoryTest, FollowsReplacedObjects) {

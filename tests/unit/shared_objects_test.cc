@@ -127,21 +127,15 @@ TEST_F(SharedObjectsTest, ReleasesTruncatedObjects) {
   EXPECT_TRUE(testing::Eventually([this] { return objects_.size() == 4; }));
 }
 
-// The search for a hole does not end at the end of the region.
-TEST(SharedRegion, NamesTheBytesThatAreSearchedForHoles) {
-  constexpr int64_t kBytes = int64_t{1} << 20;
-  Result<SharedMemory> memory = SharedMemory::Create("", kBytes);
-  ASSERT_TRUE(memory.ok());
-  const std::string path = StrCat("/dev/shm", memory->Region(0, 1).name());
-  SharedObjects objects("/topk");
-  const auto searched = [&] {
-    return objects.Open(memory->Region(4096, 1), Access::kRead, "x")
-        ->HoleSearchBytes();
-  };
-  std::ranges::fill(memory->data(), std::byte{1});
-  EXPECT_EQ(searched(), 0);
-  ASSERT_EQ(truncate(path.c_str(), kBytes + 4096), 0);
-  EXPECT_EQ(searched(), kBytes);
+TEST_F(SharedObjectsTest, CopiesUntilTheObjectEnds) {
+  const SharedRegion region = Open(0);
+  EXPECT_TRUE(region.Copy("x", nullptr).ok());
+  Cancellation cancellation;
+  cancellation.Cancel();
+  EXPECT_EQ(region.Copy("x", &cancellation).status().code, Code::kCancelled);
+  const std::string path = StrCat("/dev/shm", memory_[0].Region(0, 1).name());
+  ASSERT_EQ(truncate(path.c_str(), 1), 0);
+  EXPECT_EQ(region.Copy("x", nullptr).status().reason, "SHARED_MEMORY_CHANGED");
 }
 
 TEST(RequestMemory, IsForLocalCallersOnly) {
