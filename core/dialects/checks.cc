@@ -36,14 +36,20 @@ Status CheckNoStrides(const v1::Tensor& tensor, std::string_view field,
                                 "has strides"));
 }
 
+bool Contains(std::span<const DType> types, int data_type) {
+  return std::ranges::any_of(types, [data_type](DType type) {
+    return static_cast<int>(type) == data_type;
+  });
+}
+
 }  // namespace
 
 Result<DType> CheckDataType(int data_type, std::span<const DType> allowed,
                             std::string_view field, std::string_view owner,
                             std::string_view remedy) {
+  if (Contains(allowed, data_type)) return static_cast<DType>(data_type);
   std::string names;
   for (const DType type : allowed) {
-    if (static_cast<int>(type) == data_type) return type;
     names += StrCat(names.empty() ? "" : ", ", InfoOf(type).name);
   }
   if (data_type == v1::DATA_TYPE_UNSPECIFIED) {
@@ -61,13 +67,14 @@ Result<DType> CheckTensor(const v1::Tensor& tensor,
                           const OperatorVersion& version,
                           std::span<const OperatorVersion> versions) {
   std::string remedy;
-  for (const OperatorVersion& other : versions) {
-    const bool allows = std::ranges::any_of(other.data_types, [&](DType type) {
-      return static_cast<int>(type) == tensor.data_type();
-    });
-    if (!allows) continue;
-    remedy = StrCat("; use ", other.version, " (", other.name, ")");
-    break;
+  if (!Contains(version.data_types, tensor.data_type())) {
+    const auto other =
+        std::ranges::find_if(versions, [&](const OperatorVersion& each) {
+          return Contains(each.data_types, tensor.data_type());
+        });
+    if (other != versions.end()) {
+      remedy = StrCat("; use ", other->version, " (", other->name, ")");
+    }
   }
   Result<DType> type = CheckDataType(tensor.data_type(), version.data_types,
                                      "tensor.data_type", version.name, remedy);

@@ -137,6 +137,9 @@ Result<Layout> OutputLayout(const Plan& plan, bool is_buffer,
                             const OutputRequest& request,
                             const DTypeInfo& type) {
   const std::vector<int64_t> shape = plan.output_shape();
+  if (request.strides.empty() && !is_buffer) {
+    return PackedLayout(shape, type, request.field);
+  }
   const std::string strides = StrCat(request.field, ".strides");
   Result<Layout> layout =
       request.strides.empty()

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <initializer_list>
 #include <memory>
+#include <memory_resource>
 #include <string>
 #include <utility>
 
@@ -186,7 +187,9 @@ class Scanner {
       return failure_.has_value() ? *failure_ : MalformedMessage();
     }
     FlushRun();
-    if (to.ParseFromString(kept_)) return Status();
+    if (to.ParseFromArray(kept_.data(), static_cast<int>(kept_.size()))) {
+      return Status();
+    }
     to.Clear();
     return MalformedMessage();
   }
@@ -354,6 +357,10 @@ class Scanner {
   }
 
   bool ReadVarint(int max_bytes, uint64_t& value) {
+    if (next_ != slice_end_ && *next_ < 0x80) {  // fast path
+      value = *next_++;
+      return true;
+    }
     value = 0;
     for (int i = 0; i < max_bytes; ++i) {
       if (next_ == slice_end_ && !NextSlice()) return false;
@@ -433,11 +440,11 @@ class Scanner {
     return false;
   }
 
-  // Returns the memory not charged yet. The capacity of kept_ may be twice its
-  // size.
+  // Returns the memory not charged yet. kept_ has up to twice its size, and as
+  // much again in outgrown buffers.
   int64_t Uncharged() const {
     const size_t kept = dropping_ ? kept_.size() : KeptSize();
-    return memory_ + 2 * static_cast<int64_t>(kept) - charged_;
+    return memory_ + 4 * static_cast<int64_t>(kept) - charged_;
   }
 
   // A poller may give up, so it charges only at the end.
@@ -463,7 +470,10 @@ class Scanner {
   int64_t typed_bytes_ = 0;
   int depth_ = 0;
   // The known fields: kept_, followed by the slice's bytes [run_, next_).
-  std::string kept_;
+  std::array<char, 512> first_kept_;
+  std::pmr::monotonic_buffer_resource kept_memory_{first_kept_.data(),
+                                                   first_kept_.size()};
+  std::pmr::string kept_{&kept_memory_};
   const uint8_t* run_ = nullptr;
   bool dropping_ = false;
   const bool poller_;

@@ -107,7 +107,7 @@ Metrics::Metrics()
     }
   }
   unknown_operator_ = MakeOperator("unknown", "unknown");
-  (void)AnswersOf({"other", "other"});  // exposes it from zero
+  (void)AnswersOf("other", "other");  // exposes it from zero
   registry_->AddGauge("topk_ready",
                       "1 while the server accepts calls, 0 while it drains",
                       [this] { return ready_ ? 1 : 0; });
@@ -168,7 +168,7 @@ void Metrics::Record(std::string_view method, const v1::TopKRequest& request,
     found->second->Observe(Seconds(total));
   }
   if (!status.ok()) return RecordFailure(stats, status);
-  AnswersOf({stats.backend, stats.kernel}).Increment();
+  AnswersOf(stats.backend, stats.kernel).Increment();
   row.compute_seconds->Observe(Seconds(stats[Stage::kCompute]));
   tensor_bytes_.Observe(static_cast<double>(stats.tensor_bytes));
   elements_.Observe(static_cast<double>(ElementsOf(request).value_or(0)));
@@ -190,19 +190,23 @@ void Metrics::RecordFailure(const RequestStats& stats, const Status& status) {
   }
 }
 
-prometheus::Counter& Metrics::AnswersOf(Kernel kernel) {
+prometheus::Counter& Metrics::AnswersOf(std::string_view backend,
+                                        std::string_view kernel) {
   const std::lock_guard lock(mutex_);
-  if (answers_.size() > kMaxKernels && !answers_.contains(kernel)) {
-    kernel = {"other", "other"};
+  auto row = answers_.find(std::pair(backend, kernel));
+  if (row == answers_.end() && answers_.size() > kMaxKernels) {
+    row = answers_.find(
+        std::pair<std::string_view, std::string_view>("other", "other"));
   }
-  prometheus::Counter*& counter = answers_[kernel];
-  if (counter == nullptr) {
-    counter = &registry_->MakeCounter(
+  if (row == answers_.end()) {
+    std::pair<std::string, std::string> key(backend, kernel);
+    prometheus::Counter& counter = registry_->MakeCounter(
         "topk_answers_total",
         "Responses by the backend and the kernel that computed them",
-        {{"backend", kernel.first}, {"kernel", kernel.second}});
+        {{"backend", key.first}, {"kernel", key.second}});
+    row = answers_.emplace(std::move(key), &counter).first;
   }
-  return *counter;
+  return *row->second;
 }
 
 void Metrics::RecordPollerBusy(std::chrono::nanoseconds busy,

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "core/base/status.h"
@@ -51,19 +52,24 @@ class Metrics {
   const std::shared_ptr<MetricRegistry>& registry() const { return registry_; }
 
  private:
+  // Compares pairs of strings and of string views.
+  struct Less {
+    using is_transparent = void;
+    bool operator()(const auto& a, const auto& b) const {
+      return std::tie(a.first, a.second) < std::tie(b.first, b.second);
+    }
+  };
   struct OfOperator {
     prometheus::Histogram* compute_seconds;
     std::map<Code, prometheus::Counter*> requests;
   };
 
-  // A backend and a kernel.
-  using Kernel = std::pair<std::string, std::string>;
-
   OfOperator MakeOperator(const std::string& dialect,
                           const std::string& version);
   void RecordFailure(const RequestStats& stats, const Status& status);
-  // Returns the counter of the responses that a kernel computed.
-  prometheus::Counter& AnswersOf(Kernel kernel);
+  // Returns the counter of the responses that a backend's kernel computed.
+  prometheus::Counter& AnswersOf(std::string_view backend,
+                                 std::string_view kernel);
 
   const std::shared_ptr<MetricRegistry> registry_ =
       std::make_shared<MetricRegistry>();
@@ -82,7 +88,8 @@ class Metrics {
   OfOperator unknown_operator_;
 
   std::mutex mutex_;  // guards `answers_`
-  std::map<Kernel, prometheus::Counter*> answers_;
+  std::map<std::pair<std::string, std::string>, prometheus::Counter*, Less>
+      answers_;  // by backend and kernel
 };
 
 }  // namespace topk
