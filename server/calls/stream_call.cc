@@ -1,5 +1,3 @@
-#include "server/calls/stream_call.h"
-
 #include <grpcpp/alarm.h>
 #include <grpcpp/support/byte_buffer.h>
 
@@ -13,6 +11,7 @@
 
 #include "core/base/deferred_free.h"
 #include "core/base/happens_before.h"
+#include "server/calls/handlers.h"
 #include "server/calls/held_bytes.h"
 #include "server/calls/raw_message.h"
 #include "server/calls/read_ahead_queue.h"

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "core/base/text.h"
-#include "server/calls/group_call.h"
-#include "server/calls/unary_call.h"
+#include "server/calls/handlers.h"
+#include "server/calls/simple_call.h"
 #include "server/oip/infer_codec.h"
 #include "server/oip/models.h"
 
@@ -36,13 +36,12 @@ bool OipService::ready() const {
 
 void OipService::AddMethods(CallRouter& router) {
   router.Add(PathOf("ModelInfer"), [this](Call& call) {
-    return std::make_unique<UnaryCall>(
-        topk_, call,
-        std::make_unique<InferCodec>(regions_, statistics_,
-                                     InferMessage::kOne));
+    return MakeUnaryCall(topk_, call,
+                         std::make_unique<InferCodec>(regions_, statistics_,
+                                                      InferMessage::kOne));
   });
   router.Add(PathOf("ModelStreamInfer"), [this](Call& call) {
-    return std::make_unique<GroupCall>(topk_, call, [this] {
+    return MakeGroupCall(topk_, call, [this] {
       return std::make_unique<InferCodec>(regions_, statistics_,
                                           InferMessage::kOfStream);
     });
