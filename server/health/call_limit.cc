@@ -10,7 +10,7 @@ Result<CallLimit::Slot> CallLimit::Open(const std::string& client) {
                              StrCat("too many open ", what_, " calls", whose,
                                     " (limit ", limit, ")"));
   };
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (open_ >= max_) return too_many("", max_);
   Client& entry = *clients_.try_emplace(client).first;
   if (entry.second >= max_of_client_) {
@@ -22,7 +22,7 @@ Result<CallLimit::Slot> CallLimit::Open(const std::string& client) {
 }
 
 void CallLimit::Close::operator()(Client* client) const {
-  const std::lock_guard lock(limit->mutex_);
+  const MutexLock lock(limit->mutex_);
   if (--client->second == 0) limit->clients_.erase(client->first);
   --limit->open_;
 }

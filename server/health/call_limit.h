@@ -3,10 +3,10 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
+#include "core/base/mutex.h"
 #include "core/base/status.h"
 
 namespace topk {
@@ -38,9 +38,9 @@ class CallLimit {
   const std::string what_;
   const int max_;
   const int max_of_client_;
-  std::mutex mutex_;  // guards the members below
-  int open_ = 0;
-  std::map<std::string, int> clients_;
+  Mutex mutex_;
+  int open_ TOPK_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, int> clients_ TOPK_GUARDED_BY(mutex_);
 };
 
 }  // namespace topk

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/mutex.h"
 #include "core/base/text.h"
 #include "server/calls/raw_message.h"
 #include "server/calls/write_message.h"
@@ -45,7 +46,7 @@ class HealthService::HealthCall final : public CallHandler,
       : health_(health), call_(call), watches_(watches) {}
 
   void OnArrival() override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     auto slot = health_.limit_.Open(
         NetworkOf(AddressOf(call_.context().peer()), kIpv6Prefix));
     if (!slot.ok()) return Finish(slot.status());
@@ -60,7 +61,7 @@ class HealthService::HealthCall final : public CallHandler,
   }
 
   void OnRead(bool ok, grpc::ByteBuffer& message) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!StopWaiting()) return;
     if (!ok) return FinishIncomplete(MissingMessage());
     const size_t bytes = message.Length();
@@ -88,19 +89,19 @@ class HealthService::HealthCall final : public CallHandler,
   }
 
   void OnChange() override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     SendChange();
   }
 
   void OnWritten(bool ok) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     is_sending_ = false;
     if (!ok || has_ended_) return FinishIncomplete(Cancelled());
     SendChange();
   }
 
   void OnEnd() override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     has_ended_ = true;
     slot_.reset();
     StopWaiting();
@@ -110,21 +111,21 @@ class HealthService::HealthCall final : public CallHandler,
 
  private:
   void OnAlarm(bool) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!StopWaiting()) return;
     Finish(Status{Code::kDeadlineExceeded, "MESSAGE_LATE", "",
                   "the request message did not arrive in time"});
   }
 
   // Stops waiting for the request. Returns whether the call was waiting.
-  bool StopWaiting() {
+  bool StopWaiting() TOPK_REQUIRES(mutex_) {
     if (!std::exchange(is_waiting_, false)) return false;
     --health_.waiting_;
     alarm_.Cancel();
     return true;
   }
 
-  void SendChange() {
+  void SendChange() TOPK_REQUIRES(mutex_) {
     if (!is_watching_ || is_sending_ || is_finished_) return;
     const auto state = health_.state_.StateOf(has_name_);
     if (state == sent_) return;
@@ -133,12 +134,12 @@ class HealthService::HealthCall final : public CallHandler,
     call_.Write(ResponseOf(state));
   }
 
-  void Finish(const Status& status) {
+  void Finish(const Status& status) TOPK_REQUIRES(mutex_) {
     is_finished_ = true;
     call_.Finish(status);
   }
 
-  void FinishIncomplete(const Status& status) {
+  void FinishIncomplete(const Status& status) TOPK_REQUIRES(mutex_) {
     if (!std::exchange(is_finished_, true)) call_.FinishIncomplete(status);
   }
 
@@ -149,17 +150,19 @@ class HealthService::HealthCall final : public CallHandler,
   HealthService& health_;
   Call& call_;
   const bool watches_;
-  std::mutex mutex_;  // guards the members below
-  CallLimit::Slot slot_;
-  grpc::Alarm alarm_;
+  Mutex mutex_;
+  CallLimit::Slot slot_ TOPK_GUARDED_BY(mutex_);
+  grpc::Alarm alarm_ TOPK_GUARDED_BY(mutex_);
   OwningTag<HealthCall, &HealthCall::OnAlarm> alarm_tag_;
-  bool is_waiting_ = false;  // for the request
-  bool has_name_ = false;    // the requested service exists
-  bool is_watching_ = false;
-  bool is_sending_ = false;
-  bool is_finished_ = false;
-  bool has_ended_ = false;
-  HealthCheckResponse::ServingStatus sent_ = HealthCheckResponse::UNKNOWN;
+  bool is_waiting_ TOPK_GUARDED_BY(mutex_) = false;  // for the request
+  bool has_name_ TOPK_GUARDED_BY(mutex_) =
+      false;  // the requested service exists
+  bool is_watching_ TOPK_GUARDED_BY(mutex_) = false;
+  bool is_sending_ TOPK_GUARDED_BY(mutex_) = false;
+  bool is_finished_ TOPK_GUARDED_BY(mutex_) = false;
+  bool has_ended_ TOPK_GUARDED_BY(mutex_) = false;
+  HealthCheckResponse::ServingStatus sent_ TOPK_GUARDED_BY(mutex_) =
+      HealthCheckResponse::UNKNOWN;
 };
 
 void HealthService::AddMethods(CallRouter& router) {
@@ -183,7 +186,7 @@ HealthCheckResponse::ServingStatus HealthState::StateOf(bool has_name) const {
 void HealthState::Stop() {
   std::vector<std::shared_ptr<Watcher>> watchers;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     serving_ = false;
     watchers.assign(watchers_.begin(), watchers_.end());
   }
@@ -193,12 +196,12 @@ void HealthState::Stop() {
 }
 
 void HealthState::Add(std::shared_ptr<Watcher> watcher) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   watchers_.insert(std::move(watcher));
 }
 
 void HealthState::Remove(const std::shared_ptr<Watcher>& watcher) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   watchers_.erase(watcher);
 }
 

@@ -3,10 +3,10 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 
+#include "core/base/mutex.h"
 #include "grpc/health/v1/health.pb.h"
 #include "server/calls/call_router.h"
 #include "server/health/call_limit.h"
@@ -48,8 +48,8 @@ class HealthState {
  private:
   const std::set<std::string> names_;
   std::atomic<bool> serving_ = true;
-  std::mutex mutex_;  // guards watchers_
-  std::set<std::shared_ptr<Watcher>> watchers_;
+  Mutex mutex_;
+  std::set<std::shared_ptr<Watcher>> watchers_ TOPK_GUARDED_BY(mutex_);
 };
 
 /// Serves the health state. Not gRPC's own health service, because that starts

@@ -31,7 +31,7 @@ void ModelStatistics::Record(const Model& model, const RequestStats& stats,
                           std::chrono::system_clock::now().time_since_epoch())
                           .count();
   Row& row = rows_[RowOf(model)];
-  const std::lock_guard lock(row.mutex);
+  const MutexLock lock(row.mutex);
   row.last_ms = now;
   (ok ? row.answered : row.failed) += 1;
   (ok ? row.answered_ns : row.failed_ns) += total;
@@ -45,16 +45,18 @@ void ModelStatistics::Record(const Model& model, const RequestStats& stats,
 void ModelStatistics::Describe(const Model& model,
                                inference::ModelStatistics& to) const {
   const Row& row = rows_[RowOf(model)];
-  const std::lock_guard lock(row.mutex);
+  const MutexLock lock(row.mutex);
   to.set_name(model.name);
   to.set_version(std::to_string(model.version->version));
   to.set_last_inference(static_cast<uint64_t>(row.last_ms));
   to.set_inference_count(row.answered);
   to.set_execution_count(row.answered);
   inference::InferStatistics& stats = *to.mutable_inference_stats();
-  const auto stage = [&row](Stage which, inference::StatisticDuration& part) {
-    Set(row.answered, row.stage_ns[static_cast<size_t>(which)], part);
-  };
+  const auto stage =
+      [&row](Stage which, inference::StatisticDuration& part)
+          TOPK_REQUIRES(row.mutex) {
+            Set(row.answered, row.stage_ns[static_cast<size_t>(which)], part);
+          };
   Set(row.answered, row.answered_ns, *stats.mutable_success());
   Set(row.failed, row.failed_ns, *stats.mutable_fail());
   stage(Stage::kQueue, *stats.mutable_queue());

@@ -191,7 +191,7 @@ void Metrics::RecordFailure(const RequestStats& stats, const Status& status) {
 }
 
 prometheus::Counter& Metrics::AnswersOf(Kernel kernel) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (answers_.size() > kMaxKernels && !answers_.contains(kernel)) {
     kernel = {"other", "other"};
   }

@@ -10,11 +10,11 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "server/telemetry/line_limiter.h"
 #include "server/telemetry/metric_registry.h"
@@ -81,8 +81,8 @@ class Metrics {
   std::map<std::pair<int, int>, OfOperator> operators_;  // dialect and version
   OfOperator unknown_operator_;
 
-  std::mutex mutex_;  // guards `answers_`
-  std::map<Kernel, prometheus::Counter*> answers_;
+  Mutex mutex_;
+  std::map<Kernel, prometheus::Counter*> answers_ TOPK_GUARDED_BY(mutex_);
 };
 
 }  // namespace topk
