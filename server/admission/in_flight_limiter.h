@@ -18,11 +18,11 @@ namespace topk {
 /// Limits on calls and bytes in flight, of the whole server and of each client.
 struct AdmissionLimits {
   /// Bytes of messages, results and scratch memory.
-  int64_t bytes;
-  int64_t client_bytes;
+  int64_t bytes = 0;
+  int64_t client_bytes = 0;
   /// Calls, including open streams.
-  int64_t calls;
-  int64_t client_calls;
+  int64_t calls = 0;
+  int64_t client_calls = 0;
 };
 
 /// Estimates retry delays for rejected requests. It models a virtual queue:

@@ -49,7 +49,7 @@ class BusyTime {
 }  // namespace
 
 EventSource::EventSource(EventLoop& loop)
-    : loop_(loop), token_(loop.sources_.Add()) {}
+    : loop_(loop), member_(loop.pending_.Add()) {}
 
 EventLoop::EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue,
                      int threads, OnBusy on_busy)
@@ -61,7 +61,7 @@ EventLoop::EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue,
 
 EventLoop::~EventLoop() {
   // gRPC aborts if an operation starts after the queue was shut down.
-  sources_.Wait();
+  pending_.Wait();
   queue_->Shutdown();
   for (std::thread& thread : threads_) thread.join();
   empty_queue_.Shutdown();
@@ -72,8 +72,8 @@ EventLoop::~EventLoop() {
 
 void EventLoop::Marker::Enqueue() {
   if (is_queued_.exchange(true)) return;
-  user_ = loop_.sources_.Add();
-  if (user_.use_count() == 0) return;  // the loop is being destroyed
+  member_ = loop_.pending_.Add();
+  if (member_.use_count() == 0) return;  // the loop is being destroyed
   enqueued_ = Clock::now();
   alarm_.Set(loop_.queue_.get(), std::chrono::system_clock::time_point(),
              Tag());
@@ -81,7 +81,7 @@ void EventLoop::Marker::Enqueue() {
 
 void EventLoop::Marker::OnComplete(bool) {
   loop_.is_behind_ = Clock::now() - enqueued_ > kMaxLag;
-  const Users::Token user = std::move(user_);
+  const WaitGroup::Member member = std::move(member_);
   is_queued_ = false;
 }
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/base/happens_before.h"
-#include "server/calls/users.h"
+#include "server/calls/wait_group.h"
 
 namespace topk {
 
@@ -79,7 +79,7 @@ class EventSource {
   EventLoop& loop_;
 
  private:
-  const Users::Token token_;
+  const WaitGroup::Member member_;
 };
 
 /// Threads that poll the completion queue and call the tag of each finished
@@ -124,14 +124,14 @@ class EventLoop {
     EventLoop& loop_;
     std::atomic<bool> is_queued_ = false;
     std::chrono::steady_clock::time_point enqueued_;
-    Users::Token user_;  // delays the shutdown of the queue
+    WaitGroup::Member member_;  // delays the shutdown of the queue
     grpc::Alarm alarm_;
   };
 
   void Poll();
   void PollConnections();
 
-  Users sources_;
+  WaitGroup pending_;  // event sources and the queued marker
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   grpc::CompletionQueue empty_queue_;  // has no events; see PollConnections()
   std::atomic<bool> is_behind_ = false;

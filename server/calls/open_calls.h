@@ -48,11 +48,11 @@ class OpenCalls {
   /// Adds a stream to the list. Pass the result to RemoveStream() when the
   /// stream is destroyed.
   Streams::iterator AddStream(std::weak_ptr<OpenStream> stream) {
-    const MutexLock lock(streams_mutex_);
+    const MutexLock lock(mutex_);
     return streams_.insert(streams_.end(), std::move(stream));
   }
   void RemoveStream(Streams::iterator stream) {
-    const MutexLock lock(streams_mutex_);
+    const MutexLock lock(mutex_);
     streams_.erase(stream);
   }
 
@@ -60,7 +60,7 @@ class OpenCalls {
   void RecheckStreams() {
     std::vector<std::shared_ptr<OpenStream>> open;
     {
-      const MutexLock lock(streams_mutex_);
+      const MutexLock lock(mutex_);
       for (const auto& stream : streams_) open.push_back(stream.lock());
     }
     // Unlocked, because this may destroy a stream, which calls RemoveStream().
@@ -95,10 +95,9 @@ class OpenCalls {
  private:
   std::atomic<int64_t> count_ = 0;
   std::atomic<int64_t> arrived_ = 0;
-  Mutex mutex_;  // makes Leave() notify a waiting thread
   std::condition_variable_any none_;
-  Mutex streams_mutex_;
-  Streams streams_ TOPK_GUARDED_BY(streams_mutex_);
+  Mutex mutex_;
+  Streams streams_ TOPK_GUARDED_BY(mutex_);
 };
 
 }  // namespace topk

@@ -21,7 +21,7 @@ WorkQueue::WorkQueue(int threads, std::chrono::nanoseconds slice)
 }
 
 WorkQueue::~WorkQueue() {
-  users_.Wait();
+  enqueued_.Wait();
   {
     const MutexLock lock(mutex_);
     closing_ = true;
@@ -33,7 +33,7 @@ WorkQueue::~WorkQueue() {
 
 void WorkQueue::Enqueue(std::string_view client, Size nanoseconds, Work work) {
   auto job = std::make_unique<Job>(
-      Job{std::move(work), Bounded(nanoseconds), users_.Add()});
+      Job{std::move(work), Bounded(nanoseconds), enqueued_.Add()});
   bool hand_over = false;
   bool wake = false;
   {
@@ -58,7 +58,8 @@ void WorkQueue::Enqueue(std::string_view client, Size nanoseconds, Work work) {
     wake = idle_ || now - progress_ >= slice_;
   }
   if (hand_over) {
-    workers_.enqueue(HandedOver([this, user = users_.Add()] { RunNext(); }));
+    workers_.enqueue(
+        HandedOver([this, member = enqueued_.Add()] { RunNext(); }));
   }
   if (wake) watch_.notify_one();
   WidenRace();

@@ -23,7 +23,7 @@
 #include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "core/engine.h"
-#include "server/calls/users.h"
+#include "server/calls/wait_group.h"
 
 namespace topk {
 
@@ -90,7 +90,7 @@ class WorkQueue {
   struct Job {
     Work work;
     int64_t cost;
-    Users::Token user;
+    WaitGroup::Member member;
     Clients::value_type* client = nullptr;
     double begun = 0;              // share_ when it began
     double begun_thread_time = 0;  // thread_time_ when it began
@@ -168,7 +168,7 @@ class WorkQueue {
   /// ours only polls.
   const tbb::global_control all_workers_;
   tbb::task_arena workers_;
-  Users users_;
+  WaitGroup enqueued_;
 };
 
 }  // namespace topk

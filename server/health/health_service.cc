@@ -3,6 +3,7 @@
 #include <grpcpp/alarm.h>
 
 #include <chrono>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -47,10 +48,14 @@ class HealthService::HealthCall final : public CallHandler,
 
   void OnArrival() override {
     const MutexLock lock(mutex_);
-    auto slot = health_.limit_.Open(
-        NetworkOf(AddressOf(call_.context().peer()), kIpv6Prefix));
-    if (!slot.ok()) return Finish(slot.status());
-    slot_ = *std::move(slot);
+    const std::string client =
+        NetworkOf(AddressOf(call_.context().peer()), kIpv6Prefix);
+    if (!health_.limiter_.Admit(client, slot_.emplace()).ok()) {
+      return Finish(ResourceExhausted(
+          "TOO_MANY_OPEN_CALLS", "",
+          StrCat("too many open health calls (limit ", kMaxOpenCalls,
+                 ", half of that for each client address)")));
+    }
     is_waiting_ = true;
     const auto patience =
         ++health_.waiting_ <= kMaxPatient ? kPatience : kImpatience;
@@ -151,7 +156,7 @@ class HealthService::HealthCall final : public CallHandler,
   Call& call_;
   const bool watches_;
   Mutex mutex_;
-  CallLimit::Slot slot_ TOPK_GUARDED_BY(mutex_);
+  std::optional<InFlightLimiter::Reservation> slot_ TOPK_GUARDED_BY(mutex_);
   grpc::Alarm alarm_ TOPK_GUARDED_BY(mutex_);
   OwningTag<HealthCall, &HealthCall::OnAlarm> alarm_tag_;
   bool is_waiting_ TOPK_GUARDED_BY(mutex_) = false;  // for the request

@@ -8,8 +8,8 @@
 
 #include "core/base/mutex.h"
 #include "grpc/health/v1/health.pb.h"
+#include "server/admission/in_flight_limiter.h"
 #include "server/calls/call_router.h"
-#include "server/health/call_limit.h"
 
 namespace topk {
 
@@ -58,8 +58,9 @@ class HealthState {
 /// grpc::Server.
 class HealthService {
  public:
-  /// Maximum number of open calls per server, including watches. Clients that
-  /// check health keep one watch per connection.
+  /// Maximum number of open calls per server, including watches; half of that
+  /// per client address. Clients that check health keep one watch per
+  /// connection.
   static constexpr int kMaxOpenCalls = 4096;
   /// Maximum request size in bytes.
   static constexpr size_t kMaxMessageBytes = 1024;
@@ -76,7 +77,8 @@ class HealthService {
   class HealthCall;
 
   HealthState& state_;
-  CallLimit limit_{"health", kMaxOpenCalls};
+  InFlightLimiter limiter_{
+      {.calls = kMaxOpenCalls, .client_calls = kMaxOpenCalls / 2}};
   std::atomic<int> waiting_ = 0;  // calls without a request yet
 };
 
