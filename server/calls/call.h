@@ -105,24 +105,28 @@ class Call final : public EventSource,
   void RecordIncomplete();
 
   CallRouter& router_;
-  grpc::GenericServerContext context_;
+  grpc::GenericServerContext context_;  // changed by the thread that sends
+  // gRPC lets one read and one write run at the same time.
   grpc::GenericServerAsyncReaderWriter stream_{&context_};
-  grpc::ByteBuffer incoming_;
+  grpc::ByteBuffer incoming_;  // used by the read in flight, then by OnRead()
+  Cancellation cancellation_;  // thread-safe
+  // Set when the call arrives, before another thread uses them.
   std::optional<RpcCount> count_;
-  Cancellation cancellation_;
+  std::unique_ptr<CallHandler> handler_;
+  // Used by the thread that sends.
   bool has_written_ = false;
   std::string trace_parent_;  // empty once sent
   // gRPC may report the end before the arrival, on another poller. Whichever is
   // handled second calls End().
   std::atomic<Stage> stage_ = Stage::kWaiting;
-  Status incomplete_;          // passed to FinishIncomplete()
+  Status incomplete_;  // passed to FinishIncomplete(); `ends_` hands it over
   std::atomic<int> ends_ = 0;  // how many of FinishIncomplete() and End() ran
+  // Each is used by its operation in flight.
   OwningTag<Call, &Call::OnArrived> arrived_tag_;
   OwningTag<Call, &Call::OnRead> read_tag_;
   OwningTag<Call, &Call::OnWritten> written_tag_;
   OwningTag<Call, &Call::OnFinished> finished_tag_;
   OwningTag<Call, &Call::OnEnded> ended_tag_;
-  std::unique_ptr<CallHandler> handler_;  // null until the call arrives
 };
 
 /// Returns the error for a call that ended without a request message.

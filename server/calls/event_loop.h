@@ -122,6 +122,7 @@ class EventLoop {
 
    private:
     EventLoop& loop_;
+    // Hands the members below to the poller that enqueues the marker.
     std::atomic<bool> is_queued_ = false;
     std::chrono::steady_clock::time_point enqueued_;
     WaitGroup::Member member_;  // delays the shutdown of the queue

@@ -18,16 +18,24 @@ namespace {
 // Limits of what a poller computes before it returns to other calls.
 constexpr size_t kPollerItems = 32;
 constexpr int64_t kPollerBytes = int64_t{48} << 10;
-// Memory of an item without its message. Up to 64 empty messages may wait in
-// each of the 256 streams of a connection.
+// Memory of an item without its message. Each of the 256 streams of a
+// connection may have 64 empty messages.
 constexpr int64_t kItemBytes = int64_t{4} << 10;
 // While no more than this is in flight, waiting messages of one slice are not
 // compacted: at most 1024 messages then keep one receive block each.
 constexpr int64_t kUncompactedBytes = 1024 * kItemBytes;
 
-// Answers waiting requests as a group while the next group is received. A
-// poller handles a few small requests at a time; a worker handles all others in
-// one pass. A request holds its charge until its response is sent.
+// Answers the waiting requests as a group while the next group is received. Two
+// sequences run at the same time and share only `queue_`:
+//
+// Reading, on pollers, at most one read in flight: OnRead() -> OnRead() -> ...
+// Answering, by one consumer at a time:
+//   idle -> AnswerGroup() -> AnswerMore()
+//        -> ComputeHere() on the poller, for a few small requests,
+//           or PrepareOnWorker() -> ComputeOnWorker() for the rest of the group
+//        -> SendNext() -> OnWritten() -> SendNext() -> ...
+//        -> AnswerMore() while the group has more, then AnswerGroup()
+//        -> idle, once no request waits, or FinishStream() -> finished.
 class GroupCall final : public ServiceCall {
  public:
   GroupCall(TopKService& service, Call& call, MakeCodec make_codec)
@@ -37,9 +45,9 @@ class GroupCall final : public ServiceCall {
  private:
   // A request, its error if any, and its progress.
   struct Item {
-    std::unique_ptr<Request> request;
+    std::unique_ptr<Request> request;  // charged until its response is sent
+    int64_t bytes = 0;                 // size of the message
     Status status;
-    int64_t bytes = 0;  // size of the message
     bool prepared = false;
     bool computed = false;  // its response or error is ready
   };
@@ -47,13 +55,9 @@ class GroupCall final : public ServiceCall {
   void OnRead(bool ok, grpc::ByteBuffer& message) override {
     ReadAheadQueue<Item>::Next next;
     if (ok) {
-      const auto bytes = static_cast<int64_t>(message.Length());
       Item item = Admitted(message);
-      item.bytes = bytes;
-      // A rejected message is not charged, so read no further until it is
-      // taken.
-      const bool rejected = !item.status.ok();
-      next = queue_.Receive(item, bytes, rejected);
+      // A rejected message is not charged: read no further until it is taken.
+      next = queue_.Receive(item, /*pause=*/!item.status.ok());
       if (next.late) RecordUnanswered({&item, 1}, Cancelled());
     } else {
       next = queue_.ReceiveEnd();
@@ -64,6 +68,7 @@ class GroupCall final : public ServiceCall {
 
   Item Admitted(grpc::ByteBuffer& message) {
     Item item{std::make_unique<Request>(service_, admitted(), make_codec_()),
+              static_cast<int64_t>(message.Length()),
               {}};
     const auto now = RequestStats::Clock::now();
     // Compacting every message would make small requests take 1.1 times as
@@ -145,6 +150,32 @@ class GroupCall final : public ServiceCall {
     SendNext();
   }
 
+  void SendNext() {
+    grpc::WriteOptions options;
+    if (sent_ + 1 < computed_) options.set_buffer_hint();
+    call_.Write(group_[sent_].request->response(), options);
+  }
+
+  void OnWritten(bool ok) override {
+    if (!ok) return FinishStream(Cancelled());
+    group_[sent_++] = {};
+    if (sent_ < computed_) return SendNext();
+    if (sent_ < group_.size()) return AnswerMore();
+    group_.clear();
+    AnswerGroup();
+  }
+
+  // A broken stream looks like one that ended normally. FinishIncomplete()
+  // tells them apart when the call ends.
+  void FinishStream(const Status& status) {
+    auto waiting = queue_.Stop();
+    if (!status.ok()) {
+      RecordUnanswered(Rest(), status);
+      for (auto& next : waiting) RecordUnanswered({&next, 1}, status);
+    }
+    call_.FinishIncomplete(status);
+  }
+
   Size PrepareNanoseconds() {
     Size nanoseconds;
     for (const Item& item : Rest()) {
@@ -171,11 +202,9 @@ class GroupCall final : public ServiceCall {
   }
 
   void Prepare(Item& item, Reader reader) {
-    if (item.prepared || !item.status.ok()) {
-      item.prepared = true;
-      return;
-    }
-    const StepStatus status = item.request->Prepare(reader);
+    if (item.prepared) return;
+    StepStatus status = item.status;
+    if (status->ok()) status = item.request->Prepare(reader);
     item.prepared = !NeedsWorker(status);
     if (item.prepared) item.status = *status;
   }
@@ -188,32 +217,6 @@ class GroupCall final : public ServiceCall {
     if (!item.status.ok()) item.request->WriteError(item.status);
     item.request->Record(info(), item.status);
     item.request->ReleaseMessage();
-  }
-
-  void SendNext() {
-    grpc::WriteOptions options;
-    if (sent_ + 1 < computed_) options.set_buffer_hint();
-    call_.Write(group_[sent_].request->response(), options);
-  }
-
-  void OnWritten(bool ok) override {
-    if (!ok) return FinishStream(Cancelled());
-    group_[sent_++] = {};
-    if (sent_ < computed_) return SendNext();
-    if (sent_ < group_.size()) return AnswerMore();
-    group_.clear();
-    AnswerGroup();
-  }
-
-  // A broken stream looks like one that ended normally. FinishIncomplete()
-  // tells them apart when the call ends.
-  void FinishStream(const Status& status) {
-    auto waiting = queue_.Stop();
-    if (!status.ok()) {
-      RecordUnanswered(Rest(), status);
-      for (auto& next : waiting) RecordUnanswered({&next.message, 1}, status);
-    }
-    call_.FinishIncomplete(status);
   }
 
   void RecordUnanswered(std::span<const Item> items, const Status& status) {
@@ -231,6 +234,7 @@ class GroupCall final : public ServiceCall {
 
   const MakeCodec make_codec_;
   ReadAheadQueue<Item> queue_;
+  // Used by the consumer. `queue_`, Enqueue() or a write hands them over.
   std::vector<Item> group_;
   size_t sent_ = 0;      // items of group_ sent
   size_t computed_ = 0;  // items of group_ ready to send

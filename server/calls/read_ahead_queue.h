@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -20,6 +21,8 @@ inline constexpr int64_t kMaxReadAheadBytes = int64_t{2} << 20;
 /// read in flight and one consumer at a time, and bounds the messages and bytes
 /// that are read ahead. The consumer is a thread that takes messages: the
 /// poller that received a message, or a worker. Thread-safe.
+///
+/// Message::bytes is the size of a message.
 template <class Message>
 class ReadAheadQueue {
  public:
@@ -43,19 +46,19 @@ class ReadAheadQueue {
     return has_consumer_ || total_bytes_ < least_bytes_;
   }
 
-  /// Adds a message of `bytes` bytes. Moves from `message` unless the stream
-  /// has ended. If `pause`, reads pause until the waiting messages are taken.
-  /// The caller starts the first read of the stream.
-  Next Receive(Message& message, int64_t bytes, bool pause = false) {
+  /// Adds a message. Moves from `message` unless the stream has ended. If
+  /// `pause`, reads pause until the waiting messages are taken. The caller
+  /// starts the first read of the stream.
+  Next Receive(Message& message, bool pause = false) {
     const MutexLock lock(mutex_);
     reading_ = false;
     is_paused_ |= pause;
     if (stopped_ || ended_) return {.late = true};
     received_at_ = std::chrono::steady_clock::now();
-    bytes_ += bytes;
-    total_bytes_ += bytes;
+    bytes_ += message.bytes;
+    total_bytes_ += message.bytes;
     if (waiting_.empty()) since_ = received_at_;
-    waiting_.push_back({std::move(message), bytes});
+    waiting_.push_back(std::move(message));
     const bool read = BeginRead();
     return {.read = read, .consume = BeginConsuming()};
   }
@@ -97,9 +100,9 @@ class ReadAheadQueue {
 
   /// Takes all waiting messages, in order.
   Taken Take(std::vector<Message>& messages) {
-    messages.clear();
     const MutexLock lock(mutex_);
-    for (Waiting& next : waiting_) messages.push_back(std::move(next.message));
+    messages.assign(std::move_iterator(waiting_.begin()),
+                    std::move_iterator(waiting_.end()));
     waiting_.clear();
     bytes_ = 0;
     return Took(!messages.empty());
@@ -114,20 +117,15 @@ class ReadAheadQueue {
     const bool takes = !waiting_.empty() && status_.ok() &&
                        (ended_ || total_bytes_ >= least_bytes);
     if (!takes) return Took(false);
-    message.emplace(std::move(waiting_.front().message));
-    bytes_ -= waiting_.front().bytes;
+    message.emplace(std::move(waiting_.front()));
+    bytes_ -= message->bytes;
     waiting_.pop_front();
     return Took(true);
   }
 
-  struct Waiting {
-    Message message;
-    int64_t bytes;
-  };
-
   /// Stops reads and consumption. Returns the waiting messages, of which there
   /// may be millions.
-  std::deque<Waiting> Stop() {
+  std::deque<Message> Stop() {
     const MutexLock lock(mutex_);
     stopped_ = true;
     return std::exchange(waiting_, {});
@@ -174,7 +172,7 @@ class ReadAheadQueue {
   }
 
   Mutex mutex_;
-  std::deque<Waiting> waiting_ TOPK_GUARDED_BY(mutex_);
+  std::deque<Message> waiting_ TOPK_GUARDED_BY(mutex_);
   int64_t bytes_ TOPK_GUARDED_BY(mutex_) = 0;        // size of waiting_
   int64_t total_bytes_ TOPK_GUARDED_BY(mutex_) = 0;  // received so far
   int64_t least_bytes_ TOPK_GUARDED_BY(mutex_) = 0;  // of TakeOne()

@@ -68,6 +68,7 @@ class ServiceCall : public CallHandler, private OpenStream {
   void ContinueTrace();
 
   const Kind kind_;
+  // Set when the call arrives, before another thread uses them.
   std::optional<OpenCalls::Streams::iterator> stream_;
   CallInfo info_;
   AdmittedCall admitted_;

@@ -160,8 +160,7 @@ class WorkQueue {
   std::condition_variable_any sleep_;
   size_t sleeping_ TOPK_GUARDED_BY(mutex_) = 0;
   bool watched_ TOPK_GUARDED_BY(mutex_) = false;
-  bool idle_ TOPK_GUARDED_BY(mutex_) =
-      false;  // the watching thread waits for work
+  bool idle_ TOPK_GUARDED_BY(mutex_) = false;  // the watcher waits for work
   bool closing_ TOPK_GUARDED_BY(mutex_) = false;
 
   /// One more than `threads`: oneTBB counts the calling thread as a worker, but

@@ -155,13 +155,12 @@ class HealthService::HealthCall final : public CallHandler,
   HealthService& health_;
   Call& call_;
   const bool watches_;
+  OwningTag<HealthCall, &HealthCall::OnAlarm> alarm_tag_;  // of the set alarm
   Mutex mutex_;
   std::optional<InFlightLimiter::Reservation> slot_ TOPK_GUARDED_BY(mutex_);
   grpc::Alarm alarm_ TOPK_GUARDED_BY(mutex_);
-  OwningTag<HealthCall, &HealthCall::OnAlarm> alarm_tag_;
   bool is_waiting_ TOPK_GUARDED_BY(mutex_) = false;  // for the request
-  bool has_name_ TOPK_GUARDED_BY(mutex_) =
-      false;  // the requested service exists
+  bool has_name_ TOPK_GUARDED_BY(mutex_) = false;    // the service exists
   bool is_watching_ TOPK_GUARDED_BY(mutex_) = false;
   bool is_sending_ TOPK_GUARDED_BY(mutex_) = false;
   bool is_finished_ TOPK_GUARDED_BY(mutex_) = false;
