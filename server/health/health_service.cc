@@ -9,6 +9,7 @@
 
 #include "core/base/mutex.h"
 #include "core/base/text.h"
+#include "grpc/health/v1/health.pb.h"
 #include "server/calls/raw_message.h"
 #include "server/calls/write_message.h"
 #include "server/transport/addresses.h"
@@ -56,7 +57,6 @@ class HealthService::HealthCall final : public CallHandler,
           StrCat("too many open health calls (limit ", kMaxOpenCalls,
                  ", half of that for each client address)")));
     }
-    is_waiting_ = true;
     const auto patience =
         ++health_.waiting_ <= kMaxPatient ? kPatience : kImpatience;
     alarm_.Set(&call_.loop().queue(),
@@ -81,7 +81,7 @@ class HealthService::HealthCall final : public CallHandler,
     if (Status s = ReadMessage(message, request); !s.ok()) return Finish(s);
     has_name_ = health_.state_.Has(request.service());
     if (watches_) {
-      is_watching_ = true;
+      stage_ = Stage::kWatching;
       health_.state_.Add(AsWatcher());
       return SendChange();
     }
@@ -89,8 +89,8 @@ class HealthService::HealthCall final : public CallHandler,
       return Finish(Status{Code::kNotFound, "SERVICE_UNKNOWN", "service",
                            "the server has no service of this name"});
     }
-    is_finished_ = true;
-    call_.Finish(ResponseOf(health_.state_.StateOf(has_name_)));
+    stage_ = Stage::kFinished;
+    call_.Finish(ResponseOf(State()));
   }
 
   void OnChange() override {
@@ -110,11 +110,17 @@ class HealthService::HealthCall final : public CallHandler,
     has_ended_ = true;
     slot_.reset();
     StopWaiting();
-    if (std::exchange(is_watching_, false)) health_.state_.Remove(AsWatcher());
+    if (watches_) health_.state_.Remove(AsWatcher());
     if (!is_sending_) FinishIncomplete(Cancelled());
   }
 
  private:
+  enum class Stage {
+    kWaiting,   // for the request
+    kWatching,  // sends changes
+    kFinished,  // the status was sent
+  };
+
   void OnAlarm(bool) {
     const MutexLock lock(mutex_);
     if (!StopWaiting()) return;
@@ -122,17 +128,24 @@ class HealthService::HealthCall final : public CallHandler,
                   "the request message did not arrive in time"});
   }
 
-  // Stops waiting for the request. Returns whether the call was waiting.
+  // Stops the alarm if the call waits for the request. Returns whether it does;
+  // the caller must then set the next stage.
   bool StopWaiting() TOPK_REQUIRES(mutex_) {
-    if (!std::exchange(is_waiting_, false)) return false;
+    if (stage_ != Stage::kWaiting) return false;
     --health_.waiting_;
     alarm_.Cancel();
     return true;
   }
 
+  HealthCheckResponse::ServingStatus State() const TOPK_REQUIRES(mutex_) {
+    return !has_name_                 ? HealthCheckResponse::SERVICE_UNKNOWN
+           : health_.state_.serving() ? HealthCheckResponse::SERVING
+                                      : HealthCheckResponse::NOT_SERVING;
+  }
+
   void SendChange() TOPK_REQUIRES(mutex_) {
-    if (!is_watching_ || is_sending_ || is_finished_) return;
-    const auto state = health_.state_.StateOf(has_name_);
+    if (stage_ != Stage::kWatching || is_sending_) return;
+    const auto state = State();
     if (state == sent_) return;
     sent_ = state;
     is_sending_ = true;
@@ -140,12 +153,13 @@ class HealthService::HealthCall final : public CallHandler,
   }
 
   void Finish(const Status& status) TOPK_REQUIRES(mutex_) {
-    is_finished_ = true;
+    stage_ = Stage::kFinished;
     call_.Finish(status);
   }
 
   void FinishIncomplete(const Status& status) TOPK_REQUIRES(mutex_) {
-    if (!std::exchange(is_finished_, true)) call_.FinishIncomplete(status);
+    if (stage_ != Stage::kFinished) call_.FinishIncomplete(status);
+    stage_ = Stage::kFinished;
   }
 
   std::shared_ptr<Watcher> AsWatcher() {
@@ -159,11 +173,9 @@ class HealthService::HealthCall final : public CallHandler,
   Mutex mutex_;
   std::optional<InFlightLimiter::Reservation> slot_ TOPK_GUARDED_BY(mutex_);
   grpc::Alarm alarm_ TOPK_GUARDED_BY(mutex_);
-  bool is_waiting_ TOPK_GUARDED_BY(mutex_) = false;  // for the request
-  bool has_name_ TOPK_GUARDED_BY(mutex_) = false;    // the service exists
-  bool is_watching_ TOPK_GUARDED_BY(mutex_) = false;
+  Stage stage_ TOPK_GUARDED_BY(mutex_) = Stage::kWaiting;
+  bool has_name_ TOPK_GUARDED_BY(mutex_) = false;  // the service exists
   bool is_sending_ TOPK_GUARDED_BY(mutex_) = false;
-  bool is_finished_ TOPK_GUARDED_BY(mutex_) = false;
   bool has_ended_ TOPK_GUARDED_BY(mutex_) = false;
   HealthCheckResponse::ServingStatus sent_ TOPK_GUARDED_BY(mutex_) =
       HealthCheckResponse::UNKNOWN;
@@ -176,15 +188,6 @@ void HealthService::AddMethods(CallRouter& router) {
                  return std::make_unique<HealthCall>(*this, call, watches);
                });
   }
-}
-
-HealthState::HealthState(std::set<std::string> names)
-    : names_(std::move(names)) {}
-
-HealthCheckResponse::ServingStatus HealthState::StateOf(bool has_name) const {
-  return !has_name  ? HealthCheckResponse::SERVICE_UNKNOWN
-         : serving_ ? HealthCheckResponse::SERVING
-                    : HealthCheckResponse::NOT_SERVING;
 }
 
 void HealthState::Stop() {

@@ -5,9 +5,9 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "core/base/mutex.h"
-#include "grpc/health/v1/health.pb.h"
 #include "server/admission/in_flight_limiter.h"
 #include "server/calls/call_router.h"
 
@@ -26,17 +26,18 @@ class HealthState {
     ~Watcher() = default;
   };
 
-  /// `names` are the services that can be checked, including "" for the whole
-  /// server. All are serving initially.
-  explicit HealthState(std::set<std::string> names);
+  /// `services` can be checked, and "", the whole server. All are serving
+  /// initially.
+  explicit HealthState(const std::vector<std::string>& services)
+      : names_(services.begin(), services.end()) {
+    names_.insert("");
+  }
 
-  /// Returns whether the name is known.
+  /// Returns whether the name can be checked.
   bool Has(const std::string& name) const { return names_.contains(name); }
 
-  /// Returns the state that all known names share, or the state of an unknown
-  /// name.
-  grpc::health::v1::HealthCheckResponse::ServingStatus StateOf(
-      bool has_name) const;
+  /// Whether all that can be checked is serving.
+  bool serving() const { return serving_; }
 
   /// Marks everything as not serving and notifies the watchers.
   void Stop();
@@ -46,7 +47,7 @@ class HealthState {
   void Remove(const std::shared_ptr<Watcher>& watcher);
 
  private:
-  const std::set<std::string> names_;
+  std::set<std::string> names_;  // const
   std::atomic<bool> serving_ = true;
   Mutex mutex_;
   std::set<std::shared_ptr<Watcher>> watchers_ TOPK_GUARDED_BY(mutex_);
