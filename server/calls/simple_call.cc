@@ -7,8 +7,11 @@ namespace {
 
 class SimpleCall final : public ServiceCall {
  public:
-  SimpleCall(TopKService& service, Call& call, const SimpleMethod& method)
-      : ServiceCall(service, call, Kind::kUnary), method_(method) {}
+  SimpleCall(TopKService& service, Call& call, const SimpleAnswer& answer,
+             int64_t nanoseconds)
+      : ServiceCall(service, call, Kind::kUnary),
+        answer_(answer),
+        nanoseconds_(nanoseconds) {}
 
  private:
   void OnRead(bool ok, grpc::ByteBuffer& message) override {
@@ -20,7 +23,7 @@ class SimpleCall final : public ServiceCall {
         !s.ok()) {
       return Refuse(s);
     }
-    int64_t nanoseconds = method_.nanoseconds;
+    int64_t nanoseconds = nanoseconds_;
     if (bytes > kMaxPollerBytes && bytes <= kMaxParsedBytes) {
       nanoseconds += 1'000'000;  // parsing kMaxParsedBytes
     }
@@ -36,7 +39,7 @@ class SimpleCall final : public ServiceCall {
   void AnswerAndFinish() {
     grpc::ByteBuffer response;
     const Status status = CatchBadAlloc(
-        [&] { return method_.answer(message_, response, admitted().caller); });
+        [&] { return answer_(message_, response, admitted().caller); });
     message_.Clear();
     charge_.Shrink(0);
     // Small responses are not charged, so that a probe that was admitted is
@@ -50,7 +53,8 @@ class SimpleCall final : public ServiceCall {
     status.ok() ? call_.Finish(response) : call_.Finish(status);
   }
 
-  const SimpleMethod& method_;
+  const SimpleAnswer& answer_;
+  const int64_t nanoseconds_;
   InFlightLimiter::Charge charge_{admitted().reservation};
   grpc::ByteBuffer message_;
 };
@@ -58,10 +62,12 @@ class SimpleCall final : public ServiceCall {
 }  // namespace
 
 void AddSimpleMethod(CallRouter& router, TopKService& service,
-                     const std::string& path, SimpleMethod method) {
-  router.Add(path, [&service, method = std::move(method)](Call& call) {
-    return std::make_unique<SimpleCall>(service, call, method);
-  });
+                     const std::string& path, SimpleAnswer answer,
+                     int64_t nanoseconds) {
+  router.Add(
+      path, [&service, answer = std::move(answer), nanoseconds](Call& call) {
+        return std::make_unique<SimpleCall>(service, call, answer, nanoseconds);
+      });
 }
 
 }  // namespace topk

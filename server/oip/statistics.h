@@ -1,8 +1,6 @@
 // Statistics of each model, as Triton's clients read them.
 #pragma once
 
-#include <array>
-#include <cstdint>
 #include <vector>
 
 #include "core/base/mutex.h"
@@ -28,12 +26,7 @@ class ModelStatistics {
  private:
   struct Row {
     mutable Mutex mutex;
-    uint64_t answered TOPK_GUARDED_BY(mutex) = 0;
-    uint64_t failed TOPK_GUARDED_BY(mutex) = 0;
-    uint64_t answered_ns TOPK_GUARDED_BY(mutex) = 0;
-    uint64_t failed_ns TOPK_GUARDED_BY(mutex) = 0;
-    std::array<uint64_t, kStageNames.size()> stage_ns TOPK_GUARDED_BY(mutex){};
-    int64_t last_ms TOPK_GUARDED_BY(mutex) = 0;
+    inference::ModelStatistics counts TOPK_GUARDED_BY(mutex);
   };
 
   std::vector<Row> rows_;  // in the order of Models()
