@@ -51,11 +51,14 @@ class HealthService::HealthCall final : public CallHandler,
     const MutexLock lock(mutex_);
     const std::string client =
         NetworkOf(AddressOf(call_.context().peer()), kIpv6Prefix);
-    if (!health_.limiter_.Admit(client, slot_.emplace()).ok()) {
+    if (const Status full = health_.limiter_.Admit(client, slot_.emplace());
+        !full.ok()) {
+      const bool is_client = full.reason == "TOO_MANY_CALLS_OF_CLIENT";
       return Finish(ResourceExhausted(
           "TOO_MANY_OPEN_CALLS", "",
-          StrCat("too many open health calls (limit ", kMaxOpenCalls,
-                 ", half of that for each client address)")));
+          StrCat("too many open health calls",
+                 is_client ? " of one client address" : "", " (limit ",
+                 kMaxOpenCalls / (is_client ? 2 : 1), ")")));
     }
     const auto patience =
         ++health_.waiting_ <= kMaxPatient ? kPatience : kImpatience;
