@@ -165,7 +165,7 @@ class GroupCall final : public ServiceCall {
     AnswerGroup();
   }
 
-  // A broken stream looks like one that ended normally. FinishIncomplete()
+  // A broken stream looks like one that ended normally. FinishAndRecordLater()
   // tells them apart when the call ends.
   void FinishStream(const Status& status) {
     auto waiting = queue_.Stop();
@@ -173,7 +173,7 @@ class GroupCall final : public ServiceCall {
       RecordUnanswered(Rest(), status);
       for (auto& next : waiting) RecordUnanswered({&next, 1}, status);
     }
-    call_.FinishIncomplete(status);
+    call_.FinishAndRecordLater(status);
   }
 
   Size PrepareNanoseconds() {
@@ -227,7 +227,7 @@ class GroupCall final : public ServiceCall {
   }
 
   // No-op: each request is recorded individually.
-  void RecordIncomplete(const Status&) override {}
+  void RecordRequest(const Status&) override {}
 
   // The unsent part of the group.
   std::span<Item> Rest() { return std::span(group_).subspan(sent_); }

@@ -26,8 +26,9 @@ namespace {
 //
 // Reading, on pollers, at most one read in flight:
 //   OnRead() -> ReadWithinRate() -> [OnAlarm() ->] OnRead() -> ...
-//   Pauses while the queue is full. Taking a message resumes it. Ends with the
-//   client's last message, an error, or Interrupt().
+//   ServiceCall starts the first read. Pauses while the queue is full, until a
+//   message is taken. Ends with the client's last message, an error, or
+//   Interrupt().
 //
 // Computing, by one consumer at a time:
 //   idle -> Proceed() on the poller of OnRead() or Interrupt()
@@ -120,8 +121,9 @@ class StreamCall final : public ServiceCall {
     Size spent;
     while (NextItem()) {
       const Size cost = NextNanoseconds();
-      const bool turn = spent > 0 || reader == Reader::kPoller;
-      if (turn && spent + cost > budget) return ProceedOnWorker();
+      // A worker runs at least one step.
+      const bool may_stop = spent > 0 || reader == Reader::kPoller;
+      if (may_stop && spent + cost > budget) return ProceedOnWorker();
       spent += cost;
       const StepStatus step = CatchBadAlloc([&] { return Step(reader); });
       if (NeedsWorker(step)) return ProceedOnWorker();
@@ -134,10 +136,11 @@ class StreamCall final : public ServiceCall {
     Enqueue(NextNanoseconds(), [this] { Proceed(Reader::kWorker); });
   }
 
-  // Takes the message for the next step, unless a message is left from before
-  // or all were taken. Waits for enough messages to start the tensor. Returns
-  // false if this thread is no longer the consumer: no message is ready, or
-  // the stream was interrupted and this has called Fail().
+  // Sets `item_` to the next message, unless the poller has left a message to
+  // this worker, or sets `end_` after the last one. Returns false if this
+  // thread is no longer the consumer: fewer messages have arrived than the
+  // tensor needs to start, or none is ready, or the stream was interrupted and
+  // this has called Fail().
   bool NextItem() {
     if (item_.has_value() || end_) return true;
     const auto taken = queue_.TakeOne(item_, request_.start_bytes());
@@ -160,12 +163,12 @@ class StreamCall final : public ServiceCall {
         item_.has_value() ? std::optional(item_->bytes) : std::nullopt);
   }
 
-  // Starts the tensor, or reads a message, or computes the response after the
-  // last message.
+  // Starts the tensor once the header was read, or reads `item_`, or computes
+  // the response after the last message.
   StepStatus Step(Reader reader) {
     if (Status s = call_.CheckAlive(); !s.ok()) return s;
     if (request_.state() == StreamedRequest::State::kStart) {
-      // NextItem() returns with fewer bytes only if the stream has ended.
+      // Fewer than start_bytes() were received only if the stream has ended.
       return request_.Start(received_);
     }
     if (!item_.has_value()) return request_.Finish(outgoing_);
@@ -181,12 +184,12 @@ class StreamCall final : public ServiceCall {
   void SendNext() {
     const grpc::ByteBuffer& message = outgoing_[sent_++];
     if (sent_ < outgoing_.size()) return call_.Write(message);
-    RecordIncomplete({});
+    RecordRequest({});
     call_.Finish(message);
   }
 
   void OnWritten(bool ok) override {
-    ok ? SendNext() : call_.FinishIncomplete(Cancelled());
+    ok ? SendNext() : call_.FinishAndRecordLater(Cancelled());
   }
 
   // Ends the stream, on any thread. During a drain, a stream that still
@@ -209,12 +212,12 @@ class StreamCall final : public ServiceCall {
     if (waiting.size() > kFew) {  // too slow for a poller
       DeferFree(std::make_unique<decltype(waiting)>(std::move(waiting)));
     }
-    if (end_) return call_.FinishIncomplete(status);
-    RecordIncomplete(status);
+    if (end_) return call_.FinishAndRecordLater(status);
+    RecordRequest(status);
     call_.Finish(status);
   }
 
-  void RecordIncomplete(const Status& status) override {
+  void RecordRequest(const Status& status) override {
     request_.Record(info(), status);
   }
 

@@ -18,7 +18,7 @@ class UnaryCall final : public ServiceCall {
 
  private:
   void OnRead(bool ok, grpc::ByteBuffer& message) override {
-    if (!ok) return call_.FinishIncomplete(MissingMessage());
+    if (!ok) return call_.FinishAndRecordLater(MissingMessage());
     const Status status = request_.Admit(
         message, info().arrived, RequestStats::Clock::now(),
         /*waits=*/service_.work().IsBusy() || call_.loop().IsBehind());

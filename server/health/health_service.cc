@@ -71,7 +71,7 @@ class HealthService::HealthCall final : public CallHandler,
   void OnRead(bool ok, grpc::ByteBuffer& message) override {
     const MutexLock lock(mutex_);
     if (!StopWaiting()) return;
-    if (!ok) return FinishIncomplete(MissingMessage());
+    if (!ok) return FinishAndRecordLater(MissingMessage());
     const size_t bytes = message.Length();
     if (bytes > kMaxMessageBytes) {
       return Finish(
@@ -104,7 +104,7 @@ class HealthService::HealthCall final : public CallHandler,
   void OnWritten(bool ok) override {
     const MutexLock lock(mutex_);
     is_sending_ = false;
-    if (!ok || has_ended_) return FinishIncomplete(Cancelled());
+    if (!ok || has_ended_) return FinishAndRecordLater(Cancelled());
     SendChange();
   }
 
@@ -114,7 +114,7 @@ class HealthService::HealthCall final : public CallHandler,
     slot_.reset();
     StopWaiting();
     if (watches_) health_.state_.Remove(AsWatcher());
-    if (!is_sending_) FinishIncomplete(Cancelled());
+    if (!is_sending_) FinishAndRecordLater(Cancelled());
   }
 
  private:
@@ -160,8 +160,8 @@ class HealthService::HealthCall final : public CallHandler,
     call_.Finish(status);
   }
 
-  void FinishIncomplete(const Status& status) TOPK_REQUIRES(mutex_) {
-    if (stage_ != Stage::kFinished) call_.FinishIncomplete(status);
+  void FinishAndRecordLater(const Status& status) TOPK_REQUIRES(mutex_) {
+    if (stage_ != Stage::kFinished) call_.FinishAndRecordLater(status);
     stage_ = Stage::kFinished;
   }
 
