@@ -46,12 +46,11 @@ class CallHandler {
 ///
 /// Kept alive by its pending completion tags and by the jobs that work on it,
 /// so pollers may handle the tags in any order.
-class Call final : public EventSource,
-                   public std::enable_shared_from_this<Call> {
+class Call final : public std::enable_shared_from_this<Call> {
  public:
   /// `loop` and `router` must outlive the call.
   Call(EventLoop& loop, CallRouter& router)
-      : EventSource(loop), router_(router) {}
+      : loop_(loop), loop_user_(loop.AddUser()), router_(router) {}
 
   /// Requests the next incoming call from gRPC. When it arrives, its handler is
   /// created and the router lets other Calls wait. Call once. REQUIRES: a
@@ -105,6 +104,8 @@ class Call final : public EventSource,
   void RecordEnd(const Status& status);
   void RecordLater();
 
+  EventLoop& loop_;
+  const WaitGroup::Member loop_user_;
   CallRouter& router_;
   grpc::GenericServerContext context_;  // changed by the thread that sends
   // gRPC lets one read and one write run at the same time.

@@ -50,10 +50,9 @@ void WorkQueue::Enqueue(std::string_view client, Size nanoseconds, Work work) {
       of.turn = turns_.emplace(of.served, &*entry);
     }
     of.queued.push_back(std::move(job));
-    ++queued_;
     ++jobs_;
     const Clock::time_point now = Clock::now();
-    hand_over = handed_ < queued_;
+    hand_over = handed_ < jobs_ - running_;
     if (hand_over && handed_++ == 0) progress_ = now;
     wake = idle_ || now - progress_ >= slice_;
   }
@@ -79,7 +78,6 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::Take(Turns::iterator turn,
   Advance(now);
   ++client.running;
   ++running_;
-  --queued_;
   job->begun = share_;
   job->begun_thread_time = thread_time_;
   return job;

@@ -131,13 +131,12 @@ class WorkQueue {
 
   const int threads_;
   const std::chrono::nanoseconds slice_;
-  std::atomic<int64_t> jobs_ = 0;
+  std::atomic<int64_t> jobs_ = 0;  // changed while mutex_ is locked
   mutable Mutex mutex_;
   Clients clients_ TOPK_GUARDED_BY(mutex_);
   Turns turns_ TOPK_GUARDED_BY(mutex_);  // with queued work, by next turn
   Turns idle_clients_ TOPK_GUARDED_BY(mutex_);  // without work
   double turn_ TOPK_GUARDED_BY(mutex_) = 0;     // largest key taken from turns_
-  int64_t queued_ TOPK_GUARDED_BY(mutex_) = 0;  // jobs
   int64_t running_ TOPK_GUARDED_BY(mutex_) = 0;  // jobs
   int64_t handed_ TOPK_GUARDED_BY(mutex_) = 0;   // RunNext() calls to come
   // When RunNext() last started, or was last enqueued while no other call was
