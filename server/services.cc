@@ -4,7 +4,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -55,12 +54,6 @@ std::vector<std::string> ServiceNames() {
           HealthService::kName};
 }
 
-std::set<std::string> WithWholeServer(const std::vector<std::string>& names) {
-  std::set<std::string> all(names.begin(), names.end());
-  all.insert("");
-  return all;
-}
-
 }  // namespace
 
 Status Services::CheckEnvironment(const ServerConfig& config) {
@@ -86,7 +79,7 @@ Services::Services(const ServerConfig& config,
       admission_(authenticator, AdmissionLimitsOf(config),
                  {config.security.client_requests_per_second,
                   config.security.client_bytes_per_second}),
-      health_state_(WithWholeServer(ServiceNames())),
+      health_state_(ServiceNames()),
       topk_(engine_, metrics_, access_log_, spans, shared_objects_.get(),
             admission_, config.max_message_bytes, threads_),
       oip_(topk_, health_state_),

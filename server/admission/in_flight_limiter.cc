@@ -21,7 +21,7 @@ std::string QuotaOf(std::string_view client) {
 milliseconds RetryDelayEstimator::Join(int64_t amount, int64_t done, Time now) {
   constexpr double kMin = 0.02;
   constexpr double kMax = 10;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const double seconds = duration<double>(now - since_).count();
   // A concurrent caller may have counted more before it took the mutex.
   done = std::max(done, done_);
@@ -49,7 +49,7 @@ milliseconds RetryDelayEstimator::Join(int64_t amount, int64_t done, Time now) {
 
 Status InFlightLimiter::Admit(std::string_view client,
                               Reservation& reservation) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto entry = clients_.try_emplace(std::string(client)).first;
   int64_t& calls_of_client = entry->second.calls;
   const bool client_is_full = calls_of_client >= limits_.client_calls;
@@ -79,7 +79,7 @@ Status InFlightLimiter::Admit(std::string_view client,
 
 InFlightLimiter::Reservation::~Reservation() {
   if (limiter_ == nullptr) return;
-  const std::lock_guard lock(limiter_->mutex_);
+  const MutexLock lock(limiter_->mutex_);
   if (--client_->second.calls == 0) limiter_->clients_.erase(client_->first);
   --limiter_->calls_;
   ++limiter_->calls_done_;

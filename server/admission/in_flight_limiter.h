@@ -5,12 +5,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 
 #include "core/base/checked.h"
+#include "core/base/mutex.h"
 #include "core/base/status.h"
 
 namespace topk {
@@ -18,11 +18,11 @@ namespace topk {
 /// Limits on calls and bytes in flight, of the whole server and of each client.
 struct AdmissionLimits {
   /// Bytes of messages, results and scratch memory.
-  int64_t bytes;
-  int64_t client_bytes;
+  int64_t bytes = 0;
+  int64_t client_bytes = 0;
   /// Calls, including open streams.
-  int64_t calls;
-  int64_t client_calls;
+  int64_t calls = 0;
+  int64_t client_calls = 0;
 };
 
 /// Estimates retry delays for rejected requests. It models a virtual queue:
@@ -44,12 +44,12 @@ class RetryDelayEstimator {
   std::chrono::milliseconds Join(int64_t amount, int64_t done, Time now);
 
  private:
-  std::mutex mutex_;       // guards the members below
-  Time since_{};           // when `done_` was measured
-  int64_t done_ = 0;       // the highest total so far
-  double per_second_ = 0;  // 0 = unknown
-  double length_ = 0;      // of the queue, in units
-  uint32_t random_ = 1;
+  Mutex mutex_;
+  Time since_ TOPK_GUARDED_BY(mutex_){};           // when `done_` was measured
+  int64_t done_ TOPK_GUARDED_BY(mutex_) = 0;       // the highest total so far
+  double per_second_ TOPK_GUARDED_BY(mutex_) = 0;  // 0 = unknown
+  double length_ TOPK_GUARDED_BY(mutex_) = 0;      // of the queue, in units
+  uint32_t random_ TOPK_GUARDED_BY(mutex_) = 1;
 };
 
 /// Enforces limits on the calls and bytes in flight. Thread-safe.
@@ -80,11 +80,11 @@ class InFlightLimiter {
   std::atomic<int64_t> bytes_ = 0;
   std::atomic<int64_t> bytes_done_ = 0;
   RetryDelayEstimator bytes_delay_;
-  std::mutex mutex_;  // guards the members below; calls_ may be read without it
-  Clients clients_;   // the clients with calls in flight
-  std::atomic<int64_t> calls_ = 0;
-  int64_t calls_done_ = 0;
-  RetryDelayEstimator calls_delay_;
+  Mutex mutex_;
+  Clients clients_ TOPK_GUARDED_BY(mutex_);  // the clients with calls in flight
+  std::atomic<int64_t> calls_ = 0;           // changed while mutex_ is locked
+  int64_t calls_done_ TOPK_GUARDED_BY(mutex_) = 0;
+  RetryDelayEstimator calls_delay_ TOPK_GUARDED_BY(mutex_);
 };
 
 /// Counts one call in flight until this is destroyed.

@@ -51,7 +51,7 @@ std::optional<std::chrono::milliseconds> RateLimiter::Take(
   if (off()) return {};
   const auto requests_wanted = static_cast<double>(requests);
   const auto bytes_wanted = static_cast<double>(bytes);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Buckets& buckets = Fill(caller);
   const double wait =
       std::max(requests_.Wait(buckets.requests, requests_wanted),
@@ -69,7 +69,7 @@ std::optional<std::chrono::milliseconds> RateLimiter::Take(
 
 void RateLimiter::DebitUnchecked(std::string_view caller, int64_t bytes) {
   if (!bytes_.limited()) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Fill(caller).bytes -= static_cast<double>(bytes);
 }
 

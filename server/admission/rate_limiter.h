@@ -5,11 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <list>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+
+#include "core/base/mutex.h"
 
 namespace topk {
 
@@ -68,16 +69,18 @@ class RateLimiter {
     Time filled;
   };
 
-  // Returns a caller's buckets, filled up to now. REQUIRES: the mutex is held.
-  Buckets& Fill(std::string_view caller);
+  // Returns a caller's buckets, filled up to now.
+  Buckets& Fill(std::string_view caller) TOPK_REQUIRES(mutex_);
 
   const Flow requests_;
   const Flow bytes_;
   const size_t max_callers_;
   const Clock clock_;
-  std::mutex mutex_;            // guards the members below
-  std::list<Buckets> buckets_;  // those of the last used caller first
-  std::unordered_map<std::string_view, std::list<Buckets>::iterator> by_caller_;
+  Mutex mutex_;
+  std::list<Buckets> buckets_
+      TOPK_GUARDED_BY(mutex_);  // those of the last used caller first
+  std::unordered_map<std::string_view, std::list<Buckets>::iterator> by_caller_
+      TOPK_GUARDED_BY(mutex_);
 };
 
 }  // namespace topk

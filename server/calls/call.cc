@@ -70,7 +70,7 @@ void Call::OnEnded(bool) {
 void Call::End() {
   if (context_.IsCancelled()) cancellation_.Cancel();
   handler_->OnEnd();
-  RecordIncomplete();
+  RecordLater();
 }
 
 void Call::Read() {
@@ -108,10 +108,10 @@ void Call::Finish(const Status& status) {
   SendStatus(status);
 }
 
-void Call::FinishIncomplete(const Status& status) {
-  incomplete_ = status;
+void Call::FinishAndRecordLater(const Status& status) {
+  late_status_ = status;
   SendStatus(status);
-  RecordIncomplete();
+  RecordLater();
 }
 
 void Call::SendTraceParent() {
@@ -142,13 +142,13 @@ void Call::RecordEnd(const Status& status) {
   handler_->RecordEnd(status);
 }
 
-// Called by both FinishIncomplete() and End(). The second call records.
-void Call::RecordIncomplete() {
+// Called by both FinishAndRecordLater() and End(). The second call records.
+void Call::RecordLater() {
   WidenRace();
   if (ends_++ == 0) return;
   const Status gone = CheckAlive();
-  const Status& status = gone.ok() ? incomplete_ : gone;
-  handler_->RecordIncomplete(status);
+  const Status& status = gone.ok() ? late_status_ : gone;
+  handler_->RecordRequest(status);
   RecordEnd(status);
 }
 

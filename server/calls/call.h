@@ -35,8 +35,9 @@ class CallHandler {
   virtual void OnEnd() {}
   /// Records the final status of the call. Called once.
   virtual void RecordEnd(const Status& status) { (void)status; }
-  /// Records a call that FinishIncomplete() ended. Called before RecordEnd().
-  virtual void RecordIncomplete(const Status& status) { (void)status; }
+  /// Records the request of a call that FinishAndRecordLater() ended. Called
+  /// before RecordEnd().
+  virtual void RecordRequest(const Status& status) { (void)status; }
 };
 
 /// A call: a stream of raw messages in each direction. On the wire a unary call
@@ -45,12 +46,11 @@ class CallHandler {
 ///
 /// Kept alive by its pending completion tags and by the jobs that work on it,
 /// so pollers may handle the tags in any order.
-class Call final : public EventSource,
-                   public std::enable_shared_from_this<Call> {
+class Call final : public std::enable_shared_from_this<Call> {
  public:
   /// `loop` and `router` must outlive the call.
   Call(EventLoop& loop, CallRouter& router)
-      : EventSource(loop), router_(router) {}
+      : loop_(loop), loop_user_(loop.AddUser()), router_(router) {}
 
   /// Requests the next incoming call from gRPC. When it arrives, its handler is
   /// created and the router lets other Calls wait. Call once. REQUIRES: a
@@ -58,7 +58,7 @@ class Call final : public EventSource,
   void Wait();
 
   /// Start an operation. At most one read and one write may be in flight. A
-  /// write must not start after Finish() or FinishIncomplete(); a read may,
+  /// write must not start after Finish() or FinishAndRecordLater(); a read may,
   /// and finishes with `ok` = false.
   void Read();
   void Write(const grpc::ByteBuffer& message, grpc::WriteOptions options = {});
@@ -67,10 +67,10 @@ class Call final : public EventSource,
   /// response the client has received.
   void Finish(const grpc::ByteBuffer& last);
   void Finish(const Status& status);
-  /// Ends a call whose messages stopped early, because of the client, a
-  /// cancellation or the deadline. Records the status once the cause is known:
-  /// `status`, CANCELLED or DEADLINE_EXCEEDED.
-  void FinishIncomplete(const Status& status);
+  /// Ends a call whose messages stopped. The client may have ended them, or the
+  /// call was cancelled or its deadline passed. Records the status once the
+  /// cause is known: `status`, CANCELLED or DEADLINE_EXCEEDED.
+  void FinishAndRecordLater(const Status& status);
 
   grpc::GenericServerContext& context() { return context_; }
   const grpc::GenericServerContext& context() const { return context_; }
@@ -102,27 +102,35 @@ class Call final : public EventSource,
   void SendTraceParent();
   void SendStatus(const Status& status);
   void RecordEnd(const Status& status);
-  void RecordIncomplete();
+  void RecordLater();
 
+  EventLoop& loop_;
+  const WaitGroup::Member loop_user_;
   CallRouter& router_;
-  grpc::GenericServerContext context_;
+  grpc::GenericServerContext context_;  // changed by the thread that sends
+  // gRPC lets one read and one write run at the same time.
   grpc::GenericServerAsyncReaderWriter stream_{&context_};
-  grpc::ByteBuffer incoming_;
+  grpc::ByteBuffer incoming_;  // used by the read in flight, then by OnRead()
+  Cancellation cancellation_;  // thread-safe
+  // Set when the call arrives, before another thread uses them.
   std::optional<RpcCount> count_;
-  Cancellation cancellation_;
+  std::unique_ptr<CallHandler> handler_;
+  // Used by the thread that sends.
   bool has_written_ = false;
   std::string trace_parent_;  // empty once sent
   // gRPC may report the end before the arrival, on another poller. Whichever is
   // handled second calls End().
   std::atomic<Stage> stage_ = Stage::kWaiting;
-  Status incomplete_;          // passed to FinishIncomplete()
-  std::atomic<int> ends_ = 0;  // how many of FinishIncomplete() and End() ran
+  // FinishAndRecordLater() and End() count `ends_`, which hands over the status
+  // of the former.
+  std::atomic<int> ends_ = 0;
+  Status late_status_;
+  // Each is used by its operation in flight.
   OwningTag<Call, &Call::OnArrived> arrived_tag_;
   OwningTag<Call, &Call::OnRead> read_tag_;
   OwningTag<Call, &Call::OnWritten> written_tag_;
   OwningTag<Call, &Call::OnFinished> finished_tag_;
   OwningTag<Call, &Call::OnEnded> ended_tag_;
-  std::unique_ptr<CallHandler> handler_;  // null until the call arrives
 };
 
 /// Returns the error for a call that ended without a request message.

@@ -62,7 +62,7 @@ class CallRouter {
 
   const RpcMetrics& metrics_;
   const Method unknown_;
-  std::map<std::string, Method, std::less<>> methods_;
+  std::map<std::string, Method, std::less<>> methods_;  // const once started
   grpc::AsyncGenericService rpc_;
   std::atomic<int> waiting_ = 0;  // Call objects that wait for a call
 };

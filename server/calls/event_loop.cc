@@ -48,9 +48,6 @@ class BusyTime {
 
 }  // namespace
 
-EventSource::EventSource(EventLoop& loop)
-    : loop_(loop), token_(loop.sources_.Add()) {}
-
 EventLoop::EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue,
                      int threads, OnBusy on_busy)
     : queue_(std::move(queue)),
@@ -61,7 +58,7 @@ EventLoop::EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue,
 
 EventLoop::~EventLoop() {
   // gRPC aborts if an operation starts after the queue was shut down.
-  sources_.Wait();
+  users_.Wait();
   queue_->Shutdown();
   for (std::thread& thread : threads_) thread.join();
   empty_queue_.Shutdown();
@@ -72,7 +69,7 @@ EventLoop::~EventLoop() {
 
 void EventLoop::Marker::Enqueue() {
   if (is_queued_.exchange(true)) return;
-  user_ = loop_.sources_.Add();
+  user_ = loop_.AddUser();
   if (user_.use_count() == 0) return;  // the loop is being destroyed
   enqueued_ = Clock::now();
   alarm_.Set(loop_.queue_.get(), std::chrono::system_clock::time_point(),
@@ -81,7 +78,7 @@ void EventLoop::Marker::Enqueue() {
 
 void EventLoop::Marker::OnComplete(bool) {
   loop_.is_behind_ = Clock::now() - enqueued_ > kMaxLag;
-  const Users::Token user = std::move(user_);
+  const WaitGroup::Member user = std::move(user_);
   is_queued_ = false;
 }
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/base/happens_before.h"
-#include "server/calls/users.h"
+#include "server/calls/wait_group.h"
 
 namespace topk {
 
@@ -63,25 +63,6 @@ class OwningTag final : public CompletionTag {
   std::shared_ptr<Owner> owner_;
 };
 
-class EventLoop;
-
-/// Base class of objects that start operations on the loop's queue. The loop
-/// must outlive them.
-class EventSource {
- public:
-  explicit EventSource(EventLoop& loop);
-  EventSource(const EventSource&) = delete;
-  EventSource& operator=(const EventSource&) = delete;
-
- protected:
-  ~EventSource() = default;
-
-  EventLoop& loop_;
-
- private:
-  const Users::Token token_;
-};
-
 /// Threads that poll the completion queue and call the tag of each finished
 /// operation. The number of threads does not grow with connections or calls.
 class EventLoop {
@@ -94,9 +75,12 @@ class EventLoop {
   EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue, int threads,
             OnBusy on_busy = {});
 
-  /// Waits until all event sources are destroyed. REQUIRES: the server has been
-  /// shut down, otherwise they never finish.
+  /// Waits until all users are destroyed. REQUIRES: the server has been shut
+  /// down, otherwise they never finish.
   ~EventLoop();
+
+  /// Held by objects that start operations on the queue.
+  WaitGroup::Member AddUser() const { return users_.Add(); }
 
   /// Returns whether events have recently waited for more than 5 ms until a
   /// poller handled them. Enqueue computations then, because the work queue is
@@ -108,8 +92,6 @@ class EventLoop {
   grpc::ServerCompletionQueue& queue() { return *queue_; }
 
  private:
-  friend class EventSource;
-
   static constexpr std::chrono::milliseconds kMaxLag{5};
 
   // Measures how long an event waits in the queue.
@@ -122,16 +104,17 @@ class EventLoop {
 
    private:
     EventLoop& loop_;
+    // Hands the members below to the poller that enqueues the marker.
     std::atomic<bool> is_queued_ = false;
     std::chrono::steady_clock::time_point enqueued_;
-    Users::Token user_;  // delays the shutdown of the queue
+    WaitGroup::Member user_;  // delays the shutdown of the queue
     grpc::Alarm alarm_;
   };
 
   void Poll();
   void PollConnections();
 
-  Users sources_;
+  WaitGroup users_;
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   grpc::CompletionQueue empty_queue_;  // has no events; see PollConnections()
   std::atomic<bool> is_behind_ = false;

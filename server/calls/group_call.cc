@@ -1,12 +1,16 @@
-#include "server/calls/group_call.h"
-
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "core/base/happens_before.h"
+#include "server/calls/handlers.h"
+#include "server/calls/read_ahead_queue.h"
+#include "server/calls/request.h"
+#include "server/calls/service_call.h"
 
 namespace topk {
 namespace {
@@ -14,189 +18,233 @@ namespace {
 // Limits of what a poller computes before it returns to other calls.
 constexpr size_t kPollerItems = 32;
 constexpr int64_t kPollerBytes = int64_t{48} << 10;
-// Memory of an item without its message. Up to 64 empty messages may wait in
-// each of the 256 streams of a connection.
+// Memory of an item without its message. Each of the 256 streams of a
+// connection may have 64 empty messages.
 constexpr int64_t kItemBytes = int64_t{4} << 10;
 // While no more than this is in flight, waiting messages of one slice are not
 // compacted: at most 1024 messages then keep one receive block each.
 constexpr int64_t kUncompactedBytes = 1024 * kItemBytes;
 
+// Answers the waiting requests as a group while the next group is received. Two
+// sequences run at the same time and share only `queue_`:
+//
+// Reading, on pollers, at most one read in flight: OnRead() -> OnRead() -> ...
+// Answering, by one consumer at a time:
+//   idle -> AnswerGroup() -> AnswerMore()
+//        -> ComputeHere() on the poller, for a few small requests,
+//           or PrepareOnWorker() -> ComputeOnWorker() for the rest of the group
+//        -> SendNext() -> OnWritten() -> SendNext() -> ...
+//        -> AnswerMore() while the group has more, then AnswerGroup()
+//        -> idle, once no request waits, or FinishStream() -> finished.
+class GroupCall final : public ServiceCall {
+ public:
+  GroupCall(TopKService& service, Call& call, MakeCodec make_codec)
+      : ServiceCall(service, call, Kind::kMany),
+        make_codec_(std::move(make_codec)) {}
+
+ private:
+  // A request, its error if any, and its progress.
+  struct Item {
+    std::unique_ptr<Request> request;  // charged until its response is sent
+    int64_t bytes = 0;                 // size of the message
+    Status status;
+    bool prepared = false;
+    bool computed = false;  // its response or error is ready
+  };
+
+  void OnRead(bool ok, grpc::ByteBuffer& message) override {
+    ReadAheadQueue<Item>::Next next;
+    if (ok) {
+      Item item = Admitted(message);
+      // A rejected message is not charged: read no further until it is taken.
+      next = queue_.Receive(item, /*pause=*/!item.status.ok());
+      if (next.late) RecordUnanswered({&item, 1}, Cancelled());
+    } else {
+      next = queue_.ReceiveEnd();
+    }
+    if (next.read) call_.Read();
+    if (next.consume) AnswerGroup();
+  }
+
+  Item Admitted(grpc::ByteBuffer& message) {
+    Item item{std::make_unique<Request>(service_, admitted(), make_codec_()),
+              static_cast<int64_t>(message.Length()),
+              {}};
+    const auto now = RequestStats::Clock::now();
+    // Compacting every message would make small requests take 1.1 times as
+    // long.
+    const bool waits =
+        (service_.admission().in_flight().bytes() > kUncompactedBytes ||
+         CountSlices(message) > 1) &&
+        (queue_.WillWait() || call_.loop().IsBehind());
+    item.status = item.request->Admit(message, now, now, waits, kItemBytes);
+    if (!item.status.ok()) item.request->KeepIdOnly();
+    return item;
+  }
+
+  // Requests already received are answered first.
+  void Interrupt(const Status& status) override {
+    if (queue_.Interrupt(status).consume) AnswerGroup();
+  }
+
+  // Answers the received messages. One group at a time.
+  void AnswerGroup() {
+    const auto taken = queue_.Take(group_);
+    WidenRace();
+    if (taken.read) call_.Read();
+    if (!taken.any && !taken.end) return;
+    sent_ = 0;
+    if (taken.end) return FinishStream(taken.status);
+    AnswerMore();
+  }
+
+  // Answers the next messages of the group: on this poller as many as it may
+  // compute, otherwise all of them on a worker.
+  void AnswerMore() {
+    computed_ = sent_;
+    if (!call_.loop().IsBehind()) ComputeHere();
+    if (computed_ > sent_) return SendNext();
+    Enqueue(PrepareNanoseconds(), [this] { PrepareOnWorker(); });
+  }
+
+  void ComputeHere() {
+    Size nanoseconds;
+    int64_t bytes = 0;
+    for (Item& item : Rest().first(std::min(Rest().size(), kPollerItems))) {
+      bytes += item.bytes;
+      if (bytes > kPollerBytes) return;
+      Prepare(item, Reader::kPoller);
+      if (!item.prepared) return;
+      if (item.status.ok()) {
+        nanoseconds += item.request->nanoseconds();
+        if (!item.request->RunsAtOnce() ||
+            nanoseconds > WorkQueue::kSmallNanoseconds) {
+          return;
+        }
+      }
+      Compute(item);
+      ++computed_;
+    }
+  }
+
+  // Prepares the messages and immediately computes the small ones.
+  void PrepareOnWorker() {
+    if (const Status gone = call_.CheckAlive(); !gone.ok()) {
+      return FinishStream(gone);
+    }
+    ForEach(PrepareNanoseconds(), [this](Item& item) {
+      Prepare(item, Reader::kWorker);
+      if (!item.status.ok() || item.request->RunsAtOnce()) Compute(item);
+    });
+    Size computing;
+    for (const Item& item : Rest()) {
+      if (!item.computed) computing += item.request->nanoseconds();
+    }
+    if (computing == 0) return ComputeOnWorker(0);
+    Enqueue(computing, [this, computing] { ComputeOnWorker(computing); });
+  }
+
+  void ComputeOnWorker(Size nanoseconds) {
+    ForEach(nanoseconds, [this](Item& item) { Compute(item); });
+    computed_ = group_.size();
+    SendNext();
+  }
+
+  void SendNext() {
+    grpc::WriteOptions options;
+    if (sent_ + 1 < computed_) options.set_buffer_hint();
+    call_.Write(group_[sent_].request->response(), options);
+  }
+
+  void OnWritten(bool ok) override {
+    if (!ok) return FinishStream(Cancelled());
+    group_[sent_++] = {};
+    if (sent_ < computed_) return SendNext();
+    if (sent_ < group_.size()) return AnswerMore();
+    group_.clear();
+    AnswerGroup();
+  }
+
+  // A broken stream looks like one that ended normally. FinishAndRecordLater()
+  // tells them apart when the call ends.
+  void FinishStream(const Status& status) {
+    auto waiting = queue_.Stop();
+    if (!status.ok()) {
+      RecordUnanswered(Rest(), status);
+      for (auto& next : waiting) RecordUnanswered({&next, 1}, status);
+    }
+    call_.FinishAndRecordLater(status);
+  }
+
+  Size PrepareNanoseconds() {
+    Size nanoseconds;
+    for (const Item& item : Rest()) {
+      if (!item.prepared) nanoseconds += item.request->nanoseconds();
+    }
+    return nanoseconds;
+  }
+
+  // Calls do_item for each item, in parallel if the work outweighs the
+  // overhead. Isolated so that a waiting thread does not pick up another call's
+  // work.
+  template <class Do>
+  void ForEach(Size nanoseconds, Do do_item) {
+    const std::span<Item> items = Rest();
+    if (nanoseconds <= WorkQueue::kSmallNanoseconds || items.size() == 1) {
+      for (Item& item : items) do_item(item);
+      return;
+    }
+    tbb::this_task_arena::isolate([&] {
+      tbb::parallel_for(size_t{0}, items.size(),
+                        HandedOver([&](size_t i) { do_item(items[i]); }, this));
+    });
+    AnnotateHappensAfter(this);
+  }
+
+  void Prepare(Item& item, Reader reader) {
+    if (item.prepared) return;
+    StepStatus status = item.status;
+    if (status->ok()) status = item.request->Prepare(reader);
+    item.prepared = !NeedsWorker(status);
+    if (item.prepared) item.status = *status;
+  }
+
+  void Compute(Item& item) {
+    if (std::exchange(item.computed, true)) return;
+    if (item.status.ok()) {
+      item.status = WithCancelCause(item.request->Run(&call_.cancellation()));
+    }
+    if (!item.status.ok()) item.request->WriteError(item.status);
+    item.request->Record(info(), item.status);
+    item.request->ReleaseMessage();
+  }
+
+  void RecordUnanswered(std::span<const Item> items, const Status& status) {
+    for (const Item& item : items) {
+      if (item.computed) continue;
+      item.request->Record(info(), item.status.ok() ? status : item.status);
+    }
+  }
+
+  // No-op: each request is recorded individually.
+  void RecordRequest(const Status&) override {}
+
+  // The unsent part of the group.
+  std::span<Item> Rest() { return std::span(group_).subspan(sent_); }
+
+  const MakeCodec make_codec_;
+  ReadAheadQueue<Item> queue_;
+  // Used by the consumer. `queue_`, Enqueue() or a write hands them over.
+  std::vector<Item> group_;
+  size_t sent_ = 0;      // items of group_ sent
+  size_t computed_ = 0;  // items of group_ ready to send
+};
+
 }  // namespace
 
-void GroupCall::OnRead(bool ok, grpc::ByteBuffer& message) {
-  ReadAheadQueue<Item>::Next next;
-  if (ok) {
-    const auto bytes = static_cast<int64_t>(message.Length());
-    Item item = Admitted(message);
-    item.bytes = bytes;
-    // A rejected message is not charged, so read no further until it is taken.
-    const bool rejected = !item.status.ok();
-    next = queue_.Receive(item, bytes, rejected);
-    if (next.late) RecordUnanswered({&item, 1}, Cancelled());
-  } else {
-    next = queue_.ReceiveEnd();
-  }
-  if (next.read) call_.Read();
-  if (next.consume) AnswerGroup();
-}
-
-// Requests already received are answered first.
-void GroupCall::Interrupt(const Status& status) {
-  if (queue_.Interrupt(status).consume) AnswerGroup();
-}
-
-GroupCall::Item GroupCall::Admitted(grpc::ByteBuffer& message) {
-  Item item{std::make_unique<Request>(service_, admitted(), make_codec_()), {}};
-  const auto now = RequestStats::Clock::now();
-  // Compacting every message would make small requests take 1.1 times as long.
-  const bool waits =
-      (service_.admission().in_flight().bytes() > kUncompactedBytes ||
-       CountSlices(message) > 1) &&
-      (queue_.WillWait() || call_.loop().IsBehind());
-  item.status = item.request->Admit(message, now, now, waits, kItemBytes);
-  if (!item.status.ok()) item.request->KeepIdOnly();
-  return item;
-}
-
-// Answers the received messages. One group at a time.
-void GroupCall::AnswerGroup() {
-  const auto taken = queue_.Take(group_);
-  WidenRace();
-  if (taken.read) call_.Read();
-  if (!taken.any && !taken.end) return;
-  sent_ = 0;
-  if (taken.end) return FinishStream(taken.status);
-  AnswerMore();
-}
-
-// Answers the next messages of the group: on this poller as many as it may
-// compute, otherwise all of them on a worker.
-void GroupCall::AnswerMore() {
-  computed_ = sent_;
-  if (!call_.loop().IsBehind()) ComputeHere();
-  if (computed_ > sent_) return SendNext();
-  Enqueue(PrepareNanoseconds(), [this] { PrepareOnWorker(); });
-}
-
-void GroupCall::ComputeHere() {
-  Size nanoseconds;
-  int64_t bytes = 0;
-  for (Item& item : Rest().first(std::min(Rest().size(), kPollerItems))) {
-    bytes += item.bytes;
-    if (bytes > kPollerBytes) return;
-    Prepare(item, Reader::kPoller);
-    if (!item.prepared) return;
-    if (item.status.ok()) {
-      nanoseconds += item.request->nanoseconds();
-      if (!item.request->RunsAtOnce() ||
-          nanoseconds > WorkQueue::kSmallNanoseconds) {
-        return;
-      }
-    }
-    Compute(item);
-    ++computed_;
-  }
-}
-
-// Prepares the messages and immediately computes the small ones.
-void GroupCall::PrepareOnWorker() {
-  if (const Status gone = call_.CheckAlive(); !gone.ok()) {
-    return FinishStream(gone);
-  }
-  ForEach(PrepareNanoseconds(), [this](Item& item) {
-    Prepare(item, Reader::kWorker);
-    if (!item.status.ok() || item.request->RunsAtOnce()) Compute(item);
-  });
-  Size computing;
-  for (const Item& item : Rest()) {
-    if (!item.computed) computing += item.request->nanoseconds();
-  }
-  if (computing == 0) return ComputeOnWorker(0);
-  Enqueue(computing, [this, computing] { ComputeOnWorker(computing); });
-}
-
-void GroupCall::ComputeOnWorker(Size nanoseconds) {
-  ForEach(nanoseconds, [this](Item& item) { Compute(item); });
-  computed_ = group_.size();
-  SendNext();
-}
-
-Size GroupCall::PrepareNanoseconds() {
-  Size nanoseconds;
-  for (const Item& item : Rest()) {
-    if (!item.prepared) nanoseconds += item.request->nanoseconds();
-  }
-  return nanoseconds;
-}
-
-// Calls do_item for each item, in parallel if the work outweighs the overhead.
-// Isolated so that a waiting thread does not pick up another call's work.
-template <class Do>
-void GroupCall::ForEach(Size nanoseconds, Do do_item) {
-  const std::span<Item> items = Rest();
-  if (nanoseconds <= WorkQueue::kSmallNanoseconds || items.size() == 1) {
-    for (Item& item : items) do_item(item);
-    return;
-  }
-  tbb::this_task_arena::isolate([&] {
-    tbb::parallel_for(size_t{0}, items.size(),
-                      HandedOver([&](size_t i) { do_item(items[i]); }, this));
-  });
-  AnnotateHappensAfter(this);
-}
-
-void GroupCall::Prepare(Item& item, Reader reader) {
-  if (item.prepared || !item.status.ok()) {
-    item.prepared = true;
-    return;
-  }
-  const StepStatus status = item.request->Prepare(reader);
-  item.prepared = !NeedsWorker(status);
-  if (item.prepared) item.status = *status;
-}
-
-void GroupCall::Compute(Item& item) {
-  if (std::exchange(item.computed, true)) return;
-  if (item.status.ok()) {
-    item.status = WithCancelCause(item.request->Run(&call_.cancellation()));
-  }
-  if (!item.status.ok()) item.request->WriteError(item.status);
-  item.request->Record(info(), item.status);
-  item.request->ReleaseMessage();
-}
-
-void GroupCall::RecordUnanswered(std::span<const Item> items,
-                                 const Status& status) {
-  for (const Item& item : items) {
-    if (item.computed) continue;
-    item.request->Record(info(), item.status.ok() ? status : item.status);
-  }
-}
-
-void GroupCall::SendNext() {
-  grpc::WriteOptions options;
-  if (sent_ + 1 < computed_) options.set_buffer_hint();
-  call_.Write(group_[sent_].request->response(), options);
-}
-
-void GroupCall::OnWritten(bool ok) {
-  if (!ok) return FinishStream(Cancelled());
-  group_[sent_++] = {};
-  if (sent_ < computed_) return SendNext();
-  if (sent_ < group_.size()) return AnswerMore();
-  group_.clear();
-  AnswerGroup();
-}
-
-// A broken stream looks like one that ended normally. FinishIncomplete() tells
-// them apart when the call ends.
-void GroupCall::FinishStream(const Status& status) {
-  auto waiting = queue_.Stop();
-  if (!status.ok()) {
-    RecordUnanswered(Rest(), status);
-    for (auto& next : waiting) RecordUnanswered({&next.message, 1}, status);
-  }
-  call_.FinishIncomplete(status);
+std::unique_ptr<CallHandler> MakeGroupCall(TopKService& service, Call& call,
+                                           MakeCodec make_codec) {
+  return std::make_unique<GroupCall>(service, call, std::move(make_codec));
 }
 
 }  // namespace topk

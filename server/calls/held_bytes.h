@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <mutex>
 
 #include "core/base/checked.h"
+#include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "server/admission/in_flight_limiter.h"
 
@@ -23,7 +23,7 @@ class HeldBytes {
   /// Reserves `bytes` bytes until this object is destroyed. Returns the errors
   /// of Charge::Add().
   Status Reserve(Size bytes) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     reserved_ = bytes.value();
     return Cover();
   }
@@ -31,28 +31,28 @@ class HeldBytes {
   /// Charges a message of `bytes` bytes until Release(bytes). Returns the
   /// errors of Charge::Add().
   Status Hold(int64_t bytes) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     held_ += bytes;
     return Cover();
   }
 
   void Release(int64_t bytes) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     held_ -= bytes;
     charge_.Shrink(std::max(held_, reserved_));
   }
 
  private:
   // Charges what held_ or reserved_ needs beyond the present charge.
-  Status Cover() {
+  Status Cover() TOPK_REQUIRES(mutex_) {
     const Size missing = Size(std::max(held_, reserved_)) - charge_.bytes();
     return missing == 0 ? Status() : charge_.Add(missing);
   }
 
-  std::mutex mutex_;  // guards the members below
-  InFlightLimiter::Charge charge_;
-  int64_t held_ = 0;
-  int64_t reserved_ = 0;
+  Mutex mutex_;
+  InFlightLimiter::Charge charge_ TOPK_GUARDED_BY(mutex_);
+  int64_t held_ TOPK_GUARDED_BY(mutex_) = 0;
+  int64_t reserved_ TOPK_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace topk

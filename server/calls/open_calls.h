@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
+
+#include "core/base/mutex.h"
 
 namespace topk {
 
@@ -40,18 +42,18 @@ class OpenCalls {
   /// Records the end of a call.
   void Leave() {
     if (--count_ > 0) return;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     none_.notify_all();
   }
 
   /// Adds a stream to the list. Pass the result to RemoveStream() when the
   /// stream is destroyed.
   Streams::iterator AddStream(std::weak_ptr<OpenStream> stream) {
-    const std::lock_guard lock(streams_mutex_);
+    const MutexLock lock(mutex_);
     return streams_.insert(streams_.end(), std::move(stream));
   }
   void RemoveStream(Streams::iterator stream) {
-    const std::lock_guard lock(streams_mutex_);
+    const MutexLock lock(mutex_);
     streams_.erase(stream);
   }
 
@@ -59,7 +61,7 @@ class OpenCalls {
   void RecheckStreams() {
     std::vector<std::shared_ptr<OpenStream>> open;
     {
-      const std::lock_guard lock(streams_mutex_);
+      const MutexLock lock(mutex_);
       for (const auto& stream : streams_) open.push_back(stream.lock());
     }
     // Unlocked, because this may destroy a stream, which calls RemoveStream().
@@ -75,29 +77,26 @@ class OpenCalls {
 
   /// Waits until no call is in flight, or the deadline has passed.
   void WaitUntilNone(Clock::time_point deadline) {
-    std::unique_lock lock(mutex_);
-    none_.wait_until(lock, deadline, [this] { return count_ == 0; });
+    const MutexLock lock(mutex_);
+    none_.wait_until(mutex_, deadline, [this] { return count_ == 0; });
   }
 
   /// Waits until no call has arrived for `period`, or the deadline has passed.
   void WaitUntilNoneArrives(Clock::duration period,
                             Clock::time_point deadline) {
-    std::unique_lock lock(mutex_);
     int64_t before = 0;
-    const auto more = [&] { return arrived_ != before; };
     do {
       before = arrived_;
-      none_.wait_until(lock, std::min(Clock::now() + period, deadline), more);
-    } while (more() && Clock::now() < deadline);
+      std::this_thread::sleep_until(std::min(Clock::now() + period, deadline));
+    } while (arrived_ != before && Clock::now() < deadline);
   }
 
  private:
   std::atomic<int64_t> count_ = 0;
   std::atomic<int64_t> arrived_ = 0;
-  std::mutex mutex_;
-  std::condition_variable none_;
-  std::mutex streams_mutex_;  // guards streams_
-  Streams streams_;
+  std::condition_variable_any none_;
+  Mutex mutex_;
+  Streams streams_ TOPK_GUARDED_BY(mutex_);
 };
 
 }  // namespace topk

@@ -4,11 +4,12 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
-#include <mutex>
+#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "core/base/mutex.h"
 #include "core/base/status.h"
 
 namespace topk {
@@ -20,6 +21,8 @@ inline constexpr int64_t kMaxReadAheadBytes = int64_t{2} << 20;
 /// read in flight and one consumer at a time, and bounds the messages and bytes
 /// that are read ahead. The consumer is a thread that takes messages: the
 /// poller that received a message, or a worker. Thread-safe.
+///
+/// Message::bytes is the size of a message.
 template <class Message>
 class ReadAheadQueue {
  public:
@@ -39,29 +42,29 @@ class ReadAheadQueue {
 
   /// Returns whether a message added now would have to wait.
   bool WillWait() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return has_consumer_ || total_bytes_ < least_bytes_;
   }
 
-  /// Adds a message of `bytes` bytes. Moves from `message` unless the stream
-  /// has ended. If `pause`, reads pause until the waiting messages are taken.
-  /// The caller starts the first read of the stream.
-  Next Receive(Message& message, int64_t bytes, bool pause = false) {
-    const std::lock_guard lock(mutex_);
+  /// Adds a message. Moves from `message` unless the stream has ended. If
+  /// `pause`, reads pause until the waiting messages are taken. The caller
+  /// starts the first read of the stream.
+  Next Receive(Message& message, bool pause = false) {
+    const MutexLock lock(mutex_);
     reading_ = false;
     is_paused_ |= pause;
     if (stopped_ || ended_) return {.late = true};
     received_at_ = std::chrono::steady_clock::now();
-    bytes_ += bytes;
-    total_bytes_ += bytes;
+    bytes_ += message.bytes;
+    total_bytes_ += message.bytes;
     if (waiting_.empty()) since_ = received_at_;
-    waiting_.push_back({std::move(message), bytes});
+    waiting_.push_back(std::move(message));
     const bool read = BeginRead();
     return {.read = read, .consume = BeginConsuming()};
   }
   /// Marks the end of the stream.
   Next ReceiveEnd() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     reading_ = false;
     return End({});
   }
@@ -69,7 +72,7 @@ class ReadAheadQueue {
   /// if the stream has ended, or, with `unless_within`, if there is a consumer
   /// or a message arrived within that time.
   Next Interrupt(Status status, std::chrono::milliseconds unless_within = {}) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (unless_within.count() > 0 &&
         (has_consumer_ ||
          std::chrono::steady_clock::now() - received_at_ < unless_within)) {
@@ -97,9 +100,9 @@ class ReadAheadQueue {
 
   /// Takes all waiting messages, in order.
   Taken Take(std::vector<Message>& messages) {
-    messages.clear();
-    const std::lock_guard lock(mutex_);
-    for (Waiting& next : waiting_) messages.push_back(std::move(next.message));
+    const MutexLock lock(mutex_);
+    messages.assign(std::move_iterator(waiting_.begin()),
+                    std::move_iterator(waiting_.end()));
     waiting_.clear();
     bytes_ = 0;
     return Took(!messages.empty());
@@ -109,43 +112,37 @@ class ReadAheadQueue {
   /// has ended. Until then, reads continue regardless of the limits. Takes
   /// nothing after Interrupt().
   Taken TakeOne(std::optional<Message>& message, int64_t least_bytes) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     least_bytes_ = least_bytes;
     const bool takes = !waiting_.empty() && status_.ok() &&
                        (ended_ || total_bytes_ >= least_bytes);
     if (!takes) return Took(false);
-    message.emplace(std::move(waiting_.front().message));
-    bytes_ -= waiting_.front().bytes;
+    message.emplace(std::move(waiting_.front()));
+    bytes_ -= message->bytes;
     waiting_.pop_front();
     return Took(true);
   }
 
-  struct Waiting {
-    Message message;
-    int64_t bytes;
-  };
-
   /// Stops reads and consumption. Returns the waiting messages, of which there
   /// may be millions.
-  std::deque<Waiting> Stop() {
-    const std::lock_guard lock(mutex_);
+  std::deque<Message> Stop() {
+    const MutexLock lock(mutex_);
     stopped_ = true;
     return std::exchange(waiting_, {});
   }
 
   bool stopped() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return stopped_;
   }
 
  private:
-  // The functions below require mutex_.
-  Next End(Status status) {
+  Next End(Status status) TOPK_REQUIRES(mutex_) {
     if (stopped_ || std::exchange(ended_, true)) return {};
     status_ = std::move(status);
     return {.consume = BeginConsuming()};
   }
-  Taken Took(bool any) {
+  Taken Took(bool any) TOPK_REQUIRES(mutex_) {
     Taken taken;
     is_paused_ = false;
     taken.any = any;
@@ -159,7 +156,7 @@ class ReadAheadQueue {
   }
 
   // Returns whether to start a read, and if so marks it as in flight.
-  bool BeginRead() {
+  bool BeginRead() TOPK_REQUIRES(mutex_) {
     const bool enough =
         waiting_.size() >= kMaxMessages || bytes_ >= kMaxReadAheadBytes;
     if (reading_ || ended_ || stopped_ || is_paused_ ||
@@ -170,22 +167,24 @@ class ReadAheadQueue {
     return true;
   }
   // Returns whether the caller becomes the consumer.
-  bool BeginConsuming() { return !std::exchange(has_consumer_, true); }
+  bool BeginConsuming() TOPK_REQUIRES(mutex_) {
+    return !std::exchange(has_consumer_, true);
+  }
 
-  std::mutex mutex_;  // guards the members below
-  std::deque<Waiting> waiting_;
-  int64_t bytes_ = 0;        // size of waiting_
-  int64_t total_bytes_ = 0;  // received so far
-  int64_t least_bytes_ = 0;  // TakeOne()'s last `least_bytes`
-  std::chrono::steady_clock::time_point since_;
-  bool reading_ = true;
-  bool is_paused_ = false;
-  bool has_consumer_ = false;
-  std::chrono::steady_clock::time_point
-      received_at_;  // when the last message arrived
-  bool ended_ = false;
-  Status status_;  // why the stream ended
-  bool stopped_ = false;
+  Mutex mutex_;
+  std::deque<Message> waiting_ TOPK_GUARDED_BY(mutex_);
+  int64_t bytes_ TOPK_GUARDED_BY(mutex_) = 0;        // size of waiting_
+  int64_t total_bytes_ TOPK_GUARDED_BY(mutex_) = 0;  // received so far
+  int64_t least_bytes_ TOPK_GUARDED_BY(mutex_) = 0;  // of TakeOne()
+  std::chrono::steady_clock::time_point since_ TOPK_GUARDED_BY(mutex_);
+  bool reading_ TOPK_GUARDED_BY(mutex_) = true;
+  bool is_paused_ TOPK_GUARDED_BY(mutex_) = false;
+  bool has_consumer_ TOPK_GUARDED_BY(mutex_) = false;
+  // When the last message arrived.
+  std::chrono::steady_clock::time_point received_at_ TOPK_GUARDED_BY(mutex_);
+  bool ended_ TOPK_GUARDED_BY(mutex_) = false;
+  Status status_ TOPK_GUARDED_BY(mutex_);  // why the stream ended
+  bool stopped_ TOPK_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace topk

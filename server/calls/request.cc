@@ -109,7 +109,7 @@ Status Request::Run(const Cancellation* cancellation) {
       stats_.RecordStage(Stage::kDecode);
       return codec_->Translate(computed.status());
     }
-    stats_.Note(*computed);
+    stats_.AddResponse(*computed);
     if (Status s = memory_.CheckTensor(); !s.ok()) return codec_->Translate(s);
     if (Status s = memory_.Deliver(*computed); !s.ok()) {
       return codec_->Translate(s);

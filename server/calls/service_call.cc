@@ -73,11 +73,11 @@ void ServiceCall::Recheck() {
 }
 
 void ServiceCall::Refuse(const Status& status) {
-  ServiceCall::RecordIncomplete(status);
+  ServiceCall::RecordRequest(status);
   call_.Finish(status);
 }
 
-void ServiceCall::RecordIncomplete(const Status& status) {
+void ServiceCall::RecordRequest(const Status& status) {
   RequestStats stats;
   stats.begun = info_.arrived;
   service_.Record(info_, {}, stats, status);

@@ -30,7 +30,7 @@ class ServiceCall : public CallHandler, private OpenStream {
   /// while the server drains; work that has begun may then finish. May be
   /// called repeatedly, from any thread.
   virtual void Interrupt(const Status& status) { (void)status; }
-  void RecordIncomplete(const Status& status) override;
+  void RecordRequest(const Status& status) override;
 
   /// Ends the call with an error and records the error. Call before any work
   /// has started.
@@ -68,6 +68,7 @@ class ServiceCall : public CallHandler, private OpenStream {
   void ContinueTrace();
 
   const Kind kind_;
+  // Set when the call arrives, before another thread uses them.
   std::optional<OpenCalls::Streams::iterator> stream_;
   CallInfo info_;
   AdmittedCall admitted_;

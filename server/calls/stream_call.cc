@@ -1,5 +1,3 @@
-#include "server/calls/stream_call.h"
-
 #include <grpcpp/alarm.h>
 #include <grpcpp/support/byte_buffer.h>
 
@@ -13,6 +11,7 @@
 
 #include "core/base/deferred_free.h"
 #include "core/base/happens_before.h"
+#include "server/calls/handlers.h"
 #include "server/calls/held_bytes.h"
 #include "server/calls/raw_message.h"
 #include "server/calls/read_ahead_queue.h"
@@ -22,13 +21,21 @@
 namespace topk {
 namespace {
 
-// Receives messages while earlier ones are computed.
+// Computes messages while the next ones are received. Two sequences run at the
+// same time and share only `queue_` and `held_`:
 //
-// Two things happen at the same time. OnRead() puts each received message into
-// `queue_` and starts the next read, on a poller. Proceed() takes messages from
-// `queue_` and computes, on one thread at a time: the poller that received the
-// message, or a worker. After the last message, Proceed() starts to send the
-// response, and OnWritten() continues.
+// Reading, on pollers, at most one read in flight:
+//   OnRead() -> ReadWithinRate() -> [OnAlarm() ->] OnRead() -> ...
+//   ServiceCall starts the first read. Pauses while the queue is full, until a
+//   message is taken. Ends with the client's last message, an error, or
+//   Interrupt().
+//
+// Computing, by one consumer at a time:
+//   idle -> Proceed() on the poller of OnRead() or Interrupt()
+//        -> Proceed() on a worker, if a step is too long for the poller
+//        -> idle, once no message is ready,
+//           or SendNext() -> OnWritten() -> SendNext() -> ... -> finished,
+//           or Fail() -> finished.
 class StreamCall final : public ServiceCall {
  public:
   StreamCall(TopKService& service, Call& call)
@@ -40,25 +47,28 @@ class StreamCall final : public ServiceCall {
   // A message and the bytes charged for it.
   struct Item {
     grpc::ByteBuffer message;
+    int64_t bytes;
     int64_t held_bytes = 0;
 
-    Item() = default;
-    // A ByteBuffer can be copied or swapped, but not moved.
-    Item(Item&& other) noexcept : held_bytes(other.held_bytes) {
+    // A ByteBuffer can be swapped, but not moved.
+    explicit Item(grpc::ByteBuffer& from)
+        : bytes(static_cast<int64_t>(from.Length())) {
+      message.Swap(&from);
+    }
+    Item(Item&& other) noexcept
+        : bytes(other.bytes), held_bytes(other.held_bytes) {
       message.Swap(&other.message);
     }
-    int64_t bytes() const { return static_cast<int64_t>(message.Length()); }
   };
 
   void OnRead(bool ok, grpc::ByteBuffer& message) override {
     ReadAheadQueue<Item>::Next next;
-    Item item;
     if (queue_.WillWait() || call_.loop().IsBehind()) Compact(message);
-    item.message.Swap(&message);
+    Item item(message);
     if (!ok) {
       next = queue_.ReceiveEnd();
     } else if (Status s = Admit(item); s.ok()) {
-      next = queue_.Receive(item, item.bytes());
+      next = queue_.Receive(item);
     } else {
       next = queue_.Interrupt(s);
     }
@@ -71,12 +81,12 @@ class StreamCall final : public ServiceCall {
   Status Admit(Item& item) {
     const int64_t slices = SliceMemory(item.message);
     if (!std::exchange(has_header_, true)) {
-      return request_.Admit(item.bytes(), slices);
+      return request_.Admit(item.bytes, slices);
     }
-    service_.admission().DebitUnchecked(admitted(), item.bytes());
+    service_.admission().DebitUnchecked(admitted(), item.bytes);
     // Memory of the item itself. Many small items may wait.
     constexpr int64_t kItemMemory = 600;
-    item.held_bytes = item.bytes() + kItemMemory + slices;
+    item.held_bytes = item.bytes + kItemMemory + slices;
     return held_.Hold(item.held_bytes);
   }
 
@@ -97,7 +107,8 @@ class StreamCall final : public ServiceCall {
     if (!queue_.stopped()) ReadWithinRate();
   }
 
-  // Runs as many steps as this thread should, and leaves the rest to a worker.
+  // The consumer. Runs as many steps as this thread should, and leaves the rest
+  // to a worker.
   void Proceed(Reader reader) {
     // A message that was just read is in this core's cache: handing it to a
     // worker made 256 MiB take 1.5 times as long. Workers take turns with other
@@ -110,8 +121,9 @@ class StreamCall final : public ServiceCall {
     Size spent;
     while (NextItem()) {
       const Size cost = NextNanoseconds();
-      const bool turn = spent > 0 || reader == Reader::kPoller;
-      if (turn && spent + cost > budget) return ProceedOnWorker();
+      // A worker runs at least one step.
+      const bool may_stop = spent > 0 || reader == Reader::kPoller;
+      if (may_stop && spent + cost > budget) return ProceedOnWorker();
       spent += cost;
       const StepStatus step = CatchBadAlloc([&] { return Step(reader); });
       if (NeedsWorker(step)) return ProceedOnWorker();
@@ -124,10 +136,11 @@ class StreamCall final : public ServiceCall {
     Enqueue(NextNanoseconds(), [this] { Proceed(Reader::kWorker); });
   }
 
-  // Takes a message for the next step, unless there already is one or the
-  // stream has ended. The tensor is started when enough of it has arrived.
-  // Returns false if this thread is no longer the consumer, because no message
-  // is ready, or the stream ended with an error.
+  // Sets `item_` to the next message, unless the poller has left a message to
+  // this worker, or sets `end_` after the last one. Returns false if this
+  // thread is no longer the consumer: fewer messages have arrived than the
+  // tensor needs to start, or none is ready, or the stream was interrupted and
+  // this has called Fail().
   bool NextItem() {
     if (item_.has_value() || end_) return true;
     const auto taken = queue_.TakeOne(item_, request_.start_bytes());
@@ -147,14 +160,15 @@ class StreamCall final : public ServiceCall {
   // The CPU time of the next step.
   Size NextNanoseconds() const {
     return request_.NextNanoseconds(
-        item_.has_value() ? std::optional(item_->bytes()) : std::nullopt);
+        item_.has_value() ? std::optional(item_->bytes) : std::nullopt);
   }
 
-  // Starts the tensor, reads a message, or computes the response.
+  // Starts the tensor once the header was read, or reads `item_`, or computes
+  // the response after the last message.
   StepStatus Step(Reader reader) {
     if (Status s = call_.CheckAlive(); !s.ok()) return s;
     if (request_.state() == StreamedRequest::State::kStart) {
-      // NextItem() returns with fewer bytes only if the stream has ended.
+      // Fewer than start_bytes() were received only if the stream has ended.
       return request_.Start(received_);
     }
     if (!item_.has_value()) return request_.Finish(outgoing_);
@@ -166,20 +180,21 @@ class StreamCall final : public ServiceCall {
     return read;
   }
 
-  // Sends the next message of the response. The last one carries the status.
+  // Sends the next message of the response, the last one with the status.
   void SendNext() {
     const grpc::ByteBuffer& message = outgoing_[sent_++];
     if (sent_ < outgoing_.size()) return call_.Write(message);
-    RecordIncomplete({});
+    RecordRequest({});
     call_.Finish(message);
   }
 
   void OnWritten(bool ok) override {
-    ok ? SendNext() : call_.FinishIncomplete(Cancelled());
+    ok ? SendNext() : call_.FinishAndRecordLater(Cancelled());
   }
 
-  // Ends the stream. During a drain, a stream that still receives messages may
-  // finish, even if the caller's rate limit delays the next message.
+  // Ends the stream, on any thread. During a drain, a stream that still
+  // receives messages may finish, even if the caller's rate limit delays the
+  // next message.
   void Interrupt(const Status& status) override {
     constexpr std::chrono::milliseconds kIdle{800};
     const bool drains = status.code == Code::kUnavailable;
@@ -189,31 +204,32 @@ class StreamCall final : public ServiceCall {
     }
   }
 
-  // Ends the stream with an error. If the call was canceled or disconnected,
-  // the log names that cause, which is known only when the call finishes.
+  // Ends the stream with an error. After all messages were taken, the cause may
+  // be that the client disconnected, which is known only when the call ends.
   void Fail(const Status& status) {
     auto waiting = queue_.Stop();
     constexpr size_t kFew = 64;
     if (waiting.size() > kFew) {  // too slow for a poller
       DeferFree(std::make_unique<decltype(waiting)>(std::move(waiting)));
     }
-    if (!item_.has_value() && end_) return call_.FinishIncomplete(status);
-    RecordIncomplete(status);
+    if (end_) return call_.FinishAndRecordLater(status);
+    RecordRequest(status);
     call_.Finish(status);
   }
 
-  void RecordIncomplete(const Status& status) override {
+  void RecordRequest(const Status& status) override {
     request_.Record(info(), status);
   }
 
   HeldBytes held_;
   ReadAheadQueue<Item> queue_;
-  // Used by the thread that reads. Interrupt() also reads delayed_.
+  // Used by the thread that reads. A read or alarm hands them over.
   bool has_header_ = false;  // the header was received
   grpc::Alarm alarm_;
-  std::atomic<bool> delayed_ = false;  // the alarm is set
   OwningTag<StreamCall, &StreamCall::OnAlarm> alarm_tag_;
-  // Used by the consumer, then by the thread that sends.
+  std::atomic<bool> delayed_ = false;  // the alarm is set; for Interrupt()
+  // Used by the consumer, then by the thread that sends. `queue_`, Enqueue() or
+  // a write hands them over.
   StreamedRequest request_;
   std::optional<Item> item_;  // input of the next step
   bool end_ = false;          // all messages were taken

@@ -108,7 +108,7 @@ Status StreamedRequest::Finish(std::vector<grpc::ByteBuffer>& messages) {
   stats_.Arrive(RequestStats::Clock::now());
   Result<v1::TopKResponse> response = tensor_->Finish();
   if (!response.ok()) return response.status();
-  stats_.Note(*response);
+  stats_.AddResponse(*response);
   RequestMemory memory(service_.shared_objects());
   *header_.mutable_output() = output_;
   if (Status s = OpenOutputs(memory); !s.ok()) return s;

@@ -3,10 +3,9 @@
 #include <memory>
 
 #include "core/wire/methods.h"
-#include "server/calls/group_call.h"
-#include "server/calls/stream_call.h"
+#include "server/calls/handlers.h"
+#include "server/calls/simple_call.h"
 #include "server/calls/topk_codec.h"
-#include "server/calls/unary_call.h"
 
 namespace topk {
 
@@ -25,14 +24,13 @@ TopKService::TopKService(const Engine& engine, Metrics& metrics, AccessLog& log,
 
 void TopKService::AddMethods(CallRouter& router) {
   router.Add(PathOf(Method::kComputeTopK), [this](Call& call) {
-    return std::make_unique<UnaryCall>(*this, call,
-                                       std::make_unique<TopKCodec>());
+    return MakeUnaryCall(*this, call, std::make_unique<TopKCodec>());
   });
   router.Add(PathOf(Method::kStreamTopK),
              [this](Call& call) { return MakeStreamCall(*this, call); });
   router.Add(PathOf(Method::kComputeTopKMany), [this](Call& call) {
-    return std::make_unique<GroupCall>(
-        *this, call, [] { return std::make_unique<TopKManyCodec>(); });
+    return MakeGroupCall(*this, call,
+                         [] { return std::make_unique<TopKManyCodec>(); });
   });
   AddSimpleMethod<v1::GetCapabilitiesRequest, v1::Capabilities>(
       router, *this, PathOf(Method::kGetCapabilities),

@@ -16,14 +16,14 @@ WorkQueue::WorkQueue(int threads, std::chrono::nanoseconds slice)
                    static_cast<size_t>(threads) + 1),
       workers_(threads, /*reserved_for_masters=*/0) {
   spares_.reserve(kMaxSpares);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   WakeSpare();
 }
 
 WorkQueue::~WorkQueue() {
-  users_.Wait();
+  enqueued_.Wait();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closing_ = true;
   }
   watch_.notify_all();
@@ -33,11 +33,11 @@ WorkQueue::~WorkQueue() {
 
 void WorkQueue::Enqueue(std::string_view client, Size nanoseconds, Work work) {
   auto job = std::make_unique<Job>(
-      Job{std::move(work), Bounded(nanoseconds), users_.Add()});
+      Job{std::move(work), Bounded(nanoseconds), enqueued_.Add()});
   bool hand_over = false;
   bool wake = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     auto entry = clients_.find(client);
     const bool is_new = entry == clients_.end();
     if (is_new) entry = clients_.try_emplace(std::string(client)).first;
@@ -50,15 +50,15 @@ void WorkQueue::Enqueue(std::string_view client, Size nanoseconds, Work work) {
       of.turn = turns_.emplace(of.served, &*entry);
     }
     of.queued.push_back(std::move(job));
-    ++queued_;
     ++jobs_;
     const Clock::time_point now = Clock::now();
-    hand_over = handed_ < queued_;
+    hand_over = handed_ < jobs_ - running_;
     if (hand_over && handed_++ == 0) progress_ = now;
     wake = idle_ || now - progress_ >= slice_;
   }
   if (hand_over) {
-    workers_.enqueue(HandedOver([this, user = users_.Add()] { RunNext(); }));
+    workers_.enqueue(
+        HandedOver([this, member = enqueued_.Add()] { RunNext(); }));
   }
   if (wake) watch_.notify_one();
   WidenRace();
@@ -78,7 +78,6 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::Take(Turns::iterator turn,
   Advance(now);
   ++client.running;
   ++running_;
-  --queued_;
   job->begun = share_;
   job->begun_thread_time = thread_time_;
   return job;
@@ -115,7 +114,7 @@ void WorkQueue::Charge(Client& client, double nanoseconds) {
 
 void WorkQueue::Run(std::unique_ptr<Job> job) noexcept {
   const bool done = job->work();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Advance(Clock::now());
   const auto cost = static_cast<double>(job->cost);
   const double taken = std::max(share_ - job->begun, 1.0);
@@ -146,7 +145,7 @@ void WorkQueue::Run(std::unique_ptr<Job> job) noexcept {
 void WorkQueue::RunNext() noexcept {
   std::unique_ptr<Job> job;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     --handed_;
     progress_ = Clock::now();
     // A spare thread may have taken the job.
@@ -178,40 +177,39 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::TakeOverdue(Clock::time_point now) {
 }
 
 // Waits for overdue work and takes it. Returns null once the queue closes.
-std::unique_ptr<WorkQueue::Job> WorkQueue::AwaitOverdue(
-    std::unique_lock<std::mutex>& lock) {
+std::unique_ptr<WorkQueue::Job> WorkQueue::AwaitOverdue() {
   while (!closing_) {
     const Clock::time_point now = Clock::now();
     const Clock::time_point overdue = progress_ + slice_;
     if (now < overdue) {
-      watch_.wait_until(lock, overdue);
+      watch_.wait_until(mutex_, overdue);
     } else if (handed_ == 0) {
       idle_ = true;
-      watch_.wait(lock);
+      watch_.wait(mutex_);
       idle_ = false;
     } else if (std::unique_ptr<Job> job = TakeOverdue(now)) {
       return job;
     } else {
-      watch_.wait_for(lock, slice_);
+      watch_.wait_for(mutex_, slice_);
     }
   }
   return nullptr;
 }
 
 void WorkQueue::RunOverdue() noexcept {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (true) {
     ++sleeping_;
-    sleep_.wait(lock, [this] { return closing_ || !watched_; });
+    while (!closing_ && watched_) sleep_.wait(mutex_);
     --sleeping_;
     watched_ = true;
-    std::unique_ptr<Job> job = AwaitOverdue(lock);
+    std::unique_ptr<Job> job = AwaitOverdue();
     watched_ = false;
     if (job == nullptr) return;
     WakeSpare();
-    lock.unlock();
+    mutex_.unlock();
     Run(std::move(job));
-    lock.lock();
+    mutex_.lock();
   }
 }
 
@@ -231,7 +229,7 @@ void WorkQueue::WakeSpare() {
 std::chrono::nanoseconds WorkQueue::Wait(std::string_view client) const {
   // With fewer jobs than threads, a thread is free.
   if (jobs_ < threads_) return {};
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto entry = clients_.find(client);
   if (entry == clients_.end()) return {};
   // Fair queueing: until the client's own work is done, each other client gets

@@ -13,7 +13,6 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -21,9 +20,10 @@
 #include <vector>
 
 #include "core/base/checked.h"
+#include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "core/engine.h"
-#include "server/calls/users.h"
+#include "server/calls/wait_group.h"
 
 namespace topk {
 
@@ -90,7 +90,7 @@ class WorkQueue {
   struct Job {
     Work work;
     int64_t cost;
-    Users::Token user;
+    WaitGroup::Member member;
     Clients::value_type* client = nullptr;
     double begun = 0;              // share_ when it began
     double begun_thread_time = 0;  // thread_time_ when it began
@@ -120,54 +120,53 @@ class WorkQueue {
   void Run(std::unique_ptr<Job> job) noexcept;
   void RunNext() noexcept;
   void RunOverdue() noexcept;
-  // The functions below require mutex_.
-  void Advance(Clock::time_point now);
-  void Charge(Client& client, double nanoseconds);
-  void ForgetIdleClients();
-  std::unique_ptr<Job> Take(Turns::iterator turn, Clock::time_point now);
-  std::unique_ptr<Job> TakeOverdue(Clock::time_point now);
-  std::unique_ptr<Job> AwaitOverdue(std::unique_lock<std::mutex>& lock);
-  void WakeSpare();
+  void Advance(Clock::time_point now) TOPK_REQUIRES(mutex_);
+  void Charge(Client& client, double nanoseconds) TOPK_REQUIRES(mutex_);
+  void ForgetIdleClients() TOPK_REQUIRES(mutex_);
+  std::unique_ptr<Job> Take(Turns::iterator turn, Clock::time_point now)
+      TOPK_REQUIRES(mutex_);
+  std::unique_ptr<Job> TakeOverdue(Clock::time_point now) TOPK_REQUIRES(mutex_);
+  std::unique_ptr<Job> AwaitOverdue() TOPK_REQUIRES(mutex_);
+  void WakeSpare() TOPK_REQUIRES(mutex_);
 
   const int threads_;
   const std::chrono::nanoseconds slice_;
-  std::atomic<int64_t> jobs_ = 0;
-  mutable std::mutex mutex_;  // guards the members below
-  Clients clients_;
-  Turns turns_;          // clients with queued work, by next turn
-  Turns idle_clients_;   // clients without work, by next turn
-  double turn_ = 0;      // largest key taken from turns_
-  int64_t queued_ = 0;   // jobs
-  int64_t running_ = 0;  // jobs
-  int64_t handed_ = 0;   // RunNext() calls enqueued but not started
+  std::atomic<int64_t> jobs_ = 0;  // changed while mutex_ is locked
+  mutable Mutex mutex_;
+  Clients clients_ TOPK_GUARDED_BY(mutex_);
+  Turns turns_ TOPK_GUARDED_BY(mutex_);  // with queued work, by next turn
+  Turns idle_clients_ TOPK_GUARDED_BY(mutex_);  // without work
+  double turn_ TOPK_GUARDED_BY(mutex_) = 0;     // largest key taken from turns_
+  int64_t running_ TOPK_GUARDED_BY(mutex_) = 0;  // jobs
+  int64_t handed_ TOPK_GUARDED_BY(mutex_) = 0;   // RunNext() calls to come
   // When RunNext() last started, or was last enqueued while no other call was
   // pending.
-  Clock::time_point progress_{};
+  Clock::time_point progress_ TOPK_GUARDED_BY(mutex_){};
   // Virtual clocks that advance only while jobs run. share_ divides elapsed
   // time by the number of running jobs. thread_time_ is the time that each
   // running job had a thread.
-  double share_ = 0;
-  double thread_time_ = 0;
-  Clock::time_point shared_until_{};
+  double share_ TOPK_GUARDED_BY(mutex_) = 0;
+  double thread_time_ TOPK_GUARDED_BY(mutex_) = 0;
+  Clock::time_point shared_until_ TOPK_GUARDED_BY(mutex_){};
   // Cost processed per nanosecond, over the last second of work.
-  double speed_;
-  double worked_ = 0;
-  double elapsed_ = 0;
+  double speed_ TOPK_GUARDED_BY(mutex_);
+  double worked_ TOPK_GUARDED_BY(mutex_) = 0;
+  double elapsed_ TOPK_GUARDED_BY(mutex_) = 0;
   // Spare threads. One watches for overdue work; the others run overdue work or
   // sleep.
-  std::vector<std::thread> spares_;
-  std::condition_variable watch_;
-  std::condition_variable sleep_;
-  size_t sleeping_ = 0;
-  bool watched_ = false;
-  bool idle_ = false;  // the watching thread waits for new work
-  bool closing_ = false;
+  std::vector<std::thread> spares_ TOPK_GUARDED_BY(mutex_);
+  std::condition_variable_any watch_;
+  std::condition_variable_any sleep_;
+  size_t sleeping_ TOPK_GUARDED_BY(mutex_) = 0;
+  bool watched_ TOPK_GUARDED_BY(mutex_) = false;
+  bool idle_ TOPK_GUARDED_BY(mutex_) = false;  // the watcher waits for work
+  bool closing_ TOPK_GUARDED_BY(mutex_) = false;
 
   /// One more than `threads`: oneTBB counts the calling thread as a worker, but
   /// ours only polls.
   const tbb::global_control all_workers_;
   tbb::task_arena workers_;
-  Users users_;
+  WaitGroup enqueued_;
 };
 
 }  // namespace topk

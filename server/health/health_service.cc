@@ -3,10 +3,13 @@
 #include <grpcpp/alarm.h>
 
 #include <chrono>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "core/base/mutex.h"
 #include "core/base/text.h"
+#include "grpc/health/v1/health.pb.h"
 #include "server/calls/raw_message.h"
 #include "server/calls/write_message.h"
 #include "server/transport/addresses.h"
@@ -45,12 +48,18 @@ class HealthService::HealthCall final : public CallHandler,
       : health_(health), call_(call), watches_(watches) {}
 
   void OnArrival() override {
-    const std::lock_guard lock(mutex_);
-    auto slot = health_.limit_.Open(
-        NetworkOf(AddressOf(call_.context().peer()), kIpv6Prefix));
-    if (!slot.ok()) return Finish(slot.status());
-    slot_ = *std::move(slot);
-    is_waiting_ = true;
+    const MutexLock lock(mutex_);
+    const std::string client =
+        NetworkOf(AddressOf(call_.context().peer()), kIpv6Prefix);
+    if (const Status full = health_.limiter_.Admit(client, slot_.emplace());
+        !full.ok()) {
+      const bool is_client = full.reason == "TOO_MANY_CALLS_OF_CLIENT";
+      return Finish(ResourceExhausted(
+          "TOO_MANY_OPEN_CALLS", "",
+          StrCat("too many open health calls",
+                 is_client ? " of one client address" : "", " (limit ",
+                 kMaxOpenCalls / (is_client ? 2 : 1), ")")));
+    }
     const auto patience =
         ++health_.waiting_ <= kMaxPatient ? kPatience : kImpatience;
     alarm_.Set(&call_.loop().queue(),
@@ -60,9 +69,9 @@ class HealthService::HealthCall final : public CallHandler,
   }
 
   void OnRead(bool ok, grpc::ByteBuffer& message) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!StopWaiting()) return;
-    if (!ok) return FinishIncomplete(MissingMessage());
+    if (!ok) return FinishAndRecordLater(MissingMessage());
     const size_t bytes = message.Length();
     if (bytes > kMaxMessageBytes) {
       return Finish(
@@ -75,7 +84,7 @@ class HealthService::HealthCall final : public CallHandler,
     if (Status s = ReadMessage(message, request); !s.ok()) return Finish(s);
     has_name_ = health_.state_.Has(request.service());
     if (watches_) {
-      is_watching_ = true;
+      stage_ = Stage::kWatching;
       health_.state_.Add(AsWatcher());
       return SendChange();
     }
@@ -83,63 +92,77 @@ class HealthService::HealthCall final : public CallHandler,
       return Finish(Status{Code::kNotFound, "SERVICE_UNKNOWN", "service",
                            "the server has no service of this name"});
     }
-    is_finished_ = true;
-    call_.Finish(ResponseOf(health_.state_.StateOf(has_name_)));
+    stage_ = Stage::kFinished;
+    call_.Finish(ResponseOf(State()));
   }
 
   void OnChange() override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     SendChange();
   }
 
   void OnWritten(bool ok) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     is_sending_ = false;
-    if (!ok || has_ended_) return FinishIncomplete(Cancelled());
+    if (!ok || has_ended_) return FinishAndRecordLater(Cancelled());
     SendChange();
   }
 
   void OnEnd() override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     has_ended_ = true;
     slot_.reset();
     StopWaiting();
-    if (std::exchange(is_watching_, false)) health_.state_.Remove(AsWatcher());
-    if (!is_sending_) FinishIncomplete(Cancelled());
+    if (watches_) health_.state_.Remove(AsWatcher());
+    if (!is_sending_) FinishAndRecordLater(Cancelled());
   }
 
  private:
+  enum class Stage {
+    kWaiting,   // for the request
+    kWatching,  // sends changes
+    kFinished,  // the status was sent
+  };
+
   void OnAlarm(bool) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!StopWaiting()) return;
     Finish(Status{Code::kDeadlineExceeded, "MESSAGE_LATE", "",
                   "the request message did not arrive in time"});
   }
 
-  // Stops waiting for the request. Returns whether the call was waiting.
-  bool StopWaiting() {
-    if (!std::exchange(is_waiting_, false)) return false;
+  // Stops the alarm if the call waits for the request. Returns whether it does;
+  // the caller must then set the next stage.
+  bool StopWaiting() TOPK_REQUIRES(mutex_) {
+    if (stage_ != Stage::kWaiting) return false;
     --health_.waiting_;
     alarm_.Cancel();
     return true;
   }
 
-  void SendChange() {
-    if (!is_watching_ || is_sending_ || is_finished_) return;
-    const auto state = health_.state_.StateOf(has_name_);
+  HealthCheckResponse::ServingStatus State() const TOPK_REQUIRES(mutex_) {
+    return !has_name_                 ? HealthCheckResponse::SERVICE_UNKNOWN
+           : health_.state_.serving() ? HealthCheckResponse::SERVING
+                                      : HealthCheckResponse::NOT_SERVING;
+  }
+
+  void SendChange() TOPK_REQUIRES(mutex_) {
+    if (stage_ != Stage::kWatching || is_sending_) return;
+    const auto state = State();
     if (state == sent_) return;
     sent_ = state;
     is_sending_ = true;
     call_.Write(ResponseOf(state));
   }
 
-  void Finish(const Status& status) {
-    is_finished_ = true;
+  void Finish(const Status& status) TOPK_REQUIRES(mutex_) {
+    stage_ = Stage::kFinished;
     call_.Finish(status);
   }
 
-  void FinishIncomplete(const Status& status) {
-    if (!std::exchange(is_finished_, true)) call_.FinishIncomplete(status);
+  void FinishAndRecordLater(const Status& status) TOPK_REQUIRES(mutex_) {
+    if (stage_ != Stage::kFinished) call_.FinishAndRecordLater(status);
+    stage_ = Stage::kFinished;
   }
 
   std::shared_ptr<Watcher> AsWatcher() {
@@ -149,17 +172,16 @@ class HealthService::HealthCall final : public CallHandler,
   HealthService& health_;
   Call& call_;
   const bool watches_;
-  std::mutex mutex_;  // guards the members below
-  CallLimit::Slot slot_;
-  grpc::Alarm alarm_;
-  OwningTag<HealthCall, &HealthCall::OnAlarm> alarm_tag_;
-  bool is_waiting_ = false;  // for the request
-  bool has_name_ = false;    // the requested service exists
-  bool is_watching_ = false;
-  bool is_sending_ = false;
-  bool is_finished_ = false;
-  bool has_ended_ = false;
-  HealthCheckResponse::ServingStatus sent_ = HealthCheckResponse::UNKNOWN;
+  OwningTag<HealthCall, &HealthCall::OnAlarm> alarm_tag_;  // of the set alarm
+  Mutex mutex_;
+  std::optional<InFlightLimiter::Reservation> slot_ TOPK_GUARDED_BY(mutex_);
+  grpc::Alarm alarm_ TOPK_GUARDED_BY(mutex_);
+  Stage stage_ TOPK_GUARDED_BY(mutex_) = Stage::kWaiting;
+  bool has_name_ TOPK_GUARDED_BY(mutex_) = false;  // the service exists
+  bool is_sending_ TOPK_GUARDED_BY(mutex_) = false;
+  bool has_ended_ TOPK_GUARDED_BY(mutex_) = false;
+  HealthCheckResponse::ServingStatus sent_ TOPK_GUARDED_BY(mutex_) =
+      HealthCheckResponse::UNKNOWN;
 };
 
 void HealthService::AddMethods(CallRouter& router) {
@@ -171,19 +193,10 @@ void HealthService::AddMethods(CallRouter& router) {
   }
 }
 
-HealthState::HealthState(std::set<std::string> names)
-    : names_(std::move(names)) {}
-
-HealthCheckResponse::ServingStatus HealthState::StateOf(bool has_name) const {
-  return !has_name  ? HealthCheckResponse::SERVICE_UNKNOWN
-         : serving_ ? HealthCheckResponse::SERVING
-                    : HealthCheckResponse::NOT_SERVING;
-}
-
 void HealthState::Stop() {
   std::vector<std::shared_ptr<Watcher>> watchers;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     serving_ = false;
     watchers.assign(watchers_.begin(), watchers_.end());
   }
@@ -193,12 +206,12 @@ void HealthState::Stop() {
 }
 
 void HealthState::Add(std::shared_ptr<Watcher> watcher) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   watchers_.insert(std::move(watcher));
 }
 
 void HealthState::Remove(const std::shared_ptr<Watcher>& watcher) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   watchers_.erase(watcher);
 }
 

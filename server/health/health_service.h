@@ -3,13 +3,13 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
+#include <vector>
 
-#include "grpc/health/v1/health.pb.h"
+#include "core/base/mutex.h"
+#include "server/admission/in_flight_limiter.h"
 #include "server/calls/call_router.h"
-#include "server/health/call_limit.h"
 
 namespace topk {
 
@@ -26,17 +26,18 @@ class HealthState {
     ~Watcher() = default;
   };
 
-  /// `names` are the services that can be checked, including "" for the whole
-  /// server. All are serving initially.
-  explicit HealthState(std::set<std::string> names);
+  /// `services` can be checked, and "", the whole server. All are serving
+  /// initially.
+  explicit HealthState(const std::vector<std::string>& services)
+      : names_(services.begin(), services.end()) {
+    names_.insert("");
+  }
 
-  /// Returns whether the name is known.
+  /// Returns whether the name can be checked.
   bool Has(const std::string& name) const { return names_.contains(name); }
 
-  /// Returns the state that all known names share, or the state of an unknown
-  /// name.
-  grpc::health::v1::HealthCheckResponse::ServingStatus StateOf(
-      bool has_name) const;
+  /// Whether all that can be checked is serving.
+  bool serving() const { return serving_; }
 
   /// Marks everything as not serving and notifies the watchers.
   void Stop();
@@ -46,10 +47,10 @@ class HealthState {
   void Remove(const std::shared_ptr<Watcher>& watcher);
 
  private:
-  const std::set<std::string> names_;
+  std::set<std::string> names_;  // const
   std::atomic<bool> serving_ = true;
-  std::mutex mutex_;  // guards watchers_
-  std::set<std::shared_ptr<Watcher>> watchers_;
+  Mutex mutex_;
+  std::set<std::shared_ptr<Watcher>> watchers_ TOPK_GUARDED_BY(mutex_);
 };
 
 /// Serves the health state. Not gRPC's own health service, because that starts
@@ -58,8 +59,9 @@ class HealthState {
 /// grpc::Server.
 class HealthService {
  public:
-  /// Maximum number of open calls per server, including watches. Clients that
-  /// check health keep one watch per connection.
+  /// Maximum number of open calls per server, including watches; half of that
+  /// per client address. Clients that check health keep one watch per
+  /// connection.
   static constexpr int kMaxOpenCalls = 4096;
   /// Maximum request size in bytes.
   static constexpr size_t kMaxMessageBytes = 1024;
@@ -76,7 +78,8 @@ class HealthService {
   class HealthCall;
 
   HealthState& state_;
-  CallLimit limit_{"health", kMaxOpenCalls};
+  InFlightLimiter limiter_{
+      {.calls = kMaxOpenCalls, .client_calls = kMaxOpenCalls / 2}};
   std::atomic<int> waiting_ = 0;  // calls without a request yet
 };
 

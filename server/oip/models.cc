@@ -29,8 +29,8 @@ const OipType& IndexType(const Model& model) {
   return FindOipType(static_cast<int>(model.version->index_types.front()));
 }
 
-template <class Tensor>
-void AddTensor(const char* name, const OipType& type, Tensor& tensor) {
+void AddTensor(const char* name, const OipType& type,
+               inference::ModelMetadataResponse::TensorMetadata& tensor) {
   tensor.set_name(name);
   tensor.set_datatype(std::string(type.name));
   tensor.add_shape(kAnyDimensions);

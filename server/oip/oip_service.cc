@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "core/base/text.h"
-#include "server/calls/group_call.h"
-#include "server/calls/unary_call.h"
+#include "server/calls/handlers.h"
+#include "server/calls/simple_call.h"
 #include "server/oip/infer_codec.h"
 #include "server/oip/models.h"
 
@@ -29,20 +29,14 @@ void OipService::Add(CallRouter& router, const char* name, Answer answer,
                                      std::move(answer), nanoseconds);
 }
 
-bool OipService::ready() const {
-  return health_.StateOf(health_.Has(service_full_name())) ==
-         grpc::health::v1::HealthCheckResponse::SERVING;
-}
-
 void OipService::AddMethods(CallRouter& router) {
   router.Add(PathOf("ModelInfer"), [this](Call& call) {
-    return std::make_unique<UnaryCall>(
-        topk_, call,
-        std::make_unique<InferCodec>(regions_, statistics_,
-                                     InferMessage::kOne));
+    return MakeUnaryCall(topk_, call,
+                         std::make_unique<InferCodec>(regions_, statistics_,
+                                                      InferMessage::kOne));
   });
   router.Add(PathOf("ModelStreamInfer"), [this](Call& call) {
-    return std::make_unique<GroupCall>(topk_, call, [this] {
+    return MakeGroupCall(topk_, call, [this] {
       return std::make_unique<InferCodec>(regions_, statistics_,
                                           InferMessage::kOfStream);
     });
@@ -61,7 +55,7 @@ void OipService::AddServerMethods(CallRouter& router) {
       });
   Add<ServerReadyRequest, ServerReadyResponse>(
       router, "ServerReady", [this](const auto&, auto& to, const Caller&) {
-        to.set_ready(ready());
+        to.set_ready(health_.serving());
         return Status();
       });
   Add<ServerMetadataRequest, ServerMetadataResponse>(
@@ -83,7 +77,7 @@ void OipService::AddServerMethods(CallRouter& router) {
           return Unimplemented("REPOSITORY", "repository_name",
                                "there is one repository, whose name is \"\"");
         }
-        const bool is_ready = ready();
+        const bool is_ready = health_.serving();
         for (const Model& model : Models()) {
           if (request.ready() && !is_ready) continue;
           auto& row = *to.add_models();
@@ -101,7 +95,7 @@ void OipService::AddModelMethods(CallRouter& router) {
   Add<ModelReadyRequest, ModelReadyResponse>(
       router, "ModelReady",
       [this](const auto& request, auto& to, const Caller&) {
-        to.set_ready(ready() &&
+        to.set_ready(health_.serving() &&
                      FindModel(request.name(), request.version()).ok());
         return Status();
       });

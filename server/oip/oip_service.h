@@ -37,7 +37,6 @@ class OipService {
   template <class Request, class Response, class Answer>
   void Add(CallRouter& router, const char* name, Answer answer,
            int64_t nanoseconds = 0);
-  bool ready() const;
 
   TopKService& topk_;
   HealthState& health_;

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -163,18 +162,12 @@ Status SetParameters(
 
 Result<int64_t> ReadInteger(const std::string& name,
                             const InferParameter& value) {
-  switch (value.parameter_choice_case()) {
-    case InferParameter::kInt64Param:
-      return value.int64_param();
-    case InferParameter::kBoolParam:  // in Python True is an int, 1
-      return int64_t{value.bool_param()};
-    case InferParameter::kUint64Param:
-      if (value.uint64_param() <= std::numeric_limits<int64_t>::max()) {
-        return static_cast<int64_t>(value.uint64_param());
-      }
-      break;
-    default:
-      break;
+  if (value.has_int64_param()) return value.int64_param();
+  // In Python True is an int, 1.
+  if (value.has_bool_param()) return int64_t{value.bool_param()};
+  if (value.has_uint64_param() &&
+      std::in_range<int64_t>(value.uint64_param())) {
+    return static_cast<int64_t>(value.uint64_param());
   }
   return WrongType(name, "a whole number");
 }

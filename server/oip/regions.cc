@@ -56,7 +56,7 @@ Status Regions::Register(
     }
     return status;
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (regions_.contains(name)) {
     return {Code::kAlreadyExists, "SHARED_MEMORY_REGION", "name",
             StrCat("shared memory region ", SingleQuote(name),
@@ -79,7 +79,7 @@ Status Regions::Register(
 }
 
 Status Regions::Unregister(const std::string& name, const Caller& caller) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (name.empty()) {
     std::erase_if(regions_, [&caller](const auto& entry) {
       return entry.second.owner == caller.key;
@@ -99,7 +99,7 @@ Status Regions::Unregister(const std::string& name, const Caller& caller) {
 
 Status Regions::List(const std::string& name,
                      inference::SystemSharedMemoryStatusResponse& to) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!name.empty() && !regions_.contains(name)) return NotFound(name);
   for (const auto& [key, region] : regions_) {
     if (!name.empty() && key != name) continue;
@@ -116,7 +116,7 @@ Result<v1::SharedMemoryRegion> Regions::Find(const std::string& name,
                                              int64_t offset,
                                              int64_t byte_size) const {
   if (Status s = CheckAllowed(); !s.ok()) return s;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = regions_.find(name);
   if (found == regions_.end()) return NotFound(name);
   v1::SharedMemoryRegion part = found->second.memory;

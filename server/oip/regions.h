@@ -3,9 +3,9 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <string>
 
+#include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "inference/grpc_service.pb.h"
 #include "server/security/authenticator.h"
@@ -59,8 +59,8 @@ class Regions {
   };
 
   SharedObjects* const objects_;
-  mutable std::mutex mutex_;  // guards regions_
-  std::map<std::string, Region> regions_;
+  mutable Mutex mutex_;
+  std::map<std::string, Region> regions_ TOPK_GUARDED_BY(mutex_);
 };
 
 }  // namespace topk

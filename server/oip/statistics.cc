@@ -10,10 +10,11 @@ size_t RowOf(const Model& model) {
   return static_cast<size_t>(&model - Models().data());
 }
 
-void Set(uint64_t count, uint64_t nanoseconds,
-         inference::StatisticDuration& to) {
-  to.set_count(count);
-  to.set_ns(nanoseconds);
+// Counts one more event of this length.
+void Count(std::chrono::nanoseconds length, inference::StatisticDuration& to) {
+  to.set_count(to.count() + 1);
+  to.set_ns(to.ns() +
+            static_cast<uint64_t>(std::max<int64_t>(length.count(), 0)));
 }
 
 }  // namespace
@@ -22,45 +23,37 @@ ModelStatistics::ModelStatistics() : rows_(Models().size()) {}
 
 void ModelStatistics::Record(const Model& model, const RequestStats& stats,
                              bool ok) {
-  using std::chrono::duration_cast;
-  using std::chrono::milliseconds;
-  const auto total = static_cast<uint64_t>(
-      std::chrono::nanoseconds(RequestStats::Clock::now() - stats.begun)
-          .count());
-  const int64_t now = duration_cast<milliseconds>(
-                          std::chrono::system_clock::now().time_since_epoch())
-                          .count();
+  const auto total = RequestStats::Clock::now() - stats.begun;
+  const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
   Row& row = rows_[RowOf(model)];
-  const std::lock_guard lock(row.mutex);
-  row.last_ms = now;
-  (ok ? row.answered : row.failed) += 1;
-  (ok ? row.answered_ns : row.failed_ns) += total;
+  const MutexLock lock(row.mutex);
+  row.counts.set_last_inference(static_cast<uint64_t>(now.count()));
+  inference::InferStatistics& to = *row.counts.mutable_inference_stats();
+  Count(total, ok ? *to.mutable_success() : *to.mutable_fail());
   if (!ok) return;
-  for (size_t i = 0; i < row.stage_ns.size(); ++i) {
-    row.stage_ns[i] +=
-        static_cast<uint64_t>(std::max<int64_t>(stats.nanoseconds[i], 0));
-  }
+  row.counts.set_inference_count(to.success().count());
+  row.counts.set_execution_count(to.success().count());
+  const auto count = [&stats](Stage stage, inference::StatisticDuration& part) {
+    Count(
+        std::chrono::nanoseconds(stats.nanoseconds[static_cast<size_t>(stage)]),
+        part);
+  };
+  count(Stage::kQueue, *to.mutable_queue());
+  count(Stage::kDecode, *to.mutable_compute_input());
+  count(Stage::kCompute, *to.mutable_compute_infer());
+  count(Stage::kEncode, *to.mutable_compute_output());
 }
 
 void ModelStatistics::Describe(const Model& model,
                                inference::ModelStatistics& to) const {
   const Row& row = rows_[RowOf(model)];
-  const std::lock_guard lock(row.mutex);
+  {
+    const MutexLock lock(row.mutex);
+    to = row.counts;
+  }
   to.set_name(model.name);
   to.set_version(std::to_string(model.version->version));
-  to.set_last_inference(static_cast<uint64_t>(row.last_ms));
-  to.set_inference_count(row.answered);
-  to.set_execution_count(row.answered);
-  inference::InferStatistics& stats = *to.mutable_inference_stats();
-  const auto stage = [&row](Stage which, inference::StatisticDuration& part) {
-    Set(row.answered, row.stage_ns[static_cast<size_t>(which)], part);
-  };
-  Set(row.answered, row.answered_ns, *stats.mutable_success());
-  Set(row.failed, row.failed_ns, *stats.mutable_fail());
-  stage(Stage::kQueue, *stats.mutable_queue());
-  stage(Stage::kDecode, *stats.mutable_compute_input());
-  stage(Stage::kCompute, *stats.mutable_compute_infer());
-  stage(Stage::kEncode, *stats.mutable_compute_output());
 }
 
 }  // namespace topk

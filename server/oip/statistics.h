@@ -1,11 +1,9 @@
 // Statistics of each model, as Triton's clients read them.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <mutex>
 #include <vector>
 
+#include "core/base/mutex.h"
 #include "inference/grpc_service.pb.h"
 #include "server/oip/models.h"
 #include "server/telemetry/request_stats.h"
@@ -27,13 +25,8 @@ class ModelStatistics {
 
  private:
   struct Row {
-    mutable std::mutex mutex;  // guards the members below
-    uint64_t answered = 0;
-    uint64_t failed = 0;
-    uint64_t answered_ns = 0;
-    uint64_t failed_ns = 0;
-    std::array<uint64_t, kStageNames.size()> stage_ns{};
-    int64_t last_ms = 0;
+    mutable Mutex mutex;
+    inference::ModelStatistics counts TOPK_GUARDED_BY(mutex);
   };
 
   std::vector<Row> rows_;  // in the order of Models()

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -102,7 +101,7 @@ Result<std::unique_ptr<Authenticator>> Authenticator::Start(
                                         tokens.status().message));
         }
         log.info("loaded the tokens of {}", path);
-        const std::lock_guard lock(self->mutex_);
+        const MutexLock lock(self->mutex_);
         self->tokens_ = *std::move(tokens);
         return {};
       },
@@ -177,7 +176,7 @@ Status Authenticator::CheckBearer(const grpc::ServerContextBase& context,
                            "a call needs one header \"authorization: Bearer "
                            "TOKEN\"; this one has another one, or several");
   }
-  const std::shared_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::string* name = tokens_.Find(token);
   if (name == nullptr) {
     return Unauthenticated("TOKEN_UNKNOWN",

@@ -5,10 +5,10 @@
 #include <spdlog/logger.h>
 
 #include <memory>
-#include <shared_mutex>
 #include <string>
 #include <vector>
 
+#include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "server/security/client_certificates.h"
 #include "server/security/client_names.h"
@@ -86,8 +86,8 @@ class Authenticator {
   const int ipv6_prefix_;
   const ClientCertificates* const certificates_;  // null: none are needed
   AllowedNames allowed_;
-  mutable std::shared_mutex mutex_;  // guards tokens_
-  TokenSet tokens_;
+  mutable Mutex mutex_;
+  TokenSet tokens_ TOPK_GUARDED_BY(mutex_);
   std::unique_ptr<WatchedFiles> tokens_file_;  // null: none are needed
 };
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <mutex>
 #include <utility>
 
 #include "core/base/text.h"
@@ -85,7 +84,7 @@ Status ClientCertificates::Load(const std::string& authorities,
           files_.revoked);
     }
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   store_ = std::move(store);
   lists_until_ = until;
   verdicts_.clear();
@@ -96,19 +95,13 @@ Status ClientCertificates::Check(std::string_view certificate,
                                  std::string_view chain) const {
   const TokenHash key = HashToken(StrCat(certificate, chain));
   const std::time_t now = std::time(nullptr);
-  {
-    const std::shared_lock lock(mutex_);
-    const auto found = verdicts_.find(key);
-    if (found != verdicts_.end() && now < found->second.until) {
-      return found->second.status;
-    }
+  const MutexLock lock(mutex_);
+  const auto found = verdicts_.find(key);
+  if (found != verdicts_.end() && now < found->second.until) {
+    return found->second.status;
   }
-  const std::lock_guard lock(mutex_);
   if (verdicts_.size() >= kMaxVerdicts) verdicts_.clear();
-  Verdict& verdict = verdicts_[key];
-  // Another call may have verified the same certificate meanwhile.
-  if (now >= verdict.until) verdict = Verify(certificate, chain);
-  return verdict.status;
+  return (verdicts_[key] = Verify(certificate, chain)).status;
 }
 
 ClientCertificates::Verdict ClientCertificates::Verify(

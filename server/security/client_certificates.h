@@ -6,12 +6,12 @@
 #include <ctime>
 #include <map>
 #include <memory>
-#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "core/security/bearer_token.h"
 #include "core/security/pem.h"
@@ -54,18 +54,18 @@ class ClientCertificates {
     std::time_t until = 0;
   };
 
-  // REQUIRES: the caller holds the mutex.
-  Verdict Verify(std::string_view certificate, std::string_view chain) const;
-  void Remember(STACK_OF(X509) * verified) const;
+  Verdict Verify(std::string_view certificate, std::string_view chain) const
+      TOPK_REQUIRES(mutex_);
+  void Remember(STACK_OF(X509) * verified) const TOPK_REQUIRES(mutex_);
 
   const Files files_;
   spdlog::logger& log_;
-  mutable std::shared_mutex mutex_;  // guards the members below
-  Store store_;
-  std::time_t lists_until_ = 0;
-  mutable std::map<TokenHash, Verdict> verdicts_;
+  mutable Mutex mutex_;
+  Store store_ TOPK_GUARDED_BY(mutex_);
+  std::time_t lists_until_ TOPK_GUARDED_BY(mutex_) = 0;
+  mutable std::map<TokenHash, Verdict> verdicts_ TOPK_GUARDED_BY(mutex_);
   // Certificates between a client's and its authority, for resumed sessions.
-  mutable std::vector<Certificate> intermediates_;
+  mutable std::vector<Certificate> intermediates_ TOPK_GUARDED_BY(mutex_);
 };
 
 }  // namespace topk

@@ -7,7 +7,8 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
-#include <mutex>
+
+#include "core/base/mutex.h"
 
 namespace topk {
 namespace {
@@ -26,12 +27,13 @@ struct Slot {
 static_assert(std::atomic<uintptr_t>::is_always_lock_free);
 
 constinit std::array<Slot, BusGuard::kMax> slots;
-constinit std::mutex slots_mutex;
+constinit Mutex slots_mutex;
 // 0 until the handler is installed, which happens before any slot is used.
 uintptr_t page_bytes = 0;
 struct sigaction previous_action;
 
-void Set(Slot& slot, uintptr_t begin, uintptr_t end, bool writable) {
+void Set(Slot& slot, uintptr_t begin, uintptr_t end, bool writable)
+    TOPK_REQUIRES(slots_mutex) {
   slot.version.fetch_add(1);
   slot.begin.store(begin);
   slot.end.store(end);
@@ -102,7 +104,7 @@ void InstallHandler() {
 
 BusGuard::BusGuard(std::span<const std::byte> memory, bool writable)
     : slot_(0) {
-  const std::lock_guard lock(slots_mutex);
+  const MutexLock lock(slots_mutex);
   if (page_bytes == 0) InstallHandler();  // once per process
   while (slot_ < kMax && slots[slot_].end.load() != 0) ++slot_;
   if (slot_ == kMax) return;
@@ -115,7 +117,7 @@ BusGuard::BusGuard(std::span<const std::byte> memory, bool writable)
 
 BusGuard::~BusGuard() {
   if (!guards()) return;
-  const std::lock_guard lock(slots_mutex);
+  const MutexLock lock(slots_mutex);
   Set(slots[slot_], 0, 0, false);
 }
 

@@ -101,7 +101,7 @@ Result<std::shared_ptr<MappedObject>> SharedObjects::Map(
     const std::string& name, Access access,
     std::shared_ptr<MappedObject> opened, const std::string& field) {
   std::list<Entry> removed;  // unmapped after the mutex is unlocked
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = std::ranges::find_if(entries_, [&](const Entry& entry) {
     return entry.access == access && entry.name == name;
   });
@@ -130,14 +130,14 @@ Result<std::shared_ptr<MappedObject>> SharedObjects::Map(
 }
 
 size_t SharedObjects::size() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return entries_.size();
 }
 
 void SharedObjects::ReleaseUnusable(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  const auto any = [this] { return !entries_.empty(); };
-  while (added_.wait(lock, stop, any) && !stop.stop_requested()) {
+  const MutexLock lock(mutex_);
+  const auto any = [this]() TOPK_REQUIRES(mutex_) { return !entries_.empty(); };
+  while (added_.wait(mutex_, stop, any) && !stop.stop_requested()) {
     std::list<Entry> unusable;
     for (auto next = entries_.begin(); next != entries_.end();) {
       const auto entry = next++;
@@ -145,10 +145,10 @@ void SharedObjects::ReleaseUnusable(const std::stop_token& stop) {
       if (object.IsLinked() && object.StillHas(object.size())) continue;
       unusable.splice(unusable.end(), entries_, entry);
     }
-    lock.unlock();
+    mutex_.unlock();
     unusable.clear();  // unmapping may take long
-    lock.lock();
-    added_.wait_for(lock, stop, period_, [] { return false; });
+    mutex_.lock();
+    added_.wait_for(mutex_, stop, period_, [] { return false; });
   }
 }
 

@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -22,6 +21,7 @@
 #include <utility>
 
 #include "core/base/cancellation.h"
+#include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "server/shared_memory/mapped_object.h"
 #include "topk/v1/tensor.pb.h"
@@ -101,8 +101,9 @@ class SharedObjects {
 
   const std::string prefix_;
   const std::chrono::milliseconds period_;
-  mutable std::mutex mutex_;  // guards entries_
-  std::list<Entry> entries_;  // least recently used first
+  mutable Mutex mutex_;
+  std::list<Entry> entries_
+      TOPK_GUARDED_BY(mutex_);  // least recently used first
   std::condition_variable_any added_;
   std::jthread release_thread_;
 };

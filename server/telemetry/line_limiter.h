@@ -5,9 +5,10 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <utility>
+
+#include "core/base/mutex.h"
 
 namespace topk {
 
@@ -20,7 +21,7 @@ class LineLimiter {
   /// clock. Otherwise, returns the number of lines that were suppressed since
   /// the last admitted line.
   std::optional<int64_t> Pass(int64_t second = ThisSecond()) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (second > second_) {
       second_ = second;
       lines_ = 0;
@@ -44,10 +45,10 @@ class LineLimiter {
 
   const int per_second_;
   std::atomic<int64_t> suppressed_ = 0;
-  std::mutex mutex_;  // guards the following
-  int64_t second_ = 0;
-  int lines_ = 0;  // in that second
-  int64_t reported_ = 0;
+  Mutex mutex_;
+  int64_t second_ TOPK_GUARDED_BY(mutex_) = 0;
+  int lines_ TOPK_GUARDED_BY(mutex_) = 0;  // in that second
+  int64_t reported_ TOPK_GUARDED_BY(mutex_) = 0;
 };
 
 /// Picks a share of events at even distances: 0.25 picks every fourth event.

@@ -5,7 +5,7 @@ namespace topk {
 void MetricRegistry::Add(prometheus::MetricType type, const std::string& name,
                          const std::string& help, Value value,
                          const prometheus::Labels& labels) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto& [family, values] = computed_[name];
   family.name = name;
   family.help = help;
@@ -18,7 +18,7 @@ void MetricRegistry::Add(prometheus::MetricType type, const std::string& name,
 
 std::vector<prometheus::MetricFamily> MetricRegistry::Collect() const {
   std::vector<prometheus::MetricFamily> all = updated_.Collect();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [name, computed] : computed_) {
     auto& series = all.emplace_back(computed.family).metric;
     for (size_t i = 0; i < series.size(); ++i) {

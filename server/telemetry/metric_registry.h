@@ -8,10 +8,11 @@
 
 #include <functional>
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "core/base/mutex.h"
 
 namespace topk {
 
@@ -68,8 +69,9 @@ class MetricRegistry final : public prometheus::Collectable {
            const prometheus::Labels& labels);
 
   prometheus::Registry updated_;
-  mutable std::mutex mutex_;                        // guards computed_
-  std::map<std::string, ComputedFamily> computed_;  // by name
+  mutable Mutex mutex_;
+  std::map<std::string, ComputedFamily> computed_
+      TOPK_GUARDED_BY(mutex_);  // by name
 };
 
 }  // namespace topk

@@ -192,7 +192,7 @@ void Metrics::RecordFailure(const RequestStats& stats, const Status& status) {
 
 prometheus::Counter& Metrics::AnswersOf(std::string_view backend,
                                         std::string_view kernel) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto row = answers_.find(std::pair(backend, kernel));
   if (row == answers_.end() && answers_.size() > kMaxKernels) {
     row = answers_.find(

@@ -10,12 +10,12 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
 
+#include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "server/telemetry/line_limiter.h"
 #include "server/telemetry/metric_registry.h"
@@ -87,9 +87,9 @@ class Metrics {
   std::map<std::pair<int, int>, OfOperator> operators_;  // dialect and version
   OfOperator unknown_operator_;
 
-  std::mutex mutex_;  // guards `answers_`
+  Mutex mutex_;
   std::map<std::pair<std::string, std::string>, prometheus::Counter*, Less>
-      answers_;  // by backend and kernel
+      answers_ TOPK_GUARDED_BY(mutex_);  // by backend and kernel
 };
 
 }  // namespace topk

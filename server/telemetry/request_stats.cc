@@ -8,7 +8,7 @@
 
 namespace topk {
 
-void RequestStats::Note(const v1::TopKResponse& answer) {
+void RequestStats::AddResponse(const v1::TopKResponse& answer) {
   RecordStage(Stage::kDecode);
   const v1::ExecutionInfo& execution = answer.execution();
   (*this)[Stage::kCompute] = execution.compute_nanoseconds();

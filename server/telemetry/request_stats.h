@@ -80,7 +80,7 @@ struct RequestStats {
 
   /// Adds the sizes and the execution info of a response. Of the time since the
   /// last recorded stage, the part outside of the backend counts as decoding.
-  void Note(const v1::TopKResponse& answer);
+  void AddResponse(const v1::TopKResponse& answer);
 
  private:
   Clock::time_point stage_start_{};

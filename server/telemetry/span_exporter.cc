@@ -132,7 +132,7 @@ bool SpanExporter::Samples(const TraceContext& trace) const {
 
 void SpanExporter::Add(Span span) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (queued_.size() + sending_ < kMaxQueued) {
       queued_.push_back(std::move(span));
       if (queued_.size() == kMaxBatch) wake_.notify_one();
@@ -164,17 +164,18 @@ void SpanExporter::Run(const std::stop_token& stop) {
   otlp::trace::v1::ScopeSpans& spans = *resource.add_scope_spans();
   spans.mutable_scope()->set_name("topkd");
   std::deque<Span> batch;
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (!OutOfTime(stop)) {
-    wake_.wait_for(lock, stop, kInterval,
-                   [this] { return queued_.size() >= kMaxBatch; });
+    wake_.wait_for(mutex_, stop, kInterval, [this]() TOPK_REQUIRES(mutex_) {
+      return queued_.size() >= kMaxBatch;
+    });
     if (queued_.empty() && stop.stop_requested()) return;
     if (queued_.empty()) continue;
     for (; batch.size() < kMaxBatch && !queued_.empty(); queued_.pop_front()) {
       batch.push_back(std::move(queued_.front()));
     }
     sending_ = batch.size();
-    lock.unlock();
+    mutex_.unlock();
     const std::chrono::nanoseconds clock_offset =
         std::chrono::system_clock::now().time_since_epoch() -
         Span::Clock::now().time_since_epoch();
@@ -186,7 +187,7 @@ void SpanExporter::Run(const std::stop_token& stop) {
     Send(request, count, stop);
     batch.clear();
     spans.clear_spans();
-    lock.lock();
+    mutex_.lock();
     sending_ = 0;
   }
 }

@@ -12,13 +12,13 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "core/base/mutex.h"
 #include "opentelemetry/proto/collector/trace/v1/trace_service.grpc.pb.h"
 #include "server/telemetry/metric_registry.h"
 #include "server/telemetry/request_stats.h"
@@ -109,10 +109,10 @@ class SpanExporter {
   bool failing_ = false;
   std::optional<Span::Clock::time_point> give_up_at_;
 
-  std::mutex mutex_;  // guards the following
+  Mutex mutex_;
   std::condition_variable_any wake_;
-  std::deque<Span> queued_;
-  size_t sending_ = 0;
+  std::deque<Span> queued_ TOPK_GUARDED_BY(mutex_);
+  size_t sending_ TOPK_GUARDED_BY(mutex_) = 0;
 
   std::jthread thread_;
 };

@@ -1,6 +1,7 @@
 // The order of reads and work on a stream.
 #include "server/calls/read_ahead_queue.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -10,11 +11,18 @@
 namespace topk {
 namespace {
 
-using Queue = ReadAheadQueue<int>;
+using ::testing::ElementsAre;
 
-Queue::Next Receive(Queue& queue, int message, int64_t bytes,
-                    bool last = false) {
-  return queue.Receive(message, bytes, last);
+struct Message {
+  int id;
+  int64_t bytes;
+  bool operator==(int other) const { return id == other; }
+};
+using Queue = ReadAheadQueue<Message>;
+
+Queue::Next Receive(Queue& queue, int id, int64_t bytes, bool last = false) {
+  Message message{id, bytes};
+  return queue.Receive(message, last);
 }
 
 TEST(ReadAheadQueue, RequestsOneWorkerAtATime) {
@@ -23,10 +31,10 @@ TEST(ReadAheadQueue, RequestsOneWorkerAtATime) {
   EXPECT_TRUE(first.read);
   EXPECT_TRUE(first.consume);
   EXPECT_FALSE(Receive(queue, 5, 50).consume);
-  std::vector<int> taken;
+  std::vector<Message> taken;
   const Queue::Taken all = queue.Take(taken);
   EXPECT_TRUE(all.any);
-  EXPECT_EQ(taken, (std::vector<int>{10, 5}));
+  EXPECT_THAT(taken, ElementsAre(10, 5));
   EXPECT_FALSE(queue.Take(taken).any);
   EXPECT_TRUE(Receive(queue, 1, 1).consume);
 }
@@ -35,7 +43,7 @@ TEST(ReadAheadQueue, ReadsAheadUpToItsBounds) {
   Queue queue;
   EXPECT_TRUE(Receive(queue, 1, kMaxReadAheadBytes / 2).read);
   EXPECT_FALSE(Receive(queue, 2, kMaxReadAheadBytes / 2).read);
-  std::vector<int> taken;
+  std::vector<Message> taken;
   const Queue::Taken all = queue.Take(taken);
   EXPECT_TRUE(all.read);
 
@@ -50,9 +58,9 @@ TEST(ReadAheadQueue, ReadsNothingAheadOfALastMessage) {
   Queue queue;
   EXPECT_TRUE(Receive(queue, 1, 1).read);
   EXPECT_FALSE(Receive(queue, 2, 1, /*last=*/true).read);
-  std::vector<int> taken;
+  std::vector<Message> taken;
   EXPECT_TRUE(queue.Take(taken).read);
-  EXPECT_EQ(taken, (std::vector<int>{1, 2}));
+  EXPECT_THAT(taken, ElementsAre(1, 2));
   EXPECT_TRUE(Receive(queue, 3, 1).read);
 }
 
@@ -60,7 +68,7 @@ TEST(ReadAheadQueue, ReportsTheEndAfterAllMessages) {
   Queue queue;
   Receive(queue, 1, 1);
   EXPECT_FALSE(queue.ReceiveEnd().read);
-  std::vector<int> taken;
+  std::vector<Message> taken;
   const Queue::Taken first = queue.Take(taken);
   EXPECT_TRUE(first.any);
   EXPECT_FALSE(first.end);
@@ -81,9 +89,9 @@ TEST(ReadAheadQueue, ReportsAnInterruptionAfterAllMessages) {
   EXPECT_FALSE(late.read);
   EXPECT_FALSE(late.consume);
   EXPECT_TRUE(late.late);
-  std::vector<int> taken;
+  std::vector<Message> taken;
   EXPECT_FALSE(queue.Take(taken).end);
-  EXPECT_EQ(taken, (std::vector<int>{1, 1}));
+  EXPECT_THAT(taken, ElementsAre(1, 1));
   const Queue::Taken last = queue.Take(taken);
   EXPECT_TRUE(last.end);
   EXPECT_EQ(last.status.reason, "GONE");
@@ -93,7 +101,7 @@ TEST(ReadAheadQueue, AnInterruptionMaySpareAStreamThatReceives) {
   const Status gone{Code::kUnavailable, "GONE", "", ""};
   Queue queue;
   Receive(queue, 1, 1);
-  std::vector<int> taken;
+  std::vector<Message> taken;
   queue.Take(taken);
   queue.Take(taken);
   for (int i = 0; i < 3; ++i) {
@@ -110,13 +118,13 @@ TEST(ReadAheadQueue, AnInterruptionOfAnIdleStreamNeedsAWorker) {
   EXPECT_TRUE(queue.Interrupt(gone, std::chrono::hours(1)).consume);
   EXPECT_FALSE(queue.Interrupt(gone, std::chrono::hours(1)).consume);
   EXPECT_FALSE(queue.ReceiveEnd().consume);
-  std::vector<int> taken;
+  std::vector<Message> taken;
   EXPECT_EQ(queue.Take(taken).status.reason, "GONE");
 }
 
 TEST(ReadAheadQueue, TakesOneOnceEnoughHasArrived) {
   Queue queue;
-  std::optional<int> taken;
+  std::optional<Message> taken;
   for (size_t i = 1; i < Queue::kMaxMessages; ++i) Receive(queue, 1, 1);
   EXPECT_FALSE(Receive(queue, 2, 1).read);
   const Queue::Taken early = queue.TakeOne(taken, 100);
@@ -127,13 +135,13 @@ TEST(ReadAheadQueue, TakesOneOnceEnoughHasArrived) {
   EXPECT_TRUE(next.consume);
   EXPECT_FALSE(next.read);
   EXPECT_TRUE(queue.TakeOne(taken, 100).any);
-  EXPECT_EQ(taken, 1);
+  EXPECT_EQ(taken->id, 1);
 }
 
 TEST(ReadAheadQueue, TakesOneOfAShortStream) {
   Queue queue;
   Receive(queue, 1, 1);
-  std::optional<int> taken;
+  std::optional<Message> taken;
   EXPECT_FALSE(queue.TakeOne(taken, 100).any);
   EXPECT_TRUE(queue.ReceiveEnd().consume);
   EXPECT_TRUE(queue.TakeOne(taken, 100).any);
@@ -144,7 +152,7 @@ TEST(ReadAheadQueue, TakesNoneAfterAnInterruption) {
   Queue queue;
   Receive(queue, 1, 1);
   EXPECT_FALSE(queue.Interrupt({Code::kUnavailable, "GONE", "", ""}).consume);
-  std::optional<int> taken;
+  std::optional<Message> taken;
   const Queue::Taken last = queue.TakeOne(taken, 0);
   EXPECT_TRUE(last.end);
   EXPECT_EQ(last.status.reason, "GONE");
@@ -157,7 +165,7 @@ TEST(ReadAheadQueue, StopsReadingAndWorkingWhenStopped) {
   const Queue::Next next = Receive(queue, 2, 1);
   EXPECT_FALSE(next.read);
   EXPECT_FALSE(next.consume);
-  std::vector<int> taken;
+  std::vector<Message> taken;
   EXPECT_FALSE(queue.Take(taken).any);
 }
 

@@ -1,0 +1,49 @@
+// Mutexes whose use Clang checks (-Wthread-safety).
+#pragma once
+
+#include <mutex>
+
+#ifdef __clang__
+#define TOPK_THREAD_ANNOTATION(attribute) __attribute__((attribute))
+#else
+#define TOPK_THREAD_ANNOTATION(attribute)
+#endif
+
+/// A member that may be used only while `mutex` is locked.
+#define TOPK_GUARDED_BY(mutex) TOPK_THREAD_ANNOTATION(guarded_by(mutex))
+
+/// A function that may be called only while `mutex` is locked.
+#define TOPK_REQUIRES(mutex) TOPK_THREAD_ANNOTATION(requires_capability(mutex))
+
+namespace topk {
+
+/// A std::mutex with annotations, which libstdc++'s does not have. To wait for
+/// it to be notified, use std::condition_variable_any.
+class TOPK_THREAD_ANNOTATION(capability("mutex")) Mutex {
+ public:
+  void lock() TOPK_THREAD_ANNOTATION(acquire_capability()) { mutex_.lock(); }
+  void unlock() TOPK_THREAD_ANNOTATION(release_capability()) {
+    mutex_.unlock();
+  }
+
+ private:
+  std::mutex mutex_;
+};
+
+/// Locks a mutex while this object exists.
+class TOPK_THREAD_ANNOTATION(scoped_lockable) MutexLock {
+ public:
+  explicit MutexLock(Mutex& mutex)
+      TOPK_THREAD_ANNOTATION(acquire_capability(mutex))
+      : mutex_(mutex) {
+    mutex_.lock();
+  }
+  ~MutexLock() TOPK_THREAD_ANNOTATION(release_capability()) { mutex_.unlock(); }
+  MutexLock(const MutexLock&) = delete;
+  MutexLock& operator=(const MutexLock&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
+}  // namespace topk

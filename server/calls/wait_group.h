@@ -1,0 +1,37 @@
+// Lets a destructor wait until its object is no longer in use.
+#pragma once
+
+#include <future>
+#include <memory>
+
+namespace topk {
+
+/// Waits until all of its members are destroyed. Thread-safe.
+class WaitGroup {
+ public:
+  /// Held while the object is in use.
+  using Member = std::shared_ptr<void>;
+
+  WaitGroup() {
+    auto last = std::make_shared<std::promise<void>>();
+    none_ = last->get_future();
+    first_ = Member(nullptr, [last](void*) { last->set_value(); });
+    members_ = first_;
+  }
+
+  /// Returns a member, whose use_count() is 0 once all others were destroyed.
+  Member Add() const { return members_.lock(); }
+
+  /// Blocks until all members are destroyed. Call once.
+  void Wait() {
+    first_.reset();
+    none_.wait();
+  }
+
+ private:
+  std::future<void> none_;
+  Member first_;                 // used only by the constructor and Wait()
+  std::weak_ptr<void> members_;  // shared by all members
+};
+
+}  // namespace topk
