@@ -24,7 +24,7 @@ constexpr int64_t kMaxTile = 1024;
 // The memory of a tile of slices that are sorted whole.
 constexpr int64_t kSortedBytes = int64_t{1} << 23;
 // The part of L1 for the block of a slice that is copied alone.
-constexpr int64_t kRowBytes = int64_t{1} << 13;
+constexpr int64_t kRowBytes = int64_t{1} << 14;
 // Narrow tensors are folded to about this width.
 constexpr int64_t kFoldWidth = 64;
 
