@@ -168,7 +168,7 @@ bool CanRun(Algorithm algorithm, const Plan& plan) {
     case Algorithm::kScan:
       return true;
     case Algorithm::kSort:
-      return counts && n == plan.n;
+      return counts && n == plan.n && plan.order == Order::kValue;
     case Algorithm::kColumns:
       return plan.input.packed && plan.inner > 1 &&
              InfoOf(plan.dtype).bytes >= 4 && plan.k <= kColumnK &&

@@ -70,7 +70,7 @@ class ColumnFold {
     return bytes +
            plan.inner * Selection<Key>::Bytes(plan.k, FoldSlack(plan), plan.n) +
            BlockFeed<Key, kFloat>::Bytes(plan, schedule, plan.n) +
-           SliceWriter<Key>::Bytes(plan, plan.k, schedule.sort_pieces);
+           SliceWriter<Key>::Bytes(plan.k, schedule.sort_pieces);
   }
 
   /// Takes the next elements of the tensor.

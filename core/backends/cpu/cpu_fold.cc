@@ -35,8 +35,7 @@ class RowFold {
   static Size Bytes(const Plan& plan, int threads, double task) {
     return Selection<Key>::Bytes(plan.k, SlackFor(plan.k), plan.n) +
            RowFeed<Key, kFloat>::Bytes(plan.n, plan.k) +
-           SliceWriter<Key>::Bytes(plan, plan.k,
-                                   SortPieces(plan.k, threads, task));
+           SliceWriter<Key>::Bytes(plan.k, SortPieces(plan.k, threads, task));
   }
 
   // Takes the next elements of the tensor.

@@ -42,7 +42,7 @@ class SliceRunner {
     const bool sorts = schedule.algorithm == Algorithm::kSort;
     const int64_t readers = schedule.block < n ? schedule.pieces : 1;
     Size bytes =
-        SliceWriter<Key>::Bytes(plan, sorts ? n : plan.k, schedule.sort_pieces);
+        SliceWriter<Key>::Bytes(sorts ? n : plan.k, schedule.sort_pieces);
     if (schedule.copies || !sorts) {
       bytes += readers * BlockFeed<Key, kFloat>::Bytes(plan, schedule, n);
     }
