@@ -39,7 +39,8 @@ class BlockFeed {
     const Size block = Size(schedule.tile) * std::min(schedule.block, n);
     return (schedule.copies ? BlockSource<Key, kFloat>::Bytes(plan, block)
                             : Size(0)) +
-           RowFeed<Key, kFloat>::Bytes(n, plan.k) +
+           RowFeed<Key, kFloat>::Bytes(
+               n, plan.k, schedule.block < n ? 1 : schedule.pieces) +
            Size(schedule.tile) * sizeof(Key);
   }
 

@@ -34,7 +34,7 @@ class RowFold {
 
   static Size Bytes(const Plan& plan, int threads, double task) {
     return Selection<Key>::Bytes(plan.k, SlackFor(plan.k), plan.n) +
-           RowFeed<Key, kFloat>::Bytes(plan.n, plan.k) +
+           RowFeed<Key, kFloat>::Bytes(plan.n, plan.k, 1) +
            SliceWriter<Key>::Bytes(plan.k, SortPieces(plan.k, threads, task));
   }
 
