@@ -55,7 +55,9 @@ class BlockFeed {
     const int64_t block = run_.schedule.block;
     // The first block is short, because it may already have k elements with the
     // greatest possible key.
-    int64_t size = begin == 0 ? std::max(block / 8, int64_t{1}) : block;
+    int64_t size = begin == 0 && block < run_.plan.n
+                       ? std::max(block / 8, int64_t{1})
+                       : block;
     while (begin < end && !IsCancelled(run_.cancellation)) {
       if (LoadBounds(width, selections, step)) {
         FeedInPlace(first, width, begin, end, selections, step);

@@ -254,12 +254,18 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   return schedule;
 }
 
-int64_t FoldSlack(const Plan& plan) { return std::max(plan.k, int64_t{16}); }
+int64_t FoldSlack(const Plan& plan) {
+  return std::max(plan.k, int64_t{plan.inner > 1 ? 16 : 128});
+}
 
 int64_t FoldRows(const Plan& plan) {
-  constexpr int64_t kSmall = int64_t{1} << 22;  // bytes
+  // The memory of a stream, in bytes. A single slice gains little if it is
+  // collected.
+  constexpr int64_t kSmall = int64_t{1} << 22;
+  constexpr int64_t kSmallSlice = int64_t{1} << 16;
   // With fewer rows the fixed cost of a block dominates.
   constexpr int64_t kMinRows = 64;
+  if (plan.slices() == 0) return plan.n;
   const int64_t bytes = InfoOf(plan.dtype).bytes;
   // Selection::Bytes() of k candidates and some more.
   const auto selection = [&](int64_t more) {
@@ -267,12 +273,14 @@ int64_t FoldRows(const Plan& plan) {
   };
   const Size slice = Size(plan.n) * bytes;
   const Size kept = selection(FoldSlack(plan));
-  if (slice <= std::max(2 * kept, Size(kSmall / plan.inner))) return plan.n;
+  const int64_t small = plan.inner > 1 ? kSmall / plan.inner : kSmallSlice;
+  if (slice <= std::max(2 * kept, Size(small))) return plan.n;
   return std::min(plan.n,
                   std::max(selection(plan.k).value() / bytes, kMinRows));
 }
 
 Schedule FoldSchedule(const Plan& plan, int threads, double task) {
+  if (plan.slices() == 0) return {};
   if (FoldRows(plan) == plan.n) {
     Plan block = plan;
     block.outer = 1;
@@ -280,13 +288,18 @@ Schedule FoldSchedule(const Plan& plan, int threads, double task) {
     block.indices.bytes /= plan.outer;
     // A poller that may feed a chunk must not enter an arena.
     const bool on_poller = FeedNanoseconds(plan, 0) <= SerialNanoseconds(task);
-    return Choose(block, on_poller ? 1 : threads, task);
+    Schedule schedule = Choose(block, on_poller ? 1 : threads, task);
+    // Slices of different outer indices arrive one after another.
+    schedule.tile = std::min(schedule.tile, plan.inner);
+    return schedule;
   }
   Schedule schedule;
   schedule.algorithm = Algorithm::kScan;
-  schedule.copies = true;
+  schedule.copies = plan.inner > 1;
   schedule.tile = std::min(plan.inner, kMaxTile);
-  schedule.block = BlockFor(schedule.tile, InfoOf(plan.dtype).bytes);
+  schedule.block = plan.inner > 1
+                       ? BlockFor(schedule.tile, InfoOf(plan.dtype).bytes)
+                       : plan.n;
   schedule.sort_pieces = SortPieces(plan.k, threads, task);
   return schedule;
 }

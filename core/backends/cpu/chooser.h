@@ -93,13 +93,13 @@ Schedule Choose(const Plan& plan, int threads, double task = kTaskNanoseconds);
 Schedule Cut(Algorithm algorithm, const Plan& plan, int threads,
              double task = kTaskNanoseconds);
 
-/// Returns the slack of each selection of a fold over columns. With less,
-/// ascending elements would be selected from too often.
+/// Returns the slack of each selection of a fold: less for many columns, which
+/// share the cache. With even less, ascending elements would be selected from
+/// too often.
 int64_t FoldSlack(const Plan& plan);
 
-/// Returns the number of rows that a fold over columns collects: all n if they
-/// take little memory, or at most twice the memory of the columns' selections.
-/// REQUIRES: plan.inner > 1, and slices.
+/// Returns the number of rows that a fold collects: all n if they take little
+/// memory, or at most twice the memory of the columns' selections.
 int64_t FoldRows(const Plan& plan);
 
 /// Returns the schedule for the rows that a fold collects: the one of a whole

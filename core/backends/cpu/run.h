@@ -11,6 +11,7 @@
 #include "core/backends/cpu/chooser.h"
 #include "core/backends/cpu/instruction_set.h"
 #include "core/backends/cpu/kernels.h"
+#include "core/backends/cpu/pieces.h"
 #include "core/base/cancellation.h"
 #include "core/base/checked.h"
 #include "core/base/deferred_free.h"
@@ -21,6 +22,15 @@
 #include "core/plan/plan.h"
 
 namespace topk::cpu {
+
+/// What all computations of a backend share.
+struct Resources {
+  const int threads;
+  const InstructionSet set;
+  /// The minimum time of a task, in nanoseconds.
+  const double task;
+  ArenaPool arenas;
+};
 
 /// A run over one tensor. Everything that this refers to must outlive it.
 template <class Key, bool kFloat>
