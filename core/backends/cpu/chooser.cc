@@ -52,10 +52,21 @@ double SliceNanoseconds(const Plan& plan, const Schedule& schedule) {
   }
 }
 
+// Returns the number of rows of a narrow tensor that form one row of columns.
+int64_t RowFactor(const Plan& plan) {
+  return std::clamp(kFoldWidth / plan.inner, int64_t{1},
+                    std::max(plan.n / (8 * plan.k), int64_t{1}));
+}
+
 Algorithm AlgorithmFor(const Plan& plan) {
   if (plan.slices() == 0) return Algorithm::kNothing;
   if (CanRun(Algorithm::kColumns, plan) && plan.k < CopiedFromK(plan)) {
-    return Algorithm::kColumns;
+    // The first k elements of each folded column enter its state.
+    const int64_t factor = RowFactor(plan);
+    const int64_t entering = 32 * factor * plan.k * plan.k;
+    if (factor == 1 || entering < plan.n * InfoOf(plan.dtype).bytes) {
+      return Algorithm::kColumns;
+    }
   }
   // The kernel of short rows takes few equal elements, and types of less than a
   // byte have few numbers.
@@ -202,9 +213,7 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
     schedule.tile = std::clamp(kTileBytes / (2 * plan.k * type.bytes),
                                int64_t{64}, std::max(plan.inner, int64_t{64}));
     divide(kMinTile);
-    schedule.row_factor =
-        std::clamp(kFoldWidth / plan.inner, int64_t{1},
-                   std::max(plan.n / (8 * plan.k), int64_t{1}));
+    schedule.row_factor = RowFactor(plan);
   } else {
     const bool contiguous = AxisStride(plan) == 1 && !type.packed();
     // The kernel of short rows takes many of them at once.
