@@ -263,8 +263,8 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   return schedule;
 }
 
-int64_t FoldSlack(const Plan& plan) {
-  return std::max(plan.k, int64_t{plan.inner > 1 ? 16 : 128});
+int64_t SlackFor(int64_t k, bool many) {
+  return std::max(k, int64_t{many ? 16 : 128});
 }
 
 int64_t FoldRows(const Plan& plan) {
@@ -281,7 +281,7 @@ int64_t FoldRows(const Plan& plan) {
     return 3 * std::min(Size(plan.k) + more, Size(plan.n)) * Size(bytes + 16);
   };
   const Size slice = Size(plan.n) * bytes;
-  const Size kept = selection(FoldSlack(plan));
+  const Size kept = selection(SlackFor(plan.k, plan.inner > 1));
   const int64_t small = plan.inner > 1 ? kSmall / plan.inner : kSmallSlice;
   if (slice <= std::max(2 * kept, Size(small))) return plan.n;
   return std::min(plan.n,

@@ -48,8 +48,9 @@ class ElementFold {
         writer_(plan, outputs, run_.kernels, schedule_.sort_pieces,
                 cancellation) {
     if (rows_ == plan.n) return;
-    const Selection<Key> empty(run_.kernels.kth, plan.k, FoldSlack(plan),
-                               plan.n, cancellation);
+    const Selection<Key> empty(run_.kernels.kth, plan.k,
+                               SlackFor(plan.k, plan.inner > 1), plan.n,
+                               cancellation);
     selections_.reserve(static_cast<size_t>(plan.inner));
     ForEachBlock(0, plan.inner, kBlockColumns, cancellation,
                  [&](int64_t begin, int64_t end) {
@@ -68,7 +69,8 @@ class ElementFold {
                                                 schedule.units(plan), threads);
     }
     return bytes +
-           plan.inner * Selection<Key>::Bytes(plan.k, FoldSlack(plan), plan.n) +
+           plan.inner * Selection<Key>::Bytes(
+                            plan.k, SlackFor(plan.k, plan.inner > 1), plan.n) +
            BlockFeed<Key, kFloat>::Bytes(plan, schedule, plan.n) +
            SliceWriter<Key>::Bytes(plan.k, schedule.sort_pieces);
   }

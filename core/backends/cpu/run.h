@@ -58,14 +58,6 @@ auto WithSortKeyEncoder(const Plan& plan, Fn fn) {
       InfoOf(plan.dtype), plan.direction == Direction::kLargest, std::move(fn));
 }
 
-/// The number of candidates that a selection holds in addition to k. At least
-/// kMinSlack, because a small k would reselect too often; otherwise k, because
-/// a large k takes enough memory already.
-inline int64_t SlackFor(int64_t k) {
-  constexpr int64_t kMinSlack = 128;
-  return k < kMinSlack ? kMinSlack : k;
-}
-
 /// Destroys selections that take `bytes` bytes: later if that takes long.
 template <class T>
 void DeferDestroy(std::vector<T>& selections, Size bytes) {

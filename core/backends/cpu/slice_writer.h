@@ -54,7 +54,11 @@ class SliceWriter {
       return;
     }
     if (plan_.k <= kMaxRankCount) {
-      WriteFew(slice, selection);
+      const auto slots =
+          SlotsByRank(plan_.k, [&](size_t j) { return selection.key(j); });
+      StoreEach(slice, [&](size_t j, auto store) {
+        store(selection.bits(slots[j]), selection.index(slots[j]));
+      });
       return;
     }
     const std::span<Ranked<Key>> items = items_.Get(k);
@@ -81,11 +85,9 @@ class SliceWriter {
                    const std::byte* row) {
     const auto element = [row](int64_t i) { return Load<Key>(row, i); };
     if (plan_.n <= kMaxRankCount) {
-      Ranks ranks;
-      for (int64_t i = 0; i < plan_.n; ++i) {
-        ranks.keys[static_cast<size_t>(i)] = encoder(element(i));
-      }
-      const auto slots = ranks.Slots(rank_, plan_.n);
+      const auto slots = SlotsByRank(plan_.n, [&](size_t i) {
+        return encoder(element(static_cast<int64_t>(i)));
+      });
       StoreEach(slice, [&](size_t j, auto store) {
         store(element(slots[j]), slots[j]);
       });
@@ -110,34 +112,21 @@ class SliceWriter {
   }
 
  private:
-  // Up to kMaxRankCount keys, put into order by counting.
-  struct Ranks {
-    static constexpr size_t kRoom = kMaxRankCount + kVectorBytes / sizeof(Key);
+  // Returns the slots 0 .. count - 1 by the rank of their keys. REQUIRES: count
+  // <= kMaxRankCount.
+  template <class KeyAt>
+  std::array<uint8_t, kMaxRankCount> SlotsByRank(int64_t count,
+                                                 const KeyAt& key_at) const {
+    constexpr size_t kRoom = kMaxRankCount + kVectorBytes / sizeof(Key);
     alignas(kVectorBytes) std::array<Key, kRoom> keys = {};
-
-    // Returns the slots of the first `count` keys by rank.
-    std::array<uint8_t, kMaxRankCount> Slots(void (*rank)(const Key*, int64_t,
-                                                          Key*),
-                                             int64_t count) const {
-      alignas(kVectorBytes) std::array<Key, kRoom> ranks;
-      rank(keys.data(), count, ranks.data());
-      std::array<uint8_t, kMaxRankCount> slots;
-      for (size_t j = 0; j < static_cast<size_t>(count); ++j) {
-        slots[static_cast<size_t>(ranks[j])] = static_cast<uint8_t>(j);
-      }
-      return slots;
+    alignas(kVectorBytes) std::array<Key, kRoom> ranks;
+    for (size_t j = 0; j < static_cast<size_t>(count); ++j) keys[j] = key_at(j);
+    rank_(keys.data(), count, ranks.data());
+    std::array<uint8_t, kMaxRankCount> slots;
+    for (size_t j = 0; j < static_cast<size_t>(count); ++j) {
+      slots[static_cast<size_t>(ranks[j])] = static_cast<uint8_t>(j);
     }
-  };
-
-  void WriteFew(int64_t slice, const Selection<Key>& selection) const {
-    Ranks ranks;
-    for (size_t j = 0; j < static_cast<size_t>(plan_.k); ++j) {
-      ranks.keys[j] = selection.key(j);
-    }
-    const auto slots = ranks.Slots(rank_, plan_.k);
-    StoreEach(slice, [&](size_t j, auto store) {
-      store(selection.bits(slots[j]), selection.index(slots[j]));
-    });
+    return slots;
   }
 
   std::span<const Ranked<Key>> Sort(std::span<Ranked<Key>> items) {
