@@ -83,39 +83,32 @@ Status CheckLength(std::span<const std::byte> data, int64_t count, DType type,
              NameOf(type), ") imply ", bytes));
 }
 
-// The range of the indices of a partial.
-struct Range {
-  uint64_t least = std::numeric_limits<uint64_t>::max();
-  uint64_t greatest = 0;
-};
-
 // Negative indices are greater than all others.
 template <class Index>
-Range RangeOf(std::span<const std::byte> indices) {
-  Range range;
+uint64_t GreatestIndex(std::span<const std::byte> indices) {
+  uint64_t greatest = 0;
   const auto count = static_cast<int64_t>(indices.size() / sizeof(Index));
   for (int64_t i = 0; i < count; ++i) {
-    const auto index = static_cast<uint64_t>(Load<Index>(indices.data(), i));
-    range.least = std::min(range.least, index);
-    range.greatest = std::max(range.greatest, index);
+    const Index index = Load<Index>(indices.data(), i);
+    greatest = std::max(greatest, static_cast<uint64_t>(index));
   }
-  return range;
+  return greatest;
 }
 
-// Sets the range of a partial's indices, index_offset included.
-Status CheckIndices(const Partial& partial, size_t number, Range& range) {
+Status CheckIndices(const Partial& partial, size_t number) {
   if (partial.index_offset < 0) {
     return InvalidArgument("INDEX_OFFSET_NEGATIVE",
                            Path(number, "index_offset"),
                            StrCat("index_offset = ", partial.index_offset,
                                   " must not be negative"));
   }
-  range = partial.index_type == DType::kI32 ? RangeOf<int32_t>(partial.indices)
-          : partial.index_type == DType::kU32
-              ? RangeOf<uint32_t>(partial.indices)
-              : RangeOf<uint64_t>(partial.indices);
   if (partial.indices.empty()) return {};
-  const auto index = static_cast<int64_t>(range.greatest);
+  const auto index =
+      static_cast<int64_t>(partial.index_type == DType::kI32
+                               ? GreatestIndex<int32_t>(partial.indices)
+                           : partial.index_type == DType::kU32
+                               ? GreatestIndex<uint32_t>(partial.indices)
+                               : GreatestIndex<uint64_t>(partial.indices));
   const int64_t most = MaxIndex(partial.index_type);
   if (index < 0) {
     return InvalidArgument("INDEX_RANGE", Path(number, "indices"),
@@ -130,24 +123,11 @@ Status CheckIndices(const Partial& partial, size_t number, Range& range) {
                " exceeds ", most, ", the greatest ", NameOf(partial.index_type),
                " index"));
   }
-  range.least += static_cast<uint64_t>(partial.index_offset);
-  range.greatest = static_cast<uint64_t>(sum);
   return {};
 }
 
-// Returns whether any two ranges overlap. If none do, as in correct shards, no
-// slice needs a search for an index that was selected twice.
-bool Meet(std::vector<Range> ranges) {
-  std::sort(ranges.begin(), ranges.end(),
-            [](const Range& a, const Range& b) { return a.least < b.least; });
-  return std::adjacent_find(ranges.begin(), ranges.end(),
-                            [](const Range& a, const Range& b) {
-                              return a.greatest >= b.least;
-                            }) != ranges.end();
-}
-
 // The checks that need only one partial.
-Status CheckPartial(const Partial& partial, size_t number, Range& indices) {
+Status CheckPartial(const Partial& partial, size_t number) {
   const auto rank = static_cast<int64_t>(partial.shape.size());
   if (partial.axis < 0 || partial.axis >= rank) {
     return InvalidArgument(
@@ -190,7 +170,7 @@ Status CheckPartial(const Partial& partial, size_t number, Range& indices) {
       !s.ok()) {
     return s;
   }
-  return CheckIndices(partial, number, indices);
+  return CheckIndices(partial, number);
 }
 
 // The input and the output of a merge.
@@ -200,8 +180,6 @@ struct Work {
   int64_t inner = 1;
   /// The length of the merged partial along the axis.
   int64_t k = 0;
-  /// Whether two partials may have the same index.
-  bool may_overlap;
   /// Whether an index has 8 bytes rather than 4.
   bool wide_indices;
 
@@ -333,7 +311,7 @@ class Merger {
         Play(node);
       }
     }
-    return work_.may_overlap ? FindTwice() : Status();
+    return FindTwice();
   }
 
   // Rejects a merged slice that has an index twice.
@@ -401,16 +379,14 @@ Result<Merged> MergePartials(std::span<const Partial> partials) {
                            "the list is empty; at least one is required");
   }
   if (Status s = CheckAgreement(partials); !s.ok()) return s;
-  std::vector<Range> ranges(partials.size());
   for (size_t i = 0; i < partials.size(); ++i) {
-    if (Status s = CheckPartial(partials[i], i, ranges[i]); !s.ok()) return s;
+    if (Status s = CheckPartial(partials[i], i); !s.ok()) return s;
   }
   const Partial& first = partials[0];
   const auto axis = static_cast<size_t>(first.axis);
   const DTypeInfo& type = InfoOf(first.dtype);
 
   Work work = {.order = first.order,
-               .may_overlap = Meet(ranges),
                .wide_indices = InfoOf(first.index_type).bytes == 8,
                .sources = {}};
   for (size_t d = 0; d < axis; ++d) work.outer *= first.shape[d];

@@ -53,9 +53,9 @@ struct Merged {
 /// than the axis; one has more than k elements along the axis; the data has
 /// another length than shape and type imply; an index is negative or, with
 /// index_offset, does not fit its type; elements ordered by value are not in
-/// order; or an index is selected from two partials, because shards overlap or
-/// lack their index_offset. An overlap among elements that are not selected is
-/// not detected.
+/// order; or an index is selected twice, because shards overlap, lack their
+/// index_offset, or repeat an index. An index that is not selected twice is not
+/// checked.
 Result<Merged> MergePartials(std::span<const Partial> partials);
 
 }  // namespace topk

@@ -160,7 +160,7 @@ std::vector<Big> AllBig() {
       {"scan_many", "scan", kI32, {1, kM / 4}, 1, 100000},
       {"scan_rows", "scan", kI16, {40, 50000}, 1, 300},
       {"sort", "sort", kF32, {1, kM / 2}, 1, kM / 2},
-      by_index({"sort_by_index", "sort", kI64, {1, kM / 4}, 1, kM / 5}),
+      by_index({"scan_by_index", "scan", kI64, {1, kM / 4}, 1, kM / 5}),
       {"sort_rows", "sort", kU8, {2000, 200}, 1, 200},
       {"sort_pieces", "sort", kF32, {1, kM / 2}, 1, kM / 2, kPieces},
       {"columns", "columns", kF32, {4, 300, 2000}, 1, 5},

@@ -284,6 +284,13 @@ TEST(MergePartials, RejectsInvalidPartials) {
          p.values[2] = 6;
        },
        "SHARDS_OVERLAP", "", "index 0 comes twice in slice 1"},
+      // One shard has an index twice.
+      {[](Part& p) {
+         SetIndices(p, {3, 3, 3, 4});
+         p.values[1] = 10;
+         p.values[0] = 11;
+       },
+       "SHARDS_OVERLAP", "", "index 3 comes twice in slice 0"},
   };
   for (const Mistake& mistake : mistakes) {
     Part second = Second();

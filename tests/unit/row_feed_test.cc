@@ -124,7 +124,7 @@ TEST_P(RowFeedTest, EndsAtKElementsWithTheGreatestKey) {
   std::vector<uint32_t> row(kCount, 7);
   std::fill_n(row.begin() + 1000, 500, 0xFFFFFFFF);
   Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
-  const Feeder feed(kernels_, encoder_, kK);
+  Feeder feed(kernels_, encoder_, kK);
   feed.FeedMore({Bytes(row), kCount, 0}, selection);
   EXPECT_EQ(ChosenIndices(selection), testing::BestSlotsInOrder(row, kK));
 }
@@ -137,7 +137,7 @@ TEST_P(RowFeedTest, OffersNothingOnceCancelled) {
   Cancellation cancellation;
   cancellation.Cancel();
   Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount, &cancellation);
-  const Feeder feed(kernels_, encoder_, kK);
+  Feeder feed(kernels_, encoder_, kK);
   EXPECT_EQ(feed.Scan({Bytes(row), kCount, 0}, 8, selection), kCount);
   EXPECT_EQ(selection.size(), 0);
 }
@@ -151,7 +151,7 @@ TEST_P(RowFeedTest, ReselectsRarelyFromAnAscendingRow) {
   std::vector<uint32_t> row(kCount);
   std::iota(row.begin(), row.end(), 1u);
   Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
-  const Feeder feed(kernels_, encoder_, kK);
+  Feeder feed(kernels_, encoder_, kK);
   feed.FeedMore({Bytes(row), kCount, 0}, selection);
   EXPECT_EQ(ChosenIndices(selection), testing::BestSlotsInOrder(row, kK));
   EXPECT_LT(selection.reselections(), 100);  // without samples 7812
@@ -181,7 +181,7 @@ TEST_P(RowFeedTest, IsRightForAnyChunking) {
     Selection<uint32_t> selection(kernels_.kth, k, std::max<int64_t>(k, 128),
                                   count);
     Feeder feed(kernels_, encoder_, k);
-    const Feeder impatient(kernels_, encoder_, k, 1);
+    Feeder impatient(kernels_, encoder_, k, 1);
     for (int64_t i = 0; i < count;) {
       const int64_t run =
           std::min(count - i, 1 + static_cast<int64_t>(random() % 12000));

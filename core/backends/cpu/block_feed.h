@@ -39,7 +39,8 @@ class BlockFeed {
     const Size block = Size(schedule.tile) * std::min(schedule.block, n);
     return (schedule.copies ? BlockSource<Key, kFloat>::Bytes(plan, block)
                             : Size(0)) +
-           RowFeed<Key, kFloat>::Bytes(n, plan.k) +
+           RowFeed<Key, kFloat>::Bytes(
+               n, plan.k, schedule.block < n ? 1 : schedule.pieces) +
            Size(schedule.tile) * sizeof(Key);
   }
 
@@ -54,7 +55,9 @@ class BlockFeed {
     const int64_t block = run_.schedule.block;
     // The first block is short, because it may already have k elements with the
     // greatest possible key.
-    int64_t size = begin == 0 ? std::max(block / 8, int64_t{1}) : block;
+    int64_t size = begin == 0 && block < run_.plan.n
+                       ? std::max(block / 8, int64_t{1})
+                       : block;
     while (begin < end && !IsCancelled(run_.cancellation)) {
       if (LoadBounds(width, selections, step)) {
         FeedInPlace(first, width, begin, end, selections, step);

@@ -24,7 +24,7 @@ constexpr int64_t kMaxTile = 1024;
 // The memory of a tile of slices that are sorted whole.
 constexpr int64_t kSortedBytes = int64_t{1} << 23;
 // The part of L1 for the block of a slice that is copied alone.
-constexpr int64_t kRowBytes = int64_t{1} << 13;
+constexpr int64_t kRowBytes = int64_t{1} << 14;
 // Narrow tensors are folded to about this width.
 constexpr int64_t kFoldWidth = 64;
 
@@ -52,10 +52,21 @@ double SliceNanoseconds(const Plan& plan, const Schedule& schedule) {
   }
 }
 
+// Returns the number of rows of a narrow tensor that form one row of columns.
+int64_t RowFactor(const Plan& plan) {
+  return std::clamp(kFoldWidth / plan.inner, int64_t{1},
+                    std::max(plan.n / (8 * plan.k), int64_t{1}));
+}
+
 Algorithm AlgorithmFor(const Plan& plan) {
   if (plan.slices() == 0) return Algorithm::kNothing;
   if (CanRun(Algorithm::kColumns, plan) && plan.k < CopiedFromK(plan)) {
-    return Algorithm::kColumns;
+    // The first k elements of each folded column enter its state.
+    const int64_t factor = RowFactor(plan);
+    const int64_t entering = 32 * factor * plan.k * plan.k;
+    if (factor == 1 || entering < plan.n * InfoOf(plan.dtype).bytes) {
+      return Algorithm::kColumns;
+    }
   }
   // The kernel of short rows takes few equal elements, and types of less than a
   // byte have few numbers.
@@ -168,7 +179,7 @@ bool CanRun(Algorithm algorithm, const Plan& plan) {
     case Algorithm::kScan:
       return true;
     case Algorithm::kSort:
-      return counts && n == plan.n;
+      return counts && n == plan.n && plan.order == Order::kValue;
     case Algorithm::kColumns:
       return plan.input.packed && plan.inner > 1 &&
              InfoOf(plan.dtype).bytes >= 4 && plan.k <= kColumnK &&
@@ -202,9 +213,7 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
     schedule.tile = std::clamp(kTileBytes / (2 * plan.k * type.bytes),
                                int64_t{64}, std::max(plan.inner, int64_t{64}));
     divide(kMinTile);
-    schedule.row_factor =
-        std::clamp(kFoldWidth / plan.inner, int64_t{1},
-                   std::max(plan.n / (8 * plan.k), int64_t{1}));
+    schedule.row_factor = RowFactor(plan);
   } else {
     const bool contiguous = AxisStride(plan) == 1 && !type.packed();
     // The kernel of short rows takes many of them at once.
@@ -254,25 +263,33 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   return schedule;
 }
 
-int64_t FoldSlack(const Plan& plan) { return std::max(plan.k, int64_t{16}); }
+int64_t SlackFor(int64_t k, bool many) {
+  return std::max(k, int64_t{many ? 16 : 128});
+}
 
 int64_t FoldRows(const Plan& plan) {
-  constexpr int64_t kSmall = int64_t{1} << 22;  // bytes
+  // The memory of a stream, in bytes. A single slice gains little if it is
+  // collected.
+  constexpr int64_t kSmall = int64_t{1} << 22;
+  constexpr int64_t kSmallSlice = int64_t{1} << 16;
   // With fewer rows the fixed cost of a block dominates.
   constexpr int64_t kMinRows = 64;
+  if (plan.slices() == 0) return plan.n;
   const int64_t bytes = InfoOf(plan.dtype).bytes;
   // Selection::Bytes() of k candidates and some more.
   const auto selection = [&](int64_t more) {
     return 3 * std::min(Size(plan.k) + more, Size(plan.n)) * Size(bytes + 16);
   };
   const Size slice = Size(plan.n) * bytes;
-  const Size kept = selection(FoldSlack(plan));
-  if (slice <= std::max(2 * kept, Size(kSmall / plan.inner))) return plan.n;
+  const Size kept = selection(SlackFor(plan.k, plan.inner > 1));
+  const int64_t small = plan.inner > 1 ? kSmall / plan.inner : kSmallSlice;
+  if (slice <= std::max(2 * kept, Size(small))) return plan.n;
   return std::min(plan.n,
                   std::max(selection(plan.k).value() / bytes, kMinRows));
 }
 
 Schedule FoldSchedule(const Plan& plan, int threads, double task) {
+  if (plan.slices() == 0) return {};
   if (FoldRows(plan) == plan.n) {
     Plan block = plan;
     block.outer = 1;
@@ -280,13 +297,18 @@ Schedule FoldSchedule(const Plan& plan, int threads, double task) {
     block.indices.bytes /= plan.outer;
     // A poller that may feed a chunk must not enter an arena.
     const bool on_poller = FeedNanoseconds(plan, 0) <= SerialNanoseconds(task);
-    return Choose(block, on_poller ? 1 : threads, task);
+    Schedule schedule = Choose(block, on_poller ? 1 : threads, task);
+    // Slices of different outer indices arrive one after another.
+    schedule.tile = std::min(schedule.tile, plan.inner);
+    return schedule;
   }
   Schedule schedule;
   schedule.algorithm = Algorithm::kScan;
-  schedule.copies = true;
+  schedule.copies = plan.inner > 1;
   schedule.tile = std::min(plan.inner, kMaxTile);
-  schedule.block = BlockFor(schedule.tile, InfoOf(plan.dtype).bytes);
+  schedule.block = plan.inner > 1
+                       ? BlockFor(schedule.tile, InfoOf(plan.dtype).bytes)
+                       : plan.n;
   schedule.sort_pieces = SortPieces(plan.k, threads, task);
   return schedule;
 }

@@ -93,13 +93,13 @@ Schedule Choose(const Plan& plan, int threads, double task = kTaskNanoseconds);
 Schedule Cut(Algorithm algorithm, const Plan& plan, int threads,
              double task = kTaskNanoseconds);
 
-/// Returns the slack of each selection of a fold over columns. With less,
-/// ascending elements would be selected from too often.
-int64_t FoldSlack(const Plan& plan);
+/// Returns the number of candidates that a selection holds in addition to k. A
+/// small k would reselect too often with a slack of k; a large one takes enough
+/// memory already. `many` selections share the cache, so each takes less.
+int64_t SlackFor(int64_t k, bool many);
 
-/// Returns the number of rows that a fold over columns collects: all n if they
-/// take little memory, or at most twice the memory of the columns' selections.
-/// REQUIRES: plan.inner > 1, and slices.
+/// Returns the number of rows that a fold collects: all n if they take little
+/// memory, or at most twice the memory of the columns' selections.
 int64_t FoldRows(const Plan& plan);
 
 /// Returns the schedule for the rows that a fold collects: the one of a whole

@@ -98,7 +98,7 @@ Cost FoldCost(const Plan& plan, int threads, double task) {
   cost.nanoseconds +=
       Nanoseconds(plan, true) +
       ZeroFillNanoseconds((plan.slices() == 0 ? Size(0) : Size(plan.inner)) *
-                          (Size(plan.k) + FoldSlack(plan)) * kCandidateBytes);
+                          (2 * Size(plan.k) + 16) * kCandidateBytes);
   return cost;
 }
 
@@ -109,8 +109,7 @@ Size FeedNanoseconds(const Plan& plan, Size bytes) {
   const int64_t blocks = length / (Size(plan.n) * plan.inner).value() + 1;
   // A chunk may complete the rows that were collected before, and with them all
   // columns.
-  const Size elements =
-      length + (plan.inner > 1 ? Size(FoldRows(plan)) * plan.inner : Size(0));
+  const Size elements = length + Size(FoldRows(plan)) * plan.inner;
   const double slices =
       static_cast<double>(plan.inner) * static_cast<double>(blocks);
   return kEveryPiece + Size::Of(static_cast<double>(elements.value()) *

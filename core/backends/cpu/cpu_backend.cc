@@ -11,24 +11,17 @@
 #include "core/backends/cpu/chooser.h"
 #include "core/backends/cpu/cost.h"
 #include "core/backends/cpu/cpu_fold.h"
-#include "core/backends/cpu/pieces.h"
+#include "core/backends/cpu/run.h"
 #include "core/backends/cpu/run_schedule.h"
 
 namespace topk {
 namespace {
 
 using cpu::InstructionSet;
+using cpu::Resources;
 using cpu::Schedule;
 
 constexpr std::string_view kName = "cpu";
-
-// Shared by all plans of a backend.
-struct Resources {
-  const int threads;
-  const InstructionSet set;
-  const double task;
-  cpu::ArenaPool arenas;
-};
 
 class CpuPlan final : public PreparedPlan {
  public:
@@ -71,8 +64,7 @@ class CpuPlan final : public PreparedPlan {
 
   Result<std::unique_ptr<Fold>> StartFold(
       const Outputs& outputs, const Cancellation* cancellation) const override {
-    return cpu::MakeFold(plan_, outputs, resources_.set, resources_.threads,
-                         resources_.task, resources_.arenas, cancellation);
+    return cpu::MakeFold(plan_, outputs, resources_, cancellation);
   }
 
  private:

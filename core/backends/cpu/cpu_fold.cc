@@ -4,83 +4,24 @@
 #include <array>
 #include <cstring>
 
-#include "core/backends/cpu/column_fold.h"
-#include "core/backends/cpu/pieces.h"
-#include "core/backends/cpu/row_feed.h"
+#include "core/backends/cpu/element_fold.h"
 #include "core/backends/cpu/run.h"
-#include "core/backends/cpu/slice_writer.h"
 #include "core/backends/cpu/unpacked.h"
 
 namespace topk::cpu {
 namespace {
 
-// Selects from slices that arrive one after another.
+// A fold over elements of whole bytes.
 template <class Key, bool kFloat>
-class RowFold {
- public:
-  RowFold(const Plan& plan, const Outputs& outputs,
-          const SortKeyEncoder<Key, kFloat>& encoder, const InstructionSet& set,
-          int threads, double task, ArenaPool& arenas,
-          const Cancellation* cancellation)
-      : plan_(plan),
-        arenas_(arenas),
-        cancellation_(cancellation),
-        sort_pieces_(SortPieces(plan.k, threads, task)),
-        selection_(set.kernels<Key, kFloat>().kth, plan.k, SlackFor(plan.k),
-                   plan.n, cancellation),
-        feed_(set.kernels<Key, kFloat>(), encoder, plan.k),
-        writer_(plan, outputs, set.kernels<Key, kFloat>(), sort_pieces_,
-                cancellation) {}
-
-  static Size Bytes(const Plan& plan, int threads, double task) {
-    return Selection<Key>::Bytes(plan.k, SlackFor(plan.k), plan.n) +
-           RowFeed<Key, kFloat>::Bytes(plan.n, plan.k) +
-           SliceWriter<Key>::Bytes(plan, plan.k,
-                                   SortPieces(plan.k, threads, task));
-  }
-
-  // Takes the next elements of the tensor.
-  void Feed(const std::byte* elements, int64_t count) {
-    while (count > 0 && !IsCancelled(cancellation_)) {
-      const int64_t index = position_ % plan_.n;
-      const int64_t taken = std::min(count, plan_.n - index);
-      feed_.FeedNext({elements, taken, index}, selection_);
-      position_ += taken;
-      elements += taken * static_cast<int64_t>(sizeof(Key));
-      count -= taken;
-      if (position_ % plan_.n > 0) continue;
-      const auto write = [this] {
-        writer_.Write(position_ / plan_.n - 1, selection_);
-      };
-      sort_pieces_ > 1 ? arenas_.Run(write) : write();
-      selection_.Reset();
-    }
-  }
-
- private:
-  const Plan& plan_;
-  ArenaPool& arenas_;
-  const Cancellation* const cancellation_;
-  const int64_t sort_pieces_;
-  Selection<Key> selection_;
-  RowFeed<Key, kFloat> feed_;
-  SliceWriter<Key> writer_;
-  int64_t position_ = 0;  // elements taken so far
-};
-
-// A fold over elements of whole bytes. Elements is RowFold or ColumnFold.
-template <class Key, bool kFloat, template <class, bool> class Elements>
 class ByteFold final : public Fold {
  public:
   ByteFold(const Plan& plan, const Outputs& outputs,
-           const SortKeyEncoder<Key, kFloat>& encoder,
-           const InstructionSet& set, int threads, double task,
-           ArenaPool& arenas, const Cancellation* cancellation)
+           const SortKeyEncoder<Key, kFloat>& encoder, Resources& resources,
+           const Cancellation* cancellation)
       : outputs_(outputs),
         encoder_(encoder),
-        instruction_set_(set.name),
-        elements_(plan, outputs_, encoder_, set, threads, task, arenas,
-                  cancellation) {}
+        instruction_set_(resources.set.name),
+        elements_(plan, outputs_, encoder_, resources, cancellation) {}
 
   void Feed(std::span<const std::byte> chunk) override {
     if (chunk.empty()) return;  // its address may be null
@@ -103,14 +44,14 @@ class ByteFold final : public Fold {
   // Every slice was written with its last element.
   Execution Finish() override { return {"cpu", "fold", instruction_set_}; }
 
-  // Only Feed() uses the arenas.
+  // Only Feed() uses the resources.
   bool OutlivesBackend() const override { return true; }
 
  private:
   const Outputs outputs_;
   const SortKeyEncoder<Key, kFloat> encoder_;
   const std::string_view instruction_set_;
-  Elements<Key, kFloat> elements_;
+  ElementFold<Key, kFloat> elements_;
   std::array<std::byte, sizeof(Key)> element_{};
   size_t straddling_ = 0;  // bytes of element_ that have arrived
 };
@@ -200,31 +141,23 @@ class UnpackingFold final : public Fold {
   std::array<std::byte, kBlockElements> block_;
 };
 
-// Whether slices arrive one after another.
-bool AreRows(const Plan& plan) { return plan.inner == 1 || plan.slices() == 0; }
-
 }  // namespace
 
 std::unique_ptr<Fold> MakeFold(const Plan& plan, const Outputs& outputs,
-                               const InstructionSet& set, int threads,
-                               double task, ArenaPool& arenas,
+                               Resources& resources,
                                const Cancellation* cancellation) {
   const auto make = [&](const Plan& bytes, const Outputs& to) {
     return WithSortKeyEncoder(
         plan,
         [&]<class Key, bool kFloat>(const SortKeyEncoder<Key, kFloat>& encoder)
             -> std::unique_ptr<Fold> {
-          if (AreRows(plan)) {
-            return std::make_unique<ByteFold<Key, kFloat, RowFold>>(
-                bytes, to, encoder, set, threads, task, arenas, cancellation);
-          }
-          return std::make_unique<ByteFold<Key, kFloat, ColumnFold>>(
-              bytes, to, encoder, set, threads, task, arenas, cancellation);
+          return std::make_unique<ByteFold<Key, kFloat>>(
+              bytes, to, encoder, resources, cancellation);
         });
   };
   if (!InfoOf(plan.dtype).packed()) return make(plan, outputs);
-  return std::make_unique<UnpackingFold>(plan, outputs, set, cancellation,
-                                         make);
+  return std::make_unique<UnpackingFold>(plan, outputs, resources.set,
+                                         cancellation, make);
 }
 
 Size FoldBytes(const Plan& plan, int threads, double task) {
@@ -232,11 +165,9 @@ Size FoldBytes(const Plan& plan, int threads, double task) {
   return PackedValues::Bytes(plan) +
          WithSortKeyEncoder(plan, [&]<class Key, bool kFloat>(
                                       const SortKeyEncoder<Key, kFloat>&) {
-           const Plan bytes =
-               InfoOf(plan.dtype).packed() ? UnpackedPlan(plan) : plan;
-           return AreRows(plan)
-                      ? RowFold<Key, kFloat>::Bytes(bytes, threads, task)
-                      : ColumnFold<Key, kFloat>::Bytes(bytes, threads, task);
+           return ElementFold<Key, kFloat>::Bytes(
+               InfoOf(plan.dtype).packed() ? UnpackedPlan(plan) : plan, threads,
+               task);
          });
 }
 

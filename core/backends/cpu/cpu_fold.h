@@ -4,19 +4,16 @@
 #include <memory>
 
 #include "core/backends/backend.h"
-#include "core/backends/cpu/instruction_set.h"
-#include "core/backends/cpu/pieces.h"
+#include "core/backends/cpu/run.h"
 
 namespace topk::cpu {
 
 /// Returns the fold of PreparedPlan::StartFold. Each slice is written with its
 /// last element. The memory of a fold does not depend on the length of the
-/// tensor. Tasks of at least `task` nanoseconds run on up to `threads` threads
-/// of an arena. The arenas must outlive the fold's calls; the fold may be
+/// tensor. The resources must outlive the fold's calls; the fold may be
 /// destroyed after them.
 std::unique_ptr<Fold> MakeFold(const Plan& plan, const Outputs& outputs,
-                               const InstructionSet& set, int threads,
-                               double task, ArenaPool& arenas,
+                               Resources& resources,
                                const Cancellation* cancellation);
 
 /// Upper bound on the memory of a fold, in bytes.

@@ -86,9 +86,10 @@ class RowFeed {
         patience_(patience),
         bounds_(kernels, encoder) {}
 
-  /// Upper bound on memory, in bytes, for rows of `count` elements.
-  static Size Bytes(int64_t count, int64_t k) {
-    return Bounds<Key, kFloat>::Bytes(count, k);
+  /// Upper bound on memory, in bytes, for rows of `count` elements that are cut
+  /// into `pieces`.
+  static Size Bytes(int64_t count, int64_t k, int64_t pieces) {
+    return (pieces > 1 ? pieces + 1 : 1) * Bounds<Key, kFloat>::Bytes(count, k);
   }
 
   /// Offers a row, or a long run of one, cut into as many pieces as there are
@@ -102,7 +103,7 @@ class RowFeed {
       if (hint->wait > 0) {
         --hint->wait;
       } else if (hint->bound) {
-        held = Try(*hint->bound, row, patience_, selections);
+        held = Try(*hint->bound, row, patience_, bounds_, selections);
         if (!held) hint->wait = kWait;
       }
     }
@@ -111,8 +112,8 @@ class RowFeed {
   }
 
   /// Offers more elements of a row, without a sample.
-  void FeedMore(const Stretch& run, Selection<Key>& selection) const {
-    Read(run, patience_, Selections(&selection, 1));
+  void FeedMore(const Stretch& run, Selection<Key>& selection) {
+    Read(run, patience_, bounds_, Selections(&selection, 1));
   }
 
   /// Offers the next elements of a row. Samples them first if the selection has
@@ -179,20 +180,21 @@ class RowFeed {
       bounds.Sample(row.elements, row.count, k_);
       while (const std::optional<Key> reached = bounds.Next()) {
         const auto bound = static_cast<Key>(*reached - 1);
-        if (const auto held = Try(bound, row, patience, selections)) {
+        if (const auto held = Try(bound, row, patience, bounds, selections)) {
           return held;
         }
       }
     }
-    Read(row, patience, selections);
+    Read(row, patience, bounds, selections);
     return std::nullopt;
   }
 
   // Reads with a bound, and gives it up if fewer than k elements exceeded it.
   std::optional<Held> Try(Key bound, const Stretch& row, int64_t patience,
+                          Bounds<Key, kFloat>& bounds,
                           Selections selections) const {
     if (selections[0].bounded() && selections[0].bound() >= bound) {
-      Read(row, patience, selections);  // it has a better one
+      Read(row, patience, bounds, selections);  // it has a better one
       return Held{selections[0].bound(), k_, 0};
     }
     Held held = {bound, 0, 0};
@@ -200,7 +202,7 @@ class RowFeed {
       held.reselections -= selection.reselections();
       selection.TryBound(bound);
     }
-    Read(row, patience, selections);
+    Read(row, patience, bounds, selections);
     for (const Selection<Key>& selection : selections) {
       held.reselections += selection.reselections();
       held.exceeding += selection.Exceeding(bound);
@@ -217,10 +219,12 @@ class RowFeed {
     return std::nullopt;
   }
 
-  // Reads once, however much comes in: a piece that is at the end of its
-  // patience probably ranks higher and higher, and a look at all that is left
-  // of it finds a better bound.
-  void Read(const Stretch& row, int64_t patience, Selections selections) const {
+  // Reads once, whatever the number of elements that exceed the bound. A piece
+  // that runs out of patience probably ranks higher and higher, and a sample of
+  // the rest of the piece finds a better bound. A single piece then overwrites
+  // `bounds`, because the bound of the whole row has held.
+  void Read(const Stretch& row, int64_t patience, Bounds<Key, kFloat>& bounds,
+            Selections selections) const {
     const auto pieces = static_cast<int64_t>(selections.size());
     ForEachPiece(pieces, selections[0].cancellation(), [&](int64_t p) {
       const Selections one = selections.subspan(static_cast<size_t>(p), 1);
@@ -228,9 +232,9 @@ class RowFeed {
           row.Part<Key>(p * row.count / pieces, (p + 1) * row.count / pieces);
       const int64_t taken = Scan(piece, patience, one[0]);
       if (taken == piece.count) return;
-      Bounds<Key, kFloat> bounds(kernels_, encoder_);
-      FeedSampled(piece.Part<Key>(taken, piece.count), 2 * patience, bounds,
-                  one);
+      Bounds<Key, kFloat> own(kernels_, encoder_);
+      FeedSampled(piece.Part<Key>(taken, piece.count), 2 * patience,
+                  pieces > 1 ? own : bounds, one);
     });
   }
 

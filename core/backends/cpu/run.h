@@ -11,6 +11,7 @@
 #include "core/backends/cpu/chooser.h"
 #include "core/backends/cpu/instruction_set.h"
 #include "core/backends/cpu/kernels.h"
+#include "core/backends/cpu/pieces.h"
 #include "core/base/cancellation.h"
 #include "core/base/checked.h"
 #include "core/base/deferred_free.h"
@@ -21,6 +22,15 @@
 #include "core/plan/plan.h"
 
 namespace topk::cpu {
+
+/// What all computations of a backend share.
+struct Resources {
+  const int threads;
+  const InstructionSet set;
+  /// The minimum time of a task, in nanoseconds.
+  const double task;
+  ArenaPool arenas;
+};
 
 /// A run over one tensor. Everything that this refers to must outlive it.
 template <class Key, bool kFloat>
@@ -46,14 +56,6 @@ template <class Fn>
 auto WithSortKeyEncoder(const Plan& plan, Fn fn) {
   return topk::WithSortKeyEncoder(
       InfoOf(plan.dtype), plan.direction == Direction::kLargest, std::move(fn));
-}
-
-/// The number of candidates that a selection holds in addition to k. At least
-/// kMinSlack, because a small k would reselect too often; otherwise k, because
-/// a large k takes enough memory already.
-inline int64_t SlackFor(int64_t k) {
-  constexpr int64_t kMinSlack = 128;
-  return k < kMinSlack ? kMinSlack : k;
 }
 
 /// Destroys selections that take `bytes` bytes: later if that takes long.

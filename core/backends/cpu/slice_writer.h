@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <span>
 
 #include "core/backends/backend.h"
@@ -38,11 +37,9 @@ class SliceWriter {
 
   /// Upper bound on the memory of a writer that sorts `count` elements at
   /// once, in `pieces`, in bytes.
-  static Size Bytes(const Plan& plan, int64_t count, int64_t pieces) {
+  static Size Bytes(int64_t count, int64_t pieces) {
     if (count <= kMaxRankCount) return 0;
-    const Size slots = plan.order == Order::kIndex ? Size(plan.k) * 4 : 0;
-    return 2 * Size(count) * sizeof(Ranked<Key>) + slots + count / 8 + 8 +
-           SortBytes(count, pieces);
+    return 2 * Size(count) * sizeof(Ranked<Key>) + SortBytes(count, pieces);
   }
 
   /// Writes the k best of a selection. REQUIRES: it was offered k.
@@ -57,7 +54,11 @@ class SliceWriter {
       return;
     }
     if (plan_.k <= kMaxRankCount) {
-      WriteFew(slice, selection);
+      const auto slots =
+          SlotsByRank(plan_.k, [&](size_t j) { return selection.key(j); });
+      StoreEach(slice, [&](size_t j, auto store) {
+        store(selection.bits(slots[j]), selection.index(slots[j]));
+      });
       return;
     }
     const std::span<Ranked<Key>> items = items_.Get(k);
@@ -77,18 +78,16 @@ class SliceWriter {
     });
   }
 
-  /// Sorts a whole row of n elements, which lie together, and writes the k
-  /// first.
+  /// Sorts a whole contiguous row and writes the k first elements. REQUIRES:
+  /// plan.order is kValue.
   template <bool kFloat>
   void WriteSorted(int64_t slice, const SortKeyEncoder<Key, kFloat>& encoder,
                    const std::byte* row) {
     const auto element = [row](int64_t i) { return Load<Key>(row, i); };
-    if (plan_.n <= kMaxRankCount && plan_.order == Order::kValue) {
-      Ranks ranks;
-      for (int64_t i = 0; i < plan_.n; ++i) {
-        ranks.keys[static_cast<size_t>(i)] = encoder(element(i));
-      }
-      const auto slots = ranks.Slots(rank_, plan_.n);
+    if (plan_.n <= kMaxRankCount) {
+      const auto slots = SlotsByRank(plan_.n, [&](size_t i) {
+        return encoder(element(static_cast<int64_t>(i)));
+      });
       StoreEach(slice, [&](size_t j, auto store) {
         store(element(slots[j]), slots[j]);
       });
@@ -104,95 +103,35 @@ class SliceWriter {
     if (!ForEachBlockOf(plan_.n, take)) return;
     const auto ranked = Sort(items);
     if (ranked.empty()) return;  // cancelled
-    const auto store_ranked = [&](size_t j, auto store) {
-      // From the key where it tells: the row's own element is far away.
+    StoreEach(slice, [&](size_t j, auto store) {
+      // Most keys tell the bits, and the row's own element is far away.
       const Key key = static_cast<Key>(~ranked[j].key);
       const uint32_t slot = ranked[j].slot;
       store(encoder.IsShared(key) ? element(slot) : encoder.Bits(key), slot);
-    };
-    if (plan_.order == Order::kValue) {
-      StoreEach(slice, store_ranked);
-      return;
-    }
-    const auto slots = Ascending(ranked.first(static_cast<size_t>(plan_.k)));
-    if (slots.empty()) return;  // cancelled
-    StoreEach(slice, [&](size_t j, auto store) {
-      store(element(slots[j]), slots[j]);
     });
   }
 
  private:
-  // Up to kMaxRankCount keys, put into order by counting.
-  struct Ranks {
-    static constexpr size_t kRoom = kMaxRankCount + kVectorBytes / sizeof(Key);
+  // Returns the slots 0 .. count - 1 by the rank of their keys. REQUIRES: count
+  // <= kMaxRankCount.
+  template <class KeyAt>
+  std::array<uint8_t, kMaxRankCount> SlotsByRank(int64_t count,
+                                                 const KeyAt& key_at) const {
+    constexpr size_t kRoom = kMaxRankCount + kVectorBytes / sizeof(Key);
     alignas(kVectorBytes) std::array<Key, kRoom> keys = {};
-
-    // Returns the slots of the first `count` keys by rank.
-    std::array<uint8_t, kMaxRankCount> Slots(void (*rank)(const Key*, int64_t,
-                                                          Key*),
-                                             int64_t count) const {
-      alignas(kVectorBytes) std::array<Key, kRoom> ranks;
-      rank(keys.data(), count, ranks.data());
-      std::array<uint8_t, kMaxRankCount> slots;
-      for (size_t j = 0; j < static_cast<size_t>(count); ++j) {
-        slots[static_cast<size_t>(ranks[j])] = static_cast<uint8_t>(j);
-      }
-      return slots;
+    alignas(kVectorBytes) std::array<Key, kRoom> ranks;
+    for (size_t j = 0; j < static_cast<size_t>(count); ++j) keys[j] = key_at(j);
+    rank_(keys.data(), count, ranks.data());
+    std::array<uint8_t, kMaxRankCount> slots;
+    for (size_t j = 0; j < static_cast<size_t>(count); ++j) {
+      slots[static_cast<size_t>(ranks[j])] = static_cast<uint8_t>(j);
     }
-  };
-
-  void WriteFew(int64_t slice, const Selection<Key>& selection) const {
-    Ranks ranks;
-    for (size_t j = 0; j < static_cast<size_t>(plan_.k); ++j) {
-      ranks.keys[j] = selection.key(j);
-    }
-    const auto slots = ranks.Slots(rank_, plan_.k);
-    StoreEach(slice, [&](size_t j, auto store) {
-      store(selection.bits(slots[j]), selection.index(slots[j]));
-    });
+    return slots;
   }
 
   std::span<const Ranked<Key>> Sort(std::span<Ranked<Key>> items) {
     return SortByRank<Key>(items, other_.Get(items.size()), pieces_,
                            cancellation_);
-  }
-
-  // Returns the slots of a row's items in ascending order: a bit for each
-  // element of the row is set, and they are read from the first on. Empty if
-  // cancelled.
-  std::span<const uint32_t> Ascending(std::span<const Ranked<Key>> items) {
-    constexpr int64_t kWordBits = 64;
-    const int64_t words = plan_.n / kWordBits + 1;
-    const auto bits = bits_.Get(static_cast<size_t>(words));
-    const auto slots = slots_.Get(items.size());
-    size_t next = 0;
-    const auto clear = [&](int64_t begin, int64_t end) {
-      std::fill(bits.begin() + begin, bits.begin() + end, uint64_t{0});
-    };
-    const auto set = [&](int64_t begin, int64_t end) {
-      for (int64_t j = begin; j < end; ++j) {
-        const uint32_t slot = items[static_cast<size_t>(j)].slot;
-        bits[slot / kWordBits] |= uint64_t{1} << slot % kWordBits;
-      }
-    };
-    const auto read = [&](int64_t begin, int64_t end) {
-      for (int64_t w = begin; w < end; ++w) {
-        for (uint64_t word = bits[static_cast<size_t>(w)]; word != 0;
-             word &= word - 1) {
-          slots[next++] =
-              static_cast<uint32_t>(w * kWordBits + std::countr_zero(word));
-        }
-      }
-    };
-    const auto in_blocks = [this](int64_t count, const auto& fn) {
-      return ForEachBlock(0, count, kBlockElements, cancellation_, fn);
-    };
-    if (!in_blocks(words, clear) ||
-        !in_blocks(static_cast<int64_t>(items.size()), set) ||
-        !in_blocks(words, read)) {
-      return {};
-    }
-    return slots;
   }
 
   // Calls fn(begin, end) on blocks of [0, count), in pieces side by side.
@@ -254,8 +193,6 @@ class SliceWriter {
   const Cancellation* const cancellation_;
   Scratch<Ranked<Key>> items_;
   Scratch<Ranked<Key>> other_;
-  Scratch<uint64_t> bits_;
-  Scratch<uint32_t> slots_;
 };
 
 }  // namespace topk::cpu

@@ -42,7 +42,7 @@ class SliceRunner {
     const bool sorts = schedule.algorithm == Algorithm::kSort;
     const int64_t readers = schedule.block < n ? schedule.pieces : 1;
     Size bytes =
-        SliceWriter<Key>::Bytes(plan, sorts ? n : plan.k, schedule.sort_pieces);
+        SliceWriter<Key>::Bytes(sorts ? n : plan.k, schedule.sort_pieces);
     if (schedule.copies || !sorts) {
       bytes += readers * BlockFeed<Key, kFloat>::Bytes(plan, schedule, n);
     }
@@ -82,12 +82,9 @@ class SliceRunner {
     return !rows && (whole || schedule.algorithm == Algorithm::kShortRows);
   }
 
-  // Returns the slack of a selection: small if many selections share the cache.
   static int64_t Slack(const Plan& plan, const Schedule& schedule) {
-    constexpr int64_t kFew = 16;
-    const bool many =
-        schedule.tile > 1 && schedule.block < DistinctElements(plan);
-    return many ? std::max(plan.k, kFew) : SlackFor(plan.k);
+    return SlackFor(
+        plan.k, schedule.tile > 1 && schedule.block < DistinctElements(plan));
   }
 
   static Size SelectionBytes(const Plan& plan, const Schedule& schedule) {

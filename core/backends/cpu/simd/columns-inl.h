@@ -19,7 +19,7 @@
 // Inserting the elements of 4 to 16 rows of a vector together took 1.3 times as
 // long, stores under a mask gained at k 10 and more only.
 //
-// When: keys of 32 and 64 bits and k <= kColumnK, or less where TransposedFromK
+// When: keys of 32 and 64 bits and k <= kColumnK, or less where the chooser
 // says so. Costs: the read and about 10 k instructions per inserted vector.
 //
 // Tests: unit/algorithms_test.cc, conformance/.

@@ -1,16 +1,23 @@
-// Sorts the lanes of a vector, the greatest first.
+// Short rows (short_rows-inl.h) of 32-bit keys, by sorting the lanes of
+// vectors.
 //
-// Algorithm: a bitonic network. Each step exchanges lanes whose numbers differ
-// by the same bits, and keeps the greater in the lower lane.
+// Algorithm: a bitonic network sorts the maxima of a row's groups, and then the
+// candidates with their positions. Each step exchanges lanes whose numbers
+// differ by the same bits, and keeps the greater in the lower lane. A row with
+// a key that does not tell the bits (zeros, NaNs) is sorted by counting.
 //
 // Why: a step is three instructions, none of which is a branch or an access to
-// memory. When: short rows. Tests: unit/algorithms_test.cc.
+// memory. It takes 0.57 of the time of counting (8192 rows of 256 f32, k 8, Zen
+// 4). When: vectors of 16 lanes, as AVX-512 has them. Tests:
+// unit/algorithms_test.cc, unit/kernels_test.cc.
 #if defined(TOPK_SIMD_NETWORK) == defined(HWY_TARGET_TOGGLE)
 #ifdef TOPK_SIMD_NETWORK
 #undef TOPK_SIMD_NETWORK
 #else
 #define TOPK_SIMD_NETWORK
 #endif
+
+#include <limits>
 
 #include "core/backends/cpu/simd/vectors-inl.h"
 
@@ -51,6 +58,161 @@ HWY_INLINE void SortLanes(D d, V (&v)[kVectors]) {
     MergeLanes<kBlock / 2>(d, v);
   }
 }
+
+/// The network's part of a selection from rows of one tensor.
+template <class Key, bool kFloat>
+class RowNetwork {
+ public:
+  using D = Tag<Key>;
+  using V = hn::Vec<D>;
+  using Number = typename VectorEncoder<Key, kFloat>::Number;
+  using Numbers = Tag<Number>;
+  static constexpr int64_t kLanes = hn::MaxLanes(D());
+
+  /// The arguments must outlive this object.
+  RowNetwork(const SortKeyEncoder<Key, kFloat>& scalar_encoder,
+             const VectorEncoder<Key, kFloat>& encoder,
+             const ShortRows<Key>& rows)
+      : scalar_encoder_(scalar_encoder), encoder_(encoder), rows_(rows) {}
+
+  /// Sets the limits of kCount rows: at least k elements of each row reach its
+  /// limit, the k-th greatest of the maxima of kLanes groups, or of 2 * kLanes
+  /// if k is more than a half of that. NaNs are not counted.
+  template <int64_t kCount, class Slots>
+  void FindLimits(const std::byte* elements, Slots* slots) const {
+    const D d;
+    const Numbers numbers;
+    const auto least = hn::Set(
+        numbers, kFloat ? -std::numeric_limits<Number>::infinity() : Number{0});
+    hn::Vec<Numbers> maxima[kCount * 2];
+    hn::Vec<Numbers> best[kCount];
+    for (int64_t r = 0; r < kCount; ++r) {
+      auto even = least;
+      auto odd = least;
+      int64_t i = 0;
+      // On x86 "greatest" returns its second argument if the first is a NaN.
+      for (; i + 2 * kLanes <= rows_.n; i += 2 * kLanes) {
+        const V x = LoadElements(d, elements + i * sizeof(Key));
+        const V y = LoadElements(d, elements + (i + kLanes) * sizeof(Key));
+        even = hn::Max(encoder_.Numbers(x), even);
+        odd = hn::Max(encoder_.Numbers(y), odd);
+      }
+      // The rest is a sample left out: the bound holds all the same.
+      maxima[2 * r] = even;
+      maxima[2 * r + 1] = odd;
+      best[r] = hn::Max(even, odd);
+      elements += rows_.n * static_cast<int64_t>(sizeof(Key));
+    }
+    if (2 * rows_.k <= kLanes) {
+      SortLanes<kLanes>(numbers, best);
+    } else {
+      SortLanes<kLanes>(numbers, maxima);
+      for (int64_t r = 0; r < kCount; ++r) {
+        best[r] =
+            hn::Max(maxima[2 * r], hn::Reverse(numbers, maxima[2 * r + 1]));
+      }
+      MergeLanes<kLanes>(numbers, best);
+    }
+    const hn::RebindToSigned<D> lanes;
+    const auto last = hn::IndicesFromVec(
+        numbers, hn::Set(lanes, static_cast<int32_t>(rows_.k - 1)));
+    for (int64_t r = 0; r < kCount; ++r) {
+      hn::Store(hn::TableLookupLanes(best[r], last), numbers,
+                reinterpret_cast<Number*>(slots[r].limits));
+    }
+  }
+
+  /// Returns a mask of the elements, of 64, that reach the limits of a row.
+  HWY_INLINE uint64_t Word(const std::byte* elements,
+                           const Key* row_limits) const {
+    const D d;
+    const auto limits =
+        hn::Load(Numbers(), reinterpret_cast<const Number*>(row_limits));
+    // Not "at least": a comparison with a NaN is false.
+    return ~WordBits(Numbers(), [&](int64_t i) HWY_ATTR {
+      const V x = LoadElements(d, elements + i * sizeof(Key));
+      return hn::Lt(encoder_.Numbers(x), limits);
+    });
+  }
+
+  /// Sorts up to kLanes candidates of a row and writes the best. Returns false,
+  /// and writes nothing, if a key does not tell the bits.
+  template <class Slots>
+  HWY_INLINE bool Sort(int64_t row, const Slots& slots) const {
+    const D d;
+    const Tag<uint64_t> pairs;
+    constexpr int kPairs = kLanes / 2;
+    const auto in = hn::FirstN(d, static_cast<size_t>(slots.found));
+    const V key = encoder_.Keys(hn::Load(d, slots.bits));
+    if (!hn::AllFalse(d, hn::And(in, encoder_.Shared(key)))) return false;
+    const auto keys = hn::BitCast(pairs, hn::IfThenElseZero(in, key));
+    const auto places = hn::BitCast(
+        pairs, hn::IfThenElseZero(in, hn::Not(hn::Load(d, slots.positions))));
+    // Those of the even lanes, and those of the odd ones.
+    const auto lower = hn::Set(pairs, 0xFFFFFFFF);
+    hn::Vec<decltype(pairs)> halves[] = {
+        hn::Or(hn::ShiftLeft<32>(keys), hn::And(places, lower)),
+        hn::Or(hn::ShiftRight<32>(places), hn::AndNot(lower, keys))};
+    SortLanes<kPairs>(pairs, halves);
+    const auto other = hn::Reverse(pairs, halves[1]);
+    hn::Vec<decltype(pairs)> best[] = {hn::Max(halves[0], other)};
+    MergeLanes<kPairs>(pairs, best);
+    WritePairs(row, 0, best[0]);
+    if (rows_.k > kPairs) {
+      best[0] = hn::Min(halves[0], other);
+      MergeLanes<kPairs>(pairs, best);
+      WritePairs(row, kPairs, best[0]);
+    }
+    return true;
+  }
+
+ private:
+  /// Writes the ranks from `first` on: pairs of a key and, below it, the
+  /// complement of a position.
+  template <class Pairs>
+  HWY_INLINE void WritePairs(int64_t row, int64_t first, Pairs best) const {
+    const Tag<uint64_t> pairs;
+    const hn::Rebind<uint32_t, decltype(pairs)> halves;
+    const int64_t at = row * rows_.k + first;
+    const auto rest = static_cast<size_t>(rows_.k - first);
+    if (rows_.values != nullptr) {
+      const auto keys = hn::TruncateTo(halves, hn::ShiftRight<32>(best));
+      hn::BlendedStore(BitsOf(halves, keys), hn::FirstN(halves, rest), halves,
+                       reinterpret_cast<uint32_t*>(rows_.values) + at);
+    }
+    if (rows_.indices == nullptr) return;
+    const auto indices = hn::Add(hn::AndNot(best, hn::Set(pairs, 0xFFFFFFFF)),
+                                 hn::Set(pairs, rows_.offset));
+    if (rows_.index_bytes == 8) {
+      hn::BlendedStore(indices, hn::FirstN(pairs, rest), pairs,
+                       reinterpret_cast<uint64_t*>(rows_.indices) + at);
+    } else {
+      hn::BlendedStore(hn::TruncateTo(halves, indices),
+                       hn::FirstN(halves, rest), halves,
+                       reinterpret_cast<uint32_t*>(rows_.indices) + at);
+    }
+  }
+
+  /// SortKeyEncoder::Bits().
+  template <class Half>
+  HWY_INLINE hn::Vec<Half> BitsOf(Half d, hn::Vec<Half> key) const {
+    if constexpr (kFloat) {
+      const auto sign = hn::Set(d, scalar_encoder_.sign);
+      const auto ordered = hn::Xor(key, hn::Set(d, scalar_encoder_.flip));
+      const hn::RebindToSigned<Half> s;
+      const auto positive =
+          hn::BitCast(d, hn::BroadcastSignBit(hn::BitCast(s, ordered)));
+      return hn::Xor(ordered, hn::Or(hn::Not(positive), sign));
+    } else {
+      return hn::Xor(key, hn::Set(d, static_cast<Key>(scalar_encoder_.sign ^
+                                                      scalar_encoder_.flip)));
+    }
+  }
+
+  const SortKeyEncoder<Key, kFloat>& scalar_encoder_;
+  const VectorEncoder<Key, kFloat>& encoder_;
+  const ShortRows<Key>& rows_;
+};
 
 }  // namespace topk::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

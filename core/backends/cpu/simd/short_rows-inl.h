@@ -4,15 +4,13 @@
 // the k-th greatest of them bounds the row's k best from below, and a second
 // look at the row, which is in L1 by now, finds all elements that reach it: k
 // and a few more. Each of those is then put where it belongs (rank-inl.h).
-// Keys of 32 bits in vectors of 16 lanes, as AVX-512 has them, are sorted by a
-// network instead (network-inl.h): the maxima, and the candidates with their
-// positions, unless a key does not tell the bits (zeros, NaNs).
+// Keys of 32 bits in vectors of 16 lanes are sorted by a network instead
+// (network-inl.h).
 //
 // Why: no branch depends on the data except for rows with many equal elements,
-// no element moves twice, and rows do not wait for each other. The network
-// takes 0.57 of the time of counting (8192 rows of 256 f32, k 8, Zen 4).
-// Compressing the positions instead of counting bits, prefetching the next
-// rows and sorting the candidates of two rows together gained at most 2 %.
+// no element moves twice, and rows do not wait for each other. Compressing the
+// positions instead of counting bits, prefetching the next rows and sorting the
+// candidates of two rows together gained at most 2 %.
 //
 // When: k <= kShortK and n <= kShortN, packed, axis last. Costs: two reads from
 // L1 and about 100 ns per row, 60 ns with the network. A row with more than
@@ -27,7 +25,6 @@
 #endif
 
 #include <algorithm>
-#include <limits>
 
 #include "core/backends/cpu/simd/network-inl.h"
 #include "core/backends/cpu/simd/rank-inl.h"
@@ -94,6 +91,11 @@ class ShortRowSelector {
     alignas(kVectorBytes) Key limits[kLanes];
   };
 
+  // Not a member: its references would keep the encoder out of registers.
+  RowNetwork<Key, kFloat> network() const {
+    return {encoder_, vector_encoder_, rows_};
+  }
+
   /// Whether the network may sort the candidates: one vector of them.
   bool AreFew(const Slots& slots) const {
     return kNetwork && slots.found <= kLanes && !rows_.by_index;
@@ -109,15 +111,8 @@ class ShortRowSelector {
       return rows_.n;
     }
     if constexpr (kNetwork) {
-      const D d;
-      const hn::Vec<Numbers> limits =
-          hn::Load(Numbers(), reinterpret_cast<const Number*>(slots.limits));
       return FindWords(elements, slots, [&](const std::byte* at) HWY_ATTR {
-        // Not "at least": a comparison with a NaN is false.
-        return ~WordBits(Numbers(), [&](int64_t i) HWY_ATTR {
-          const V x = LoadElements(d, at + i * sizeof(Key));
-          return hn::Lt(vector_encoder_.Numbers(x), limits);
-        });
+        return network().Word(at, slots.limits);
       });
     } else {
       if (slots.bound == 0) return -1;
@@ -157,10 +152,11 @@ class ShortRowSelector {
     if constexpr (kNetwork) {
       int64_t r = 0;
       for (; r + kAtOnce <= count; r += kAtOnce) {
-        FindLimits<kAtOnce>(elements + r * row_bytes, &slots_[r]);
+        network().template FindLimits<kAtOnce>(elements + r * row_bytes,
+                                               &slots_[r]);
       }
       for (; r < count; ++r) {
-        FindLimits<1>(elements + r * row_bytes, &slots_[r]);
+        network().template FindLimits<1>(elements + r * row_bytes, &slots_[r]);
       }
     } else {
       for (int64_t r = 0; r < count; ++r) {
@@ -181,56 +177,6 @@ class ShortRowSelector {
       if (2 * k <= 4 * kLanes) return BoundOf<4>(elements);
     }
     return BoundOf<kGroups / kLanes>(elements);
-  }
-
-  using Number = typename VectorEncoder<Key, kFloat>::Number;
-  using Numbers = Tag<Number>;
-
-  /// The same of several rows by the network: the k-th greatest of the maxima
-  /// of kLanes groups, or of 2 * kLanes if k is more than a half of that. NaNs
-  /// are not counted.
-  template <int64_t kCount>
-  void FindLimits(const std::byte* elements, Slots* slots) {
-    const D d;
-    const Numbers numbers;
-    const auto least = hn::Set(
-        numbers, kFloat ? -std::numeric_limits<Number>::infinity() : Number{0});
-    hn::Vec<Numbers> maxima[kCount * 2];
-    hn::Vec<Numbers> best[kCount];
-    for (int64_t r = 0; r < kCount; ++r) {
-      auto even = least;
-      auto odd = least;
-      int64_t i = 0;
-      // On x86 "greatest" returns its second argument if the first is a NaN.
-      for (; i + 2 * kLanes <= rows_.n; i += 2 * kLanes) {
-        const V x = LoadElements(d, elements + i * sizeof(Key));
-        const V y = LoadElements(d, elements + (i + kLanes) * sizeof(Key));
-        even = hn::Max(vector_encoder_.Numbers(x), even);
-        odd = hn::Max(vector_encoder_.Numbers(y), odd);
-      }
-      // The rest is a sample left out: the bound holds all the same.
-      maxima[2 * r] = even;
-      maxima[2 * r + 1] = odd;
-      best[r] = hn::Max(even, odd);
-      elements += rows_.n * static_cast<int64_t>(sizeof(Key));
-    }
-    if (2 * rows_.k <= kLanes) {
-      SortLanes<kLanes>(numbers, best);
-    } else {
-      SortLanes<kLanes>(numbers, maxima);
-      for (int64_t r = 0; r < kCount; ++r) {
-        best[r] =
-            hn::Max(maxima[2 * r], hn::Reverse(numbers, maxima[2 * r + 1]));
-      }
-      MergeLanes<kLanes>(numbers, best);
-    }
-    const hn::RebindToSigned<D> lanes;
-    const auto last = hn::IndicesFromVec(
-        numbers, hn::Set(lanes, static_cast<int32_t>(rows_.k - 1)));
-    for (int64_t r = 0; r < kCount; ++r) {
-      hn::Store(hn::TableLookupLanes(best[r], last), numbers,
-                reinterpret_cast<Number*>(slots[r].limits));
-    }
   }
 
   template <int kVectors>
@@ -322,82 +268,9 @@ class ShortRowSelector {
     }
   }
 
-  /// Sorts the candidates of a row by the network and writes the best. Returns
-  /// false, and writes nothing, if a key does not tell the bits.
-  HWY_INLINE bool SortFew(int64_t row, Slots& slots) {
-    const D d;
-    const Tag<uint64_t> pairs;
-    constexpr int kPairs = kLanes / 2;
-    const auto in = hn::FirstN(d, static_cast<size_t>(slots.found));
-    const V key = vector_encoder_.Keys(hn::Load(d, slots.bits));
-    if (!hn::AllFalse(d, hn::And(in, vector_encoder_.Shared(key))))
-      return false;
-    const auto keys = hn::BitCast(pairs, hn::IfThenElseZero(in, key));
-    const auto places = hn::BitCast(
-        pairs, hn::IfThenElseZero(in, hn::Not(hn::Load(d, slots.positions))));
-    // Those of the even lanes, and those of the odd ones.
-    const auto lower = hn::Set(pairs, 0xFFFFFFFF);
-    hn::Vec<decltype(pairs)> halves[] = {
-        hn::Or(hn::ShiftLeft<32>(keys), hn::And(places, lower)),
-        hn::Or(hn::ShiftRight<32>(places), hn::AndNot(lower, keys))};
-    SortLanes<kPairs>(pairs, halves);
-    const auto other = hn::Reverse(pairs, halves[1]);
-    hn::Vec<decltype(pairs)> best[] = {hn::Max(halves[0], other)};
-    MergeLanes<kPairs>(pairs, best);
-    WritePairs(row, 0, best[0]);
-    if (rows_.k > kPairs) {
-      best[0] = hn::Min(halves[0], other);
-      MergeLanes<kPairs>(pairs, best);
-      WritePairs(row, kPairs, best[0]);
-    }
-    return true;
-  }
-
-  /// Writes the ranks from `first` on: pairs of a key and, below it, the
-  /// complement of a position.
-  template <class Pairs>
-  HWY_INLINE void WritePairs(int64_t row, int64_t first, Pairs best) {
-    const Tag<uint64_t> pairs;
-    const hn::Rebind<uint32_t, decltype(pairs)> halves;
-    const int64_t at = row * rows_.k + first;
-    const auto rest = static_cast<size_t>(rows_.k - first);
-    if (rows_.values != nullptr) {
-      const auto keys = hn::TruncateTo(halves, hn::ShiftRight<32>(best));
-      hn::BlendedStore(BitsOf(halves, keys), hn::FirstN(halves, rest), halves,
-                       reinterpret_cast<uint32_t*>(rows_.values) + at);
-    }
-    if (rows_.indices == nullptr) return;
-    const auto indices = hn::Add(hn::AndNot(best, hn::Set(pairs, 0xFFFFFFFF)),
-                                 hn::Set(pairs, rows_.offset));
-    if (rows_.index_bytes == 8) {
-      hn::BlendedStore(indices, hn::FirstN(pairs, rest), pairs,
-                       reinterpret_cast<uint64_t*>(rows_.indices) + at);
-    } else {
-      hn::BlendedStore(hn::TruncateTo(halves, indices),
-                       hn::FirstN(halves, rest), halves,
-                       reinterpret_cast<uint32_t*>(rows_.indices) + at);
-    }
-  }
-
-  /// SortKeyEncoder::Bits().
-  template <class Half>
-  HWY_INLINE hn::Vec<Half> BitsOf(Half d, hn::Vec<Half> key) {
-    if constexpr (kFloat) {
-      const auto sign = hn::Set(d, encoder_.sign);
-      const auto ordered = hn::Xor(key, hn::Set(d, encoder_.flip));
-      const hn::RebindToSigned<Half> s;
-      const auto positive =
-          hn::BitCast(d, hn::BroadcastSignBit(hn::BitCast(s, ordered)));
-      return hn::Xor(ordered, hn::Or(hn::Not(positive), sign));
-    } else {
-      return hn::Xor(
-          key, hn::Set(d, static_cast<Key>(encoder_.sign ^ encoder_.flip)));
-    }
-  }
-
   void Sort(int64_t row, Slots& slots) {
     if constexpr (kNetwork) {
-      if (AreFew(slots) && SortFew(row, slots)) return;
+      if (AreFew(slots) && network().Sort(row, slots)) return;
     }
     const D d;
     for (int64_t i = 0; i < slots.found; i += kLanes) {

@@ -1,10 +1,10 @@
-// Selects from adjacent slices that arrive in a stream, one row after the
-// other. A row has one element of each slice.
+// Selects from a tensor that arrives in a stream: rows of `inner` elements, one
+// of each adjacent slice.
 //
-// Algorithm: rows are collected in a block. If a block has all n rows, it is
-// run like a whole tensor. Otherwise its columns are copied to rows and offered
-// to one selection each, which keeps the candidates when the next block
-// overwrites the elements.
+// Algorithm: a few rows are collected in a block, or read in place where a
+// chunk has enough of them. A block of all n rows is run like a whole tensor.
+// Otherwise its slices are offered to one selection each, which keeps the
+// candidates when the next block overwrites the elements.
 //
 // Why: offering the elements of a row one by one misses the cache for each. 60
 // x 262144 f32 with k 10 took 7 times as long as in one message.
@@ -27,29 +27,30 @@
 
 namespace topk::cpu {
 
-/// A fold over elements of whole bytes. REQUIRES: plan.inner > 1, and slices.
+/// A fold over elements of whole bytes.
 template <class Key, bool kFloat>
-class ColumnFold {
+class ElementFold {
  public:
-  /// The arguments must outlive this object, except `set`. The arenas must
+  /// The arguments must outlive this object, except `resources`, which must
   /// outlive its calls.
-  ColumnFold(const Plan& plan, const Outputs& outputs,
-             const SortKeyEncoder<Key, kFloat>& encoder,
-             const InstructionSet& set, int threads, double task,
-             ArenaPool& arenas, const Cancellation* cancellation)
+  ElementFold(const Plan& plan, const Outputs& outputs,
+              const SortKeyEncoder<Key, kFloat>& encoder, Resources& resources,
+              const Cancellation* cancellation)
       : plan_(plan),
-        set_(set),
-        arenas_(arenas),
+        arenas_(resources.arenas),
         rows_(FoldRows(plan)),
-        schedule_(FoldSchedule(plan, threads, task)),
-        run_{plan,    schedule_, set_,    set_.kernels<Key, kFloat>(),
-             encoder, nullptr,   outputs, cancellation},
+        schedule_(FoldSchedule(plan, resources.threads, resources.task)),
+        run_{plan,          schedule_,
+             resources.set, resources.set.kernels<Key, kFloat>(),
+             encoder,       nullptr,
+             outputs,       cancellation},
         feed_(run_),
         writer_(plan, outputs, run_.kernels, schedule_.sort_pieces,
                 cancellation) {
     if (rows_ == plan.n) return;
-    const Selection<Key> empty(run_.kernels.kth, plan.k, FoldSlack(plan),
-                               plan.n, cancellation);
+    const Selection<Key> empty(run_.kernels.kth, plan.k,
+                               SlackFor(plan.k, plan.inner > 1), plan.n,
+                               cancellation);
     selections_.reserve(static_cast<size_t>(plan.inner));
     ForEachBlock(0, plan.inner, kBlockColumns, cancellation,
                  [&](int64_t begin, int64_t end) {
@@ -68,9 +69,10 @@ class ColumnFold {
                                                 schedule.units(plan), threads);
     }
     return bytes +
-           plan.inner * Selection<Key>::Bytes(plan.k, FoldSlack(plan), plan.n) +
+           plan.inner * Selection<Key>::Bytes(
+                            plan.k, SlackFor(plan.k, plan.inner > 1), plan.n) +
            BlockFeed<Key, kFloat>::Bytes(plan, schedule, plan.n) +
-           SliceWriter<Key>::Bytes(plan, plan.k, schedule.sort_pieces);
+           SliceWriter<Key>::Bytes(plan.k, schedule.sort_pieces);
   }
 
   /// Takes the next elements of the tensor.
@@ -152,7 +154,6 @@ class ColumnFold {
   }
 
   const Plan& plan_;
-  const InstructionSet set_;
   ArenaPool& arenas_;
   const int64_t rows_;
   const Schedule schedule_;
