@@ -17,8 +17,8 @@
 
 namespace topk {
 
-/// A std::mutex with annotations, which libstdc++'s does not have. To wait for
-/// it to be notified, use std::condition_variable_any.
+/// A std::mutex that Clang can check. Use std::condition_variable_any to wait
+/// for a condition while it is locked.
 class TOPK_THREAD_ANNOTATION(capability("mutex")) Mutex {
  public:
   void lock() TOPK_THREAD_ANNOTATION(acquire_capability()) { mutex_.lock(); }
