@@ -25,7 +25,7 @@ struct Cost {
 
 /// The accuracy of Cost::nanoseconds, which unit/cost_property_test.cc
 /// enforces.
-inline constexpr int64_t kCostFactor = 50;
+inline constexpr int64_t kCostFactor = 64;
 inline constexpr int64_t kCostFloor = 50'000;
 
 /// Computations of at most this cost run on the calling thread alone, so that

@@ -55,14 +55,15 @@ double ElementNanoseconds(const Plan& plan, bool fold) {
 double SelectedNanoseconds(const Plan& plan, bool fold) {
   const DTypeInfo& type = InfoOf(plan.dtype);
   const double misses =
-      fold ? 70 : std::min(70.0, static_cast<double>(plan.n) / 8);
+      std::min(70.0, static_cast<double>(plan.n) * (fold ? 8 : 0.125));
   return 30 + misses + 5 * static_cast<double>(type.bytes) +
          (type.packed() ? 15 : 0);
 }
 
 // Returns the fixed time of a slice. A short row of equal elements takes the
-// path of long rows.
+// path of long rows; a single element has no equal.
 double SliceNanoseconds(const Plan& plan) {
+  if (plan.n == 1) return 120;
   return std::min(1000.0, 250 + 25 * static_cast<double>(plan.n));
 }
 
@@ -98,7 +99,8 @@ Cost FoldCost(const Plan& plan, int threads, double task) {
   cost.nanoseconds +=
       Nanoseconds(plan, true) +
       ZeroFillNanoseconds((plan.slices() == 0 ? Size(0) : Size(plan.inner)) *
-                          (2 * Size(plan.k) + 16) * kCandidateBytes);
+                          std::min(2 * Size(plan.k) + 16, Size(plan.n)) *
+                          kCandidateBytes);
   return cost;
 }
 
