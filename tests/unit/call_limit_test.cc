@@ -35,7 +35,7 @@ TEST(CallLimit, CountsOpenCallsOnly) {
     EXPECT_TRUE(slot.ok());
     EXPECT_FALSE(limit.Open("a").ok());
   }
-  // A rejected call of another client leaves nothing behind.
+  // A rejected call of another client leaves no entry behind.
   const auto slot = limit.Open("a");
   const auto other = limit.Open("b");
   EXPECT_TRUE(other.ok());
