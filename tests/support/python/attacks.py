@@ -63,11 +63,11 @@ class Attack:
     sanitized: bool = True
 
 
-def attack(**how):
+def attack(**options):
     """Registers a function as an attack."""
 
     def register(function):
-        ATTACKS[function.__name__] = Attack(function, **how)
+        ATTACKS[function.__name__] = Attack(function, **options)
         return function
 
     return register
@@ -80,9 +80,9 @@ class Client(h2.Connection):
     server.
     """
 
-    def __init__(self, target, source, **how):
+    def __init__(self, target, source, **options):
         # Do not wait for the server's SETTINGS: a stopped server sends none.
-        super().__init__(target, source=source, **{"greets": False, **how})
+        super().__init__(target, source=source, **{"greets": False, **options})
         self.outcomes = {}
         self.messages = collections.Counter()
         self._next = 1
@@ -178,8 +178,8 @@ class Attacker:
         self._sources += 1
         return f"127.1.{self.number}.{1 + self._sources % 250}"
 
-    def connect(self, **how):
-        return Client(self.target, self.source(), **how)
+    def connect(self, **options):
+        return Client(self.target, self.source(), **options)
 
     def pause(self, seconds=0.05):
         self._stop.wait(seconds)

@@ -120,9 +120,9 @@ def poll(what, function, seconds=30):
 
 
 @contextlib.contextmanager
-def running(command, **how):
+def running(command, **options):
     """Runs a program and kills it at the end."""
-    process = subprocess.Popen(command, **how)
+    process = subprocess.Popen(command, **options)
     try:
         yield process
     finally:
@@ -137,29 +137,30 @@ class Server(Process):
     log_level    the value of --log-level
     descriptors  the limit on file descriptors (RLIMIT_NOFILE)
     environment  additional environment variables
-    how          other arguments of Popen
+    options      other arguments of Popen
 
     target       the address of the service
     addresses    the contents of the ready file
     """
 
     def __init__(self, path, *flags, listen="127.0.0.1:0", log_level="warn",
-                 descriptors=None, environment=None, **how):
+                 descriptors=None, environment=None, **options):
         self._folder = tempfile.TemporaryDirectory()
         self._ready = pathlib.Path(self._folder.name) / "ready.json"
         self._listen = listen
         self._command = [path, "--listen", listen, "--ready-file", self._ready,
                          "--log-level", log_level, *flags]
-        self._how = {"env": {**os.environ, **(environment or {})}, **how}
+        self._options = {"env": {**os.environ, **(environment or {})},
+                         **options}
         if descriptors is not None:
-            self._how["preexec_fn"] = lambda: resource.setrlimit(
+            self._options["preexec_fn"] = lambda: resource.setrlimit(
                 resource.RLIMIT_NOFILE, (descriptors, descriptors))
         self.start()
 
     def start(self):
         self._ready.unlink(missing_ok=True)  # left behind after SIGKILL
         self._killed = False
-        super().__init__(subprocess.Popen(self._command, **self._how))
+        super().__init__(subprocess.Popen(self._command, **self._options))
         try:
             poll("topkd to be ready", self._is_ready)
         except AssertionError:
@@ -202,13 +203,13 @@ class AttackedServer(Server):
     """A topkd whose pollers must never be busy with one event for 100 ms or
     more (1 s with AddressSanitizer)."""
 
-    def __init__(self, path, *flags, **how):
+    def __init__(self, path, *flags, **options):
         self._log = tempfile.NamedTemporaryFile()
         self._most_busy = 1000 if "/asan/" in str(path) else 100
         # Keeps the sanitizer's quarantine out of the measurement.
-        options = os.environ.get("ASAN_OPTIONS", "quarantine_size_mb=16")
+        asan = os.environ.get("ASAN_OPTIONS", "quarantine_size_mb=16")
         super().__init__(path, *flags, stderr=self._log,
-                         environment={"ASAN_OPTIONS": options}, **how)
+                         environment={"ASAN_OPTIONS": asan}, **options)
 
     def log(self):
         with open(self._log.name, encoding="utf-8", errors="replace") as file:
@@ -259,15 +260,15 @@ def _keep_calling(target, pipe, pause, patience, count, timeout):
     """Makes calls until killed. Whenever it receives a message, it sends a list
     of the calls since the previous message, as pairs of the latency in seconds
     and an error message or None."""
-    told = []
+    calls = []
     payload = request(bytes(count - 1) + b"\1", 2)
     fields = h2.fields(grpc_timeout=timeout)
     connection, stream = None, 1
     while True:
         while pipe.poll():
             pipe.recv()
-            pipe.send(told)
-            told = []
+            pipe.send(calls)
+            calls = []
         begin = time.monotonic()
         try:
             if connection is None:
@@ -278,7 +279,7 @@ def _keep_calling(target, pipe, pause, patience, count, timeout):
             why = fault(connection.answer(stream, patience), connection)
         except OSError as error:
             why = str(error)
-        told.append((time.monotonic() - begin, why))
+        calls.append((time.monotonic() - begin, why))
         stream += 2
         if why is not None and connection is not None:
             connection.socket.close()
@@ -313,17 +314,17 @@ class Neighbour:
         """Waits until there is a new call. Returns the sorted latencies of the
         new successful calls and the number of new failed calls, which are
         described in `faults`."""
-        told = []
-        while not told:
+        calls = []
+        while not calls:
             self._pipe.send("tell")
             if not self._pipe.poll(patience):
                 self.faults = [f"no answer in {patience} s"]
                 return [], 1
-            told = self._pipe.recv()
+            calls = self._pipe.recv()
             time.sleep(0.001)
         self.faults = [f"{why} after {seconds:.2f} s"
-                       for seconds, why in told if why is not None]
-        return (sorted(seconds for seconds, why in told if why is None),
+                       for seconds, why in calls if why is not None]
+        return (sorted(seconds for seconds, why in calls if why is None),
                 len(self.faults))
 
 
