@@ -19,9 +19,7 @@ struct Activity {
 
 /// Makes glibc keep a freed message buffer for the next message. By default,
 /// glibc returns the buffer to the OS, and the page faults for the next message
-/// take half of the CPU time of large calls. MemoryTrimmer returns the memory
-/// later.
-///
+/// take half of the CPU time of large calls. MemoryTrimmer returns it later.
 /// REQUIRES: the process has not started a thread.
 void KeepFreeMemory();
 

@@ -37,7 +37,7 @@ struct PemFile {
 
 /// Return the objects in the file, at least one, in order. Return
 /// INVALID_ARGUMENT with reason TLS_FILE, naming the flag, the file and the
-/// rule, if the object is missing, damaged, or an encrypted key.
+/// rule, if there is none, one is damaged, or the key is encrypted.
 Result<std::vector<Certificate>> ReadCertificates(const PemFile& pem);
 Result<std::vector<RevocationList>> ReadRevocationLists(const PemFile& pem);
 Result<Key> ReadKey(const PemFile& pem);

@@ -97,9 +97,9 @@ void AddListening(ConfigTable& table, ServerConfig& config,
             "reflection. Channelz shows all connections and calls. An empty "
             "value disables it");
   table.Row("ready-file", config.ready_file,
-            "File for the bound addresses as JSON, written once the "
-            "server accepts calls. Removed at exit, unless a second "
-            "signal ends the server");
+            "File for the bound addresses as JSON, written once the server "
+            "accepts calls. Removed at exit, unless a second signal ends the "
+            "server");
 }
 
 void AddSecurity(ConfigTable& table, SecurityConfig& config) {
@@ -117,10 +117,10 @@ void AddSecurity(ConfigTable& table, SecurityConfig& config) {
             "PEM file with certificate authorities. Enables mutual TLS: each "
             "client needs a certificate that one of them has signed");
   table.Row("tls-client-crl", config.tls_client_crl,
-            "PEM file with a certificate revocation list of each "
-            "authority in --tls-client-ca. Calls with a revoked "
-            "certificate are rejected, even on open connections, and so "
-            "are calls whose authority has no current list");
+            "PEM file with a certificate revocation list of each authority in "
+            "--tls-client-ca. Calls with a revoked certificate are rejected, "
+            "even on open connections, and so are calls whose authority has no "
+            "current list");
   table
       .Row("tls-allowed-san", config.tls_allowed_san,
            CLI::Validator(
@@ -128,33 +128,33 @@ void AddSecurity(ConfigTable& table, SecurityConfig& config) {
                  return CheckAllowedName(name).message;
                },
                "NAME"),
-           "Subject alternative names (DNS name, URI, e-mail or IP "
-           "address); a client certificate must contain at least one of "
-           "them. A leading *. matches any first label of a DNS name. "
-           "Repeat the flag or separate names with commas. By default, "
-           "every verified certificate is accepted")
+           "Subject alternative names (DNS name, URI, e-mail or IP address); a "
+           "client certificate must contain at least one of them. A leading *. "
+           "matches any first label of a DNS name. Repeat the flag or separate "
+           "names with commas. By default, every verified certificate is "
+           "accepted")
       ->delimiter(',')
       ->default_str("");
   table.Row("auth-tokens-file", config.auth_tokens_file,
-            "File of tokens; each call except health checks must then "
-            "send one in the header \"authorization: Bearer TOKEN\". Each "
-            "line is name:SHA-256 as printed by topkd hash-token, or a "
-            "comment after #. The server reloads the file when it "
-            "changes, and logs and ignores an invalid one");
+            "File of tokens; each call except health checks must then send one "
+            "in the header \"authorization: Bearer TOKEN\". Each line is "
+            "name:SHA-256 as printed by topkd hash-token, or a comment after "
+            "#. The server reloads the file when it changes, and logs and "
+            "ignores an invalid one");
   table.Row("client-ipv6-prefix", config.client_ipv6_prefix, Whole(1, 128),
             "Number of leading bits of an IPv6 address that identify a client "
             "without token and certificate. A host commonly owns a whole /64 "
             "network");
   table.Row("client-requests-per-second", config.client_requests_per_second,
             Rate(),
-            "Max rate of requests per client; 0 for no limit. Bursts last "
-            "one second. A client is identified by its token, else its "
+            "Max rate of requests per client; 0 for no limit. Bursts last one "
+            "second. A client is identified by its token, else its "
             "certificate, else its address");
   table.Row("client-bytes-per-second", config.client_bytes_per_second, Rate(),
-            "Max rate of request bytes per client; 0 for no limit. Bursts "
-            "last one second. A request larger than a full burst is "
-            "admitted after a second without requests and delays the next "
-            "ones. StreamTopK is read at this rate");
+            "Max rate of request bytes per client; 0 for no limit. Bursts last "
+            "one second. A request larger than a full burst is admitted after "
+            "a second without requests and delays the next ones. StreamTopK is "
+            "read at this rate");
 }
 
 std::vector<std::string> BackendChoices() {
@@ -169,22 +169,22 @@ void AddWork(ConfigTable& table, ServerConfig& config) {
             "Number of compute threads; 0 uses all CPUs that the affinity mask "
             "and the cgroup quota grant");
   table.Row("backend", config.backend, CLI::IsMember(BackendChoices()),
-            "Compute backend; auto uses the faster one for each request. "
-            "The backend cuda requires a build with TOPK_WITH_CUDA and a "
-            "device; requests that CUDA does not support run on the CPU");
+            "Compute backend; auto uses the faster one for each request. The "
+            "backend cuda requires a build with TOPK_WITH_CUDA and a device; "
+            "requests that CUDA does not support run on the CPU");
   table.Row("device-memory-bytes", config.device_memory_bytes,
             Bytes(0, std::numeric_limits<int64_t>::max()),
-            "Max memory to use on each device; 0 uses half of the "
-            "device's memory");
+            "Max memory to use on each device; 0 uses half of the device's "
+            "memory");
   table.Row("pollers", config.pollers, Whole(0, 4096),
             "Number of threads that poll connections and compute small "
             "requests; 0 uses half the compute threads. One poller gives the "
             "lowest latency of small calls on two CPUs; with two or more, a "
             "connection that floods the server delays others less");
   table.Switch("allow-shared-memory", config.allow_shared_memory,
-               "Read tensors from POSIX shared memory and write results to "
-               "it. Every client can then access every object with the "
-               "prefix that this process can access");
+               "Read tensors from POSIX shared memory and write results to it. "
+               "Every client can then access every object with the prefix that "
+               "this process can access");
   table.Row("shared-memory-prefix", config.shared_memory_prefix, ObjectPrefix(),
             "Required prefix of the names of shared memory objects");
 }
@@ -215,16 +215,16 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
   table.Row("max-client-inflight-bytes", config.max_client_inflight_bytes,
             Bytes(0, kMax),
             "Max memory of one client's requests in flight; 0 uses half of "
-            "--max-inflight-bytes. A client is identified by its "
-            "token, else its certificate, else its address");
+            "--max-inflight-bytes. A client is identified by its token, else "
+            "its certificate, else its address");
   table.Row("max-client-inflight-calls", config.max_client_inflight_calls,
             Whole(0, kMax),
             "Max number of one client's calls in flight; 0 uses half of "
             "--max-inflight-calls");
   table.Row("max-receive-memory", config.max_receive_memory, Bytes(0, kMax),
             "Max memory that gRPC uses for messages that are arriving or "
-            "queued; 0 uses 60 % of the memory. Beyond the limit, gRPC "
-            "closes calls without a status");
+            "queued; 0 uses 60 % of the memory. Beyond the limit, gRPC closes "
+            "calls without a status");
 }
 
 void AddConnections(ConfigTable& table, ConnectionOptions& options) {
@@ -239,32 +239,32 @@ void AddConnections(ConfigTable& table, ConnectionOptions& options) {
             "Idle time after which the server pings a client");
   table.Row("keepalive-timeout", options.keepalive_timeout,
             Seconds(0.001, kMax),
-            "Max time to wait for the response to a keepalive ping before "
-            "the connection is closed");
+            "Max time to wait for the response to a keepalive ping before the "
+            "connection is closed");
   table.Row("min-ping-interval", options.min_ping_interval, Seconds(0, kMax),
-            "Min interval between a client's pings. Clients that ping "
-            "more often are disconnected");
+            "Min interval between a client's pings. Clients that ping more "
+            "often are disconnected");
   table.Row("max-connection-idle", options.max_connection_idle,
             Seconds(0, kMax),
-            "Max time that a connection stays open without calls; 0 for "
-            "no limit");
+            "Max time that a connection stays open without calls; 0 for no "
+            "limit");
   table.Row("max-connection-age", options.max_connection_age, Seconds(0, kMax),
             "Age at which a connection stops accepting calls, with 10 % "
-            "jitter; 0 for never. Clients then reconnect, possibly to a "
-            "newer server");
+            "jitter; 0 for never. Clients then reconnect, possibly to a newer "
+            "server");
   table.Row("max-connection-age-grace", options.max_connection_age_grace,
             Seconds(0, kMax),
-            "Max time for calls to finish on a connection that has "
-            "reached --max-connection-age");
+            "Max time for calls to finish on a connection that has reached "
+            "--max-connection-age");
   table.Row("max-connections", options.max_connections, Whole(0, 1 << 20),
-            "Max number of open connections; 0 for no limit except that "
-            "of file descriptors. Connections beyond the limit are closed "
-            "at once");
+            "Max number of open connections; 0 for no limit except that of "
+            "file descriptors. Connections beyond the limit are closed at "
+            "once");
   table.Row("max-connections-per-client", options.max_connections_per_client,
             Whole(0, 1 << 20),
             "Max number of open connections per client address; 0 for no "
-            "limit. An IPv6 client is a network of --client-ipv6-prefix "
-            "bits. A proxy counts as one address");
+            "limit. An IPv6 client is a network of --client-ipv6-prefix bits. "
+            "A proxy counts as one address");
   table.Row("max-concurrent-streams", options.max_concurrent_streams,
             Whole(1, 1 << 20), "Max number of calls in flight per connection");
   table.Row("max-metadata-bytes", options.max_metadata_bytes,
@@ -276,13 +276,13 @@ void AddConnections(ConfigTable& table, ConnectionOptions& options) {
 void AddDrain(ConfigTable& table, ServerConfig& config) {
   table.Heading("Draining");
   table.Row("drain-delay", config.drain_delay_seconds, Seconds(0, 3600),
-            "Time after SIGTERM during which the server still accepts "
-            "calls but reports NOT_SERVING, so that load balancers stop "
-            "sending traffic");
+            "Time after SIGTERM during which the server still accepts calls "
+            "but reports NOT_SERVING, so that load balancers stop sending "
+            "traffic");
   table.Row("drain-timeout", config.drain_timeout_seconds, Seconds(0, 86400),
-            "Max time for calls in flight to finish after the delay. Keep "
-            "the sum of both below the grace period of the process "
-            "manager (30 s in Kubernetes)");
+            "Max time for calls in flight to finish after the delay. Keep the "
+            "sum of both below the grace period of the process manager (30 s "
+            "in Kubernetes)");
 }
 
 void AddLogging(ConfigTable& table, ServerConfig& config) {
@@ -293,8 +293,8 @@ void AddLogging(ConfigTable& table, ServerConfig& config) {
   table.Row("log-format", config.log_format, CLI::IsMember({"text", "json"}),
             "Format of log lines");
   table.Row("access-log-sample", config.access_log_sample, Share(),
-            "Share of successful requests that are logged. Unless it is "
-            "0, requests that the caller traces are always logged. Failed "
+            "Share of successful requests that are logged. Unless it is 0, "
+            "requests that the caller traces are always logged. Failed "
             "requests are always logged");
   table.Row("slow-request", config.slow_request_seconds, Seconds(0, 86400),
             "Duration above which a request is logged as a warning; 0 to "
@@ -305,10 +305,10 @@ void AddTraces(ConfigTable& table, ServerConfig& config) {
   table.Heading("Traces");
   table.Row("otlp-endpoint", config.traces.endpoint, Collector(),
             "URL of an OpenTelemetry collector that receives spans: "
-            "http://host:port or https://host:port. Defaults to the "
-            "variables OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and "
-            "OTEL_EXPORTER_OTLP_ENDPOINT. Other OpenTelemetry variables "
-            "choose the sampler and describe the service");
+            "http://host:port or https://host:port. Defaults to the variables "
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and "
+            "OTEL_EXPORTER_OTLP_ENDPOINT. Other OpenTelemetry variables choose "
+            "the sampler and describe the service");
 }
 
 // Sets the options not set by a flag from their environment variables, or else
@@ -416,12 +416,11 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
         "\nRun with --help for the settings.\n");
   });
   app.footer(
-      "Flags take precedence over environment variables "
-      "(TOPKD_THREADS for --threads), which take precedence over "
-      "the config file. Sizes may have a unit: KiB, MiB and GiB, or "
-      "KB, MB and GB, which mean the same. SIGTERM drains the "
-      "server: calls in flight finish. A second SIGTERM ends the "
-      "process. Exit status: 0 after a drain, 1 on failure, 2 for "
+      "Flags take precedence over environment variables (TOPKD_THREADS for "
+      "--threads), which take precedence over the config file. Sizes may have "
+      "a unit: KiB, MiB and GiB, or KB, MB and GB, which mean the same. "
+      "SIGTERM drains the server: calls in flight finish. A second SIGTERM "
+      "ends the process. Exit status: 0 after a drain, 1 on failure, 2 for "
       "invalid settings.");
   ConfigTable table(app);
   std::string unix_socket_mode = "0600";

@@ -19,8 +19,7 @@ namespace {
 using Attributes = std::map<std::string, std::string>;
 using Variable = std::function<std::string(const std::string&)>;
 
-// The limit of W3C Baggage, which defines the format of
-// OTEL_RESOURCE_ATTRIBUTES.
+// The limit of W3C Baggage, the format of OTEL_RESOURCE_ATTRIBUTES.
 constexpr size_t kMaxAttributeBytes = 8192;
 
 void Warn(TraceConfig& config, const std::string& name, std::string_view value,
@@ -29,8 +28,7 @@ void Warn(TraceConfig& config, const std::string& name, std::string_view value,
       StrCat(name, "=", Quote(value), " is ignored: ", fault));
 }
 
-// Returns the name and value of the trace-specific variable if it is set, or
-// else of the general variable.
+// Returns the name and value of the first variable that is set.
 std::pair<std::string, std::string> FirstOf(const Variable& variable,
                                             const char* of_traces,
                                             const char* of_all) {

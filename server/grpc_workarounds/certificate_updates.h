@@ -3,8 +3,7 @@
 // handshake fails between the write of a new certificate and the write of its
 // key. A file that is not a certificate leaves the server with a dangling
 // handshaker factory.
-// Versions: 1.51 up to the first release with InMemoryCertificateProvider; 1.83
-// has it.
+// Versions: 1.51 to before InMemoryCertificateProvider, which 1.83 has.
 // Test: Reload.AnswersEveryCallDuringReloads
 // (tests/integration/tls_reload_test.cc).
 // Delete when the oldest supported gRPC has InMemoryCertificateProvider: its

@@ -4,8 +4,7 @@
 // Versions: measured with 1.83.
 // Test: tests/quality/grpc_current.sh --only bench, with and without
 // GRPC_EXPERIMENTS=event_engine_listener.
-// Delete when both take the same time, or when gRPC no longer has this
-// experiment.
+// Delete when both take the same time, or gRPC lacks the experiment.
 #pragma once
 
 #include <cstdlib>

@@ -38,7 +38,6 @@ inline CallResult Ask(const TestServer& server,
   return Ask(*server.Stub(), request);
 }
 
-/// Calls ComputeTopK on a new connection.
 inline CallResult Ask(const std::string& target,
                       const v1::TopKRequest& request) {
   return Ask(*v1::TopKService::NewStub(ConnectTo(target)), request);

@@ -94,8 +94,7 @@ def _array(rng, dtype, shape, hard):
 
 
 def _set(rng, request, messages, dialect, version, rank):
-    """Sets the attributes. Returns the attributes message, which has the axis.
-    """
+    """Sets the attributes. Returns their message, which has the axis."""
     request.spec.version = version
     request.spec.dialect = getattr(messages["topk"], f"DIALECT_{dialect}")
     if dialect == "ONNX":

@@ -36,8 +36,7 @@ class Question:
 
 
 def _onnx_model(question):
-    """Returns a model that consists of the operator with the given attributes.
-    """
+    """Returns a model that is the operator with the given attributes."""
     onnx_topk = question.request.onnx
     version = question.request.spec.version
     element = onnx.helper.np_dtype_to_tensor_dtype(question.array.dtype)

@@ -173,8 +173,7 @@ class Attacker:
             self._rounds.value += count
 
     def source(self):
-        """Returns a new source address. The server counts clients by address.
-        """
+        """Returns a new source address, by which servers count clients."""
         self._sources += 1
         return f"127.1.{self.number}.{1 + self._sources % 250}"
 

@@ -20,8 +20,7 @@ async def _awaited(function, *arguments, **options):
 
 
 def in_loop(function, *arguments, **options):
-    """Calls a function in the event loop. Awaits the result if it is awaitable.
-    """
+    """Calls a function in the event loop and awaits an awaitable result."""
     return _LOOP.run_until_complete(_awaited(function, *arguments, **options))
 
 

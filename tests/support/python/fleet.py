@@ -32,8 +32,7 @@ class Replica(harness.Server):
             return page.read().decode()
 
     def answered(self):
-        """Returns the number of successful TopK calls since the server started.
-        """
+        """Returns the number of successful TopK calls since the start."""
         return sum(map(int, ANSWERED.findall(self.metrics())))
 
 

@@ -165,9 +165,8 @@ class Connection:
         self.socket.close()
 
     def send(self, wire, seconds=10, read=True):
-        """Sends bytes, and reads at the same time if `read` is true. Returns
-        the number of bytes sent, which is less than all if the server closes
-        the connection or stops reading."""
+        """Sends bytes, and reads at the same time if `read`. Returns the number
+        of bytes sent before the server closes the connection or stalls."""
         view = memoryview(wire)
         sent = 0
         deadline = time.monotonic() + seconds
@@ -192,8 +191,7 @@ class Connection:
     def upload(self, stream, payload, end_stream=False, seconds=10,
                frame_bytes=16384):
         """Sends bytes on a stream as fast as flow control allows. Returns the
-        number of bytes sent, which is less than all if the server closes the
-        connection or does not open the window in time."""
+        number of bytes sent before the server closes the stream or stalls."""
         view = memoryview(payload)
         sent = 0
         deadline = time.monotonic() + seconds
@@ -300,8 +298,7 @@ class Connection:
         self.received = buffer[at:]
 
     def _reply(self):
-        """Sends pending acknowledgments. Never called in the middle of a frame.
-        """
+        """Sends pending acknowledgments. Not called within a frame."""
         owed, self.owed = self.owed, b""
         try:
             if owed:

@@ -1,5 +1,4 @@
-"""Misbehaving clients that run for as long as a load lasts, each in a process.
-"""
+"""Misbehaving clients, each in a process, that run while a load lasts."""
 
 import collections
 import contextlib
@@ -24,8 +23,7 @@ def pause(connection, seconds):
 
 
 def _streams(target, pipe, source):
-    """Yields (connection, stream) pairs, opening new connections as needed,
-    until stopped."""
+    """Yields (connection, stream) pairs of new connections until stopped."""
     while not pipe.poll():
         with contextlib.suppress(OSError), \
                 h2.Connection(target, source=source) as connection:
@@ -38,8 +36,7 @@ def _streams(target, pipe, source):
 
 
 def cancel(target, seed, pipe, source):
-    """Cancels calls before their responses, during or after the request body.
-    """
+    """Cancels calls before the response, during or after the request."""
     chance = random.Random(seed)
     body = h2.message(harness.request(bytes(200) * 200, 10))
     done = 0
@@ -53,8 +50,7 @@ def cancel(target, seed, pipe, source):
 
 
 def nonsense(target, seed, pipe, source):
-    """Sends invalid messages. The server must reject each as invalid, or
-    because of its load."""
+    """Sends invalid messages. The server must reject each, if only for load."""
     chance = random.Random(seed)
     counts = collections.Counter()
     for connection, stream in _streams(target, pipe, source):
