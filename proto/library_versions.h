@@ -1,6 +1,6 @@
-// The differences between the versions of gRPC (1.51 and later) and protobuf
-// (3.21 and later) that the project builds with. No other file depends on a
-// version, except those in server/grpc_workarounds/.
+// Differences between the supported versions of gRPC (1.51 and later) and
+// protobuf (3.21 and later). No other file depends on a version, except those
+// in server/grpc_workarounds/.
 #pragma once
 
 #include <google/protobuf/arena.h>
@@ -13,12 +13,12 @@
 #include <string>
 #include <string_view>
 
-/// Whether gRPC is at least version 1.`minor`.
+/// True if the version of gRPC is at least 1.`minor`.
 #define TOPK_GRPC_AT_LEAST(minor) \
   (GRPC_CPP_VERSION_MAJOR > 1 || GRPC_CPP_VERSION_MINOR >= (minor))
 
-// Since 1.65 gRPC ignores its log function and logs through Abseil, as protobuf
-// does since 4.22.
+// Since 1.65, gRPC ignores its own log function and logs through Abseil.
+// protobuf does so since 4.22.
 #if TOPK_GRPC_AT_LEAST(65)
 #include <absl/log/globals.h>
 #include <absl/log/initialize.h>
@@ -34,8 +34,8 @@
 
 namespace topk {
 
-/// Returns a new message that the arena owns. protobuf 5.27 deprecated
-/// CreateMessage(); before it, Create() left fields outside of the arena.
+/// Returns a new message owned by `arena`. protobuf 5.27 deprecated
+/// CreateMessage(); before 5.27, Create() did not allocate fields on the arena.
 template <class Message>
 Message& NewMessage(google::protobuf::Arena& arena) {
 #if GOOGLE_PROTOBUF_VERSION >= 5027000
@@ -45,8 +45,8 @@ Message& NewMessage(google::protobuf::Arena& arena) {
 #endif
 }
 
-/// Makes TLS credentials take the certificates of peers' authorities, the own
-/// certificate, or both from a provider, and follow its updates.
+/// Makes TLS credentials get the root certificates, the identity certificate,
+/// or both from `provider`, and follow its updates.
 template <class Options>
 void UseCertificates(
     Options& options,
@@ -63,8 +63,8 @@ void UseCertificates(
   }
 }
 
-/// Returns a server's TLS options with the certificate of a provider and, with
-/// `roots`, the provider's authorities of clients.
+/// Returns TLS options for a server whose certificate comes from `provider`. If
+/// `roots` is true, so do the authorities for client certificates.
 template <class Options = grpc::experimental::TlsServerCredentialsOptions>
 Options MakeServerTlsOptions(
     const std::shared_ptr<grpc::experimental::CertificateProviderInterface>&
@@ -84,13 +84,13 @@ Options MakeServerTlsOptions(
 /// The severity of a library's log message. The process ends after kFatal.
 enum class LibrarySeverity { kInfo, kError, kFatal };
 
-/// Receives log messages: the name of the library and the text.
+/// Receives log messages.
 using LibraryLogHandler = void (*)(LibrarySeverity severity,
                                    std::string_view library,
                                    std::string_view text);
 
-/// Passes the log messages of gRPC and protobuf to `handler` instead of stderr
-/// until the process ends. Call it once.
+/// Redirects the log messages of gRPC and protobuf from stderr to `handler` for
+/// the rest of the process's life. Call at most once.
 inline void SetLibraryLogHandler(LibraryLogHandler handler) {
 #if TOPK_GRPC_AT_LEAST(65)
   class Sink final : public absl::LogSink {
@@ -113,7 +113,7 @@ inline void SetLibraryLogHandler(LibraryLogHandler handler) {
    private:
     const LibraryLogHandler handler_;
   };
-  // Library threads log until the process ends: never destroyed.
+  // Never destroyed, because library threads log until the process ends.
   absl::AddLogSink(new Sink(handler));
   absl::SetStderrThreshold(absl::LogSeverityAtLeast::kInfinity);
   absl::InitializeLog();

@@ -1,4 +1,4 @@
-// topkd: reads its settings, serves, drains on SIGTERM or SIGINT.
+// topkd: reads its settings, serves, and drains on SIGTERM or SIGINT.
 #include <grpc/grpc.h>
 #include <pthread.h>
 #include <systemd/sd-daemon.h>
@@ -29,16 +29,16 @@ namespace {
 
 constexpr int kFailure = 1;
 constexpr int kWrongSettings = 2;
-// With fewer file descriptors gRPC aborts instead of failing to start.
+// With fewer file descriptors, gRPC aborts instead of failing to start.
 constexpr int kMinDescriptors = 32;
-// How long after the drain timeout the process ends even if a thread is stuck.
-// Container runtimes kill the process 5 s after that timeout.
+// Ends the process this long after the drain timeout, even if a thread is
+// stuck. Container runtimes kill the process 5 s after the drain timeout.
 constexpr std::chrono::seconds kLastResort{4};
-// How long the process waits for its last log lines if nobody reads stderr.
+// How long to wait for the last log lines to be written if nobody reads stderr.
 constexpr std::chrono::seconds kLastLines{1};
 
-// Blocks SIGHUP and the signals that end the server, for this thread and those
-// that it starts, so that only sigwait() receives them.
+// Blocks SIGHUP, SIGTERM and SIGINT in this thread and the threads that it
+// starts, so that only sigwait() receives them.
 sigset_t BlockSignals() {
   sigset_t set;
   sigemptyset(&set);
@@ -55,10 +55,10 @@ int WaitFor(const sigset_t& set) {
   return received;
 }
 
-// Returns the next signal, or 0 if none arrives in time.
-int WaitFor(const sigset_t& set, std::chrono::nanoseconds most) {
+// Returns the next signal, or 0 if none arrives within `timeout`.
+int WaitFor(const sigset_t& set, std::chrono::nanoseconds timeout) {
   using Clock = std::chrono::steady_clock;
-  const Clock::time_point end = Clock::now() + most;
+  const Clock::time_point end = Clock::now() + timeout;
   while (true) {
     const std::chrono::nanoseconds left =
         std::max<std::chrono::nanoseconds>(end - Clock::now(), {});
@@ -102,7 +102,7 @@ int Serve(const CommandLine& line, const sigset_t& signals,
   log->info("max file descriptors: {}", descriptors);
   (void)sd_notify(0, "READY=1");
   int received = WaitFor(signals);
-  // Other servers reload their files on SIGHUP. By default it ends a process.
+  // Other servers reload their configuration on SIGHUP, so do not exit.
   for (; received == SIGHUP; received = WaitFor(signals)) {
     log->info(
         "Hangup: ignored; certificate and token files are reloaded when they "
@@ -118,8 +118,7 @@ int Serve(const CommandLine& line, const sigset_t& signals,
   };
   const auto delay = milliseconds(config.drain_delay_seconds);
   const auto timeout = milliseconds(config.drain_timeout_seconds);
-  // Ends the process at a second signal, and if the drain waits for a thread
-  // that is stuck.
+  // Exits on a second signal, or if a stuck thread blocks the drain.
   sigset_t ends = signals;
   sigdelset(&ends, SIGHUP);
   std::thread([ends, log, most = delay + timeout + kLastResort] {
@@ -147,7 +146,7 @@ int Check(const CommandLine& line) {
   return 0;
 }
 
-// topkd hash-token: reads a token from stdin and prints its line.
+// `topkd hash-token`: reads a token and prints its line for the token file.
 int PrintTokenLine(const std::string& name) {
   const std::string token{std::istreambuf_iterator<char>(std::cin), {}};
   const Result<std::string> line = HashTokenLine(name, token);
@@ -160,16 +159,16 @@ int PrintTokenLine(const std::string& name) {
 }
 
 int LogAndServe(const CommandLine& line) {
-  // Before there is another thread.
+  // Must happen before any thread starts.
   const sigset_t signals = BlockSignals();
-  std::signal(SIGPIPE, SIG_IGN);  // a scraper that hangs up
+  std::signal(SIGPIPE, SIG_IGN);  // raised when a scraper hangs up
   const auto log = MakeLogger(line.server.log_level, line.server.log_format);
   CaptureLibraryLogs(log);
-  // Never shut down: after a write that was blocked, gRPC 1.51 would wait for
-  // its own threads for up to 10 s.
+  // Never paired with grpc_shutdown(): after a blocked write, gRPC 1.51 would
+  // wait up to 10 s for its own threads.
   grpc_init();
   const int status = Serve(line, signals, log);
-  // A normal exit would wait for stderr. Everything is closed already.
+  // A normal exit would block on stderr. Everything else is already closed.
   if (!FlushLog(kLastLines)) std::_Exit(status);
   return status;
 }
@@ -193,7 +192,7 @@ int Run(const CommandLine& line) {
 }  // namespace
 }  // namespace topk
 
-// Our code throws no exceptions; an exception of a library ends the process.
+// Our code throws no exceptions. An exception from a library ends the process.
 int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   const int status = topk::Run(topk::ReadCommandLine(argc, argv));
   if (std::cout.flush() || status != 0) return status;

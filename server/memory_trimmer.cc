@@ -14,17 +14,16 @@
 namespace topk {
 namespace {
 
-// With less traffic or growth, a trim would only cost the allocators their
-// caches.
+// With less traffic or growth, a trim would only empty the allocators' caches.
 constexpr int64_t kWorthTrimming = int64_t{64} << 20;
-// Seconds between two trims because of growth: without traffic, and with
-// traffic, when allocations wait for the trim.
+// Minimum seconds between two trims that are due to growth. Longer under
+// traffic, because allocations block while a trim runs.
 constexpr int kQuietPause = 3;
 constexpr int kBusyPause = 30;
 
-// How much free memory glibc keeps at the end of each arena, and the largest
-// allocation from an arena.
-constexpr int kKept = 64 << 20;
+// The free memory that glibc keeps at the end of each arena, and the largest
+// allocation that it serves from an arena.
+constexpr int kTrimThreshold = 64 << 20;
 constexpr int kMaxFromArena = 32 << 20;
 
 void Trim() {
@@ -35,7 +34,7 @@ void Trim() {
 }  // namespace
 
 void KeepFreeMemory() {
-  mallopt(M_TRIM_THRESHOLD, kKept);
+  mallopt(M_TRIM_THRESHOLD, kTrimThreshold);
   mallopt(M_MMAP_THRESHOLD, kMaxFromArena);
 }
 
@@ -44,8 +43,8 @@ MemoryTrimmer::MemoryTrimmer(std::function<Activity()> activity)
         std::mutex mutex;
         std::condition_variable_any stopped;
         std::unique_lock lock(mutex);
-        int64_t trimmed = 0;       // the bytes at the last trim
-        Activity before{};         // a second ago
+        int64_t trimmed = 0;       // `now.bytes` at the last trim
+        Activity before{};         // one second ago
         int seconds = kBusyPause;  // since the last trim
         double least = AnonymousBytes();
         while (!stopped.wait_for(lock, stop, std::chrono::seconds(1),
@@ -57,10 +56,10 @@ MemoryTrimmer::MemoryTrimmer(std::function<Activity()> activity)
           ++seconds;
           const bool idle = quiet && now.open_calls == 0 &&
                             now.bytes - trimmed >= kWorthTrimming;
-          // No counter covers the memory that gRPC took for calls that were
-          // never delivered. A trim during a burst frees little, so the growth
-          // is measured from the minimum size of the process, not from its size
-          // after the last trim.
+          // Activity does not count the memory that gRPC allocated for calls
+          // that were never delivered, so also look at the size of the process.
+          // A trim during a burst frees little: measure the growth from the
+          // minimum size, not from the size after the last trim.
           const double size = AnonymousBytes();
           least = std::min(least, size);
           const bool grown = size - least >= kWorthTrimming &&

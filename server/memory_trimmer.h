@@ -1,4 +1,4 @@
-// Releases memory to the OS after a burst.
+// Returns free memory to the OS after a burst.
 #pragma once
 
 #include <cstdint>
@@ -7,30 +7,30 @@
 
 namespace topk {
 
-/// The activity of the server.
+/// A snapshot of the server's activity.
 struct Activity {
   /// Calls in flight.
   int64_t open_calls;
-  /// Calls that have arrived since the start.
+  /// Calls received since the start.
   int64_t arrived;
   /// Bytes of all inputs and outputs since the start.
   int64_t bytes;
 };
 
-/// Lets glibc keep the memory of a message for the next message. By default
-/// glibc returns it, and the page faults for the next message take half of the
-/// CPU time of large calls. MemoryTrimmer returns the memory later. Call this
-/// before the process starts a thread.
+/// Makes glibc keep a freed message buffer for the next message. By default,
+/// glibc returns the buffer to the OS, and the page faults for the next message
+/// take half of the CPU time of large calls. MemoryTrimmer returns it later.
+/// REQUIRES: the process has not started a thread.
 void KeepFreeMemory();
 
-/// Returns the free memory of the allocators to the OS when the server becomes
-/// idle after traffic, and when the process has grown: every few seconds
-/// without traffic, twice a minute with traffic. Otherwise the allocators keep
-/// what a burst needed: 145 MiB after a few responses of 36 MB, 700 MiB after
+/// Returns the allocators' free memory to the OS when the server becomes idle
+/// after traffic, and when the process has grown: at most every 3 s without
+/// traffic, and every 30 s with traffic. Without trimming, the allocators keep
+/// the peak of a burst: 145 MiB after a few responses of 36 MB, 700 MiB after
 /// 50 000 calls of unknown methods.
 class MemoryTrimmer {
  public:
-  /// Asks for the activity every second until it is destroyed.
+  /// Calls `activity` every second until this object is destroyed.
   explicit MemoryTrimmer(std::function<Activity()> activity);
 
  private:

@@ -19,13 +19,13 @@ Result<OwnedFile> WriteReadyFile(
   addresses["listen"] = listen;
   const std::string content = addresses.dump() + "\n";
   const std::string temporary = StrCat(path, ".", getpid());
-  // In a container, a killed server may have had the same process id.
+  // In a container, a killed server may have had the same process ID.
   std::remove(temporary.c_str());
   const int fd =
       open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd >= 0) {
-    (void)flock(fd, LOCK_EX | LOCK_NB);  // some file systems have no locks
-    errno = ENOSPC;  // of a short write, which sets no errno
+    (void)flock(fd, LOCK_EX | LOCK_NB);  // not supported by all file systems
+    errno = ENOSPC;                      // a short write does not set errno
     if (write(fd, content.data(), content.size()) ==
             static_cast<ssize_t>(content.size()) &&
         std::rename(temporary.c_str(), path.c_str()) == 0) {
@@ -33,7 +33,7 @@ Result<OwnedFile> WriteReadyFile(
     }
   }
   const std::string error = ErrnoText(errno);
-  const OwnedFile unfinished(temporary, fd);  // removes it
+  const OwnedFile unfinished(temporary, fd);  // removes the file
   return Status{Code::kUnavailable, "READY_FILE", "ready_file",
                 StrCat("--ready-file: cannot write ", path, ": ", error)};
 }

@@ -1,4 +1,4 @@
-// Tells a supervisor, or a test that listens on port 0, where the server is.
+// A file that tells a supervisor or a test where the server listens.
 #pragma once
 
 #include <map>
@@ -10,15 +10,15 @@
 
 namespace topk {
 
-/// Writes {"listen": [...], "metrics": "...", ...} to a file at `path`, which
-/// appears with its whole content and replaces an earlier file. `others` are
-/// addresses by name. Returns the file, which is locked until it is destroyed.
+/// Atomically writes {"listen": [...], "metrics": "...", ...} to `path`,
+/// replacing an existing file. `others` maps names to addresses. The returned
+/// file stays locked until it is destroyed.
 Result<OwnedFile> WriteReadyFile(
     const std::string& path, const std::vector<std::string>& listen,
     const std::map<std::string, std::string>& others);
 
-/// Removes the ready file of a server that was killed, unless another process
-/// has locked the file.
+/// Removes the ready file of a server that was killed. Leaves the file alone if
+/// another process has locked it.
 void RemoveStaleReadyFile(const std::string& path);
 
 }  // namespace topk

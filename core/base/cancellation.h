@@ -1,24 +1,23 @@
-// Whether anybody still waits for an answer.
+// Tells a computation that its result is no longer needed.
 #pragma once
 
 #include <atomic>
 
 namespace topk {
 
-/// Signals to a computation that its result is no longer needed. Thread-safe.
-/// Cancellation is permanent, so a computation may skip work wherever it finds
-/// itself cancelled: a check at its end sees the cancellation too.
+/// A flag that cancels a computation. Thread-safe. Cancellation is permanent,
+/// so a cancelled computation may skip any work: its final check sees the flag.
 class Cancellation {
  public:
   void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
 
  private:
-  // Relaxed: nothing is handed over but the flag itself.
+  // Relaxed is enough: the flag publishes no other data.
   std::atomic<bool> cancelled_ = false;
 };
 
-/// Whether a computation is cancelled; one without a cancellation never is.
+/// Returns true if `cancellation` is not null and is cancelled.
 inline bool IsCancelled(const Cancellation* cancellation) {
   return cancellation != nullptr && cancellation->cancelled();
 }

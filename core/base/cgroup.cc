@@ -6,8 +6,9 @@
 namespace topk {
 namespace {
 
-// Returns the path after "<id>:<controllers>:" of the line of /proc/self/cgroup
-// whose controllers are `wanted` ("" for cgroup v2), or "".
+// Returns the path of the cgroup with controller `wanted` ("" for cgroup v2),
+// or "". `table` is /proc/self/cgroup; its lines are
+// "<id>:<controllers>:<path>".
 std::string CgroupPath(const std::string& table, const std::string& wanted) {
   size_t begin = 0;
   while (begin < table.size()) {

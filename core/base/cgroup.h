@@ -6,13 +6,14 @@
 
 namespace topk {
 
-/// Returns the file's content up to 4 KiB, or "" if it cannot be read.
+/// Returns the first 4 KiB of a file, or "" if it cannot be read.
 std::string ReadKernelFile(const std::string& path);
 
-/// Returns the folders of this process's cgroup and of its parents up to the
-/// root of the hierarchy, whose limits all bind it: those of cgroup v2 for "",
-/// else of a controller of v1, e.g. "memory". In a container the path of the
-/// host may not exist, but the root is the container's.
+/// Returns the folders of this process's cgroup and its parents, up to the root
+/// of the hierarchy. The limits of all of them apply. `controller` is "" for
+/// cgroup v2, or the name of a v1 controller, e.g. "memory". In a container,
+/// the folders may not exist, except for the root, which is that of the
+/// container.
 std::vector<std::string> CgroupFolders(const std::string& controller);
 
 }  // namespace topk

@@ -20,8 +20,8 @@ inline bool CheckedAdd(int64_t a, int64_t b, int64_t* sum) {
   return !__builtin_add_overflow(a, b, sum);
 }
 
-/// Adds `amount` to a count and returns true, or returns false if the sum would
-/// exceed the limit. The count never exceeds the limit, not even for a moment.
+/// Adds `amount` to `count` and returns true, or returns false if the sum would
+/// exceed `limit`. `count` never exceeds `limit`, not even temporarily.
 inline bool AddWithin(int64_t limit, int64_t amount,
                       std::atomic<int64_t>& count) {
   int64_t current = count.load();
@@ -31,29 +31,28 @@ inline bool AddWithin(int64_t limit, int64_t amount,
   return true;
 }
 
-/// Sets *rounded to the least multiple of 4 that is >= bytes and returns true,
-/// or returns false on overflow. REQUIRES: bytes >= 0.
+/// Rounds `bytes` up to a multiple of 4 into *rounded and returns true, or
+/// returns false on overflow. REQUIRES: bytes >= 0.
 inline bool CheckedRoundUp4(int64_t bytes, int64_t* rounded) {
   if (!CheckedAdd(bytes, 3, rounded)) return false;
   *rounded &= ~int64_t{3};
   return true;
 }
 
-/// A count of bytes, elements or nanoseconds, 0 .. 2^63 - 1. Sums and products
-/// saturate at the upper end and differences at 0, so that an estimate of a
-/// hostile request is huge rather than negative.
+/// A nonnegative count of bytes, elements or nanoseconds. Sums and products
+/// saturate at 2^63 - 1, differences at 0, so that the estimate for a hostile
+/// request is huge rather than negative.
 class Size {
  public:
   static constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
   constexpr Size() = default;
-  // Implicit: an integer that is negative counts as 0, one beyond the range as
-  // the end of it.
+  // Implicit. Clamps the count to the range 0 to kMax.
   constexpr Size(std::integral auto count)  // NOLINT(runtime/explicit)
       : count_(std::cmp_less(count, 0)         ? 0
                : std::cmp_greater(count, kMax) ? kMax
                                                : static_cast<int64_t>(count)) {}
-  /// Rounded down; not a number counts as the upper end.
+  /// Rounds down. NaN becomes kMax.
   static constexpr Size Of(double count) {
     if (count < 0) return 0;
     constexpr double kEnd = 9223372036854775808.0;

@@ -14,34 +14,34 @@
 namespace topk {
 namespace {
 
-struct Garbage {
+struct Block {
   void* memory;
   size_t bytes;
   void (*free)(void*);
 };
 
-// A thread that frees memory.
-class Reaper {
+// Frees memory on its own thread.
+class FreeingThread {
  public:
-  void Take(const Garbage& garbage) {
+  void Add(const Block& block) {
     {
       const std::lock_guard lock(mutex_);
-      waiting_.push_back(garbage);
+      waiting_.push_back(block);
     }
     wake_.notify_one();
   }
 
  private:
-  // Ends once a stop is requested and no garbage is left.
+  // Returns when a stop is requested and nothing is left to free.
   void Run(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     while (wake_.wait(lock, stop, [this] { return !waiting_.empty(); })) {
-      std::vector<Garbage> taken;
+      std::vector<Block> taken;
       taken.swap(waiting_);
       lock.unlock();
-      for (const Garbage& garbage : taken) {
-        DropPages(garbage.memory, garbage.bytes);
-        garbage.free(garbage.memory);
+      for (const Block& block : taken) {
+        DropPages(block.memory, block.bytes);
+        block.free(block.memory);
       }
       lock.lock();
     }
@@ -49,8 +49,8 @@ class Reaper {
 
   std::mutex mutex_;
   std::condition_variable_any wake_;
-  std::vector<Garbage> waiting_;
-  // Declared last: the thread uses all members above.
+  std::vector<Block> waiting_;
+  // Last, because the thread uses the members above.
   std::jthread thread_{[this](const std::stop_token& stop) { Run(stop); }};
 };
 
@@ -63,7 +63,7 @@ void DropPages(void* memory, size_t bytes) noexcept {
   const uintptr_t end = (begin + bytes) / page * page;
   for (uintptr_t at = (begin + page - 1) / page * page; at < end;) {
     const size_t size = std::min(end - at, kStep);
-    // It need not succeed.
+    // Best effort.
     (void)madvise(reinterpret_cast<void*>(at), size, MADV_DONTNEED);
     at += size;
   }
@@ -71,9 +71,9 @@ void DropPages(void* memory, size_t bytes) noexcept {
 
 void DeferFree(void* memory, size_t bytes, void (*free)(void*)) noexcept {
   try {
-    static Reaper reaper;
-    reaper.Take({memory, bytes, free});
-  } catch (...) {  // no thread, or no memory
+    static FreeingThread thread;
+    thread.Add({memory, bytes, free});
+  } catch (...) {  // no thread or no memory
     free(memory);
   }
 }

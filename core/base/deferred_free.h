@@ -1,6 +1,5 @@
-// Large allocations are freed on a background thread: releasing a GiB of small
-// pages to the OS takes about 60 ms, which no response and no cancellation
-// should wait for.
+// Frees large allocations on a background thread. Returning a GiB of small
+// pages to the OS takes about 60 ms, too long for a response or a cancellation.
 #pragma once
 
 #include <cstddef>
@@ -9,27 +8,26 @@
 
 namespace topk {
 
-/// The minimum size of a deferred free, in bytes; freeing it takes 2 ms.
+/// The minimum size of a deferred free, in bytes. Freeing it takes 2 ms.
 inline constexpr size_t kLargeBytes = size_t{32} << 20;
 
-/// Releases the pages of memory whose content is no longer needed to the OS, in
-/// small blocks: while the OS releases a large block, no thread of the process
-/// can allocate.
+/// Returns pages whose content is no longer needed to the OS, in small blocks:
+/// while the OS releases a block, no thread of the process can allocate.
 void DropPages(void* memory, size_t bytes) noexcept;
 
-/// Passes the first `bytes` of the memory to DropPages() and then calls `free`,
-/// soon, on one background thread; on this thread if enqueuing fails. Memory
-/// that is left when the process ends is freed then.
+/// Passes the first `bytes` of `memory` to DropPages() and then calls `free`,
+/// on the background thread, or on the calling thread if enqueuing fails.
+/// Memory that is still enqueued at process exit is freed then.
 void DeferFree(void* memory, size_t bytes, void (*free)(void*)) noexcept;
 
-/// Deletes an object on the background thread. REQUIRES: its destructor uses
-/// nothing that may be destroyed earlier.
+/// Deletes an object on the background thread, possibly at process exit.
+/// REQUIRES: the destructor uses nothing that may be destroyed earlier.
 template <class T>
 void DeferFree(std::unique_ptr<T> object) noexcept {
   DeferFree(object.release(), 0, [](void* p) { delete static_cast<T*>(p); });
 }
 
-/// std::allocator that frees large memory by DeferFree().
+/// A std::allocator that frees large blocks with DeferFree().
 template <class T>
 struct DeferredFreeAllocator {
   using value_type = T;

@@ -39,7 +39,7 @@ const DTypeInfo* FindDType(std::string_view name) {
 
 bool CheckedBytes(const DTypeInfo& type, int64_t count, int64_t* bytes) {
   if (!type.packed()) return CheckedMultiply(count, type.bytes, bytes);
-  // Eight elements of `bits` bits take `bits` bytes.
+  // Eight elements of n bits occupy n bytes.
   *bytes = count / 8 * type.bits + (count % 8 * type.bits + 7) / 8;
   return true;
 }

@@ -1,4 +1,4 @@
-// The element types, one table row each, and their order.
+// The table of element types, which defines their encodings and order.
 #pragma once
 
 #include <bit>
@@ -38,40 +38,40 @@ enum class DType : int {
   kF8E8M0 = 23,
 };
 
-/// The end of a byte at which the elements of a packed type start.
+/// Which end of a byte the first element of a packed type occupies.
 enum class BitOrder { kLowFirst, kHighFirst };
 
-/// A row of the table: all that the rest of the code knows of a type.
+/// A row of the table: everything that the rest of the code knows about a type.
 ///
-/// Elements of less than 8 bits are packed without gaps over the whole tensor.
-/// They are computed with as bytes that have the element in the highest bits
-/// (packing.h), of which the order is described here.
+/// Elements smaller than 8 bits are packed without gaps across the whole
+/// tensor. Computations use one byte per element, with the element in the
+/// highest bits (see packing.h). `sign`, `infinity` and `mantissa_bits`
+/// describe that byte.
 struct DTypeInfo {
   DType type;
-  /// As users write it, e.g. "f32".
+  /// The user-visible name, e.g. "f32".
   std::string_view name;
-  /// The size of an element in a tensor, in bits.
+  /// Bits per element in a tensor.
   int bits;
-  /// The size of an element that is computed with, in bytes: 1, 2, 4 or 8.
+  /// Bytes per element in computations: 1, 2, 4 or 8.
   int bytes;
-  /// Whether the order is that of IEEE 754 (sign and magnitude, NaN).
+  /// True if elements compare like IEEE 754 (sign and magnitude, NaN).
   bool is_float;
-  /// Integers: what to xor with the bits to get an unsigned order.
-  /// Floats: the sign bit.
+  /// Integers: the xor mask that gives unsigned order. Floats: the sign bit.
   uint64_t sign;
-  /// Floats: the bits of the greatest magnitude that is not a NaN: +infinity's,
-  /// if the type has one.
+  /// Floats: the bits of the largest magnitude that is not NaN. This is
+  /// +infinity if the type has it.
   uint64_t infinity;
-  /// Floats: the number of mantissa bits, the lowest ones.
+  /// Floats: the number of mantissa bits, which are the lowest bits.
   int mantissa_bits = 0;
-  /// Of packed types alone.
+  /// For packed types only.
   BitOrder bit_order = BitOrder::kLowFirst;
 
-  /// Whether several elements share a byte.
+  /// True if several elements share a byte.
   bool packed() const { return bits < 8; }
 };
 
-/// The table, by number.
+/// The table, in the order of the DType numbers.
 inline constexpr DTypeInfo kDTypes[] = {
     {DType::kF16, "f16", 16, 2, true, 0x8000, 0x7C00, 10},
     {DType::kBF16, "bf16", 16, 2, true, 0x8000, 0x7F80, 7},
@@ -92,33 +92,33 @@ inline constexpr DTypeInfo kDTypes[] = {
     {DType::kU4, "u4", 4, 1, false, 0, 0},
     {DType::kU6, "u6", 6, 1, false, 0, 0},
     {DType::kI4, "i4", 4, 1, false, 0x80, 0},
-    // Its sixteen values ascend with their codes.
+    // The sixteen values ascend with their codes.
     {DType::kNF4, "nf4", 4, 1, false, 0, 0},
-    // Neither infinity nor NaN.
+    // No infinity, no NaN.
     {DType::kF4E2M1, "f4e2m1", 4, 1, true, 0x80, 0x70, 1},
-    // No infinity; of each sign one NaN.
+    // No infinity, one NaN per sign.
     {DType::kF8E4M3, "f8e4m3", 8, 1, true, 0x80, 0x7E, 3},
     {DType::kF8E5M2, "f8e5m2", 8, 1, true, 0x80, 0x7C, 2},
-    // Powers of two, ascending; the greatest code is the one NaN.
+    // Ascending powers of two. The largest code is the only NaN.
     {DType::kF8E8M0, "f8e8m0", 8, 1, false, 0, 0},
 };
 
-/// Returns the whole table.
+/// Returns all rows.
 inline std::span<const DTypeInfo> DTypes() { return kDTypes; }
 
-/// Returns a type's row. REQUIRES: the type is one of the enumerators.
+/// Returns the row of a type. REQUIRES: `type` is an enumerator.
 const DTypeInfo& InfoOf(DType type);
 
-/// Returns the row with this number or name, or nullptr.
+/// Returns the row with this number or name, or null.
 const DTypeInfo* FindDType(int number);
 const DTypeInfo* FindDType(std::string_view name);
 
-/// Sets the length of `count` >= 0 packed row-major elements, in bytes, and
-/// returns whether it fits 63 bits.
+/// Sets *bytes to the size of `count` packed row-major elements. Returns false
+/// if the size overflows. REQUIRES: count >= 0.
 bool CheckedBytes(const DTypeInfo& type, int64_t count, int64_t* bytes);
 
-/// Returns the greatest value that an integer type of indices can hold, as far
-/// as int64 reaches. REQUIRES: I32, I64, U32 or U64.
+/// Returns the largest value of an index type, capped at the int64 maximum.
+/// REQUIRES: I32, I64, U32 or U64.
 int64_t MaxIndex(DType index_type);
 
 }  // namespace topk

@@ -1,4 +1,4 @@
-// Elements of memory that need not be aligned.
+// Access to unaligned elements in memory.
 #pragma once
 
 #include <cstddef>
@@ -7,13 +7,13 @@
 
 namespace topk {
 
-/// Returns where the element of a number is.
+/// Returns the address of the element at `position`.
 template <class Key>
 const std::byte* At(const std::byte* elements, int64_t position) {
   return elements + position * static_cast<int64_t>(sizeof(Key));
 }
 
-/// Returns the element of a number.
+/// Returns the element at `position`.
 template <class Key>
 Key Load(const std::byte* elements, int64_t position) {
   Key bits;
@@ -21,7 +21,7 @@ Key Load(const std::byte* elements, int64_t position) {
   return bits;
 }
 
-/// Sets the element of a number.
+/// Sets the element at `position`.
 template <class Key>
 void Store(std::byte* elements, int64_t position, Key bits) {
   std::memcpy(elements + position * static_cast<int64_t>(sizeof(Key)), &bits,

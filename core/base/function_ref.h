@@ -1,5 +1,5 @@
-// A function that is borrowed for a call, as C++26's std::function_ref: one
-// instantiation of its user serves every function.
+// A reference to a function object, like C++26's std::function_ref. Functions
+// that take one need not be templates.
 #pragma once
 
 #include <concepts>
@@ -9,7 +9,7 @@ namespace topk {
 template <class Signature>
 class FunctionRef;
 
-/// Calls a function object that must outlive this one.
+/// Calls a function object, which must outlive this reference.
 template <class... Arguments>
 class FunctionRef<void(Arguments...)> {
  public:

@@ -1,6 +1,6 @@
-// Happens-before annotations for ThreadSanitizer, where a library that was not
-// compiled with it passes work from one thread to another; otherwise it would
-// report a race. They do nothing in other builds.
+// Happens-before annotations for ThreadSanitizer. Needed when a library that is
+// not instrumented passes work between threads, because ThreadSanitizer would
+// report a race. No-ops in other builds.
 #pragma once
 
 #include <utility>
@@ -15,37 +15,37 @@ extern "C" void __tsan_release(void* address);
 
 namespace topk {
 
-/// Declares that this thread's writes happen before those of a thread that
-/// later calls AnnotateHappensAfter() with the same address.
+/// Declares that this thread's earlier writes happen before whatever another
+/// thread does after it calls AnnotateHappensAfter() with the same address.
 inline void AnnotateHappensBefore([[maybe_unused]] const void* address) {
 #ifdef TOPK_TSAN
   __tsan_release(const_cast<void*>(address));
 #endif
 }
 
-/// The other half.
+/// See AnnotateHappensBefore().
 inline void AnnotateHappensAfter([[maybe_unused]] const void* address) {
 #ifdef TOPK_TSAN
   __tsan_acquire(const_cast<void*>(address));
 #endif
 }
 
-/// Stands between two steps of a change that another thread must not see half
-/// done, and behind the hand-over of an object to another thread.
-/// ThreadSanitizer's build sleeps here, so that other threads run between the
-/// steps.
+/// Makes races more likely to show in tests: sleeps in ThreadSanitizer builds,
+/// so that other threads run. Place it between two steps that must look atomic
+/// to other threads, and after handing an object to another thread.
 inline void WidenRace() {
 #ifdef TOPK_TSAN
   std::this_thread::sleep_for(std::chrono::microseconds(100));
 #endif
 }
 
-/// A function that such a library copies, and calls on its threads: what its
-/// maker has done happens before each call.
+/// Wraps a function that an uninstrumented library copies and calls on its own
+/// threads. Whatever the creator did before happens before each call.
 template <class Fn>
 class HandedOver {
  public:
-  /// Each call happens before AnnotateHappensAfter(joined).
+  /// If `joined` is not null, each call happens before
+  /// AnnotateHappensAfter(joined).
   explicit HandedOver(Fn fn, const void* joined = nullptr)
       : fn_(std::move(fn)), joined_(joined) {
     AnnotateHappensBefore(this);

@@ -1,4 +1,4 @@
-// Numbers in texts that people write: flags, settings, files.
+// Parses and formats numbers in flags, settings and files.
 #pragma once
 
 #include <charconv>
@@ -10,9 +10,8 @@
 
 namespace topk {
 
-/// Returns the number that the whole text is, or nothing if the text is not a
-/// decimal number or the number is not finite: NaN passes comparisons that are
-/// meant to reject it.
+/// Parses the whole text as a decimal number. Returns nullopt if the text is
+/// malformed or the number is not finite: NaN would pass range checks.
 inline std::optional<double> ParseNumber(std::string_view text) {
   double number = 0;
   const char* end = text.data() + text.size();
@@ -21,7 +20,7 @@ inline std::optional<double> ParseNumber(std::string_view text) {
   return number;
 }
 
-/// Returns the shortest text that ParseNumber() reads as the same number.
+/// Returns the shortest text that ParseNumber() parses to the same number.
 inline std::string NumberText(double number) {
   char text[32];
   const auto [end, error] = std::to_chars(text, text + sizeof(text), number);

@@ -1,11 +1,9 @@
-// Algorithm: eight elements at a time, in a 64-bit word. They are in its lowest
-// bits, which are split in the middle, then the halves and the quarters, so
-// that each element moves to a separate byte; packing does the same steps in
-// reverse.
+// Unpacks eight elements at a time in a 64-bit word. Splits the word in the
+// middle, then the halves, then the quarters, so that each element ends up in
+// its own byte. Packing does the same steps in reverse.
 //
-// Why: a dozen instructions for eight elements of any width, including those
-// that straddle bytes, without a table or a special instruction set; this is
-// faster than memory.
+// Eight elements of any width take a dozen instructions, even if they straddle
+// bytes, without a table or special instructions. This is faster than memory.
 #include "core/base/packing.h"
 
 #include <algorithm>
@@ -16,7 +14,7 @@
 namespace topk {
 namespace {
 
-// The lowest `bits` bits of each lane of `lane` bits.
+// Returns a mask of the lowest `bits` bits in each lane of `lane` bits.
 constexpr uint64_t LowBits(int bits, int lane) {
   uint64_t mask = 0;
   for (int at = 0; at < 64; at += lane) {
@@ -28,12 +26,12 @@ constexpr uint64_t LowBits(int bits, int lane) {
 template <int kBits, BitOrder kOrder>
 struct Packing {
   static constexpr int kShift = 8 - kBits;
-  // Of two elements, two pairs, two halves that lie apart: the first.
+  // Masks of the first element, pair or half in each lane.
   static constexpr uint64_t kLow8 = LowBits(kBits, 16);
   static constexpr uint64_t kLow16 = LowBits(2 * kBits, 32);
   static constexpr uint64_t kLow32 = LowBits(4 * kBits, 64);
 
-  // From the low 8 * kBits bits to eight bytes.
+  // Spreads the low 8 * kBits bits to eight bytes.
   static uint64_t Spread(uint64_t x) {
     x = (x & kLow32) | x >> 4 * kBits << 32;
     x = (x & kLow16) | (x << (16 - 2 * kBits) & kLow16 << 16);
@@ -42,7 +40,7 @@ struct Packing {
     return x << kShift;
   }
 
-  // A whole group, by words: put together in memory it would be waited for.
+  // Loads a group by words. Assembling it in memory would stall the load.
   static uint64_t Load(const std::byte* group) {
     using Low =
         std::conditional_t<(kBits >= 4), uint32_t,
@@ -68,7 +66,7 @@ struct Packing {
   static void Unpack(const std::byte* packed, int64_t first, int64_t count,
                      std::byte* bytes) {
     const std::byte* group = packed + first / kPackedGroup * kBits;
-    // Of the first group or the last, which may be shorter, a part.
+    // Unpacks a part of the first or last group, which may be incomplete.
     const auto some = [&](int64_t begin, int64_t end) {
       uint64_t x = 0;
       std::memcpy(&x, group, static_cast<size_t>((end * kBits + 7) / 8));
@@ -108,7 +106,7 @@ struct Packing {
   }
 };
 
-// Calls fn with the packing of a type.
+// Calls `fn` with the Packing of a type.
 template <class Fn>
 void WithPacking(const DTypeInfo& type, const Fn& fn) {
   switch (type.bits) {
@@ -129,7 +127,7 @@ void WithPacking(const DTypeInfo& type, const Fn& fn) {
 
 void Unpack(const DTypeInfo& type, const std::byte* packed, int64_t first,
             int64_t count, std::byte* bytes) {
-  if (count == 0) return;  // neither may be null for memcpy
+  if (count == 0) return;  // memcpy() requires non-null pointers
   WithPacking(
       type, [&](auto packing) { packing.Unpack(packed, first, count, bytes); });
 }
@@ -140,7 +138,7 @@ void Pack(const DTypeInfo& type, const std::byte* bytes, int64_t count,
 }
 
 uint64_t ReadBits(const DTypeInfo& type, const std::byte* data, int64_t i) {
-  if (type.packed()) {  // from the highest bits of a byte to the lowest
+  if (type.packed()) {  // move from the highest bits of the byte to the lowest
     std::byte byte;
     Unpack(type, data, i, 1, &byte);
     return static_cast<uint64_t>(byte) >> (8 - type.bits);

@@ -11,10 +11,9 @@
 namespace topk {
 namespace {
 
-// Returns the least quota from the cgroup up to the root: a parent's limit
-// binds its children.
+// Returns the lowest quota of the cgroup and its parents, or 0.
 template <class ReadQuota>
-int LeastQuota(const std::string& controller, ReadQuota read_quota) {
+int MinQuota(const std::string& controller, ReadQuota read_quota) {
   int least = 0;
   for (const std::string& folder : CgroupFolders(controller)) {
     const int granted = ProcessorsOfQuota(read_quota(folder));
@@ -24,11 +23,11 @@ int LeastQuota(const std::string& controller, ReadQuota read_quota) {
 }
 
 int QuotaOfThisProcess() {
-  const int v2 = LeastQuota("", [](const std::string& folder) {
+  const int v2 = MinQuota("", [](const std::string& folder) {
     return ReadKernelFile(folder + "/cpu.max");
   });
   if (v2 > 0) return v2;
-  return LeastQuota("cpu", [](const std::string& folder) {
+  return MinQuota("cpu", [](const std::string& folder) {
     return ReadKernelFile(folder + "/cpu.cfs_quota_us") + " " +
            ReadKernelFile(folder + "/cpu.cfs_period_us");
   });
@@ -51,7 +50,7 @@ int AvailableProcessors() {
   if (sched_getaffinity(0, sizeof(mask), &mask) == 0) {
     count = CPU_COUNT(&mask);
   } else {
-    // More than CPU_SETSIZE processors: the mask does not fit.
+    // The mask cannot hold more than CPU_SETSIZE processors.
     count = static_cast<int>(std::thread::hardware_concurrency());
   }
   const int quota = QuotaOfThisProcess();

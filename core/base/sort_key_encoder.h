@@ -1,15 +1,15 @@
-// Encodes elements as unsigned keys that sort in the rank order. All backends
-// handle NaN, signed zeros and signs here only. C++17, and constexpr
-// throughout, so that device compilers can compile it too.
+// Encodes elements as unsigned keys that sort in rank order. This is the only
+// place that handles NaN, signed zeros and sign bits, for all backends. C++17
+// and constexpr, so that device compilers accept it.
 #pragma once
 
 namespace topk {
 
-/// Maps the raw bits of an element to an unsigned key whose descending order
-/// is the rank order of semantics: for LARGEST by value, -0 = +0, every NaN
-/// equal and first; for SMALLEST the reverse of that.
+/// Maps the raw bits of an element to an unsigned key. Descending keys are in
+/// rank order: for LARGEST, -0 = +0 and all NaNs are equal and come first; for
+/// SMALLEST, the order is reversed.
 ///
-/// Every type of one width and kind shares one instantiation.
+/// All types with the same width and kind share an instantiation.
 template <class Key, bool kFloat>
 struct SortKeyEncoder {
   Key sign;
@@ -17,7 +17,7 @@ struct SortKeyEncoder {
   /// All ones for SMALLEST, 0 for LARGEST.
   Key flip;
 
-  /// `type` is a DTypeInfo, or any type with its members `sign` and `infinity`.
+  /// `type` is a DTypeInfo, or any type with members `sign` and `infinity`.
   template <class Type>
   constexpr SortKeyEncoder(const Type& type, bool largest)
       : sign(static_cast<Key>(type.sign)),
@@ -36,15 +36,15 @@ struct SortKeyEncoder {
     }
   }
 
-  /// Whether elements with different bits share this key: zeros, NaNs.
+  /// Returns true if elements with different bits (zeros, NaNs) share this key.
   constexpr bool IsShared(Key key) const {
     if constexpr (!kFloat) return false;
     const Key ordered = static_cast<Key>(key ^ flip);
     return ordered == sign || ordered == static_cast<Key>(~Key{0});
   }
 
-  /// Returns the bits of the one element with this key.
-  /// REQUIRES: !IsShared(key).
+  /// Returns the bits of the only element with this key. REQUIRES:
+  /// !IsShared(key).
   constexpr Key Bits(Key key) const {
     if constexpr (!kFloat) return static_cast<Key>(key ^ sign ^ flip);
     const Key ordered = static_cast<Key>(key ^ flip);

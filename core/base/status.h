@@ -1,4 +1,4 @@
-// Errors as values: the one way in which every module reports failure.
+// Error handling for all modules: errors are returned as values.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@
 
 namespace topk {
 
-/// Status codes with the numbers of google.rpc.Code.
+/// Status codes, numbered as in google.rpc.Code.
 enum class Code : int {
   kOk = 0,
   kCancelled = 1,
@@ -28,45 +28,45 @@ enum class Code : int {
   kUnauthenticated = 16,
 };
 
-/// Returns the code's name in gRPC's spelling, e.g. "INVALID_ARGUMENT";
-/// "UNKNOWN" for a number that is not a Code.
+/// Returns the name of a code in gRPC's spelling, e.g. "INVALID_ARGUMENT", or
+/// "UNKNOWN" if the number is not a Code.
 std::string_view CodeName(Code code);
 
-/// The outcome of an operation. A default-constructed one is OK.
+/// The outcome of an operation. OK by default.
 struct [[nodiscard]] Status {
   Code code = Code::kOk;
-  /// A stable UPPER_SNAKE name to program against, e.g. K_EXCEEDS_DIMENSION.
+  /// A stable UPPER_SNAKE name for programs, e.g. K_EXCEEDS_DIMENSION.
   std::string reason;
-  /// The path of the request's field at fault, e.g. "tensor.shape[1]", or "";
-  /// of a quota, whose it is: "server", or "client:" and the caller's key.
+  /// The path of the offending request field, e.g. "tensor.shape[1]", or "".
+  /// For a quota, its owner: "server", or "client:" and the caller's key.
   std::string field;
-  /// For a person: names the value and the rule.
+  /// A message for people. Names the value and the rule.
   std::string message;
-  /// RESOURCE_EXHAUSTED: after how long the same request may be taken; 0 if
-  /// waiting does not help.
+  /// RESOURCE_EXHAUSTED: when to retry the same request; 0 if waiting is
+  /// useless.
   std::chrono::milliseconds retry_after{0};
 
   bool ok() const { return code == Code::kOk; }
 };
 
-/// Returns an INVALID_ARGUMENT status: the text of the operator forbids it.
+/// Returns INVALID_ARGUMENT: the operator's specification forbids the request.
 Status InvalidArgument(std::string_view reason, std::string_view field,
                        std::string message);
 
-/// Returns an UNIMPLEMENTED status: legal, but not here.
+/// Returns UNIMPLEMENTED: the request is valid but not supported here.
 Status Unimplemented(std::string_view reason, std::string_view field,
                      std::string message);
 
-/// Returns a RESOURCE_EXHAUSTED status: over a limit of this process, for so
-/// long as it may be if waiting helps.
+/// Returns RESOURCE_EXHAUSTED: a limit of this process is exceeded.
+/// `retry_after` is 0 if waiting does not help.
 Status ResourceExhausted(std::string_view reason, std::string_view field,
                          std::string message,
                          std::chrono::milliseconds retry_after = {});
 
-/// Returns a CANCELLED status: whoever asked does not wait any more.
+/// Returns CANCELLED: the caller no longer waits for the result.
 Status Cancelled();
 
-/// A value, or the error that stands in its place.
+/// A value or an error.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -79,7 +79,7 @@ class [[nodiscard]] Result {
   bool ok() const { return std::holds_alternative<T>(state_); }
   /// REQUIRES: !ok().
   const Status& status() const { return std::get<Status>(state_); }
-  /// REQUIRES: ok(), for all of the following.
+  /// The accessors below REQUIRE ok().
   T& operator*() & { return std::get<T>(state_); }
   const T& operator*() const& { return std::get<T>(state_); }
   T&& operator*() && { return std::get<T>(std::move(state_)); }

@@ -1,4 +1,4 @@
-// Small operations on text, most of them for error messages.
+// Text utilities, mainly for error messages.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace topk {
 
-/// Appends a piece of text or the decimal form of a number.
+/// Appends text, or a number in decimal.
 inline void AppendText(std::string& out, std::string_view piece) {
   out += piece;
 }
@@ -19,7 +19,7 @@ void AppendText(std::string& out, Integer number) {
   out += std::to_string(number);
 }
 
-/// Concatenates its arguments: strings and integers.
+/// Concatenates strings and integers.
 template <class... Pieces>
 std::string StrCat(const Pieces&... pieces) {
   std::string out;
@@ -27,14 +27,14 @@ std::string StrCat(const Pieces&... pieces) {
   return out;
 }
 
-/// Returns the C library's message for an errno. Thread-safe, unlike strerror.
+/// Returns the message of an errno value. Thread-safe, unlike strerror().
 inline std::string ErrnoText(int error) {
   char buffer[128];
   return strerror_r(error, buffer, sizeof(buffer));
 }
 
-/// Quotes untrusted text for a message: truncated to 64 bytes, with '?' for
-/// bytes that are not printable ASCII.
+/// Quotes untrusted text for a message. Truncates it to 64 bytes and replaces
+/// bytes other than printable ASCII with '?'.
 inline std::string Quote(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text.substr(0, 64)) {
@@ -43,7 +43,7 @@ inline std::string Quote(std::string_view text) {
   return quoted + (text.size() > 64 ? "...\"" : "\"");
 }
 
-/// Returns text without the spaces at its ends.
+/// Returns `text` without leading and trailing spaces.
 inline std::string_view Trimmed(std::string_view text,
                                 std::string_view spaces = " \t") {
   const size_t first = text.find_first_not_of(spaces);
@@ -51,7 +51,7 @@ inline std::string_view Trimmed(std::string_view text,
   return text.substr(first, text.find_last_not_of(spaces) + 1 - first);
 }
 
-/// Returns ASCII text in lower case.
+/// Returns ASCII text in lowercase.
 inline std::string InLowerCase(std::string_view text) {
   std::string lower(text);
   std::ranges::transform(lower, lower.begin(), [](unsigned char c) {
@@ -60,14 +60,14 @@ inline std::string InLowerCase(std::string_view text) {
   return lower;
 }
 
-/// Returns a byte's two digits in lower-case hex.
+/// Returns a byte as two lowercase hex digits.
 inline std::string HexOf(unsigned char byte) {
   constexpr char kDigits[] = "0123456789abcdef";
   return {kDigits[byte >> 4], kDigits[byte & 15]};
 }
 
-/// Escapes untrusted text for a terminal or a log: control characters, those
-/// of bidirectional text, and bytes that are not valid UTF-8 become \xNN.
+/// Escapes untrusted text for a terminal or a log: control characters,
+/// bidirectional formatting characters and invalid UTF-8 bytes become \xNN.
 inline std::string EscapeControls(std::string_view text) {
   const auto byte = [&](size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
@@ -85,14 +85,14 @@ inline std::string EscapeControls(std::string_view text) {
     for (size_t j = 1; j < length; ++j) {
       printable = printable && (byte(i + j) & 0xc0) == 0x80;
     }
-    // Longer forms than needed, surrogates, and numbers above U+10FFFF.
+    // Overlong forms, surrogates, and code points above U+10FFFF.
     if ((first == 0xe0 && byte(i + 1) < 0xa0) ||
         (first == 0xed && byte(i + 1) >= 0xa0) ||
         (first == 0xf0 && byte(i + 1) < 0x90) ||
         (first == 0xf4 && byte(i + 1) >= 0x90)) {
       printable = false;
     }
-    // U+0080 .. U+009F control terminals too.
+    // U+0080 .. U+009F are control characters too.
     if (first == 0xc2 && byte(i + 1) < 0xa0) printable = false;
     // U+200E, U+200F, U+202A .. U+202E and U+2066 .. U+2069 reorder text.
     const int last = byte(i + 2);

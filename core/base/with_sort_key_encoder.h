@@ -1,4 +1,4 @@
-// Selects the instantiation of SortKeyEncoder for an element type at run time.
+// Selects a SortKeyEncoder instantiation at run time.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace topk {
 
-/// Calls `fn` with the SortKeyEncoder of an element type and direction. There
-/// are eight instantiations: four widths, each for integers and for floats.
+/// Calls `fn` with the SortKeyEncoder for an element type and a direction.
+/// There are eight instantiations: integers and floats in four widths.
 template <class Fn>
 auto WithSortKeyEncoder(const DTypeInfo& type, bool largest, Fn fn) {
   const auto call = [&]<class Key>(Key) {

@@ -13,7 +13,7 @@ namespace {
 
 std::string ShapeText(const v1::Tensor& tensor) {
   std::string text = "[";
-  // A hostile shape may have millions of dimensions; a message need not.
+  // Truncated: a hostile shape may have millions of dimensions.
   constexpr int kShown = 8;
   for (int i = 0; i < tensor.shape_size() && i < kShown; ++i) {
     text += StrCat(i > 0 ? ", " : "", tensor.shape(i));
@@ -21,7 +21,7 @@ std::string ShapeText(const v1::Tensor& tensor) {
   return text + (tensor.shape_size() > kShown ? ", ...]" : "]");
 }
 
-// Returns the type as users write it, e.g. "f32", or its number if unknown.
+// Returns the name of a type, e.g. "f32", or its number if it is unknown.
 std::string DataTypeName(int data_type) {
   const DTypeInfo* info = FindDType(data_type);
   return info != nullptr ? std::string(info->name) : StrCat(data_type);
@@ -136,7 +136,7 @@ Status NoSuchAttribute(std::string_view dialect, std::string_view attribute,
   return InvalidArgument("ATTRIBUTE_NOT_IN_VERSION",
                          StrCat(dialect, ".", attribute),
                          StrCat(version.name, " has no attribute ", attribute,
-                                "; version ", since, " has"));
+                                "; version ", since, " added it"));
 }
 
 void SetK(const v1::KInput& k, Outline& outline) {

@@ -1,4 +1,4 @@
-// The checks that several dialects share.
+// Checks shared by several dialects.
 #pragma once
 
 #include <cstdint>
@@ -13,40 +13,40 @@
 
 namespace topk {
 
-/// Returns the element type if it is one of `allowed`; otherwise
-/// INVALID_ARGUMENT that names `field` and `owner`, whose rule is broken, and
-/// ends with `remedy`.
+/// Returns the element type if it is in `allowed`. Otherwise, returns
+/// INVALID_ARGUMENT with a message that names `owner`, whose rule is broken,
+/// and ends with `remedy`. `field` is the path of the data type.
 Result<DType> CheckDataType(int data_type, std::span<const DType> allowed,
                             std::string_view field, std::string_view owner,
                             std::string_view remedy = "");
 
-/// Returns the element type of the request's tensor. INVALID_ARGUMENT if the
-/// version does not accept the type, naming the one of `versions` that does, or
-/// if the tensor has strides, which only DirectML allows.
+/// Returns the element type of the request's tensor. Returns INVALID_ARGUMENT
+/// if `version` does not accept the type (the message suggests one of
+/// `versions`), or if the tensor has strides, which only DirectML allows.
 Result<DType> CheckTensor(const v1::Tensor& tensor,
                           const OperatorVersion& version,
                           std::span<const OperatorVersion> versions);
 
-/// The K tensors that a version of an operator accepts.
+/// The K tensors that an operator version accepts.
 struct KRule {
   std::span<const DType> data_types;
-  /// The shape that is required: [] (0) or [1] (1).
+  /// The required rank: 0 for shape [], 1 for shape [1].
   int rank;
 };
 
-/// Returns K, whichever way it was sent; `field` is its path. INVALID_ARGUMENT
-/// if it is missing, a tensor that breaks the rule, or above 2^63 - 1. MakePlan
-/// checks the rest of its range.
+/// Returns K, whether sent as a number or as a tensor. Returns INVALID_ARGUMENT
+/// if K is missing, exceeds 2^63 - 1, or is a tensor that breaks `rule`.
+/// MakePlan() checks the rest of the range. `field` is the path of K.
 Result<int64_t> ReadK(const v1::KInput& k, const KRule& rule,
                       std::string_view field, std::string_view owner);
 
-/// Sets K of an outline, whichever way it was sent.
+/// Copies K to `outline`, whether sent as a number or as a tensor.
 void SetK(const v1::KInput& k, Outline& outline);
 
-/// INVALID_ARGUMENT: k is missing.
+/// Returns INVALID_ARGUMENT: k is missing.
 Status MissingK(std::string_view field, std::string_view owner);
 
-/// INVALID_ARGUMENT: a version does not have an attribute of a newer one.
+/// Returns INVALID_ARGUMENT: version `since` added the attribute.
 Status NoSuchAttribute(std::string_view dialect, std::string_view attribute,
                        const OperatorVersion& version, int since);
 

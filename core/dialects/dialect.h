@@ -1,5 +1,5 @@
-// The interface of a dialect. Only dialects know ONNX, OpenVINO and DirectML.
-// ARCHITECTURE.md has the recipe for another one.
+// The interface of a dialect. Only dialects know about ONNX, OpenVINO and
+// DirectML. To add a dialect, see ARCHITECTURE.md.
 #pragma once
 
 #include <cstdint>
@@ -14,46 +14,47 @@
 
 namespace topk {
 
-/// One version of an operator: what GetCapabilities says of it.
+/// A version of an operator, as reported by GetCapabilities.
 struct OperatorVersion {
   int version;
-  /// The operator's own name, e.g. "ONNX TopK-11".
+  /// The name in the operator's specification, e.g. "ONNX TopK-11".
   std::string_view name;
   std::span<const DType> data_types;
-  /// The default first.
+  /// The first is the default.
   std::span<const DType> index_types;
 };
 
-/// The attributes on which the shape of a response depends, of a request that
-/// need not be valid.
+/// The attributes that determine the shape of the response. The request may be
+/// invalid.
 struct Outline {
   int64_t axis = -1;
-  /// K, if it was sent as a number.
+  /// K, if sent as a number.
   std::optional<int64_t> k;
-  /// K, if it was sent as a tensor.
+  /// K, if sent as a tensor.
   const v1::Tensor* k_tensor = nullptr;
   DType index_type = DType::kI64;
-  /// Descriptions of the outputs; null for packed ones.
+  /// Output descriptions. Null means packed.
   const v1::TensorDesc* values = nullptr;
   const v1::TensorDesc* indices = nullptr;
 };
 
-/// A family of operators that share one attributes message.
+/// A family of operators that share an attributes message.
 struct Dialect {
   v1::Dialect id;
-  /// As users write it, e.g. "onnx"; also the name of the attributes' field.
+  /// The user-visible name, e.g. "onnx". Also the name of the attributes field.
   std::string_view name;
-  /// As its publisher writes it, e.g. "ONNX".
+  /// The publisher's spelling, e.g. "ONNX".
   std::string_view title;
   v1::TopKRequest::AttributesCase attributes;
-  /// Ascending.
+  /// In ascending order.
   std::span<const OperatorVersion> versions;
-  /// Checks the dialect's own rules and returns what the request means. The
-  /// caller has checked the dialect, the version and that the attributes are
-  /// set, and MakePlan() checks the rest.
+  /// Checks the dialect's own rules and translates the request. REQUIRES: the
+  /// dialect and the version are valid, and the attributes are set. MakePlan()
+  /// checks everything else.
   Result<PlanRequest> (*parse)(const v1::TopKRequest& request,
                                const OperatorVersion& version);
-  /// Reads the outline of a request with these attributes, valid or not.
+  /// Reads the outline of a request with this dialect's attributes, even if the
+  /// request is invalid.
   Outline (*peek)(const v1::TopKRequest& request);
 };
 

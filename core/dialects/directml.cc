@@ -1,6 +1,7 @@
-// DirectML DML_OPERATOR_TOP_K and DML_OPERATOR_TOP_K1. Clauses are those of the
-// page of DML_TOP_K1_OPERATOR_DESC, learn.microsoft.com/windows/win32/api/
-// directml; DML_TOP_K_OPERATOR_DESC is its case AxisDirection = DECREASING.
+// DirectML DML_OPERATOR_TOP_K and DML_OPERATOR_TOP_K1. Quotations are from the
+// page of DML_TOP_K1_OPERATOR_DESC,
+// learn.microsoft.com/windows/win32/api/directml. DML_TOP_K_OPERATOR_DESC is
+// the special case AxisDirection = DECREASING.
 #include <array>
 #include <limits>
 
@@ -12,7 +13,7 @@ namespace topk {
 namespace directml {
 namespace {
 
-// "Tensor support": 1_0 (TOP_K alone) has the first two types, 2_1 the first
+// "Tensor support": 1_0 (TOP_K only) has the first two types, 2_1 the first
 // eight, 5_0 all ten.
 constexpr std::array<DType, 10> kTypes = {
     DType::kF32, DType::kF16, DType::kI32, DType::kI16, DType::kI8,
@@ -29,7 +30,7 @@ constexpr std::array<OperatorVersion, 2> kVersions = {{
 
 constexpr int64_t kMaxUint = std::numeric_limits<uint32_t>::max();
 
-// A row of the page's "Tensor support" tables.
+// A row in the page's "Tensor support" tables.
 struct LevelRow {
   v1::FeatureLevel from;
   int min_dimensions;
@@ -44,14 +45,14 @@ constexpr std::array<LevelRow, 4> kLevels = {{
     {v1::FEATURE_LEVEL_5_0, 1, 8, kAllTypes, kAllIndexTypes},
 }};
 
-// The feature level as an error names it.
+// Returns the name of a feature level for error messages.
 std::string LevelName(v1::FeatureLevel level) {
   return level == v1::FEATURE_LEVEL_UNSPECIFIED ? "DirectML"
                                                 : v1::FeatureLevel_Name(level);
 }
 
-// Returns the newest row at or below the requested feature level.
-// "This operator was introduced in DML_FEATURE_LEVEL_2_1" (TOP_K1).
+// Returns the newest row at or below the requested feature level. TOP_K1: "This
+// operator was introduced in DML_FEATURE_LEVEL_2_1".
 Result<const LevelRow*> FindLevel(const v1::DirectMLTopK& directml,
                                   const OperatorVersion& version) {
   const v1::FeatureLevel level = directml.feature_level();
@@ -74,8 +75,8 @@ Result<const LevelRow*> FindLevel(const v1::DirectMLTopK& directml,
   return row;
 }
 
-// "DimensionCount" by level; Sizes are UINT and an empty tensor has no
-// description.
+// Checks DimensionCount against the feature level. Sizes are UINT, and an empty
+// tensor cannot be described.
 Status CheckSizes(const v1::TopKRequest& request, const LevelRow& level) {
   const v1::Tensor& tensor = request.tensor();
   const int count = tensor.shape_size();
@@ -100,7 +101,7 @@ Status CheckSizes(const v1::TopKRequest& request, const LevelRow& level) {
 
 // "If set to DML_AXIS_DIRECTION_INCREASING, this operator returns the smallest
 // K elements in order of increasing value. Otherwise, the largest K elements in
-// order of decreasing value." TOP_K has no such field.
+// order of decreasing value." TOP_K does not have this field.
 Result<Direction> ReadDirection(const v1::DirectMLTopK& directml,
                                 const OperatorVersion& version) {
   const v1::AxisDirection direction = directml.axis_direction();
@@ -122,7 +123,7 @@ Result<Direction> ReadDirection(const v1::DirectMLTopK& directml,
 
 // "K must be greater than 0, but less than the number of elements in the
 // InputTensor along the dimension specified by Axis." DirectML itself accepts
-// equality, so the rule applies only if `strict` is set.
+// equality, so this rule applies only if `strict` is set.
 Status CheckStrict(const v1::TopKRequest& request) {
   const v1::DirectMLTopK& directml = request.directml();
   const int64_t axis = directml.axis();
@@ -165,8 +166,7 @@ Status CheckOutputSizes(const v1::TopKRequest& request,
   return {};
 }
 
-// Checks an output's description against what it must agree with, and returns
-// its element type and layout.
+// Checks an output's description, sets `output` and returns the element type.
 Result<DType> ReadOutput(const v1::TopKRequest& request,
                          const v1::TensorDesc& desc, std::string_view field,
                          std::span<const DType> types, std::string_view owner,
@@ -195,8 +195,8 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
   plan.dtype = *type;
   plan.strides.assign(request.tensor().strides().begin(),
                       request.tensor().strides().end());
-  // A buffer's implied size is rounded up to a multiple of 4 bytes. Without a
-  // total size the padding may be left out.
+  // A buffer's implied size is rounded up to a multiple of 4 bytes. If no total
+  // size is given, the padding may be omitted.
   plan.is_buffer = true;
   plan.total_bytes = directml.input_total_tensor_size_bytes();
   // "Axis must be less than the DimensionCount of the InputTensor"; UINT.

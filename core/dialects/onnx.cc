@@ -1,4 +1,4 @@
-// ONNX TopK, opsets 1, 10, 11 and 24. Clauses are those of the operator's page,
+// ONNX TopK, opsets 1, 10, 11 and 24. Quotations are from the operator's page,
 // https://onnx.ai/onnx/operators/onnx__TopK.html
 #include <array>
 
@@ -10,8 +10,8 @@ namespace topk {
 namespace onnx {
 namespace {
 
-// "Type Constraints", T: opset 24 adds bfloat16 to opset 11's; 1 and 10
-// "constrain input and output types to float tensors".
+// "Type Constraints", T: opsets 1 and 10 "constrain input and output types to
+// float tensors"; opset 24 adds bfloat16 to the types of opset 11.
 constexpr std::array<DType, 12> kTypes = {
     DType::kF16, DType::kF32, DType::kF64, DType::kI8,
     DType::kI16, DType::kI32, DType::kI64, DType::kU8,
@@ -32,8 +32,8 @@ constexpr std::array<OperatorVersion, 4> kVersions = {{
     {24, "ONNX TopK-24", kTypes24, kIndexTypes},
 }};
 
-// Returns a 0-or-1 attribute of opset 11, "Attributes", largest and sorted:
-// default 1; the text defines 1 and 0 alone. Earlier opsets have neither.
+// Reads "largest" or "sorted", which opset 11 added. The default is 1, and only
+// the values 1 and 0 are defined.
 Result<bool> ReadFlag(bool has, int64_t value, std::string_view name,
                       const OperatorVersion& version) {
   if (!has) return true;
@@ -51,8 +51,8 @@ Outline Peek(const v1::TopKRequest& request) {
   const v1::OnnxTopK& onnx = request.onnx();
   Outline outline;
   // "Attributes", axis: default -1; opset 11: "negative value means counting
-  // dimensions from the back". Opsets 1 and 10 say nothing of negative values
-  // but have a negative default, so they take them too.
+  // dimensions from the back". Opsets 1 and 10 do not mention negative values,
+  // but their default is negative, so accept negative values there too.
   outline.axis = onnx.has_axis() ? onnx.axis() : -1;
   SetK(onnx.k(), outline);
   return outline;
@@ -69,7 +69,7 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
   plan.index_type = DType::kI64;
   plan.axis = Peek(request).axis;
 
-  // TopK-1, "Attributes", k (required). From 10 on k is an input.
+  // TopK-1: k is a required attribute. From opset 10 on, k is an input.
   if (version.version == 1 && onnx.k().has_tensor()) {
     return InvalidArgument("K_IS_ATTRIBUTE", "onnx.k.tensor",
                            "k is an attribute of ONNX TopK-1, not an input: "
@@ -84,7 +84,7 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
   if (!largest.ok()) return largest.status();
   plan.direction = *largest ? Direction::kLargest : Direction::kSmallest;
   // sorted = 0: "order of returned Values and Indices are undefined", so the
-  // order of sorted = 1 is one of the right ones.
+  // order of sorted = 1 is valid.
   const Result<bool> sorted =
       ReadFlag(onnx.has_sorted(), onnx.sorted(), "sorted", version);
   if (!sorted.ok()) return sorted.status();

@@ -1,5 +1,5 @@
-// OpenVINO TopK-1, TopK-3 and TopK-11. Clauses are those of the operators'
-// pages, https://docs.openvino.ai, "Operation Set Specification".
+// OpenVINO TopK-1, TopK-3 and TopK-11. Quotations are from the operators' pages
+// in "Operation Set Specification", https://docs.openvino.ai
 #include <algorithm>
 #include <array>
 #include <initializer_list>
@@ -12,7 +12,7 @@ namespace topk {
 namespace openvino {
 namespace {
 
-// "Types", T: "any numeric type": all but boolean and string.
+// "Types", T: "any numeric type". This excludes boolean and string.
 constexpr std::array<DType, 23> kTypes = {
     DType::kF16,    DType::kBF16,   DType::kF32,   DType::kF64, DType::kI8,
     DType::kI16,    DType::kI32,    DType::kI64,   DType::kU8,  DType::kU16,
@@ -23,7 +23,7 @@ constexpr std::array<DType, 23> kTypes = {
 constexpr std::array<DType, 2> kIndexTypes = {DType::kI32, DType::kI64};
 constexpr std::span<const DType> kIndexTypes1 =
     std::span<const DType>(kIndexTypes).first(1);
-// "Inputs", 2: "scalar of any integer type"; in version 1 i8, i32 or i64.
+// "Inputs", 2: "scalar of any integer type"; in version 1 only i8, i32 and i64.
 constexpr std::array<DType, 14> kKTypes = {
     DType::kI8,  DType::kI32, DType::kI64, DType::kI16, DType::kU8,
     DType::kU16, DType::kU32, DType::kU64, DType::kU1,  DType::kU2,
@@ -42,7 +42,7 @@ Status Missing(std::string_view attribute, std::string_view values) {
                          StrCat(attribute, " is required: ", values));
 }
 
-// Rejects a value that is not allowed. `text` lists the allowed values.
+// Checks that `value` is in `allowed`. `text` lists the allowed values.
 Status CheckValue(std::string_view attribute, const std::string& value,
                   std::initializer_list<std::string_view> allowed,
                   std::string_view text) {
@@ -53,7 +53,7 @@ Status CheckValue(std::string_view attribute, const std::string& value,
 }
 
 // TopK-11, "stable": "only in effect when the sort attribute is set to value or
-// index". OpenVINO rejects stable = true with "none", so topkd does too.
+// index". OpenVINO rejects stable = true with "none", and so does topkd.
 // Results are always stable, so the value has no other effect.
 Status CheckStable(const v1::OpenVinoTopK& openvino,
                    const OperatorVersion& version) {
@@ -70,8 +70,8 @@ Status CheckStable(const v1::OpenVinoTopK& openvino,
 }
 
 // "index_element_type": "Range of values: "i64" or "i32". Default: "i32"".
-// The page of TopK-1 does not have the attribute, so topkd rejects it, although
-// OpenVINO's opset 1 accepts it. The indices of TopK-1 are i32.
+// TopK-1's page does not list the attribute, so topkd rejects it there,
+// although OpenVINO's opset 1 accepts it. TopK-1's indices are i32.
 Status ReadIndexType(const v1::OpenVinoTopK& openvino,
                      const OperatorVersion& version, PlanRequest& plan) {
   plan.index_type = DType::kI32;
@@ -110,8 +110,8 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
   }
   plan.direction =
       openvino.mode() == "max" ? Direction::kLargest : Direction::kSmallest;
-  // "sort": "Range of values: value, index, none. Required: yes". The order of
-  // "none" is undefined; "none" sorts by value.
+  // "sort": "Range of values: value, index, none. Required: yes". The order is
+  // undefined for "none"; topkd sorts by value.
   constexpr std::string_view kSorts = "\"value\", \"index\" or \"none\"";
   if (openvino.sort().empty()) return Missing("sort", kSorts);
   if (Status s = CheckValue("sort", openvino.sort(), {"value", "index", "none"},

@@ -7,7 +7,7 @@
 
 namespace topk {
 
-// Each is defined in the file of its name.
+// Each is defined in the file of the same name.
 extern const Dialect kOnnx;
 extern const Dialect kOpenVino;
 extern const Dialect kDirectML;
@@ -31,8 +31,8 @@ Status UnknownDialect(int number) {
                          StrCat("dialect ", number, " must be ", known));
 }
 
-// The error for an unpublished version names the newest version before it (in
-// ONNX the opset in which the operator last changed), or the newest of all.
+// If the version is not published, the error suggests the newest version before
+// it (for ONNX, the opset of the operator's last change), or the newest of all.
 Result<const OperatorVersion*> FindVersion(const Dialect& dialect,
                                            int32_t number) {
   const OperatorVersion* use = &dialect.versions.back();

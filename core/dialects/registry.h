@@ -1,4 +1,4 @@
-// From a request to a plan, whatever its dialect.
+// Turns a request of any dialect into a plan.
 #pragma once
 
 #include <span>
@@ -10,19 +10,19 @@
 
 namespace topk {
 
-/// The length of a request_id, at most.
+/// The maximum length of a request_id.
 inline constexpr size_t kMaxRequestIdBytes = 256;
 
-/// Returns every dialect.
+/// Returns all dialects.
 std::span<const Dialect* const> Dialects();
 
-/// Returns the dialect that a request names, or whose attributes it has, or
-/// nullptr.
+/// Return the dialect with this spec or these attributes, or null.
 const Dialect* FindDialect(const v1::Spec& spec);
 const Dialect* FindDialect(v1::TopKRequest::AttributesCase attributes);
 
-/// Returns the plan of a request, or the first rule it breaks. Looks at all but
-/// the tensor's source, so a stream's header is lowered before its data comes.
+/// Validates a request and returns its plan, or an error for the first rule
+/// that it breaks. Does not look at the tensor's source, so a stream's header
+/// can be lowered before its data arrives.
 Result<Plan> Lower(const v1::TopKRequest& request, const Limits& limits);
 
 }  // namespace topk

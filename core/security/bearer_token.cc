@@ -10,7 +10,7 @@
 namespace topk {
 namespace {
 
-constexpr size_t kShortest = 16;
+constexpr size_t kMinTokenLength = 16;
 
 bool MayBeInToken(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
@@ -21,17 +21,18 @@ bool MayBeInToken(char c) {
 }  // namespace
 
 Status CheckToken(std::string_view token) {
-  // The message never has the token, not even a part.
+  // Error messages must not contain any part of the token.
   if (!std::ranges::all_of(token, MayBeInToken)) {
-    return InvalidArgument("TOKEN", "token",
-                           "a token has letters, digits and -._~+/= only");
+    return InvalidArgument(
+        "TOKEN", "token",
+        "a token must consist of letters, digits and -._~+/=");
   }
-  if (token.size() < kShortest) {
+  if (token.size() < kMinTokenLength) {
     return InvalidArgument(
         "TOKEN", "token",
         StrCat("a token of ", token.size(),
-               " characters can be guessed; it has ", kShortest,
-               " or more, e.g. those of: openssl rand -hex 32"));
+               " characters can be guessed; use at least ", kMinTokenLength,
+               ", e.g. from: openssl rand -hex 32"));
   }
   return {};
 }

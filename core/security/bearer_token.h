@@ -1,4 +1,4 @@
-// Bearer tokens: what one is, and how a server remembers it.
+// Validates and hashes bearer tokens.
 #pragma once
 
 #include <array>
@@ -9,22 +9,21 @@
 
 namespace topk {
 
-/// The SHA-256 of a token. Not salted or slow, as passwords need it: tokens are
-/// random.
+/// The SHA-256 of a token. Unlike a password hash, it is neither salted nor
+/// slow: tokens are random.
 using TokenHash = std::array<unsigned char, 32>;
 
-/// Returns OK for a token that a header can carry (RFC 6750: letters, digits
-/// and -._~+/=) and that is too long to be guessed: 16 characters or more.
+/// Returns OK if a header can carry the token (RFC 6750: letters, digits and
+/// -._~+/=) and if the token is too long to be guessed: at least 16 characters.
 Status CheckToken(std::string_view token);
 
-/// Returns the hash of any text.
+/// Returns the hash of `token`.
 TokenHash HashToken(std::string_view token);
 
-/// Returns the hash in lower-case hexadecimal.
+/// Returns the hash in lowercase hexadecimal.
 std::string ToHex(const TokenHash& hash);
 
-/// Returns the token of a file's content: all of it but spaces and ends of
-/// lines around it.
+/// Strips spaces and line breaks from both ends of a file's content.
 std::string_view TrimToken(std::string_view content);
 
 }  // namespace topk

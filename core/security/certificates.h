@@ -1,5 +1,4 @@
-// Checks of certificates with precise errors; gRPC only reports that loading
-// failed.
+// Checks certificates. gRPC only reports that loading failed, not why.
 #pragma once
 
 #include <ctime>
@@ -10,33 +9,34 @@
 
 namespace topk {
 
-/// The properties of a certificate that are logged for operators.
+/// Properties of a certificate, for logs.
 struct CertificateInfo {
-  /// In RFC 2253's form, e.g. "CN=topk.example".
+  /// In RFC 2253 format, e.g. "CN=topk.example".
   std::string subject;
-  /// In hexadecimal.
+  /// Hexadecimal.
   std::string serial;
   std::time_t not_before = 0;
   std::time_t not_after = 0;
 };
 
-/// Returns what the first certificate says of itself if it, those after it and
-/// the key can be used for TLS by this OpenSSL and its security level.
-/// INVALID_ARGUMENT, naming the flag, the file and the rule: no certificate,
-/// damaged, no key, an encrypted one, one of another certificate, expired. One
-/// that is not valid yet is good: clocks differ, and it will be.
+/// Checks that the certificate, its chain and its key can be used for TLS with
+/// this OpenSSL and its security level. Returns the properties of the first
+/// certificate. Returns INVALID_ARGUMENT, naming the flag, the file and the
+/// rule, if a certificate is missing, damaged or expired, or the key is
+/// missing, encrypted or belongs to another certificate. A certificate that is
+/// not valid yet is accepted, because clocks may differ.
 Result<CertificateInfo> CheckKeyPair(const PemFile& certificate,
                                      const PemFile& key);
 
-/// Returns OK if the file has certificates, and whole ones only.
+/// Returns OK if the file contains certificates and none is damaged.
 Status CheckCaBundle(const PemFile& bundle);
 
-/// Read the files into their texts, and check them likewise. INVALID_ARGUMENT
-/// if one of a pair is not named.
+/// Read the files into `text` and check them as above. Return INVALID_ARGUMENT
+/// if only one of a pair is given.
 Status ReadKeyPair(PemFile& certificate, PemFile& key);
 Status ReadCaBundle(PemFile& bundle);
 
-/// Returns a time as "2026-01-31T12:00:00Z".
+/// Formats a time as "2026-01-31T12:00:00Z".
 std::string UtcText(std::time_t time);
 
 }  // namespace topk

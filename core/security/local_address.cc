@@ -12,11 +12,11 @@ bool IsLoopback(std::string_view address) {
     address.remove_prefix(5);
     return address.empty() || address.front() == ':';
   }
-  // An IPv4 client of a socket for both versions.
+  // The address of an IPv4 client on a dual-stack socket.
   constexpr std::string_view kMapped = "::ffff:";
   if (address.starts_with(kMapped)) address.remove_prefix(kMapped.size());
   const std::string_view host = address.substr(0, address.find(':'));
-  // A name may begin with 127. too.
+  // A host name may also begin with "127.".
   return host == "localhost" ||
          (host.starts_with("127.") &&
           host.find_first_not_of("0123456789.") == std::string_view::npos);

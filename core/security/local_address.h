@@ -1,16 +1,16 @@
-// Addresses that lead nowhere but to this machine.
+// Recognizes addresses of this machine.
 #pragma once
 
 #include <string_view>
 
 namespace topk {
 
-/// Whether an address is that of a Unix socket, as gRPC writes it: unix:path or
-/// unix-abstract:name. A host's name may begin with "unix" too.
+/// Returns true for a Unix socket address in gRPC's format: unix:path or
+/// unix-abstract:name. A host name that merely begins with "unix" is not one.
 bool IsUnixAddress(std::string_view address);
 
-/// Whether a host, with a port or without one, is this machine: localhost,
-/// 127.0.0.0/8, also mapped to IPv6, or ::1.
+/// Returns true if a host, with or without a port, is this machine: localhost,
+/// 127.0.0.0/8 (also IPv4-mapped), or ::1.
 bool IsLoopback(std::string_view address);
 
 }  // namespace topk

@@ -13,13 +13,13 @@ Bio Open(const std::string& text) {
   return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
-// Nobody can be asked for a passphrase.
+// Refuses to decrypt: there is nobody to ask for a passphrase.
 int NoPassphrase(char*, int, int, void* asked) {
   *static_cast<bool*>(asked) = true;
   return -1;
 }
 
-// Reads all objects of a kind, which `kind` names in messages.
+// Reads all objects of one type, which error messages call `kind`.
 template <class Object, class Read>
 Result<std::vector<Object>> ReadAll(const PemFile& pem, const char* kind,
                                     Read read) {
@@ -30,13 +30,13 @@ Result<std::vector<Object>> ReadAll(const PemFile& pem, const char* kind,
   while (Object next{read(bio.get(), nullptr, NoPassphrase, &asked)}) {
     objects.push_back(std::move(next));
   }
-  // The text ends where no other one begins.
+  // The expected error at the end of the text is "no start line".
   const unsigned long end = ERR_peek_last_error();  // NOLINT: OpenSSL's type
   if (ERR_GET_LIB(end) != ERR_LIB_PEM ||
       ERR_GET_REASON(end) != PEM_R_NO_START_LINE) {
     const std::string reason = LastOpenSslError();
-    return BadPem(pem, StrCat("has a damaged ", kind, ", its number ",
-                              objects.size() + 1, ": ", reason));
+    return BadPem(pem, StrCat("has a damaged ", kind, " (number ",
+                              objects.size() + 1, "): ", reason));
   }
   if (objects.empty())
     return BadPem(pem, StrCat("has no ", kind, " in PEM form"));

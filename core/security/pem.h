@@ -1,4 +1,4 @@
-// Reads PEM files with OpenSSL.
+// Parses PEM files with OpenSSL.
 #pragma once
 
 #include <openssl/pem.h>
@@ -15,7 +15,7 @@
 
 namespace topk {
 
-/// The deleter of an OpenSSL type, e.g. OpenSslFree<X509_free>.
+/// A deleter for an OpenSSL type, e.g. OpenSslFree<X509_free>.
 template <auto kFree>
 struct OpenSslFree {
   template <class T>
@@ -29,26 +29,27 @@ using Key = std::unique_ptr<EVP_PKEY, OpenSslFree<EVP_PKEY_free>>;
 using RevocationList = std::unique_ptr<X509_CRL, OpenSslFree<X509_CRL_free>>;
 using SslContext = std::unique_ptr<SSL_CTX, OpenSslFree<SSL_CTX_free>>;
 
-/// A PEM file that has been read.
+/// A PEM file and its contents.
 struct PemFile {
   NamedFile file;
   std::string text;
 };
 
-/// Each returns what the file has: one or more, in the file's order; or
-/// INVALID_ARGUMENT, TLS_FILE, which names the flag, the file and the rule:
-/// the file lacks it, one is damaged, a key is encrypted.
+/// Return the objects in the file, at least one, in order. Return
+/// INVALID_ARGUMENT with reason TLS_FILE, naming the flag, the file and the
+/// rule, if there is none, one is damaged, or the key is encrypted.
 Result<std::vector<Certificate>> ReadCertificates(const PemFile& pem);
 Result<std::vector<RevocationList>> ReadRevocationLists(const PemFile& pem);
 Result<Key> ReadKey(const PemFile& pem);
 
-/// The status of a file that is wrong; `what` completes "FLAG: PATH ...".
+/// Returns the status for an invalid PEM file. `what` completes the message
+/// "FLAG: PATH ...".
 Status BadPem(const PemFile& pem, const std::string& what);
 
-/// Returns the reason of OpenSSL's last failure on this thread, and forgets it.
+/// Returns the reason of this thread's last OpenSSL error, and clears it.
 std::string LastOpenSslError();
 
-/// Returns 0 for a time that cannot be read.
+/// Returns 0 if the time cannot be parsed.
 std::time_t ToTime(const ASN1_TIME* time);
 
 }  // namespace topk

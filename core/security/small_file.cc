@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMaxBytes = size_t{1} << 20;
 
-// Reads until the end or one byte too many. Returns errno's number, or 0.
+// Reads to the end of the file or one byte past the limit. Returns 0 or errno.
 int ReadAll(int fd, std::string& content) {
   content.resize(kMaxBytes + 1);
   size_t size = 0;
@@ -38,7 +38,7 @@ Result<std::string> ReadSmallFile(const NamedFile& file) {
         StrCat(file.flag, ": cannot read ",
                EscapeControls(file.path.substr(0, PATH_MAX)), ": ", why)};
   };
-  // A pipe must not keep whoever reads it again later.
+  // O_NONBLOCK: opening a pipe must not block a later reload.
   const int fd = open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return error(ErrnoText(errno));
   struct stat info {};
@@ -48,7 +48,7 @@ Result<std::string> ReadSmallFile(const NamedFile& file) {
   close(fd);
   if (!regular) return error("not a regular file");
   if (failure != 0) return error(ErrnoText(failure));
-  if (content.size() > kMaxBytes) return error("it has more than 1 MiB");
+  if (content.size() > kMaxBytes) return error("larger than 1 MiB");
   return content;
 }
 

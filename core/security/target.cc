@@ -12,16 +12,17 @@
 namespace topk {
 namespace {
 
-// A comma or a space would make several addresses of one.
+// Rejects commas and spaces, which would split the address into several.
 bool IsHost(std::string_view host) {
   const auto in_host = [](char c) { return c > ' ' && c < 0x7f && c != ','; };
   if (host.empty() || !std::ranges::all_of(host, in_host)) return false;
-  // gRPC would take "unix-abstract:", "vsock:" and others for a scheme.
+  // gRPC would parse "unix-abstract:", "vsock:" and others as a scheme.
   return host.starts_with('[') ? host.ends_with(']')
                                : host.find(':') == std::string_view::npos;
 }
 
-// Whether the host of host:port is an IPv6 address in brackets, or an IPv4 one.
+// Returns true if the host of host:port is a literal IPv6 address in brackets,
+// or a literal IPv4 address.
 bool IsAddress(std::string_view host_port, bool ipv6) {
   std::string host(host_port.substr(0, host_port.rfind(':')));
   if (ipv6) host = host.substr(1, host.find_first_of("%]") - 1);  // no zone
@@ -55,7 +56,7 @@ std::string TargetError(std::string_view target) {
   for (const std::string_view scheme : {"dns:", "ipv4:", "ipv6:"}) {
     if (!rest.starts_with(scheme)) continue;
     rest.remove_prefix(scheme.size());
-    // scheme:[//authority/]addresses
+    // Format: scheme:[//authority/]addresses
     if (rest.starts_with("//")) rest.remove_prefix(rest.rfind('/') + 1);
     break;
   }

@@ -1,4 +1,4 @@
-// Addresses of servers, as users write them.
+// Validates server addresses given by users.
 #pragma once
 
 #include <string>
@@ -6,13 +6,13 @@
 
 namespace topk {
 
-/// Whether an address is exactly one host:port with a port of `min_port` to
-/// 65535. The host may be an IPv6 address in brackets.
+/// Returns true if `address` is exactly one host:port, with a port between
+/// `min_port` and 65535. The host may be an IPv6 address in brackets.
 bool IsHostPort(std::string_view address, int min_port);
 
-/// Returns what is wrong with the ports of a gRPC target, or "". gRPC takes
-/// ports modulo 65536 and 0x50 for 0. There are no
-/// ports in targets such as unix: and xds:.
+/// Returns an error message if a port in a gRPC target is invalid, or "".
+/// Needed because gRPC takes ports modulo 65536 and 0x50 as 0. Targets such as
+/// unix: and xds: have no ports.
 std::string TargetError(std::string_view target);
 
 }  // namespace topk

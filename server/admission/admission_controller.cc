@@ -9,11 +9,11 @@ namespace topk {
 namespace {
 
 std::string FormatRate(double rate) {
-  return rate == 0 ? "0, which is no limit" : NumberText(rate);
+  return rate == 0 ? "0 (no limit)" : NumberText(rate);
 }
 
 Status ShuttingDown() {
-  // A short delay, because another server can take the call at once.
+  // A short delay: another server can take the call right away.
   return {Code::kUnavailable, "SHUTTING_DOWN", "",
           "the server is shutting down", std::chrono::milliseconds(100)};
 }

@@ -1,4 +1,4 @@
-// Admission control for calls and requests.
+// Admits or rejects calls and requests.
 #pragma once
 
 #include <grpcpp/server_context.h>
@@ -21,14 +21,13 @@ struct AdmittedCall {
   InFlightLimiter::Reservation reservation;
 };
 
-/// Admits calls and their requests. Checks for each call that the server is not
-/// shutting down, that the caller is authorized, and that the limits on calls
-/// in flight are not reached, in this order. Checks for each request, of which
-/// a stream may have many, the caller's rate and the limits on bytes in flight.
-/// Thread-safe.
+/// Decides whether calls and requests are admitted. For each call, checks that
+/// the server is not shutting down, then that the caller is authorized, then
+/// the limits on calls in flight. For each request (a stream can carry many),
+/// checks the caller's rate, then the limits on bytes in flight. Thread-safe.
 class AdmissionController {
  public:
-  /// The authenticator must outlive this.
+  /// `authenticator` must outlive this object.
   AdmissionController(const Authenticator& authenticator,
                       const AdmissionLimits& limits,
                       const RateLimiter::Rates& rates)
@@ -37,35 +36,35 @@ class AdmissionController {
   /// Rejects all calls from now on.
   void Close() { closed_ = true; }
 
-  /// Admits a call. UNAVAILABLE after Close(); other errors: see
+  /// Admits a call. Returns UNAVAILABLE after Close(). For other errors, see
   /// Authenticator::Authenticate() and InFlightLimiter::Admit().
   Status AdmitCall(const grpc::ServerContext& context, AdmittedCall& admitted);
 
-  /// Admits a request with a message of `bytes` bytes. Charges the caller's
-  /// rate, and then the bytes of the message and `own_bytes` more.
-  /// RESOURCE_EXHAUSTED with the reason RATE_LIMITED; other errors: see
-  /// InFlightLimiter::Charge::Add(). If the bytes do not fit, the rate stays
-  /// charged: the message was received.
+  /// Admits a request whose message has `bytes` bytes. Charges the caller's
+  /// rate for the message, then adds `bytes` + `own_bytes` to `charge`. Returns
+  /// RESOURCE_EXHAUSTED with reason RATE_LIMITED if the rate is exceeded. For
+  /// other errors, see InFlightLimiter::Charge::Add(). If the bytes do not fit,
+  /// the rate is not refunded: the message was received anyway.
   Status AdmitRequest(AdmittedCall& admitted, int64_t bytes, int64_t own_bytes,
                       InFlightLimiter::Charge& charge);
 
-  /// Returns OK if a call with this context would be admitted now: UNAVAILABLE
-  /// after Close(), or as Authenticator::Authenticate().
+  /// Returns OK if a call with this context would be admitted now. Returns
+  /// UNAVAILABLE after Close(). For other errors, see
+  /// Authenticator::Authenticate().
   Status CheckAdmitted(const grpc::ServerContextBase& context) const;
 
-  /// Charges the caller's rate for a message that was received on a stream.
+  /// Charges the caller's rate for a message already received on a stream.
   void DebitUnchecked(const AdmittedCall& admitted, int64_t bytes) {
     limiter_.DebitUnchecked(admitted.caller.key, bytes);
   }
 
-  /// Returns how long a stream must wait before it reads, because its caller
-  /// has sent more than its rate allows; nothing if it need not wait.
+  /// Returns how long a stream must wait before its next read because its
+  /// caller has exceeded its rate. Returns nullopt if the stream may read now.
   std::optional<std::chrono::milliseconds> ReadDelay(
       const AdmittedCall& admitted) {
     return limiter_.Take(admitted.caller.key, 0, 0);
   }
 
-  /// Returns the limiter that counts the calls and bytes in flight.
   const InFlightLimiter& in_flight() const { return in_flight_; }
 
  private:

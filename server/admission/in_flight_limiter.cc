@@ -23,9 +23,9 @@ milliseconds RetryDelayEstimator::Join(int64_t amount, int64_t done, Time now) {
   constexpr double kMax = 10;
   const MutexLock lock(mutex_);
   const double seconds = duration<double>(now - since_).count();
-  // A concurrent caller may have counted more before it took the mutex.
+  // Another thread may have reported a larger total before taking the mutex.
   done = std::max(done, done_);
-  if (seconds > kMax) {  // unknown, as at the start
+  if (seconds > kMax) {  // stale: the rate is unknown again
     since_ = now;
     done_ = done;
     per_second_ = 0;
@@ -42,7 +42,7 @@ milliseconds RetryDelayEstimator::Join(int64_t amount, int64_t done, Time now) {
   const double delay = per_second_ > 0
                            ? std::clamp(length_ / per_second_, kMin, kMax)
                            : 5 * kMin;
-  random_ = random_ * 1664525 + 1013904223;  // a generator of Numerical Recipes
+  random_ = random_ * 1664525 + 1013904223;  // LCG of Numerical Recipes
   const double jitter = 0.8 + 0.4 * (random_ >> 8) / double{1 << 24};
   return milliseconds(static_cast<int64_t>(1000 * delay * jitter));
 }
@@ -106,7 +106,8 @@ Status InFlightLimiter::Charge::Add(Size bytes) {
         limiter.bytes_delay_.Join(amount, limiter.bytes_done_,
                                   std::chrono::steady_clock::now()));
   };
-  // The client's limit first: bytes that exceed it must not count for others.
+  // Check the client's limit first, so that bytes rejected by it are never
+  // counted against the other clients.
   if (!AddWithin(limits.client_bytes, amount, use.bytes)) {
     return full("TOO_MANY_BYTES_OF_CLIENT", QuotaOf(client),
                 limits.client_bytes, "--max-client-inflight-bytes");

@@ -1,5 +1,4 @@
-// Limits on the calls and bytes in flight, and retry delays for rejected
-// requests.
+// Limits calls and bytes in flight, and estimates retry delays.
 #pragma once
 
 #include <atomic>
@@ -15,9 +14,9 @@
 
 namespace topk {
 
-/// Limits on calls and bytes in flight, of the whole server and of each client.
+/// Limits for the whole server and for each client.
 struct AdmissionLimits {
-  /// Bytes of messages, results and scratch memory.
+  /// Bytes held for messages, results and scratch memory.
   int64_t bytes = 0;
   int64_t client_bytes = 0;
   /// Calls, including open streams.
@@ -25,30 +24,29 @@ struct AdmissionLimits {
   int64_t client_calls = 0;
 };
 
-/// Estimates retry delays for rejected requests. It models a virtual queue:
-/// each rejected request is appended, and the queue drains at the rate at which
-/// the admitted work finishes. Thread-safe.
+/// Estimates retry delays for rejected requests. Models a virtual queue: each
+/// rejected request is appended, and the queue drains at the rate at which
+/// admitted work finishes. Thread-safe.
 ///
-/// Simulated with 8 slots, requests of 2, 20 and 200 ms, and 20 to 2000 callers
-/// that retry until they are served. Callers are rejected about once per served
-/// request, or 8 times if they should wait longer than the maximum of 10 s.
-/// With a constant delay of 100 ms they are rejected up to 500 times, with 1 s
-/// up to 50 times.
+/// In a simulation with 8 slots, requests of 2, 20 and 200 ms, and 20 to 2000
+/// callers that retry until they are served, callers are rejected about once
+/// per served request, or 8 times when the estimate is capped at 10 s. A
+/// constant delay of 100 ms causes up to 500 rejections, one of 1 s up to 50.
 class RetryDelayEstimator {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// Returns the delay until `amount` units can be admitted. `done` is the
-  /// total of units finished since the start. The delay is between 20 ms and 10
-  /// s, with a jitter of 20 % so that clients do not retry all at once.
+  /// Appends `amount` units to the queue and returns the delay until they can
+  /// be admitted: 20 ms to 10 s, with 20 % jitter so that clients do not retry
+  /// in lockstep. `done` is the total number of units finished since the start.
   std::chrono::milliseconds Join(int64_t amount, int64_t done, Time now);
 
  private:
   Mutex mutex_;
-  Time since_ TOPK_GUARDED_BY(mutex_){};           // when `done_` was measured
-  int64_t done_ TOPK_GUARDED_BY(mutex_) = 0;       // the highest total so far
+  Time since_ TOPK_GUARDED_BY(mutex_){};      // when `done_` was last updated
+  int64_t done_ TOPK_GUARDED_BY(mutex_) = 0;  // largest total seen
   double per_second_ TOPK_GUARDED_BY(mutex_) = 0;  // 0 = unknown
-  double length_ TOPK_GUARDED_BY(mutex_) = 0;      // of the queue, in units
+  double length_ TOPK_GUARDED_BY(mutex_) = 0;      // queue length in units
   uint32_t random_ TOPK_GUARDED_BY(mutex_) = 1;
 };
 
@@ -60,11 +58,11 @@ class InFlightLimiter {
   class Reservation;
   class Charge;
 
-  /// Admits a call of a client. RESOURCE_EXHAUSTED, with a retry delay, if the
-  /// server or this client has too many calls in flight.
+  /// Admits a call of `client`. Returns RESOURCE_EXHAUSTED with a retry delay
+  /// if the server or the client has too many calls in flight.
   Status Admit(std::string_view client, Reservation& reservation);
 
-  /// The bytes and calls in flight. They never exceed the limits.
+  /// Bytes and calls in flight. Never exceed the limits.
   int64_t bytes() const { return bytes_; }
   int64_t calls() const { return calls_; }
   const AdmissionLimits& limits() const { return limits_; }
@@ -81,13 +79,13 @@ class InFlightLimiter {
   std::atomic<int64_t> bytes_done_ = 0;
   RetryDelayEstimator bytes_delay_;
   Mutex mutex_;
-  Clients clients_ TOPK_GUARDED_BY(mutex_);  // the clients with calls in flight
+  Clients clients_ TOPK_GUARDED_BY(mutex_);  // clients with calls in flight
   std::atomic<int64_t> calls_ = 0;           // changed while mutex_ is locked
   int64_t calls_done_ TOPK_GUARDED_BY(mutex_) = 0;
   RetryDelayEstimator calls_delay_ TOPK_GUARDED_BY(mutex_);
 };
 
-/// Counts one call in flight until this is destroyed.
+/// Counts a call as in flight until destroyed.
 class InFlightLimiter::Reservation {
  public:
   Reservation() = default;
@@ -104,7 +102,7 @@ class InFlightLimiter::Reservation {
 };
 
 /// Bytes that an admitted call holds for one purpose, such as a queued message.
-/// The destructor returns them. Not thread-safe, but several charges of one
+/// Released on destruction. Not thread-safe, but several charges of one
 /// reservation may be used concurrently.
 class InFlightLimiter::Charge {
  public:
@@ -114,12 +112,13 @@ class InFlightLimiter::Charge {
   Charge& operator=(const Charge&) = delete;
   ~Charge() { Shrink(0); }
 
-  /// Charges `bytes` more bytes. Returns RESOURCE_EXHAUSTED if that exceeds a
-  /// limit, with a retry delay unless the whole charge alone would exceed it.
+  /// Adds `bytes` to the charge. Returns RESOURCE_EXHAUSTED if a limit would be
+  /// exceeded, with a retry delay unless the charge alone exceeds the limit.
+  ///
   /// REQUIRES: the call was admitted.
   Status Add(Size bytes);
 
-  /// Returns all but `bytes` bytes.
+  /// Releases all but `bytes` bytes.
   void Shrink(int64_t bytes);
 
   int64_t bytes() const { return bytes_; }

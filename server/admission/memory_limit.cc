@@ -11,8 +11,9 @@
 namespace topk {
 namespace {
 
-// Returns the minimum of `limit` and the limits in the files of all folders of
-// a controller. A file holds a number, or a word if there is no limit.
+// Returns the minimum of `limit` and the limits that `file` holds in each
+// cgroup folder of `controller`. The file holds a number, or a word such as
+// "max" if there is no limit.
 int64_t MinLimit(int64_t limit, const std::string& controller,
                  const char* file) {
   for (const std::string& folder : CgroupFolders(controller)) {

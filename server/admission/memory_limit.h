@@ -5,8 +5,8 @@
 
 namespace topk {
 
-/// Returns the minimum of the machine's memory and the limits of the cgroup and
-/// of its parents, in bytes.
+/// Returns the memory available to this process in bytes: the minimum of the
+/// machine's memory and the limits of its cgroup and the parent cgroups.
 int64_t MemoryLimit();
 
 }  // namespace topk

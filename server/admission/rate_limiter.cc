@@ -14,8 +14,8 @@ RateLimiter::RateLimiter(const Rates& rates, size_t max_callers, Clock clock)
 
 double RateLimiter::Flow::Wait(double level, double wanted) const {
   if (!limited()) return 0;
-  // A request larger than the bucket waits for a full bucket. The tolerance
-  // absorbs rounding errors of the level.
+  // A request larger than the bucket waits until the bucket is full. The
+  // tolerance absorbs rounding errors in `level`.
   constexpr double kRounding = 1e-6;
   const double lacking = std::min(wanted, capacity) - level;
   return lacking <= capacity * kRounding ? 0 : lacking / per_second;
@@ -57,7 +57,7 @@ std::optional<std::chrono::milliseconds> RateLimiter::Take(
       std::max(requests_.Wait(buckets.requests, requests_wanted),
                bytes_.Wait(buckets.bytes, bytes_wanted));
   if (wait > 0) {
-    // A year fits every unit of time.
+    // Capped so that the conversion to any unit of time cannot overflow.
     constexpr double kMaxSeconds = 365.0 * 86400;
     return std::chrono::milliseconds(
         static_cast<int64_t>(std::ceil(std::min(wait, kMaxSeconds) * 1000)));

@@ -1,4 +1,4 @@
-// Rate limits per caller.
+// Per-caller rate limits.
 #pragma once
 
 #include <chrono>
@@ -14,14 +14,14 @@
 
 namespace topk {
 
-/// Token buckets: each caller has one for requests and one for bytes. They fill
-/// at the configured rates and hold the tokens of one second (at least one
-/// request). A full bucket of bytes admits a request of any size; its level
-/// then becomes negative.
+/// Limits each caller with two token buckets, one for requests and one for
+/// bytes. A bucket fills at the configured rate and holds one second's worth of
+/// tokens (at least one request). A full byte bucket admits a request of any
+/// size; its level then becomes negative.
 ///
-/// Keeps the buckets of a bounded number of callers and evicts those of the
-/// least recently used caller, which are the fullest. Thread-safe. Takes no
-/// mutex without limits.
+/// Keeps buckets for at most `max_callers` callers and evicts the least
+/// recently used caller, whose buckets are the fullest. Thread-safe. Takes no
+/// mutex if there are no limits.
 class RateLimiter {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -36,30 +36,28 @@ class RateLimiter {
   explicit RateLimiter(const Rates& rates, size_t max_callers = 10'000,
                        Clock clock = std::chrono::steady_clock::now);
 
-  /// Returns whether there are no limits.
+  /// Returns true if there are no limits.
   bool off() const { return !requests_.limited() && !bytes_.limited(); }
 
-  /// The limits.
   Rates rates() const { return {requests_.per_second, bytes_.per_second}; }
 
-  /// Takes tokens for `requests` requests of `bytes` bytes in total. If there
-  /// are not enough, takes none and returns the delay until there are. 0
-  /// requests and 0 bytes succeed once no level is negative.
+  /// Takes tokens for `requests` requests and `bytes` bytes. If there are too
+  /// few tokens, takes none and returns the delay until there are enough.
+  /// Taking zero requests and zero bytes succeeds unless a level is negative.
   std::optional<std::chrono::milliseconds> Take(std::string_view caller,
                                                 int64_t requests,
                                                 int64_t bytes);
 
-  /// Takes tokens for bytes that were received already. The level may become
-  /// negative.
+  /// Takes tokens for bytes already received. The level may become negative.
   void DebitUnchecked(std::string_view caller, int64_t bytes);
 
  private:
-  // The rate at which a kind of buckets fills, and their capacity.
+  // The fill rate and capacity of one kind of bucket.
   struct Flow {
     double per_second;
     double capacity;
     bool limited() const { return per_second > 0; }
-    // Returns the seconds until a bucket with `level` tokens has enough.
+    // Returns the seconds until a bucket holding `level` tokens has `wanted`.
     double Wait(double level, double wanted) const;
   };
   struct Buckets {
@@ -69,7 +67,7 @@ class RateLimiter {
     Time filled;
   };
 
-  // Returns a caller's buckets, filled up to now.
+  // Returns the caller's buckets, filled up to now.
   Buckets& Fill(std::string_view caller) TOPK_REQUIRES(mutex_);
 
   const Flow requests_;
@@ -78,7 +76,7 @@ class RateLimiter {
   const Clock clock_;
   Mutex mutex_;
   std::list<Buckets> buckets_
-      TOPK_GUARDED_BY(mutex_);  // those of the last used caller first
+      TOPK_GUARDED_BY(mutex_);  // most recently used first
   std::unordered_map<std::string_view, std::list<Buckets>::iterator> by_caller_
       TOPK_GUARDED_BY(mutex_);
 };

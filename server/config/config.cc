@@ -23,7 +23,7 @@ namespace topk {
 namespace {
 
 constexpr int kUsageError = 2;
-// The heading of settings that must not be empty by mistake.
+// The --help heading of settings whose values must not be empty by mistake.
 constexpr char kSecurity[] = "Security";
 
 std::string Environment(const std::string& name) {
@@ -31,16 +31,16 @@ std::string Environment(const std::string& name) {
   return value == nullptr ? "" : value;
 }
 
-// Makes each row a flag --like-this, an environment variable TOPKD_LIKE_THIS
-// and a key of the config file.
+// Defines settings. Each row becomes a flag --like-this, an environment
+// variable TOPKD_LIKE_THIS and a config file key.
 class ConfigTable {
  public:
   explicit ConfigTable(CLI::App& app) : app_(app) {}
 
-  // Sets the heading of --help for the rows from now on.
+  // Sets the --help heading for the rows added from now on.
   void Heading(std::string heading) { heading_ = std::move(heading); }
 
-  // Adds a flag with a value, or with several if `value` is a vector.
+  // Adds a flag that takes a value, or several values if `value` is a vector.
   template <class Value>
   CLI::Option* Row(const std::string& name, Value& value,
                    const std::string& help) {
@@ -52,7 +52,7 @@ class ConfigTable {
                    CLI::Validator validator, const std::string& help) {
     return Row(name, value, help)->transform(std::move(validator));
   }
-  // Adds a flag without a value: `value` is true if the flag is given.
+  // Adds a flag without a value. Sets `value` to true if the flag is given.
   CLI::Option* Switch(const std::string& name, bool& value,
                       const std::string& help) {
     return Finish(name, app_.add_flag("--" + name, value, help));
@@ -97,9 +97,9 @@ void AddListening(ConfigTable& table, ServerConfig& config,
             "reflection. Channelz shows all connections and calls. An empty "
             "value disables it");
   table.Row("ready-file", config.ready_file,
-            "File that receives the bound addresses as JSON once the server "
-            "accepts calls. The server removes it at exit, unless a second "
-            "signal ends it");
+            "File for the bound addresses as JSON, written once the server "
+            "accepts calls. Removed at exit, unless a second signal ends the "
+            "server");
 }
 
 void AddSecurity(ConfigTable& table, SecurityConfig& config) {
@@ -119,7 +119,7 @@ void AddSecurity(ConfigTable& table, SecurityConfig& config) {
   table.Row("tls-client-crl", config.tls_client_crl,
             "PEM file with a certificate revocation list of each authority in "
             "--tls-client-ca. Calls with a revoked certificate are rejected, "
-            "on open connections too; so are those whose authority has no "
+            "even on open connections, and so are calls whose authority has no "
             "current list");
   table
       .Row("tls-allowed-san", config.tls_allowed_san,
@@ -128,33 +128,33 @@ void AddSecurity(ConfigTable& table, SecurityConfig& config) {
                  return CheckAllowedName(name).message;
                },
                "NAME"),
-           "Subject alternative names (DNS name, URI, e-mail or IP address) "
-           "of which a client's certificate needs one. A leading *. matches "
-           "any first label of a DNS name. Repeat the flag or separate names "
-           "with commas. Without it every verified certificate is accepted")
+           "Subject alternative names (DNS name, URI, e-mail or IP address); a "
+           "client certificate must contain at least one of them. A leading *. "
+           "matches any first label of a DNS name. Repeat the flag or separate "
+           "names with commas. By default, every verified certificate is "
+           "accepted")
       ->delimiter(',')
       ->default_str("");
-  table.Row(
-      "auth-tokens-file", config.auth_tokens_file,
-      "File of tokens, of which each call except health checks then needs "
-      "one. Callers send it in the header \"authorization: Bearer "
-      "TOKEN\". Each line is name:SHA-256 as printed by topkd "
-      "hash-token, or a comment after #. The server reloads the file "
-      "when it changes, and logs and ignores an invalid one");
+  table.Row("auth-tokens-file", config.auth_tokens_file,
+            "File of tokens; each call except health checks must then send one "
+            "in the header \"authorization: Bearer TOKEN\". Each line is "
+            "name:SHA-256 as printed by topkd hash-token, or a comment after "
+            "#. The server reloads the file when it changes, and logs and "
+            "ignores an invalid one");
   table.Row("client-ipv6-prefix", config.client_ipv6_prefix, Whole(1, 128),
             "Number of leading bits of an IPv6 address that identify a client "
             "without token and certificate. A host commonly owns a whole /64 "
             "network");
   table.Row("client-requests-per-second", config.client_requests_per_second,
             Rate(),
-            "Max rate of requests of one client; 0 for no limit. Bursts last "
-            "one second. A client is identified by its token, else its "
+            "Max rate of requests per client; 0 for no limit. Bursts last one "
+            "second. A client is identified by its token, else its "
             "certificate, else its address");
   table.Row("client-bytes-per-second", config.client_bytes_per_second, Rate(),
-            "Max rate of request bytes of one client; 0 for no limit. Bursts "
-            "last one second. A request above a full burst is admitted "
-            "after a second without requests and delays the next ones. "
-            "StreamTopK is read at this rate");
+            "Max rate of request bytes per client; 0 for no limit. Bursts last "
+            "one second. A request larger than a full burst is admitted after "
+            "a second without requests and delays the next ones. StreamTopK is "
+            "read at this rate");
 }
 
 std::vector<std::string> BackendChoices() {
@@ -170,21 +170,21 @@ void AddWork(ConfigTable& table, ServerConfig& config) {
             "and the cgroup quota grant");
   table.Row("backend", config.backend, CLI::IsMember(BackendChoices()),
             "Compute backend; auto uses the faster one for each request. The "
-            "backend cuda requires a build with TOPK_WITH_CUDA and a device, "
-            "and uses the CPU for requests that CUDA does not support");
+            "backend cuda requires a build with TOPK_WITH_CUDA and a device; "
+            "requests that CUDA does not support run on the CPU");
   table.Row("device-memory-bytes", config.device_memory_bytes,
             Bytes(0, std::numeric_limits<int64_t>::max()),
-            "Max memory to use on each device; 0 uses half of it");
+            "Max memory to use on each device; 0 uses half of the device's "
+            "memory");
   table.Row("pollers", config.pollers, Whole(0, 4096),
             "Number of threads that poll connections and compute small "
             "requests; 0 uses half the compute threads. One poller gives the "
             "lowest latency of small calls on two CPUs; with two or more, a "
             "connection that floods the server delays others less");
-  table.Switch(
-      "allow-shared-memory", config.allow_shared_memory,
-      "Read tensors from POSIX shared memory and write results to it. "
-      "Every client can then access each object that has the prefix and "
-      "that this process can access");
+  table.Switch("allow-shared-memory", config.allow_shared_memory,
+               "Read tensors from POSIX shared memory and write results to it. "
+               "Every client can then access every object with the prefix that "
+               "this process can access");
   table.Row("shared-memory-prefix", config.shared_memory_prefix, ObjectPrefix(),
             "Required prefix of the names of shared memory objects");
 }
@@ -215,20 +215,20 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
   table.Row("max-client-inflight-bytes", config.max_client_inflight_bytes,
             Bytes(0, kMax),
             "Max memory of one client's requests in flight; 0 uses half of "
-            "--max-inflight-bytes. A client is identified by its "
-            "token, else its certificate, else its address");
+            "--max-inflight-bytes. A client is identified by its token, else "
+            "its certificate, else its address");
   table.Row("max-client-inflight-calls", config.max_client_inflight_calls,
             Whole(0, kMax),
             "Max number of one client's calls in flight; 0 uses half of "
             "--max-inflight-calls");
   table.Row("max-receive-memory", config.max_receive_memory, Bytes(0, kMax),
-            "Max memory of gRPC for messages that are arriving or queued; 0 "
-            "uses 60 % of the memory. Beyond it gRPC closes calls without a "
-            "status");
+            "Max memory that gRPC uses for messages that are arriving or "
+            "queued; 0 uses 60 % of the memory. Beyond the limit, gRPC closes "
+            "calls without a status");
 }
 
 void AddConnections(ConfigTable& table, ConnectionOptions& options) {
-  // gRPC counts in milliseconds, in 32 bits: 24 days.
+  // gRPC takes milliseconds as a 32-bit integer: at most 24 days.
   constexpr double kMax = 2000000;
   table.Heading("Connections");
   table.Row("handshake-timeout", options.handshake_timeout,
@@ -239,30 +239,32 @@ void AddConnections(ConfigTable& table, ConnectionOptions& options) {
             "Idle time after which the server pings a client");
   table.Row("keepalive-timeout", options.keepalive_timeout,
             Seconds(0.001, kMax),
-            "Max time for the response to that ping. The connection is closed "
-            "afterwards");
-  table.Row(
-      "min-ping-interval", options.min_ping_interval, Seconds(0, kMax),
-      "Min interval of a client's pings. Clients that ping more often are "
-      "disconnected");
+            "Max time to wait for the response to a keepalive ping before the "
+            "connection is closed");
+  table.Row("min-ping-interval", options.min_ping_interval, Seconds(0, kMax),
+            "Min interval between a client's pings. Clients that ping more "
+            "often are disconnected");
   table.Row("max-connection-idle", options.max_connection_idle,
             Seconds(0, kMax),
-            "Max time of a connection without calls; 0 for no limit");
+            "Max time that a connection stays open without calls; 0 for no "
+            "limit");
   table.Row("max-connection-age", options.max_connection_age, Seconds(0, kMax),
-            "Max age at which a connection accepts calls, with 10 % jitter; 0 "
-            "for no limit. Clients then reconnect, possibly to a newer server");
+            "Age at which a connection stops accepting calls, with 10 % "
+            "jitter; 0 for never. Clients then reconnect, possibly to a newer "
+            "server");
   table.Row("max-connection-age-grace", options.max_connection_age_grace,
             Seconds(0, kMax),
-            "Max time for the calls of such a connection to finish");
-  table.Row(
-      "max-connections", options.max_connections, Whole(0, 1 << 20),
-      "Max number of open connections; 0 for no limit except that of file "
-      "descriptors. Further ones are closed at once");
+            "Max time for calls to finish on a connection that has reached "
+            "--max-connection-age");
+  table.Row("max-connections", options.max_connections, Whole(0, 1 << 20),
+            "Max number of open connections; 0 for no limit except that of "
+            "file descriptors. Connections beyond the limit are closed at "
+            "once");
   table.Row("max-connections-per-client", options.max_connections_per_client,
             Whole(0, 1 << 20),
-            "Max number of open connections of one client address; 0 for no "
-            "limit. An IPv6 client is a network of --client-ipv6-prefix bits, "
-            "and a proxy is one address");
+            "Max number of open connections per client address; 0 for no "
+            "limit. An IPv6 client is a network of --client-ipv6-prefix bits. "
+            "A proxy counts as one address");
   table.Row("max-concurrent-streams", options.max_concurrent_streams,
             Whole(1, 1 << 20), "Max number of calls in flight per connection");
   table.Row("max-metadata-bytes", options.max_metadata_bytes,
@@ -274,12 +276,13 @@ void AddConnections(ConfigTable& table, ConnectionOptions& options) {
 void AddDrain(ConfigTable& table, ServerConfig& config) {
   table.Heading("Draining");
   table.Row("drain-delay", config.drain_delay_seconds, Seconds(0, 3600),
-            "Time after SIGTERM during which calls are accepted while health "
-            "reports NOT_SERVING. Load balancers stop sending traffic in it");
+            "Time after SIGTERM during which the server still accepts calls "
+            "but reports NOT_SERVING, so that load balancers stop sending "
+            "traffic");
   table.Row("drain-timeout", config.drain_timeout_seconds, Seconds(0, 86400),
-            "Max time for calls in flight to finish afterwards. Keep the sum "
-            "of both below the grace period of the process manager (30 s in "
-            "Kubernetes)");
+            "Max time for calls in flight to finish after the delay. Keep the "
+            "sum of both below the grace period of the process manager (30 s "
+            "in Kubernetes)");
 }
 
 void AddLogging(ConfigTable& table, ServerConfig& config) {
@@ -290,26 +293,27 @@ void AddLogging(ConfigTable& table, ServerConfig& config) {
   table.Row("log-format", config.log_format, CLI::IsMember({"text", "json"}),
             "Format of log lines");
   table.Row("access-log-sample", config.access_log_sample, Share(),
-            "Share of successful requests that are logged. Requests "
-            "that the caller traces are always logged unless it is 0; failed "
-            "requests always are");
+            "Share of successful requests that are logged. Unless it is 0, "
+            "requests that the caller traces are always logged. Failed "
+            "requests are always logged");
   table.Row("slow-request", config.slow_request_seconds, Seconds(0, 86400),
-            "Duration above which a request is logged as a warning; 0 disables "
-            "it");
+            "Duration above which a request is logged as a warning; 0 to "
+            "disable");
 }
 
 void AddTraces(ConfigTable& table, ServerConfig& config) {
   table.Heading("Traces");
   table.Row("otlp-endpoint", config.traces.endpoint, Collector(),
             "URL of an OpenTelemetry collector that receives spans: "
-            "http://host:port or https://host:port. The default are the "
-            "variables OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and "
-            "OTEL_EXPORTER_OTLP_ENDPOINT; other variables of OpenTelemetry "
-            "choose the sampler and describe the service");
+            "http://host:port or https://host:port. Defaults to the variables "
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and "
+            "OTEL_EXPORTER_OTLP_ENDPOINT. Other OpenTelemetry variables choose "
+            "the sampler and describe the service");
 }
 
-// Sets the options that no flag has set: from their variables, else from the
-// file. CLI11 2.4 ignores a variable whose value fails its check.
+// Sets the options not set by a flag from their environment variables, or else
+// from the config file. Does not use CLI11's own support for variables: CLI11
+// 2.4 ignores a variable whose value is invalid.
 void ApplyVariablesAndFile(
     CLI::App& app, const std::map<const CLI::Option*, FileValue>& file) {
   for (CLI::Option* option : app.get_options()) {
@@ -325,17 +329,17 @@ void ApplyVariablesAndFile(
     } else {
       continue;
     }
-    if (option->count() == 0) {  // of a list: "," or "[]"
+    if (option->count() == 0) {  // "," or "[]" given for a list
       throw CLI::ValidationError(option->get_name(), "the value is empty");
     }
     option->run_callback();
   }
 }
 
-// Throws for an empty value, e.g. of an unset shell variable, where the value
-// would weaken the server: it would turn on a switch, and turn off TLS, tokens,
-// rates or --config. The config file may have empty values of security, because
-// --check-config prints them.
+// Throws if a value is empty by mistake (e.g. from an unset shell variable) and
+// would weaken security: an empty value would enable a switch, or disable TLS,
+// tokens, rate limits or --config. The config file may have empty values for
+// security settings, because --check-config prints them.
 void CheckEmptyValues(const CLI::App& app, int argc, const char* const* argv) {
   const auto fail = [](const std::string& source) {
     throw CLI::ValidationError(source, "the value is empty");
@@ -356,8 +360,8 @@ void CheckEmptyValues(const CLI::App& app, int argc, const char* const* argv) {
   }
 }
 
-// Throws for a variable TOPKD_... that sets nothing, so that typos are noticed.
-// For a service named topkd, Kubernetes sets such variables in each container.
+// Throws if a TOPKD_... variable belongs to no setting, to catch typos. Ignores
+// the variables that Kubernetes sets for a service named topkd.
 void CheckEnvironment(const CLI::App& app) {
   const std::vector<const CLI::Option*> options = app.get_options();
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -371,7 +375,7 @@ void CheckEnvironment(const CLI::App& app) {
     if (name.starts_with("TOPKD_") && !of_kubernetes &&
         std::ranges::find(options, name, &CLI::Option::get_envname) ==
             options.end()) {
-      throw CLI::ValidationError(Quote(name), "the variable sets nothing");
+      throw CLI::ValidationError(Quote(name), "no setting has this variable");
     }
   }
 }
@@ -413,10 +417,11 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
   });
   app.footer(
       "Flags take precedence over environment variables (TOPKD_THREADS for "
-      "--threads), and these over the config file. Sizes may have a unit: KiB, "
-      "MiB and GiB, or KB, MB and GB, which mean the same. SIGTERM drains the "
-      "server: calls in flight finish; a second SIGTERM ends the process. Exit "
-      "status: 0 after a drain, 1 failure, 2 invalid settings.");
+      "--threads), which take precedence over the config file. Sizes may have "
+      "a unit: KiB, MiB and GiB, or KB, MB and GB, which mean the same. "
+      "SIGTERM drains the server: calls in flight finish. A second SIGTERM "
+      "ends the process. Exit status: 0 after a drain, 1 on failure, 2 for "
+      "invalid settings.");
   ConfigTable table(app);
   std::string unix_socket_mode = "0600";
   AddListening(table, result.server, unix_socket_mode);

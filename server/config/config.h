@@ -1,5 +1,5 @@
-// The server's configuration: flags, environment and config file, in that order
-// of precedence.
+// The server's configuration, from flags, environment variables and the config
+// file, in this order of precedence.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,13 @@
 
 namespace topk {
 
-/// The settings of one server process. Each is set by the flag of its name,
-/// e.g. max_rank by --max-rank, unless a comment names another flag. --help
-/// describes the flags.
+/// The settings of a server process. Each is set by the flag of the same name
+/// (max_rank by --max-rank), unless noted otherwise. --help describes them.
 struct ServerConfig {
-  /// Loopback by default, because neither TLS nor tokens are required.
+  /// Loopback by default, because TLS and tokens are off by default.
   std::vector<std::string> listen = {"127.0.0.1:50051"};
   unsigned unix_socket_mode = 0600;
-  /// IPv4 only, because the HTTP library supports no IPv6.
+  /// IPv4 only: the HTTP library does not support IPv6.
   std::string metrics_listen = {};
   std::string health_listen = {};
   std::string admin_listen = {};
@@ -34,7 +33,7 @@ struct ServerConfig {
   std::string shared_memory_prefix = "/topk";
   int64_t max_message_bytes = int64_t{64} << 20;
   int64_t max_elements = int64_t{1} << 34;
-  /// This default and that of max_output_bytes are also the largest values.
+  /// max_selected_elements and max_output_bytes default to their maximum.
   int64_t max_selected_elements = std::numeric_limits<uint32_t>::max();
   int64_t max_rank = 64;
   int64_t max_output_bytes = (int64_t{1} << 31) - (int64_t{1} << 20);
@@ -52,7 +51,7 @@ struct ServerConfig {
   double access_log_sample = 0;
   /// --slow-request.
   double slow_request_seconds = 0;
-  /// --otlp-endpoint and the variables of OpenTelemetry.
+  /// From --otlp-endpoint and OpenTelemetry's environment variables.
   TraceConfig traces = {};
 };
 
@@ -60,18 +59,18 @@ struct ServerConfig {
 struct CommandLine {
   enum class Action { kServe, kCheckConfig, kHashToken, kExit };
   Action action = Action::kServe;
-  /// kExit: the status to exit with, after --help, --version or an error.
+  /// kExit: the exit status, after --help, --version or an error.
   int exit_code = 0;
   ServerConfig server;
-  /// The effective settings in the form of a config file. They contain no
-  /// secrets, only the names of the files that hold them.
+  /// The effective settings in the format of the config file. Contains no
+  /// secrets, only the names of files that hold secrets.
   std::string settings;
-  /// kHashToken: the name of the token's owner.
+  /// kHashToken: the token's owner.
   std::string token_name;
 };
 
-/// Reads the command line, the environment and the config file. Writes help to
-/// stdout. Writes errors to stderr, naming the flag and the value, and returns
+/// Reads the command line, the environment and the config file. Prints help to
+/// stdout. Prints errors to stderr, naming the flag and the value, and returns
 /// kExit with status 2.
 CommandLine ReadCommandLine(int argc, const char* const* argv);
 

@@ -14,7 +14,8 @@
 namespace topk {
 namespace {
 
-// Each dot may nest tables one deeper, and toml++ visits tables recursively.
+// Limits the nesting: each dot can nest tables one level deeper, and toml++
+// visits tables recursively.
 constexpr int kMaxDots = 3'000;
 
 [[noreturn]] void Fail(const std::string& path, toml::source_position at,
@@ -29,12 +30,12 @@ bool IsSwitch(const CLI::Option& option) {
 
 bool IsList(const CLI::Option& option) { return option.get_expected_max() > 1; }
 
-// Whether the value of an option is text, not a number.
+// Returns true if the option's value is text rather than a number.
 bool IsText(const CLI::Option& option) {
   return option.get_type_name().starts_with("TEXT");
 }
 
-// Appends the text of a value. Returns the rule that the value breaks, or "".
+// Appends the text of `node`. Returns "", or an error if its type is wrong.
 std::string Append(const CLI::Option& option, const toml::node& node,
                    std::vector<std::string>& texts) {
   if (IsSwitch(option)) {

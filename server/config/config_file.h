@@ -1,4 +1,4 @@
-// The config file.
+// Reads and writes the config file.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,22 +8,22 @@
 
 namespace topk {
 
-/// A value that the config file sets, as texts like those of a flag.
+/// A value from the config file, as text in the format of a flag's value.
 struct FileValue {
-  /// FILE:LINE:COLUMN: KEY, for messages.
+  /// "FILE:LINE:COLUMN: KEY", for error messages.
   std::string source;
-  /// Several if the value is an array.
+  /// More than one if the value is an array.
   std::vector<std::string> texts;
 };
 
 /// Reads a TOML file whose keys are the names of the program's options. Throws
-/// a CLI::FileError for a file that is not readable, and a CLI::ConfigError for
-/// invalid TOML, an unknown key, and a value of another type than its option's.
+/// CLI::FileError if the file cannot be read. Throws CLI::ConfigError for
+/// invalid TOML, an unknown key, or a value of the wrong type.
 std::map<const CLI::Option*, FileValue> ReadConfigFile(const CLI::App& app,
                                                        const std::string& path);
 
-/// Returns the effective settings as TOML. Throws a CLI::ValidationError for a
-/// value with control characters or of another encoding than UTF-8.
+/// Returns the effective settings as TOML. Throws CLI::ValidationError if a
+/// value contains control characters or is not valid UTF-8.
 std::string WriteConfigFile(const CLI::App& app);
 
 }  // namespace topk

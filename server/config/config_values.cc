@@ -21,11 +21,10 @@ std::string CheckHostPort(const std::string& address) {
   return StrCat(Quote(address), " is not host:port with a port of 0 .. 65535");
 }
 
-// Rewrites the URI form unix:///path as unix:/path, because the kernel needs
-// the path alone.
+// Rewrites unix:///path as unix:/path, because the kernel needs the bare path.
 std::string CheckListen(std::string& address) {
   constexpr std::string_view kUnix = "unix:";
-  constexpr size_t kMaxUnixPath = 107;  // sun_path without its final NUL
+  constexpr size_t kMaxUnixPath = 107;  // sun_path without the NUL
   if (address.starts_with("unix-abstract:")) {
     return StrCat(
         Quote(address),
@@ -55,8 +54,7 @@ std::string CheckListen(std::string& address) {
   return "";
 }
 
-// Accepts 0 and numbers from least to most. Rewrites a number as its shortest
-// text.
+// Accepts zero and `least` to `most`. Rewrites the number in its shortest form.
 CLI::Validator Number(double least, double most, const char* type,
                       const char* rule) {
   const auto check = [least, most, rule](std::string& text) -> std::string {
@@ -70,8 +68,8 @@ CLI::Validator Number(double least, double most, const char* type,
   return {check, type};
 }
 
-// Returns the number of bytes of a unit, e.g. 1024 for "KiB", or 0 for an
-// unknown unit. Case does not matter, and "K" and "KB" are 1024 too.
+// Returns the number of bytes in a unit, e.g. 1024 for "KiB", or 0 if the unit
+// is unknown. Ignores case. "K" and "KB" are 1024 too.
 int64_t UnitBytes(std::string_view text) {
   std::string unit = InLowerCase(text);
   if (unit.empty() || unit == "b") return 1;
@@ -88,10 +86,10 @@ int64_t UnitBytes(std::string_view text) {
 }  // namespace
 
 std::string CheckCollector(std::string& url) {
-  constexpr std::string_view kOfName =
+  constexpr std::string_view kHostCharacters =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
   const size_t slashes = url.find("://");
-  // RFC 3986, 3.1: schemes are case-insensitive.
+  // Schemes are case-insensitive (RFC 3986, 3.1).
   const std::string scheme = InLowerCase(url.substr(0, slashes));
   std::string address =
       slashes == std::string::npos ? "" : url.substr(slashes + 3);
@@ -103,7 +101,7 @@ std::string CheckCollector(std::string& url) {
       host.starts_with('[') &&
       inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &bits) == 1;
   if ((scheme != "http" && scheme != "https") || !IsHostPort(address, 1) ||
-      !(ipv6 || host.find_first_not_of(kOfName) == std::string::npos)) {
+      !(ipv6 || host.find_first_not_of(kHostCharacters) == std::string::npos)) {
     return StrCat(Quote(url), " is not http://host:port or https://host:port");
   }
   url = StrCat(scheme, "://", address);
@@ -151,22 +149,22 @@ CLI::Validator ObjectPrefix() {
             return prefix.rfind('/') == 0
                        ? ""
                        : Quote(prefix) +
-                             " does not begin with the one slash that it has";
+                             " must begin with a slash and contain no other";
           },
           "PREFIX"};
 }
 
 CLI::Validator Share() { return Number(0, 1, "SHARE", "a share of 0 to 1"); }
 
-// A smaller rate is a mistake, and its waiting times would overflow.
+// Smaller rates would overflow the delays, and are certainly mistakes.
 CLI::Validator Rate() {
   return Number(1e-6, 1e15, "RATE", "a rate of 0 or 1e-6 .. 1e15 per second");
 }
 
 CLI::Validator Seconds(double least, double most) {
   const auto check = [least, most](std::string& text) -> std::string {
-    // A shorter duration would become 0 in the unit of some clock, and 0 may
-    // stand for no limit.
+    // A shorter duration would round down to zero in some clock's unit, and
+    // zero may mean "no limit".
     constexpr double kShortest = 1e-6;
     const size_t digits = text.find_last_of("0123456789.") + 1;
     const std::string_view unit = std::string_view(text).substr(digits);
@@ -177,13 +175,13 @@ CLI::Validator Seconds(double least, double most) {
     const double seconds = ParseNumber(std::string_view(text).substr(0, digits))
                                .value_or(std::nan("")) *
                            factor;
-    // NaN compares false with everything.
+    // Negated so that NaN is rejected.
     if (!(seconds >= least && seconds <= most) ||
         (seconds > 0 && seconds < kShortest)) {
       return StrCat(Quote(text),
                     " is not a duration such as 25, 1.5s, 500ms or ",
                     "1m in the range of ", NumberText(least), " s to ",
-                    NumberText(most), " s; the shortest above 0 is 0.001ms");
+                    NumberText(most), " s, either 0 or at least 0.001ms");
     }
     text = NumberText(seconds);
     return "";
@@ -193,7 +191,7 @@ CLI::Validator Seconds(double least, double most) {
 
 CLI::Validator Bytes(int64_t least, int64_t most) {
   const auto check = [least, most](std::string& text) -> std::string {
-    // The mantissa of a long double holds every int64_t.
+    // A long double represents every int64_t exactly.
     long double bytes = 0;
     const char* end = text.data() + text.size();
     const auto [rest, error] =
@@ -202,7 +200,7 @@ CLI::Validator Bytes(int64_t least, int64_t most) {
     unit.erase(0, unit.find_first_not_of(' '));
     const int64_t factor = UnitBytes(unit);
     bytes *= static_cast<long double>(factor);
-    // NaN compares false with everything.
+    // Negated so that NaN is rejected.
     if (error != std::errc() || factor == 0 ||
         !(bytes >= static_cast<long double>(least) &&
           bytes <= static_cast<long double>(most))) {
@@ -210,7 +208,7 @@ CLI::Validator Bytes(int64_t least, int64_t most) {
                     " is not a number of bytes such as 65536, 64KiB ",
                     "or 1.5GiB in the range of ", least, " to ", most);
     }
-    // Rounded up, so that no positive number becomes 0.
+    // Round up, so that a positive number never becomes 0.
     text = StrCat(static_cast<int64_t>(std::ceil(bytes)));
     return "";
   };

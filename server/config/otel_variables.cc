@@ -19,7 +19,7 @@ namespace {
 using Attributes = std::map<std::string, std::string>;
 using Variable = std::function<std::string(const std::string&)>;
 
-// The limit of W3C Baggage, whose form OTEL_RESOURCE_ATTRIBUTES has.
+// The limit of W3C Baggage, the format of OTEL_RESOURCE_ATTRIBUTES.
 constexpr size_t kMaxAttributeBytes = 8192;
 
 void Warn(TraceConfig& config, const std::string& name, std::string_view value,
@@ -28,7 +28,7 @@ void Warn(TraceConfig& config, const std::string& name, std::string_view value,
       StrCat(name, "=", Quote(value), " is ignored: ", fault));
 }
 
-// Returns the value of the first variable that is set, and its name.
+// Returns the name and value of the first variable that is set.
 std::pair<std::string, std::string> FirstOf(const Variable& variable,
                                             const char* of_traces,
                                             const char* of_all) {
@@ -37,7 +37,8 @@ std::pair<std::string, std::string> FirstOf(const Variable& variable,
   return {of_all, variable(of_all)};
 }
 
-// Decodes %41 as A. Returns nothing if a percent sign has no two hex digits.
+// Decodes e.g. %41 as A. Returns nullopt if % is not followed by two hex
+// digits.
 std::optional<std::string> PercentDecoded(std::string_view text) {
   std::string decoded;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -56,7 +57,7 @@ std::optional<std::string> PercentDecoded(std::string_view text) {
   return decoded;
 }
 
-// Parses name=value,name=value. Returns nothing if the text has another form.
+// Parses name=value,name=value. Returns nullopt if the text is malformed.
 std::optional<Attributes> ParseAttributes(std::string_view text) {
   Attributes attributes;
   if (text.size() > kMaxAttributeBytes) return std::nullopt;
@@ -125,8 +126,8 @@ void ReadSampler(const Variable& variable, TraceConfig& config) {
   }
 }
 
-// Sets the endpoint that the variables name, unless they turn the export off or
-// require a protocol that this server lacks.
+// Sets the endpoint from the variables, unless they disable the export or
+// require a protocol other than gRPC.
 void ReadEndpoint(const Variable& variable, TraceConfig& config) {
   const std::string disabled = InLowerCase(variable("OTEL_SDK_DISABLED"));
   if (disabled == "true") return;

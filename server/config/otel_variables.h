@@ -1,4 +1,4 @@
-// The environment variables of OpenTelemetry.
+// OpenTelemetry's environment variables.
 #pragma once
 
 #include <functional>
@@ -8,11 +8,10 @@
 
 namespace topk {
 
-/// Returns the settings from OpenTelemetry's variables. If `endpoint` is not
-/// empty, it takes precedence over the variables of the endpoint. As in the
-/// specification, a variable with an invalid value is ignored with a warning.
-/// `variable` returns the value of an environment variable, or "" if the
-/// variable is not set.
+/// Returns the trace settings from OpenTelemetry's environment variables. A
+/// nonempty `endpoint` overrides the endpoint variables. As the specification
+/// requires, invalid values are ignored with a warning. `variable` returns the
+/// value of an environment variable, or "" if it is not set.
 TraceConfig ReadTraceConfig(
     const std::string& endpoint,
     const std::function<std::string(const std::string&)>& variable);

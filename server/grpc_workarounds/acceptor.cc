@@ -26,30 +26,29 @@
 namespace topk {
 namespace {
 
-// The descriptors that are reserved for shared memory, files and connections to
-// the metrics.
-constexpr int kReserved = 96;
-// A starting process opens at most this number after its main server.
-constexpr int kOpenedLater = 8;
-// How long accepting pauses when no descriptor or memory is left.
+// Descriptors reserved for shared memory, files and metrics connections.
+constexpr int kReservedDescriptors = 96;
+// The maximum number of descriptors opened after the main server is built.
+constexpr int kMaxOpenedLater = 8;
+// How long to pause accepting when out of descriptors or memory.
 constexpr int kPauseMs = 100;
-constexpr int kAttempts = 16;
+constexpr int kMaxBindAttempts = 16;
 constexpr std::string_view kUnix = "unix:";
 
-// Returns the smallest descriptor that no connection may have. The kernel
-// always returns the lowest free descriptor, so a connection gets this one only
-// if all lower ones are in use.
+// Returns the lowest descriptor that connections must not use. The kernel
+// always hands out the lowest free descriptor, so a connection gets this one
+// only if all lower ones are in use.
 int FirstReserved() {
   const auto max =
       static_cast<int>(std::min<rlim_t>(DescriptorLimit(), INT_MAX));
-  return std::max(max - kReserved, max / 2);
+  return std::max(max - kReservedDescriptors, max / 2);
 }
 
-// An address of any family.
+// A socket address of any family.
 struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t size = 0;
-  bool is_fallback = false;  // only for a machine without the other addresses
+  bool is_fallback = false;  // used only if binding the other addresses fails
 
   const sockaddr* get() const {
     return reinterpret_cast<const sockaddr*>(&storage);
@@ -62,8 +61,7 @@ struct SocketAddress {
   }
 };
 
-// Returns the address of a Unix socket, or one of size 0 for a path that is
-// empty or too long.
+// Returns the address of a Unix socket, with size 0 if the path is invalid.
 SocketAddress UnixAddress(const std::string& path) {
   SocketAddress address;
   auto* to = reinterpret_cast<sockaddr_un*>(&address.storage);
@@ -74,7 +72,7 @@ SocketAddress UnixAddress(const std::string& path) {
   return address;
 }
 
-// Returns the addresses of host:port, or nothing and the cause in `error`.
+// Returns the addresses of host:port, or an empty vector with `error` set.
 std::vector<SocketAddress> Resolve(const std::string& address,
                                    std::string& error) {
   error = "not host:port";
@@ -103,7 +101,7 @@ std::vector<SocketAddress> Resolve(const std::string& address,
   }
   freeaddrinfo(found);
   if (host == "::") {
-    // For a kernel without IPv6.
+    // Fallback for a kernel without IPv6.
     SocketAddress& any = addresses.emplace_back();
     const in_port_t port = addresses.front().port();
     any.storage.ss_family = AF_INET;
@@ -118,14 +116,14 @@ void SetOption(int fd, int level, int name, int value) {
   setsockopt(fd, level, name, &value, sizeof(value));
 }
 
-// Returns a bound socket, or -1 and errno.
+// Returns a bound socket, or -1 with errno set.
 int Bind(const SocketAddress& address, int send_timeout_ms) {
   const int family = address.storage.ss_family;
   const int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
   if (family != AF_UNIX) {
     SetOption(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-    // Accepted sockets inherit these.
+    // Inherited by accepted sockets.
     SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     SetOption(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, send_timeout_ms);
   }
@@ -137,13 +135,13 @@ int Bind(const SocketAddress& address, int send_timeout_ms) {
   return -1;
 }
 
-// Removes the socket of a server that was killed.
+// Removes the socket file of a server that was killed.
 void RemoveStaleSocket(const std::string& path, const SocketAddress& address) {
   struct stat found {};
   if (lstat(path.c_str(), &found) != 0 || !S_ISSOCK(found.st_mode)) return;
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  // A socket in use fails with another error: its backlog may be full, or its
-  // type another one.
+  // Any other error means that the socket may be in use: its backlog may be
+  // full, or it may have another type.
   if (fd >= 0 && connect(fd, address.get(), address.size) != 0 &&
       errno == ECONNREFUSED) {
     unlink(path.c_str());
@@ -161,10 +159,9 @@ int RaiseDescriptorLimit() {
   return static_cast<int>(std::min<rlim_t>(DescriptorLimit(), INT_MAX));
 }
 
-// A listening socket.
 class Acceptor::Socket {
  public:
-  // Takes over a descriptor.
+  // Takes ownership of `fd`.
   Socket(int fd, Handler handler) : fd_(fd), handler_(std::move(handler)) {}
   ~Socket() {
     if (fd_ >= 0) close(fd_);
@@ -214,15 +211,16 @@ bool Acceptor::Listen(const std::string& address, Handler handler,
     files_.emplace_back(path,
                         open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     addresses_.push_back(address);
-    // Nobody can connect before listen(), whatever the process's umask.
+    // Nobody can connect before listen(), so the umask at bind() is harmless.
     const bool listens =
         chmod(path.c_str(), mode) == 0 && listen(fd, SOMAXCONN) == 0;
     error_ = std::strerror(errno);
     return listens;
   }
   const std::vector<SocketAddress> addresses = Resolve(address, error_);
-  // A port that the kernel chooses at one address may be in use at another.
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  // Retry: a port that the kernel picked for one address may be in use on
+  // another.
+  for (int attempt = 0; attempt < kMaxBindAttempts; ++attempt) {
     std::vector<Socket> sockets;
     in_port_t port = 0;
     for (SocketAddress one : addresses) {
@@ -235,8 +233,8 @@ bool Acceptor::Listen(const std::string& address, Handler handler,
           getsockname(fd, one.get(), &one.size) != 0) {
         const int failure = errno;
         error_ = std::strerror(failure);
-        // This machine lacks the address, e.g. because IPv6 is off. The other
-        // addresses of the name are enough.
+        // This machine lacks the address, e.g. because IPv6 is disabled. The
+        // name's other addresses suffice.
         if (fd < 0 && (failure == EAFNOSUPPORT || failure == EADDRNOTAVAIL)) {
           continue;
         }
@@ -267,7 +265,7 @@ bool Acceptor::Listen(const std::string& address, grpc::ServerBuilder& builder,
       address,
       [grpc](int listener, int fd) {
         Grpc::NewConnectionParameters connection;
-        connection.listener_fd = listener;  // 1.83 refuses -1
+        connection.listener_fd = listener;  // 1.83 rejects -1
         connection.fd = fd;
         grpc->HandleNewConnection(&connection);
       },
@@ -277,7 +275,7 @@ bool Acceptor::Listen(const std::string& address, grpc::ServerBuilder& builder,
 bool Acceptor::CanAccept() const {
   const int next = fcntl(stop_, F_DUPFD_CLOEXEC, 0);
   if (next >= 0) close(next);
-  return next >= 0 && next + kOpenedLater < first_reserved_;
+  return next >= 0 && next + kMaxOpenedLater < first_reserved_;
 }
 
 void Acceptor::Start() {
@@ -308,14 +306,14 @@ bool Acceptor::Admit(int fd, const sockaddr& peer) {
                NetworkOf(AddressOf(peer), ipv6_prefix_), refusal,
                *unlogged == 0
                    ? ""
-                   : StrCat("; ", *unlogged, " others before were not logged"));
+                   : StrCat("; ", *unlogged, " earlier rejections not logged"));
   }
   return false;
 }
 
 bool Acceptor::AcceptAll(const Socket& socket) {
-  // At most as many as can wait at once, so that the other sockets and Stop()
-  // have their turn.
+  // Accepts at most a full backlog, to give the other sockets and Stop() a
+  // turn.
   for (int i = 0; i < SOMAXCONN; ++i) {
     SocketAddress peer;
     peer.size = sizeof(peer.storage);
@@ -331,7 +329,7 @@ bool Acceptor::AcceptAll(const Socket& socket) {
       return false;
     } else if (errno == EAGAIN || errno == EBADF || errno == EINVAL) {
       return true;
-    }  // else the client has already disconnected
+    }  // otherwise, the client has already disconnected
   }
   return true;
 }

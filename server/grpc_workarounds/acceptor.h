@@ -1,15 +1,17 @@
-// Defects of gRPC's own listeners, which these replace by public means
-// (AddExternalConnectionAcceptor, in 1.51 and in 1.83):
-// - They close only with the whole server, so that a draining server still
+// Defects of gRPC's own listeners. The acceptor replaces them through a public
+// API (AddExternalConnectionAcceptor, in 1.51 and in 1.83):
+// - Listeners close only with the whole server, so a draining server still
 //   accepts connections. All versions.
-// - 1.51 stops listening for good after accept4() failed once because no file
-//   descriptor was left (CVE-2023-4785; fixed in 1.53).
-// - Nothing limits the connections of a listener (connection_limits.h).
-// - 1.51 unlinks whatever socket is at the path of its Unix socket when it
-//   closes: that of a successor, which then serves where nobody can connect.
+// - 1.51 stops listening for good after one accept4() fails for lack of file
+//   descriptors (CVE-2023-4785; fixed in 1.53).
+// - The number of connections per listener is not limited (see
+//   connection_limits.h).
+// - When 1.51 closes a Unix socket, it unlinks whatever is at the socket's
+//   path. This may be the socket of a successor, to which nobody can connect
+//   then.
 // Tests: acceptor_test.cc, drain_test.cc, successor_test.cc,
 // connection_limits_test.py.
-// Delete when gRPC has fixed all of them.
+// Delete when gRPC has fixed all of these.
 #pragma once
 
 #include <grpcpp/security/server_credentials.h>
@@ -33,20 +35,20 @@
 
 namespace topk {
 
-/// Raises this process's limit of file descriptors to the maximum. Returns the
-/// limit.
+/// Raises this process's limit on file descriptors to the maximum and returns
+/// it.
 int RaiseDescriptorLimit();
 
-/// Accepts connections on its own listening sockets. Closes connections that
-/// would use the last file descriptors, because the rest of the process needs
-/// these, and waits if no file descriptor is left.
+/// Accepts connections on its own listening sockets. Reserves the last file
+/// descriptors for the rest of the process: closes connections that would use
+/// them. Waits if no file descriptor is left.
 class Acceptor {
  public:
-  /// Takes over the connected socket `fd`, which `listener` accepted.
+  /// Takes ownership of the connected socket `fd`, accepted on `listener`.
   using Handler = std::function<void(int listener, int fd)>;
 
   /// `max_replaced` is the limit of ConnectionReplacement; `options` has those
-  /// of ConnectionCounts. Peers that acknowledge nothing for the keepalive
+  /// of ConnectionCounts. Peers that acknowledge no data for the keepalive
   /// timeout are disconnected. `log` may be null and must outlive the acceptor.
   Acceptor(const ConnectionOptions& options, size_t max_replaced,
            int ipv6_prefix = 64, spdlog::logger* log = nullptr);
@@ -55,13 +57,13 @@ class Acceptor {
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  /// Listens at host:port or at unix:path. Port 0 is any free port, and both
-  /// 0.0.0.0 and [::] are all addresses of IPv4 and IPv6. `mode` is the file
-  /// mode of a Unix socket. Connections wait until Start(). Returns false if
-  /// the address cannot be bound; error() then has the reason.
+  /// Listens on host:port or unix:path. Port 0 picks a free port. Both 0.0.0.0
+  /// and [::] stand for all IPv4 and IPv6 addresses. `mode` is the file mode of
+  /// a Unix socket. Connections are not accepted before Start(). Returns false
+  /// if the address cannot be bound; error() then returns the reason.
   bool Listen(const std::string& address, Handler handler, mode_t mode = 0600);
 
-  /// Likewise listens for the server that `builder` builds.
+  /// As above, for the server that `builder` builds.
   bool Listen(const std::string& address, grpc::ServerBuilder& builder,
               std::shared_ptr<grpc::ServerCredentials> credentials,
               mode_t mode = 0600);
@@ -69,34 +71,33 @@ class Acceptor {
   /// Returns why the last Listen() failed, e.g. "Address already in use".
   const std::string& error() const { return error_; }
 
-  /// Returns the number of connections that were rejected because of a limit or
-  /// because they would use the last file descriptors.
+  /// Returns the number of connections rejected because of a limit.
   int64_t rejected() const { return rejected_; }
 
-  /// The bound addresses: host:port with the real port, or unix:path.
+  /// Bound addresses: host:port with the actual port, or unix:path.
   const std::vector<std::string>& addresses() const { return addresses_; }
 
-  /// Returns whether file descriptors are left for connections.
+  /// Returns true if there are file descriptors left for connections.
   bool CanAccept() const;
 
-  /// Starts a thread that accepts. Call it once the server runs.
+  /// Starts the accept thread. Call after the server has started.
   void Start();
 
-  /// Accepts the connections that are waiting and closes the sockets, so that
-  /// later attempts to connect are refused. Open connections stay. Call it
-  /// before the server shuts down.
+  /// Accepts the connections already waiting, then closes the listening sockets
+  /// so that later attempts to connect are refused. Established connections
+  /// stay open. Call before the server shuts down.
   void Stop();
 
-  /// Disconnects all connections: gRPC closes no connection whose client does
-  /// not read what was written. Call it after Stop().
+  /// Disconnects all connections. Necessary because gRPC does not close a
+  /// connection while its client does not read pending data. Call after Stop().
   void DisconnectAll() const { replacement_.DisconnectAll(); }
 
  private:
   class Socket;
 
-  // Returns false if no file descriptor or memory was left.
+  // Returns false if the process ran out of file descriptors or memory.
   bool AcceptAll(const Socket& socket);
-  // Returns false if a connection must be closed.
+  // Returns false if the connection must be closed.
   bool Admit(int fd, const sockaddr& peer);
   void Run();
 
@@ -108,7 +109,7 @@ class Acceptor {
   ConnectionReplacement replacement_;
   ConnectionCounts counts_;
   std::atomic<int64_t> rejected_ = 0;
-  const int stop_;  // an eventfd, readable from Stop() on
+  const int stop_;  // eventfd, readable once Stop() is called
   std::vector<Socket> sockets_;
   std::vector<OwnedFile> files_;
   std::vector<std::string> addresses_;

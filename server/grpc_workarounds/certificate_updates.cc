@@ -40,10 +40,10 @@ namespace {
 
 std::string PathOf(int fd) { return StrCat("/proc/self/fd/", fd); }
 
-// Replaces the file of a descriptor, or opens one if the descriptor is
-// negative. A reader sees the old content or the new one, never a part of each.
-// gRPC reads the file twice, for the key and for the certificate, and compares
-// the modification times before and after; `version` becomes that time.
+// Replaces the file behind `fd`, or opens a new one if `fd` is negative.
+// Readers see either the old or the new content, never a mix. gRPC reads the
+// file twice (for the key and for the certificate) and compares the
+// modification times, so each `version` is stored as the modification time.
 bool Replace(int& fd, std::string_view content, time_t version) {
   const int file = memfd_create("topkd-certificate", MFD_CLOEXEC);
   if (file < 0) return false;
@@ -77,7 +77,7 @@ Status CertificateUpdates::Update(const std::string& certificate,
       access(PathOf(identity_).c_str(), R_OK) != 0) {
     return {
         Code::kInternal, "TLS_FILE", "",
-        StrCat("cannot keep the certificate in memory below /proc/self/fd: ",
+        StrCat("cannot keep the certificate in memory under /proc/self/fd: ",
                ErrnoText(errno))};
   }
   if (provider_ == nullptr) {

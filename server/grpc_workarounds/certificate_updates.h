@@ -1,12 +1,13 @@
-// Defect: gRPC 1.51's only public way to replace a server's certificate is
-// FileWatcherCertificateProvider, which applies whatever it reads. Between a
-// new certificate and its key every handshake fails, and a file that is not a
-// certificate leaves the server with a dangling handshaker factory.
-// Versions: 1.51 until a release with InMemoryCertificateProvider; 1.83 has it.
+// Defect: in gRPC 1.51, the only public way to replace a server's certificate
+// is FileWatcherCertificateProvider, which applies whatever it reads. Every
+// handshake fails between the write of a new certificate and the write of its
+// key. A file that is not a certificate leaves the server with a dangling
+// handshaker factory.
+// Versions: 1.51 to before InMemoryCertificateProvider, which 1.83 has.
 // Test: Reload.AnswersEveryCallDuringReloads
-// (tests/integration/tls_reload_test.cc). Delete when the oldest supported gRPC
-// has InMemoryCertificateProvider: its UpdateRoot() and
-// UpdateIdentityKeyCertPair() replace this class.
+// (tests/integration/tls_reload_test.cc).
+// Delete when the oldest supported gRPC has InMemoryCertificateProvider: its
+// UpdateRoot() and UpdateIdentityKeyCertPair() replace this class.
 #pragma once
 
 #include <grpcpp/security/tls_certificate_provider.h>
@@ -20,8 +21,8 @@
 
 namespace topk {
 
-/// A certificate provider whose certificates change only as a whole, by
-/// Update(). Not thread-safe, except for what gRPC calls.
+/// A certificate provider that replaces the certificate, key and authorities
+/// atomically. Update() is not thread-safe.
 class CertificateUpdates {
  public:
   using Provider = grpc::experimental::CertificateProviderInterface;
@@ -31,14 +32,14 @@ class CertificateUpdates {
   CertificateUpdates(const CertificateUpdates&) = delete;
   CertificateUpdates& operator=(const CertificateUpdates&) = delete;
 
-  /// Replaces the certificate, its key and the authorities of clients, all in
-  /// PEM and valid. `client_ca` is "" in every update or in none. New
-  /// connections use them at once, or after a second if gRPC has no
-  /// InMemoryCertificateProvider.
+  /// Replaces the certificate, its key and the client authorities. All must be
+  /// valid PEM. `client_ca` must be empty in all updates or in none. New
+  /// connections use the new certificate at once, or after a second in gRPC
+  /// versions without InMemoryCertificateProvider.
   Status Update(const std::string& certificate, const std::string& key,
                 const std::string& client_ca);
 
-  /// Returns the provider. REQUIRES: Update() was called.
+  /// REQUIRES: Update() was called.
   std::shared_ptr<Provider> provider() const { return provider_; }
 
  private:
@@ -46,9 +47,9 @@ class CertificateUpdates {
   using InMemory = grpc::experimental::InMemoryCertificateProvider;
   const std::shared_ptr<InMemory> provider_ = std::make_shared<InMemory>();
 #else
-  // Files in memory, which FileWatcherCertificateProvider reads. Update()
-  // replaces them, but their paths below /proc/self/fd stay the same.
-  int identity_ = -1;  // the key and the certificate
+  // In-memory files read by FileWatcherCertificateProvider. Update() replaces
+  // the files, but their paths under /proc/self/fd stay the same.
+  int identity_ = -1;  // key and certificate
   int client_ca_ = -1;
   time_t version_ = 0;
   std::shared_ptr<Provider> provider_;

@@ -12,15 +12,15 @@
 namespace topk {
 namespace {
 
-// Returns the kernel's number of a socket, 0 for a closed descriptor.
+// Returns the inode number of a descriptor, or 0 if it is closed.
 ino_t InodeOf(int fd) {
   struct stat found {};
   return fstat(fd, &found) == 0 ? found.st_ino : 0;
 }
 
 // Disconnects a socket, unless its descriptor has been reused for another file.
-// Checks and uses a copy of the descriptor, because nobody else closes the
-// copy.
+// Works on a duplicate, which no other thread can close between the check and
+// the shutdown.
 void Disconnect(int fd, ino_t inode) {
   const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (copy < 0) return;
@@ -28,15 +28,13 @@ void Disconnect(int fd, ino_t inode) {
   close(copy);
 }
 
-// Returns the name that counts the connections of a client; "" for a Unix
-// socket.
+// Returns the name by which connections are counted, or "" for a Unix socket.
 std::string ClientOf(const sockaddr& peer, int ipv6_prefix) {
   const bool is_ip = peer.sa_family == AF_INET || peer.sa_family == AF_INET6;
   return is_ip ? NetworkOf(AddressOf(peer), ipv6_prefix) : "";
 }
 
-// Returns whether the last sweep was long enough ago. The caller must then
-// start the next one.
+// Returns true and updates `last` if a new sweep is due.
 bool MaySweep(std::chrono::steady_clock::time_point& last) {
   constexpr std::chrono::milliseconds kInterval{100};
   const auto now = std::chrono::steady_clock::now();
@@ -59,14 +57,14 @@ size_t ConnectionReplacement::Default() {
 }
 
 bool ConnectionReplacement::Admit(int fd) {
-  if (max_ > 0 || open_.size() >= forget_at_) {
+  if (max_ > 0 || open_.size() >= sweep_at_) {
     std::erase_if(open_, [](const Connection& connection) {
       return InodeOf(connection.fd) != connection.inode;
     });
-    forget_at_ = 2 * open_.size() + 64;
+    sweep_at_ = 2 * open_.size() + 64;
   }
   if (max_ > 0) {
-    // gRPC closes a connection a moment after it is disconnected.
+    // gRPC closes a connection shortly after it is disconnected.
     if (open_.size() >= 2 * max_) return false;
     const auto oldest =
         std::ranges::find(open_, false, &Connection::disconnected);
@@ -106,15 +104,15 @@ size_t ConnectionCounts::CountOf(const std::string& client) const {
 }
 
 std::string ConnectionCounts::Admit(int fd, const sockaddr& peer) {
-  // A sweep makes a system call for each connection: 50 us for this number.
-  constexpr size_t kFew = 64;
+  // A sweep makes one system call per connection: 50 us for this number.
+  constexpr size_t kCheapSweep = 64;
   if (max_ == 0 && max_per_client_ == 0) return "";
-  Forget(fd);  // a closed connection, if the kernel reuses its descriptor
+  Forget(fd);  // a closed connection, if its descriptor was reused
   const std::string client =
       max_per_client_ > 0 ? ClientOf(peer, ipv6_prefix_) : "";
   if (!client.empty() && CountOf(client) >= max_per_client_) {
     Client& own = clients_.at(client);
-    if (own.fds.size() <= kFew || MaySweep(own.last_sweep)) {
+    if (own.fds.size() <= kCheapSweep || MaySweep(own.last_sweep)) {
       ForgetClosed(std::vector<int>(own.fds));
     }
     if (CountOf(client) >= max_per_client_) {

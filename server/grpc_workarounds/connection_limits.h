@@ -1,5 +1,5 @@
-// Limits of open connections. gRPC 1.51 does not support them, and the private
-// ones of 1.83 apply to the whole process. See acceptor.h.
+// Limits on open connections. gRPC 1.51 has none, and those of 1.83 are private
+// and apply to the whole process. See acceptor.h.
 #pragma once
 
 #include <sys/resource.h>
@@ -14,25 +14,24 @@
 
 namespace topk {
 
-/// Returns this process's limit of file descriptors.
+/// Returns this process's soft limit on file descriptors.
 rlim_t DescriptorLimit();
 
-/// Keeps the open connections of an acceptor and bounds their number. A
-/// connection beyond the limit replaces the oldest one, which is disconnected,
-/// so that clients that keep connections open do not lock out others. Not
-/// thread-safe.
+/// Limits the number of open connections of an acceptor by disconnecting the
+/// oldest connection when a new one exceeds the limit. Clients that keep
+/// connections open therefore cannot lock out others. Not thread-safe.
 class ConnectionReplacement {
  public:
-  /// Returns the limit for listeners other than the main ones: 64, or a
-  /// sixteenth of all file descriptors if that is less.
+  /// Returns the limit for side listeners: 64, or a sixteenth of the file
+  /// descriptor limit if that is lower.
   static size_t Default();
 
   /// 0 = no limit.
   explicit ConnectionReplacement(size_t max) : max_(max) {}
 
-  /// Counts a connection that was just accepted, and makes room for it. Returns
-  /// false if too many disconnected connections are not closed yet; the caller
-  /// must then close the new connection.
+  /// Registers a newly accepted connection, disconnecting the oldest one if
+  /// necessary. Returns false if too many disconnected connections are still
+  /// open; the caller must then close `fd`.
   bool Admit(int fd);
   /// Disconnects all connections.
   void DisconnectAll() const;
@@ -45,23 +44,23 @@ class ConnectionReplacement {
   };
 
   const size_t max_;
-  size_t forget_at_ = 0;  // how many make Admit() forget those that are closed
-  std::vector<Connection> open_;  // the oldest first
+  size_t sweep_at_ = 0;           // size of `open_` that triggers a sweep
+  std::vector<Connection> open_;  // oldest first
 };
 
-/// Bounds the open connections of an acceptor, and those from one client
-/// address. Connections beyond a limit are rejected, because the open ones may
-/// have calls. Not thread-safe.
+/// Limits the open connections of an acceptor, in total and per client address.
+/// Connections beyond a limit are rejected rather than replacing open ones,
+/// which may have calls in flight. Not thread-safe.
 class ConnectionCounts {
  public:
-  /// 0 = no limit. IPv6 addresses with the same first `ipv6_prefix` bits are
+  /// 0 = no limit. IPv6 addresses that share the first `ipv6_prefix` bits are
   /// one client. `max_per_client` does not apply to Unix sockets, whose clients
   /// have no address.
   ConnectionCounts(size_t max, size_t max_per_client, int ipv6_prefix)
       : max_(max), max_per_client_(max_per_client), ipv6_prefix_(ipv6_prefix) {}
 
-  /// Counts a connection that was just accepted. If it exceeds a limit, returns
-  /// which one, and the caller must close the connection. Otherwise returns "".
+  /// Registers a newly accepted connection. Returns "", or a description of the
+  /// limit that it exceeds; the caller must then close `fd`.
   std::string Admit(int fd, const sockaddr& peer);
 
  private:
@@ -82,8 +81,8 @@ class ConnectionCounts {
   const size_t max_;
   const size_t max_per_client_;
   const int ipv6_prefix_;
-  // By descriptor. gRPC closes connections without notice, so that some of
-  // these may be closed.
+  // Keyed by descriptor. May contain closed connections, because gRPC does not
+  // report when it closes one.
   std::unordered_map<int, Connection> open_;
   std::unordered_map<std::string, Client> clients_;
   Clock::time_point last_sweep_;

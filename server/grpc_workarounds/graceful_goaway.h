@@ -1,11 +1,11 @@
-// Defect: grpc::Server::Shutdown() sends GOAWAY but drops the calls that cross
-// it, with CANCELLED. No public function sends GOAWAY alone, so this one calls
-// grpc_core::Server::SendGoaways(), which the library exports but no header of
-// gRPC 1.51 declares.
+// Defect: grpc::Server::Shutdown() sends GOAWAY but drops calls that are
+// already on their way, with CANCELLED. No public function only sends GOAWAY,
+// so this header calls grpc_core::Server::SendGoaways(), which the library
+// exports but no header of gRPC 1.51 declares.
 // Versions: 1.51 to 1.83. Upstream: https://github.com/grpc/grpc/issues/24237
 // Test: Drain.LosesNoCallOfABalancedClient (drain_test.cc).
-// Delete when a public function sends GOAWAY, or Shutdown() serves what
-// crosses.
+// Delete when a public function sends GOAWAY, or when Shutdown() serves the
+// calls on their way.
 #pragma once
 
 #include <dlfcn.h>
@@ -15,18 +15,18 @@
 
 namespace topk {
 
-/// Sends a graceful GOAWAY on all open connections: the server still accepts
-/// and serves calls that cross it, and clients send later ones elsewhere,
-/// without an error. Returns false if this gRPC does not export the function.
+/// Sends a graceful GOAWAY on all open connections. The server still serves
+/// calls on their way, and clients send later calls to other servers without an
+/// error. Returns false if this gRPC does not export the function.
 inline bool SendGoaways(grpc::Server& server) {
   // A grpc_server is a pointer to grpc_core::Server.
   using Function = void (*)(grpc_server*);
   static const auto function = reinterpret_cast<Function>(
       dlsym(RTLD_DEFAULT, "_ZN9grpc_core6Server11SendGoawaysEv"));
   if (function == nullptr) return false;
-  // gRPC's internal functions crash outside of its execution context, which no
-  // public header declares either. A byte buffer creates one to release its
-  // slices, and this slice calls the function when it is released.
+  // gRPC's internal functions crash outside an ExecCtx, which no public header
+  // declares. A byte buffer creates one to release its slices, so this slice
+  // calls the function when it is released.
   static char nothing = 0;
   grpc::ByteBuffer buffer;
   {

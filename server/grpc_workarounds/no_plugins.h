@@ -1,7 +1,8 @@
-// Defect: gRPC adds channelz and reflection to every server of a process that
-// has them for one. Versions: 1.51 to 1.83. Upstream: by design (a plugin per
-// process). Test: Admin tests (tests/integration/admin_test.cc). Delete when
-// the builder can leave a plugin out.
+// Defect: once channelz or reflection is enabled, gRPC adds it to every server
+// in the process.
+// Versions: 1.51 to 1.83. Upstream: by design (plugins are per process).
+// Test: Admin tests (tests/integration/admin_test.cc).
+// Delete when the builder can leave a plugin out.
 #pragma once
 
 #include <grpcpp/impl/server_builder_option.h>
@@ -11,8 +12,8 @@
 
 namespace topk {
 
-/// The option of grpc::ServerBuilder that keeps channelz and reflection out of
-/// the server.
+/// A server builder option that keeps channelz and reflection out of the
+/// server.
 class WithoutPlugins final : public grpc::ServerBuilderOption {
  public:
   void UpdateArguments(grpc::ChannelArguments*) override {}

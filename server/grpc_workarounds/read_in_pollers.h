@@ -1,9 +1,10 @@
-// Defect: gRPC's EventEngine reads connections in its own threads, and wakes
+// Defect: gRPC's EventEngine reads connections on its own threads and wakes
 // another thread for each message. A streamed tensor of 64 MiB takes 25 ms of
-// CPU time instead of 21, and 20 times as many futex() calls.
-// Versions: measured with 1.83. Test: tests/quality/grpc_current.sh --only
-// bench, with and without GRPC_EXPERIMENTS=event_engine_listener. Delete when
-// both take the same time, or when gRPC no longer has this experiment.
+// CPU time instead of 21 ms, and 20 times as many futex() calls.
+// Versions: measured with 1.83.
+// Test: tests/quality/grpc_current.sh --only bench, with and without
+// GRPC_EXPERIMENTS=event_engine_listener.
+// Delete when both take the same time, or gRPC lacks the experiment.
 #pragma once
 
 #include <cstdlib>
@@ -12,9 +13,9 @@
 
 namespace topk {
 
-/// Lets the threads that poll for calls also read the server's connections,
-/// unless GRPC_EXPERIMENTS is set. Call it before the process starts a thread
-/// or uses gRPC.
+/// Makes the threads that poll for calls also read connections, unless
+/// GRPC_EXPERIMENTS is set. Call before the process starts a thread or uses
+/// gRPC.
 inline void ReadInPollers() {
 #if TOPK_GRPC_AT_LEAST(83)
   setenv("GRPC_EXPERIMENTS", "-event_engine_listener", /*replace=*/0);

@@ -37,7 +37,7 @@ Status Unauthenticated(const char* reason, const char* message) {
   return {Code::kUnauthenticated, reason, "", message};
 }
 
-// Returns the token of a header's value, or "" if it has another scheme.
+// Returns the token in a header value, or "" if the scheme is not "Bearer".
 std::string_view TokenOf(std::string_view value) {
   if (value.size() <= kScheme.size() ||
       strncasecmp(value.data(), kScheme.data(), kScheme.size()) != 0) {
@@ -46,8 +46,8 @@ std::string_view TokenOf(std::string_view value) {
   return TrimToken(value.substr(kScheme.size()));
 }
 
-// Sets the name that a caller has proved. "" is a certificate without a name:
-// the caller is then known by its address.
+// Sets the authenticated name of the caller. An empty name means a certificate
+// without names; the caller is then identified by its address.
 Status Identify(std::string_view kind, std::string_view name, Caller& caller) {
   caller.authenticated = true;
   if (name.empty()) return {};
@@ -166,15 +166,16 @@ Status Authenticator::CheckBearer(const grpc::ServerContextBase& context,
                                   Caller& caller) const {
   const auto [first, last] = context.client_metadata().equal_range(kHeader);
   if (first == last) {
-    return Unauthenticated("TOKEN_MISSING",
-                           "a call needs a header \"authorization: Bearer "
-                           "TOKEN\", which this one lacks");
+    return Unauthenticated(
+        "TOKEN_MISSING",
+        "the call has no header \"authorization: Bearer TOKEN\"");
   }
   const std::string_view token = TokenOf(View(first->second));
   if (token.empty() || std::next(first) != last) {
-    return Unauthenticated("TOKEN_MISSING",
-                           "a call needs one header \"authorization: Bearer "
-                           "TOKEN\"; this one has another one, or several");
+    return Unauthenticated(
+        "TOKEN_MISSING",
+        "the call must have exactly one authorization header, "
+        "in the form \"authorization: Bearer TOKEN\"");
   }
   const MutexLock lock(mutex_);
   const std::string* name = tokens_.Find(token);

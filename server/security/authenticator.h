@@ -1,4 +1,4 @@
-// Authentication and authorization of callers.
+// Authenticates and authorizes callers.
 #pragma once
 
 #include <grpcpp/server_context.h>
@@ -17,8 +17,8 @@
 
 namespace topk {
 
-/// The settings of TLS, authentication, authorization and rate limits. Each is
-/// set by the flag of its name.
+/// Settings of TLS, authentication, authorization and rate limits. Each is set
+/// by the flag of the same name.
 struct SecurityConfig {
   std::string tls_cert;
   std::string tls_key;
@@ -37,39 +37,40 @@ struct SecurityConfig {
 
 /// The caller of an RPC.
 struct Caller {
-  /// The owner of the token, else a name in the certificate (an allowed one,
-  /// else the first, else the common name), else the IP address or "unix".
+  /// The owner of the token. Without a token, a name from the certificate: an
+  /// allowed name, else the first name, else the common name. Without a
+  /// certificate, the IP address or "unix".
   std::string name;
   /// Identifies the caller for limits: "token:NAME", "cert:NAME",
-  /// "addr:ADDRESS" or "unix". All addresses of an IPv6 network have one key.
+  /// "addr:ADDRESS" or "unix". All addresses of an IPv6 network share a key.
   std::string key;
-  /// Whether the caller, or its proxy, is on this machine: the call came over a
-  /// Unix socket or from a loopback address.
+  /// True if the call came over a Unix socket or from a loopback address, so
+  /// that the caller (or its proxy) is on this machine.
   bool is_local = false;
-  /// Whether a token or a certificate proves the name.
+  /// True if a token or certificate proves the caller's name.
   bool authenticated = false;
 };
 
-/// Checks the token of each call and the certificate of its connection, as far
-/// as the settings require them. Thread-safe.
+/// Checks each call's token and its connection's certificate, as required by
+/// the settings. Thread-safe.
 class Authenticator {
  public:
-  /// Loads the tokens, or returns the error in the settings or the file. If the
-  /// file changes later and is not valid, the previous tokens stay in use and
-  /// the error is logged. `certificates` is null if clients need no
-  /// certificate. `certificates` and `log` must outlive the result.
+  /// Loads the tokens. Returns an error if the settings or the file are
+  /// invalid. If the file later changes to invalid content, the previous tokens
+  /// stay in use and the error is logged. `certificates` is null if clients
+  /// need no certificate. `certificates` and `log` must outlive the result.
   static Result<std::unique_ptr<Authenticator>> Start(
       const SecurityConfig& config, const ClientCertificates* certificates,
       spdlog::logger& log);
 
-  /// Returns the caller of an RPC. UNAUTHENTICATED with the reason
-  /// TOKEN_MISSING or TOKEN_UNKNOWN, or as ClientCertificates::Check().
-  /// PERMISSION_DENIED with the reason CLIENT_NOT_ALLOWED if no name of the
-  /// certificate may call. Callers over a Unix socket need no certificate: the
-  /// permissions of the socket have admitted them.
+  /// Returns the caller of an RPC. Returns UNAUTHENTICATED with reason
+  /// TOKEN_MISSING or TOKEN_UNKNOWN, PERMISSION_DENIED with reason
+  /// CLIENT_NOT_ALLOWED if no name in the certificate is allowed, or the error
+  /// of ClientCertificates::Check(). Callers over a Unix socket need no
+  /// certificate: access to the socket is controlled by its file permissions.
   Result<Caller> Authenticate(const grpc::ServerContextBase& context) const;
 
-  /// Returns whether callers need a token or a certificate.
+  /// Returns true if callers need a token or a certificate.
   bool needs_credentials() const {
     return certificates_ != nullptr || tokens_file_ != nullptr;
   }
@@ -84,11 +85,11 @@ class Authenticator {
                      Caller& caller) const;
 
   const int ipv6_prefix_;
-  const ClientCertificates* const certificates_;  // null: none are needed
+  const ClientCertificates* const certificates_;  // null if not required
   AllowedNames allowed_;
   mutable Mutex mutex_;
   TokenSet tokens_ TOPK_GUARDED_BY(mutex_);
-  std::unique_ptr<WatchedFiles> tokens_file_;  // null: none are needed
+  std::unique_ptr<WatchedFiles> tokens_file_;  // null if not required
 };
 
 }  // namespace topk

@@ -12,12 +12,12 @@
 namespace topk {
 namespace {
 
-// Beyond this number, all verdicts are forgotten at once.
+// When the cache is full, all verdicts are dropped at once.
 constexpr size_t kMaxVerdicts = 4096;
 constexpr size_t kMaxIntermediates = 64;
-// How long a rejection is kept, and every other verdict at least, in seconds.
-constexpr std::time_t kShortest = 1;
-constexpr unsigned long kListFlags =  // NOLINT: OpenSSL's type
+// How long a rejection is cached, and the minimum for other verdicts.
+constexpr std::time_t kMinVerdictSeconds = 1;
+constexpr unsigned long kCrlFlags =  // NOLINT: OpenSSL's type
     X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL;
 constexpr std::time_t kNever = std::numeric_limits<std::time_t>::max();
 
@@ -32,9 +32,9 @@ Status NotValid(const std::string& why) {
           StrCat("the client's certificate is not valid: ", why)};
 }
 
-// An authority in the file needs no list that names itself: to revoke it,
-// remove it from the file.
-int IgnoreListsOfAnchor(int ok, X509_STORE_CTX* context) {
+// Ignores revocation list errors of trust anchors: an authority from the file
+// needs no list that covers itself. To revoke it, remove it from the file.
+int IgnoreAnchorRevocationErrors(int ok, X509_STORE_CTX* context) {
   if (ok == 1) return 1;
   const int anchor = sk_X509_num(X509_STORE_CTX_get0_chain(context)) - 1;
   if (X509_STORE_CTX_get_error_depth(context) != anchor) return 0;
@@ -59,7 +59,7 @@ Status ClientCertificates::Load(const std::string& authorities,
       ReadCertificates({{"--tls-client-ca", files_.authorities}, authorities});
   if (!trusted.ok()) return trusted.status();
   Store store(X509_STORE_new());
-  // As TLS does: an authority may be one that another has signed.
+  // Like TLS, accept an intermediate authority as a trust anchor.
   X509_STORE_set_flags(store.get(), X509_V_FLAG_PARTIAL_CHAIN);
   for (const Certificate& authority : *trusted) {
     X509_STORE_add_cert(store.get(), authority.get());
@@ -107,7 +107,7 @@ Status ClientCertificates::Check(std::string_view certificate,
 ClientCertificates::Verdict ClientCertificates::Verify(
     std::string_view certificate, std::string_view chain) const {
   const auto rejected = [](const std::string& why) {
-    return Verdict{NotValid(why), std::time(nullptr) + kShortest};
+    return Verdict{NotValid(why), std::time(nullptr) + kMinVerdictSeconds};
   };
   const auto own = ReadCertificates({{"", ""}, std::string(certificate)});
   Result<std::vector<Certificate>> others = std::vector<Certificate>();
@@ -121,10 +121,9 @@ ClientCertificates::Verdict ClientCertificates::Verify(
     }
   }
   Verdict verdict{{}, lists_until_};
-  // First without the revocation lists, so that the intermediates are
-  // remembered even while a list is missing: a session that resumes later has
-  // no chain.
-  for (const unsigned long flags : {0UL, kListFlags}) {  // NOLINT: OpenSSL's
+  // The first pass ignores the revocation lists, so that the intermediates are
+  // stored even while a list is missing: a resumed session sends no chain.
+  for (const unsigned long flags : {0UL, kCrlFlags}) {  // NOLINT: OpenSSL's
     const StoreContext context(X509_STORE_CTX_new());
     if (X509_STORE_CTX_init(context.get(), store_.get(), own->front().get(),
                             untrusted.get()) != 1 ||
@@ -132,7 +131,7 @@ ClientCertificates::Verdict ClientCertificates::Verify(
       return rejected(LastOpenSslError());
     }
     X509_STORE_CTX_set_flags(context.get(), flags);
-    X509_STORE_CTX_set_verify_cb(context.get(), IgnoreListsOfAnchor);
+    X509_STORE_CTX_set_verify_cb(context.get(), IgnoreAnchorRevocationErrors);
     if (X509_verify_cert(context.get()) != 1) {
       return rejected(X509_verify_cert_error_string(
           X509_STORE_CTX_get_error(context.get())));
@@ -140,19 +139,20 @@ ClientCertificates::Verdict ClientCertificates::Verify(
     STACK_OF(X509)* verified = X509_STORE_CTX_get0_chain(context.get());
     for (int i = 0; i < sk_X509_num(verified); ++i) {
       const X509* link = sk_X509_value(verified, i);
-      // A certificate is still valid in the second of its notAfter.
+      // A certificate is still valid during the second of its notAfter.
       verdict.until =
           std::min(verdict.until, ToTime(X509_get0_notAfter(link)) + 1);
     }
-    Remember(verified);
+    AddIntermediates(verified);
     if (files_.revoked.empty()) break;
   }
-  // The list of another authority may have expired.
-  verdict.until = std::max(verdict.until, std::time(nullptr) + kShortest);
+  // `until` may be in the past: the list of another authority may have expired.
+  verdict.until =
+      std::max(verdict.until, std::time(nullptr) + kMinVerdictSeconds);
   return verdict;
 }
 
-void ClientCertificates::Remember(STACK_OF(X509) * verified) const {
+void ClientCertificates::AddIntermediates(STACK_OF(X509) * verified) const {
   for (int i = 1; i + 1 < sk_X509_num(verified); ++i) {
     X509* link = sk_X509_value(verified, i);
     const bool known = std::ranges::any_of(

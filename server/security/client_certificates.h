@@ -1,4 +1,4 @@
-// Checks the certificates of clients at each call.
+// Checks client certificates on every call.
 #pragma once
 
 #include <spdlog/logger.h>
@@ -19,32 +19,32 @@
 namespace topk {
 
 /// Decides whether a client's certificate is valid now. TLS checks a
-/// certificate only at the first handshake of a session; later the certificate
-/// may expire, be revoked, or lose its authority. Verdicts are cached until a
-/// file or a date changes them. Thread-safe.
+/// certificate only in the first handshake of a session, but the certificate
+/// may expire or be revoked later, or its authority may be removed. Verdicts
+/// are cached until a file change or an expiry date invalidates them.
+/// Thread-safe.
 class ClientCertificates {
  public:
-  /// The paths of PEM files.
+  /// Paths of PEM files.
   struct Files {
     std::string authorities;
-    /// Revocation lists; "" = nothing is revoked. Otherwise each authority of a
-    /// certificate needs a list that has not expired.
+    /// Revocation lists. If empty, nothing is revoked. Otherwise, every
+    /// authority of a certificate needs an unexpired list.
     std::string revoked;
   };
 
-  /// The logger must outlive this object.
+  /// `log` must outlive this object.
   ClientCertificates(Files files, spdlog::logger& log)
       : files_(std::move(files)), log_(log) {}
 
-  /// Replaces the authorities and the revocation lists. Takes the contents of
-  /// the files. If one of them is not valid, returns the error and keeps the
-  /// previous ones. REQUIRES: the first Load() returns OK before Check() is
-  /// called.
+  /// Replaces the authorities and the revocation lists with the given file
+  /// contents. If either is invalid, returns the error and keeps the previous
+  /// contents. REQUIRES: the first Load() succeeds before Check() is called.
   Status Load(const std::string& authorities, const std::string& revoked);
 
-  /// Returns OK, or UNAUTHENTICATED with the reason CERTIFICATE_NOT_VALID. The
-  /// `certificate` and the `chain` that came with it are PEM texts; a resumed
-  /// session has no chain.
+  /// Returns OK, or UNAUTHENTICATED with reason CERTIFICATE_NOT_VALID.
+  /// `certificate` and `chain`, the certificates sent with it, are in PEM
+  /// format. `chain` is empty for a resumed session.
   Status Check(std::string_view certificate, std::string_view chain) const;
 
  private:
@@ -56,7 +56,7 @@ class ClientCertificates {
 
   Verdict Verify(std::string_view certificate, std::string_view chain) const
       TOPK_REQUIRES(mutex_);
-  void Remember(STACK_OF(X509) * verified) const TOPK_REQUIRES(mutex_);
+  void AddIntermediates(STACK_OF(X509) * verified) const TOPK_REQUIRES(mutex_);
 
   const Files files_;
   spdlog::logger& log_;
@@ -64,7 +64,7 @@ class ClientCertificates {
   Store store_ TOPK_GUARDED_BY(mutex_);
   std::time_t lists_until_ TOPK_GUARDED_BY(mutex_) = 0;
   mutable std::map<TokenHash, Verdict> verdicts_ TOPK_GUARDED_BY(mutex_);
-  // Certificates between a client's and its authority, for resumed sessions.
+  // Intermediate certificates seen so far, for resumed sessions.
   mutable std::vector<Certificate> intermediates_ TOPK_GUARDED_BY(mutex_);
 };
 

@@ -16,7 +16,8 @@ bool SameIgnoringCase(std::string_view a, std::string_view b) {
   return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
 }
 
-// Returns an IP address in the form of gRPC's names of certificates, or "".
+// Returns an IP address in the format that gRPC uses for certificate names, or
+// "" if `text` is not an IP address.
 std::string IpText(const std::string& text) {
   std::array<unsigned char, sizeof(in6_addr)> address;
   char written[INET6_ADDRSTRLEN];
@@ -31,7 +32,7 @@ std::string IpText(const std::string& text) {
 
 bool IsDnsName(std::string_view name) {
   if (name.starts_with("*.")) name.remove_prefix(2);
-  // No label is empty, and the names in certificates do not end with a dot.
+  // Labels must not be empty, and names in certificates have no trailing dot.
   return !name.empty() && !name.starts_with('.') && !name.ends_with('.') &&
          name.find("..") == std::string_view::npos &&
          std::ranges::all_of(name, [](unsigned char c) {

@@ -1,4 +1,4 @@
-// The names in a client's certificate, and which of them may call.
+// The names in client certificates, and the list of allowed names.
 #pragma once
 
 #include <string>
@@ -9,29 +9,29 @@
 
 namespace topk {
 
-/// The kinds of a certificate's subject alternative names.
+/// The kinds of subject alternative names.
 enum class NameKind { kDns, kUri, kEmail, kIp };
 
-/// One of a certificate's names.
+/// A name in a certificate.
 struct ClientName {
   NameKind kind;
   std::string_view text;
 };
 
-/// The names of which a client's certificate needs one.
+/// A list of names. A client certificate must contain at least one of them.
 class AllowedNames {
  public:
-  /// Parses names. The kind of a name follows from its text: an IP address, a
-  /// URI (a scheme and a colon), an e-mail address (an @), or else a DNS name,
-  /// which may begin with *. for any first label. INVALID_ARGUMENT for any
-  /// other text.
+  /// Parses a list of names. The kind of each name follows from its text: an IP
+  /// address, a URI (a scheme and a colon), an e-mail address (contains @), or
+  /// a DNS name. A DNS name may begin with "*.", which matches any first label.
+  /// Returns INVALID_ARGUMENT for any other text.
   static Result<AllowedNames> Parse(const std::vector<std::string>& names);
 
-  /// Returns whether the list is empty, so that every certificate is allowed.
+  /// Returns true if the list is empty, which allows every certificate.
   bool empty() const { return names_.empty(); }
 
-  /// Returns whether the list has the name. Case does not matter in DNS names,
-  /// nor after the @ of an e-mail address.
+  /// Returns true if `name` is in the list. Case is ignored in DNS names and in
+  /// the domain of e-mail addresses.
   bool Match(const ClientName& name) const;
 
  private:
@@ -42,7 +42,7 @@ class AllowedNames {
   std::vector<Name> names_;
 };
 
-/// Returns OK for a name that AllowedNames::Parse() accepts.
+/// Returns OK if AllowedNames::Parse() accepts `name`.
 Status CheckAllowedName(const std::string& name);
 
 }  // namespace topk

@@ -1,4 +1,4 @@
-// The server's side of TLS.
+// TLS for the server.
 #pragma once
 
 #include <grpcpp/security/server_credentials.h>
@@ -19,35 +19,34 @@
 
 namespace topk {
 
-/// The server's certificate and key, and the authorities of its clients, from
-/// files that are reloaded when they change. New connections use the newest
-/// valid files. TLS 1.2 and 1.3. Thread-safe.
+/// Holds the server's certificate and key and the authorities of its clients.
+/// Reloads the files when they change; new connections use the newest valid
+/// contents. Supports TLS 1.2 and 1.3. Thread-safe.
 class ServerTls {
  public:
-  /// Loads the files that the settings name, or returns the error in one of
-  /// them (see CheckKeyPair()). If the files change later and one of them is
-  /// not valid, the previous contents stay in use and the error is logged. The
-  /// logger must outlive the result.
+  /// Loads the files named in `config`. Returns an error if a file is invalid
+  /// (see CheckKeyPair()). If a file later becomes invalid, the previous
+  /// contents stay in use and the error is logged. `log` must outlive the
+  /// result.
   static Result<std::unique_ptr<ServerTls>> Start(const SecurityConfig& config,
                                                   spdlog::logger& log);
 
-  /// Returns the credentials of a listener. The server and this object must
-  /// outlive them.
+  /// Returns credentials for a listener, which must not outlive this object or
+  /// the server.
   std::shared_ptr<grpc::ServerCredentials> Credentials() const;
 
-  /// Checks the certificates of clients; null if clients need none. Changes
+  /// Checks client certificates. Null if clients need no certificate. Updated
   /// together with the credentials.
   const ClientCertificates* clients() const {
     return clients_.has_value() ? &*clients_ : nullptr;
   }
 
-  /// Returns when the certificate in use expires.
+  /// Returns the expiry time of the certificate in use.
   std::time_t expiry() const { return expiry_; }
 
  private:
   ServerTls(const SecurityConfig& config, spdlog::logger& log);
 
-  // Applies the contents of the files.
   Status Load(const std::vector<std::string>& contents);
 
   spdlog::logger& log_;
@@ -55,7 +54,7 @@ class ServerTls {
   std::optional<ClientCertificates> clients_;
   CertificateUpdates certificates_;
   std::atomic<std::time_t> expiry_ = 0;
-  std::unique_ptr<WatchedFiles> watched_;  // last, because it calls Load()
+  std::unique_ptr<WatchedFiles> watched_;  // last, as it calls Load()
 };
 
 }  // namespace topk

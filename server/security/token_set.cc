@@ -52,21 +52,21 @@ Result<TokenSet> TokenSet::Parse(std::string_view text) {
     if (line.empty() || line.front() == '#') continue;
     const size_t colon = line.find(':');
     TokenHash hash;
-    // The message must not repeat the line: it may be a token.
+    // Do not quote the line in the message: it may be a token.
     if (colon == std::string_view::npos ||
         !ReadHash(line.substr(colon + 1), hash)) {
       return bad(
-          "it is not name:SHA-256 with 64 hexadecimal digits, as topkd "
-          "hash-token prints it");
+          "not name:SHA-256 with 64 hexadecimal digits; use topkd "
+          "hash-token to print a line");
     }
     const std::string_view name = line.substr(0, colon);
     if (const Status s = CheckTokenName(name); !s.ok()) return bad(s.message);
     if (!set.names_.try_emplace(hash, name).second) {
-      return bad("this token is there already: whose is it?");
+      return bad("this token is already listed");
     }
   }
   if (set.names_.empty()) {
-    return InvalidArgument("TOKENS_FILE", "", "it has no token");
+    return InvalidArgument("TOKENS_FILE", "", "the file has no tokens");
   }
   return set;
 }

@@ -1,4 +1,4 @@
-// The tokens that a server knows, by their hashes.
+// The set of tokens that the server accepts, stored as hashes.
 #pragma once
 
 #include <map>
@@ -10,27 +10,28 @@
 
 namespace topk {
 
-/// The owners of tokens, by the hashes of the tokens.
+/// Maps token hashes to the owners of the tokens.
 class TokenSet {
  public:
-  /// Parses lines `name:sha256-of-the-token-in-hex`; skips empty lines and
-  /// those that begin with #. A name has 1 .. 64 letters, digits and -._@, and
-  /// may have several tokens, so that a token can be replaced.
-  /// INVALID_ARGUMENT, naming the line and the rule, for any other line, for a
-  /// token that is listed twice, and if there is no token.
+  /// Parses lines of the form `name:sha256-of-the-token-in-hex`. Skips empty
+  /// lines and lines that begin with #. A name has 1 to 64 letters, digits or
+  /// -._@ characters. A name may have several tokens, so that a token can be
+  /// replaced. Returns INVALID_ARGUMENT, with the line number and the rule, if
+  /// a line is malformed, a token is listed twice, or there are no tokens.
   static Result<TokenSet> Parse(std::string_view text);
 
-  /// Returns the name of a token's owner, or null. The time of the search tells
-  /// at most about the token's hash, from which nobody can infer a token.
+  /// Returns the name of the token's owner, or null if the token is unknown.
+  /// The lookup time reveals at most information about the token's hash, from
+  /// which the token cannot be recovered.
   const std::string* Find(std::string_view token) const;
 
  private:
   std::map<TokenHash, std::string> names_;
 };
 
-/// Returns the line of a tokens file for a token, without its end of line.
-/// White space around the token is ignored. INVALID_ARGUMENT for a name or a
-/// token that is not valid.
+/// Returns the tokens file line for `token`, without a newline. Ignores white
+/// space around the token. Returns INVALID_ARGUMENT for an invalid name or
+/// token.
 Result<std::string> HashTokenLine(std::string_view name,
                                   std::string_view token);
 

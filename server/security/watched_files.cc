@@ -14,8 +14,8 @@ Result<std::unique_ptr<WatchedFiles>> WatchedFiles::Start(
     std::chrono::milliseconds interval) {
   std::unique_ptr<WatchedFiles> watch(
       new WatchedFiles(std::move(files), std::move(load), log));
-  if (Status s = watch->Read(watch->seen_); !s.ok()) return s;
-  if (Status s = watch->load_(watch->seen_.contents); !s.ok()) return s;
+  if (Status s = watch->Read(watch->snapshot_); !s.ok()) return s;
+  if (Status s = watch->load_(watch->snapshot_.contents); !s.ok()) return s;
   watch->thread_ =
       std::jthread([self = watch.get(), interval](const std::stop_token& stop) {
         std::mutex mutex;
@@ -23,29 +23,29 @@ Result<std::unique_ptr<WatchedFiles>> WatchedFiles::Start(
         std::unique_lock lock(mutex);
         while (!stopped.wait_for(lock, stop, interval,
                                  [&] { return stop.stop_requested(); })) {
-          self->Look();
+          self->CheckForChanges();
         }
       });
   return watch;
 }
 
-Status WatchedFiles::Read(Seen& seen) const {
+Status WatchedFiles::Read(Snapshot& snapshot) const {
   for (const NamedFile& file : files_) {
     Result<std::string> content = ReadSmallFile(file);
     if (!content.ok()) {
-      seen.error = content.status().message;
+      snapshot.error = content.status().message;
       return content.status();
     }
-    seen.contents.push_back(*std::move(content));
+    snapshot.contents.push_back(*std::move(content));
   }
   return {};
 }
 
-// Returns numbers that change whenever a file changes. Returns nothing if a
-// file is missing or has changed within seconds, because two writes in one tick
-// of the file system's clock leave the same times.
+// Returns numbers that change whenever a file changes. Returns an empty vector
+// if a file is missing or has changed within the last seconds: two writes
+// within one tick of the file system's clock leave the same timestamps.
 std::vector<int64_t> WatchedFiles::Stamps() const {
-  constexpr std::time_t kLongestTick = 2;  // seconds, of FAT
+  constexpr std::time_t kLongestTick = 2;  // seconds, on FAT
   std::vector<int64_t> stamps;
   for (const NamedFile& file : files_) {
     struct stat info {};
@@ -64,18 +64,18 @@ std::vector<int64_t> WatchedFiles::Stamps() const {
   return stamps;
 }
 
-void WatchedFiles::Look() {
+void WatchedFiles::CheckForChanges() {
   std::vector<int64_t> stamps = Stamps();
-  if (settled_ && !stamps.empty() && stamps == stamps_) return;
-  Seen now;
+  if (handled_ && !stamps.empty() && stamps == stamps_) return;
+  Snapshot now;
   Status status = Read(now);
   stamps_ = status.ok() ? std::move(stamps) : std::vector<int64_t>();
-  const bool changed = now != seen_;
-  if (!changed && settled_) return;
+  const bool changed = now != snapshot_;
+  if (!changed && handled_) return;
   if (status.ok()) status = load_(now.contents);
-  settled_ = status.ok() || !changed;
-  seen_ = std::move(now);
-  if (!status.ok() && settled_) {
+  handled_ = status.ok() || !changed;
+  snapshot_ = std::move(now);
+  if (!status.ok() && handled_) {
     log_.error("{}; the previous content stays in use", status.message);
   }
 }

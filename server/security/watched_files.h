@@ -1,4 +1,4 @@
-// Files that are replaced while the server runs: certificates, tokens.
+// Reloads files, such as certificates and tokens, when they change.
 #pragma once
 
 #include <spdlog/logger.h>
@@ -16,18 +16,18 @@
 
 namespace topk {
 
-/// Checks files periodically and hands over their contents when they have
-/// changed, whatever changed a file: a rename, a symbolic link or a write.
+/// Checks files periodically and passes on their contents when they have
+/// changed, whether by a rename, a symbolic link or a write.
 class WatchedFiles {
  public:
-  /// Applies the files' contents. If they are not valid, returns the error and
-  /// keeps the previous contents in effect.
+  /// Applies the contents of the files. If they are invalid, returns the error
+  /// and leaves the previous contents in effect.
   using Load = std::function<Status(const std::vector<std::string>& contents)>;
 
-  /// Loads the files, or returns the error. Then checks them for changes once
-  /// per interval, on a background thread, until destroyed. An error is logged
-  /// once, if it persists at the next check: files that belong together cannot
-  /// be replaced at the same moment.
+  /// Loads the files, or returns an error. Then checks for changes once per
+  /// `interval` on a background thread until destroyed. An error is logged only
+  /// if it persists at the next check, and only once: related files cannot be
+  /// replaced at the same instant.
   static Result<std::unique_ptr<WatchedFiles>> Start(
       std::vector<NamedFile> files, Load load, spdlog::logger& log,
       std::chrono::milliseconds interval = std::chrono::seconds(1));
@@ -36,24 +36,24 @@ class WatchedFiles {
   WatchedFiles(std::vector<NamedFile> files, Load load, spdlog::logger& log)
       : files_(std::move(files)), load_(std::move(load)), log_(log) {}
 
-  // The contents, or why a file cannot be read.
-  struct Seen {
+  // The contents of all files, or the error if a file cannot be read.
+  struct Snapshot {
     std::vector<std::string> contents;
     std::string error;
-    bool operator==(const Seen&) const = default;
+    bool operator==(const Snapshot&) const = default;
   };
 
-  Status Read(Seen& seen) const;
+  Status Read(Snapshot& snapshot) const;
   std::vector<int64_t> Stamps() const;
-  void Look();
+  void CheckForChanges();
 
   const std::vector<NamedFile> files_;
   const Load load_;
   spdlog::logger& log_;
-  Seen seen_;
-  // The stamps of seen_.contents, or empty.
+  Snapshot snapshot_;
+  // Stamps() of the files in `snapshot_`. Empty if unknown.
   std::vector<int64_t> stamps_;
-  bool settled_ = true;  // seen_ is loaded, or its error is logged
+  bool handled_ = true;  // `snapshot_` is loaded, or its error is logged
   std::jthread thread_;
 };
 

@@ -40,7 +40,7 @@ std::string AddressOf(const sockaddr& peer) {
 
 std::string NetworkOf(const std::string& address, int ipv6_prefix) {
   in6_addr bits;
-  // A link-local address names its interface after a percent sign.
+  // A link-local address can end with its interface, as in fe80::1%eth0.
   const std::string plain = address.substr(0, address.find('%'));
   if (inet_pton(AF_INET6, plain.c_str(), &bits) != 1) return address;
   char text[INET6_ADDRSTRLEN];

@@ -1,4 +1,4 @@
-// Addresses of listeners and of clients.
+// Addresses of listeners and clients.
 #pragma once
 
 #include <sys/socket.h>
@@ -10,26 +10,26 @@
 
 namespace topk {
 
-/// The name of every client of a Unix socket.
+/// The address used for all clients of a Unix socket.
 inline constexpr std::string_view kUnixPeer = "unix";
 
-/// Returns the address of a client without its port, or kUnixPeer for a client
-/// of a Unix socket. `peer` is gRPC's name, e.g. "ipv4:1.2.3.4:5" or
+/// Returns the client's address without the port, or kUnixPeer for a client of
+/// a Unix socket. `peer` is in gRPC's format, e.g. "ipv4:1.2.3.4:5" or
 /// "ipv6:%5B::1%5D:5".
 std::string AddressOf(std::string_view peer);
 std::string AddressOf(const sockaddr& peer);
 
-/// Returns the name by which a client is counted and limited: the network of an
-/// IPv6 address, e.g. "2001:db8::/64", the IPv4 address of one that is mapped
-/// to IPv6, and any other name unchanged.
+/// Returns the name under which a client is counted and limited. For an IPv6
+/// address, this is its network, e.g. "2001:db8::/64"; for an IPv4-mapped
+/// address, the IPv4 address. Any other name is returned unchanged.
 std::string NetworkOf(const std::string& address, int ipv6_prefix);
 
-/// Returns the bound address of a listener: host:port with the real port,
-/// unix:path unchanged.
+/// Returns a listener's `address` with its port replaced by `port`. Unix socket
+/// addresses are returned unchanged.
 std::string WithPort(const std::string& address, int port);
 
-/// Returns the UNAVAILABLE status for an address that cannot be bound. `doing`
-/// is the failed action, e.g. "listen on"; `why` is the system's error.
+/// Returns an UNAVAILABLE status for an address that cannot be bound. `doing`
+/// is the action that failed, e.g. "listen on"; `why` is the system's error.
 Status CannotBind(std::string_view doing, std::string_view address,
                   std::string_view why =
                       "in use, not an address of this machine, or not "

@@ -12,12 +12,12 @@
 namespace topk {
 namespace {
 
-// Rounds up, because 0 may have another meaning.
+// Rounds up, because zero may have a special meaning.
 int Milliseconds(double seconds) {
   return static_cast<int>(std::ceil(seconds * 1000));
 }
 
-// gRPC takes INT_MAX for never.
+// INT_MAX means "never" in gRPC.
 int MillisecondsOrNever(double seconds) {
   return seconds == 0 ? INT_MAX : Milliseconds(seconds);
 }
@@ -32,9 +32,9 @@ void ApplyConnectionOptions(const ConnectionOptions& options,
   const int timeout = Milliseconds(options.keepalive_timeout);
   set(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
   set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, timeout);
-  // Newer versions wait this long, a minute by default, for a ping's response.
+  // The timeout for a ping's response in later gRPC versions (default 1
+  // minute).
   set("grpc.http2.ping_timeout_ms", timeout);
-  // Clients may ping between calls too.
   set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
       Milliseconds(options.min_ping_interval));
@@ -46,8 +46,8 @@ void ApplyConnectionOptions(const ConnectionOptions& options,
       Milliseconds(options.max_connection_age_grace));
   set(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
   set(GRPC_ARG_MAX_METADATA_SIZE, options.max_metadata_bytes);
-  // Newer versions reject only a part of the calls between that limit and this
-  // one, 16 KiB by default.
+  // In later gRPC versions, only some calls between the limit above and this
+  // hard limit (default 16 KiB) are rejected. Set both to the same value.
   set("grpc.absolute_max_metadata_size", options.max_metadata_bytes);
   set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
       Milliseconds(options.handshake_timeout));
@@ -72,7 +72,7 @@ void ApplySideConnectionOptions(grpc::ServerBuilder& builder) {
   ApplyConnectionOptions(SideConnectionOptions(), builder);
   grpc::ResourceQuota quota;
   quota.Resize(size_t{32} << 20);
-  // gRPC's own handlers keep a thread until the client has received the
+  // gRPC's own handlers occupy a thread until the client has received the
   // response.
   quota.SetMaxThreads(8);
   builder.SetResourceQuota(quota);

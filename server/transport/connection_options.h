@@ -1,4 +1,4 @@
-// Options of client connections: keepalive, timeouts and limits.
+// Options for client connections: keepalive, timeouts and limits.
 #pragma once
 
 namespace grpc {
@@ -7,18 +7,19 @@ class ServerBuilder;
 
 namespace topk {
 
-/// The settings of a server's connections; each is set by the flag of its name.
-/// Durations are in seconds.
+/// Options for a server's connections. Each is set by the flag of the same
+/// name. Durations are in seconds.
 struct ConnectionOptions {
   double keepalive_time = 60;
-  /// A client that stops reading does not answer pings and is disconnected too.
+  /// Also disconnects clients that stop reading: they do not answer pings.
   double keepalive_timeout = 20;
-  /// A client that violates it more than twice is disconnected. gRPC's default
-  /// of 5 minutes would disconnect clients with a keepalive of 10 s.
+  /// A client that pings more often is disconnected at the third violation.
+  /// gRPC's default of 5 minutes would disconnect clients with a keepalive of
+  /// 10 s.
   double min_ping_interval = 10;
   double max_connection_idle = 600;
   double max_connection_age = 1800;
-  /// No other limit ends a call whose body arrives one byte at a time.
+  /// The only limit that ends a call whose body arrives one byte at a time.
   double max_connection_age_grace = 600;
   int max_connections = 0;
   int max_connections_per_client = 0;
@@ -27,18 +28,18 @@ struct ConnectionOptions {
   double handshake_timeout = 10;
 };
 
-/// Applies the options to the builder. Also disables compressed messages: gRPC
-/// 1.51 decompresses a message of the allowed size, which can expand a thousand
-/// times, before it checks the size again.
+/// Applies `options` to `builder`. Also disables compression: gRPC 1.51 checks
+/// the size of a message only after decompression, which can expand it a
+/// thousandfold.
 void ApplyConnectionOptions(const ConnectionOptions& options,
                             grpc::ServerBuilder& builder);
 
-/// Applies options for the short connections of probes and operators' tools, so
-/// that they cannot take file descriptors, memory or threads from the main
-/// listeners for long.
+/// Applies the options for connections from health probes and admin tools. They
+/// are short-lived and limited, so that they cannot starve the main listeners
+/// of file descriptors, memory or threads.
 void ApplySideConnectionOptions(grpc::ServerBuilder& builder);
 
-/// Returns the settings that ApplySideConnectionOptions() applies.
+/// Returns the options that ApplySideConnectionOptions() applies.
 ConnectionOptions SideConnectionOptions();
 
 }  // namespace topk

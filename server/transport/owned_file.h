@@ -1,4 +1,4 @@
-// Files that this process created and removes at its end.
+// Files that this process creates and removes when it exits.
 #pragma once
 
 #include <sys/stat.h>
@@ -9,19 +9,19 @@
 
 namespace topk {
 
-/// A file that this process created. The destructor removes the file, unless
-/// another one has taken its place.
+/// A file created by this process. The destructor removes the file unless
+/// another file has replaced it.
 class OwnedFile {
  public:
-  /// Takes ownership of a descriptor of the file at `path`. The descriptor
-  /// keeps the file's inode from being reused. If `fd` is negative, the object
-  /// owns nothing.
+  /// Takes ownership of `fd`, an open descriptor of the file at `path`. Keeping
+  /// the descriptor open prevents reuse of the file's inode. If `fd` is
+  /// negative, the object owns nothing.
   OwnedFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
   ~OwnedFile() {
     if (fd_ < 0) return;
     struct stat own {};
     struct stat found {};
-    // Best effort: a successor may put its file here between these calls.
+    // Best effort: a successor may replace the file between these two calls.
     if (fstat(fd_, &own) == 0 && lstat(path_.c_str(), &found) == 0 &&
         own.st_dev == found.st_dev && own.st_ino == found.st_ino) {
       unlink(path_.c_str());

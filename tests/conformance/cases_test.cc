@@ -1,4 +1,4 @@
-// Runs each case of tests/conformance/cases in every way through the core.
+// Runs each case in tests/conformance/cases along every path through the core.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -65,7 +65,7 @@ TEST_P(Cases, Hold) {
 INSTANTIATE_TEST_SUITE_P(All, Cases, ::testing::ValuesIn(AllCases()),
                          [](const auto& param) { return param.param.name; });
 
-// Each line of the case files is a test. This test counts the lines without the
+// Each line of the case files is a test. Counts the lines without using the
 // parser.
 TEST(CaseFile, ReadsEveryLineAsATest) {
   std::map<std::string, int> lines;

@@ -1,4 +1,4 @@
-// Random requests, right and wrong, against the oracle.
+// Compares random requests, valid and invalid, with the oracle.
 #include <gtest/gtest.h>
 
 #include "tests/conformance/run_everywhere.h"
@@ -8,7 +8,8 @@
 namespace topk::testing {
 namespace {
 
-// Each takes 40 ways through the core, and a sanitizer ten times as long.
+// Each request takes 40 paths through the core. Sanitizers are ten times
+// slower.
 #ifdef TOPK_SANITIZED
 constexpr int kRequests = 2500;
 #else
@@ -38,7 +39,7 @@ TEST(Random, RequestsHaveTheOraclesResults) {
 
 TEST(Random, InvalidRequestsAreRejectedByARuleThatTheyBreak) {
   Random random(Seed(20261122));
-  // Small limits: a corrupted size must not cost the oracle its memory.
+  // Small limits: a corrupted size must not exhaust the oracle's memory.
   const OracleLimits limits = {1 << 20, 1 << 24};
   const Engine engine({1, {limits.max_elements, limits.max_output_bytes}});
   int refused = 0;

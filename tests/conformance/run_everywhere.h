@@ -1,4 +1,4 @@
-// One request on every way through the core.
+// Runs a request along every path through the core.
 #pragma once
 
 #include <algorithm>
@@ -17,14 +17,14 @@
 
 namespace topk::testing {
 
-/// A way through the core, and what came out.
+/// A path through the core, and its result.
 struct Outcome {
   std::string way;
   Result<v1::TopKResponse> response;
 };
 
-/// Feeds the data in pieces of `piece` bytes; all at once for 0, and in pieces
-/// of 1 .. -piece bytes at random for a negative number.
+/// Feeds the data in pieces of `piece` bytes, all at once if 0, or in random
+/// pieces of 1 .. -piece bytes if negative.
 template <class Feed>
 Status FeedInPieces(const std::string& data, int64_t piece, Random& random,
                     const Feed& feed) {
@@ -35,7 +35,7 @@ Status FeedInPieces(const std::string& data, int64_t piece, Random& random,
       const int64_t wanted = piece > 0 ? piece : Pick(random, 1, -piece);
       size = std::min(size, static_cast<size_t>(wanted));
     }
-    // A copy, so that a fold that keeps a reference to the piece is detected.
+    // A copy, to detect a fold that keeps a reference to the piece.
     const std::vector<std::byte> copy(rest.begin(), rest.begin() + size);
     if (Status s = feed(copy); !s.ok()) return s;
     rest = rest.subspan(size);
@@ -58,9 +58,9 @@ inline Result<v1::TopKResponse> Stream(const Engine& engine,
   return stream->Finish();
 }
 
-/// Runs a request on one backend alone, past the engine's choice; nothing if
-/// the backend declines the plan. With a `piece`, through a fold that is fed as
-/// above; a strided tensor is always run whole.
+/// Runs a request on one backend, bypassing the engine's choice. Returns
+/// nullopt if the backend declines the plan. If `piece` is set, uses a fold
+/// that is fed as above, unless the tensor has strides.
 inline std::optional<Result<v1::TopKResponse>> RunOn(
     const Backend& backend, const v1::TopKRequest& request,
     std::optional<int64_t> piece, Random& random) {
@@ -91,7 +91,7 @@ inline std::optional<Result<v1::TopKResponse>> RunOn(
   return response;
 }
 
-/// Engines of 1, 2 and 4 threads and every backend that was built in.
+/// Engines with 1, 2 and 4 threads, and all backends in this build.
 class Everywhere {
  public:
   Everywhere() {
@@ -103,8 +103,8 @@ class Everywhere {
     }
   }
 
-  /// Returns one outcome for each way. A backend that does not support the plan
-  /// has no outcome. All backends except the last may decline a plan.
+  /// Returns an outcome for each path. Any backend except the last may decline
+  /// a plan; it then has no outcome.
   std::vector<Outcome> Run(const v1::TopKRequest& request,
                            Random& random) const {
     std::vector<Outcome> outcomes;
@@ -135,7 +135,7 @@ class Everywhere {
   std::vector<std::unique_ptr<Backend>> backends_;
 };
 
-/// Returns the response without what may differ between ways.
+/// Returns a response without the parts that may differ between paths.
 inline std::string Comparable(v1::TopKResponse response) {
   response.clear_execution();
   return response.SerializeAsString();

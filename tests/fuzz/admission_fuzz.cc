@@ -1,6 +1,5 @@
-// Requests of any bytes, admitted and charged for what they cost, in any order
-// with releases: what is counted stays within its limits, is exactly what is
-// held, and is nothing in the end.
+// Admits and releases requests with arbitrary bytes in any order. The counters
+// must stay within their limits, equal what is held, and end at zero.
 
 #include <array>
 #include <deque>
@@ -22,7 +21,7 @@ constexpr AdmissionLimits kLimits = {.bytes = int64_t{1} << 20,
                                      .calls = 6,
                                      .client_calls = 3};
 
-// A call with the charges that it holds.
+// A call and the charges that it holds.
 struct Held {
   InFlightLimiter::Reservation reservation;
   std::deque<InFlightLimiter::Charge> charges;
@@ -68,7 +67,7 @@ class Server {
     if (limiter_.Admit(client, held->reservation).ok()) slot = std::move(held);
   }
 
-  // Adds a charge. Returns whether it is that of a whole request.
+  // Adds a charge. Returns whether it is for a whole request.
   static bool Request(Input& input, Held& held) {
     static const Engine engine({1, {}});
     const std::string bytes(input.Take(static_cast<size_t>(input.Below(4096))));
@@ -82,8 +81,8 @@ class Server {
         !ReadRaw(buffer, Reader::kWorker, add, raw)->ok()) {
       return false;
     }
-    // As a whole request, or as the header of a stream: its data is not looked
-    // at, so that any shape has the right length.
+    // Used as a whole request or as the header of a stream. The data is not
+    // looked at, so any shape has the right length.
     raw.message.mutable_tensor()->clear_source();
     const Result<PreparedRequest> prepared = engine.PrepareStream(raw.message);
     if (!prepared.ok()) return false;

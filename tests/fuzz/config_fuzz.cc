@@ -1,6 +1,6 @@
-// The server's settings. The input is a config file up to its first NUL, then
-// arguments, one per line. Rejected input has an error message. Accepted
-// settings are in range and, written as a config file, are read back unchanged.
+// The server's settings. The input is a config file up to the first NUL, then
+// arguments, one per line. Rejected input must have an error message. Accepted
+// settings must be in range and survive a round trip through a config file.
 #include <iostream>
 #include <sstream>
 #include <string>
@@ -14,7 +14,7 @@
 namespace topk::testing {
 namespace {
 
-// Keeps what is written to a stream.
+// Captures what is written to a stream.
 class Captured {
  public:
   explicit Captured(std::ostream& stream)
@@ -89,7 +89,7 @@ void Check(std::string_view text) {
   std::istringstream lines{
       std::string(text.substr(std::min(end + 1, text.size())))};
   for (std::string line; std::getline(lines, line);) {
-    // Not files of this machine: some of them have no end.
+    // Do not open files of this machine: some of them are endless.
     if (line.find("config") != std::string::npos) return;
     arguments.push_back(line);
   }

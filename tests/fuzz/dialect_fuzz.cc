@@ -1,6 +1,6 @@
-// The operators of the dialect TOPK_DIALECT on any request. An accepted request
-// has a valid plan and the oracle's result; a rejected one breaks the rule that
-// its error names.
+// Runs the operators of the dialect TOPK_DIALECT on any request. An accepted
+// request must have a valid plan and the oracle's result. A rejected request
+// must violate the rule that the error names.
 
 #include <span>
 
@@ -15,11 +15,10 @@
 namespace topk::testing {
 namespace {
 
-// Small, so that no input takes long: a stride of 0 makes many elements of few
-// bytes.
+// Small: with a stride of 0, a few bytes can become many elements.
 constexpr OracleLimits kLimits = {1 << 12, 1 << 16};
 
-// Whether a tensor's last element is within its bytes, for each slice's own.
+// Checks that each slice's last element is within the tensor's bytes.
 void CheckLayout(const Plan& plan, const Layout& layout, int64_t length,
                  int64_t width) {
   Require(layout.strides.size() == plan.shape.size(), "a stride a dimension");
@@ -102,7 +101,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const topk::testing::QuietProtobuf quiet;
   topk::v1::TopKRequest request;
   if (!request.ParseFromArray(data, static_cast<int>(size))) return 0;
-  // Other dialects have their own targets; invalid dialects are kept.
+  // Other dialects have their own targets, but invalid dialects are kept.
   if (topk::v1::Dialect_IsValid(request.spec().dialect()) &&
       request.has_spec()) {
     request.mutable_spec()->set_dialect(topk::v1::TOPK_DIALECT);

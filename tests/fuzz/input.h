@@ -1,5 +1,4 @@
-// Helpers of the fuzz targets: decisions derived from bytes, and the report of
-// a property that does not hold.
+// Helpers for fuzz targets: decisions derived from bytes, and assertions.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +12,8 @@
 
 namespace topk::testing {
 
-/// Ends the process, which libFuzzer and ctest both take for a fault, unless
-/// the property holds.
+/// Aborts the process if the property does not hold, which both libFuzzer and
+/// ctest report as a failure.
 inline void Require(bool holds, std::string_view property) {
   if (holds) return;
   std::fprintf(stderr, "does not hold: %.*s\n",
@@ -22,8 +21,8 @@ inline void Require(bool holds, std::string_view property) {
   std::abort();
 }
 
-/// An input's bytes, taken one after another; zeros when none are left.
-/// (<fuzzer/FuzzedDataProvider.h> is Clang's, and GCC builds the replays.)
+/// The bytes of an input, consumed from the front, then zeros. (Does not use
+/// <fuzzer/FuzzedDataProvider.h>, which GCC lacks.)
 class Input {
  public:
   Input(const uint8_t* data, size_t size)
@@ -38,7 +37,7 @@ class Input {
 
   bool Flag() { return Byte() % 2 == 1; }
 
-  /// A number of 0 .. bound - 1, of as many bytes as it needs.
+  /// Returns a number in 0 .. bound - 1, consuming as few bytes as possible.
   /// REQUIRES: 1 <= bound <= 2^56.
   int64_t Below(int64_t bound) {
     uint64_t number = 0;
@@ -48,7 +47,7 @@ class Input {
     return static_cast<int64_t>(number % static_cast<uint64_t>(bound));
   }
 
-  /// The next `count` bytes, or all that are left.
+  /// Returns the next `count` bytes, or all that are left.
   std::string_view Take(size_t count) {
     const std::string_view taken = rest_.substr(0, count);
     rest_.remove_prefix(taken.size());
@@ -57,7 +56,7 @@ class Input {
 
   bool empty() const { return rest_.empty(); }
 
-  /// All that is left.
+  /// Returns all remaining bytes.
   std::string_view Rest() {
     const std::string_view rest = rest_;
     rest_ = {};

@@ -1,5 +1,5 @@
-// Every algorithm that can run a plan, on every instruction set of the machine,
-// cut for any number of threads, gives the oracle's answer.
+// Every applicable algorithm returns the oracle's result, on every instruction
+// set of the machine and for any number of threads.
 #include <tbb/task_arena.h>
 
 #include <span>
@@ -33,7 +33,7 @@ void Check(Input& input) {
   SetData(input, request);
   const Result<Plan> plan = Lower(request, Limits());
   Require(plan.ok(), "the request is right");
-  if (plan->slices() == 0) return;  // there is nothing to run
+  if (plan->slices() == 0) return;  // nothing to run
   const std::string expected = Comparable(Oracle(request).response);
   for (const cpu::InstructionSet& set : cpu::SupportedInstructionSets()) {
     for (const Algorithm algorithm : kAlgorithms) {

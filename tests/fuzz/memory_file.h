@@ -1,4 +1,4 @@
-// A file that lies in memory, for readers that want a path.
+// An in-memory file, for readers that need a path.
 #pragma once
 
 #include <sys/mman.h>
@@ -11,7 +11,7 @@
 
 namespace topk::testing {
 
-/// A file without a name. Its content may be replaced.
+/// A file without a name. Its contents can be replaced.
 class MemoryFile {
  public:
   MemoryFile() : descriptor_(memfd_create("fuzz", MFD_CLOEXEC)) {

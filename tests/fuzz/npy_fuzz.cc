@@ -1,6 +1,6 @@
-// NumPy's .npy files: whatever the bytes, what is read has the data that its
-// shape implies, each element where the header has it. The first byte
-// selects whether 2-byte elements are bf16.
+// Parses any bytes as a NumPy .npy file. A parsed array must have the data that
+// its shape implies, in the order given by the header. The first byte selects
+// whether 2-byte elements are bf16.
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -14,7 +14,7 @@
 namespace topk::testing {
 namespace {
 
-// Whether the array's elements are those of the file, read one by one.
+// Checks that the array's elements are those of the file, read one by one.
 void CheckElements(const NpyArray& array, std::span<const std::byte> file) {
   const Result<NpyHeader> header = ParseNpyHeader(file);
   Require(header.ok() && header->shape == array.shape, "the header is read");
@@ -25,7 +25,7 @@ void CheckElements(const NpyArray& array, std::span<const std::byte> file) {
   Require(array.data.size() == count * width, "as much data as is said");
   for (size_t to = 0; to < count; ++to) {
     size_t from = to;
-    if (header->fortran_order) {  // its place if the first dimension runs first
+    if (header->fortran_order) {  // the first dimension varies fastest
       from = 0;
       size_t left = to;
       size_t block = count;
@@ -44,7 +44,7 @@ void CheckElements(const NpyArray& array, std::span<const std::byte> file) {
   }
 }
 
-// Written as WriteNpy() does and read again it is the same.
+// Checks that the array is unchanged when written by WriteNpy() and read again.
 void CheckRoundTrip(const NpyArray& array) {
   const DTypeInfo& info = InfoOf(array.dtype);
   const std::string type = array.dtype == DType::kBF16
@@ -71,7 +71,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   topk::testing::Input input(data, size);
   const std::optional<topk::DType> as =
       input.Flag() ? std::optional(topk::DType::kBF16) : std::nullopt;
-  // A copy of exact length, so that reading beyond it is detected.
+  // A copy of the exact length, to detect reads past the end.
   const std::string_view rest = input.Rest();
   const std::vector<char> copy(rest.begin(), rest.end());
   const auto file = std::as_bytes(std::span(copy));

@@ -1,7 +1,6 @@
-// NumPy's .npz archives, read as a file: whatever the bytes, an array has the
-// data that its shape implies, and other files are read as .npy files.
-// The first byte selects the member, and whether 2-byte elements
-// are bf16.
+// Reads any bytes as a NumPy .npz archive. A parsed array must have the data
+// that its shape implies. Files that are not archives are read as .npy files.
+// The first byte selects the member, and whether 2-byte elements are bf16.
 #include <cstddef>
 #include <optional>
 #include <span>

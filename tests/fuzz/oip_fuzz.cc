@@ -1,5 +1,5 @@
-// ModelInfer requests of any bytes: rejected requests have an error message;
-// translated ones have the result of the equivalent topk.v1 request.
+// ModelInfer requests with arbitrary bytes. Rejected requests must have an
+// error message, and others the result of the equivalent topk.v1 request.
 
 #include <string>
 

@@ -1,6 +1,6 @@
-// ReadRaw against the generated parser, which keeps unknown fields, on any
-// bytes. The first byte selects the message, the second how the bytes are cut;
-// the rest is the message.
+// Compares ReadRaw() with the generated parser, which keeps unknown fields, on
+// any bytes. The first byte selects the message type, the second how the bytes
+// are split into slices. The rest is the message.
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
@@ -18,10 +18,10 @@
 namespace topk {
 namespace {
 
-// An unknown field that makes a message too large for a poller.
+// Returns an unknown field that makes a message too large for a poller.
 std::string Padding() {
   const std::string bytes(size_t{17} << 10, 'p');
-  return "\xba\x3e\x80\x88\x01" + bytes;  // field 999, its length
+  return "\xba\x3e\x80\x88\x01" + bytes;  // field 999 and its length
 }
 
 grpc::ByteBuffer Cut(const std::string& bytes, size_t size) {
@@ -48,8 +48,8 @@ void Require(bool holds, const char* what) {
 // The last block of an arena is not full.
 constexpr int64_t kArenaBlock = int64_t{8} << 10;
 
-// Reads a message as a worker does, after a poller has tried: that reads the
-// same, or gives up. Returns whether what was read is to be compared.
+// Reads a message as a worker does, after a poller has tried. The poller must
+// read the same or give up. Returns whether the result should be compared.
 template <class To>
 bool ReadBoth(grpc::ByteBuffer& buffer, bool valid, To& to) {
   Size charged;
@@ -84,7 +84,7 @@ void Check(const std::string& bytes, size_t cut) {
   RawMessage<Message> raw;
   if (!ReadBoth(buffer, valid, raw)) return;
   if constexpr (std::is_same_v<Message, v1::TopKRequestChunk>) {
-    // Of a header's data only that it has some is read.
+    // For a header's data, only its presence is recorded.
     for (Message* chunk : {&raw.message, &expected}) {
       if (chunk->header().tensor().has_data()) {
         chunk->mutable_header()->mutable_tensor()->set_data("");
@@ -102,7 +102,7 @@ void Check(const std::string& bytes, size_t cut) {
           "read in two ways");
 }
 
-// A message's bytes; maps, which have no order, in one.
+// Serializes a message deterministically: maps have no order.
 std::string InOrder(const google::protobuf::Message& message) {
   std::string bytes;
   google::protobuf::io::StringOutputStream stream(&bytes);

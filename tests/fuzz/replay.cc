@@ -1,5 +1,5 @@
-// Runs a fuzz target on the files of folders, for builds without libFuzzer. The
-// last file named is the one that failed.
+// Runs a fuzz target on the files in folders, for builds without libFuzzer. The
+// last file printed is the one that failed.
 #include <cstdint>
 #include <filesystem>
 #include <fstream>

@@ -15,7 +15,7 @@ constexpr v1::DataType kDirectMLTypes[] = {
     v1::DATA_TYPE_U32, v1::DATA_TYPE_U64,
 };
 
-// Sizes whose product is at most `most`, and mostly far smaller.
+// Returns sizes whose product is at most `most`, and usually far smaller.
 std::vector<int64_t> ShapeFrom(Input& input, int64_t most) {
   most >>= input.Below(8);
   std::vector<int64_t> shape(static_cast<size_t>(1 + input.Below(5)));
@@ -30,7 +30,7 @@ std::vector<int64_t> ShapeFrom(Input& input, int64_t most) {
   return shape;
 }
 
-// Sets strides without overlaps: the dimensions in any order, with gaps.
+// Sets strides without overlaps, with the dimensions in any order and gaps.
 void StridesFrom(Input& input, const std::vector<int64_t>& shape,
                  google::protobuf::RepeatedField<int64_t>& strides) {
   std::vector<int> order;
@@ -75,7 +75,7 @@ void FillDirectML(Input& input, int64_t axis, int64_t k,
                                    tensor.shape().end());
   if (input.Flag()) {
     StridesFrom(input, shape, *tensor.mutable_strides());
-    if (input.Flag()) {  // one element repeated
+    if (input.Flag()) {  // repeats an element
       tensor.set_strides(static_cast<int>(input.Below(tensor.strides_size())),
                          0);
     }

@@ -1,4 +1,4 @@
-// Valid requests from any bytes, for targets that test the computation.
+// Valid requests from arbitrary bytes, for targets that test computations.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace topk::testing {
 
-/// Returns a request that is valid except that it has no data: of OpenVINO, or
-/// of DirectML for strides and padding. It has at most `max_elements` elements;
-/// a dimension other than the axis may be 0.
+/// Returns a valid request without data: an OpenVINO request, or a DirectML
+/// request for strides and padding. It has at most `max_elements` elements. A
+/// dimension other than the axis may be 0.
 v1::TopKRequest RequestFrom(Input& input, int64_t max_elements);
 
-/// Gives the request as much data as its shape needs, made of the rest of the
-/// input: repeated, mixed with random bits, or added to an ascending sequence.
+/// Sets as much data as the shape needs, made from the rest of the input:
+/// repeated, mixed with random bits, or added to an ascending sequence.
 void SetData(Input& input, v1::TopKRequest& request);
 
 }  // namespace topk::testing

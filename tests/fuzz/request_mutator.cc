@@ -1,5 +1,5 @@
-// Mutations of a request in addition to libFuzzer's on its bytes: one field
-// changed, and often the data made as long as the shape then needs.
+// Adds a mutation to those of libFuzzer: changes a field of the request, and
+// often resizes the data to fit the new shape.
 
 #include <string>
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Fuzzes a target, or all targets, with libFuzzer and prints a table. Inputs that
-# cover new code are in build/fuzz/found, failing inputs in build/fuzz/failed.
-# Ends with 1 if an input failed.
+# Fuzzes one or all targets with libFuzzer and prints a table. Inputs that cover
+# new code are saved in build/fuzz/found, failing inputs in build/fuzz/failed.
+# Exits with 1 if an input failed.
 #
-# usage: tests/fuzz/run.sh TARGET|all [SECONDS [JOBS]]   (60 s, one at once)
+# usage: tests/fuzz/run.sh TARGET|all [SECONDS [JOBS]]   (60 s, 1 job)
 set -euo pipefail
 
 if [ $# -lt 1 ] || [ $# -gt 3 ] || [ "$1" = --help ]; then
@@ -26,7 +26,7 @@ fi
 cmake --preset fuzz
 cmake --build --preset fuzz --target "${targets[@]/%/_fuzz}"
 
-# Fuzzes one target and writes its row of the table.
+# Fuzzes a target and writes its row of the table.
 fuzz() {
   local found=build/fuzz/found/$1 log=build/fuzz/$1.log result=none
   mkdir -p "$found" build/fuzz/failed

@@ -1,5 +1,5 @@
-// Authorization: the first byte selects whether the rest is a tokens file, or
-// allowed names and, after a NUL, the name of a certificate.
+// Authorization. The first byte selects whether the rest is a tokens file, or a
+// list of allowed names followed by a NUL and a certificate's name.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,7 +12,8 @@
 namespace topk::testing {
 namespace {
 
-// A good line more makes one token more, and breaks or mends nothing.
+// Adding a valid line adds one token, and never changes whether a file is
+// valid.
 void CheckTokens(const std::string& text) {
   constexpr std::string_view kToken = "a token of a tokens file";
   const Result<TokenSet> set = TokenSet::Parse(text);
@@ -21,13 +22,13 @@ void CheckTokens(const std::string& text) {
       TokenSet::Parse(text + "\nfuzz:" + ToHex(hash) + "\n");
   if (!set.ok()) {
     Require(!set.status().message.empty(), "an error has a message");
-    // A file of comments alone lacks nothing else.
-    Require(!more.ok() || set.status().message == "it has no token",
+    // A file with only comments is invalid only for lack of tokens.
+    Require(!more.ok() || set.status().message == "the file has no tokens",
             "a bad line stays bad");
     return;
   }
   const std::string* found = set->Find(kToken);
-  if (!more.ok()) {  // it is there already, or there are too many
+  if (!more.ok()) {  // the token is already listed, or there are too many
     Require(found != nullptr || text.size() > 64000, "a good line is good");
     return;
   }

@@ -1,5 +1,6 @@
-// A tensor cut anywhere: as a stream, as the pieces of one request and through
-// a fold of any backend it gives what the whole gives, an error included.
+// A tensor split at arbitrary positions. As a stream, as the pieces of a
+// request and through a fold of any backend, it must have the same result or
+// error as the whole tensor.
 #include <span>
 #include <vector>
 
@@ -16,7 +17,7 @@ constexpr int64_t kMaxElements = 1 << 12;
 
 using Pieces = std::vector<std::vector<std::byte>>;
 
-// Each piece is a separate copy, so that reading beyond it is detected.
+// Each piece is a separate copy, to detect reads past its end.
 Pieces CutUp(const std::string& data, const std::vector<int64_t>& lengths) {
   Pieces pieces;
   auto rest = std::as_bytes(std::span(data));
@@ -76,7 +77,7 @@ void Check(Input& input) {
   for (int64_t& length : lengths) {
     length = input.Flag() ? 1 + input.Below(9) : input.Below(1 << 12);
   }
-  lengths.front() += 1;                   // so that there is an end
+  lengths.front() += 1;                   // ensures progress
   const int64_t fault = input.Below(16);  // 1: too short, 2: too long
   SetData(input, request);
   std::string& data = *request.mutable_tensor()->mutable_data();

@@ -1,4 +1,4 @@
-// Which requests the access log contains, and the content of their lines.
+// Which requests the access log contains, and what it says about them.
 #include "server/telemetry/access_log.h"
 
 #include <gmock/gmock.h>
@@ -31,8 +31,7 @@ std::vector<json> Lines(const TestServer& server) {
   return lines;
 }
 
-// Returns the traceparent of the headers, or of the trailers of a call without
-// a message.
+// Returns the traceparent in the headers, or in the trailers without a message.
 std::string Returned(const grpc::ClientContext& context) {
   for (const auto* metadata : {&context.GetServerInitialMetadata(),
                                &context.GetServerTrailingMetadata()}) {
@@ -180,7 +179,7 @@ TEST(AccessLog, LimitsLinesOfInvalidRequests) {
   const auto most =
       static_cast<size_t>(AccessLog::kLinesPerSecond * (took.count() + 2));
   EXPECT_LE(Lines(server).size(), most);
-  // The first line of a later second counts the suppressed ones.
+  // The first line in a later second reports how many were suppressed.
   const auto all = [&] {
     size_t lines = 0;
     for (const json& line : Lines(server)) {
@@ -243,7 +242,7 @@ TEST(Trace, OfAFailureAllowsRetries) {
   EXPECT_FALSE(server.Stub()
                    ->ComputeTopK(&context, OnnxRequest({1}, 2), &response)
                    .ok());
-  // Headers would commit the call.
+  // Sending headers would commit the call.
   EXPECT_EQ(context.GetServerInitialMetadata().count("traceparent"), 0u);
   EXPECT_EQ(context.GetServerTrailingMetadata().count("traceparent"), 1u);
 }

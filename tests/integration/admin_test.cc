@@ -18,7 +18,7 @@ constexpr char kGetServers[] = "/grpc.channelz.v1.Channelz/GetServers";
 constexpr char kReflect[] =
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
 
-// Returns the response as JSON. Debian has no header of channelz's messages.
+// Returns the response as JSON. Debian does not package channelz's messages.
 std::string Servers(const std::string& target) {
   const RawAnswer answer = RawCall(ConnectTo(target), kGetServers, {""});
   if (!answer.status.ok()) return answer.status.error_message();
@@ -46,11 +46,11 @@ int CountOf(const std::string& text, std::string_view part) {
 
 TEST(Admin, OnlyAdminServesChannelzAndReflection) {
   TestServer server({.admin_listen = "127.0.0.1:0"});
-  // Starts after channelz was added to all later servers of the process.
+  // Started once channelz is enabled for all later servers of the process.
   TestServer second;
   const std::string admin = server.server().side_addresses().at("admin");
   EXPECT_EQ(second.server().side_addresses().count("admin"), 0u);
-  // The two servers and the server of the admin address.
+  // The two servers and the server behind the admin address.
   EXPECT_EQ(CountOf(Servers(admin), "serverId"), 3);
   // ServerReflectionRequest{list_services: "*"}, {file_containing_symbol: ...}
   const RawAnswer reflected = RawCall(

@@ -1,4 +1,4 @@
-// Rejections of an overloaded server.
+// Rejections by an overloaded server.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A call that is in flight until its destruction.
+// A call that is in flight until destroyed.
 class OpenCall {
  public:
   explicit OpenCall(const TestServer& server) : call_(server) {
@@ -112,11 +112,11 @@ TEST(Admission, ReportsRequestsThatNeverFit) {
   EXPECT_TRUE(Ask(server, OnnxRequest({1, 2, 3}, 1)).status.ok());
 }
 
-// The memory of a tensor is charged when some of its data has arrived.
+// A tensor's memory is charged once some of its data has arrived.
 TEST(Admission, AStreamIsChargedInProportionToWhatItSent) {
   constexpr int64_t kElements = int64_t{1} << 20;
   ServerConfig config = WithMetrics();
-  config.max_inflight_bytes = 256 << 20;  // of a few such tensors
+  config.max_inflight_bytes = 256 << 20;  // fits a few of these tensors
   TestServer server(config);
   const auto stub = server.Stub();
   v1::TopKRequestChunk header = HeaderOf(OnnxRequest({1}, kElements));
@@ -138,7 +138,7 @@ TEST(Admission, AStreamIsChargedInProportionToWhatItSent) {
            Scrape(server).samples.at("topk_inflight_bytes{}") >= kStreams;
   }));
   EXPECT_LT(Scrape(server).samples.at("topk_inflight_bytes{}"), 1 << 20);
-  // One stream may still send its whole tensor, most of it in one message.
+  // One stream can still send its whole tensor, mostly in one message.
   byte.set_data(std::string(4 * kElements - 1, '\0'));
   ASSERT_TRUE(streams[0]->Write(byte));
   streams[0]->WritesDone();
@@ -149,11 +149,11 @@ TEST(Admission, AStreamIsChargedInProportionToWhatItSent) {
   for (const auto& stream : streams) (void)stream->Finish();
 }
 
-// A stream whose chunks do not fit ends before the client has sent all of them.
+// A stream whose chunks do not fit ends before the client has sent them all.
 TEST(Admission, EndsAStreamWhoseChunkIsRejected) {
   constexpr int64_t kElements = int64_t{4} << 20;
   constexpr int64_t kK = kElements / 16;
-  constexpr double kCost = 19e6;  // the least charge of a started tensor
+  constexpr double kCost = 19e6;  // minimum charge of a started tensor
   ServerConfig config = WithMetrics();
   config.max_inflight_bytes = 64 << 20;
   config.max_client_inflight_bytes = 26 << 20;
@@ -177,11 +177,11 @@ TEST(Admission, EndsAStreamWhoseChunkIsRejected) {
   ASSERT_TRUE(taking->Write(data));
   ASSERT_TRUE(Eventually([&] { return charged() >= kCost; }));
 
-  // Too few bytes to start the tensor, too many to hold.
+  // Too few bytes to start the tensor, but too many to hold.
   data.set_data("abcd");
   for (int i = 0; i < 20'000 && rejected->Write(data); ++i) continue;
   v1::TopKResponseChunk answer;
-  EXPECT_FALSE(rejected->Read(&answer));  // returns when the stream has ended
+  EXPECT_FALSE(rejected->Read(&answer));  // returns once the stream has ended
   const grpc::Status status = rejected->Finish();
   contexts[0].TryCancel();
   (void)taking->Finish();
@@ -189,7 +189,7 @@ TEST(Admission, EndsAStreamWhoseChunkIsRejected) {
   EXPECT_EQ(DetailsOf(status).info.reason(), "TOO_MANY_BYTES_OF_CLIENT");
 }
 
-// The result and the log name the request that was rejected.
+// The result and the log identify the rejected request.
 TEST(Admission, RejectedItemsKeepTheirIdAndLogLine) {
   const TestServer server({.max_inflight_bytes = 1 << 20});
   ManyCall stream(server);
@@ -204,14 +204,14 @@ TEST(Admission, RejectedItemsKeepTheirIdAndLogLine) {
   EXPECT_TRUE(stream.Finish().ok());
 }
 
-// The server has received the requests.
+// The rate is charged because the server has received the requests.
 TEST(Admission, RequestsThatDoNotFitCountAgainstTheRate) {
   ServerConfig config;
   config.max_inflight_bytes = 1 << 20;
   config.security.client_requests_per_second = 0.01;
   const TestServer server(config);
   const auto reason = [&](const v1::TopKRequest& request) {
-    const Asked asked = Ask(server, request);
+    const CallResult asked = Ask(server, request);
     return asked.status.ok() ? "" : asked.reason();
   };
   EXPECT_EQ(reason(OnnxRequest(std::vector<float>(1 << 20, 1.0F), 1)),
@@ -219,7 +219,7 @@ TEST(Admission, RequestsThatDoNotFitCountAgainstTheRate) {
   EXPECT_EQ(reason(OnnxRequest({1, 2, 3}, 1)), "RATE_LIMITED");
 }
 
-// The server slows the stream down to the rate, so any tensor can be sent.
+// The server throttles the stream to the rate, so any tensor can be sent.
 TEST(Admission, DelaysAStreamAboveTheRate) {
   constexpr int64_t kRate = 4 << 20;
   ServerConfig config;
@@ -233,12 +233,12 @@ TEST(Admission, DelaysAStreamAboveTheRate) {
   const auto answer =
       client.StreamTopK(header, std::as_bytes(std::span(values)));
   EXPECT_TRUE(answer.ok()) << answer.status().message;
-  // A burst of one second and the last reads are not delayed.
+  // The first second's burst and the last reads are not delayed.
   EXPECT_GE(std::chrono::steady_clock::now() - start,
             std::chrono::milliseconds(900));
 }
 
-// The client waits for the retry delay and calls again.
+// The client waits for the retry delay, then calls again.
 TEST(Admission, ClientsRetryAfterARejection) {
   const TestServer server({.max_inflight_calls = 1});
   const Client client({.target = server.target(), .max_attempts = 5});

@@ -1,4 +1,4 @@
-// Calls, and what came of them.
+// Makes calls and returns their results.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace topk::testing {
 
 /// The result of a call.
-struct Asked {
+struct CallResult {
   grpc::Status status;
   v1::TopKResponse response;
 
@@ -23,25 +23,27 @@ struct Asked {
   }
 };
 
-/// Asks a server by ComputeTopK.
-inline Asked Ask(v1::TopKService::Stub& stub, const v1::TopKRequest& request) {
+/// Calls ComputeTopK.
+inline CallResult Ask(v1::TopKService::Stub& stub,
+                      const v1::TopKRequest& request) {
   grpc::ClientContext context;
-  Asked asked;
+  CallResult asked;
   asked.status = stub.ComputeTopK(&context, request, &asked.response);
   return asked;
 }
 
-/// Calls the server on a new connection.
-inline Asked Ask(const TestServer& server, const v1::TopKRequest& request) {
+/// Calls ComputeTopK on a new connection.
+inline CallResult Ask(const TestServer& server,
+                      const v1::TopKRequest& request) {
   return Ask(*server.Stub(), request);
 }
 
-/// Calls the server at a target on a new connection.
-inline Asked Ask(const std::string& target, const v1::TopKRequest& request) {
+inline CallResult Ask(const std::string& target,
+                      const v1::TopKRequest& request) {
   return Ask(*v1::TopKService::NewStub(ConnectTo(target)), request);
 }
 
-/// Returns the header of a request's stream: all but its data.
+/// Returns the header of a stream: the request without its data.
 inline v1::TopKRequestChunk HeaderOf(const v1::TopKRequest& request) {
   v1::TopKRequestChunk chunk;
   *chunk.mutable_header() = request;
@@ -72,7 +74,7 @@ class ManyCall {
     return result;
   }
 
-  /// Sends nothing more and returns how the call ends.
+  /// Half-closes the call and returns its status.
   grpc::Status Finish() {
     stream_->WritesDone();
     return stream_->Finish();

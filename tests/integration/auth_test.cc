@@ -25,7 +25,7 @@ class Tokens : public Secured {
     return config;
   }
 
-  // Calls with any headers at all.
+  // Makes a call with arbitrary authorization headers.
   static grpc::Status Call(const TestServer& server,
                            const std::vector<std::string>& authorization) {
     grpc::ClientContext context;
@@ -164,8 +164,7 @@ TEST_F(Tokens, AreReloaded) {
   EXPECT_EQ(Ask(options, "bob").reason, "TOKEN_UNKNOWN");
   Write("tokens", Line("alice", kAliceToken) + "bob:0123\n");
   EXPECT_TRUE(Eventually([&] {
-    return server.Log().find("line 2: it is not name:SHA-256") !=
-           std::string::npos;
+    return server.Log().find("line 2: not name:SHA-256") != std::string::npos;
   }));
   EXPECT_EQ(Ask(options, "stranger").message, "");
   EXPECT_EQ(Ask(options, "alice").reason, "TOKEN_UNKNOWN");
@@ -207,14 +206,14 @@ TEST_F(Tokens, LimitsApplyPerToken) {
   EXPECT_EQ(status.reason, "RATE_LIMITED");
   EXPECT_THAT(status.message,
               HasSubstr("--client-requests-per-second = 0.001, "
-                        "--client-bytes-per-second = 0, which is no limit)"));
+                        "--client-bytes-per-second = 0 (no limit))"));
   EXPECT_THAT(status.message, HasSubstr("\"alice\""));
   EXPECT_EQ(Ask(options, "bob").message, "");
   EXPECT_EQ(Ask(options, "bob").reason, "RATE_LIMITED");
   EXPECT_EQ(Ask(options, "stranger").reason, "TOKEN_UNKNOWN");
 }
 
-// A certificate, a token and a Unix socket with one name have separate limits.
+// The same name in a certificate, token and Unix socket has separate limits.
 TEST_F(Tokens, LimitsDifferFromThoseOfCertificatesOfThatName) {
   Put("client", authority_.Issue({"unix", ""}));
   Write("tokens", Line("unix", kBobToken));
@@ -296,7 +295,7 @@ TEST_F(HealthListen, ServesOnlyHealthInPlaintext) {
               grpc::StatusCode::UNIMPLEMENTED)
         << method;
   }
-  // The probe sees the drain, and its end.
+  // The probe sees the start and the end of the drain.
   const auto stub = grpc::health::v1::Health::NewStub(channel);
   grpc::ClientContext context;
   const auto watch = stub->Watch(&context, {});

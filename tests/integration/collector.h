@@ -18,8 +18,8 @@
 
 namespace topk::testing {
 
-/// Keeps what it receives. The handler decides on the response of a message; it
-/// may wait for Release().
+/// Stores the messages that it receives. The handler decides how to respond to
+/// a message, and may wait for Release().
 class Collector final : private opentelemetry::proto::collector::trace::v1::
                             TraceService::Service {
  public:
@@ -45,7 +45,7 @@ class Collector final : private opentelemetry::proto::collector::trace::v1::
     server_->Shutdown(std::chrono::system_clock::now());
   }
 
-  /// Returns settings that sample every call and send its spans here.
+  /// Returns settings that sample every call and export its spans here.
   TraceConfig Config(const std::string& scheme = "http") const {
     TraceConfig config;
     config.endpoint = scheme + "://127.0.0.1:" + std::to_string(port_);
@@ -53,7 +53,7 @@ class Collector final : private opentelemetry::proto::collector::trace::v1::
     return config;
   }
 
-  /// For handlers: waits for Release().
+  /// For handlers: blocks until Release().
   void AwaitRelease() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return released_; });
@@ -69,7 +69,7 @@ class Collector final : private opentelemetry::proto::collector::trace::v1::
     const std::lock_guard lock(mutex_);
     return requests_;
   }
-  /// Returns the spans so far, with this name unless it is empty.
+  /// Returns the spans so far. If `name` is not empty, only those named so.
   std::vector<Span> Spans(const std::string& name = "") {
     std::vector<Span> spans;
     for (const Request& request : Requests()) {

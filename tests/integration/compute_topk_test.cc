@@ -15,7 +15,7 @@
 namespace topk::testing {
 namespace {
 
-// Many threads and pollers: the bytes of concurrent calls are the oracle's.
+// Concurrent calls on many threads and pollers return the oracle's bytes.
 TEST(ComputeTopK, ConcurrentCallsHaveTheOraclesResults) {
   const TestServer server({.threads = 16, .pollers = 16});
   std::vector<v1::TopKRequest> requests;

@@ -1,4 +1,4 @@
-// Flags, environment and config file.
+// Flags, environment variables and the config file.
 #include "server/config/config.h"
 
 #include <gmock/gmock.h>
@@ -39,13 +39,13 @@ Read ReadWords(std::vector<const char*> words) {
   Read read;
   read.line = ReadCommandLine(static_cast<int>(words.size()), words.data());
   read.out = GetCapturedStdout();
-  // Threads of earlier tests may log meanwhile, e.g. "E1125 04:05:23.32 ...".
+  // Threads of earlier tests may log too, e.g. "E1125 04:05:23.32 ...".
   read.error = std::regex_replace(
       GetCapturedStderr(), std::regex("[EWI][0-9]{4} [0-9:.]+ [^\\n]*\\n"), "");
   return read;
 }
 
-// Sets a variable for a test.
+// Sets an environment variable for a scope.
 class Variable {
  public:
   Variable(std::string name, const std::string& value)
@@ -76,12 +76,12 @@ TEST(Config, TheFlagOfTheCollectorPrecedesOpenTelemetrysVariable) {
 struct Setting {
   std::string flag;
   std::string value;
-  /// The line of the printed configuration.
+  /// The expected line in the printed configuration.
   const char* line;
 };
 
-// A setting has its printed value whether it comes from a flag, a variable or
-// the printed file.
+// A setting is printed with the same value whether it comes from a flag, an
+// environment variable or the printed file.
 TEST(Config, ReadsAndPrintsSettings) {
   const TemporaryFolder folder;
   const std::string file = folder.File("topkd.toml");
@@ -230,21 +230,21 @@ TEST(Config, NamesThePlaceInTheFileThatIsWrong) {
   const TemporaryFolder folder;
   const std::string file = folder.File("topkd.toml");
   for (const auto& [text, error] : {
-           // Not TOML.
+           // Invalid TOML.
            std::pair("threads = 1\n x # y\n", ":2:4: "),
            std::pair("threads = x\n", ":1:11: "),
            std::pair("unix-socket-mode = 0660\n", ":1:24: "),
            std::pair("ready-file = '\xff'\n", ":1:14: "),
            std::pair("ready-file = '\x01'\n", ":1:15: "),
            std::pair("threads = 1\nlisten = 'a:1'\nthreads = 2\n", ":3:11: "),
-           // Not settings.
+           // Unknown settings.
            std::pair("bogus = 1\n", ":1:1: unknown key \"bogus\"\n"),
            std::pair("[server]\nthreads = 1\n",
                      ":1:2: unknown key \"server\"\n"),
            std::pair("a.threads = 1\n", ":1:1: unknown key \"a\"\n"),
            std::pair("threads = 1\ncheck-config = true\n",
                      ":2:1: unknown key \"check-config\"\n"),
-           // Of another type.
+           // Wrong type.
            std::pair("allow-shared-memory = ''\n",
                      ":1:23: allow-shared-memory: \"''\" is not true or false"),
            std::pair("ready-file = 5\n",
@@ -257,7 +257,7 @@ TEST(Config, NamesThePlaceInTheFileThatIsWrong) {
            std::pair("listen = ['a:1',\n ['b:1']]\n",
                      ":2:2: listen: an array is not a string\n"),
            std::pair("listen = []\n", ":1:10: listen: the array is empty\n"),
-           // Of the type, but not a value.
+           // Right type, but invalid value.
            std::pair("\nthreads = 'x'\n",
                      ":2:11: threads: \"x\" is not a whole number"),
            std::pair("ready-file = 'a'\nthreads = -1\n",
@@ -311,7 +311,7 @@ TEST(Config, ReadsRegularFilesOfAMebibyteOnly) {
            std::pair(pipe, "not a regular file"),
            std::pair(zero, "not a regular file"),
            std::pair(folder_path, "not a regular file"),
-           std::pair(large, "it has more than 1 MiB"),
+           std::pair(large, "larger than 1 MiB"),
            std::pair(memory, "Input/output error"),
        }) {
     const std::string error = StrCat("cannot read ", path, ": ", rule, "\n");
@@ -494,12 +494,13 @@ TEST(Config, RejectsInvalidAndUnknownVariables) {
     const Variable variable(name, "1");
     const Read read = ReadWords({});
     EXPECT_EQ(read.line.exit_code, 2);
-    EXPECT_THAT(read.error, HasSubstr(StrCat("topkd: \"", name,
-                                             "\": the variable sets nothing")));
+    EXPECT_THAT(read.error,
+                HasSubstr(StrCat("topkd: \"", name,
+                                 "\": no setting has this variable")));
   }
 }
 
-// Kubernetes sets these in every container if a service is called topkd.
+// Kubernetes sets these in every container if there is a service named topkd.
 TEST(Config, IgnoresVariablesOfKubernetes) {
   const Variable host("TOPKD_SERVICE_HOST", "10.0.0.1");
   const Variable port("TOPKD_SERVICE_PORT_GRPC", "50051");

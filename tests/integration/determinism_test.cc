@@ -1,5 +1,5 @@
 // Every call, instruction set and thread count of topkd returns the oracle's
-// bytes for the same requests.
+// bytes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,21 +24,21 @@ namespace topk::testing {
 namespace {
 
 using Requests = std::vector<v1::TopKRequest>;
-// The bytes of each answer. "" if the call cannot express the request.
+// The bytes of each response, or "" if the call cannot express the request.
 using Answers = std::vector<std::string>;
 
 constexpr size_t kCount = 1000;
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-// The stubs of one connection to a server.
-struct Asker {
+// Stubs on one connection to a server.
+struct ServerStubs {
   std::unique_ptr<v1::TopKService::Stub> topk;
   std::unique_ptr<GRPCInferenceService::Stub> oip;
   const Client& client;
   SharedMemory& memory;
 };
 
-// Returns requests that several threads compute: long rows, many rows, columns.
+// Returns requests that run on several threads: long rows, many rows, columns.
 Requests LargeRequests(Random& random) {
   Requests requests = {
       Request(v1::DATA_TYPE_F32, {kMiB}, 0, 1000),
@@ -54,7 +54,7 @@ Requests LargeRequests(Random& random) {
     std::string& data = *request.mutable_tensor()->mutable_data();
     for (char& byte : data) byte = static_cast<char>(random());
   }
-  // The smallest of a thousand distinct values, some of them NaN.
+  // The smallest of a thousand distinct values, including NaNs.
   requests.back().mutable_onnx()->set_largest(0);
   std::string& data = *requests.back().mutable_tensor()->mutable_data();
   for (size_t i = 0; i < data.size(); i += 4) {
@@ -78,20 +78,20 @@ std::string BytesOf(v1::TopKResponse response) {
   for (v1::Tensor* tensor :
        {response.has_values() ? response.mutable_values() : nullptr,
         response.has_indices() ? response.mutable_indices() : nullptr}) {
-    // An absent source is equal to one without bytes.
+    // Treat an absent source like one without bytes.
     if (tensor != nullptr) tensor->set_data(std::string(tensor->data()));
   }
   return response.SerializeAsString();
 }
 
-std::string Unary(Asker& asker, const v1::TopKRequest& request) {
-  const Asked asked = Ask(*asker.topk, request);
+std::string Unary(ServerStubs& asker, const v1::TopKRequest& request) {
+  const CallResult asked = Ask(*asker.topk, request);
   EXPECT_TRUE(asked.status.ok()) << asked.status.error_message();
   return BytesOf(asked.response);
 }
 
-// Sends the tensor in up to nine messages, which may end within elements.
-std::string Streamed(Asker& asker, const v1::TopKRequest& request) {
+// Sends the tensor in up to nine messages, which may split elements.
+std::string Streamed(ServerStubs& asker, const v1::TopKRequest& request) {
   const std::string& data = request.tensor().data();
   Random random(data.size());
   std::vector<size_t> cuts = {0, data.size()};
@@ -125,7 +125,7 @@ std::string Streamed(Asker& asker, const v1::TopKRequest& request) {
 }
 
 // Puts the tensor and both outputs into shared memory at odd offsets.
-std::string Shared(Asker& asker, const v1::TopKRequest& plain) {
+std::string Shared(ServerStubs& asker, const v1::TopKRequest& plain) {
   constexpr size_t kRoom = 5 * kMiB + 3;
   v1::TopKRequest request =
       InMemory(plain, plain.tensor().data().size() % 13, asker.memory);
@@ -138,7 +138,7 @@ std::string Shared(Asker& asker, const v1::TopKRequest& plain) {
     *request.mutable_output()->mutable_indices() =
         asker.memory.Region(2 * kRoom, kRoom);
   }
-  Asked asked = Ask(*asker.topk, request);
+  CallResult asked = Ask(*asker.topk, request);
   EXPECT_TRUE(asked.status.ok()) << asked.status.error_message();
   const auto fetch = [&](v1::Tensor& tensor) {
     EXPECT_TRUE(tensor.has_shared_memory());
@@ -149,8 +149,8 @@ std::string Shared(Asker& asker, const v1::TopKRequest& plain) {
   return BytesOf(asked.response);
 }
 
-std::string Inferred(Asker& asker, const v1::TopKRequest& request) {
-  if (!IsSayable(request)) return "";
+std::string Inferred(ServerStubs& asker, const v1::TopKRequest& request) {
+  if (!IsExpressible(request)) return "";
   grpc::ClientContext context;
   ModelInferResponse answer;
   const grpc::Status status =
@@ -172,8 +172,8 @@ std::string Inferred(Asker& asker, const v1::TopKRequest& request) {
   return BytesOf(response);
 }
 
-Answers Each(std::string (*ask)(Asker&, const v1::TopKRequest&), Asker& asker,
-             const Requests& requests) {
+Answers Each(std::string (*ask)(ServerStubs&, const v1::TopKRequest&),
+             ServerStubs& asker, const Requests& requests) {
   Answers answers;
   for (const v1::TopKRequest& request : requests) {
     answers.push_back(ask(asker, request));
@@ -182,7 +182,7 @@ Answers Each(std::string (*ask)(Asker&, const v1::TopKRequest&), Asker& asker,
   return answers;
 }
 
-Answers Many(Asker& asker, const Requests& requests) {
+Answers Many(ServerStubs& asker, const Requests& requests) {
   Answers answers;
   for (const auto& result : asker.client.ComputeTopKMany(requests)) {
     EXPECT_TRUE(result.ok()) << result.status().message;
@@ -193,7 +193,7 @@ Answers Many(Asker& asker, const Requests& requests) {
 
 struct Way {
   const char* name;
-  std::function<Answers(Asker&, const Requests&)> ask;
+  std::function<Answers(ServerStubs&, const Requests&)> ask;
 };
 
 const Way kWays[] = {
@@ -204,7 +204,7 @@ const Way kWays[] = {
     {"ModelInfer", std::bind_front(Each, Inferred)},
 };
 
-// Asks one server in every way.
+// Sends the requests to a server with every kind of call.
 void ExpectAnswers(const std::string& set, int threads,
                    const Requests& requests, const Answers& oracle) {
   // topkd inherits the variable.
@@ -214,14 +214,14 @@ void ExpectAnswers(const std::string& set, int threads,
   unsetenv(kInstructionSetVariable);
   SharedMemory memory = Make(Name("all"), size_t{16} * kMiB);
   const Client client({.target = topkd.target()});
-  std::deque<Asker> askers;
+  std::deque<ServerStubs> askers;
   for (size_t i = 0; i < std::size(kWays); ++i) {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(-1);
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     const auto channel = grpc::CreateCustomChannel(
         topkd.target(), grpc::InsecureChannelCredentials(), arguments);
-    // gRPC 1.51 may take another call's errno for that of its connect().
+    // gRPC 1.51 may report another call's errno for its connect().
     ASSERT_TRUE(channel->WaitForConnected(std::chrono::system_clock::now() +
                                           std::chrono::seconds(20)));
     askers.push_back({v1::TopKService::NewStub(channel),
@@ -231,7 +231,7 @@ void ExpectAnswers(const std::string& set, int threads,
                 .response.execution()
                 .instruction_set(),
             set);
-  // All calls at once, so that they share the workers.
+  // All calls run concurrently, so that they share the workers.
   std::vector<std::future<Answers>> asked;
   for (size_t w = 0; w < askers.size(); ++w) {
     asked.push_back(std::async(std::launch::async, kWays[w].ask,

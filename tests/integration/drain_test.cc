@@ -1,4 +1,4 @@
-// Clients of a server that drains.
+// Clients of a draining server.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ bool Connects(const std::string& target) {
   return fd >= 0;
 }
 
-// A StreamTopK whose header the server has received.
+// A StreamTopK call whose header the server has received.
 class OpenTensor {
  public:
   explicit OpenTensor(TestServer& server) : stub_(server.Stub()) {
@@ -41,7 +41,7 @@ class OpenTensor {
 
   auto* operator->() { return call_.get(); }
 
-  // Sends the data. Returns how the call ends.
+  // Sends the data. Returns the status of the call.
   grpc::Status Finish() {
     v1::TopKRequestChunk data;
     data.set_data(SmallRequest().tensor().data());
@@ -76,8 +76,7 @@ TEST(Drain, FinishesCallsAndRejectsNewOnes) {
       [&] { server.server().Drain({}, std::chrono::minutes(5)); });
   EXPECT_TRUE(Eventually([&] {
     const grpc::Status status = Ask(server, SmallRequest()).status;
-    // gRPC cancels calls that cross the start of the drain (gRPC's issue
-    // 41785).
+    // gRPC cancels calls that cross the start of the drain (gRPC issue 41785).
     EXPECT_TRUE(status.ok() ||
                 status.error_code() == grpc::StatusCode::CANCELLED ||
                 status.error_code() == grpc::StatusCode::UNAVAILABLE)
@@ -141,12 +140,12 @@ TEST(Drain, AnswersABusyStreamBeforeItsEnd) {
   writer.join();
   EXPECT_GT(received, 1);
   EXPECT_LE(received, sent);
-  // There are no details if the client wrote when the connection was closed.
+  // No details arrive if the client was writing when the connection closed.
   EXPECT_EQ(many->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
 // The client has neither a retry policy nor health checks. gRPC itself retries
-// calls that were assigned to a connection before it received a GOAWAY.
+// calls that were assigned to a connection before it received GOAWAY.
 TEST(Drain, LosesNoCallOfABalancedClient) {
   TestServer staying;
   auto going = std::make_unique<TestServer>();
@@ -191,7 +190,7 @@ TEST(Drain, IgnoresIdleConnections) {
   TestServer server;
   const int fd = OpenSocketTo(server.target());
   ASSERT_GE(fd, 0);
-  // The connection preface of HTTP/2 with empty settings.
+  // The HTTP/2 connection preface with empty settings.
   const std::string greeting =
       "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string("\0\0\0\4\0\0\0\0\0", 9);
   ASSERT_EQ(write(fd, greeting.data(), greeting.size()),

@@ -1,6 +1,6 @@
-// Calls whose deadline has passed when they arrive: their end may be handled by
-// one poller while another is still at their arrival. gRPC's own clients never
-// send such calls, so these are frames.
+// Calls whose deadline has already passed when they arrive. One poller may
+// handle their end while another still handles their arrival. gRPC's clients
+// never send such calls, so this test sends raw frames.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@
 namespace topk::testing {
 namespace {
 
-// An HTTP/2 frame.
+// Returns an HTTP/2 frame.
 std::string Frame(uint8_t type, uint8_t flags, uint32_t stream,
                   const std::string& payload) {
   const auto size = static_cast<uint32_t>(payload.size());
@@ -30,7 +30,7 @@ std::string Frame(uint8_t type, uint8_t flags, uint32_t stream,
   return frame + payload;
 }
 
-// The headers of a call, as literals that no table keeps.
+// Returns the headers of a call as literals without indexing.
 std::string Headers(std::string_view path) {
   const std::vector<std::pair<std::string_view, std::string_view>> headers = {
       {":method", "POST"},   {":scheme", "http"},
@@ -48,8 +48,8 @@ std::string Headers(std::string_view path) {
   return block;
 }
 
-// Sends `count` calls on a new connection, reset or not, and returns
-// when the server has answered the last one or closed the connection.
+// Sends `count` calls on a new connection, some of them reset. Returns when the
+// server has answered the last one or closed the connection.
 void SendExpiredCalls(const std::string& target, uint32_t count) {
   constexpr uint8_t kHeaders = 1;
   constexpr uint8_t kReset = 3;
@@ -76,7 +76,7 @@ void SendExpiredCalls(const std::string& target, uint32_t count) {
   for (size_t sent = 0; sent < bytes.size();) {
     const ssize_t n =
         send(fd, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
-    if (n <= 0) break;  // gRPC may close a connection of many resets
+    if (n <= 0) break;  // gRPC may close a connection with many resets
     sent += static_cast<size_t>(n);
   }
   shutdown(fd, SHUT_WR);
@@ -85,8 +85,8 @@ void SendExpiredCalls(const std::string& target, uint32_t count) {
 }
 
 TEST(ExpiredCalls, EndOnAnyNumberOfPollers) {
-  // "info" would log each call. Slow pollers may let all of the expired calls
-  // be in flight at once, so there is no limit per client.
+  // "info" would log each call. With slow pollers, all of the expired calls may
+  // be in flight at once, so the limit per client is raised.
   TestServer server(
       {.pollers = 4, .max_client_inflight_calls = 4096, .log_level = "warn"});
   std::vector<std::thread> clients;

@@ -9,8 +9,8 @@
 namespace topk::testing {
 namespace {
 
-// Returns the family of a sample: of a histogram or summary, the name without
-// its suffix.
+// Returns the family of a sample: for a histogram or summary, without its
+// suffix.
 std::string FamilyOf(const std::string& name,
                      const std::map<std::string, std::string>& types) {
   for (const std::string suffix : {"_bucket", "_sum", "_count"}) {
@@ -25,7 +25,7 @@ std::string FamilyOf(const std::string& name,
   return name;
 }
 
-// The buckets of one histogram as they come.
+// The state of a histogram whose buckets are being parsed.
 struct Buckets {
   double last_bound = -INFINITY;
   double last_count = 0;

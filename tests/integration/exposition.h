@@ -1,4 +1,4 @@
-// A server's metrics, and Prometheus's text format, read strictly.
+// Scrapes a server's metrics and strictly parses Prometheus's text format.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,39 +10,38 @@
 
 namespace topk::testing {
 
-/// The settings of a server that has metrics.
+/// Returns settings for a server with metrics.
 inline ServerConfig WithMetrics() {
   ServerConfig config;
   config.metrics_listen = "127.0.0.1:0";
   return config;
 }
 
-/// Returns what such a server exposes now.
+/// Returns the server's current metrics as text.
 inline std::string ScrapedText(TestServer& server) {
   return HttpGet(server.server().side_addresses().at("metrics"), "/metrics");
 }
 
-/// The content of one scrape: the value of each series, by its name with its
-/// labels as they are exposed.
+/// The content of a scrape: the value of each series (name and labels).
 struct Exposition {
   std::map<std::string, double> samples;
-  /// counter, gauge, histogram or summary, by family.
+  /// Maps families to counter, gauge, histogram or summary.
   std::map<std::string, std::string> types;
 };
 
-/// Parses a scrape. Returns "", or the error: a malformed line, a family in two
+/// Parses a scrape. Returns "" or an error: a malformed line, a family in two
 /// places, a duplicate series, or a histogram whose buckets do not ascend to
 /// its count.
 std::string ReadExposition(const std::string& text, Exposition& to);
 
-/// Scrapes such a server. A malformed text fails the test.
+/// Scrapes the server. The test fails if the text is malformed.
 inline Exposition Scrape(TestServer& server) {
   Exposition exposition;
   EXPECT_EQ(ReadExposition(ScrapedText(server), exposition), "");
   return exposition;
 }
 
-/// Returns "", or the first counter or bucket that went down or went away.
+/// Returns the first counter or bucket that decreased or disappeared, or "".
 std::string CheckMonotonic(const Exposition& before, const Exposition& after);
 
 }  // namespace topk::testing

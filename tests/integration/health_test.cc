@@ -121,7 +121,7 @@ TEST(Health, EndsCallsWhoseMessageDoesNotArrive) {
     calls[i]->StartCall(nullptr);
     calls[i]->Finish(&statuses[i], &statuses[i]);
   }
-  // A few may wait longer than the others.
+  // A few calls may wait longer than the others.
   void* tag = nullptr;
   bool ok = false;
   for (size_t ended = 0; ended < std::size(contexts) - 2;) {

@@ -1,4 +1,4 @@
-// Log lines are valid JSON for any text, and nobody waits for the log.
+// Log lines are valid JSON for any text, and logging never blocks.
 #include "server/telemetry/logging.h"
 
 #include <gtest/gtest.h>
@@ -89,9 +89,9 @@ TEST(TextLog, KeepsToOneLine) {
 }
 
 // A sink that blocks until it is opened, like a pipe that nobody reads.
-class ShutSink final : public spdlog::sinks::base_sink<std::mutex> {
+class BlockingSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
-  ShutSink() : shut_(gate_) {}
+  BlockingSink() : shut_(gate_) {}
   void Open() { shut_.unlock(); }
   int lines() const { return lines_; }
 
@@ -109,7 +109,7 @@ class ShutSink final : public spdlog::sinks::base_sink<std::mutex> {
 
 TEST(AsyncLog, NeverBlocksAndCountsDroppedLines) {
   constexpr int kLines = 3 * static_cast<int>(kMaxWaitingLines);
-  const auto sink = std::make_shared<ShutSink>();
+  const auto sink = std::make_shared<BlockingSink>();
   const auto log = MakeLogger("info", "json", sink);
   const int64_t before = DroppedLines();
   log->info("first");
@@ -120,7 +120,7 @@ TEST(AsyncLog, NeverBlocksAndCountsDroppedLines) {
   EXPECT_GE(dropped, kLines - 2 - static_cast<int64_t>(kMaxWaitingLines));
   sink->Open();
   EXPECT_TRUE(FlushLog(std::chrono::seconds(20)));
-  // The log may have dropped the message that asks for the flush.
+  // The log may have dropped the message that requests the flush.
   EXPECT_NEAR(static_cast<double>(sink->lines() + dropped), kLines, 1);
 }
 

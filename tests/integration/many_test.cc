@@ -1,4 +1,4 @@
-// ComputeTopKMany returns results in order. Each request has its own error.
+// ComputeTopKMany returns results in order, with an error per request.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -52,7 +52,7 @@ TEST(ComputeTopKMany, PreservesTheOrderWithErrors) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-// Requests that wait when the client cancels have no response.
+// Requests that are waiting when the client cancels get no response.
 TEST(ComputeTopKMany, RecordsTheRequestsOfAStreamThatIsCutOff) {
   TestServer server(WithMetrics());
   const auto stub = server.Stub();
@@ -79,7 +79,7 @@ TEST(ComputeTopKMany, RecordsTheRequestsOfAStreamThatIsCutOff) {
       << sum("topk_requests_total");
 }
 
-// Pollers compute groups of small requests; workers compute the others.
+// Pollers compute groups of small requests, and workers compute the others.
 TEST(ComputeTopKMany, PreservesTheOrderOfThousands) {
   const TestServer server;
   ManyCall stream(server);
@@ -108,8 +108,8 @@ TEST(ComputeTopKMany, PreservesTheOrderOfThousands) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-// A second poller may receive the small request while the first poller is about
-// to answer the large one.
+// A second poller may receive the small request just before the first poller
+// answers the large one.
 TEST(ComputeTopKMany, AnswersRequestsThatArriveTogether) {
   const TestServer server;
   const auto channel = server.Connect();
@@ -130,7 +130,7 @@ TEST(ComputeTopKMany, AnswersRequestsThatArriveTogether) {
 TEST(ComputeTopKMany, AppliesBackpressureToAClientThatDoesNotRead) {
   const TestServer server;
   ManyCall stream(server);
-  constexpr int kRequests = 2000;  // 128 MB there, 384 MB back
+  constexpr int kRequests = 2000;  // 128 MB of requests, 384 MB of responses
   std::atomic<int> written = 0;
   std::thread writer([&] {
     v1::TopKRequest request = OnnxRequest(std::vector<float>(16000), 16000);
@@ -160,7 +160,7 @@ TEST(ComputeTopKMany, AppliesBackpressureToAClientThatDoesNotRead) {
 TEST(ComputeTopKMany, ReturnsAnErrorForInvalidMessages) {
   const TestServer server;
   const std::string good = OnnxRequest({1, 2, 3}, 1).SerializeAsString();
-  // The middle message ends after its request_id.
+  // The middle message is truncated after its request_id.
   const std::string bad("\x3a\x02id\x0a\x7f", 6);
   const RawAnswer answer = RawCall(server.Connect(), kMany, {good, bad, good});
   EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();

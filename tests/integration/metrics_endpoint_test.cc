@@ -1,4 +1,4 @@
-// The HTTP endpoint of the metrics.
+// The HTTP endpoint for metrics.
 #include "server/telemetry/metrics_endpoint.h"
 
 #include <gmock/gmock.h>
@@ -35,7 +35,7 @@ class MetricsOverHttp : public ::testing::Test {
     endpoint_ = *std::move(started);
   }
 
-  // Returns the response, with its headers, to a request line and headers.
+  // Sends a request line and headers. Returns the response with its headers.
   std::string Send(const std::string& line,
                    const std::vector<std::string>& headers = {}) {
     std::string request = line + " HTTP/1.1\r\nHost: localhost\r\n";
@@ -95,7 +95,7 @@ TEST_F(MetricsOverHttp, SurvivesMalformedRequests) {
   EXPECT_THAT(Send("GET /metrics"), EndsWith("\ntopk_a 1\n"));
 }
 
-// More idle connections than the endpoint has threads and queue places.
+// More idle connections than the endpoint has threads and queue slots.
 TEST_F(MetricsOverHttp, AnswersAfterTheTimeoutOfIdleConnections) {
   std::vector<int> idle;
   for (int i = 0; i < 100; ++i) {
@@ -124,8 +124,8 @@ TEST_F(MetricsOverHttp, StopsWhileScrapersWaitOrReadNothing) {
     sockets.push_back(OpenSocketTo(endpoint_->address()));
   }
   std::atomic<bool> stopped = false;
-  // civetweb does not close connections that no thread has taken when it stops:
-  // the last exchange may then end with its socket's timeout.
+  // When civetweb stops, it does not close connections that no thread has
+  // taken. The last exchange may therefore end with a socket timeout.
   std::thread scraper([&, address = endpoint_->address()] {
     while (!stopped) HttpExchange(address, request);
   });

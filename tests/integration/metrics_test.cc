@@ -17,7 +17,7 @@ namespace {
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-// Returns a grpc_server_* sample with its labels in the order of the page.
+// Returns a grpc_server_* sample with the labels in the exposed order.
 std::string Grpc(const std::string& family, const std::string& code,
                  const std::string& service, const std::string& method,
                  const std::string& type, int value) {
@@ -112,7 +112,7 @@ TEST(Metrics, CountTheMessagesOfStreams) {
   RawCall(server.Connect(), "/topk.v1.TopKService/ComputeTopKMany",
           {request.SerializeAsString(), request.SerializeAsString(), ""});
   const char service[] = "topk.v1.TopKService";
-  // A stream is counted a moment after its status was sent.
+  // A stream is counted shortly after its status is sent.
   EXPECT_TRUE(Eventually([&] {
     return ScrapedText(server).find(Grpc("handled_total", "OK", service,
                                          "ComputeTopKMany", "bidi_stream",

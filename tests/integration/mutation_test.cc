@@ -1,4 +1,4 @@
-// Each of ten thousand damaged requests receives a status.
+// Ten thousand damaged requests all receive a status.
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kMutations = 10'000;
 
-// Returns a request with wrong fields or damaged bytes, or random bytes.
+// Returns a request with wrong fields, damaged bytes, or random bytes only.
 std::string Mutate(Random& random) {
   const auto random_bytes = [&] {
     std::string bytes(static_cast<size_t>(Pick(random, 0, 63)), '\0');
@@ -59,7 +59,7 @@ TEST(Mutation, EveryRequestReceivesAStatus) {
   for (int i = 0; i < kMutations && !::testing::Test::HasFailure(); ++i) {
     const int64_t method = Pick(random, 0, 9);
     RawAnswer answer;
-    if (method == 0) {  // a header, often broken, and any pieces
+    if (method == 0) {  // a header, often invalid, and random chunks
       v1::TopKRequestChunk header;
       static_cast<void>(
           header.mutable_header()->ParseFromString(Mutate(random)));

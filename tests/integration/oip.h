@@ -1,4 +1,4 @@
-// Requests of the Open Inference Protocol, and a client that sends them.
+// Requests of the Open Inference Protocol, and a client to send them.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -38,7 +38,7 @@ inline void SetText(ModelInferRequest& to, const char* name,
   (*to.mutable_parameters())[name].set_string_param(text);
 }
 
-// Sends K as a number or as a tensor, as the request has it.
+// Sends K as a number or as a tensor, as in the original request.
 inline void SetK(const v1::KInput& k, ModelInferRequest& to) {
   if (k.has_value()) return SetInt(to, "k", k.value());
   auto& input = *to.add_inputs();
@@ -86,9 +86,9 @@ inline void SetDirectML(const v1::DirectMLTopK& directml,
   (*to.mutable_parameters())["strict"].set_bool_param(directml.strict());
 }
 
-// Whether the protocol can express a request: it has neither strides nor
-// OpenVINO's own types.
-inline bool IsSayable(const v1::TopKRequest& request) {
+// Returns whether the protocol, which has neither strides nor OpenVINO's small
+// types, can express a request.
+inline bool IsExpressible(const v1::TopKRequest& request) {
   const v1::DirectMLTopK& directml = request.directml();
   for (const v1::TensorDesc& desc :
        {directml.output_value(), directml.output_index()}) {
@@ -101,7 +101,7 @@ inline bool IsSayable(const v1::TopKRequest& request) {
          request.openvino().k().tensor().data_type() <= v1::DATA_TYPE_U64;
 }
 
-// The request in the protocol's words; its tensor as raw contents.
+// Translates a request to the protocol, with its tensor as raw contents.
 inline ModelInferRequest Translate(const v1::TopKRequest& request) {
   ModelInferRequest to;
   to.set_model_version(StrCat(request.spec().version()));
@@ -124,7 +124,7 @@ inline ModelInferRequest Translate(const v1::TopKRequest& request) {
   return to;
 }
 
-// Expects that an output of the response equals the tensor.
+// Expects that an output of the response equals `expected`.
 inline void ExpectTensor(const ModelInferResponse& answer, int place,
                          const char* name, const v1::Tensor& expected) {
   ASSERT_LT(place, answer.outputs_size());
@@ -156,14 +156,14 @@ inline void SetRegion(const std::string& region, int64_t offset, int64_t bytes,
   parameters["shared_memory_byte_size"].set_int64_param(bytes);
 }
 
-// A request for the 2 largest of 5 numbers.
-inline ModelInferRequest Usual() {
+// Returns a request for the 2 largest of 5 numbers.
+inline ModelInferRequest SmallInferRequest() {
   ModelInferRequest request = Translate(OnnxRequest({1, 5, 3, 2, 4}, 2));
   request.set_id("usual");
   return request;
 }
 
-// Returns a request to register all of an object.
+// Returns a request to register a whole object.
 inline inference::SystemSharedMemoryRegisterRequest RegistrationOf(
     const std::string& name, const SharedMemory& memory) {
   inference::SystemSharedMemoryRegisterRequest request;
@@ -173,7 +173,7 @@ inline inference::SystemSharedMemoryRegisterRequest RegistrationOf(
   return request;
 }
 
-// A server, which may allow shared memory, and clients of both services.
+// A server, optionally with shared memory, and clients of both services.
 class Oip : public SharedMemoryTest {
  protected:
   grpc::Status Infer(const ModelInferRequest& request,
@@ -197,7 +197,7 @@ class Oip : public SharedMemoryTest {
     EXPECT_THAT(status.error_message(), ::testing::HasSubstr(text));
   }
 
-  // Registers all of an object.
+  // Registers a whole object.
   grpc::Status Register(const std::string& name, const SharedMemory& memory) {
     inference::SystemSharedMemoryRegisterResponse response;
     grpc::ClientContext context;

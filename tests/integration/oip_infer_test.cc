@@ -21,8 +21,8 @@ TEST_F(Oip, HasTheResultsOfComputeTopKForEveryModelAndType) {
   int compared = 0;
   for (int i = 0; i < 3000; ++i) {
     const v1::TopKRequest request = RandomRequest(random);
-    if (!IsSayable(request)) continue;
-    const Asked expected = Ask(*stub_, request);
+    if (!IsExpressible(request)) continue;
+    const CallResult expected = Ask(*stub_, request);
     ModelInferResponse answer;
     const grpc::Status status = Infer(Translate(request), answer);
     ASSERT_EQ(status.error_code(), expected.status.error_code())
@@ -55,7 +55,7 @@ TEST_F(Oip, AcceptsLargeTensorsNextToKInAnyOrder) {
   }
 }
 
-// Returns the request with typed instead of raw contents.
+// Returns the request with typed contents instead of raw contents.
 template <class Element, class Numbers>
 ModelInferRequest Typed(const v1::TopKRequest& request,
                         Numbers* (inference::InferTensorContents::*field)()) {
@@ -91,7 +91,7 @@ TEST_F(Oip, AcceptsTypedContents) {
 
 TEST_F(Oip, RejectsInvalidContents) {
   constexpr auto kBad = grpc::StatusCode::INVALID_ARGUMENT;
-  ModelInferRequest request = Usual();
+  ModelInferRequest request = SmallInferRequest();
   request.mutable_inputs(0)->mutable_contents()->add_fp32_contents(1);
   ExpectRefusal(request, kBad,
                 "contents field must not be specified when using "
@@ -108,12 +108,12 @@ TEST_F(Oip, RejectsInvalidContents) {
   ExpectRefusal(request, kBad, "128 is no INT8");
   request.mutable_inputs(0)->set_datatype("BYTES");
   ExpectRefusal(request, kBad, "datatype \"BYTES\" of input 'X'");
-  request.mutable_inputs(0)->set_datatype("INT4");  // ours, not the protocol's
+  request.mutable_inputs(0)->set_datatype("INT4");  // our extension
   ExpectRefusal(request, kBad, "datatype \"INT4\" of input 'X'");
-  request = Usual();
+  request = SmallInferRequest();
   request.add_raw_input_contents("more");
   ExpectRefusal(request, kBad, "2 raw_input_contents for 1 inputs");
-  request = Usual();
+  request = SmallInferRequest();
   request.add_inputs()->set_name("K");
   request.mutable_inputs(1)->set_datatype("INT64");
   ExpectRefusal(request, kBad, "unable to find data for input tensor 'K'");
@@ -121,7 +121,7 @@ TEST_F(Oip, RejectsInvalidContents) {
 
 TEST_F(Oip, RejectsLargeTypedContents) {
   constexpr int kElements = 3 << 20;
-  ModelInferRequest request = Usual();
+  ModelInferRequest request = SmallInferRequest();
   request.clear_raw_input_contents();
   request.mutable_inputs(0)->set_shape(0, kElements);
   const std::vector<float> ones(kElements, 1);
@@ -152,7 +152,7 @@ TEST_F(Oip, RejectsUnknownTensorsAndParameters) {
       {[](R& r) { r.set_model_version("1x"); },
        "failed to get model version from specified"},
       {[](R& r) {
-         r.set_model_name("directml_topk");  // which has a version 0
+         r.set_model_name("directml_topk");  // has a version 0
          r.set_model_version("99999999999");
        },
        "failed to get model version from specified"},
@@ -205,11 +205,11 @@ TEST_F(Oip, RejectsUnknownTensorsAndParameters) {
       {[&](R& r) { add_k(r, "INT64", 8); }, "k is set twice"},
   };
   for (const auto& [change, message] : refusals) {
-    ModelInferRequest request = Usual();
+    ModelInferRequest request = SmallInferRequest();
     change(request);
     ExpectRefusal(request, kBad, message);
   }
-  ModelInferRequest request = Usual();
+  ModelInferRequest request = SmallInferRequest();
   request.set_model_version("12");
   ExpectRefusal(request, grpc::StatusCode::NOT_FOUND,
                 "Request for unknown model: 'onnx_topk' version 12 is not");
@@ -219,7 +219,7 @@ TEST_F(Oip, RejectsUnknownTensorsAndParameters) {
 TEST_F(Oip, ErrorsNameParametersAndInputs) {
   const auto field_of = [&](const char* version, const char* k_type,
                             const std::string& k, int64_t offset) {
-    ModelInferRequest request = Usual();
+    ModelInferRequest request = SmallInferRequest();
     request.set_model_version(version);
     request.clear_parameters();
     SetInt(request, "index_offset", offset);
@@ -246,7 +246,7 @@ TEST_F(Oip, ErrorsNameParametersAndInputs) {
 }
 
 TEST_F(Oip, IgnoresReservedParameters) {
-  ModelInferRequest request = Usual();
+  ModelInferRequest request = SmallInferRequest();
   request.clear_model_version();
   auto& parameters = *request.mutable_parameters();
   parameters["priority"].set_uint64_param(1);

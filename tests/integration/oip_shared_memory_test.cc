@@ -1,4 +1,4 @@
-// Shared memory that clients of the protocol have registered.
+// Shared memory registered by clients of the Open Inference Protocol.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -28,7 +28,7 @@ TEST_F(Oip, ReadsInputsAndWritesOutputsInSharedMemory) {
   request.clear_raw_input_contents();
   SetRegion("all", 100, 8000, *request.mutable_inputs(0)->mutable_parameters());
   ExpectSame(Infer(request), expected);
-  // With the tensor in shared memory, K is the first of the raw contents.
+  // With the tensor in shared memory, K comes first in the raw contents.
   ModelInferRequest with_k = request;
   with_k.mutable_parameters()->erase("k");
   with_k.add_inputs()->set_name("K");
@@ -161,7 +161,7 @@ TEST(OipRegions, BelongToTheClientThatRegisteredThem) {
   WriteText(folder.File("tokens"),
             StrCat("alice:", ToHex(HashToken("token-of-alice-1")),
                    "\nbob:", ToHex(HashToken("token-of-bob-001")), "\n"));
-  ServerConfig config = Allowing();
+  ServerConfig config = SharedMemoryConfig();
   config.security.auth_tokens_file = folder.File("tokens");
   const TestServer server(config);
   TokenHolder alice(server, "token-of-alice-1");
@@ -182,7 +182,7 @@ TEST(OipRegions, BelongToTheClientThatRegisteredThem) {
   EXPECT_THAT(bob.Names(), ::testing::ElementsAre("a"));
   EXPECT_TRUE(alice.Unregister("").ok());
   EXPECT_TRUE(bob.Names().empty());
-  // None may take the places of all.
+  // No client may use up the slots of all clients.
   for (size_t i = 0; i < Regions::kMaxOfClient; ++i) {
     ASSERT_TRUE(bob.Register(StrCat("bob", i), memory).ok());
   }
@@ -191,9 +191,9 @@ TEST(OipRegions, BelongToTheClientThatRegisteredThem) {
   EXPECT_TRUE(alice.Register("a", memory).ok());
 }
 
-// A request of a few bytes, answered by many.
+// A request of a few bytes with a large response.
 TEST(OipRegions, AreChargedWhenTheyAreListed) {
-  ServerConfig config = Allowing();
+  ServerConfig config = SharedMemoryConfig();
   config.max_inflight_bytes = 32 << 10;
   config.max_client_inflight_bytes = 32 << 10;
   const TestServer server(config);
@@ -256,7 +256,7 @@ TEST(OipSharedMemory, IsRejectedUnlessAllowed) {
     EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
     EXPECT_THAT(status.error_message(), HasSubstr("--allow-shared-memory"));
   }
-  ModelInferRequest request = Usual();
+  ModelInferRequest request = SmallInferRequest();
   request.clear_raw_input_contents();
   SetRegion("a", 0, 20, *request.mutable_inputs(0)->mutable_parameters());
   ModelInferResponse answer;

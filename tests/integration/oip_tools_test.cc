@@ -1,4 +1,4 @@
-// Requests of the protocol other than inference.
+// Methods of the Open Inference Protocol other than inference.
 #include <string>
 #include <thread>
 #include <utility>
@@ -9,8 +9,8 @@ namespace topk::testing {
 namespace {
 
 TEST_F(Oip, StatisticsCountEachRequestOnce) {
-  for (int i = 0; i < 5; ++i) Infer(Usual());
-  ModelInferRequest wrong = Usual();
+  for (int i = 0; i < 5; ++i) Infer(SmallInferRequest());
+  ModelInferRequest wrong = SmallInferRequest();
   SetInt(wrong, "k", 0);
   ExpectRefusal(wrong, grpc::StatusCode::INVALID_ARGUMENT, "k = 0");
   const inference::ModelStatistics all = Statistics("onnx_topk", "11");
@@ -31,7 +31,7 @@ TEST_F(Oip, StatisticsCountEachRequestOnce) {
   EXPECT_EQ(Statistics("directml_topk", "").version(), "0");
 }
 
-// tests/clients/oip has Triton's client read the other descriptions.
+// tests/clients/oip reads the other descriptions with Triton's client.
 TEST_F(Oip, DescribesTheDatatypesOfModels) {
   inference::ModelConfigRequest request;
   request.set_name("onnx_topk");
@@ -78,7 +78,7 @@ TEST(OipReadiness, FollowsTheHealthChecks) {
   // A call in flight keeps the connection and the server alive.
   grpc::ClientContext context;
   const auto stream = stub->ModelStreamInfer(&context);
-  ASSERT_TRUE(stream->Write(Usual()));
+  ASSERT_TRUE(stream->Write(SmallInferRequest()));
   inference::ModelStreamInferResponse answer;
   ASSERT_TRUE(stream->Read(&answer));
   std::thread drain([&] {

@@ -1,4 +1,4 @@
-// The binary topkd, as an operator runs it.
+// The binary topkd as an operator runs it.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST(Topkd, WritesTheReadyFileAndExits0OnSigterm) {
   }
 }
 
-// As systemd does for a unit of Type=notify.
+// Like systemd for a unit with Type=notify.
 TEST(Topkd, NotifiesTheServiceManager) {
   const TemporaryFolder folder;
   const std::string path = folder.File("notify");
@@ -72,7 +72,7 @@ TEST(Topkd, IgnoresSighup) {
   EXPECT_TRUE(Answers(topkd.target()));
   topkd.process().Signal(SIGTERM);
   EXPECT_TRUE(topkd.HasLogged("Terminated: draining"));
-  // A second signal that ends the drain is SIGTERM or SIGINT only.
+  // Only SIGTERM and SIGINT count as a second signal that ends the drain.
   topkd.process().Signal(SIGHUP);
   EXPECT_TRUE(Answers(topkd.target()));
   topkd.process().Signal(SIGINT);
@@ -127,7 +127,7 @@ TEST(Topkd, ServesAndEndsWithABlockedLog) {
   const TemporaryFolder folder;
   const std::string pipe = folder.File("pipe");
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  const int fd = open(pipe.c_str(), O_RDWR | O_CLOEXEC);  // and never read
+  const int fd = open(pipe.c_str(), O_RDWR | O_CLOEXEC);  // never read
   const std::string ready_file = folder.File("ready.json");
   Subprocess topkd({"/bin/sh", "-c",
                     std::string("exec ") + kTopkd +
@@ -137,7 +137,7 @@ TEST(Topkd, ServesAndEndsWithABlockedLog) {
   ASSERT_TRUE(Eventually([&] { return !ReadFile(ready_file).empty(); }));
   const json ready = json::parse(ReadFile(ready_file));
   ManyCall many(ready["listen"][0].get<std::string>());
-  // More lines than the pipe and the queue hold.
+  // More lines than the pipe and the queue can hold.
   for (int i = 0; i < 6000 && !HasFailure(); ++i) {
     many.Ask(OnnxRequest({1, 2}, 1));
   }
@@ -149,7 +149,7 @@ TEST(Topkd, ServesAndEndsWithABlockedLog) {
   close(fd);
 }
 
-// Returns how many threads a process has.
+// Returns the number of threads of a process.
 size_t ThreadsOf(pid_t process) {
   size_t threads = 0;
   for (const auto& entry : std::filesystem::directory_iterator(
@@ -211,12 +211,12 @@ TEST(Topkd, ReportsAnAddressInUse) {
     EXPECT_THAT(topkd.Output(), HasSubstr(taken.address()));
     std::istringstream lines(topkd.Output());
     for (std::string line; std::getline(lines, line);) {
-      EXPECT_TRUE(json::accept(line)) << line;  // gRPC's own too
+      EXPECT_TRUE(json::accept(line)) << line;  // including gRPC's lines
     }
   }
 }
 
-#ifndef TOPK_SANITIZED  // sanitizers allocate by themselves
+#ifndef TOPK_SANITIZED  // sanitizers have their own allocators
 // Returns the minor page faults of a process.
 int64_t MinorFaults(pid_t pid) {
   const std::string stat = ReadFile(StrCat("/proc/", pid, "/stat"));
@@ -233,7 +233,7 @@ TEST(Topkd, ReusesTheMemoryOfLargeMessages) {
   const auto stub = v1::TopKService::NewStub(ConnectTo(topkd.target()));
   const v1::TopKRequest request =
       OnnxRequest(std::vector<float>(size_t{1} << 18, 1), 1);
-  // The process has not yet returned memory after so few bytes.
+  // After so few bytes, the process has not returned memory yet.
   const auto call = [&](int calls) {
     for (int i = 0; i < calls; ++i) {
       EXPECT_TRUE(Ask(*stub, request).status.ok());

@@ -7,7 +7,7 @@
 namespace topk::testing {
 namespace {
 
-// Waits for the one operation in flight; false if it failed.
+// Waits for the only operation in flight. Returns false if it failed.
 bool Done(grpc::CompletionQueue& queue) {
   void* tag = nullptr;
   bool ok = false;

@@ -1,4 +1,4 @@
-// Calls with any bytes to any method: what no generated stub would send.
+// Calls any method with any bytes, including those that no stub would send.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -11,12 +11,13 @@ namespace topk::testing {
 /// The result of a raw call.
 struct RawAnswer {
   grpc::Status status;
-  /// The answers' messages, unparsed.
+  /// The unparsed response messages.
   std::vector<std::string> messages;
 };
 
-/// Calls a method, e.g. "/topk.v1.TopKService/ComputeTopK", of any kind: sends
-/// the messages, small ones, then reads all answers. At most 20 s.
+/// Calls a method of any kind, e.g. "/topk.v1.TopKService/ComputeTopK". Sends
+/// the messages, which must be small, then reads all responses, for at most 20
+/// s.
 RawAnswer RawCall(const std::shared_ptr<grpc::Channel>& channel,
                   const std::string& method,
                   const std::vector<std::string>& messages);

@@ -6,7 +6,7 @@ Details DetailsOf(const google::rpc::Status& status) {
   Details details;
   details.status = status;
   for (const google::protobuf::Any& any : status.details()) {
-    // Each takes its own kind and leaves the others.
+    // UnpackTo() ignores messages of other types.
     static_cast<void>(any.UnpackTo(&details.info));
     static_cast<void>(any.UnpackTo(&details.bad_request));
     static_cast<void>(any.UnpackTo(&details.quota));

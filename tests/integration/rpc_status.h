@@ -1,4 +1,4 @@
-// The details of an error, decoded as a client would.
+// Decodes the details of an error as a client would.
 #pragma once
 
 #include <grpcpp/support/status.h>
@@ -8,7 +8,7 @@
 
 namespace topk::testing {
 
-/// The details that our errors carry; default messages where one is absent.
+/// The details that our errors carry. Absent details are default messages.
 struct Details {
   google::rpc::Status status;
   google::rpc::ErrorInfo info;

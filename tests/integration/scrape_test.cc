@@ -1,4 +1,4 @@
-// Scrapes are valid while requests run.
+// Scrapes are valid while requests are running.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -46,7 +46,7 @@ TEST(Scrape, IsValidAndMonotonicUnderLoad) {
   for (std::thread& caller : callers) caller.join();
   const Exposition last = Scrape(server);
   EXPECT_GT(StageCount(before, "queue"), first) << "there was no load";
-  // The third caller's k exceeds 3: none of its requests was computed.
+  // The third caller's k exceeds 3, so none of its requests is computed.
   EXPECT_EQ(StageCount(last, "queue"), asked);
   EXPECT_EQ(StageCount(last, "decode"), asked);
   EXPECT_LT(StageCount(last, "compute"), asked);
@@ -55,7 +55,7 @@ TEST(Scrape, IsValidAndMonotonicUnderLoad) {
 
 TEST(Scrape, CountsBackendsAndKernels) {
   TestServer server(WithMetrics());
-  const Asked asked = Ask(server, OnnxRequest({1, 2, 3}, 2));
+  const CallResult asked = Ask(server, OnnxRequest({1, 2, 3}, 2));
   ASSERT_TRUE(asked.status.ok());
   const Exposition exposition = Scrape(server);
   const auto& samples = exposition.samples;
@@ -91,7 +91,7 @@ TEST(Scrape, HasTheStagesOfStreamsAndOfManyRequests) {
 }
 
 TEST(Scrape, CountsCancelledRequests) {
-  // A single poller handles the counted message before the cancellation.
+  // With a single poller, the message is handled before the cancellation.
   TestServer server({.metrics_listen = "127.0.0.1:0", .pollers = 1});
   const auto stub = server.Stub();
   grpc::ClientContext context;
@@ -108,7 +108,7 @@ TEST(Scrape, CountsCancelledRequests) {
     return Scrape(server).samples.at(
                "topk_cancelled_total{when=\"during_compute\"}") == 1;
   }));
-  // The cancellation is not taken for the end of the stream.
+  // The cancellation is not mistaken for the end of the stream.
   EXPECT_TRUE(Eventually(
       [&] { return server.Log().find("\"CANCELLED\"") != std::string::npos; }));
   EXPECT_EQ(server.Log().find("INVALID_ARGUMENT"), std::string::npos);
@@ -152,7 +152,7 @@ TEST(Scrape, HasNoSeriesFromClients) {
     v1::TopKResponse response;
     (void)stub->ComputeTopK(&context, request, &response);
   };
-  ask(OnnxRequest({1, 2, 3}, 1), "none");  // its kernel has a series from here
+  ask(OnnxRequest({1, 2, 3}, 1), "none");  // creates the series of its kernel
   const size_t before = Scrape(server).samples.size();
   const auto channel = server.Connect();
   for (int i = 0; i < 50; ++i) {

@@ -17,11 +17,11 @@
 
 namespace topk::testing {
 
-/// The tokens that the server knows, when it does.
+/// Tokens known to a server with a tokens file.
 inline constexpr char kAliceToken[] = "token-of-alice-1";
 inline constexpr char kBobToken[] = "token-of-bob-001";
 
-/// A folder of files, a server that uses them, clients that use others.
+/// A test with a folder for the files of servers and clients.
 class Secured : public ::testing::Test {
  protected:
   Secured() {
@@ -60,7 +60,7 @@ class Secured : public ::testing::Test {
     return config;
   }
 
-  // A client without a certificate that knows the authority.
+  // Options of a client that trusts the authority but has no certificate.
   ClientOptions TlsOptions(const TestServer& server) const {
     ClientOptions options = PlainOptions(server);
     options.tls_ca = File("ca.pem");
@@ -79,12 +79,12 @@ class Secured : public ::testing::Test {
             .own_connection = true};
   }
 
-  // Asks for one element.
+  // Requests one element.
   static Status Ask(const ClientOptions& options) {
     const auto answer = Client(options).ComputeTopK(OnnxRequest({1, 2}, 1));
     return answer.ok() ? Status{} : answer.status();
   }
-  // A token's file.
+  // Sends `token`, read from a file.
   Status Ask(ClientOptions options, const std::string& token) const {
     options.token_file = File(token);
     return Ask(options);

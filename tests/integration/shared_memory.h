@@ -1,4 +1,4 @@
-// Requests whose tensors lie in shared memory, and a server that allows them.
+// Requests with tensors in shared memory, and a server that allows them.
 #pragma once
 
 #include <fcntl.h>
@@ -20,42 +20,42 @@
 
 namespace topk::testing {
 
-/// A server's settings that allow shared memory.
-inline ServerConfig Allowing(const std::string& prefix = "/topk") {
+/// Returns server settings that allow shared memory.
+inline ServerConfig SharedMemoryConfig(const std::string& prefix = "/topk") {
   ServerConfig config;
   config.allow_shared_memory = true;
   config.shared_memory_prefix = prefix;
   return config;
 }
 
-/// A name of this process's and this test's own.
+/// Returns an object name unique to this process and test.
 inline std::string Name(const std::string& what) {
   return StrCat("/topk-test-", getpid(), "-",
                 ::testing::UnitTest::GetInstance()->current_test_info()->name(),
                 "-", what);
 }
 
-/// Makes an object, which must succeed.
+/// Creates an object. The test fails if that is impossible.
 inline SharedMemory Make(const std::string& name, size_t bytes) {
   Result<SharedMemory> memory = SharedMemory::Create(name, bytes);
   EXPECT_TRUE(memory.ok()) << memory.status().message;
   return *std::move(memory);
 }
 
-/// Writes bytes to an offset of the memory.
+/// Writes bytes at an offset of the memory.
 inline void Write(std::string_view bytes, size_t offset, SharedMemory& memory) {
   std::ranges::copy(std::as_bytes(std::span(bytes)),
                     memory.data().begin() + static_cast<ptrdiff_t>(offset));
 }
 
-/// The content of a region.
+/// Returns the contents of a region.
 inline std::string Bytes(const SharedMemory& memory,
                          const v1::SharedMemoryRegion& region) {
   return {reinterpret_cast<const char*>(memory.data().data()) + region.offset(),
           static_cast<size_t>(region.byte_size())};
 }
 
-/// Truncates, or grows, what has the name.
+/// Truncates or extends the named object.
 inline void Resize(const std::string& name, size_t bytes) {
   const int fd = shm_open(name.c_str(), O_RDWR, 0);
   ASSERT_GE(fd, 0);
@@ -63,12 +63,12 @@ inline void Resize(const std::string& name, size_t bytes) {
   close(fd);
 }
 
-/// A request for a tensor of random data, in the message.
+/// Returns a request with a tensor of random data in the message.
 inline v1::TopKRequest Request(v1::DataType type,
                                const std::vector<int64_t>& shape, int64_t axis,
                                int64_t k) {
   v1::TopKRequest request;
-  if (type > v1::DATA_TYPE_U64) {  // OpenVINO's alone
+  if (type > v1::DATA_TYPE_U64) {  // supported by OpenVINO only
     request.mutable_spec()->set_dialect(v1::DIALECT_OPENVINO);
     request.mutable_spec()->set_version(11);
     request.mutable_openvino()->set_axis(axis);
@@ -90,7 +90,7 @@ inline v1::TopKRequest Request(v1::DataType type,
   return request;
 }
 
-/// The request with its tensor's data moved to an offset of the memory.
+/// Returns the request with its tensor's data moved to an offset of the memory.
 inline v1::TopKRequest InMemory(v1::TopKRequest request, size_t offset,
                                 SharedMemory& memory) {
   const std::string data = request.tensor().data();
@@ -100,7 +100,7 @@ inline v1::TopKRequest InMemory(v1::TopKRequest request, size_t offset,
   return request;
 }
 
-/// The response without what may differ between ways.
+/// Returns a response without the parts that may differ between runs.
 inline std::string Comparable(v1::TopKResponse response) {
   response.clear_execution();
   return response.SerializeAsString();
@@ -110,21 +110,21 @@ inline std::string Comparable(v1::TopKResponse response) {
 class SharedMemoryTest : public ::testing::Test {
  protected:
   v1::TopKResponse Answer(const v1::TopKRequest& request) {
-    Asked asked = Ask(*stub_, request);
+    CallResult asked = Ask(*stub_, request);
     EXPECT_TRUE(asked.status.ok()) << asked.status.error_message();
     return std::move(asked.response);
   }
 
   void ExpectRefused(const v1::TopKRequest& request, grpc::StatusCode code,
                      const std::string& reason, const std::string& field) {
-    const Asked asked = Ask(*stub_, request);
+    const CallResult asked = Ask(*stub_, request);
     EXPECT_EQ(asked.status.error_code(), code) << reason;
     ASSERT_FALSE(asked.status.ok());
     EXPECT_EQ(asked.reason(), reason) << asked.status.error_message();
     EXPECT_EQ(asked.field(), field) << asked.status.error_message();
   }
 
-  const TestServer server_{Allowing()};
+  const TestServer server_{SharedMemoryConfig()};
   const std::unique_ptr<v1::TopKService::Stub> stub_ = server_.Stub();
 };
 

@@ -1,4 +1,4 @@
-// Clients that misuse shared memory: what it costs is their request.
+// Clients that misuse shared memory lose only their own request.
 #include <sys/stat.h>
 
 #include <atomic>
@@ -77,7 +77,7 @@ TEST_F(SharedMemoryTest, ReportsInvalidRegions) {
   const SharedMemory room = Make(Name("room"), 32);
   for (const auto& [values, indices] : {std::pair{0, 7}, std::pair{15, 0}}) {
     *output.mutable_values() = room.Region(values, 8);
-    *output.mutable_indices() = room.Region(indices, 16);  // by one byte
+    *output.mutable_indices() = room.Region(indices, 16);  // one byte too short
     ExpectRefused(request, kInvalid, "SHARED_MEMORY_OVERLAP", "output.indices");
   }
   output.clear_values();
@@ -134,7 +134,7 @@ TEST_F(SharedMemoryTest, IsRejectedUnlessAllowed) {
       {indices, "output.indices"},
   };
   for (const auto& [request, field] : requests) {
-    const Asked asked = Ask(*stub, request);
+    const CallResult asked = Ask(*stub, request);
     EXPECT_EQ(asked.status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
     EXPECT_EQ(asked.reason(), "SHARED_MEMORY_NOT_ALLOWED");
     EXPECT_EQ(asked.field(), field);
@@ -145,27 +145,27 @@ TEST_F(SharedMemoryTest, IsRejectedUnlessAllowed) {
 
 TEST_F(SharedMemoryTest, RequiresThePrefix) {
   const std::string prefix = Name("mine");
-  const TestServer server(Allowing(prefix));
+  const TestServer server(SharedMemoryConfig(prefix));
   const auto stub = server.Stub();
   const v1::TopKRequest plain = Request(v1::DATA_TYPE_F32, {4}, 0, 2);
   SharedMemory mine = Make(prefix + "1", 16);
   SharedMemory other = Make(Name("other"), 16);
   EXPECT_TRUE(Ask(*stub, InMemory(plain, 0, mine)).status.ok());
-  const Asked asked = Ask(*stub, InMemory(plain, 0, other));
+  const CallResult asked = Ask(*stub, InMemory(plain, 0, other));
   EXPECT_EQ(asked.status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
   EXPECT_EQ(asked.reason(), "SHARED_MEMORY_PREFIX");
 }
 
 // Expects one of the allowed results of a request whose memory is truncated at
-// any moment.
-void ExpectRightOrChanged(const Asked& asked, const std::string& expected,
+// a random moment.
+void ExpectRightOrChanged(const CallResult& asked, const std::string& expected,
                           int& changed) {
   if (asked.status.ok()) {
     EXPECT_EQ(Comparable(asked.response), expected);
   } else if (asked.reason() == "SHARED_MEMORY_CHANGED") {
     EXPECT_EQ(asked.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
     ++changed;
-  } else {  // before the request came
+  } else {  // truncated before the request arrived
     EXPECT_EQ(asked.reason(), "SHARED_MEMORY_RANGE");
   }
 }
@@ -190,12 +190,12 @@ TEST_F(SharedMemoryTest, ReportsTruncationDuringARequest) {
         usual = Clock::now() - start;
         continue;
       }
-      std::jthread truncating([&] {  // at moments from all over a request
+      std::jthread truncating([&] {  // at moments spread over the request
         const Clock::time_point due = start + usual * round / 24;
         while (Clock::now() < due) std::this_thread::yield();
         Resize(memory.name(), data.size() * static_cast<size_t>(round) / 30);
       });
-      const Asked asked = Ask(*stub_, request);
+      const CallResult asked = Ask(*stub_, request);
       ExpectRightOrChanged(asked, expected, changed);
     }
     EXPECT_GT(changed, 0);
@@ -215,7 +215,7 @@ TEST_F(SharedMemoryTest, ReportsTruncationOfAnOutput) {
     }
   });
   for (int round = 0; round < 100; ++round) {
-    const Asked asked = Ask(*stub_, request);
+    const CallResult asked = Ask(*stub_, request);
     if (asked.status.ok()) continue;
     EXPECT_TRUE(asked.reason() == "SHARED_MEMORY_CHANGED" ||
                 asked.reason() == "SHARED_MEMORY_RANGE")

@@ -31,7 +31,7 @@ TEST_F(SharedMemoryTest, WritesOutputsToTheirRegions) {
             expected.indices().data());
   EXPECT_EQ(memory.data()[9000], std::byte{0x55});
   EXPECT_EQ(memory.data()[9481], std::byte{0x55});
-  // Only one output, in the place of the tensor.
+  // Only one output, written over the tensor.
   request.mutable_output()->clear_indices();
   *request.mutable_output()->mutable_values() = memory.Region(1, 480);
   answer = Answer(request);
@@ -77,12 +77,12 @@ TEST_F(SharedMemoryTest, ServesStreams) {
 }
 
 TEST_F(SharedMemoryTest, AcceptsTensorsAboveTheMessageLimit) {
-  ServerConfig config = Allowing();
+  ServerConfig config = SharedMemoryConfig();
   config.max_message_bytes = 4096;
   const TestServer server(config);
   const v1::TopKRequest plain = Request(v1::DATA_TYPE_I32, {100000}, 0, 4);
   SharedMemory memory = Make(Name("x"), 400000);
-  const Asked asked = Ask(*server.Stub(), InMemory(plain, 0, memory));
+  const CallResult asked = Ask(*server.Stub(), InMemory(plain, 0, memory));
   ASSERT_TRUE(asked.status.ok()) << asked.status.error_message();
   EXPECT_EQ(Comparable(asked.response), Comparable(Answer(plain)));
 }
@@ -114,7 +114,7 @@ TEST_F(SharedMemoryTest, ReadsUnwrittenPartsAsZerosThatTakeNoMemory) {
 }
 
 TEST_F(SharedMemoryTest, ChargesTheCopyOfSparseTensors) {
-  ServerConfig config = Allowing();
+  ServerConfig config = SharedMemoryConfig();
   config.max_inflight_bytes = int64_t{64} << 20;
   const TestServer server(config);
   constexpr int64_t kBytes = int64_t{80} << 20;
@@ -140,16 +140,16 @@ TEST_F(SharedMemoryTest, FollowsReplacedObjects) {
     SharedMemory memory = Make(name, 16000);
     const v1::TopKRequest request = InMemory(plain, 0, memory);
     EXPECT_EQ(Comparable(Answer(request)), Comparable(Answer(plain)));
-    // The content was replaced.
+    // The contents were replaced.
     EXPECT_EQ(Comparable(Answer(InMemory(changed, 0, memory))),
               Comparable(Answer(changed)));
     InMemory(plain, 0, memory);
   }
-  {  // unlinked, and created again
+  {  // unlinked and created again
     SharedMemory memory = Make(name, 16000);
     EXPECT_EQ(Comparable(Answer(InMemory(changed, 0, memory))),
               Comparable(Answer(changed)));
-    // Another object takes the name while the first one has a second name.
+    // Another object takes the name while the first object keeps a second name.
     SharedMemory other = Make(Name("y"), 16000);
     v1::TopKRequest request = InMemory(plain, 0, other);
     ASSERT_EQ(

@@ -1,4 +1,4 @@
-// Status codes that a client receives, with their details.
+// The status codes that clients receive, with their details.
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
@@ -76,7 +76,7 @@ TEST(StatusCode, DeadlineExceededEndsTheHandlerToo) {
   v1::TopKResponseChunk chunk;
   EXPECT_FALSE(stream->Read(&chunk));
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
-  // The server's own deadline or the client's reset comes first.
+  // Either the server's own deadline or the client's reset comes first.
   EXPECT_TRUE(Eventually([&] {
     const std::string log = server.Log();
     return log.find("DEADLINE_EXCEEDED") != std::string::npos ||
@@ -84,7 +84,7 @@ TEST(StatusCode, DeadlineExceededEndsTheHandlerToo) {
   })) << server.Log();
 }
 
-// A unary call without a message is invalid only if the client has half-closed.
+// A unary call without a message is invalid only if the client half-closes.
 TEST(StatusCode, CountsCallsCancelledBeforeTheirMessage) {
   TestServer server(WithMetrics());
   const auto has_handled = [&](const std::string& code, int count) {

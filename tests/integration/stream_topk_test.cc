@@ -1,4 +1,4 @@
-// StreamTopK: a tensor in pieces, its answer in pieces.
+// StreamTopK: a tensor and its result in chunks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ std::string Data(const std::string& data) {
   return chunk.SerializeAsString();
 }
 
-// Returns the messages of a request with pieces of `size` bytes.
+// Returns the messages of a request with chunks of `size` bytes.
 std::vector<std::string> Cut(const v1::TopKRequest& request, size_t size) {
   std::vector<std::string> messages = {Header(request)};
   const std::string& data = request.tensor().data();
@@ -39,7 +39,7 @@ std::vector<std::string> Cut(const v1::TopKRequest& request, size_t size) {
   return messages;
 }
 
-// Joins the pieces of a response and checks their order.
+// Joins the chunks of a response and checks their order.
 struct Answer {
   explicit Answer(const std::vector<std::string>& messages) {
     for (const std::string& message : messages) {
@@ -67,7 +67,7 @@ struct Answer {
 
 v1::TopKResponse AskUnary(const TestServer& server,
                           const v1::TopKRequest& request) {
-  Asked asked = Ask(server, request);
+  CallResult asked = Ask(server, request);
   EXPECT_TRUE(asked.status.ok()) << asked.status.error_message();
   asked.response.clear_execution();  // times differ
   return asked.response;
@@ -100,7 +100,7 @@ TEST(StreamTopK, SendsLargeResultsInChunks) {
 
 TEST(StreamTopK, SendsResultsUpToOneMiBWhole) {
   const TestServer server;
-  // Each of the k elements has 4 bytes of value and 8 of index.
+  // Each of the k elements has a value of 4 bytes and an index of 8 bytes.
   const int k = kMiB / 12;
   const auto pieces = [&](int count) {
     const RawAnswer answer =
@@ -113,7 +113,7 @@ TEST(StreamTopK, SendsResultsUpToOneMiBWhole) {
   EXPECT_EQ(pieces(k + 1), 3u);
 }
 
-// A result of a tensor with missing elements would contain zeros.
+// If missing elements were accepted, the result would contain zeros.
 TEST(StreamTopK, RejectsATensorThatEndsEarly) {
   const TestServer server;
   const v1::TopKRequest request = OnnxRequest(Numbers(300'000), 200'000);
@@ -140,7 +140,7 @@ TEST(StreamTopK, RejectsAHeaderBeforeItsData) {
   const auto stream = stub->StreamTopK(&context);
   ASSERT_TRUE(stream->Write(HeaderOf(OnnxRequest({1, 2, 3}, 4))));
   v1::TopKResponseChunk answer;
-  EXPECT_FALSE(stream->Read(&answer));  // and no WritesDone
+  EXPECT_FALSE(stream->Read(&answer));  // without WritesDone()
   const grpc::Status status = stream->Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(DetailsOf(status).info.reason(), "K_EXCEEDS_DIMENSION");

@@ -1,5 +1,4 @@
-// Preloaded into a process: a gRPC server's shutdown never returns, as if its
-// thread were stuck.
+// Preloaded into a process to make the shutdown of a gRPC server hang.
 #include <unistd.h>
 
 extern "C" void grpc_server_shutdown_and_notify(void*, void*, void*) {

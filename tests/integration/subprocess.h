@@ -1,4 +1,4 @@
-// A child process, and what it says.
+// Runs a child process and captures its output.
 #pragma once
 
 #include <sys/types.h>
@@ -9,47 +9,45 @@
 
 namespace topk::testing {
 
-/// A temporary folder, removed with its content.
+/// A temporary folder, removed with its contents.
 class TemporaryFolder {
  public:
   TemporaryFolder();
   ~TemporaryFolder();
 
-  /// The path of a file in it.
+  /// Returns the path of a file in the folder.
   std::string File(const std::string& name) const { return path_ / name; }
 
  private:
   std::filesystem::path path_;
 };
 
-/// Returns a file's content, "" if it does not exist.
+/// Returns the contents of a file, or "" if it does not exist.
 std::string ReadFile(const std::string& path);
 
-/// A program that runs until it ends, or is killed on destruction. Its stdout
-/// and stderr go to one file.
+/// A child process, killed on destruction. stdout and stderr go to one file.
 class Subprocess {
  public:
-  /// Starts a program with arguments; `environment` adds NAME=value to ours.
+  /// Starts a program with additional environment variables (NAME=value).
   explicit Subprocess(const std::vector<std::string>& command,
                       const std::vector<std::string>& environment = {});
   ~Subprocess();
   Subprocess(const Subprocess&) = delete;
 
-  /// Its process id.
+  /// The process ID.
   pid_t pid() const { return pid_; }
 
-  /// Sends a signal.
   void Signal(int number);
 
-  /// Waits for the end, at most 20 s. Returns the exit status, 128 + the signal
-  /// that killed it, or -1 if it runs on.
+  /// Waits for the process to end, at most 20 s. Returns the exit status, 128 +
+  /// the signal that killed the process, or -1 if it is still running.
   int Wait();
 
-  /// Returns its output so far.
+  /// Returns the output so far.
   std::string Output() const;
 
  private:
-  /// True once it has ended; its status is then in status_.
+  /// Returns true once the process has ended. Its status is then in status_.
   bool Ended();
 
   TemporaryFolder folder_;

@@ -1,4 +1,4 @@
-// A server and the one that takes over its socket and ready file.
+// A server, and the successor that takes over its socket and ready file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ TEST(Successor, KeepsItsSocketAndReadyFileWhenItsPredecessorEnds) {
   const TemporaryFolder folder;
   const std::string listen = "unix:" + folder.File("socket");
   Topkd first({"--drain-timeout", "20s"}, listen);
-  // It keeps a server from completing its drain.
+  // An open call keeps the server from completing its drain.
   ManyCall call(listen);
   call.Ask(OnnxRequest({1, 2}, 1));
   first.process().Signal(SIGTERM);

@@ -19,10 +19,10 @@
 namespace topk::testing {
 namespace {
 
-// Handshakes are expensive: a few hundred calls during each reload suffice.
+// Handshakes are expensive, and a few hundred calls per reload suffice.
 constexpr auto kBetweenCalls = std::chrono::milliseconds(10);
 
-// Calls on a new connection.
+// Makes a call on a new connection.
 grpc::Status CallOnce(const std::string& target,
                       const grpc::SslCredentialsOptions& options,
                       grpc::ChannelArguments arguments,
@@ -38,7 +38,7 @@ grpc::Status CallOnce(const std::string& target,
 
 class Reload : public Secured {
  protected:
-  // Returns the serial number that was served, 0 for a failure.
+  // Returns the serial number of the server's certificate, or 0 on failure.
   long Call(const TestServer& server) const {
     grpc::SslCredentialsOptions options;
     options.pem_root_certs = authority_.certificate();
@@ -110,7 +110,7 @@ TEST_F(Reload, AnswersEveryCallDuringReloads) {
   Write("server.key", next.key);
   EXPECT_TRUE(Eventually([&] { return newest == 2; }));
 
-  // Both files at once, as links.
+  // Both files at once, using links.
   next = authority_.Issue({.serial = 3});
   Put("third", next);
   for (const char* ending : {".pem", ".key"}) {
@@ -145,7 +145,7 @@ TEST_F(Reload, ChangesAllFilesOrNone) {
   Write("trusted.pem", authority_.certificate());
   ClientOptions options = MutualOptions(server);
   options.tls_ca = File("trusted.pem");
-  // Handshakes and the check of each call must not use different authorities.
+  // Handshakes and the check of each call must use the same authorities.
   Write("server.key", "not a key");
   Write("ca.pem", Authority().certificate());
   EXPECT_TRUE(Eventually([&] {
@@ -161,7 +161,7 @@ TEST_F(Reload, AcceptsCallsOfEveryClientThatConnects) {
   std::string authorities = authority_.certificate();
   for (int i = 0; i < 3; ++i) {
     const Authority next;
-    // New names, because gRPC 1.51 aborts the process if a client reads a
+    // Use new names: gRPC 1.51 aborts the process if a client reads a
     // certificate file while it is empty.
     const std::string name = StrCat("next", i);
     Put(name, next.Issue({"next", ""}));
@@ -188,7 +188,7 @@ TEST_F(Reload, ReloadsAClientsCertificate) {
   EXPECT_TRUE(Eventually([&] { return client.GetCapabilities().ok(); }));
 }
 
-// A client that resumes its TLS sessions: each call has a new connection.
+// A client that resumes its TLS session. Each call uses a new connection.
 class Resuming {
  public:
   Resuming(const TestServer& server, const std::string& authority,
@@ -199,7 +199,7 @@ class Resuming {
   ~Resuming() { grpc_ssl_session_cache_destroy(cache_); }
   Resuming(const Resuming&) = delete;
 
-  // Returns the reason of the error, or its message; "" = success.
+  // Returns the reason of the error or its message, or "" on success.
   std::string Call() const {
     const grpc_arg cache = grpc_ssl_session_cache_create_channel_arg(cache_);
     grpc::ChannelArguments arguments;
@@ -234,7 +234,7 @@ TEST_F(Reload, RejectsCertificatesThatAreNoLongerAllowed) {
     }
     return identity;
   };
-  // By serial number.
+  // Indexed by serial number.
   std::vector<std::unique_ptr<Resuming>> clients;
   const auto add = [&](const Identity& identity) {
     clients.push_back(
@@ -281,7 +281,7 @@ TEST_F(Reload, RejectsCertificatesThatAreNoLongerAllowed) {
   Write("lists", authority_.Revoke({3}) + between->Revoke({4}));
   const auto is_rejected = [&](size_t client) {
     const std::string reason = clients[client]->Call();
-    // A newer gRPC resumes no session of an expired certificate.
+    // Newer gRPC versions do not resume sessions with an expired certificate.
     return reason == "CERTIFICATE_NOT_VALID" ||
            (TOPK_GRPC_AT_LEAST(83) && client == 2 &&
             reason.starts_with("failed to connect"));

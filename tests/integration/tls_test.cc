@@ -1,4 +1,4 @@
-// The server's TLS settings, and the clients that they accept or reject.
+// The server's TLS settings, and which clients they accept.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ TEST_F(Tls, ServesClientsThatTrustItsAuthority) {
   const Client client(TlsOptions(server));
   const auto answer = client.ComputeTopK(OnnxRequest({1, 2}, 1));
   ASSERT_TRUE(answer.ok()) << answer.status().message;
-  // All kinds of calls, large ones too.
+  // All kinds of calls, including large ones.
   const std::vector<float> large(1 << 20, 1.0f);
   v1::TopKRequest header = OnnxRequest({}, 1);
   header.mutable_tensor()->set_shape(0, 1 << 20);
@@ -104,7 +104,7 @@ TEST_F(MutualTls, NeedsAnAllowedName) {
   EXPECT_EQ(status.reason, "CLIENT_NOT_ALLOWED");
   EXPECT_THAT(status.message, AllOf(HasSubstr("DNS:alice.example.org"),
                                     HasSubstr("URI:spiffe://x/alice")));
-  // Health checks need no allowed name.
+  // Health checks do not need an allowed name.
   EXPECT_TRUE(Client(MutualOptions(server)).IsServing("").ok());
 }
 
@@ -121,7 +121,7 @@ TEST_F(MutualTls, IgnoresCommonNames) {
             "the client's certificate has no name");
 }
 
-// Returns the error of Server::Start for settings, on a free port.
+// Returns the error of Server::Start() for `config`, on a free port.
 std::string StartError(ServerConfig config) {
   config.listen = {"127.0.0.1:0"};
   const auto sink = std::make_shared<LogSink>();
@@ -156,8 +156,8 @@ TEST_F(Tls, InvalidFilesAreStartErrors) {
   EXPECT_EQ(
       with([&](Config& c) { c.auth_tokens_file = File("ca.pem"); }),
       StrCat("--auth-tokens-file: ", File("ca.pem"),
-             ": line 1: it is not name:SHA-256 with 64 hexadecimal digits, "
-             "as topkd hash-token prints it"));
+             ": line 1: not name:SHA-256 with 64 hexadecimal digits; use topkd "
+             "hash-token to print a line"));
   EXPECT_EQ(with([&](Config& c) {
               c.tls_client_ca = "";
               c.tls_client_crl = File("ca.pem");

@@ -1,4 +1,4 @@
-// The binary topkd as a child process, and ports to annoy it with.
+// Runs the binary topkd as a child process.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace topk::testing {
 /// The path of the binary.
 inline constexpr char kTopkd[] = TOPK_BINARY_DIR "/bin/topkd";
 
-/// A topkd with a ready file, on a free port unless told otherwise.
+/// A topkd with a ready file, on a free port by default.
 class Topkd {
  public:
   explicit Topkd(const std::vector<std::string>& flags = {},
@@ -30,7 +30,7 @@ class Topkd {
                                         "--ready-file", ready_file_};
     command.insert(command.end(), flags.begin(), flags.end());
     process_.emplace(command, environment);
-    // It is renamed into its place: never half written.
+    // The ready file appears atomically, so it is never incomplete.
     EXPECT_TRUE(Eventually([this] { return !ReadFile(ready_file_).empty(); }))
         << process_->Output();
     ready_ = nlohmann::json::parse(ReadFile(ready_file_), nullptr, false);
@@ -38,14 +38,14 @@ class Topkd {
 
   ~Topkd() { EXPECT_EQ(BusyPoller(process_->Output()), ""); }
 
-  /// The first address that it serves.
+  /// The first listening address.
   std::string target() const { return ready_["listen"][0]; }
-  /// The ready file's content.
+  /// The contents of the ready file.
   const nlohmann::json& ready() const { return ready_; }
   const std::string& ready_file() const { return ready_file_; }
   Subprocess& process() { return *process_; }
 
-  /// Returns whether it has logged the text, within a bounded time.
+  /// Polls until the text has been logged. Returns false on timeout.
   bool HasLogged(const std::string& text) {
     return Eventually(
         [&] { return process_->Output().find(text) != std::string::npos; });
@@ -58,7 +58,7 @@ class Topkd {
   nlohmann::json ready_;
 };
 
-/// A port on loopback that is taken, and refuses connections unless it listens.
+/// A loopback port in use. Refuses connections unless it listens.
 class TakenPort {
  public:
   explicit TakenPort(bool listens) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {

@@ -1,4 +1,4 @@
-// Spans on their way to a collector that answers, rejects, hangs or is absent.
+// Exports spans to a collector that answers, rejects, hangs or is absent.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,7 +55,7 @@ std::map<std::string, std::string> Attributes(const Collector::Span& span) {
   return all;
 }
 
-// Stop() ends the server, which sends its last spans.
+// Stop() ends the server, which exports its last spans.
 class Traces : public ::testing::Test {
  protected:
   void Start(const TraceConfig& traces) {
@@ -151,7 +151,7 @@ TEST_F(Traces, AClientsSpanIsTheParentOfACallAndTheCallThatOfItsStages) {
 TEST_F(Traces, TheCommandStartsATraceAndPrintsItsId) {
   Collector collector;
   TraceConfig config = collector.Config();
-  config.ratio = 0;  // only calls whose caller traces
+  config.ratio = 0;  // sample only calls that the caller traces
   Start(config);
   Subprocess topk({TOPK_BINARY_DIR "/bin/topk", "run", "--target",
                    server_->target(), "--k", "2", "--trace", "--out",
@@ -339,7 +339,7 @@ TEST_F(Traces, AnAbsentCollectorDelaysNoCallAndIsLoggedOnce) {
   EXPECT_THAT(server_->Log(), HasSubstr("traces: cannot send spans to"));
 }
 
-// Far more spans than the queue holds, while the collector blocks.
+// The collector blocks, and there are far more spans than the queue holds.
 TEST_F(Traces, SpansBeyondTheQueueAreDroppedAndCounted) {
   Collector collector([](Collector& self, auto&) {
     self.AwaitRelease();
@@ -379,8 +379,8 @@ TEST_F(Traces, SpansBeyondTheQueueAreDroppedAndCounted) {
   }
 }
 
-// A port that accepts connections and never answers, and a collector that
-// receives a message and never answers.
+// A port that accepts connections but never answers, and a collector that
+// receives a message but never answers.
 TEST_F(Traces, ACollectorThatHangsDelaysTheEndByABoundedTime) {
   const TakenPort silent(/*listens=*/true);
   Collector hanging([](Collector& self, auto&) {
@@ -408,7 +408,7 @@ TEST_F(Traces, CallsThatFinishDuringADrainAreExported) {
   std::thread drain(
       [this] { server_->server().Drain({}, std::chrono::seconds(20)); });
   EXPECT_TRUE(Eventually([&] { return Metric("topk_ready") == 0; }));
-  (void)stream.Finish();  // OK, or the drain has ended it
+  (void)stream.Finish();  // OK, or ended by the drain
   drain.join();
   Stop();
   EXPECT_THAT(collector.Spans("topk.v1.TopKService/ComputeTopKMany"),

@@ -12,14 +12,14 @@
 namespace topk::testing {
 namespace {
 
-void Must(bool good) {
+void Check(bool good) {
   if (!good) std::abort();
 }
 
 template <class Write>
 std::string Pem(const Write& write) {
   BIO* bio = BIO_new(BIO_s_mem());
-  Must(write(bio) == 1);
+  Check(write(bio) == 1);
   char* text = nullptr;
   const long size = BIO_get_mem_data(bio, &text);
   std::string pem(text, static_cast<size_t>(size));
@@ -30,28 +30,28 @@ std::string Pem(const Write& write) {
 void Extend(X509* certificate, int nid, const std::string& value) {
   X509_EXTENSION* extension =
       X509V3_EXT_conf_nid(nullptr, nullptr, nid, value.c_str());
-  Must(extension != nullptr && X509_add_ext(certificate, extension, -1) == 1);
+  Check(extension != nullptr && X509_add_ext(certificate, extension, -1) == 1);
   X509_EXTENSION_free(extension);
 }
 
 // Returns an unsigned certificate.
-X509* Make(const Wanted& wanted, EVP_PKEY* key, X509_NAME* issuer) {
+X509* Make(const CertificateSpec& spec, EVP_PKEY* key, X509_NAME* issuer) {
   X509* certificate = X509_new();
   X509_set_version(certificate, X509_VERSION_3);
-  ASN1_INTEGER_set(X509_get_serialNumber(certificate), wanted.serial);
-  X509_gmtime_adj(X509_getm_notBefore(certificate), wanted.valid_from);
-  X509_gmtime_adj(X509_getm_notAfter(certificate), wanted.valid_to);
+  ASN1_INTEGER_set(X509_get_serialNumber(certificate), spec.serial);
+  X509_gmtime_adj(X509_getm_notBefore(certificate), spec.valid_from);
+  X509_gmtime_adj(X509_getm_notAfter(certificate), spec.valid_to);
   X509_NAME* subject = X509_get_subject_name(certificate);
-  if (!wanted.common_name.empty()) {
+  if (!spec.common_name.empty()) {
     X509_NAME_add_entry_by_txt(
         subject, "CN", MBSTRING_ASC,
-        reinterpret_cast<const unsigned char*>(wanted.common_name.c_str()), -1,
+        reinterpret_cast<const unsigned char*>(spec.common_name.c_str()), -1,
         -1, 0);
   }
   X509_set_issuer_name(certificate, issuer == nullptr ? subject : issuer);
   X509_set_pubkey(certificate, key);
-  if (!wanted.names.empty()) {
-    Extend(certificate, NID_subject_alt_name, wanted.names);
+  if (!spec.names.empty()) {
+    Extend(certificate, NID_subject_alt_name, spec.names);
   }
   return certificate;
 }
@@ -71,15 +71,15 @@ struct Authority::Impl {
 Authority::Authority() : Authority(nullptr) {}
 
 Authority::Authority(const Impl* parent) : impl_(std::make_unique<Impl>()) {
-  // OpenSSL finds the signer by its name.
+  // A unique name, because OpenSSL looks up issuers by name.
   static std::atomic<int> count = 0;
   impl_->certificate = Make(
       {"authority " + std::to_string(++count), "", 1}, impl_->key,
       parent == nullptr ? nullptr : X509_get_subject_name(parent->certificate));
   Extend(impl_->certificate, NID_basic_constraints, "critical,CA:TRUE");
-  Must(X509_sign(impl_->certificate,
-                 parent == nullptr ? impl_->key : parent->key,
-                 EVP_sha256()) > 0);
+  Check(X509_sign(impl_->certificate,
+                  parent == nullptr ? impl_->key : parent->key,
+                  EVP_sha256()) > 0);
   impl_->pem = CertificatePem(impl_->certificate);
 }
 
@@ -90,11 +90,11 @@ Authority::~Authority() {
 
 const std::string& Authority::certificate() const { return impl_->pem; }
 
-Identity Authority::Issue(const Wanted& wanted) const {
+Identity Authority::Issue(const CertificateSpec& spec) const {
   EVP_PKEY* key = EVP_EC_gen("P-256");
   X509* certificate =
-      Make(wanted, key, X509_get_subject_name(impl_->certificate));
-  Must(X509_sign(certificate, impl_->key, EVP_sha256()) > 0);
+      Make(spec, key, X509_get_subject_name(impl_->certificate));
+  Check(X509_sign(certificate, impl_->key, EVP_sha256()) > 0);
   Identity identity{CertificatePem(certificate), Pem([&](BIO* bio) {
                       return PEM_write_bio_PrivateKey(
                           bio, key, nullptr, nullptr, 0, nullptr, nullptr);
@@ -122,13 +122,13 @@ std::string Authority::Revoke(const std::vector<long>& serials,
     ASN1_INTEGER_set(number, serial);
     X509_REVOKED_set_serialNumber(revoked, number);
     X509_REVOKED_set_revocationDate(revoked, time);
-    Must(X509_CRL_add0_revoked(list, revoked) == 1);
+    Check(X509_CRL_add0_revoked(list, revoked) == 1);
     ASN1_INTEGER_free(number);
   }
   X509_gmtime_adj(time, valid_to);
   X509_CRL_set1_nextUpdate(list, time);
   ASN1_TIME_free(time);
-  Must(X509_CRL_sign(list, impl_->key, EVP_sha256()) > 0);
+  Check(X509_CRL_sign(list, impl_->key, EVP_sha256()) > 0);
   std::string pem =
       Pem([&](BIO* bio) { return PEM_write_bio_X509_CRL(bio, list); });
   X509_CRL_free(list);

@@ -1,4 +1,4 @@
-// Certificates for tests, made when they run.
+// Creates certificates for tests at run time.
 #pragma once
 
 #include <memory>
@@ -7,16 +7,17 @@
 
 namespace topk::testing {
 
-/// A certificate and its key, in PEM form.
+/// A certificate and its key, in PEM format.
 struct Identity {
   std::string certificate;
   std::string key;
 };
 
-/// The content of a certificate to issue.
-struct Wanted {
+/// The contents of a certificate to issue.
+struct CertificateSpec {
   std::string common_name = "test";
-  /// As OpenSSL's configuration has them, e.g. "DNS:a,IP:127.0.0.1"; "" = none.
+  /// Subject alternative names in OpenSSL's configuration format, e.g.
+  /// "DNS:a,IP:127.0.0.1". "" = none.
   std::string names = "DNS:localhost,IP:127.0.0.1";
   long serial = 1;
   /// Seconds from now.
@@ -24,22 +25,22 @@ struct Wanted {
   long valid_to = 3600;
 };
 
-/// Signs certificates; its own is valid for an hour.
+/// A certificate authority. Its certificate is valid for an hour.
 class Authority {
  public:
   Authority();
   ~Authority();
 
-  /// Its own certificate.
+  /// The authority's own certificate.
   const std::string& certificate() const;
 
-  Identity Issue(const Wanted& wanted = {}) const;
+  Identity Issue(const CertificateSpec& spec = {}) const;
 
-  /// An authority whose certificate this one has signed.
+  /// Returns an intermediate authority whose certificate this one has signed.
   std::unique_ptr<Authority> Delegate() const;
 
-  /// A list of certificates that are revoked, by serial number, in PEM form. It
-  /// is out of date `valid_to` seconds from now.
+  /// Returns a revocation list in PEM format with these serial numbers. The
+  /// list expires `valid_to` seconds from now.
   std::string Revoke(const std::vector<long>& serials,
                      long valid_to = 3600) const;
 
@@ -49,13 +50,13 @@ class Authority {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Returns a key in PEM form that asks for a passphrase.
+/// Returns an encrypted key in PEM format.
 std::string EncryptedKey();
 
-/// Returns the serial number of a certificate in PEM form.
+/// Returns the serial number of a PEM certificate.
 long SerialOf(const std::string& certificate);
 
-/// Writes a file, in place.
+/// Writes a file in place, without renaming.
 void WriteText(const std::string& path, const std::string& text);
 
 }  // namespace topk::testing

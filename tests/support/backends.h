@@ -1,4 +1,4 @@
-// Every way to compute that this machine has.
+// All backends that can run on this machine.
 #pragma once
 
 #include <memory>
@@ -9,19 +9,18 @@
 
 namespace topk::testing {
 
-/// Returns the backends that can run on this machine, the CUDA backend on a
-/// simulated device (host_device.h) with pieces of a few elements, and the CPU
-/// backend once for each instruction set of the machine and once with many more
-/// pieces than are efficient.
+/// Returns all backends that can run on this machine: the CUDA backend on a
+/// simulated device (host_device.h) with chunks of a few elements, the CPU
+/// backend once per instruction set, and an EagerBackend().
 std::vector<std::unique_ptr<Backend>> AllBackends(int threads);
 
-/// Returns the last of these.
+/// Returns a CPU backend that splits work into far too many pieces.
 std::unique_ptr<Backend> EagerBackend(int threads);
 
-/// Returns the CUDA backend on that device.
+/// Returns the CUDA backend on a simulated device.
 std::unique_ptr<Backend> HostCudaBackend(int64_t chunk_elements);
 
-/// Returns a backend's name with its instruction set, for messages.
+/// Returns the backend's name and instruction set, for messages.
 std::string Describe(const Backend& backend);
 
 }  // namespace topk::testing

@@ -22,8 +22,8 @@
 namespace topk::testing {
 namespace {
 
-// Returns an enum's value in protobuf's text format: a number as such, or the
-// full name for a short one, e.g. "f32".
+// Returns an enum value in protobuf's text format: a number unchanged, or the
+// full name of a short name such as "f32".
 std::string EnumValue(const std::string& prefix, std::string value) {
   if (value.find_first_not_of("-0123456789") == std::string::npos) return value;
   std::transform(
@@ -56,14 +56,14 @@ class Reader {
     return columns;
   }
 
-  // Merges protobuf's text format into a request.
+  // Merges a request in protobuf's text format into `request`.
   void Merge(const std::string& text, v1::TopKRequest& request) const {
     if (!google::protobuf::TextFormat::MergeFromString(text, &request)) {
       Fail("not a request: " + text);
     }
   }
 
-  // Reads columns such as "onnx 11" and "f32 [3, 4]".
+  // Parses columns such as "onnx 11" and "f32 [3, 4]".
   void ReadSpecAndTensor(const std::string& spec, const std::string& tensor,
                          v1::TopKRequest& request) const {
     const size_t version = spec.find(' ');
@@ -82,7 +82,7 @@ class Reader {
     return Parse<int64_t>(text);
   }
 
-  // Returns an element's bits.
+  // Returns the bits of an element.
   uint64_t Element(int type, const std::string& text) const {
     const size_t width = ElementBits(type);
     if (text.rfind("0x", 0) == 0) {
@@ -166,7 +166,7 @@ class Reader {
   }
 
  private:
-  // Returns the number that the whole text is.
+  // Parses the whole text as a number.
   template <class Value, class... Base>
   Value Parse(const std::string& text, Base... base) const {
     Value value = 0;
@@ -176,7 +176,7 @@ class Reader {
     return value;
   }
 
-  // Returns the bits of a float of at most 16 bits, of a quiet NaN if any.
+  // Searches the bits of a float of at most 16 bits. NaN becomes a quiet NaN.
   uint64_t SearchedBits(int type, long double value,
                         const std::string& text) const {
     const size_t width = ElementBits(type);

@@ -1,22 +1,22 @@
-// Cases as data: tests/conformance/cases/*.cases, a case a line.
+// Test cases as data: tests/conformance/cases/*.cases, one case per line.
 //
 //   name | dialect version | type shape | rest of the request | data | expected
 //
-// name      UPPER or lower snake or Camel case; unique in its file.
-// dialect   its name or number, with a version: "onnx 11".
-// type      as in "f32 [3, 4]"; the type may also be a number.
-// rest      TopKRequest in protobuf text format, without spec and tensor type
-//           and shape: `onnx { axis: 1 k { value: 3 } }`. It may add to the
-//           tensor: `tensor { strides: [4, 1] }`.
-// data      elements in row-major order: numbers, nan, -nan, inf, -inf, -0,
-//           0x bits, ranges a..b; `zeros`; `random SEED`; `bytes N`: N zeros,
-//           whatever the shape.
-// expected  `values ; indices` as such elements; or `oracle`: what the oracle
-//           says; or `CODE field REASON`, e.g. `INVALID_ARGUMENT onnx.k
+// name      UPPER_SNAKE, lower_snake or CamelCase; unique in its file.
+// dialect   The dialect's name or number, and a version: "onnx 11".
+// type      E.g. "f32 [3, 4]". The type may also be a number.
+// rest      The TopKRequest in protobuf text format, without spec, tensor type
+//           and shape: `onnx { axis: 1 k { value: 3 } }`. May add tensor
+//           fields: `tensor { strides: [4, 1] }`.
+// data      Elements in row-major order: numbers, nan, -nan, inf, -inf, -0,
+//           0x bits, ranges a..b; or `zeros`; or `random SEED`; or `bytes N`,
+//           N zero bytes regardless of the shape.
+// expected  `values ; indices`, elements as above; or `oracle`, the oracle's
+//           result; or `CODE field REASON`, e.g. `INVALID_ARGUMENT onnx.k
 //           K_EXCEEDS_DIMENSION`.
 //
-// Blank lines and lines that begin with # are not cases; anything else that
-// cannot be read is an error.
+// Blank lines and lines that begin with # are ignored. Any other line that
+// cannot be parsed is an error.
 #pragma once
 
 #include <optional>
@@ -27,26 +27,26 @@
 
 namespace topk::testing {
 
-/// One line.
+/// A line of a case file.
 struct Case {
   std::string name;
-  /// File and line, for messages.
+  /// File and line, for error messages.
   std::string where;
   v1::TopKRequest request;
-  /// The expected data; unset for `oracle` and for errors.
+  /// The expected data. Not set for `oracle` and for errors.
   std::optional<std::string> values;
   std::optional<std::string> indices;
-  /// The error; code "" for none.
+  /// The expected error; "" if none.
   std::string code;
   std::string field;
   std::string reason;
 };
 
-/// Reads one line. Throws std::runtime_error with `where` if it is malformed.
+/// Parses a line. Throws std::runtime_error with `where` if it is malformed.
 Case ParseCase(const std::string& line, const std::string& where);
 
-/// Reads every case of every file of tests/conformance/cases, in order. Throws
-/// if there are no cases, or two of one name.
+/// Reads all cases in tests/conformance/cases, in order. Throws if there are
+/// none or if two have the same name.
 std::vector<Case> AllCases();
 
 }  // namespace topk::testing

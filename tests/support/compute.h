@@ -1,4 +1,4 @@
-// Requests in one call.
+// Runs requests in a single call.
 #pragma once
 
 #include <cstdint>

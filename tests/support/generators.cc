@@ -61,7 +61,7 @@ std::vector<uint64_t> SpecialBits(v1::DataType type) {
       return SpecialFloats(8, 23);
     case v1::DATA_TYPE_F64:
       return SpecialFloats(11, 52);
-    default: {  // the extremes and the neighbours of 0, in any width
+    default: {  // extremes and neighbors of zero, for every width
       std::vector<uint64_t> specials = {0, 1, ~uint64_t{0}, 0x8080808080808080};
       for (const int width : {4, 8, 16, 32, 64}) {
         specials.push_back(uint64_t{1} << (width - 1));
@@ -114,7 +114,7 @@ void MakeOnnx(Random& random, v1::TopKRequest& request) {
   int64_t axis = -1;
   if (!Chance(random, 3)) onnx.set_axis(axis = Pick(random, -rank, rank - 1));
   const auto dimension = static_cast<size_t>(axis < 0 ? axis + rank : axis);
-  if (Chance(random, 30)) {  // empty outputs
+  if (Chance(random, 30)) {  // makes the outputs empty
     const auto zero = static_cast<size_t>(Pick(random, 0, rank - 1));
     if (zero != dimension) shape[zero] = 0;
   }
@@ -172,7 +172,7 @@ void MakeOpenVino(Random& random, v1::TopKRequest& request) {
   }
 }
 
-// Returns strides without overlaps, in a random order of dimensions, some with
+// Returns strides without overlaps, in random dimension order, some with
 // padding.
 std::vector<int64_t> RandomStrides(Random& random,
                                    const std::vector<int64_t>& shape) {
@@ -197,7 +197,7 @@ void DescribeOutput(Random& random, const std::vector<int64_t>& shape,
     const auto strides = RandomStrides(random, shape);
     desc.mutable_strides()->Add(strides.begin(), strides.end());
   }
-  if (Chance(random, 4)) {  // more than any of these tensors needs
+  if (Chance(random, 4)) {  // larger than any of these tensors needs
     desc.set_total_tensor_size_bytes(200000 + 4 * Pick(random, 0, 9));
   }
 }
@@ -229,7 +229,7 @@ void MakeDirectML(Random& random, v1::TopKRequest& request) {
   if (Chance(random, 2)) {
     std::vector<int64_t> strides = RandomStrides(random, shape);
     for (int64_t& stride : strides) {
-      if (Chance(random, 6)) stride = 0;  // one element repeated
+      if (Chance(random, 6)) stride = 0;  // repeats an element
     }
     int64_t count = 1;
     for (size_t i = 0; i < shape.size(); ++i) {
@@ -270,7 +270,7 @@ void MakeDirectML(Random& random, v1::TopKRequest& request) {
   }
 }
 
-// Sets one field of a message, which may be nested, to something odd.
+// Sets a random field of a message, possibly nested, to an unusual value.
 void CorruptMessage(Random& random, google::protobuf::Message& message) {
   using google::protobuf::FieldDescriptor;
   const auto& descriptor = *message.GetDescriptor();
@@ -351,7 +351,7 @@ int64_t Pick(Random& random, int64_t low, int64_t high) {
 
 std::string RandomData(Random& random, v1::DataType type, int64_t count) {
   std::string data(DataBytes(type, static_cast<size_t>(count)), '\0');
-  // Unused bits of an input's last byte are random.
+  // Includes the unused bits of the last byte.
   for (char& byte : data) byte = static_cast<char>(random());
   const int64_t family = Pick(random, 0, 5);
   const std::vector<uint64_t> specials = SpecialBits(type);
@@ -360,7 +360,7 @@ std::string RandomData(Random& random, v1::DataType type, int64_t count) {
     uint64_t bits = random();
     if (family == 1) bits = OneOf(random, specials);
     if (family == 2) bits = constant;
-    if (family == 3) bits = i;  // ascending, as positive floats are too
+    if (family == 3) bits = i;  // ascending for positive floats too
     if (family == 4) bits = static_cast<uint64_t>(count) - i;
     if (family == 5) bits = i % 3;
     WriteBits(type, i, bits, data);

@@ -57,7 +57,7 @@ class HostDevice final : public cuda::Device {
 
   void CloseLane(int64_t bytes) { reserved_ -= bytes; }
 
-  // Counts a call, which may be the one at which the device fails.
+  // Counts a call and fails if the options say so.
   Status Call() {
     const int64_t call = calls_++;
     if (options_.calls_until_lost >= 0 && call >= options_.calls_until_lost) {
@@ -77,7 +77,7 @@ class HostDevice final : public cuda::Device {
   std::atomic<int64_t> reserved_ = 0;
 };
 
-// The memories of a task, and what it may reach in them.
+// The memories that a task has declared it uses.
 class Uses {
  public:
   explicit Uses(std::initializer_list<Memory*> uses) : uses_(uses) {}
@@ -133,8 +133,7 @@ void Select(const SelectTask& task) {
             "two items of a slice have one order");
     items.resize(k);
     if (task.arrangement == Arrangement::kAny) {
-      // Neither by value nor by index, so that a test fails if code relies on
-      // either.
+      // Sorted neither by value nor by index, to catch code that relies on it.
       std::reverse(items.begin(), items.end());
       std::rotate(items.begin(), items.begin() + task.k / 3, items.end());
     }

@@ -1,6 +1,6 @@
-// A simulated device of the CUDA backend: host memory, with std::sort for the
-// device's tasks. The whole backend except CUB and the CUDA runtime runs on it,
-// on any machine.
+// A simulated CUDA device. It uses host memory and runs the device's tasks with
+// std::sort, so that all of the CUDA backend except CUB and the CUDA runtime
+// can be tested on any machine.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 
 namespace topk::testing {
 
-/// How such a device behaves.
+/// Options for a simulated device.
 struct HostDeviceOptions {
   int64_t memory_limit = int64_t{1} << 30;
-  /// The number of calls of it and its lanes until it is lost; < 0 = never.
+  /// The number of calls until the device is lost. Negative = never.
   int64_t calls_until_lost = -1;
-  /// The number of calls until one fails for lack of memory; < 0 = never.
+  /// The number of calls before one runs out of memory. Negative = never.
   int64_t calls_until_full = -1;
 };
 
-/// Returns such a device. It aborts on what a GPU would not survive: a task
-/// that reaches beyond the memories which it says that it uses, memory that
-/// outlives its lane, lanes that have more than they were opened for. Where
-/// the order of what is kept is left open, it is an odd one.
+/// Returns a simulated device. Aborts on errors that a GPU would not survive: a
+/// task that accesses memory it did not declare, memory that outlives its lane,
+/// or a lane that uses more than it reserved. If the order of the kept elements
+/// is unspecified, the device returns an unusual order.
 std::unique_ptr<cuda::Device> MakeHostDevice(
     const HostDeviceOptions& options = {});
 

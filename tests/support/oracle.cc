@@ -17,10 +17,10 @@ static_assert(std::numeric_limits<long double>::digits >= 64,
 constexpr int kInvalid = 3;
 constexpr int kExhausted = 8;
 constexpr int kUnimplemented = 12;
-// 2^63 - 1. Products of whole numbers are exact up to 2^64, so comparing them
-// with this is exact too.
+// 2^63 - 1. A product of integers is exact up to 2^64, so comparing it with
+// this constant is exact too.
 constexpr long double kMaxSize = 9223372036854775807.0L;
-// Of DirectML.
+// DirectML's limit.
 constexpr long double kMaxBufferElements = 4294967295.0L;
 
 using TypeSet = std::set<int>;
@@ -41,8 +41,8 @@ TypeSet Union(TypeSet a, const TypeSet& b) {
   return a;
 }
 
-// Reads a float of a sign, `e` exponent bits and `m` mantissa bits. The highest
-// exponent means infinity or NaN. A bias of 0 is IEEE's bias.
+// Decodes a float with a sign bit, `e` exponent bits and `m` mantissa bits. The
+// highest exponent means infinity or NaN. A bias of 0 selects IEEE's bias.
 Number ReadFloat(uint64_t bits, int e, int m, int bias = 0) {
   const uint64_t mantissa = bits & ((uint64_t{1} << m) - 1);
   const uint64_t exponent = bits >> m & ((uint64_t{1} << e) - 1);
@@ -61,8 +61,8 @@ Number ReadFloat(uint64_t bits, int e, int m, int bias = 0) {
   return {false, bits >> (e + m) ? -value : value};
 }
 
-// A request in the terms that all operators share.
-struct Question {
+// A request in terms common to all operators.
+struct OperatorRequest {
   std::vector<int64_t> shape;
   std::vector<int64_t> strides;
   int64_t axis = 0;
@@ -74,32 +74,32 @@ struct Question {
   v1::TensorDesc indices;
 };
 
-class Judge {
+class RequestChecker {
  public:
-  Judge(const v1::TopKRequest& request, const OracleLimits& limits)
+  RequestChecker(const v1::TopKRequest& request, const OracleLimits& limits)
       : request_(request), limits_(limits) {}
 
   Expectation Decide() {
-    if (request_.request_id().size() > 256) Refuse("request_id");
+    if (request_.request_id().size() > 256) Reject("request_id");
     if (tensor().has_shared_memory()) {
-      Refuse("tensor.shared_memory", kUnimplemented);
+      Reject("tensor.shared_memory", kUnimplemented);
     }
-    if (!request_.has_spec()) Refuse("spec");
-    if (!request_.has_tensor()) Refuse("tensor");
+    if (!request_.has_spec()) Reject("spec");
+    if (!request_.has_tensor()) Reject("tensor");
     if (request_.output().has_values()) {
-      Refuse("output.values", kUnimplemented);
+      Reject("output.values", kUnimplemented);
     }
     if (request_.output().has_indices()) {
-      Refuse("output.indices", kUnimplemented);
+      Reject("output.indices", kUnimplemented);
     }
     if (request_.output().selection() < 0 ||
         request_.output().selection() > 2) {
-      Refuse("output.selection");
+      Reject("output.selection");
     }
     if (!request_.has_spec() || !request_.has_tensor()) return result_;
-    q_.shape.assign(tensor().shape().begin(), tensor().shape().end());
-    if (q_.shape.empty()) Refuse("tensor.shape");
-    if (rank() > limits_.max_rank) Refuse("tensor.shape", kExhausted);
+    op_.shape.assign(tensor().shape().begin(), tensor().shape().end());
+    if (op_.shape.empty()) Reject("tensor.shape");
+    if (rank() > limits_.max_rank) Reject("tensor.shape", kExhausted);
     switch (request_.spec().dialect()) {
       case v1::DIALECT_ONNX:
         Onnx();
@@ -113,7 +113,7 @@ class Judge {
       default:
         result_.judged = !v1::Dialect_IsValid(request_.spec().dialect()) ||
                          request_.spec().dialect() == 0;
-        Refuse("spec.dialect");
+        Reject("spec.dialect");
         return result_;
     }
     Common();
@@ -124,35 +124,35 @@ class Judge {
  private:
   const v1::Tensor& tensor() const { return request_.tensor(); }
   int version() const { return request_.spec().version(); }
-  int64_t rank() const { return static_cast<int64_t>(q_.shape.size()); }
+  int64_t rank() const { return static_cast<int64_t>(op_.shape.size()); }
 
-  void Refuse(const std::string& field, int code = kInvalid) {
+  void Reject(const std::string& field, int code = kInvalid) {
     result_.violations.push_back({code, field});
   }
 
   void RefuseStrides(const std::vector<int64_t>& strides,
                      const std::string& field) {
-    if (!strides.empty()) Refuse(field);
+    if (!strides.empty()) Reject(field);
     for (size_t i = 0; i < strides.size(); ++i) {
-      Refuse(field + "[" + std::to_string(i) + "]");
+      Reject(field + "[" + std::to_string(i) + "]");
     }
   }
 
-  // Requires the attributes of the dialect.
+  // Requires that the dialect's attributes are set.
   bool Has(bool own, const std::string& name) {
     if (own) return true;
     const bool none =
         request_.attributes_case() == v1::TopKRequest::ATTRIBUTES_NOT_SET;
-    Refuse(none ? name : "attributes");
+    Reject(none ? name : "attributes");
     return false;
   }
 
   void CheckType(const TypeSet& types) {
-    if (types.count(tensor().data_type()) == 0) Refuse("tensor.data_type");
+    if (types.count(tensor().data_type()) == 0) Reject("tensor.data_type");
   }
 
   void CheckPacked() {
-    if (tensor().strides_size() > 0) Refuse("tensor.strides");
+    if (tensor().strides_size() > 0) Reject("tensor.strides");
   }
 
   void ReadK(const v1::KInput& k, const std::string& field,
@@ -162,21 +162,21 @@ class Judge {
       return;
     }
     if (!k.has_tensor()) {
-      Refuse(field);
+      Reject(field);
       return;
     }
     const v1::Tensor& t = k.tensor();
     const std::string path = field + ".tensor";
     const bool type_ok = types.count(t.data_type()) > 0;
-    if (!type_ok) Refuse(path + ".data_type");
+    if (!type_ok) Reject(path + ".data_type");
     if (std::vector<int64_t>(t.shape().begin(), t.shape().end()) != shape) {
-      Refuse(path + ".shape");
+      Reject(path + ".shape");
     }
-    if (t.strides_size() > 0) Refuse(path + ".strides");
-    if (t.has_shared_memory()) Refuse(path + ".shared_memory", kUnimplemented);
+    if (t.strides_size() > 0) Reject(path + ".strides");
+    if (t.has_shared_memory()) Reject(path + ".shared_memory", kUnimplemented);
     if (!type_ok) return;
     if (t.data().size() != DataBytes(t.data_type(), 1)) {
-      if (!t.has_shared_memory()) Refuse(path + ".data");
+      if (!t.has_shared_memory()) Reject(path + ".data");
       return;
     }
     const long double value = ReadNumber(t.data_type(), t.data(), 0).value;
@@ -185,23 +185,23 @@ class Judge {
   }
 
   void SetK(int64_t k) {
-    q_.k = k;
+    op_.k = k;
     k_known_ = true;
   }
 
   void SetAxis(int64_t axis, const std::string& field, bool from_back) {
-    q_.axis = axis;
+    op_.axis = axis;
     if (axis < (from_back ? -rank() : 0) || axis >= rank()) {
-      if (rank() > 0) Refuse(field);
+      if (rank() > 0) Reject(field);
       axis_ok_ = false;
       return;
     }
-    if (axis < 0) q_.axis += rank();
+    if (axis < 0) op_.axis += rank();
   }
 
   void Onnx() {
     const int v = version();
-    if (v != 1 && v != 10 && v != 11 && v != 24) Refuse("spec.version");
+    if (v != 1 && v != 10 && v != 11 && v != 24) Reject("spec.version");
     if (!Has(request_.has_onnx(), "onnx")) return;
     const v1::OnnxTopK& a = request_.onnx();
     field_ = "onnx";
@@ -212,22 +212,22 @@ class Judge {
     CheckPacked();
     SetAxis(a.has_axis() ? a.axis() : -1, "onnx.axis", true);
     if (v == 1 && a.k().has_tensor()) {
-      Refuse("onnx.k.tensor");
+      Reject("onnx.k.tensor");
     } else {
       ReadK(a.k(), "onnx.k", {v1::DATA_TYPE_I64}, {1});
     }
     for (const auto& [has, value, name] :
          {std::tuple(a.has_largest(), a.largest(), "onnx.largest"),
           std::tuple(a.has_sorted(), a.sorted(), "onnx.sorted")}) {
-      if (has && (v < 11 || value < 0 || value > 1)) Refuse(name);
+      if (has && (v < 11 || value < 0 || value > 1)) Reject(name);
     }
-    q_.largest = !a.has_largest() || a.largest() == 1;
-    q_.index_type = v1::DATA_TYPE_I64;
+    op_.largest = !a.has_largest() || a.largest() == 1;
+    op_.index_type = v1::DATA_TYPE_I64;
   }
 
   void OpenVino() {
     const int v = version();
-    if (v != 1 && v != 3 && v != 11) Refuse("spec.version");
+    if (v != 1 && v != 3 && v != 11) Reject("spec.version");
     if (!Has(request_.has_openvino(), "openvino")) return;
     const v1::OpenVinoTopK& a = request_.openvino();
     field_ = "openvino";
@@ -236,11 +236,11 @@ class Judge {
     types = Union(Union(types, kSmallIntegers), kSmallFloats);
     CheckType(types);
     CheckPacked();
-    if (!a.has_axis()) Refuse("openvino.axis");
+    if (!a.has_axis()) Reject("openvino.axis");
     SetAxis(a.axis(), "openvino.axis", true);
-    if (a.mode() != "min" && a.mode() != "max") Refuse("openvino.mode");
+    if (a.mode() != "min" && a.mode() != "max") Reject("openvino.mode");
     if (a.sort() != "value" && a.sort() != "index" && a.sort() != "none") {
-      Refuse("openvino.sort");
+      Reject("openvino.sort");
     }
     ReadK(a.k(), "openvino.k",
           v == 1
@@ -248,23 +248,23 @@ class Judge {
               : Union(kIntegers, kSmallIntegers),
           {});
     if (a.has_stable() && (v < 11 || (a.stable() && a.sort() == "none"))) {
-      Refuse("openvino.stable");
+      Reject("openvino.stable");
     }
-    q_.index_type = v1::DATA_TYPE_I32;
+    op_.index_type = v1::DATA_TYPE_I32;
     if (a.has_index_element_type()) {
       if (v == 1 || (a.index_element_type() != "i32" &&
                      a.index_element_type() != "i64")) {
-        Refuse("openvino.index_element_type");
+        Reject("openvino.index_element_type");
       }
-      if (a.index_element_type() == "i64") q_.index_type = v1::DATA_TYPE_I64;
+      if (a.index_element_type() == "i64") op_.index_type = v1::DATA_TYPE_I64;
     }
-    q_.largest = a.mode() == "max";
-    q_.by_index = a.sort() == "index";
+    op_.largest = a.mode() == "max";
+    op_.by_index = a.sort() == "index";
   }
 
   void DirectML() {
     const int v = version();
-    if (v != 0 && v != 1) Refuse("spec.version");
+    if (v != 0 && v != 1) Reject("spec.version");
     if (!Has(request_.has_directml(), "directml")) return;
     const v1::DirectMLTopK& a = request_.directml();
     field_ = "directml";
@@ -274,13 +274,13 @@ class Judge {
     int level = a.feature_level();
     if (level == 0) level = 0x6400;
     if (levels.count(level) == 0 || (v == 1 && level < 0x2100)) {
-      Refuse("directml.feature_level");
+      Reject("directml.feature_level");
     }
     const bool old = level < 0x3100;
-    if (rank() > 0 && (old ? rank() != 4 : rank() > 8)) Refuse("tensor.shape");
-    for (size_t i = 0; i < q_.shape.size(); ++i) {
-      if (q_.shape[i] < 1 || q_.shape[i] > 4294967295) {
-        Refuse("tensor.shape[" + std::to_string(i) + "]");
+    if (rank() > 0 && (old ? rank() != 4 : rank() > 8)) Reject("tensor.shape");
+    for (size_t i = 0; i < op_.shape.size(); ++i) {
+      if (op_.shape[i] < 1 || op_.shape[i] > 4294967295) {
+        Reject("tensor.shape[" + std::to_string(i) + "]");
       }
     }
     TypeSet types = {v1::DATA_TYPE_F32, v1::DATA_TYPE_F16};
@@ -293,36 +293,36 @@ class Judge {
       types = Union(types, {v1::DATA_TYPE_I64, v1::DATA_TYPE_U64});
     }
     CheckType(types);
-    if (!a.has_axis()) Refuse("directml.axis");
+    if (!a.has_axis()) Reject("directml.axis");
     SetAxis(a.axis(), "directml.axis", false);
-    if (!a.has_k()) Refuse("directml.k");
+    if (!a.has_k()) Reject("directml.k");
     SetK(a.k());
     if (a.strict() && axis_ok_ && rank() > 0 &&
-        q_.k == q_.shape[static_cast<size_t>(q_.axis)]) {
-      Refuse("directml.k");
+        op_.k == op_.shape[static_cast<size_t>(op_.axis)]) {
+      Reject("directml.k");
     }
     const int direction = a.axis_direction();
     if (v == 0 ? direction != 0 : direction != 1 && direction != 2) {
-      Refuse("directml.axis_direction");
+      Reject("directml.axis_direction");
     }
-    q_.largest = direction != v1::AXIS_DIRECTION_INCREASING;
-    q_.strides.assign(tensor().strides().begin(), tensor().strides().end());
-    CheckStrides(q_.strides, "tensor.strides");
-    if (Product(q_.shape) > kMaxBufferElements) Refuse("tensor.shape");
-    CheckBuffer(Length(q_.shape, q_.strides, 8),
+    op_.largest = direction != v1::AXIS_DIRECTION_INCREASING;
+    op_.strides.assign(tensor().strides().begin(), tensor().strides().end());
+    CheckStrides(op_.strides, "tensor.strides");
+    if (Product(op_.shape) > kMaxBufferElements) Reject("tensor.shape");
+    CheckBuffer(Length(op_.shape, op_.strides, 8),
                 ElementBits(tensor().data_type()), "tensor.strides",
                 a.input_total_tensor_size_bytes(),
                 "directml.input_total_tensor_size_bytes");
-    q_.values = a.output_value();
-    q_.indices = a.output_index();
-    CheckOutput(q_.values, "directml.output_value", {tensor().data_type()},
+    op_.values = a.output_value();
+    op_.indices = a.output_index();
+    CheckOutput(op_.values, "directml.output_value", {tensor().data_type()},
                 ElementBits(tensor().data_type()));
     TypeSet index_types = {v1::DATA_TYPE_U32};
     if (level >= 0x5000) index_types.insert(v1::DATA_TYPE_U64);
-    q_.index_type = q_.indices.data_type() == 0 ? v1::DATA_TYPE_U32
-                                                : q_.indices.data_type();
-    CheckOutput(q_.indices, "directml.output_index", index_types,
-                q_.index_type == v1::DATA_TYPE_U64 ? 64 : 32);
+    op_.index_type = op_.indices.data_type() == 0 ? v1::DATA_TYPE_U32
+                                                  : op_.indices.data_type();
+    CheckOutput(op_.indices, "directml.output_index", index_types,
+                op_.index_type == v1::DATA_TYPE_U64 ? 64 : 32);
   }
 
   static long double Product(const std::vector<int64_t>& sizes) {
@@ -332,32 +332,32 @@ class Judge {
   }
 
   // Checks the number of elements that a buffer spans, and its total size in
-  // bytes, where 0 means unset.
+  // bytes, where 0 means that no size is set.
   void CheckBuffer(long double elements, size_t bits,
                    const std::string& elements_field, int64_t total,
                    const std::string& total_field) {
-    if (elements > kMaxBufferElements) Refuse(elements_field);
+    if (elements > kMaxBufferElements) Reject(elements_field);
     const auto width = static_cast<long double>(bits / 8);
     const auto bytes = static_cast<long double>(total);
     if (total != 0 && (total % 4 != 0 || bytes < RoundUp4(elements * width) ||
                        bytes > RoundUp4(kMaxBufferElements * width))) {
-      Refuse(total_field);
+      Reject(total_field);
     }
   }
 
   void CheckStrides(const std::vector<int64_t>& strides,
                     const std::string& field) {
     if (strides.empty()) return;
-    if (strides.size() != q_.shape.size()) Refuse(field);
+    if (strides.size() != op_.shape.size()) Reject(field);
     for (size_t i = 0; i < strides.size(); ++i) {
       if (strides[i] < 0 || strides[i] > 4294967295) {
-        Refuse(field + "[" + std::to_string(i) + "]");
+        Reject(field + "[" + std::to_string(i) + "]");
       }
     }
   }
 
-  // Returns the bytes from the first to the last element, or a negative number
-  // if another rule is broken. Empty strides mean packed.
+  // Returns the number of bytes from the first to the last element, or a
+  // negative number if another rule is violated. Empty strides mean packed.
   static long double Length(const std::vector<int64_t>& sizes,
                             const std::vector<int64_t>& strides, size_t bits) {
     if (!strides.empty() && strides.size() != sizes.size()) return -1;
@@ -375,7 +375,7 @@ class Judge {
       packed *= size;
     }
     if (empty) return 0;
-    const auto elements = last + 1;  // exact up to 2^64; times 8 as well
+    const auto elements = last + 1;  // exact up to 2^64, even times 8
     return bits < 8 ? std::ceil(elements * static_cast<long double>(bits) / 8)
                     : elements * static_cast<long double>(bits / 8);
   }
@@ -385,24 +385,25 @@ class Judge {
   }
 
   std::vector<int64_t> OutputShape() const {
-    std::vector<int64_t> shape = q_.shape;
-    if (axis_ok_ && !shape.empty()) shape[static_cast<size_t>(q_.axis)] = q_.k;
+    std::vector<int64_t> shape = op_.shape;
+    if (axis_ok_ && !shape.empty())
+      shape[static_cast<size_t>(op_.axis)] = op_.k;
     return shape;
   }
 
   void CheckOutput(const v1::TensorDesc& desc, const std::string& field,
                    const TypeSet& types, size_t bits) {
     if (desc.data_type() != 0 && types.count(desc.data_type()) == 0) {
-      Refuse(field + ".data_type");
+      Reject(field + ".data_type");
     }
     const std::vector<int64_t> shape = OutputShape();
     if (desc.sizes_size() > 0) {
       if (desc.sizes_size() != static_cast<int>(shape.size())) {
-        Refuse(field + ".sizes");
+        Reject(field + ".sizes");
       } else {
         for (int i = 0; i < desc.sizes_size(); ++i) {
           if (desc.sizes(i) != shape[static_cast<size_t>(i)]) {
-            Refuse(field + ".sizes[" + std::to_string(i) + "]");
+            Reject(field + ".sizes[" + std::to_string(i) + "]");
           }
         }
       }
@@ -415,7 +416,7 @@ class Judge {
                 desc.total_tensor_size_bytes(),
                 field + ".total_tensor_size_bytes");
     if (implied > kMaxSize) {
-      Refuse(field);
+      Reject(field);
       RefuseStrides(strides, field + ".strides");
       return;
     }
@@ -431,7 +432,7 @@ class Judge {
       overlap |= places[place];
       places[place] = true;
     });
-    if (overlap) Refuse(field + ".strides");
+    if (overlap) Reject(field + ".strides");
   }
 
   bool WantsValues() const {
@@ -441,87 +442,87 @@ class Judge {
     return request_.output().selection() != v1::OUTPUT_SELECTION_VALUES_ONLY;
   }
 
-  // Checks the rules of all dialects and the limits.
+  // Checks the rules common to all dialects, and the limits.
   void Common() {
-    long double product = 1;  // of the sizes that are not 0
+    long double product = 1;  // of the nonzero sizes
     bool lawful = true;
     bool empty = false;
-    for (size_t i = 0; i < q_.shape.size(); ++i) {
+    for (size_t i = 0; i < op_.shape.size(); ++i) {
       const std::string path = "tensor.shape[" + std::to_string(i) + "]";
-      if (q_.shape[i] > 0) product *= static_cast<long double>(q_.shape[i]);
-      empty |= q_.shape[i] == 0;
-      if (q_.shape[i] < 0 || product > kMaxSize) {
-        Refuse(path);
+      if (op_.shape[i] > 0) product *= static_cast<long double>(op_.shape[i]);
+      empty |= op_.shape[i] == 0;
+      if (op_.shape[i] < 0 || product > kMaxSize) {
+        Reject(path);
         lawful = false;
       }
     }
     if (field_.empty()) return;
-    if (k_known_ && q_.k < 1) Refuse(field_ + ".k");
-    if (request_.index_offset() < 0) Refuse("index_offset");
+    if (k_known_ && op_.k < 1) Reject(field_ + ".k");
+    if (request_.index_offset() < 0) Reject("index_offset");
     if (axis_ok_ && rank() > 0) {
-      const int64_t n = q_.shape[static_cast<size_t>(q_.axis)];
-      if (k_known_ && q_.k > n) Refuse(field_ + ".k");
-      const long double max = q_.index_type == v1::DATA_TYPE_I32 ? 2147483647.0L
-                              : q_.index_type == v1::DATA_TYPE_U32
-                                  ? 4294967295.0L
-                                  : kMaxSize;
+      const int64_t n = op_.shape[static_cast<size_t>(op_.axis)];
+      if (k_known_ && op_.k > n) Reject(field_ + ".k");
+      const long double max =
+          op_.index_type == v1::DATA_TYPE_I32   ? 2147483647.0L
+          : op_.index_type == v1::DATA_TYPE_U32 ? 4294967295.0L
+                                                : kMaxSize;
       if (static_cast<long double>(n) - 1 > max) {
-        Refuse("tensor.shape");
+        Reject("tensor.shape");
       } else if (static_cast<long double>(n) - 1 +
                      static_cast<long double>(request_.index_offset()) >
                  max) {
-        Refuse("index_offset");
+        Reject("index_offset");
       }
     }
     if (!lawful) return;
     if (!empty && product > static_cast<long double>(limits_.max_elements)) {
-      Refuse("tensor.shape", kExhausted);
+      Reject("tensor.shape", kExhausted);
     }
     CheckInputLength();
-    if (axis_ok_ && rank() > 0 && q_.k >= 1) CheckOutputLength();
+    if (axis_ok_ && rank() > 0 && op_.k >= 1) CheckOutputLength();
   }
 
   void CheckInputLength() {
     const size_t bits = ElementBits(tensor().data_type());
-    const long double exact = Length(q_.shape, q_.strides, bits);
+    const long double exact = Length(op_.shape, op_.strides, bits);
     const bool padded = field_ == "directml";
     if ((padded ? RoundUp4(exact) : exact) > kMaxSize) {
-      Refuse("tensor.shape");
-      RefuseStrides(q_.strides, "tensor.strides");
+      Reject("tensor.shape");
+      RefuseStrides(op_.strides, "tensor.strides");
     }
     if (tensor().has_shared_memory()) {
-      Refuse("tensor.shared_memory", kUnimplemented);
+      Reject("tensor.shared_memory", kUnimplemented);
       return;
     }
     const auto size = static_cast<long double>(tensor().data().size());
     const int64_t total = request_.directml().input_total_tensor_size_bytes();
     if (padded && total != 0) {
-      if (size != static_cast<long double>(total)) Refuse("tensor.data");
+      if (size != static_cast<long double>(total)) Reject("tensor.data");
       return;
     }
     if (size == exact || (padded && size == RoundUp4(exact))) return;
-    Refuse("tensor.data");
+    Reject("tensor.data");
   }
 
   void CheckOutputLength() {
     const long double values =
-        AnswerLength(q_.values, ElementBits(tensor().data_type()));
+        AnswerLength(op_.values, ElementBits(tensor().data_type()));
     const long double indices =
-        AnswerLength(q_.indices, ElementBits(q_.index_type));
-    if (values > kMaxSize || indices > kMaxSize) Refuse("tensor.shape");
+        AnswerLength(op_.indices, ElementBits(op_.index_type));
+    if (values > kMaxSize || indices > kMaxSize) Reject("tensor.shape");
     if ((WantsValues() ? values : 0) + (WantsIndices() ? indices : 0) >
         static_cast<long double>(limits_.max_output_bytes)) {
       const bool larger = values > indices;
       const bool described = larger ? request_.directml().has_output_value()
                                     : request_.directml().has_output_index();
-      Refuse(!described ? "tensor.shape"
+      Reject(!described ? "tensor.shape"
              : larger   ? "directml.output_value"
                         : "directml.output_index",
              kExhausted);
     }
   }
 
-  // Returns the bytes of an output's data.
+  // Returns the size of an output's data in bytes.
   long double AnswerLength(const v1::TensorDesc& desc, size_t bits) const {
     if (desc.total_tensor_size_bytes() > 0) {
       return static_cast<long double>(desc.total_tensor_size_bytes());
@@ -570,16 +571,17 @@ class Judge {
   }
 
   void Answer() {
-    // An output that is not wanted may be described as any size.
+    // An unwanted output may be described with any size.
     const auto selection = request_.output().selection();
-    if (selection == v1::OUTPUT_SELECTION_INDICES_ONLY) q_.values.Clear();
-    if (selection == v1::OUTPUT_SELECTION_VALUES_ONLY) q_.indices.Clear();
+    if (selection == v1::OUTPUT_SELECTION_INDICES_ONLY) op_.values.Clear();
+    if (selection == v1::OUTPUT_SELECTION_VALUES_ONLY) op_.indices.Clear();
     v1::Tensor values;
     v1::Tensor indices;
-    if (WantsValues()) values = Empty(tensor().data_type(), q_.values);
-    if (WantsIndices()) indices = Empty(q_.index_type, q_.indices);
+    if (WantsValues()) values = Empty(tensor().data_type(), op_.values);
+    if (WantsIndices()) indices = Empty(op_.index_type, op_.indices);
     const std::vector<int64_t> out = OutputShape();
-    const auto in_strides = q_.strides.empty() ? Packed(q_.shape) : q_.strides;
+    const auto in_strides =
+        op_.strides.empty() ? Packed(op_.shape) : op_.strides;
     const auto strides_of = [&](const v1::Tensor& t) {
       return t.strides_size() == 0
                  ? Packed(out)
@@ -587,10 +589,10 @@ class Judge {
     };
     const auto value_strides = strides_of(values);
     const auto index_strides = strides_of(indices);
-    const auto axis = static_cast<size_t>(q_.axis);
+    const auto axis = static_cast<size_t>(op_.axis);
     const int type = tensor().data_type();
 
-    std::vector<int64_t> slices = q_.shape;
+    std::vector<int64_t> slices = op_.shape;
     slices[axis] = 1;
     ForEachCoordinate(slices, [&](std::vector<int64_t> at) {
       const int64_t base = Place(at, in_strides);
@@ -598,21 +600,21 @@ class Judge {
         return static_cast<size_t>(base + i * in_strides[axis]);
       };
       std::vector<Number> numbers;
-      std::vector<int64_t> order(static_cast<size_t>(q_.shape[axis]));
+      std::vector<int64_t> order(static_cast<size_t>(op_.shape[axis]));
       std::iota(order.begin(), order.end(), 0);
       for (const int64_t i : order) {
         numbers.push_back(
             ReadNumber(tensor().data_type(), tensor().data(), place(i)));
       }
-      // Stable: equal elements keep their order, the lower index first.
+      // Equal elements keep their order, so the lower index comes first.
       std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-        const Number& x = numbers[static_cast<size_t>(q_.largest ? b : a)];
-        const Number& y = numbers[static_cast<size_t>(q_.largest ? a : b)];
+        const Number& x = numbers[static_cast<size_t>(op_.largest ? b : a)];
+        const Number& y = numbers[static_cast<size_t>(op_.largest ? a : b)];
         return x.nan ? false : y.nan ? true : x.value < y.value;
       });
-      order.resize(static_cast<size_t>(q_.k));
-      if (q_.by_index) std::sort(order.begin(), order.end());
-      for (int64_t j = 0; j < q_.k; ++j) {
+      order.resize(static_cast<size_t>(op_.k));
+      if (op_.by_index) std::sort(order.begin(), order.end());
+      for (int64_t j = 0; j < op_.k; ++j) {
         const int64_t i = order[static_cast<size_t>(j)];
         at[axis] = j;
         const auto value_at = static_cast<size_t>(Place(at, value_strides));
@@ -622,7 +624,7 @@ class Judge {
                     *values.mutable_data());
         }
         if (WantsIndices()) {
-          WriteBits(q_.index_type, index_at,
+          WriteBits(op_.index_type, index_at,
                     static_cast<uint64_t>(i + request_.index_offset()),
                     *indices.mutable_data());
         }
@@ -637,8 +639,8 @@ class Judge {
 
   const v1::TopKRequest& request_;
   const OracleLimits limits_;
-  Question q_;
-  std::string field_;  // of the attributes; empty until they are read
+  OperatorRequest op_;
+  std::string field_;  // the attributes field; empty until it is known
   bool axis_ok_ = true;
   bool k_known_ = false;  // whether K could be read
   Expectation result_;
@@ -691,7 +693,7 @@ size_t DataBytes(int data_type, size_t count) {
 
 namespace {
 
-// NormalFloat4: "QLoRA: Efficient Finetuning of Quantized LLMs", appendix E.
+// From "QLoRA: Efficient Finetuning of Quantized LLMs", appendix E.
 constexpr long double kNf4[] = {-1.0L,
                                 -0.6961928009986877L,
                                 -0.5250730514526367L,
@@ -709,7 +711,7 @@ constexpr long double kNf4[] = {-1.0L,
                                 0.7229568362236023L,
                                 1.0L};
 
-// Calls fn with each bit's number, byte and position in the byte.
+// Calls `fn` with the number, byte and position in the byte of each bit.
 template <class Fn>
 void ForEachBit(int data_type, size_t i, Fn fn) {
   const size_t width = ElementBits(data_type);
@@ -759,7 +761,7 @@ Number NumberOf(v1::DataType type, uint64_t bits) {
       return ReadFloat(bits, 11, 52);
     case v1::DATA_TYPE_F8E5M2:
       return ReadFloat(bits, 5, 2);
-    case v1::DATA_TYPE_F8E4M3:  // the highest exponent is one like the others
+    case v1::DATA_TYPE_F8E4M3:  // the highest exponent is an ordinary exponent
       if ((bits & 0x7F) == 0x7F) return {true, 0};
       return ReadFloat((bits & 0x80) << 1 | (bits & 0x7F), 5, 3, 7);
     case v1::DATA_TYPE_F4E2M1:
@@ -788,7 +790,7 @@ Number ReadNumber(v1::DataType type, const std::string& data, size_t i) {
 }
 
 Expectation Oracle(const v1::TopKRequest& request, const OracleLimits& limits) {
-  return Judge(request, limits).Decide();
+  return RequestChecker(request, limits).Decide();
 }
 
 bool Allows(const Expectation& expectation, int code,

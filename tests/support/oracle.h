@@ -1,5 +1,5 @@
-// The slow right answer, written from the operators' pages and from nothing
-// else: it shares no code with core/.
+// A slow reference implementation, written only from the operators'
+// specifications. It shares no code with core/.
 #pragma once
 
 #include <cstdint>
@@ -10,61 +10,60 @@
 
 namespace topk::testing {
 
-/// A rule that a request breaks.
+/// A rule that a request violates.
 struct Violation {
   /// A google.rpc.Code.
   int code;
-  /// The path of the field at fault.
+  /// The path of the offending field.
   std::string field;
 };
 
-/// The expected result of a request.
+/// The expected outcome of a request.
 struct Expectation {
-  /// False for a dialect that only its cases describe.
+  /// False for a dialect that is tested by its cases only.
   bool judged = true;
-  /// All rules that it breaks; the service may name any one of them. Empty if
-  /// the request is right.
+  /// All violations, any of which the service may report. Empty if valid.
   std::vector<Violation> violations;
-  /// The answer's tensors, if it is right.
+  /// The expected tensors if the request is valid.
   v1::TopKResponse response;
 };
 
-/// The limits of the process that is asked; as core/plan/plan.h has them.
+/// The limits of the server under test. Same meaning as in core/plan/plan.h.
 struct OracleLimits {
   int64_t max_elements = int64_t{1} << 34;
   int64_t max_output_bytes = (int64_t{1} << 31) - (int64_t{1} << 20);
   int64_t max_rank = 64;
 };
 
-/// Returns what a request must give.
+/// Returns the expected outcome of a request.
 Expectation Oracle(const v1::TopKRequest& request,
                    const OracleLimits& limits = OracleLimits());
 
-/// Returns whether a violation of this code and field is among those expected.
+/// Returns true if `expectation` contains a violation with this code and field.
 bool Allows(const Expectation& expectation, int code, const std::string& field);
 
-/// An element as the number it means. On the machines we test, long double
-/// holds every value of all types exactly.
+/// The numerical value of an element. On the machines we test on, a long double
+/// represents all values of all types exactly.
 struct Number {
   bool nan;
   long double value;
 };
 
-/// Returns the size of an element in bits; 0 for an unknown type.
+/// Returns the size of an element in bits, or 0 if the type is unknown.
 size_t ElementBits(int data_type);
 
-/// Returns the length of `count` packed elements in bytes.
+/// Returns the size of `count` packed elements in bytes.
 size_t DataBytes(int data_type, size_t count);
 
-/// Returns the bits of element `i` of packed little-endian data, the lowest
-/// those of the number; sets them.
+/// Read and write the bits of element `i` of packed little-endian data. The
+/// bits are in the low bits of the result or of `bits`.
 uint64_t ReadBits(int data_type, const std::string& data, size_t i);
 void WriteBits(int data_type, size_t i, uint64_t bits, std::string& data);
 
-/// Returns what the bits of an element mean.
+/// Returns the number that the bits of an element represent.
 Number NumberOf(v1::DataType type, uint64_t bits);
 
-/// Reads element `i` of packed little-endian data.
+/// Returns element `i` of packed little-endian data.
 Number ReadNumber(v1::DataType type, const std::string& data, size_t i);
 
 }  // namespace topk::testing

@@ -1,4 +1,4 @@
-// Keeps protobuf from logging a line for every malformed message.
+// Stops protobuf from logging every malformed message.
 #pragma once
 
 #include <google/protobuf/stubs/common.h>

@@ -1,4 +1,4 @@
-// Regular expressions that compile fast.
+// Regular expressions that compile quickly.
 #pragma once
 
 #include <regex.h>
@@ -9,8 +9,8 @@
 
 namespace topk::testing {
 
-/// A regular expression as POSIX extends it. std::regex, which each use
-/// instantiates, takes seconds to compile.
+/// A POSIX extended regular expression. Used instead of std::regex, which adds
+/// seconds to the compile time of every user.
 class RegularExpression {
  public:
   explicit RegularExpression(const std::string& pattern) {
@@ -22,8 +22,8 @@ class RegularExpression {
   RegularExpression(const RegularExpression&) = delete;
   RegularExpression& operator=(const RegularExpression&) = delete;
 
-  /// Matches a whole text without NULs; returns what its groups matched, the
-  /// whole first, or nothing if it does not match.
+  /// Matches a whole text, which must not contain NULs. Returns the full match
+  /// and then the groups, or an empty vector if there is no match.
   std::vector<std::string> Match(const std::string& text) const {
     std::vector<regmatch_t> found(compiled_.re_nsub + 1);
     if (regexec(&compiled_, text.c_str(), found.size(), found.data(), 0)) {
@@ -33,7 +33,7 @@ class RegularExpression {
     for (const auto& [begin, end] : found) {
       groups.push_back(begin < 0 ? "" : text.substr(begin, end - begin));
     }
-    groups.erase(groups.begin());  // the one around the pattern
+    groups.erase(groups.begin());  // remove the group around the whole pattern
     return groups;
   }
 

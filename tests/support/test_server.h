@@ -1,4 +1,4 @@
-// A real server in this process, on a free loopback port.
+// Runs a real server in this process on a free loopback port.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -16,7 +16,7 @@
 
 namespace topk::testing {
 
-/// Keeps the log in memory for the test.
+/// Collects the log in memory.
 class LogSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   /// Returns all lines so far.
@@ -36,38 +36,36 @@ class LogSink final : public spdlog::sinks::base_sink<std::mutex> {
   std::string text_;
 };
 
-/// Returns a logger that writes to the sink at once, on the thread that logs.
+/// Returns a logger that writes to `sink` synchronously.
 std::shared_ptr<spdlog::logger> MakeLoggerTo(
     std::shared_ptr<spdlog::sinks::sink> sink, const std::string& level,
     const std::string& format);
 
-/// Returns the line of a log that says that a poller was busy for too long with
-/// one event, or "": 100 ms, ten times that with sanitizers.
+/// Returns the log line that reports a poller that was busy with one event for
+/// more than 100 ms (1 s with sanitizers), or "".
 std::string BusyPoller(const std::string& log);
 
-/// Returns a new channel without TLS to an address; channels share no
-/// connection.
+/// Returns a new insecure channel with its own connection.
 std::shared_ptr<grpc::Channel> ConnectTo(const std::string& address);
 
-/// Serves from its construction to its destruction; aborts if it cannot. The
-/// test fails if a poller was busy for too long with one event.
+/// Runs a server until destroyed. Aborts if the server cannot start. The test
+/// fails if a poller was busy with one event for too long.
 class TestServer {
  public:
-  /// Listens on 127.0.0.1:0 unless the config names other addresses, and has
-  /// two pollers unless it has another number: a call meets itself there.
+  /// Listens on 127.0.0.1:0 unless the config sets other addresses. Runs two
+  /// pollers unless the config sets another number.
   explicit TestServer(ServerConfig config = {},
                       const std::string& log_format = "json");
   ~TestServer();
 
   Server& server() { return *server_; }
-  /// The first address.
+  /// The first listening address.
   const std::string& target() const { return server_->addresses().front(); }
-  /// Returns a new channel to the first address.
+  /// Returns a new channel to the first listening address.
   std::shared_ptr<grpc::Channel> Connect() const { return ConnectTo(target()); }
   std::unique_ptr<v1::TopKService::Stub> Stub() const {
     return v1::TopKService::NewStub(Connect());
   }
-  /// Returns the server's log, in the config's format.
   std::string Log() const { return log_sink_->Text(); }
 
  private:
@@ -79,19 +77,18 @@ class TestServer {
 /// Returns an ONNX-11 request for the k largest of f32 values.
 v1::TopKRequest OnnxRequest(const std::vector<float>& values, int64_t k);
 
-/// Returns whether the condition holds, asking again for at most 20 s.
+/// Polls until the condition holds, for at most 20 s. Returns whether it holds.
 bool Eventually(const std::function<bool()>& condition);
 
-/// Returns a socket that is connected to an IPv4 host:port, or -1. A read waits
-/// for at most 5 s.
+/// Connects to host:port over IPv4, or returns -1. Reads time out after 5 s.
 int OpenSocketTo(const std::string& address);
 
-/// Sends an HTTP request to host:port. Returns the response with its headers,
-/// up to the server's end of the connection.
+/// Sends an HTTP request to host:port. Reads until the server closes the
+/// connection. Returns the response including its headers.
 std::string HttpExchange(const std::string& address,
                          const std::string& request);
 
-/// Returns the body of an HTTP GET of host:port and path, or "".
+/// Returns the body of an HTTP GET response, or "" on failure.
 std::string HttpGet(const std::string& address, const std::string& path);
 
 }  // namespace topk::testing

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Makes a virtual environment in build/NAME with the PyPI packages of
-# tests/*/NAME/requirements.txt, unless it exists with these versions. Needs
-# python3-venv and PyPI.
+# Creates a virtual environment in build/NAME with the PyPI packages in
+# tests/*/NAME/requirements.txt, unless up to date. Needs python3-venv and PyPI.
 #
 # usage: tests/support/venv.sh oip | servers
 set -euo pipefail
@@ -12,7 +11,7 @@ made=build/$1
 if cmp -s "$wanted" "$made/requirements.txt"; then exit 0; fi
 echo "== installing what $wanted names of PyPI into $made" >&2
 rm -rf "$made"
-trap 'rm -rf "$made"' ERR  # half of it would not be skipped
+trap 'rm -rf "$made"' ERR  # an incomplete folder would look up to date
 /usr/bin/python3 -m venv "$made"
 "$made/bin/pip" install --quiet --disable-pip-version-check -r "$wanted"
 cp "$wanted" "$made/requirements.txt"

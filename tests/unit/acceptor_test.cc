@@ -45,8 +45,7 @@ class Socket {
   const int fd_;
 };
 
-// Returns a socket connected to a port of the loopback address of a family, or
-// -1.
+// Returns a socket connected to a port on the loopback address, or -1.
 int Connect(const std::string& port, int family = AF_INET) {
   sockaddr_in v4{};
   v4.sin_family = AF_INET;
@@ -66,7 +65,7 @@ int Connect(const std::string& port, int family = AF_INET) {
   return -1;
 }
 
-// An acceptor and the connections that it hands over.
+// An acceptor that collects the connections it accepts.
 class Accepting {
  public:
   explicit Accepting(size_t max = 0, const std::string& address = "127.0.0.1:0")
@@ -85,7 +84,7 @@ class Accepting {
     return address.substr(address.rfind(':') + 1);
   }
 
-  // Returns the descriptor of the next connection, -1 if none arrives.
+  // Returns the descriptor of the next connection, or -1 if none arrives.
   int Next() {
     std::unique_lock lock(mutex_);
     if (!changed_.wait_for(lock, std::chrono::seconds(10),
@@ -103,14 +102,14 @@ class Accepting {
   Acceptor acceptor_;
 };
 
-// Returns whether a byte that is sent arrives at the peer.
+// Returns whether a byte sent on `fd` arrives at the peer.
 bool Reaches(int fd, const Socket& peer) {
   char byte = 0;
   return send(fd, "x", 1, MSG_NOSIGNAL) == 1 &&
          recv(peer.fd(), &byte, 1, 0) == 1;
 }
 
-// Limits the file descriptors until it is destroyed.
+// Limits the number of file descriptors until destroyed.
 class DescriptorLimit {
  public:
   explicit DescriptorLimit(rlim_t max) {
@@ -137,7 +136,7 @@ TEST(Acceptor, ListensOnBothFamiliesAtTheWildcardAddress) {
     accepting.acceptor().Start();
     for (const int family : {AF_INET, AF_INET6}) {
       const int connected = Connect(accepting.port(), family);
-      if (connected < 0 && family == AF_INET6) continue;  // not on this machine
+      if (connected < 0 && family == AF_INET6) continue;  // not supported here
       const Socket client(connected);
       const Socket accepted(accepting.Next());
       EXPECT_TRUE(Reaches(accepted.fd(), client)) << any;
@@ -213,7 +212,7 @@ TEST(Acceptor, ClosesConnectionsWhenFileDescriptorsRunOut) {
   EXPECT_TRUE(Reaches(first.fd(), *clients.front()));
 }
 
-// Connections may use half of a low limit.
+// If the limit is low, connections may use half of it.
 TEST(Acceptor, NeedsFreeFileDescriptorsForConnections) {
   const auto next = static_cast<rlim_t>(FreeDescriptor());
   for (const auto& [half, expected] :
@@ -229,7 +228,7 @@ TEST(Acceptor, ResumesWhenFileDescriptorsAreFreeAgain) {
   {
     const DescriptorLimit none(static_cast<rlim_t>(FreeDescriptor()));
     accepting.acceptor().Start();
-    // Nobody accepts while no descriptor is left.
+    // No connection is accepted while no descriptor is left.
     pollfd ready{client->fd(), POLLIN, 0};
     EXPECT_EQ(poll(&ready, 1, 150), 0);
   }
@@ -258,7 +257,7 @@ TEST(ConnectionReplacement, CountsOpenConnectionsAndNoOtherSockets) {
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
   }
   EXPECT_TRUE(limit.Admit(pairs[0][0]));
-  // Another socket gets the descriptor of the closed connection.
+  // Reuse the descriptor of the closed connection for another socket.
   close(pairs[0][0]);
   ASSERT_EQ(dup2(pairs[1][0], pairs[0][0]), pairs[0][0]);
   EXPECT_TRUE(limit.Admit(pairs[2][0]));
@@ -330,12 +329,12 @@ TEST(ConnectionCounts, CheckForClosedConnectionsOfALargeClientPeriodically) {
     open.push_back(std::make_unique<Accepted>("10.0.0.1"));
     EXPECT_TRUE(Admits(counts, *open[i]));
   }
-  // Opened before others close, so its descriptor is a new number.
+  // Opened before others close, so that it gets a new descriptor.
   const Accepted next("10.0.0.1");
   const auto begun = std::chrono::steady_clock::now();
   EXPECT_FALSE(Admits(counts, next));
   open[0]->Close();
-  // The check makes a system call per connection, so it is not made each time.
+  // The check makes a system call per connection, so it is not made every time.
   const bool at_once = Admits(counts, next);
   if (std::chrono::steady_clock::now() - begun <
       std::chrono::milliseconds(90)) {
@@ -359,7 +358,7 @@ TEST(ConnectionCounts, CountAnIPv6NetworkAsOneClient) {
   EXPECT_TRUE(Admits(counts, other));
 }
 
-// Connects more often than `options` allow, and returns the log.
+// Opens more connections than `options` allows and returns the log.
 std::string LogOfRejections(const ConnectionOptions& options,
                             const std::string& address, int attempts) {
   const auto sink = std::make_shared<LogSink>();
@@ -393,7 +392,7 @@ TEST(Acceptor, LogsTheFlagAndTheClientOfRejections) {
                   "open connections (--max-connections = 1)\n"));
   options = {};
   options.max_connections_per_client = 1;
-  // The kernel names IPv4 clients by mapped IPv6 addresses here.
+  // On this socket, the kernel reports IPv4 clients as IPv4-mapped addresses.
   EXPECT_THAT(LogOfRejections(options, "0.0.0.0:0", 1),
               ::testing::HasSubstr(
                   "connection from 127.0.0.1 rejected: the client has too many "

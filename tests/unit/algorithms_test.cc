@@ -1,5 +1,5 @@
-// Every algorithm that can run a plan, on every instruction set and cut into
-// any number of pieces, returns the bytes of a stable sort.
+// Every applicable algorithm returns the bytes of a stable sort, on every
+// instruction set and for any partition of the tensor.
 #include <gtest/gtest.h>
 #include <tbb/task_arena.h>
 
@@ -51,8 +51,7 @@ TEST(Algorithms, AgreeOnEverySupportedPlan) {
       const Plan plan = ValidPlan(request);
       int64_t count = 1;
       for (const int64_t size : s.shape) count *= size;
-      // Random bits, ties, special values such as NaN and infinity, or elements
-      // in order.
+      // Random bits, ties, special values (NaN, infinity) or sorted elements.
       const std::string tensor =
           RandomData(random, static_cast<v1::DataType>(type.type), count);
       const Answer expected = SlowAnswer(plan, tensor);

@@ -1,5 +1,5 @@
-// No row allocates: as many rows again take no more allocations. This is a
-// separate program because it counts every operator new.
+// The number of allocations does not depend on the number of rows. A separate
+// program, because it counts every operator new.
 #include <gtest/gtest.h>
 
 #include "tests/support/backends.h"
@@ -9,7 +9,7 @@
 namespace topk::testing {
 namespace {
 
-// The allocations of one run over `rows` rows, by the kernel that is meant.
+// Returns the allocations of a run over `rows` rows, which must use `kernel`.
 int64_t Count(const Backend& backend, DType dtype, int64_t rows, int64_t n,
               int64_t k, const char* kernel) {
   const Plan plan = ValidPlan(Ask(dtype, {rows, n}, 1, k));
@@ -41,7 +41,7 @@ TEST(Allocations, DoNotGrowWithTheRows) {
             Shape{"scan", 300, 70}, Shape{"sort", 300, 300}}) {
         const int64_t few = Count(*backend, dtype, 10, s.n, s.k, s.kernel);
         const int64_t many = Count(*backend, dtype, 200, s.n, s.k, s.kernel);
-        // A buffer may grow a little more in the worst of more rows.
+        // With more rows, the worst row may need a slightly larger buffer.
         EXPECT_LE(many, few + 8) << Describe(*backend) << " " << s.kernel;
         EXPECT_LT(many, 60) << Describe(*backend) << " " << s.kernel;
       }

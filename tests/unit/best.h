@@ -1,4 +1,4 @@
-// The right selection from keys, by a stable sort.
+// Reference selection by a stable sort of the keys.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace topk::testing {
 
-/// Returns the slots of the k greatest keys by rank; of equal ones the first
+/// Returns the slots of the k largest keys, by rank. Of equal keys, the first
 /// ranks first.
 template <class Key>
 std::vector<size_t> BestSlots(const std::vector<Key>& keys, size_t k) {
@@ -20,7 +20,7 @@ std::vector<size_t> BestSlots(const std::vector<Key>& keys, size_t k) {
   return slots;
 }
 
-/// Returns the same by ascending slot.
+/// Like BestSlots(), but in ascending order of the slots.
 template <class Key>
 std::vector<size_t> BestSlotsInOrder(const std::vector<Key>& keys, size_t k) {
   std::vector<size_t> slots = BestSlots(keys, k);

@@ -1,4 +1,4 @@
-// Bounds: what at least k elements reach, for certain or very likely.
+// Bounds that at least k elements reach, certainly or very likely.
 #include "core/backends/cpu/bound.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ std::vector<uint32_t> RowOf(const char* family, size_t count) {
   return row;
 }
 
-// How many elements reach a bound.
+// Returns the number of elements that reach a bound.
 int64_t Reach(const std::vector<uint32_t>& row, uint32_t bound) {
   return std::count_if(row.begin(), row.end(),
                        [bound](uint32_t x) { return x >= bound; });
@@ -52,8 +52,7 @@ TEST(Bounds, OfMediumRowsAreExceededByKElements) {
   }
 }
 
-// Hardly more than k, whatever the order: or a look beforehand were for
-// nothing.
+// A bound must admit hardly more than k elements, or sampling is pointless.
 TEST(Bounds, OfLongRowsAdmitFewElements) {
   const Encoder encoder(InfoOf(DType::kU32), true);
   constexpr size_t kCount = 1000000;
@@ -75,7 +74,7 @@ TEST(Bounds, OfLongRowsAdmitFewElements) {
         }
         EXPECT_GE(reach, k) << family;
         EXPECT_LE(tries, 2) << family;
-        // A stretch of the row, at most, where it is in order.
+        // In a sorted row, at most a stretch of the row reaches the bound.
         EXPECT_LE(reach, family[0] == 'r' ? 4 * k + 2000
                                           : 20 * k + int64_t{kCount} / 16)
             << family << " k " << k << " " << set.name;

@@ -1,5 +1,5 @@
-// SIGBUS: within a guarded range an error that can be asked for, elsewhere what
-// it was before.
+// SIGBUS sets an error flag in guarded ranges and is handled as before
+// elsewhere.
 #include "server/shared_memory/bus_error.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kPages = 8;
 
-// A file of some pages in memory, mapped.
+// A mapped memory file of several pages.
 class Pages {
  public:
   Pages()
@@ -38,7 +38,7 @@ class Pages {
     EXPECT_EQ(ftruncate(fd_, static_cast<off_t>(pages * page_)), 0);
   }
   std::span<std::byte> memory() const { return memory_; }
-  // The first byte of a page: touched, whatever the compiler knows of it.
+  // Reads the first byte of a page. The compiler cannot optimize the read away.
   std::byte Read(size_t page) const { return *At(page); }
   void Write(size_t page, int byte) const {
     *At(page) = static_cast<std::byte>(byte);
@@ -64,7 +64,7 @@ TEST(BusGuard, ReplacesTruncatedPagesByZeros) {
   EXPECT_FALSE(guard.broken());
   EXPECT_EQ(pages.Read(5), std::byte{0});
   EXPECT_TRUE(guard.broken());
-  pages.Write(4, 1);  // before what was repaired first
+  pages.Write(4, 1);  // below the page that was repaired first
   pages.Write(7, 2);
   EXPECT_EQ(pages.Read(7), std::byte{2});
   EXPECT_EQ(pages.Read(2), std::byte{7});

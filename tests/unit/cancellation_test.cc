@@ -1,5 +1,5 @@
-// A cancelled computation returns CANCELLED soon. A computation that ends
-// before its cancellation returns the usual bytes.
+// A cancelled computation returns CANCELLED soon. A computation that finishes
+// before it is cancelled returns the usual bytes.
 #include "core/base/cancellation.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 
 enum class Way { kWhole, kPieces, kStream };
 
-// A plan that takes some milliseconds at least, and its kernel.
+// A plan that takes at least several milliseconds, and its kernel.
 struct Big {
   const char* name;
   const char* kernel;
@@ -92,8 +92,8 @@ std::string Bytes(const Result<v1::TopKResponse>& answer) {
 
 class Cancelling : public ::testing::TestWithParam<Big> {};
 
-// Each tensor is large, so one test runs it without a cancellation, with one
-// before the run, and with one at several moments of the run.
+// The tensors are large, so one test covers a run without cancellation, a
+// cancellation before the run, and cancellations at several moments of the run.
 TEST_P(Cancelling, EndsSoonOrReturnsTheWholeResult) {
   const Big& big = GetParam();
   const v1::TopKRequest request = RequestOf(big);
@@ -135,7 +135,7 @@ TEST_P(Cancelling, EndsSoonOrReturnsTheWholeResult) {
       EXPECT_EQ(answer.status().code, Code::kCancelled);
       EXPECT_EQ(answer.status().reason, "CANCELLED");
       EXPECT_FALSE(answer.status().message.empty());
-      // topk_bench measures the time. This bound holds on a busy machine too.
+      // Loose, for busy machines. topk_bench measures the time.
       EXPECT_LT(returned - cancelled, std::chrono::seconds(5) + 10 * whole)
           << i;
     }

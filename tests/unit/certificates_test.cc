@@ -58,7 +58,7 @@ TEST(Certificates, ReportFaults) {
             "--tls-cert c.pem");
   EXPECT_THAT(
       Check(good.certificate.substr(0, good.certificate.size() / 2), good.key),
-      HasSubstr("--tls-cert: c.pem has a damaged certificate, its number 1"));
+      HasSubstr("--tls-cert: c.pem has a damaged certificate (number 1)"));
   std::string damaged = authority.certificate();
   damaged.replace(damaged.size() / 2, 4, "****");
   EXPECT_THAT(Check(good.certificate + damaged, good.key),
@@ -86,7 +86,7 @@ TEST(Certificates, BundlesHaveCompleteCertificatesOnly) {
   EXPECT_EQ(check("text before\n" + one.certificate() + two.certificate()), "");
   EXPECT_EQ(check(""), "--tls-ca: ca.pem has no certificate in PEM form");
   EXPECT_THAT(check(one.certificate() + two.certificate().substr(0, 99)),
-              HasSubstr("damaged certificate, its number 2"));
+              HasSubstr("damaged certificate (number 2)"));
 }
 
 TEST(Certificates, ReportTheFileThatCannotBeRead) {
@@ -102,7 +102,7 @@ TEST(Certificates, ReportTheFileThatCannotBeRead) {
   EXPECT_THAT(read("/dev/zero"), HasSubstr("not a regular file"));
   EXPECT_THAT(read(folder.File("")), HasSubstr("not a regular file"));
   testing::WriteText(folder.File("big"), std::string((1 << 20) + 1, ' '));
-  EXPECT_THAT(read(folder.File("big")), HasSubstr("more than 1 MiB"));
+  EXPECT_THAT(read(folder.File("big")), HasSubstr("larger than 1 MiB"));
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
-// A tensor that is written to while it is read, as one in shared memory may be:
-// the answer may be anything, but each index lies on the axis, and nothing
-// crashes, hangs or touches memory that is not its own (which a build with
-// AddressSanitizer sees).
+// A tensor that is modified while it is read, as one in shared memory may be.
+// The result may be anything, but each index must lie on the axis, and nothing
+// may crash, hang or access memory out of bounds (detected by
+// AddressSanitizer).
 //
-// It races by design, so it does not run under ThreadSanitizer.
+// Not run under ThreadSanitizer, because the test races by design.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -50,8 +50,8 @@ const Changing kCases[] = {
     {"columns_all_but_one", DType::kF64, {300, 40}, 0, 299},
 };
 
-// Writes until it is destroyed: random bits, constants, zeros, NaNs and what
-// ascends, here a little of it, there over all of the tensor.
+// Writes until destroyed: random bits, constants, zeros, NaNs or ascending
+// values, to a part of the tensor or to all of it.
 class Writer {
  public:
   explicit Writer(std::string& tensor) : tensor_(tensor) {

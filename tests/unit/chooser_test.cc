@@ -1,4 +1,4 @@
-// The algorithm that Choose() selects for each shape.
+// The algorithm that Choose() selects for various shapes.
 #include "core/backends/cpu/chooser.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ struct Row {
   std::vector<int64_t> shape;
   int64_t axis;
   int64_t k;
-  /// With one thread and with two.
+  /// The algorithms for one thread and for two.
   const char* one;
   const char* two;
 };
@@ -74,12 +74,12 @@ TEST(Chooser, ChoosesByShape) {
   const Schedule strided = Choose(ValidPlan(request), 2);
   EXPECT_EQ(NameOf(strided), "short-rows-copied");
   chosen.insert(strided.algorithm);
-  // Delete an algorithm that is never chosen.
+  // If an algorithm is never chosen, delete it.
   EXPECT_EQ(chosen.size(), 5u);
 }
 
 TEST(Chooser, MakesNoTaskTooSmall) {
-  // Work for about two tasks runs inline. More work is cut for all threads.
+  // Work for about two tasks runs inline. More work is split for all threads.
   const Plan small = ValidPlan(Ask(DType::kF32, {64, 256}, 1, 8));
   EXPECT_TRUE(Choose(small, 8).run_inline);
   const Plan large = ValidPlan(Ask(DType::kF32, {8192, 256}, 1, 8));
@@ -92,7 +92,7 @@ TEST(Chooser, MakesNoTaskTooSmall) {
   EXPECT_EQ(Choose(row, 8).pieces, 8);
 }
 
-// Pollers run what costs at most kSerialNanoseconds, and must not wait for
+// Pollers run plans that cost at most kSerialNanoseconds, and must not wait for
 // other threads.
 TEST(Chooser, RunsCheapPlansOnOneThread) {
   int cheap = 0;

@@ -22,12 +22,12 @@ class ClientCertificatesTest : public ::testing::Test {
  protected:
   ClientCertificatesTest() { Write("ca", authority_.certificate()); }
 
-  // Changes a file and loads it.
+  // Changes a file and reloads the files.
   void Write(const std::string& name, const std::string& text) {
     files_[name] = text;
     if (certificates_.has_value()) Load();
   }
-  // "" = without revocation lists.
+  // If `lists` is empty, revocation is not checked.
   void Start(const std::string& lists = "") {
     lists_ = lists;
     certificates_.emplace(ClientCertificates::Files{"ca", lists}, *log_);
@@ -36,7 +36,7 @@ class ClientCertificatesTest : public ::testing::Test {
   void Load() {
     error_ = certificates_->Load(files_["ca"], files_[lists_]).message;
   }
-  // Returns the error, "" for a valid certificate.
+  // Returns the error, or "" if the certificate is valid.
   std::string Check(const std::string& certificate,
                     const std::string& chain = "") const {
     const Status status = certificates_->Check(certificate, chain);
@@ -102,9 +102,9 @@ TEST_F(ClientCertificatesTest, RemembersTheChainForResumedSessions) {
   const std::string certificate = between->Issue().certificate;
   EXPECT_THAT(Check(certificate), HasSubstr("issuer"));
   EXPECT_EQ(Check(certificate, between->certificate()), "");
-  // The first result is cached for a second.
+  // The first verdict is cached for a second.
   EXPECT_TRUE(Eventually([&] { return Check(certificate).empty(); }));
-  // A certificate that failed verification is not cached.
+  // Only verified intermediates are stored.
   const auto stranger = Authority().Delegate();
   const std::string strange = stranger->Issue().certificate;
   EXPECT_NE(Check(strange, stranger->certificate()), "");
@@ -185,7 +185,7 @@ TEST_F(ClientCertificatesTest, ReportsInvalidFiles) {
   const std::string list = authority_.Revoke({});
   Write("lists", list.substr(0, list.size() / 2));
   Start("lists");
-  EXPECT_THAT(error_, HasSubstr("has a damaged revocation list, its number 1"));
+  EXPECT_THAT(error_, HasSubstr("has a damaged revocation list (number 1)"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The cost of any plan: never negative, never smaller for a larger request, at
-// least what a run takes, and not much more.
+// The cost of any plan is nonnegative, does not shrink when the request grows,
+// and is at least the actual cost but not much more.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 
 using Random = std::mt19937_64;
 
-// All that any dialect may ask for, whatever it costs.
+// Allows anything that a dialect can request, whatever its cost.
 constexpr Limits kNoLimits = {std::numeric_limits<int64_t>::max(),
                               std::numeric_limits<int64_t>::max(),
                               std::numeric_limits<int64_t>::max(), 64};
@@ -43,7 +43,7 @@ int64_t ExtremeSize(Random& random) {
   }
 }
 
-// A plan's request with sizes up to the ends of their ranges.
+// Returns a request with sizes up to the ends of their ranges.
 PlanRequest Extreme(Random& random) {
   const auto types = DTypes();
   PlanRequest request = Ask(types[random() % types.size()].type, {}, 0, 1);
@@ -69,7 +69,7 @@ PlanRequest Extreme(Random& random) {
   return request;
 }
 
-// The same with one size, or k, a little or much larger.
+// Returns a copy in which one size, or k, is a little or much larger.
 PlanRequest Larger(Random& random, PlanRequest request) {
   const size_t which = random() % (request.shape.size() + 1);
   int64_t& size =
@@ -118,7 +118,7 @@ TEST(CostOfAnyPlan, GrowsWithEachSize) {
   EXPECT_GT(compared, 3000);
 }
 
-// A plan that this machine can run, of every kind.
+// Returns a request of any kind that this machine can run.
 PlanRequest Ordinary(Random& random) {
   const auto types = DTypes();
   PlanRequest request = Ask(types[random() % types.size()].type, {}, 0, 1);
@@ -141,7 +141,7 @@ PlanRequest Ordinary(Random& random) {
       OneOf(random, {Direction::kLargest, Direction::kSmallest});
   request.order = OneOf(random, {Order::kValue, Order::kIndex});
   if (!InfoOf(request.dtype).packed() && random() % 4 == 0) {
-    // Permuted, padded, or repeated.
+    // Permuted, padded or repeated.
     request.strides.assign(rank, 0);
     int64_t stride = 1;
     for (size_t d = 0; d < rank; ++d) {
@@ -158,7 +158,7 @@ int64_t CpuNanoseconds() {
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-// Runs `run` and returns the CPU time and the memory that it took.
+// The CPU time and the memory that a run took.
 struct Taken {
   int64_t nanoseconds;
   int64_t bytes;
@@ -178,7 +178,7 @@ std::string DataFor(Random& random, const Plan& plan) {
       type.packed() ? plan.slices() * plan.n : plan.input.bytes / type.bytes;
   std::string data = SomeData(plan.dtype, count, random(),
                               OneOf<uint64_t>(random, {0, 0, 2, 1000}));
-  if (random() % 4 == 0 && type.bytes == 4) {  // ascending: the worst case
+  if (random() % 4 == 0 && type.bytes == 4) {  // ascending is the worst case
     for (int64_t i = 0; i < count; ++i) {
       const auto element = static_cast<uint32_t>(i);
       std::copy_n(reinterpret_cast<const char*>(&element), 4,
@@ -196,11 +196,11 @@ TEST(CostOfAnyPlan, CoversARun) {
   constexpr bool kTimed = true;
   constexpr int kRounds = 500;
 #endif
-  // Small vectors, the stacks of threads that start, and the response itself.
+  // Allowance for small vectors, thread stacks, and the response itself.
   constexpr int64_t kSmallBytes = int64_t{64} << 10;
-  // Nobody counts a run that is too long for a test, or too short for a clock.
+  // Runs that take longer are skipped, and so are runs too short to measure.
   constexpr int64_t kLongest = 100'000'000;
-  // A machine that is slower than those measured, or busy with other tests.
+  // Allows for a machine that is slower than those measured, or busy.
   constexpr int64_t kSlower = 2;
   Random random(2);
   const Engine engine({2, {}});
@@ -223,7 +223,7 @@ TEST(CostOfAnyPlan, CoversARun) {
     const std::string data = DataFor(random, *prepared.plan);
     const auto bytes = std::as_bytes(std::span(data));
     std::optional<Taken> best;
-    // Again if another process was in the way.
+    // Retry if another process may have interfered.
     for (int round = 0;
          round < 3 ||
          (round < 30 && best->nanoseconds > kSlower * cost.nanoseconds.value());
@@ -248,7 +248,7 @@ TEST(CostOfAnyPlan, CoversARun) {
         << what;
     if (!kTimed || cost.nanoseconds > kLongest) continue;
     ASSERT_LE(best->nanoseconds, kSlower * cost.nanoseconds.value()) << what;
-    // A row of few values ends early: all of the first rank were met.
+    // With few distinct values, a row ends once k elements have the top rank.
     if (InfoOf(request.dtype).bits < 16) continue;
     ASSERT_LE(cost.nanoseconds.value(),
               kCostFloor + kCostFactor * best->nanoseconds)

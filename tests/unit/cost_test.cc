@@ -1,4 +1,4 @@
-// A request's cost is reported once, before any work on it.
+// A request's cost is reported once, before any work is done.
 #include <gtest/gtest.h>
 
 #include "core/engine.h"
@@ -38,8 +38,8 @@ TEST(Cost, IsThatOfTheAnswerInEachWay) {
   }
 }
 
-// The request would take 2 GiB of outputs and many GiB of scratch memory; the
-// test must not allocate them.
+// The request would need 2 GiB of outputs and many GiB of scratch memory, which
+// the test must not allocate.
 TEST(Cost, AllocatesNothing) {
   const Engine engine({1, {}});
   EXPECT_EQ(
@@ -77,8 +77,8 @@ TEST(Cost, OfAnEmptyTensorIsNothingWhateverItsShape) {
   }
 }
 
-// A sort numbers its candidates in 32 bits. Only values of a packed type are
-// small enough that the output limit allows more candidates.
+// A sort numbers its candidates with 32 bits. Only packed types are small
+// enough for the output limit to allow more candidates.
 TEST(Limits, BoundTheSelectedElementsTo32Bits) {
   const Engine engine({1, {}});
   constexpr int64_t kTooMany = int64_t{1} << 32;

@@ -1,4 +1,4 @@
-// The memory that this program allocates by operator new.
+// Counts the memory that this program allocates with operator new.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@ namespace topk::testing {
 /// The number of allocations so far.
 extern std::atomic<int64_t> allocations;
 
-/// The bytes that are allocated now, and the most since ResetPeak().
+/// The bytes currently allocated, and their maximum since ResetPeak().
 extern std::atomic<int64_t> live_bytes;
 extern std::atomic<int64_t> peak_bytes;
 inline void ResetPeak() { peak_bytes = live_bytes.load(); }

@@ -1,5 +1,5 @@
-// The CUDA backend on a simulated device: faults, limits and the engine's
-// fallback. conformance/ tests the bytes of its results.
+// The CUDA backend on a simulated device: errors, limits and the engine's
+// fallback. tests/conformance checks its results.
 #include "core/backends/cuda/cuda_backend.h"
 
 #include <gtest/gtest.h>
@@ -110,7 +110,7 @@ TEST(CudaEngine, ChoosesTheFasterBackend) {
   const Engine engine = MakeEngine(Some({{}}), kAutoBackend);
   const auto small = Compute(engine, SomeRequest(4, 100, 5));
   EXPECT_EQ(small->execution().backend(), "cpu");
-  // A sort takes the CPU far longer than to copy the tensor.
+  // The CPU takes much longer to sort than CUDA takes to copy the tensor.
   const auto sorted = Compute(engine, SomeRequest(1, 2000000, 2000000));
   EXPECT_EQ(sorted->execution().backend(), "cuda");
   // A scan takes less time than the copy.
@@ -163,7 +163,7 @@ TEST(CudaEngine, AnotherDeviceReplacesALostOne) {
     ASSERT_EQ(Bytes(*response), right);
     on_cuda += response->execution().backend() == "cuda" ? 1 : 0;
   }
-  EXPECT_EQ(on_cuda, 9);  // the first finds out
+  EXPECT_EQ(on_cuda, 9);  // only the first request notices the loss
 }
 
 TEST(CudaStream, ALostDeviceEndsOnlyTheStream) {

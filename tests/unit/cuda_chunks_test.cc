@@ -1,4 +1,4 @@
-// How the CUDA backend divides a tensor, and what it costs.
+// How the CUDA backend splits a tensor, and its cost.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -78,7 +78,7 @@ TEST(CudaCost, GrowsWithTheCopiedAndSortedElements) {
   };
   EXPECT_LT(cost({1, 1000}, 5), cost({1, 10000000}, 5));
   EXPECT_LT(cost({1, 10000000}, 5), cost({1, 10000000}, 10000000));
-  // At least the copy into pinned memory, 10 GB/s at most.
+  // At least the copy to pinned memory, at 10 GB/s or less.
   EXPECT_GT(cost({1, 10000000}, 5), 4000000);
 }
 

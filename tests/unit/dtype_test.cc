@@ -1,4 +1,4 @@
-// The table of element types and the order of their keys.
+// The table of element types, and the order of their sort keys.
 #include "core/base/dtype.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 
 using testing::Number;
 
-// Returns the number of an element. A type of less than a byte uses the highest
+// Returns the value of an element. Types smaller than a byte use its highest
 // bits.
 Number Meaning(DType type, uint64_t bits) {
   if (InfoOf(type).packed()) bits >>= 8 - InfoOf(type).bits;
@@ -29,9 +29,9 @@ bool Equal(const Number& a, const Number& b) {
   return a.nan || b.nan ? a.nan && b.nan : a.value == b.value;
 }
 
-// Expects that the keys order the patterns like their numbers, with NaN above
-// all numbers: along ascending numbers, keys of the largest ascend, keys of the
-// smallest descend, and keys are equal where the numbers are equal.
+// Expects that the keys order the patterns like their values, with NaN above
+// all numbers: when values ascend, LARGEST keys ascend, SMALLEST keys descend,
+// and equal values have equal keys.
 template <class Key, bool kFloat>
 void ExpectKeysInOrder(DType type, const std::vector<uint64_t>& patterns) {
   struct Row {
@@ -61,10 +61,9 @@ void ExpectKeysInOrder(DType type, const std::vector<uint64_t>& patterns) {
   }
 }
 
-// Returns all patterns of up to 16 bits, as an element is computed with: a type
-// of less than a byte uses the highest bits. Of wider types, returns the
-// neighbors of every power of two, of infinity and of their negatives, and
-// random bits.
+// Returns all patterns of types of up to 16 bits. Types smaller than a byte use
+// its highest bits. For wider types, returns the neighbors of every power of
+// two, of infinity and of their negatives, and random bits.
 std::vector<uint64_t> PatternsOf(const DTypeInfo& type) {
   std::vector<uint64_t> patterns;
   if (type.bits <= 16) {
@@ -117,7 +116,7 @@ TEST(DTypes, MatchTheProtocol) {
     EXPECT_EQ(&InfoOf(static_cast<DType>(number)), row);
     EXPECT_EQ(static_cast<size_t>(row->bits), testing::ElementBits(number));
     EXPECT_EQ(row->bytes, (row->bits + 7) / 8) << name;
-    // Codes of types without a sign bit ascend with their numbers.
+    // Types without a sign bit are ordered by their codes.
     const bool codes = name == "nf4" || name == "f8e8m0";
     EXPECT_EQ(row->is_float, name.find('f') != std::string::npos && !codes)
         << name;

@@ -13,7 +13,7 @@
 namespace topk::testing {
 namespace {
 
-// Returns a valid request of one row for an operator.
+// Returns a valid request with one row for an operator.
 v1::TopKRequest OneRow(const v1::Spec& spec, v1::DataType type,
                        v1::DataType index_type) {
   v1::TopKRequest request;
@@ -62,7 +62,7 @@ TEST(Capabilities, ListExactlyTheAcceptedTypes) {
         const Status status = Compute(engine, request).ok()
                                   ? Status()
                                   : Compute(engine, request).status();
-        // The length of the data is wrong, which is checked last.
+        // The data has the wrong length, which is checked last.
         EXPECT_EQ(status.field != "tensor.data_type", types.count(type) == 1)
             << row.name() << " " << v1::DataType_Name(type) << " "
             << status.message;

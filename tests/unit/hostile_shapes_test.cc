@@ -1,4 +1,4 @@
-// Small messages with large shapes must not cost the server much.
+// Small messages with huge shapes must not be expensive for the server.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -19,7 +19,7 @@ v1::TopKRequest SmallU8Request() {
   return request;
 }
 
-// A stream of an empty tensor needs no state for its 2^36 columns.
+// A stream of an empty tensor must not allocate state for its 2^36 columns.
 TEST(HostileShapes, StreamOfAnEmptyTensorKeepsNoSelections) {
   v1::TopKRequest header = SmallU8Request();
   header.mutable_onnx()->set_axis(1);
@@ -35,7 +35,7 @@ TEST(HostileShapes, StreamOfAnEmptyTensorKeepsNoSelections) {
   EXPECT_TRUE(answer->values().data().empty());
 }
 
-// A selection for each column would need far more memory than the output.
+// A selection per column would need far more memory than the output.
 TEST(HostileShapes, StreamOfManyColumnsIsRejectedByItsHeader) {
   v1::TopKRequest header = SmallU8Request();
   header.mutable_onnx()->set_axis(0);
@@ -64,7 +64,7 @@ TEST(HostileShapes, RejectsARankAboveTheLimit) {
   EXPECT_EQ(Compute(engine, request).status().reason, "RANK_TOO_HIGH");
 }
 
-// One element is repeated 2^32 - 1 times, so the first k are the result.
+// One element is repeated 2^32 - 1 times, so the result is the first k.
 TEST(HostileShapes, BroadcastAlongTheAxisTakesConstantTime) {
   v1::TopKRequest request = SmallU8Request();
   request.mutable_spec()->set_dialect(v1::DIALECT_DIRECTML);

@@ -50,7 +50,7 @@ TEST(InFlightLimiter, CountsBytes) {
   EXPECT_EQ(limiter.bytes(), 60);
 }
 
-// A retry would need the same bytes again.
+// No retry delay: a retry would need the same bytes.
 TEST(InFlightLimiter, ReportsRequestsThatGrowBeyondTheLimit) {
   InFlightLimiter limiter(kLimits);
   InFlightLimiter::Reservation reservation;
@@ -66,7 +66,7 @@ TEST(InFlightLimiter, ReportsRequestsThatGrowBeyondTheLimit) {
   EXPECT_TRUE(charge.Add(20).ok());
 }
 
-// A rejected request never uses a part of the limits, even for a moment.
+// A rejected request never uses a part of the limits, not even temporarily.
 TEST(InFlightLimiter, RejectedClientsDoNotCountForOthers) {
   InFlightLimiter limiter(kLimits);
   InFlightLimiter::Reservation a, b;
@@ -121,14 +121,14 @@ TEST(InFlightLimiter, CountsNothingAfterAllReleases) {
 TEST(RetryDelayEstimator, SpreadsRetryDelays) {
   RetryDelayEstimator queue;
   const RetryDelayEstimator::Time start = std::chrono::steady_clock::now();
-  EXPECT_LE(queue.Join(100, 0, start), milliseconds(120));  // without a rate
+  EXPECT_LE(queue.Join(100, 0, start), milliseconds(120));  // rate unknown
   const milliseconds first = queue.Join(500, 1000, start + seconds(1));
   EXPECT_GE(first, milliseconds(400));
   EXPECT_LE(first, milliseconds(600));
   const milliseconds second = queue.Join(1000, 1000, start + seconds(1));
   EXPECT_GE(second, milliseconds(1200));
   EXPECT_LE(second, milliseconds(1800));
-  // Delays that have passed do not count.
+  // Delays that have passed no longer count.
   const milliseconds third = queue.Join(500, 3000, start + seconds(3));
   EXPECT_GE(third, milliseconds(400));
   EXPECT_LE(third, milliseconds(600));
@@ -144,7 +144,7 @@ TEST(RetryDelayEstimator, IsBounded) {
             milliseconds(16));
 }
 
-// Concurrent callers measure the total before they take turns.
+// Concurrent callers read the total before they take the mutex.
 TEST(RetryDelayEstimator, IgnoresOutdatedTotals) {
   RetryDelayEstimator queue;
   const RetryDelayEstimator::Time start = std::chrono::steady_clock::now();

@@ -1,4 +1,4 @@
-// The requested instruction set runs.
+// TOPK_INSTRUCTION_SET selects the instruction set that runs.
 #include "core/backends/cpu/instruction_set.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace topk::testing {
 namespace {
 
-// Sets the variable for a scope.
+// Sets the environment variable for a scope.
 class Forced {
  public:
   explicit Forced(const std::string& name) {

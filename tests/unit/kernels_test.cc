@@ -1,5 +1,5 @@
-// Properties of the kernels on which speed depends and results do not.
-// algorithms_test.cc and fuzz.kernels test their results.
+// Properties of the kernels that affect speed but not results.
+// algorithms_test.cc and fuzz.kernels check the results.
 #include "core/backends/cpu/kernels.h"
 
 #include <gtest/gtest.h>
@@ -89,7 +89,7 @@ TEST(Kernels, MaximaAreBounds) {
                              groups);
         std::sort(maxima.begin(), maxima.end(), std::greater<Key>());
         const std::vector<Key> keys = KeysOf(encoder, elements, count);
-        // Of the smallest elements, no number's key is less than infinity's.
+        // For SMALLEST, no number's key is below infinity's key.
         const Key least = std::max<Key>(1, kFloat && encoder.flip != 0
                                                ? encoder(encoder.infinity)
                                                : Key{1});
@@ -134,7 +134,7 @@ template <class Key>
 void ExpectKthOfManyKeys() {
   std::mt19937_64 random(9);
   constexpr int64_t kCount = kKthMost + 1001;
-  // More keys than the kernel takes.
+  // More keys than the kernel supports.
   const auto unused = [](const Key*, int64_t, int64_t) {
     ADD_FAILURE() << "the kernel must not be called";
     return Key{0};
@@ -162,7 +162,7 @@ TEST(Kernels, KthOfManyKeysIsALowerBoundOfTheTopK) {
 }
 
 // Without ties, at least k elements reach the bound of a row, and rarely too
-// many.
+// many do.
 TEST(Kernels, ShortRowsWithoutTiesAreNotDeclined) {
   std::mt19937_64 random(7);
   constexpr int64_t kCount = 64;

@@ -1,4 +1,4 @@
-// Overlapping strides, and the number of elements.
+// Detection of overlapping strides, and the number of elements.
 #include "core/plan/layout.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 using Sizes = std::vector<int64_t>;
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
-// Calls fn with every vector of `rank` numbers 0 .. last.
+// Calls fn with all vectors of `rank` numbers between 0 and `last`.
 template <class Fn>
 void ForEach(size_t rank, int64_t last, const Fn& fn) {
   Sizes at(rank, 0);
@@ -67,17 +67,16 @@ TEST(Overlaps, DecidesHugeTensorsWithoutEnumeration) {
   EXPECT_EQ(Overlaps(Sizes{big, 2}, Sizes{2, 1}), Overlap::kNo);
   EXPECT_EQ(Overlaps(Sizes{2, big}, Sizes{big - 1, 1}), Overlap::kYes);
   EXPECT_EQ(Overlaps(Sizes{big}, Sizes{0}), Overlap::kYes);
-  // There is nothing to overlap.
+  // An empty tensor has nothing to overlap.
   EXPECT_EQ(Overlaps(Sizes{big, 0}, Sizes{0, 0}), Overlap::kNo);
-  // Neither nested nor overlapping: coprime strides that meet at a * b only.
+  // Neither nested nor overlapping: the coprime strides meet only at a * b.
   const int64_t a = 30011;
   EXPECT_EQ(Overlaps(Sizes{a, a + 1}, Sizes{a + 1, a}), Overlap::kNo);
   EXPECT_EQ(Overlaps(Sizes{a + 1, a + 2}, Sizes{a + 1, a}), Overlap::kYes);
   EXPECT_EQ(Overlaps(Sizes{a, a + 1, 1}, Sizes{a + 1, a, 0}), Overlap::kNo);
 }
 
-// Eight dimensions of strides that nearly overlap cannot be decided within the
-// bound of steps.
+// Eight dimensions with nearly overlapping strides exceed the limit on steps.
 TEST(Overlaps, IsBounded) {
   std::mt19937_64 random(1);
   int undecided = 0;
@@ -93,8 +92,8 @@ TEST(Overlaps, IsBounded) {
   EXPECT_GT(undecided, 0);
 }
 
-// An empty tensor may not have sizes that overflow: the product of the outer or
-// the inner sizes would overflow later.
+// Sizes that overflow are rejected even for an empty tensor: the product of the
+// outer or inner sizes would overflow later.
 TEST(CountElements, ReportsOverflowNextToAZero) {
   EXPECT_FALSE(CountElements(Sizes{0, kMax, 2}, "f").ok());
   EXPECT_FALSE(CountElements(Sizes{kMax, 2, 0}, "f").ok());

@@ -1,4 +1,4 @@
-// How many lines pass, and which.
+// Which lines pass the limiter, and how many.
 #include "server/telemetry/line_limiter.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ TEST(LineLimiter, AllowsALimitPerSecond) {
     for (int i = 0; i < 10; ++i) {
       const auto missing = limiter.Pass(second);
       ASSERT_EQ(missing.has_value(), i < 3);
-      // The first of the next second tells.
+      // The first line of each second reports the skipped lines.
       if (i < 3) {
         EXPECT_EQ(*missing, i == 0 && second > 0 ? 7 : 0);
       }
@@ -62,7 +62,7 @@ TEST(Sampler, PicksItsShareEvenly) {
     }
     EXPECT_NEAR(picked, share * 10000, 1);
   }
-  // 0 is off, which no other share is.
+  // Only a share of 0 turns the sampler off.
   EXPECT_TRUE(Sampler(1e-300).on());
 }
 

@@ -1,4 +1,4 @@
-// Addresses that no other machine can reach.
+// Recognizes addresses that other machines cannot reach.
 #include "core/security/local_address.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Slices that are long enough to be cut return the bytes of a stable sort for
-// any number of threads and any pieces.
+// Slices that are long enough to be split return the bytes of a stable sort for
+// any number of threads and pieces.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -21,14 +21,14 @@ struct Slices {
   Order order;
   /// The number of distinct values, for ties. 0 = random bits.
   uint64_t distinct;
-  /// Whether eight threads cut slices, and so name another kernel than one
-  /// thread.
+  /// True if eight threads split the slices, and therefore report another
+  /// kernel than one thread does.
   bool splits;
 };
 
 void PrintTo(const Slices& s, std::ostream* out) { *out << s.name; }
 
-// If k = n - 1, an element that is lost at a cut is missed.
+// With k = n - 1, losing a single element at a boundary is detected.
 std::vector<Slices> AllSlices() {
   using enum DType;
   using enum Direction;
@@ -103,7 +103,7 @@ TEST_P(LongSlices, HaveTheSameBytesForAnyChunking) {
     ASSERT_TRUE(FoldPlan(*backend, plan_, tensor_,
                          [&random] {
                            return static_cast<size_t>(random() %
-                                                      5000);  // empty too
+                                                      5000);  // may be empty
                          }) == expected_)
         << Describe(*backend) << ", pieces at random";
   }
@@ -112,7 +112,7 @@ TEST_P(LongSlices, HaveTheSameBytesForAnyChunking) {
 INSTANTIATE_TEST_SUITE_P(All, LongSlices, ::testing::ValuesIn(AllSlices()),
                          [](const auto& param) { return param.param.name; });
 
-// A long row through strides: padded, and as a column of a matrix.
+// A long row with strides: padded, or as a column of a matrix.
 TEST(LongSlices, MayBeStrided) {
   for (const std::vector<int64_t>& strides :
        {std::vector<int64_t>{1, 2}, {100003, 1}, {0, 1}, {3, 0}}) {

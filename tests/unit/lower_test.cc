@@ -226,8 +226,8 @@ TEST(EscapeControls, KeepsTextAndEscapesControlCharacters) {
   EXPECT_EQ(EscapeControls("\x9B"
                            "1m\xff"),
             "\\x9b1m\\xff");
-  EXPECT_EQ(EscapeControls("\xE2\x82"), "\\xe2\\x82");  // cut
-  // Not UTF-8: long forms, surrogates, numbers above U+10FFFF.
+  EXPECT_EQ(EscapeControls("\xE2\x82"), "\\xe2\\x82");  // truncated
+  // Invalid UTF-8: overlong forms, surrogates, code points above U+10FFFF.
   for (const std::string text :
        {"\xC0\x80", "\xC1\xBF", "\xE0\x9F\xBF", "\xED\xA0\x80",
         "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80"}) {

@@ -1,5 +1,4 @@
-// Results of shards, merged in any grouping and order, are the result of the
-// whole axis.
+// Merging shards in any grouping and order gives the result of the whole axis.
 #include "core/merge/merge.h"
 
 #include <gmock/gmock.h>
@@ -46,7 +45,7 @@ Result<Part> Merge(const std::vector<Part>& parts) {
   return part;
 }
 
-// Returns the elements begin .. end - 1 along the axis.
+// Returns elements begin .. end - 1 along the axis.
 std::string Shard(const Plan& whole, const std::string& tensor, int64_t begin,
                   int64_t end) {
   const auto type = static_cast<int>(whole.dtype);
@@ -63,7 +62,7 @@ std::string Shard(const Plan& whole, const std::string& tensor, int64_t begin,
   return shard;
 }
 
-// Returns the result of the shard begin .. end - 1, which may have fewer than k
+// Returns the result of shard begin .. end - 1, which may have fewer than k
 // elements. The request and the merge each add a part of the shard's offset.
 Part Compute(const Backend& backend, const PlanRequest& asked, int64_t k,
              const std::string& shard, int64_t begin, int64_t end,
@@ -89,7 +88,7 @@ Part Compute(const Backend& backend, const PlanRequest& asked, int64_t k,
           std::move(answer.indices)};
 }
 
-// Merges some of the parts, chosen at random, until one is left.
+// Merges randomly chosen parts until one is left.
 Part MergeSomehow(std::vector<Part> parts, Random& random) {
   do {
     std::shuffle(parts.begin(), parts.end(), random);
@@ -124,7 +123,7 @@ TEST_P(Merging, HasTheBytesOfTheWholeForAnySharding) {
     request.order = random() % 2 == 0 ? Order::kValue : Order::kIndex;
     request.index_type = std::array{DType::kI32, DType::kI64, DType::kU32,
                                     DType::kU64}[random() % 4];
-    // The last index may be the greatest of its type.
+    // The last index may be the largest value of its type.
     request.index_offset =
         random() % 2 == 0 ? 0 : MaxIndex(request.index_type) - n + 1;
     const Plan whole = ValidPlan(request);

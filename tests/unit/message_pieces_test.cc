@@ -1,4 +1,4 @@
-// The pieces of a message have its bytes, and large data is not copied.
+// The pieces have the bytes of the message, and large data is not copied.
 #include "core/wire/message_pieces.h"
 
 #include <gtest/gtest.h>

@@ -7,12 +7,12 @@
 
 #include "core/base/text.h"
 
-using namespace std::string_literals;  // NOLINT: "..."s keeps zeros
+using namespace std::string_literals;  // "..."s keeps zeros
 
 namespace topk {
 namespace {
 
-// A file's content: magic, version, header, data.
+// Returns the contents of a file: magic, version, header, data.
 std::string File(int major, std::string header, const std::string& data) {
   std::string file("\x93NUMPY", 6);
   file += static_cast<char>(major);
@@ -96,7 +96,7 @@ TEST(Npy, ReportsUnknownTypes) {
 TEST(Npy, RejectsMalformedFiles) {
   const std::string good = File(1, Header("<f4", "False", "(1,)"), "abcd");
   ASSERT_TRUE(Parse(good).ok());
-  for (size_t size = 0; size < good.size(); ++size) {  // cut off anywhere
+  for (size_t size = 0; size < good.size(); ++size) {  // truncated anywhere
     EXPECT_FALSE(Parse(good.substr(0, size)).ok()) << size;
   }
   for (const std::string& header : {
@@ -158,7 +158,7 @@ TEST(Npy, ReadsWrittenFiles) {
   std::filesystem::remove(path);
 }
 
-// ml_dtypes writes a byte per element and extends the sign of i4.
+// ml_dtypes writes one byte per element and sign-extends i4.
 TEST(Npy, PacksElementsOfLessThanAByte) {
   const auto i4 = Parse(File(1, Header("|V1", "False", "(3,)"), "\xF8\x07\xFF"),
                         DType::kI4);

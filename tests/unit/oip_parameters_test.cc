@@ -48,7 +48,7 @@ Status Set(const std::string& name, const InferParameter& value, Message& to) {
   return SetParameters(parameters, to, request);
 }
 
-// Fails for a new attribute whose type SetParameters() does not support.
+// Fails if a new attribute has a type that SetParameters() does not support.
 TEST(OipParameters, EveryAttributeOfEveryDialectIsSetOrRejected) {
   const auto* attributes =
       v1::TopKRequest::descriptor()->FindOneofByName("attributes");

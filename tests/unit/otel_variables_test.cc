@@ -1,4 +1,4 @@
-// OpenTelemetry's environment variables, valid and not.
+// OpenTelemetry's environment variables, valid and invalid.
 #include "server/config/otel_variables.h"
 
 #include <gmock/gmock.h>

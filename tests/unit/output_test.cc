@@ -53,7 +53,7 @@ TEST(ElementText, FormatsEveryType) {
             "18446744073709551615");
 }
 
-// Elements within bytes, and every kind of number.
+// Types smaller than a byte, and every kind of number.
 TEST(ElementText, FormatsTypesOfAByteOrLess) {
   const auto text = [](DType type, std::initializer_list<uint8_t> bytes,
                        int64_t i) {

@@ -1,4 +1,4 @@
-// Elements of less than a byte, in any range.
+// Unpacks any range of elements smaller than a byte.
 #include "core/base/packing.h"
 
 #include <gtest/gtest.h>
@@ -27,14 +27,14 @@ std::vector<DTypeInfo> PackedTypes() {
   return types;
 }
 
-// Returns memory that ends with the data, so that a sanitizer detects reads
-// beyond.
+// Returns a copy without spare room, so that sanitizers detect reads past the
+// end.
 std::vector<std::byte> Exactly(const std::string& data) {
   const auto bytes = std::as_bytes(std::span(data));
   return {bytes.begin(), bytes.end()};
 }
 
-// Returns the portable Unpack and that of every instruction set.
+// Returns the portable Unpack() and the version of every instruction set.
 std::vector<std::function<decltype(Unpack)>> Ways() {
   std::vector<std::function<decltype(Unpack)>> ways = {Unpack};
   for (const cpu::InstructionSet& set : cpu::SupportedInstructionSets()) {

@@ -1,5 +1,5 @@
-// Loops on the arena's threads read what their maker wrote, and leave what they
-// wrote to whoever waited: ThreadSanitizer watches.
+// Loops on the arena's threads see the caller's writes, and the caller sees
+// theirs once it has waited. Checked by ThreadSanitizer.
 #include "core/backends/cpu/pieces.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ TEST(Pieces, SynchronizeWithTheirCaller) {
   }
 }
 
-// Both threads of the pool's size are inside; a third one enters all the same.
+// The pool's two threads are both busy. A third caller enters anyway.
 TEST(ArenaPool, NeverKeepsACallerWaiting) {
   ArenaPool arenas(2);
   std::promise<void> end;

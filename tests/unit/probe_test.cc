@@ -28,8 +28,8 @@ void ExpectSame(const SortKeyEncoder<Key, kFloat>& encoder,
   }
 }
 
-// Returns the bits around all values where the orders of bits and keys differ,
-// and random bits.
+// Returns the bits around all values where the order of the bits differs from
+// that of the keys, and random bits.
 template <class Key>
 std::vector<Key> Interesting(const DTypeInfo& type, int random_count) {
   std::vector<Key> all;

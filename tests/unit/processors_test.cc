@@ -1,4 +1,4 @@
-// The number of processors, by cgroup files and the affinity mask.
+// The number of processors according to cgroup files and the affinity mask.
 #include "core/base/processors.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace topk {
 namespace {
 
-// The files of cgroup v2 and v1. 0 = no limit.
+// File contents of cgroup v2 and v1. 0 = no limit.
 TEST(ProcessorsOfQuota, RoundsUpAndIgnoresInvalidText) {
   for (const auto& [text, processors] :
        {std::pair("200000 100000\n", 2), std::pair("400000 100000", 4),
@@ -33,7 +33,8 @@ TEST(ProcessorsOfQuota, BoundsAHugeQuota) {
 
 TEST(AvailableProcessors, FollowsTheAffinityMask) {
   int count = 0;
-  std::thread([&] {  // the mask ends with the thread
+  // On another thread, so that the mask of this one does not change.
+  std::thread([&] {
     cpu_set_t mask;
     ASSERT_EQ(sched_getaffinity(0, sizeof(mask), &mask), 0);
     int one = 0;
@@ -42,8 +43,7 @@ TEST(AvailableProcessors, FollowsTheAffinityMask) {
     CPU_SET(one, &mask);
     ASSERT_EQ(sched_setaffinity(0, sizeof(mask), &mask), 0);
     count = AvailableProcessors();
-  })
-      .join();
+  }).join();
   EXPECT_EQ(count, 1);
 }
 

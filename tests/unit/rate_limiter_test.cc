@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A limiter whose clock advances only when the test sets it.
+// A limiter whose clock advances only when the test says so.
 class Limited : public ::testing::Test {
  protected:
   RateLimiter Make(RateLimiter::Rates rates, size_t max_callers = 100) {
@@ -83,7 +83,7 @@ TEST_F(RateLimiterTest, RatesBelowOneAdmitOneAtATime) {
 TEST_F(RateLimiterTest, LargeRequestsDelayTheNextOnes) {
   RateLimiter limiter = Make({.bytes = 1000});
   EXPECT_FALSE(limiter.Take("a", 1, 10'000));
-  // The debt of 9000 bytes takes 9 s, and the same request 1 s more.
+  // The debt of 9000 bytes takes 9 s, and the same request again 1 s more.
   EXPECT_EQ(limiter.Take("a", 1, 0), milliseconds(9000));
   EXPECT_EQ(limiter.Take("a", 1, 10'000), milliseconds(10'000));
   Pass(milliseconds(9000));
@@ -103,7 +103,7 @@ TEST_F(RateLimiterTest, EvictsTheLeastRecentlyUsedCaller) {
   for (int i = 0; i < 1000; ++i) {
     const std::string other = StrCat("other", i);
     EXPECT_FALSE(limiter.Take(other, 1, 0)) << i;
-    // This caller is always in use, so it is never evicted.
+    // This caller is always recently used, so it is never evicted.
     EXPECT_EQ(limiter.Take("a", 1, 0).has_value(), i > 0) << i;
   }
   EXPECT_TRUE(limiter.Take("other991", 1, 0)) << "remembered";

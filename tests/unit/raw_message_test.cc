@@ -1,5 +1,5 @@
-// ReadRaw agrees with the generated parser on all bytes, except that it drops
-// unknown fields. Its time is linear, and its charge covers what it builds.
+// ReadRaw() agrees with the generated parser on all bytes, except that it drops
+// unknown fields. It takes linear time, and charges for what it allocates.
 #include "server/calls/raw_message.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ int64_t Below(Random& random, size_t bound) {
   return static_cast<int64_t>(random() % bound);
 }
 
-// Cuts bytes into slices of random sizes, as gRPC may deliver them.
+// Splits bytes into slices of random sizes, as gRPC may deliver them.
 grpc::ByteBuffer Cut(const std::string& bytes, Random& random) {
   std::vector<grpc::Slice> slices;
   for (size_t i = 0; i < bytes.size();) {
@@ -35,7 +35,7 @@ grpc::ByteBuffer Cut(const std::string& bytes, Random& random) {
   return {slices.data(), slices.size()};
 }
 
-// Reads a message like a worker, without a charge.
+// Reads a message as a worker does, without a charge.
 template <class To>
 Status Read(grpc::ByteBuffer& bytes, To& to) {
   return *ReadRaw(
@@ -92,7 +92,7 @@ TEST(RawMessage, RejectsDamagedBytesLikeTheGeneratedParser) {
   int valid = 0;
   for (int i = 0; i < 900; ++i) {
     std::string bytes = Valid(random).SerializeAsString();
-    // Damage the ends, which have most fields.
+    // Damage the beginning and the end, which have most of the fields.
     const auto place = [&] {
       const size_t end = std::min<size_t>(bytes.size(), 40);
       const auto at = static_cast<size_t>(Below(random, end));
@@ -130,7 +130,7 @@ std::string Varint(uint64_t value) {
   return bytes;
 }
 
-// Returns a field of bytes.
+// Returns a length-delimited field.
 std::string Field(int number, const std::string& bytes) {
   return Varint(static_cast<uint64_t>(number) << 3 | 2) + Varint(bytes.size()) +
          bytes;
@@ -157,7 +157,7 @@ TEST(RawMessage, ReadsUnusualValidMessages) {
   EXPECT_EQ(raw, 1);
   EXPECT_TRUE(same(unknown + Field(kTensor, unknown + data + group) + group));
   EXPECT_TRUE(same(Field(kTensor, varint + data)));
-  // Repeated fields: the last data counts, and tensors are merged.
+  // Repeated fields: the last data wins, and tensors are merged.
   EXPECT_TRUE(same(Field(kTensor, data + other)));
   EXPECT_TRUE(same(Field(kTensor, data) + Field(kTensor, other)));
   EXPECT_TRUE(same(Field(kTensor, data) + Field(kTensor, "")));
@@ -219,7 +219,7 @@ TEST(RawMessage, DropsUnknownFieldsAtAnyDepth) {
   const std::string unknown =
       Field(999, "u") + Varint(999 << 3) + Varint(5) +
       Group(999, Field(1, "g") + Group(2, Varint(3 << 3 | 5) + "1234"));
-  // A repeated number may be packed or not; other wire types are unknown.
+  // A repeated number may be packed or not. Other wire types are unknown.
   const std::string shape = Varint(kShape << 3) + Varint(2) +
                             Field(kShape, Varint(3) + Varint(300)) +
                             Varint(kShape << 3 | 5) + "1234" +

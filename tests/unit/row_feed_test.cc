@@ -1,5 +1,5 @@
 // RowFeed selects the right elements for any hint and bound, with little work
-// for rows in a bad order.
+// even for adversarial orders.
 #include "core/backends/cpu/row_feed.h"
 
 #include <gtest/gtest.h>
@@ -40,8 +40,7 @@ class RowFeedTest : public ::testing::TestWithParam<InstructionSet> {
   const Encoder encoder_{InfoOf(DType::kU32), true};
 };
 
-// Rows with different greatest values: some hints hold, others fail or admit
-// all elements.
+// Rows with different maxima: some hints hold, others fail or admit all.
 TEST_P(RowFeedTest, IsRightForAnyHint) {
   constexpr int64_t kCount = 20000;
   constexpr int64_t kK = 60;
@@ -60,10 +59,10 @@ TEST_P(RowFeedTest, IsRightForAnyHint) {
         << round;
     selection.Reset();
   }
-  EXPECT_GT(failed, 0);  // some hint was wrong
+  EXPECT_GT(failed, 0);  // at least one hint was wrong
 }
 
-// The hint of the row before admits k - 1, k or k + 1 elements.
+// The previous row's hint admits k - 1, k or k + 1 elements.
 TEST_P(RowFeedTest, DropsAHintThatFewerThanKExceed) {
   constexpr int64_t kCount = 20000;
   constexpr int64_t kK = 60;
@@ -117,7 +116,7 @@ TEST_P(RowFeedTest, ReadsRowsWithoutAHintAfterOneThatFailed) {
   }
 }
 
-// No later element can rank before the greatest key.
+// No later element can rank before the largest key.
 TEST_P(RowFeedTest, EndsAtKElementsWithTheGreatestKey) {
   constexpr int64_t kCount = 20000;
   constexpr int64_t kK = 60;
@@ -142,9 +141,8 @@ TEST_P(RowFeedTest, OffersNothingOnceCancelled) {
   EXPECT_EQ(selection.size(), 0);
 }
 
-// In an ascending row every element enters the selection, unless RowFeed
-// samples the rest of the row. The test counts reselections instead of the
-// time.
+// In an ascending row, every element enters the selection unless RowFeed
+// samples the rest of the row. Counts reselections rather than measuring time.
 TEST_P(RowFeedTest, ReselectsRarelyFromAnAscendingRow) {
   constexpr int64_t kCount = 1000000;
   constexpr int64_t kK = 100;
@@ -154,11 +152,11 @@ TEST_P(RowFeedTest, ReselectsRarelyFromAnAscendingRow) {
   Feeder feed(kernels_, encoder_, kK);
   feed.FeedMore({Bytes(row), kCount, 0}, selection);
   EXPECT_EQ(ChosenIndices(selection), testing::BestSlotsInOrder(row, kK));
-  EXPECT_LT(selection.reselections(), 100);  // without samples 7812
+  EXPECT_LT(selection.reselections(), 100);  // 7812 without samples
 }
 
-// Stretches of different heights, fed in runs of any length. Each run has its
-// own bounds, and many bounds fail.
+// A row of stretches with different maxima, fed in pieces of any length. Each
+// piece has its own bounds, many of which fail.
 TEST_P(RowFeedTest, IsRightForAnyChunking) {
   std::mt19937 random(3);
   for (int round = 0; round < 100; ++round) {
@@ -199,7 +197,7 @@ TEST_P(RowFeedTest, IsRightForAnyChunking) {
   }
 }
 
-// All pieces share a bound, which holds if k elements of all pieces reach it.
+// All pieces share a bound. It holds if k elements of all pieces reach it.
 TEST_P(RowFeedTest, ChunksShareABound) {
   constexpr int64_t kCount = 100000;
   constexpr int64_t kK = 500;

@@ -67,7 +67,7 @@ Answer FoldPlan(const Backend& backend, const Plan& plan,
   const std::unique_ptr<Fold> fold = *prepared->StartFold(outputs, nullptr);
   auto rest = std::as_bytes(std::span(tensor));
   while (!rest.empty()) {
-    // A copy, so that a fold that keeps a reference to the piece is detected.
+    // A copy, to detect a fold that keeps a reference to the piece.
     const auto piece = rest.first(std::min(rest.size(), next()));
     const std::vector<std::byte> copy(piece.begin(), piece.end());
     fold->Feed(copy);
@@ -89,7 +89,7 @@ Answer SlowAnswer(const Plan& plan, const std::string& tensor) {
   for (const int64_t size : plan.shape) {
     if (size == 0) return answer;
   }
-  for (;;) {  // at[axis] == 0 here
+  for (;;) {  // here, at[axis] == 0
     std::vector<Number> numbers(n);
     std::vector<size_t> places(n);
     for (size_t i = 0; i < n; ++i) {
@@ -136,7 +136,7 @@ Answer SlowAnswer(const Plan& plan, const std::string& tensor) {
 std::string SomeData(DType dtype, int64_t count, uint64_t seed,
                      uint64_t distinct) {
   const auto type = static_cast<int>(dtype);
-  // Unused bits of the last byte are set.
+  // Set the unused bits of the last byte.
   std::string data(DataBytes(type, static_cast<size_t>(count)), '\xff');
   std::mt19937_64 random(seed);
   for (size_t i = 0; i < static_cast<size_t>(count); ++i) {

@@ -1,4 +1,4 @@
-// Plans without a request: run one on a backend, and the slow right answer.
+// Runs plans on backends, without a request, and computes reference results.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace topk::testing {
 
-/// The bytes of an answer, and the kernel that made them.
+/// The bytes of a result, and the kernel that computed it.
 struct Answer {
   std::string values;
   std::string indices;
   std::string kernel;
 
-  /// The answer does not contain the kernel.
+  /// Ignores the kernel.
   bool operator==(const Answer& other) const {
     return values == other.values && indices == other.indices;
   }
@@ -27,24 +27,24 @@ struct Answer {
 PlanRequest Ask(DType dtype, std::vector<int64_t> shape, int64_t axis,
                 int64_t k);
 
-/// Returns the request's plan. Throws std::runtime_error if it is not valid.
+/// Returns the plan of a request. Throws std::runtime_error if it is invalid.
 Plan ValidPlan(const PlanRequest& request);
 
 /// Runs a plan on the whole tensor.
 Answer RunPlan(const Backend& backend, const Plan& plan,
                const std::string& tensor);
 
-/// Folds a plan over the tensor in pieces. `next` returns the length of each;
-/// the last piece is the remainder.
+/// Folds a plan over the tensor in pieces. `next` returns the length of each
+/// piece; the last piece is whatever remains.
 Answer FoldPlan(const Backend& backend, const Plan& plan,
                 const std::string& tensor, const std::function<size_t()>& next);
 
-/// The right answer, from the meaning of the elements: it sorts every slice and
-/// shares no code with core/ but the plan.
+/// Returns the expected result. Sorts every slice by the values of its elements
+/// and shares only the plan with core/.
 Answer SlowAnswer(const Plan& plan, const std::string& tensor);
 
-/// Returns `count` elements of random bits; with `distinct` > 0 the elements
-/// are the bits 0 .. distinct - 1 alone, so that most of them tie.
+/// Returns `count` elements of random bits. If `distinct` > 0, uses only the
+/// bits 0 .. distinct - 1, so that most elements tie.
 std::string SomeData(DType dtype, int64_t count, uint64_t seed,
                      uint64_t distinct = 0);
 

@@ -1,4 +1,4 @@
-// cpu::Selection keeps the best k elements for any cuts.
+// cpu::Selection keeps the best k elements for any partition.
 #include "core/backends/cpu/selection.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ Key BitsAt(size_t index) {
   return static_cast<Key>(index * 37 + 11);
 }
 
-// Returns the expected elements, by a stable sort.
+// Returns the expected elements, using a stable sort.
 template <class Key>
 std::vector<Rank> Best(const std::vector<Key>& keys, size_t k) {
   std::vector<Rank> best;
@@ -33,7 +33,7 @@ std::vector<Rank> Best(const std::vector<Key>& keys, size_t k) {
   return best;
 }
 
-// A slow Kernels::kth.
+// A slow implementation of Kernels::kth.
 template <class Key>
 Key Kth(const Key* keys, int64_t count, int64_t k) {
   std::vector<Key> sorted(keys, keys + count);
@@ -41,7 +41,7 @@ Key Kth(const Key* keys, int64_t count, int64_t k) {
   return sorted[static_cast<size_t>(k - 1)];
 }
 
-// Returns the elements of a selection by ascending index.
+// Returns the elements of a selection in ascending order of their indices.
 template <class Key>
 std::vector<Rank> Chosen(Selection<Key>& selection) {
   std::vector<Rank> chosen;
@@ -108,7 +108,7 @@ TYPED_TEST(SelectionTest, MergesInAnyGrouping) {
     const size_t n = pick(1, 200);
     const size_t k = pick(1, n);
     const auto keys = Family<TypeParam>(round % kFamilies, n, random);
-    // Cut anywhere: pieces may be empty, or shorter than k.
+    // Split anywhere: pieces may be empty or shorter than k.
     std::vector<size_t> cuts = {0, n};
     for (size_t i = pick(0, 7); i > 0; --i) cuts.push_back(pick(0, n));
     std::sort(cuts.begin(), cuts.end());
@@ -118,7 +118,7 @@ TYPED_TEST(SelectionTest, MergesInAnyGrouping) {
                          static_cast<int64_t>(k + 3), static_cast<int64_t>(n));
       Offer(keys, cuts[i], cuts[i + 1], parts.back());
     }
-    while (parts.size() > 1) {  // any two neighbors
+    while (parts.size() > 1) {  // merge two random neighbors
       const size_t from = pick(1, parts.size() - 1);
       parts[from - 1].Merge(parts[from]);
       parts.erase(parts.begin() + static_cast<ptrdiff_t>(from));
@@ -129,7 +129,7 @@ TYPED_TEST(SelectionTest, MergesInAnyGrouping) {
 }
 
 // Earlier candidates fill the buffer and are reselected together with elements
-// above the bound. The bound does not hold because of them.
+// above the bound. Because of these candidates, the bound does not hold.
 TEST(Selection, DropsABoundThatFewerThanKExceed) {
   Selection<uint32_t> selection(Kth<uint32_t>, 3, 4, 100);
   const std::vector<uint32_t> before = {1, 2, 3, 4, 5, 6};
@@ -145,8 +145,8 @@ TEST(Selection, DropsABoundThatFewerThanKExceed) {
   EXPECT_EQ(Chosen(selection), Best(all, 3));
 }
 
-// The tensor changed between two reads: the elements that replaced others are
-// not offered again.
+// The tensor changed between two reads: elements that replaced others are not
+// offered again.
 TEST(Selection, HasKElementsAfterDroppingABound) {
   Selection<uint32_t> selection(Kth<uint32_t>, 3, 4, 100);
   const std::vector<uint32_t> all = {1, 2, 3, 4, 5, 6, 50, 200, 40};
@@ -162,7 +162,7 @@ TEST(Selection, HasKElementsAfterDroppingABound) {
 
 TEST(Selection, UsesMemoryForItsBufferOnly) {
   constexpr size_t kCount = 100000;
-  std::vector<uint32_t> keys(kCount);  // ascending: every element enters
+  std::vector<uint32_t> keys(kCount);  // ascending, so every element enters
   std::iota(keys.begin(), keys.end(), 0u);
   Selection<uint32_t> selection(Kth<uint32_t>, 10, 30, kCount);
   Offer(keys, 0, kCount, selection);

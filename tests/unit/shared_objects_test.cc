@@ -1,4 +1,4 @@
-// The mappings that a server keeps.
+// The cache of shared memory mappings.
 #include "server/shared_memory/shared_objects.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kMax = SharedObjects::kMaxKept;
 
-// Lowers a limit of this process for a scope.
+// Lowers a resource limit of this process for a scope.
 class Lowered {
  public:
   Lowered(__rlimit_resource what, rlim_t most) : what_(what) {
@@ -36,7 +36,7 @@ class Lowered {
   rlimit before_{};
 };
 
-// More objects than are kept.
+// Uses more objects than the cache keeps.
 class SharedObjectsTest : public ::testing::Test {
  protected:
   SharedObjectsTest() {
@@ -101,7 +101,7 @@ TEST_F(SharedObjectsTest, RejectsTooManyObjectsInUse) {
 }
 
 TEST_F(SharedObjectsTest, IsRetryableWithoutFileDescriptors) {
-  Open(1);  // UBSan needs a descriptor when it first meets a type
+  Open(1);  // UBSan needs a descriptor when it first sees a type
   const Lowered none_left(RLIMIT_NOFILE, 0);
   const Result<SharedRegion> region =
       objects_.Open(memory_[0].Region(0, 4096), Access::kRead, "x");

@@ -24,7 +24,7 @@ TEST(Status, CodesHaveTheNumbersAndNamesOfGrpc) {
                          nullptr,
                          "UNAUTHENTICATED"};
   for (size_t code = 0; code < std::size(names); ++code) {
-    if (names[code] == nullptr) continue;  // the server does not use the code
+    if (names[code] == nullptr) continue;  // the server does not use this code
     EXPECT_EQ(CodeName(static_cast<Code>(code)), names[code]);
   }
   EXPECT_EQ(CodeName(static_cast<Code>(99)), "UNKNOWN");

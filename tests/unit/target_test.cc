@@ -1,4 +1,4 @@
-// Addresses of servers, as users write them.
+// Server addresses given by users.
 #include "core/security/target.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace topk {
 namespace {
 
-// Splits a list at its bars.
+// Splits a list at vertical bars.
 std::vector<std::string> SplitTargets(const std::string& list) {
   std::vector<std::string> items;
   std::istringstream text(list);

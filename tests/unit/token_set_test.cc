@@ -58,7 +58,7 @@ TEST(TokenSet, NamesTheLineAndTheRule) {
            {StrCat(":", hash), {"line 1", "name of 1 .. 64"}},
            {StrCat("b c:", hash), {"line 1", "\"b c\""}},
            {StrCat(std::string(65, 'a'), ":", hash), {"line 1", "64 letters"}},
-           {StrCat(good, Line("bob", kAlice)), {"line 2", "there already"}}}) {
+           {StrCat(good, Line("bob", kAlice)), {"line 2", "already listed"}}}) {
     const auto set = TokenSet::Parse(text);
     ASSERT_FALSE(set.ok()) << text;
     for (const std::string& part : says) {

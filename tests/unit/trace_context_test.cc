@@ -39,7 +39,7 @@ TEST(TraceParent, RejectsZerosAndTheInvalidVersion) {
   EXPECT_FALSE(ParseTraceParent(Replaced(3, std::string(32, '0'))).has_value());
   EXPECT_FALSE(
       ParseTraceParent(Replaced(36, std::string(16, '0'))).has_value());
-  // Half of a trace's id may be 0.
+  // Half of a trace ID may be zero.
   EXPECT_TRUE(ParseTraceParent(Replaced(3, std::string(16, '0'))).has_value());
   EXPECT_TRUE(ParseTraceParent(Replaced(19, std::string(16, '0'))).has_value());
 }

@@ -1,4 +1,4 @@
-// Clients take turns, and no client waits for the long work of others.
+// Clients take turns, and no client waits for another client's long work.
 #include "server/calls/work_queue.h"
 
 #include <gtest/gtest.h>
@@ -24,8 +24,8 @@ constexpr int64_t kCost = 10'000'000;  // 10 ms
 constexpr const char* kClient = "client";
 constexpr std::chrono::hours kNever{1};
 
-// A queue with one thread. The thread has done work at half the expected speed
-// and now runs a job that ends with this object. One more job waits.
+// A queue with one thread, which has worked at half the expected speed and now
+// runs a job that ends when this object is destroyed. Another job is waiting.
 class Busy {
  public:
   Busy() {
@@ -37,7 +37,7 @@ class Busy {
     queue_.Enqueue(kClient, 3 * kCost, [this] {
       begun_.set_value();
       end_.get_future().wait();
-      return false;  // do not learn from the time of this job
+      return false;  // exclude this job from the speed estimate
     });
     begun_.get_future().wait();
     queue_.Enqueue(kClient, kCost, [] { return true; });
@@ -62,7 +62,7 @@ TEST(WorkQueueTest, SmallWorkHasLittleCostAndLittleOutput) {
 
 TEST(WorkQueueTest, RejectsWorkThatWouldStartAfterItsDeadline) {
   Busy busy;
-  // 40 ms of cost at half speed or less.
+  // 40 ms of cost, at half speed or less.
   EXPECT_GE(busy.queue().Wait(kClient), milliseconds(80));
   const Status status = busy.queue().CheckDeadline(
       kClient, system_clock::now() + milliseconds(50));
@@ -91,8 +91,8 @@ TEST(WorkQueueTest, ExpectsNoMoreWorkOfOthersThanTheyHave) {
                   [] { return true; });
   }
   queue.Enqueue(kClient, kCost, [] { return true; });
-  // The client's own work, as much of the heavy client's, and all of the light
-  // clients'.
+  // The client's own work, the same amount of the heavy client's, and all of
+  // the light clients'.
   EXPECT_EQ(queue.Wait(kClient).count(), 3 * kCost);
   end.set_value();
 }
@@ -171,7 +171,7 @@ class Blocker {
   std::promise<void> end_;
 };
 
-// The order in which the jobs of several clients began, one letter for each.
+// Records the order in which jobs began, with one letter per client.
 class Order {
  public:
   explicit Order(std::chrono::nanoseconds slice) : queue_(1, slice) {}

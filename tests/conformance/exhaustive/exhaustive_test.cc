@@ -1,5 +1,5 @@
-// Every tensor of up to six elements over eight values, with every k, direction
-// and order, against a stable sort.
+// Compares every tensor of up to six elements over eight values, with every k,
+// direction and order, with a stable sort.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,15 +13,15 @@
 namespace topk::testing {
 namespace {
 
-// Floats: -inf, -1, -0, +0, 1, inf, NaN, NaN with a payload. Integers: extremes
-// and numbers around zero.
+// The eight values. Floats: -inf, -1, -0, +0, 1, inf, NaN, NaN with a payload.
+// Integers: extremes and numbers around zero.
 struct Alphabet {
   DType type;
   int max_n;
   std::vector<uint64_t> letters;
 };
 
-// All elements of a type.
+// Returns all codes of a type.
 std::vector<uint64_t> Codes(size_t count) {
   std::vector<uint64_t> codes(count);
   std::iota(codes.begin(), codes.end(), uint64_t{0});
@@ -65,7 +65,7 @@ const std::vector<Alphabet>& Alphabets() {
       {DType::kI4, 3, Codes(16)},
       {DType::kNF4, 3, Codes(16)},
       {DType::kF4E2M1, 3, Codes(16)},
-      // The type has no infinities: use the greatest numbers.
+      // Without infinities in the type, use the largest numbers.
       {DType::kF8E4M3, 4, {0xFE, 0xB8, 0x80, 0, 0x38, 0x7E, 0x7F, 0xFF}},
       {DType::kF8E5M2, 4, {0xFC, 0xBC, 0x80, 0, 0x3C, 0x7C, 0x7E, 0xFD}},
       {DType::kF8E8M0, 5, {0, 1, 127, 254, 255}},
@@ -73,7 +73,7 @@ const std::vector<Alphabet>& Alphabets() {
   return *alphabets;
 }
 
-// The rows of a tensor: every word of n letters.
+// A tensor whose rows are all sequences of n values.
 struct Words {
   int64_t count = 1;
   std::vector<std::vector<int>> letters;
@@ -98,7 +98,7 @@ Words AllWords(const Alphabet& alphabet, int n) {
   return words;
 }
 
-// Returns the rank of each letter. Equal letters share a rank.
+// Returns the rank of each value. Equal values share a rank.
 std::vector<int> Ranks(const Alphabet& alphabet) {
   std::vector<Number> numbers;
   for (const uint64_t bits : alphabet.letters) {
@@ -178,7 +178,7 @@ TEST_P(Exhaustive, EveryRowAndEveryK) {
       }
     }
   }
-  // The last backend accepts every plan, so it has checked every word.
+  // The last backend accepts every plan, so it has checked every sequence.
   int64_t expected_checks = 0;
   for (int64_t n = 1, count = 1; n <= alphabet.max_n; ++n) {
     count *= static_cast<int64_t>(alphabet.letters.size());

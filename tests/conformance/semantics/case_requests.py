@@ -1,4 +1,4 @@
-"""Requests for several libraries: tests/conformance/cases, and random ones."""
+"""Requests for several libraries, from tests/conformance/cases and random."""
 
 import math
 import pathlib
@@ -16,7 +16,7 @@ DTYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32,
 
 
 def _element(word, dtype):
-    """One element's bytes."""
+    """Returns the bytes of an element."""
     if word.startswith("0x"):
         return int(word, 16).to_bytes(dtype.itemsize, "little")
     number = int(word) if dtype.kind in "iu" else float(word)
@@ -24,8 +24,8 @@ def _element(word, dtype):
 
 
 def _data(text, dtype, count):
-    """The data column. `random` has other bytes than in C++: only the results
-    of the same request are compared."""
+    """Parses the data column. `random` gives other bytes than in C++, because
+    results are compared for the same request only."""
     words = text.split()
     if words[0] == "zeros":
         return bytes(count * dtype.itemsize)
@@ -47,8 +47,8 @@ def _data(text, dtype, count):
 
 
 def from_files(messages):
-    """Yields (name, request) for each line whose operator and element type
-    have names; tests/support/case_file.h explains the columns."""
+    """Yields (name, request) for each line whose operator and element type have
+    names. tests/support/case_file.h explains the columns."""
     for path in sorted(CASES.glob("*.cases")):
         for line in path.read_text(encoding="utf-8").splitlines():
             if not line or line.startswith("#"):
@@ -75,12 +75,13 @@ def from_files(messages):
 
 
 def _array(rng, dtype, shape, hard):
-    """Elements without ties and NaN, of numbers that any library should order;
-    or with them, and with all bits of a type in use."""
+    """Returns elements. If not `hard`, elements have no ties and NaNs, and any
+    library should order them. If `hard`, they use all bit patterns of the type.
+    """
     count = math.prod(shape)
     if not hard:
         low = 0 if dtype.kind == "u" else -100
-        # Distinct in each slice, whatever its axis.
+        # Distinct in each slice, for any axis.
         return (low + rng.permutation(200)[:count]).astype(dtype)
     family = rng.integers(3)
     if family == 0:
@@ -93,7 +94,7 @@ def _array(rng, dtype, shape, hard):
 
 
 def _set(rng, request, messages, dialect, version, rank):
-    """Fills the attributes; returns their message, which has the axis."""
+    """Sets the attributes. Returns their message, which has the axis."""
     request.spec.version = version
     request.spec.dialect = getattr(messages["topk"], f"DIALECT_{dialect}")
     if dialect == "ONNX":
@@ -114,8 +115,8 @@ def _set(rng, request, messages, dialect, version, rank):
 
 
 def at_random(messages, seed, count):
-    """Yields (name, request), every other one, named "plain", without ties and
-    NaN."""
+    """Yields (name, request). Every other request is named "plain" and has no
+    ties and NaNs."""
     rng = np.random.default_rng(seed)
     versions = [("ONNX", 1), ("ONNX", 10), ("ONNX", 11), ("ONNX", 24),
                 ("OPENVINO", 1), ("OPENVINO", 3), ("OPENVINO", 11)]

@@ -1,15 +1,16 @@
-"""Asks several libraries and topkd for the same, and tells where they differ.
+"""Compares the results of several libraries and topkd for the same requests.
 
 usage: differential.py TOPKD [--count N] [--seed S] [--out FILE]
 
-The requests are those of tests/conformance/cases and N random ones (700), half
-of them without ties and NaN. ONNX Runtime and onnx's reference evaluator have
-those of ONNX, in the version that each names, OpenVINO those of OpenVINO;
-PyTorch and NumPy have them all, for what they mean. Prints how often each
-agrees, writes the disagreements of the case files and the first of each kind
-of the random requests to FILE (disagreements.jsonl, here), and ends with 1 if
-there is one of no known kind: kind_of_row and the tables below know them.
-Without ties and NaN only a missing type and an order that is free are known.
+The requests are those in tests/conformance/cases and N random ones (700 by
+default), half of them without ties and NaNs. ONNX Runtime and onnx's evaluator
+run the ONNX requests in the version that each names, OpenVINO runs the OpenVINO
+requests, and PyTorch and NumPy compute the meaning of every request. Prints how
+often each library agrees. Writes the disagreements in the case files, and the
+first of each kind in random requests, to FILE (disagreements.jsonl here). Exits
+with 1 if a disagreement is of no known kind (see kind_of_row() and the tables
+below). Without ties and NaNs, the only known kinds are a missing type and an
+order that is free.
 """
 
 import argparse
@@ -29,19 +30,19 @@ import libraries
 import topk_stubs
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Rejections by an operator's rules, which a library may share.
+# Rejections by an operator's rules, which libraries may share.
 OPERATOR_REASONS = {
     "K_MISSING", "K_NOT_POSITIVE", "K_EXCEEDS_DIMENSION", "K_SHAPE",
     "K_IS_ATTRIBUTE", "AXIS_RANGE", "DATA_TYPE_NOT_ALLOWED",
     "ATTRIBUTE_NOT_BOOLEAN", "ATTRIBUTE_NOT_IN_VERSION", "ATTRIBUTE_VALUE",
     "ATTRIBUTE_MISSING", "STABLE_WITHOUT_SORT", "RANK_ZERO",
     "ATTRIBUTES_MISSING"}
-# Those that OpenVINO's Python calls have no words for.
+# Errors that OpenVINO's Python API cannot express.
 UNSAID = {"ATTRIBUTE_MISSING", "ATTRIBUTE_NOT_IN_VERSION", "K_MISSING"}
-# Those that PyTorch's call has words for.
+# Errors that PyTorch's API can express.
 LOWERED_REASONS = {"K_NOT_POSITIVE", "K_EXCEEDS_DIMENSION", "AXIS_RANGE"}
 
-# The clause that decides each kind of disagreement.
+# The rule that decides each kind of disagreement.
 RULES = "core/dialects/README.md"
 CLAUSES = {
     "nan": f"{RULES} 1: every NaN is equal to every other, above +infinity",
@@ -67,15 +68,15 @@ CLAUSES = {
     "ATTRIBUTE_VALUE": f"{RULES}, rejected requests: mode not min or max",
 }
 
-# Element types that a library has no TopK for, in some versions.
+# Element types for which a library has no TopK, in some versions.
 LACKING = {
     "onnx_runtime": {"bfloat16", "int16", "uint16", "uint32", "uint64",
                      "float16 in 1"},
     "pytorch": {"uint16", "uint32", "uint64"},
 }
-# All that may be between two right answers without ties and NaN.
+# The only possible differences between valid results without ties and NaNs.
 PLAIN_KINDS = {"any order", "type"}
-# Requests that an operator forbids and a library computes.
+# Requests that the operator forbids but a library computes.
 ACCEPTED = {
     "onnx_runtime": {"K_NOT_POSITIVE", "ATTRIBUTE_NOT_BOOLEAN"},
     "onnx_reference": {"K_NOT_POSITIVE", "ATTRIBUTE_NOT_BOOLEAN", "K_SHAPE",
@@ -83,19 +84,19 @@ ACCEPTED = {
     "openvino_cpu": {"ATTRIBUTE_VALUE", "K_EXCEEDS_DIMENSION"},
     "pytorch": {"K_NOT_POSITIVE", "AXIS_RANGE"},
 }
-# Libraries without the operators: their calls correspond to one.
+# Libraries without the operators, but with a corresponding call.
 WITHOUT_OPERATOR = {libraries.pytorch, libraries.numpy_stable}
-# Libraries that misplace NaN or elements next to it: onnx's evaluator sorts by
-# ml_dtypes' order of bfloat16.
+# Libraries that misplace NaNs or the elements next to them. onnx's evaluator
+# uses the order of ml_dtypes' bfloat16.
 NAN_ELSEWHERE = {"onnx_runtime", "openvino_cpu", "onnx_reference of bfloat16"}
 
 
 class PackedType(ValueError):
-    """An element type with several elements to a byte, which NumPy lacks."""
+    """An element type smaller than a byte, which NumPy does not support."""
 
 
 def array_of(tensor, messages):
-    """A tensor of the contract as NumPy has it, or PackedType."""
+    """Converts a tensor of the contract to NumPy. Raises PackedType."""
     name = messages["tensor"].DataType.Name(tensor.data_type)
     short = name[len("DATA_TYPE_"):].lower()
     if short not in case_requests.DTYPES:
@@ -106,13 +107,13 @@ def array_of(tensor, messages):
     if tensor.strides:
         return np.lib.stride_tricks.as_strided(
             flat, tensor.shape, [s * dtype.itemsize for s in tensor.strides])
-    # Lengths may be rounded up.
+    # The data may be padded.
     return flat[:math.prod(tensor.shape)].reshape(tensor.shape)
 
 
 def question_of(request, messages):
-    """Returns the meaning of a request; ValueError if no library can express
-    it."""
+    """Returns the meaning of a request. Raises ValueError if no library can
+    express it."""
     which = request.WhichOneof("attributes")
     if which is None:
         raise ValueError("attributes")
@@ -148,14 +149,14 @@ def question_of(request, messages):
 
 
 def slices(question, *arrays):
-    """The slices along the axis of each array, side by side."""
+    """Yields the slices of each array along the axis, side by side."""
     rows = [np.moveaxis(a, question.axis, -1) for a in arrays]
     return zip(*(row.reshape(-1, row.shape[-1]) for row in rows))
 
 
 def fits_32_bits(row):
-    """Whether i32, for integers, or f32 has all these numbers. Infinities of
-    f64 do not count: OpenVINO makes the greatest number of them."""
+    """Returns whether i32 (for integers) or f32 can represent all numbers.
+    Ignores f64 infinities, which OpenVINO replaces by the largest number."""
     if row.dtype.kind in "iu":
         return all(-2**31 <= int(x) < 2**31 for x in row)
     if row.dtype != np.float64:
@@ -170,9 +171,9 @@ def minus_zeros(numbers):
 
 
 def kind_of_row(question, library, row, ours, theirs):
-    """The kind of one slice's disagreement, or None."""
+    """Returns the kind of disagreement in a slice, or None if it is unknown."""
     values, indices = theirs
-    if library == "numpy_stable":  # whose order is ours, always
+    if library == "numpy_stable":  # must never differ from topkd
         return None
     if library == "openvino_cpu" and not fits_32_bits(row):
         return "32 bits"
@@ -193,7 +194,7 @@ def kind_of_row(question, library, row, ours, theirs):
         return None
     if question.order == "any" and set(indices) == set(ours[1]):
         return "any order"
-    # ONNX promises the lower index; OpenVINO does where it is stable.
+    # ONNX guarantees the lower index, and OpenVINO does if `stable` is set.
     if library == "openvino_cpu" and question.stable:
         return "stable by index" if question.order == "index" else None
     if library not in ("openvino_cpu", "pytorch"):
@@ -204,7 +205,7 @@ def kind_of_row(question, library, row, ours, theirs):
 
 
 def words(array):
-    """The beginning of it, so that JSON can say NaN."""
+    """Returns the first elements as text, because JSON has no NaN."""
     return [str(x) for x in np.asarray(array).ravel()[:12].tolist()]
 
 
@@ -219,8 +220,8 @@ class Suite:
         self.unknown = 0
 
     def ours(self, request):
-        """(values, indices, ""), or (None, None, reason)."""
-        # No library has words for an offset, nor for half of an answer.
+        """Returns (values, indices, ""), or (None, None, reason)."""
+        # No library supports an offset, or only one of the outputs.
         asked = type(request)()
         asked.CopyFrom(request)
         asked.ClearField("index_offset")
@@ -254,7 +255,7 @@ class Suite:
         except PackedType:
             return
         except (ValueError, KeyError, IndexError):
-            if not reason:  # what we answer has a meaning
+            if not reason:  # every valid request has a meaning
                 raise
             return
         which = request.WhichOneof("attributes")
@@ -277,7 +278,7 @@ class Suite:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 theirs = [np.asarray(a) for a in library(question)]
-        except Exception as error:  # whatever a library raises
+        except Exception as error:  # libraries raise all kinds of exceptions
             if reason:
                 self.counts[library.__name__]["agree"] += 1
             else:
@@ -300,7 +301,7 @@ class Suite:
             return
         theirs[0] = theirs[0].astype(ours[0].dtype, copy=False)
         if question.order == "index" and library in WITHOUT_OPERATOR:
-            # They have no such order: put theirs in it.
+            # These libraries lack this order, so reorder their result.
             place = np.argsort(theirs[1], question.axis)
             theirs = [np.take_along_axis(a, place, question.axis)
                       for a in theirs]
@@ -329,8 +330,8 @@ class Suite:
 
     def tell(self, name, question, library, kind, known, theirs, ours,
              row=()):
-        """Counts a disagreement and keeps it; of random requests' known ones
-        the first of each kind alone."""
+        """Counts and records a disagreement. Of known disagreements in random
+        requests, records only the first of each kind."""
         if name.startswith("random/plain") and kind not in PLAIN_KINDS:
             known = False
         label = kind if known else f"unknown {kind}"

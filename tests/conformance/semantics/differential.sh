@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sends the same requests to ONNX Runtime, onnx's reference evaluator, OpenVINO,
-# PyTorch, NumPy and a topkd of this checkout, and reports the differences. First
-# compares the bytes of OpenVINO's small types (packing.py).
+# PyTorch, NumPy and a topkd built from this checkout, and reports differences.
+# First compares the encodings of OpenVINO's small types (packing.py).
 #
 # usage: tests/conformance/semantics/differential.sh [--count N] [--seed S]
 #                                                 [--out FILE]

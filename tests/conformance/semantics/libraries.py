@@ -1,7 +1,7 @@
-"""Computes our requests with ONNX Runtime, onnx's reference evaluator,
-OpenVINO, PyTorch and NumPy.
+"""Computes requests with ONNX Runtime, onnx's reference evaluator, OpenVINO,
+PyTorch and NumPy.
 
-A library is a function of a Question to (values, indices). It raises the
+A library is a function from a Question to (values, indices). It raises the
 library's own exception if the library rejects the request.
 """
 
@@ -22,8 +22,8 @@ CORE = openvino.Core()
 
 @dataclasses.dataclass
 class Question:
-    """A request in the terms of NumPy: `request` as it was said; `array` as it
-    means; k as a number, and as an array of what K was said to be."""
+    """A request in NumPy's terms: the original `request`, its tensor as an
+    array, and K as a number and as an array of the type that was sent."""
 
     request: object
     array: np.ndarray
@@ -36,7 +36,7 @@ class Question:
 
 
 def _onnx_model(question):
-    """The model that is the operator, with the attributes that were said."""
+    """Returns a model that is the operator with the given attributes."""
     onnx_topk = question.request.onnx
     version = question.request.spec.version
     element = onnx.helper.np_dtype_to_tensor_dtype(question.array.dtype)
@@ -95,7 +95,7 @@ def openvino_cpu(question):
         node = opset3.topk(*common, index)
     else:
         node = opset11.topk(*common, index, said.stable)
-    # f32, or a processor with bf16 would round to that.
+    # f32, because processors with bf16 would round to bf16.
     compiled = CORE.compile_model(
         openvino.Model(node.outputs(), [x]), "CPU",
         {"INFERENCE_PRECISION_HINT": "f32"})
@@ -121,11 +121,11 @@ def pytorch(question):
 
 
 def numpy_stable(question):
-    """A stable argsort; descending, it is reversed twice, so that equal
-    elements keep their order."""
+    """A stable argsort. For descending order, it is reversed twice so that
+    equal elements keep their order."""
     x, axis = question.array, question.axis
     keys = x
-    if x.dtype.name == "bfloat16":  # none of NumPy's; ml_dtypes misplaces NaN
+    if x.dtype.name == "bfloat16":  # ml_dtypes misplaces NaN
         keys = x.astype(np.float32)
     if question.largest:
         order = np.argsort(np.flip(keys, axis), axis, kind="stable")

@@ -1,10 +1,10 @@
-"""Compares the bytes of OpenVINO's small types with those that topkd reads.
+"""Compares OpenVINO's encoding of small types with topkd's.
 
 usage: packing.py TOPKD
 
-OpenVINO encodes elements of each type, and topkd sorts them. Ends with 1 if the
-bytes differ, or the order does. OpenVINO's releases up to 2026.4 store u3 and u6
-in another way, which split_units() describes; anything else is an error.
+OpenVINO encodes elements of each type, and topkd sorts them. Exits with 1 if
+the bytes or the order differ. OpenVINO releases up to 2026.4 store u3 and u6
+differently, as described in split_units(). Any other difference is an error.
 """
 
 import sys
@@ -27,7 +27,7 @@ WIDTHS = {"u1": 1, "u2": 2, "u3": 3, "u4": 4, "u6": 6, "i4": 4, "nf4": 4,
 
 
 def numbers_of(name):
-    """Returns the number that each code of a type stands for."""
+    """Returns the number that each code of a type represents."""
     codes = np.arange(1 << WIDTHS[name], dtype=np.uint8)
     if name == "nf4":
         return np.array(NF4)
@@ -39,17 +39,18 @@ def numbers_of(name):
 
 
 def linear(codes, width, high_first=False):
-    """Elements one after the other, the least significant bit of each byte
-    first; or, with elements that divide a byte, the most significant."""
+    """Packs elements one after the other, starting at the least significant bit
+    of each byte. With `high_first`, starts at the most significant bit;
+    elements must then divide a byte."""
     bits = (codes[:, None] >> np.arange(width) & 1).astype(np.uint8).ravel()
     return np.packbits(
         bits, bitorder="big" if high_first else "little").tobytes()
 
 
 def split_units(codes, width):
-    """Units of three bytes: of 8 elements of 3 bits, or 4 of 6 bits. Two bytes
-    have the low 2 (4) bits of each element, the third byte the high 1 (2), all
-    of them with the first element in the most significant bits."""
+    """Packs units of three bytes, with 8 elements of 3 bits or 4 elements of 6
+    bits. The first two bytes have the low 2 (4) bits of each element, the third
+    byte the high 1 (2). The first element is in the most significant bits."""
     low = width // 3 * 2
     per_unit = 24 // width
     codes = np.pad(codes, (0, -len(codes) % per_unit))
@@ -74,7 +75,7 @@ def encoded_by_openvino(name, codes):
 
 
 def sorted_by_topkd(channel, messages, name, data, count):
-    """Returns the bytes and the indices of all elements, the largest first."""
+    """Returns the bytes and the indices of all elements, largest first."""
     request = messages["topk"].TopKRequest()
     request.spec.dialect = messages["topk"].DIALECT_OPENVINO
     request.spec.version = 11
@@ -95,8 +96,8 @@ def sorted_by_topkd(channel, messages, name, data, count):
 
 
 def check(channel, messages, name):
-    """Returns how OpenVINO stores the type; raises AssertionError if that is
-    unknown, or if topkd reads the bytes in another way."""
+    """Returns how OpenVINO stores the type. Raises AssertionError if that is
+    unknown, or if topkd reads the bytes differently."""
     width = WIDTHS[name]
     numbers = numbers_of(name)
     codes = np.random.default_rng(7).permutation(1 << width).astype(np.uint8)
@@ -119,7 +120,7 @@ def check(channel, messages, name):
 
 
 def main():
-    # The examples of tensor.proto.
+    # The examples in tensor.proto.
     for name, example, ours, split in (
             ("u3", [1, 2, 3, 4, 5, 6, 7, 0], "d1581f", "6c6c1e"),
             ("u6", [33, 18, 63, 44], "a1f4b3", "12fc9e")):

@@ -1,4 +1,4 @@
-"""The responses that clients must accept or reject, of answer_cases.json."""
+"""The responses in answer_cases.json, which clients must accept or reject."""
 
 import json
 import pathlib
@@ -9,7 +9,7 @@ CASES = json.loads(
 
 
 def patched(value, change):
-    """Returns a JSON object with changes as RFC 7396 has them."""
+    """Applies a JSON merge patch (RFC 7396) and returns the result."""
     result = dict(value)
     for key, new in change.items():
         if new is None:

@@ -1,8 +1,8 @@
-"""Attacks that cost their client little, and the processes that send them.
+"""Attacks that are cheap for the attacker, and the processes that run them.
 
-An attack is a function of an Attacker. Several processes run it at once and
-again and again until they are stopped. This file has the attacks on HTTP/2 and
-on connections; tests/system/hostile has those on the service.
+An attack is a function of an Attacker. Several processes run it repeatedly
+until they are stopped. This file has the attacks on HTTP/2 and on connections;
+tests/system/hostile has the attacks on the service.
 """
 
 import collections
@@ -37,16 +37,16 @@ CLOSED = ((h2.HEADER_TABLE_SIZE, 0), (h2.INITIAL_WINDOW_SIZE, 0))
 class Attack:
     """An attack and its server.
 
-    flags         the server's, in addition to those of the test
+    flags         additional flags of the server
     processes     the number of attackers
-    rounds        the least number of delivered() calls
-    seconds       the least duration
-    arriving      MiB of messages that gRPC is receiving, which the server
-                  counts only once they are complete
-    caller        keyword arguments of the honest caller
-    longest       the seconds that a call of the honest caller may take
-    valid         whether the server must accept each request of the attack
-    sanitized    whether a server with sanitizers is fast enough for it
+    rounds        the minimum number of delivered() calls
+    seconds       the minimum duration
+    arriving      MiB of incomplete messages in gRPC, which the server does not
+                  count until they are complete
+    caller        keyword arguments of the well-behaved caller
+    longest       the maximum seconds for a call of the well-behaved caller
+    valid         whether the server must accept all requests of the attack
+    sanitized     whether a server with sanitizers is fast enough
     needs_haproxy whether gRPC 1.51 withstands it only behind HAProxy
     """
 
@@ -63,43 +63,43 @@ class Attack:
     sanitized: bool = True
 
 
-def attack(**how):
+def attack(**options):
     """Registers a function as an attack."""
 
     def register(function):
-        ATTACKS[function.__name__] = Attack(function, **how)
+        ATTACKS[function.__name__] = Attack(function, **options)
         return function
 
     return register
 
 
 class Client(h2.Connection):
-    """A connection that opens calls and records how each of them ends.
+    """A connection that opens calls and records how each call ends.
 
-    By default streams keep a window of 64 KiB, so that large responses stay on
-    the server.
+    Stream windows are 64 KiB by default, so that large responses stay on the
+    server.
     """
 
-    def __init__(self, target, source, **how):
-        # Does not wait for the server's SETTINGS: a stopped server sends none.
-        super().__init__(target, source=source, **{"greets": False, **how})
+    def __init__(self, target, source, **options):
+        # Do not wait for the server's SETTINGS: a stopped server sends none.
+        super().__init__(target, source=source, **{"greets": False, **options})
         self.outcomes = {}
         self.messages = collections.Counter()
         self._next = 1
 
     def new_streams(self, count):
-        """Returns ids of streams that nothing has been sent on."""
+        """Returns ids of unused streams."""
         first, self._next = self._next, self._next + 2 * count
         return range(first, self._next, 2)
 
     def open(self, path, timeout=None):
-        """Starts a call; returns its stream."""
+        """Starts a call and returns its stream."""
         stream, = self.new_streams(1)
         self.send(h2.call(stream, h2.fields(path=path, grpc_timeout=timeout)))
         return stream
 
     def call(self, path, *messages, end=True, timeout=None, seconds=3):
-        """Starts a call and sends its messages; returns its stream."""
+        """Starts a call, sends its messages and returns its stream."""
         stream = self.open(path, timeout)
         body = b"".join(h2.message(one) for one in messages)
         self.upload(stream, body, end, seconds)
@@ -109,7 +109,7 @@ class Client(h2.Connection):
         self.send(b"".join(h2.rst_stream(stream) for stream in streams))
 
     def poll(self, seconds):
-        """Receives for at most `seconds`, or until something has arrived."""
+        """Receives until something arrives, for at most `seconds`."""
         if self.closed:
             return
         if select.select([self.socket], [], [], seconds)[0]:
@@ -125,7 +125,7 @@ class Client(h2.Connection):
         self.frames.clear()
 
     def wait(self, streams, seconds):
-        """Waits until all streams have ended; returns the others."""
+        """Waits until the streams have ended. Returns the unfinished ones."""
         deadline = time.monotonic() + seconds
         left = set(streams) - self.outcomes.keys()
         while left and not self.closed and time.monotonic() < deadline:
@@ -145,11 +145,11 @@ def _status_of(trailers):
 
 
 class Attacker:
-    """One process of an attack.
+    """A process of an attack.
 
     target  the server's address
-    number  the process's number
-    random  chooses the variant of each round; seeded
+    number  the index of this process
+    random  a seeded generator that picks the variant of each round
     """
 
     def __init__(self, target, number, seed, stop, rounds):
@@ -163,11 +163,11 @@ class Attacker:
         self._until = time.monotonic() + 60
 
     def goes_on(self):
-        """Returns false once the attack is stopped or 60 s old."""
+        """Returns false once the attack is stopped or has run for 60 s."""
         return not self._stop.is_set() and time.monotonic() < self._until
 
     def delivered(self, count=1):
-        """Counts what has been sent, because an attack that sends nothing
+        """Counts rounds that were sent, because an attack that sends nothing
         tests nothing."""
         with self._rounds.get_lock():
             self._rounds.value += count
@@ -177,8 +177,8 @@ class Attacker:
         self._sources += 1
         return f"127.1.{self.number}.{1 + self._sources % 250}"
 
-    def connect(self, **how):
-        return Client(self.target, self.source(), **how)
+    def connect(self, **options):
+        return Client(self.target, self.source(), **options)
 
     def pause(self, seconds=0.05):
         self._stop.wait(seconds)
@@ -191,20 +191,21 @@ class Attacker:
             self.pause(0.02)
 
     def hold_and_close(self, clients):
-        """Keeps the connections open, counts their calls and closes them."""
+        """Keeps connections open until the attack ends, then counts their
+        calls' outcomes and closes them."""
         self.hold(*clients)
         for client in clients:
             self.outcomes.update(client.outcomes.values())
             client.socket.close()
 
     def count(self, client, streams):
-        """Counts how these calls ended."""
+        """Counts the outcomes of calls."""
         self.outcomes.update(client.outcomes.pop(stream, "no end")
                              for stream in streams)
 
     def keep_calling(self, start, outstanding=4, patience=0.3):
-        """Keeps `outstanding` calls open on a connection, at most 200 new ones
-        per second, and resets those that have no response after `patience`
+        """Keeps `outstanding` calls open on a connection, starting at most 200
+        calls per second. Resets calls that have no response after `patience`
         seconds. start(client) starts a call and returns its stream."""
         while self.goes_on():
             with self.connect() as client:
@@ -238,7 +239,7 @@ def _attack(function, attacker, pipe):
 
 
 class Attackers:
-    """The processes of an attack; stopped at the end of a with block."""
+    """The processes of an attack. Stopped at the end of a with block."""
 
     def __init__(self, chosen, target, seed):
         self._stop = multiprocessing.Event()
@@ -265,7 +266,7 @@ class Attackers:
         return self._rounds.value
 
     def stop(self):
-        """Stops the processes. Returns how their calls ended."""
+        """Stops the processes. Returns the outcomes of their calls."""
         self._stop.set()
         outcomes = collections.Counter()
         for pipe in self._processes:
@@ -279,7 +280,8 @@ class Attackers:
 
 @attack(rounds=100)
 def random_frames(attacker):
-    """Frames of any kind, flags, stream and length among those of a call."""
+    """Frames of a call, mixed with frames of random type, flags, stream and
+    length."""
     chance = attacker.random
     with attacker.connect() as client:
         frames = [h2.call(1, h2.fields("StreamTopK")),
@@ -313,8 +315,8 @@ def unknown_methods(attacker):
 @attack(rounds=2000, processes=1, flags=("--threads=4", "--pollers=2"),
         arriving=64, longest=2, needs_haproxy=True)
 def rapid_reset(attacker):
-    """CVE-2023-44487: calls that are reset at once, half of them with a whole
-    request."""
+    """CVE-2023-44487: calls that are reset immediately, half of them after a
+    complete request."""
     with attacker.connect() as client:
         for batch in range(50):
             if not attacker.goes_on() or client.closed:
@@ -330,9 +332,9 @@ def rapid_reset(attacker):
 
 @attack(rounds=100, needs_haproxy=True)
 def endless_headers(attacker):
-    """Header fields without an end, as in CVE-2024-27316, a byte that stands for
-    a field of HPACK's table, again and again, or a field of a gigabyte, as in
-    CVE-2023-33953."""
+    """Endless header fields (CVE-2024-27316), a one-byte reference to an HPACK
+    table entry repeated endlessly, or a field of a gigabyte (CVE-2023-33953).
+    """
     whole = h2.block(h2.fields())
     first, piece = attacker.random.choice((
         (whole, b"".join(h2.field(f"k{i}", "v" * 60) for i in range(70))),
@@ -351,14 +353,15 @@ def endless_headers(attacker):
 
 @attack(rounds=1000, flags=("--handshake-timeout=1s",), sanitized=False)
 def connection_crowd(attacker):
-    """500 connections in each state of the handshake, closed in any order."""
+    """500 connections in all states of the handshake, closed in random order.
+    """
     chance = attacker.random
     host, port = attacker.target.rsplit(":", 1)
     with contextlib.ExitStack() as stack:
         crowd = [stack.enter_context(socket.socket()) for _ in range(500)]
         while attacker.goes_on():
             at = chance.randrange(len(crowd))
-            if chance.random() < 0.3:  # closes with a RST
+            if chance.random() < 0.3:  # close with a RST
                 crowd[at].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
                                      struct.pack("ii", 1, 0))
             crowd[at].close()

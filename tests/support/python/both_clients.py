@@ -1,5 +1,4 @@
-"""Both Python clients with the same, blocking methods; a fake server for them.
-"""
+"""Both Python clients behind the same blocking interface, and fake servers."""
 
 import asyncio
 import concurrent.futures
@@ -11,7 +10,7 @@ import topk_client
 import topk_client.aio
 from topk_client._stubs import tensor_pb2, topk_pb2
 
-# All clients share a loop: gRPC logs events that come after a loop's end.
+# One loop for all clients: gRPC logs events that arrive after a loop closes.
 _LOOP = asyncio.new_event_loop()
 
 
@@ -21,13 +20,13 @@ async def _awaited(function, *arguments, **options):
 
 
 def in_loop(function, *arguments, **options):
-    """Calls a function in the event loop, and awaits an awaitable result."""
+    """Calls a function in the event loop and awaits an awaitable result."""
     return _LOOP.run_until_complete(_awaited(function, *arguments, **options))
 
 
 class AioClient:
-    """topk_client.aio.Client with the methods of topk_client.Client. Iterators
-    of requests must not wait for results."""
+    """topk_client.aio.Client with the blocking methods of topk_client.Client.
+    Iterators of requests must not wait for results."""
 
     def __init__(self, *arguments, **options):
         self.client = in_loop(topk_client.aio.Client, *arguments, **options)
@@ -70,7 +69,8 @@ def response(k=1):
 
 
 def start_fake(add_cleanup, **methods):
-    """Starts a server with methods of bytes; returns its target."""
+    """Starts a server with handlers that take and return bytes. Returns its
+    target."""
     handlers = {name: (grpc.unary_unary_rpc_method_handler(method)
                        if name == "ComputeTopK" else
                        grpc.stream_stream_rpc_method_handler(method))
@@ -86,8 +86,8 @@ def start_fake(add_cleanup, **methods):
 
 
 def start_quitting(add_cleanup):
-    """Starts a server that ends the first stream of requests after the second
-    request. It responds to all others."""
+    """Starts a server that aborts the first stream at the second request. It
+    serves later streams normally."""
     streams = []
 
     def answer(requests, context):

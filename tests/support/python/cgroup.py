@@ -1,4 +1,4 @@
-"""A control group with a memory limit, where this user may make one."""
+"""A cgroup with a memory limit, if this user may create one."""
 
 import contextlib
 import os
@@ -9,7 +9,7 @@ ROOT = pathlib.Path("/sys/fs/cgroup")
 
 @contextlib.contextmanager
 def limited(mebibytes):
-    """Returns a function that puts the calling process into a cgroup with a
+    """Yields a function that moves the calling process into a cgroup with a
     memory limit, or None if this machine does not allow that."""
     for folder, limit in ((ROOT / "memory", "memory.limit_in_bytes"),
                           (ROOT, "memory.max")):

@@ -1,4 +1,4 @@
-"""Three servers under loads of which no call may fail."""
+"""Three servers under loads in which no call may fail."""
 
 import contextlib
 import json
@@ -15,30 +15,30 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 ANSWERED = re.compile(
     r'^grpc_server_handled_total\{grpc_code="OK",grpc_method="\w*TopK\w*",'
     r'grpc_service="topk.v1.TopKService".*\} (\d+)$', re.MULTILINE)
-FEW = 30  # answers that show that a server has its part of the load
+FEW = 30  # answers that prove that a server gets its share of the load
 
 
 class Replica(harness.Server):
-    """A topkd whose answered calls are counted."""
+    """A topkd that can report its number of successful calls."""
 
     def __init__(self, topkd, port, *flags, host="127.0.0.1"):
         super().__init__(topkd, "--metrics-listen", "127.0.0.1:0", *flags,
                          listen=f"{host}:{port}")
 
     def metrics(self):
-        """Returns the text of its metrics."""
+        """Returns the server's metrics as text."""
         url = f"http://{self.addresses['metrics']}/metrics"
         with urllib.request.urlopen(url) as page:
             return page.read().decode()
 
     def answered(self):
-        """Returns the number of TopK calls that succeeded since its start."""
+        """Returns the number of successful TopK calls since the start."""
         return sum(map(int, ANSWERED.findall(self.metrics())))
 
 
 @contextlib.contextmanager
 def fleet(topkd, *flags):
-    """Three replicas, killed at the end."""
+    """Yields three replicas, which are killed at the end."""
     with contextlib.ExitStack() as stack:
         replicas = []
         for port in harness.free_ports(3):
@@ -66,14 +66,14 @@ class Load:
         self.check()
         self.process.send_signal(signal.SIGINT)
         out, err = self.process.communicate(timeout=60)
-        # 130: `topk bench` was interrupted; no call failed.
+        # `topk bench` exits with 130 if it was interrupted and no call failed.
         if self.process.returncode not in (0, 130) or not out:
             raise AssertionError(f"{self.command} failed: {err}")
         return out
 
 
 def bench(topk, target, path="unary", *flags):
-    """Returns a `topk bench` command, which verifies all responses. Its streams
+    """Returns a `topk bench` command that verifies all responses. Its streams
     have several messages in flight when a connection breaks."""
     shape = {"unary": "4,1000", "stream": "1,1000000", "many": "1,100000"}[path]
     return [topk, "bench", "--target", target, "--k", "10", "--json", "--path",
@@ -82,14 +82,15 @@ def bench(topk, target, path="unary", *flags):
 
 
 def python_load(topkd, target):
-    """Returns a command that calls by topk_client, with Debian's Python."""
+    """Returns a command that makes calls with topk_client, using Debian's
+    Python."""
     return ["/usr/bin/python3", ROOT / "tests/system/servers/python_load.py",
             topkd, target]
 
 
 def await_answers(replicas, loads, count=FEW):
-    """Waits until each replica has served `count` more calls; returns the
-    numbers."""
+    """Waits until each replica has served `count` more calls. Returns the
+    number of additional calls per replica."""
     before = [replica.answered() for replica in replicas]
 
     def more():
@@ -102,8 +103,8 @@ def await_answers(replicas, loads, count=FEW):
 
 @contextlib.contextmanager
 def under(commands, replicas):
-    """Puts loads on the replicas, each after responses to the one before, and
-    kills them at the end."""
+    """Starts loads on the replicas, each once the previous one gets responses.
+    Kills the loads at the end."""
     loads = []
     try:
         for command in commands:
@@ -117,13 +118,14 @@ def under(commands, replicas):
 
 
 def end_all(loads):
-    """Ends the loads, and returns how many requests they had, all answered."""
+    """Ends the loads. Returns the total number of requests, all of which
+    succeeded."""
     return sum(json.loads(load.end())["requests"] for load in loads)
 
 
 def kill_and_drain(name, replicas, commands):
-    """Puts the loads on the replicas, kills one, drains one, and restarts
-    both."""
+    """Puts loads on the replicas, kills one replica, drains another and
+    restarts both."""
     a, b, c = replicas
     with under(commands, replicas) as loads:
         parts = await_answers(replicas, loads, 10 * FEW)

@@ -1,7 +1,7 @@
-"""HTTP/2 frame by frame, for clients that no library supports.
+"""HTTP/2 frame by frame, for clients that misbehave as no library does.
 
-Functions return frames and header fields as bytes. A Connection sends bytes
-and reads frames, always with a time limit.
+Functions return frames and header fields as bytes. A Connection sends bytes and
+reads frames, always with a time limit.
 """
 
 import select
@@ -20,7 +20,7 @@ REFUSED_STREAM, CANCEL = 7, 8
 
 
 def frame(kind, flags, stream, payload=b"", length=None):
-    """Returns a frame; `length` overrides its length."""
+    """Returns a frame. `length` overrides the length field."""
     size = len(payload) if length is None else length
     return struct.pack(">IBI", size << 8 | kind, flags, stream) + payload
 
@@ -53,13 +53,14 @@ def integer(value, bits, first=0):
 
 
 def string(text):
-    """Returns an HPACK string without Huffman's code."""
+    """Returns an HPACK string without Huffman encoding."""
     text = text.encode("latin-1") if isinstance(text, str) else text
     return integer(len(text), 7) + text
 
 
 def field(name, value, first=0):
-    """Returns a literal field, which 0x40 as `first` adds to the table."""
+    """Returns a literal header field. With `first` = 0x40, the field is added
+    to the HPACK table."""
     return bytes([first]) + string(name) + string(value)
 
 
@@ -71,8 +72,8 @@ SERVICE = "/topk.v1.TopKService/"
 
 
 def fields(rpc="ComputeTopK", **changed):
-    """Returns the fields of a call as pairs; a keyword changes one (scheme is
-    :scheme, content_type is content-type), None leaves it out."""
+    """Returns the header fields of a call as pairs. Keywords override a field
+    (scheme for :scheme, content_type for content-type); None omits it."""
     wanted = {":method": "POST", ":scheme": "http", ":path": SERVICE + rpc,
               ":authority": "localhost", "content-type": "application/grpc",
               "te": "trailers"}
@@ -87,19 +88,20 @@ def block(pairs):
 
 
 def call(stream, pairs, end_stream=False):
-    """Returns a HEADERS frame that begins a call."""
+    """Returns a HEADERS frame that starts a call."""
     flags = END_HEADERS | (END_STREAM if end_stream else 0)
     return frame(HEADERS, flags, stream, block(pairs))
 
 
 def message(payload, flag=0, length=None):
-    """Returns a message with gRPC's prefix; `length` overrides its length."""
+    """Returns a message with gRPC's prefix. `length` overrides the length in
+    the prefix."""
     size = len(payload) if length is None else length
     return struct.pack(">BI", flag, size) + payload
 
 
 def data(stream, payload, end_stream=False, most=16384):
-    """Returns DATA frames of at most `most` bytes for the payload."""
+    """Splits a payload into DATA frames of at most `most` bytes."""
     pieces = [payload[i:i + most] for i in range(0, len(payload), most)]
     pieces = pieces or [b""]
     return b"".join(
@@ -120,7 +122,7 @@ class Connection:
             table, so that headers can be read without a decoder
     ack     whether to acknowledge the server's SETTINGS
     pongs   whether to answer PINGs
-    greets  whether to wait for the server's SETTINGS, with its windows
+    greets  whether to wait for the server's SETTINGS, which set the windows
     source  the source address
     buffer  the size of the socket's receive buffer
     """
@@ -163,8 +165,8 @@ class Connection:
         self.socket.close()
 
     def send(self, wire, seconds=10, read=True):
-        """Sends, and reads at the same time if `read`. Returns the number of
-        bytes sent: fewer if the server closes or stops reading."""
+        """Sends bytes, and reads at the same time if `read`. Returns the number
+        of bytes sent before the server closes the connection or stalls."""
         view = memoryview(wire)
         sent = 0
         deadline = time.monotonic() + seconds
@@ -188,9 +190,8 @@ class Connection:
 
     def upload(self, stream, payload, end_stream=False, seconds=10,
                frame_bytes=16384):
-        """Sends bytes on a stream as fast as its windows allow. Returns the
-        number of bytes sent: fewer if the server closes the connection or
-        grants no window in time."""
+        """Sends bytes on a stream as fast as flow control allows. Returns the
+        number of bytes sent before the server closes the stream or stalls."""
         view = memoryview(payload)
         sent = 0
         deadline = time.monotonic() + seconds
@@ -218,8 +219,8 @@ class Connection:
         return sent
 
     def read(self, until, seconds=10):
-        """Reads until a frame fulfils the predicate. Returns the frame, or None
-        at the end of the connection or the time."""
+        """Reads until a frame matches the predicate. Returns the frame, or None
+        if the connection is closed or time runs out."""
         deadline = time.monotonic() + seconds
         looked = 0
         while True:
@@ -237,13 +238,13 @@ class Connection:
                 self._reply()
 
     def wait_closed(self, seconds=10):
-        """Returns whether the server closes in time."""
+        """Returns whether the server closes the connection in time."""
         self.read(lambda *_: False, seconds)
         return self.closed
 
     def answer(self, stream, seconds=10):
-        """Reads to the end of a stream. Returns the bytes of its HEADERS and
-        those of its DATA, or None if it was reset or never ended."""
+        """Reads to the end of a stream. Returns the contents of its HEADERS and
+        of its DATA frames, or None if the stream was reset or did not end."""
         headers, body = b"", b""
         while True:
             found = self.read(
@@ -297,7 +298,7 @@ class Connection:
         self.received = buffer[at:]
 
     def _reply(self):
-        """Sends the pending acknowledgements, never between other frames."""
+        """Sends pending acknowledgments. Not called within a frame."""
         owed, self.owed = self.owed, b""
         try:
             if owed:

@@ -1,4 +1,4 @@
-"""Processes that tests start: servers, HAProxy, and a client."""
+"""Processes that tests start: servers, HAProxy and a client."""
 
 import contextlib
 import json
@@ -26,19 +26,19 @@ def varint(value):
 
 
 def field(number, value):
-    """Returns a protobuf field of bytes or of an integer."""
+    """Returns a protobuf field with bytes or an integer."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
     return varint(number << 3 | 2) + varint(len(value)) + value
 
 
 def request(values=(1, 9, 3, 7), k=2):
-    """Returns a serialized TopKRequest: ONNX, the k largest of u8 values."""
+    """Returns a serialized ONNX TopKRequest for the k largest of u8 values."""
     return _request(len(values), field(4, bytes(values)), k)
 
 
 def shared_request(name, count, k):
-    """Returns the same request for values in a shared memory object."""
+    """Like request(), for values in a shared memory object."""
     return _request(
         count, field(5, field(1, name.encode()) + field(3, count)), k)
 
@@ -53,13 +53,14 @@ REQUEST = request()
 
 
 def call(client, stream=1, pairs=None, payload=REQUEST, seconds=10):
-    """Sends a call with one message. Returns why it failed, or None."""
+    """Makes a call with one message. Returns an error message, or None on
+    success."""
     client.send(h2.request(stream, pairs or h2.fields(), payload))
     return fault(client.answer(stream, seconds), client)
 
 
 def fault(answer, client):
-    """Returns why a call with this answer failed, or None if it succeeded."""
+    """Returns an error message if a call with this answer failed, or None."""
     if answer is None:
         return "connection closed" if client.closed else "no answer"
     if b"grpc-status\x010" in answer[0]:
@@ -77,7 +78,7 @@ def serves(target, pairs=None, payload=REQUEST, source=None):
 
 
 class Process:
-    """A process and its resources, as /proc shows them."""
+    """A process and its resource usage according to /proc."""
 
     def __init__(self, process):
         self.process = process
@@ -94,7 +95,7 @@ class Process:
         return self._status("VmRSS") / 1024
 
     def peak(self):
-        """Returns the peak of the resident memory since forget_peak() in MiB."""
+        """Returns the peak resident memory since forget_peak(), in MiB."""
         return self._status("VmHWM") / 1024
 
     def threads(self):
@@ -108,7 +109,7 @@ class Process:
 
 
 def poll(what, function, seconds=30):
-    """Waits until the function returns a true value, and returns that value."""
+    """Polls until the function returns a true value. Returns that value."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         found = function()
@@ -119,9 +120,9 @@ def poll(what, function, seconds=30):
 
 
 @contextlib.contextmanager
-def running(command, **how):
-    """Runs a program, which is killed at the end."""
-    process = subprocess.Popen(command, **how)
+def running(command, **options):
+    """Runs a program and kills it at the end."""
+    process = subprocess.Popen(command, **options)
     try:
         yield process
     finally:
@@ -132,40 +133,41 @@ def running(command, **how):
 class Server(Process):
     """A topkd on loopback, drained at the end of a with block.
 
-    listen       the address; start() reuses it if its port is not 0
-    log_level    that of --log-level
-    descriptors  its RLIMIT_NOFILE
-    environment  variables in addition to those of this process
-    how          other arguments of Popen
+    listen       the listening address; start() reuses it if the port is not 0
+    log_level    the value of --log-level
+    descriptors  the limit on file descriptors (RLIMIT_NOFILE)
+    environment  additional environment variables
+    options      other arguments of Popen
 
     target       the address of the service
-    addresses    the content of its ready file
+    addresses    the contents of the ready file
     """
 
     def __init__(self, path, *flags, listen="127.0.0.1:0", log_level="warn",
-                 descriptors=None, environment=None, **how):
+                 descriptors=None, environment=None, **options):
         self._folder = tempfile.TemporaryDirectory()
         self._ready = pathlib.Path(self._folder.name) / "ready.json"
         self._listen = listen
         self._command = [path, "--listen", listen, "--ready-file", self._ready,
                          "--log-level", log_level, *flags]
-        self._how = {"env": {**os.environ, **(environment or {})}, **how}
+        self._options = {"env": {**os.environ, **(environment or {})},
+                         **options}
         if descriptors is not None:
-            self._how["preexec_fn"] = lambda: resource.setrlimit(
+            self._options["preexec_fn"] = lambda: resource.setrlimit(
                 resource.RLIMIT_NOFILE, (descriptors, descriptors))
         self.start()
 
     def start(self):
-        self._ready.unlink(missing_ok=True)  # SIGKILL leaves it
+        self._ready.unlink(missing_ok=True)  # left behind after SIGKILL
         self._killed = False
-        super().__init__(subprocess.Popen(self._command, **self._how))
+        super().__init__(subprocess.Popen(self._command, **self._options))
         try:
             poll("topkd to be ready", self._is_ready)
         except AssertionError:
             self.kill()
             raise
         self.addresses = json.loads(self._ready.read_text("utf-8"))
-        # Until a control plane has configured it, an address is without a port.
+        # Without a control plane's configuration, the ready file has no port.
         self.target = (self.addresses["listen"][0]
                        if self._listen.endswith(":0") else self._listen)
 
@@ -175,13 +177,13 @@ class Server(Process):
         return self._ready.exists()
 
     def kill(self):
-        """Kills the server, as a crash would."""
+        """Kills the server, like a crash."""
         self._killed = True
         self.process.kill()
         self.process.wait()
 
     def stop(self):
-        """Drains the server. Returns the seconds that this took."""
+        """Drains the server. Returns how many seconds it took."""
         begin = time.monotonic()
         self.process.send_signal(signal.SIGTERM)
         status = self.process.wait(timeout=60)
@@ -198,23 +200,23 @@ class Server(Process):
 
 
 class AttackedServer(Server):
-    """A topkd whose pollers must never be busy with one event for 100 ms, or 1 s
-    with AddressSanitizer."""
+    """A topkd whose pollers must never be busy with one event for 100 ms or
+    more (1 s with AddressSanitizer)."""
 
-    def __init__(self, path, *flags, **how):
+    def __init__(self, path, *flags, **options):
         self._log = tempfile.NamedTemporaryFile()
         self._most_busy = 1000 if "/asan/" in str(path) else 100
-        # Excludes freed memory that a sanitizer keeps from the measurement.
-        options = os.environ.get("ASAN_OPTIONS", "quarantine_size_mb=16")
+        # Keeps the sanitizer's quarantine out of the measurement.
+        asan = os.environ.get("ASAN_OPTIONS", "quarantine_size_mb=16")
         super().__init__(path, *flags, stderr=self._log,
-                         environment={"ASAN_OPTIONS": options}, **how)
+                         environment={"ASAN_OPTIONS": asan}, **options)
 
     def log(self):
         with open(self._log.name, encoding="utf-8", errors="replace") as file:
             return file.read()
 
     def busy_pollers(self):
-        """Returns the lines of the log about events that took too long."""
+        """Returns the log lines about events that took too long."""
         return [event[0] for event in re.finditer(
             r".*poller busy: one event took (\d+) ms.*", self.log())
                 if int(event[1]) >= self._most_busy]
@@ -226,7 +228,7 @@ class AttackedServer(Server):
 
 
 def grpc_minor(path):
-    """Returns the minor version of the gRPC that a topkd runs with."""
+    """Returns the minor version of the gRPC that a topkd is linked to."""
     version = subprocess.run([path, "--version"], check=True, text=True,
                              stdout=subprocess.PIPE).stdout
     return int(re.search(r"gRPC 1\.(\d+)", version)[1])
@@ -242,7 +244,7 @@ def free_ports(count):
 
 @contextlib.contextmanager
 def haproxy(path, *targets):
-    """Runs HAProxy with the configuration of deploy/ in front of one or three
+    """Runs HAProxy with the configuration in deploy/ in front of one or three
     servers."""
     config = pathlib.Path(__file__).parents[3] / "deploy/haproxy/haproxy.cfg"
     address = f"127.0.0.1:{free_ports(1)[0]}"
@@ -255,17 +257,18 @@ def haproxy(path, *targets):
 
 
 def _keep_calling(target, pipe, pause, patience, count, timeout):
-    """Calls until it is killed. On each message it sends the calls since the
-    last one: the latency in seconds and why the call failed, or None."""
-    told = []
+    """Makes calls until killed. Whenever it receives a message, it sends a list
+    of the calls since the previous message, as pairs of the latency in seconds
+    and an error message or None."""
+    calls = []
     payload = request(bytes(count - 1) + b"\1", 2)
     fields = h2.fields(grpc_timeout=timeout)
     connection, stream = None, 1
     while True:
         while pipe.poll():
             pipe.recv()
-            pipe.send(told)
-            told = []
+            pipe.send(calls)
+            calls = []
         begin = time.monotonic()
         try:
             if connection is None:
@@ -276,7 +279,7 @@ def _keep_calling(target, pipe, pause, patience, count, timeout):
             why = fault(connection.answer(stream, patience), connection)
         except OSError as error:
             why = str(error)
-        told.append((time.monotonic() - begin, why))
+        calls.append((time.monotonic() - begin, why))
         stream += 2
         if why is not None and connection is not None:
             connection.socket.close()
@@ -285,11 +288,11 @@ def _keep_calling(target, pipe, pause, patience, count, timeout):
 
 
 class Neighbour:
-    """A well-behaved client in a separate process that calls all the time.
+    """A well-behaved client process that makes calls continuously.
 
-    patience    the seconds that it waits for a response
-    count       the number of u8 elements of its tensors
-    timeout     the calls' deadline, in the form of grpc-timeout
+    patience    the maximum seconds to wait for a response
+    count       the number of u8 elements per tensor
+    timeout     the deadline of the calls, in the format of grpc-timeout
     """
 
     def __init__(self, target, pause=0.002, patience=30, count=4, timeout=None):
@@ -308,20 +311,20 @@ class Neighbour:
         self._process.join()
 
     def latencies(self, patience=40):
-        """Waits for a call since the last time. Returns the sorted latencies of
-        the calls that succeeded, and the number of calls that failed, which
-        `faults` then describes."""
-        told = []
-        while not told:
+        """Waits until there is a new call. Returns the sorted latencies of the
+        new successful calls and the number of new failed calls, which are
+        described in `faults`."""
+        calls = []
+        while not calls:
             self._pipe.send("tell")
             if not self._pipe.poll(patience):
                 self.faults = [f"no answer in {patience} s"]
                 return [], 1
-            told = self._pipe.recv()
+            calls = self._pipe.recv()
             time.sleep(0.001)
         self.faults = [f"{why} after {seconds:.2f} s"
-                       for seconds, why in told if why is not None]
-        return (sorted(seconds for seconds, why in told if why is None),
+                       for seconds, why in calls if why is not None]
+        return (sorted(seconds for seconds, why in calls if why is None),
                 len(self.faults))
 
 
@@ -333,7 +336,7 @@ def percentile(sorted_values, part):
 
 
 def run_cases(cases, *arguments):
-    """Runs and reports each case, then exits with 1 if one failed."""
+    """Runs and reports each case, then exits with status 1 if any failed."""
     failed = 0
     for case in cases:
         begin = time.monotonic()

@@ -1,4 +1,4 @@
-"""Callers that misbehave for as long as a load lasts, each in a process."""
+"""Misbehaving clients, each in a process, that run while a load lasts."""
 
 import collections
 import contextlib
@@ -17,13 +17,13 @@ def give_way():
 
 
 def pause(connection, seconds):
-    """Reads and drops everything that the server sends for `seconds`."""
+    """Reads and discards everything that the server sends for `seconds`."""
     connection.read(lambda *_: False, seconds)
     connection.frames.clear()
 
 
 def _streams(target, pipe, source):
-    """Yields new streams of one connection after another until stopped."""
+    """Yields (connection, stream) pairs of new connections until stopped."""
     while not pipe.poll():
         with contextlib.suppress(OSError), \
                 h2.Connection(target, source=source) as connection:
@@ -36,7 +36,7 @@ def _streams(target, pipe, source):
 
 
 def cancel(target, seed, pipe, source):
-    """Calls that end before their responses: within the body or after it."""
+    """Cancels calls before the response, during or after the request."""
     chance = random.Random(seed)
     body = h2.message(harness.request(bytes(200) * 200, 10))
     done = 0
@@ -50,7 +50,7 @@ def cancel(target, seed, pipe, source):
 
 
 def nonsense(target, seed, pipe, source):
-    """Invalid messages. The server must reject each as such, or for load."""
+    """Sends invalid messages. The server must reject each, if only for load."""
     chance = random.Random(seed)
     counts = collections.Counter()
     for connection, stream in _streams(target, pipe, source):
@@ -75,8 +75,8 @@ def nonsense(target, seed, pipe, source):
 
 
 def dawdle(target, seed, pipe, source):
-    """Clients that take an answer of 9 MiB a byte at a time from their sockets,
-    and for each a connection with half of a preface."""
+    """Reads a 9 MiB response from the socket one byte at a time, and keeps
+    another connection open that sent only a part of the preface."""
     chance = random.Random(seed)
     body = h2.message(harness.request(bytes(256) * 4096, 1 << 20))
     window = (1 << 31) - 1
@@ -108,8 +108,8 @@ def _live(function, target, seed, pipe, source):
 
 
 def crowd(function, target, count, seed, source=None):
-    """Starts `count` processes of a function; returns a function that stops
-    them and returns their counts."""
+    """Starts `count` processes that run a function. Returns a function that
+    stops them and returns their total counts."""
     pipes = []
     for i in range(count):
         pipe, other = multiprocessing.Pipe()

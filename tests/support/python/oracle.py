@@ -1,4 +1,4 @@
-"""NumPy as an independent oracle for TopK, and random requests for it."""
+"""A reference implementation of TopK in NumPy, and random requests for it."""
 
 from typing import Any, NamedTuple, Optional
 
@@ -11,17 +11,17 @@ try:
 except ImportError:
     ml_dtypes = None
 
-# NumPy's type of the bits of each data type.
+# The NumPy type that holds each data type's bits.
 TYPES = {
     "F16": np.float16, "BF16": np.uint16, "F32": np.float32,
     "F64": np.float64, "I8": np.int8, "I16": np.int16, "I32": np.int32,
     "I64": np.int64, "U8": np.uint8, "U16": np.uint16, "U32": np.uint32,
     "U64": np.uint64,
 }
-# The width in bits of each small type. Its elements are codes in a uint8.
+# The width in bits of each small type. Each element is a code in a uint8.
 SMALL = {"U1": 1, "U2": 2, "U3": 3, "U4": 4, "U6": 6, "I4": 4, "NF4": 4,
          "F4E2M1": 4, "F8E4M3": 8, "F8E5M2": 8, "F8E8M0": 8}
-# The names in ml_dtypes.
+# The corresponding names in ml_dtypes.
 ML_DTYPES = {"U2": "uint2", "U4": "uint4", "I4": "int4",
              "F4E2M1": "float4_e2m1fn", "F8E4M3": "float8_e4m3fn",
              "F8E5M2": "float8_e5m2", "F8E8M0": "float8_e8m0fnu",
@@ -46,7 +46,7 @@ _OPERATORS += [(DirectML, version, level, names) for version in (0, 1)
 
 
 def numbers(array, name):
-    """Returns the values of the bits, in a type that NumPy orders."""
+    """Converts bits to values, in a type that NumPy can sort."""
     if name == "BF16":
         return (array.astype(np.uint32) << 16).view(np.float32)
     if name in SMALL and name[0] != "U":
@@ -60,7 +60,7 @@ def _number(name, code):
     if name == "I4":
         return code - 16 if code > 7 else code
     if name == "NF4":
-        return code  # its values ascend with the codes
+        return code  # the values ascend with the codes
     if name == "F8E8M0":
         return float("nan") if code == 255 else 2.0 ** (code - 127)
     e, m = int(name[3]), int(name[5])
@@ -76,16 +76,17 @@ def _number(name, code):
 
 
 def order(array, name, axis, k, largest, by_index):
-    """Returns the indices along the axis: lexsort on (key, index)."""
+    """Returns the indices along the axis, using lexsort on (key, index)."""
     x = np.moveaxis(numbers(array, name), axis, -1)
     index = np.broadcast_to(np.arange(x.shape[-1]), x.shape)
     if x.dtype.kind == "f":
         nan = np.isnan(x)
-        # -(x) of a zero is a zero, and NumPy's sort takes -0 == +0.
+        # -x of a zero is a zero, and NumPy's sort treats -0 and +0 as equal.
         value = np.where(nan, 0, -x if largest else x)
         keys = (index, value, ~nan if largest else nan)
     else:
-        keys = (index, ~x if largest else x)  # ~ reverses every integer order
+        # ~ reverses the order of any integer type
+        keys = (index, ~x if largest else x)
     indices = np.lexsort(keys, axis=-1)[..., :k]
     if by_index:
         indices = np.sort(indices, axis=-1)
@@ -99,7 +100,7 @@ def oracle(array, name, axis, k, largest=True, by_index=False):
 
 
 class Case(NamedTuple):
-    """A request with the answer that it must have."""
+    """A request and its expected result."""
 
     name: str
     request: Request
@@ -107,8 +108,8 @@ class Case(NamedTuple):
     indices: np.ndarray
 
     def check(self, answer):
-        """AssertionError unless an answer has the same bytes: NaNs have theirs,
-        and zeros their signs."""
+        """Asserts that the answer has exactly the expected bytes, including the
+        bits of NaNs and the signs of zeros."""
         outputs = self.request.output
         for found, expected in (
                 (answer.values, self.values if outputs != "indices" else None),
@@ -128,7 +129,7 @@ def _random_bits(rng, name, shape):
         return rng.integers(0, 1 << SMALL[name], shape, np.uint8)
     kind = np.dtype(TYPES[name])
     pattern = rng.integers(4)
-    if pattern == 0:  # random bits: NaNs with payloads among them
+    if pattern == 0:  # random bits, which include NaNs with payloads
         x = np.frombuffer(rng.bytes(size * kind.itemsize), kind)
     elif pattern == 1 and (kind.kind == "f" or name == "BF16"):
         few = np.array([-np.inf, -1, -0.0, 0.0, 1, np.inf, np.nan, -np.nan],
@@ -147,8 +148,8 @@ def _random_bits(rng, name, shape):
 
 
 def _as_tensor(rng, name, bits):
-    """Returns an array that a caller may have for the bits, and the data_type
-    that its request needs."""
+    """Returns the bits as an array that a caller might pass, and the data_type
+    that the request then needs."""
     signed = (bits ^ 8) - np.uint8(8) if name == "I4" else bits
     if ml_dtypes and name in ML_DTYPES and rng.integers(2):
         dtype = getattr(ml_dtypes, ML_DTYPES[name], None)
@@ -161,7 +162,7 @@ def _as_tensor(rng, name, bits):
     return bits, None
 
 
-# Views of an array that are not contiguous, or not in C order.
+# Views of an array that are not contiguous or not in C order.
 _LAYOUTS = [np.asfortranarray, lambda x: x[::-1], lambda x: x[..., ::-1],
             lambda x: np.repeat(x, 3, -1)[..., ::3],
             lambda x: np.broadcast_to(x[:1], x.shape),
@@ -209,8 +210,9 @@ def _random_spec(rng, operator, shape, plain):
 
 
 def random_case(rng, name: Optional[str] = None, plain=False) -> Any:
-    """Returns a Case, of any data type by default. `plain` ones have a packed
-    tensor, K as a number, and both outputs without an offset."""
+    """Returns a random Case, of any data type by default. If `plain`, the
+    tensor is packed, K is a number, and both outputs are returned without an
+    offset."""
     operators = [one for one in _OPERATORS if name in (None, *one[3])]
     operator = operators[int(rng.integers(len(operators)))]
     name = name or str(rng.choice(operator[3]))

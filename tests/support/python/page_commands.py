@@ -1,7 +1,6 @@
-"""The commands of a page: its ```sh blocks, each of which runs by itself in
-bash. A ```text block that follows is the end of its standard output, where
-"..." stands for anything in a line.
-"""
+"""Runs the commands in a page: its ```sh blocks, each in a separate bash. If a
+```text block follows, it must match the end of the standard output, where "..."
+stands for any text within a line."""
 
 import contextlib
 import os
@@ -10,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 
-SECONDS = 600  # for a block
+SECONDS = 600  # per block
 BLOCK = re.compile(
     r"(?:^<!-- (?P<note>[^\n]*) -->\n)?^```sh\n(?P<commands>.*?)^```\n"
     r"(?:\n?```text\n(?P<text>.*?)^```\n)?", re.MULTILINE | re.DOTALL)
@@ -19,7 +18,7 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def as_expected(output, text):
-    """Whether the output ends as the text says."""
+    """Returns whether the output ends with the expected text."""
     wanted = text.rstrip().splitlines()
     got = output.rstrip().splitlines()[-len(wanted):]
     return len(got) == len(wanted) and all(
@@ -28,7 +27,7 @@ def as_expected(output, text):
 
 
 def run_block(commands, text, folder, environment):
-    """Runs one block and returns what is wrong with it, or None."""
+    """Runs a block. Returns an error message, or None on success."""
     with tempfile.TemporaryFile("w+") as output, (
             tempfile.TemporaryFile("w+")) as errors, subprocess.Popen(
                 ["bash", "-euc", commands], cwd=folder, env=environment,
@@ -38,7 +37,7 @@ def run_block(commands, text, folder, environment):
             shell.wait(timeout=SECONDS)
         except subprocess.TimeoutExpired:
             return f"not done after {SECONDS} s"
-        finally:  # a block that failed may leave its servers
+        finally:  # a failed block may leave servers running
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(shell.pid, signal.SIGKILL)
         output.seek(0)

@@ -1,11 +1,11 @@
-"""The ONNX model that is one TopK, as ONNX Runtime takes it."""
+"""An ONNX model that consists of one TopK, for ONNX Runtime."""
 
 import onnx
 from onnx import helper
 
 
 def topk_model(element, shape, k, axis=-1, largest=True):
-    """Returns the model of a tensor's element type and shape, as bytes."""
+    """Returns a serialized model for an element type and a shape."""
     out = list(shape)
     out[axis] = k
     graph = helper.make_graph(

@@ -28,8 +28,8 @@ def generate_stubs(directory):
 
 @functools.cache
 def load_stubs():
-    """Returns the modules of generated stubs: the messages by the short names
-    of their files, and the services' stubs as "rpc"."""
+    """Returns the generated modules: the messages under the short names of
+    their files, and the service stubs as "rpc"."""
     directory = tempfile.TemporaryDirectory()
     atexit.register(directory.cleanup)
     generate_stubs(directory.name)
@@ -43,8 +43,8 @@ def load_stubs():
 
 
 def load_oip_stubs():
-    """Returns the messages of the Open Inference Protocol and the services'
-    stubs. tritonclient has its own, with which they conflict."""
+    """Returns the messages and the stubs of the Open Inference Protocol. They
+    conflict with tritonclient's own."""
     load_stubs()
     return (importlib.import_module("inference.grpc_service_pb2"),
             importlib.import_module("inference.grpc_service_pb2_grpc"))
