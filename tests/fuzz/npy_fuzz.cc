@@ -44,7 +44,7 @@ void CheckElements(const NpyArray& array, std::span<const std::byte> file) {
   }
 }
 
-// Written as WriteNpy() does and read again it is the same.
+// Written as NpyBytes() does and read again it is the same.
 void CheckRoundTrip(const NpyArray& array) {
   const DTypeInfo& info = InfoOf(array.dtype);
   const std::string type = array.dtype == DType::kBF16
