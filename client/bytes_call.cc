@@ -112,13 +112,14 @@ class Stream {
 Status CallUnary(grpc::GenericStub& stub, const std::string& method,
                  Memory memory, const std::vector<MessagePiece>& request,
                  const std::function<void(grpc::ClientContext&)>& prepare,
-                 grpc::ByteBuffer& answer) {
+                 const std::stop_token& stop, grpc::ByteBuffer& answer) {
   BorrowedBuffers borrowed(memory);
   grpc::CompletionQueue queue;
   Status status;
   {
     grpc::ClientContext context;
     prepare(context);
+    const std::stop_callback cancel(stop, [&] { context.TryCancel(); });
     const auto call =
         stub.PrepareUnaryCall(&context, method, borrowed.Wrap(request), &queue);
     call->StartCall();
@@ -134,13 +135,15 @@ Status CallUnary(grpc::GenericStub& stub, const std::string& method,
 
 Status CallStream(grpc::GenericStub& stub, const std::string& method,
                   Memory memory, const StreamHandlers& handlers,
-                  const std::function<void(grpc::ClientContext&)>& prepare) {
+                  const std::function<void(grpc::ClientContext&)>& prepare,
+                  const std::stop_token& stop) {
   BorrowedBuffers borrowed(memory);
   grpc::CompletionQueue queue;
   Status status;
   {
     grpc::ClientContext context;
     prepare(context);
+    const std::stop_callback cancel(stop, [&] { context.TryCancel(); });
     status = Stream(stub, method, handlers, queue, context, borrowed).Run();
   }
   borrowed.AwaitReturn(queue);

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -32,17 +33,18 @@ struct StreamHandlers {
 
 /// Sends one message and receives one, in place, and returns the call's status.
 /// Memory borrowed by the pieces is no longer used after the return. `prepare`
-/// sets the call's deadline.
+/// sets the call's deadline; `stop` cancels it.
 Status CallUnary(grpc::GenericStub& stub, const std::string& method,
                  Memory memory, const std::vector<MessagePiece>& request,
                  const std::function<void(grpc::ClientContext&)>& prepare,
-                 grpc::ByteBuffer& answer);
+                 const std::stop_token& stop, grpc::ByteBuffer& answer);
 
 /// Sends and receives at the same time until the server ends the call; the same
 /// otherwise.
 Status CallStream(grpc::GenericStub& stub, const std::string& method,
                   Memory memory, const StreamHandlers& handlers,
-                  const std::function<void(grpc::ClientContext&)>& prepare);
+                  const std::function<void(grpc::ClientContext&)>& prepare,
+                  const std::stop_token& stop);
 
 /// Reads a message of the server's. BAD_ANSWER if it is not one, or has more
 /// than `max_bytes` bytes.

@@ -39,7 +39,7 @@ std::string Target(const std::string& target) {
 
 }  // namespace
 
-std::shared_ptr<grpc::Channel> Connect(
+std::shared_ptr<grpc::ChannelInterface> Connect(
     const ClientOptions& options,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials,
     const ReceiveLimit& limit, ToUnhealthy to_unhealthy) {
@@ -71,8 +71,11 @@ std::shared_ptr<grpc::Channel> Connect(
       (!options.token_file.empty() && !UsesTls(options))) {
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   }
-  return grpc::CreateCustomChannel(Target(options.target), credentials,
-                                   arguments);
+  return options.make_channel
+             ? options.make_channel(Target(options.target), credentials,
+                                    arguments)
+             : grpc::CreateCustomChannel(Target(options.target), credentials,
+                                         arguments);
 }
 
 }  // namespace topk

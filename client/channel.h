@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "client/receive_limit.h"
-#include "client/topk_client.h"
+#include "topk/client.h"
 
 namespace topk {
 
@@ -19,7 +19,7 @@ enum class ToUnhealthy { kNo, kYes };
 /// round robin; no retries of calls that a server has seen (Attempts retries
 /// them); messages of any size, as far as `limit` allows. Compressed ones
 /// are rejected: a small one may expand to any size.
-std::shared_ptr<grpc::Channel> Connect(
+std::shared_ptr<grpc::ChannelInterface> Connect(
     const ClientOptions& options,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials,
     const ReceiveLimit& limit, ToUnhealthy to_unhealthy);

@@ -68,6 +68,16 @@ Status CheckOptions(const ClientOptions& options, OptionName name) {
     return InvalidArgument("TARGET", "target",
                            StrCat(name("target"), ": ", error));
   }
+  if (options.max_attempts < 1 || options.max_attempts > 5) {
+    return InvalidArgument("OPTION", "max_attempts",
+                           StrCat(name("max_attempts"), ": ",
+                                  options.max_attempts, " is outside 1 .. 5"));
+  }
+  if (UsesTls(options) && options.credentials != nullptr) {
+    return InvalidArgument(
+        "OPTION", "credentials",
+        StrCat(name("credentials"), " replaces the options of TLS"));
+  }
   if (UsesTls(options) && IsUnixAddress(options.target)) {
     return InvalidArgument("TLS_TARGET", "target",
                            StrCat(name("tls"), ": ", Quote(options.target),
@@ -100,6 +110,7 @@ Status CheckOptions(const ClientOptions& options, OptionName name) {
 std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(
     const ClientOptions& options) {
   using grpc::experimental::FileWatcherCertificateProvider;
+  if (options.credentials != nullptr) return options.credentials;
   if (!UsesTls(options)) return grpc::InsecureChannelCredentials();
   grpc::experimental::TlsChannelCredentialsOptions tls;
   if (!options.tls_ca.empty() || HasCertificate(options)) {

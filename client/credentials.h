@@ -10,8 +10,8 @@
 #include <string_view>
 #include <utility>
 
-#include "client/topk_client.h"
 #include "core/base/status.h"
+#include "topk/client.h"
 
 namespace topk {
 

@@ -1,4 +1,4 @@
-#include "client/merge.h"
+#include "topk/merge.h"
 
 #include <algorithm>
 #include <string>

@@ -7,7 +7,7 @@
 #include "client/bench/mix.h"
 #include "client/bench/path.h"
 #include "client/bench/schedule.h"
-#include "client/topk_client.h"
+#include "topk/client.h"
 
 namespace topk::cli {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <span>
 
-#include "client/shared_memory.h"
+#include "topk/shared_memory.h"
 
 namespace topk::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "client/bench/load.h"
-#include "client/topk_client.h"
+#include "topk/client.h"
 
 namespace topk::cli {
 

@@ -85,44 +85,34 @@ CLI::Validator NotEmpty() {
 }
 
 void AddSecurityFlags(CLI::App& command, ClientOptions& client) {
+  const auto add = [&](const char* flag, std::string& value,
+                       const char* variable, const char* text) {
+    return command.add_option(flag, value, text)
+        ->check(NotEmpty())
+        ->envname(variable);
+  };
   command
       .add_flag("--tls", client.tls,
                 "Use TLS, with this machine's authorities unless --tls-ca is "
                 "given; the other --tls flags imply it")
       ->envname("TOPK_TLS");
-  command
-      .add_option("--tls-ca", client.tls_ca,
-                  "A PEM file of the authorities, by one of which the server's "
-                  "certificate must be signed")
-      ->type_name("FILE")
-      ->check(NotEmpty())
-      ->envname("TOPK_TLS_CA");
-  command
-      .add_option("--tls-cert", client.tls_cert,
-                  "A PEM file of this client's certificate, for servers that "
-                  "require one")
-      ->type_name("FILE")
-      ->check(NotEmpty())
-      ->envname("TOPK_TLS_CERT");
-  command
-      .add_option("--tls-key", client.tls_key,
-                  "A PEM file of that certificate's key, without a passphrase")
-      ->type_name("FILE")
-      ->check(NotEmpty())
-      ->envname("TOPK_TLS_KEY");
-  command
-      .add_option("--tls-server-name", client.tls_server_name,
-                  "The name that the server's certificate must have; the "
-                  "target's if not given. A list of addresses needs it")
-      ->check(NotEmpty())
-      ->envname("TOPK_TLS_SERVER_NAME");
-  command
-      .add_option("--token-file", client.token_file,
-                  "A file with a token, sent with every call as "
-                  "\"authorization: Bearer TOKEN\"")
-      ->type_name("FILE")
-      ->check(NotEmpty())
-      ->envname("TOPK_TOKEN_FILE");
+  add("--tls-ca", client.tls_ca, "TOPK_TLS_CA",
+      "A PEM file of the authorities, by one of which the server's certificate "
+      "must be signed")
+      ->type_name("FILE");
+  add("--tls-cert", client.tls_cert, "TOPK_TLS_CERT",
+      "A PEM file of this client's certificate, for servers that require one")
+      ->type_name("FILE");
+  add("--tls-key", client.tls_key, "TOPK_TLS_KEY",
+      "A PEM file of that certificate's key, without a passphrase")
+      ->type_name("FILE");
+  add("--tls-server-name", client.tls_server_name, "TOPK_TLS_SERVER_NAME",
+      "The name that the server's certificate must have; the target's if not "
+      "given. A list of addresses needs it");
+  add("--token-file", client.token_file, "TOPK_TOKEN_FILE",
+      "A file with a token, sent with every call as "
+      "\"authorization: Bearer TOKEN\"")
+      ->type_name("FILE");
   command
       .add_flag("--token-over-plaintext", client.token_over_plaintext,
                 "Send the token without TLS to other machines too")
@@ -130,7 +120,7 @@ void AddSecurityFlags(CLI::App& command, ClientOptions& client) {
 }
 
 void AddClientFlags(CLI::App& command, ClientOptions& client,
-                    double& deadline_seconds) {
+                    double& timeout_seconds) {
   command
       .add_option("--target", client.target,
                   "Server: host:port, unix:path, dns:///name:port, or a "
@@ -138,7 +128,7 @@ void AddClientFlags(CLI::App& command, ClientOptions& client,
       ->envname("TOPK_TARGET")
       ->capture_default_str();
   command
-      .add_option("--deadline", deadline_seconds,
+      .add_option("--timeout,--deadline", timeout_seconds,
                   "Max duration of a call, in seconds")
       ->check(Number(0.001, 86400))
       ->capture_default_str();
@@ -152,19 +142,21 @@ void AddClientFlags(CLI::App& command, ClientOptions& client,
   AddSecurityFlags(command, client);
 }
 
-CLI::App* AddRun(CLI::App& app, RunFlags& flags, double& deadline) {
+CLI::App* AddRun(CLI::App& app, RunFlags& flags, double& timeout) {
   CLI::App* run = app.add_subcommand(
-      "run", "Selects from a .npy or .npz file and prints a line per slice");
+      "run",
+      "Selects from a .npy, .npz, CSV or JSON file and prints a line per "
+      "slice");
   AddRunFlags(*run, flags);
-  AddClientFlags(*run, flags.client, deadline);
+  AddClientFlags(*run, flags.client, timeout);
   return run;
 }
 
-CLI::App* AddBench(CLI::App& app, BenchFlags& flags, double& deadline) {
+CLI::App* AddBench(CLI::App& app, BenchFlags& flags, double& timeout) {
   CLI::App* bench = app.add_subcommand(
       "bench", "Loads a server with random tensors and verifies the results");
   AddBenchFlags(*bench, flags);
-  AddClientFlags(*bench, flags.client, deadline);
+  AddClientFlags(*bench, flags.client, timeout);
   return bench;
 }
 
@@ -230,6 +222,7 @@ std::string WrongWord(const CLI::App& app, const CLI::App& run, int argc,
     const std::string name = InLowerCase(first);
     const bool for_run =
         name == "-" || name.ends_with(".npy") || name.ends_with(".npz") ||
+        name.ends_with(".csv") || name.ends_with(".jsonl") ||
         (first.starts_with('-') && !flag.empty() &&
          run.get_option_no_throw(flag.substr(0, flag.find('='))) != nullptr);
     if (for_run) return "the command is missing; to use a file: topk run FILE";
@@ -261,10 +254,10 @@ int Main(int argc, char** argv) {
         return StrCat("topk: ", UsageText(error.what(), find),
                       "\nRun with --help for more information.\n");
       });
-  double deadline = 60;
+  double timeout = 60;
 
   RunFlags run;
-  const CLI::App* run_command = AddRun(app, run, deadline);
+  const CLI::App* run_command = AddRun(app, run, timeout);
   MergeFlags merge;
   CLI::App* merge_command = app.add_subcommand(
       "merge", "Merges the results of the shards of an axis");
@@ -280,14 +273,14 @@ int Main(int argc, char** argv) {
                          "reaches without an HTTP proxy");
   health->add_option("--service", service,
                      "Service to check; default: the whole server");
-  AddClientFlags(*health, health_client, deadline);
+  AddClientFlags(*health, health_client, timeout);
   bool json = false;
   CLI::App* info = app.add_subcommand(
       "info", "Prints a server's dialects, types, backends and limits");
   info->add_flag("--json", json, "Print JSON");
-  AddClientFlags(*info, info_client, deadline);
+  AddClientFlags(*info, info_client, timeout);
   BenchFlags bench;
-  const CLI::App* bench_command = AddBench(app, bench, deadline);
+  const CLI::App* bench_command = AddBench(app, bench, timeout);
 
   try {
     app.parse(argc, argv);
@@ -300,10 +293,10 @@ int Main(int argc, char** argv) {
     return kUsage;
   }
   const auto milliseconds =
-      std::chrono::milliseconds(static_cast<int64_t>(deadline * 1000));
+      std::chrono::milliseconds(static_cast<int64_t>(timeout * 1000));
   for (ClientOptions* options :
        {&run.client, &bench.client, &health_client, &info_client}) {
-    options->deadline = milliseconds;
+    options->timeout = milliseconds;
     options->user_agent = "topk/" TOPK_VERSION;
   }
   if (merge_command->parsed()) return AtEnd(MergeFolders(merge));

@@ -100,7 +100,7 @@ std::string Advice(const Status& status, const ClientOptions& client) {
       return std::string(Unreachable(status.message, client));
     case Code::kDeadlineExceeded:
       return StrCat("no response from ", client.target,
-                    " in time: check the target, or raise --deadline SECONDS");
+                    " in time: check the target, or raise --timeout SECONDS");
     case Code::kUnauthenticated:
       if (status.reason == "CERTIFICATE_NOT_VALID") {
         return "renew the certificate of --tls-cert";

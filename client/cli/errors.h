@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "client/cli/exit_code.h"
-#include "client/topk_client.h"
 #include "core/base/status.h"
+#include "topk/client.h"
 
 namespace topk::cli {
 

@@ -5,13 +5,11 @@
 #include "client/cli/errors.h"
 #include "client/cli/number_flag.h"
 #include "client/cli/run_flags.h"
-#include "client/merge.h"
 #include "client/numpy/npy.h"
 #include "core/base/text.h"
+#include "topk/merge.h"
 
 namespace topk::cli {
-namespace {
-
 Status ReadTensor(const std::string& path, std::optional<DType> as,
                   v1::Tensor& tensor) {
   const Result<NpyArray> array = ReadNpy(path, as);
@@ -21,8 +19,6 @@ Status ReadTensor(const std::string& path, std::optional<DType> as,
   tensor.set_data(array->data.data(), array->data.size());
   return {};
 }
-
-}  // namespace
 
 void AddMergeFlags(CLI::App& command, MergeFlags& flags) {
   command

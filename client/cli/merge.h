@@ -11,6 +11,8 @@
 #include "client/cli/exit_code.h"
 #include "client/cli/show.h"
 #include "core/base/dtype.h"
+#include "core/base/status.h"
+#include "topk/v1/tensor.pb.h"
 
 namespace topk::cli {
 
@@ -28,6 +30,10 @@ struct MergeFlags {
   std::optional<DType> dtype;
   ShowFlags show;
 };
+
+/// Reads a .npy file into a tensor.
+Status ReadTensor(const std::string& path, std::optional<DType> as,
+                  v1::Tensor& tensor);
 
 /// Adds the flags to the sub-command.
 void AddMergeFlags(CLI::App& command, MergeFlags& flags);

@@ -231,6 +231,29 @@ void PrintTable(const v1::TopKResponse& response, int axis,
   }
 }
 
+void PrintCsv(const v1::TopKResponse& response, int axis, std::ostream& out) {
+  const v1::Tensor& values = response.values();
+  const v1::Tensor& indices = response.indices();
+  for (int d = 0; d < values.shape_size(); ++d) {
+    out << (d == axis ? "position" : StrCat("dim", d)) << ",";
+  }
+  out << "value,index\n";
+  std::vector<int64_t> at(static_cast<size_t>(values.shape_size()));
+  for (int64_t i = 0; i < CountOf(values); ++i) {
+    for (const int64_t coordinate : at) out << coordinate << ",";
+    out << ElementText(static_cast<DType>(values.data_type()), values.data(), i)
+        << ","
+        << ElementText(static_cast<DType>(indices.data_type()), indices.data(),
+                       i)
+        << "\n";
+    for (int d = values.shape_size(); d-- > 0;) {
+      int64_t& coordinate = at[static_cast<size_t>(d)];
+      if (++coordinate < values.shape(d)) break;
+      coordinate = 0;
+    }
+  }
+}
+
 nlohmann::json ToJson(const v1::TopKResponse& response) {
   nlohmann::json json;
   const v1::Tensor& any =

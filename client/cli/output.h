@@ -48,6 +48,11 @@ void PrintTable(const v1::TopKResponse& response, int axis,
                 const Labels& labels, const TableShape& shape,
                 std::ostream& out);
 
+/// Writes a header and a line per element in row-major order: its
+/// coordinates, of which that along the axis is "position", value and index.
+/// REQUIRES: as PrintTable().
+void PrintCsv(const v1::TopKResponse& response, int axis, std::ostream& out);
+
 /// Returns {"shape", "values", "indices", ...}: flat row-major lists. Numbers
 /// are JSON numbers; those that JSON cannot represent are the strings "nan",
 /// "inf" and "-inf".

@@ -12,28 +12,6 @@
 namespace topk::cli {
 namespace {
 
-// The types of indices that can be chosen: those of the newest versions that
-// have several.
-struct IndexTypes {
-  std::vector<std::string> names;
-  /// E.g. "OpenVINO i32 or i64, DirectML u32 or u64".
-  std::string text;
-};
-
-IndexTypes ListIndexTypes() {
-  IndexTypes types;
-  for (const Dialect* dialect : Dialects()) {
-    std::string names;
-    if (dialect->versions.back().index_types.size() < 2) continue;
-    for (const DType type : dialect->versions.back().index_types) {
-      types.names.emplace_back(InfoOf(type).name);
-      names += StrCat(names.empty() ? " " : " or ", InfoOf(type).name);
-    }
-    types.text += StrCat(types.text.empty() ? "" : ", ", dialect->title, names);
-  }
-  return types;
-}
-
 Status CheckFlags(const OperatorFlags& flags, const Dialect& dialect) {
   std::string_view lacks;
   if (dialect.id != v1::DIALECT_DIRECTML) {
@@ -46,6 +24,7 @@ Status CheckFlags(const OperatorFlags& flags, const Dialect& dialect) {
     if (!flags.index_type.empty()) lacks = "--index-type";
     if (flags.order == "index") lacks = "--order index";
   }
+  if (flags.stable && dialect.id != v1::DIALECT_OPENVINO) lacks = "--stable";
   if (lacks.empty()) return {};
   return InvalidArgument("FLAG", lacks,
                          StrCat(dialect.title, " has no ", lacks));
@@ -63,6 +42,7 @@ void SetOpenVino(const OperatorFlags& flags, v1::OpenVinoTopK& openvino) {
   openvino.mutable_k()->set_value(flags.k);
   openvino.set_mode(flags.smallest ? "min" : "max");
   openvino.set_sort(flags.order);
+  if (flags.stable) openvino.set_stable(true);
   if (!flags.index_type.empty()) {
     openvino.set_index_element_type(flags.index_type);
   }
@@ -122,7 +102,6 @@ void AddOperatorFlags(CLI::App& command, OperatorFlags& flags) {
   for (const Dialect* dialect : Dialects()) {
     dialects.emplace_back(dialect->name);
   }
-  const IndexTypes index_types = ListIndexTypes();
   command.add_option("--k", flags.k, "Number of elements to select")
       ->required()
       ->transform(Whole());
@@ -146,13 +125,16 @@ void AddOperatorFlags(CLI::App& command, OperatorFlags& flags) {
       ->capture_default_str();
   command
       .add_option("--index-type", flags.index_type,
-                  StrCat("Type of the indices: ", index_types.text))
-      ->check(CLI::IsMember(index_types.names));
+                  "Type of the indices: OpenVINO i32 or i64, DirectML u32 or "
+                  "u64")
+      ->check(CLI::IsMember({"i32", "i64", "u32", "u64"}));
   command.add_option(
       "--feature-level", flags.feature_level,
       "DirectML: feature level, 1_0 .. 6_4; default: the newest");
   command.add_flag("--strict", flags.strict,
                    "DirectML: reject k == size, as its documentation does");
+  command.add_flag("--stable", flags.stable,
+                   "OpenVINO 11: set the attribute stable");
   command.add_option("--request-id", flags.request_id,
                      "ID that the server returns and logs");
 }

@@ -23,6 +23,7 @@ struct OperatorFlags {
   std::string index_type;
   std::optional<std::string> feature_level;
   bool strict = false;
+  bool stable = false;
   std::string request_id;
 };
 

@@ -6,14 +6,15 @@
 
 #include "client/cli/compare.h"
 #include "client/cli/errors.h"
+#include "client/cli/merge.h"
 #include "client/cli/output.h"
 #include "client/cli/show.h"
 #include "client/expected_answer.h"
 #include "client/numpy/npy.h"
 #include "client/numpy/npz.h"
-#include "client/shared_memory.h"
 #include "core/base/text.h"
 #include "core/engine.h"
+#include "topk/shared_memory.h"
 
 namespace topk::cli {
 namespace {
@@ -37,7 +38,8 @@ void Fetch(const SharedMemory& memory, v1::Tensor& tensor) {
 // Computes with the tensor and the answer in shared memory.
 Result<v1::TopKResponse> ComputeShared(const Client& client,
                                        v1::TopKRequest request,
-                                       const NpyArray& array) {
+                                       const NpyArray& array,
+                                       const CallOptions& call) {
   const ExpectedAnswer expected(request);
   Result<SharedMemory> input = SharedMemory::Create("", array.data.size());
   if (!input.ok()) return input.status();
@@ -53,7 +55,7 @@ Result<v1::TopKResponse> ComputeShared(const Client& client,
   v1::OutputOptions& options = *request.mutable_output();
   *options.mutable_values() = output->Region(0, values);
   *options.mutable_indices() = output->Region(values, indices);
-  Result<v1::TopKResponse> answer = client.ComputeTopK(request);
+  Result<v1::TopKResponse> answer = client.ComputeTopK(request, call);
   if (!answer.ok()) return answer;
   Fetch(*output, *answer->mutable_values());
   Fetch(*output, *answer->mutable_indices());
@@ -65,14 +67,15 @@ Result<v1::TopKResponse> Compute(const RunFlags& flags,
                                  const v1::TopKRequest& request,
                                  const NpyArray& array) {
   if (flags.local) return LocalEngine().Compute(request, array.data);
-  if (const std::string& trace = flags.client.traceparent; !trace.empty()) {
-    std::cerr << "trace " << trace.substr(3, 32) << "\n";
+  CallOptions options;
+  if (!flags.traceparent.empty()) {
+    std::cerr << "trace " << flags.traceparent.substr(3, 32) << "\n";
+    options.metadata = {{"traceparent", flags.traceparent}};
   }
   const Client client(flags.client);
   if (flags.shared_memory) {
-    return ComputeShared(client, request, array);
+    return ComputeShared(client, request, array, options);
   }
-  CallOptions options;
   if (flags.stream != "auto") options.stream = flags.stream == "on";
   return client.ComputeTopK(request, array.data, options);
 }
@@ -80,17 +83,13 @@ Result<v1::TopKResponse> Compute(const RunFlags& flags,
 // Reads one label for each of `count` positions.
 Result<std::vector<std::string>> ReadLabels(const std::string& path,
                                             int64_t count) {
-  Result<NpyArray> array = ReadNpy(path, std::nullopt);
-  if (!array.ok()) return array.status();
-  if (array->shape.size() != 1 || array->shape[0] != count) {
+  v1::Tensor tensor;
+  if (Status s = ReadTensor(path, {}, tensor); !s.ok()) return s;
+  if (tensor.shape_size() != 1 || tensor.shape(0) != count) {
     return InvalidArgument(
         "LABELS", "labels",
         StrCat("its labels must be one for each of ", count));
   }
-  v1::Tensor tensor;
-  tensor.set_data_type(static_cast<v1::DataType>(array->dtype));
-  tensor.add_shape(count);
-  tensor.set_data(array->data.data(), array->data.size());
   return AllElements(tensor);
 }
 
@@ -123,6 +122,21 @@ ExitCode Run(const RunFlags& flags) {
       flags.operation, static_cast<v1::DataType>(array->dtype), array->shape);
   if (!request.ok()) return ReportUsage(request.status());
   request->set_index_offset(flags.index_offset);
+  request->mutable_tensor()->mutable_strides()->Add(flags.strides.begin(),
+                                                    flags.strides.end());
+  if (!flags.k_tensor.empty()) {
+    if (request->has_directml()) {
+      return ReportUsage(
+          InvalidArgument("FLAG", "--k-tensor", "DirectML has no --k-tensor"));
+    }
+    v1::KInput& k = request->has_onnx()
+                        ? *request->mutable_onnx()->mutable_k()
+                        : *request->mutable_openvino()->mutable_k();
+    if (Status s = ReadTensor(flags.k_tensor, {}, *k.mutable_tensor());
+        !s.ok()) {
+      return ReportInput(flags.k_tensor, s);
+    }
+  }
   const Result<v1::TopKResponse> response = Compute(flags, *request, *array);
   if (!response.ok()) {
     return Report(response.status(), flags.local ? nullptr : &flags.client,

@@ -43,13 +43,34 @@ void AddDtypeFlag(CLI::App& command, std::optional<DType>& dtype) {
 void AddRunFlags(CLI::App& command, RunFlags& flags) {
   command
       .add_option("file", flags.file,
-                  "A .npy file, a .npz archive, or - for either on stdin")
+                  "A .npy file, a .npz archive, or lines of numbers (CSV or "
+                  "JSON lists), as f64 or, if all are integers, i64; - is "
+                  "stdin")
       ->required()
       ->type_name("FILE");
   command.add_option("--member", flags.member,
                      "The array of a .npz archive to read, by NumPy's name for "
                      "it; not needed if it has only one");
   AddOperatorFlags(command, flags.operation);
+  CLI::Option* k = command.get_option("--k")->required(false);
+  command
+      .add_option(
+          "--k-tensor", flags.k_tensor,
+          "A .npy file with k, sent as the tensor that ONNX and OpenVINO "
+          "have for it")
+      ->type_name("FILE")
+      ->excludes(k);
+  command
+      .add_option("--strides", flags.strides,
+                  "DirectML: the file's strides in elements, e.g. 1,8")
+      ->delimiter(',')
+      ->transform(Whole())
+      ->allow_extra_args(false);
+  command.callback([&flags, k] {
+    if (k->count() == 0 && flags.k_tensor.empty()) {
+      throw CLI::RequiredError("--k");
+    }
+  });
   AddDtypeFlag(command, flags.dtype);
   auto* index_offset =
       command
@@ -83,14 +104,13 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
       .add_flag_callback(
           "--trace",
           [&flags] {
-            flags.client.traceparent =
+            flags.traceparent =
                 StrCat("00-", RandomHex(16), "-", RandomHex(8), "-01");
           },
           "Start a trace that the server continues, and print its id on stderr")
       ->excludes(local);
-  const NoTableFlags no_table = AddShowFlags(command, flags.show);
-  no_table.out->excludes(compare);
-  no_table.json->excludes(compare);
+  const auto no_table = AddShowFlags(command, flags.show);
+  for (CLI::Option* option : no_table) option->excludes(compare);
   for (const auto& [name, path, text] :
        {std::tuple("--labels", &flags.labels,
                    "A .npy file with a number for each position along the "
@@ -98,12 +118,11 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
         std::tuple("--slice-labels", &flags.slice_labels,
                    "A .npy file with a number for each slice, to show next to "
                    "its name")}) {
-    command.add_option(name, *path, text)
-        ->type_name("FILE")
-        ->excludes(no_table.out)
-        ->excludes(no_table.json)
-        ->excludes(index_offset)
-        ->excludes(compare);
+    CLI::Option* labels = command.add_option(name, *path, text)
+                              ->type_name("FILE")
+                              ->excludes(index_offset)
+                              ->excludes(compare);
+    for (CLI::Option* option : no_table) labels->excludes(option);
   }
 }
 

@@ -5,11 +5,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "client/cli/request.h"
 #include "client/cli/show.h"
-#include "client/topk_client.h"
 #include "core/base/dtype.h"
+#include "topk/client.h"
 
 namespace topk::cli {
 
@@ -19,6 +20,10 @@ struct RunFlags {
   /// Of a .npz archive; "" = its only one.
   std::string member;
   OperatorFlags operation;
+  /// A file; "" = the operation's k.
+  std::string k_tensor;
+  /// Empty = packed.
+  std::vector<int64_t> strides;
   /// Of a file whose elements have a type that .npy has no name for.
   std::optional<DType> dtype;
   bool local = false;
@@ -27,6 +32,8 @@ struct RunFlags {
   std::string stream = "auto";
   bool shared_memory = false;
   int64_t index_offset = 0;
+  /// "" = no trace.
+  std::string traceparent;
   ShowFlags show;
   std::string labels;
   std::string slice_labels;

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "client/cli/exit_code.h"
-#include "client/topk_client.h"
+#include "topk/client.h"
 
 namespace topk::cli {
 

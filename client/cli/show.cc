@@ -2,67 +2,80 @@
 
 #include <filesystem>
 #include <iostream>
-#include <vector>
+#include <string>
 
 #include "client/cli/number_flag.h"
 #include "client/cli/terminal.h"
 #include "client/numpy/npy.h"
+#include "client/numpy/npz.h"
 #include "core/base/text.h"
 
 namespace topk::cli {
 namespace {
 
-Status WriteTensor(const std::string& directory, const char* name,
-                   const v1::Tensor& tensor) {
-  const std::vector<int64_t> shape(tensor.shape().begin(),
-                                   tensor.shape().end());
-  return WriteNpy(StrCat(directory, "/", name),
-                  static_cast<DType>(tensor.data_type()), shape, tensor.data());
+std::string BytesOf(const v1::Tensor& tensor) {
+  return NpyBytes(
+      static_cast<DType>(tensor.data_type()),
+      {tensor.shape().data(), static_cast<size_t>(tensor.shape_size())},
+      tensor.data());
 }
 
-ExitCode WriteFiles(const std::string& directory,
-                    const v1::TopKResponse& response) {
+Status WriteFiles(const std::string& out, const v1::TopKResponse& response) {
+  if (out.ends_with(".npz")) {
+    const NpyMember members[] = {{"values", BytesOf(response.values())},
+                                 {"indices", BytesOf(response.indices())}};
+    return WriteNpz(out, members);
+  }
   std::error_code error;
-  std::filesystem::create_directories(directory, error);
+  std::filesystem::create_directories(out, error);
   if (error) {
-    std::cerr << "topk: cannot make " << directory << ": " << error.message()
-              << "\n";
-    return kFailed;
+    return {Code::kNotFound, "FILE", "out",
+            StrCat("cannot make ", out, ": ", error.message())};
   }
-  for (const Status& status :
-       {WriteTensor(directory, kValuesFile, response.values()),
-        WriteTensor(directory, kIndicesFile, response.indices())}) {
-    if (!status.ok()) {
-      std::cerr << "topk: " << status.message << "\n";
-      return kFailed;
-    }
-  }
-  return kOk;
+  Status status =
+      WriteFile(StrCat(out, "/", kValuesFile), BytesOf(response.values()));
+  if (!status.ok()) return status;
+  return WriteFile(StrCat(out, "/", kIndicesFile), BytesOf(response.indices()));
 }
 
 }  // namespace
 
-NoTableFlags AddShowFlags(CLI::App& command, ShowFlags& flags) {
-  auto* out = command
-                  .add_option("--out", flags.out_directory,
-                              "Write values.npy and indices.npy there (types "
-                              "that .npy lacks as V1 or V2) instead of a table")
-                  ->type_name("DIR");
+std::vector<CLI::Option*> AddShowFlags(CLI::App& command, ShowFlags& flags) {
+  auto* out =
+      command
+          .add_option("--out", flags.out,
+                      "Write values.npy and indices.npy to this folder, "
+                      "or both to this file if it ends with .npz, "
+                      "instead of a table (types that .npy lacks as V1 "
+                      "or V2)")
+          ->type_name("PATH");
   auto* json =
       command.add_flag("--json", flags.json, "Print JSON instead of a table")
           ->excludes(out);
+  auto* csv = command
+                  .add_flag("--csv", flags.csv,
+                            "Print CSV instead of a table, a line per element")
+                  ->excludes(out)
+                  ->excludes(json);
   command
       .add_option("--max-slices", flags.max_slices,
                   "Max number of slices in the table")
       ->transform(Whole(0))
       ->capture_default_str();
-  return {out, json};
+  return {out, json, csv};
 }
 
 ExitCode Show(const v1::TopKResponse& response, int axis, const Labels& labels,
               const ShowFlags& flags) {
-  if (!flags.out_directory.empty()) {
-    return WriteFiles(flags.out_directory, response);
+  if (!flags.out.empty()) {
+    const Status status = WriteFiles(flags.out, response);
+    if (status.ok()) return kOk;
+    std::cerr << "topk: " << status.message << "\n";
+    return kFailed;
+  }
+  if (flags.csv) {
+    PrintCsv(response, axis, std::cout);
+    return kOk;
   }
   if (flags.json) {
     // ASCII only: the server's text may have characters that control terminals.

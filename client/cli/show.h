@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "client/cli/exit_code.h"
 #include "client/cli/output.h"
@@ -13,8 +14,10 @@ namespace topk::cli {
 
 /// How an answer is shown: in a table unless these say otherwise.
 struct ShowFlags {
-  std::string out_directory;
+  /// A folder, or a file if it ends with .npz.
+  std::string out;
   bool json = false;
+  bool csv = false;
   int64_t max_slices = 20;
 };
 
@@ -22,14 +25,8 @@ struct ShowFlags {
 inline constexpr char kValuesFile[] = "values.npy";
 inline constexpr char kIndicesFile[] = "indices.npy";
 
-/// The flags that leave no table.
-struct NoTableFlags {
-  CLI::Option* out;
-  CLI::Option* json;
-};
-
-/// Adds the flags to a sub-command.
-NoTableFlags AddShowFlags(CLI::App& command, ShowFlags& flags);
+/// Adds the flags to a sub-command. Returns those that leave no table.
+std::vector<CLI::Option*> AddShowFlags(CLI::App& command, ShowFlags& flags);
 
 /// Shows the answer. REQUIRES: as PrintTable().
 ExitCode Show(const v1::TopKResponse& response, int axis, const Labels& labels,

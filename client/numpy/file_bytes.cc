@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "client/numpy/text.h"
 #include "core/base/text.h"
 
 namespace topk {
@@ -21,7 +22,7 @@ Status CannotRead() {
 
 // Whether the content can be an array or an archive.
 bool CanBeArray(const std::vector<std::byte>& content, size_t size) {
-  return size < 2 ||
+  return size < 2 || IsText({content.data(), size}) ||
          (content[0] == std::byte{0x93} && content[1] == std::byte{'N'}) ||
          (content[0] == std::byte{'P'} && content[1] == std::byte{'K'});
 }

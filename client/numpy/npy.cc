@@ -184,8 +184,8 @@ Result<NpyArray> ReadNpy(const std::string& path, std::optional<DType> as) {
   return ParseNpy(file->data, file->owner, as);
 }
 
-Status WriteNpy(const std::string& path, DType dtype,
-                std::span<const int64_t> shape, std::string_view data) {
+std::string NpyBytes(DType dtype, std::span<const int64_t> shape,
+                     std::string_view data) {
   const DTypeInfo& info = InfoOf(dtype);
   const std::string type = HasNpyName(info)
                                ? StrCat(info.bytes == 1 ? "|" : "<",
@@ -197,9 +197,13 @@ Status WriteNpy(const std::string& path, DType dtype,
     for (const int64_t size : shape) count *= size;
     data = unpacked = UnpackElements(info, count, data);
   }
+  return NpyFileStart(type, shape).append(data);
+}
+
+Status WriteFile(const std::string& path, std::string_view content) {
   const std::string temporary = StrCat(path, ".", getpid());
   std::ofstream file(temporary, std::ios::binary);
-  file << NpyFileStart(type, shape) << data;
+  file << content;
   file.close();
   if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) {
     const int error = errno;

@@ -48,11 +48,13 @@ Result<NpyArray> ParseNpy(std::span<const std::byte> file,
 /// Parses a file, mapped if it can be: see ReadFileBytes().
 Result<NpyArray> ReadNpy(const std::string& path, std::optional<DType> as);
 
-/// Writes a packed little-endian array so that np.load reads it: a temporary
-/// file in the same folder, then renamed. Types without a NumPy name are
-/// written as V1 or V2, as ml_dtypes does; elements of less than a byte take
-/// one byte.
-Status WriteNpy(const std::string& path, DType dtype,
-                std::span<const int64_t> shape, std::string_view data);
+/// Returns a packed little-endian array as a file that np.load reads. Types
+/// without a NumPy name are V1 or V2, as in ml_dtypes; elements of less than a
+/// byte take one byte.
+std::string NpyBytes(DType dtype, std::span<const int64_t> shape,
+                     std::string_view data);
+
+/// Writes a temporary file in the same folder, then renames it.
+Status WriteFile(const std::string& path, std::string_view content);
 
 }  // namespace topk

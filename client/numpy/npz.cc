@@ -3,6 +3,7 @@
 #include <zip.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "client/numpy/file_bytes.h"
+#include "client/numpy/text.h"
 #include "core/base/text.h"
 
 namespace topk {
@@ -153,6 +155,9 @@ Result<NpyArray> ReadArray(const std::string& path, const std::string& member,
   Result<FileBytes> file = ReadFileBytes(path);
   if (!file.ok()) return file.status();
   if (!IsZip(file->data)) {
+    if (member.empty() && !as && IsText(file->data)) {
+      return ParseText(file->data);
+    }
     if (member.empty()) return ParseNpy(file->data, file->owner, as);
     return InvalidArgument("NPZ_MEMBER", "file",
                            "--member requires a .npz archive; this file is "
@@ -167,6 +172,29 @@ Result<NpyArray> ReadArray(const std::string& path, const std::string& member,
   const auto owner =
       std::make_shared<std::vector<std::byte>>(*std::move(content));
   return ParseNpy(*owner, owner, as);
+}
+
+Status WriteNpz(const std::string& path, std::span<const NpyMember> members) {
+  int error = 0;
+  zip_t* archive = zip_open(path.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &error);
+  bool ok = archive != nullptr;
+  for (const NpyMember& member : members) {
+    if (!ok) break;
+    zip_source_t* source = zip_source_buffer(archive, member.content.data(),
+                                             member.content.size(), 0);
+    const zip_int64_t index =
+        zip_file_add(archive, StrCat(member.name, kSuffix).c_str(), source, 0);
+    ok = index >= 0 &&
+         zip_set_file_compression(archive, static_cast<zip_uint64_t>(index),
+                                  ZIP_CM_STORE, 0) == 0;
+    if (index < 0) zip_source_free(source);
+  }
+  if (ok && zip_close(archive) == 0) return {};
+  const std::string why =
+      archive == nullptr ? ErrnoText(errno) : zip_strerror(archive);
+  if (archive != nullptr) zip_discard(archive);
+  return {Code::kNotFound, "FILE", "out",
+          StrCat("cannot write ", path, ": ", why)};
 }
 
 }  // namespace topk

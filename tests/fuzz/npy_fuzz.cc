@@ -44,7 +44,7 @@ void CheckElements(const NpyArray& array, std::span<const std::byte> file) {
   }
 }
 
-// Checks that the array is unchanged when written by WriteNpy() and read again.
+// Checks that the array is unchanged when written by NpyBytes() and read again.
 void CheckRoundTrip(const NpyArray& array) {
   const DTypeInfo& info = InfoOf(array.dtype);
   const std::string type = array.dtype == DType::kBF16

@@ -4,11 +4,11 @@
 
 #include <memory>
 
-#include "client/topk_client.h"
 #include "tests/integration/ask.h"
 #include "tests/integration/exposition.h"
 #include "tests/integration/rpc_status.h"
 #include "tests/support/test_server.h"
+#include "topk/client.h"
 
 namespace topk::testing {
 namespace {

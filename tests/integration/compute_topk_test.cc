@@ -6,11 +6,11 @@
 #include <thread>
 #include <vector>
 
-#include "client/topk_client.h"
 #include "tests/integration/ask.h"
 #include "tests/support/generators.h"
 #include "tests/support/oracle.h"
 #include "tests/support/test_server.h"
+#include "topk/client.h"
 
 namespace topk::testing {
 namespace {

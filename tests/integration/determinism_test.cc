@@ -12,13 +12,13 @@
 #include <string>
 #include <vector>
 
-#include "client/topk_client.h"
 #include "core/backends/cpu/instruction_set.h"
 #include "core/backends/registry.h"
 #include "tests/integration/ask.h"
 #include "tests/integration/oip.h"
 #include "tests/integration/topkd.h"
 #include "tests/support/oracle.h"
+#include "topk/client.h"
 
 namespace topk::testing {
 namespace {

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "client/topk_client.h"
 #include "core/base/text.h"
 #include "core/security/bearer_token.h"
 #include "tests/integration/subprocess.h"
 #include "tests/support/authority.h"
 #include "tests/support/test_server.h"
+#include "topk/client.h"
 
 namespace topk::testing {
 
@@ -74,7 +74,7 @@ class Secured : public ::testing::Test {
   }
   static ClientOptions PlainOptions(const TestServer& server) {
     return {.target = server.target(),
-            .deadline = std::chrono::seconds(20),
+            .timeout = std::chrono::seconds(20),
             .max_attempts = 1,
             .own_connection = true};
   }

@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "client/shared_memory.h"
 #include "core/base/text.h"
 #include "tests/integration/ask.h"
 #include "tests/support/generators.h"
 #include "tests/support/test_server.h"
+#include "topk/shared_memory.h"
 
 namespace topk::testing {
 

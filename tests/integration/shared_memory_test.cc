@@ -6,7 +6,7 @@
 #include <cstring>
 #include <thread>
 
-#include "client/topk_client.h"
+#include "topk/client.h"
 
 namespace topk::testing {
 namespace {

@@ -145,7 +145,7 @@ TEST(Npy, ReadsWrittenFiles) {
     if (bytes * 8 > 6 * type.bits) {  // clear the unused bits
       data.back() = static_cast<char>(type.bits == 1 ? 0xA4 : 0x03);
     }
-    ASSERT_TRUE(WriteNpy(path, type.type, shape, data).ok());
+    ASSERT_TRUE(WriteFile(path, NpyBytes(type.type, shape, data)).ok());
     const auto array =
         HasNpyName(type) ? ReadNpy(path, {}) : ReadNpy(path, type.type);
     ASSERT_TRUE(array.ok()) << array.status().message;

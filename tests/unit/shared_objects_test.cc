@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "client/shared_memory.h"
 #include "core/base/text.h"
 #include "server/oip/regions.h"
 #include "server/shared_memory/request_memory.h"
 #include "tests/support/test_server.h"
+#include "topk/shared_memory.h"
 
 namespace topk {
 namespace {

@@ -77,8 +77,9 @@ TEST_F(Command, CompareReportsTheFirstDifference) {
   const float values[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
   const std::vector<int64_t> shape = {2, 5};
   const std::string file = folder.File("x.npy");
-  ASSERT_TRUE(WriteNpy(file, DType::kF32, shape,
-                       {reinterpret_cast<const char*>(values), sizeof(values)})
+  ASSERT_TRUE(WriteFile(file, NpyBytes(DType::kF32, shape,
+                                       {reinterpret_cast<const char*>(values),
+                                        sizeof(values)}))
                   .ok());
   for (const char* stream : {"off", "auto"}) {
     EXPECT_EQ(

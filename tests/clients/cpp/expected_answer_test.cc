@@ -10,10 +10,10 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "client/merge.h"
 #include "client/retry.h"
 #include "client/streamed_answer.h"
 #include "core/base/text.h"
+#include "topk/merge.h"
 
 namespace topk {
 namespace {

@@ -1,5 +1,5 @@
 // SharedMemory: made, moved, removed.
-#include "client/shared_memory.h"
+#include "topk/shared_memory.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -5,8 +5,8 @@
 #include <future>
 #include <thread>
 
-#include "client/topk_client.h"
 #include "tests/integration/topkd.h"
+#include "topk/client.h"
 
 namespace topk::testing {
 namespace {
@@ -40,7 +40,7 @@ TEST_P(StoppedServer, CallsEndAtTheirDeadline) {
     }
   });
   CallOptions call;
-  call.deadline = std::chrono::milliseconds(500);
+  call.timeout = std::chrono::milliseconds(500);
   const auto start = steady_clock::now();
   const auto answer = client.ComputeTopK(request, tensor, call);
   EXPECT_LT(steady_clock::now() - start, kBound);

@@ -1,5 +1,3 @@
-#include "client/topk_client.h"
-
 #include <gmock/gmock.h>
 #include <grpc/grpc.h>
 #include <grpcpp/grpcpp.h>
@@ -15,6 +13,7 @@
 #include "google/rpc/status.pb.h"
 #include "tests/clients/cpp/fake_server.h"
 #include "tests/support/test_server.h"
+#include "topk/client.h"
 
 namespace topk {
 namespace {
@@ -38,7 +37,7 @@ using Chunks =
 
 Client ClientOf(const std::string& target, int max_attempts = 4) {
   return Client({.target = target,
-                 .deadline = std::chrono::seconds(30),
+                 .timeout = std::chrono::seconds(30),
                  .max_attempts = max_attempts});
 }
 
@@ -452,7 +451,7 @@ TEST(Client, NamesADrainingServer) {
 }
 
 TEST(Client, DeadlinesEndCallsWithoutAServer) {
-  const Client client({.target = "127.0.0.1:1", .deadline = milliseconds(300)});
+  const Client client({.target = "127.0.0.1:1", .timeout = milliseconds(300)});
   const auto answer = client.ComputeTopK(OnnxRequest({1}, 1));
   ASSERT_FALSE(answer.ok());
   EXPECT_TRUE(answer.status().code == Code::kUnavailable ||
@@ -462,7 +461,7 @@ TEST(Client, DeadlinesEndCallsWithoutAServer) {
 TEST(Client, AcceptsTheLongestDeadline) {
   const FailingServer server;
   const auto answer =
-      Client({.target = server.target(), .deadline = milliseconds::max()})
+      Client({.target = server.target(), .timeout = milliseconds::max()})
           .ComputeTopK(OnnxRequest({1}, 1));
   EXPECT_TRUE(answer.ok()) << answer.status().message;
 }
@@ -470,13 +469,13 @@ TEST(Client, AcceptsTheLongestDeadline) {
 TEST(Client, ADeadlineOfZeroSendsNothing) {
   FailingServer server;
   const Client usual = ClientOf(server.target());
-  const Client zero({.target = server.target(), .deadline = {}});
+  const Client zero({.target = server.target(), .timeout = {}});
   const v1::TopKRequest request = OnnxRequest({1}, 1);
   for (const auto& [client, deadline] :
        {std::pair(&usual, std::optional(milliseconds(0))),
         std::pair(&usual, std::optional(milliseconds(-1))),
         std::pair(&zero, std::optional<milliseconds>())}) {
-    const CallOptions call{.deadline = deadline};
+    const CallOptions call{.timeout = deadline};
     for (const Status& status :
          {client->ComputeTopK(request, call).status(),
           client->StreamTopK(request, {}, call).status(),

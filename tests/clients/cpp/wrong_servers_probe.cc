@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include "client/topk_client.h"
+#include "topk/client.h"
 
 namespace topk {
 namespace {
@@ -65,7 +65,7 @@ nlohmann::json Measure(const std::string& name, const std::string& method,
   const auto start = std::chrono::steady_clock::now();
   const auto results = Call(
       method,
-      Client({.target = target, .deadline = deadline, .own_connection = true}));
+      Client({.target = target, .timeout = deadline, .own_connection = true}));
   const std::chrono::duration<double> taken =
       std::chrono::steady_clock::now() - start;
   const Status status =

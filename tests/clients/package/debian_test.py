@@ -85,7 +85,7 @@ class Debian(unittest.TestCase):
                      "/usr/share/doc/topkd/copyright"):
             self.assertIn(path, found)
         dev = self.contents("topkd-dev")
-        self.assertIn("/usr/include/topk/client/topk_client.h", dev)
+        self.assertIn("/usr/include/topk/client.h", dev)
         self.assertIn("/usr/lib/libtopk_client.a", dev)
         self.assertEqual(found & dev, set())
         # These survive an upgrade.

@@ -57,6 +57,16 @@ class Package(unittest.TestCase):
         run(CMAKE, "--build", build)
         self.assertEqual(run(build / "consumer", self.server.target), "1 3\n")
 
+    def test_client_alone_needs_no_package_of_the_server(self):
+        hidden = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{package}=ON" for package in (
+            "TBB", "hwy", "CLI11", "nlohmann_json", "spdlog", "prometheus-cpp")]
+        build = self.work / "client_alone"
+        run(CMAKE, "-S", SOURCE, "-B", build, "-G", "Ninja",
+            f"-DCMAKE_CXX_COMPILER={CXX}", "-DTOPK_CLIENT_ONLY=ON", *hidden)
+        plan = (build / "build.ninja").read_text(encoding="utf-8")
+        self.assertIn("libtopk_client.a", plan)
+        self.assertNotIn("bin/topkd", plan)
+
     def test_find_package_rejects_another_version(self):
         script = self.work / "find.cmake"
         script.write_text(

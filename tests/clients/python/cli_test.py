@@ -109,6 +109,7 @@ class Command(unittest.TestCase):
                 }.items():
             self.save(name + ".npy", array)
         np.savez(self.folder / "one.npz", x)
+        np.save(self.folder / "k.npy", np.array([2]))
         np.savez(self.folder / "two.npz", x=x, y=x[:1])
         np.savez_compressed(self.folder / "packed.npz", x=x, y=x[:1])
         cases = re.findall(r"(?m)^(\d*)\$ (.*)\n((?:[>~!] .*\n)*)", CASES)

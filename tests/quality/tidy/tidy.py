@@ -95,6 +95,8 @@ def include_direction(files):
         if not include or folder is None:
             continue
         quote, header = include.groups()
+        if re.fullmatch(r"topk/\w+\.h", header):
+            header = f"client/include/{header}"
         project = header.split("/")[0] in PROJECT
         bad = project and not any(
             below(header, allowed) for allowed in MAY_INCLUDE[folder])
@@ -107,7 +109,7 @@ def include_direction(files):
         bad |= in_core and bool(LOG_OR_METRICS.match(header))
         bad |= folder in ("core/base", "core/plan", "core/backends") and bool(
             PROTOBUF.search(header))
-        bad |= name == "client/topk_client.h" and bool(GRPC.search(header))
+        bad |= below(name, "client/include") and bool(GRPC.search(header))
         if bad:
             yield f"{name}:{number}: {folder} may not include {header}"
 

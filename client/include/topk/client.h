@@ -5,14 +5,25 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "core/base/status.h"
+#include "topk/request.h"
+#include "topk/status.h"
 #include "topk/v1/topk.pb.h"
+
+namespace grpc {
+class ChannelArguments;
+class ChannelCredentials;
+class ChannelInterface;
+}  // namespace grpc
 
 namespace topk {
 
@@ -24,7 +35,7 @@ struct ClientOptions {
   std::string target = "localhost:50051";
   /// How long a call may take, unless its own options say otherwise. With 0 or
   /// less, a call ends with DEADLINE_EXCEEDED without being sent.
-  std::chrono::milliseconds deadline = std::chrono::minutes(1);
+  std::chrono::milliseconds timeout = std::chrono::minutes(1);
   /// Attempts of a call, except IsServing(), that ends with UNAVAILABLE, or
   /// with RESOURCE_EXHAUSTED and a retry delay that ends before the deadline: 1
   /// .. 5; 1 = no retry. A delay that ends later returns the server's error at
@@ -58,8 +69,17 @@ struct ClientOptions {
   /// alone, unless the flag says otherwise.
   std::string token_file = {};
   bool token_over_plaintext = false;
-  /// The W3C traceparent that each call carries; "" = none.
-  std::string traceparent = {};
+
+  /// Credentials of the caller's own, in place of the TLS options above.
+  std::shared_ptr<grpc::ChannelCredentials> credentials = {};
+  /// Creates the client's two channels, for calls and for health checks; null:
+  /// grpc::CreateCustomChannel. Set it to change the arguments, to add
+  /// interceptors, or to return a channel to a fake server.
+  std::function<std::shared_ptr<grpc::ChannelInterface>(
+      const std::string& target,
+      const std::shared_ptr<grpc::ChannelCredentials>& credentials,
+      const grpc::ChannelArguments& arguments)>
+      make_channel = {};
 };
 
 /// Whether a client's calls go over TLS.
@@ -68,11 +88,15 @@ bool UsesTls(const ClientOptions& options);
 /// How one call is made.
 struct CallOptions {
   /// Unset: the client's.
-  std::optional<std::chrono::milliseconds> deadline = {};
+  std::optional<std::chrono::milliseconds> timeout = {};
   /// ComputeTopK with a separate tensor: whether to stream it. Unset: it is
   /// streamed if it has more than 512 KiB, from where on streaming is faster,
   /// or if it exceeds the server's message limit.
   std::optional<bool> stream = {};
+  /// Headers of the call, e.g. {"traceparent", "00-..."}; names in lower case.
+  std::vector<std::pair<std::string, std::string>> metadata = {};
+  /// Cancels the call, also between attempts: it ends with CANCELLED.
+  std::stop_token stop = {};
 };
 
 /// A connection to one or several servers. Thread-safe; make one and keep it.
@@ -97,7 +121,26 @@ class Client {
 
   explicit Client(const ClientOptions& options);
   Client(Client&&) noexcept;
+  Client& operator=(Client&&) noexcept;
   ~Client();
+
+  /// Sends the tensor from where it lies, in one message or, if it is large, as
+  /// a stream.
+  Result<Response> ComputeTopK(const Request& request,
+                               const CallOptions& options = {}) const;
+
+  /// As above, but returns at once and calls `done` exactly once: on a thread
+  /// of gRPC's, or before the function returns if nothing is sent. The tensor
+  /// is copied, so it may be freed after the return, and is sent in one
+  /// message. `done` must neither block nor destroy the client, whose
+  /// destructor cancels such calls and waits for them.
+  void ComputeTopK(const Request& request, const CallOptions& options,
+                   std::function<void(Result<Response>)> done) const;
+
+  /// As above, but the response is in a future, whose destructor does not
+  /// wait.
+  std::future<Result<Response>> ComputeTopKAsync(
+      const Request& request, const CallOptions& options = {}) const;
 
   /// Answers one tensor with one message. RESOURCE_EXHAUSTED, without sending
   /// it, for a request that exceeds the server's limit of messages, for which a
@@ -122,7 +165,17 @@ class Client {
                                       std::span<const std::byte> tensor,
                                       const CallOptions& options = {}) const;
 
-  /// Answers many tensors on one stream, which the deadline bounds as a whole.
+  /// Sends many tensors, from where they lie, on one stream, which the timeout
+  /// bounds as a whole. Calls `done` on this thread with the index of each
+  /// request, in order, as soon as its response is there. Returns the error
+  /// that broke the stream, if one did; requests without a response are `done`
+  /// with that error.
+  Status ComputeTopKMany(
+      std::span<const Request> requests,
+      const std::function<void(size_t, Result<Response>)>& done,
+      const CallOptions& options = {}) const;
+
+  /// Answers many tensors on one stream, which the timeout bounds as a whole.
   /// Returns as many results, in order; if the stream breaks, the rest have its
   /// error.
   std::vector<Result<v1::TopKResponse>> ComputeTopKMany(

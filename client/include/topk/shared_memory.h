@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "core/base/status.h"
+#include "topk/status.h"
 #include "topk/v1/tensor.pb.h"
 
 namespace topk {

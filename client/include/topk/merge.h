@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <span>
 
-#include "core/base/order.h"
-#include "core/base/status.h"
+#include "topk/order.h"
+#include "topk/status.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {

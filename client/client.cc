@@ -1,0 +1,671 @@
+#include "topk/client.h"
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <utility>
+
+#include "client/bytes_call.h"
+#include "client/channel.h"
+#include "client/credentials.h"
+#include "client/expected_answer.h"
+#include "client/receive_limit.h"
+#include "client/retry.h"
+#include "client/rpc_error.h"
+#include "client/streamed_answer.h"
+#include "core/base/text.h"
+#include "core/security/local_address.h"
+#include "core/wire/message_pieces.h"
+#include "core/wire/methods.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+
+namespace topk {
+namespace {
+
+using std::chrono::system_clock;
+
+// Larger tensors are streamed. One caller waits for 64 KiB 176 us in a message
+// and 190 in a stream, for 1 MiB 608 and 418, for 64 MiB 27 ms and 16.
+constexpr size_t kStreamedBytes = size_t{512} << 10;
+// Measured: 1 MiB messages move bytes fastest.
+constexpr size_t kChunkBytes = size_t{1} << 20;
+// Requests up to this size are sent without asking for the server's limit of
+// messages: none that is useful is below.
+constexpr size_t kLargeBytes = size_t{48} << 10;
+// The least limit that a server may have.
+constexpr int64_t kMinLimit = 1024;
+// Upper bound on the bytes around the data in a message.
+constexpr size_t kFieldBytes = 32;
+// As good as no deadline; the clock's own range is not much longer.
+constexpr std::chrono::hours kMaxDeadline{24 * 365};
+// Upper bound on the bytes of capabilities.
+constexpr int64_t kMaxCapabilities = int64_t{1} << 20;
+// protobuf has no larger messages, and gRPC 1.51 aborts on one.
+constexpr int64_t kMaxMessageBytes = std::numeric_limits<int32_t>::max();
+
+Status CheckSize(size_t bytes, int64_t limit) {
+  if (bytes <= static_cast<size_t>(limit)) return {};
+  return ResourceExhausted(
+      "REQUEST_TOO_LARGE", "tensor.data",
+      StrCat("a request message of ", bytes,
+             " bytes exceeds the server's limit ", "of ", limit,
+             " (--max-message-bytes); StreamTopK has no limit"));
+}
+
+// A request of many: its header, and its tensor if that is not in the header.
+struct Item {
+  const v1::TopKRequest& header;
+  std::optional<std::span<const std::byte>> tensor;
+
+  size_t bytes() const {
+    return header.ByteSizeLong() +
+           (tensor.has_value() ? tensor->size() + kFieldBytes : 0);
+  }
+  std::vector<MessagePiece> pieces() const {
+    return tensor.has_value() ? PiecesOf(header, *tensor) : PiecesOf(header);
+  }
+};
+
+Result<Response> Wrap(Result<v1::TopKResponse> result) {
+  if (!result.ok()) return result.status();
+  return Response(*std::move(result));
+}
+
+// When a call must end, and the options of its caller.
+struct Call {
+  system_clock::time_point deadline;
+  const CallOptions& options;
+};
+
+// gRPC may send a request although its deadline has passed.
+Status CheckTime(const Call& call) {
+  if (call.options.stop.stop_requested()) return Cancelled();
+  if (system_clock::now() < call.deadline) return {};
+  return {Code::kDeadlineExceeded, "", "",
+          "the deadline passed before the request was sent"};
+}
+
+// Whether gRPC reset a stream because of ReceiveLimit.
+bool IsTooLong(const Status& status) {
+  return status.reason.empty() &&
+         status.message.find("Buffers full") != std::string::npos;
+}
+
+}  // namespace
+
+struct Client::Impl {
+  class AsyncCall;
+
+  explicit Impl(const ClientOptions& client_options)
+      : options(client_options),
+        setup(Client::Check(client_options)),
+        // One object for both channels, which then share a connection.
+        credentials(setup.ok() ? MakeCredentials(client_options)
+                               : grpc::InsecureChannelCredentials()),
+        token(client_options.token_file),
+        receive_limit(ReceiveLimit::Of(client_options.target)),
+        channel(Connect(client_options, credentials, *receive_limit,
+                        ToUnhealthy::kNo)),
+        calls(channel),
+        // The health check also reaches a server that does not serve.
+        health(grpc::health::v1::Health::NewStub(Connect(
+            client_options, credentials, *receive_limit, ToUnhealthy::kYes))) {}
+
+  // gRPC must not destroy a channel on the thread of a callback.
+  ~Impl() {
+    closing.request_stop();
+    std::unique_lock lock(calls_mutex);
+    all_ended.wait(lock, [this] { return in_flight == 0; });
+  }
+
+  Call Begin(const CallOptions& call) const {
+    const std::chrono::milliseconds wanted =
+        call.timeout.value_or(options.timeout);
+    return {system_clock::now() +
+                std::clamp<std::chrono::milliseconds>(
+                    wanted, std::chrono::milliseconds(0), kMaxDeadline),
+            call};
+  }
+
+  // Returns the server's limit of messages, in bytes, as far as a request of
+  // `bytes` bytes must heed it. Asks once for all calls.
+  int64_t LimitFor(size_t bytes, const Call& call) {
+    const int64_t known = limit.load(std::memory_order_relaxed);
+    if (known != 0) return known;
+    if (bytes <= kLargeBytes) return kMaxMessageBytes;
+    const Result<v1::Capabilities> capabilities = AskCapabilities(call);
+    if (!capabilities.ok()) {
+      // The caller's own call succeeds, or reports its error.
+      if (capabilities.status().code == Code::kUnimplemented) {
+        limit = kMaxMessageBytes;
+      }
+      return kMaxMessageBytes;
+    }
+    const int64_t told = capabilities->limits().max_message_bytes();
+    return limit = told == 0 ? kMaxMessageBytes
+                             : std::clamp(told, kMinLimit, kMaxMessageBytes);
+  }
+
+  // RESOURCE_EXHAUSTED if a message of `bytes` bytes exceeds the limit.
+  Status CheckMessage(size_t bytes, const Call& call) {
+    if (Status s = CheckSize(bytes, kMaxMessageBytes); !s.ok()) return s;
+    return CheckSize(bytes, LimitFor(bytes, call));
+  }
+
+  // Returns what prepares all attempts of a call.
+  auto Prepares(const Call& call) {
+    return [this, call](grpc::ClientContext& context) {
+      if (std::string header = token.Header(); !header.empty()) {
+        context.AddMetadata("authorization", header);
+      }
+      for (const auto& [name, value] : call.options.metadata) {
+        context.AddMetadata(name, value);
+      }
+      context.set_deadline(call.deadline);
+    };
+  }
+
+  // Sends a request's pieces in one message. `max_bytes` bounds the response.
+  template <class Answer>
+  Result<Answer> Ask(Method method, const std::vector<MessagePiece>& request,
+                     int64_t max_bytes, const Call& call) {
+    grpc::ByteBuffer bytes;
+    const Status status = Attempt(
+        max_bytes, call,
+        [&] {
+          return CallUnary(calls, PathOf(method), memory, request,
+                           Prepares(call), call.options.stop, bytes);
+        },
+        [] { return false; });
+    if (!status.ok()) return status;
+    Answer answer;
+    if (Status s = ReadAnswer(bytes, max_bytes, answer); !s.ok()) return s;
+    return answer;
+  }
+
+  Result<v1::Capabilities> AskCapabilities(const Call& call) {
+    return Ask<v1::Capabilities>(Method::kGetCapabilities,
+                                 PiecesOf(v1::GetCapabilitiesRequest()),
+                                 kMaxCapabilities, call);
+  }
+
+  // Sends one tensor's request, which has these pieces.
+  Result<v1::TopKResponse> AskTopK(const v1::TopKRequest& header,
+                                   const std::vector<MessagePiece>& request,
+                                   const Call& call) {
+    const ExpectedAnswer expected(header);
+    Result<v1::TopKResponse> answer = Ask<v1::TopKResponse>(
+        Method::kComputeTopK, request, expected.max_message_bytes(), call);
+    if (!answer.ok()) return answer;
+    if (Status s = expected.Check(*answer); !s.ok()) return s;
+    return answer;
+  }
+
+  // Makes a call of a stream. `rewind` goes back to the first request without
+  // a response, and returns whether a part of some response had arrived.
+  // `max_bytes` bounds each received message.
+  Status Stream(Method method, const StreamHandlers& handlers,
+                const std::function<bool()>& rewind, int64_t max_bytes,
+                const Call& call) {
+    return Attempt(
+        max_bytes, call,
+        [&] {
+          return CallStream(calls, PathOf(method), memory, handlers,
+                            Prepares(call), call.options.stop);
+        },
+        rewind);
+  }
+
+  // Streams a tensor in chunks that the server takes.
+  Result<v1::TopKResponse> StreamTensor(const v1::TopKRequest& header,
+                                        std::span<const std::byte> tensor,
+                                        const Call& call);
+
+  // Calls `done` with the result of each request, in order. `too_many` becomes
+  // true if the server sent more results than there are requests.
+  Status ComputeMany(size_t count, const std::function<Item(size_t)>& item,
+                     const std::function<void(Result<v1::TopKResponse>)>& done,
+                     const Call& call, bool* too_many);
+
+  // Makes a call until it succeeds or its error is not retried.
+  Status Attempt(int64_t max_bytes, const Call& call,
+                 const std::function<Status()>& make,
+                 const std::function<bool()>& rewind) {
+    if (!setup.ok()) return setup;
+    const ReceiveLimit::Call allowed(*receive_limit,
+                                     std::min(max_bytes, kMaxMessageBytes));
+    Attempts attempts(options.max_attempts, call.deadline);
+    while (true) {
+      if (Status s = CheckTime(call); !s.ok()) return s;
+      Status status = make();
+      const auto then = RetryTime(attempts, call, status, rewind);
+      if (!then.has_value()) return status;
+      // gRPC connects again only while a caller waits for it. The rest of the
+      // pause heeds no change of the machine's time.
+      const auto wake =
+          std::chrono::steady_clock::now() + (*then - system_clock::now());
+      WaitForConnected(*then, call.options.stop);
+      std::mutex mutex;
+      std::unique_lock lock(mutex);
+      std::condition_variable_any().wait_until(lock, call.options.stop, wake,
+                                               [] { return false; });
+    }
+  }
+
+  // Returns when to make the next attempt after one that ended with `status`,
+  // or nothing if the call ends with it.
+  static std::optional<system_clock::time_point> RetryTime(
+      Attempts& attempts, const Call& call, Status& status,
+      const std::function<bool()>& rewind) {
+    if (status.ok()) return {};
+    if (call.options.stop.stop_requested()) {
+      status = Cancelled();
+    } else if (IsTooLong(status)) {
+      status = BadAnswer("", StrCat("a message longer than any response to the "
+                                    "request: ",
+                                    status.message));
+    } else {
+      return attempts.Next(status, rewind());
+    }
+    return {};
+  }
+
+  void WaitForConnected(system_clock::time_point until,
+                        const std::stop_token& stop) {
+    constexpr std::chrono::milliseconds kStep(50);
+    while (!stop.stop_requested() && system_clock::now() < until) {
+      const auto step = stop.stop_possible()
+                            ? std::min(until, system_clock::now() + kStep)
+                            : until;
+      if (channel->WaitForConnected(step)) return;
+    }
+  }
+
+  ClientOptions options;
+  const Status setup;  // an error: nothing is sent
+  const std::shared_ptr<grpc::ChannelCredentials> credentials;
+  TokenFile token;
+  // A Unix socket whose server stands still cannot be given up: nobody would
+  // know when the caller's memory is its own again.
+  const Memory memory =
+      IsUnixAddress(options.target) ? Memory::kCopied : Memory::kBorrowed;
+  const std::shared_ptr<ReceiveLimit> receive_limit;
+  const std::shared_ptr<grpc::ChannelInterface> channel;
+  grpc::GenericStub calls;
+  std::atomic<int64_t> limit = 0;  // of messages, in bytes; 0 = not known
+  std::unique_ptr<grpc::health::v1::Health::Stub> health;
+  // Asynchronous calls.
+  std::stop_source closing;
+  std::mutex calls_mutex;
+  std::condition_variable all_ended;
+  int in_flight = 0;
+};
+
+Status Client::Check(const ClientOptions& options) {
+  return CheckOptions(options,
+                      [](std::string_view name) { return std::string(name); });
+}
+
+Client::Client(const ClientOptions& options)
+    : impl_(std::make_unique<Impl>(options)) {}
+Client::Client(Client&&) noexcept = default;
+Client& Client::operator=(Client&&) noexcept = default;
+Client::~Client() = default;
+
+Result<v1::TopKResponse> Client::ComputeTopK(const v1::TopKRequest& request,
+                                             const CallOptions& options) const {
+  const Call call = impl_->Begin(options);
+  if (Status s = impl_->CheckMessage(request.ByteSizeLong(), call); !s.ok()) {
+    return s;
+  }
+  return impl_->AskTopK(request, PiecesOf(request), call);
+}
+
+Result<v1::TopKResponse> Client::ComputeSeparateTensor(
+    const v1::TopKRequest& header, std::span<const std::byte> tensor,
+    const CallOptions& options) const {
+  const Call call = impl_->Begin(options);
+  if (options.stream.value_or(tensor.size() > kStreamedBytes)) {
+    return impl_->StreamTensor(header, tensor, call);
+  }
+  const Status fits = impl_->CheckMessage(
+      header.ByteSizeLong() + tensor.size() + kFieldBytes, call);
+  if (!fits.ok()) {
+    if (options.stream.has_value()) return fits;
+    return impl_->StreamTensor(header, tensor, call);
+  }
+  return impl_->AskTopK(header, PiecesOf(header, tensor), call);
+}
+
+Result<v1::TopKResponse> Client::StreamTopK(const v1::TopKRequest& header,
+                                            std::span<const std::byte> tensor,
+                                            const CallOptions& options) const {
+  return impl_->StreamTensor(header, tensor, impl_->Begin(options));
+}
+
+Result<v1::TopKResponse> Client::Impl::StreamTensor(
+    const v1::TopKRequest& header, std::span<const std::byte> tensor,
+    const Call& call) {
+  const auto room =
+      static_cast<size_t>(LimitFor(tensor.size(), call)) - kFieldBytes;
+  // Chunks begin at multiples of 64 bytes, so that none divides an element.
+  const size_t chunk_bytes = std::min(kChunkBytes, room / 64 * 64);
+  using Message = StreamHandlers::Message;
+  v1::TopKRequestChunk first;
+  *first.mutable_header() = header;
+  bool begun = false;
+  size_t sent = 0;
+  StreamHandlers handlers;
+  handlers.next = [&]() -> std::optional<Message> {
+    if (!begun) {
+      begun = true;
+      return Message{PiecesOf(first), false};
+    }
+    if (sent == tensor.size()) return {};
+    const auto part =
+        tensor.subspan(sent, std::min(chunk_bytes, tensor.size() - sent));
+    sent += part.size();
+    return Message{PiecesOf(v1::TopKRequestChunk::kDataFieldNumber, part),
+                   false};
+  };
+  const ExpectedAnswer expected(header);
+  StreamedAnswer answer(expected);
+  handlers.receive = [&](grpc::ByteBuffer& bytes) {
+    v1::TopKResponseChunk chunk;
+    if (Status s = ReadAnswer(bytes, expected.max_message_bytes(), chunk);
+        !s.ok()) {
+      return s;
+    }
+    return answer.Add(chunk);
+  };
+  const auto rewind = [&] {
+    sent = 0;
+    begun = false;
+    return answer.Clear();
+  };
+  const Status status = Stream(Method::kStreamTopK, handlers, rewind,
+                               expected.max_message_bytes(), call);
+  if (!status.ok()) return status;
+  return answer.Take();
+}
+
+Status Client::Impl::ComputeMany(
+    size_t count, const std::function<Item(size_t)>& item,
+    const std::function<void(Result<v1::TopKResponse>)>& done, const Call& call,
+    bool* too_many) {
+  using Message = StreamHandlers::Message;
+  // The number of requests that are sent together.
+  constexpr size_t kTogether = 32;
+  std::vector<Status> unsent(count);
+  int64_t max_bytes = 0;
+  int64_t max_request = LimitFor(0, call);
+  bool asked = false;  // once: a server that does not answer costs seconds
+  for (size_t i = 0; i < count; ++i) {
+    const size_t bytes = item(i).bytes();
+    if (bytes > kLargeBytes && !std::exchange(asked, true)) {
+      max_request = LimitFor(bytes, call);
+    }
+    unsent[i] = CheckSize(bytes, max_request);
+    max_bytes =
+        std::max(max_bytes, ExpectedAnswer(item(i).header).max_message_bytes());
+  }
+  size_t next = 0;
+  StreamHandlers handlers;
+  handlers.next = [&]() -> std::optional<Message> {
+    while (next < count && !unsent[next].ok()) ++next;
+    if (next == count) return {};
+    const Item request = item(next++);
+    return Message{request.pieces(), next % kTogether != 0};
+  };
+  size_t answered = 0;
+  const auto finish = [&](Result<v1::TopKResponse> result) {
+    ++answered;
+    done(std::move(result));
+  };
+  // Moves on to the next request that has an answer to wait for.
+  const auto has_next = [&] {
+    while (answered < next && !unsent[answered].ok()) finish(unsent[answered]);
+    return answered < next;
+  };
+  handlers.receive = [&](grpc::ByteBuffer& bytes) -> Status {
+    v1::TopKResult result;
+    if (Status s = ReadAnswer(bytes, max_bytes, result); !s.ok()) return s;
+    if (!has_next()) {
+      *too_many = true;
+      return BadAnswer("", "more results than requests");
+    }
+    const v1::TopKRequest& request = item(answered).header;
+    if (!result.request_id().empty() &&
+        result.request_id() != request.request_id()) {
+      return BadAnswer("request_id",
+                       StrCat("request_id ", Quote(result.request_id()),
+                              ", expected ", Quote(request.request_id())));
+    }
+    if (result.has_response()) {
+      const Status s = ExpectedAnswer(request).Check(result.response());
+      if (!s.ok()) return s;
+      finish(std::move(*result.mutable_response()));
+    } else if (result.error().code() != 0) {
+      finish(FromRpc(result.error()));
+    } else {
+      return BadAnswer("", "an empty result");
+    }
+    return {};
+  };
+  size_t before = 0;  // answers of earlier streams
+  const auto rewind = [&] {
+    next = answered;
+    return std::exchange(before, next) < next;
+  };
+  const Status end =
+      Stream(Method::kComputeTopKMany, handlers, rewind, max_bytes, call);
+  const Status rest =
+      end.ok() ? BadAnswer("", "fewer results than requests") : end;
+  next = count;
+  bool missing = false;
+  for (; has_next(); missing = true) finish(rest);
+  return missing ? rest : end;
+}
+
+std::vector<Result<v1::TopKResponse>> Client::ComputeTopKMany(
+    std::span<const v1::TopKRequest> requests,
+    const CallOptions& options) const {
+  std::vector<Result<v1::TopKResponse>> results;
+  results.reserve(requests.size());
+  bool too_many = false;
+  const Status end = impl_->ComputeMany(
+      requests.size(),
+      [&](size_t i) {
+        return Item{requests[i], {}};
+      },
+      [&](auto result) { results.push_back(std::move(result)); },
+      impl_->Begin(options), &too_many);
+  // No result can be attributed to a request.
+  if (too_many) results.assign(requests.size(), end);
+  return results;
+}
+
+Status Client::ComputeTopKMany(
+    std::span<const Request> requests,
+    const std::function<void(size_t, Result<Response>)>& done,
+    const CallOptions& options) const {
+  size_t index = 0;
+  bool too_many = false;
+  return impl_->ComputeMany(
+      requests.size(),
+      [&](size_t i) {
+        return Item{requests[i].message(), requests[i].tensor()};
+      },
+      [&](auto result) { done(index++, Wrap(std::move(result))); },
+      impl_->Begin(options), &too_many);
+}
+
+Result<Response> Client::ComputeTopK(const Request& request,
+                                     const CallOptions& options) const {
+  const auto tensor = request.tensor();
+  return Wrap(tensor.has_value()
+                  ? ComputeSeparateTensor(request.message(), *tensor, options)
+                  : ComputeTopK(request.message(), options));
+}
+
+// One asynchronous call. gRPC's callbacks and the alarm hold it.
+class Client::Impl::AsyncCall
+    : public std::enable_shared_from_this<Client::Impl::AsyncCall> {
+ public:
+  using Done = std::function<void(Result<Response>)>;
+
+  AsyncCall(Impl* impl, const Item& request, const CallOptions& options,
+            Done done)
+      : impl_(impl, Leave),
+        options_(options),
+        deadline_(impl_->Begin(options_).deadline),
+        expected_(request.header),
+        allowed_(*impl_->receive_limit,
+                 std::min(expected_.max_message_bytes(), kMaxMessageBytes)),
+        attempts_(impl_->options.max_attempts, deadline_),
+        request_(BorrowedBuffers(Memory::kCopied).Wrap(request.pieces())),
+        done_(std::move(done)),
+        on_stop_(options_.stop, [this] { Cancel(); }),
+        on_close_(impl->closing.get_token(), [this] { Cancel(); }) {
+    const std::lock_guard lock(impl->calls_mutex);
+    ++impl->in_flight;
+  }
+
+  void Start() {
+    auto context = std::make_unique<grpc::ClientContext>();
+    impl_->Prepares(call())(*context);
+    {
+      const std::lock_guard lock(mutex_);
+      pause_ = nullptr;  // it holds this
+      context_ = std::move(context);
+    }
+    Status status = stopped() ? Cancelled() : CheckTime(call());
+    if (!status.ok()) return done_(std::move(status));
+    impl_->calls.UnaryCall(
+        context_.get(), PathOf(Method::kComputeTopK), {}, &request_, &answer_,
+        [self = shared_from_this()](const grpc::Status& end) {
+          self->Finish(end);
+        });
+  }
+
+ private:
+  Call call() const { return {deadline_, options_}; }
+
+  static void Leave(Impl* impl) {
+    const std::lock_guard lock(impl->calls_mutex);
+    if (--impl->in_flight == 0) impl->all_ended.notify_all();
+  }
+
+  void Cancel() {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    if (context_ != nullptr) context_->TryCancel();
+    if (pause_ != nullptr) pause_->Cancel();
+  }
+
+  bool stopped() {
+    const std::lock_guard lock(mutex_);
+    return stopped_;
+  }
+
+  void Finish(const grpc::Status& end) {
+    Status status = end.ok() ? Status() : FromGrpc(end, *context_);
+    if (!end.ok() && stopped()) status = Cancelled();
+    const auto then =
+        RetryTime(attempts_, call(), status, [] { return false; });
+    if (!then.has_value()) return done_(Take(std::move(status)));
+    impl_->channel->GetState(/*try_to_connect=*/true);
+    const std::lock_guard lock(mutex_);
+    context_ = nullptr;
+    pause_ = std::make_unique<grpc::Alarm>();
+    pause_->Set(*then, [self = shared_from_this()](bool) { self->Start(); });
+    if (stopped_) pause_->Cancel();
+  }
+
+  Result<Response> Take(Status status) {
+    v1::TopKResponse response;
+    if (status.ok()) {
+      status = ReadAnswer(answer_, expected_.max_message_bytes(), response);
+    }
+    if (status.ok()) status = expected_.Check(response);
+    if (!status.ok()) return status;
+    return Response(std::move(response));
+  }
+
+  // First: leaves when all else is gone.
+  const std::unique_ptr<Impl, void (*)(Impl*)> impl_;
+  const CallOptions options_;
+  const system_clock::time_point deadline_;
+  const ExpectedAnswer expected_;
+  const ReceiveLimit::Call allowed_;
+  Attempts attempts_;
+  const grpc::ByteBuffer request_;
+  grpc::ByteBuffer answer_;
+  const Done done_;
+  std::mutex mutex_;  // context_ and pause_, which another thread may cancel
+  std::unique_ptr<grpc::ClientContext> context_;
+  std::unique_ptr<grpc::Alarm> pause_;
+  bool stopped_ = false;
+  // Last: their destructors wait until no other thread cancels.
+  const std::stop_callback<std::function<void()>> on_stop_, on_close_;
+};
+
+void Client::ComputeTopK(const Request& request, const CallOptions& options,
+                         std::function<void(Result<Response>)> done) const {
+  const Item item{request.message(), request.tensor()};
+  Status status = impl_->setup;
+  if (status.ok()) {
+    const int64_t known = impl_->limit;
+    status = CheckSize(item.bytes(), known == 0 ? kMaxMessageBytes : known);
+  }
+  if (!status.ok()) return done(std::move(status));
+  std::make_shared<Impl::AsyncCall>(impl_.get(), item, options, std::move(done))
+      ->Start();
+}
+
+std::future<Result<Response>> Client::ComputeTopKAsync(
+    const Request& request, const CallOptions& options) const {
+  const auto promise = std::make_shared<std::promise<Result<Response>>>();
+  ComputeTopK(request, options, [promise](Result<Response> result) {
+    promise->set_value(std::move(result));
+  });
+  return promise->get_future();
+}
+
+Result<v1::Capabilities> Client::GetCapabilities(
+    const CallOptions& options) const {
+  return impl_->AskCapabilities(impl_->Begin(options));
+}
+
+Result<bool> Client::IsServing(const std::string& service,
+                               const CallOptions& options) const {
+  if (!impl_->setup.ok()) return impl_->setup;
+  const Call call = impl_->Begin(options);
+  if (Status s = CheckTime(call); !s.ok()) return s;
+  grpc::ClientContext context;
+  impl_->Prepares(call)(context);
+  const std::stop_callback cancel(options.stop, [&] { context.TryCancel(); });
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service(service);
+  grpc::health::v1::HealthCheckResponse response;
+  const grpc::Status status =
+      impl_->health->Check(&context, request, &response);
+  if (!status.ok()) {
+    Status end = FromGrpc(status, context);
+    end.retry_after = std::max(end.retry_after, std::chrono::milliseconds(0));
+    return end;
+  }
+  return response.status() == grpc::health::v1::HealthCheckResponse::SERVING;
+}
+
+}  // namespace topk

@@ -1,0 +1,143 @@
+// Requests and responses as views of the caller's own arrays.
+#pragma once
+
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <ranges>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "topk/v1/topk.pb.h"
+
+namespace topk {
+
+/// A C++ type that is the element type of a tensor: float, double, or an
+/// integer of 8 to 64 bits.
+template <class T>
+concept Element = std::same_as<T, float> || std::same_as<T, double> ||
+    (std::integral<T> && !std::same_as<T, bool> && sizeof(T) <= 8);
+
+/// The data type of tensors whose elements are `T`.
+template <Element T>
+constexpr v1::DataType kDataTypeOf =
+    std::same_as<T, float> ? v1::DATA_TYPE_F32
+    : std::same_as<T, double>
+        ? v1::DATA_TYPE_F64
+        : static_cast<v1::DataType>((std::signed_integral<T> ? 5 : 9) +
+                                    std::countr_zero(sizeof(T)));
+static_assert(kDataTypeOf<int8_t> == v1::DATA_TYPE_I8 &&
+              kDataTypeOf<uint64_t> == v1::DATA_TYPE_U64);
+
+/// The elements of a tensor, in row-major order, borrowed from the caller.
+struct Elements {
+  /// From a vector, an array or a span. Implicit, so that an array is an
+  /// argument.
+  template <std::ranges::contiguous_range Array>
+  requires Element<std::ranges::range_value_t<Array>> Elements(
+      const Array& array)  // NOLINT
+      : type(kDataTypeOf<std::ranges::range_value_t<Array>>),
+        bytes(std::as_bytes(std::span(array))) {}
+  /// From little-endian bytes, for types that C++ lacks: bf16, f16, f8e4m3.
+  Elements(v1::DataType data_type, std::span<const std::byte> data)
+      : type(data_type), bytes(data) {}
+
+  v1::DataType type;
+  std::span<const std::byte> bytes;
+};
+
+/// The attributes of ONNX TopK 24.
+struct OnnxAttributes {
+  int64_t axis = -1;
+  bool largest = true;
+  bool sorted = true;
+};
+
+/// The attributes of OpenVINO TopK 11.
+struct OpenVinoAttributes {
+  int64_t axis = -1;
+  bool largest = true;
+  /// "value", "index" or "none".
+  std::string sort = "value";
+  bool stable = false;
+  /// "i32" or "i64".
+  std::string index_type = "i32";
+};
+
+/// The attributes of DirectML TOP_K1.
+struct DirectMLAttributes {
+  /// A negative axis counts from the last.
+  int64_t axis = -1;
+  bool largest = true;
+};
+
+/// One TopK of one tensor. The tensor is borrowed: it must outlive the calls
+/// that the request is passed to.
+class Request {
+ public:
+  /// Selects k elements of each slice along an axis. The server checks the
+  /// shape and the attributes.
+  static Request Onnx(Elements tensor, const std::vector<int64_t>& shape,
+                      int64_t k, const OnnxAttributes& attributes = {});
+  static Request OpenVino(Elements tensor, const std::vector<int64_t>& shape,
+                          int64_t k, const OpenVinoAttributes& attributes = {});
+  static Request DirectML(Elements tensor, const std::vector<int64_t>& shape,
+                          int64_t k, const DirectMLAttributes& attributes = {});
+
+  /// A request with anything that the protocol has. `tensor` is its data;
+  /// nothing if the message itself has the data or names shared memory.
+  explicit Request(v1::TopKRequest message,
+                   std::optional<std::span<const std::byte>> tensor = {})
+      : message_(std::move(message)), tensor_(tensor) {}
+
+  /// The request, to change what the builders do not set.
+  v1::TopKRequest& message() { return message_; }
+  const v1::TopKRequest& message() const { return message_; }
+  std::optional<std::span<const std::byte>> tensor() const { return tensor_; }
+
+ private:
+  v1::TopKRequest message_;
+  std::optional<std::span<const std::byte>> tensor_;
+};
+
+/// The response to a request.
+class Response {
+ public:
+  explicit Response(v1::TopKResponse message);
+
+  /// The shape of values and indices.
+  std::span<const int64_t> shape() const;
+  /// The values in row-major order. Empty if they are not of type `T`.
+  template <Element T>
+  std::span<const T> values() const {
+    return View<T>(message_.values());
+  }
+  /// The same for the indices: int64_t for ONNX, int32_t for OpenVINO unless
+  /// `index_type` is "i64", uint32_t for DirectML.
+  template <Element T = int64_t>
+  std::span<const T> indices() const {
+    return View<T>(message_.indices());
+  }
+  /// The values of any type, in little-endian bytes.
+  std::span<const std::byte> value_bytes() const {
+    return std::as_bytes(std::span(message_.values().data()));
+  }
+
+  const v1::TopKResponse& message() const { return message_; }
+
+ private:
+  template <class T>
+  static std::span<const T> View(const v1::Tensor& tensor) {
+    if (tensor.data_type() != kDataTypeOf<T>) return {};
+    return {reinterpret_cast<const T*>(tensor.data().data()),
+            tensor.data().size() / sizeof(T)};
+  }
+
+  v1::TopKResponse message_;
+};
+
+}  // namespace topk

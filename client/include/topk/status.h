@@ -1,0 +1,1 @@
+../../../core/base/status.h

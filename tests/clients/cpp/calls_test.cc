@@ -1,0 +1,249 @@
+// Views, asynchronous calls, and what a caller may set for one call.
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <future>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "tests/clients/cpp/fake_server.h"
+#include "tests/support/test_server.h"
+#include "topk/client.h"
+
+namespace topk {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::Fake;
+using testing::FakeServer;
+using testing::TestServer;
+using namespace std::chrono_literals;
+
+constexpr std::array<float, 4> kScores = {1, 9, 3, 7};
+
+Request TwoLargest() { return Request::Onnx(kScores, {4}, 2); }
+
+// Ends a call once the client has cancelled it, or after a minute.
+Fake UntilCancelled(std::atomic<int>& calls) {
+  return {.compute = [&calls](grpc::ServerContext& context, auto&, auto&) {
+    ++calls;
+    testing::Eventually([&] { return context.IsCancelled(); });
+    return grpc::Status::OK;
+  }};
+}
+
+TEST(Views, OnnxHasIndicesOf64Bits) {
+  const TestServer server;
+  const auto response =
+      Client({.target = server.target()}).ComputeTopK(TwoLargest());
+  ASSERT_TRUE(response.ok()) << response.status().message;
+  EXPECT_THAT(response->shape(), ElementsAre(2));
+  EXPECT_THAT(response->values<float>(), ElementsAre(9, 7));
+  EXPECT_THAT(response->indices(), ElementsAre(1, 3));
+  // Another type than the outputs have.
+  EXPECT_TRUE(response->values<double>().empty());
+  EXPECT_TRUE(response->indices<int32_t>().empty());
+}
+
+TEST(Views, OpenVinoAndDirectMLHaveTheirOwn) {
+  const TestServer server;
+  const Client client({.target = server.target()});
+  const std::vector<int16_t> rows = {4, 1, 2, 3, 9, 8};
+  const auto openvino = client.ComputeTopK(
+      Request::OpenVino(rows, {2, 3}, 2, {.largest = false, .sort = "index"}));
+  ASSERT_TRUE(openvino.ok()) << openvino.status().message;
+  EXPECT_THAT(openvino->values<int16_t>(), ElementsAre(1, 2, 3, 8));
+  EXPECT_THAT(openvino->indices<int32_t>(), ElementsAre(1, 2, 0, 2));
+  const auto directml = client.ComputeTopK(
+      Request::DirectML(rows, {2, 3}, 1, {.axis = -2, .largest = true}));
+  ASSERT_TRUE(directml.ok()) << directml.status().message;
+  EXPECT_THAT(directml->values<int16_t>(), ElementsAre(4, 9, 8));
+  EXPECT_THAT(directml->indices<uint32_t>(), ElementsAre(0, 1, 1));
+}
+
+TEST(Views, TypesThatCppLacksAreBytes) {
+  const TestServer server;
+  // 1, 2 and -1 as bf16.
+  const std::array<uint16_t, 3> bits = {0x3F80, 0x4000, 0xBF80};
+  const auto response =
+      Client({.target = server.target()})
+          .ComputeTopK(Request::Onnx(
+              {v1::DATA_TYPE_BF16, std::as_bytes(std::span(bits))}, {3}, 1));
+  ASSERT_TRUE(response.ok()) << response.status().message;
+  EXPECT_THAT(response->value_bytes(),
+              ElementsAre(std::byte{0x00}, std::byte{0x40}));
+  EXPECT_THAT(response->indices(), ElementsAre(1));
+}
+
+TEST(Async, CopiesItsTensor) {
+  const TestServer server;
+  const Client client({.target = server.target()});
+  std::promise<Result<Response>> called;
+  std::vector<float> scores = {1, 9, 3, 7};
+  const Request request = Request::Onnx(scores, {4}, 2);
+  auto future = client.ComputeTopKAsync(request);
+  client.ComputeTopK(request, {}, [&](Result<Response> response) {
+    called.set_value(std::move(response));
+  });
+  scores.assign(4, 0);
+  for (const auto& response : {future.get(), called.get_future().get()}) {
+    ASSERT_TRUE(response.ok()) << response.status().message;
+    EXPECT_THAT(response->indices(), ElementsAre(1, 3));
+  }
+}
+
+TEST(Async, CallsEndBeforeTheirClient) {
+  std::atomic<int> calls = 0;
+  const FakeServer server(UntilCancelled(calls));
+  std::future<Result<Response>> future;
+  {
+    const Client client({.target = server.target()});
+    future = client.ComputeTopKAsync(TwoLargest());
+    ASSERT_TRUE(testing::Eventually([&] { return calls == 1; }));
+  }
+  ASSERT_EQ(future.wait_for(0s), std::future_status::ready);
+  EXPECT_EQ(future.get().status().code, Code::kCancelled);
+}
+
+TEST(Async, RetriesAndReportsErrors) {
+  std::atomic<int> calls = 0;
+  const FakeServer server({.compute = [&](auto&, auto&, auto&) {
+    return ++calls < 3 ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "not now")
+                       : grpc::Status::OK;
+  }});
+  const Client client({.target = server.target()});
+  EXPECT_TRUE(client.ComputeTopKAsync(TwoLargest()).get().ok());
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(client.ComputeTopKAsync(TwoLargest(), {.timeout = 0ms})
+                .get()
+                .status()
+                .code,
+            Code::kDeadlineExceeded);
+  EXPECT_EQ(calls, 3);
+}
+
+TEST(Cancellation, EndsCallsInFlight) {
+  std::atomic<int> calls = 0;
+  const FakeServer server(UntilCancelled(calls));
+  const Client client({.target = server.target()});
+  std::stop_source stop;
+  const CallOptions options = {.stop = stop.get_token()};
+  auto future = client.ComputeTopKAsync(TwoLargest(), options);
+  auto blocking = std::async(std::launch::async, [&] {
+    return client.ComputeTopK(TwoLargest(), options).status().code;
+  });
+  ASSERT_TRUE(testing::Eventually([&] { return calls == 2; }));
+  stop.request_stop();
+  EXPECT_EQ(future.get().status().code, Code::kCancelled);
+  EXPECT_EQ(blocking.get(), Code::kCancelled);
+  EXPECT_EQ(client.ComputeTopK(TwoLargest(), options).status().code,
+            Code::kCancelled);
+  EXPECT_EQ(calls, 2);
+}
+
+TEST(Cancellation, EndsThePauseBetweenAttempts) {
+  std::atomic<int> calls = 0;
+  const FakeServer server({.compute = [&](grpc::ServerContext& context, auto&,
+                                          auto&) -> grpc::Status {
+    ++calls;
+    context.AddTrailingMetadata("grpc-retry-pushback-ms", "50000");
+    return {grpc::StatusCode::UNAVAILABLE, "not now"};
+  }});
+  const Client client({.target = server.target()});
+  std::stop_source stop;
+  const CallOptions options = {.stop = stop.get_token()};
+  const auto start = std::chrono::steady_clock::now();
+  auto future = client.ComputeTopKAsync(TwoLargest(), options);
+  auto blocking = std::async(std::launch::async, [&] {
+    return client.ComputeTopK(TwoLargest(), options).status().code;
+  });
+  ASSERT_TRUE(testing::Eventually([&] { return calls == 2; }));
+  stop.request_stop();
+  EXPECT_EQ(future.get().status().code, Code::kCancelled);
+  EXPECT_EQ(blocking.get(), Code::kCancelled);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 40s);
+}
+
+TEST(Many, YieldsEachResponseAsItComes) {
+  std::promise<void> first;
+  const FakeServer server(
+      {.many = [&, yielded = first.get_future().share()](auto& stream) {
+        v1::TopKRequest request;
+        for (bool sent = false; stream.Read(&request); sent = true) {
+          // The second response waits until the first one has been yielded.
+          if (sent && yielded.wait_for(20s) != std::future_status::ready) break;
+          v1::TopKResult result;
+          *result.mutable_response() = testing::AnswerTo(request);
+          stream.Write(result);
+        }
+        return grpc::Status::OK;
+      }});
+  std::vector<size_t> order;
+  const std::vector<Request> requests(2, TwoLargest());
+  const Status status =
+      Client({.target = server.target()})
+          .ComputeTopKMany(requests, [&](size_t i, Result<Response> response) {
+            EXPECT_TRUE(response.ok());
+            order.push_back(i);
+            if (i == 0) first.set_value();
+          });
+  EXPECT_TRUE(status.ok()) << status.message;
+  EXPECT_THAT(order, ElementsAre(0, 1));
+}
+
+TEST(Options, MetadataBelongsToTheCall) {
+  std::mutex mutex;
+  std::vector<std::string> seen;
+  const FakeServer server(
+      {.compute = [&](grpc::ServerContext& context, auto&, auto&) {
+        const auto found = context.client_metadata().find("traceparent");
+        const std::lock_guard lock(mutex);
+        seen.push_back(
+            found == context.client_metadata().end()
+                ? "none"
+                : std::string(found->second.data(), found->second.size()));
+        return grpc::Status::OK;
+      }});
+  const Client client({.target = server.target()});
+  const CallOptions traced = {.metadata = {{"traceparent", "00-1-2-01"}}};
+  EXPECT_TRUE(client.ComputeTopK(TwoLargest(), traced).ok());
+  EXPECT_TRUE(client.ComputeTopK(TwoLargest()).ok());
+  EXPECT_TRUE(client.ComputeTopKAsync(TwoLargest(), traced).get().ok());
+  const std::lock_guard lock(mutex);
+  EXPECT_THAT(seen, ElementsAre("00-1-2-01", "none", "00-1-2-01"));
+}
+
+TEST(Options, TheCallerMayMakeTheChannels) {
+  const FakeServer server(
+      {.compute = [](auto&, auto&, auto&) { return grpc::Status::OK; }});
+  ClientOptions options = {.target = "fake:50051"};
+  options.credentials = grpc::InsecureChannelCredentials();
+  options.make_channel = [&](const std::string& target, const auto& credentials,
+                             grpc::ChannelArguments arguments) {
+    EXPECT_EQ(target, "fake:50051");
+    EXPECT_EQ(credentials, options.credentials);
+    arguments.SetUserAgentPrefix("mine");
+    return grpc::CreateCustomChannel(server.target(), credentials, arguments);
+  };
+  Client client({.target = "127.0.0.1:1", .timeout = 1ms});
+  client = Client(options);
+  EXPECT_TRUE(client.ComputeTopK(TwoLargest()).ok());
+}
+
+TEST(Options, AreChecked) {
+  for (const int attempts : {-1, 0, 6}) {
+    const Status status = Client::Check({.max_attempts = attempts});
+    EXPECT_EQ(status.code, Code::kInvalidArgument);
+    EXPECT_EQ(status.field, "max_attempts");
+  }
+  ClientOptions both = {.tls = true};
+  both.credentials = grpc::InsecureChannelCredentials();
+  EXPECT_EQ(Client::Check(both).field, "credentials");
+}
+
+}  // namespace
+}  // namespace topk
