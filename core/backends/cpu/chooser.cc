@@ -276,14 +276,14 @@ int64_t FoldRows(const Plan& plan) {
   constexpr int64_t kMinRows = 64;
   if (plan.slices() == 0) return plan.n;
   const int64_t bytes = InfoOf(plan.dtype).bytes;
+  if (plan.inner == 1) return std::min(plan.n, kSmallSlice / bytes);
   // Selection::Bytes() of k candidates and some more.
   const auto selection = [&](int64_t more) {
     return 3 * std::min(Size(plan.k) + more, Size(plan.n)) * Size(bytes + 16);
   };
   const Size slice = Size(plan.n) * bytes;
-  const Size kept = selection(SlackFor(plan.k, plan.inner > 1));
-  const int64_t small = plan.inner > 1 ? kSmall / plan.inner : kSmallSlice;
-  if (slice <= std::max(2 * kept, Size(small))) return plan.n;
+  const Size kept = selection(SlackFor(plan.k, true));
+  if (slice <= std::max(2 * kept, Size(kSmall / plan.inner))) return plan.n;
   return std::min(plan.n,
                   std::max(selection(plan.k).value() / bytes, kMinRows));
 }
