@@ -3,7 +3,7 @@
 # tests/*/NAME/requirements.txt, unless it exists with these versions. Needs
 # python3-venv and PyPI.
 #
-# usage: tests/support/venv.sh oip | servers
+# usage: tests/support/venv.sh oip | servers | types
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
