@@ -44,6 +44,9 @@ PATH="$PWD/build/tools/usr/bin:$PATH"
 tests/support/venv.sh oip ||
   echo "== no Triton client: oip.tritonclient is skipped" >&2
 
+# mypy and pyright, which check the Python client.
+tests/support/venv.sh types || echo "== no mypy: python.types is skipped" >&2
+
 # Envoy, and the protocol of the tests' xDS control plane.
 tests/support/venv.sh servers ||
   echo "== no Envoy: servers.envoy, .json, .browser, .xds are skipped" >&2

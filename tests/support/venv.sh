@@ -2,7 +2,7 @@
 # Creates a virtual environment in build/NAME with the PyPI packages in
 # tests/*/NAME/requirements.txt, unless up to date. Needs python3-venv and PyPI.
 #
-# usage: tests/support/venv.sh oip | servers
+# usage: tests/support/venv.sh oip | servers | types
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 

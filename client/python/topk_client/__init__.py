@@ -1,16 +1,19 @@
 """A client of TopK as a service: NumPy in, NumPy out.
 
     with topk_client.Client("localhost:50051") as client:
-        answer = client.compute_topk(scores, topk_client.Onnx(k=5))
+        values, indices = client.topk(scores, k=5)
 
 topk_client.aio has the same for asyncio.
 """
 
+from topk_client._stubs.topk_pb2 import Capabilities
 from topk_client.client import Client
 from topk_client.errors import TopKError
-from topk_client.messages import Answer, Execution, Request
+from topk_client.messages import (Answer, ArrayLike, Execution, Request,
+                                  SupportsDLPack)
 from topk_client.shared_memory import Region, SharedMemory
-from topk_client.specs import DirectML, Onnx, OpenVINO, TensorDesc
+from topk_client.specs import DirectML, Onnx, OpenVINO, Spec, TensorDesc
 
-__all__ = ["Answer", "Client", "DirectML", "Execution", "Onnx", "OpenVINO",
-           "Region", "Request", "SharedMemory", "TensorDesc", "TopKError"]
+__all__ = ["Answer", "ArrayLike", "Capabilities", "Client", "DirectML",
+           "Execution", "Onnx", "OpenVINO", "Region", "Request", "SharedMemory",
+           "Spec", "SupportsDLPack", "TensorDesc", "TopKError"]

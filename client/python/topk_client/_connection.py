@@ -1,7 +1,8 @@
 """How a client reaches its servers: all that both clients have in common.
 
-Their logic is written once, as generators of steps (Prepare, Sleep,
-Unary, Stream) that each client runs.
+Their logic is written once, as coroutines that call the methods of the client's
+own class. Those of topk_client.Client block and never suspend, so that it runs
+a coroutine by one send().
 """
 
 import bisect
@@ -14,18 +15,17 @@ import ssl
 import stat
 import threading
 import time
-from typing import (Any, Callable, Dict, Generator, Iterator, List, NamedTuple,
-                    Optional, Tuple, TypeVar, Union)
+from typing import (Any, Awaitable, Callable, Dict, Iterator, List, Optional,
+                    Tuple, Union)
 
 import grpc
-import numpy as np
 
+from topk_client._dtypes import Array
 from topk_client._stubs import health_pb2, topk_pb2
 from topk_client.errors import TopKError, add_hint, from_rpc, from_trailers
-from topk_client.messages import (Answer, Call, Request, StreamedAnswer,
-                                  parse)
-from topk_client.shared_memory import Region
-from topk_client.specs import Spec
+from topk_client.messages import (Answer, ArrayLike, Call, Request,
+                                  StreamedAnswer, parse)
+from topk_client.specs import OpenVINO
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -301,54 +301,54 @@ class Route:
         """Converts an error of gRPC."""
         return self._with_hint(from_rpc(rpc, self.max_message_bytes))
 
-    def error_of_status(self, *status: Any) -> TopKError:
+    def error_of_status(self, code: grpc.StatusCode, details: Optional[str],
+                        trailers: Any) -> TopKError:
         """Converts the code, the details and the trailers of a call."""
-        return self._with_hint(from_trailers(*status, self.max_message_bytes))
+        return self._with_hint(from_trailers(code, details, trailers,
+                                             self.max_message_bytes))
 
     def _with_hint(self, error: TopKError) -> TopKError:
         return add_hint(error, tls=self._tls, has_token=self._has_token)
 
 
-class Prepare(NamedTuple):
-    """A function to call, which may copy a large tensor."""
-
-    function: Callable[[Any], Any]
-    argument: Any
-
-
-class Sleep(NamedTuple):
-    """A pause."""
-
-    seconds: float
+def topk_request(tensor: ArrayLike, k: int, axis: int, largest: bool,
+                 sorted: bool) -> Request:
+    """Returns the request of topk(), in the dialect with all element types."""
+    return Request(tensor, OpenVINO(
+        k, axis, "max" if largest else "min", "value" if sorted else "none",
+        "i64"))
 
 
-class Unary(NamedTuple):
-    """A call with one message, which returns the response's bytes."""
-
-    route: Route
-    method: Any
-    message: Any
-    seconds: float
-
-
-class Stream(NamedTuple):
-    """A StreamTopK, whose responses the answer takes."""
-
-    route: Route
-    chunks: Iterator[Any]
-    answer: StreamedAnswer
-    seconds: float
-
-
-T = TypeVar("T")
-# A client sends what a step returns, or throws its TopKError.
-Steps = Generator[Union[Prepare, Sleep, Unary, Stream], Any, T]
+def pair_of(answer: Union[Answer, TopKError]) -> Tuple[Array, Array]:
+    """Returns both arrays of an answer to topk_request(), or raises."""
+    if isinstance(answer, TopKError):
+        raise answer
+    assert answer.values is not None and answer.indices is not None
+    return answer.values, answer.indices
 
 
 class Connection:
-    """A connection to one or several servers; see Client."""
+    """A connection to one or several servers; see Client.
 
-    _grpc: Any  # grpc or grpc.aio
+    Attributes:
+      _grpc: grpc or grpc.aio.
+      _sleep: sleeps for a number of seconds.
+      _prepare: returns function(argument), which may copy a large tensor.
+    """
+
+    _grpc: Any
+    _sleep: Callable[[float], Awaitable[None]]
+    _prepare: Callable[[Any, Any], Awaitable[Any]]
+
+    async def _unary(self, route: Route, method: Any, message: bytes,
+                     seconds: float) -> bytes:
+        """Makes a call with one message. Returns the response."""
+        raise NotImplementedError
+
+    async def _stream(self, route: Route, chunks: Iterator[bytes],
+                      answer: StreamedAnswer, seconds: float) -> None:
+        """Makes a StreamTopK, whose responses the answer takes."""
+        raise NotImplementedError
 
     def __init__(
             self, target: str = "localhost:50051", *,
@@ -485,66 +485,67 @@ class Connection:
                             "the timeout expired before the request was sent")
         return {"timeout": seconds, "metadata": self._metadata()}
 
-    def _capabilities(self, attempts: Attempts
-                      ) -> Steps[topk_pb2.Capabilities]:
+    async def _capabilities(self, attempts: Attempts
+                            ) -> topk_pb2.Capabilities:
         """Returns the server's Capabilities message."""
         while True:
             try:
                 route = self._route()
-                return parse(topk_pb2.Capabilities, (yield Unary(
-                    route, route.get_capabilities, b"", attempts.seconds())))
+                return parse(topk_pb2.Capabilities, await self._unary(
+                    route, route.get_capabilities, b"", attempts.seconds()))
             except TopKError as error:
                 pause = attempts.pause_after(error)
-            yield Sleep(pause)
+            await self._sleep(pause)
 
-    def _serving(self, service: str, timeout: Optional[float]) -> Steps[bool]:
+    async def _serving(self, service: str, timeout: Optional[float]) -> bool:
         """Returns whether a service is SERVING."""
         request = health_pb2.HealthCheckRequest(service=service)
         response = parse(health_pb2.HealthCheckResponse, (
-            yield Unary(self._health, self._health.check_health,
-                        request.SerializeToString(), self._begin(timeout))))
+            await self._unary(self._health, self._health.check_health,
+                              request.SerializeToString(),
+                              self._begin(timeout))))
         return bool(
             response.status == health_pb2.HealthCheckResponse.SERVING)
 
-    def _compute(self, tensor: Union[np.ndarray, Region], spec: Spec,
-                 stream: Optional[bool], timeout: Optional[float],
-                 options: Dict[str, Any]) -> Steps[Answer]:
+    async def _compute(self, request: Request, stream: Optional[bool],
+                       timeout: Optional[float]) -> Answer:
         """Returns the Answer of one tensor."""
         attempts = self._attempts(timeout)
-        call = Call(Request(tensor, spec, **options))
+        call = Call(request)
         if self._must_ask(call, attempts):
-            yield from self._ask_limit(attempts)
+            await self._ask_limit(attempts)
         limit = self._limit or MAX_LIMIT
         streamed = call.is_streamed(stream, limit)
         make: Any = call.chunks if streamed else call.message
         while True:
             try:
                 route = self._route(call.max_message_bytes)
-                message = ((yield Prepare(make, limit)) if call.is_heavy()
-                           else make(limit))
+                message = (await self._prepare(make, limit)
+                           if call.is_heavy() else make(limit))
                 if streamed:
                     answer = StreamedAnswer(call)
-                    yield Stream(route, message, answer, attempts.seconds())
+                    await self._stream(route, message, answer,
+                                       attempts.seconds())
                     return answer.answer()
                 if call.is_large() and len(message) <= _KEPT_BYTES:
                     self._last_message = message
-                return call.answer(parse(topk_pb2.TopKResponse, (yield Unary(
-                    route, route.compute_topk, message, attempts.seconds()))))
+                return call.read(await self._unary(
+                    route, route.compute_topk, message, attempts.seconds()))
             except TopKError as error:
                 pause = attempts.pause_after(error)
-            yield Sleep(pause)
+            await self._sleep(pause)
 
     def _must_ask(self, call: Call, attempts: Attempts) -> bool:
         """Whether to ask for the server's limit of messages first."""
         return (self._limit is None and call.is_large()
                 and not attempts.asked)
 
-    def _ask_limit(self, attempts: Attempts) -> Steps[None]:
+    async def _ask_limit(self, attempts: Attempts) -> None:
         """Asks the server for its limit of messages."""
         attempts.asked = True
         try:
-            self._learn_limit((yield from self._capabilities(
-                Attempts(self._max_attempts, attempts.seconds()))))
+            self._learn_limit(await self._capabilities(
+                Attempts(self._max_attempts, attempts.seconds())))
         except TopKError as error:
             # The call is sent nevertheless, and reports its own error.
             if error.code == grpc.StatusCode.UNIMPLEMENTED:

@@ -5,8 +5,12 @@ import sys
 from typing import Any, Dict, Optional, Tuple
 
 import numpy as np
+import numpy.typing as npt
 
 from topk_client._stubs import tensor_pb2
+
+Array = npt.NDArray[Any]
+DType = np.dtype[Any]
 
 # NumPy's name of each; those that NumPy itself lacks are ml_dtypes'.
 NUMPY_NAMES = {
@@ -52,7 +56,7 @@ def name_of(number: int) -> str:
 
 # NumPy takes longer to name a type than protobuf to write a request.
 @functools.lru_cache(maxsize=64)
-def short_name_of(dtype: np.dtype) -> str:
+def short_name_of(dtype: DType) -> str:
     """Returns the short name of a type, e.g. "f32". TypeError for a type that
     the service does not support."""
     if dtype.name not in _NAMES:
@@ -62,8 +66,8 @@ def short_name_of(dtype: np.dtype) -> str:
 
 
 @functools.lru_cache(maxsize=64)
-def kind_of(dtype: np.dtype, name: Optional[str] = None
-            ) -> Tuple[Any, int, Optional[str], np.dtype]:
+def kind_of(dtype: DType, name: Optional[str] = None
+            ) -> Tuple[Any, int, Optional[str], DType]:
     """Returns the DataType of an array's elements, or of the type whose bits
     they hold, the number of its bits, its name if that is less than a byte, and
     the elements' type on the wire. TypeError for a type that the service does
@@ -76,29 +80,29 @@ def kind_of(dtype: np.dtype, name: Optional[str] = None
     return number, 8 * dtype.itemsize, None, wire
 
 
-def numpy_of(number: int) -> np.dtype:
+def numpy_of(number: int) -> DType:
     """Returns NumPy's type for a DataType. KeyError or TypeError if NumPy has
     no such type."""
     return np.dtype(NUMPY_NAMES[name_of(number)])
 
 
-def _little_endian(dtype: np.dtype) -> np.dtype:
+def _little_endian(dtype: DType) -> DType:
     if dtype.isnative and sys.byteorder == "little":
         return dtype
     return dtype.newbyteorder("<")
 
 
-def little_endian(array: np.ndarray) -> np.ndarray:
+def little_endian(array: Array) -> Array:
     """Returns the array with little-endian elements, as on the wire; a copy
     only if the byte order differs."""
     return array.astype(_little_endian(array.dtype), copy=False)
 
 
-def ordered_keys(array: np.ndarray, name: str) -> np.ndarray:
+def ordered_keys(array: Array, name: str) -> Array:
     """Returns a new array of unsigned numbers that are ordered as the elements
     are: -0 equal to +0, every NaN equal to every other and above +infinity. Of
     a type of less than a byte each element is one, with its bits."""
-    bits = little_endian(array).view(f"<u{array.dtype.itemsize}")
+    bits: Array = little_endian(array).view(f"<u{array.dtype.itemsize}")
     width = WIDTHS.get(name, 8 * array.dtype.itemsize)
     every, sign = (bits.dtype.type(2**width - 1),
                    bits.dtype.type(1 << width - 1))
@@ -109,10 +113,12 @@ def ordered_keys(array: np.ndarray, name: str) -> np.ndarray:
                         magnitude | sign)
         keys[magnitude > INFINITIES[name]] = every
         return keys
-    return bits ^ sign if name[0] == "i" else bits
+    if name[0] == "i":
+        bits ^= sign
+    return bits
 
 
-def pack(array: np.ndarray, name: str) -> np.ndarray:
+def pack(array: Array, name: str) -> Array:
     """Returns the bytes of elements of less than a byte, which have one each.
     TypeError where they have more, ValueError where one is too large."""
     if array.dtype.itemsize != 1:
@@ -131,14 +137,14 @@ def pack(array: np.ndarray, name: str) -> np.ndarray:
     return np.packbits(bits, bitorder="big" if name == "u1" else "little")
 
 
-def unpack(data: np.ndarray, count: int, dtype: np.dtype,
-           name: str) -> np.ndarray:
+def unpack(data: Array, count: int, dtype: DType,
+           name: str) -> Array:
     """Returns `count` elements from the output of pack()."""
     width = WIDTHS[name]
     bits = np.unpackbits(data, count=count * width,
                          bitorder="big" if name == "u1" else "little")
-    codes = np.packbits(bits.reshape(count, width), axis=1,
-                        bitorder="little").reshape(-1)
+    codes: Array = np.packbits(bits.reshape(count, width), axis=1,
+                               bitorder="little").reshape(-1)
     if name == "i4" and dtype != np.uint8:
         codes = (codes ^ 8) - np.uint8(8)  # the sign in all that is above
     return codes.view(dtype)

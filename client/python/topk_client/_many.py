@@ -11,9 +11,8 @@ import threading
 from typing import Any, AsyncIterator, Deque, Iterator, Optional, Union
 
 from topk_client._connection import Route
-from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError, bad_answer
-from topk_client.messages import Answer, Call, parse
+from topk_client.messages import Answer, Call
 
 async def in_thread(function: Any, argument: Any) -> Any:
     """Returns function(argument), which another thread calls: a large copy
@@ -51,7 +50,7 @@ class _Pending:
         of the first call."""
         if len(self._calls) <= len(self._unsent):
             raise bad_answer("more results than requests")
-        return self._calls.popleft().result(parse(topk_pb2.TopKResult, data))
+        return self._calls.popleft().read_result(data)
 
     def check_requests(self) -> None:
         """Raises what the caller's iterator or a request of it has raised."""

@@ -4,9 +4,8 @@ import functools
 import math
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
-import numpy as np
-
 from topk_client import _dtypes
+from topk_client._dtypes import Array, DType
 from topk_client.errors import bad_answer
 from topk_client.specs import Spec, TensorDesc
 
@@ -20,7 +19,7 @@ def _listed(numbers: Sequence[int]) -> List[int]:
 
 
 @functools.lru_cache(maxsize=None)
-def _index_type(name: str) -> Tuple[int, np.dtype]:
+def _index_type(name: str) -> Tuple[int, DType]:
     """Returns the contract's number and NumPy's type of a short name."""
     number = _dtypes.number_of(name)
     return number, _dtypes.numpy_of(number)
@@ -36,13 +35,13 @@ class Output(NamedTuple):
       nbytes: the length of its data.
     """
 
-    data_type: int
+    data_type: Any
     shape: List[int]
     strides: List[int]
     nbytes: int
 
     @classmethod
-    def of(cls, data_type: int, bits: int, shape: List[int],
+    def of(cls, data_type: Any, bits: int, shape: List[int],
            desc: Optional[TensorDesc]) -> "Output":
         """Returns the output of elements of `bits` bits, with DirectML's
         description if there is one."""
@@ -85,12 +84,12 @@ class Outputs(NamedTuple):
 
     values: Output
     indices: Output
-    index_type: np.dtype
+    index_type: DType
     begin: int
     end: int
 
     @classmethod
-    def of(cls, spec: Spec, data_type: int, bits: int, shape: Sequence[int],
+    def of(cls, spec: Spec, data_type: Any, bits: int, shape: Sequence[int],
            index_offset: int) -> "Outputs":
         """ValueError for a request that the service must reject."""
         sizes: List[int] = list(shape)
@@ -108,7 +107,7 @@ class Outputs(NamedTuple):
             Output.of(number, 8 * index_type.itemsize, sizes, of_indices),
             index_type, index_offset, index_offset + n)
 
-    def check_range(self, indices: np.ndarray) -> None:
+    def check_range(self, indices: Array) -> None:
         """BAD_ANSWER for an index that does not lie on the axis."""
         if not indices.size:
             return

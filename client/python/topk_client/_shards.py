@@ -11,12 +11,13 @@ import secrets
 import threading
 import time
 import weakref
-from typing import Any, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import grpc
 import numpy as np
 
 from topk_client import _dtypes
+from topk_client._dtypes import Array
 from topk_client.client import Client
 from topk_client.errors import TopKError
 from topk_client.merge import Partial
@@ -69,7 +70,7 @@ class Question:
                    servers, shared_memory, tuple(sorted(
                        client_options.items())))
 
-    def partial(self, values: np.ndarray, indices: np.ndarray) -> Partial:
+    def partial(self, values: Array, indices: Array) -> Partial:
         """Returns an answer to it over a shard."""
         return Partial(values, indices, self.k, self.axis, self.largest,
                        self.order, self.data_type)
@@ -85,7 +86,8 @@ def _client(_process: int, target: str,
             options: Tuple[Tuple[str, Any], ...]) -> Client:
     """Returns the process's one client of a server. Not another process's: a
     connection does not outlive a fork."""
-    return Client(target, **{"max_attempts": 1, **dict(options)})
+    arguments: Dict[str, Any] = {"max_attempts": 1, **dict(options)}
+    return Client(target, **arguments)
 
 
 class _Buffer:
@@ -121,7 +123,7 @@ class _Buffer:
     def nbytes(self) -> int:
         return len(self._memory.buffer)
 
-    def copy_of(self, shard: np.ndarray) -> Region:
+    def copy_of(self, shard: Array) -> Region:
         copy = self._memory.array(shard.shape, shard.dtype)
         copy[...] = shard
         return self._memory.region(copy)
@@ -160,7 +162,7 @@ def remove_abandoned() -> int:
     return count
 
 
-def _in_shared_memory(shard: np.ndarray) -> Region:
+def _in_shared_memory(shard: Array) -> Region:
     """Returns a copy of the shard in the thread's shared memory, which is kept
     for the next one: fresh pages cost as much as the copy."""
     buffer = getattr(_of_thread, "buffer", None)
@@ -184,7 +186,7 @@ def _delay_of(error: TopKError) -> float:
     return error.retry_delay or 0.0
 
 
-def answer(shard: np.ndarray, begin: int, question: Question) -> Partial:
+def answer(shard: Array, begin: int, question: Question) -> Partial:
     """Has a server answer for a shard that begins so far along the axis. The
     next one is asked where one is not there or has no room. TopKError if none
     of them answers, or none will before the timeout, which bounds all attempts
@@ -196,7 +198,7 @@ def answer(shard: np.ndarray, begin: int, question: Question) -> Partial:
     spec = OpenVINO(min(question.k, size), question.axis,
                     "max" if question.largest else "min", question.order,
                     "i64", stable=True)
-    tensor: Union[np.ndarray, Region] = shard
+    tensor: Union[Array, Region] = shard
     name = question.data_type or _dtypes.short_name_of(shard.dtype)
     if question.shared_memory and shard.size and name not in _dtypes.WIDTHS:
         tensor = _in_shared_memory(_dtypes.little_endian(shard))
@@ -211,7 +213,7 @@ def answer(shard: np.ndarray, begin: int, question: Question) -> Partial:
         if soonest and wait >= deadline - time.monotonic():
             raise soonest
         time.sleep(wait)
-        errors = []
+        errors: List[TopKError] = []
         for turn in range(len(clients)):
             left = deadline - time.monotonic()
             if errors and left <= 0:

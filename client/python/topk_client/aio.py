@@ -1,31 +1,34 @@
 """The client for asyncio: topk_client.Client with awaitable calls."""
 
 import asyncio
-from typing import (Any, AsyncIterable, AsyncIterator, Iterable, Optional,
-                    Union)
+from typing import (Any, AsyncGenerator, AsyncIterable, Awaitable, Iterable,
+                    Iterator, Optional, Tuple, TypeVar, Union)
 
 import grpc
 import grpc.aio
-import numpy as np
 
-from topk_client._connection import (MAX_LIMIT, Connection, Prepare, Route,
-                                     Sleep, Steps, T, Unary)
+from topk_client._connection import (MAX_LIMIT, Connection, Route, pair_of,
+                                     topk_request)
+from topk_client._dtypes import Array
 from topk_client._many import AsyncPendingCalls, in_thread
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError
-from topk_client.messages import Answer, Call, Request, parse
+from topk_client.messages import (Answer, ArrayLike, Call, Request,
+                                  StreamedAnswer, parse)
 from topk_client.shared_memory import Region
 from topk_client.specs import Spec
 
+T = TypeVar("T")
 
-async def _each(requests: Union[Iterable[Request], AsyncIterable[Request]]
-                ) -> AsyncIterator[Request]:
-    if isinstance(requests, AsyncIterable):
-        async for request in requests:
-            yield request
+
+async def _each(items: Union[Iterable[T], AsyncIterable[T]]
+                ) -> AsyncGenerator[T, None]:
+    if isinstance(items, AsyncIterable):
+        async for item in items:
+            yield item
     else:
-        for request in requests:
-            yield request
+        for item in items:
+            yield item
 
 
 def _cancellations() -> int:
@@ -86,25 +89,46 @@ class Client(Connection):
         for channel in self._channels_to_close():
             await channel.close()
 
-    async def compute_topk(self, tensor: Union[np.ndarray, Region], spec: Spec,
-                           *, stream: Optional[bool] = None,
-                           timeout: Optional[float] = None,
-                           **options: Any) -> Answer:
+    async def topk(self, tensor: ArrayLike, k: int, axis: int = -1,
+                   largest: bool = True, sorted: bool = True, *,
+                   timeout: Optional[float] = None) -> Tuple[Array, Array]:
         """As topk_client.Client's."""
-        return await self._run(
-            self._compute(tensor, spec, stream, timeout, options))
+        return pair_of(await self._compute(
+            topk_request(tensor, k, axis, largest, sorted), None, timeout))
 
-    async def stream_topk(self, tensor: Union[np.ndarray, Region], spec: Spec,
-                          *, timeout: Optional[float] = None,
-                          **options: Any) -> Answer:
+    async def topk_many(
+            self, tensors: Union[Iterable[ArrayLike], AsyncIterable[ArrayLike]],
+            k: int, axis: int = -1, largest: bool = True, sorted: bool = True,
+            *, timeout: Optional[float] = None
+            ) -> AsyncGenerator[Tuple[Array, Array], None]:
+        """As topk_client.Client's; the tensors may come from an asynchronous
+        iterable."""
+        results = self.compute_topk_many(
+            (topk_request(tensor, k, axis, largest, sorted)
+             async for tensor in _each(tensors)), timeout=timeout)
+        try:
+            async for result in results:
+                yield pair_of(result)
+        finally:
+            await results.aclose()
+
+    async def compute_topk(self, tensor: Union[ArrayLike, Region], spec: Spec,
+                           *, output: str = "both",
+                           values_out: Optional[Region] = None,
+                           indices_out: Optional[Region] = None,
+                           request_id: str = "", index_offset: int = 0,
+                           data_type: Optional[str] = None,
+                           stream: Optional[bool] = None,
+                           timeout: Optional[float] = None) -> Answer:
         """As topk_client.Client's."""
-        return await self.compute_topk(tensor, spec, stream=True,
-                                       timeout=timeout, **options)
+        return await self._compute(
+            Request(tensor, spec, output, values_out, indices_out, request_id,
+                    index_offset, data_type), stream, timeout)
 
     async def compute_topk_many(
             self, requests: Union[Iterable[Request], AsyncIterable[Request]],
             *, timeout: Optional[float] = None
-            ) -> AsyncIterator[Union[Answer, TopKError]]:
+            ) -> AsyncGenerator[Union[Answer, TopKError], None]:
         """As topk_client.Client's; the requests may come from an asynchronous
         iterable."""
         attempts = self._attempts(timeout)
@@ -112,7 +136,7 @@ class Client(Connection):
 
         async def limit_for(call: Call) -> int:
             if self._must_ask(call, attempts):
-                await self._run(self._ask_limit(attempts))
+                await self._ask_limit(attempts)
             return self._limit or MAX_LIMIT
 
         try:
@@ -149,52 +173,50 @@ class Client(Connection):
     async def get_capabilities(self, *, timeout: Optional[float] = None
                                ) -> topk_pb2.Capabilities:
         """As topk_client.Client's."""
-        return await self._run(self._capabilities(self._attempts(timeout)))
+        return await self._capabilities(self._attempts(timeout))
 
     async def is_serving(self, service: str = "", *,
                          timeout: Optional[float] = None) -> bool:
         """As topk_client.Client's."""
-        return await self._run(self._serving(service, timeout))
+        return await self._serving(service, timeout)
 
-    async def _run(self, steps: Steps[T]) -> T:
+    async def _sleep(self, seconds: float) -> None:
+        await self._checked(asyncio.sleep(seconds))
+
+    async def _prepare(self, function: Any, argument: Any) -> Any:
+        return await self._checked(in_thread(function, argument))
+
+    async def _unary(self, route: Route, method: Any, message: bytes,
+                     seconds: float) -> bytes:
+        how = self._how(seconds)
         try:
-            step = next(steps)
-            while True:
-                try:
-                    result = await self._do(step)
-                except TopKError as error:
-                    step = steps.throw(error)
-                else:
-                    step = steps.send(result)
-        except StopIteration as done:
-            value: T = done.value
-            return value
+            return await self._checked(method(message, **how))
+        except (grpc.RpcError, KeyError) as error:
+            raise route.error(error) from error
 
-    async def _do(self, step: Any) -> Any:
+    async def _stream(self, route: Route, chunks: Iterator[bytes],
+                      answer: StreamedAnswer, seconds: float) -> None:
+        responses = route.stream_topk(chunks, **self._how(seconds))
+        end = _End(responses, route)
+
+        async def read() -> None:
+            async for response in responses:
+                answer.add(parse(topk_pb2.TopKResponseChunk, response))
+
+        try:
+            await self._checked(read())
+        except (grpc.RpcError, KeyError) as rpc:
+            error = end.error(rpc)
+            if error:
+                raise self._broken(error, answer.begun) from rpc
+        finally:
+            responses.cancel()
+
+    async def _checked(self, awaitable: Awaitable[T]) -> T:
+        """Awaits a part of a call, which close() may cancel."""
         before = _cancellations()
         try:
-            if isinstance(step, Unary):
-                try:
-                    return await step.method(step.message,
-                                             **self._how(step.seconds))
-                except (grpc.RpcError, KeyError) as error:
-                    raise step.route.error(error) from error
-            if isinstance(step, Prepare):
-                return await in_thread(step.function, step.argument)
-            if isinstance(step, Sleep):
-                return await asyncio.sleep(step.seconds)
-            chunks = step.route.stream_topk(step.chunks,
-                                            **self._how(step.seconds))
-            end = _End(chunks, step.route)
-            try:
-                async for chunk in chunks:
-                    step.answer.add(parse(topk_pb2.TopKResponseChunk, chunk))
-            except (grpc.RpcError, KeyError) as rpc:
-                error = end.error(rpc)
-                if error:
-                    raise self._broken(error, step.answer.begun) from rpc
-            finally:
-                chunks.cancel()
+            return await awaitable
         except asyncio.CancelledError:
             self._check_cancelled(before)
             raise

@@ -1,19 +1,23 @@
 """The client for threads; topk_client.aio has the one for asyncio."""
 
 import time
-from typing import Any, Iterable, Iterator, Optional, Union
+from typing import (Any, Coroutine, Iterable, Iterator, Optional, Tuple,
+                    TypeVar, Union)
 
 import grpc
-import numpy as np
 
-from topk_client._connection import (MAX_LIMIT, Connection, Prepare, Sleep,
-                                     Steps, T, Unary)
+from topk_client._connection import (MAX_LIMIT, Connection, Route, pair_of,
+                                     topk_request)
+from topk_client._dtypes import Array
 from topk_client._many import PendingCalls
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError
-from topk_client.messages import Answer, Call, Request, parse
+from topk_client.messages import (Answer, ArrayLike, Call, Request,
+                                  StreamedAnswer, parse)
 from topk_client.shared_memory import Region
 from topk_client.specs import Spec
+
+T = TypeVar("T")
 
 
 class Client(Connection):
@@ -64,23 +68,41 @@ class Client(Connection):
         for channel in self._channels_to_close():
             channel.close()
 
-    def compute_topk(self, tensor: Union[np.ndarray, Region], spec: Spec, *,
-                     stream: Optional[bool] = None,
-                     timeout: Optional[float] = None,
-                     **options: Any) -> Answer:
-        """Answers one tensor, in one message or streamed: by default where that
-        is faster, above 8 MiB, or where the server takes no such message, for
-        whose limit a client asks once. The options are Request's."""
-        return self._run(
-            self._compute(tensor, spec, stream, timeout, options))
+    def topk(self, tensor: ArrayLike, k: int, axis: int = -1,
+             largest: bool = True, sorted: bool = True, *,
+             timeout: Optional[float] = None) -> Tuple[Array, Array]:
+        """Returns (values, indices) of the k largest or smallest elements along
+        an axis, of any type that the service supports: new arrays of the
+        tensor's type and of int64. Of equal elements, the first ones are
+        selected; NaN is larger than all numbers. Takes arrays, PyTorch tensors
+        on the CPU (of bfloat16 the values are float32, which has them all),
+        buffers, what has __dlpack__, and lists."""
+        return pair_of(self._run(self._compute(
+            topk_request(tensor, k, axis, largest, sorted), None, timeout)))
 
-    def stream_topk(self, tensor: Union[np.ndarray, Region], spec: Spec, *,
-                    timeout: Optional[float] = None,
-                    **options: Any) -> Answer:
-        """Answers a tensor of any size, sent from where it lies in pieces. The
-        options are Request's."""
-        return self.compute_topk(tensor, spec, stream=True, timeout=timeout,
-                                 **options)
+    def topk_many(self, tensors: Iterable[ArrayLike], k: int, axis: int = -1,
+                  largest: bool = True, sorted: bool = True, *,
+                  timeout: Optional[float] = None
+                  ) -> Iterator[Tuple[Array, Array]]:
+        """Yields topk()'s result for each tensor, in order, over one stream;
+        raises the first one's error."""
+        return map(pair_of, self.compute_topk_many(
+            (topk_request(tensor, k, axis, largest, sorted)
+             for tensor in tensors), timeout=timeout))
+
+    def compute_topk(self, tensor: Union[ArrayLike, Region], spec: Spec, *,
+                     output: str = "both", values_out: Optional[Region] = None,
+                     indices_out: Optional[Region] = None, request_id: str = "",
+                     index_offset: int = 0, data_type: Optional[str] = None,
+                     stream: Optional[bool] = None,
+                     timeout: Optional[float] = None) -> Answer:
+        """Answers one tensor with an operator's exact terms. Request documents
+        the arguments. stream: whether to send the tensor in pieces, from where
+        it lies; by default where that is faster, above 8 MiB, or where the
+        server takes no such message, for whose limit a client asks once."""
+        return self._run(self._compute(
+            Request(tensor, spec, output, values_out, indices_out, request_id,
+                    index_offset, data_type), stream, timeout))
 
     def compute_topk_many(
             self, requests: Iterable[Request], *,
@@ -133,37 +155,35 @@ class Client(Connection):
         while it does not serve; of several, any one."""
         return self._run(self._serving(service, timeout))
 
-    def _run(self, steps: Steps[T]) -> T:
+    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         try:
-            step = next(steps)
-            while True:
-                try:
-                    result = self._do(step)
-                except TopKError as error:
-                    step = steps.throw(error)
-                else:
-                    step = steps.send(result)
+            coroutine.send(None)
         except StopIteration as done:
             value: T = done.value
             return value
+        raise AssertionError("it must not wait")
 
-    def _do(self, step: Any) -> Any:
-        if isinstance(step, Unary):
-            try:
-                return step.method(step.message, **self._how(step.seconds))
-            except grpc.RpcError as error:
-                raise step.route.error(error) from error
-        if isinstance(step, Prepare):
-            return step.function(step.argument)
-        if isinstance(step, Sleep):
-            return time.sleep(step.seconds)
-        chunks = step.route.stream_topk(step.chunks,
-                                        **self._how(step.seconds))
+    async def _sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    async def _prepare(self, function: Any, argument: Any) -> Any:
+        return function(argument)
+
+    async def _unary(self, route: Route, method: Any, message: bytes,
+                     seconds: float) -> bytes:
         try:
-            for chunk in chunks:
-                step.answer.add(parse(topk_pb2.TopKResponseChunk, chunk))
+            response: bytes = method(message, **self._how(seconds))
+            return response
         except grpc.RpcError as error:
-            raise self._broken(step.route.error(error),
-                               step.answer.begun) from error
+            raise route.error(error) from error
+
+    async def _stream(self, route: Route, chunks: Iterator[bytes],
+                      answer: StreamedAnswer, seconds: float) -> None:
+        responses = route.stream_topk(chunks, **self._how(seconds))
+        try:
+            for response in responses:
+                answer.add(parse(topk_pb2.TopKResponseChunk, response))
+        except grpc.RpcError as error:
+            raise self._broken(route.error(error), answer.begun) from error
         finally:
-            chunks.cancel()
+            responses.cancel()

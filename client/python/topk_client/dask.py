@@ -12,6 +12,7 @@ from dask.core import flatten
 from dask.sizeof import sizeof
 
 from topk_client import _shards
+from topk_client._dtypes import Array
 from topk_client.merge import Partial, merge
 
 
@@ -92,11 +93,11 @@ def topk_merge(partials: Union[Partial, List[Any]], axis: Any,
         flatten(partials) if isinstance(partials, list) else [partials])
 
 
-def topk_values(partial: Partial) -> np.ndarray:
+def topk_values(partial: Partial) -> Array:
     return partial.values
 
 
-def topk_indices(partial: Partial) -> np.ndarray:
+def topk_indices(partial: Partial) -> Array:
     return partial.indices
 
 

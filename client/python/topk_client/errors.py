@@ -132,8 +132,8 @@ def bad_answer(message: str, field: str = "") -> TopKError:
 
 
 def _seconds(retry: error_details_pb2.RetryInfo) -> float:
-    return min(_MAX_RETRY_DELAY_SECONDS, max(
-        0.0, retry.retry_delay.seconds + retry.retry_delay.nanos / 1e9))
+    return min(_MAX_RETRY_DELAY_SECONDS, max(0.0, float(
+        retry.retry_delay.seconds + retry.retry_delay.nanos / 1e9)))
 
 
 def _add_detail(error: TopKError, detail: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Iterable, Optional, Sequence
 import numpy as np
 
 from topk_client import _dtypes
+from topk_client._dtypes import Array
 from topk_client.messages import Answer
 from topk_client.specs import Spec
 
@@ -35,8 +36,8 @@ class Partial:
         dtype by default.
     """
 
-    values: np.ndarray
-    indices: np.ndarray
+    values: Array
+    indices: Array
     k: int
     axis: int = -1
     largest: bool = True
@@ -98,7 +99,7 @@ def merge(partials: Iterable[Partial],
                          f"{len(parts)} partials")
     first = parts[0]
 
-    def joined(arrays: Iterable[np.ndarray]) -> np.ndarray:
+    def joined(arrays: Iterable[Array]) -> Array:
         return np.moveaxis(np.concatenate(list(arrays), first.axis),
                            first.axis, -1)
 
@@ -119,7 +120,7 @@ def merge(partials: Iterable[Partial],
     if first.order == "index":
         chosen = np.take_along_axis(chosen, ascending, -1)
 
-    def selected(array: np.ndarray) -> np.ndarray:
+    def selected(array: Array) -> Array:
         return np.ascontiguousarray(np.moveaxis(
             np.take_along_axis(array, chosen, -1), -1, first.axis))
 
@@ -127,8 +128,8 @@ def merge(partials: Iterable[Partial],
                                indices=selected(indices))
 
 
-def _check_order(parts: Sequence[Partial], keys: np.ndarray,
-                 indices: np.ndarray) -> None:
+def _check_order(parts: Sequence[Partial], keys: Array,
+                 indices: Array) -> None:
     after = (keys[..., 1:] > keys[..., :-1]) | (
         (keys[..., 1:] == keys[..., :-1]) & (indices[..., 1:]
                                              > indices[..., :-1]))
@@ -140,7 +141,7 @@ def _check_order(parts: Sequence[Partial], keys: np.ndarray,
         begin = end
 
 
-def _check_distinct(ascending: np.ndarray) -> None:
+def _check_distinct(ascending: Array) -> None:
     twice = ascending[..., 1:] == ascending[..., :-1]
     if twice.any():
         raise ValueError(f"index {ascending[..., 1:][twice][0]} was chosen "
@@ -164,7 +165,7 @@ def _check_alike(first: Partial, other: Partial, number: int) -> None:
                              f"is {value!r} of partial 0")
 
 
-def _add(indices: np.ndarray, offset: int) -> np.ndarray:
+def _add(indices: Array, offset: int) -> Array:
     offset = int(offset)
     if indices.size:
         limits = np.iinfo(indices.dtype)
@@ -172,4 +173,5 @@ def _add(indices: np.ndarray, offset: int) -> np.ndarray:
         if low < limits.min or high > limits.max:
             raise OverflowError(f"offset {offset} takes indices out of "
                                 f"{indices.dtype}")
-    return indices + indices.dtype.type(offset)
+    sums: Array = indices + indices.dtype.type(offset)
+    return sums

@@ -11,13 +11,17 @@ import dataclasses
 import functools
 import itertools
 import math
-from typing import Any, Iterator, NamedTuple, Optional, Tuple, Union
+import sys
+from typing import (Any, Iterator, List, NamedTuple, Optional, Protocol, Tuple,
+                    Type, TypeVar, Union)
 
 import grpc
 import numpy as np
-from google.protobuf.message import DecodeError
+import numpy.typing as npt
+from google.protobuf.message import DecodeError, Message
 
 from topk_client import _dtypes
+from topk_client._dtypes import Array, DType
 from topk_client._outputs import Output, Outputs
 from topk_client._stubs import tensor_pb2, topk_pb2
 from topk_client.errors import TopKError, bad_answer, from_status
@@ -39,6 +43,10 @@ _HEAVY_BYTES = 1 << 20
 _MAX_INPUT_BYTES = 8 << 32
 # Upper bound on the bytes around the outputs' data in a response.
 _AROUND_DATA = 16 << 10
+# The tag of TopKResult's response.
+_RESPONSE_TAG = topk_pb2.TopKResult.RESPONSE_FIELD_NUMBER << 3 | 2
+# DLPack's numbers of memory that the CPU reads: its own, and pinned.
+_CPU_DEVICES = (1, 3, 11)
 # The exceptions that reading a wrong answer raises.
 _BAD = (KeyError, OverflowError, TypeError, ValueError)
 
@@ -49,14 +57,29 @@ _SELECTIONS = {
 }
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+class SupportsDLPack(Protocol):
+    """An array of another library."""
+
+    def __dlpack__(self) -> Any:
+        ...
+
+    def __dlpack_device__(self) -> Tuple[Any, int]:
+        ...
+
+
+M = TypeVar("M", bound=Message)
+# An array, a PyTorch tensor, a buffer, numbers in lists: copied only if needed.
+ArrayLike = Union[npt.ArrayLike, SupportsDLPack]
+
+
+@dataclasses.dataclass(eq=False)
 class Request:
     """One tensor and the operator to apply to it.
 
     Attributes:
       tensor: an array, which is copied once if it is not contiguous (DirectML
-        takes strides, so that a transposed or broadcast one is not), or a
-        region of shared memory.
+        takes strides, so that a transposed or broadcast one is not), anything
+        that becomes an array (see ArrayLike), or a region of shared memory.
       spec: Onnx, OpenVINO or DirectML.
       output: "both", "values" or "indices"; what is not wanted is neither
         computed nor sent.
@@ -72,7 +95,7 @@ class Request:
         int8; they are packed on the way and come back as they went.
     """
 
-    tensor: Union[np.ndarray, Region]
+    tensor: Union[ArrayLike, Region]
     spec: Spec
     output: str = "both"
     values_out: Optional[Region] = None
@@ -82,8 +105,7 @@ class Request:
     data_type: Optional[str] = None
 
 
-@dataclasses.dataclass(frozen=True)
-class Execution:
+class Execution(NamedTuple):
     """How an answer was computed; the answer itself never depends on it."""
 
     backend: str
@@ -92,9 +114,9 @@ class Execution:
     compute_nanoseconds: int
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(eq=False)
 class Answer:
-    """The selected elements and their indices.
+    """The selected elements and their indices, which it unpacks into.
 
     Attributes:
       values: of the tensor's type and shape, with k along the axis; None if
@@ -108,10 +130,36 @@ class Answer:
     that; otherwise the caller owns them.
     """
 
-    values: Optional[np.ndarray]
-    indices: Optional[np.ndarray]
+    values: Optional[Array]
+    indices: Optional[Array]
     request_id: str
     execution: Execution
+
+    def __iter__(self) -> Iterator[Optional[Array]]:
+        return iter((self.values, self.indices))
+
+
+def _array_of(tensor: Any) -> Tuple[Array, bool]:
+    """Returns a tensor as an array, and whether its elements are the bits of
+    bfloat16. TypeError for a tensor of another device and a masked array."""
+    if isinstance(tensor, np.ma.MaskedArray):
+        raise TypeError("the tensor is a masked array, and elements cannot be "
+                        "left out: pass tensor.filled(value)")
+    torch = sys.modules.get("torch")
+    is_torch = torch is not None and isinstance(tensor, torch.Tensor)
+    device = getattr(tensor, "__dlpack_device__", None)
+    if (tensor.device.type != "cpu" if is_torch else
+            device is not None and device()[0] not in _CPU_DEVICES):
+        raise TypeError(
+            f"the tensor is on {getattr(tensor, 'device', 'another device')}: "
+            "copy it to the CPU first, in PyTorch with tensor.cpu()")
+    if torch is not None and is_torch:
+        tensor = tensor.detach()
+        if tensor.dtype is torch.bfloat16:  # which NumPy lacks
+            return tensor.view(torch.int16).numpy().view(np.uint16), True
+    elif device is not None and not hasattr(tensor, "__array__"):
+        return np.from_dlpack(tensor), False
+    return np.asarray(tensor), False
 
 
 def _varint(number: int) -> bytes:
@@ -123,12 +171,25 @@ def _varint(number: int) -> bytes:
     return bytes(groups)
 
 
+def _end_of_varint(data: bytes, begin: int) -> int:
+    while begin < len(data) and data[begin] > 127:
+        begin += 1
+    return begin + 1
+
+
 def _begin_field(number: int, size: int) -> bytes:
     """Returns the tag and the length of a bytes or message field."""
     return _varint(number << 3 | 2) + _varint(size)
 
 
-def _in_place(array: np.ndarray) -> Tuple[np.ndarray, Tuple[int, ...]]:
+def _before_data(number: int, tensor: tensor_pb2.Tensor, nbytes: int) -> bytes:
+    """Returns a field with a tensor, up to its `nbytes` bytes of data."""
+    inner = tensor.SerializeToString() + _begin_field(
+        tensor_pb2.Tensor.DATA_FIELD_NUMBER, nbytes)
+    return _begin_field(number, len(inner) + nbytes) + inner
+
+
+def _in_place(array: Array) -> Tuple[Array, Tuple[int, ...]]:
     """Returns a view of the memory from the array's first to its last element,
     and the array's strides in elements. Returns the array itself and no strides
     if it has other strides, or the view more elements than the array."""
@@ -142,7 +203,7 @@ def _in_place(array: np.ndarray) -> Tuple[np.ndarray, Tuple[int, ...]]:
             tuple(s // width for s in steps))
 
 
-def _name(memory: Any, array: np.ndarray, padding: int, region: Any) -> None:
+def _name(memory: Any, array: Array, padding: int, region: Any) -> None:
     """Sets `region` to the part of the shared memory that holds a contiguous
     array. ValueError if it is not in it."""
     region.name = memory.name
@@ -150,7 +211,7 @@ def _name(memory: Any, array: np.ndarray, padding: int, region: Any) -> None:
     region.byte_size = array.nbytes + padding
 
 
-def parse(kind: Any, data: bytes) -> Any:
+def parse(kind: Type[M], data: Optional[bytes]) -> M:
     """Parses a message of a type. TopKError BAD_ANSWER if it is malformed."""
     try:
         if data is None:  # grpc.aio's, for a call that ended without one
@@ -159,6 +220,9 @@ def parse(kind: Any, data: bytes) -> Any:
     except DecodeError:
         raise bad_answer(
             "not a message that the method returns") from None
+
+
+_Plain = Tuple[bytes, Tuple[int, ...], int, Optional[DType]]
 
 
 class _Head(NamedTuple):
@@ -170,6 +234,9 @@ class _Head(NamedTuple):
       outputs: what the answer must have; None if the service must reject the
         request, for the reason in `mistake`.
       max_message_bytes: an upper bound on the bytes of one response message.
+      plain: of each output in the response, if none has strides: the fields up
+        to its elements, its shape, its length in bytes, and its type; the
+        values have the tensor's.
       before: the message of ComputeTopK without an id, up to the elements.
       nbytes: the length of the elements with the padding after them.
       padding: the length of the padding.
@@ -179,12 +246,13 @@ class _Head(NamedTuple):
     outputs: Optional[Outputs]
     mistake: str
     max_message_bytes: int
+    plain: Tuple[_Plain, ...]
     before: bytes
     nbytes: int
     padding: int
 
     @classmethod
-    def of(cls, kind: Any, data_type: int, bits: int, shape: Tuple[int, ...],
+    def of(cls, kind: Any, data_type: Any, bits: int, shape: Tuple[int, ...],
            strides: Tuple[int, ...], size: int, output: str,
            index_offset: Any, /, **attributes: Any) -> "_Head":
         index_offset = integer("index_offset", index_offset)
@@ -204,21 +272,27 @@ class _Head(NamedTuple):
         header.tensor.data_type = data_type
         header.tensor.shape.extend(shape)
         header.tensor.strides.extend(strides)
-        inner = header.tensor.SerializeToString() + _begin_field(
-            tensor_pb2.Tensor.DATA_FIELD_NUMBER, nbytes)
-        before += _begin_field(topk_pb2.TopKRequest.TENSOR_FIELD_NUMBER,
-                               len(inner) + nbytes) + inner
+        before += _before_data(topk_pb2.TopKRequest.TENSOR_FIELD_NUMBER,
+                               header.tensor, nbytes)
         try:
             outputs = Outputs.of(spec, data_type, bits, shape, index_offset)
         except _BAD as error:
-            return cls(header, None, str(error), _AROUND_DATA, before, nbytes,
-                       padding)
+            return cls(header, None, str(error), _AROUND_DATA, (), before,
+                       nbytes, padding)
+        plain: List[_Plain] = []
         most = _AROUND_DATA + 40 * len(shape)
-        if output != "indices":
-            most += outputs.values.nbytes
-        if output != "values":
-            most += outputs.indices.nbytes
-        return cls(header, outputs, "", most, before, nbytes, padding)
+        for number, name, out, dtype in (
+                (1, "values", outputs.values, None),
+                (2, "indices", outputs.indices, outputs.index_type)):
+            if output in ("both", name):
+                most += out.nbytes
+                plain.append((_before_data(number, tensor_pb2.Tensor(
+                    data_type=out.data_type, shape=out.shape), out.nbytes),
+                    tuple(out.shape), out.nbytes, dtype))
+        if outputs.values.strides or outputs.indices.strides:
+            plain = []
+        return cls(header, outputs, "", most, tuple(plain), before, nbytes,
+                   padding)
 
 
 # 1 == True == 1.0, but not all are valid.
@@ -245,13 +319,10 @@ def _check_types(request: Any) -> None:
                         "DirectML")
     if not isinstance(request.request_id, str):
         raise TypeError(f"request_id is {request.request_id!r}, not a str")
-    for name, out in (("values_out", request.values_out),
-                      ("indices_out", request.indices_out)):
+    for name in ("values_out", "indices_out"):
+        out = getattr(request, name)
         if out is not None and not isinstance(out, Region):
             raise TypeError(f"{name} is a {type(out).__name__}, not a Region")
-    if isinstance(request.tensor, np.ma.MaskedArray):
-        raise TypeError("the tensor is a masked array, and elements cannot be "
-                        "left out: pass tensor.filled(value)")
 
 
 class Call:
@@ -262,11 +333,16 @@ class Call:
         else the service checks."""
         _check_types(request)
         region = request.tensor if isinstance(request.tensor, Region) else None
-        array = np.asarray(region.array if region else request.tensor)
+        array, name = region.array if region else request.tensor, None
+        # Whether the values are a bfloat16 tensor's, and returned as float32.
+        self._widens = False
+        if type(array) is not np.ndarray:
+            array, self._widens = _array_of(array)
+            name = "bf16" if self._widens else None
         self._request = request
         # The values have the tensor's type.
         data_type, bits, self._packed, self._dtype = _dtypes.kind_of(
-            array.dtype, request.data_type)
+            array.dtype, request.data_type or name)
         if self._packed and (region is not None
                              or request.values_out is not None):
             raise TypeError(f"elements of {self._packed} are packed on the "
@@ -296,7 +372,10 @@ class Call:
         # Most requests need no more than the head has.
         self._header, self._before = head.header, self._id + head.before
         outs = (request.values_out, request.indices_out)
-        if region is None and outs == (None, None):
+        has_outs = outs != (None, None)
+        # Empty if the response must be read field by field.
+        self._plain = () if self._packed or has_outs else head.plain
+        if region is None and not has_outs:
             return
         self._header = header = topk_pb2.TopKRequest()
         header.CopyFrom(head.header)
@@ -318,7 +397,7 @@ class Call:
         """Whether making its messages may block for a millisecond or more."""
         return self.nbytes > _HEAVY_BYTES
 
-    def _contiguous(self) -> np.ndarray:
+    def _contiguous(self) -> Array:
         return np.asarray(self._array, self._dtype, order="C")
 
     def _data(self) -> Any:
@@ -355,7 +434,7 @@ class Call:
             raise TopKError(
                 grpc.StatusCode.RESOURCE_EXHAUSTED,
                 f"a request message of {size} bytes exceeds the server's limit "
-                f"of {limit} (--max-message-bytes); stream_topk has no limit",
+                f"of {limit} (--max-message-bytes); stream=True has none",
                 reason="REQUEST_TOO_LARGE", field="tensor.data")
         return b"".join((self._before, self._data()))
 
@@ -374,6 +453,31 @@ class Call:
                 min(size, data.size - begin)), data[begin:begin + size]))
              for begin in range(0, data.size, size)))
 
+    def read(self, data: bytes, begin: int = 0) -> Answer:
+        """Reads the TopKResponse in `data` from `begin` on, as answer() does.
+        An output is copied once, and compared with what the service sends."""
+        arrays: List[Optional[Array]] = []
+        end = begin
+        # grpcio returns None for a message that is cut off.
+        for before, shape, nbytes, dtype in self._plain if data else ():
+            if not data.startswith(before, end):
+                break
+            start = end + len(before)
+            end = start + nbytes
+            if end > len(data):
+                break
+            view: Array = np.ndarray(
+                shape, self._dtype if dtype is None else dtype, data, start)
+            arrays.append(view.copy())
+        if arrays and len(arrays) == len(self._plain):
+            rest = parse(topk_pb2.TopKResponse, data[end:])
+            if not (rest.HasField("values") or rest.HasField("indices")):
+                if len(arrays) < 2:
+                    arrays.insert(self._request.output == "values", None)
+                return self._answer_of(rest, *arrays)
+        return self.answer(parse(topk_pb2.TopKResponse,
+                                 data[begin:] if begin else data))
+
     def answer(self, response: topk_pb2.TopKResponse,
                values: Optional[bytearray] = None,
                indices: Optional[bytearray] = None) -> Answer:
@@ -383,38 +487,49 @@ class Call:
         if outputs is None:
             raise bad_answer("the server must reject the request: "
                              f"{self._head.mistake}")
-        self._check_id(response.request_id, "response.request_id")
         wanted = (request.output != "indices", request.output != "values")
         sent = (response.HasField("values"), response.HasField("indices"))
         if sent != wanted:
             raise bad_answer(
                 "an output is missing, or not wanted by the request",
                 "response." + ("values" if sent[0] != wanted[0] else "indices"))
-        values_read = indices_read = None
-        e = response.execution
         try:
-            if wanted[0]:
-                values_read = self._read(
-                    "values", response.values, outputs.values, self._dtype,
-                    values, request.values_out)
-            if wanted[1]:
-                indices_read = self._read(
-                    "indices", response.indices, outputs.indices,
-                    outputs.index_type, indices, request.indices_out)
-                outputs.check_range(indices_read)
-            return Answer(values_read, indices_read, request.request_id,
-                          Execution(e.backend, e.kernel, e.instruction_set,
-                                    e.compute_nanoseconds))
+            return self._answer_of(
+                response,
+                self._read("values", response.values, outputs.values,
+                           self._dtype, values, request.values_out)
+                if wanted[0] else None,
+                self._read("indices", response.indices, outputs.indices,
+                           outputs.index_type, indices, request.indices_out)
+                if wanted[1] else None)
         except _BAD as error:
             raise bad_answer(str(error)) from error
+
+    def _answer_of(self, response: topk_pb2.TopKResponse,
+                   values: Optional[Array], indices: Optional[Array]) -> Answer:
+        """Returns the answer with these arrays and the rest of the response."""
+        request_id = response.request_id
+        self._check_id(request_id, "response.request_id")
+        if indices is not None and self.outputs is not None:
+            self.outputs.check_range(indices)
+        if self._widens and values is not None and not self._request.values_out:
+            values = (values.astype(np.uint32) << 16).view(np.float32)
+        e = response.execution
+        return Answer(values, indices, request_id, Execution(
+            e.backend, e.kernel, e.instruction_set, e.compute_nanoseconds))
 
     def _check_id(self, sent: str, field: str) -> None:
         if sent != self._request.request_id:
             raise bad_answer(f"request_id {sent[:64]!r}, expected "
                              f"{self._request.request_id!r}", field)
 
-    def result(self, result: topk_pb2.TopKResult) -> Union[Answer, TopKError]:
-        """Reads a result of ComputeTopKMany."""
+    def read_result(self, data: bytes) -> Union[Answer, TopKError]:
+        """Reads a TopKResult of ComputeTopKMany."""
+        if data and data[0] == _RESPONSE_TAG:
+            begin = _end_of_varint(data, 1)
+            if data.startswith(_varint(len(data) - begin), 1):
+                return self.read(data, begin)  # there is nothing else
+        result = parse(topk_pb2.TopKResult, data)
         if result.request_id:
             self._check_id(result.request_id, "request_id")
         if result.HasField("response"):
@@ -424,8 +539,8 @@ class Call:
         raise bad_answer("an empty result")
 
     def _read(self, name: str, tensor: tensor_pb2.Tensor, output: Output,
-              dtype: np.dtype, data: Optional[bytearray],
-              out: Optional[Region]) -> np.ndarray:
+              dtype: DType, data: Optional[bytearray],
+              out: Optional[Region]) -> Array:
         """Returns the array that a message is, or names in the region that it
         was asked to be in. BAD_ANSWER where it is not the output."""
         field = "response." + name

@@ -10,6 +10,7 @@ import numpy as np
 import ray
 
 from topk_client import _shards
+from topk_client._dtypes import Array
 from topk_client.merge import Partial, merge
 
 # A partial whose indices start at 0, and its number of elements along the axis,
@@ -84,12 +85,12 @@ def topk(shards: Any, k: int, axis: int = -1, largest: bool = True, *,
 
 
 @ray.remote(name="topk_rank")
-def _rank(shard: np.ndarray) -> int:
+def _rank(shard: Array) -> int:
     return shard.ndim
 
 
 @ray.remote(name="topk_shard")
-def _shard(shard: np.ndarray, question: _shards.Question) -> _Part:
+def _shard(shard: Array, question: _shards.Question) -> _Part:
     return (_shards.answer(shard, 0, question),
             shard.shape[question.axis])
 
@@ -102,7 +103,7 @@ def _merge(*parts: _Part) -> _Part:
 
 
 @ray.remote(name="topk_outputs", num_returns=2)
-def _outputs(part: _Part) -> Tuple[np.ndarray, np.ndarray]:
+def _outputs(part: _Part) -> Tuple[Array, Array]:
     partial, size = part
     if size < partial.k:
         raise ValueError(f"k = {partial.k} exceeds dimension {size} along axis "

@@ -10,6 +10,8 @@ from typing import Any, Sequence
 
 import numpy as np
 
+from topk_client._dtypes import Array
+
 FOLDER = "/dev/shm"
 
 
@@ -65,11 +67,11 @@ class SharedMemory:
         self._close()
 
     def array(self, shape: Sequence[int], dtype: Any,
-              offset: int = 0) -> np.ndarray:
+              offset: int = 0) -> Array:
         """Returns an array over a part of it, from the byte `offset` on."""
         return np.ndarray(shape, dtype, self.buffer, offset)
 
-    def offset_of(self, array: np.ndarray) -> int:
+    def offset_of(self, array: Array) -> int:
         """Returns the offset of a contiguous array, in bytes. ValueError for an
         array that is not in this object."""
         whole = np.frombuffer(self.buffer, np.uint8)
@@ -79,7 +81,7 @@ class SharedMemory:
                              "not contiguous or not little-endian")
         return begin
 
-    def region(self, array: np.ndarray) -> "Region":
+    def region(self, array: Array) -> "Region":
         """Returns the array as a tensor, or a place for an output, that a
         request names instead of carrying it."""
         return Region(self, array)
@@ -90,4 +92,4 @@ class Region:
     """An array and the shared memory in which it lies."""
 
     memory: SharedMemory
-    array: np.ndarray
+    array: Array

@@ -2,24 +2,26 @@
 
 import dataclasses
 import operator
-from typing import Any, Optional, Sequence, Union, get_args
+from typing import Any, Optional, Sequence, Tuple, Union, get_args
 
 import numpy as np
 
 from topk_client import _dtypes
+from topk_client._dtypes import Array
 from topk_client._stubs import tensor_pb2, topk_pb2
 
 # How many to select: the number itself, or a K tensor as the operator takes it,
 # whose type and shape the service checks.
-K = Union[int, np.ndarray]
+K = Union[int, Array]
 
 
 def integer(name: str, value: Any) -> int:
     """Returns an argument that is an integer, NumPy's for example. TypeError or
     ValueError, with the argument's name, for all others."""
     try:
+        same = value  # of unknown type where `value` has NumPy's
         number = operator.index(
-            bool(value) if isinstance(value, np.bool_) else value)
+            bool(same) if isinstance(value, np.bool_) else value)
     except TypeError:
         raise TypeError(f"{name} is {value!r}, not an integer") from None
     if not -1 << 63 <= number < 1 << 63:
@@ -30,20 +32,21 @@ def integer(name: str, value: Any) -> int:
 def _converted(name: str, kind: Any, value: Any) -> Any:
     """Returns an attribute of a type as one of Python's own types. TypeError or
     ValueError, with the attribute's name, if it is of another type."""
+    same = value  # of unknown type where `value` has NumPy's
     if get_args(kind)[1:] == (type(None),):  # Optional
         if value is None:
             return None
         kind = get_args(kind)[0]
     if kind is K and isinstance(value, np.ndarray):
-        return value
+        return same
     if kind in (int, K):
         return integer(name, value)
     if kind is bool:
         if isinstance(value, (int, np.integer, np.bool_)) and value in (0, 1):
-            return bool(value)
+            return bool(same)
     elif kind == Sequence[int]:
         if np.iterable(value) and not isinstance(value, (str, bytes)):
-            return tuple(integer(name, one) for one in value)
+            return tuple(integer(name, item) for item in same)
     elif isinstance(value, kind):
         return value._converted() if kind is TensorDesc else value
     expected = "integers" if kind == Sequence[int] else f"a {kind.__name__}"
@@ -63,16 +66,17 @@ def _enum_number(field: Any, name: str) -> int:
     """Returns the number of an enum's value: AXIS_DIRECTION_INCREASING for
     "increasing"."""
     if field.enum_type is tensor_pb2.DataType.DESCRIPTOR:
-        return _dtypes.number_of(name)
+        return int(_dtypes.number_of(name))
     unset, *values = field.enum_type.values
     prefix = len(unset.name) - len("UNSPECIFIED")
     numbers = {value.name[prefix:].lower(): value.number for value in values}
     if name not in numbers:
         raise ValueError(f"{field.name} is {name!r}; it must be "
                          + " or ".join(numbers))
-    return numbers[name]
+    return int(numbers[name])
 
 
+@dataclasses.dataclass(frozen=True)
 class _Attributes:
     """Attributes with the names of a message's fields."""
 
@@ -116,14 +120,29 @@ class Operator(_Attributes):
     """
 
     _dialect: str
-    _index_type = "i64"
-    _largest: bool
-    _order = "value"
-    _output_descs: Any = (None, None)
     _takes_strides = False
-    _input_bytes = 0
-    k: K
+    k: Any
     version: int
+
+    @property
+    def _index_type(self) -> str:
+        return "i64"
+
+    @property
+    def _largest(self) -> bool:
+        raise NotImplementedError
+
+    @property
+    def _order(self) -> str:
+        return "value"
+
+    @property
+    def _output_descs(self) -> "Tuple[Optional[TensorDesc], ...]":
+        return None, None
+
+    @property
+    def _input_bytes(self) -> int:
+        return 0
 
     @property
     def _k(self) -> int:
@@ -131,9 +150,8 @@ class Operator(_Attributes):
         return int(np.asarray(self.k).item())
 
     def _fill_request(self, request: topk_pb2.TopKRequest) -> None:
-        request.spec.dialect = topk_pb2.Dialect.Value(
-            "DIALECT_" + self._dialect.upper())
-        request.spec.version = self.version
+        request.spec.CopyFrom(topk_pb2.Spec(
+            dialect="DIALECT_" + self._dialect.upper(), version=self.version))
         self._fill(getattr(request, self._dialect))
 
 
@@ -254,7 +272,7 @@ class DirectML(Operator):
         return self.axis_direction != "increasing"
 
     @property
-    def _output_descs(self) -> Any:
+    def _output_descs(self) -> Tuple[Optional[TensorDesc], ...]:
         return self.output_value, self.output_index
 
     @property

@@ -166,7 +166,7 @@ class Aio(unittest.IsolatedAsyncioTestCase):
         await results.__anext__()
         calls = [asyncio.ensure_future(call) for call in (
             silent.compute_topk(np.arange(5), Onnx(1)),
-            silent.stream_topk(np.arange(5), Onnx(1)),
+            silent.compute_topk(np.arange(5), Onnx(1), stream=True),
             silent.get_capabilities(), silent.is_serving(),
             results.__anext__())]
         cancelled = asyncio.ensure_future(silent.get_capabilities())
@@ -187,18 +187,17 @@ class Aio(unittest.IsolatedAsyncioTestCase):
     async def test_close_ends_calls_that_wait_for_something_else(self):
         x = np.arange(1 << 18, dtype=np.float64)
         unreachable = "unix:/nowhere/topk.sock"
-        for step, target in (("Prepare", self.server.target),
-                             ("Unary", self.server.target),  # for the limits
-                             ("Sleep", unreachable)):
+        for step, target in (("_prepare", self.server.target),
+                             ("_unary", self.server.target),  # for the limits
+                             ("_sleep", unreachable)):
             client = topk_client.aio.Client(target)
 
-            async def close_and_do(todo, step=step, client=client,
-                                   do=client._do):
-                if type(todo).__name__ == step:
-                    await client.close()
-                return await do(todo)
+            async def close_and_do(*arguments, client=client,
+                                   do=getattr(client, step)):
+                await client.close()
+                return await do(*arguments)
 
-            client._do = close_and_do
+            setattr(client, step, close_and_do)
             with self.assertRaises(topk_client.TopKError) as caught:
                 await client.compute_topk(x, Onnx(1))
             self.assertEqual(caught.exception.code, grpc.StatusCode.CANCELLED)

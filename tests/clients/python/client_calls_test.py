@@ -80,7 +80,8 @@ class OfBoth(unittest.TestCase):
     def test_large_arrays_are_streamed_with_the_same_result(self):
         x = np.random.default_rng(2).standard_normal((2, 1 << 19), np.float32)
         for spec in (Onnx(10), Onnx(300000, largest=0)):  # a large answer too
-            self.assert_right(self.client.stream_topk(x, spec), x, spec)
+            self.assert_right(self.client.compute_topk(x, spec, stream=True),
+                              x, spec)
             self.assert_right(self.client.compute_topk(x, spec, stream=False),
                               x, spec)
         # A tensor above the limit of messages is streamed unless the caller
@@ -117,8 +118,8 @@ class OfBoth(unittest.TestCase):
             self.assertIsNone(error.retry_delay)
             self.assertIn("K_EXCEEDS_DIMENSION", str(error))
         # The error arrives while the tensor is sent.
-        self.fails(grpc.StatusCode.INVALID_ARGUMENT, self.client.stream_topk,
-                   np.zeros(1 << 24), Onnx(1 << 25))
+        self.fails(grpc.StatusCode.INVALID_ARGUMENT, self.client.compute_topk,
+                   np.zeros(1 << 24), Onnx(1 << 25), stream=True)
 
     def test_invalid_arguments(self):
         small = OpenVINO(1, 0, "max", "value")
@@ -220,7 +221,8 @@ class OfBoth(unittest.TestCase):
         with self.kind(self.server.target, timeout=0) as client:
             for call in (
                     lambda: self.client.compute_topk(X, Onnx(1), timeout=0),
-                    lambda: self.client.stream_topk(X, Onnx(1), timeout=0),
+                    lambda: self.client.compute_topk(X, Onnx(1), stream=True,
+                                                     timeout=0),
                     lambda: list(self.client.compute_topk_many(requests,
                                                                timeout=0)),
                     lambda: self.client.get_capabilities(timeout=0),

@@ -63,11 +63,11 @@ class Limits(unittest.TestCase):
         calls = []
         once = client._capabilities
 
-        def capabilities(timeout):
+        async def capabilities(timeout):
             calls.append(timeout)
             if error:
                 raise topk_client.TopKError(error, "broken")
-            return (yield from once(timeout))
+            return await once(timeout)
 
         client._capabilities = capabilities
         return calls

@@ -1,9 +1,10 @@
-"""Runs the examples of the Python client's README with another server address.
-
+"""Runs the examples of the Python client's pages with another server address.
+An example that needs a package which is not installed is skipped.
 
 usage: client_readme_test.py TOPKD
 """
 
+import importlib
 import os
 import pathlib
 import re
@@ -13,8 +14,19 @@ import unittest
 import client_package
 import client_security_test
 
-README = client_package.PACKAGE / "README.md"
+PAGES = ("README.md", "RECIPES.md")
+# The package that an example needs, if it needs one, and the example.
+EXAMPLE = re.compile(
+    r"(?:^<!-- needs: (\S+) -->\n)?^```python\n(.*?)^```$", re.M | re.S)
 TARGET = "localhost:50051"
+
+
+def is_installed(package):
+    try:
+        importlib.import_module(package)
+    except ImportError:
+        return False
+    return True
 
 
 class Examples(unittest.TestCase):
@@ -30,16 +42,19 @@ class Examples(unittest.TestCase):
         secured = client_package.start(
             self.addCleanup, "--tls-cert", "server.pem", "--tls-key",
             "server.key", "--tls-client-ca", "ca.pem")
-        blocks = re.findall(r"^```python\n(.*?)^```$",
-                            README.read_text(encoding="utf-8"), re.M | re.S)
-        self.assertGreaterEqual(len(blocks), 6)
-        for block in blocks:
-            with self.subTest(block):
-                self.assertIn(TARGET, block)
-                self.assertLessEqual(block.count("\n"), 16)
-                server = secured if "tls_ca" in block else plain
-                exec(compile(block.replace(TARGET, server.target), str(README),
-                             "exec"), {})
+        for page in PAGES:
+            path = client_package.PACKAGE / page
+            examples = EXAMPLE.findall(path.read_text(encoding="utf-8"))
+            self.assertGreaterEqual(len(examples), 6)
+            for package, example in examples:
+                with self.subTest(example):
+                    self.assertIn(TARGET, example)
+                    self.assertLessEqual(example.count("\n"), 16)
+                    if package and not is_installed(package):
+                        self.skipTest(f"{package} is not installed")
+                    server = secured if "tls_ca" in example else plain
+                    exec(compile(example.replace(TARGET, server.target),
+                                 str(path), "exec"), {})
 
 
 if __name__ == "__main__":

@@ -58,7 +58,8 @@ class Shared(unittest.TestCase):
 
     def test_shared_memory_is_not_streamed(self):
         with self.assertRaises(ValueError):
-            self.client.stream_topk(self.memory.region(self.x), Onnx(7))
+            self.client.compute_topk(self.memory.region(self.x), Onnx(7),
+                                     stream=True)
 
     def test_results_are_written_to_shared_memory(self):
         values = self.memory.array((40, 7), np.float32, 200000)

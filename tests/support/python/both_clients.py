@@ -42,8 +42,13 @@ class AioClient:
     def __exit__(self, *_):
         self.close()
 
-    def compute_topk_many(self, requests, **options):
-        results = self.client.compute_topk_many(requests, **options)
+    def compute_topk_many(self, *arguments, **options):
+        return self._each(self.client.compute_topk_many(*arguments, **options))
+
+    def topk_many(self, *arguments, **options):
+        return self._each(self.client.topk_many(*arguments, **options))
+
+    def _each(self, results):
         try:
             while True:
                 yield in_loop(results.__anext__)

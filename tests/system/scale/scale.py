@@ -54,8 +54,9 @@ class Scale:
             x = array_file.view(self.file, self.shapes[cut])
             begin = time.perf_counter()
             with topk_client.Client(self.targets[0], timeout=600) as client:
-                answer = client.stream_topk(x, topk_client.OpenVINO(
-                    k, 1, "max" if largest else "min", "value", "i64"))
+                answer = client.compute_topk(x, topk_client.OpenVINO(
+                    k, 1, "max" if largest else "min", "value", "i64"),
+                    stream=True)
             self.single[key] = (answer.values, answer.indices,
                                 time.perf_counter() - begin)
         return self.single[key]

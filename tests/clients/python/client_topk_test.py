@@ -1,0 +1,127 @@
+"""topk() and topk_many() of both Python clients: what they accept as a tensor,
+and the types of what they return. Tests with PyTorch run where it is installed.
+
+usage: client_topk_test.py TOPKD
+"""
+
+import array
+import unittest
+
+import client_package
+import numpy as np
+import topk_client
+from both_clients import AioClient
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+
+class DLPack:
+    """An array of a library without __array__, on a device."""
+
+    def __init__(self, x, device):
+        self.x = x
+        self._device = device
+
+    def __dlpack__(self, **options):
+        return self.x.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self._device, 0
+
+
+class ArrayMethod:
+    def __init__(self, x):
+        self.x = x
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.x, dtype)
+
+
+class TopK:
+    """Tests of both clients."""
+
+    @classmethod
+    def setUpClass(cls):
+        server = client_package.start(cls.addClassCleanup)
+        cls.client = cls.kind(server.target)
+        cls.addClassCleanup(cls.client.close)
+
+    def assert_selected(self, tensor, values, indices, **options):
+        got, places = self.client.topk(tensor, len(values), **options)
+        self.assertEqual(got.tolist(), values)
+        self.assertEqual(places.tolist(), indices)
+        self.assertEqual(places.dtype, np.int64)
+        return got
+
+    def test_all_kinds_of_tensors(self):
+        x = np.array([3, 9, 1, 9], np.float32)
+        for tensor in (x, x.tolist(), tuple(x), ArrayMethod(x), memoryview(x),
+                       array.array("f", x), DLPack(x, 1)):
+            with self.subTest(tensor=type(tensor)):
+                self.assert_selected(tensor, [9, 9, 3], [1, 3, 0])
+        self.assertEqual(self.assert_selected([3, 9], [9], [1]).dtype, np.int64)
+
+    def test_directions_and_axes(self):
+        x = np.array([[3, 9], [1, 4]], np.uint16)
+        self.assert_selected(x, [[1, 4], [3, 9]], [[1, 1], [0, 0]], axis=0,
+                             largest=False)
+        self.assert_selected(x, [[9, 3], [4, 1]], [[1, 0], [1, 0]])
+        values, _ = self.client.topk(x, 1, sorted=False)
+        self.assertEqual(values.dtype, np.uint16)
+
+    def test_answers_unpack_in_the_same_order(self):
+        values, indices = self.client.compute_topk(
+            np.array([1.0, 2.0]), topk_client.Onnx(1))
+        self.assertEqual((values.tolist(), indices.tolist()), ([2.0], [1]))
+
+    def test_many(self):
+        results = list(self.client.topk_many([[1, 5], [[7.5, 2.5]]], 1,
+                                             largest=False))
+        self.assertEqual([(v.tolist(), i.tolist()) for v, i in results],
+                         [([1], [0]), ([[2.5]], [[1]])])
+        results = self.client.topk_many([[1, 5], [1]], 2)
+        self.assertEqual(next(results)[0].tolist(), [5, 1])
+        with self.assertRaises(topk_client.TopKError) as caught:
+            next(results)
+        self.assertEqual(caught.exception.reason, "K_EXCEEDS_DIMENSION")
+
+    def test_tensors_that_are_refused(self):
+        with self.assertRaisesRegex(TypeError, "on another device: copy it"):
+            self.client.topk(DLPack(np.arange(3.0), 2), 1)
+        with self.assertRaisesRegex(TypeError, "masked"):
+            self.client.topk(np.ma.array([1.0], mask=[True]), 1)
+        with self.assertRaisesRegex(TypeError, "object"):
+            self.client.topk([object()], 1)
+
+    @unittest.skipUnless(torch, "PyTorch is not installed")
+    def test_pytorch(self):
+        for dtype in (torch.float16, torch.float32, torch.float64, torch.int8,
+                      torch.int64, torch.uint8):
+            x = torch.tensor([3, 9, 1, 9], dtype=dtype)
+            self.assert_selected(x, [9, 9, 3], [1, 3, 0])
+        x = torch.tensor([0.1, 3.3, -2.0, float("inf")], requires_grad=True,
+                         dtype=torch.bfloat16)
+        values, indices = self.client.topk(x, 3)
+        self.assertEqual(values.dtype, np.float32)
+        expected = torch.topk(x, 3)
+        self.assertTrue(torch.equal(
+            torch.from_numpy(values).bfloat16(), expected.values))
+        self.assertTrue(torch.equal(torch.from_numpy(indices),
+                                    expected.indices))
+        with self.assertRaisesRegex(TypeError, "is on meta"):
+            self.client.topk(x.to("meta"), 1)
+
+
+class Blocking(TopK, unittest.TestCase):
+    kind = topk_client.Client
+
+
+class Asyncio(TopK, unittest.TestCase):
+    kind = AioClient
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,55 @@
+"""Checks the types of the Python client and of its pages' examples, by mypy and
+pyright in strict mode. Examples that need PyTorch or Dask are left out: Dask has
+no types, and PyTorch takes gigabytes.
+
+usage: PYTHON types_test.py TOPKD, with the Python of `venv.sh types`
+"""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import client_package
+import topk_client
+
+EXAMPLE = re.compile(r"(<!-- needs: \S+ -->\n)?^```python\n(.*?)^```$",
+                     re.M | re.S)
+
+
+class Types(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        shutil.copytree(pathlib.Path(topk_client.__file__).parent,
+                        cls.folder / "topk_client")
+        shutil.copy(client_package.PACKAGE / "pyproject.toml", cls.folder)
+        (cls.folder / "examples").mkdir()
+        for page in ("README.md", "RECIPES.md"):
+            text = (client_package.PACKAGE / page).read_text(encoding="utf-8")
+            for number, (needs, code) in enumerate(EXAMPLE.findall(text)):
+                if not needs:
+                    name = f"{page[:-3].lower()}_{number}.py"
+                    (cls.folder / "examples" / name).write_text(code, "utf-8")
+
+    def check(self, *command):
+        run = subprocess.run([sys.executable, "-m", *command], cwd=self.folder,
+                             text=True, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, check=False)
+        self.assertEqual(run.returncode, 0, run.stdout)
+
+    def test_mypy(self):
+        self.check("mypy", "-p", "topk_client")
+        self.check("mypy", *map(str, self.folder.glob("examples/*.py")))
+
+    def test_pyright(self):
+        self.check("pyright", "--pythonpath", sys.executable, ".")
+
+
+if __name__ == "__main__":
+    unittest.main()
