@@ -9,7 +9,7 @@ TOPK_BUILD_PACKAGES=(
   libtbb-dev libhwy-dev libspdlog-dev prometheus-cpp-dev
   libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libssl-dev libzip-dev
   zlib1g-dev libsystemd-dev pkg-config
-  dpkg-dev file help2man
+  dpkg-dev libdebhelper-perl file help2man
 )
 
 # The libraries of the image, by the value of its GRPC argument; of no fixed
@@ -33,7 +33,7 @@ TOPK_TEST_PACKAGES=(
   openssl git
   haproxy curl
   groff-base
-  adduser iproute2 systemd
+  adduser iproute2 systemd lintian
   clang-format-14 shellcheck
   clang-14 libclang-rt-14-dev lld llvm-14
 )
