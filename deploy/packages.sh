@@ -81,14 +81,20 @@ debian_mirror() {
     grep -m1 '/debian/*$'
 }
 
-# Lets the apt of a Debian 13, whose root is a folder, install a current gRPC:
-# use_current_grpc FOLDER MIRROR. Debian has it in experimental.
+# Lets the apt of a Debian 13, whose root is a folder, install a current gRPC,
+# which Debian has in experimental: use_current_grpc FOLDER MIRROR, or the date of
+# a snapshot of Debian's archive instead of a mirror.
 use_current_grpc() {
-  local folder=$1 mirror=$2 suite
+  local folder=$1 mirror=$2 options='' suite
+  if [[ $mirror == [0-9]* ]]; then
+    mirror=http://snapshot.debian.org/archive/debian/$mirror
+    # The signed lists of a snapshot are out of date by design.
+    options='[check-valid-until=no] '
+  fi
   cp "$(dirname "${BASH_SOURCE[0]}")/grpc_current.pins" \
     "$folder/etc/apt/preferences.d/grpc_current"
   for suite in forky experimental; do
-    echo "deb $mirror $suite main"
+    echo "deb $options$mirror $suite main"
   done >"$folder/etc/apt/sources.list.d/grpc_current.list"
 }
 
