@@ -9,7 +9,8 @@
 #
 # usage: deploy/container_test.sh [OPTION...]
 # after deploy/quickstart.sh, for its topk. Options are those of the engine's
-# build, e.g. --build-arg TOPK_WITH_CUDA=ON or --build-arg GRPC=current.
+# build, e.g. --build-arg TOPK_WITH_CUDA=ON, or --build-arg GRPC=current
+# --build-arg GRPC_DATE= for the current gRPC of this machine's mirror.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=deploy/packages.sh
@@ -182,8 +183,9 @@ if [ $engine = docker ]; then
 else
   make_base
   step "building with buildah"
+  # buildah 1.28 takes the default of GRPC for an image instead of a stage.
   "${buildah[@]}" bud --format docker --isolation chroot -t $image \
-    --build-arg REVISION="$revision" "$@" .
+    --build-arg REVISION="$revision" --build-arg GRPC=debian12 "$@" .
   label=org.opencontainers.image.revision
   [ "$(config "index .Docker.Config.Labels \"$label\"")" = "$revision" ]
   container=$("${buildah[@]}" from $image)
