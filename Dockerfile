@@ -1,14 +1,18 @@
 # topkd in a small image, without compilers.
 # --build-arg GRPC=debian12: Debian 12 and its gRPC, 1.51; current: Debian 13 and
-# the gRPC of Debian experimental. deploy/OPERATIONS.md compares them.
+# the gRPC 1.83 of Debian experimental. SECURITY.md compares them.
+# --build-arg GRPC_DATE=...: the state of Debian's archive that has this gRPC,
+# protobuf and Abseil; empty: that of the mirror. Other packages are the newest.
 # --build-arg TOPK_WITH_CUDA=ON: for NVIDIA's devices too.
 ARG GRPC=debian12
+ARG GRPC_DATE=20261123T000000Z
 
 FROM debian:bookworm AS build-debian12
 
 FROM debian:trixie AS build-current
+ARG GRPC_DATE
 COPY deploy/packages.sh deploy/grpc_current.pins /tmp/
-RUN ["/bin/bash", "-c", "source /tmp/packages.sh && apt-get update -qq && use_current_grpc / \"$(debian_mirror)\""]
+RUN ["/bin/bash", "-c", "source /tmp/packages.sh && apt-get update -qq && use_current_grpc / \"${GRPC_DATE:-$(debian_mirror)}\""]
 
 # hadolint ignore=DL3006
 FROM build-${GRPC} AS build
@@ -66,11 +70,13 @@ ENV MALLOC_ARENA_MAX=4 \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility \
     TOPKD_LISTEN=0.0.0.0:50051 \
     TOPKD_METRICS_LISTEN=0.0.0.0:9090 \
+    TOPKD_HEALTH_LISTEN=127.0.0.1:50052 \
     TOPKD_DRAIN_DELAY=5s
 # A number, so that Kubernetes can see that it is not root.
 USER 65532:65532
 EXPOSE 50051 9090
 STOPSIGNAL SIGTERM
+# The health port is plaintext whether or not the main port has TLS.
 HEALTHCHECK --interval=10s --timeout=2s --start-period=5s \
-  CMD ["/usr/bin/topk", "health", "--deadline", "1"]
+  CMD ["/usr/bin/topk", "health", "--deadline", "1", "--target", "127.0.0.1:50052"]
 ENTRYPOINT ["/usr/bin/topkd"]

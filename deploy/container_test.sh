@@ -9,7 +9,8 @@
 #
 # usage: deploy/container_test.sh [OPTION...]
 # after deploy/quickstart.sh, for its topk. Options are those of the engine's
-# build, e.g. --build-arg TOPK_WITH_CUDA=ON or --build-arg GRPC=current.
+# build, e.g. --build-arg TOPK_WITH_CUDA=ON, or --build-arg GRPC=current
+# --build-arg GRPC_DATE= for the current gRPC of this machine's mirror.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=deploy/packages.sh
@@ -61,7 +62,7 @@ wait_for() {
 not_serving() {
   local answer
   answer=$("${buildah[@]}" run --isolation chroot "$container" -- \
-    "${probe[@]}" --target "$1") || true
+    "${probe[@]}") || true
   [ "$answer" = NOT_SERVING ]
 }
 
@@ -173,7 +174,7 @@ if [ $engine = docker ]; then
     --security-opt no-new-privileges -p 127.0.0.1::50051 -p 127.0.0.1::9090 \
     $image)
   target=$(docker port "$container" 50051 | head -n 1)
-  wait_for docker exec "$container" /usr/bin/topk health
+  wait_for sh -c "docker inspect $container | grep -q '\"healthy\"'"
   ask "$target"
   scrape "$(docker port "$container" 9090 | head -n 1)"
   step "sending SIGTERM"
@@ -182,8 +183,9 @@ if [ $engine = docker ]; then
 else
   make_base
   step "building with buildah"
+  # buildah 1.28 takes the default of GRPC for an image instead of a stage.
   "${buildah[@]}" bud --format docker --isolation chroot -t $image \
-    --build-arg REVISION="$revision" "$@" .
+    --build-arg REVISION="$revision" --build-arg GRPC=debian12 "$@" .
   label=org.opencontainers.image.revision
   [ "$(config "index .Docker.Config.Labels \"$label\"")" = "$revision" ]
   container=$("${buildah[@]}" from $image)
@@ -198,24 +200,26 @@ else
   # The network is the host's: free ports instead of the image's.
   port=$((20000 + RANDOM % 10000))
   contain "$mount" "$user" "${variables[@]}" TOPKD_LISTEN=127.0.0.1:$port \
-    TOPKD_METRICS_LISTEN=127.0.0.1:$((port + 1)) "${command[@]}" &
+    TOPKD_METRICS_LISTEN=127.0.0.1:$((port + 1)) \
+    TOPKD_HEALTH_LISTEN=127.0.0.1:$((port + 2)) "${command[@]}" &
+  probe=("${probe[@]//:50052/:$((port + 2))}")
   unshare=$!
   wait_for grep -q . "/proc/$unshare/task/$unshare/children"
   server=$(tr -d ' ' <"/proc/$unshare/task/$unshare/children")
   wait_for "${buildah[@]}" run --isolation chroot "$container" -- \
-    "${probe[@]}" --target 127.0.0.1:$port
+    "${probe[@]}"
   grep -E '^(Uid|NSpid|CapEff|CapBnd|NoNewPrivs)' "/proc/$server/status" >&2
   ask 127.0.0.1:$port
   scrape 127.0.0.1:$((port + 1))
   step "sending SIGTERM"
   kill -TERM "$server"
-  wait_for not_serving 127.0.0.1:$port
+  wait_for not_serving
   step "it drains: the health check hears that it does not serve"
   status=0
   wait $unshare || status=$?
   server=
   if "${buildah[@]}" run --isolation chroot "$container" -- "${probe[@]}" \
-    --target 127.0.0.1:$port >/dev/null 2>&1; then
+    >/dev/null 2>&1; then
     step "the health check finds a server that has stopped"
     exit 1
   fi

@@ -9,7 +9,7 @@ TOPK_BUILD_PACKAGES=(
   libtbb-dev libhwy-dev libspdlog-dev prometheus-cpp-dev
   libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libssl-dev libzip-dev
   zlib1g-dev libsystemd-dev pkg-config
-  dpkg-dev file help2man
+  dpkg-dev libdebhelper-perl file help2man
 )
 
 # The libraries of the image, by the value of its GRPC argument; of no fixed
@@ -33,7 +33,7 @@ TOPK_TEST_PACKAGES=(
   openssl git
   haproxy curl
   groff-base
-  adduser iproute2 systemd
+  adduser iproute2 systemd lintian
   clang-format-14 shellcheck
   clang-14 libclang-rt-14-dev lld llvm-14
 )
@@ -81,14 +81,20 @@ debian_mirror() {
     grep -m1 '/debian/*$'
 }
 
-# Lets the apt of a Debian 13, whose root is a folder, install a current gRPC:
-# use_current_grpc FOLDER MIRROR. Debian has it in experimental.
+# Lets the apt of a Debian 13, whose root is a folder, install a current gRPC,
+# which Debian has in experimental: use_current_grpc FOLDER MIRROR, or the date of
+# a snapshot of Debian's archive instead of a mirror.
 use_current_grpc() {
-  local folder=$1 mirror=$2 suite
+  local folder=$1 mirror=$2 options='' suite
+  if [[ $mirror == [0-9]* ]]; then
+    mirror=http://snapshot.debian.org/archive/debian/$mirror
+    # The signed lists of a snapshot are out of date by design.
+    options='[check-valid-until=no] '
+  fi
   cp "$(dirname "${BASH_SOURCE[0]}")/grpc_current.pins" \
     "$folder/etc/apt/preferences.d/grpc_current"
   for suite in forky experimental; do
-    echo "deb $mirror $suite main"
+    echo "deb $options$mirror $suite main"
   done >"$folder/etc/apt/sources.list.d/grpc_current.list"
 }
 

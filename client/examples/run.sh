@@ -10,7 +10,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 tools_of() {
   case $1 in
-    csharp) echo dotnet ;;
     go) echo go protoc ;;
     java) echo java mvn ;;
     javascript) echo node npm ;;
@@ -23,7 +22,6 @@ tools_of() {
 # Builds and runs the example in the current folder.
 run_example() {  # run_example LANGUAGE TARGET
   case $1 in
-    csharp) dotnet run --property WarningLevel=0 -- "http://$2" ;;
     go)
       export GOBIN=$PWD/bin PATH=$PWD/bin:$PATH
       [ -e go.mod ] || go mod init example.com/example
@@ -51,7 +49,7 @@ run_example() {  # run_example LANGUAGE TARGET
 
 target=$1
 shift
-[ $# -gt 0 ] || set -- csharp go java javascript rust web
+[ $# -gt 0 ] || set -- go java javascript rust web
 mkdir -p build/examples
 failed='' skipped=''
 for language; do

@@ -26,7 +26,7 @@ if [ "$1" != --inside ]; then
 fi
 
 cd /tmp
-unit=/lib/systemd/system/topkd.service
+unit=/usr/lib/systemd/system/topkd.service
 settings=/etc/topkd/topkd.toml
 step() { echo "== $*"; }
 fail() {
@@ -123,14 +123,27 @@ for program in systemctl deb-systemd-invoke; do
   printf '#!/bin/sh\necho "$@" >>/tmp/invoked\n' >/usr/local/bin/$program
   chmod +x /usr/local/bin/$program
 done
-dpkg --install ./topkd_*.deb 2>warning
-grep 'the old version keeps running' warning ||
+if dpkg --install ./topkd_*.deb 2>warning; then
+  fail "an upgrade succeeds with wrong settings"
+fi
+grep 'the old process keeps serving' warning ||
   fail "an upgrade is silent about wrong settings"
-if grep restart invoked; then fail "an upgrade restarts with wrong settings"; fi
+[ "$(dpkg-query -W -f '${Status}' topkd)" = "install ok half-configured" ] ||
+  fail "the package is configured with wrong settings"
+if grep -E '(restart|stop) topkd' invoked; then
+  fail "an upgrade restarts with wrong settings"
+fi
 sed -i '/^threads = many/d' "$settings"
-dpkg --install ./topkd_*.deb
-grep -x 'restart topkd.service' invoked || fail "an upgrade does not restart"
+# A key that root can read, but not the server.
 install -m 600 /dev/null /etc/topkd/server.key
+printf 'tls-cert = "%s"\ntls-key = "%s"\n' /etc/topkd/server.{key,key} \
+  >>"$settings"
+if dpkg --configure topkd 2>warning || ! grep -i 'permission' warning; then
+  fail "the settings are not checked as the server's user: $(cat warning)"
+fi
+sed -i '/^tls-/d' "$settings"
+dpkg --configure topkd
+grep -x 'restart topkd.service' invoked || fail "an upgrade does not restart"
 
 step "purge"
 dpkg --purge topkd topkd-dev

@@ -12,6 +12,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).parents[3]
 PAGE = ROOT / "server/CONFIGURATION.md"
@@ -72,18 +73,19 @@ def tables(lines):
 
 def schema(rows):
     """Returns the chart's schema with the settings that the rows have."""
-    settings = {}
+    names, switches = [], {}
     for row in rows:
         found = re.match(r"\| `--([a-z0-9-]+)` \| (on or off)?", row)
         if found and found[1] not in NOT_IN_CHART:
-            settings[found[1]] = {
-                "type": "boolean" if found[2] else ["string", "number"]}
-    lines = [f'        "{name}": {json.dumps(kind)}'
-             for name, kind in sorted(settings.items())]
+            names.append(f'"{found[1]}"')
+            if found[2]:
+                switches[found[1]] = {"type": "boolean"}
+    enum = textwrap.fill(", ".join(sorted(names)), 78, break_on_hyphens=False,
+                         initial_indent=" " * 8, subsequent_indent=" " * 8)
     return re.sub(
-        r'("settings": \{.*?"properties": \{\n).*?(\n      \}\n    \},)',
-        lambda found: found[1] + ",\n".join(lines) + found[2],
-        SCHEMA.read_text(encoding="utf-8"), count=1, flags=re.S)
+        r'("settings": \{.*?"properties": ).*?(,\n.*?"enum": \[\n).*?(\n *\]\})',
+        lambda found: found[1] + json.dumps(switches) + found[2] + enum +
+        found[3], SCHEMA.read_text(encoding="utf-8"), count=1, flags=re.S)
 
 
 def main():

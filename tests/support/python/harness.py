@@ -246,7 +246,8 @@ def free_ports(count):
 def haproxy(path, *targets):
     """Runs HAProxy with the configuration in deploy/ in front of one or three
     servers."""
-    config = pathlib.Path(__file__).parents[3] / "deploy/haproxy/haproxy.cfg"
+    config = pathlib.Path(__file__).parents[3] / (
+        "deploy/kubernetes/helm/topkd/files/haproxy.cfg")
     address = f"127.0.0.1:{free_ports(1)[0]}"
     servers = {f"TOPK_SERVER_{i}": target for i, target in
                enumerate((targets * 3)[:3], 1)}

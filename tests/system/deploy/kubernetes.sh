@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Renders the Helm chart with several sets of values and checks the manifests
-# with kubernetes-validate (strictly, for the three newest versions of
-# Kubernetes that it carries), with kube-score (nothing critical) and with the
-# operators' schemas for their objects.
+# Checks the Helm chart with its own values and with each file of its folder ci:
+# `helm lint --strict`, what `ct lint` has yamale and yamllint check, kubeconform
+# (strictly, for three versions of Kubernetes and the operators' schemas),
+# kube-score (nothing critical), and kubernetes_check.py.
 #
 # usage: tests/system/deploy/kubernetes.sh [--no-fetch]
 #        Fetches the tools into build/tools/kubernetes: the first time that
@@ -14,9 +14,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 tools=$PWD/build/tools/kubernetes
 modules=(
   helm.sh/helm/v3/cmd/helm@v3.22.0
+  github.com/yannh/kubeconform/cmd/kubeconform@v0.7.0
   github.com/zegl/kube-score/cmd/kube-score@v1.20.0
 )
-# The modules that carry the schemas of their operators' objects, and the files.
+# The modules that carry the schemas of their operators' objects and the rules of
+# `ct lint`, and the files.
 operator=example/prometheus-operator-crd/monitoring.coreos.com
 schemas=(
   "sigs.k8s.io/gateway-api@v1.3.0
@@ -26,8 +28,14 @@ schemas=(
   "github.com/kserve/kserve@v0.15.2
    config/crd/full/serving.kserve.io_servingruntimes.yaml
    config/crd/full/serving.kserve.io_inferenceservices.yaml"
+  "github.com/helm/chart-testing/v3@v3.14.0
+   etc/chart_schema.yaml etc/lintconf.yaml"
 )
-wanted="${modules[*]} ${schemas[*]}"
+check=tests/system/deploy/kubernetes_check.py
+packages=(kubernetes-validate==1.37.0 PyYAML==6.0.4 yamale==6.1.0
+  yamllint==1.38.0)
+versions=(1.37.0 1.36.0 1.35.0)
+wanted="${modules[*]} ${schemas[*]} ${packages[*]} ${versions[*]}"
 if [ "$(cat "$tools/ready" 2>/dev/null)" != "$wanted" ]; then
   if [ "${1:-}" = --no-fetch ]; then
     echo "SKIPPED: the charts and manifests are not checked;" \
@@ -38,6 +46,7 @@ if [ "$(cat "$tools/ready" 2>/dev/null)" != "$wanted" ]; then
     echo "== building $module" >&2
     GOBIN=$tools go install "$module"
   done
+  rm -rf "$tools/crd"
   mkdir -p "$tools/crd"
   for schema in "${schemas[@]}"; do
     read -r -d '' -a files <<<"$schema" || true
@@ -48,71 +57,64 @@ if [ "$(cat "$tools/ready" 2>/dev/null)" != "$wanted" ]; then
     done
   done
   python3 -m venv "$tools/venv"
-  "$tools/venv/bin/pip" install -q kubernetes-validate==1.37.0 PyYAML
+  "$tools/venv/bin/pip" install -q "${packages[@]}"
+  # kubernetes-validate carries the schemas of Kubernetes, which refer to each
+  # other at the root of a server.
+  for version in "${versions[@]}"; do
+    cp -r "$tools"/venv/lib/python3*/site-packages/kubernetes_validate/kub*/"v$version-local-strict" \
+      "$tools/crd/$version"
+    # shellcheck disable=SC2016  # $id is not a variable
+    sed -i 's#"/api/_definitions.json#"_definitions.json#
+      s#"\$id": "https://#"x-id": "https://#' \
+      "$tools/crd/$version"/*.json
+  done
+  "$tools/venv/bin/python" $check --schemas "$tools/crd"
   echo "$wanted" >"$tools/ready"
 fi
-PATH=$tools:$PATH
+PATH=$tools:$tools/venv/bin:$PATH
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 chart=deploy/kubernetes/helm/topkd
-# Omits helm's message that the chart has symbolic links.
-chart() { helm "$@" 2> >(grep -v 'found symbolic link' >&2); }
-template() { chart template topkd $chart --kube-version 1.37.0 "$@"; }
-preferred=preferredDuringSchedulingIgnoredDuringExecution
-all=(--set "tls.enabled=true,tls.clientCertificates=true"
-  --set "tls.allowedNames={*.example.org},tokensSecretName=topkd-tokens"
-  --set "grpcRoute.enabled=true,grpcRoute.parentRefs[0].name=gateway"
-  --set "grpcRoute.parentRefs[0].namespace=gateways"
-  --set "autoscaling.inflightBytesRatio=500m"
-  --set "grpcRoute.hostnames={topk.example.org},monitoring.dashboard=true"
-  --set "monitoring.serviceMonitor=true,monitoring.prometheusRule=true"
-  --set "monitoring.labels.release=prometheus,settings.max-elements=100000000"
-  --set "networkPolicy.clients[0].podSelector.matchLabels.role=client"
-  --set "image.digest=sha256:$(printf '%064d' 0),imagePullSecrets={mine}"
-  --set "tolerations[0].key=gpu,nodeSelector.disk=fast,podAnnotations.note=x"
-  --set "service.annotations.note=x,priorityClassName=high"
-  --set "extraEnv[0].name=A,extraEnv[0].value=b"
-  --set "extraVolumes[0].name=cache,extraVolumes[0].emptyDir.medium=Memory"
-  --set "extraVolumeMounts[0].name=cache,extraVolumeMounts[0].mountPath=/x"
-  --set "affinity.podAntiAffinity.${preferred}[0].weight=1"
-  --set "affinity.podAntiAffinity.${preferred}[0].podAffinityTerm.topologyKey=a"
-  --set "drain.delaySeconds=10,drain.timeoutSeconds=60,spread=DoNotSchedule")
-# Numbers of a file are floating-point numbers, those of --set are not.
-cat >"$work/numbers" <<END
-haproxy: {limits: {connections: 50, call-rate: 10000000}}
-settings: {max-client-inflight-calls: 0, max-elements: 10000000}
-END
-haproxy=(--values "$work/numbers"
-  --set "haproxy.enabled=true,service.type=LoadBalancer"
-  --set "haproxy.proxyProtocolFrom={10.0.0.0/8,fd00::/8}"
-  --set "tls.enabled=true,tls.clientCertificates=true"
-  --set "networkPolicy.clients[0].ipBlock.cidr=0.0.0.0/0"
-  --set "imagePullSecrets={mine},nodeSelector.disk=fast"
-  --set "haproxy.podAnnotations.note=x,monitoring.serviceMonitor=true")
-
-chart lint --strict --quiet $chart
-template >"$work/defaults.yaml"
-template "${all[@]}" >"$work/all.yaml"
-template --set autoscaling.enabled=false,networkPolicy.enabled=false \
-  >"$work/plain.yaml"
-template "${haproxy[@]}" >"$work/haproxy.yaml"
+yamale -s "$tools/crd/chart_schema.yaml" $chart/Chart.yaml >/dev/null
+yamllint --strict -c "$tools/crd/lintconf.yaml" $chart/{Chart,values}.yaml \
+  $chart/ci
+helm lint --strict --quiet $chart
+helm template topkd $chart >"$work/defaults.yaml" 2>"$work/warnings"
+for values in "$chart"/ci/*-values.yaml; do
+  name=$(basename "$values" -values.yaml)
+  helm lint --strict --quiet $chart --values "$values"
+  helm template topkd $chart --values "$values" >"$work/$name.yaml" \
+    2>>"$work/warnings"
+done
 long=$(printf 'a%.0s' {1..53}) # Helm's longest name of a release
-chart template "$long" $chart --kube-version 1.37.0 "${haproxy[@]}" \
-  >"$work/long"
-
+helm template "$long" $chart --values $chart/ci/haproxy-values.yaml \
+  >"$work/long" 2>>"$work/warnings"
+if [ -s "$work/warnings" ]; then
+  cat "$work/warnings" >&2
+  exit 1
+fi
 mkdir "$work/kserve"
 cp deploy/kubernetes/kserve/*.yaml "$work/kserve"
 
+# A released chart has the release's image, and nothing from outside the chart.
+image=ghcr.io/owner/topk/topkd@sha256:$(printf '%064d' 7)
+package=$(deploy/kubernetes/package_chart.sh "$image" "$work")
+if [ "$(helm template topkd "$package" | grep -c "image: $image$")" -ne 2 ]; then
+  echo "$package does not have the image $image" >&2
+  exit 1
+fi
+helm template topkd "$package" --values $chart/ci/all-values.yaml |
+  grep -q TopkdAbsent
+
 # Values that the schema must reject.
-for wrong in replicas=two no.such=1 image.tag=latest settings.listen=x \
+for wrong in replicaCount=two no.such=1 image.tag=latest settings.listen=x \
   settings.max-elemens=1 settings.allow-shared-memory=1 \
   settings.unix-socket-mode=0660 \
   grpcRoute.enabled=true autoscaling.inflightBytesRatio=2 \
   haproxy.limits.calls=1 'haproxy.proxyProtocolFrom={all}' \
   haproxy.image.tag=latest service.type=ExternalName; do
-  if helm template topkd $chart --kube-version 1.37.0 --set $wrong \
-    >/dev/null 2>&1; then
+  if helm template topkd $chart --set $wrong >/dev/null 2>&1; then
     echo "values.schema.json lets $wrong pass" >&2
     exit 1
   fi
@@ -121,7 +123,7 @@ done
 # Values that exclude each other.
 for both in 'tls.allowedNames={a}' \
   'grpcRoute.enabled=true,grpcRoute.parentRefs[0].name=gateway'; do
-  if helm template topkd $chart --kube-version 1.37.0 "${haproxy[@]}" \
+  if helm template topkd $chart --values $chart/ci/haproxy-values.yaml \
     --set "$both" >/dev/null 2>"$work/error" ||
     ! grep -q 'haproxy.enabled excludes' "$work/error"; then
     echo "the chart accepts haproxy.enabled with $both" >&2
@@ -129,11 +131,19 @@ for both in 'tls.allowedNames={a}' \
   fi
 done
 
-"$tools/venv/bin/python" tests/system/deploy/kubernetes_check.py "$work" \
-  "$tools/crd"
-# Not plain, which leaves the policy out.
+schema='{{.ResourceKind}}{{.KindSuffix}}.json'
+for version in "${versions[@]}"; do
+  kubeconform -strict -summary -kubernetes-version "$version" \
+    -schema-location "$tools/crd/$version/$schema" \
+    -schema-location "$tools/crd/$schema" "$work"/*.yaml "$work/kserve"
+done
+python $check "$work"
+# The policy is off by default. Tags of releases do not move: IfNotPresent.
+helm template topkd $chart --set networkPolicy.enabled=true \
+  >"$work/defaults.yaml"
 for name in all defaults haproxy; do
   kube-score score --kubernetes-version v1.37 --output-format ci \
+    --ignore-test container-image-pull-policy \
     "$work/$name.yaml" >"$work/score" || {
     grep -F '[CRITICAL]' "$work/score" >&2
     exit 1

@@ -2,7 +2,7 @@
 
 usage: prometheus_test.py TOPKD TOPK PROMETHEUS PROMTOOL
 
-promtool checks the configuration of deploy/prometheus, fires each alert by
+promtool checks the configuration of deploy/compose, fires each alert by
 alerts_test.yml, and checks the server's metrics and the PromQL of the metrics
 page. Then Prometheus scrapes the server. Under load each query of the Grafana
 dashboard, and the query that scales the replicas, finds data.
@@ -14,6 +14,7 @@ import math
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,9 +26,10 @@ import harness
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 ADAPTER = ROOT / "deploy/kubernetes/prometheus-adapter.yaml"
-DASHBOARD = ROOT / "deploy/grafana/topkd.json"
+FILES = ROOT / "deploy/kubernetes/helm/topkd/files"
+DASHBOARD = FILES / "topkd.json"
 DATA = ROOT / "deploy/data/digits_similarity.npy"
-RULES = ROOT / "deploy/prometheus/alerts.yml"
+RULES = FILES / "alerts.yml"
 TELEMETRY = ROOT / "server/telemetry/README.md"
 TESTS = pathlib.Path(__file__).parent / "alerts_test.yml"
 # The labels are those that Kubernetes' service discovery adds.
@@ -122,7 +124,11 @@ def run(*command, **how):
 
 def fire_alerts(promtool):
     """Fires the alerts, and returns their names."""
-    run(promtool, "check", "config", ROOT / "deploy/prometheus/prometheus.yml")
+    with tempfile.TemporaryDirectory() as folder:
+        # As Compose mounts them.
+        for file in (ROOT / "deploy/prometheus/prometheus.yml", RULES):
+            shutil.copy(file, folder)
+        run(promtool, "check", "config", f"{folder}/prometheus.yml")
     run(promtool, "test", "rules", TESTS)
     alerts = set(re.findall(r"- alert: (\w+)", RULES.read_text("utf-8")))
     fired = set(re.findall(r"'{alertname=\"(\w+)\"",

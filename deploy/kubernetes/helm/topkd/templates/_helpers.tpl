@@ -1,10 +1,37 @@
-{{/* The name of every object: the release's, which says topkd or is made to. With
--haproxy-metrics behind it, it has at most the 63 characters of a Service's. */}}
+{{/* The name of every object. With -haproxy-metrics behind it, it has at most
+the 63 characters of a Service's. */}}
 {{- define "topkd.name" -}}
-{{- if contains .Chart.Name .Release.Name -}}
-{{- .Release.Name | trunc 47 | trimSuffix "-" -}}
+{{- $name := printf "%s-%s" .Release.Name .Chart.Name -}}
+{{- if contains .Chart.Name .Release.Name -}}{{- $name = .Release.Name -}}{{- end -}}
+{{- .Values.fullnameOverride | default $name | trunc 47 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "topkd.serviceAccount" -}}
+{{- .Values.serviceAccount.name | default (ternary (include "topkd.name" .) "default" .Values.serviceAccount.create) -}}
+{{- end -}}
+
+{{/* The reference of an image. The argument is a list of the image's values and
+the tag that applies if they have none. */}}
+{{- define "topkd.image" -}}
+{{- $image := index . 0 -}}
+{{- with $image.registry }}{{ . }}/{{ end }}{{ $image.repository -}}
+{{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default (index . 1) }}{{ end -}}
+{{- end -}}
+
+{{/* The port that answers health checks in plaintext. TLS ends at HAProxy if
+there is one. */}}
+{{- define "topkd.healthPort" -}}
+{{- ternary 50052 50051 (and .Values.tls.enabled (not .Values.haproxy.enabled)) -}}
+{{- end -}}
+
+{{/* A probe: the values' own handler, or gRPC's. The argument is a list of the
+values and the handler. */}}
+{{- define "topkd.probe" -}}
+{{- $probe := index . 0 -}}
+{{- if or $probe.exec $probe.grpc $probe.httpGet $probe.tcpSocket -}}
+{{- toYaml $probe -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 47 | trimSuffix "-" -}}
+{{- toYaml (merge (dict "grpc" (index . 1)) $probe) -}}
 {{- end -}}
 {{- end -}}
 
@@ -17,6 +44,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{/* Selects HAProxy's pods, which topkd.selector must not select. */}}
 {{- define "topkd.haproxySelector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}-haproxy
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{/* Selects the pod of `helm test`, which no Service must select. */}}
+{{- define "topkd.testSelector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}-test
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
@@ -62,26 +95,14 @@ tolerations: {{- toYaml . | nindent 2 }}
 {{- with $root.Values.priorityClassName }}
 priorityClassName: {{ . }}
 {{- end }}
-{{- with $root.Values.imagePullSecrets }}
+{{- include "topkd.pullSecrets" $root | nindent 0 }}
+{{- end -}}
+
+{{- define "topkd.pullSecrets" -}}
+{{- with .Values.imagePullSecrets }}
 imagePullSecrets:
   {{- range . }}
   - name: {{ . }}
   {{- end }}
 {{- end }}
-{{- end -}}
-
-{{/* The security context of the pods. */}}
-{{- define "topkd.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-fsGroup: 65532
-seccompProfile: {type: RuntimeDefault}
-{{- end -}}
-
-{{/* The security context of the containers. */}}
-{{- define "topkd.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities: {drop: [ALL]}
 {{- end -}}

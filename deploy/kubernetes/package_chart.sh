@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Packages the Helm chart with the image of a release as its default.
+#
+# usage: package_chart.sh REGISTRY/REPOSITORY@DIGEST FOLDER
+#        Needs helm. Prints the path of the package in FOLDER.
+set -euo pipefail
+[[ ${1:-} =~ ^([^/]+)/([^@]+)@(sha256:[0-9a-f]{64})$ && -n ${2:-} ]] || {
+  sed -n '2,5s/^# \{0,1\}//p' "$0"
+  exit 2
+}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cp -r "$(dirname "${BASH_SOURCE[0]}")/helm/topkd" "$work"
+# The first occurrences are those of `image`.
+sed -i -e "0,/^  registry: .*/s//  registry: ${BASH_REMATCH[1]}/" \
+  -e "0,/^  repository: .*/s||  repository: ${BASH_REMATCH[2]}|" \
+  -e "0,/^  digest: .*/s//  digest: ${BASH_REMATCH[3]}/" \
+  "$work/topkd/values.yaml"
+helm package --destination "$2" "$work/topkd" | sed 's/.*: //'
