@@ -129,7 +129,7 @@ class Client(h2.Connection):
         deadline = time.monotonic() + seconds
         left = set(streams) - self.outcomes.keys()
         while left and not self.closed and time.monotonic() < deadline:
-            self.poll(deadline - time.monotonic())
+            self.poll(max(0, deadline - time.monotonic()))
             left -= self.outcomes.keys()
         return left
 
