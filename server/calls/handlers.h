@@ -1,4 +1,4 @@
-// The handlers of the calls that compute.
+// Handlers of the compute methods.
 #pragma once
 
 #include <functional>

@@ -26,7 +26,7 @@ class ServiceCall : public CallHandler, private OpenStream {
   ~ServiceCall() override;
 
  protected:
-  /// Ends a stream that would not be admitted now. `status` is UNAVAILABLE
+  /// Ends a stream that would no longer be admitted. `status` is UNAVAILABLE
   /// while the server drains; work that has begun may then finish. May be
   /// called repeatedly, from any thread.
   virtual void Interrupt(const Status& status) { (void)status; }

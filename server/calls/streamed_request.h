@@ -23,7 +23,7 @@
 namespace topk {
 
 /// Reads the header, starts the tensor, reads the data and computes the
-/// response, in this order. Call one function at a time.
+/// response, in this order. Not thread-safe.
 class StreamedRequest {
  public:
   /// What the request needs next.

@@ -8,7 +8,7 @@
 
 namespace topk {
 
-/// The codec of ComputeTopK. Its messages are those of the engine.
+/// The codec of ComputeTopK, whose messages are the engine's own.
 class TopKCodec : public Codec {
  public:
   StepStatus Read(grpc::ByteBuffer& message, Reader reader,

@@ -80,8 +80,9 @@ class TopKService {
   WorkQueue work_;
 };
 
-/// Returns fn(), a status. Converts std::bad_alloc, the only exception our
-/// modules may throw, to an error: memory may be available later.
+/// Returns the status from fn(). Converts std::bad_alloc, the only exception
+/// our modules may throw, to RESOURCE_EXHAUSTED, because memory may be
+/// available later.
 template <class Fn>
 auto CatchBadAlloc(const Fn& fn) -> decltype(fn()) {
   try {
