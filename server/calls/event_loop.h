@@ -87,7 +87,6 @@ class EventLoop {
   bool IsBehind() const { return is_behind_; }
 
   int pollers() const { return pollers_; }
-  /// The queue to start operations on.
   grpc::ServerCompletionQueue& queue() { return *queue_; }
 
  private:

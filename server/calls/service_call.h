@@ -52,9 +52,7 @@ class ServiceCall : public CallHandler, private OpenStream {
   Status WithCancelCause(const Status& status) const {
     return status.code == Code::kCancelled ? call_.CheckAlive() : status;
   }
-  /// Data shared by all requests of the call.
   const CallInfo& info() const { return info_; }
-  /// The caller and its reservation.
   AdmittedCall& admitted() { return admitted_; }
 
   TopKService& service_;

@@ -89,7 +89,6 @@ class StreamedRequest {
  private:
   StepStatus ReadHeader(grpc::ByteBuffer& message, Reader reader);
   StepStatus ReadData(grpc::ByteBuffer& message, Reader reader);
-  // Opens the shared memory of the outputs.
   Status OpenOutputs(RequestMemory& memory);
 
   TopKService& service_;

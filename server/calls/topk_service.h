@@ -29,7 +29,6 @@ namespace topk {
 /// thread for each open stream.
 class TopKService {
  public:
-  /// The service's name in the contract.
   static const char* service_full_name() {
     return v1::TopKService::service_full_name();
   }
@@ -45,10 +44,8 @@ class TopKService {
   /// Registers the methods. The service must outlive `router`.
   void AddMethods(CallRouter& router);
 
-  /// Admits calls and requests.
   AdmissionController& admission() { return admission_; }
 
-  /// The calls in flight.
   OpenCalls& open_calls() { return open_calls_; }
 
   /// The total size of tensors and responses so far.

@@ -51,7 +51,6 @@ class RpcCount {
     method_.started->Increment();
   }
 
-  /// Returns when the call started.
   std::chrono::steady_clock::time_point start() const { return start_; }
 
   /// Counts a message from the client.
