@@ -54,7 +54,8 @@ std::string SerializedOutput(const inference::ModelInferRequest& request,
   return output;
 }
 
-// Marks a response of a stream as the last for its request, which each one is.
+// Returns the serialized mark of the last response for a request. Every
+// response is marked, because each request has only one.
 std::string FinalResponseMark() {
   ModelInferResponse response;
   (*response.mutable_parameters())["triton_final_response"].set_bool_param(
