@@ -42,7 +42,7 @@ constexpr std::chrono::milliseconds kInterruptInterval{200};
 // health service need a moment to receive the last state.
 constexpr std::chrono::milliseconds kQuiet{200};
 
-// Moves a part to its place, or returns why the part could not be started.
+// Stores a started part in `to`, or returns the error of starting it.
 template <class Part>
 Status Keep(Result<std::unique_ptr<Part>> started, std::unique_ptr<Part>& to) {
   if (!started.ok()) return started.status();
@@ -75,7 +75,7 @@ int PollersFor(int set, int threads) {
 
 }  // namespace
 
-// In order of dependency: each part uses those before it.
+// In order of dependency: each member uses the ones before it.
 struct Server::Parts {
   Status Prepare(const ServerConfig& config, spdlog::logger& log);
   Status StartMain(const ServerConfig& config, spdlog::logger& log);
@@ -124,7 +124,7 @@ Status Server::Parts::Prepare(const ServerConfig& config, spdlog::logger& log) {
               authenticator);
 }
 
-// Binds the --listen addresses and serves there.
+// Binds the --listen addresses and starts the main server.
 Status Server::Parts::StartMain(const ServerConfig& config,
                                 spdlog::logger& log) {
   grpc::ServerBuilder builder;
@@ -168,7 +168,7 @@ Status Server::Parts::StartMain(const ServerConfig& config,
       main);
 }
 
-// Serves metrics, health and channelz where the settings say so.
+// Starts the configured metrics, health and channelz listeners.
 Status Server::Parts::StartSideListeners(const ServerConfig& config) {
   if (!config.metrics_listen.empty()) {
     Status s = Keep(MetricsEndpoint::Start(config.metrics_listen,

@@ -59,8 +59,8 @@ class Call final : public std::enable_shared_from_this<Call> {
   void Wait();
 
   /// Start an operation. At most one read and one write may be in flight. Do
-  /// not write after Finish() or FinishAndRecordLater(). A read after them
-  /// finishes with `ok` = false.
+  /// not write after Finish() or FinishAndRecordLater(). A later read finishes
+  /// with `ok` = false.
   void Read();
   void Write(const grpc::ByteBuffer& message, grpc::WriteOptions options = {});
   /// Ends the call, either with a last message and OK or with a status. Records

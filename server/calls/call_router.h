@@ -47,8 +47,7 @@ class CallRouter {
   void Register(grpc::ServerBuilder& builder);
   /// Starts accepting calls on `loop`, until the server shuts down.
   void Start(EventLoop& loop) { AcceptMore(loop); }
-  /// Called when a waiting Call receives a call. Creates replacements as
-  /// needed.
+  /// Called when a waiting Call receives a call. Replaces it as needed.
   void OnArrived(EventLoop& loop) {
     --waiting_;
     AcceptMore(loop);

@@ -37,8 +37,8 @@ class Request {
         charge_(admitted.reservation),
         memory_(service.shared_objects()) {}
 
-  /// Takes the message, which arrived at `when`, of a request that began at
-  /// `begun`. Compacts the message if it `waits`, and admits its bytes. Also
+  /// Takes the message of a request that began at `begun`. The message arrived
+  /// at `when`. Compacts the message if it `waits`, and admits its bytes. Also
   /// charges the memory of its slices, and `own_bytes` for the request itself.
   /// Returns RESOURCE_EXHAUSTED as AdmissionController::AdmitRequest() does.
   Status Admit(grpc::ByteBuffer& message, RequestStats::Clock::time_point begun,
@@ -58,7 +58,7 @@ class Request {
   /// Returns the estimated CPU time of the next step in nanoseconds: Run() if
   /// the request is prepared, otherwise preparing a typical request.
   Size nanoseconds();
-  /// Returns whether Run() takes little enough time and output for a poller.
+  /// Returns whether a poller may call Run(): its time and output are small.
   bool RunsAtOnce() const;
 
   /// Computes and serializes the response. Returns the errors of Engine::Run()
@@ -79,8 +79,8 @@ class Request {
   void KeepIdOnly();
 
   /// Frees everything except the response. Only response() may be called
-  /// afterwards. Call once the response is computed, because the client may
-  /// receive the response arbitrarily late.
+  /// afterwards. Call as soon as the response is computed, because the client
+  /// may receive the response arbitrarily late.
   void ReleaseMessage();
 
  private:

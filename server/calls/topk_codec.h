@@ -8,7 +8,7 @@
 
 namespace topk {
 
-/// The codec of ComputeTopK, whose messages are the engine's own.
+/// The codec of ComputeTopK, which uses the engine's messages.
 class TopKCodec : public Codec {
  public:
   StepStatus Read(grpc::ByteBuffer& message, Reader reader,

@@ -25,7 +25,7 @@ class HealthState {
     ~Watcher() = default;
   };
 
-  /// Clients can check each of `services`, and "", the whole server. All are
+  /// Clients can check each of `services`, and "" for the whole server. All are
   /// serving initially.
   explicit HealthState(const std::vector<std::string>& services)
       : names_(services.begin(), services.end()) {

@@ -22,8 +22,8 @@ void AddField(int number, std::string_view bytes, std::string& to) {
   to += bytes;
 }
 
-// Returns the parameters of an output that was written to shared memory: those
-// of the requested output, with the actual number of bytes.
+// Returns the parameters of an output that was written to shared memory: the
+// requested parameters, with the actual number of bytes.
 Output ParametersOf(const inference::ModelInferRequest& request,
                     const char* name, const v1::SharedMemoryRegion& part) {
   Output output;

@@ -18,8 +18,8 @@
 
 namespace topk {
 
-/// Selects the response message: that of ModelInfer, or that of
-/// ModelStreamInfer, which marks the response as the last for its request.
+/// Selects the response message of ModelInfer or of ModelStreamInfer. The
+/// latter marks the response as the last for its request.
 enum class InferMessage { kOne, kOfStream };
 
 /// Translates the protocol's requests to topk.v1, and responses back. Read()

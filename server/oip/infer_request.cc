@@ -210,7 +210,7 @@ Status TakeX(const Input& input, const RawInfer& from, const Regions& regions,
   return {};
 }
 
-// Returns the data of X; see ParseInfer().
+// Parses the inputs. Returns the data of X; see ParseInfer().
 Result<Pieces> TakeInputs(const RawInfer& from, const Regions& regions,
                           google::protobuf::Message& attributes,
                           v1::Tensor& tensor) {

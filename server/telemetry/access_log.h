@@ -46,7 +46,7 @@ class AccessLog {
   AccessLog(spdlog::logger& log, double sample, int64_t slow_nanoseconds)
       : log_(log), slow_nanoseconds_(slow_nanoseconds), sampler_(sample) {}
 
-  /// Logs a request that has just ended, if its level and limit allow.
+  /// Logs a request that has just ended, unless its level or limit forbids.
   void Record(const CallInfo& call, const v1::TopKRequest& request,
               const RequestStats& stats, const Status& status);
 

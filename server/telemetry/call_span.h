@@ -21,7 +21,7 @@ class CallSpan {
   /// requests.
   static constexpr int64_t kMaxRequests = 128;
 
-  /// `path` is the path of the method. `many` is whether the call may have many
+  /// `path` is the path of the method. `many` is true if the call may have many
   /// requests. `exporter` must outlive this object.
   CallSpan(SpanExporter& exporter, std::string_view path, const CallInfo& call,
            bool many);

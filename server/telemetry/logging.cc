@@ -23,7 +23,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// Prefix of a message that is a JSON object, whose fields become the line's.
+// Prefix of a message that is a JSON object. The line gets the object's fields.
 // Clients cannot choose the first byte of any other message.
 constexpr char kFieldsMark = '\x1e';
 
