@@ -95,7 +95,7 @@ Result<bool> ReadBool(const std::string& name, const InferParameter& value) {
   return WrongType(name, "true or false");
 }
 
-// Sets a field of any type that dialects' attributes have. Reflection aborts
+// Sets a field of any type that dialects use for attributes. Reflection aborts
 // the process if the setter does not match the field's type.
 Status SetField(const FieldDescriptor& field, const std::string& name,
                 const InferParameter& value, Message& to) {

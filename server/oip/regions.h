@@ -1,5 +1,4 @@
-// The regions of shared memory that clients of the Open Inference Protocol have
-// registered.
+// The shared memory regions that Open Inference Protocol clients registered.
 #pragma once
 
 #include <map>

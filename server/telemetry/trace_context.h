@@ -32,8 +32,8 @@ struct TraceContext {
 /// tracestate.
 std::optional<TraceContext> ParseTraceParent(std::string_view text);
 
-/// Maximum size of a tracestate. A longer tracestate, or one with bytes that
-/// are not printable ASCII, is dropped as a whole.
+/// Maximum size of a tracestate. A longer tracestate, or one with bytes other
+/// than printable ASCII and tabs, is dropped as a whole.
 inline constexpr size_t kMaxTraceState = 512;
 
 /// Continues the trace of `traceparent` if it is valid, otherwise begins a
