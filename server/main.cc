@@ -31,7 +31,7 @@ constexpr int kFailure = 1;
 constexpr int kWrongSettings = 2;
 // With fewer file descriptors, gRPC aborts instead of failing to start.
 constexpr int kMinDescriptors = 32;
-// Ends the process this long after the drain timeout, even if a thread is
+// The process exits this long after the drain timeout, even if a thread is
 // stuck. Container runtimes kill the process 5 s after the drain timeout.
 constexpr std::chrono::seconds kLastResort{4};
 // How long to wait for the last log lines to be written if nobody reads stderr.
@@ -146,7 +146,7 @@ int Check(const CommandLine& line) {
   return 0;
 }
 
-// `topkd hash-token`: reads a token and prints its line for the token file.
+// Runs `topkd hash-token`: prints the token file line of a token on stdin.
 int PrintTokenLine(const std::string& name) {
   const std::string token{std::istreambuf_iterator<char>(std::cin), {}};
   const Result<std::string> line = HashTokenLine(name, token);

@@ -58,7 +58,7 @@ MemoryTrimmer::MemoryTrimmer(std::function<Activity()> activity)
                             now.bytes - trimmed >= kWorthTrimming;
           // Activity does not count the memory that gRPC allocated for calls
           // that were never delivered, so also look at the size of the process.
-          // A trim during a burst frees little: measure the growth from the
+          // A trim during a burst frees little, so measure growth from the
           // minimum size, not from the size after the last trim.
           const double size = AnonymousBytes();
           least = std::min(least, size);

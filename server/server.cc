@@ -33,16 +33,16 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Calls that were sent before the client received the GOAWAY arrive within a
-// round trip. Clients that ignore the GOAWAY do not delay the drain for longer.
+// round trip. Clients that ignore it delay the drain by at most kMaxCrossing.
 constexpr std::chrono::milliseconds kCrossing{500};
 constexpr std::chrono::seconds kMaxCrossing{2};
-// How often open streams are asked to end.
+// How often the drain asks open streams to end.
 constexpr std::chrono::milliseconds kInterruptInterval{200};
 // gRPC counts a call a moment before this server does, and watchers of the
 // health service need a moment to receive the last state.
 constexpr std::chrono::milliseconds kQuiet{200};
 
-// Moves a part to its place, or returns why the part could not be started.
+// Stores a started part in `to`, or returns the error of starting it.
 template <class Part>
 Status Keep(Result<std::unique_ptr<Part>> started, std::unique_ptr<Part>& to) {
   if (!started.ok()) return started.status();
@@ -50,9 +50,9 @@ Status Keep(Result<std::unique_ptr<Part>> started, std::unique_ptr<Part>& to) {
   return {};
 }
 
-// Starts a plaintext server with one poller and a limit of connections. It
-// serves the services of the builder and the methods of `router`, which may be
-// null. Sets `bound` to the address with the real port.
+// Starts a plaintext server with one poller and a connection limit. Serves the
+// services of `builder` and the methods of `router`, which may be null. Sets
+// `bound` to the address with the real port.
 Result<std::unique_ptr<GrpcServer>> StartSmallServer(
     const std::string& address, std::string_view doing,
     grpc::ServerBuilder& builder, CallRouter* router, std::string& bound) {
@@ -75,7 +75,7 @@ int PollersFor(int set, int threads) {
 
 }  // namespace
 
-// Each part uses those before it.
+// In order of dependency: each member uses the ones before it.
 struct Server::Parts {
   Status Prepare(const ServerConfig& config, spdlog::logger& log);
   Status StartMain(const ServerConfig& config, spdlog::logger& log);
@@ -87,7 +87,7 @@ struct Server::Parts {
   std::unique_ptr<Services> services;
   std::unique_ptr<GrpcServer> main;
   std::vector<std::string> addresses;
-  // Null if they are not configured.
+  // Null if not configured.
   std::unique_ptr<MetricsEndpoint> metrics;
   std::unique_ptr<HealthService> health_service;
   std::unique_ptr<CallRouter> health_router;
@@ -124,14 +124,14 @@ Status Server::Parts::Prepare(const ServerConfig& config, spdlog::logger& log) {
               authenticator);
 }
 
-// Binds the --listen addresses and serves there.
+// Binds the --listen addresses and starts the main server.
 Status Server::Parts::StartMain(const ServerConfig& config,
                                 spdlog::logger& log) {
   grpc::ServerBuilder builder;
   builder.SetOption(std::make_unique<WithoutPlugins>());
   builder.SetMaxReceiveMessageSize(static_cast<int>(config.max_message_bytes));
   builder.SetMaxSendMessageSize(-1);  // Limits.max_output_bytes bounds it
-  // For messages that are arriving, which no limit of admission counts yet.
+  // Limits arriving messages, which admission does not count yet.
   grpc::ResourceQuota memory("topkd");
   memory.Resize(config.max_receive_memory > 0
                     ? static_cast<size_t>(config.max_receive_memory)
@@ -168,7 +168,7 @@ Status Server::Parts::StartMain(const ServerConfig& config,
       main);
 }
 
-// Serves metrics, health and channelz where the settings say so.
+// Starts the configured metrics, health and channelz listeners.
 Status Server::Parts::StartSideListeners(const ServerConfig& config) {
   if (!config.metrics_listen.empty()) {
     Status s = Keep(MetricsEndpoint::Start(config.metrics_listen,
@@ -195,7 +195,7 @@ Status Server::Parts::StartSideListeners(const ServerConfig& config) {
   grpc::channelz::experimental::InitChannelzService();
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
-  // gRPC's own handlers poll in threads of their own: one is enough.
+  // gRPC's own handlers use separate polling threads. One is enough.
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
@@ -206,7 +206,7 @@ Status Server::Parts::StartSideListeners(const ServerConfig& config) {
 
 Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
                                               spdlog::logger& log) {
-  // A script may wait for the file.
+  // A script may be waiting for the new file.
   RemoveStaleReadyFile(config.ready_file);
   auto parts = std::make_unique<Parts>();
   if (Status s = parts->Prepare(config, log); !s.ok()) return s;
@@ -259,7 +259,7 @@ void Server::Drain(std::chrono::milliseconds delay,
   OpenCalls& calls = services.open_calls();
   GrpcServer& grpc = *parts_->main;
 
-  // Step 1 of the comment in server.h.
+  // Step 1; see server.h.
   services.metrics().SetReady(false);
   services.health_state().Stop();
   std::this_thread::sleep_for(delay);

@@ -17,8 +17,8 @@ namespace topk {
 /// Serves from Start() until it is destroyed.
 class Server {
  public:
-  /// Binds all addresses and serves, then writes the ready file. An address
-  /// that cannot be bound is an error that names the address. The logger must
+  /// Binds all addresses, starts serving and writes the ready file. If an
+  /// address cannot be bound, returns an error that names it. `log` must
   /// outlive the server.
   static Result<std::unique_ptr<Server>> Start(const ServerConfig& config,
                                                spdlog::logger& log);
@@ -32,17 +32,17 @@ class Server {
 
   /// The bound addresses: host:port with the real port, or unix:path.
   const std::vector<std::string>& addresses() const;
-  /// The bound addresses of the configured other listeners: "metrics",
-  /// "health" and "admin".
+  /// The bound addresses of the other configured listeners: "metrics", "health"
+  /// and "admin".
   const std::map<std::string, std::string>& side_addresses() const;
 
-  /// Drains the server. Returns when all calls have ended. Call it once. Each
-  /// step ends when its condition is true or its time is over; steps 2 to 4
+  /// Drains the server and blocks until all calls have ended. Call once. Each
+  /// step ends when its condition is true or its time is up. Steps 2 to 4
   /// together take at most `timeout`, after which calls in flight are
   /// cancelled.
   ///
-  /// 1. Announces the drain: the health status is NOT_SERVING, and calls are
-  ///    served. Ends after `delay`, so that load balancers notice.
+  /// 1. Announces the drain: the health status is NOT_SERVING, but calls are
+  ///    still served. Ends after `delay`, so that load balancers notice.
   /// 2. Sends a GOAWAY on all connections and accepts no more connections.
   ///    Calls that cross the GOAWAY are served. Ends when no call has arrived
   ///    for half a second, or after 2 s.

@@ -15,11 +15,11 @@
 namespace topk {
 namespace {
 
-// Tokens and certificates are revoked, and certificates expire, while streams
-// are open.
+// Tokens and certificates can be revoked, and certificates can expire, while
+// streams are open.
 constexpr std::chrono::seconds kRecheckInterval{2};
 
-// Returns a limit that was set, or a fraction of another.
+// Returns `set` if it is positive, otherwise a fraction of `of`.
 int64_t Or(int64_t set, double fraction, int64_t of) {
   return set > 0 ? set
                  : static_cast<int64_t>(fraction * static_cast<double>(of));
@@ -48,7 +48,7 @@ EngineOptions EngineOptionsOf(const ServerConfig& config, int threads) {
           BackendOptionsOf(config)};
 }
 
-// The services that compute, and health.
+// The compute services and the health service.
 std::vector<std::string> ServiceNames() {
   return {TopKService::service_full_name(), OipService::service_full_name(),
           HealthService::kName};

@@ -1,4 +1,4 @@
-// The gRPC services of topkd, and the state that they share.
+// The gRPC services of topkd and their shared state.
 #pragma once
 
 #include <spdlog/logger.h>
@@ -24,11 +24,11 @@
 
 namespace topk {
 
-/// The services of the main server. They serve once a gRPC server is built that
-/// has them. Thread-safe.
+/// The services of the main server. They serve once a gRPC server with them is
+/// built. Thread-safe.
 class Services {
  public:
-  /// Fractions of the memory: for requests in flight, and for gRPC's receive
+  /// Fractions of the memory for requests in flight and for gRPC's receive
   /// buffers. The latter is larger, because messages occupy the buffers before
   /// they are admitted, and gRPC ends calls without a message if the buffers
   /// run out. Both count some of the same bytes; the rest is for the process
@@ -39,12 +39,12 @@ class Services {
   /// Returns an error if the engine cannot work as configured.
   static Status CheckEnvironment(const ServerConfig& config);
 
-  /// The authenticator, the exporter (null: no spans) and the logger outlive
-  /// it. REQUIRES: CheckEnvironment() returned OK.
+  /// `authenticator`, `spans` and `log` must outlive this object. Null `spans`
+  /// disables tracing spans. REQUIRES: CheckEnvironment() returned OK.
   Services(const ServerConfig& config, const Authenticator& authenticator,
            SpanExporter* spans, spdlog::logger& log);
 
-  /// The methods of the services, for a server that they must outlive.
+  /// Routes calls to the services, which must outlive the gRPC server.
   CallRouter& router() { return router_; }
 
   /// The number of threads that compute.
@@ -63,7 +63,7 @@ class Services {
   }
 
  private:
-  // Add the metrics whose values are read when they are scraped.
+  // Add the metrics whose values are computed at each scrape.
   void AddMetrics();
   void AddDeviceMetrics();
 
@@ -79,7 +79,7 @@ class Services {
   OipService oip_;
   HealthService health_;
   CallRouter router_;
-  std::jthread rechecker_;  // of streams whose callers need credentials
+  std::jthread rechecker_;  // of streams, if callers need credentials
 };
 
 }  // namespace topk

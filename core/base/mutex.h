@@ -1,4 +1,4 @@
-// Mutexes whose use Clang checks (-Wthread-safety).
+// Mutexes annotated for Clang's thread safety analysis (-Wthread-safety).
 #pragma once
 
 #include <mutex>
@@ -9,16 +9,16 @@
 #define TOPK_THREAD_ANNOTATION(attribute)
 #endif
 
-/// A member that may be used only while `mutex` is locked.
+/// Marks a member that may be accessed only while `mutex` is held.
 #define TOPK_GUARDED_BY(mutex) TOPK_THREAD_ANNOTATION(guarded_by(mutex))
 
-/// A function that may be called only while `mutex` is locked.
+/// Marks a function that may be called only while `mutex` is held.
 #define TOPK_REQUIRES(mutex) TOPK_THREAD_ANNOTATION(requires_capability(mutex))
 
 namespace topk {
 
-/// A std::mutex that Clang can check. Use std::condition_variable_any to wait
-/// for a condition while it is locked.
+/// A std::mutex that Clang can check. To wait for a condition, use
+/// std::condition_variable_any.
 class TOPK_THREAD_ANNOTATION(capability("mutex")) Mutex {
  public:
   void lock() TOPK_THREAD_ANNOTATION(acquire_capability()) { mutex_.lock(); }
@@ -30,7 +30,7 @@ class TOPK_THREAD_ANNOTATION(capability("mutex")) Mutex {
   std::mutex mutex_;
 };
 
-/// Locks a mutex while this object exists.
+/// Holds a mutex for the lifetime of this object.
 class TOPK_THREAD_ANNOTATION(scoped_lockable) MutexLock {
  public:
   explicit MutexLock(Mutex& mutex)

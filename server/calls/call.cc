@@ -49,7 +49,7 @@ void Call::Wait() {
 }
 
 void Call::OnArrived(bool ok) {
-  if (!ok) {  // the server shuts down; gRPC does not return the other tag
+  if (!ok) {  // the server is shutting down; gRPC will not return ended_tag_
     ended_tag_.Drop();
     return;
   }
@@ -87,8 +87,8 @@ void Call::OnRead(bool ok) {
 void Call::Write(const grpc::ByteBuffer& message, grpc::WriteOptions options) {
   SendTraceParent();
   count_->Sent();
-  // The first write also sends the metadata and finishes only then. With the
-  // buffer hint it might never be sent.
+  // The first write finishes only after the metadata is sent, which the buffer
+  // hint might delay forever.
   if (!std::exchange(has_written_, true)) options.clear_buffer_hint();
   stream_.Write(message, options, written_tag_.For(shared_from_this()));
   WidenRace();

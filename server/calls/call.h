@@ -20,18 +20,19 @@ namespace topk {
 
 class CallRouter;
 
-/// Handles the events of one call. Pollers call the functions, several at the
-/// same time if several operations are in flight.
+/// Handles the events of one call. Called by pollers, concurrently if several
+/// operations are in flight.
 class CallHandler {
  public:
   virtual ~CallHandler() = default;
-  /// Called first, before any other function.
+  /// Called before any other function.
   virtual void OnArrival() = 0;
-  /// A read has finished. `ok` is false if there are no more messages.
+  /// Called when a read finishes. `ok` is false if there are no more messages.
   virtual void OnRead(bool ok, grpc::ByteBuffer& message) = 0;
-  /// A write has finished; `ok` is false if the client has disconnected.
+  /// Called when a write finishes. `ok` is false if the client has
+  /// disconnected.
   virtual void OnWritten(bool ok) { (void)ok; }
-  /// The call has ended, for any reason. Called once, after OnArrival().
+  /// Called once when the call has ended for any reason, after OnArrival().
   virtual void OnEnd() {}
   /// Records the final status of the call. Called once.
   virtual void RecordEnd(const Status& status) { (void)status; }
@@ -40,9 +41,9 @@ class CallHandler {
   virtual void RecordRequest(const Status& status) { (void)status; }
 };
 
-/// A call: a stream of raw messages in each direction. On the wire a unary call
-/// is a stream with one message in each direction. gRPC delivers the headers
-/// first, so the server decides when to read each message.
+/// A call: a stream of raw messages in each direction. On the wire, a unary
+/// call is a stream of one message each way. gRPC delivers the headers first,
+/// so the server decides when to read each message.
 ///
 /// Kept alive by its pending completion tags and by the jobs that work on it,
 /// so pollers may handle the tags in any order.
@@ -52,14 +53,14 @@ class Call final : public std::enable_shared_from_this<Call> {
   Call(EventLoop& loop, CallRouter& router)
       : loop_(loop), loop_user_(loop.AddUser()), router_(router) {}
 
-  /// Requests the next incoming call from gRPC. When it arrives, its handler is
-  /// created and the router lets other Calls wait. Call once. REQUIRES: a
-  /// shared_ptr owns this object.
+  /// Requests the next incoming call from gRPC. When the call arrives, creates
+  /// its handler and notifies the router, which replaces this waiting Call.
+  /// Call once. REQUIRES: a shared_ptr owns this object.
   void Wait();
 
-  /// Start an operation. At most one read and one write may be in flight. A
-  /// write must not start after Finish() or FinishAndRecordLater(); a read may,
-  /// and finishes with `ok` = false.
+  /// Start an operation. At most one read and one write may be in flight. Do
+  /// not write after Finish() or FinishAndRecordLater(). A later read finishes
+  /// with `ok` = false.
   void Read();
   void Write(const grpc::ByteBuffer& message, grpc::WriteOptions options = {});
   /// Ends the call, either with a last message and OK or with a status. Records
@@ -67,7 +68,7 @@ class Call final : public std::enable_shared_from_this<Call> {
   /// response the client has received.
   void Finish(const grpc::ByteBuffer& last);
   void Finish(const Status& status);
-  /// Ends a call whose messages stopped. The client may have ended them, or the
+  /// Ends a call whose stream stopped because the client finished sending, the
   /// call was cancelled or its deadline passed. Records the status once the
   /// cause is known: `status`, CANCELLED or DEADLINE_EXCEEDED.
   void FinishAndRecordLater(const Status& status);
@@ -75,7 +76,6 @@ class Call final : public std::enable_shared_from_this<Call> {
   grpc::GenericServerContext& context() { return context_; }
   const grpc::GenericServerContext& context() const { return context_; }
   EventLoop& loop() { return loop_; }
-  /// When the call arrived.
   std::chrono::steady_clock::time_point arrived() const {
     return count_->start();
   }
@@ -107,25 +107,25 @@ class Call final : public std::enable_shared_from_this<Call> {
   EventLoop& loop_;
   const WaitGroup::Member loop_user_;
   CallRouter& router_;
-  grpc::GenericServerContext context_;  // changed by the thread that sends
-  // gRPC lets one read and one write run at the same time.
+  grpc::GenericServerContext context_;  // modified by the sending thread
+  // gRPC allows one read and one write at the same time.
   grpc::GenericServerAsyncReaderWriter stream_{&context_};
   grpc::ByteBuffer incoming_;  // used by the read in flight, then by OnRead()
   Cancellation cancellation_;  // thread-safe
   // Set when the call arrives, before another thread uses them.
   std::optional<RpcCount> count_;
   std::unique_ptr<CallHandler> handler_;
-  // Used by the thread that sends.
+  // Used by the sending thread.
   bool has_written_ = false;
   std::string trace_parent_;  // empty once sent
   // gRPC may report the end before the arrival, on another poller. Whichever is
   // handled second calls End().
   std::atomic<Stage> stage_ = Stage::kWaiting;
-  // FinishAndRecordLater() and End() count `ends_`, which hands over the status
-  // of the former.
+  // Incremented by FinishAndRecordLater() and End(). The second of them may
+  // read `late_status_`.
   std::atomic<int> ends_ = 0;
   Status late_status_;
-  // Each is used by its operation in flight.
+  // Each is in use while its operation is in flight.
   OwningTag<Call, &Call::OnArrived> arrived_tag_;
   OwningTag<Call, &Call::OnRead> read_tag_;
   OwningTag<Call, &Call::OnWritten> written_tag_;

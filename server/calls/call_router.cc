@@ -49,15 +49,15 @@ const CallRouter::Method& CallRouter::Find(std::string_view path) const {
 
 void CallRouter::Register(grpc::ServerBuilder& builder) {
   builder.RegisterAsyncGenericService(&rpc_);
-  // gRPC's own health service, if this process enables it, would answer before
-  // the generic service.
+  // Disable gRPC's own health service. If this process enabled it, it would
+  // answer before the generic service.
   builder.SetOption(
       std::make_unique<grpc::HealthCheckServiceServerBuilderOption>(nullptr));
 }
 
 void CallRouter::AcceptMore(EventLoop& loop) {
-  // A waiting Call is replaced only when its arrival is handled. That takes
-  // long while the loop is behind, so let more of them wait.
+  // A waiting Call is replaced only when its arrival is handled. While the loop
+  // is behind, that takes long, so keep more Calls waiting.
   constexpr int kWaitingWhenBehind = 512;
   const int wanted = loop.IsBehind() ? kWaitingWhenBehind : loop.pollers();
   while (waiting_ < wanted) {

@@ -47,8 +47,7 @@ class CallRouter {
   void Register(grpc::ServerBuilder& builder);
   /// Starts accepting calls on `loop`, until the server shuts down.
   void Start(EventLoop& loop) { AcceptMore(loop); }
-  /// Called when a call has arrived at a waiting Call. Lets others wait
-  /// instead.
+  /// Called when a waiting Call receives a call. Replaces it as needed.
   void OnArrived(EventLoop& loop) {
     --waiting_;
     AcceptMore(loop);
@@ -57,14 +56,14 @@ class CallRouter {
   grpc::AsyncGenericService& rpc() { return rpc_; }
 
  private:
-  // Lets as many Call objects wait as needed.
+  // Creates Call objects until enough are waiting.
   void AcceptMore(EventLoop& loop);
 
   const RpcMetrics& metrics_;
   const Method unknown_;
-  std::map<std::string, Method, std::less<>> methods_;  // const once started
+  std::map<std::string, Method, std::less<>> methods_;  // const after Start()
   grpc::AsyncGenericService rpc_;
-  std::atomic<int> waiting_ = 0;  // Call objects that wait for a call
+  std::atomic<int> waiting_ = 0;  // Call objects waiting for a call
 };
 
 }  // namespace topk

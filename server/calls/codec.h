@@ -19,8 +19,8 @@ class Codec {
  public:
   virtual ~Codec() = default;
 
-  /// Parses `message`, which must outlive `to`. Returns what ReadRaw() returns,
-  /// or an error of the protocol. After an error, `to` holds the fields that
+  /// Parses `message`, which must outlive `to`. Returns the result of
+  /// ReadRaw(), or a protocol error. After an error, `to` holds the fields that
   /// Record() and WriteError() report, as far as they were parsed.
   virtual StepStatus Read(grpc::ByteBuffer& message, Reader reader,
                           const ChargeParsed& charge,
@@ -37,8 +37,8 @@ class Codec {
     return {};
   }
 
-  /// Translates an error of the engine into the protocol's terms. REQUIRES:
-  /// Read() returned OK.
+  /// Translates an engine error into the protocol's terms. REQUIRES: Read()
+  /// returned OK.
   virtual Status Translate(Status status) const { return status; }
 
   /// Updates the protocol's metrics when a request ends.

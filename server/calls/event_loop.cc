@@ -96,7 +96,7 @@ void EventLoop::PollConnections() {
 }
 
 void EventLoop::Poll() {
-  // How many events until this polls connections and takes an event in order.
+  // After this many events, poll the connections and take an event in order.
   constexpr uint32_t kTurn = 256;
   constexpr uint32_t kTurnWhenBehind = 64;
   CompletionTag* event = nullptr;
@@ -112,8 +112,8 @@ void EventLoop::Poll() {
   for (uint32_t events = 1;; ++events) {
     // An operation started by the handler often finishes immediately (reading a
     // buffered message, writing into a buffer). DoThenAsyncNext() then returns
-    // its event to this thread, which saves a wakeup, but overtakes all events
-    // in the queue. The marker must not overtake any.
+    // its event to this thread, which saves a wakeup but lets it overtake all
+    // events in the queue. The marker must not overtake any.
     const bool is_turn = events % (is_behind_ ? kTurnWhenBehind : kTurn) == 0;
     if (is_turn || is_behind_ || event == &marker_) {
       handle();

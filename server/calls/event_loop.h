@@ -21,8 +21,8 @@ namespace topk {
 /// the operation has finished.
 class CompletionTag {
  public:
-  /// Returns the tag to start an operation with. Everything the caller wrote
-  /// before happens before OnComplete().
+  /// Returns the tag to start an operation with. The caller's earlier writes
+  /// are visible to OnComplete().
   void* Tag() {
     AnnotateHappensBefore(this);
     return this;
@@ -79,16 +79,14 @@ class EventLoop {
   /// down, otherwise they never finish.
   ~EventLoop();
 
-  /// Held by objects that start operations on the queue.
+  /// Adds a user of the queue. Hold the result while starting operations.
   WaitGroup::Member AddUser() const { return users_.Add(); }
 
-  /// Returns whether events have recently waited for more than 5 ms until a
-  /// poller handled them. Enqueue computations then, because the work queue is
-  /// fair to clients.
+  /// Returns whether events have recently waited more than 5 ms for a poller.
+  /// If so, enqueue computations, because the work queue is fair to clients.
   bool IsBehind() const { return is_behind_; }
 
   int pollers() const { return pollers_; }
-  /// The queue to start operations on.
   grpc::ServerCompletionQueue& queue() { return *queue_; }
 
  private:
@@ -104,7 +102,7 @@ class EventLoop {
 
    private:
     EventLoop& loop_;
-    // Hands the members below to the poller that enqueues the marker.
+    // Gives the poller that sets this exclusive use of the members below.
     std::atomic<bool> is_queued_ = false;
     std::chrono::steady_clock::time_point enqueued_;
     WaitGroup::Member user_;  // delays the shutdown of the queue

@@ -15,18 +15,18 @@
 namespace topk {
 namespace {
 
-// Limits of what a poller computes before it returns to other calls.
+// Limits on what a poller computes before it returns to other calls.
 constexpr size_t kPollerItems = 32;
 constexpr int64_t kPollerBytes = int64_t{48} << 10;
 // Memory of an item without its message. Each of the 256 streams of a
 // connection may have 64 empty messages.
 constexpr int64_t kItemBytes = int64_t{4} << 10;
-// While no more than this is in flight, waiting messages of one slice are not
-// compacted: at most 1024 messages then keep one receive block each.
+// With at most this much in flight, waiting single-slice messages are not
+// compacted: at most 1024 of them keep one receive block each.
 constexpr int64_t kUncompactedBytes = 1024 * kItemBytes;
 
 // Answers the waiting requests as a group while the next group is received. Two
-// sequences run at the same time and share only `queue_`:
+// sequences run concurrently and share only `queue_`:
 //
 // Reading, on pollers, at most one read in flight: OnRead() -> OnRead() -> ...
 // Answering, by one consumer at a time:
@@ -56,7 +56,7 @@ class GroupCall final : public ServiceCall {
     ReadAheadQueue<Item>::Next next;
     if (ok) {
       Item item = Admitted(message);
-      // A rejected message is not charged: read no further until it is taken.
+      // A rejected message is not charged, so pause reading until it is taken.
       next = queue_.Receive(item, /*pause=*/!item.status.ok());
       if (next.late) RecordUnanswered({&item, 1}, Cancelled());
     } else {
@@ -98,8 +98,8 @@ class GroupCall final : public ServiceCall {
     AnswerMore();
   }
 
-  // Answers the next messages of the group: on this poller as many as it may
-  // compute, otherwise all of them on a worker.
+  // Answers the next messages of the group: those that this poller may compute,
+  // or if there are none, all of the rest on a worker.
   void AnswerMore() {
     computed_ = sent_;
     if (!call_.loop().IsBehind()) ComputeHere();
@@ -234,9 +234,10 @@ class GroupCall final : public ServiceCall {
 
   const MakeCodec make_codec_;
   ReadAheadQueue<Item> queue_;
-  // Used by the consumer. `queue_`, Enqueue() or a write hands them over.
+  // Owned by the consumer. Ownership passes through `queue_`, Enqueue() or a
+  // write.
   std::vector<Item> group_;
-  size_t sent_ = 0;      // items of group_ sent
+  size_t sent_ = 0;      // items of group_ that were sent
   size_t computed_ = 0;  // items of group_ ready to send
 };
 

@@ -1,4 +1,4 @@
-// The handlers of the calls that compute.
+// Handlers of the compute methods.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ class TopKService;
 using MakeCodec = std::function<std::unique_ptr<Codec>()>;
 
 /// Handles one request and sends its response: ComputeTopK and ModelInfer.
-/// `service` must outlive the call, as for the functions below.
+/// `service` must outlive the call, here and below.
 std::unique_ptr<CallHandler> MakeUnaryCall(TopKService& service, Call& call,
                                            std::unique_ptr<Codec> codec);
 

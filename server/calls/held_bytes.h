@@ -11,9 +11,9 @@
 
 namespace topk {
 
-/// Charges the messages of a stream while they wait. A part of the memory can
-/// be reserved in advance, so that a stream that has started does not fail for
-/// lack of memory for its messages. Thread-safe.
+/// Charges a stream's messages while they wait. Memory can be reserved in
+/// advance, so that a stream that has started does not run out of memory for
+/// its messages. Thread-safe.
 class HeldBytes {
  public:
   /// `reservation` must outlive this object.
@@ -43,7 +43,7 @@ class HeldBytes {
   }
 
  private:
-  // Charges what held_ or reserved_ needs beyond the present charge.
+  // Raises the charge to the larger of held_ and reserved_.
   Status Cover() TOPK_REQUIRES(mutex_) {
     const Size missing = Size(std::max(held_, reserved_)) - charge_.bytes();
     return missing == 0 ? Status() : charge_.Add(missing);

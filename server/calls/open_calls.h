@@ -1,4 +1,4 @@
-// The calls in flight.
+// Tracks the calls in flight.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace topk {
 /// A long-lived call.
 class OpenStream {
  public:
-  /// Ends the call if it would not be admitted now. Thread-safe.
+  /// Ends the call if it would no longer be admitted. Thread-safe.
   virtual void Recheck() = 0;
 
  protected:

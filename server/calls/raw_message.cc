@@ -47,7 +47,7 @@ struct Field {
   WireFormatLite::WireType wire_type = {};
   bool repeated = false;
   bool typed = false;  // packed elements count against kMaxTypedBytes
-  // Upper bound of the memory of one occurrence, or of one element of repeated
+  // Upper bound on the memory of one occurrence, or of one element of repeated
   // numbers. Excludes the characters of a text and the fields of a message.
   int64_t memory = 0;
   std::unique_ptr<Fields> fields = nullptr;  // set if kMessage
@@ -168,7 +168,7 @@ Status TooManyNumbers() {
 class Scanner {
  public:
   // `data` receives the tensor data: the last occurrence of a singular field,
-  // or the first ones of a repeated field.
+  // or the first occurrences of a repeated field.
   Scanner(grpc::ByteBuffer& bytes, Reader reader, const ChargeParsed& charge,
           std::span<Parts> data)
       : slices_(&bytes),
@@ -440,7 +440,7 @@ class Scanner {
     return false;
   }
 
-  // Returns the memory not charged yet. kept_ has up to twice its size, and as
+  // Returns the memory not charged yet. kept_ may use twice its size, plus as
   // much again in outgrown buffers.
   int64_t Uncharged() const {
     const size_t kept = dropping_ ? kept_.size() : KeptSize();

@@ -69,14 +69,14 @@ inline bool NeedsWorker(const StepStatus& step) { return !step.has_value(); }
 inline constexpr int64_t kMaxParsedBytes = int64_t{64} << 10;
 /// The same limit for a message read by a poller.
 inline constexpr int64_t kMaxPollerBytes = int64_t{4} << 10;
-/// Maximum size of the packed typed contents of an inference's inputs, in
+/// Maximum total size of the packed typed contents of an inference request, in
 /// bytes.
 inline constexpr int64_t kMaxTypedBytes = int64_t{8} << 20;
-/// Memory of a parsed message that is not charged, in bytes. Most requests need
-/// less.
+/// Up to this many bytes of a parsed message's memory are not charged. Most
+/// requests need less.
 inline constexpr int64_t kUnchargedBytes = int64_t{2} << 10;
 
-/// Charges an upper bound of the memory needed for parsing, in bytes. Called
+/// Charges an upper bound on the memory needed for parsing, in bytes. Called
 /// before the memory is allocated, and repeatedly for large messages. Reading
 /// stops at the first error.
 using ChargeParsed = std::function<Status(Size bytes)>;
@@ -104,7 +104,7 @@ Status ReadMessage(grpc::ByteBuffer& bytes, google::protobuf::Message& to);
 
 /// Returns the number of slices in the buffer. Takes constant time.
 int64_t CountSlices(grpc::ByteBuffer& bytes);
-/// Returns an upper bound of the memory for the buffer's slices besides their
+/// Returns an upper bound on the memory of the buffer's slices, excluding their
 /// bytes. Takes constant time.
 int64_t SliceMemory(grpc::ByteBuffer& bytes);
 

@@ -47,8 +47,8 @@ class ReadAheadQueue {
   }
 
   /// Adds a message. Moves from `message` unless the stream has ended. If
-  /// `pause`, reads pause until the waiting messages are taken. The caller
-  /// starts the first read of the stream.
+  /// `pause`, reads pause until the waiting messages are taken. The caller must
+  /// start the stream's first read itself.
   Next Receive(Message& message, bool pause = false) {
     const MutexLock lock(mutex_);
     reading_ = false;
@@ -68,9 +68,9 @@ class ReadAheadQueue {
     reading_ = false;
     return End({});
   }
-  /// Ends the stream with an error after the messages that already wait. No-op
-  /// if the stream has ended, or, with `unless_within`, if there is a consumer
-  /// or a message arrived within that time.
+  /// Ends the stream with an error, after the messages that already wait. No-op
+  /// if the stream has ended. With `unless_within`, also a no-op if there is a
+  /// consumer or a message arrived within that time.
   Next Interrupt(Status status, std::chrono::milliseconds unless_within = {}) {
     const MutexLock lock(mutex_);
     if (unless_within.count() > 0 &&
@@ -89,8 +89,8 @@ class ReadAheadQueue {
     bool end = false;
     /// The error passed to Interrupt() if it ended the stream, otherwise OK.
     Status status;
-    /// Messages were taken. If false and the stream has not ended, the caller
-    /// is no longer the consumer: another thread may already be.
+    /// Whether messages were taken. If false and the stream has not ended, the
+    /// caller is no longer the consumer, and another thread may already be.
     bool any = false;
     /// When the waiting queue last became non-empty.
     std::chrono::steady_clock::time_point since;
@@ -175,7 +175,7 @@ class ReadAheadQueue {
   std::deque<Message> waiting_ TOPK_GUARDED_BY(mutex_);
   int64_t bytes_ TOPK_GUARDED_BY(mutex_) = 0;        // size of waiting_
   int64_t total_bytes_ TOPK_GUARDED_BY(mutex_) = 0;  // received so far
-  int64_t least_bytes_ TOPK_GUARDED_BY(mutex_) = 0;  // of TakeOne()
+  int64_t least_bytes_ TOPK_GUARDED_BY(mutex_) = 0;  // set by TakeOne()
   std::chrono::steady_clock::time_point since_ TOPK_GUARDED_BY(mutex_);
   bool reading_ TOPK_GUARDED_BY(mutex_) = true;
   bool is_paused_ TOPK_GUARDED_BY(mutex_) = false;

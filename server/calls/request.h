@@ -21,8 +21,8 @@
 
 namespace topk {
 
-/// A request. Its stages are: admit its bytes, prepare, charge its cost, run,
-/// record.
+/// Handles one request: admits its bytes, prepares it, charges its cost, runs
+/// it and records it.
 ///
 /// On a poller, every step before Run() takes constant time. The request holds
 /// its charge until ReleaseMessage() or its destruction. Not thread-safe.
@@ -37,11 +37,10 @@ class Request {
         charge_(admitted.reservation),
         memory_(service.shared_objects()) {}
 
-  /// Takes the message that arrived at `when`, for a request that began at
-  /// `begun`, and admits its bytes. Also charges the memory of its slices, and
-  /// `own_bytes` for the request itself. Compacts the message first if it
-  /// `waits`. Returns RESOURCE_EXHAUSTED as AdmissionController::AdmitRequest()
-  /// does.
+  /// Takes the message of a request that began at `begun`. The message arrived
+  /// at `when`. Compacts the message if it `waits`, and admits its bytes. Also
+  /// charges the memory of its slices, and `own_bytes` for the request itself.
+  /// Returns RESOURCE_EXHAUSTED as AdmissionController::AdmitRequest() does.
   Status Admit(grpc::ByteBuffer& message, RequestStats::Clock::time_point begun,
                RequestStats::Clock::time_point when, bool waits,
                int64_t own_bytes = 0);
@@ -59,7 +58,7 @@ class Request {
   /// Returns the estimated CPU time of the next step in nanoseconds: Run() if
   /// the request is prepared, otherwise preparing a typical request.
   Size nanoseconds();
-  /// Whether a poller may call Run(), because it needs little time and output.
+  /// Returns whether a poller may call Run(): its time and output are small.
   bool RunsAtOnce() const;
 
   /// Computes and serializes the response. Returns the errors of Engine::Run()
@@ -69,7 +68,7 @@ class Request {
   /// The serialized response. Valid after Run() or WriteError().
   grpc::ByteBuffer& response() { return response_; }
 
-  /// Serializes an error as the response. Empty for unary methods.
+  /// Serializes an error as the response, which is empty for unary methods.
   void WriteError(const Status& status);
 
   /// Counts and logs the request with its final status.
@@ -80,8 +79,8 @@ class Request {
   void KeepIdOnly();
 
   /// Frees everything except the response. Only response() may be called
-  /// afterwards. Call once the response is computed, because the client may
-  /// receive the response arbitrarily late.
+  /// afterwards. Call as soon as the response is computed, because the client
+  /// may receive the response arbitrarily late.
   void ReleaseMessage();
 
  private:

@@ -38,7 +38,7 @@ void ServiceCall::OnArrival() {
   (void)call_.context().auth_context();
   stream_ = service_.open_calls().AddStream(
       std::shared_ptr<OpenStream>(call_.shared_from_this(), this));
-  Recheck();  // the server may have changed since AdmitCall()
+  Recheck();  // the result of AdmitCall() may be outdated
 }
 
 void ServiceCall::ContinueTrace() {
@@ -66,8 +66,8 @@ void ServiceCall::Recheck() {
   const Status status = service_.admission().CheckAdmitted(call_.context());
   if (status.ok()) return;
   Interrupt(status);
-  // A revoked stream would stay open while its client does not read responses,
-  // so cancel it the second time. A drain waits for its timeout instead.
+  // A revoked stream stays open if its client does not read responses, so
+  // cancel it on the second recheck. A drain waits for its timeout instead.
   const bool drains = status.code == Code::kUnavailable;
   if (!drains && revoked_.exchange(true)) call_.context().TryCancel();
 }

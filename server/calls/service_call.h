@@ -26,7 +26,7 @@ class ServiceCall : public CallHandler, private OpenStream {
   ~ServiceCall() override;
 
  protected:
-  /// Ends a stream that would not be admitted now. `status` is UNAVAILABLE
+  /// Ends a stream that would no longer be admitted. `status` is UNAVAILABLE
   /// while the server drains; work that has begun may then finish. May be
   /// called repeatedly, from any thread.
   virtual void Interrupt(const Status& status) { (void)status; }
@@ -52,9 +52,7 @@ class ServiceCall : public CallHandler, private OpenStream {
   Status WithCancelCause(const Status& status) const {
     return status.code == Code::kCancelled ? call_.CheckAlive() : status;
   }
-  /// Data shared by all requests of the call.
   const CallInfo& info() const { return info_; }
-  /// The caller and its reservation.
   AdmittedCall& admitted() { return admitted_; }
 
   TopKService& service_;

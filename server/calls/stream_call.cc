@@ -21,8 +21,8 @@
 namespace topk {
 namespace {
 
-// Computes messages while the next ones are received. Two sequences run at the
-// same time and share only `queue_` and `held_`:
+// Computes messages while the next ones are received. Two sequences run
+// concurrently and share only `queue_` and `held_`:
 //
 // Reading, on pollers, at most one read in flight:
 //   OnRead() -> ReadWithinRate() -> [OnAlarm() ->] OnRead() -> ...
@@ -107,8 +107,8 @@ class StreamCall final : public ServiceCall {
     if (!queue_.stopped()) ReadWithinRate();
   }
 
-  // The consumer. Runs as many steps as this thread should, and leaves the rest
-  // to a worker.
+  // Consumes messages: runs the steps that fit this thread's budget, and leaves
+  // the rest to a worker.
   void Proceed(Reader reader) {
     // A message that was just read is in this core's cache: handing it to a
     // worker made 256 MiB take 1.5 times as long. Workers take turns with other
@@ -136,11 +136,11 @@ class StreamCall final : public ServiceCall {
     Enqueue(NextNanoseconds(), [this] { Proceed(Reader::kWorker); });
   }
 
-  // Sets `item_` to the next message, unless the poller has left a message to
-  // this worker, or sets `end_` after the last one. Returns false if this
-  // thread is no longer the consumer: fewer messages have arrived than the
-  // tensor needs to start, or none is ready, or the stream was interrupted and
-  // this has called Fail().
+  // Sets `item_` to the next message, or `end_` after the last one. Keeps an
+  // item that the poller left for this worker. Returns false if this thread is
+  // no longer the consumer: no message is ready, too few bytes have arrived to
+  // start the tensor, or the stream was interrupted and this function has
+  // called Fail().
   bool NextItem() {
     if (item_.has_value() || end_) return true;
     const auto taken = queue_.TakeOne(item_, request_.start_bytes());
@@ -163,8 +163,8 @@ class StreamCall final : public ServiceCall {
         item_.has_value() ? std::optional(item_->bytes) : std::nullopt);
   }
 
-  // Starts the tensor once the header was read, or reads `item_`, or computes
-  // the response after the last message.
+  // Runs the next step: starts the tensor after the header, reads `item_`, or
+  // computes the response after the last message.
   StepStatus Step(Reader reader) {
     if (Status s = call_.CheckAlive(); !s.ok()) return s;
     if (request_.state() == StreamedRequest::State::kStart) {
@@ -192,9 +192,9 @@ class StreamCall final : public ServiceCall {
     ok ? SendNext() : call_.FinishAndRecordLater(Cancelled());
   }
 
-  // Ends the stream, on any thread. During a drain, a stream that still
-  // receives messages may finish, even if the caller's rate limit delays the
-  // next message.
+  // Ends the stream. May be called on any thread. During a drain, a stream that
+  // still receives messages may finish, even if the caller's rate limit delays
+  // the next message.
   void Interrupt(const Status& status) override {
     constexpr std::chrono::milliseconds kIdle{800};
     const bool drains = status.code == Code::kUnavailable;
@@ -223,13 +223,13 @@ class StreamCall final : public ServiceCall {
 
   HeldBytes held_;
   ReadAheadQueue<Item> queue_;
-  // Used by the thread that reads. A read or alarm hands them over.
+  // Owned by the reading thread. Ownership passes through a read or an alarm.
   bool has_header_ = false;  // the header was received
   grpc::Alarm alarm_;
   OwningTag<StreamCall, &StreamCall::OnAlarm> alarm_tag_;
-  std::atomic<bool> delayed_ = false;  // the alarm is set; for Interrupt()
-  // Used by the consumer, then by the thread that sends. `queue_`, Enqueue() or
-  // a write hands them over.
+  std::atomic<bool> delayed_ = false;  // the alarm is set; read by Interrupt()
+  // Owned by the consumer, then by the sending thread. Ownership passes through
+  // `queue_`, Enqueue() or a write.
   StreamedRequest request_;
   std::optional<Item> item_;  // input of the next step
   bool end_ = false;          // all messages were taken

@@ -35,7 +35,7 @@ StepStatus StreamedRequest::ReadHeader(grpc::ByteBuffer& message,
   header_ = std::move(*chunk.message.mutable_header());
   output_ = header_.output();
   // Opens the shared memory only to report its errors early. Idle streams must
-  // not keep it mapped, or they could take all mappings.
+  // not keep it mapped, or they could use up all mappings.
   RequestMemory memory(service_.shared_objects());
   if (Status s = OpenOutputs(memory); !s.ok()) return s;
   Result<PreparedRequest> prepared = service_.engine().PrepareStream(header_);

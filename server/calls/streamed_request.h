@@ -23,7 +23,7 @@
 namespace topk {
 
 /// Reads the header, starts the tensor, reads the data and computes the
-/// response, in this order. Call one function at a time.
+/// response, in this order. Not thread-safe.
 class StreamedRequest {
  public:
   /// What the request needs next.
@@ -89,7 +89,6 @@ class StreamedRequest {
  private:
   StepStatus ReadHeader(grpc::ByteBuffer& message, Reader reader);
   StepStatus ReadData(grpc::ByteBuffer& message, Reader reader);
-  // Opens the shared memory of the outputs.
   Status OpenOutputs(RequestMemory& memory);
 
   TopKService& service_;

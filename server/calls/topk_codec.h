@@ -8,7 +8,7 @@
 
 namespace topk {
 
-/// The codec of ComputeTopK. Its messages are those of the engine.
+/// The codec of ComputeTopK, which uses the engine's messages.
 class TopKCodec : public Codec {
  public:
   StepStatus Read(grpc::ByteBuffer& message, Reader reader,

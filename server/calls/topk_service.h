@@ -29,7 +29,6 @@ namespace topk {
 /// thread for each open stream.
 class TopKService {
  public:
-  /// The service's name in the contract.
   static const char* service_full_name() {
     return v1::TopKService::service_full_name();
   }
@@ -45,10 +44,8 @@ class TopKService {
   /// Registers the methods. The service must outlive `router`.
   void AddMethods(CallRouter& router);
 
-  /// Admits calls and requests.
   AdmissionController& admission() { return admission_; }
 
-  /// The calls in flight.
   OpenCalls& open_calls() { return open_calls_; }
 
   /// The total size of tensors and responses so far.
@@ -80,8 +77,9 @@ class TopKService {
   WorkQueue work_;
 };
 
-/// Returns fn(), a status. Converts std::bad_alloc, the only exception our
-/// modules may throw, to an error: memory may be available later.
+/// Returns the status from fn(). Converts std::bad_alloc, the only exception
+/// our modules may throw, to RESOURCE_EXHAUSTED, because memory may be
+/// available later.
 template <class Fn>
 auto CatchBadAlloc(const Fn& fn) -> decltype(fn()) {
   try {

@@ -19,7 +19,7 @@ class WaitGroup {
     members_ = first_;
   }
 
-  /// Returns a member, whose use_count() is 0 once all others were destroyed.
+  /// Returns a member. Its use_count() is 0 if all others have been destroyed.
   Member Add() const { return members_.lock(); }
 
   /// Blocks until all members are destroyed. Call once.

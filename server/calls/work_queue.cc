@@ -83,8 +83,8 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::Take(Turns::iterator turn,
   return job;
 }
 
-// A client must not gain an earlier turn by going idle and coming back.
-// Remember it until its turn would have come.
+// Forgets idle clients whose turn has come. Until then, they are remembered, so
+// that a client cannot gain an earlier turn by going idle and coming back.
 void WorkQueue::ForgetIdleClients() {
   while (!idle_clients_.empty() && idle_clients_.begin()->first <= turn_) {
     clients_.erase(clients_.find(idle_clients_.begin()->second->first));
@@ -103,7 +103,7 @@ void WorkQueue::Advance(Clock::time_point now) {
   shared_until_ = now;
 }
 
-// Moves the client's next turn, if it has queued work, by this much work.
+// Charges the client for this much work, which delays its next turn.
 void WorkQueue::Charge(Client& client, double nanoseconds) {
   client.served += nanoseconds;
   if (client.queued.empty()) return;

@@ -57,8 +57,8 @@ class WorkQueue {
   /// Blocks until all enqueued work has run.
   ~WorkQueue();
 
-  /// Returns whether the work ran to its full cost. If false, as for cancelled
-  /// work, it is excluded from the speed estimate.
+  /// Returns whether the work ran to its full cost. If not, for example because
+  /// it was cancelled, it is excluded from the speed estimate.
   using Work = std::function<bool()>;
 
   /// Enqueues `work` for a client. `nanoseconds` is its estimated CPU time. If
@@ -92,8 +92,8 @@ class WorkQueue {
     int64_t cost;
     WaitGroup::Member member;
     Clients::value_type* client = nullptr;
-    double begun = 0;              // share_ when it began
-    double begun_thread_time = 0;  // thread_time_ when it began
+    double begun = 0;              // share_ when the job began
+    double begun_thread_time = 0;  // thread_time_ when the job began
   };
 
   // A client with work, or with work until recently.
@@ -138,7 +138,7 @@ class WorkQueue {
   Turns idle_clients_ TOPK_GUARDED_BY(mutex_);  // without work
   double turn_ TOPK_GUARDED_BY(mutex_) = 0;     // largest key taken from turns_
   int64_t running_ TOPK_GUARDED_BY(mutex_) = 0;  // jobs
-  int64_t handed_ TOPK_GUARDED_BY(mutex_) = 0;   // RunNext() calls to come
+  int64_t handed_ TOPK_GUARDED_BY(mutex_) = 0;   // pending RunNext() calls
   // When RunNext() last started, or was last enqueued while no other call was
   // pending.
   Clock::time_point progress_ TOPK_GUARDED_BY(mutex_){};

@@ -21,7 +21,7 @@ namespace {
 // Messages up to this size are a single slice.
 constexpr size_t kMinSlice = size_t{4} << 10;
 // A streamed response up to this size is sent in the header, a larger one in
-// pieces of this size. 1 MiB was the fastest when measured.
+// pieces of this size. 1 MiB was the fastest size measured.
 constexpr size_t kPieceBytes = size_t{1} << 20;
 
 // Returns a slice that references `memory` and keeps `owner` alive.
@@ -62,7 +62,7 @@ std::shared_ptr<const void> FreedLater(
       });
 }
 
-// Releases a tensor's data, which leaves its source unset.
+// Takes a tensor's data and leaves its source unset.
 std::shared_ptr<const std::string> TakeData(v1::Tensor& tensor) {
   return std::shared_ptr<const std::string>(tensor.release_data());
 }

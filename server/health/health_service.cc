@@ -38,9 +38,10 @@ grpc::ByteBuffer ResponseOf(HealthCheckResponse::ServingStatus state) {
 
 }  // namespace
 
-// Check sends the state once. Watch sends the state and each change until the
-// client cancels. The request must arrive in time: health calls need no token,
-// and gRPC buffers a partial message of up to --max-message-bytes.
+// Handles Check, which sends the state once, and Watch, which sends the state
+// and each change until the client cancels. The request must arrive in time,
+// because health calls need no token and gRPC buffers a partial message of up
+// to --max-message-bytes.
 class HealthService::HealthCall final : public CallHandler,
                                         public HealthState::Watcher {
  public:
@@ -131,8 +132,8 @@ class HealthService::HealthCall final : public CallHandler,
                   "the request message did not arrive in time"});
   }
 
-  // Stops the alarm if the call waits for the request. Returns whether it does;
-  // the caller must then set the next stage.
+  // If the call is waiting for the request, cancels the alarm and returns true.
+  // The caller must then set the next stage.
   bool StopWaiting() TOPK_REQUIRES(mutex_) {
     if (stage_ != Stage::kWaiting) return false;
     --health_.waiting_;
@@ -200,7 +201,7 @@ void HealthState::Stop() {
     serving_ = false;
     watchers.assign(watchers_.begin(), watchers_.end());
   }
-  // Unlocked to avoid a deadlock: OnChange() locks the call, and a call locks
+  // Unlocked to avoid a deadlock: OnChange() locks the call, and calls lock
   // this state.
   for (const auto& watcher : watchers) watcher->OnChange();
 }

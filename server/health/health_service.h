@@ -19,24 +19,23 @@ class HealthState {
   /// Interface for receiving state changes.
   class Watcher {
    public:
-    /// Called when the state has changed.
     virtual void OnChange() = 0;
 
    protected:
     ~Watcher() = default;
   };
 
-  /// `services` can be checked, and "", the whole server. All are serving
-  /// initially.
+  /// Clients can check each of `services`, and "" for the whole server. All are
+  /// serving initially.
   explicit HealthState(const std::vector<std::string>& services)
       : names_(services.begin(), services.end()) {
     names_.insert("");
   }
 
-  /// Returns whether the name can be checked.
+  /// Returns whether clients can check the name.
   bool Has(const std::string& name) const { return names_.contains(name); }
 
-  /// Whether all that can be checked is serving.
+  /// Returns whether everything that can be checked is serving.
   bool serving() const { return serving_; }
 
   /// Marks everything as not serving and notifies the watchers.
@@ -47,25 +46,24 @@ class HealthState {
   void Remove(const std::shared_ptr<Watcher>& watcher);
 
  private:
-  std::set<std::string> names_;  // const
+  std::set<std::string> names_;  // constant
   std::atomic<bool> serving_ = true;
   Mutex mutex_;
   std::set<std::shared_ptr<Watcher>> watchers_ TOPK_GUARDED_BY(mutex_);
 };
 
-/// Serves the health state. Not gRPC's own health service, because that starts
-/// the callback API's threads, which also poll: half of all calls then change
-/// threads, at 20 us each (gRPC 1.51). Thread-safe. Create one per
+/// Serves the health state. Replaces gRPC's own health service, which starts
+/// the callback API's threads. These also poll, so half of all calls would
+/// change threads, at 20 us each (gRPC 1.51). Thread-safe. Create one per
 /// grpc::Server.
 class HealthService {
  public:
-  /// Maximum number of open calls per server, including watches; half of that
-  /// per client address. Clients that check health keep one watch per
+  /// Maximum number of open calls per server, including watches. Each client
+  /// address may use half. Clients that check health keep one watch per
   /// connection.
   static constexpr int kMaxOpenCalls = 4096;
   /// Maximum request size in bytes.
   static constexpr size_t kMaxMessageBytes = 1024;
-  /// The service's name in the contract.
   static constexpr char kName[] = "grpc.health.v1.Health";
 
   /// The state must outlive the service.
@@ -80,7 +78,7 @@ class HealthService {
   HealthState& state_;
   InFlightLimiter limiter_{
       {.calls = kMaxOpenCalls, .client_calls = kMaxOpenCalls / 2}};
-  std::atomic<int> waiting_ = 0;  // calls without a request yet
+  std::atomic<int> waiting_ = 0;  // calls that wait for a request
 };
 
 }  // namespace topk

@@ -8,8 +8,8 @@
 
 namespace topk {
 
-/// An element type in topk.v1, in requests of the protocol and in its model
-/// configuration.
+/// An element type, as named in topk.v1, in the protocol's requests and in its
+/// model configuration.
 struct OipType {
   v1::DataType type;
   std::string_view name;
@@ -32,16 +32,16 @@ inline constexpr OipType kOipTypes[] = {
     {v1::DATA_TYPE_U64, "UINT64", inference::TYPE_UINT64},
     {v1::DATA_TYPE_UNSPECIFIED, "", inference::TYPE_INVALID}};
 
-/// Returns the row of a type; the last row, whose name is empty, for types that
-/// the protocol does not name.
+/// Returns the row of a type, or the last row, whose name is empty, if the
+/// protocol has no name for the type.
 inline const OipType& FindOipType(int type) {
   const OipType* row = kOipTypes;
   while (!row->name.empty() && row->type != type) ++row;
   return *row;
 }
 
-/// Returns the row of a name; the last row for names that are not supported,
-/// e.g. BOOL and BYTES.
+/// Returns the row of a name, or the last row if the name is not supported,
+/// e.g. BOOL or BYTES.
 inline const OipType& FindOipType(std::string_view name) {
   const OipType* row = kOipTypes;
   while (!row->name.empty() && row->name != name) ++row;

@@ -22,8 +22,8 @@ void AddField(int number, std::string_view bytes, std::string& to) {
   to += bytes;
 }
 
-// Returns the parameters of an output that was written to shared memory: those
-// of the requested output, with the actual number of bytes.
+// Returns the parameters of an output that was written to shared memory: the
+// requested parameters, with the actual number of bytes.
 Output ParametersOf(const inference::ModelInferRequest& request,
                     const char* name, const v1::SharedMemoryRegion& part) {
   Output output;
@@ -54,7 +54,8 @@ std::string SerializedOutput(const inference::ModelInferRequest& request,
   return output;
 }
 
-// Marks a response of a stream as the last for its request, which each one is.
+// Returns the serialized mark of the last response for a request. Every
+// response is marked, because each request has only one.
 std::string FinalResponseMark() {
   ModelInferResponse response;
   (*response.mutable_parameters())["triton_final_response"].set_bool_param(

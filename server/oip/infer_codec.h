@@ -18,16 +18,16 @@
 
 namespace topk {
 
-/// The message of a response: that of ModelInfer, or that of ModelStreamInfer,
-/// which marks the response as the last for its request.
+/// Selects the response message of ModelInfer or of ModelStreamInfer. The
+/// latter marks the response as the last for its request.
 enum class InferMessage { kOne, kOfStream };
 
-/// Translates requests of the protocol to topk.v1, and responses back. Read()
+/// Translates the protocol's requests to topk.v1, and responses back. Read()
 /// returns NOT_FOUND if the model or a region does not exist.
 class InferCodec final : public Codec {
  public:
-  /// `regions` and `statistics` must outlive the codec. `kind` is the message
-  /// of its responses.
+  /// `regions` and `statistics` must outlive the codec. `kind` selects the
+  /// response message.
   InferCodec(const Regions& regions, ModelStatistics& statistics,
              InferMessage kind)
       : regions_(regions), statistics_(statistics), kind_(kind) {}
@@ -36,7 +36,7 @@ class InferCodec final : public Codec {
                   const ChargeParsed& charge,
                   RawMessage<v1::TopKRequest>& to) override;
   /// Each output has an element in raw_output_contents, which is empty if the
-  /// output is in shared memory: clients rely on that.
+  /// output is in shared memory. Clients rely on this.
   grpc::ByteBuffer Write(std::shared_ptr<v1::TopKResponse> response) override;
   grpc::ByteBuffer WriteError(const Status& status,
                               const v1::TopKRequest& request) override;
@@ -47,7 +47,7 @@ class InferCodec final : public Codec {
   const Regions& regions_;
   ModelStatistics& statistics_;
   const InferMessage kind_;
-  // Holds the parsed message. The first block is large enough for most.
+  // Holds the parsed message. Most messages fit into the first block.
   alignas(std::max_align_t) std::array<char, size_t{2} << 10> block_;
   google::protobuf::Arena arena_{block_.data(), block_.size()};
   RawInfer raw_{arena_};

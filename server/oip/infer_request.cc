@@ -23,7 +23,7 @@ constexpr char kRegion[] = "shared_memory_region";
 constexpr char kOffset[] = "shared_memory_offset";
 constexpr char kByteSize[] = "shared_memory_byte_size";
 
-// E.g. "'X' for model 'onnx_topk'", as in Triton's messages.
+// Returns e.g. "'X' for model 'onnx_topk'", as in Triton's messages.
 std::string NameWithModel(const std::string& name,
                           const ModelInferRequest& request) {
   return StrCat(SingleQuote(name), " for model ",
@@ -70,9 +70,9 @@ Status SetTypeAndShape(const Input& input, v1::Tensor& tensor) {
   return {};
 }
 
-// Appends the typed contents of an input to `data`. INVALID_ARGUMENT for
-// contents in the field of another type, for types that have no field (FP16 and
-// BF16) and for numbers outside the range of the type.
+// Appends the typed contents of an input to `data`. Returns INVALID_ARGUMENT
+// for contents in the field of another type, for types that have no field (FP16
+// and BF16) and for numbers outside the range of the type.
 Status AppendTypedContents(const Input& input, const ModelInferRequest& request,
                            std::string& data) {
   const inference::InferTensorContents& contents = input.contents();
@@ -144,8 +144,8 @@ Result<Pieces> TakeData(const Input& input, const RawInfer& from, size_t& next,
   return Pieces(from.contents[next++]);
 }
 
-// Sets the attribute k to the tensor K if the operator takes a tensor, else to
-// its element.
+// Sets the attribute k to the tensor K if the operator takes a tensor,
+// otherwise to K's only element.
 Status TakeK(const Input& input, const RawInfer& from, size_t& next,
              google::protobuf::Message& attributes) {
   constexpr size_t kMaxBytes = 64;  // longer than any K
@@ -210,7 +210,7 @@ Status TakeX(const Input& input, const RawInfer& from, const Regions& regions,
   return {};
 }
 
-// Returns the data of X; see ParseInfer().
+// Parses the inputs. Returns the data of X; see ParseInfer().
 Result<Pieces> TakeInputs(const RawInfer& from, const Regions& regions,
                           google::protobuf::Message& attributes,
                           v1::Tensor& tensor) {

@@ -13,14 +13,14 @@ namespace topk {
 
 /// Translates an inference request into `to`, which must be empty. Returns
 /// views of the tensor's raw contents in `from`, or nothing if `to` holds the
-/// data or names shared memory. INVALID_ARGUMENT for inputs, outputs and
-/// parameters that the model does not have, and for data in the wrong field;
-/// other errors: see Regions::Find(). Does not check the rules of the operator.
+/// data or names shared memory. Returns INVALID_ARGUMENT for inputs, outputs
+/// and parameters that the model does not have and for data in the wrong field,
+/// and the errors of Regions::Find(). Does not check the operator's rules.
 Result<Pieces> ParseInfer(const RawInfer& from, const Model& model,
                           const Regions& regions, v1::TopKRequest& to);
 
-/// Returns the path by which a client of the protocol knows a field of topk.v1,
-/// e.g. `parameters["axis"]` for `onnx.axis`; the same path if there is none.
+/// Returns the protocol's path for a field of topk.v1, e.g.
+/// `parameters["axis"]` for `onnx.axis`, or `field` itself if there is none.
 std::string OipField(const std::string& field, const Model& model,
                      const inference::ModelInferRequest& request);
 

@@ -68,7 +68,7 @@ Result<const Model*> FindModel(const std::string& name,
     newest = &model;
   }
   if (newest != nullptr && version.empty()) return newest;
-  // Clients search messages for this text, which is Triton's.
+  // Triton's wording, because clients search error messages for it.
   const std::string which =
       newest == nullptr ? "" : StrCat(" version ", version);
   return Status{Code::kNotFound, "MODEL_NOT_FOUND",

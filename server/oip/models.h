@@ -14,7 +14,7 @@
 namespace topk {
 
 /// The names of a model's tensors. The metadata does not list K, because tools
-/// send random data to every input that it lists.
+/// send random data to every listed input.
 inline constexpr char kInputX[] = "X";
 inline constexpr char kInputK[] = "K";
 inline constexpr char kOutputValues[] = "values";
@@ -28,11 +28,12 @@ struct Model {
   std::string name;
 };
 
-/// Returns the versions of all models: grouped by model, in ascending order.
+/// Returns the versions of all models, grouped by model, in ascending order.
 std::span<const Model> Models();
 
-/// Returns a version of a model, or the newest if `version` is empty. NOT_FOUND
-/// if it does not exist; INVALID_ARGUMENT if the version is not a number.
+/// Returns a version of a model, or the newest if `version` is empty. Returns
+/// NOT_FOUND if it does not exist, and INVALID_ARGUMENT if `version` is not a
+/// number.
 Result<const Model*> FindModel(const std::string& name,
                                const std::string& version);
 
@@ -40,8 +41,8 @@ Result<const Model*> FindModel(const std::string& name,
 void Describe(const Model& model, inference::ModelMetadataResponse& metadata);
 void Describe(const Model& model, inference::ModelConfig& config);
 
-/// Returns Quote() with single quotes. Clients search error messages for names
-/// as Triton quotes them.
+/// Returns Quote() with single quotes, as in Triton: clients search error
+/// messages for quoted names.
 inline std::string SingleQuote(std::string_view text) {
   std::string quoted = Quote(text);
   quoted.front() = quoted.back() = '\'';

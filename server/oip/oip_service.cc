@@ -150,7 +150,7 @@ void OipService::AddSharedMemoryMethods(CallRouter& router) {
       [this](const auto& request, auto&, const Caller& caller) {
         return regions_.Unregister(request.name(), caller);
       });
-  // Clients unregister all kinds of regions at their start.
+  // No-op: clients unregister all kinds of regions when they start.
   Add<CudaSharedMemoryUnregisterRequest, CudaSharedMemoryUnregisterResponse>(
       router, "CudaSharedMemoryUnregister",
       [](const auto&, auto&, const Caller&) { return Status(); });

@@ -1,5 +1,5 @@
-// inference.GRPCInferenceService: TopK by the Open Inference Protocol. Requests
-// are admitted, computed and recorded by TopKService.
+// inference.GRPCInferenceService: TopK over the Open Inference Protocol.
+// Requests are admitted, computed and recorded by TopKService.
 #pragma once
 
 #include <string>
@@ -17,12 +17,11 @@ namespace topk {
 /// The state shared by all calls of the protocol. Thread-safe.
 class OipService {
  public:
-  /// The service's name in the contract.
   static const char* service_full_name() {
     return inference::GRPCInferenceService::service_full_name();
   }
 
-  /// Both must outlive the service.
+  /// `topk` and `health` must outlive the service.
   OipService(TopKService& topk, HealthState& health)
       : topk_(topk), health_(health), regions_(topk.shared_objects()) {}
 

@@ -41,8 +41,9 @@ Status WrongType(const std::string& name, std::string_view expected) {
       StrCat("parameter ", Quote(name), " must be ", expected));
 }
 
-// Returns the name of the parameter that sets an attribute. Of an output's
-// description only the data type can be set: the protocol's outputs are packed.
+// Returns the name of the parameter that sets an attribute. Only the data type
+// of an output's description can be set, because the protocol's outputs are
+// packed.
 std::string ParameterOf(const FieldDescriptor& attribute) {
   const bool is_output =
       attribute.message_type() != nullptr &&
@@ -60,8 +61,8 @@ Status Unknown(const std::string& name, const Message& attributes) {
                                 known, "index_offset"));
 }
 
-// Returns the number of an enum's value, given as a number or a name. The
-// prefix of the names, which may be omitted, is that of the first value,
+// Returns the number of an enum value that is given as a number or a name. The
+// name may omit the enum's prefix, which is taken from the first value,
 // PREFIX_UNSPECIFIED.
 Result<int> ReadEnum(const std::string& name, const InferParameter& value,
                      const EnumDescriptor& type) {
@@ -94,8 +95,8 @@ Result<bool> ReadBool(const std::string& name, const InferParameter& value) {
   return WrongType(name, "true or false");
 }
 
-// Sets a field of one of the types that the attributes of dialects have.
-// Reflection ends the process if its setter does not fit the field's type.
+// Sets a field of any type that dialects use for attributes. Reflection aborts
+// the process if the setter does not match the field's type.
 Status SetField(const FieldDescriptor& field, const std::string& name,
                 const InferParameter& value, Message& to) {
   using Reflection = google::protobuf::Reflection;
@@ -112,7 +113,7 @@ Status SetField(const FieldDescriptor& field, const std::string& name,
     case FieldDescriptor::CPPTYPE_ENUM:
       return set(ReadEnum(name, value, *field.enum_type()),
                  &Reflection::SetEnumValue);
-    case FieldDescriptor::CPPTYPE_STRING: {  // overloaded in some protobufs
+    case FieldDescriptor::CPPTYPE_STRING: {  // overloaded in some versions
       Result<std::string> text = ReadText(name, value);
       if (!text.ok()) return text.status();
       to.GetReflection()->SetString(&to, &field, *std::move(text));
@@ -163,7 +164,7 @@ Status SetParameters(
 Result<int64_t> ReadInteger(const std::string& name,
                             const InferParameter& value) {
   if (value.has_int64_param()) return value.int64_param();
-  // In Python True is an int, 1.
+  // In Python, True is an int.
   if (value.has_bool_param()) return int64_t{value.bool_param()};
   if (value.has_uint64_param() &&
       std::in_range<int64_t>(value.uint64_param())) {

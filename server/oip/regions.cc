@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMaxName = 256;
 
-// Clients search messages for this text, which is Triton's.
+// Uses Triton's wording, because clients search error messages for it.
 Status NotFound(const std::string& name) {
   return {Code::kNotFound, "SHARED_MEMORY_REGION", "shared_memory_region",
           StrCat("Unable to find shared memory region: ", SingleQuote(name))};
@@ -47,7 +47,7 @@ Status Regions::Register(
   const Result<SharedRegion> opened =
       objects_->Open(region, Access::kRead, "key");
   if (!opened.ok()) {
-    // This request has fields instead of a SharedMemoryRegion `key`.
+    // Report fields of this request, which has no SharedMemoryRegion `key`.
     Status status = opened.status();
     constexpr std::string_view kPrefix = "key.";
     if (status.field == "key.name") status.field = "key";

@@ -1,5 +1,4 @@
-// The regions of shared memory that clients of the Open Inference Protocol have
-// registered.
+// The shared memory regions that Open Inference Protocol clients registered.
 #pragma once
 
 #include <map>
@@ -20,37 +19,37 @@ namespace topk {
 /// the object by its name again. Thread-safe.
 class Regions {
  public:
-  /// The maximum number of regions, in total and of one client.
+  /// Maximum number of regions, in total and per client.
   static constexpr size_t kMax = 256;
   static constexpr size_t kMaxOfClient = kMax / 2;
 
-  /// `objects` must outlive this, or is null if no shared memory is allowed.
+  /// `objects` must outlive this object. Null disables shared memory.
   explicit Regions(SharedObjects* objects) : objects_(objects) {}
 
-  /// Registers a region, which the caller then owns. UNIMPLEMENTED if no shared
-  /// memory is allowed; PERMISSION_DENIED if the caller is not local;
-  /// ALREADY_EXISTS if the name is taken; RESOURCE_EXHAUSTED if there are too
-  /// many regions; see also SharedObjects::Open().
+  /// Registers a region, which the caller then owns. Returns UNIMPLEMENTED if
+  /// shared memory is disabled, PERMISSION_DENIED if the caller is not local,
+  /// ALREADY_EXISTS if the name is taken, RESOURCE_EXHAUSTED if there are too
+  /// many regions, and the errors of SharedObjects::Open().
   Status Register(const inference::SystemSharedMemoryRegisterRequest& request,
                   const Caller& caller);
 
   /// Unregisters a region, or all regions of the caller if `name` is empty.
-  /// PERMISSION_DENIED if another caller owns the region.
+  /// Returns PERMISSION_DENIED if another caller owns the region.
   Status Unregister(const std::string& name, const Caller& caller);
 
-  /// Lists a region, or all regions if `name` is empty. NOT_FOUND if the region
-  /// does not exist.
+  /// Lists a region, or all regions if `name` is empty. Returns NOT_FOUND if
+  /// the region does not exist.
   Status List(const std::string& name,
               inference::SystemSharedMemoryStatusResponse& to) const;
 
-  /// Returns a part of a region as a part of its object. NOT_FOUND if the
-  /// region does not exist; INVALID_ARGUMENT if the part is not within it;
-  /// UNIMPLEMENTED if no shared memory is allowed.
+  /// Translates a part of a region to a part of its object. Returns NOT_FOUND
+  /// if the region does not exist, INVALID_ARGUMENT if the part is not within
+  /// the region, and UNIMPLEMENTED if shared memory is disabled.
   Result<v1::SharedMemoryRegion> Find(const std::string& name, int64_t offset,
                                       int64_t byte_size) const;
 
  private:
-  // UNIMPLEMENTED if no shared memory is allowed.
+  // Returns UNIMPLEMENTED if shared memory is disabled.
   Status CheckAllowed() const;
 
   struct Region {

@@ -1,4 +1,4 @@
-// Statistics of each model, as Triton's clients read them.
+// Per-model statistics for Triton's clients.
 #pragma once
 
 #include <vector>

@@ -24,14 +24,14 @@ class BusGuard {
  public:
   static constexpr size_t kMax = 256;
 
-  /// Guards a mapping that begins at a page boundary. `writable` tells whether
-  /// it was mapped for writing.
+  /// Guards a mapping that begins at a page boundary. `writable` is true if it
+  /// was mapped for writing.
   BusGuard(std::span<const std::byte> memory, bool writable);
   ~BusGuard();
   BusGuard(const BusGuard&) = delete;
   BusGuard& operator=(const BusGuard&) = delete;
 
-  /// Returns false if this range is not guarded because there are too many.
+  /// Returns whether this range is guarded. False if kMax others already were.
   bool guards() const { return slot_ < kMax; }
 
   /// Returns whether an access found a missing page. From that page on, the

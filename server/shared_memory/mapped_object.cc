@@ -23,7 +23,7 @@ constexpr int64_t kMaxMappedBytes = int64_t{64} << 40;
 constexpr int64_t kMaxObjectBytes = int64_t{1} << 40;
 std::atomic<int64_t> mapped_bytes = 0;  // of all mapped objects
 
-// Returns an error that a retry does not change.
+// Returns an error that is not retryable.
 Status CannotMap(const std::string& field, int64_t bytes,
                  const std::string& reason) {
   return ResourceExhausted(

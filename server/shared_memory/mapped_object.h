@@ -57,8 +57,9 @@ class MappedObject {
   /// mapping, the system allocates memory for it and charges this process. Best
   /// effort: other processes can remove memory later.
   bool IsSparse() const;
-  /// Copies a part without the mapping. Parts that have never been written read
-  /// as zeros and take no memory. Returns false if the object ends earlier.
+  /// Copies a part without using the mapping. Parts that have never been
+  /// written read as zeros and take no memory. Returns false if the object ends
+  /// earlier.
   bool Read(int64_t offset, std::span<std::byte> to) const;
 
   /// Returns whether the object has had at least `bytes` bytes ever since it

@@ -113,8 +113,8 @@ Result<std::shared_ptr<MappedObject>> SharedObjects::Map(
     removed.splice(removed.end(), entries_, found);
   }
   if (Status s = opened->Map(field); !s.ok()) return s;
-  // Unused objects in the cache must not take the address space of others, so
-  // each request maps a huge object again.
+  // Do not cache huge objects: unused ones would take the address space of
+  // others.
   constexpr int64_t kMaxKeptBytes = int64_t{64} << 30;
   if (opened->size() > kMaxKeptBytes) return opened;
   if (entries_.size() == kMaxKept) {

@@ -42,8 +42,8 @@ class SharedRegion {
   bool IsSparse() const { return object_->IsSparse(); }
 
   /// Copies the region into private memory without using the mapping. Returns
-  /// FAILED_PRECONDITION if the object was truncated, and CANCELLED. `field` is
-  /// the request field with the region.
+  /// FAILED_PRECONDITION if the object was truncated, and CANCELLED if
+  /// cancelled. `field` is the request field with the region.
   Result<std::unique_ptr<std::byte[]>> Copy(
       const std::string& field, const Cancellation* cancellation) const;
 

@@ -1,4 +1,4 @@
-// Logs requests that failed, took long or were sampled.
+// Logs failed, slow and sampled requests.
 #pragma once
 
 #include <grpcpp/server_context.h>
@@ -18,7 +18,7 @@ namespace topk {
 
 class CallSpan;
 
-/// The data that all requests of one call share.
+/// Data shared by all requests of one call.
 struct CallInfo {
   const grpc::ServerContext* context = nullptr;
   /// The method's name.
@@ -37,20 +37,20 @@ struct CallInfo {
 /// Never logs tensor data. Thread-safe.
 class AccessLog {
  public:
-  /// Bounded because clients could fill a disk with failing requests.
+  /// Bounded because clients could otherwise fill a disk with failing requests.
   static constexpr int kLinesPerSecond = 100;
 
-  /// `sample` is the share of OK requests that are logged at info, 0 to 1. A
-  /// request that took longer than `slow_nanoseconds` is slow; 0 means that no
-  /// request is. `log` must outlive this object.
+  /// `sample` is the fraction of OK requests to log at info, 0 to 1. Requests
+  /// that take longer than `slow_nanoseconds` are slow; 0 means that none are.
+  /// `log` must outlive this object.
   AccessLog(spdlog::logger& log, double sample, int64_t slow_nanoseconds)
       : log_(log), slow_nanoseconds_(slow_nanoseconds), sampler_(sample) {}
 
-  /// Logs a request that has just ended, if it is to be logged.
+  /// Logs a request that has just ended, unless its level or limit forbids.
   void Record(const CallInfo& call, const v1::TopKRequest& request,
               const RequestStats& stats, const Status& status);
 
-  /// Returns the number of lines above kLinesPerSecond, which were not logged.
+  /// Returns the number of lines not logged because of kLinesPerSecond.
   int64_t suppressed() const {
     return failed_.suppressed() + slow_.suppressed();
   }
@@ -63,8 +63,8 @@ class AccessLog {
   LineLimiter slow_{kLinesPerSecond};
 };
 
-/// Returns the fields of a request's line as a JSON object. The arguments may
-/// contain any text; long text is truncated.
+/// Returns a request's log fields as a JSON object. The arguments may contain
+/// any text; long text is truncated.
 std::string AccessFields(const CallInfo& call, const v1::TopKRequest& request,
                          const RequestStats& stats, const Status& status,
                          int64_t suppressed);

@@ -13,25 +13,26 @@
 
 namespace topk {
 
-/// Builds the span of a call: attributes of OpenTelemetry's semantic
-/// conventions for RPC servers, and the facts of the request.
+/// Builds the span of a call, with attributes from OpenTelemetry's semantic
+/// conventions for RPC servers and the properties of the request.
 class CallSpan {
  public:
-  /// In a call with many requests, only the first ones have their own spans.
+  /// Maximum number of requests with their own spans in a call with many
+  /// requests.
   static constexpr int64_t kMaxRequests = 128;
 
-  /// `path` is the path of the method. `many` says whether the call may have
-  /// many requests. `exporter` must outlive this object.
+  /// `path` is the path of the method. `many` is true if the call may have many
+  /// requests. `exporter` must outlive this object.
   CallSpan(SpanExporter& exporter, std::string_view path, const CallInfo& call,
            bool many);
 
-  /// Adds a finished request. In a call with many requests, the request has its
-  /// own span, and any thread may add it. Otherwise, its attributes and stages
-  /// become those of the call.
+  /// Adds a finished request. In a call with many requests, gives the request
+  /// its own span and is thread-safe. Otherwise, adds its attributes and stages
+  /// to the call's span.
   void AddRequest(const v1::TopKRequest& request, const RequestStats& stats,
                   const Status& status);
 
-  /// Ends the call and exports the span. Call this once.
+  /// Ends the call and exports the span. Call once.
   void End(const Status& status);
 
  private:

@@ -1,4 +1,4 @@
-// Limits on logged lines: a rate per second, and a share of all.
+// Limits the number of logged lines by rate or by sampling.
 #pragma once
 
 #include <atomic>
@@ -17,9 +17,9 @@ class LineLimiter {
  public:
   explicit LineLimiter(int per_second) : per_second_(per_second) {}
 
-  /// Returns nullopt if a line must not be logged in this second of the steady
-  /// clock. Otherwise, returns the number of lines that were suppressed since
-  /// the last admitted line.
+  /// Returns nullopt if no more lines may be logged in this second of the
+  /// steady clock. Otherwise, returns the number of lines suppressed since the
+  /// last admitted line.
   std::optional<int64_t> Pass(int64_t second = ThisSecond()) {
     const MutexLock lock(mutex_);
     if (second > second_) {
@@ -34,7 +34,7 @@ class LineLimiter {
     return suppressed_ - std::exchange(reported_, suppressed_);
   }
 
-  /// Returns the number of all suppressed lines.
+  /// Returns the total number of suppressed lines.
   int64_t suppressed() const { return suppressed_; }
 
  private:
@@ -47,11 +47,11 @@ class LineLimiter {
   std::atomic<int64_t> suppressed_ = 0;
   Mutex mutex_;
   int64_t second_ TOPK_GUARDED_BY(mutex_) = 0;
-  int lines_ TOPK_GUARDED_BY(mutex_) = 0;  // in that second
+  int lines_ TOPK_GUARDED_BY(mutex_) = 0;  // in second_
   int64_t reported_ TOPK_GUARDED_BY(mutex_) = 0;
 };
 
-/// Picks a share of events at even distances: 0.25 picks every fourth event.
+/// Picks a fraction of events at regular intervals: 0.25 picks every fourth.
 /// Thread-safe.
 class Sampler {
  public:

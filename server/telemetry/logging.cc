@@ -23,8 +23,8 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// Marks a message as a JSON object, whose fields become those of the line. No
-// client can choose the first byte of any other message.
+// Prefix of a message that is a JSON object. The line gets the object's fields.
+// Clients cannot choose the first byte of any other message.
 constexpr char kFieldsMark = '\x1e';
 
 // Writes a line of text or a JSON object. Messages cannot forge lines, because
@@ -64,7 +64,7 @@ class LineFormatter final : public spdlog::formatter {
   spdlog::pattern_formatter pattern_{"%Y-%m-%dT%H:%M:%S.%e%z %l %v"};
 };
 
-// Tells when it is flushed. Only the writing thread calls it.
+// Signals when it is flushed. Called only by the writing thread.
 class FlushSignal final
     : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
@@ -75,8 +75,8 @@ class FlushSignal final
   void flush_() override { flushed.set_value(); }
 };
 
-// Returns the queue, and the thread, that write the lines of all loggers. Never
-// destroyed, because gRPC's threads may log until the process ends.
+// Returns the queue and the thread that all loggers share. Never destroyed,
+// because gRPC's threads may log until the process ends.
 const std::shared_ptr<spdlog::details::thread_pool>& Writer() {
   static const auto& writer = *new auto(
       std::make_shared<spdlog::details::thread_pool>(kMaxWaitingLines, 1));
@@ -118,7 +118,7 @@ bool FlushLog(std::chrono::milliseconds timeout) {
         std::future_status::ready) {
       return true;
     }
-    // Asks again, because newer lines may have displaced the request.
+    // Retry, because newer lines may have displaced the request.
   } while (std::chrono::steady_clock::now() < end);
   return false;
 }
@@ -131,17 +131,17 @@ void CaptureLibraryLogs(std::shared_ptr<spdlog::logger> log) {
   // Never destroyed, because gRPC's threads may log until the process ends.
   static auto& target = *new std::shared_ptr<spdlog::logger>();
   target = std::move(log);
-  // Anyone who can connect can make gRPC log errors.
+  // Limited, because anyone who can connect can make gRPC log errors.
   static LineLimiter limiter(100);
   SetLibraryLogHandler([](LibrarySeverity severity, std::string_view library,
                           std::string_view text) {
     if (severity == LibrarySeverity::kFatal) {
-      // The process aborts next, and queued lines would be lost.
+      // The process aborts next and would lose queued lines.
       target->critical("{}: {}", library, text);
       FlushLog(std::chrono::seconds(1));
       return;
     }
-    // protobuf's errors are malformed requests, which have their own line.
+    // protobuf errors are malformed requests, which are logged separately.
     const bool is_error =
         severity == LibrarySeverity::kError && library != "protobuf";
     const auto level = is_error ? spdlog::level::err : spdlog::level::debug;

@@ -20,8 +20,8 @@ namespace topk {
 /// scrape. Metrics and series are never removed. Thread-safe.
 class MetricRegistry final : public prometheus::Collectable {
  public:
-  /// Returns the series of a family with these labels, which the server
-  /// updates. Creates the family and the series if they do not exist.
+  /// Returns the series with these labels, for the server to update. Creates
+  /// the family and the series if they do not exist.
   prometheus::Counter& MakeCounter(const std::string& name,
                                    const std::string& help,
                                    const prometheus::Labels& labels = {}) {
@@ -42,9 +42,9 @@ class MetricRegistry final : public prometheus::Collectable {
         .Add(labels, bounds);
   }
 
-  /// Adds a series whose value `value` returns at each scrape, on a thread of
-  /// the HTTP server. Whatever `value` refers to must outlive that server. The
-  /// value of a counter must never decrease.
+  /// Adds a series that calls `value` at each scrape, on an HTTP server thread.
+  /// Everything that `value` refers to must outlive the HTTP server. A counter
+  /// must never decrease.
   using Value = std::function<double()>;
   void AddGauge(const std::string& name, const std::string& help, Value value,
                 const prometheus::Labels& labels = {}) {
@@ -60,8 +60,8 @@ class MetricRegistry final : public prometheus::Collectable {
 
  private:
   struct ComputedFamily {
-    prometheus::MetricFamily family;  // its values are not set
-    std::vector<Value> values;        // by series
+    prometheus::MetricFamily family;  // without values
+    std::vector<Value> values;        // one per series
   };
 
   void Add(prometheus::MetricType type, const std::string& name,

@@ -24,15 +24,15 @@ Bounds Powers(double first, double factor, int count) {
 // Up to 17 s. A stage of a small request takes a microsecond or two.
 Bounds StageSeconds() { return Powers(1e-6, 4, 13); }
 
-// Numbers of bytes and elements, and k, up to 8^11.
+// For bytes, elements and k, up to 8^11.
 Bounds Sizes() { return Powers(1, 8, 12); }
 
 double Seconds(int64_t nanoseconds) {
   return 1e-9 * static_cast<double>(nanoseconds);
 }
 
-// Returns the label of a request that was rejected for a reason other than a
-// mistake in it, or null.
+// Returns the label of a request that was rejected for a reason other than
+// invalid input, or null.
 const char* RejectionOf(const Status& status) {
   static const std::map<std::string_view, const char*> reasons = {
       {"TOO_MANY_BYTES", "inflight_bytes"},
@@ -107,7 +107,7 @@ Metrics::Metrics()
     }
   }
   unknown_operator_ = MakeOperator("unknown", "unknown");
-  (void)AnswersOf("other", "other");  // exposes it from zero
+  (void)AnswersOf("other", "other");  // so that it is exposed at zero
   registry_->AddGauge("topk_ready",
                       "1 while the server accepts calls, 0 while it drains",
                       [this] { return ready_ ? 1 : 0; });
@@ -117,7 +117,7 @@ Metrics::Metrics()
 Metrics::OfOperator Metrics::MakeOperator(const std::string& dialect,
                                           const std::string& version) {
   prometheus::Labels labels = {{"dialect", dialect}, {"version", version}};
-  // From the work on one cache line to that on a long tensor: up to 42 s.
+  // From one cache line to a long tensor: up to 42 s.
   OfOperator made{&registry_->MakeHistogram(
                       "topk_compute_seconds",
                       "Compute time of successful requests in seconds",
@@ -153,7 +153,7 @@ void Metrics::Record(std::string_view method, const v1::TopKRequest& request,
       operators_.find({request.spec().dialect(), request.spec().version()});
   const OfOperator& row =
       known == operators_.end() ? unknown_operator_ : known->second;
-  // Any other code would be a defect.
+  // Any other code is a bug.
   const auto count = row.requests.find(status.code);
   (count == row.requests.end() ? row.requests.at(Code::kInternal)
                                : count->second)

@@ -28,8 +28,8 @@ namespace topk {
 /// whatever clients send.
 class Metrics {
  public:
-  /// The number of kernels with their own series. All others share one, labeled
-  /// "other".
+  /// Maximum number of kernels with their own series. All others share a series
+  /// labeled "other".
   static constexpr size_t kMaxKernels = 64;
 
   Metrics();
@@ -42,13 +42,14 @@ class Metrics {
   /// per second, if other calls have waited noticeably for the poller.
   void RecordPollerBusy(std::chrono::nanoseconds busy, spdlog::logger& log);
 
-  /// Sets the gauge that tells whether the server serves.
+  /// Sets the gauge that shows whether the server accepts calls.
   void SetReady(bool ready) { ready_ = ready; }
 
-  /// Adds the metric of the build and the instruction set. Call it once.
+  /// Adds the metric with the build and the instruction set. Call once.
   void SetBuild(const std::string& instruction_set);
 
-  /// Returns everything that is scraped. Other parts add their metrics to it.
+  /// Returns the registry that is scraped. Other components add their metrics
+  /// to it.
   const std::shared_ptr<MetricRegistry>& registry() const { return registry_; }
 
  private:
@@ -79,7 +80,7 @@ class Metrics {
   prometheus::Histogram& poller_busy_;
   LineLimiter poller_lines_{1};
   std::atomic<bool> ready_ = false;
-  // The constructor fills these.
+  // Filled by the constructor.
   std::map<std::string_view, prometheus::Counter*> rejected_;   // by reason
   std::map<std::string_view, prometheus::Counter*> cancelled_;  // by progress
   std::array<prometheus::Histogram*, kStageNames.size()> stages_;

@@ -1,4 +1,4 @@
-// Metrics over HTTP.
+// Serves metrics over HTTP.
 #pragma once
 
 #include <prometheus/exposer.h>
@@ -16,7 +16,7 @@ namespace topk {
 class MetricsEndpoint {
  public:
   /// Serves the metrics of a registry at host:port (port 0: any free port).
-  /// Returns UNAVAILABLE, with the address, if the address cannot be bound.
+  /// Returns UNAVAILABLE, naming the address, if it cannot be bound.
   static Result<std::unique_ptr<MetricsEndpoint>> Start(
       const std::string& address, std::shared_ptr<MetricRegistry> metrics);
   ~MetricsEndpoint();

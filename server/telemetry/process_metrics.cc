@@ -21,7 +21,7 @@ double StatField(int field) {
   std::ifstream file("/proc/self/stat");
   std::string text;
   std::getline(file, text);
-  // Field 2 is the program's name, in brackets, and may contain anything.
+  // Field 2 is the program's name in parentheses, and may contain anything.
   const size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return 0;
   std::istringstream rest(text.substr(name_end + 1));
@@ -49,7 +49,7 @@ double OpenFiles() {
   std::error_code error;
   const auto files = std::ranges::distance(
       std::filesystem::directory_iterator("/proc/self/fd", error));
-  // Does not count the descriptor that reads this folder.
+  // Exclude the descriptor that reads this directory.
   return static_cast<double>(std::max<int64_t>(files - 1, 0));
 }
 

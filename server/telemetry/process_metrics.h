@@ -5,7 +5,7 @@
 
 namespace topk {
 
-/// Returns the resident memory of this process in bytes, without files and
+/// Returns the resident memory of this process in bytes, excluding files and
 /// shared memory.
 double AnonymousBytes();
 

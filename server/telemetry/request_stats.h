@@ -65,8 +65,7 @@ struct RequestStats {
   /// Starts the next stage at the arrival of a message.
   void Arrive(Clock::time_point when) { stage_start_ = when; }
 
-  /// Adds the time since the previous call of this function or of Arrive() to a
-  /// stage.
+  /// Adds the time since the last call of this function or Arrive() to a stage.
   void RecordStage(Stage stage) {
     const Clock::time_point now = Clock::now();
     int64_t& sum = (*this)[stage];
@@ -78,31 +77,30 @@ struct RequestStats {
   /// Returns when the last recorded stage ended.
   Clock::time_point stages_end() const { return stage_start_; }
 
-  /// Adds the sizes and the execution info of a response. Of the time since the
-  /// last recorded stage, the part outside of the backend counts as decoding.
+  /// Adds the sizes and the execution info of a response. The time since the
+  /// last recorded stage counts as decoding, except the time in the backend.
   void AddResponse(const v1::TopKResponse& answer);
 
  private:
   Clock::time_point stage_start_{};
 };
 
-/// The longest texts chosen by clients, and the longest error messages, that
-/// are logged or sent as part of a span, in bytes.
+/// Maximum sizes in bytes of client-chosen text and of error messages in logs
+/// and spans.
 inline constexpr size_t kMaxText = 256;
 inline constexpr size_t kMaxErrorText = 1024;
 
-/// Returns K, or nullopt if the request is invalid or has a tensor of K.
+/// Returns k, or nullopt if the request is invalid or passes K as a tensor.
 std::optional<int64_t> KOf(const v1::TopKRequest& request);
 
 /// Returns the number of elements of the shape, or nullopt if it overflows.
 std::optional<int64_t> ElementsOf(const v1::TopKRequest& request);
 
-/// A number or a text.
+/// The value of a request's property.
 using FactValue = std::variant<int64_t, std::string>;
 
-/// Returns the properties of a valid or invalid request by their names in the
-/// log. Leaves out those that are not known. Texts have at most kMaxText bytes
-/// and may contain any characters.
+/// Returns the known properties of a request, valid or not, by their names in
+/// the log. Texts have at most kMaxText bytes and may contain any characters.
 std::vector<std::pair<const char*, FactValue>> FactsOf(
     const v1::TopKRequest& request, const RequestStats& stats);
 

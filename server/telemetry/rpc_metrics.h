@@ -30,8 +30,8 @@ class RpcMetrics {
     std::array<prometheus::Counter*, 17> handled;  // by grpc::StatusCode
   };
 
-  /// The methods of the named services, whose descriptors must be linked in,
-  /// have their own series. All others are counted as "unknown", because
+  /// Creates series for each method of the named services, whose descriptors
+  /// must be linked in. All other methods are counted as "unknown", because
   /// clients can make up any number of them.
   RpcMetrics(MetricRegistry& registry,
              const std::vector<std::string>& services);
@@ -44,21 +44,20 @@ class RpcMetrics {
   Method unknown_;
 };
 
-/// Counts one call, from its construction on.
+/// Counts one call, which starts when this object is constructed.
 class RpcCount {
  public:
   explicit RpcCount(const RpcMetrics::Method& method) : method_(method) {
     method_.started->Increment();
   }
 
-  /// Returns when the call started.
   std::chrono::steady_clock::time_point start() const { return start_; }
 
-  /// Counts a message of the client.
+  /// Counts a message from the client.
   void Received() const { method_.received->Increment(); }
   /// Counts a message to the client.
   void Sent() const { method_.sent->Increment(); }
-  /// Counts the call's status when the status is sent. Call this once.
+  /// Counts the call's status when the status is sent. Call once.
   void Handled(int code) const;
 
  private:

@@ -209,7 +209,7 @@ void SpanExporter::Send(const ExportRequest& request, int64_t count,
   } else {
     failed_ += count;
   }
-  // Logs a change, not each message.
+  // Log only when the outcome changes, not for each message.
   if (std::exchange(failing_, !status.ok()) == !status.ok()) return;
   if (status.ok()) {
     log_.info("traces: spans are sent to {} again", config_.endpoint);
@@ -221,11 +221,11 @@ void SpanExporter::Send(const ExportRequest& request, int64_t count,
   }
 }
 
-// Waits for the call to end, and cancels it if time is up at exit. A thread
-// that waits in gRPC takes events from the server's pollers and wakes one for
-// each: a fifth of all events, measured with gRPC 1.51. So this thread only
-// checks for the end, and the pollers move the call forward. There are no
-// pollers at exit, so the thread waits in gRPC then.
+// Waits for the call to end, and cancels it if time runs out at exit. A thread
+// that blocks in gRPC would take events from the server's pollers and wake a
+// poller for each: a fifth of all events, measured with gRPC 1.51. So this
+// thread only checks for completion while the pollers drive the call. At exit,
+// there are no pollers, so the thread blocks in gRPC.
 void SpanExporter::Await(grpc::ClientContext& context,
                          const std::stop_token& stop) {
   constexpr std::chrono::milliseconds kNoPause{0};

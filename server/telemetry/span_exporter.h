@@ -51,18 +51,19 @@ struct Span {
 };
 
 /// Decides which calls have a span, and sends spans in batches over OTLP/gRPC
-/// from one thread. At most kMaxQueued spans are queued or being sent. More are
-/// dropped and counted, so a slow or absent collector neither delays calls nor
-/// fills the memory. Thread-safe.
+/// from one thread. At most kMaxQueued spans are queued or being sent. Further
+/// spans are dropped and counted, so a slow or absent collector neither delays
+/// calls nor fills the memory. Thread-safe.
 class SpanExporter {
  public:
   /// Limits of the queue and of one message, not counting stages.
   static constexpr size_t kMaxQueued = 2048;
   static constexpr size_t kMaxBatch = 256;
-  /// The longest time that a span waits for a batch to fill, that one message
-  /// takes with its retries, and that the destructor keeps sending.
+  /// How long a span may wait for its batch to fill.
   static constexpr std::chrono::milliseconds kInterval{1000};
+  /// Time limit of one message, including retries.
   static constexpr std::chrono::milliseconds kTimeout{10000};
+  /// How long the destructor may keep sending.
   static constexpr std::chrono::milliseconds kFlush{2000};
 
   /// Connects at the first span. `log` must outlive this object. REQUIRES:
@@ -79,8 +80,8 @@ class SpanExporter {
   /// the registry.
   void AddMetrics(MetricRegistry& registry) const;
 
-  /// The numbers of spans, stages included, that the collector has accepted,
-  /// and that were dropped because the queue was full.
+  /// The numbers of spans, including stages, that the collector accepted and
+  /// that were dropped because the queue was full.
   int64_t exported() const { return exported_; }
   int64_t queue_full() const { return queue_full_; }
 
@@ -89,7 +90,7 @@ class SpanExporter {
   using ExportRequest =
       opentelemetry::proto::collector::trace::v1::ExportTraceServiceRequest;
 
-  // The thread calls these.
+  // Called by thread_.
   void Run(const std::stop_token& stop);
   void Send(const ExportRequest& request, int64_t count,
             const std::stop_token& stop);
@@ -104,7 +105,7 @@ class SpanExporter {
   std::atomic<int64_t> failed_ = 0;
   std::atomic<int64_t> rejected_ = 0;
 
-  // Only the thread uses these.
+  // Used only by thread_.
   grpc::CompletionQueue queue_;
   bool failing_ = false;
   std::optional<Span::Clock::time_point> give_up_at_;

@@ -35,7 +35,7 @@ bool IsTraceState(std::string_view text) {
 }  // namespace
 
 uint64_t NewTraceId() {
-  // Ids must differ between processes, so the system provides the seed.
+  // Seed from the system, because ids must differ between processes.
   thread_local std::mt19937_64 random([] {
     std::random_device device;
     return uint64_t{device()} << 32 | device();
@@ -59,7 +59,7 @@ std::optional<TraceContext> ParseTraceParent(std::string_view text) {
   if (*version == 0xff || (*high | *low) == 0 || *parent == 0) {
     return std::nullopt;
   }
-  // Version 00 has no more fields; a higher version may have.
+  // Version 00 has no further fields. Higher versions may.
   if (text.size() > kLength && (*version == 0 || text[kLength] != '-')) {
     return std::nullopt;
   }

@@ -28,15 +28,16 @@ struct TraceContext {
 
 /// Parses a traceparent header. Sets the trace, the parent and `sampled`.
 /// Accepts version 00, and the first four fields of higher versions. Returns
-/// nullopt if the header is not valid; ignore it then, with its tracestate.
+/// nullopt if the header is invalid; the caller must then also ignore the
+/// tracestate.
 std::optional<TraceContext> ParseTraceParent(std::string_view text);
 
-/// The longest tracestate that is kept. A longer tracestate, or one with bytes
-/// that are not printable ASCII, is dropped as a whole.
+/// Maximum size of a tracestate. A longer tracestate, or one with bytes other
+/// than printable ASCII and tabs, is dropped as a whole.
 inline constexpr size_t kMaxTraceState = 512;
 
-/// Continues the trace of a valid traceparent, or begins a trace. The result
-/// has a new span.
+/// Continues the trace of `traceparent` if it is valid, otherwise begins a
+/// trace. The result has a new span.
 TraceContext ContinueTrace(std::string_view traceparent,
                            std::string_view tracestate);
 
@@ -46,7 +47,7 @@ uint64_t NewTraceId();
 /// Returns the traceparent header of calls whose parent is `trace.span`.
 std::string ToTraceParent(const TraceContext& trace);
 
-/// Return an id in lower-case hex: 32 digits of a trace, 16 of a span.
+/// Return an id in lower-case hex: 32 digits for a trace, 16 for a span.
 std::string TraceId(const TraceContext& trace);
 std::string SpanId(uint64_t span);
 
@@ -54,15 +55,15 @@ std::string SpanId(uint64_t span);
 struct TraceConfig {
   /// The collector: http://host:port or https://host:port; "" = no export.
   std::string endpoint;
-  /// The authorities of an https collector, in PEM; "" = those of this machine.
+  /// The root certificates for an https collector, in PEM; "" = this machine's.
   std::string authorities;
-  /// Whether a call with a traceparent is sampled if its caller is.
+  /// Whether calls with a traceparent follow the caller's sampling decision.
   bool follow_parent = true;
-  /// The share of the other traces that are sampled, 0 to 1.
+  /// The fraction of other traces to sample, 0 to 1.
   double ratio = 1;
   /// The resource's attributes, e.g. service.name.
   std::map<std::string, std::string> resource;
-  /// The variables that were ignored, and why.
+  /// The environment variables that were ignored, and why.
   std::vector<std::string> warnings;
 };
 
