@@ -115,8 +115,7 @@ struct Kernels {
   void (*rank)(const Key* keys, int64_t count, Key* ranks);
 
   /// Selects from consecutive rows, starting at `begin`, until all are done or
-  /// a row has too many equal elements for this kernel. Returns the first row
-  /// that is not done.
+  /// a row needs the path of long rows. Returns the first row that is not done.
   int64_t (*select_short_rows)(const Encoder& encoder,
                                const ShortRows<Key>& rows, int64_t begin);
 
