@@ -1,5 +1,5 @@
-// Between plans and messages: the length of a request's data, the tensors of an
-// answer.
+// Checks the length of a request's data against its plan, and fills in the
+// response message.
 #pragma once
 
 #include <chrono>
@@ -13,17 +13,18 @@
 
 namespace topk {
 
-/// Returns INVALID_ARGUMENT, which names both lengths, unless `bytes` is one of
-/// the lengths that the data of the plan's input may have.
+/// Returns INVALID_ARGUMENT, naming both lengths, unless `bytes` is a length
+/// that `plan` allows for the input's data.
 Status CheckPayload(const Plan& plan, int64_t bytes);
 
 /// Allocates the response's tensors, filled with zeros, and returns the outputs
-/// to write to. The response must not be moved until they are written. If
-/// cancelled (null = never), the outputs are too short to be used.
+/// to write to. The response must not be moved until they are written. After a
+/// cancellation (null = never), the outputs may be too short to use.
 Outputs PrepareOutputs(const Plan& plan, v1::TopKResponse& response,
                        const Cancellation* cancellation = nullptr);
 
-/// Destroys an answer that nobody waits for, without waiting for it.
+/// Discards a response that nobody waits for. Large buffers are freed
+/// asynchronously.
 void Discard(const Plan& plan, v1::TopKResponse response);
 
 /// Sets the response's ExecutionInfo.

@@ -24,7 +24,7 @@ void ChunkedRun::Feed(std::span<const std::byte> chunk) {
   chunk = chunk.first(std::min(chunk.size(), missing_));
   missing_ -= chunk.size();
   if (fold_ != nullptr) return fold_->Feed(chunk);
-  constexpr size_t kBlock = size_t{256} << 10;  // 0.2 ms in new pages
+  constexpr size_t kBlock = size_t{256} << 10;  // 0.2 ms for new pages
   while (!chunk.empty() && !IsCancelled(cancellation_)) {
     const auto block = chunk.first(std::min(chunk.size(), kBlock));
     whole_.insert(whole_.end(), block.begin(), block.end());

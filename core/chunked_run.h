@@ -23,7 +23,7 @@ class ChunkedRun {
                                   const Outputs& outputs,
                                   const Cancellation* cancellation);
 
-  /// Takes the next bytes of the tensor. Ignores bytes of padding.
+  /// Takes the next bytes of the tensor. Ignores padding.
   void Feed(std::span<const std::byte> chunk);
 
   /// Writes the rest of the outputs. If the run was cancelled, the outputs are

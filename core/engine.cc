@@ -13,7 +13,8 @@
 namespace topk {
 namespace {
 
-// The cost over chunks: of a fold, or of concatenating them and a run.
+// Returns the cost of a tensor in chunks: of a fold, or of concatenation and a
+// run.
 Cost ChunkedCost(const PreparedPlan& prepared, bool folds) {
   if (folds) return prepared.FoldCost();
   Cost cost = prepared.RunCost();
@@ -22,7 +23,7 @@ Cost ChunkedCost(const PreparedPlan& prepared, bool folds) {
   return cost;
 }
 
-// The cost if either of two backends may run the request.
+// Returns the cost if either of two backends may run the request.
 Cost MaxCost(const Cost& a, const Cost& b) {
   return {std::max(a.input_bytes, b.input_bytes),
           std::max(a.output_bytes, b.output_bytes),

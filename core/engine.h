@@ -28,8 +28,8 @@ struct EngineOptions {
 /// The state of all devices other than the CPU.
 struct DeviceReport {
   std::vector<DeviceState> devices;
-  /// Requests that the CPU computed because a device failed or had no memory
-  /// left.
+  /// Requests that fell back to the CPU because a device failed, and because a
+  /// device had no memory left.
   int64_t fallbacks_lost = 0;
   int64_t fallbacks_full = 0;
 };
@@ -50,8 +50,8 @@ class Engine {
   /// REQUIRES: CheckEnvironment(options.backends) is OK.
   explicit Engine(const EngineOptions& options);
 
-  /// Uses these backends instead of those of the registry. REQUIRES: the last
-  /// backend accepts every plan.
+  /// Uses these backends instead of the registry's. REQUIRES: the last backend
+  /// accepts every plan.
   Engine(const EngineOptions& options,
          std::vector<std::unique_ptr<Backend>> backends);
 
@@ -70,7 +70,7 @@ class Engine {
   /// and RESOURCE_EXHAUSTED if the tensor has too many columns for a stream.
   Result<PreparedRequest> PrepareStream(const v1::TopKRequest& header) const;
 
-  /// Runs a prepared request. Returns CANCELLED a few milliseconds after
+  /// Runs a prepared request. Returns CANCELLED within a few milliseconds of
   /// Cancel(); a null cancellation never cancels. REQUIRES: the chunks have the
   /// total length that was passed to Prepare().
   Result<v1::TopKResponse> Run(const PreparedRequest& request, Chunks chunks,
@@ -84,7 +84,7 @@ class Engine {
   /// add the limits of its transport.
   v1::Capabilities GetCapabilities() const;
 
-  /// Returns the state of the devices that were found when the engine was made.
+  /// Returns the state of the devices that were found at construction.
   DeviceReport Devices() const;
 
  private:
@@ -97,8 +97,8 @@ class Engine {
                               Input input) const;
   /// Prepares a plan on the last backend, the CPU, which runs every plan.
   std::unique_ptr<const PreparedPlan> PrepareLast(const Plan& plan) const;
-  /// Counts a request that the last backend computes because another backend
-  /// failed with this code.
+  /// Counts a fallback to the last backend. `why` is the error code of the
+  /// backend that failed.
   void CountFallback(Code why) const;
 
   Limits limits_;
@@ -109,12 +109,12 @@ class Engine {
 };
 
 /// A request whose tensor arrives in chunks. Holds the outputs and the
-/// selections in progress. Only a strided tensor is stored as a whole.
+/// selections in progress; stores the whole tensor only if it is strided.
 class TensorStream {
  public:
   /// Starts a stream that Engine::PrepareStream() prepared. `engine` and
   /// `cancellation` (null = never cancelled) must outlive the stream. After
-  /// Cancel(), this function and the next call of the functions below return
+  /// Cancel(), this function and the next call of Feed() or Finish() return
   /// CANCELLED.
   static Result<TensorStream> Start(const Engine& engine,
                                     PreparedRequest request,
@@ -122,12 +122,12 @@ class TensorStream {
   TensorStream(TensorStream&&) noexcept;
   ~TensorStream();
 
-  /// CPU time of one call of Feed() with `bytes` bytes, and of Finish(). Both
-  /// are bounds that do not depend on the data that was fed before.
+  /// Return upper bounds on the CPU time of Feed() with `bytes` bytes, and of
+  /// Finish(). The bounds do not depend on the data fed before.
   Size FeedNanoseconds(Size bytes) const;
   Size FinishNanoseconds() const;
 
-  /// Takes the next bytes. Returns INVALID_ARGUMENT once there are more bytes
+  /// Takes the next bytes. Returns INVALID_ARGUMENT if there are more bytes
   /// than the tensor has.
   Status Feed(std::span<const std::byte> chunk);
 

@@ -25,8 +25,8 @@ TensorStream::TensorStream(std::unique_ptr<State> state)
 TensorStream::TensorStream(TensorStream&&) noexcept = default;
 
 TensorStream::~TensorStream() {
-  // A stream without a response may hold much memory, which takes long to free.
-  // The memory of a device must be freed before the device is.
+  // An unfinished stream may hold a lot of memory, which is slow to free. Free
+  // device memory now, because it must not outlive its device.
   if (state_ == nullptr) return;
   const Cost& cost = state_->request.cost;
   const Fold* fold = state_->run ? state_->run->fold() : nullptr;
@@ -73,7 +73,7 @@ Size TensorStream::FinishNanoseconds() const {
   const PreparedRequest& request = state_->request;
   if (state_->run->fold() == nullptr) return request.cost.nanoseconds;
   // A fold on the CPU writes each slice when its last element arrives, but
-  // packs values of less than a byte at the end, at up to 1 ns each.
+  // packs sub-byte values only at the end, at up to 1 ns each.
   const Plan& plan = *request.plan;
   const bool packs = InfoOf(plan.dtype).packed() && plan.wants_values;
   return request.prepared->FeedNanoseconds(0) +
@@ -104,7 +104,7 @@ Result<v1::TopKResponse> TensorStream::Finish() {
   const Execution execution = state.run->Finish();
   state.computing += std::chrono::steady_clock::now() - start;
   if (IsCancelled(state.cancellation)) return Cancelled();
-  // The chunks are no longer available for another attempt.
+  // No fallback: the chunks are gone.
   if (!execution.status.ok()) return execution.status;
   SetExecution(execution, state.computing, state.response);
   return std::move(state.response);

@@ -1,4 +1,4 @@
-// The interface of a backend. ARCHITECTURE.md has the recipe for another one.
+// The interface of a backend. ARCHITECTURE.md explains how to add another one.
 #pragma once
 
 #include <cstddef>
@@ -27,13 +27,13 @@ struct Execution {
   std::string_view backend;
   std::string_view kernel;
   std::string_view instruction_set;
-  /// UNAVAILABLE if a device failed, RESOURCE_EXHAUSTED if a device has no
-  /// memory left. The outputs are then undefined. The last backend of the
-  /// registry always succeeds.
+  /// UNAVAILABLE if a device failed, RESOURCE_EXHAUSTED if a device ran out of
+  /// memory. The outputs are then undefined. The last backend of the registry
+  /// always succeeds.
   Status status = {};
 };
 
-/// The state of a device other than the CPU, for operators.
+/// The state of a device other than the CPU, reported to operators.
 struct DeviceState {
   /// E.g. "NVIDIA H100 80GB HBM3".
   std::string name;
@@ -45,7 +45,7 @@ struct DeviceState {
 };
 
 /// A selection over one tensor that arrives in chunks. The result does not
-/// depend on the chunk sizes. Once cancelled, the calls return soon and the
+/// depend on the chunk sizes. After a cancellation, calls return soon and the
 /// outputs are undefined.
 class Fold {
  public:
@@ -55,17 +55,19 @@ class Fold {
   /// within an element. REQUIRES: the total does not exceed plan.input.bytes.
   virtual void Feed(std::span<const std::byte> chunk) = 0;
 
-  /// Writes the rest of the outputs. REQUIRES: all of plan.input.bytes fed.
+  /// Writes the rest of the outputs. REQUIRES: all of plan.input.bytes were
+  /// fed.
   virtual Execution Finish() = 0;
 
-  /// Whether the fold may be destroyed after its backend, on any thread.
+  /// Returns whether the fold may be destroyed after its backend, on any
+  /// thread.
   virtual bool OutlivesBackend() const { return false; }
 };
 
 /// A plan that one backend will run. Thread-safe. The plan and the backend must
 /// outlive it.
 ///
-/// A null cancellation never cancels. Once cancelled, a computation skips
+/// A null cancellation never cancels. After a cancellation, a computation skips
 /// unstarted work and returns soon, and its outputs are undefined. The caller
 /// must check the cancellation afterwards.
 class PreparedPlan {
@@ -76,7 +78,7 @@ class PreparedPlan {
   virtual std::string_view kernel() const = 0;
 
   /// Returns the typical duration of Run() with all its threads. Used to choose
-  /// between backends; the costs below are upper bounds of CPU time.
+  /// between backends. The costs below are upper bounds on CPU time instead.
   virtual int64_t EstimateNanoseconds() const = 0;
 
   /// Returns the cost of Run().
@@ -115,14 +117,14 @@ class Backend {
 
   /// A short stable name, e.g. "cpu".
   virtual std::string_view name() const = 0;
-  /// The instruction set that it uses on this machine.
+  /// The instruction set that the backend uses on this machine.
   virtual std::string_view instruction_set() const = 0;
-  /// The maximum number of threads, or 0 if that has no meaning.
+  /// The maximum number of threads, or 0 if not applicable.
   virtual int threads() const = 0;
 
-  /// Chooses how to run a plan. `plan` must outlive the result. UNIMPLEMENTED
-  /// if this backend cannot run the plan; the last backend of the registry runs
-  /// all plans.
+  /// Chooses how to run a plan. `plan` must outlive the result. Returns
+  /// UNIMPLEMENTED if this backend cannot run the plan; the last backend of the
+  /// registry runs all plans.
   virtual Result<std::unique_ptr<const PreparedPlan>> Prepare(
       const Plan& plan) const = 0;
 

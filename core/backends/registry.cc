@@ -24,7 +24,7 @@ Status CheckCpu() {
 }
 
 std::unique_ptr<Backend> MakeCpu(int threads, const BackendOptions&) {
-  // Never another one in silence: without a set this throws.
+  // Throws if there is no set rather than silently using another one.
   return MakeCpuBackend(threads, *ForcedOrBest());
 }
 
@@ -49,9 +49,9 @@ std::unique_ptr<Backend> MakeCuda(int, const BackendOptions&) {
 
 struct Row {
   const char* name;
-  /// OK, or why this process cannot have the backend.
+  /// Returns OK, or why this process cannot use the backend.
   Status (*check)();
-  /// Null if there is no device after all. REQUIRES: check() is OK.
+  /// Returns null if there is no device after all. REQUIRES: check() is OK.
   std::unique_ptr<Backend> (*make)(int threads, const BackendOptions& options);
 };
 constexpr Row kRows[] = {

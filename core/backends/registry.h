@@ -1,4 +1,4 @@
-// The backends, and the selection of those that are used.
+// Lists the backends, and creates the chosen ones.
 #pragma once
 
 #include <cstdint>
@@ -11,34 +11,36 @@
 
 namespace topk {
 
-/// Names the instruction set that the CPU backend is to use, for tests and
-/// measurements; unset or empty: the best that the machine has.
+/// The environment variable that sets the instruction set of the CPU backend,
+/// for tests and measurements. If unset or empty, the best that the machine
+/// supports is used.
 inline constexpr char kInstructionSetVariable[] = "TOPK_INSTRUCTION_SET";
 
-/// Any backend: the one with the lowest estimated time for a plan.
+/// Chooses the backend with the lowest estimated time for each plan.
 inline constexpr char kAutoBackend[] = "auto";
 
-/// The names of all backends, also of those that were not built in, in the
-/// order in which they are tried. The last accepts every plan.
+/// Returns the names of all backends, including those that were not built in,
+/// in the order in which they are tried. The last backend accepts every plan.
 std::vector<std::string> BackendNames();
 
 /// An operator's choice.
 struct BackendOptions {
-  /// kAutoBackend, or the name of a backend: it runs every plan that it
-  /// supports, and the last one the rest.
+  /// kAutoBackend, or the name of a backend. A named backend runs every plan
+  /// that it supports; the last backend runs the rest.
   std::string choice = kAutoBackend;
-  /// Max memory to use on each device, in bytes; 0 = half of it.
+  /// The maximum memory to use on each device, in bytes; 0 = half of the
+  /// device.
   int64_t device_memory_bytes = 0;
 };
 
-/// OK, or why this process must not start. INVALID_ARGUMENT: the variable names
-/// an instruction set that is unknown or that this machine cannot run; or the
-/// chosen backend was not built in or has no device.
+/// Returns OK, or why this process must not start: INVALID_ARGUMENT if the
+/// variable names an instruction set that is unknown or that this machine
+/// cannot run, or if the chosen backend was not built in or has no device.
 Status CheckEnvironment(const BackendOptions& options = {});
 
-/// Returns the backends in the order in which they are tried; the last accepts
-/// every plan. `threads` >= 1 bounds the threads of each.
-/// REQUIRES: CheckEnvironment(options) is OK.
+/// Returns the backends in the order in which they are tried. The last backend
+/// accepts every plan. `threads` >= 1 is the maximum number of threads of each
+/// backend. REQUIRES: CheckEnvironment(options) is OK.
 std::vector<std::unique_ptr<Backend>> MakeBackends(
     int threads, const BackendOptions& options = {});
 

@@ -1,16 +1,17 @@
-// Algorithm: elements in order of value are merged by a tournament tree, slice
-// by slice. Elements in order of index are gathered, and the first k in rank
-// are selected.
+// Algorithm: elements in order of value are merged slice by slice with a
+// tournament tree. Elements in order of index are gathered, and the first k in
+// rank are selected.
 //
 // Why a tree: gathering, selecting and sorting the elements of a slice
 // takes 1.4 times as long for 4 partials, 1.7 times for 64, and 7 times for 16
 // partials of 10 000 elements.
 //
-// Why not cpu::Selection::Merge: its candidates are in ascending order of
-// index, and clients that merge would link the backend with oneTBB and Highway.
+// Why not cpu::Selection::Merge: it needs candidates in ascending order of
+// index, and would make clients that merge link the backend with oneTBB and
+// Highway.
 //
 // Why one thread: selecting one of four elements takes about 25 ns, less than
-// the transfer of the elements and their indices.
+// transferring the elements and their indices.
 //
 // Tests: unit/merge_test.cc.
 #include "core/merge/merge.h"
@@ -83,7 +84,8 @@ Status CheckLength(std::span<const std::byte> data, int64_t count, DType type,
              NameOf(type), ") imply ", bytes));
 }
 
-// Negative indices are greater than all others.
+// Returns the greatest index. Negative indices count as greater than all
+// others.
 template <class Index>
 uint64_t GreatestIndex(std::span<const std::byte> indices) {
   uint64_t greatest = 0;
@@ -126,7 +128,7 @@ Status CheckIndices(const Partial& partial, size_t number) {
   return {};
 }
 
-// The checks that need only one partial.
+// Runs the checks that need only one partial.
 Status CheckPartial(const Partial& partial, size_t number) {
   const auto rank = static_cast<int64_t>(partial.shape.size());
   if (partial.axis < 0 || partial.axis >= rank) {
@@ -276,7 +278,8 @@ class Merger {
     winners_[node] = a ^ ((a ^ b) & other);
   }
 
-  // Checks a source separately, because the merge does not read all elements.
+  // Checks the whole source up front, because the merge does not read all
+  // elements.
   Status CheckOrder(size_t source) const {
     Element before = Get(source, 0);
     for (int64_t i = 1; i < work_.sources[source].count; ++i) {
@@ -314,7 +317,7 @@ class Merger {
     return FindTwice();
   }
 
-  // Rejects a merged slice that has an index twice.
+  // Rejects a merged slice that has the same index twice.
   Status FindTwice() {
     indices_.clear();
     for (int64_t j = 0; j < work_.k; ++j) {
@@ -325,7 +328,8 @@ class Merger {
     return twice == indices_.end() ? Status() : Overlap(*twice);
   }
 
-  // Selects the first k of all sources, and restores the order of the indices.
+  // Selects the first k in rank of all sources, and restores the order of
+  // indices.
   Status MergeByIndex() {
     elements_.clear();
     for (size_t s = 0; s < work_.sources.size(); ++s) {

@@ -1,4 +1,5 @@
-// Merges the results over the shards of an axis into the result over the axis.
+// Merges the results of the shards of an axis into the result for the whole
+// axis.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +14,9 @@
 
 namespace topk {
 
-/// The result over one shard or several merged shards, with the attributes of
-/// the request for the whole axis. Both outputs are contiguous and row-major.
+/// The result for one shard or for several merged shards, with the attributes
+/// of the request for the whole axis. Both outputs are contiguous and
+/// row-major.
 struct Partial {
   DType dtype = DType::kF32;
   /// The shape of both outputs: min(k, length of the shard) along the axis.
@@ -42,20 +44,20 @@ struct Merged {
   std::string indices;
 };
 
-/// Returns the result over all shards: the first min(k, n) elements of each
+/// Returns the result for all shards: the first min(k, n) elements of each
 /// slice in rank order (sort_key_encoder.h, then ascending index), where n is
-/// the number of elements in all partials. The bytes do not depend on the
-/// grouping and the order of the shards. A slice takes O(n + k log partials),
-/// or O(n) if ordered by index.
+/// the number of elements in all partials. The bytes do not depend on how
+/// shards are grouped and ordered. A slice takes O(n + k log partials), or O(n)
+/// if ordered by index.
 ///
 /// Returns INVALID_ARGUMENT, naming partial, field, value and rule, if there
-/// are no partials; they differ in their attributes or in a dimension other
-/// than the axis; one has more than k elements along the axis; the data has
-/// another length than shape and type imply; an index is negative or, with
-/// index_offset, does not fit its type; elements ordered by value are not in
-/// order; or an index is selected twice, because shards overlap, lack their
-/// index_offset, or repeat an index. An index that is not selected twice is not
-/// checked.
+/// are no partials; if they differ in their attributes or in a dimension other
+/// than the axis; if a partial has more than k elements along the axis; if the
+/// length of the data does not match shape and type; if an index is negative
+/// or, with index_offset, does not fit its type; if elements ordered by value
+/// are out of order; or if an index is selected twice, because shards overlap,
+/// lack their index_offset, or repeat an index. Duplicate indices that are not
+/// selected are not detected.
 Result<Merged> MergePartials(std::span<const Partial> partials);
 
 }  // namespace topk

@@ -3,7 +3,8 @@
 namespace topk {
 
 Size ZeroFillNanoseconds(Size bytes) {
-  // A page fault takes 0.7 us, 0.17 ns a byte; slower machines twice that.
+  // A page fault takes 0.7 us, or 0.17 ns per byte; twice that on slower
+  // machines.
   return Size::Of(static_cast<double>(bytes.value()) * 0.35);
 }
 
@@ -13,7 +14,7 @@ Size CopyNanoseconds(Size bytes) {
 }
 
 Cost CostOfOutputs(const Plan& plan) {
-  constexpr int64_t kEveryRequest = 10'000;  // also to wake threads
+  constexpr int64_t kEveryRequest = 10'000;  // includes waking threads
   Cost cost;
   cost.input_bytes = plan.input.bytes;
   cost.output_bytes = plan.output_bytes();

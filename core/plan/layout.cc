@@ -20,21 +20,23 @@ Status Overflow(std::string_view field) {
                          "the tensor's size exceeds 2^63 - 1 bytes");
 }
 
-// A dimension of a strided tensor: two coordinates differ by -most .. most
-// along it, which moves the place by that many strides.
+// A dimension of a strided tensor. Along it, two coordinates differ by a step
+// of -most .. most, which moves the position by step * stride.
 struct Term {
   int64_t stride;  // > 0
   int64_t most;    // > 0
 };
 
-// Looks for two coordinates at one place, which is a sum of strides * steps
-// that is 0 though some step is not: a bounded linear Diophantine equation, as
-// NumPy's solve_may_share_memory has it. Depth first from the greatest stride
-// down; a branch ends where the smaller strides cannot make up for what is
-// there, by their reach or by their common divisor.
+// Searches for two coordinates with the same position: steps, not all 0, for
+// which the sum of stride * step is 0. This is a bounded linear Diophantine
+// equation, as in NumPy's solve_may_share_memory. The search is depth-first
+// from the greatest stride down. A branch is pruned if the smaller strides
+// cannot bring the position back to 0, given their reach and their common
+// divisor.
 class Collisions {
  public:
-  // Two terms or more, ascending by stride; sums of all fit 63 bits.
+  // REQUIRES: at least two terms, in ascending order of stride; the sum of
+  // stride * most fits 63 bits.
   explicit Collisions(std::span<const Term> terms) : terms_(terms) {
     int64_t reach = 0;
     int64_t divisor = 0;
@@ -53,15 +55,16 @@ class Collisions {
   }
 
  private:
-  // The greatest sum of the terms up to one, and the divisor of all sums.
+  // For a term and all smaller ones: the greatest sum, and the divisor of all
+  // sums.
   struct Below {
     int64_t reach;
     int64_t divisor;
   };
 
-  // Whether the first `count` terms can take `place` back to 0. `trivial` as
-  // long as all steps were 0: then they must not stay so, and their sign is
-  // free, so that only steps of 0 and more are tried.
+  // Returns whether the first `count` terms can bring `place` back to 0.
+  // `trivial` means that all steps so far are 0. Then some later step must not
+  // be 0, and by symmetry only steps >= 0 are tried.
   bool Descend(size_t count, int64_t place, bool trivial) {
     if (--steps_ <= 0) return false;
     const auto [reach, divisor] = below_[count - 1];
@@ -70,7 +73,8 @@ class Collisions {
       return trivial ? TwoMeet(divisor) : TwoReach(-place / divisor, divisor);
     }
     const Term& term = terms_[count - 1];
-    // Steps after which the smaller terms can still reach 0.
+    // Only these steps leave a position that the smaller terms can bring back
+    // to 0.
     const int64_t rest = below_[count - 2].reach;
     const int64_t first =
         trivial ? 0
@@ -87,15 +91,17 @@ class Collisions {
     return false;
   }
 
-  // Whether a * x + b * y is 0 other than by x = y = 0, a and b being the two
-  // smallest strides: the least such x is b / gcd, the least y a / gcd.
+  // Returns whether a * x + b * y = 0 has a solution other than x = y = 0,
+  // where a and b are the two smallest strides. The smallest such x is b / gcd,
+  // and the smallest y is a / gcd.
   bool TwoMeet(int64_t divisor) const {
     return terms_[1].stride / divisor <= terms_[0].most &&
            terms_[0].stride / divisor <= terms_[1].most;
   }
 
-  // Whether a * x + b * y = wanted, all divided by the gcd of a and b. The
-  // solutions have every b-th x; their y bounds x to an interval.
+  // Returns whether a * x + b * y = wanted has a solution, all divided by the
+  // gcd of a and b. The solutions have every b-th x, and the range of y bounds
+  // x to an interval.
   bool TwoReach(int64_t wanted, int64_t divisor) const {
     const int64_t a = terms_[0].stride / divisor;
     const int64_t b = terms_[1].stride / divisor;
@@ -108,10 +114,10 @@ class Collisions {
     return low + Modulo(x - low, b) <= high;
   }
 
-  // Products of two strides, or of a stride and a size.
+  // Holds products of two strides, or of a stride and a size.
   using Wide = __int128;
 
-  // Returns a's inverse modulo b. REQUIRES: they have no common divisor.
+  // Returns the inverse of a modulo b. REQUIRES: a and b are coprime.
   static int64_t Inverse(int64_t a, int64_t b) {
     int64_t x = 1;
     int64_t next = 0;
@@ -137,7 +143,7 @@ class Collisions {
   int steps_ = kOverlapSteps;
 };
 
-// The path of an element of a repeated field; made only for errors.
+// Returns the path of an element of a repeated field.
 std::string PathOf(std::string_view field, size_t i) {
   return StrCat(field, "[", i, "]");
 }
@@ -166,8 +172,8 @@ Result<Layout> PackedLayout(std::span<const int64_t> shape,
                             const DTypeInfo& type, std::string_view field) {
   Layout layout;
   layout.strides.resize(shape.size());
-  // Sizes of 0 count as 1 here: no element uses the stride, and CountElements
-  // has bounded the product of the others.
+  // Sizes of 0 count as 1 here: no element uses the stride, and CountElements()
+  // has bounded the product of the other sizes.
   int64_t stride = 1;
   int64_t count = 1;
   for (size_t i = shape.size(); i-- > 0;) {
@@ -226,11 +232,11 @@ Overlap Overlaps(std::span<const int64_t> shape,
     count = count * shape[i];
     reach += Size(shape[i] - 1) * strides[i];
   }
-  // More elements than places must meet.
+  // More elements than positions: some must overlap.
   if (count > reach + 1) return Overlap::kYes;
   std::ranges::sort(terms, {}, &Term::stride);
-  // If each stride steps over the whole range of the smaller strides, no two
-  // elements overlap; this is the case for every ordinary tensor.
+  // If each stride exceeds the range of the smaller strides, no elements
+  // overlap. This is the case for every ordinary tensor.
   int64_t smaller = 0;
   bool nested = true;
   for (const Term& term : terms) {

@@ -1,5 +1,5 @@
-// From shapes and strides to bytes, and the strides that an output must not
-// have.
+// Computes byte layouts from shapes and strides, and detects overlapping
+// elements.
 #pragma once
 
 #include <cstdint>
@@ -12,33 +12,33 @@
 
 namespace topk {
 
-/// Returns the product of the sizes, or INVALID_ARGUMENT naming the field if
-/// one is negative or the product of the nonzero ones exceeds 63 bits.
+/// Returns the product of the sizes, or INVALID_ARGUMENT naming the field if a
+/// size is negative or the product of the nonzero sizes exceeds 63 bits.
 Result<int64_t> CountElements(std::span<const int64_t> shape,
                               std::string_view field);
 
-/// Returns the layout of a packed row-major tensor. REQUIRES: CountElements
-/// accepts the shape.
+/// Returns the layout of a contiguous row-major tensor. REQUIRES:
+/// CountElements() accepts the shape.
 Result<Layout> PackedLayout(std::span<const int64_t> shape,
                             const DTypeInfo& type, std::string_view field);
 
 /// Returns the layout of a strided tensor whose elements have `element_bytes`
-/// bytes each (types of less than a byte cannot be strided). INVALID_ARGUMENT,
+/// bytes each (sub-byte types cannot be strided). Returns INVALID_ARGUMENT,
 /// naming the field, if the numbers of strides and sizes differ, a stride is
 /// outside 0 .. 2^32 - 1, or the length overflows.
 Result<Layout> StridedLayout(std::span<const int64_t> shape,
                              std::span<const int64_t> strides,
                              int element_bytes, std::string_view field);
 
-/// The answer to Overlaps().
+/// The result of Overlaps().
 enum class Overlap { kNo, kYes, kUndecided };
 
-/// The steps that Overlaps() takes at most, some 10 ns each.
+/// The maximum number of steps that Overlaps() takes, about 10 ns each.
 inline constexpr int kOverlapSteps = 4000;
 
-/// Returns whether two coordinates of the shape lie at one place: exact for
-/// strides that nest and for any two dimensions, otherwise undecided if
-/// kOverlapSteps do not tell. REQUIRES: StridedLayout accepts both.
+/// Returns whether two coordinates have the same position. Exact for nested
+/// strides and for any two dimensions; otherwise kUndecided if kOverlapSteps
+/// steps do not suffice. REQUIRES: StridedLayout() accepts both.
 Overlap Overlaps(std::span<const int64_t> shape,
                  std::span<const int64_t> strides);
 

@@ -76,8 +76,9 @@ Status CheckIndices(const PlanRequest& request, const Plan& plan) {
 
 // Returns the length of a DirectML buffer's data: its total size or, if that is
 // 0, the length that sizes and strides imply, rounded up to a multiple of 4.
-// `elements` are counted by sizes or by strides, whichever are more. `field` is
-// the path to blame for their number, `total_field` that of the total size.
+// `elements` is the number of elements by sizes or by strides, whichever is
+// greater. Errors about `elements` name `field`, and errors about the total
+// size name `total_field`.
 Result<int64_t> BufferBytes(int64_t elements, const Layout& layout,
                             int64_t element_bytes, int64_t total,
                             std::string_view field,
@@ -150,7 +151,8 @@ Result<Layout> OutputLayout(const Plan& plan, bool is_buffer,
       layout->bytes / type.bytes, *layout, type.bytes, request.total_bytes,
       strides, StrCat(request.field, ".total_tensor_size_bytes"));
   if (!bytes.ok()) return bytes.status();
-  // Packed outputs have no padding unless the request sets their total size.
+  // Contiguous outputs have no padding unless the request sets their total
+  // size.
   if (!layout->packed || request.total_bytes != 0) layout->bytes = *bytes;
   return layout;
 }
@@ -184,7 +186,7 @@ Status CheckLimits(const PlanRequest& request, const Plan& plan,
   return {};
 }
 
-// Rejects strides with which elements of an output overlap.
+// Rejects strides that make elements of an output overlap.
 Status CheckOverlap(const Plan& plan, bool wanted, const Layout& layout,
                     const OutputRequest& request) {
   if (!wanted || layout.packed) return {};
@@ -242,8 +244,8 @@ Result<Plan> MakePlan(const PlanRequest& request, const Limits& limits) {
 }
 
 int64_t SliceOffset(const Plan& plan, const Layout& layout, int64_t slice) {
-  // Takes constant time: a contiguous tensor is [outer, n or k, inner] whatever
-  // its rank.
+  // Constant time: a contiguous tensor is [outer, n or k, inner], whatever its
+  // rank.
   if (layout.packed) {
     const auto axis = static_cast<size_t>(plan.axis);
     const int64_t outer_stride = axis > 0 ? layout.strides[axis - 1] : 0;

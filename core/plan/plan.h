@@ -1,4 +1,5 @@
-// A valid request without its dialect: all that a backend needs to know.
+// A valid request, independent of its dialect, with everything that a backend
+// needs.
 #pragma once
 
 #include <cstdint>
@@ -53,8 +54,8 @@ struct Plan : Selected {
   int axis = 0;
 
   Layout input;
-  /// The two lengths, in bytes, that the input's data may have. They are equal
-  /// unless DirectML's padding to a multiple of 4 may be left out.
+  /// The two allowed lengths of the input's data, in bytes. They differ only if
+  /// DirectML's padding to a multiple of 4 is optional.
   int64_t data_bytes = 0;
   int64_t padded_data_bytes = 0;
   /// Outputs have the input's shape with k along the axis.
@@ -74,55 +75,58 @@ struct Plan : Selected {
 
 /// The limits of one request, in elements and bytes.
 struct Limits {
-  /// Elements of the input's shape, those repeated by a stride of 0 included:
-  /// they cost time though no bytes.
+  /// The maximum number of elements of the input's shape. Elements repeated by
+  /// a stride of 0 count, because they cost time though no bytes.
   int64_t max_elements = int64_t{1} << 34;
-  /// Both outputs together: a protobuf message ends at 2 GiB.
+  /// The maximum size of both outputs together: a protobuf message is limited
+  /// to 2 GiB.
   int64_t max_output_bytes = (int64_t{1} << 31) - (int64_t{1} << 20);
-  /// The maximum number of elements of one output, k per slice. They cost
-  /// memory in addition to the output, and time to sort, which numbers them in
-  /// 32 bits. REQUIRES: less than 2^32.
+  /// The maximum number of elements of one output, k per slice. Selected
+  /// elements cost memory in addition to the output, and time for a sort, which
+  /// numbers them in 32 bits. REQUIRES: less than 2^32.
   int64_t max_selected_elements = std::numeric_limits<uint32_t>::max();
-  /// Dimensions of the input's shape.
+  /// The maximum number of dimensions of the input's shape.
   int64_t max_rank = 64;
 };
 
 /// The layout that a request wants for an output.
 struct OutputRequest {
-  /// The path of its description, for errors, e.g. "directml.output_value"; the
-  /// input's shape if the request has no description.
+  /// The path of the output's description, for errors, e.g.
+  /// "directml.output_value"; the path of the input's shape if the request has
+  /// no description.
   std::string field = "tensor.shape";
   /// In elements; empty = packed.
   std::vector<int64_t> strides;
-  /// 0 = what shape and strides imply.
+  /// 0 = the length that shape and strides imply.
   int64_t total_bytes = 0;
 };
 
-/// A request in the terms that all dialects share, after the checks of its
-/// dialect.
+/// A request in the terms that all dialects share. Its dialect has already
+/// checked it.
 struct PlanRequest : Selected {
   /// The name of the attributes' field, for errors, e.g. "onnx".
   std::string_view attributes;
   std::vector<int64_t> shape;
   /// In elements; empty = packed.
   std::vector<int64_t> strides;
-  /// Whether the input is a buffer of DirectML, whose data may be padded to a
+  /// Whether the input is a DirectML buffer, whose data may be padded to a
   /// multiple of 4 bytes and has at most 2^32 - 1 elements.
   bool is_buffer = false;
   /// The length of the input's data with padding, in bytes. 0 = the length that
-  /// shape and strides imply. Only buffers may have another one.
+  /// shape and strides imply. Only buffers may have another length.
   int64_t total_bytes = 0;
   int64_t axis = -1;
-  /// Whether -r .. -1 count from the back.
+  /// Whether axes -rank .. -1 count from the back.
   bool axis_from_back = true;
   OutputRequest values;
   OutputRequest indices;
 };
 
-/// Returns the plan, or the first rule that the request breaks:
-/// INVALID_ARGUMENT for what no dialect allows (rank 0, negative or overflowing
-/// sizes, an axis outside the rank, k < 1, k > n, indices that do not fit their
-/// type, outputs that overlap themselves), RESOURCE_EXHAUSTED over a limit.
+/// Returns the plan, or the error of the first rule that the request breaks:
+/// INVALID_ARGUMENT for requests that no dialect allows (rank 0, negative or
+/// overflowing sizes, an axis outside the rank, k < 1, k > n, indices that do
+/// not fit their type, outputs that overlap themselves), RESOURCE_EXHAUSTED if
+/// a limit is exceeded.
 Result<Plan> MakePlan(const PlanRequest& request, const Limits& limits);
 
 /// Returns the position of a slice's first element in a tensor of this layout,

@@ -12,7 +12,8 @@ namespace {
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedOutputStream;
 
-// Takes what protobuf writes; what does not fit a block comes as a reference.
+// Collects protobuf's output: small writes are copied to blocks, and large
+// fields are kept as references.
 class PieceStream final : public google::protobuf::io::ZeroCopyOutputStream {
  public:
   bool Next(void** data, int* size) override {
@@ -72,7 +73,7 @@ std::vector<MessagePiece> PiecesOf(
   {
     CodedOutputStream out(&stream);
     out.EnableAliasing(true);
-    // A PieceStream has no way to fail.
+    // A PieceStream cannot fail.
     static_cast<void>(message.SerializeToCodedStream(&out));
   }
   return stream.Take();

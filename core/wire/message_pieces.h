@@ -1,4 +1,4 @@
-// A message's bytes for the wire, without a copy of its tensor.
+// Serializes messages without copying their tensors.
 #pragma once
 
 #include <google/protobuf/message_lite.h>
@@ -13,30 +13,30 @@
 
 namespace topk {
 
-/// A part of a message's bytes: owned, or borrowed from the object that the
-/// message is written from. One of the two is empty.
+/// A part of a serialized message: owned bytes, or bytes borrowed from the
+/// object that is serialized. One of the two is empty.
 struct MessagePiece {
   std::string own;
   std::span<const std::byte> borrowed;
 };
 
-/// Appends a number as protobuf has it.
+/// Appends a number as a protobuf varint.
 void AppendVarint(uint64_t number, std::string& to);
 
-/// Appends what stands before the bytes of a field of bytes, text or a message.
+/// Appends the tag and the length of a field of type bytes, string or message.
 void BeginField(int number, size_t size, std::string& to);
 
-/// Returns a message's bytes in order; large fields are borrowed from
-/// the message, which must not change while they are in use.
+/// Returns the serialized message in order. Large fields are borrowed from
+/// `message`, which must not change while they are in use.
 std::vector<MessagePiece> PiecesOf(
     const google::protobuf::MessageLite& message);
 
-/// Returns the bytes of a request whose tensor, which has no source in the
-/// header, has this data.
+/// Returns the serialized request with `tensor` as its tensor's data. REQUIRES:
+/// the tensor of `header` has no source.
 std::vector<MessagePiece> PiecesOf(const v1::TopKRequest& header,
                                    std::span<const std::byte> tensor);
 
-/// Returns the bytes of a message that has one field, of bytes.
+/// Returns the serialized message whose only field is this field of type bytes.
 std::vector<MessagePiece> PiecesOf(int field, std::span<const std::byte> data);
 
 }  // namespace topk

@@ -6,7 +6,7 @@
 
 namespace topk {
 
-/// In the contract's order.
+/// In the order of the .proto file.
 enum class Method {
   kComputeTopK,
   kStreamTopK,
@@ -14,7 +14,7 @@ enum class Method {
   kGetCapabilities,
 };
 
-/// Their paths, as gRPC names them.
+/// The paths of the methods, as gRPC names them.
 inline constexpr std::array<const char*, 4> kMethodPaths = {
     "/topk.v1.TopKService/ComputeTopK", "/topk.v1.TopKService/StreamTopK",
     "/topk.v1.TopKService/ComputeTopKMany",
@@ -25,7 +25,7 @@ constexpr const char* PathOf(Method method) {
   return kMethodPaths[static_cast<size_t>(method)];
 }
 
-/// Returns the name alone of any method's path.
+/// Returns the method name in any method's path.
 constexpr std::string_view NameOf(std::string_view path) {
   return path.substr(path.rfind('/') + 1);
 }

@@ -1,7 +1,7 @@
-// Feeds adjacent slices, a block at a time, to one selection per slice.
+// Feeds adjacent slices, one block at a time, to one selection per slice.
 //
 // Algorithm: a block is copied to rows (block_source.h), and each row is fed to
-// its selection. Once all selections have a bound, the other elements of
+// its selection. Once all selections have a bound, the remaining elements of
 // adjacent columns are compared with the bounds in place.
 //
 // Why: nearly all elements fail the comparison, which takes half the time of a
@@ -53,7 +53,7 @@ class BlockFeed {
   void Feed(int64_t first, int64_t width, int64_t begin, int64_t end,
             Selection<Key>* selections, int64_t step) {
     const int64_t block = run_.schedule.block;
-    // The first block is short, because it may already have k elements with the
+    // Keep the first block short: it may already have k elements with the
     // greatest possible key.
     int64_t size = begin == 0 && block < run_.plan.n
                        ? std::max(block / 8, int64_t{1})
@@ -80,7 +80,7 @@ class BlockFeed {
   }
 
  private:
-  // With fewer columns most bits of a mask word are unused.
+  // With fewer columns, most bits of a mask word would be unused.
   static constexpr int64_t kMinColumns = 32;
 
   // Sets bounds_ and returns true if the columns can be compared in place.

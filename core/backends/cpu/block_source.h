@@ -3,13 +3,12 @@
 //
 // Algorithm: elements of whole bytes that are contiguous in the tensor are read
 // in place. All others are copied to a block: adjacent slices are transposed,
-// and elements of less than a byte are unpacked.
+// and sub-byte elements are unpacked.
 //
-// Why: contiguous rows have the fastest algorithms. For 4 tensors of
+// Why: the algorithms for contiguous rows are the fastest. For 4 tensors of
 // 1000 x 4096, a selection takes 0.28 times as long as reading each column in
 // place for u8 and f16 with k 5, and 0.4 times for f32 with k 100 (Xeon with
-// AVX-512). A block fits into L2,
-// so the copy is read from the cache.
+// AVX-512). A block fits into L2, so the copy is read from the cache.
 //
 // Tests: unit/algorithms_test.cc, conformance/.
 #pragma once
@@ -61,7 +60,7 @@ class BlockSource {
   }
 
  private:
-  // Unpacks the elements of a type of less than a byte.
+  // Unpacks the elements of a sub-byte type.
   void Unpack(int64_t first, int64_t width, int64_t begin, int64_t end) {
     const int64_t length = end - begin;
     if (plan_.inner == 1) {

@@ -1,4 +1,4 @@
-// Long work in blocks, between which it can be cancelled.
+// Splits long work into blocks, so that it can be cancelled in between.
 #pragma once
 
 #include <algorithm>
@@ -8,19 +8,19 @@
 
 namespace topk::cpu {
 
-/// A block of simple work on elements: 4 us if they are in L1, so that the cost
-/// of checking for cancellation is negligible, and 1 ms if each element is read
+/// Elements per block of simple work: 4 us if they are in L1, so the cost of
+/// checking for cancellation is negligible, and 1 ms if each element is read
 /// from memory with small pages.
 inline constexpr int64_t kBlockElements = int64_t{1} << 13;
-/// A block for a kernel that works on all that it reads: 50 us.
+/// Bytes per block of a kernel that processes everything it reads: 50 us.
 inline constexpr int64_t kBlockBytes = int64_t{1} << 19;
-/// A block of pure reading from memory: 0.3 ms. The hardware prefetcher
+/// Bytes per block of pure reading from memory: 0.3 ms. The hardware prefetcher
 /// restarts at each block.
 inline constexpr int64_t kScanBytes = int64_t{1} << 22;
 
-/// Calls fn(b, e) on one range after another of at most `block`, until all of
+/// Calls fn(b, e) on consecutive ranges of at most `block`, until all of
 /// [begin, end) is done or the computation is cancelled. Does not check for
-/// cancellation before the first block. Returns whether all was done.
+/// cancellation before the first range. Returns whether all ranges were done.
 template <class Fn>
 bool ForEachBlock(int64_t begin, int64_t end, int64_t block,
                   const Cancellation* cancellation, const Fn& fn) {

@@ -1,16 +1,17 @@
-// Computes, before a row is read, a bound that at least k of its elements
-// reach, so that few more than k elements must be examined again.
+// Computes a bound that at least k elements of a row reach, before the row is
+// read, so that few more than k elements must be examined again.
 //
-// Algorithm: the maxima of groups of a row's elements (simd/bound-inl.h), of
-// all of a middling row, of a sample of a long one. From all, the k-th greatest
-// maximum is a bound for certain. From a sample of a 1/f-th, the bound is taken
-// at a rank somewhat beyond k / f, so that it very likely holds; the caller
-// counts, and uses a lower bound if fewer than k elements reached it.
+// Algorithm: takes the maxima of groups of elements (simd/bound-inl.h), of the
+// whole row if it is of medium length, or of a sample of a long row. For a
+// whole row, the k-th greatest maximum is a guaranteed bound. For a sample of
+// 1/f of the row, the bound is taken at a rank somewhat above k / f, so it very
+// likely holds. The caller counts, and retries with a lower bound if fewer than
+// k elements reached it.
 //
-// Why: the first bound of a selection that starts with nothing comes late and
-// is poor, and comes never where the row ascends. A sample from everywhere sees
-// the same whatever the order, and a constant row shows itself. Costs a few per
-// cent of the read; a bound that fails costs one more read.
+// Why: a selection that starts empty gets its first bound late, the bound is
+// poor, and in an ascending row it never helps. A sample from the whole row
+// does not depend on the order, and detects a constant row. A sample costs a
+// few percent of the read; a bound that fails costs another read.
 //
 // Tests: unit/bound_test.cc.
 #pragma once
@@ -27,19 +28,20 @@
 
 namespace topk::cpu {
 
-/// The bounds of one row, or of one piece of a stream.
+/// The bounds of one row, or of one chunk of a stream.
 template <class Key, bool kFloat>
 class Bounds {
  public:
-  /// `kernels` outlives this.
+  /// `kernels` and `encoder` must outlive this object.
   Bounds(const Kernels<Key, kFloat>& kernels,
          const SortKeyEncoder<Key, kFloat>& encoder)
       : kernels_(kernels), encoder_(encoder) {}
 
-  /// Upper bound on memory, in bytes, for rows of `count` elements.
+  /// Returns an upper bound on the memory for rows of `count` elements, in
+  /// bytes.
   static Size Bytes(int64_t count, int64_t k) {
     const int64_t sampled = std::clamp(count / kFraction, kMin, kMax);
-    // Doubled at most once too often, and memory that grows.
+    // Room for one doubling too many, and for a vector that grows.
     const Size groups =
         std::max(Size(kChunks * kVectorBytes),
                  std::min(12 * Size(k) + 8,
@@ -47,7 +49,8 @@ class Bounds {
     return 2 * groups * sizeof(Key);
   }
 
-  /// Looks at a row, whose k best are wanted. REQUIRES: 1 <= k <= count.
+  /// Samples a row from which k elements will be selected. REQUIRES: 1 <= k <=
+  /// count.
   void Sample(const std::byte* elements, int64_t count, int64_t k) {
     const auto wanted = static_cast<double>(k);
     const bool whole = count <= kWhole;
@@ -65,7 +68,7 @@ class Bounds {
     // fill all of them.
     const int64_t chunks = whole ? 1 : kChunks;
     int64_t window = kVectorBytes / static_cast<int64_t>(sizeof(Key));
-    if (whole) window *= 4;  // accumulators do not wait for each other
+    if (whole) window *= 4;  // independent accumulators
     while (chunks * window < 2 * rank_ && window < sampled / chunks) {
       window *= 2;
     }
@@ -90,8 +93,8 @@ class Bounds {
     }
   }
 
-  /// Returns the bound to try next, each lower than the one before; nothing
-  /// when only going without is left.
+  /// Returns the bound to try next, lower than the previous one, or nullopt if
+  /// the row must be read without a bound.
   std::optional<Key> Next() {
     const auto groups = static_cast<int64_t>(maxima_.size());
     if (rank_ > groups * 7 / 8) return std::nullopt;
@@ -104,11 +107,12 @@ class Bounds {
 
  private:
   static constexpr int64_t kChunks = 64;
-  /// Rows of fewer elements are sampled whole: half of them would not fill a
-  /// vector for each chunk.
+  /// Rows of at most this many elements are sampled whole: half of them would
+  /// not fill a vector for each chunk.
   static constexpr int64_t kWhole = std::max<int64_t>(
       4096, 2 * kChunks * kVectorBytes / static_cast<int64_t>(sizeof(Key)));
-  /// Longer rows: sample one element in kFraction, clamped to [kMin, kMax].
+  /// In longer rows, one element in kFraction is sampled, clamped to [kMin,
+  /// kMax].
   static constexpr int64_t kFraction = 64;
   static constexpr int64_t kMin = 8192;
   static constexpr int64_t kMax = 65536;

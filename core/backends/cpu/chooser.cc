@@ -10,18 +10,17 @@
 namespace topk::cpu {
 namespace {
 
-// The part of L2 for the state of a tile of columns, or for a tile that is
-// copied.
+// The part of L2 for the state of a tile of columns, or for a copied tile.
 constexpr int64_t kTileBytes = int64_t{1} << 19;
-// A narrower tile reads too little of each page.
+// The minimum tile of columns. A narrower tile reads too little of each page.
 constexpr int64_t kMinTile = 256;
-// The limits of a tile that is copied. A wider one gained nothing.
+// The limits of a copied tile. A wider tile gained nothing.
 constexpr int64_t kMinCopied = 16;
 constexpr int64_t kMaxCopied = 128;
-// The maximum number of slices in a tile whose rows are short, or whose columns
-// are read in place after the first block.
+// The maximum number of slices in a tile of short rows, or of columns that are
+// read in place after the first block.
 constexpr int64_t kMaxTile = 1024;
-// The memory of a tile of slices that are sorted whole.
+// The memory for a tile of slices that are sorted whole.
 constexpr int64_t kSortedBytes = int64_t{1} << 23;
 // The part of L1 for the block of a slice that is copied alone.
 constexpr int64_t kRowBytes = int64_t{1} << 14;
@@ -34,7 +33,8 @@ int64_t AxisStride(const Plan& plan) {
   return plan.input.strides[static_cast<size_t>(plan.axis)];
 }
 
-// Roughly what a slice costs on the slower of the machines measured.
+// Returns the approximate time per slice on the slower of the machines
+// measured.
 double SliceNanoseconds(const Plan& plan, const Schedule& schedule) {
   const auto n = static_cast<double>(DistinctElements(plan));
   const auto k = static_cast<double>(plan.k);
@@ -52,7 +52,7 @@ double SliceNanoseconds(const Plan& plan, const Schedule& schedule) {
   }
 }
 
-// Returns the number of rows of a narrow tensor that form one row of columns.
+// Returns Schedule::row_factor.
 int64_t RowFactor(const Plan& plan) {
   return std::clamp(kFoldWidth / plan.inner, int64_t{1},
                     std::max(plan.n / (8 * plan.k), int64_t{1}));
@@ -61,32 +61,32 @@ int64_t RowFactor(const Plan& plan) {
 Algorithm AlgorithmFor(const Plan& plan) {
   if (plan.slices() == 0) return Algorithm::kNothing;
   if (CanRun(Algorithm::kColumns, plan) && plan.k < CopiedFromK(plan)) {
-    // The first k elements of each folded column enter its state.
+    // The first k elements of each folded column always enter its state.
     const int64_t factor = RowFactor(plan);
     const int64_t entering = 32 * factor * plan.k * plan.k;
     if (factor == 1 || entering < plan.n * InfoOf(plan.dtype).bytes) {
       return Algorithm::kColumns;
     }
   }
-  // The kernel of short rows takes few equal elements, and types of less than a
-  // byte have few numbers.
+  // The short-rows kernel handles only a few equal elements, and sub-byte types
+  // have few distinct values.
   constexpr int64_t kEqual = 16;
   const DTypeInfo& type = InfoOf(plan.dtype);
   const bool repeats = type.packed() && plan.n > kEqual << type.bits;
   if (!repeats && CanRun(Algorithm::kShortRows, plan)) {
     return Algorithm::kShortRows;
   }
-  // If k is above a half of n, of bytes above a quarter, sorting all elements
-  // is faster than selecting first.
+  // If k is more than half of n, or a quarter for 1-byte elements, sorting all
+  // elements is faster than selecting first.
   const int64_t fraction = type.bytes == 1 ? 4 : 2;
   const bool sorts = plan.k > plan.n / fraction;
   return sorts && CanRun(Algorithm::kSort, plan) ? Algorithm::kSort
                                                  : Algorithm::kScan;
 }
 
-// Returns how many elements of each of `tile` slices are copied together: an
-// odd number of cache lines, because rows a power of two apart would share few
-// places of L1.
+// Returns how many elements of each of `tile` slices are copied together. They
+// fill an odd number of cache lines: rows a power of two apart would map to the
+// same few sets of L1.
 int64_t BlockFor(int64_t tile, int64_t bytes) {
   constexpr int64_t kLine = 64;
   const int64_t lines = std::max(kTileBytes / tile / kLine, int64_t{1});
@@ -94,7 +94,7 @@ int64_t BlockFor(int64_t tile, int64_t bytes) {
                   kBlockElements - kLine / bytes);
 }
 
-// Sets the tile of slices that are copied, and the block.
+// Sets the tile and the block of a schedule that copies.
 void SetCopiedTile(const Plan& plan, Schedule& schedule) {
   const bool rows = plan.inner == 1;
   const int64_t n = DistinctElements(plan);
@@ -102,7 +102,8 @@ void SetCopiedTile(const Plan& plan, Schedule& schedule) {
   const int64_t row_bytes = n * bytes;
   const bool packed = InfoOf(plan.dtype).packed();
   const int64_t most = rows || packed ? kMaxTile : kMaxCopied;
-  // Columns of less than a byte are read in blocks, which may end early.
+  // Columns of sub-byte elements are read in blocks, because the scan may end
+  // early.
   const bool may_end_early = packed && !rows &&
                              plan.k <= n >> (InfoOf(plan.dtype).bits + 1) &&
                              schedule.algorithm == Algorithm::kScan;
@@ -123,8 +124,8 @@ void SetCopiedTile(const Plan& plan, Schedule& schedule) {
       n, adjacent ? BlockFor(schedule.tile, bytes) : kRowBytes / bytes);
 }
 
-// Returns the longest time of work that one thread does, for tasks of `task`
-// nanoseconds.
+// Returns the maximum cost of work that one thread does alone, for tasks of
+// `task` nanoseconds.
 Size SerialNanoseconds(double task) {
   return Size::Of(static_cast<double>(kSerialNanoseconds) * task /
                   kTaskNanoseconds);
@@ -133,7 +134,7 @@ Size SerialNanoseconds(double task) {
 }  // namespace
 
 int64_t SortPieces(int64_t k, int threads, double task) {
-  constexpr double kSortNanoseconds = 4;  // a candidate
+  constexpr double kSortNanoseconds = 4;  // per candidate
   const auto useful =
       static_cast<int64_t>(static_cast<double>(k) * kSortNanoseconds / task);
   return std::clamp(useful, int64_t{1}, int64_t{threads});
@@ -169,7 +170,7 @@ Plan RowsOfTile(const Plan& plan, int64_t slices) {
 
 bool CanRun(Algorithm algorithm, const Plan& plan) {
   const int64_t n = DistinctElements(plan);
-  const bool counts = n < int64_t{1} << 32;  // in 32 bits
+  const bool counts = n < int64_t{1} << 32;  // fits 32 bits
   if (plan.slices() == 0) return algorithm == Algorithm::kNothing;
   switch (algorithm) {
     case Algorithm::kNothing:
@@ -200,7 +201,7 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   const DTypeInfo& type = InfoOf(plan.dtype);
   const int64_t n = DistinctElements(plan);
   schedule.block = n;
-  // Enough tiles for the threads, if they stay wide.
+  // Narrows tiles so that every thread gets one, but not below `least` slices.
   const auto divide = [&](int64_t least) {
     const int64_t groups = plan.inner > 1 ? plan.outer : 1;
     const int64_t group = plan.slices() / groups;
@@ -216,7 +217,7 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
     schedule.row_factor = RowFactor(plan);
   } else {
     const bool contiguous = AxisStride(plan) == 1 && !type.packed();
-    // The kernel of short rows takes many of them at once.
+    // The short-rows kernel processes many rows per call.
     const bool short_rows = algorithm == Algorithm::kShortRows;
     schedule.copies = !contiguous || (short_rows && !plan.input.packed);
     if (schedule.copies) {
@@ -243,7 +244,8 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   schedule.run_inline = false;
   schedule.grain = static_cast<int64_t>(
       std::clamp(task / cost, 1.0, static_cast<double>(units)));
-  // A few long units: each is cut, so that all threads have a piece.
+  // With only a few long units, cut each into pieces, so that all threads have
+  // work.
   const bool whole = schedule.copies && schedule.block == n;
   const bool cut = algorithm == Algorithm::kColumns ||
                    algorithm == Algorithm::kSort ||
@@ -268,8 +270,7 @@ int64_t SlackFor(int64_t k, bool many) {
 }
 
 int64_t FoldRows(const Plan& plan) {
-  // The memory of a stream, in bytes. A single slice gains little if it is
-  // collected.
+  // The memory for a stream, in bytes. Collecting a single slice gains little.
   constexpr int64_t kSmall = int64_t{1} << 22;
   constexpr int64_t kSmallSlice = int64_t{1} << 16;
   // With fewer rows the fixed cost of a block dominates.
@@ -277,7 +278,7 @@ int64_t FoldRows(const Plan& plan) {
   if (plan.slices() == 0) return plan.n;
   const int64_t bytes = InfoOf(plan.dtype).bytes;
   if (plan.inner == 1) return std::min(plan.n, kSmallSlice / bytes);
-  // Selection::Bytes() of k candidates and some more.
+  // Selection::Bytes() of k + `more` candidates.
   const auto selection = [&](int64_t more) {
     return 3 * std::min(Size(plan.k) + more, Size(plan.n)) * Size(bytes + 16);
   };
@@ -295,7 +296,7 @@ Schedule FoldSchedule(const Plan& plan, int threads, double task) {
     block.outer = 1;
     block.values.bytes /= plan.outer;
     block.indices.bytes /= plan.outer;
-    // A poller that may feed a chunk must not enter an arena.
+    // A poller thread that may feed a chunk must not enter an arena.
     const bool on_poller = FeedNanoseconds(plan, 0) <= SerialNanoseconds(task);
     Schedule schedule = Choose(block, on_poller ? 1 : threads, task);
     // Slices of different outer indices arrive one after another.

@@ -1,4 +1,4 @@
-// Chooses the algorithm for a plan and divides the work into tasks.
+// Chooses the algorithm for a plan and splits the work into tasks.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ enum class Algorithm {
   kNothing,    ///< no slices
   kShortRows,  ///< simd/short_rows-inl.h
   kScan,       ///< row_feed.h, simd/scan-inl.h
-  kSort,       ///< rank_sort.h, of whole slices
+  kSort,       ///< rank_sort.h, on whole slices
   kColumns,    ///< simd/columns-inl.h
 };
 
@@ -23,7 +23,7 @@ struct SliceRange {
   int64_t count;
 };
 
-/// A way to run a plan. A unit of work is a tile: adjacent slices that are
+/// How to run a plan. A unit of work is a tile: adjacent slices that are
 /// computed together.
 struct Schedule {
   Algorithm algorithm = Algorithm::kNothing;
@@ -38,11 +38,12 @@ struct Schedule {
   int64_t pieces = 1;
   /// The minimum number of units in a task.
   int64_t grain = 1;
-  /// kColumns: the number of rows of a narrow tensor that form one row.
+  /// kColumns: the number of adjacent axis positions of a narrow tensor that
+  /// are treated as one wide row.
   int64_t row_factor = 1;
-  /// The number of threads that sort the k best of a slice.
+  /// The number of threads that sort the k best elements of a slice.
   int64_t sort_pieces = 1;
-  /// Whether the calling thread does all work itself.
+  /// Whether the calling thread does all the work.
   bool run_inline = true;
 
   /// Returns the number of units.
@@ -57,7 +58,7 @@ struct Schedule {
   }
 
  private:
-  // Slices with different outer indices share no tile, unless inner is 1.
+  // A tile does not mix slices with different outer indices, unless inner is 1.
   static int64_t group(const Plan& plan) {
     return plan.inner > 1 ? plan.inner : plan.slices();
   }
@@ -66,47 +67,49 @@ struct Schedule {
   }
 };
 
-/// Returns the number of elements of a slice that are read: all n, or k if a
-/// stride of 0 makes them one element.
+/// Returns the number of elements of a slice that must be read: n, or k if the
+/// stride is 0, because then all elements are the same.
 int64_t DistinctElements(const Plan& plan);
 
-/// Returns the plan of a tile of slices that were copied to rows.
+/// Returns the plan for a tile of `slices` slices that were copied to rows.
 Plan RowsOfTile(const Plan& plan, int64_t slices);
 
-/// Returns whether an algorithm can run a plan at all, fast or not.
+/// Returns whether an algorithm supports a plan, fast or not.
 bool CanRun(Algorithm algorithm, const Plan& plan);
 
-/// Returns the least k for which slices are copied to rows although kColumns
-/// can run them, because too many elements would enter the state of a column.
+/// Returns the smallest k for which slices are copied to rows although kColumns
+/// supports them: too many elements would enter the state of a column.
 int64_t CopiedFromK(const Plan& plan);
 
-/// A task of less work costs more to hand over than to run, in nanoseconds.
+/// The minimum work of a task, in nanoseconds. A smaller task costs more to
+/// hand over than to run.
 inline constexpr double kTaskNanoseconds = 10000;
 
-/// Chooses for `threads` >= 1 and tasks of `task` nanoseconds at least. A plan
-/// whose cost is at most kSerialNanoseconds runs on one thread; a smaller
-/// `task` lowers that limit in proportion. A pure function of the shape; the
-/// constants are those of tests/bench.
+/// Chooses a schedule for `threads` >= 1 and tasks of at least `task`
+/// nanoseconds. A plan whose cost is at most kSerialNanoseconds runs on one
+/// thread; a smaller `task` lowers that limit in proportion. A pure function of
+/// the shape, with constants measured by tests/bench.
 Schedule Choose(const Plan& plan, int threads, double task = kTaskNanoseconds);
 
-/// Divides the work of an algorithm as Choose() does. REQUIRES: CanRun.
+/// Splits the work of an algorithm as Choose() does. REQUIRES: CanRun().
 Schedule Cut(Algorithm algorithm, const Plan& plan, int threads,
              double task = kTaskNanoseconds);
 
-/// Returns the number of candidates that a selection holds in addition to k. A
-/// small k would reselect too often with a slack of k; a large one takes enough
-/// memory already. `many` selections share the cache, so each takes less.
+/// Returns the number of candidates that a selection holds in addition to k.
+/// With a slack of k, a small k would reselect too often; a large k already
+/// takes enough memory. If `many` selections share the cache, each gets less.
 int64_t SlackFor(int64_t k, bool many);
 
-/// Returns the number of rows that a fold collects: all n if they take little
-/// memory, or at most twice the memory of the columns' selections.
+/// Returns the number of axis positions that a fold collects: n if they take
+/// little memory, or at most twice the memory of the columns' selections.
 int64_t FoldRows(const Plan& plan);
 
-/// Returns the schedule for the rows that a fold collects: the one of a whole
-/// tensor if they are all n, otherwise one for copies of some rows.
+/// Returns the schedule for the FoldRows() positions that a fold collects: that
+/// of a whole tensor if all n are collected, otherwise a scan of some positions
+/// at a time.
 Schedule FoldSchedule(const Plan& plan, int threads, double task);
 
-/// Returns an estimate of the time that a schedule takes on `threads` threads.
+/// Returns the estimated time of a schedule on `threads` threads.
 int64_t EstimateNanoseconds(const Plan& plan, const Schedule& schedule,
                             int threads);
 

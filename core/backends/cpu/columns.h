@@ -1,5 +1,5 @@
-// Selects from slices of a packed tensor that lie side by side, in place, for a
-// small k (simd/columns-inl.h).
+// Selects in place from adjacent columns of a contiguous tensor, for a small k
+// (simd/columns-inl.h).
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace topk::cpu {
 
-/// Runs tiles of columns. REQUIRES: kColumns.
+/// Runs tiles of columns. REQUIRES: the algorithm is kColumns.
 template <class Key, bool kFloat>
 class ColumnRunner {
  public:
@@ -23,7 +23,7 @@ class ColumnRunner {
   static Size Bytes(const Plan& plan, const Schedule& schedule) {
     const int64_t columns = schedule.tile * schedule.row_factor;
     const Size state = Size(State::Elements(columns, plan.k)) * sizeof(Key);
-    // A vector that grows holds both allocations while it copies.
+    // A growing vector holds both allocations while it copies.
     const Size parts = Size(schedule.row_factor) * plan.k * 2 * sizeof(Part);
     return schedule.pieces * (state + parts) +
            Size(schedule.tile) * sizeof(Place);
@@ -50,21 +50,21 @@ class ColumnRunner {
   // The state of a tile, or of a piece of it.
   using Memory = std::unique_ptr<Key, Free>;
 
-  // A candidate of a column that was cut or folded.
+  // A candidate of a column that was cut into pieces or folded.
   struct Part {
     Key key;
     int64_t index;
   };
 
-  // Where a column's outputs begin, in elements.
+  // The offsets of a column's outputs, in elements.
   struct Place {
     int64_t value;
     int64_t index;
   };
 
-  // `factor` rows of the tensor form one row of factor * width columns here;
-  // what is left of them is a row of fewer columns. Each piece takes some of
-  // the rows.
+  // Runs one tile. `factor` adjacent rows of the tensor are treated as one row
+  // of factor * width columns; the remainder is a row of fewer columns. Each
+  // piece takes a range of rows.
   void DoTile(int64_t outer, int64_t column, int64_t width) {
     const int64_t factor = run_.schedule.row_factor;
     const int64_t pieces = run_.schedule.pieces;
@@ -113,7 +113,7 @@ class ColumnRunner {
                      plan_.k);
   }
 
-  // Writes the state of a tile as it is.
+  // Writes the state of a tile that needs no merge.
   void WriteTile(int64_t width, const std::byte* tile) const {
     const State state = StateOf(0, width);
     for (int64_t j = 0; j < plan_.k && !cancelled(); ++j) {
@@ -125,7 +125,7 @@ class ColumnRunner {
     }
   }
 
-  // Merges what the pieces and the folds have of each column.
+  // Merges the candidates of each column from all pieces and folded columns.
   void MergeTile(int64_t width, const std::byte* tile, int64_t rows) {
     const int64_t factor = run_.schedule.row_factor;
     const auto pieces = static_cast<int64_t>(pieces_.size());
@@ -157,8 +157,8 @@ class ColumnRunner {
     }
   }
 
-  // Looks up where the outputs of a tile's columns begin. Returns whether all
-  // are known, which they are unless cancelled.
+  // Computes the output offsets of a tile's columns. Returns false if
+  // cancelled.
   bool FindPlaces(int64_t slice, int64_t width) {
     places_.resize(static_cast<size_t>(width));
     const auto find = [&](int64_t begin, int64_t end) {

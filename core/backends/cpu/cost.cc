@@ -20,17 +20,18 @@ Size RunBytes(const Plan& plan, const Schedule& schedule, int threads) {
          });
 }
 
-// The constants are about twice those of the machines measured, for the slowest
-// data. unit/cost_property_test.cc compares them with runs. They depend on the
-// layout only: with the algorithm, a larger request could have a lower cost.
+// The constants are about twice those measured, for the slowest data.
+// unit/cost_property_test.cc compares them with real runs. They depend only on
+// the layout: if they depended on the algorithm, a larger request could have a
+// lower cost.
 
-// Whether columns have elements too small for the state of
+// Returns whether the tensor has columns whose elements are too small for
 // simd/columns-inl.h.
 bool AreSmallColumns(const Plan& plan) {
   return plan.inner > 1 && plan.input.packed && InfoOf(plan.dtype).bytes < 4;
 }
 
-// Returns the time of an element that is read, in nanoseconds.
+// Returns the time to read an element, in nanoseconds.
 double ElementNanoseconds(const Plan& plan, bool fold) {
   const DTypeInfo& type = InfoOf(plan.dtype);
   const auto bytes = static_cast<double>(type.bytes);
@@ -50,8 +51,9 @@ double ElementNanoseconds(const Plan& plan, bool fold) {
   return bytes * (0.2 + 0.04 * static_cast<double>(k));
 }
 
-// Returns the time of a selected element: its candidates, their sort, and its
-// place in the output. In a long slice, and in a fold, each may miss the cache.
+// Returns the time of a selected element, in nanoseconds: its candidates, their
+// sort and the output. In a long slice and in a fold, each access may miss the
+// cache.
 double SelectedNanoseconds(const Plan& plan, bool fold) {
   const DTypeInfo& type = InfoOf(plan.dtype);
   const double misses =
@@ -60,8 +62,8 @@ double SelectedNanoseconds(const Plan& plan, bool fold) {
          (type.packed() ? 15 : 0);
 }
 
-// Returns the fixed time of a slice. A short row of equal elements takes the
-// path of long rows; a single element has no equal.
+// Returns the fixed time of a slice, in nanoseconds. A short row of equal
+// elements falls back to the path of long rows. A single element has no equal.
 double SliceNanoseconds(const Plan& plan) {
   if (plan.n == 1) return 120;
   return std::min(1000.0, 250 + 25 * static_cast<double>(plan.n));
@@ -94,7 +96,7 @@ Cost RunCost(const Plan& plan, const Schedule& schedule, int threads) {
 Cost FoldCost(const Plan& plan, int threads, double task) {
   Cost cost = CostOfOutputs(plan);
   cost.working_bytes = FoldBytes(plan, threads, task);
-  // The selections of all columns take new memory.
+  // The selections of all columns allocate new memory.
   constexpr int64_t kCandidateBytes = 24;
   cost.nanoseconds +=
       Nanoseconds(plan, true) +
@@ -109,8 +111,7 @@ Size FeedNanoseconds(const Plan& plan, Size bytes) {
   if (plan.slices() == 0) return kEveryPiece;
   const int64_t length = (bytes * 8).value() / InfoOf(plan.dtype).bits + 1;
   const int64_t blocks = length / (Size(plan.n) * plan.inner).value() + 1;
-  // A chunk may complete the rows that were collected before, and with them all
-  // columns.
+  // A chunk may complete the buffered rows, and with them all columns.
   const Size elements = length + Size(FoldRows(plan)) * plan.inner;
   const double slices =
       static_cast<double>(plan.inner) * static_cast<double>(blocks);

@@ -10,9 +10,9 @@
 namespace topk {
 
 /// Returns a backend that accepts every plan and runs it with one instruction
-/// set and with oneTBB on at most `threads` threads, the caller's included.
-/// A task has at least `task` nanoseconds of work; tests cut finer than pays.
-/// REQUIRES: threads >= 1; this machine supports the set.
+/// set on at most `threads` oneTBB threads, including the caller's. A task has
+/// at least `task` nanoseconds of work; tests use smaller tasks than would be
+/// worthwhile. REQUIRES: threads >= 1; this machine supports the set.
 std::unique_ptr<Backend> MakeCpuBackend(int threads,
                                         const cpu::InstructionSet& set,
                                         double task = cpu::kTaskNanoseconds);

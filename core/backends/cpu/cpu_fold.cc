@@ -24,8 +24,8 @@ class ByteFold final : public Fold {
         elements_(plan, outputs_, encoder_, resources, cancellation) {}
 
   void Feed(std::span<const std::byte> chunk) override {
-    if (chunk.empty()) return;  // its address may be null
-    if (straddling_ > 0) {  // complete the element that the last cut divided
+    if (chunk.empty()) return;  // its data() may be null
+    if (straddling_ > 0) {      // complete the element split between chunks
       const size_t missing = std::min(sizeof(Key) - straddling_, chunk.size());
       std::memcpy(element_.data() + straddling_, chunk.data(), missing);
       straddling_ += missing;
@@ -41,7 +41,8 @@ class ByteFold final : public Fold {
     straddling_ = rest.size();
   }
 
-  // Every slice was written with its last element.
+  // Nothing is left to do: each slice was written when its last element
+  // arrived.
   Execution Finish() override { return {"cpu", "fold", instruction_set_}; }
 
   // Only Feed() uses the resources.
@@ -56,17 +57,17 @@ class ByteFold final : public Fold {
   size_t straddling_ = 0;  // bytes of element_ that have arrived
 };
 
-// Unpacks the pieces for a fold that takes bytes.
+// Unpacks chunks of sub-byte elements and feeds them to a fold over bytes.
 class UnpackingFold final : public Fold {
  public:
-  // `make` returns the fold of a plan into outputs.
+  // `make(plan, outputs)` returns the fold over bytes.
   template <class Make>
   UnpackingFold(const Plan& plan, const Outputs& outputs,
                 const InstructionSet& set, const Cancellation* cancellation,
                 const Make& make)
       : plan_(plan),
         unpacked_plan_(UnpackedPlan(plan)),
-        // Any kernels for bytes: unpacking does not depend on the key.
+        // Any 8-bit kernels work: unpacking does not depend on the key.
         kernels_(set.kernels<uint8_t, false>()),
         type_(InfoOf(plan.dtype)),
         outputs_(outputs),
@@ -77,7 +78,7 @@ class UnpackingFold final : public Fold {
 
   void Feed(std::span<const std::byte> piece) override {
     const auto group_bytes = static_cast<size_t>(type_.bits);
-    if (straddling_ > 0) {  // complete the group that the last cut divided
+    if (straddling_ > 0) {  // complete the group split between chunks
       const auto missing =
           piece.first(std::min(group_bytes - straddling_, piece.size()));
       std::ranges::copy(missing, group_.begin() + straddling_);
@@ -105,8 +106,8 @@ class UnpackingFold final : public Fold {
   }
 
  private:
-  // Feeds the group if it is complete. Returns whether it was. The last group
-  // of the tensor may have fewer elements.
+  // Feeds the group if it is complete, and returns whether it was. The last
+  // group of the tensor may have fewer elements.
   bool FeedIfWhole() {
     const int64_t count = std::min(left_, kPackedGroup);
     const auto bytes = static_cast<size_t>((count * type_.bits + 7) / 8);

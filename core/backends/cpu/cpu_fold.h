@@ -1,4 +1,4 @@
-// A selection over a packed tensor that arrives in pieces.
+// A selection over a contiguous tensor that arrives in chunks.
 #pragma once
 
 #include <memory>
@@ -8,15 +8,15 @@
 
 namespace topk::cpu {
 
-/// Returns the fold of PreparedPlan::StartFold. Each slice is written with its
-/// last element. The memory of a fold does not depend on the length of the
-/// tensor. The resources must outlive the fold's calls; the fold may be
-/// destroyed after them.
+/// Implements PreparedPlan::StartFold(). Each slice is written when its last
+/// element arrives. The memory of a fold does not depend on the length of the
+/// tensor. `resources` must outlive all calls to the fold, but not its
+/// destructor.
 std::unique_ptr<Fold> MakeFold(const Plan& plan, const Outputs& outputs,
                                Resources& resources,
                                const Cancellation* cancellation);
 
-/// Upper bound on the memory of a fold, in bytes.
+/// Returns an upper bound on the memory of a fold, in bytes.
 Size FoldBytes(const Plan& plan, int threads, double task);
 
 }  // namespace topk::cpu

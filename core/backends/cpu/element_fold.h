@@ -1,16 +1,17 @@
-// Selects from a tensor that arrives in a stream: rows of `inner` elements, one
-// of each adjacent slice.
+// Selects from a tensor that arrives in a stream, one axis position after
+// another: `inner` elements, one of each adjacent slice.
 //
-// Algorithm: a few rows are collected in a block, or read in place where a
-// chunk has enough of them. A block of all n rows is run like a whole tensor.
-// Otherwise its slices are offered to one selection each, which keeps the
-// candidates when the next block overwrites the elements.
+// Algorithm: the elements of a few axis positions are collected in a block, or
+// read in place if a chunk has enough of them. A block of all n positions is
+// run like a whole tensor. Otherwise each slice of the block is offered to its
+// own selection, which keeps the candidates when the next block overwrites the
+// elements.
 //
-// Why: offering the elements of a row one by one misses the cache for each. 60
-// x 262144 f32 with k 10 took 7 times as long as in one message.
+// Why: offering each position's elements one by one misses the cache for every
+// element. 60 x 262144 f32 with k 10 took 7 times as long as in one message.
 //
-// Costs: the memory of FoldRows() rows, and unless these are all n, a selection
-// for each column. Tests: unit/long_slices_test.cc, fuzz.stream.
+// Costs: the memory of FoldRows() positions and, unless these are all n, a
+// selection for each column. Tests: unit/long_slices_test.cc, fuzz.stream.
 #pragma once
 
 #include <algorithm>
@@ -31,8 +32,8 @@ namespace topk::cpu {
 template <class Key, bool kFloat>
 class ElementFold {
  public:
-  /// The arguments must outlive this object, except `resources`, which must
-  /// outlive its calls.
+  /// All arguments must outlive this object, except `resources`, which need
+  /// only outlive its calls.
   ElementFold(const Plan& plan, const Outputs& outputs,
               const SortKeyEncoder<Key, kFloat>& encoder, Resources& resources,
               const Cancellation* cancellation)
@@ -59,7 +60,7 @@ class ElementFold {
                  });
   }
 
-  /// Upper bound on the memory of a fold, in bytes.
+  /// Returns an upper bound on the memory of a fold, in bytes.
   static Size Bytes(const Plan& plan, int threads, double task) {
     const Schedule schedule = FoldSchedule(plan, threads, task);
     const int64_t rows = FoldRows(plan);
@@ -83,7 +84,8 @@ class ElementFold {
       const int64_t left = whole - position_ % whole;
       const int64_t size = std::min(rows_ * inner, left);
       int64_t taken = std::min(count, size - buffered_);
-      if (taken == size) {  // select in place from as many rows as possible
+      if (taken ==
+          size) {  // select in place from as many positions as possible
         taken = rows_ == plan_.n ? count / whole * whole
                                  : std::min(count / inner * inner, left);
         Select(elements, taken);
@@ -115,8 +117,8 @@ class ElementFold {
     buffered_ += count;
   }
 
-  // Selects from the next `count` elements: all rows of some outer indices, or
-  // rows of one.
+  // Selects from the next `count` elements: all positions of some outer
+  // indices, or some positions of one outer index.
   void Select(const std::byte* elements, int64_t count) {
     run_.tensor = elements;
     run_.first = position_;

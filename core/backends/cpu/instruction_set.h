@@ -1,4 +1,5 @@
-// The instruction sets that the kernels were compiled for, and which to use.
+// Lists the instruction sets that the kernels were compiled for, and chooses
+// one.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ namespace topk::cpu {
 struct InstructionSet {
   /// "avx512", "avx2", "sse4", "neon" or "scalar".
   std::string_view name;
-  /// Highway's number of it.
+  /// Highway's number for the instruction set.
   int64_t target;
   const KernelTable* table;
 
@@ -26,14 +27,15 @@ struct InstructionSet {
   }
 };
 
-/// Returns those that were compiled, best first.
+/// Returns the compiled instruction sets, best first.
 std::span<const InstructionSet> CompiledInstructionSets();
 
-/// Returns those that this machine can run, best first; there is one at least.
+/// Returns the instruction sets that this machine can run, best first. Never
+/// empty.
 std::vector<InstructionSet> SupportedInstructionSets();
 
-/// Returns the one with this name, or the best for "". INVALID_ARGUMENT for a
-/// name that is unknown or that this machine cannot run.
+/// Returns the instruction set with this name, or the best one for "". Returns
+/// INVALID_ARGUMENT if the name is unknown or this machine cannot run the set.
 Result<InstructionSet> ChooseInstructionSet(std::string_view name);
 
 }  // namespace topk::cpu

@@ -1,10 +1,10 @@
 // Compiles simd/ once for each instruction set (Highway includes this file
-// again for each) and lists the tables.
+// again for each), and lists the kernel tables.
 #include "core/backends/cpu/kernels.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/backends/cpu/kernels.cc"
-#include <hwy/foreach_target.h>  // first, as Highway asks
+#include <hwy/foreach_target.h>  // must come first
 
 #include "core/backends/cpu/instruction_set.h"
 #include "core/backends/cpu/simd/bound-inl.h"
@@ -44,7 +44,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace topk::cpu {
 
-// Best first. A name is what users write.
+// Best first. Users refer to the sets by these names.
 std::span<const InstructionSet> CompiledInstructionSets() {
   static constexpr InstructionSet kSets[] = {
 #if HWY_TARGETS & HWY_AVX3

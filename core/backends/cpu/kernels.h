@@ -1,5 +1,5 @@
-// The inner loops, compiled once for each instruction set: what they do, and a
-// table of them for each. They know neither plans nor threads.
+// The interface of the inner loops, which are compiled once for each
+// instruction set into a table. They know neither plans nor threads.
 #pragma once
 
 #include <cstddef>
@@ -11,44 +11,46 @@
 
 namespace topk::cpu {
 
-/// How far a scan came.
+/// The progress of a scan.
 struct Scanned {
-  int64_t elements;  ///< of the row
+  int64_t elements;  ///< elements scanned
   int64_t found;     ///< positions written
 };
 
-/// Rows that lie one after another, for SelectShortRows.
+/// Consecutive rows, for SelectShortRows.
 template <class Key>
 struct ShortRows {
   const std::byte* rows;  ///< unaligned; [count, n]
   int64_t count;
   int64_t n;
   int64_t k;
-  bool by_index;       ///< arrange by index, else by rank
-  std::byte* values;   ///< [count, k], or null where not wanted
-  std::byte* indices;  ///< [count, k], or null where not wanted
+  bool by_index;       ///< order by index, else by rank
+  std::byte* values;   ///< [count, k], or null if not wanted
+  std::byte* indices;  ///< [count, k], or null if not wanted
   int index_bytes;     ///< 4 or 8
   uint64_t offset;     ///< added to every index
 };
 
-/// No vector is longer, in bytes.
+/// The maximum length of a vector, in bytes.
 inline constexpr int64_t kVectorBytes = 64;
 
-/// Columns that lie side by side: the k best of each so far, best first, and
-/// their indices, in blocks of columns: all of a block lies together. Behind
-/// them the limit of each column, which only the kernel reads.
+/// The state of adjacent columns: the k best keys of each so far, best first,
+/// and their indices. Stored in blocks of columns, with all data of a block
+/// together. They are followed by the limit of each column, which only the
+/// kernel reads.
 template <class Key>
 struct ColumnState {
-  /// How many columns a block has.
+  /// The number of columns in a block.
   static constexpr int64_t kBlock =
       kVectorBytes / static_cast<int64_t>(sizeof(Key));
 
   Key* blocks;      ///< [blocks, keys or indices, k, kBlock], aligned
   Key* limits;      ///< [blocks, kBlock], aligned
-  int64_t columns;  ///< how many there are
+  int64_t columns;  ///< the number of columns
   int64_t k;
 
-  /// The state of `columns` columns in `memory`, which has Elements() of them.
+  /// Returns the state of `columns` columns in `memory`, which has room for
+  /// Elements() keys.
   static ColumnState In(Key* memory, int64_t columns, int64_t k) {
     return {memory, memory + Blocks(columns) * 2 * k * kBlock, columns, k};
   }
@@ -56,7 +58,8 @@ struct ColumnState {
     return Blocks(columns) * (2 * k + 1) * kBlock;
   }
 
-  /// Where a column's key of rank j is; its index is k * kBlock further on.
+  /// Returns the address of a column's key of rank j. Its index is k * kBlock
+  /// further on.
   Key* at(int64_t column, int64_t j) const {
     return blocks + (column / kBlock * 2 * k + j) * kBlock + column % kBlock;
   }
@@ -67,14 +70,14 @@ struct ColumnState {
   }
 };
 
-/// Positions that Scan may write beyond those it found.
+/// The number of positions that Scan may write beyond those it found.
 inline constexpr int64_t kScanSlack = 128;
-/// SelectShortRows takes k up to this, and n up to that.
+/// The maximum k and n for SelectShortRows.
 inline constexpr int64_t kShortK = 16;
 inline constexpr int64_t kShortN = 4096;
-/// The maximum number of keys for rank.
+/// The maximum number of keys for Rank.
 inline constexpr int64_t kMaxRankCount = 64;
-/// FeedColumns takes k up to this.
+/// The maximum k for FeedColumns.
 inline constexpr int64_t kColumnK = 32;
 
 /// The kernels of one instruction set for one kind of key.
@@ -82,48 +85,50 @@ template <class Key, bool kFloat>
 struct Kernels {
   using Encoder = SortKeyEncoder<Key, kFloat>;
 
-  /// Writes the positions of the elements that pass the probe, in order, and
-  /// stops when all were scanned or when less than
-  /// kScanSlack of `room` is left. REQUIRES: room >= kScanSlack.
+  /// Writes the positions of the elements that pass the probe, in order. Stops
+  /// when all elements are scanned or less than kScanSlack of `room` is left.
+  /// REQUIRES: room >= kScanSlack.
   Scanned (*scan)(const Probe<Key>& probe, const std::byte* elements,
                   int64_t count, uint32_t* positions, int64_t room);
 
-  /// Deals the elements to groups and raises the greatest key of each: at least
-  /// r elements reach BoundFrom() the r-th greatest of these, if that is the
-  /// key of a number; NaNs are not counted. A remainder that does not fill a
-  /// vector is left out. REQUIRES: `groups` fills whole vectors (kVectorBytes).
+  /// Distributes the elements to groups and raises the greatest key of each
+  /// group. At least r elements reach BoundFrom() of the r-th greatest maximum,
+  /// if that is the key of a number; NaNs are not counted. Ignores a remainder
+  /// that does not fill a vector. REQUIRES: `groups` fills whole vectors
+  /// (kVectorBytes).
   void (*raise_maxima)(const Encoder& encoder, const std::byte* elements,
                        int64_t count, Key* maxima, int64_t groups);
 
-  /// Returns a key that exactly k of the keys reach, or else (ties) the k-th
-  /// greatest key. 1 <= k <= count.
+  /// Returns a key that exactly k of the keys reach or, if ties prevent that,
+  /// the k-th greatest key. REQUIRES: 1 <= k <= count.
   Key (*kth)(const Key* keys, int64_t count, int64_t k);
 
-  /// Writes which of `count` neighboring elements have a key that exceeds the
-  /// bound with the same number, in order. `columns` must have kScanSlack more
-  /// room than there are elements. Returns the number of elements found.
+  /// Writes the positions, in order, of the elements whose key exceeds the
+  /// bound of the same position. `columns` must have room for `count` +
+  /// kScanSlack positions. Returns the number of elements found.
   int64_t (*scan_columns)(const Encoder& encoder, const std::byte* elements,
                           int64_t count, const Key* bounds, uint32_t* columns);
 
-  /// Writes how many keys rank before each: the greater, and the equal in front
-  /// of it. REQUIRES: count <= kMaxRankCount; both aligned, with room for whole
-  /// vectors.
+  /// Writes for each key how many keys rank before it: the greater ones, and
+  /// the equal ones in front of it. REQUIRES: count <= kMaxRankCount; both
+  /// arrays are aligned and have room for whole vectors.
   void (*rank)(const Key* keys, int64_t count, Key* ranks);
 
-  /// Selects from rows one after another, from `begin` on, until all are done
-  /// or one needs the long way; returns the first that is not done.
+  /// Selects from consecutive rows, starting at `begin`, until all are done or
+  /// a row needs the path of long rows. Returns the first row that is not done.
   int64_t (*select_short_rows)(const Encoder& encoder,
                                const ShortRows<Key>& rows, int64_t begin);
 
-  /// Takes `count` rows of `state.columns` elements, `pitch` elements apart,
-  /// with the indices first, first + 1, ... Those below k must come first, to
-  /// fill the state. Null for keys of 8 and 16 bits.
+  /// Takes the elements of `count` axis positions, `state.columns` each,
+  /// `pitch` elements apart. Their indices are first, first + 1, ... The
+  /// indices below k must come first, to fill the state. Null for keys of 8 and
+  /// 16 bits.
   void (*feed_columns)(const Encoder& encoder, const ColumnState<Key>& state,
                        const std::byte* elements, int64_t count, int64_t pitch,
                        int64_t first);
 
-  /// Copies `rows` rows of `columns` elements to `columns` rows of `rows`
-  /// elements. Rows are a pitch apart, in elements.
+  /// Transposes `rows` rows of `columns` elements to `columns` rows of `rows`
+  /// elements. The distance between rows is a pitch, in elements.
   void (*transpose)(const std::byte* elements, int64_t rows, int64_t columns,
                     int64_t pitch, std::byte* transposed,
                     int64_t transposed_pitch);

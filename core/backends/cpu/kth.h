@@ -1,13 +1,13 @@
-// Finds the k-th of many keys, in blocks.
+// Finds the k-th greatest of many keys, in blocks.
 //
-// Algorithm: a radix select from the highest digit down. The counts of a digit
-// determine the digit of the k-th key, and only the keys with that digit are
-// counted in the next pass.
+// Algorithm: a radix select from the highest digit down. The histogram of a
+// digit determines that digit of the k-th key, and only keys with that digit
+// are counted in the next pass.
 //
-// Why: the kernel (Kernels::kth) passes over all keys some twenty times and
-// cannot be cancelled; here are as many passes as a key has digits, for any
-// data, in blocks. Below kKthMost keys the kernel takes less than a
-// millisecond, and it is faster.
+// Why: the kernel (Kernels::kth) passes over all keys about twenty times and
+// cannot be cancelled. The radix select needs one pass per digit, for any data,
+// and works in blocks. For up to kKthMost keys, the kernel is faster and takes
+// less than a millisecond.
 //
 // Tests: unit/kernels_test.cc.
 #pragma once
@@ -21,12 +21,14 @@
 
 namespace topk::cpu {
 
-/// The maximum number of keys for Kernels::kth; more are counted here.
+/// The maximum number of keys for Kernels::kth. KthOf() uses the radix select
+/// for more.
 inline constexpr int64_t kKthMost = int64_t{1} << 16;
 
-/// Returns what Kernels::kth, which `kernel` is, would return or what does as
-/// well: a key that exactly k of the keys reach, or else the k-th greatest. It
-/// is 0 only if the k-th is. Any key if cancelled.
+/// Returns a key that exactly k of the keys reach, or else the k-th greatest
+/// key, like `kernel`, which is Kernels::kth. The key may differ from the
+/// kernel's. It is 0 only if the k-th greatest key is 0. Returns an arbitrary
+/// key if cancelled.
 template <class Key>
 Key KthOf(Key (*kernel)(const Key*, int64_t, int64_t), const Key* keys,
           int64_t count, int64_t k, const Cancellation* cancellation) {
@@ -34,14 +36,14 @@ Key KthOf(Key (*kernel)(const Key*, int64_t, int64_t), const Key* keys,
   constexpr int kBits = 8 * sizeof(Key);
   constexpr int kMaxDigit = 11;
   Key prefix = 0;
-  Key decided = 0;  // which bits of the prefix are
+  Key decided = 0;  // mask of the known bits of the prefix
   int64_t wanted = k;
   for (int shift = kBits; shift > 0;) {
     const int digit = std::min(shift, kMaxDigit);
     shift -= digit;
     const size_t mask = (size_t{1} << digit) - 1;
-    // Two of each, in turn: neighbours are often alike, and would wait for each
-    // other's count.
+    // Alternate between two histograms: neighbors are often equal, and
+    // increments of the same counter would wait for each other.
     std::array<std::array<uint32_t, size_t{1} << kMaxDigit>, 2> counts = {};
     const auto count_block = [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {

@@ -1,7 +1,7 @@
-// Work divided among oneTBB's threads.
+// Runs work in parallel on oneTBB's threads.
 //
 // A thread that waits for the others runs only tasks of the same loop
-// (isolate). Otherwise a request, even a cancelled one, would have to wait for
+// (isolate). Otherwise a request, even a cancelled one, might have to wait for
 // a task of another request, and would hold the memory of both.
 #pragma once
 
@@ -19,12 +19,12 @@
 
 namespace topk::cpu {
 
-/// Arenas for loops. Each computation has an arena to itself: a thread that
-/// enters a full arena would have to wait for the computations in it. oneTBB
+/// Arenas for parallel loops. Each computation has its own arena, because a
+/// thread that enters a full arena must wait for the computations in it. oneTBB
 /// divides its threads among the arenas in use. Thread-safe.
 class ArenaPool {
  public:
-  /// Arenas of `threads` threads each.
+  /// Creates arenas of `threads` threads each.
   explicit ArenaPool(int threads) : threads_(threads) {}
 
   /// Calls fn() on this thread, with an arena for its loops.
@@ -45,14 +45,14 @@ class ArenaPool {
   std::vector<std::unique_ptr<tbb::task_arena>> idle_;
 };
 
-/// Calls fn(0) ... fn(count - 1), in parallel if there are several. Starts no
-/// more of them after a cancellation. Returns whether all were done: if not,
+/// Calls fn(0) ... fn(count - 1), in parallel if count > 1. Starts no more
+/// calls after a cancellation. Returns whether all calls were made. If not,
 /// their results must not be read.
 bool ForEachPiece(int64_t count, const Cancellation* cancellation,
                   FunctionRef<void(int64_t)> fn);
 
 /// Calls fn(begin, end) on ranges of [0, count) of `grain` or more, in parallel
-/// if there are several. Starts no more of them after a cancellation.
+/// if there are several. Starts no more calls after a cancellation.
 void ForEachRange(int64_t count, int64_t grain,
                   const Cancellation* cancellation,
                   FunctionRef<void(int64_t, int64_t)> fn);

@@ -1,5 +1,5 @@
-// The test whether an element exceeds a bound. In a long row nearly all
-// elements fail it and need no further work.
+// Tests whether an element exceeds a bound. In a long row, nearly all elements
+// fail this test and need no further work.
 #pragma once
 
 #include <algorithm>
@@ -8,30 +8,31 @@
 
 namespace topk::cpu {
 
-/// A comparison of raw bits that stands for one of keys: an element's key
+/// A test on raw bits that replaces a comparison of keys. An element's key
 /// exceeds a bound iff
 ///
 ///   ((bits ^ flip) > limit) != (bits > nan)      (all unsigned)
 ///
-/// which is three vector instructions, where the key itself takes nine.
+/// The test takes three vector instructions; computing the key takes nine.
 template <class Key>
 struct Probe {
   Key flip;
   Key limit;
-  /// Floats: the bits of -infinity, above which are the NaNs with a sign.
+  /// Floats: the bits of -infinity. NaNs with the sign bit set are above.
   /// Integers: all ones, which nothing exceeds.
   Key nan;
 };
 
-/// Returns the probe of `key > bound`. REQUIRES: bound is not all ones (nothing
-/// exceeds that).
+/// Returns the probe for `key > bound`. REQUIRES: bound is not all ones
+/// (nothing exceeds that).
 ///
-/// Integers: the key is the bits, flipped. Floats: the numbers are in the order
-/// of their keys on each side of zero, in that of the bits or against it, so
-/// that one comparison finds the numbers beyond a bound; the bound is moved to
-/// where no number lies between, so that both zeros and all NaNs of a sign fall
-/// on one side. For NaNs with a sign its result is wrong in both directions,
-/// and the second comparison inverts it. Tests: unit/probe_test.cc.
+/// Integers: the key is the bits, XORed with a constant. Floats: on each side
+/// of zero, the order of the numbers is the order of their bits or its reverse,
+/// so a single comparison finds the numbers beyond a bound. The bound is first
+/// moved, across values that no number has, so that both zeros and all NaNs of
+/// one sign fall on the same side. For NaNs with the sign bit set, the first
+/// comparison is always wrong, and the second one inverts it. Tests:
+/// unit/probe_test.cc.
 template <class Key, bool kFloat>
 Probe<Key> ProbeAbove(const SortKeyEncoder<Key, kFloat>& encoder, Key bound) {
   constexpr Key kOnes = static_cast<Key>(~Key{0});
@@ -45,10 +46,10 @@ Probe<Key> ProbeAbove(const SortKeyEncoder<Key, kFloat>& encoder, Key bound) {
     const Key nan = highest;                        // also the bits of -inf
     if (encoder.flip == 0) {
       bound = std::clamp(bound, static_cast<Key>(lowest - 1), highest);
-      if (bound == static_cast<Key>(sign - 1)) --bound;  // let -0 in with +0
+      if (bound == static_cast<Key>(sign - 1)) --bound;  // let -0 pass with +0
       return {bound >= sign ? sign : kOnes, bound, nan};
     }
-    // Smallest: below the complement.
+    // Smallest: the elements below the complement pass.
     Key below = std::clamp(static_cast<Key>(~bound), lowest,
                            static_cast<Key>(highest + 1));
     if (below == sign) --below;  // keep -0 out with +0
@@ -57,11 +58,11 @@ Probe<Key> ProbeAbove(const SortKeyEncoder<Key, kFloat>& encoder, Key bound) {
   }
 }
 
-/// Returns a bound that is reached by the elements whose maxima (raise_maxima)
-/// reach `maximum`.
+/// Converts a maximum (raise_maxima) to a bound that is reached by all elements
+/// whose maxima are at least `maximum`.
 template <class Key, bool kFloat>
 Key BoundFrom(const SortKeyEncoder<Key, kFloat>& encoder, Key maximum) {
-  // Among the smallest a maximum takes -0 for less than +0.
+  // For SMALLEST, raise_maxima ranks -0 before +0, although they are equal.
   const auto minus_zero = static_cast<Key>((encoder.sign - 1) ^ encoder.flip);
   const bool lower = kFloat && encoder.flip != 0 && maximum == minus_zero;
   return static_cast<Key>(maximum - (lower ? 1 : 0));

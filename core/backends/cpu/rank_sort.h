@@ -1,17 +1,17 @@
 // Sorts the k best elements.
 //
 // Algorithm: a radix sort from the lowest digit up, of keys with the slots they
-// came from; a few by insertion. The number of digits follows from the range of
-// the keys, not from their width. On several threads each takes a piece of the
-// items in every pass.
+// came from, or an insertion sort for a few items. The number of digits depends
+// on the range of the keys, not on their width. With several threads, each
+// handles a piece of the items in every pass.
 //
-// Why: it is stable, so that slots in ascending index leave ties in ascending
-// index; its cost does not depend on the data; and it was measured
-// against Highway's vectorised quicksort of the same items: 4.6 against 5.0 us
-// for 1000, 5.8 against 7.7 ms for a million (AMD Zen 4, AVX-512). Digits of 11
-// bits, and counting all of them in one read, take 0.74 of the time of 8 for a
-// million (Xeon with AVX-512). Collecting a cache line of each bucket before it
-// is written took 1.5 times as long.
+// Why: it is stable, so slots in ascending index leave ties in ascending index.
+// Its cost does not depend on the data. It beats Highway's vectorized quicksort
+// on the same items: 4.6 vs. 5.0 us for 1000 items, 5.8 vs. 7.7 ms for a
+// million (AMD Zen 4, AVX-512). For a million items, 11-bit digits that are all
+// counted in one read take 0.74 of the time of 8-bit digits (Xeon with
+// AVX-512). Buffering a cache line per bucket before writing it took 1.5 times
+// as long.
 //
 // Costs: a pass takes about 2 ns per item; 8 to 64 bits take 1 to 8 passes.
 // Tests: unit/long_slices_test.cc.
@@ -31,24 +31,24 @@
 
 namespace topk::cpu {
 
-/// A candidate as it is sorted.
+/// A candidate during the sort.
 template <class Key>
 struct Ranked {
-  /// The complement of the ordered key, so that ascending is by rank.
+  /// The complement of the key: ascending order is rank order.
   Key key;
-  /// Where the candidate is.
+  /// The position of the candidate in its selection.
   uint32_t slot;
 };
 
-/// The bits of a digit: of few items, so that counting is cheap, and of many,
-/// so that they are moved less often.
+/// Bits per digit: few for few items, so that counting is cheap; many for many
+/// items, so that they are moved less often.
 inline constexpr int kFewBits = 8;
 inline constexpr int kManyBits = 11;
-/// From how many items on they are many.
+/// The number of items from which on kManyBits is used.
 inline constexpr int64_t kManyItems = int64_t{1} << 17;
 
-/// Upper bound on the memory that SortByRank takes in addition to its
-/// arguments, in bytes.
+/// Returns an upper bound on the memory that SortByRank() uses in addition to
+/// its arguments, in bytes.
 inline Size SortBytes(int64_t count, int64_t pieces) {
   constexpr int64_t kPasses = 8;  // at most
   const int64_t buckets = int64_t{1}
@@ -56,9 +56,9 @@ inline Size SortBytes(int64_t count, int64_t pieces) {
   return Size(std::max(pieces, kPasses)) * buckets * sizeof(uint32_t);
 }
 
-/// Sorts by rank. `other` has the size of `items` and is scratch; the sorted
-/// items are where the result says, in one of the two. `pieces` >= 1 are sorted
-/// side by side. If cancelled the result is empty.
+/// Sorts by rank. `other` is scratch of the size of `items`. The result is in
+/// one of the two. `pieces` >= 1 are sorted in parallel. Returns an empty span
+/// if cancelled.
 template <class Key>
 std::span<const Ranked<Key>> SortByRank(
     std::span<Ranked<Key>> items, std::span<Ranked<Key>> other, int64_t pieces,
@@ -76,7 +76,7 @@ std::span<const Ranked<Key>> SortByRank(
     }
     return items;
   }
-  // The keys from the lowest on, in digits as even as their range allows.
+  // Sort key - lowest, in digits as even as the range allows.
   Key lowest = items[0].key;
   Key highest = items[0].key;
   const auto widen = [&](int64_t begin, int64_t end) {
@@ -98,10 +98,10 @@ std::span<const Ranked<Key>> SortByRank(
   const int digit = passes > 0 ? (bits + passes - 1) / passes : 1;
   const size_t buckets = size_t{1} << digit;
   const auto mask = static_cast<Key>(buckets - 1);
-  // The items of a pass lie as the one before has left them: of several pieces
-  // only the counts of the next pass are known, of one those of all.
+  // Each pass reorders the items. With several pieces, only the counts of the
+  // next pass can therefore be known; with one piece, those of all passes.
   const auto sets = static_cast<size_t>(pieces > 1 ? pieces : passes);
-  std::array<uint32_t, sizeof(Key) << kFewBits> few;  // takes no memory
+  std::array<uint32_t, sizeof(Key) << kFewBits> few;  // avoids an allocation
   std::vector<uint32_t> many;
   if (pieces > 1 || most > kFewBits) many.resize(sets * buckets);
   const std::span<uint32_t> counters =

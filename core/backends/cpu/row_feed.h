@@ -1,33 +1,34 @@
-// Selects from long rows, also from rows that arrive one by one: the path of
-// every row that is neither short nor sorted as a whole.
+// Selects from long rows, including rows that arrive one by one. Used for every
+// row that is neither short nor sorted as a whole.
 //
 // Algorithm: estimate a bound from the row (bound.h), scan for the elements
 // that exceed it (simd/scan-inl.h), and select from these (selection.h). On
-// several threads the row is divided into pieces with one common bound and one
+// several threads, the row is cut into pieces with a common bound and one
 // selection each, which are merged in order. Elements of 8 and 16 bits are
 // handled the same way, 64 or 32 per vector; the scan ends early once k of them
 // have the greatest possible key.
 //
-// Why: at most two reads for nearly all inputs, one of them of a sample. A
-// bound that fewer than k elements exceed is detected by counting, and dropped.
-// A bound that too many elements exceed, e.g. because the row ascends, is
-// detected by how often the selection fills up; then the rest of the row gets a
-// new bound. So no order of the elements is slow.
+// Why: nearly all inputs are read at most twice, once for a sample only. If
+// fewer than k elements exceed a bound, counting detects it, and the bound is
+// dropped. If too many exceed it, e.g. because the row ascends, frequent
+// reselections reveal it, and the rest of the row gets a new bound. So no order
+// of the elements is slow.
 //
-// A row is read with one bound after the other until one holds: the hint, which
-// is from the row before; those of a sample, each lower than the one before;
-// none. During a read, a piece that reselects too often is at the end of its
-// patience: its rest is fed like a row, with twice the patience.
+// A row is read with one bound after another until one holds: first the hint
+// from the previous row, then those of a sample, each lower than the previous
+// one, then none. A piece that reselects too often during a read runs out of
+// patience. The rest of the piece is then fed like a new row, with twice the
+// patience.
 //
-// The gains of the parts, on AVX-512: without patience, a million ascending f32
-// take 2.0 times as long; without hints, 32 rows of 131072 f32 1.5 times and 64
-// of f16 1.5 times, but single rows the same.
+// Measured on AVX-512: without patience, a million ascending f32 take 2.0 times
+// as long. Without hints, 32 rows of 131072 f32 take 1.5 times as long, 64 rows
+// of f16 also 1.5 times, and single rows the same.
 //
-// Elements in shared memory may change between these reads. The result is
-// unspecified then, but no read relies on the counts of an earlier one: a
-// selection always ends with k candidates, and each bound is tried once.
+// Elements in shared memory may change between reads. The result is then
+// unspecified, but no read relies on the counts of an earlier one: a selection
+// always ends with k candidates, and each bound is tried once.
 //
-// Costs: the read, about 10 ns for each of the 1.1 to 3 k candidates, and
+// Costs: the read, about 10 ns for each of the 1.1 k to 3 k candidates, and
 // sorting them. Memory: 2 k candidates for each piece. Tests:
 // unit/row_feed_test.cc, unit/bound_test.cc, unit/long_slices_test.cc.
 #pragma once
@@ -47,36 +48,36 @@
 
 namespace topk::cpu {
 
-/// Neighbouring elements of a slice, with the indices first, first + 1, ...
+/// Contiguous elements of a slice, with the indices first, first + 1, ...
 struct Stretch {
   const std::byte* elements;
   int64_t count;
   int64_t first;
 
-  /// The elements begin .. end - 1.
+  /// Returns the elements begin .. end - 1.
   template <class Key>
   Stretch Part(int64_t begin, int64_t end) const {
     return {At<Key>(elements, begin), end - begin, first + begin};
   }
 };
 
-/// A bound from the row before: rows that come together are often alike.
+/// A bound from the previous row: consecutive rows are often alike.
 template <class Key>
 struct Hint {
   std::optional<Key> bound;
-  /// For how many rows to go without: a hint that fails costs a read of the
-  /// row, which rows that are not alike shall not pay each time.
+  /// The number of rows to skip the hint for. A failed hint costs a read of the
+  /// row, and rows that are not alike must not pay for one each time.
   int wait = 0;
 };
 
-/// Feeds rows to selections of their k best.
+/// Feeds rows to selections of their k best elements.
 template <class Key, bool kFloat>
 class RowFeed {
  public:
   using Selections = std::span<Selection<Key>>;
 
-  /// `kernels` and `encoder` outlive this. `patience` is how many reselections
-  /// of one row are taken for chance.
+  /// `kernels` and `encoder` must outlive this object. `patience` is the number
+  /// of reselections of one row that are attributed to chance.
   RowFeed(const Kernels<Key, kFloat>& kernels,
           const SortKeyEncoder<Key, kFloat>& encoder, int64_t k,
           int64_t patience = 8)
@@ -86,16 +87,16 @@ class RowFeed {
         patience_(patience),
         bounds_(kernels, encoder) {}
 
-  /// Upper bound on memory, in bytes, for rows of `count` elements that are cut
-  /// into `pieces`.
+  /// Returns an upper bound on the memory for rows of `count` elements in
+  /// `pieces` pieces, in bytes.
   static Size Bytes(int64_t count, int64_t k, int64_t pieces) {
     return (pieces > 1 ? pieces + 1 : 1) * Bounds<Key, kFloat>::Bytes(count, k);
   }
 
-  /// Offers a row, or a long run of one, cut into as many pieces as there are
-  /// selections, side by side: with a bound from a look at all of it
-  /// beforehand. `hint`, if there is one, is of the row before, and is kept for
-  /// the next.
+  /// Offers a row, or a long part of one, with a bound from a sample. The row
+  /// is cut into one piece per selection, and the pieces are fed in parallel.
+  /// `hint` (may be null) is the hint of the previous row, and is updated for
+  /// the next one.
   void Feed(const Stretch& row, Selections selections,
             Hint<Key>* hint = nullptr) {
     std::optional<Held> held;
@@ -111,7 +112,7 @@ class RowFeed {
     if (hint != nullptr) hint->bound = NextHint(held, selections);
   }
 
-  /// Offers more elements of a row, without a sample.
+  /// Offers more elements of a row, without sampling.
   void FeedMore(const Stretch& run, Selection<Key>& selection) {
     Read(run, patience_, bounds_, Selections(&selection, 1));
   }
@@ -127,14 +128,14 @@ class RowFeed {
   }
 
   /// Offers elements, a vector at a time once the selection has a bound. Stops
-  /// after `patience` reselections; returns how many elements it took: all if
-  /// the selection is cancelled.
+  /// after `patience` reselections. Returns the number of elements taken, which
+  /// is all of them if the selection is cancelled.
   int64_t Scan(Stretch run, int64_t patience, Selection<Key>& selection) const {
     constexpr Key kOnes = static_cast<Key>(~Key{0});
     constexpr int64_t kPositions = 1024;
     constexpr int64_t kMost = kScanBytes / static_cast<int64_t>(sizeof(Key));
     std::array<uint32_t, kPositions> positions;
-    const auto encoder = encoder_;  // a copy, which no candidate can overwrite
+    const auto encoder = encoder_;  // local copy: stores may alias members
     const int64_t enough = selection.reselections() + patience;
     int64_t i = 0;
     const auto offer = [&](int64_t at) {
@@ -171,8 +172,8 @@ class RowFeed {
     int64_t reselections;
   };
 
-  // Reads with the bounds of a sample until one has held, else without; returns
-  // the one that has.
+  // Reads with the bounds of a sample until one holds, or else without a bound.
+  // Returns the bound that held.
   std::optional<Held> FeedSampled(const Stretch& row, int64_t patience,
                                   Bounds<Key, kFloat>& bounds,
                                   Selections selections) const {
@@ -189,12 +190,13 @@ class RowFeed {
     return std::nullopt;
   }
 
-  // Reads with a bound, and gives it up if fewer than k elements exceeded it.
+  // Reads with a bound, and drops the bound if fewer than k elements exceeded
+  // it.
   std::optional<Held> Try(Key bound, const Stretch& row, int64_t patience,
                           Bounds<Key, kFloat>& bounds,
                           Selections selections) const {
     if (selections[0].bounded() && selections[0].bound() >= bound) {
-      Read(row, patience, bounds, selections);  // it has a better one
+      Read(row, patience, bounds, selections);  // already has a better bound
       return Held{selections[0].bound(), k_, 0};
     }
     Held held = {bound, 0, 0};
@@ -207,8 +209,8 @@ class RowFeed {
       held.reselections += selection.reselections();
       held.exceeding += selection.Exceeding(bound);
     }
-    // This number of reselections implies that k elements exceeded it. If fewer
-    // do now, the elements have changed, and retrying might not end.
+    // So many reselections imply that k elements exceeded the bound. If fewer
+    // do now, the elements have changed, and retrying might never end.
     const auto pieces = static_cast<int64_t>(selections.size());
     if (held.exceeding >= k_ || held.reselections >= pieces * patience) {
       return held;
@@ -219,10 +221,10 @@ class RowFeed {
     return std::nullopt;
   }
 
-  // Reads once, whatever the number of elements that exceed the bound. A piece
-  // that runs out of patience probably ranks higher and higher, and a sample of
-  // the rest of the piece finds a better bound. A single piece then overwrites
-  // `bounds`, because the bound of the whole row has held.
+  // Reads once, however many elements exceed the bound. A piece that runs out
+  // of patience probably ascends, and a sample of the rest of the piece finds a
+  // better bound. A single piece overwrites `bounds` for that, because the
+  // bound of the whole row has held.
   void Read(const Stretch& row, int64_t patience, Bounds<Key, kFloat>& bounds,
             Selections selections) const {
     const auto pieces = static_cast<int64_t>(selections.size());
@@ -238,10 +240,10 @@ class RowFeed {
     });
   }
 
-  // The next row is likely similar and can start with the bound that held,
-  // unless too many elements exceeded it. If more than necessary did, the next
-  // bound is the one that k elements plus a few standard deviations exceeded.
-  // It is not raised for fewer, because similar rows would raise it until it
+  // Returns the hint for the next row: the bound that held, unless too many
+  // elements exceeded it. If more than necessary did, the hint is the bound
+  // that k elements plus a few standard deviations exceeded. The hint is not
+  // raised otherwise, because similar rows would keep raising it until it
   // fails.
   std::optional<Key> NextHint(const std::optional<Held>& held,
                               Selections selections) const {

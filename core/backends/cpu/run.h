@@ -1,4 +1,4 @@
-// One run of a plan over a tensor, and helpers of its runners.
+// One run of a plan over a tensor, and helpers for its runners.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@
 
 namespace topk::cpu {
 
-/// What all computations of a backend share.
+/// Resources that all computations of a backend share.
 struct Resources {
   const int threads;
   const InstructionSet set;
@@ -32,7 +32,7 @@ struct Resources {
   ArenaPool arenas;
 };
 
-/// A run over one tensor. Everything that this refers to must outlive it.
+/// A run over one tensor. All referenced objects must outlive it.
 template <class Key, bool kFloat>
 struct Run {
   const Plan& plan;
@@ -58,7 +58,7 @@ auto WithSortKeyEncoder(const Plan& plan, Fn fn) {
       InfoOf(plan.dtype), plan.direction == Direction::kLargest, std::move(fn));
 }
 
-/// Destroys selections that take `bytes` bytes: later if that takes long.
+/// Destroys selections of `bytes` bytes, asynchronously if they are large.
 template <class T>
 void DeferDestroy(std::vector<T>& selections, Size bytes) {
   constexpr int64_t kSoon = int64_t{16} << 20;  // 2 ms

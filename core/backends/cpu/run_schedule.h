@@ -1,4 +1,4 @@
-// Runs a plan the way that was chosen.
+// Runs a plan according to a schedule.
 #pragma once
 
 #include "core/backends/backend.h"
@@ -9,9 +9,9 @@
 
 namespace topk::cpu {
 
-/// Computes the whole answer, with tasks for oneTBB if the schedule is not to
-/// stay on this thread. REQUIRES: CanRun(schedule.algorithm, plan); the outputs
-/// and the cancellation as PreparedPlan::Run has them.
+/// Computes the outputs, with oneTBB tasks unless schedule.run_inline.
+/// REQUIRES: CanRun(schedule.algorithm, plan), and the requirements of
+/// PreparedPlan::Run() for outputs and cancellation.
 void RunSchedule(const Plan& plan, const Schedule& schedule,
                  const InstructionSet& set, const std::byte* tensor,
                  const Outputs& outputs,

@@ -8,8 +8,8 @@
 
 namespace topk::cpu {
 
-/// Runs the units begin .. end - 1 of run.schedule. REQUIRES: not kNothing; in
-/// an arena unless run.schedule.run_inline.
+/// Runs the units begin .. end - 1 of run.schedule. REQUIRES: the algorithm is
+/// not kNothing; the caller is in an arena unless run.schedule.run_inline.
 template <class Key, bool kFloat>
 void RunUnits(const Run<Key, kFloat>& run, int64_t begin, int64_t end) {
   const bool columns = run.schedule.algorithm == Algorithm::kColumns;
@@ -25,8 +25,8 @@ void RunUnits(const Run<Key, kFloat>& run, int64_t begin, int64_t end) {
       });
 }
 
-/// Upper bound on the memory of RunUnits() beyond input and output, in bytes,
-/// for `units` units on `threads` threads.
+/// Returns an upper bound on the memory of RunUnits() beyond input and output,
+/// in bytes, for `units` units on `threads` threads.
 template <class Key, bool kFloat>
 Size RunUnitsBytes(const Plan& plan, const Schedule& schedule, int64_t units,
                    int threads) {

@@ -1,4 +1,4 @@
-// Memory for a while: large, uninitialised, soon given back.
+// Scratch memory: large, uninitialized and short-lived.
 #pragma once
 
 #include <malloc.h>
@@ -16,7 +16,7 @@
 namespace topk::cpu {
 
 #ifdef TOPK_SANITIZED
-/// The system's allocator: the sanitizers do not know oneTBB's.
+/// The system's allocator, because sanitizers do not know oneTBB's.
 struct ScratchHeap {
   static void* Allocate(size_t bytes) { return std::malloc(bytes); }
   static size_t SizeOf(void* p) { return malloc_usable_size(p); }
@@ -31,16 +31,16 @@ struct ScratchHeap {
 };
 #endif
 
-/// An array that keeps its memory when it is asked for less. From oneTBB's
-/// allocator, which keeps large blocks for the next request for some time: the
-/// system's takes them back at once, and new pages for each request cost a
-/// third of a full sort.
+/// An array that keeps its memory when a smaller size is requested. Uses
+/// oneTBB's allocator, which caches large blocks for the next request. The
+/// system's allocator returns them to the system at once, and new pages for
+/// each request cost a third of a full sort.
 template <class T>
 class Scratch {
  public:
   static_assert(std::is_trivial_v<T>);
 
-  /// Returns `count` uninitialized elements. Invalidates the result of earlier
+  /// Returns `count` uninitialized elements. Invalidates the results of earlier
   /// calls. Throws std::bad_alloc.
   std::span<T> Get(size_t count) {
     if (count > size_) {
@@ -56,7 +56,7 @@ class Scratch {
  private:
   struct Free {
     void operator()(T* p) const {
-      // Above this oneTBB keeps none either.
+      // oneTBB does not cache larger blocks either.
       constexpr size_t kHuge = size_t{64} << 20;
       if (const size_t bytes = ScratchHeap::SizeOf(p); bytes < kHuge) {
         ScratchHeap::Free(p);

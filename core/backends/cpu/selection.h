@@ -1,16 +1,17 @@
-// One slice's selection in progress.
+// The selection in progress of one slice.
 //
-// Algorithm: a threshold buffer. Candidates are collected in a buffer somewhat
-// larger than k; when it is full, the k best stay and the k-th becomes the
-// bound; from then on an element enters only if its key exceeds the bound.
+// Algorithm: candidates are collected in a buffer somewhat larger than k. When
+// the buffer is full, only the k best stay, and the k-th becomes the bound.
+// From then on, an element enters only if its key exceeds the bound.
 //
-// Why: nearly every element of a long slice costs one comparison. A slice that
-// ascends, the worst case, costs one search for the k-th of the buffer per
-// `slack` elements, which is O(1) per element, because slack is at least k.
+// Why: nearly every element of a long slice costs only one comparison. The
+// worst case, an ascending slice, costs one search for the k-th key of the
+// buffer per `slack` elements. That is O(1) per element, because slack is at
+// least k.
 //
-// Ties: candidates are in ascending index, always. So an element with the
-// bound's key has a higher index than every candidate and ranks behind it: the
-// strict comparison on keys alone keeps the lowest indices.
+// Ties: candidates are always in ascending index. An element whose key equals
+// the bound therefore has a higher index than every candidate and ranks behind
+// them, so a strict comparison of keys keeps the lowest indices.
 //
 // Tests: unit/selection_test.cc, conformance/exhaustive/.
 #pragma once
@@ -27,18 +28,18 @@
 
 namespace topk::cpu {
 
-/// The best k of what was offered, as a fold: start, offer, merge, finish.
-/// Key is an unsigned integer of the element's width; the greatest ranks first.
+/// The k best of the elements offered. Key is an unsigned integer of the
+/// element's width. The greatest key ranks first.
 template <class Key>
 class Selection {
  public:
   /// Kernels::kth.
   using Kth = Key (*)(const Key* keys, int64_t count, int64_t k);
 
-  /// Starts empty. `slack` >= k trades memory for fewer reselections: the
-  /// buffer holds at most min(n, k + slack) candidates, 17 to 24 bytes each.
-  /// After a cancellation (null = never) all guarantees hold except that the
-  /// candidates are the best.
+  /// Starts empty. A larger `slack` >= k takes more memory but reselects less
+  /// often: the buffer holds at most min(n, k + slack) candidates of 17 to 24
+  /// bytes each. After a cancellation (null = never), the candidates may not be
+  /// the best; all other guarantees hold.
   Selection(Kth kth, int64_t k, int64_t slack, int64_t n,
             const Cancellation* cancellation = nullptr)
       : kth_(kth),
@@ -47,10 +48,11 @@ class Selection {
         full_(std::min(capacity_, static_cast<size_t>(kMuch))),
         cancellation_(cancellation) {}
 
-  /// Upper bound on the memory of a selection, in bytes.
+  /// Returns an upper bound on the memory of a selection, in bytes.
   static Size Bytes(int64_t k, int64_t slack, int64_t n) {
     const Size room = std::min(Size(k) + slack, Size(n));
-    // Small vectors double, and hold both allocations while they copy.
+    // Small vectors double their size, and hold both allocations while they
+    // copy.
     return sizeof(Selection) + (room + std::min(2 * room, Size(kMuch)) + 16) *
                                    (sizeof(Key) + sizeof(Element));
   }
@@ -58,8 +60,8 @@ class Selection {
   /// The constructor's argument.
   const Cancellation* cancellation() const { return cancellation_; }
 
-  /// Takes one element with its bit pattern: several patterns may share a key
-  /// (-0 and +0, NaNs). REQUIRES: indices ascend, including those merged.
+  /// Offers an element with its bit pattern, because several patterns may share
+  /// a key (-0 and +0, NaNs). REQUIRES: indices ascend, including merged ones.
   void Offer(Key key, Key bits, uint64_t index) {
     if (bounded_ && key <= bound_) return;
     keys_.push_back(key);
@@ -91,9 +93,10 @@ class Selection {
     if (keys_.size() >= k_) Reselect();
   }
 
-  /// Keeps the k best, in ascending index. REQUIRES: k were offered. There are
-  /// k afterwards in any case: an element that changed between two reads may
-  /// have pushed others out, and then be gone itself; zeros take their place.
+  /// Keeps the k best, in ascending index. REQUIRES: at least k elements were
+  /// offered. Always leaves k candidates: an element that changed between two
+  /// reads may have pushed others out and then be missing itself. Zeros fill
+  /// the gap.
   void Finish() {
     if (keys_.size() > k_) Reselect();
     if (keys_.size() == k_) return;
@@ -108,28 +111,30 @@ class Selection {
     bounded_ = false;
   }
 
-  /// Whether there is a bound, and which keys do not exceed it.
+  /// Whether there is a bound, and the bound, which the keys of new candidates
+  /// must exceed.
   bool bounded() const { return bounded_; }
   Key bound() const { return bound_; }
 
-  /// How many candidates there are, and how many fit before a reselection.
+  /// The number of candidates, and how many more fit before a reselection.
   int64_t size() const { return static_cast<int64_t>(keys_.size()); }
   int64_t room() const {
     return static_cast<int64_t>(capacity_ - keys_.size());
   }
 
-  /// How often the k best were chosen from more, all in all.
+  /// The total number of reselections so far.
   int64_t reselections() const { return reselections_; }
 
-  /// Leaves out from now on what does not exceed a bound of which it is not
-  /// known whether k elements do. It holds once Exceeding(bound) is at least k,
-  /// with the candidates of other pieces; else it must be given up.
+  /// Tries a bound without knowing whether k elements exceed it: from now on,
+  /// elements must exceed the bound to enter. The bound holds if
+  /// Exceeding(bound) reaches k, over all pieces together. Otherwise the caller
+  /// must call GiveBoundUp().
   void TryBound(Key bound) {
     proven_ = {bounded_, bound_};
     if (!bounded_ || bound > bound_) bound_ = bound;
     bounded_ = true;
   }
-  /// How many candidates exceed a bound.
+  /// Returns the number of candidates that exceed a bound.
   int64_t Exceeding(Key bound) const {
     int64_t exceeding = 0;
     const auto count = [&](int64_t begin, int64_t end) {
@@ -151,7 +156,7 @@ class Selection {
     bounded_ = proven_.bounded;
     bound_ = proven_.bound;
   }
-  /// A bound that `rank` candidates exceed, or fewer for ties.
+  /// Returns a bound that `rank` candidates exceed, or fewer in case of ties.
   /// REQUIRES: 1 <= rank <= size(); no key is 0.
   Key BoundOf(int64_t rank) const {
     return static_cast<Key>(
@@ -169,9 +174,10 @@ class Selection {
     uint64_t index;
   };
 
-  // Much is not copied to grow: memory that is not used takes none.
+  // Handles a full buffer. Grows to the full capacity in one step, which avoids
+  // copies; untouched pages cost nothing.
   void Full() {
-    if (IsCancelled(cancellation_)) {  // many columns are full at once
+    if (IsCancelled(cancellation_)) {  // many columns fill up at once
       keys_.clear();
       elements_.clear();
       return;
@@ -185,7 +191,7 @@ class Selection {
     elements_.reserve(capacity_);
   }
 
-  // Keeps the k best, in order, and bounds by the least of them.
+  // Keeps the k best, in order. The least of their keys becomes the bound.
   void Reselect() {
     const Key bar = KthOf(kth_, keys_.data(), size(), static_cast<int64_t>(k_),
                           cancellation_);
@@ -197,11 +203,11 @@ class Selection {
       greater += more;
     };
     ForEachBlock(0, size(), kBlockElements, cancellation_, count);
-    size_t ties = k_ - greater;  // of those that equal the bar, the first
+    size_t ties = k_ - greater;  // keep the first of those equal to the bar
     size_t kept = 0;
     Key least = static_cast<Key>(~Key{0});
     const auto keep_best = [&](int64_t begin, int64_t end) {
-      // Copies, which no candidate can overwrite.
+      // Local copies: stores may alias members.
       Key* const keys = keys_.data();
       Element* const elements = elements_.data();
       size_t to = kept;
@@ -231,7 +237,7 @@ class Selection {
     ++reselections_;
   }
 
-  // From this number of candidates on, memory is allocated for all at once.
+  // From this number of candidates on, the whole capacity is allocated at once.
   static constexpr int64_t kMuch = int64_t{1} << 12;
 
   Kth kth_;
@@ -245,7 +251,7 @@ class Selection {
   bool bounded_ = false;
   int64_t reselections_ = 0;
 
-  // The bound before the one that is tried.
+  // The bound before the current trial.
   struct {
     bool bounded = false;
     Key bound = 0;

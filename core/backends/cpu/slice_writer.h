@@ -1,4 +1,4 @@
-// Puts what was selected into the plan's order and into the outputs.
+// Sorts the selected elements into the plan's order and writes the outputs.
 #pragma once
 
 #include <algorithm>
@@ -18,13 +18,14 @@
 
 namespace topk::cpu {
 
-/// Writes slices; keeps its memory between them. Not thread-safe.
+/// Writes slices. Reuses its memory between slices. Not thread-safe.
 template <class Key>
 class SliceWriter {
  public:
-  /// All outlive this. A slice is sorted in `pieces` side by side: if there are
-  /// several, inside the backend's arena, which bounds the threads. Once
-  /// cancelled (null = never) slices are written in part or not at all.
+  /// All arguments must outlive this object. A slice is sorted in `pieces`
+  /// pieces in parallel. If there are several, the caller must be in the
+  /// backend's arena, which bounds the number of threads. After a cancellation
+  /// (null = never), slices are written in part or not at all.
   template <bool kFloat>
   SliceWriter(const Plan& plan, const Outputs& outputs,
               const Kernels<Key, kFloat>& kernels, int64_t pieces,
@@ -35,19 +36,20 @@ class SliceWriter {
         pieces_(pieces),
         cancellation_(cancellation) {}
 
-  /// Upper bound on the memory of a writer that sorts `count` elements at
-  /// once, in `pieces`, in bytes.
+  /// Returns an upper bound on the memory of a writer that sorts `count`
+  /// elements at once, in `pieces` pieces, in bytes.
   static Size Bytes(int64_t count, int64_t pieces) {
     if (count <= kMaxRankCount) return 0;
     return 2 * Size(count) * sizeof(Ranked<Key>) + SortBytes(count, pieces);
   }
 
-  /// Writes the k best of a selection. REQUIRES: it was offered k.
+  /// Writes the k best of a selection. REQUIRES: the selection was offered at
+  /// least k elements.
   void Write(int64_t slice, Selection<Key>& selection) {
     if (IsCancelled(cancellation_)) return;
     selection.Finish();
     const auto k = static_cast<size_t>(plan_.k);
-    if (plan_.order == Order::kIndex) {  // as they are
+    if (plan_.order == Order::kIndex) {  // already in order
       StoreEach(slice, [&](size_t j, auto store) {
         store(selection.bits(j), selection.index(j));
       });
@@ -78,7 +80,7 @@ class SliceWriter {
     });
   }
 
-  /// Sorts a whole contiguous row and writes the k first elements. REQUIRES:
+  /// Sorts a whole contiguous row and writes the first k elements. REQUIRES:
   /// plan.order is kValue.
   template <bool kFloat>
   void WriteSorted(int64_t slice, const SortKeyEncoder<Key, kFloat>& encoder,
@@ -104,7 +106,8 @@ class SliceWriter {
     const auto ranked = Sort(items);
     if (ranked.empty()) return;  // cancelled
     StoreEach(slice, [&](size_t j, auto store) {
-      // Most keys tell the bits, and the row's own element is far away.
+      // Most keys determine the bits; loading the row's element is likely a
+      // cache miss.
       const Key key = static_cast<Key>(~ranked[j].key);
       const uint32_t slot = ranked[j].slot;
       store(encoder.IsShared(key) ? element(slot) : encoder.Bits(key), slot);
@@ -112,8 +115,8 @@ class SliceWriter {
   }
 
  private:
-  // Returns the slots 0 .. count - 1 by the rank of their keys. REQUIRES: count
-  // <= kMaxRankCount.
+  // Returns the slots 0 .. count - 1, ordered by the rank of their keys.
+  // REQUIRES: count <= kMaxRankCount.
   template <class KeyAt>
   std::array<uint8_t, kMaxRankCount> SlotsByRank(int64_t count,
                                                  const KeyAt& key_at) const {
@@ -134,8 +137,8 @@ class SliceWriter {
                            cancellation_);
   }
 
-  // Calls fn(begin, end) on blocks of [0, count), in pieces side by side.
-  // Returns whether all was done, which it is unless cancelled.
+  // Calls fn(begin, end) on blocks of [0, count), in parallel pieces. Returns
+  // false if cancelled.
   template <class Fn>
   bool ForEachBlockOf(int64_t count, const Fn& fn) const {
     return ForEachPiece(pieces_, cancellation_, [&](int64_t p) {
@@ -144,7 +147,8 @@ class SliceWriter {
     });
   }
 
-  // Calls each(j, store) for j = 0 .. k - 1, which calls store(bits, index).
+  // Calls each(j, store) for j = 0 .. k - 1. `each` must call store(bits,
+  // index).
   template <class Each>
   void StoreEach(int64_t slice, const Each& each) const {
     if (InfoOf(plan_.index_type).bytes == 8) {
@@ -163,7 +167,7 @@ class SliceWriter {
     const int64_t value_base = SliceOffset(plan_, plan_.values, slice);
     const int64_t index_base = SliceOffset(plan_, plan_.indices, slice);
     ForEachBlockOf(plan_.k, [&](int64_t begin, int64_t end) {
-      // A block's own, which no byte that is stored can overwrite.
+      // Local copies: byte stores may alias members.
       std::byte* const values =
           plan_.wants_values ? outputs_.values.data() : nullptr;
       std::byte* const indices =

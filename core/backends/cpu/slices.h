@@ -1,5 +1,5 @@
-// Selects from slices as rows of contiguous elements: in place, or copied a
-// block at a time (block_source.h).
+// Selects from slices as contiguous rows: in place, or copied one block at a
+// time (block_source.h).
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,8 @@
 
 namespace topk::cpu {
 
-/// Runs tiles of slices. REQUIRES: any algorithm but kNothing and kColumns.
+/// Runs tiles of slices. REQUIRES: the algorithm is neither kNothing nor
+/// kColumns.
 template <class Key, bool kFloat>
 class SliceRunner {
  public:
@@ -72,8 +73,8 @@ class SliceRunner {
   bool cancelled() const { return IsCancelled(run_.cancellation); }
 
   // Whether a tile's outputs are computed as rows and then copied to their
-  // places: the kernel for short rows writes only rows, and writing several
-  // whole columns together is faster.
+  // places. The short-rows kernel writes only rows, and it is faster to write
+  // several whole columns together.
   static bool IsStaged(const Plan& plan, const Schedule& schedule) {
     const bool rows =
         plan.inner == 1 && plan.values.packed && plan.indices.packed;
@@ -146,7 +147,7 @@ class SliceRunner {
       row = run_.kernels.select_short_rows(run_.encoder, rows, row);
       if (row == count) return;
       SelectRow(At<Key>(elements, row * n_),
-                slice + row);  // too many equal elements
+                slice + row);  // too many equal elements for the kernel
     }
   }
 
@@ -159,7 +160,7 @@ class SliceRunner {
     Write(slice, 0);
   }
 
-  // Selects from slices that are too long for one block.
+  // Selects from slices that do not fit one block.
   void SelectInBlocks(int64_t first, int64_t width) {
     Selections(width);
     const int64_t pieces = schedule_.pieces;
@@ -176,8 +177,8 @@ class SliceRunner {
     for (int64_t c = 0; c < width && !cancelled(); ++c) Write(first + c, c);
   }
 
-  // Returns the selections of `count` slices. Those of a slice's pieces are
-  // adjacent.
+  // Returns the selections for `count` slices. The selections of a slice's
+  // pieces are adjacent.
   std::span<Selection<Key>> Selections(int64_t count) {
     const auto size = static_cast<size_t>(count * schedule_.pieces);
     while (selections_.size() < size) {
@@ -187,8 +188,8 @@ class SliceRunner {
     return std::span(selections_).first(size);
   }
 
-  // Merges the selections of the tile's slice `number`, and writes them as
-  // slice `slice`.
+  // Merges the selections of slice `number` of the tile, and writes the result
+  // as slice `slice`.
   void Write(int64_t slice, int64_t number) {
     const int64_t pieces = schedule_.pieces;
     const auto selections = std::span(selections_)

@@ -1,11 +1,10 @@
-// Provides elements to the kernels in whole bytes, whatever their width in the
-// tensor.
+// Provides sub-byte elements to the kernels as whole bytes.
 //
-// Algorithm: elements of less than a byte are unpacked to bytes, a block at a
-// time, right before they are read; all others are read in place.
+// Algorithm: sub-byte elements are unpacked to bytes, one block at a time,
+// right before they are read. All others are read in place.
 //
-// Why: the kernels need not handle bits, the block is in L1 when they read it,
-// and elements that are never read are never unpacked.
+// Why: kernels need not handle bits, the block is in L1 when they read it, and
+// elements that are never read are never unpacked.
 #pragma once
 
 #include <algorithm>
@@ -25,14 +24,16 @@
 
 namespace topk::cpu {
 
-/// Unpack() of core/base/packing.h by the kernels of an instruction set.
+/// Like Unpack() of core/base/packing.h, with the kernels of an instruction
+/// set.
 template <class Key, bool kFloat>
 void Unpack(const Kernels<Key, kFloat>& kernels, const DTypeInfo& type,
             const std::byte* packed, int64_t first, int64_t count,
             std::byte* bytes) {
   constexpr int64_t kPair = 2;
   if (type.bits != 4) return Unpack(type, packed, first, count, bytes);
-  // An element that shares its byte with one that is not wanted goes alone.
+  // An element whose byte also holds an unwanted element is unpacked
+  // separately.
   const int64_t alone = std::min(first % kPair, count);
   const int64_t pairs = (count - alone) / kPair;
   if (alone > 0) Unpack(type, packed, first, alone, bytes);
@@ -52,8 +53,8 @@ inline Plan UnpackedPlan(const Plan& plan) {
   return unpacked;
 }
 
-/// Returns the greatest key that a type of less than a byte has. A selection
-/// with k such elements is complete.
+/// Returns the greatest key of a sub-byte type. A selection with k such
+/// elements is complete.
 template <class Key, bool kFloat>
 Key FirstKey(const DTypeInfo& type,
              const SortKeyEncoder<Key, kFloat>& encoder) {
@@ -65,8 +66,8 @@ Key FirstKey(const DTypeInfo& type,
   return first;
 }
 
-/// The values of an answer, selected as bytes and packed at the end: neighbours
-/// that share a byte may be selected by different threads.
+/// The output values, selected as bytes and packed at the end, because
+/// different threads may select neighbors that share a byte.
 class PackedValues {
  public:
   /// Throws std::bad_alloc.
@@ -75,19 +76,20 @@ class PackedValues {
         bytes_(memory_.Get(
             static_cast<size_t>(plan.wants_values ? plan.selected() : 0))) {}
 
-  /// Upper bound on the memory of this, in bytes.
+  /// Returns an upper bound on the memory of this object, in bytes.
   static Size Bytes(const Plan& plan) {
     return InfoOf(plan.dtype).packed() && plan.wants_values ? plan.selected()
                                                             : 0;
   }
 
-  /// The outputs to select into instead of the plan's.
+  /// Returns the outputs to select into, in place of the plan's.
   Outputs WithUnpackedValues(const Outputs& outputs) const {
     return {bytes_, outputs.indices};
   }
 
-  /// Writes the values begin .. end - 1 to the plan's own output. REQUIRES:
-  /// begin begins a group; end does or is the last.
+  /// Packs the values begin .. end - 1 into the plan's own output. REQUIRES:
+  /// `begin` is the start of a group; `end` is too, or is the end of the
+  /// output.
   void Write(int64_t begin, int64_t end, const Outputs& outputs) const {
     const DTypeInfo& type = InfoOf(plan_.dtype);
     Pack(type, bytes_.data() + begin, end - begin,

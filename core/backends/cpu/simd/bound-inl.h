@@ -1,15 +1,16 @@
-// What bound do k elements reach? Without sorting anything.
+// Finds bounds that at least k elements reach, without sorting.
 //
-// RaiseMaxima, what: deals elements to groups and keeps each group's greatest
-// key. Why: the r greatest of the maxima are r different elements, so that the
-// r-th greatest is a bound that at least r elements reach; finding it among the
-// maxima costs little, and dealing costs one instruction more than the keys.
-// It looks at all of a middling row, and at a sample of a long one.
+// RaiseMaxima distributes elements to groups and keeps the greatest key of each
+// group. Why: the r greatest maxima are r different elements, so the r-th
+// greatest maximum is a bound that at least r elements reach. It is cheap to
+// find among the maxima, and the distribution costs one instruction more than
+// computing the keys. It is applied to whole rows of medium length, and to
+// samples of long rows.
 //
-// Kth, what: halves the range of keys until exactly k reach its middle. Why: a
-// pass over n keys in vectors is n / 16 comparisons, and random keys part after
-// about log2(n) passes; no input needs more passes than a key has bits, so that
-// there is no bad order and no pivot to be unlucky with.
+// Kth halves the range of keys until exactly k keys reach its middle. Why: a
+// vectorized pass over n keys takes n / 16 comparisons, and random keys are
+// separated after about log2(n) passes. No input needs more passes than a key
+// has bits, so there is no bad order and no unlucky pivot.
 //
 // Tests: unit/kernels_test.cc.
 #if defined(TOPK_SIMD_BOUND) == defined(HWY_TARGET_TOGGLE)
@@ -36,7 +37,7 @@ void RaiseMaxima(const SortKeyEncoder<Key, kFloat>& encoder,
   const VectorEncoder<Key, kFloat> vector_encoder(encoder);
   const auto raise = [&](auto keys) HWY_ATTR {
     int64_t i = 0;
-    if (groups == kLanes) {  // in registers: memory would be waited for
+    if (groups == kLanes) {  // in registers, to avoid waiting for memory
       auto even = hn::LoadU(d, maxima);
       auto odd = even;
       for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
@@ -73,7 +74,8 @@ Key Kth(const Key* keys, int64_t count, int64_t k) {
   const Tag<Key> d;
   constexpr int64_t kLanes = hn::MaxLanes(Tag<Key>());
   const int64_t whole = count - count % kLanes;
-  // The rest, with zeros, which reach no middle: a middle is 1 at least.
+  // The remainder, padded with zeros. Zeros never reach the middle, which is at
+  // least 1.
   alignas(kVectorBytes) Key rest[kLanes] = {};
   Key low = keys[0];
   Key high = keys[0];

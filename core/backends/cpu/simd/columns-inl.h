@@ -1,26 +1,29 @@
-// Small k where the axis is not the last: a lane is a column.
+// Selection for a small k along an axis that is not the last. A lane is a
+// column.
 //
-// Algorithm: the k best keys and indices of every column are k rows of a state,
-// best first. A row of the tensor is compared with the limits, the numbers that
-// the last row of keys stands for, a vector of columns at a time; where some
-// column has a better element, it is inserted, in all columns at once: each
-// level takes the element, or what the level above had, or stays.
+// Algorithm: the state has k levels, best first, each with a key and an index
+// for every column. The elements of one axis position are compared with the
+// limits, the numbers that the keys of the last level stand for, one vector of
+// columns at a time. If any column of a vector has a better element, the vector
+// is inserted in all columns at once: each level takes the new element or the
+// one from the level above, or stays.
 //
-// Why: loads are contiguous however narrow the tensor, and a vector that brings
-// nothing new, as most do when n is large compared with k, costs one comparison
-// of numbers. Rows arrive in ascending index and only a greater key is
-// inserted, so that ties stay with the lower index. Memory is fetched ahead,
-// because the hardware stops fetching at the end of a page and while elements
-// are inserted. A strip of columns is taken through several rows before the
-// next strip, so that its state stays in L1: 4 tensors of 1000 x 4096 f32 take
-// 0.84 of the time of whole rows at k 5, 0.72 at k 10, 1.04 at k 1 (Xeon with
-// AVX-512; not measured on Zen 4). Of the rest, at k 5, the read takes 0.6 and
-// the insertions into a quarter of the vectors 0.4: 75 instructions each.
-// Inserting the elements of 4 to 16 rows of a vector together took 1.3 times as
-// long, stores under a mask gained at k 10 and more only.
+// Why: loads are contiguous however narrow the tensor. A vector without better
+// elements costs one comparison, and most vectors are such if n is large
+// compared with k. Positions come in ascending index and only a greater key is
+// inserted, so ties keep the lower index. Software prefetching helps because
+// the hardware prefetcher stops at the end of a page and during insertions.
 //
-// When: keys of 32 and 64 bits and k <= kColumnK, or less where the chooser
-// says so. Costs: the read and about 10 k instructions per inserted vector.
+// A strip of columns is taken through several positions before the next strip,
+// so that its state stays in L1. Compared with whole positions, 4 tensors of
+// 1000 x 4096 f32 take 0.84 of the time at k 5, 0.72 at k 10 and 1.04 at k 1
+// (Xeon with AVX-512; not measured on Zen 4). Of the remaining time at k 5, the
+// read takes 0.6, and the insertions into a quarter of the vectors take 0.4, at
+// 75 instructions each. Inserting the elements of 4 to 16 positions of a vector
+// together took 1.3 times as long. Masked stores gained only at k 10 and more.
+//
+// When: keys of 32 and 64 bits and k <= kColumnK, or a lower limit set by the
+// chooser. Costs: the read and about 10 k instructions per inserted vector.
 //
 // Tests: unit/algorithms_test.cc, conformance/.
 #if defined(TOPK_SIMD_COLUMNS) == defined(HWY_TARGET_TOGGLE)
@@ -37,9 +40,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
 
-/// Puts a vector of keys where they belong among the best `levels` of their
-/// columns; the last level is lost. `keys` and `indices` are the first level's.
-/// Returns the keys of the last level.
+/// Inserts a vector of keys into the best `levels` of their columns. The last
+/// level is dropped. `keys` and `indices` are those of the first level. Returns
+/// the keys of the new last level.
 template <class Key, class V>
 HWY_INLINE V Insert(V key, Key index, Key* keys, Key* indices, int64_t levels) {
   const Tag<Key> d;
@@ -66,14 +69,14 @@ HWY_INLINE V Insert(V key, Key index, Key* keys, Key* indices, int64_t levels) {
   return hn::Load(d, keys + (levels - 1) * kPitch);
 }
 
-/// How many vectors of a row are taken before the next row.
+/// The number of vectors in a strip.
 inline constexpr int64_t kStrip = 32;
-/// How far ahead of the elements memory is fetched: in rows of a strip, or, of
-/// rows that one strip takes whole, in bytes.
+/// The prefetch distance: in axis positions, or in bytes if one strip covers
+/// all columns.
 inline constexpr int64_t kRowsAhead = 2;
 inline constexpr int64_t kBytesAhead = 8192;
 
-/// Kernels::feed_columns, of the columns begin .. end - 1, at most a strip.
+/// Kernels::feed_columns for the columns begin .. end - 1, at most a strip.
 template <class Key, bool kFloat>
 HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
                           const ColumnState<Key>& state,
@@ -92,7 +95,8 @@ HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
   for (int64_t i = 0; i < count; ++i) {
     const std::byte* row = elements + i * pitch * kBytes;
     const auto index = static_cast<Key>(first + i);
-    // The first k rows are taken whatever they are: a key of 0 exceeds none.
+    // The first k elements of a column are always inserted. A key of 0 exceeds
+    // no key.
     const bool filling = first + i < state.k;
     const int64_t levels = filling ? first + i + 1 : state.k;
     const auto insert = [&](auto key, int64_t column) HWY_ATTR {
@@ -109,8 +113,8 @@ HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
     const auto bits_at = [&](int64_t column) HWY_ATTR {
       return LoadElements(d, row + column * kBytes);
     };
-    // First which vectors have something better, then those: a branch for each
-    // would wait for its element to come from memory.
+    // First find the vectors with a better element, then insert them. A branch
+    // per vector would wait for its elements to arrive from memory.
     uint64_t better = filling ? FirstBits(vectors) : 0;
     for (int64_t v = 0; v < vectors && !filling; ++v) {
       const int64_t column = begin + v * kLanes;
@@ -127,7 +131,7 @@ HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
     }
     if (whole < end) {
       const std::byte* at = row + whole * kBytes;
-      // Behind the columns are others, except at the end.
+      // Other elements follow the columns, except at the end of the tensor.
       alignas(kVectorBytes) Key padded[kLanes] = {};
       if ((count - 1 - i) * pitch < kLanes) {
         std::memcpy(padded, at, static_cast<size_t>(end - whole) * sizeof(Key));
@@ -139,8 +143,8 @@ HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
           lanes,
           vector_encoder.Exceed(bits, hn::Load(d, state.limits + whole)));
       if (filling || !hn::AllFalse(d, exceed)) {
-        // A key of 0 exceeds none: the lanes behind may be columns of a wider
-        // row.
+        // Zero the lanes beyond `end`, which may be columns of a wider row: a
+        // key of 0 exceeds no key.
         insert(hn::IfThenElseZero(lanes, vector_encoder.Keys(bits)), whole);
       }
     }

@@ -1,15 +1,16 @@
-// Short rows (short_rows-inl.h) of 32-bit keys, by sorting the lanes of
+// Sorts for short rows (short_rows-inl.h) of 32-bit keys, within the lanes of
 // vectors.
 //
 // Algorithm: a bitonic network sorts the maxima of a row's groups, and then the
 // candidates with their positions. Each step exchanges lanes whose numbers
-// differ by the same bits, and keeps the greater in the lower lane. A row with
-// a key that does not tell the bits (zeros, NaNs) is sorted by counting.
+// differ in the same bits, and keeps the greater element in the lower lane. A
+// row with a key that several bit patterns share (zeros, NaNs) is sorted by
+// counting instead.
 //
-// Why: a step is three instructions, none of which is a branch or an access to
-// memory. It takes 0.57 of the time of counting (8192 rows of 256 f32, k 8, Zen
-// 4). When: vectors of 16 lanes, as AVX-512 has them. Tests:
-// unit/algorithms_test.cc, unit/kernels_test.cc.
+// Why: a step is three instructions, without branches or memory accesses. The
+// network takes 0.57 of the time of counting (8192 rows of 256 f32, k 8, Zen
+// 4). When: vectors of 16 lanes, as in AVX-512. Tests: unit/algorithms_test.cc,
+// unit/kernels_test.cc.
 #if defined(TOPK_SIMD_NETWORK) == defined(HWY_TARGET_TOGGLE)
 #ifdef TOPK_SIMD_NETWORK
 #undef TOPK_SIMD_NETWORK
@@ -24,7 +25,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
 
-/// Exchanges each lane of some vectors with lane ^ kBits if that is out of
+/// Exchanges each lane of the vectors with lane ^ kBits if the two are out of
 /// order.
 template <int kBits, class D, class V, size_t kVectors>
 HWY_INLINE void ExchangeLanes(D d, V (&v)[kVectors]) {
@@ -39,8 +40,8 @@ HWY_INLINE void ExchangeLanes(D d, V (&v)[kVectors]) {
   }
 }
 
-/// Sorts blocks of kBlock lanes, each of which first descends and then ascends,
-/// or the reverse.
+/// Sorts blocks of kBlock lanes. REQUIRES: each block is bitonic: it descends
+/// and then ascends, or the reverse.
 template <int kBlock, class D, class V, size_t kVectors>
 HWY_INLINE void MergeLanes(D d, V (&v)[kVectors]) {
   if constexpr (kBlock > 1) {
@@ -59,7 +60,7 @@ HWY_INLINE void SortLanes(D d, V (&v)[kVectors]) {
   }
 }
 
-/// The network's part of a selection from rows of one tensor.
+/// The network's part of a selection from the rows of one tensor.
 template <class Key, bool kFloat>
 class RowNetwork {
  public:
@@ -75,9 +76,9 @@ class RowNetwork {
              const ShortRows<Key>& rows)
       : scalar_encoder_(scalar_encoder), encoder_(encoder), rows_(rows) {}
 
-  /// Sets the limits of kCount rows: at least k elements of each row reach its
-  /// limit, the k-th greatest of the maxima of kLanes groups, or of 2 * kLanes
-  /// if k is more than a half of that. NaNs are not counted.
+  /// Sets the limits of kCount rows. At least k elements of each row reach its
+  /// limit, which is the k-th greatest of the maxima of kLanes groups, or of 2
+  /// * kLanes groups if k is more than half of kLanes. NaNs are not counted.
   template <int64_t kCount, class Slots>
   void FindLimits(const std::byte* elements, Slots* slots) const {
     const D d;
@@ -90,14 +91,14 @@ class RowNetwork {
       auto even = least;
       auto odd = least;
       int64_t i = 0;
-      // On x86 "greatest" returns its second argument if the first is a NaN.
+      // On x86, Max() returns its second argument if the first is a NaN.
       for (; i + 2 * kLanes <= rows_.n; i += 2 * kLanes) {
         const V x = LoadElements(d, elements + i * sizeof(Key));
         const V y = LoadElements(d, elements + (i + kLanes) * sizeof(Key));
         even = hn::Max(encoder_.Numbers(x), even);
         odd = hn::Max(encoder_.Numbers(y), odd);
       }
-      // The rest is a sample left out: the bound holds all the same.
+      // The remainder is skipped. The bound holds anyway.
       maxima[2 * r] = even;
       maxima[2 * r + 1] = odd;
       best[r] = hn::Max(even, odd);
@@ -122,21 +123,21 @@ class RowNetwork {
     }
   }
 
-  /// Returns a mask of the elements, of 64, that reach the limits of a row.
+  /// Returns a mask of 64 elements: those that reach the limits of a row.
   HWY_INLINE uint64_t Word(const std::byte* elements,
                            const Key* row_limits) const {
     const D d;
     const auto limits =
         hn::Load(Numbers(), reinterpret_cast<const Number*>(row_limits));
-    // Not "at least": a comparison with a NaN is false.
+    // Not Ge(): a comparison with a NaN is false.
     return ~WordBits(Numbers(), [&](int64_t i) HWY_ATTR {
       const V x = LoadElements(d, elements + i * sizeof(Key));
       return hn::Lt(encoder_.Numbers(x), limits);
     });
   }
 
-  /// Sorts up to kLanes candidates of a row and writes the best. Returns false,
-  /// and writes nothing, if a key does not tell the bits.
+  /// Sorts up to kLanes candidates of a row and writes the best. Returns false
+  /// and writes nothing if several bit patterns share a candidate's key.
   template <class Slots>
   HWY_INLINE bool Sort(int64_t row, const Slots& slots) const {
     const D d;
@@ -148,7 +149,7 @@ class RowNetwork {
     const auto keys = hn::BitCast(pairs, hn::IfThenElseZero(in, key));
     const auto places = hn::BitCast(
         pairs, hn::IfThenElseZero(in, hn::Not(hn::Load(d, slots.positions))));
-    // Those of the even lanes, and those of the odd ones.
+    // The candidates of the even lanes, and of the odd lanes.
     const auto lower = hn::Set(pairs, 0xFFFFFFFF);
     hn::Vec<decltype(pairs)> halves[] = {
         hn::Or(hn::ShiftLeft<32>(keys), hn::And(places, lower)),
@@ -167,7 +168,7 @@ class RowNetwork {
   }
 
  private:
-  /// Writes the ranks from `first` on: pairs of a key and, below it, the
+  /// Writes the elements of the ranks `first` and up. A pair is a key above the
   /// complement of a position.
   template <class Pairs>
   HWY_INLINE void WritePairs(int64_t row, int64_t first, Pairs best) const {
@@ -193,7 +194,7 @@ class RowNetwork {
     }
   }
 
-  /// SortKeyEncoder::Bits().
+  /// SortKeyEncoder::Bits(), for vectors.
   template <class Half>
   HWY_INLINE hn::Vec<Half> BitsOf(Half d, hn::Vec<Half> key) const {
     if constexpr (kFloat) {

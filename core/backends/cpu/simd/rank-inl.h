@@ -1,11 +1,11 @@
 // Sorts a few keys by counting.
 //
-// Algorithm: counts for each key how many rank before it: the greater ones, and
-// the equal ones in front of it. That is where it belongs.
+// Algorithm: counts for each key how many keys rank before it: the greater
+// ones, and the equal ones in front of it. The count is the key's position.
 //
-// Why: comparing each with all is quadratic, but without a branch, a move or a
-// wait, and a vector at a time: 50 keys take 0.1 us, a tenth of the radix sort
-// (rank_sort.h).
+// Why: comparing each key with all others is quadratic, but needs no branches,
+// moves or waits, and handles a vector at a time. 50 keys take 0.1 us, a tenth
+// of the radix sort (rank_sort.h).
 //
 // When: short rows, and outputs of k <= kMaxRankCount. Tests:
 // unit/algorithms_test.cc.

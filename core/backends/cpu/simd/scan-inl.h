@@ -1,18 +1,18 @@
-// Small k on a long row: where are the elements beyond a bound?
+// Finds the elements of a long row that exceed a bound, for a small k.
 //
-// Algorithm: a probe (probe.h) against 4 vectors at once: the greatest of them
-// is compared. Only where it passes are the vectors looked at one by one, as
-// words of mask bits, and the positions of those that pass appended.
+// Algorithm: a probe (probe.h) tests 4 vectors at once by their greatest
+// elements. Only if it passes are the vectors tested one by one, as words of
+// mask bits, and the positions of passing elements appended.
 //
 // Why: with a good bound nearly every block fails at once, and a block that
-// fails costs two or three instructions per vector: less than its transfer from
-// memory. Positions are in ascending order, so that ties are resolved correctly
+// fails costs two or three instructions per vector, less than its transfer from
+// memory. Positions are in ascending order, so ties are resolved correctly
 // (selection.h).
 //
-// When: every row that is neither short nor sorted, every fold. Costs: the
+// When: every row that is neither short nor sorted, and every fold. Costs: the
 // read, and 10 to 20 ns for each element that passes. Neither prefetching nor
 // deferring these elements to the end of a strip of blocks, without a branch
-// per block, made it faster (Zen 4).
+// per block, was faster (Zen 4).
 //
 // Tests: unit/algorithms_test.cc, conformance/.
 #if defined(TOPK_SIMD_SCAN) == defined(HWY_TARGET_TOGGLE)
@@ -29,7 +29,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
 
-/// Vectors in a block.
+/// The number of vectors in a block.
 inline constexpr int64_t kBlockVectors = 4;
 
 /// Kernels::scan.
@@ -44,7 +44,7 @@ Scanned Scan(const Probe<Key>& probe, const std::byte* elements, int64_t count,
   };
   int64_t i = 0;
   int64_t found = 0;
-  // Looks at whole words of elements up to `end`; whether there was room.
+  // Scans whole words of elements up to `end`. Returns whether there was room.
   const auto look = [&](int64_t end) HWY_ATTR {
     for (; i + kWord <= end; i += kWord) {
       if (found + kScanSlack > room) return false;

@@ -1,18 +1,17 @@
-// Small k on short rows, one after another.
+// Selects from consecutive short rows, for a small k.
 //
-// Algorithm: the greatest keys of at least 2k groups of a row, in registers;
-// the k-th greatest of them bounds the row's k best from below, and a second
-// look at the row, which is in L1 by now, finds all elements that reach it: k
-// and a few more. Each of those is then put where it belongs (rank-inl.h).
-// Keys of 32 bits in vectors of 16 lanes are sorted by a network instead
-// (network-inl.h).
+// Algorithm: the greatest keys of at least 2k groups of a row are computed in
+// registers. The k-th greatest of them is a lower bound for the row's k best. A
+// second pass over the row, now in L1, finds all elements that reach the bound:
+// k and a few more. These are sorted by counting (rank-inl.h). Keys of 32 bits
+// in vectors of 16 lanes are sorted by a network instead (network-inl.h).
 //
 // Why: no branch depends on the data except for rows with many equal elements,
 // no element moves twice, and rows do not wait for each other. Compressing the
 // positions instead of counting bits, prefetching the next rows and sorting the
 // candidates of two rows together gained at most 2 %.
 //
-// When: k <= kShortK and n <= kShortN, packed, axis last. Costs: two reads from
+// When: k <= kShortK, n <= kShortN, and contiguous rows. Costs: two reads from
 // L1 and about 100 ns per row, 60 ns with the network. A row with more than
 // kMax elements that reach the bound takes the path of long rows.
 //
@@ -33,7 +32,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
 
-/// The selection from rows of one tensor, and the memory that it takes.
+/// Selects from the rows of one tensor. Owns the memory that this takes.
 template <class Key, bool kFloat>
 class ShortRowSelector {
  public:
@@ -44,10 +43,10 @@ class ShortRowSelector {
                    const ShortRows<Key>& rows)
       : encoder_(encoder), vector_encoder_(encoder), rows_(rows) {}
 
-  /// Selects from up to kRows rows, `count` of them; returns how many were done
-  /// before one that needs the long way. A step is taken for all of them before
-  /// the next: the steps of one row wait for each other, those of several fill
-  /// the time.
+  /// Selects from `count` <= kRows rows. Returns the number of rows done before
+  /// a row that needs the path of long rows. Each step is done for all rows
+  /// before the next step: the steps of one row depend on each other, and other
+  /// rows fill the waits.
   int64_t Select(int64_t first, int64_t count) {
     const int64_t row_bytes = rows_.n * static_cast<int64_t>(sizeof(Key));
     const std::byte* elements = rows_.rows + first * row_bytes;
@@ -69,14 +68,14 @@ class ShortRowSelector {
 
  private:
   static constexpr int64_t kLanes = hn::MaxLanes(D());
-  /// Elements that a row may have to rank.
+  /// The maximum number of candidates of a row.
   static constexpr int64_t kMax = 32;
-  /// Groups: two for each of k, in whole vectors.
+  /// The number of groups: two for each of the k elements, in whole vectors.
   static constexpr int64_t kGroups = std::max(2 * kShortK, kLanes);
-  /// Whether the lanes of a vector are sorted by a network.
+  /// Whether the network sorts the candidates.
   static constexpr bool kNetwork = sizeof(Key) == 4 && kLanes == kShortK;
 
-  /// Rows whose bounds the network finds together.
+  /// The number of rows whose bounds the network finds together.
   static constexpr int64_t kAtOnce = 4;
 
   /// The candidates of one row: the elements that may belong to its output.
@@ -87,22 +86,24 @@ class ShortRowSelector {
     alignas(kVectorBytes) uint32_t positions[kMax + kScanSlack];
     int64_t found;
     Key bound;
-    /// The same, if kNetwork, as a VectorEncoder::Number in all lanes.
+    /// The bound if kNetwork, as a VectorEncoder::Number in all lanes.
     alignas(kVectorBytes) Key limits[kLanes];
   };
 
-  // Not a member: its references would keep the encoder out of registers.
+  // Not a member, because its references would keep the encoder out of
+  // registers.
   RowNetwork<Key, kFloat> network() const {
     return {encoder_, vector_encoder_, rows_};
   }
 
-  /// Whether the network may sort the candidates: one vector of them.
+  /// Returns whether the network can sort the candidates: they must fit one
+  /// vector.
   bool AreFew(const Slots& slots) const {
     return kNetwork && slots.found <= kLanes && !rows_.by_index;
   }
 
-  /// Writes the positions of all elements that may belong to the answer, or
-  /// returns -1: they are more than kMax.
+  /// Writes the positions of all candidates and returns their number, or
+  /// returns -1 if there are more than kMax.
   int64_t Find(const std::byte* elements, Slots& slots) {
     if (rows_.n <= kMax) {
       for (int64_t i = 0; i < rows_.n; ++i) {
@@ -124,7 +125,7 @@ class ShortRowSelector {
     }
   }
 
-  /// `word` returns which elements of 64 may belong to the answer.
+  /// Like Find(). `word` returns a mask of the candidates among 64 elements.
   template <class Word>
   HWY_INLINE int64_t FindWords(const std::byte* elements, Slots& slots,
                                const Word& word) {
@@ -146,7 +147,7 @@ class ShortRowSelector {
     return found;
   }
 
-  /// Finds bounds that at least k elements of each row reach.
+  /// Finds a bound for each row that at least k of its elements reach.
   void FindBounds(const std::byte* elements, int64_t count) {
     const int64_t row_bytes = rows_.n * static_cast<int64_t>(sizeof(Key));
     if constexpr (kNetwork) {
@@ -168,7 +169,7 @@ class ShortRowSelector {
   /// Returns a bound that at least k elements reach.
   Key Bound(const std::byte* elements) {
     const int64_t k = rows_.k;
-    // As few vectors of maxima as hold 2k groups.
+    // Use as few vectors of maxima as hold 2k groups.
     if (2 * k <= kLanes) return BoundOf<1>(elements);
     if constexpr (kGroups >= 2 * kLanes) {
       if (2 * k <= 2 * kLanes) return BoundOf<2>(elements);
@@ -181,8 +182,6 @@ class ShortRowSelector {
 
   template <int kVectors>
   Key BoundOf(const std::byte* elements) {
-    // Two maxima per vector if there are few vectors: shorter dependency
-    // chains.
     const D d;
     V maxima[kVectors];
     for (int v = 0; v < kVectors; ++v) maxima[v] = hn::Zero(d);
@@ -195,7 +194,7 @@ class ShortRowSelector {
           maxima[v] = hn::Max(maxima[v], keys(x));
         }
       }
-      // The rest is a sample left out: the bound holds all the same.
+      // The remainder is skipped. The bound holds anyway.
       for (int v = 0; v + 1 < kVectors && i + kLanes <= rows_.n; ++v) {
         const V x = LoadElements(d, elements + i * sizeof(Key));
         maxima[v] = hn::Max(maxima[v], keys(x));
@@ -211,7 +210,7 @@ class ShortRowSelector {
         return vector_encoder_.template KeysFromBelow<false>(x);
       });
     }
-    // The k-th greatest: the least of those that fewer than k exceed.
+    // The k-th greatest maximum is the least of those that fewer than k exceed.
     alignas(kVectorBytes) Key groups[kVectors * kLanes];
     V ranks[kVectors];
     for (int v = 0; v < kVectors; ++v) {
@@ -251,7 +250,7 @@ class ShortRowSelector {
 
   void Load(const std::byte* elements, Slots& slots) {
     if (AreFew(slots)) {
-      // Without a branch on how many there are.
+      // Avoid a branch on the number of candidates.
       const hn::ScalableTag<uint32_t> d;
       const auto in = hn::FirstN(d, static_cast<size_t>(slots.found));
       hn::Store(hn::IfThenElseZero(in, hn::Load(d, slots.positions)), d,

@@ -1,16 +1,17 @@
-// Turns columns into rows.
+// Transposes columns to rows.
 //
-// Algorithm: squares of as many elements as 16 bytes have, in registers: each
-// step interleaves the first half of the vectors with the second.
+// Algorithm: transposes squares in registers, with as many elements per side as
+// 16 bytes hold. Each step interleaves the first half of the vectors with the
+// second.
 //
-// Why: 16 bytes are what every instruction set interleaves without crossing
-// lanes. A few rows are done before the next columns, so that whole cache lines
-// are written: if the pitch is a power of two, the lines of all columns would
-// share a few places of the first cache (16 tensors of 4096 x 64 f32 took 1.6
-// times as long). Fetching rows ahead gained nothing (Xeon with AVX-512).
+// Why: every instruction set can interleave 16 bytes without crossing lanes. A
+// few rows are done before the next columns, so that whole cache lines are
+// written. If the pitch is a power of two, the lines of all columns would
+// otherwise compete for a few sets of L1 (16 tensors of 4096 x 64 f32 took 1.6
+// times as long). Prefetching rows gained nothing (Xeon with AVX-512).
 //
-// When: the tiles of block_source.h and their outputs. Costs: an instruction
-// per element of 32 bits, less for smaller ones.
+// When: the tiles of block_source.h and their outputs. Costs: one instruction
+// per 32-bit element, less for smaller ones.
 //
 // Tests: unit/algorithms_test.cc, conformance/.
 #if defined(TOPK_SIMD_TRANSPOSE) == defined(HWY_TARGET_TOGGLE)
@@ -28,8 +29,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
 
-#if HWY_TARGET != HWY_SCALAR  // which has one lane: nothing to interleave
-/// Interleaves the first half of some vectors with the second.
+#if HWY_TARGET != HWY_SCALAR  // has one lane: nothing to interleave
+/// Interleaves the first half of the vectors with the second.
 template <class D, class V, size_t kVectors, size_t... i>
 HWY_INLINE void InterleaveHalves(D d, V (&v)[kVectors],
                                  std::index_sequence<i...>) {

@@ -1,12 +1,12 @@
-// Unpacks elements of half a byte to bytes.
+// Unpacks 4-bit elements to bytes.
 //
-// Algorithm: bytes widened to words, each word shifted to where its two
-// elements belong, both combined and the other bits masked.
+// Algorithm: bytes are widened to 16-bit words, each word is shifted to where
+// its two elements belong, both are combined, and the other bits are masked.
 //
-// Why: unpacked elements are still in L1, so that the number of instructions
+// Why: unpacked elements are still in L1, so the number of instructions
 // matters: five per vector, about as many as the scan of that vector.
 //
-// When: every 4-bit type. The other widths are unpacked by base/packing.cc.
+// When: every 4-bit type. Other widths are unpacked by base/packing.cc.
 //
 // Tests: unit/packing_test.cc, conformance/.
 #if defined(TOPK_SIMD_UNPACK) == defined(HWY_TARGET_TOGGLE)

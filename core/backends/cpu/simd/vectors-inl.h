@@ -1,5 +1,5 @@
-// Vectors of elements and of their keys. Included once for each instruction
-// set; so are the other files of this folder, by kernels.cc.
+// Vectors of elements and of their keys. Like the other files of this folder,
+// included by kernels.cc once for each instruction set.
 #if defined(TOPK_SIMD_VECTORS) == defined(HWY_TARGET_TOGGLE)
 #ifdef TOPK_SIMD_VECTORS
 #undef TOPK_SIMD_VECTORS
@@ -22,20 +22,21 @@ namespace topk::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Whole vectors of keys.
+/// The Highway tag of full vectors of keys.
 template <class Key>
 using Tag = hn::ScalableTag<Key>;
 
-/// Elements, or groups of them, are scanned 64 at a time: a word of mask bits.
+/// The number of elements, or groups, that are scanned at a time: the bits of a
+/// mask word.
 inline constexpr int64_t kWord = 64;
 
-/// Returns the elements at an address that need not be aligned.
+/// Loads elements from an unaligned address.
 template <class D>
 HWY_INLINE hn::Vec<D> LoadElements(D d, const std::byte* elements) {
   return hn::LoadU(d, reinterpret_cast<const hn::TFromD<D>*>(elements));
 }
 
-/// Returns the bits of a mask, lane 0 the lowest.
+/// Returns the bits of a mask. Lane 0 is the lowest bit.
 template <class D, class M>
 HWY_INLINE uint64_t MaskBits(D d, M mask) {
   uint64_t bits = 0;
@@ -43,8 +44,8 @@ HWY_INLINE uint64_t MaskBits(D d, M mask) {
   return bits;
 }
 
-/// Returns the bits of the masks of kWord elements: mask(i) is that of the
-/// lanes from i on.
+/// Returns the mask bits of kWord elements. mask(i) must return the mask of the
+/// lanes from element i on.
 template <class D, class MaskAt>
 HWY_INLINE uint64_t WordBits(D d, const MaskAt& mask) {
   constexpr int64_t kLanes = hn::MaxLanes(D());
@@ -100,9 +101,9 @@ class VectorEncoder {
     return hn::Or(hn::Eq(ordered, sign_), hn::Eq(ordered, ones));
   }
 
-  /// A cheaper encoding: no key is greater than the true one, except that of -0
-  /// for SMALLEST, which is greater by one (BoundFrom() handles it). NaNs with
-  /// a sign are below all numbers.
+  /// A cheaper encoding that never exceeds the true key, except for -0 with
+  /// SMALLEST, where it is greater by one (BoundFrom() corrects this). NaNs
+  /// with the sign bit set are below all numbers.
   template <bool kLargest>
   HWY_INLINE V KeysFromBelow(V bits) const {
     if constexpr (!kFloat) {
@@ -115,8 +116,8 @@ class VectorEncoder {
     }
   }
 
-  /// Returns what Exceed() compares with for a key: of floats the number,
-  /// mirrored at zero for SMALLEST, or a NaN for the keys of NaNs.
+  /// Returns the limit of a key for Exceed(): for floats the number, mirrored
+  /// at zero for SMALLEST, or a NaN for the keys of NaNs.
   HWY_INLINE V Limit(V key) const {
     if constexpr (!kFloat) {
       return key;
@@ -131,11 +132,11 @@ class VectorEncoder {
   }
 
   /// Returns a mask of the elements that may exceed the keys of the limits: all
-  /// that do, and NaNs. A key takes nine instructions, this two. Floats have 32
-  /// or 64 bits.
+  /// that do, and NaNs. Takes two instructions; a key takes nine. REQUIRES:
+  /// floats have 32 or 64 bits.
   HWY_INLINE hn::Mask<D> Exceed(V bits, V limits) const {
     if constexpr (kFloat) {
-      // Not "greater": a comparison with a NaN is false.
+      // Not Gt(): a comparison with a NaN is false.
       return hn::Not(hn::RebindMask(
           D(), hn::Le(Numbers(bits), hn::BitCast(Tag<Number>(), limits))));
     } else {
@@ -143,9 +144,9 @@ class VectorEncoder {
     }
   }
 
-  /// Elements are compared as these where their keys would cost too much:
-  /// floats of 32 or 64 bits as numbers, mirrored at zero for SMALLEST,
-  /// integers as unsigned ones.
+  /// The type to compare elements as where keys are too expensive: floats of 32
+  /// or 64 bits as numbers, mirrored at zero for SMALLEST; integers as unsigned
+  /// integers.
   using Number =
       std::conditional_t<!kFloat || sizeof(Key) < 4, Key,
                          std::conditional_t<sizeof(Key) == 4, float, double>>;
@@ -154,7 +155,8 @@ class VectorEncoder {
   }
 
  private:
-  // In the order of the keys: floats as numbers, integers as unsigned ones.
+  // Returns values in the order of the keys: floats as numbers, integers as
+  // unsigned integers.
   HWY_INLINE V Mirrored(V bits) const {
     return hn::Xor(bits, kFloat ? hn::And(flip_, sign_) : sign_flip_);
   }
@@ -185,7 +187,7 @@ class VectorProbe {
         limit_(hn::Set(D(), probe.limit)),
         nan_(hn::Set(D(), probe.nan)) {}
 
-  /// Returns a mask of the elements, of 64, that pass the probe.
+  /// Returns a mask of 64 elements: those that pass the probe.
   HWY_INLINE uint64_t Word(const std::byte* elements) const {
     const D d;
     return WordBits(d, [&](int64_t i) HWY_ATTR {
@@ -194,8 +196,9 @@ class VectorProbe {
     });
   }
 
-  /// Whether any element of `kVectors` vectors may pass the probe; false is
-  /// certain. Computes the greatest elements first, then compares once.
+  /// Returns whether any element of `kVectors` vectors may pass the probe.
+  /// False is certain. Takes the maximum of the vectors first, then compares
+  /// once.
   template <int kVectors>
   HWY_INLINE bool MayLetIn(const std::byte* elements) const {
     const D d;
@@ -223,15 +226,15 @@ class VectorProbe {
   V nan_;
 };
 
-/// Writes first + i for every bit i, in order, and up to 64 positions of no
-/// meaning behind them. Returns how many bits there were.
+/// Writes first + i for every bit i that is set, in order, followed by up to 64
+/// unspecified positions. Returns the number of set bits.
 HWY_INLINE int64_t AppendPositions(uint64_t bits, uint32_t first,
                                    uint32_t* positions) {
   constexpr int64_t kFew = 6;
   const auto count = static_cast<int64_t>(hwy::PopCount(bits));
-  if (count <= kFew) {  // the usual case, without a branch on how many
+  if (count <= kFew) {  // the common case, without a branch on the count
     for (int64_t i = 0; i < kFew; ++i, bits &= bits - 1) {
-      // The bit above all stands for none.
+      // The highest bit stands for "none left".
       positions[i] =
           first + static_cast<uint32_t>(hwy::Num0BitsBelowLS1Bit_Nonzero64(
                       bits | (uint64_t{1} << 63)));
@@ -251,7 +254,7 @@ HWY_INLINE int64_t AppendPositions(uint64_t bits, uint32_t first,
     const uint64_t part = bits & ((uint64_t{1} << kLanes) - 1);
     const auto mask =
         hn::LoadMaskBits(d, reinterpret_cast<const uint8_t*>(&part));
-    // Compressed in a register: the form that stores is slow on Zen 4.
+    // Compress in a register: the form that stores is slow on Zen 4.
     hn::StoreU(
         hn::Compress(hn::Iota(d, first + static_cast<uint32_t>(i)), mask), d,
         positions);
@@ -260,7 +263,7 @@ HWY_INLINE int64_t AppendPositions(uint64_t bits, uint32_t first,
   return count;
 }
 
-/// A word of elements, copied from fewer; the rest is zero.
+/// A word of elements, copied from `count` elements and padded with zeros.
 template <class Key>
 struct PaddedWord {
   PaddedWord(const std::byte* elements, int64_t count) {
@@ -270,7 +273,7 @@ struct PaddedWord {
   alignas(kVectorBytes) std::byte bytes[kWord * sizeof(Key)];
 };
 
-/// The bits of the first `count` of 64.
+/// Returns a mask of the first `count` of 64 bits.
 HWY_INLINE uint64_t FirstBits(int64_t count) {
   return count >= kWord ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
 }
