@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kMax = 9e18;  // fits int64_t
 
-// How often an algorithm reads or writes an item.
+// Returns how often an algorithm reads or writes an item.
 double Passes(Method method, int64_t order_bytes) {
   switch (method) {
     case Method::kKeepAll:
@@ -45,7 +45,8 @@ std::vector<Tile> CutTiles(const Plan& plan, int64_t begin, int64_t end) {
 
 Method MethodOf(const Plan& plan, int64_t chunk_positions) {
   const int64_t batches = std::max<int64_t>(chunk_positions / plan.n, 1);
-  // If a slice has several chunks, all but the first have k more items.
+  // If a slice has several chunks, all but the first also process k carried
+  // items.
   const bool whole = chunk_positions >= plan.n;
   const int64_t length = whole ? plan.n : chunk_positions + plan.k;
   return ChooseMethod(batches * plan.inner, length, plan.k);
@@ -60,7 +61,7 @@ int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions) {
   const double batches = std::max(positions / static_cast<double>(plan.n), 1.0);
   const bool carries = chunk_positions < plan.n;
   const double chunks = 2 * positions * inner * element;
-  // A sort has its input, its output, and CUB's copy of the input; 20 % more
+  // A sort has its input, its output, and CUB's copy of the input, plus 20 %
   // for CUB's histograms.
   const double sorted = 3.2 * (positions + (carries ? k : 0)) * inner * item;
   // Carried, kept and arranged items.
@@ -72,9 +73,9 @@ int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions) {
 int64_t EstimateNanoseconds(const Plan& plan, int64_t chunk_positions) {
   // One thread copies to pinned memory, which is slower than PCIe.
   constexpr double kCopyBytesPerNanosecond = 9;
-  // Opening a lane, and waiting for the end.
+  // Opening a lane and waiting for the result.
   constexpr double kFixedNanoseconds = 40000;
-  // One call of a CUB algorithm: a few launches and the scratch memory.
+  // One call of a CUB algorithm: a few launches and a scratch allocation.
   constexpr double kCallNanoseconds = 25000;
   constexpr double kDeviceBytesPerNanosecond = 1000;
 

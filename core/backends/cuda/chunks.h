@@ -1,5 +1,5 @@
-// Divides a tensor into chunks that a device computes one after another, and
-// estimates the memory and the time that the device needs.
+// Divides a tensor into chunks that a device processes one after another, and
+// estimates the memory and time that the device needs.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace topk::cuda {
 /// than starting the copy.
 inline constexpr int64_t kChunkElements = int64_t{4} << 20;
 
-/// The input of one task, [batches, positions, inner]: some whole batches, or
-/// some positions of one batch. A position is an index along the axis; it has
+/// The input of one task, [batches, positions, inner]: whole batches, or some
+/// positions of one batch. A position is an index along the axis; it has
 /// `inner` elements in each batch.
 struct Tile {
   int64_t first_batch = 0;
@@ -29,27 +29,27 @@ struct Tile {
   }
 };
 
-/// Returns the number of positions per chunk. A chunk has whole batches if it
-/// can hold one. Otherwise it has at least k positions, so that sorting the
-/// items carried from the previous chunk costs no more than sorting new ones.
-/// `elements` is kChunkElements except in tests. REQUIRES: plan.input.bytes >
-/// 0.
+/// Returns the number of positions per chunk. A chunk has whole batches if at
+/// least one batch fits. Otherwise it has at least k positions, so that sorting
+/// the items carried from the previous chunk costs no more than sorting new
+/// ones. `elements` is kChunkElements except in tests. REQUIRES:
+/// plan.input.bytes > 0.
 int64_t PositionsPerChunk(const Plan& plan, int64_t elements);
 
-/// Returns the tiles of positions [begin, end) of all outer * n positions: at
-/// most the rest of one batch, some whole batches, and the beginning of
-/// another.
+/// Returns the tiles of the positions [begin, end), out of all outer * n
+/// positions: at most the rest of one batch, some whole batches, and the
+/// beginning of another batch.
 std::vector<Tile> CutTiles(const Plan& plan, int64_t begin, int64_t end);
 
-/// Returns the method of most tiles. REQUIRES: plan.input.bytes > 0.
+/// Returns the method that most tiles use. REQUIRES: plan.input.bytes > 0.
 Method MethodOf(const Plan& plan, int64_t chunk_positions);
 
-/// Returns an upper bound of the device memory of a fold, in bytes.
+/// Returns an upper bound on the device memory of a fold, in bytes.
 int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions);
 
-/// Returns an estimate of the time to run a plan on a tensor in host memory:
-/// the time to copy the tensor to the device and the outputs back, or to
-/// compute if that takes longer. REQUIRES: plan.input.bytes > 0.
+/// Returns the estimated time to run a plan on a tensor in host memory: the
+/// time to copy the tensor to the device and the outputs back, or the compute
+/// time if that is longer. REQUIRES: plan.input.bytes > 0.
 int64_t EstimateNanoseconds(const Plan& plan, int64_t chunk_positions);
 
 }  // namespace topk::cuda

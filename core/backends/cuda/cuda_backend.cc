@@ -1,6 +1,6 @@
 // Chooses a device for each plan, and declines plans that no device can run.
 //
-// The results equal those of the CPU because an item's order is unique
+// Results equal those of the CPU because an item's order is unique in its slice
 // (items.h).
 //
 // Tests: unit/cuda_*_test.cc on the host, the label gpu on a device.
@@ -117,7 +117,7 @@ class CudaPlan final : public PreparedPlan {
 
   bool FoldsWell() const override { return true; }
 
-  // Any call may wait for the device, so none is for a poller.
+  // Every call may wait for the device, so none may run on a poller thread.
   Size FeedNanoseconds(Size) const override {
     return std::max(EstimateNanoseconds(), kSerialNanoseconds + 1);
   }

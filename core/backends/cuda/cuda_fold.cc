@@ -70,7 +70,7 @@ class CudaFold final : public Fold {
   }
 
   // Starts computing the current buffer, and collects the outputs of the other
-  // buffer, which becomes the current one.
+  // buffer, which becomes the current buffer.
   void SwapBuffers() {
     if (Continues()) Compute(buffers_[current_]);
     current_ ^= 1;
@@ -193,7 +193,7 @@ class CudaFold final : public Fold {
   int current_ = 0;
   // The items kept so far in the unfinished batch.
   Items carried_;
-  // Of all outer * n positions.
+  // The next of all outer * n positions.
   int64_t next_position_ = 0;
 };
 

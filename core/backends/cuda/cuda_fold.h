@@ -8,11 +8,12 @@
 
 namespace topk::cuda {
 
-/// Returns the fold of PreparedPlan::StartFold. Copies the tensor to the device
-/// in chunks of `chunk_positions` positions, computes a chunk while the next
-/// one is copied, keeps the best k of each unfinished slice on the device, and
-/// copies the results of finished slices back. `architecture` is that of the
-/// device and must outlive the fold. Finish() returns the lane's status.
+/// Implements PreparedPlan::StartFold(). Copies the tensor to the device in
+/// chunks of `chunk_positions` positions, computes a chunk while the next one
+/// is copied, keeps the best k of each unfinished slice on the device, and
+/// copies the results of finished slices back. `architecture` is the device's
+/// architecture and must outlive the fold. The status of Finish() is the lane's
+/// status.
 std::unique_ptr<Fold> MakeFold(const Plan& plan, const Outputs& outputs,
                                std::unique_ptr<Lane> lane,
                                int64_t chunk_positions,

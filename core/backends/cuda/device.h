@@ -1,5 +1,5 @@
-// The interface of one GPU: memory, and work that is done in order. Implemented
-// by device/cuda_device.cc and by the simulated device of the tests.
+// The interface of a GPU: memory, and queues of ordered work. Implemented by
+// device/cuda_device.cc and by the simulated device of the tests.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace topk::cuda {
 
-/// Memory of a device. Freed when destroyed, after the work that uses it.
+/// Device memory. Freed on destruction, after the work that uses it.
 class Memory {
  public:
   Memory(const Memory&) = delete;
@@ -39,7 +39,7 @@ class Memory {
 /// synchronous.
 inline constexpr size_t kStagingBytes = size_t{4} << 20;
 
-/// A queue of work on a device, for one caller at a time. Operations on the
+/// A queue of work on a device, used by one caller at a time. Operations on the
 /// same memory run in the order of the calls. Uploads overlap with computations
 /// that use other memory.
 ///
@@ -48,27 +48,30 @@ class Lane {
  public:
   virtual ~Lane() = default;
 
-  /// The first error: RESOURCE_EXHAUSTED if the device has no memory left,
-  /// UNAVAILABLE if it failed. An error of asynchronous work is set by a later
-  /// operation, at the latest by the next Download().
+  /// The first error: RESOURCE_EXHAUSTED if the device ran out of memory,
+  /// UNAVAILABLE if it failed. An error of asynchronous work is reported by a
+  /// later operation, at the latest by the next Download().
   const Status& status() const { return status_; }
 
-  /// Returns uninitialized memory. Never returns null, but after an error the
-  /// memory has no address.
+  /// Returns uninitialized memory. Never returns null, but after an error
+  /// data() is null.
   virtual std::unique_ptr<Memory> Allocate(size_t bytes) = 0;
 
-  /// Copies bytes to `at` in `to`. `from` may change when Upload() returns.
-  /// `to` must live until the next operation that is not an upload.
+  /// Copies bytes to offset `at` of `to`. `from` may be changed as soon as
+  /// Upload() returns. `to` must live until the next operation that is not an
+  /// upload.
   virtual void Upload(std::span<const std::byte> from, Memory& to,
                       size_t at) = 0;
 
-  /// Runs a task. `uses` are all memories that the task uses; null is ignored.
+  /// Runs a task. `uses` lists all memory that the task uses; null entries are
+  /// ignored.
   virtual void Select(const SelectTask& task,
                       std::initializer_list<Memory*> uses) = 0;
   virtual void Emit(const EmitTask& task,
                     std::initializer_list<Memory*> uses) = 0;
 
-  /// Copies the first bytes of `from`. Blocks until the bytes have arrived.
+  /// Copies the first bytes of `from` to `to`. Blocks until the copy has
+  /// finished.
   virtual void Download(Memory& from, std::span<std::byte> to) = 0;
 
  protected:
@@ -80,18 +83,18 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  /// Returns a lane that may allocate `bytes` bytes. RESOURCE_EXHAUSTED if
-  /// other lanes have the memory, UNAVAILABLE if the device failed. The device
-  /// must outlive its lanes.
+  /// Returns a lane that may allocate `bytes` bytes. Returns RESOURCE_EXHAUSTED
+  /// if other lanes use the memory, UNAVAILABLE if the device failed. The
+  /// device must outlive its lanes.
   virtual Result<std::unique_ptr<Lane>> OpenLane(int64_t bytes) = 0;
 
   /// The architecture, e.g. "sm_90". Lives as long as the device.
   virtual std::string_view architecture() const = 0;
   /// Whether the device is unusable until the process restarts.
   virtual bool lost() const = 0;
-  /// The maximum memory of all lanes together, in bytes.
+  /// The maximum total memory of all lanes, in bytes.
   virtual int64_t memory_limit() const = 0;
-  /// The device's state, for operators.
+  /// The device's state, reported to operators.
   virtual DeviceState state() const = 0;
 };
 

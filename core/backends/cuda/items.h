@@ -1,6 +1,6 @@
-// An item represents an element. The order of an item is unique in its slice,
-// so every correct selection by order returns the same items, whatever the
-// number of threads and the treatment of equal keys.
+// An item represents an element. Its order is unique in its slice, so every
+// correct selection by order returns the same items, regardless of the number
+// of threads and the treatment of equal keys.
 //
 // C++17, compiled for host and device.
 #pragma once
@@ -27,15 +27,15 @@ struct Division {
 };
 
 /// Divides non-negative numbers, in 32 bits if possible: a 64-bit division
-/// takes a GPU several times as long.
+/// takes several times as long on a GPU.
 TOPK_HOST_DEVICE inline Division Divide(int64_t a, int64_t b) {
   if (((a | b) >> 32) != 0) return {a / b, a % b};
   const auto low = static_cast<uint32_t>(b);
   return {static_cast<uint32_t>(a) / low, static_cast<uint32_t>(a) % low};
 }
 
-/// The types of an item. Bits is uint32_t or uint64_t; keys and indices have as
-/// many bits.
+/// The types of an item. Bits is uint32_t or uint64_t. Keys and indices have
+/// the same width.
 template <class OrderT, class BitsT>
 struct ItemTypes {
   using Order = OrderT;
@@ -44,7 +44,7 @@ struct ItemTypes {
   static_assert(sizeof(Order) == 2 * sizeof(Bits));
 
   /// Returns the order of an element: the key above the inverted index, so that
-  /// the lower of two indices with equal keys has the greater order.
+  /// of two equal keys the one with the lower index has the greater order.
   TOPK_HOST_DEVICE static Order OrderOf(const KeyRule& rule, Bits bits,
                                         int64_t index) {
     const Bits key = KeyOf<Bits>(rule, bits);
@@ -52,10 +52,10 @@ struct ItemTypes {
            static_cast<Order>(static_cast<Bits>(~static_cast<Bits>(index)));
   }
 
-  /// Returns the order by index alone. The lowest index has the greatest order.
+  /// Returns an order by index alone. The lowest index has the greatest order.
   TOPK_HOST_DEVICE static Order ByIndex(Order order) { return order << kHalf; }
 
-  /// Returns the index of an item in this arrangement.
+  /// Returns the index of an item whose order has this arrangement.
   TOPK_HOST_DEVICE static int64_t IndexOf(Order order,
                                           Arrangement arrangement) {
     if (arrangement == Arrangement::kByIndex) order >>= kHalf;
@@ -66,8 +66,8 @@ struct ItemTypes {
 using NarrowItems = ItemTypes<Order64, uint32_t>;
 using WideItems = ItemTypes<Order128, uint64_t>;
 
-/// The items of a task, computed when they are read: the carried items, then
-/// the items of the tile.
+/// The items of a task, computed on access: the carried items, then the items
+/// of the tile.
 template <class Types>
 struct ItemSource {
   using Order = typename Types::Order;
@@ -109,7 +109,7 @@ struct ItemSource {
   }
 };
 
-/// Writes output number t of a task.
+/// Writes element t of a task's outputs.
 template <class Types>
 TOPK_HOST_DEVICE void EmitOne(const EmitTask& task, int64_t t) {
   const Division column = Divide(t, task.inner);

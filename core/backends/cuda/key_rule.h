@@ -8,9 +8,9 @@
 
 namespace topk::cuda {
 
-/// A row of the type table and a direction.
+/// An entry of the type table and a direction.
 struct KeyRule {
-  /// Those of the table, shifted to the top bits of the key.
+  /// The type's sign and infinity, shifted to the top bits of the key.
   uint64_t sign = 0;
   uint64_t infinity = 0;
   /// The size of an element, in bytes: 1, 2, 4 or 8.
@@ -19,7 +19,7 @@ struct KeyRule {
   bool largest = true;
 };
 
-/// Returns the rule of a type. `type` is a DTypeInfo or has its fields.
+/// Returns the rule for a type. `type` is a DTypeInfo or has the same fields.
 template <class Type>
 constexpr KeyRule RuleOf(const Type& type, bool largest) {
   const int up = (type.bytes <= 4 ? 32 : 64) - 8 * type.bytes;
@@ -28,7 +28,7 @@ constexpr KeyRule RuleOf(const Type& type, bool largest) {
 }
 
 /// Returns the key of an element. Elements with greater keys rank first. Narrow
-/// elements are shifted to the top bits first, where they have the order of a
+/// elements are first shifted to the top bits, where they have the order of a
 /// wide type, so two kernels serve all types. Key is uint32_t for elements of
 /// up to 4 bytes, else uint64_t.
 template <class Key>

@@ -8,11 +8,11 @@ namespace {
 constexpr int64_t kLongSegment = int64_t{1} << 16;
 
 // If k is more than a quarter of the slice, a selection reads the slice about
-// as often as a sort does.
+// as often as a sort.
 constexpr int64_t kSortBeyondOneIn = 4;
 
-// Up to this number of slices, processing one slice at a time uses the device
-// better than one thread block per slice.
+// Up to this number of slices, processing one slice at a time makes better use
+// of the device than one thread block per slice.
 constexpr int64_t kFewSlices = 64;
 
 }  // namespace

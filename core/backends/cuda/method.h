@@ -1,4 +1,4 @@
-// Chooses CUB's algorithm from the shape. C++17, because device code includes
+// Chooses a CUB algorithm from the shape. C++17, because device code includes
 // this file.
 #pragma once
 
@@ -13,15 +13,16 @@ enum class Method {
   kKeepAll,
   /// cub::DeviceBatchedTopK: a thread block for each slice.
   kBatchedTopK,
-  /// cub::DeviceTopK, slice after slice.
+  /// cub::DeviceTopK, one slice after another.
   kTopK,
   /// cub::DeviceSegmentedSort of whole slices.
   kSegmentedSort,
-  /// cub::DeviceRadixSort of whole slices, slice after slice.
+  /// cub::DeviceRadixSort of whole slices, one slice after another.
   kRadixSort,
 };
 
-/// The maximum length of a slice for DeviceBatchedTopK, a compile-time bound.
+/// The maximum length of a slice for DeviceBatchedTopK, which needs a
+/// compile-time bound.
 inline constexpr int64_t kMaxBatchedLength = 1024;
 
 /// Returns the method for `slices` slices of `length` elements.
@@ -32,7 +33,7 @@ Method ChooseMethod(int64_t slices, int64_t length, int64_t k);
 /// kSegmentedSort or kRadixSort.
 Method ChooseSort(int64_t slices, int64_t count);
 
-/// Returns the kernel name in responses, e.g. "cub_topk".
+/// Returns the kernel name used in responses, e.g. "cub_topk".
 std::string_view NameOf(Method method);
 
 }  // namespace topk::cuda

@@ -1,5 +1,5 @@
-// The tasks of a device, as plain data, and the functions that launch them.
-// C++17, because the compilers of host and device include this file.
+// Device tasks as plain data, and the functions that launch them. C++17,
+// because the compilers of host and device include this file.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,17 @@
 
 namespace topk::cuda {
 
-/// Items of some slices, [slices, count], on the device. An item is an order
-/// and the bits of its element. Orders are unique in a slice; items with
-/// greater orders rank first (see items.h). Elements of up to 4 bytes have
-/// orders of 8 bytes and bits of 4 bytes. Wider elements have 16 and 8.
+/// Items of some slices, [slices, count], on the device. An item consists of an
+/// order and the bits of its element. Orders are unique in a slice, and items
+/// with greater orders rank first (items.h). Elements of up to 4 bytes have
+/// 8-byte orders and 4-byte bits; wider elements have 16-byte orders and 8-byte
+/// bits.
 struct ItemArrays {
   void* orders = nullptr;
   void* bits = nullptr;
 };
 
-/// The bytes of an item's order, and of an item.
+/// Return the sizes of an item's order and of an item, in bytes.
 constexpr int64_t OrderBytes(int element_bytes) {
   return element_bytes <= 4 ? 8 : 16;
 }
@@ -27,7 +28,7 @@ constexpr int64_t ItemBytes(int element_bytes) {
 }
 
 /// Returns the arrays of `count` items in memory of count * ItemBytes() bytes:
-/// the orders, then the bits.
+/// the orders, followed by the bits.
 inline ItemArrays ArraysIn(void* memory, int64_t count, int element_bytes) {
   return {memory,
           static_cast<char*>(memory) + count * OrderBytes(element_bytes)};
@@ -36,8 +37,8 @@ inline ItemArrays ArraysIn(void* memory, int64_t count, int element_bytes) {
 /// The order in which a task writes items.
 enum class Arrangement { kAny, kByValue, kByIndex };
 
-/// Keeps the best k items of each slice: of a tile of the tensor, and of the
-/// items that earlier tiles kept.
+/// Keeps the best k items of each slice, out of a tile of the tensor and the
+/// items kept from earlier tiles.
 struct SelectTask {
   KeyRule rule;
   /// [batches, positions, inner], contiguous, on the device. There are
@@ -48,7 +49,7 @@ struct SelectTask {
   int64_t inner = 1;
   /// The index of the first position along the axis.
   int64_t first_position = 0;
-  /// [slices, carried_count]; empty at the beginning of a slice.
+  /// [slices, carried_count]; empty at the start of a slice.
   ItemArrays carried;
   int64_t carried_count = 0;
   /// The result, [slices, k]. With kByIndex the orders are those of ByIndex().
@@ -64,7 +65,7 @@ struct SelectTask {
 
 /// Writes the outputs of some batches, [batches, k, inner], from their items.
 struct EmitTask {
-  /// [batches * inner, k], arranged.
+  /// [batches * inner, k], in the order of `arrangement`.
   ItemArrays items;
   Arrangement arrangement = Arrangement::kByValue;
   int64_t batches = 1;
@@ -81,9 +82,9 @@ struct EmitTask {
   constexpr int64_t outputs() const { return batches * k * inner; }
 };
 
-/// Launches a task on `stream`, a cudaStream_t. `pool`, a cudaMemPool_t, has
-/// the scratch memory. Returns a cudaError_t; a later call returns the errors
-/// of the task itself.
+/// Launches a task on `stream`, a cudaStream_t. Scratch memory is allocated
+/// from `pool`, a cudaMemPool_t. Returns a cudaError_t. Errors of the task
+/// itself are returned by a later call.
 int LaunchSelect(const SelectTask& task, void* stream, void* pool);
 int LaunchEmit(const EmitTask& task, void* stream);
 

@@ -17,7 +17,7 @@ namespace topk::cuda {
 namespace {
 
 // The maximum number of open lanes. More lanes do not use the device better,
-// and each has pinned memory.
+// and each holds pinned memory.
 constexpr int kLanes = 16;
 
 class CudaDevice final : public Device {
@@ -39,12 +39,13 @@ class CudaDevice final : public Device {
   DeviceState state() const override;
 
  private:
-  // Creates the context and the memory pool. A context takes some hundred MiB
-  // of device memory, so devices without work have none.
+  // Creates the context and the memory pool. A context takes several hundred
+  // MiB of device memory, so it is created only when there is work.
   cudaError_t Initialize();
-  // Reserves memory for a lane, and takes unused parts if there are any.
+  // Reserves memory for a lane, and takes parts from `idle_` if there are any.
   Status Reserve(int64_t bytes, std::unique_ptr<LaneParts>& parts);
-  // Gives both back. `parts` is null if they cannot be reused.
+  // Gives back the memory and the parts. `parts` is null if they cannot be
+  // reused.
   void Release(int64_t bytes, std::unique_ptr<LaneParts> parts);
 
   const int64_t memory_limit_;
@@ -52,7 +53,7 @@ class CudaDevice final : public Device {
   DeviceHandle handle_;
   // Guards the creation of the memory pool and the members below.
   mutable std::mutex mutex_;
-  int64_t reserved_ = 0;  // bytes of memory that the open lanes may use
+  int64_t reserved_ = 0;  // bytes that open lanes may use
   int open_ = 0;          // number of open lanes
   std::vector<std::unique_ptr<LaneParts>> idle_;  // of closed lanes, for reuse
 };
@@ -78,7 +79,7 @@ cudaError_t CudaDevice::Initialize() {
   cudaMemPool_t pool = nullptr;
   error = cudaMemPoolCreate(&pool, &properties);
   if (error != cudaSuccess) return error;
-  // Freed memory is kept for later requests.
+  // Keep freed memory for later requests.
   auto keep = static_cast<uint64_t>(memory_limit_);
   error = cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep);
   if (error == cudaSuccess) {
@@ -156,7 +157,7 @@ DeviceState CudaDevice::state() const {
   return state;
 }
 
-// Returns why there is no device: cudaGetDeviceCount() returns the same error
+// Returns why there is no device. cudaGetDeviceCount() returns the same error
 // for a missing driver and for an old one.
 std::string WhyNoDevice(cudaError_t error) {
   const auto version = [](int number) {

@@ -1,4 +1,4 @@
-// The devices of this machine.
+// Finds the CUDA devices of this machine.
 #pragma once
 
 #include <cstdint>

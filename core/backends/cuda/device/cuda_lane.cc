@@ -1,5 +1,5 @@
-// A lane has one stream for copies and one for computations. Each memory has
-// two events, so that the streams wait for each other only if both use the
+// A lane has one stream for copies and one for computations. Each Memory has
+// two events, so that a stream waits for the other only if both use that
 // memory.
 //
 // Tests: the label gpu.
@@ -58,7 +58,8 @@ class CudaLane final : public Lane {
         parts_(std::move(parts)),
         give_back_(std::move(give_back)) {}
   ~CudaLane() override {
-    // Memory freed on the lane is not available to others until its work ends.
+    // Wait: memory freed on the lane is not available to others until its work
+    // ends.
     if (device_.Use() != cudaSuccess ||
         cudaStreamSynchronize(parts_->copying.get()) != cudaSuccess ||
         cudaStreamSynchronize(parts_->computing.get()) != cudaSuccess) {
@@ -81,7 +82,7 @@ class CudaLane final : public Lane {
     return memory;
   }
 
-  // Gathers small chunks in the staging buffer, so that each copy is large.
+  // Gathers small uploads in the staging buffer, so that each copy is large.
   void Upload(std::span<const std::byte> from, Memory& to, size_t at) override {
     if (&to != staged_for_ || at != staged_at_ + staged_) CopyStaged();
     while (!from.empty() && Begins()) {
@@ -152,7 +153,7 @@ class CudaLane final : public Lane {
     return error == cudaSuccess;
   }
 
-  // Returns whether an operation may begin: no earlier operation failed.
+  // Returns whether an operation may start: no earlier operation failed.
   bool Begins() { return status_.ok() && Succeeds(device_.Use()); }
 
   // Starts the copy of the staged bytes to the device.
@@ -171,7 +172,7 @@ class CudaLane final : public Lane {
     next_staging_ ^= 1;
   }
 
-  // Launches a task between the waits and the events of its memories.
+  // Launches a task, with the waits before it and the events after it.
   template <class Launch>
   void Compute(std::initializer_list<Memory*> uses, const Launch& launch) {
     CopyStaged();
@@ -192,8 +193,8 @@ class CudaLane final : public Lane {
   std::unique_ptr<LaneParts> parts_;
   const std::function<void(std::unique_ptr<LaneParts>)> give_back_;
   size_t next_staging_ = 0;
-  // The bytes in the next staging buffer, and the place on the device that they
-  // will be copied to.
+  // The number of bytes in the next staging buffer, and their destination on
+  // the device.
   size_t staged_ = 0;
   CudaMemory* staged_for_ = nullptr;
   size_t staged_at_ = 0;

@@ -25,7 +25,7 @@ struct DeviceHandle {
   /// Selects the device for this thread's calls.
   cudaError_t Use() const { return cudaSetDevice(number); }
 
-  /// Returns the status of an error, and sets `lost` if the error is sticky: if
+  /// Returns the status for an error, and sets `lost` if the error is sticky:
   /// every later call of this process would fail. REQUIRES: not cudaSuccess.
   Status StatusOf(cudaError_t error);
 };
@@ -45,7 +45,7 @@ using Stream = std::unique_ptr<CUstream_st, CudaFree<cudaStreamDestroy>>;
 /// Waiting for an event that was never recorded is a no-op.
 using Event = std::unique_ptr<CUevent_st, CudaFree<cudaEventDestroy>>;
 
-/// Creates an event. Threads that wait for the event do not spin.
+/// Creates an event. Threads that wait for it do not spin.
 inline cudaError_t Create(Event& event) {
   cudaEvent_t created = nullptr;
   const cudaError_t error = cudaEventCreateWithFlags(
@@ -54,8 +54,8 @@ inline cudaError_t Create(Event& event) {
   return error;
 }
 
-/// The resources of a lane, which the device reuses: pinned memory takes long
-/// to allocate.
+/// The resources of a lane. The device reuses them, because pinned memory is
+/// slow to allocate.
 struct LaneParts {
   struct Staging {
     std::unique_ptr<std::byte, CudaFree<cudaFreeHost>> data;

@@ -1,4 +1,4 @@
-// Selects and arranges items (items.h) with CUB's algorithms. All orders of a
+// Selects and sorts items (items.h) with CUB's algorithms. All orders of a
 // slice differ, so CUB's undefined treatment of equal keys does not matter.
 //
 // Tests: unit/cuda_*_test.cc on the host, the label gpu on a device.
@@ -17,21 +17,21 @@ namespace {
 
 namespace execution = ::cuda::execution;
 
-// Returns from a function if a call fails.
+// Returns the error from the enclosing function if a call fails.
 #define TOPK_CUDA_RETURN(call)              \
   do {                                      \
     const cudaError_t error = (call);       \
     if (error != cudaSuccess) return error; \
   } while (false)
 
-// The stream and memory of a call.
+// The stream and the memory pool of a call.
 struct Place {
   cudaStream_t stream;
   cudaMemPool_t pool;
 };
 
-// Memory that is freed after the work that is on the stream when it is
-// destroyed.
+// Scratch memory. Freed in stream order, after the work queued before its
+// destruction.
 class Scratch {
  public:
   explicit Scratch(const Place& place) : place_(place) {}
@@ -51,7 +51,6 @@ class Scratch {
   void* data_ = nullptr;
 };
 
-// Scratch items.
 template <class Types>
 class ScratchItems {
  public:
@@ -70,7 +69,7 @@ class ScratchItems {
   ItemArrays arrays_;
 };
 
-// Runs one of CUB's algorithms with the scratch memory that it asks for.
+// Runs a CUB algorithm with the scratch memory that it requests.
 template <class Algorithm>
 cudaError_t WithScratch(const Place& place, const Algorithm& algorithm) {
   size_t bytes = 0;
@@ -107,7 +106,7 @@ struct BitsOfSlice {
   }
 };
 
-// For each slice an iterator over its orders or bits.
+// Maps a slice to an iterator over its orders or bits.
 template <class Types, template <class> class OfSlice>
 struct EachSlice {
   ItemSource<Types> source;
@@ -116,7 +115,7 @@ struct EachSlice {
   }
 };
 
-// For each slice a pointer to its results.
+// Maps a slice to the address of its results.
 template <class T>
 struct EachResult {
   T* data;
@@ -126,7 +125,7 @@ struct EachResult {
   }
 };
 
-// Where a slice begins in [slices, count].
+// Maps a slice to its beginning in [slices, count].
 struct SliceBegin {
   int64_t count;
   __host__ __device__ int64_t operator()(int64_t slice) const {
@@ -134,7 +133,7 @@ struct SliceBegin {
   }
 };
 
-// Writes items as arrays: the first `count` of each slice.
+// Writes the first `count` items of each slice to arrays.
 template <class Types>
 struct WriteItem {
   ItemSource<Types> source;
@@ -234,8 +233,9 @@ class Selector {
     });
   }
 
-  // CUB is faster with lengths of 32 bits. They suffice: ChooseMethod() sorts
-  // if k is more than a quarter of the slice, so a slice has a chunk or less.
+  // CUB is faster with 32-bit lengths. They suffice: ChooseMethod() chooses a
+  // sort if k is more than a quarter of the slice, so `length` is at most about
+  // one chunk.
   cudaError_t TopK(const ItemArrays& to) {
     const auto environment = ::cuda::std::execution::env{
         ::cuda::stream_ref{place_.stream},
@@ -270,7 +270,7 @@ class Selector {
     return Write(ItemSource<Types>{first}, to, task_.k);
   }
 
-  // Sorts each slice of [slices, count] by descending order.
+  // Sorts each slice of [slices, count] in descending order.
   cudaError_t Sort(int64_t slices, int64_t count, const ItemArrays& from,
                    const ItemArrays& to) {
     const auto* orders = static_cast<const Order*>(from.orders);
