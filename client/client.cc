@@ -526,7 +526,7 @@ class Client::Impl::AsyncCall
 
   AsyncCall(Impl* impl, const Item& request, const CallOptions& options,
             Done done)
-      : impl_(impl, Leave),
+      : impl_(Enter(impl), Leave),
         options_(options),
         deadline_(impl_->Begin(options_).deadline),
         expected_(request.header),
@@ -536,10 +536,7 @@ class Client::Impl::AsyncCall
         request_(BorrowedBuffers(Memory::kCopied).Wrap(request.pieces())),
         done_(std::move(done)),
         on_stop_(options_.stop, [this] { Cancel(); }),
-        on_close_(impl->closing.get_token(), [this] { Cancel(); }) {
-    const std::lock_guard lock(impl->calls_mutex);
-    ++impl->in_flight;
-  }
+        on_close_(impl->closing.get_token(), [this] { Cancel(); }) {}
 
   void Start() {
     auto context = std::make_unique<grpc::ClientContext>();
@@ -561,6 +558,11 @@ class Client::Impl::AsyncCall
  private:
   Call call() const { return {deadline_, options_}; }
 
+  static Impl* Enter(Impl* impl) {
+    const std::lock_guard lock(impl->calls_mutex);
+    ++impl->in_flight;
+    return impl;
+  }
   static void Leave(Impl* impl) {
     const std::lock_guard lock(impl->calls_mutex);
     if (--impl->in_flight == 0) impl->all_ended.notify_all();

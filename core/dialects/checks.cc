@@ -66,23 +66,22 @@ Result<DType> CheckDataType(int data_type, std::span<const DType> allowed,
 Result<DType> CheckTensor(const v1::Tensor& tensor,
                           const OperatorVersion& version,
                           std::span<const OperatorVersion> versions) {
+  const int type = tensor.data_type();
+  if (Contains(version.data_types, type)) {
+    const Status status = CheckNoStrides(tensor, "tensor", version.name);
+    if (!status.ok()) return status;
+    return static_cast<DType>(type);
+  }
   std::string remedy;
-  if (!Contains(version.data_types, tensor.data_type())) {
-    const auto other =
-        std::ranges::find_if(versions, [&](const OperatorVersion& each) {
-          return Contains(each.data_types, tensor.data_type());
-        });
-    if (other != versions.end()) {
-      remedy = StrCat("; use ", other->version, " (", other->name, ")");
-    }
+  const auto other =
+      std::ranges::find_if(versions, [type](const OperatorVersion& each) {
+        return Contains(each.data_types, type);
+      });
+  if (other != versions.end()) {
+    remedy = StrCat("; use ", other->version, " (", other->name, ")");
   }
-  Result<DType> type = CheckDataType(tensor.data_type(), version.data_types,
-                                     "tensor.data_type", version.name, remedy);
-  if (!type.ok()) return type;
-  if (Status s = CheckNoStrides(tensor, "tensor", version.name); !s.ok()) {
-    return s;
-  }
-  return type;
+  return CheckDataType(type, version.data_types, "tensor.data_type",
+                       version.name, remedy);
 }
 
 Result<int64_t> ReadK(const v1::KInput& k, const KRule& rule,

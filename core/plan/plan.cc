@@ -138,18 +138,17 @@ Result<Layout> OutputLayout(const Plan& plan, bool is_buffer,
                             const OutputRequest& request,
                             const DTypeInfo& type) {
   const std::vector<int64_t> shape = plan.output_shape();
-  if (request.strides.empty() && !is_buffer) {
-    return PackedLayout(shape, type, request.field);
-  }
-  const std::string strides = StrCat(request.field, ".strides");
+  const auto field = [&](const char* name) {
+    return StrCat(request.field, ".", name);
+  };
   Result<Layout> layout =
       request.strides.empty()
           ? PackedLayout(shape, type, request.field)
-          : StridedLayout(shape, request.strides, type.bytes, strides);
+          : StridedLayout(shape, request.strides, type.bytes, field("strides"));
   if (!layout.ok() || !is_buffer) return layout;
   const Result<int64_t> bytes = BufferBytes(
       layout->bytes / type.bytes, *layout, type.bytes, request.total_bytes,
-      strides, StrCat(request.field, ".total_tensor_size_bytes"));
+      field("strides"), field("total_tensor_size_bytes"));
   if (!bytes.ok()) return bytes.status();
   // Contiguous outputs have no padding unless the request sets their total
   // size.

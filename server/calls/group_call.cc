@@ -117,7 +117,7 @@ class GroupCall final : public ServiceCall {
       if (!item.prepared) return;
       if (item.status.ok()) {
         nanoseconds += item.request->nanoseconds();
-        if (!item.request->RunsAtOnce() ||
+        if (!item.request->MayRunOnPoller() ||
             nanoseconds > WorkQueue::kSmallNanoseconds) {
           return;
         }
@@ -134,7 +134,7 @@ class GroupCall final : public ServiceCall {
     }
     ForEach(PrepareNanoseconds(), [this](Item& item) {
       Prepare(item, Reader::kWorker);
-      if (!item.status.ok() || item.request->RunsAtOnce()) Compute(item);
+      if (!item.status.ok() || item.request->MayRunOnPoller()) Compute(item);
     });
     Size computing;
     for (const Item& item : Rest()) {

@@ -85,7 +85,7 @@ Size Request::nanoseconds() {
   return kFields + CountSlices(message_) * kSlice;
 }
 
-bool Request::RunsAtOnce() const {
+bool Request::MayRunOnPoller() const {
   return prepared_.has_value() &&
          WorkQueue::IsSmall(prepared_->cost.nanoseconds,
                             prepared_->cost.output_bytes);

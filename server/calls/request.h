@@ -52,14 +52,11 @@ class Request {
   /// there is no room for the cost.
   StepStatus Prepare(Reader reader);
 
-  /// Whether Prepare() returned OK.
-  bool prepared() const { return prepared_.has_value(); }
-
   /// Returns the estimated CPU time of the next step in nanoseconds: Run() if
   /// the request is prepared, otherwise preparing a typical request.
   Size nanoseconds();
   /// Returns whether a poller may call Run(): its time and output are small.
-  bool RunsAtOnce() const;
+  bool MayRunOnPoller() const;
 
   /// Computes and serializes the response. Returns the errors of Engine::Run()
   /// and of shared memory. REQUIRES: Prepare() returned OK.

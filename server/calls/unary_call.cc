@@ -42,7 +42,7 @@ class UnaryCall final : public ServiceCall {
     const StepStatus prepared = request_.Prepare(reader);
     if (NeedsWorker(prepared)) return PrepareOnWorker();
     if (!prepared->ok()) return End(*prepared);
-    if (request_.RunsAtOnce()) return Compute();
+    if (request_.MayRunOnPoller()) return Compute();
     const Status late =
         service_.work().CheckDeadline(admitted().caller.key, call_.Deadline());
     if (!late.ok()) return End(late);

@@ -273,11 +273,11 @@ int64_t FoldRows(const Plan& plan) {
   // The memory for a stream, in bytes. Collecting a single slice gains little.
   constexpr int64_t kSmall = int64_t{1} << 22;
   constexpr int64_t kSmallSlice = int64_t{1} << 16;
-  // With fewer rows the fixed cost of a block dominates.
-  constexpr int64_t kMinRows = 64;
   if (plan.slices() == 0) return plan.n;
   const int64_t bytes = InfoOf(plan.dtype).bytes;
   if (plan.inner == 1) return std::min(plan.n, kSmallSlice / bytes);
+  // With fewer rows the fixed cost of a block dominates.
+  constexpr int64_t kMinRows = 64;
   // Selection::Bytes() of k + `more` candidates.
   const auto selection = [&](int64_t more) {
     return 3 * std::min(Size(plan.k) + more, Size(plan.n)) * Size(bytes + 16);

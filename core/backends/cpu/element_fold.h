@@ -84,8 +84,8 @@ class ElementFold {
       const int64_t left = whole - position_ % whole;
       const int64_t size = std::min(rows_ * inner, left);
       int64_t taken = std::min(count, size - buffered_);
-      if (taken ==
-          size) {  // select in place from as many positions as possible
+      if (taken == size) {
+        // Selects in place from as many positions as possible.
         taken = rows_ == plan_.n ? count / whole * whole
                                  : std::min(count / inner * inner, left);
         Select(elements, taken);
