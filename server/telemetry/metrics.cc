@@ -193,20 +193,17 @@ void Metrics::RecordFailure(const RequestStats& stats, const Status& status) {
 prometheus::Counter& Metrics::AnswersOf(std::string_view backend,
                                         std::string_view kernel) {
   const MutexLock lock(mutex_);
-  auto row = answers_.find(std::pair(backend, kernel));
-  if (row == answers_.end() && answers_.size() > kMaxKernels) {
-    row = answers_.find(
-        std::pair<std::string_view, std::string_view>("other", "other"));
+  for (const Answers& row : answers_) {
+    if (row.kernel == kernel && row.backend == backend) return *row.count;
   }
-  if (row == answers_.end()) {
-    std::pair<std::string, std::string> key(backend, kernel);
-    prometheus::Counter& counter = registry_->MakeCounter(
-        "topk_answers_total",
-        "Responses by the backend and the kernel that computed them",
-        {{"backend", key.first}, {"kernel", key.second}});
-    row = answers_.emplace(std::move(key), &counter).first;
-  }
-  return *row->second;
+  if (answers_.size() > kMaxKernels) return *answers_.front().count;
+  Answers added = {std::string(backend), std::string(kernel), nullptr};
+  added.count = &registry_->MakeCounter(
+      "topk_answers_total",
+      "Responses by the backend and the kernel that computed them",
+      {{"backend", added.backend}, {"kernel", added.kernel}});
+  answers_.push_back(added);
+  return *added.count;
 }
 
 void Metrics::RecordPollerBusy(std::chrono::nanoseconds busy,

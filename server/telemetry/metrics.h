@@ -12,8 +12,8 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "core/base/mutex.h"
 #include "core/base/status.h"
@@ -53,16 +53,15 @@ class Metrics {
   const std::shared_ptr<MetricRegistry>& registry() const { return registry_; }
 
  private:
-  // Compares pairs of strings and of string views.
-  struct Less {
-    using is_transparent = void;
-    bool operator()(const auto& a, const auto& b) const {
-      return std::tie(a.first, a.second) < std::tie(b.first, b.second);
-    }
-  };
   struct OfOperator {
     prometheus::Histogram* compute_seconds;
     std::map<Code, prometheus::Counter*> requests;
+  };
+
+  struct Answers {
+    std::string backend;
+    std::string kernel;
+    prometheus::Counter* count;
   };
 
   OfOperator MakeOperator(const std::string& dialect,
@@ -89,8 +88,7 @@ class Metrics {
   OfOperator unknown_operator_;
 
   Mutex mutex_;
-  std::map<std::pair<std::string, std::string>, prometheus::Counter*, Less>
-      answers_ TOPK_GUARDED_BY(mutex_);  // by backend and kernel
+  std::vector<Answers> answers_ TOPK_GUARDED_BY(mutex_);  // first: "other"
 };
 
 }  // namespace topk
