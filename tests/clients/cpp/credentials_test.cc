@@ -1,4 +1,5 @@
-// Errors of a client's certificates and tokens, before it connects.
+// Tests of the errors for certificates and tokens that a client reports before
+// it connects.
 #include "client/credentials.h"
 
 #include <gmock/gmock.h>
