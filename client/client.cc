@@ -303,8 +303,8 @@ struct Client::Impl {
   const Status setup;  // if not OK, nothing is sent
   const std::shared_ptr<grpc::ChannelCredentials> credentials;
   TokenFile token;
-  // A Unix socket to a stalled server is never closed, so gRPC might never
-  // release borrowed memory.
+  // Copied over a Unix socket: if the server stalls, the socket is never
+  // closed, so gRPC might never release borrowed memory.
   const Memory memory =
       IsUnixAddress(options.target) ? Memory::kCopied : Memory::kBorrowed;
   const std::shared_ptr<ReceiveLimit> receive_limit;
@@ -366,7 +366,7 @@ Result<v1::TopKResponse> Client::Impl::StreamTensor(
     const Call& call) {
   const auto room =
       static_cast<size_t>(LimitFor(tensor.size(), call)) - kFieldBytes;
-  // Chunk sizes are multiples of 64 bytes so that no element is split.
+  // Chunks begin at multiples of 64 bytes so that no element is split.
   const size_t chunk_bytes = std::min(kChunkBytes, room / 64 * 64);
   using Message = StreamHandlers::Message;
   v1::TopKRequestChunk first;
@@ -623,7 +623,7 @@ class Client::Impl::AsyncCall
   const grpc::ByteBuffer request_;
   grpc::ByteBuffer answer_;
   const Done done_;
-  std::mutex mutex_;  // guards the next three, which Cancel() uses
+  std::mutex mutex_;  // guards context_, pause_ and stopped_
   std::unique_ptr<grpc::ClientContext> context_;
   std::unique_ptr<grpc::Alarm> pause_;
   bool stopped_ = false;

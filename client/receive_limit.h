@@ -18,9 +18,9 @@ namespace topk {
 /// Thread-safe.
 class ReceiveLimit {
  public:
-  /// Returns the limit for a target in this process, which is shared because
-  /// clients with equal options share connections. Calls to other targets are
-  /// not affected.
+  /// Returns the limit for a target. All clients of the target in this process
+  /// share it, because clients with equal options share connections. Calls to
+  /// other targets are not affected.
   static std::shared_ptr<ReceiveLimit> Of(const std::string& target);
 
   ReceiveLimit() { Add(0); }
@@ -28,8 +28,8 @@ class ReceiveLimit {
   /// The quota for the connections that the limit applies to.
   const grpc::ResourceQuota& quota() const { return quota_; }
 
-  /// Raises the limit for its lifetime, so that a call can receive messages of
-  /// up to `max_bytes` bytes.
+  /// Raises the limit while this object exists, so that a call can receive
+  /// messages of up to `max_bytes` bytes.
   class Call {
    public:
     Call(ReceiveLimit& limit, int64_t max_bytes)

@@ -12,7 +12,7 @@ namespace topk::cli {
 /// for each power of two, so values are accurate to less than 1 %, and uses 22
 /// KB regardless of the number of values. Not thread-safe: use one per thread
 /// and merge them.
-// Debian 12 has no package of HdrHistogram's C library.
+// Written here because Debian 12 does not package HdrHistogram's C library.
 class Histogram {
  public:
   /// The number of values in [low, high).

@@ -60,7 +60,7 @@ bool Stopped(Shared& shared) {
   return shared.schedule.stopped();
 }
 
-// Waits until `at`. Returns false if the load ends before.
+// Waits until `at`. Returns false if the load ends first.
 bool Await(Time at, Shared& shared) {
   for (Time now = shared.Now(); now < at; now = shared.Now()) {
     if (Stopped(shared)) return false;
@@ -84,7 +84,7 @@ bool Judge(const Answers& answers, const RequestTemplate& kind, bool verify,
       error = &answer.status();
       ++stats.errors[std::string(CodeName(error->code))];
       stats.retry_hints += error->retry_after.count() > 0 ? 1 : 0;
-      // If the server itself returns this code, there is a reason.
+      // If topkd itself returns this code, it also returns a reason.
       if (error->code == Code::kUnavailable && error->reason.empty()) {
         ++(IsConnectFailure(*error) ? stats.not_connected : stats.lost);
       }

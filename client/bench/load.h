@@ -76,8 +76,9 @@ struct LoadStats {
 struct LoadResult {
   /// One per kind.
   std::vector<LoadStats> stats;
-  /// From the end of the warm-up to the last response. An open loop with a time
-  /// limit lasts at least until the limit, or until it ended early.
+  /// The seconds from the end of the warm-up to the last response. In an open
+  /// loop with a time limit, at least the limit, or the time until the load
+  /// ended early.
   double seconds = 0;
   /// Open loop: the number of requests that were due but not sent when the load
   /// ended, the delay of the last request sent, in seconds, and whether that

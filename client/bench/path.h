@@ -17,7 +17,7 @@ struct BenchPath {
   bool separate_tensor;
   /// Whether a call has several requests.
   bool batched;
-  /// Returns a Send for one caller. `client` must outlive it.
+  /// Returns a Send for one caller. `client` must outlive the result.
   Send (*make_caller)(const Client& client);
 };
 

@@ -12,7 +12,7 @@
 
 namespace topk::cli {
 
-/// The values of the flags of the same names, which select the operator.
+/// The operator, as chosen by the flags of the same names.
 struct OperatorFlags {
   int64_t k = 0;
   std::optional<int64_t> axis;

@@ -26,7 +26,8 @@ Engine LocalEngine() {
   return Engine(options);
 }
 
-// Copies an output from shared memory. The client has checked the region.
+// Copies an output from shared memory. The client has already validated the
+// region.
 void Fetch(const SharedMemory& memory, v1::Tensor& tensor) {
   const v1::SharedMemoryRegion& region = tensor.shared_memory();
   const auto bytes =

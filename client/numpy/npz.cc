@@ -36,7 +36,8 @@ Status Broken(std::string_view what) {
                          StrCat("not a .npz file: ", what));
 }
 
-// A zip file begins with its first entry, or with its end record if empty.
+// A zip file begins with the header of its first entry, or with its end record
+// if it is empty.
 bool IsZip(std::span<const std::byte> file) {
   const auto begins = [file](std::string_view magic) {
     return file.size() >= magic.size() &&

@@ -56,7 +56,7 @@ Workload ParseWorkload(const std::string& line) {
 
 namespace {
 
-// Returns the value of element `i`; random ones are normally distributed.
+// Returns the value of element `i`. Random values are normally distributed.
 double Number(const std::string& data, int64_t i, std::mt19937_64& random,
               std::normal_distribution<double>& normal) {
   if (data == "normal") return normal(random);

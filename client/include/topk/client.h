@@ -64,7 +64,8 @@ struct ClientOptions {
   bool tls = false;
   /// PEM files: the certificate authorities, and the client's own certificate
   /// and key. Changed files are reloaded. Replace a certificate and its key
-  /// together (a directory, a symbolic link), or connections fail in between.
+  /// together, as a directory or by a symbolic link. Otherwise connections fail
+  /// in between.
   std::string tls_ca = {};
   std::string tls_cert = {};
   std::string tls_key = {};
@@ -75,7 +76,8 @@ struct ClientOptions {
   std::string token_file = {};
   bool token_over_plaintext = false;
 
-  /// Custom credentials, used instead of the TLS options above.
+  /// Custom credentials. They replace the TLS options above, which must then be
+  /// unset.
   std::shared_ptr<grpc::ChannelCredentials> credentials = {};
   /// Creates the client's two channels: one for calls and one for health
   /// checks. If null, grpc::CreateCustomChannel is used. Set it to change the
@@ -132,8 +134,8 @@ class Client {
   Client& operator=(Client&&) noexcept;
   ~Client();
 
-  /// Runs a request. Reads the tensor in place and sends it in one message or,
-  /// if it is large, as a stream.
+  /// Sends a request and returns its response. Reads the tensor in place and
+  /// sends it in one message or, if it is large, as a stream.
   Result<Response> ComputeTopK(const Request& request,
                                const CallOptions& options = {}) const;
 

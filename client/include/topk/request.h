@@ -79,7 +79,7 @@ struct DirectMLAttributes {
 /// that the request is passed to.
 class Request {
  public:
-  /// Return a request for k elements of each slice along an axis. The server
+  /// Returns a request for k elements of each slice along an axis. The server
   /// checks the shape and the attributes.
   static Request Onnx(Elements tensor, const std::vector<int64_t>& shape,
                       int64_t k, const OnnxAttributes& attributes = {});
