@@ -20,7 +20,6 @@ namespace topk {
 /// Produces the messages that a stream sends and consumes those that it
 /// receives.
 struct StreamHandlers {
-  /// A message to send.
   struct Message {
     std::vector<MessagePiece> pieces;
     /// Another message follows at once, so this one may be buffered.
@@ -32,9 +31,9 @@ struct StreamHandlers {
   std::function<Status(grpc::ByteBuffer&)> receive;
 };
 
-/// Sends one message in place, receives one, and returns the call's status.
-/// Once it returns, the memory that the pieces borrow is no longer used.
-/// `prepare` sets the call's deadline, and `stop` cancels the call.
+/// Sends one message in place, receives one, and returns the call's status. The
+/// pieces' memory is no longer used after the return. `prepare` sets the call's
+/// deadline, and `stop` cancels the call.
 Status CallUnary(grpc::GenericStub& stub, const std::string& method,
                  Memory memory, const std::vector<MessagePiece>& request,
                  const std::function<void(grpc::ClientContext&)>& prepare,

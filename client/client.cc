@@ -63,8 +63,7 @@ Status CheckSize(size_t bytes, int64_t limit) {
              " (--max-message-bytes); StreamTopK has no limit"));
 }
 
-// One of many requests: its header, and its tensor if the header does not
-// contain it.
+// A request, and its tensor if the request does not contain it.
 struct Item {
   const v1::TopKRequest& header;
   std::optional<std::span<const std::byte>> tensor;
@@ -83,7 +82,6 @@ Result<Response> Wrap(Result<v1::TopKResponse> result) {
   return Response(*std::move(result));
 }
 
-// The deadline of a call, and the caller's options.
 struct Call {
   system_clock::time_point deadline;
   const CallOptions& options;
@@ -124,8 +122,8 @@ struct Client::Impl {
         health(grpc::health::v1::Health::NewStub(Connect(
             client_options, credentials, *receive_limit, ToUnhealthy::kYes))) {}
 
-  // Waits for asynchronous calls: a channel must not be destroyed on the thread
-  // of a gRPC callback.
+  // Waits for all calls: gRPC must not destroy a channel on a callback's
+  // thread.
   ~Impl() {
     closing.request_stop();
     std::unique_lock lock(calls_mutex);
@@ -141,17 +139,15 @@ struct Client::Impl {
             call};
   }
 
-  // Returns the server's message limit in bytes, or kMaxMessageBytes if it is
-  // unknown. Queries the server if `bytes` is large, and caches the limit for
-  // all calls.
+  // Returns the server's message limit, or kMaxMessageBytes if it is unknown.
+  // Queries the server if `bytes` is large, and caches the limit.
   int64_t LimitFor(size_t bytes, const Call& call) {
     const int64_t known = limit.load(std::memory_order_relaxed);
     if (known != 0) return known;
     if (bytes <= kLargeBytes) return kMaxMessageBytes;
     const Result<v1::Capabilities> capabilities = AskCapabilities(call);
     if (!capabilities.ok()) {
-      // Not an error here: the caller's own call succeeds, or reports its
-      // error.
+      // The caller's own call succeeds, or reports its own error.
       if (capabilities.status().code == Code::kUnimplemented) {
         limit = kMaxMessageBytes;
       }
@@ -162,7 +158,6 @@ struct Client::Impl {
                              : std::clamp(told, kMinLimit, kMaxMessageBytes);
   }
 
-  // Returns RESOURCE_EXHAUSTED if a message of `bytes` bytes exceeds the limit.
   Status CheckMessage(size_t bytes, const Call& call) {
     if (Status s = CheckSize(bytes, kMaxMessageBytes); !s.ok()) return s;
     return CheckSize(bytes, LimitFor(bytes, call));
@@ -205,8 +200,7 @@ struct Client::Impl {
                                  kMaxCapabilities, call);
   }
 
-  // Sends a TopK request and checks its response. `request` is the whole
-  // message, `header` the message without a separate tensor.
+  // Sends a TopK request, given as pieces, and checks the response.
   Result<v1::TopKResponse> AskTopK(const v1::TopKRequest& header,
                                    const std::vector<MessagePiece>& request,
                                    const Call& call) {
@@ -218,9 +212,9 @@ struct Client::Impl {
     return answer;
   }
 
-  // Runs a streaming call. `rewind` goes back to the first request without a
-  // response, and returns whether part of a response had arrived. `max_bytes`
-  // bounds each received message.
+  // Runs a streaming call. `rewind` goes back to the first unanswered request,
+  // and returns whether part of a response had arrived. `max_bytes` bounds each
+  // received message.
   Status Stream(Method method, const StreamHandlers& handlers,
                 const std::function<bool()>& rewind, int64_t max_bytes,
                 const Call& call) {
@@ -233,13 +227,12 @@ struct Client::Impl {
         rewind);
   }
 
-  // Streams a tensor in chunks that the server accepts.
   Result<v1::TopKResponse> StreamTensor(const v1::TopKRequest& header,
                                         std::span<const std::byte> tensor,
                                         const Call& call);
 
-  // Calls `done` with the result of each request, in order. Sets `*too_many` if
-  // the server sent more results than there are requests.
+  // Calls `done` with each result, in order. Sets `*too_many` if the server
+  // sent more results than there are requests.
   Status ComputeMany(size_t count, const std::function<Item(size_t)>& item,
                      const std::function<void(Result<v1::TopKResponse>)>& done,
                      const Call& call, bool* too_many);
@@ -258,8 +251,7 @@ struct Client::Impl {
       const auto then = RetryTime(attempts, call, status, rewind);
       if (!then.has_value()) return status;
       // gRPC reconnects only while a caller waits for a connection. The rest of
-      // the pause uses the steady clock, so that changes to the system time do
-      // not affect it.
+      // the pause does not depend on changes to the system time.
       const auto wake =
           std::chrono::steady_clock::now() + (*then - system_clock::now());
       WaitForConnected(*then, call.options.stop);
@@ -303,8 +295,8 @@ struct Client::Impl {
   const Status setup;  // if not OK, nothing is sent
   const std::shared_ptr<grpc::ChannelCredentials> credentials;
   TokenFile token;
-  // Copied over a Unix socket: if the server stalls, the socket is never
-  // closed, so gRPC might never release borrowed memory.
+  // A Unix socket to a stalled server is never closed, so gRPC might never
+  // release borrowed memory.
   const Memory memory =
       IsUnixAddress(options.target) ? Memory::kCopied : Memory::kBorrowed;
   const std::shared_ptr<ReceiveLimit> receive_limit;

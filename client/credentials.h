@@ -19,7 +19,7 @@ namespace topk {
 /// localhost, 127.0.0.0/8 or ::1.
 bool IsLocalTarget(const std::string& target);
 
-/// Returns the name of an option such as "tls_ca" as messages should spell it.
+/// Returns an option's name, such as "tls_ca", as messages spell it.
 using OptionName = std::string (*)(std::string_view name);
 
 /// Returns the first error in the options: an invalid target, an unusable file,

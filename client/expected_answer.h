@@ -17,12 +17,12 @@ namespace topk {
 Status BadAnswer(std::string_view field, std::string_view message);
 
 /// The response that a request implies: the types, shapes and sizes of its
-/// outputs, and the range of its indices. A server may be faulty, or not be
-/// topkd: do not use any part of a response as a memory offset until Check()
-/// has accepted it. Whether the right elements were selected is not checked.
+/// outputs, and the range of its indices. Servers may be faulty, or not be
+/// topkd: use nothing of a response as a memory offset until Check() has
+/// accepted it. Does not check whether the right elements were selected.
 class ExpectedAnswer {
  public:
-  /// Describes the response to a request, whose tensor need not have a source.
+  /// The request's tensor need not have a source.
   explicit ExpectedAnswer(const v1::TopKRequest& request);
 
   /// Returns OK, or BAD_ANSWER with the response's field, its value and the

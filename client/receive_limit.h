@@ -10,17 +10,16 @@
 
 namespace topk {
 
-/// Bounds the memory that gRPC uses for a target's responses by what the calls
-/// in flight expect. A channel's message size limit does not bound memory: gRPC
-/// allocates the whole message before it compares the length with the limit,
-/// and would receive up to 2 GiB if a server sent them. If this limit is
-/// exceeded, gRPC resets the target's streams, including those of other calls.
-/// Thread-safe.
+/// Bounds the memory for a target's responses by what the calls in flight
+/// expect. A channel's message size limit bounds no memory: gRPC allocates a
+/// whole message before it checks the length, and receives up to 2 GiB if the
+/// server sends them. If this limit is exceeded, gRPC resets the target's
+/// streams, including those of other calls. Thread-safe.
 class ReceiveLimit {
  public:
-  /// Returns the limit for a target. All clients of the target in this process
-  /// share it, because clients with equal options share connections. Calls to
-  /// other targets are not affected.
+  /// Returns the limit that all clients of a target in this process share,
+  /// because clients with equal options share connections. Calls to other
+  /// targets are not affected.
   static std::shared_ptr<ReceiveLimit> Of(const std::string& target);
 
   ReceiveLimit() { Add(0); }

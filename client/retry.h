@@ -8,9 +8,9 @@
 
 namespace topk {
 
-/// Decides whether and when one call, of any method, is retried. gRPC itself
-/// must not retry calls that a server has seen: it would wait for the server's
-/// retry delay even beyond the deadline, and then lose the server's status.
+/// Decides when to retry one call, of any method. gRPC itself must not retry
+/// calls that a server has seen: it would wait for a retry delay even beyond
+/// the deadline, and then lose the server's status.
 class Attempts {
  public:
   using Time = std::chrono::system_clock::time_point;
@@ -18,10 +18,10 @@ class Attempts {
   Attempts(int max_attempts, Time deadline)
       : left_(max_attempts), deadline_(deadline) {}
 
-  /// Returns when to retry after an attempt that ended with `status`, or
-  /// nothing if the call ends with `status`. The time is always before the
-  /// deadline. `begun` tells whether part of the response had arrived. If the
-  /// server's retry delay ends after the deadline, adds this to the message.
+  /// Returns when to retry, always before the deadline, or nothing if the call
+  /// ends with `status`. `begun` tells whether part of the response had
+  /// arrived. If the server's retry delay ends after the deadline, adds this to
+  /// the message.
   std::optional<Time> Next(Status& status, bool begun);
 
  private:

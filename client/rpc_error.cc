@@ -14,8 +14,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Caps the delay, because a server may send any number of seconds. topkd never
-// sends a longer delay than this, and adding a day overflows no clock.
+// A server may send any number of seconds. topkd never sends a longer delay
+// than this, and adding a day overflows no clock.
 constexpr milliseconds kMaxDelay = std::chrono::hours(24);
 
 milliseconds DelayOf(const google::rpc::RetryInfo& retry) {

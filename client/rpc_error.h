@@ -21,10 +21,10 @@ Status FromRpc(const google::rpc::Status& rpc);
 /// The value of Status::retry_after if the server forbids a retry.
 inline constexpr std::chrono::milliseconds kDoNotRetry{-1};
 
-/// Returns the status of a finished call. The reason and field are those of the
-/// details in grpc-status-details-bin, if there are any. The retry delay, 0 ..
-/// 1 day, is that of the RetryInfo or else of grpc-retry-pushback-ms, or is
-/// kDoNotRetry if the latter forbids a retry.
+/// Returns the status of a finished call, with the reason and field of the
+/// details in grpc-status-details-bin, if any. The retry delay, 0 .. 1 day, is
+/// that of the RetryInfo or else of grpc-retry-pushback-ms, or is kDoNotRetry
+/// if the latter forbids a retry.
 Status FromGrpc(const grpc::Status& grpc, const grpc::ClientContext& context);
 
 }  // namespace topk

@@ -121,7 +121,7 @@ ExitCode Bench(const BenchFlags& flags) {
               << " differs from the one computed here\n";
     return kWrongAnswer;
   }
-  // Without any response, the only thing to report is the error.
+  // Without any response, there is only the error to report.
   const bool answered =
       std::any_of(result.stats.begin(), result.stats.end(),
                   [](const LoadStats& stats) { return stats.answered > 0; });

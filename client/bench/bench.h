@@ -10,8 +10,7 @@ namespace topk::cli {
 /// a closed loop, and prints the rate and latencies. Returns kWrongAnswer if
 /// the bytes of a response differ from those computed in this process. SIGINT
 /// or SIGTERM ends the load once the calls in flight have finished. The report
-/// then covers the requests up to that point, and the exit status is
-/// kInterrupted.
+/// is then partial, and the exit status is kInterrupted.
 ExitCode Bench(const BenchFlags& flags);
 
 }  // namespace topk::cli

@@ -26,7 +26,6 @@ class Histogram {
   /// values of 2^48 (78 hours in nanoseconds) or more count as just below 2^48.
   void Record(int64_t value);
 
-  /// Adds the values of another histogram.
   void Merge(const Histogram& other);
 
   /// Returns the smallest recorded value that the fraction `share` (0 .. 1) of

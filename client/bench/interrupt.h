@@ -3,9 +3,8 @@
 
 namespace topk::cli {
 
-/// While an InterruptGuard exists, the first SIGINT or SIGTERM is recorded and
-/// does not end the process. The next one ends it, in case a stalled server
-/// keeps the load from ending.
+/// While a guard exists, the first SIGINT or SIGTERM is only recorded. The next
+/// one ends the process, in case a stalled server keeps the load from ending.
 class InterruptGuard {
  public:
   InterruptGuard();

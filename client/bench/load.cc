@@ -28,7 +28,6 @@ class MachineClock final : public LoadClock {
 // ended.
 constexpr Time kNap = std::chrono::milliseconds(100);
 
-// State shared by all callers.
 struct Shared {
   const LoadOptions& options;
   const std::vector<RequestTemplate>& kinds;
@@ -104,7 +103,7 @@ bool Judge(const Answers& answers, const RequestTemplate& kind, bool verify,
   return !wrong && shared.options.keep_going;
 }
 
-// Runs one caller: sends calls until the schedule ends or the load is stopped.
+// Sends one caller's calls until the schedule ends or the load is stopped.
 void MakeCalls(const Send& send, Shared& shared) {
   // The default timer slack lets the kernel wake a sleeper 50 us late.
   prctl(PR_SET_TIMERSLACK, 1);

@@ -34,10 +34,8 @@ class LoadClock {
   virtual void SleepUntil(std::chrono::nanoseconds time) = 0;
 };
 
-/// Returns the machine's steady clock.
 LoadClock& SteadyClock();
 
-/// The profile of a load, and how it is run.
 struct LoadOptions {
   LoadProfile profile;
   /// Whether to count failed requests and go on. Otherwise the first failure
@@ -63,22 +61,19 @@ struct LoadStats {
   std::map<std::string, int64_t> errors;
   /// The number of failed requests that received a retry delay.
   int64_t retry_hints = 0;
-  /// The number of failed requests that were not sent because there was no
-  /// connection, and of those whose connection broke before the response.
+  /// The number of failed requests that found no connection, and of those whose
+  /// connection broke before the response.
   int64_t not_connected = 0;
   int64_t lost = 0;
 
-  /// Adds other results.
   void Add(const LoadStats& other);
 };
 
-/// The results of a load.
 struct LoadResult {
   /// One per kind.
   std::vector<LoadStats> stats;
-  /// The seconds from the end of the warm-up to the last response. In an open
-  /// loop with a time limit, at least the limit, or the time until the load
-  /// ended early.
+  /// From the end of the warm-up to the last response. In an open loop with a
+  /// time limit, at least until the limit, or until the load ended early.
   double seconds = 0;
   /// Open loop: the number of requests that were due but not sent when the load
   /// ended, the delay of the last request sent, in seconds, and whether that

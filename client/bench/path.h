@@ -9,7 +9,6 @@
 
 namespace topk::cli {
 
-/// A way to send calls.
 struct BenchPath {
   /// The value of --path.
   std::string_view name;

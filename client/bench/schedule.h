@@ -13,9 +13,9 @@ namespace topk::cli {
 
 /// The arrival rate and duration of a load.
 struct LoadProfile {
-  /// Requests per second, sent on a schedule that does not wait for responses
-  /// (an open loop). 0 = each caller sends its next request as soon as it has
-  /// its response (a closed loop).
+  /// Requests per second, on a schedule that does not wait for responses (an
+  /// open loop). 0 = each caller sends a request as soon as it has a response
+  /// (a closed loop).
   double rate = 0;
   /// Open loop: whether the gaps between arrivals are exponentially distributed
   /// instead of equal.
@@ -23,7 +23,7 @@ struct LoadProfile {
   /// The number of requests to count; 0 = as many as fit in `seconds`.
   int64_t requests = 0;
   double seconds = 5;
-  /// Seconds before the measurement, in which calls are made but not counted.
+  /// Seconds of calls before the measurement that are not counted.
   double warmup = 1;
   /// Requests per call.
   int64_t batch = 1;
@@ -39,7 +39,6 @@ class Schedule {
   /// The time since the load began.
   using Time = std::chrono::nanoseconds;
 
-  /// A call to make.
   struct Call {
     /// When the call is due; in a closed loop, when it was taken.
     Time at;

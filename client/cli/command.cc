@@ -181,8 +181,7 @@ const CLI::Option* FindOption(const CLI::App& app, const std::string& name) {
   return nullptr;
 }
 
-// Returns a flag, with the environment variable that set it as its source, if
-// one did.
+// Returns a flag. Its source is the environment variable, if one set it.
 UsageFlag FindFlag(const CLI::App& app, const std::string& name, int argc,
                    char** argv) {
   const CLI::Option* option = FindOption(app, name);
@@ -205,7 +204,6 @@ std::string FlagOf(std::string_view option) {
   return flag;
 }
 
-// Returns the first unknown flag of the command line, or "".
 std::string UnknownFlag(const CLI::App& app) {
   for (const std::string& word : app.remaining(/*recurse=*/true)) {
     if (word.starts_with('-')) return word;

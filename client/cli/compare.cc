@@ -11,7 +11,6 @@
 namespace topk::cli {
 namespace {
 
-// One element of two outputs.
 struct Element {
   DType dtype;
   const std::string& data;

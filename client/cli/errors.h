@@ -28,7 +28,6 @@ ExitCode Report(const Status& status, const ClientOptions* client,
 /// the folder that was searched.
 ExitCode ReportInput(const std::string& path, const Status& status);
 
-/// Prints a command-line error.
 ExitCode ReportUsage(const Status& status);
 
 }  // namespace topk::cli

@@ -3,7 +3,6 @@
 
 namespace topk::cli {
 
-/// The exit statuses of `topk`.
 enum ExitCode : int {
   kOk = 0,
   kFailed = 1,         // any other failure, e.g. a file cannot be written

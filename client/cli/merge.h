@@ -16,7 +16,6 @@
 
 namespace topk::cli {
 
-/// The flags of `topk merge`.
 struct MergeFlags {
   std::vector<std::string> folders;
   /// The k of the whole axis, which the files do not contain.
@@ -35,7 +34,6 @@ struct MergeFlags {
 Status ReadTensor(const std::string& path, std::optional<DType> as,
                   v1::Tensor& tensor);
 
-/// Adds the flags to the subcommand.
 void AddMergeFlags(CLI::App& command, MergeFlags& flags);
 
 /// Merges the responses in the folders, shows the result, and returns the exit

@@ -24,8 +24,8 @@ float FromFloat(const DTypeInfo& type, uint64_t bits) {
   const uint64_t magnitude = bits & (sign - 1);
   const uint64_t infinity = type.infinity >> (8 * type.bytes - type.bits);
   if (magnitude > infinity) return NAN;
-  // Types without infinity have a largest finite number instead, with a
-  // non-zero mantissa.
+  // Types without infinity have a largest number instead, with a non-zero
+  // mantissa.
   float value = INFINITY;
   if (magnitude < infinity || infinity % hidden != 0) {
     const auto exponent = static_cast<int>(magnitude / hidden);
@@ -93,8 +93,8 @@ void Pad(std::string& text, size_t width) {
   if (text.size() < width) text.insert(0, width - text.size(), ' ');
 }
 
-// Prints a line of cells after a name. Wraps at the terminal's width and
-// indents by the name's length.
+// Prints a name and a line of cells, wrapped at the terminal's width and
+// indented below the name.
 class Line {
  public:
   Line(const std::string& name, int columns, std::ostream& out)
@@ -182,7 +182,7 @@ void PrintTable(const v1::TopKResponse& response, int axis,
   const auto dtype = static_cast<DType>(values.data_type());
   const auto index_type = static_cast<DType>(indices.data_type());
 
-  // Format all cells first: each column is as wide as its widest cell.
+  // First format all cells, to find the column widths.
   struct Row {
     std::string name;
     std::vector<std::string> found, values, indices;
@@ -222,7 +222,7 @@ void PrintTable(const v1::TopKResponse& response, int axis,
     out << "\n";
   }
   if (slices == 0) {
-    // An empty result is valid, but printing nothing would look like a failure.
+    // An empty result is valid, but silence would look like a failure.
     out << "no slices: the input has no elements\n";
   }
   if (slices > shown) {

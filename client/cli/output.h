@@ -1,4 +1,4 @@
-// Prints responses as tables, CSV or JSON.
+// Prints responses.
 #pragma once
 
 #include <cstdint>

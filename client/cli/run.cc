@@ -36,7 +36,6 @@ void Fetch(const SharedMemory& memory, v1::Tensor& tensor) {
   tensor.set_data(bytes.data(), bytes.size());
 }
 
-// Passes the tensor and the result in shared memory.
 Result<v1::TopKResponse> ComputeShared(const Client& client,
                                        v1::TopKRequest request,
                                        const NpyArray& array,
@@ -94,7 +93,6 @@ Result<std::vector<std::string>> ReadLabels(const std::string& path,
   return AllElements(tensor);
 }
 
-// Reports whether the server's response equals the result computed locally.
 ExitCode Compare(const v1::TopKRequest& request,
                  std::span<const std::byte> tensor,
                  const v1::TopKResponse& answer, int axis) {

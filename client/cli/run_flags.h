@@ -43,7 +43,6 @@ struct RunFlags {
 /// Adds --dtype, for files whose element type has no name in .npy.
 void AddDtypeFlag(CLI::App& command, std::optional<DType>& dtype);
 
-/// Adds the flags to the subcommand.
 void AddRunFlags(CLI::App& command, RunFlags& flags);
 
 }  // namespace topk::cli

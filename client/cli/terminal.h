@@ -14,9 +14,8 @@ inline constexpr int kDefaultColumns = 80;
 int TerminalColumns();
 
 /// Wraps the text at spaces. No line is longer than `columns`, unless it is a
-/// single word. Every line except the first is indented by `indent` spaces. The
-/// first line is assumed to start at column `indent`. Returns the text
-/// unchanged if `columns` is 0.
+/// single word. Indents every line except the first, which is assumed to start
+/// at column `indent`. Returns the text unchanged if `columns` is 0.
 std::string Wrapped(std::string_view text, int columns, int indent);
 
 }  // namespace topk::cli

@@ -20,7 +20,6 @@ Status CannotRead() {
           StrCat("cannot be read: ", ErrnoText(errno))};
 }
 
-// Returns whether the content may be an array or an archive.
 bool CanBeArray(const std::vector<std::byte>& content, size_t size) {
   return size < 2 || IsText({content.data(), size}) ||
          (content[0] == std::byte{0x93} && content[1] == std::byte{'N'}) ||

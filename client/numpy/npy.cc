@@ -44,7 +44,6 @@ Result<DType> TypeOf(const NpyHeader& header, std::optional<DType> as) {
                                    : "save it converted, e.g. x.astype('f4')"));
 }
 
-// Returns the size of the data that follows a header, in bytes.
 Result<int64_t> DataBytes(const NpyHeader& header, DType dtype) {
   int64_t bytes = InfoOf(dtype).bytes;
   for (const int64_t size : header.shape) {
@@ -81,7 +80,6 @@ Result<std::vector<std::byte>> PackElements(const DTypeInfo& type,
   return packed;
 }
 
-// The inverse of PackElements().
 std::string UnpackElements(const DTypeInfo& type, int64_t count,
                            std::string_view data) {
   std::string bytes(static_cast<size_t>(count), '\0');

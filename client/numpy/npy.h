@@ -16,7 +16,6 @@
 
 namespace topk {
 
-/// An array from a file.
 struct NpyArray {
   DType dtype;
   std::vector<int64_t> shape;

@@ -16,7 +16,6 @@ namespace topk {
 /// itself rejects longer headers of untrusted files.
 inline constexpr size_t kMaxNpyStart = 12 + 10000;
 
-/// The header of a .npy file.
 struct NpyHeader {
   /// NumPy's name of the type, without the byte order, e.g. "f4".
   std::string type;
@@ -31,8 +30,7 @@ struct NpyHeader {
 /// INVALID_ARGUMENT if the header is malformed.
 Result<NpyHeader> ParseNpyHeader(std::span<const std::byte> file);
 
-/// Returns an INVALID_ARGUMENT status: the file is not a .npy file,
-/// because `what`.
+/// Returns INVALID_ARGUMENT: the file is not a .npy file, because `what`.
 Status MalformedNpy(std::string_view what);
 
 /// Returns the start of a file with this header, including magic and padding.

@@ -78,7 +78,6 @@ std::vector<std::string> Names(zip_t* archive) {
   return names;
 }
 
-// Returns the position of the member in the archive.
 Result<size_t> Find(const std::vector<std::string>& names,
                     const std::string& member) {
   if (names.empty()) return Broken("it has no arrays");
@@ -104,8 +103,7 @@ Result<size_t> Find(const std::vector<std::string>& names,
 // ends.
 Status Inflate(zip_file_t* member, size_t size,
                std::vector<std::byte>& content) {
-  // Memory grows with the inflated data, not with the size that a header
-  // claims.
+  // Memory grows with the data, not with the size that a header claims.
   constexpr size_t kStep = size_t{1} << 20;
   size_t filled = content.size();
   while (filled < size) {

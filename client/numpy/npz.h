@@ -10,16 +10,14 @@
 
 namespace topk {
 
-/// Reads an array from a .npy file, from text (see ParseText()) or from a .npz
-/// archive, depending on the file's first bytes. `member` is NumPy's name of
-/// the array in the archive; "" requires that there is only one. `as` is as for
-/// ParseNpy(). The path "-" is standard input. NOT_FOUND if the file cannot be
-/// read. INVALID_ARGUMENT, listing the members' names, if there is no such
-/// member.
+/// Reads an array from a .npy file, text (see ParseText()) or a .npz archive,
+/// depending on the file's first bytes. `member` is NumPy's name of the array
+/// in the archive; "" requires that there is only one. `as` is as for
+/// ParseNpy(). "-" is standard input. NOT_FOUND if the file cannot be read.
+/// INVALID_ARGUMENT, listing the members, if there is no such member.
 Result<NpyArray> ReadArray(const std::string& path, const std::string& member,
                            std::optional<DType> as);
 
-/// An array to write to an archive.
 struct NpyMember {
   std::string name;
   /// The .npy file; see NpyBytes().

@@ -8,7 +8,6 @@
 
 namespace topk {
 
-/// A flag of a command line.
 struct UsageFlag {
   /// CLI11's name for the type of the value, e.g. "INT"; "" for a switch.
   std::string type;

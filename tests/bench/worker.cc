@@ -96,7 +96,7 @@ class Worker {
   tbb::task_arena arena_;
   std::vector<Plan> plan_;  // has one element once loaded
   std::unique_ptr<const PreparedPlan> prepared_;
-  std::vector<Answer> answer_;  // has one element once loaded
+  std::vector<Answer> answer_;
   std::vector<std::byte> data_;
 };
 

@@ -34,38 +34,37 @@ struct ClientOptions {
   /// addresses with ports, or xds:///name. With xds, the control plane
   /// configures retries and health checks.
   std::string target = "localhost:50051";
-  /// The timeout of calls that set none in CallOptions. If it is 0 or less,
+  /// The timeout of calls, unless CallOptions sets another. If it is 0 or less,
   /// calls fail with DEADLINE_EXCEEDED without being sent.
   std::chrono::milliseconds timeout = std::chrono::minutes(1);
-  /// Maximum number of attempts per call, 1 to 5. 1 disables retries. A call is
-  /// retried if it fails with UNAVAILABLE, or with RESOURCE_EXHAUSTED and a
-  /// retry delay that ends before the deadline. If the delay ends later, the
-  /// server's error is returned at once. IsServing() is never retried.
+  /// Maximum attempts per call, 1 to 5; 1 disables retries. A call is retried
+  /// if it fails with UNAVAILABLE, or with RESOURCE_EXHAUSTED and a retry delay
+  /// that ends before the deadline. If the delay ends later, the error is
+  /// returned at once. IsServing() is never retried.
   ///
-  /// Retries are safe because TopK is idempotent. If a server goes away during
-  /// a stream, StreamTopK() starts again on another server, and
-  /// ComputeTopKMany() continues with the unanswered requests. If a response
-  /// breaks off, e.g. because a proxy lost its server, the error is UNAVAILABLE
-  /// with the reason ANSWER_BROKE_OFF.
+  /// Retries are safe because TopK is idempotent. If a server goes away,
+  /// StreamTopK() starts again on another server, and ComputeTopKMany()
+  /// continues with the unanswered requests. If a response breaks off, e.g.
+  /// because a proxy lost its server, the error is UNAVAILABLE with the reason
+  /// ANSWER_BROKE_OFF.
   int max_attempts = 4;
   /// Prefix of the user-agent header, before gRPC's own name.
   std::string user_agent = {};
-  /// Whether this client has its own connection. Otherwise, clients in one
-  /// process that have equal options share a connection.
+  /// Whether this client has its own connection. Otherwise, clients in this
+  /// process with equal options share one.
   bool own_connection = false;
   /// Whether to connect through the HTTP proxy set by environment variables
   /// such as http_proxy.
   bool use_http_proxy = true;
 
-  /// Enables TLS (1.2 or later). Setting any of the four `tls_` options below
-  /// also enables it. The server's certificate must be signed by an authority
-  /// in `tls_ca` and be valid for `tls_server_name`. If these are empty, the
-  /// authorities that this machine trusts and the target's name are used.
+  /// Uses TLS 1.2 or later. Any of the next four options implies it. The
+  /// server's certificate must be signed by an authority in `tls_ca` (default:
+  /// those of this machine) for the name `tls_server_name` (default: the
+  /// target's).
   bool tls = false;
   /// PEM files: the certificate authorities, and the client's own certificate
   /// and key. Changed files are reloaded. Replace a certificate and its key
-  /// together, as a directory or by a symbolic link. Otherwise connections fail
-  /// in between.
+  /// together (a directory, a symbolic link), or connections fail in between.
   std::string tls_ca = {};
   std::string tls_cert = {};
   std::string tls_key = {};
@@ -79,10 +78,9 @@ struct ClientOptions {
   /// Custom credentials. They replace the TLS options above, which must then be
   /// unset.
   std::shared_ptr<grpc::ChannelCredentials> credentials = {};
-  /// Creates the client's two channels: one for calls and one for health
-  /// checks. If null, grpc::CreateCustomChannel is used. Set it to change the
-  /// channel arguments, to add interceptors, or to return a channel to a fake
-  /// server.
+  /// Creates the client's two channels, for calls and for health checks.
+  /// Default: grpc::CreateCustomChannel. Set it to change the arguments, to add
+  /// interceptors, or to return a channel to a fake server.
   std::function<std::shared_ptr<grpc::ChannelInterface>(
       const std::string& target,
       const std::shared_ptr<grpc::ChannelCredentials>& credentials,
@@ -111,17 +109,17 @@ struct CallOptions {
 /// Connects at the first call. Distributes calls round-robin and skips servers
 /// whose health check reports NOT_SERVING.
 ///
-/// Each call returns the server's response or its error. The error has the
-/// message, the code, and the reason and field of the google.rpc details. A
-/// response that cannot belong to its request is rejected with INTERNAL, the
-/// reason BAD_ANSWER and the response's field. The client holds at most 64 MiB
-/// of received data plus four times the largest responses that the calls in
-/// flight allow. It rejects compressed messages.
+/// Each call returns the server's response, or its error with the code, the
+/// message, and the reason and field of the google.rpc details. A response that
+/// cannot belong to its request is INTERNAL with the reason BAD_ANSWER and the
+/// response's field. The client receives at most 64 MiB plus four times the
+/// largest responses that the calls in flight allow, and rejects compressed
+/// messages.
 ///
 /// Calls that reach no server end with UNAVAILABLE or DEADLINE_EXCEEDED. If a
-/// server stops reading while a tensor is being sent, the call may return up to
-/// 10 s after its deadline; the connection is then closed. A Unix socket is
-/// never closed, so the call may last until the server continues or ends.
+/// server stops reading a tensor, the call may return up to 10 s after its
+/// deadline; the connection is then closed. A Unix socket is never closed, so
+/// the call may last until the server continues or ends.
 class Client {
  public:
   /// Returns the first error in the options, e.g. an unusable file or a token
@@ -134,16 +132,16 @@ class Client {
   Client& operator=(Client&&) noexcept;
   ~Client();
 
-  /// Sends a request and returns its response. Reads the tensor in place and
-  /// sends it in one message or, if it is large, as a stream.
+  /// Sends a request and reads its tensor in place. Uses one message or, for a
+  /// large tensor, a stream.
   Result<Response> ComputeTopK(const Request& request,
                                const CallOptions& options = {}) const;
 
   /// As above, but returns at once and calls `done` exactly once: on a gRPC
-  /// thread, or before returning if nothing is sent. The tensor is copied and
-  /// sent in one message, so it may be freed after this function returns.
-  /// `done` must neither block nor destroy the client. The client's destructor
-  /// cancels such calls and waits for them.
+  /// thread, or before returning if nothing is sent. The tensor is copied, so
+  /// it may be freed afterwards, and is sent in one message. `done` must
+  /// neither block nor destroy the client. The client's destructor cancels such
+  /// calls and waits for them.
   void ComputeTopK(const Request& request, const CallOptions& options,
                    std::function<void(Result<Response>)> done) const;
 
@@ -167,9 +165,9 @@ class Client {
     return ComputeSeparateTensor(header, tensor, options);
   }
 
-  /// Streams a tensor of any size. Reads the tensor in place and sends it in
-  /// chunks of 1 MiB, or less if the server's message limit is lower. `header`
-  /// is the request, without a tensor source.
+  /// Streams a tensor of any size, read in place, in chunks of 1 MiB, or less
+  /// if the server's message limit is lower. `header` is the request, without a
+  /// tensor source.
   Result<v1::TopKResponse> StreamTopK(const v1::TopKRequest& header,
                                       std::span<const std::byte> tensor,
                                       const CallOptions& options = {}) const;

@@ -13,8 +13,7 @@ namespace topk {
 /// A server's response for one shard, or a merged response, with the parameters
 /// of the whole axis, which responses do not contain.
 struct PartialAnswer {
-  /// Must have both outputs, packed. Request min(k, shard length) elements of
-  /// each shard.
+  /// Must have both outputs, packed. Each shard's k is min(k, its length).
   v1::TopKResponse response;
   /// The k of the whole axis.
   int64_t k = 0;
@@ -23,8 +22,8 @@ struct PartialAnswer {
   Direction direction = Direction::kLargest;
   /// kIndex for OpenVINO's sort = "index", kValue for all other requests.
   Order order = Order::kValue;
-  /// Where the shard begins; added to every index. 0 if the request itself had
-  /// this index_offset.
+  /// Where the shard begins, or 0 if the request set index_offset. Added to
+  /// every index.
   int64_t index_offset = 0;
 };
 

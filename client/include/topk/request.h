@@ -88,13 +88,13 @@ class Request {
   static Request DirectML(Elements tensor, const std::vector<int64_t>& shape,
                           int64_t k, const DirectMLAttributes& attributes = {});
 
-  /// Wraps any protocol message. `tensor` is the tensor's data; leave it empty
-  /// if the message has the data or names shared memory.
+  /// Wraps any message. `tensor` is the tensor's data; empty if the message has
+  /// the data or names shared memory.
   explicit Request(v1::TopKRequest message,
                    std::optional<std::span<const std::byte>> tensor = {})
       : message_(std::move(message)), tensor_(tensor) {}
 
-  /// The protocol message. Use it to set fields that the builders do not.
+  /// The message. Use it to set fields that the builders do not.
   v1::TopKRequest& message() { return message_; }
   const v1::TopKRequest& message() const { return message_; }
   std::optional<std::span<const std::byte>> tensor() const { return tensor_; }
@@ -117,9 +117,8 @@ class Response {
   std::span<const T> values() const {
     return View<T>(message_.values());
   }
-  /// Returns the indices in the same way. Their type is int64_t for ONNX,
-  /// int32_t for OpenVINO unless `index_type` is "i64", and uint32_t for
-  /// DirectML.
+  /// Returns the indices likewise: int64_t for ONNX, int32_t for OpenVINO
+  /// unless `index_type` is "i64", uint32_t for DirectML.
   template <Element T = int64_t>
   std::span<const T> indices() const {
     return View<T>(message_.indices());

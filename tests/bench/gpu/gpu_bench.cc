@@ -102,7 +102,7 @@ double LeastOnHost(const std::function<void()>& work) {
   return static_cast<double>(least.count()) / 1000;
 }
 
-// Measures the whole tensor as one task.
+// The whole tensor is one task.
 double Resident(const Plan& plan, const DeviceBuffer& elements,
                 Answer& answer) {
   const int bytes = InfoOf(plan.dtype).bytes;

@@ -34,7 +34,6 @@ FakeServer ServerOf(std::function<grpc::Status(int call)> compute,
 
 class Command : public ::testing::Test {
  protected:
-  // Runs topk and returns its exit status.
   int Run(const std::string& arguments, const FakeServer& server,
           const std::vector<std::string>& environment = {}) {
     Subprocess topk(CommandLine(arguments, server), environment);

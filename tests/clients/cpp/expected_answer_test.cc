@@ -71,7 +71,6 @@ TEST(ExpectedAnswer, RejectsOtherResponses) {
 }
 
 TEST(ExpectedAnswer, BoundsTheResponseOfEveryRequest) {
-  // The bound is that of the outputs, whatever the shape.
   v1::TopKRequest request = RequestOf(Cases()["requests"]["onnx"]);
   EXPECT_LT(ExpectedAnswer(request).max_message_bytes(), 1 << 20);
   request.mutable_tensor()->set_shape(0, int64_t{1} << 20);

@@ -35,7 +35,6 @@ std::vector<RequestTemplate> OneTemplate() {
   return kinds;
 }
 
-// Runs a load of one kind on one caller.
 LoadResult RunOne(FakeClock& clock, const LoadOptions& options,
                   const std::function<Answers()>& send) {
   return RunLoad(options, OneTemplate(),
@@ -44,10 +43,9 @@ LoadResult RunOne(FakeClock& clock, const LoadOptions& options,
 
 constexpr double kAny = -1;
 
-// Checks the result of a load of one kind on one caller. `durations` are the
-// durations of the calls in ms; the last one also applies to all later calls.
-// The load is interrupted after `interrupt` ms, and every `fails`-th call
-// fails. 0 means never.
+// Checks the result of a load of one kind on one caller. `durations` of calls
+// are in ms; later calls take as long as the last one. The load is interrupted
+// after `interrupt` ms, and every `fails`-th call fails. 0 means never.
 LoadResult Check(const char* name, const LoadOptions& load,
                  const std::vector<int>& durations, size_t calls,
                  int64_t answered, double seconds, int64_t missed = 0,
@@ -95,7 +93,6 @@ void ExpectMilliseconds(const LoadResult& result, double share, double expect) {
       << share;
 }
 
-// Returns the options of a load limited by requests. Timed() limits by time.
 LoadOptions Counted(int64_t requests, double rate = 0, double warmup = 0) {
   LoadOptions options;
   options.profile.requests = requests;
@@ -111,8 +108,7 @@ LoadOptions Timed(double seconds, double rate, double warmup) {
 }
 
 TEST(Load, MeasuresLatencies) {
-  // Calls are due at 0, 10, 20, ... ms and finish at 30, 31, 32, 33, 41, 51,
-  // ... ms.
+  // Due at 0, 10, 20, ... ms; finished at 30, 31, 32, 33, 41, 51, ... ms.
   const LoadResult open =
       Check("from the schedule", Counted(10, 100), {30, 1}, 10, 10, 0.091);
   for (const auto& [share, expected] :
@@ -136,7 +132,7 @@ TEST(Load, ReportsThatCallersCannotKeepUp) {
 
 TEST(Load, CountsFinishedCallsIfInterrupted) {
   Check("closed loop", Timed(10, 0, 0.1), {10}, 40, 30, 0.3, 0, 400);
-  // Calls are due at 0, 0.25 and 0.5 s. The load ends before the last one.
+  // Due at 0, 0.25 and 0.5 s. The load ends before the last call.
   Check("in a pause", Timed(10, 4, 0.1), {10}, 2, 1, kAny, 0, 400);
   // Only calls that were due before the interrupt and not sent are missed.
   Check("busy", Timed(10, 1000, 0.1), {10}, 40, 30, 0.3, 270, 400);

@@ -31,8 +31,8 @@ using Many = grpc::ServerReaderWriter<v1::TopKResult, v1::TopKRequest>;
 using Chunks =
     grpc::ServerReaderWriter<v1::TopKResponseChunk, v1::TopKRequestChunk>;
 
-// Keeps gRPC initialized between tests: grpc_shutdown() may wait 10 s for a
-// thread that is still polling.
+// Keeps gRPC alive between tests: grpc_shutdown() may wait 10 s for a thread
+// that still polls.
 [[maybe_unused]] const bool kKeepsGrpc = (grpc_init(), true);
 
 Client ClientOf(const std::string& target, int max_attempts = 4) {
@@ -182,7 +182,7 @@ TEST_P(MessageLimit, NoMessageExceedsIt) {
     tensor[size - 2] = std::byte{7};
     v1::TopKRequest request = MaxOfBytes(size);
     for (const auto stream : {std::optional<bool>(), std::optional(true)}) {
-      // Use a new client each time, which queries the limit itself.
+      // Each client queries the limit itself.
       const auto answer = ClientOf(server.target())
                               .ComputeTopK(request, tensor, {.stream = stream});
       ASSERT_TRUE(answer.ok()) << size << ": " << answer.status().message;
@@ -303,8 +303,8 @@ TEST(Client, ManyKeepTheirOrderAndTheirErrors) {
 }
 
 TEST(Client, ManyLargeOnesDoNotBlockEachOther) {
-  // Exceeds the flow-control windows in both directions: a client that writes
-  // all requests before it reads a response hangs.
+  // Exceeds flow control in both directions: a client that writes all requests
+  // before it reads a response hangs.
   const TestServer server;
   constexpr int64_t kElements = 1 << 18;
   const std::vector<v1::TopKRequest> requests(
