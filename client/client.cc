@@ -49,7 +49,6 @@ constexpr int64_t kMinLimit = 1024;
 constexpr size_t kFieldBytes = 32;
 // Effectively no deadline. The clock's own range is not much longer.
 constexpr std::chrono::hours kMaxDeadline{24 * 365};
-// Upper bound on the bytes of a Capabilities message.
 constexpr int64_t kMaxCapabilities = int64_t{1} << 20;
 // protobuf supports no larger messages, and gRPC 1.51 aborts on one.
 constexpr int64_t kMaxMessageBytes = std::numeric_limits<int32_t>::max();

@@ -83,7 +83,6 @@ struct LoadResult {
   bool kept_up = true;
   /// Whether LoadOptions::interrupted ended the load early.
   bool interrupted = false;
-  /// The first failure.
   Status error;
   /// The name of a kind of request that had a wrong response, or "".
   std::string wrong;

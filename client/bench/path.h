@@ -14,7 +14,6 @@ struct BenchPath {
   std::string_view name;
   /// Whether the tensor is separate from the request; see TransportOptions.
   bool separate_tensor;
-  /// Whether a call has several requests.
   bool batched;
   /// Returns a Send for one caller. `client` must outlive the result.
   Send (*make_caller)(const Client& client);

@@ -87,7 +87,6 @@ void PrintRow(const LoadStats& stats, const std::string& name, int columns,
   out << (fits ? "  " : "\n  ") << name << "\n";
 }
 
-// Prints one line that describes the load.
 void PrintLoad(const BenchFlags& flags, std::ostream& out) {
   const LoadProfile& profile = flags.profile;
   out << flags.path;

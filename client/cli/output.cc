@@ -24,7 +24,7 @@ float FromFloat(const DTypeInfo& type, uint64_t bits) {
   const uint64_t magnitude = bits & (sign - 1);
   const uint64_t infinity = type.infinity >> (8 * type.bytes - type.bits);
   if (magnitude > infinity) return NAN;
-  // Types without infinity have a largest number instead, with a non-zero
+  // Without an infinity, type.infinity is the largest number, with a non-zero
   // mantissa.
   float value = INFINITY;
   if (magnitude < infinity || infinity % hidden != 0) {

@@ -1,4 +1,4 @@
-// Prints responses.
+// Prints responses as tables, CSV or JSON.
 #pragma once
 
 #include <cstdint>

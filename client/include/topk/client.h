@@ -139,7 +139,7 @@ class Client {
 
   /// As above, but returns at once and calls `done` exactly once: on a gRPC
   /// thread, or before returning if nothing is sent. The tensor is copied, so
-  /// it may be freed afterwards, and is sent in one message. `done` must
+  /// it may be freed after the return, and is sent in one message. `done` must
   /// neither block nor destroy the client. The client's destructor cancels such
   /// calls and waits for them.
   void ComputeTopK(const Request& request, const CallOptions& options,

@@ -1,5 +1,5 @@
-// Tests of the errors for certificates and tokens that a client reports before
-// it connects.
+// Tests of the errors for bad certificates and tokens, before a client
+// connects.
 #include "client/credentials.h"
 
 #include <gmock/gmock.h>
